@@ -1,0 +1,210 @@
+package journal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// Kind names what an event records. The words are the ones stored in the
+// journal and printed by jobctl; they never change their meaning.
+type Kind string
+
+// The kinds of event. The first group is about a job, the second about the
+// worker itself (job id 0).
+const (
+	KindAccepted Kind = "accepted"
+	KindIgnored  Kind = "ignored"
+	KindReleased Kind = "released"
+	KindRunning  Kind = "running"
+	KindStarted  Kind = "started"
+	KindSignal   Kind = "signal"
+	KindDone     Kind = "done"
+	KindConflict Kind = "conflict"
+
+	KindOpened         Kind = "opened"
+	KindClosed         Kind = "closed"
+	KindPaused         Kind = "paused"
+	KindContinued      Kind = "continued"
+	KindTargetAdded    Kind = "target-added"
+	KindTargetRemoved  Kind = "target-removed"
+	KindConcurrencySet Kind = "concurrency-set"
+)
+
+// Hash is the link of the chain: SHA-256 over the hash before it and the
+// event's canonical bytes.
+type Hash [sha256.Size]byte
+
+// String returns the hash in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// Event is one journalled fact. Events are immutable once appended.
+type Event struct {
+	Seq     uint64    // 1, 2, 3, … without a gap
+	Time    time.Time // UTC, whole microseconds, never before the event before it
+	Job     int64     // the job's id in the table; 0 where the worker itself is meant
+	Payload Payload   // what happened
+	Hash    Hash      // chains this event to all before it
+}
+
+// Kind is the kind of the event's payload.
+func (e Event) Kind() Kind { return e.Payload.Kind() }
+
+// Draft is an event that has not been appended yet: the journal gives it its
+// sequence number, time and hash.
+type Draft struct {
+	Job     int64
+	Payload Payload
+}
+
+// Payload is what an event of one kind says. The JSON form of a payload is
+// what the journal stores (the bytes of a Done's output stand beside it).
+type Payload interface {
+	Kind() Kind
+}
+
+// Accepted says that the worker claims the job. It is appended inside the
+// claim's transaction, before the row is updated.
+type Accepted struct {
+	Target string `json:"target"`
+	Manual bool   `json:"manual,omitempty"`
+	Token  string `json:"token"`
+}
+
+// Ignored says that the worker marks the row as not to be run.
+type Ignored struct {
+	Reason string `json:"reason"`
+}
+
+// Released says that a claim is given up before the job was started.
+type Released struct {
+	Reason string `json:"reason"`
+}
+
+// Running says that the job is about to be started.
+type Running struct {
+	Attempt int `json:"attempt"` // 1 for the first start
+}
+
+// Started says that the job's process exists. The three values together
+// identify a process for ever: ids are reused, start times within a boot are not.
+type Started struct {
+	Pid       int    `json:"pid"`
+	StartTime uint64 `json:"start_time"` // clock ticks since boot, field 22 of /proc/PID/stat
+	BootID    string `json:"boot_id"`
+}
+
+// Signal says that a signal is about to be sent to the job's process group.
+type Signal struct {
+	Signo int    `json:"signo"`
+	By    string `json:"by"` // who asked: a client's address, or the worker's reason
+}
+
+// Done says how the job ended.
+type Done struct {
+	Result string `json:"result"`           // "ok" or "fail"
+	Code   *int   `json:"code"`             // exit code 0–255; nil where there is none
+	Signal string `json:"signal,omitempty"` // the signal's name where one killed the process
+	Stdout Output `json:"stdout"`
+	Stderr Output `json:"stderr"`
+	Reason string `json:"reason,omitempty"` // why, where the process itself does not tell
+}
+
+// Conflict says that the mirror met a row that somebody else changed or
+// deleted while it was the worker's.
+type Conflict struct {
+	Found  *Row   `json:"found"` // nil: the row is gone
+	Wanted string `json:"wanted,omitempty"`
+	Reason string `json:"reason,omitempty"` // the server's word where it refused the update itself
+}
+
+// Opened is the first event of every run of a worker.
+type Opened struct {
+	Name    string         `json:"name"`
+	Version string         `json:"version"`
+	Pid     int            `json:"pid"`
+	BootID  string         `json:"boot_id"`
+	Targets map[string]int `json:"targets"` // concurrency by target
+}
+
+// Closed is the last event of a run that ended in order.
+type Closed struct {
+	Reason string `json:"reason"`
+}
+
+// Paused says that targets start nothing until continued.
+type Paused struct {
+	Targets []string `json:"targets"`
+	By      string   `json:"by"`
+}
+
+// Continued ends a pause.
+type Continued struct {
+	Targets []string `json:"targets"`
+	By      string   `json:"by"`
+}
+
+// TargetAdded says that the worker serves one more target.
+type TargetAdded struct {
+	Target      string `json:"target"`
+	Concurrency int    `json:"concurrency"`
+	By          string `json:"by"`
+}
+
+// TargetRemoved says that the worker serves a target no more.
+type TargetRemoved struct {
+	Target string `json:"target"`
+	By     string `json:"by"`
+}
+
+// ConcurrencySet says how many jobs of a target may run at once from now on.
+type ConcurrencySet struct {
+	Target      string `json:"target"`
+	Concurrency int    `json:"concurrency"`
+	By          string `json:"by"`
+}
+
+// Kind implements Payload.
+func (Accepted) Kind() Kind { return KindAccepted }
+
+// Kind implements Payload.
+func (Ignored) Kind() Kind { return KindIgnored }
+
+// Kind implements Payload.
+func (Released) Kind() Kind { return KindReleased }
+
+// Kind implements Payload.
+func (Running) Kind() Kind { return KindRunning }
+
+// Kind implements Payload.
+func (Started) Kind() Kind { return KindStarted }
+
+// Kind implements Payload.
+func (Signal) Kind() Kind { return KindSignal }
+
+// Kind implements Payload.
+func (Done) Kind() Kind { return KindDone }
+
+// Kind implements Payload.
+func (Conflict) Kind() Kind { return KindConflict }
+
+// Kind implements Payload.
+func (Opened) Kind() Kind { return KindOpened }
+
+// Kind implements Payload.
+func (Closed) Kind() Kind { return KindClosed }
+
+// Kind implements Payload.
+func (Paused) Kind() Kind { return KindPaused }
+
+// Kind implements Payload.
+func (Continued) Kind() Kind { return KindContinued }
+
+// Kind implements Payload.
+func (TargetAdded) Kind() Kind { return KindTargetAdded }
+
+// Kind implements Payload.
+func (TargetRemoved) Kind() Kind { return KindTargetRemoved }
+
+// Kind implements Payload.
+func (ConcurrencySet) Kind() Kind { return KindConcurrencySet }

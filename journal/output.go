@@ -1,0 +1,91 @@
+package journal
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Output is what was kept of one output stream of a job. The kept bytes are
+// the stream's beginning, exactly as the job wrote them.
+type Output struct {
+	Kept []byte `json:"-"`    // at most max_output_buffer bytes; the journal stores them beside the payload
+	Size int64  `json:"size"` // how many bytes the job wrote in all
+}
+
+// Truncated tells whether the job wrote more than was kept.
+func (o Output) Truncated() bool { return o.Size > int64(len(o.Kept)) }
+
+// Charset tells which characters a column can hold.
+type Charset int
+
+// The character sets that matter: one that holds all of Unicode, and the
+// three-byte utf8 of MySQL, which ends at U+FFFF.
+const (
+	CharsetFull Charset = iota
+	CharsetThreeByte
+)
+
+// Text is the stream as text of at most limit bytes (0: no limit): what is not
+// UTF-8, or not in the charset, becomes U+FFFD; where bytes are missing, because the
+// job wrote more than was kept or because limit cuts, the text ends in a mark
+// that says so. A limit too small for the mark gives the text cut, unmarked.
+func (o Output) Text(limit int, charset Charset) string {
+	text := o.valid(charset)
+	if !o.Truncated() && (limit <= 0 || len(text) <= limit) {
+		return text
+	}
+	mark := fmt.Sprintf("\n[jobd: output cut, %d bytes in all]\n", o.Size)
+	if limit <= 0 {
+		return text + mark
+	}
+	if len(mark) > limit {
+		return cut(text, limit)
+	}
+	return cut(text, limit-len(mark)) + mark
+}
+
+// valid is the kept bytes as text that the charset can hold.
+func (o Output) valid(charset Charset) string {
+	kept := o.Kept
+	if o.Truncated() {
+		kept = trimPartialRune(kept)
+	}
+	text := strings.ToValidUTF8(string(kept), "\uFFFD")
+	if charset == CharsetFull {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if r > 0xFFFF {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}
+
+// trimPartialRune drops a character at the end that the limit cut in half.
+func trimPartialRune(b []byte) []byte {
+	for back := 1; back <= utf8.UTFMax && back <= len(b); back++ {
+		tail := b[len(b)-back:]
+		if !utf8.RuneStart(tail[0]) {
+			continue
+		}
+		if !utf8.FullRune(tail) {
+			return b[:len(b)-back]
+		}
+		return b
+	}
+	return b
+}
+
+// cut is the longest beginning of text that is at most limit bytes long and
+// does not end inside a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}

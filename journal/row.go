@@ -1,0 +1,20 @@
+package journal
+
+// Row is what the jobs table said of one job at the moment somebody looked.
+// It is the vocabulary that a claim is decided with, and what a Conflict found.
+type Row struct {
+	Job    int64  `json:"-"`
+	Target string `json:"target"`
+	Status string `json:"status"` // waiting, manual, accepted, running, done or ignored
+	Owner  string `json:"owner"`  // the owner column's content; "" where it is NULL or empty
+}
+
+// The words of the table's status column.
+const (
+	RowWaiting  = "waiting"
+	RowManual   = "manual"
+	RowAccepted = "accepted"
+	RowRunning  = "running"
+	RowDone     = "done"
+	RowIgnored  = "ignored"
+)

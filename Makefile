@@ -1,0 +1,62 @@
+# The one entry point: `make` alone prints what there is.
+
+STORE    ?= sqlite
+FUZZTIME ?= 20s
+# Where make test-mysql keeps its MySQL (about 800 MB, fetched once).
+MYSQL_ROOT ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/jobd/mysql-sid
+
+GO       = go
+PROGRAMS = jobd jobd-master jobctl
+MODULES  = . tests
+TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+# Debian keeps the server where an ordinary user's PATH does not look.
+export PATH := $(PATH):/usr/sbin:/sbin
+
+.PHONY: help build demo deps test go-test test-race test-mysql lint bench fuzz ci clean
+.DEFAULT_GOAL = help
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/jobd, bin/jobd-master and bin/jobctl
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ $(PROGRAMS:%=./cmd/%)
+
+demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and two workers and check every row (STORE=sqlite or mysql)
+	$(GO) build -o bin/demo ./examples/demo
+	bin/demo --store $(STORE)
+
+deps: ## install MariaDB, which the tests run on, through apt where it is missing
+	@tools/deps.sh
+
+test: deps go-test ## run all tests, against a MariaDB that they start themselves
+
+go-test: build
+	set -e; for module in $(MODULES); do (cd $$module && $(GO) test ./...); done
+
+test-race: deps build ## run all tests under the race detector (needs a C compiler)
+	set -e; for module in $(MODULES); do (cd $$module && CGO_ENABLED=1 $(GO) test -race ./...); done
+
+test-mysql: build ## run the store and end-to-end tests on a real MySQL 9 too (needs root, 800 MB)
+	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \
+	JOBD_TEST_MYSQL_ROOT=$$root $(GO) test -count=1 ./store/...; \
+	cd tests && JOBD_TEST_MYSQL_ROOT=$$root $(GO) test -count=1 ./...
+
+lint: ## gofumpt, go vet, staticcheck, import table, package docs, file sizes
+	@unformatted=$$($(TOOL) gofumpt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
+	set -e; for module in $(MODULES); do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
+	cd tests && $(GO) test ./architecture
+
+bench: deps build ## measure: starts, drain rate, run-manual latency, journal appends, memory
+	cd tests && $(GO) run ./bench
+
+fuzz: ## fuzz every fuzz test for a while (FUZZTIME=20s)
+	@set -e; for package in $$($(GO) list ./...); do \
+	  for name in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+	    echo "$$package $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; done
+
+ci: lint test demo ## what a change must pass: lint, test, demo
+
+clean: ## remove what was built
+	rm -rf bin

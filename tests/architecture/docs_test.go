@@ -1,0 +1,41 @@
+package architecture
+
+import (
+	"strings"
+	"testing"
+)
+
+// fewestWords is what a package's doc comment needs to say more than its name.
+const fewestWords = 12
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	type doc struct{ text, name string }
+	docs := map[string]doc{}
+	for _, f := range sources(t) {
+		name := strings.TrimSuffix(f.syntax.Name.Name, "_test")
+		d := docs[f.folder()]
+		d.name = name
+		if f.syntax.Doc != nil {
+			if d.text != "" {
+				t.Errorf("%s: the package has a second doc comment; one place is enough", f.path)
+			}
+			d.text = f.syntax.Doc.Text()
+		}
+		docs[f.folder()] = d
+	}
+	for folder, d := range docs {
+		opening := "Package " + d.name + " "
+		if d.name == "main" {
+			opening = "Command " + folder[strings.LastIndex(folder, "/")+1:] + " "
+		}
+		switch {
+		case d.text == "":
+			t.Errorf("%s: package %s has no doc comment", folder, d.name)
+		case !strings.HasPrefix(strings.ReplaceAll(d.text, "\n", " "), opening):
+			t.Errorf("%s: the doc comment does not begin with %q", folder, opening)
+		case len(strings.Fields(d.text)) < fewestWords:
+			t.Errorf("%s: the doc comment says too little: %q", folder, d.text)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package architecture
+
+import (
+	"bytes"
+	"go/ast"
+	"testing"
+)
+
+// mostLines is where a file has more than one subject for certain.
+const mostLines = 400
+
+func TestFilesStaySmall(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if lines := bytes.Count(f.content, []byte("\n")); lines > mostLines {
+			t.Errorf("%s has %d lines, over %d: one subject each", f.path, lines, mostLines)
+		}
+	}
+}
+
+// A sleep is a guess about another machine's speed: too short there, too long here.
+func TestTestsDoNotSleep(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if !f.isTest() && !within(f.folder(), []string{"tests", "store/storetest", "journal/journaltest"}) {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && isTimeSleep(call) {
+				t.Errorf("%s calls time.Sleep: wait for the condition itself", f.path)
+			}
+			return true
+		})
+	}
+}
+
+func isTimeSleep(call *ast.CallExpr) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || selector.Sel.Name != "Sleep" {
+		return false
+	}
+	pkg, ok := selector.X.(*ast.Ident)
+	return ok && pkg.Name == "time"
+}

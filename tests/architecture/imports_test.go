@@ -1,0 +1,139 @@
+package architecture
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed is the import table: for each package (with all below it) the
+// imports beyond the standard library, by prefix. The longest matching key counts.
+var allowed = map[string][]string{
+	"journal":      {"modernc.org/sqlite"},
+	"store":        {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5"},
+	"store/mysql":  {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
+	"store/sqlite": {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "modernc.org/sqlite"},
+	"exec":         {"jobd/journal", "jobd/exec", "github.com/cenkalti/backoff/v5", "golang.org/x/sys/unix"},
+	"net":          {},
+	"master":       {"jobd/net", "github.com/cenkalti/backoff/v5", "golang.org/x/time/rate"},
+}
+
+// free are the folders that may import everything of the repository: the
+// wiring, and what only tests and tries it out.
+var free = []string{"cmd", "tests", "examples", "store/storetest", "journal/journaltest"}
+
+// testing are the modules that test files may use beside the table.
+var testModules = []string{
+	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
+	"golang.org/x/sys/unix", "jobd/store/storetest", "jobd/journal/journaltest",
+}
+
+func TestImportsStayInTheTable(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if within(f.folder(), free) {
+			continue
+		}
+		table := slices.Clone(allowed[ruleOf(t, f.folder())])
+		if f.isTest() {
+			table = append(table, testModules...)
+			table = append(table, "jobd/"+f.folder(), "jobd/"+path.Dir(f.folder()))
+		}
+		for _, spec := range f.syntax.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatalf("%s: import %s: %v", f.path, spec.Path.Value, err)
+			}
+			if !standard(imported) && !within(imported, table) {
+				t.Errorf("%s imports %s: its row of the import table has only %s and the standard library",
+					f.path, imported, table)
+			}
+		}
+	}
+}
+
+// exec and net stand beside the standard library's packages of these names in
+// the same files: under their bare names nobody could tell which is meant.
+func TestExecAndNetAreRenamed(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{`"jobd/exec"`: "jobexec", `"jobd/net"`: "jobnet"}
+	seen := 0
+	for _, f := range sources(t) {
+		for _, spec := range f.syntax.Imports {
+			want, ours := names[spec.Path.Value]
+			if !ours {
+				continue
+			}
+			seen++
+			if spec.Name == nil || spec.Name.Name != want {
+				t.Errorf("%s imports %s: name it %s", f.path, spec.Path.Value, want)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("nobody imports jobd/exec or jobd/net: this test looks for the wrong names")
+	}
+}
+
+func TestProgramsLinkNoDriverTheyDoNotNeed(t *testing.T) {
+	t.Parallel()
+	cases := map[string][]string{
+		"./cmd/jobctl":      {"github.com/go-sql-driver/mysql", "jobd/store/mysql"},
+		"./cmd/jobd-master": {"github.com/go-sql-driver/mysql", "jobd/store", "modernc.org/sqlite", "jobd/journal", "jobd/exec"},
+	}
+	for program, unwanted := range cases {
+		t.Run(path.Base(program), func(t *testing.T) {
+			t.Parallel()
+			list := exec.Command("go", "list", "-deps", program)
+			list.Dir = top
+			out, err := list.Output()
+			if err != nil {
+				t.Fatalf("go list -deps %s: %v", program, describe(err))
+			}
+			for _, dependency := range strings.Fields(string(out)) {
+				if within(dependency, unwanted) {
+					t.Errorf("%s links %s", program, dependency)
+				}
+			}
+		})
+	}
+}
+
+// ruleOf is the key of the table's row for a folder.
+func ruleOf(t *testing.T, folder string) string {
+	t.Helper()
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(allowed))) {
+		if within(folder, []string{key}) {
+			return key
+		}
+	}
+	t.Fatalf("package %s has no row in the import table: give it one, in docs/architecture.md too", folder)
+	return ""
+}
+
+// within tells whether name is one of the roots or below one.
+func within(name string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return name == root || strings.HasPrefix(name, root+"/")
+	})
+}
+
+// standard tells a package of the standard library: its first element has no
+// dot, and it is none of ours.
+func standard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return first != "jobd" && !strings.Contains(first, ".")
+}
+
+// describe adds what a failed command said to its error.
+func describe(err error) string {
+	if exit, ok := err.(*exec.ExitError); ok {
+		return fmt.Sprintf("%v: %s", err, exit.Stderr)
+	}
+	return err.Error()
+}

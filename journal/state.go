@@ -1,0 +1,192 @@
+package journal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Status is where a job stands according to the journal.
+type Status string
+
+// The statuses. A job that the journal never mentioned has StatusNone.
+const (
+	StatusNone     Status = ""
+	StatusAccepted Status = "accepted" // claimed, waits for a slot
+	StatusStarting Status = "starting" // running is journalled, no process is known yet
+	StatusRunning  Status = "running"  // its process was started
+	StatusDone     Status = "done"
+	StatusReleased Status = "released" // the claim was given up, or never won
+	StatusIgnored  Status = "ignored"
+	StatusConflict Status = "conflict" // somebody else took the row before the start
+)
+
+// Ended tells whether nothing more is to be done for a job of this status.
+func (s Status) Ended() bool {
+	return s != StatusAccepted && s != StatusStarting && s != StatusRunning
+}
+
+// Job is what the journal knows of one job. For a job that was claimed more than
+// once it is about the newest claim.
+type Job struct {
+	ID      int64
+	Target  string
+	Manual  bool
+	Token   string // the claim's token
+	Status  Status
+	Attempt int      // of the newest start, from 1; 0 before the first
+	Process *Started // the newest start's process, once it is known
+	Lost    bool     // a conflict was met while its process ran
+
+	Accepted time.Time
+	Running  time.Time // when the newest start was journalled
+	Ended    time.Time
+
+	Result string // of a job that is done: "ok" or "fail"
+	Code   *int
+	Signal string
+	Reason string // why it was released or ignored, or is done without an outcome of its own
+}
+
+// Target is what the journal knows of a target that the worker serves.
+type Target struct {
+	Concurrency int
+	Paused      bool
+}
+
+// State is a fold over the journal: what held after its newest event. The zero
+// value is the state before the first event. It is not safe for concurrent use.
+type State struct {
+	Seq     uint64    // the newest event that went in
+	Hash    Hash      // its hash
+	Time    time.Time // its time
+	Name    string    // the worker's name
+	Open    bool      // a run of the worker has begun and not ended in order
+	Jobs    map[int64]*Job
+	Targets map[string]Target
+
+	// KeepEnded keeps jobs that are at their end, to look at history. Without
+	// it memory is bounded by the number of jobs under way.
+	KeepEnded bool
+}
+
+// IllegalError says that an event contradicts what the journal holds.
+type IllegalError struct {
+	Job    int64
+	Kind   Kind
+	Status Status // the job's status before the event
+	Detail string
+}
+
+// Error implements error.
+func (e *IllegalError) Error() string {
+	status := e.Status
+	if status == StatusNone {
+		status = "not the worker's"
+	}
+	text := fmt.Sprintf("illegal transition: job %d is %s, and cannot become %s", e.Job, status, e.Kind)
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
+
+// Apply takes the next event into the state, or refuses it, unchanged, when the
+// event is not the next one or contradicts the state.
+func (s *State) Apply(e Event) error {
+	if e.Seq != s.Seq+1 {
+		return fmt.Errorf("event %d follows event %d", e.Seq, s.Seq)
+	}
+	if e.Time.Before(s.Time) {
+		return fmt.Errorf("event %d: time runs backwards: %s after %s", e.Seq, stamp(e.Time), stamp(s.Time))
+	}
+	if e.Job == 0 {
+		if err := s.applyWorker(e); err != nil {
+			return err
+		}
+	} else if err := s.applyJob(e); err != nil {
+		return err
+	}
+	s.Seq, s.Time, s.Hash = e.Seq, e.Time, e.Hash
+	return nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// applyJob moves one job on.
+func (s *State) applyJob(e Event) error {
+	next, err := s.Job(e.Job).next(e)
+	if err != nil {
+		return err
+	}
+	if s.Jobs == nil {
+		s.Jobs = make(map[int64]*Job)
+	}
+	if next.Status.Ended() && !s.KeepEnded {
+		delete(s.Jobs, e.Job)
+	} else {
+		s.Jobs[e.Job] = &next
+	}
+	return nil
+}
+
+// Job is what is known of one job; a zero Job (with its ID) where nothing is.
+func (s *State) Job(id int64) Job {
+	if job, ok := s.Jobs[id]; ok {
+		return *job
+	}
+	return Job{ID: id}
+}
+
+// applyWorker takes in an event about the worker itself.
+func (s *State) applyWorker(e Event) error {
+	if s.Targets == nil {
+		s.Targets = make(map[string]Target)
+	}
+	switch p := e.Payload.(type) {
+	case Opened:
+		s.Name, s.Open = p.Name, true
+		clear(s.Targets)
+		for name, n := range p.Targets {
+			s.Targets[name] = Target{Concurrency: n}
+		}
+	case Closed:
+		s.Open = false
+	case Paused:
+		s.pause(p.Targets, true)
+	case Continued:
+		s.pause(p.Targets, false)
+	case TargetAdded:
+		s.Targets[p.Target] = Target{Concurrency: p.Concurrency}
+	case TargetRemoved:
+		delete(s.Targets, p.Target)
+	case ConcurrencySet:
+		t := s.Targets[p.Target]
+		t.Concurrency = p.Concurrency
+		s.Targets[p.Target] = t
+	default:
+		return fmt.Errorf("event %d: kind %s needs a job", e.Seq, e.Kind())
+	}
+	return nil
+}
+
+func (s *State) pause(names []string, paused bool) {
+	for _, name := range names {
+		if t, ok := s.Targets[name]; ok {
+			t.Paused = paused
+			s.Targets[name] = t
+		}
+	}
+}
+
+// Unfinished lists the jobs that are not at their end, in the order of their ids.
+func (s *State) Unfinished() []Job {
+	var jobs []Job
+	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
+		if job := s.Jobs[id]; !job.Status.Ended() {
+			jobs = append(jobs, *job)
+		}
+	}
+	return jobs
+}

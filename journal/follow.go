@@ -105,3 +105,17 @@ func weight(e Event) int {
 	}
 	return 512
 }
+
+// Claim gives the newest accepted event of a job before seq.
+func (j *Journal) Claim(ctx context.Context, job int64, seq uint64) (Accepted, error) {
+	for e, err := range scan(ctx, j.segment.read, query{
+		where: `seq = (SELECT max(seq) FROM events WHERE job = ? AND job <> 0 AND kind = 'accepted' AND seq < ?)`,
+		args:  []any{job, int64(seq)},
+	}) {
+		if err != nil {
+			return Accepted{}, err
+		}
+		return e.Payload.(Accepted), nil
+	}
+	return Accepted{}, &DamagedError{Seq: seq, Detail: "the job was never accepted"}
+}

@@ -1,0 +1,132 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Decode puts the value that a text stands for into a field. Its error says
+// what is allowed, as in "a whole number of at least 1".
+type Decode func(text string) error
+
+// Text takes the text as it is.
+func Text(field *string) Decode {
+	return func(text string) error {
+		*field = text
+		return nil
+	}
+}
+
+// NonEmpty takes any text but the empty one.
+func NonEmpty(field *string) Decode {
+	return func(text string) error {
+		if text == "" {
+			return errors.New("any text but an empty one")
+		}
+		*field = text
+		return nil
+	}
+}
+
+// Bool takes 1 and true as true, all else as false.
+func Bool(field *bool) Decode {
+	return func(text string) error {
+		*field = text == "1" || text == "true"
+		return nil
+	}
+}
+
+// Int takes whole numbers from least to most.
+func Int(field *int, least, most int) Decode {
+	allowed := fmt.Errorf("a whole number from %d to %d", least, most)
+	if most == math.MaxInt {
+		allowed = fmt.Errorf("a whole number of at least %d", least)
+	}
+	return func(text string) error {
+		number, err := strconv.Atoi(text)
+		if err != nil || number < least || number > most {
+			return allowed
+		}
+		*field = number
+		return nil
+	}
+}
+
+// OneOf takes one of the words.
+func OneOf(field *string, words ...string) Decode {
+	return func(text string) error {
+		if !slices.Contains(words, text) {
+			return fmt.Errorf("one of: %s", strings.Join(words, ", "))
+		}
+		*field = text
+		return nil
+	}
+}
+
+// Duration takes seconds, also broken ones, or a number with a unit: 500ms, 2m, 30d. It
+// must be at least least.
+func Duration(field *time.Duration, least time.Duration) Decode {
+	return func(text string) error {
+		duration, err := ParseDuration(text)
+		if err != nil || duration < least {
+			return fmt.Errorf("seconds, or a duration such as 500ms, 2m, 1h30m or 30d, of at least %v", least)
+		}
+		*field = duration
+		return nil
+	}
+}
+
+// ParseDuration reads a duration: a bare number is seconds, d means days of 24
+// hours, all else is as in time.ParseDuration.
+func ParseDuration(text string) (time.Duration, error) {
+	unit, number := time.Second, text
+	if days, found := strings.CutSuffix(text, "d"); found {
+		unit, number = 24*time.Hour, days
+	}
+	count, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return time.ParseDuration(text)
+	}
+	if length := count * float64(unit); math.Abs(length) < math.MaxInt64 {
+		return time.Duration(length), nil
+	}
+	return 0, fmt.Errorf("duration %q: too long", text)
+}
+
+// Size takes bytes, or a number with a unit: 64KiB, 16MiB, 1GB. It must be
+// from least to most bytes.
+func Size(field *int64, least, most int64) Decode {
+	return func(text string) error {
+		size, err := humanize.ParseBytes(text)
+		if err != nil || size > math.MaxInt64 || int64(size) < least || int64(size) > most {
+			return fmt.Errorf("bytes, or a size such as 16MiB, from %d to %d", least, most)
+		}
+		*field = int64(size)
+		return nil
+	}
+}
+
+// LevelTrace is below debug: every message on the wire.
+const LevelTrace = slog.Level(-8)
+
+// Level takes the names of the log levels.
+func Level(field *slog.Level) Decode {
+	names := []string{"trace", "debug", "info", "warn", "error"}
+	levels := []slog.Level{LevelTrace, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
+	return func(text string) error {
+		i := slices.Index(names, strings.ToLower(text))
+		if i < 0 {
+			return fmt.Errorf("one of: %s", strings.Join(names, ", "))
+		}
+		*field = levels[i]
+		return nil
+	}
+}

@@ -1,0 +1,19 @@
+// Package conf reads the configuration of a program: flags, environment, an
+// INI file and defaults, in this order of precedence.
+//
+// A program's configuration structs register their keys with a [Set], each
+// with a default, a meaning and a [Decode] that fills a field. Every key is then a flag
+// (mysql_host: --mysql-host), an environment variable (JOBD_MYSQL_HOST) and a
+// key of the file. A family is an open-ended group of keys, such as launcher.env.NAME, or
+// the section [targets], whose members are also spelled --targets.NAME.
+//
+// Values are kept as text until all sources are read, then decoded together, so
+// that all mistakes are told at once. Each is told with its place: file and
+// line, variable or flag, and with what is allowed instead. An unknown key of the file is
+// a warning, an unknown flag an error, and unknown variables of the
+// environment are nobody's business. Values of keys are never logged, and
+// appear in an error only where they could not be decoded; passwords always can.
+//
+// The files are those of the original jobd: comments from ; or #, also after a
+// value; values in quotes; dotted keys stay flat; names in [targets] may hold / and :.
+package conf

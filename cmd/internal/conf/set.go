@@ -1,0 +1,227 @@
+package conf
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3"
+
+	"jobd/cmd/internal/exit"
+)
+
+// Program says whose configuration a Set is.
+type Program struct {
+	Name    string // jobd
+	Summary string // one sentence for the help
+	Version string // x.y.z
+	Prefix  string // of environment variables, with its underscore: JOBD_
+	File    string // the default path of the file; "" for none
+}
+
+// Set is the keys of a program and where their values came from. It serves
+// one reading; to read the configuration again, make a new one. It is not safe for concurrent use.
+type Set struct {
+	program  Program
+	flags    *flag.FlagSet
+	settings []*Setting          // in the order of their registration
+	byKey    map[string]*Setting // aliases too
+	families []family
+
+	path     string // --config
+	help     bool
+	version  bool
+	place    place // of the values that are being set
+	missing  bool  // there is no file at path
+	warnings []string
+	errs     []error
+}
+
+// New is a Set that knows only --config, --help and --version.
+func New(program Program) *Set {
+	s := &Set{
+		program: program,
+		flags:   flag.NewFlagSet(program.Name, flag.ContinueOnError),
+		byKey:   map[string]*Setting{},
+	}
+	s.flags.SetOutput(io.Discard)
+	s.flags.StringVar(&s.path, "config", program.File, "the configuration file")
+	s.flags.BoolVar(&s.help, "help", false, "print this and exit")
+	s.flags.BoolVar(&s.version, "version", false, "print the version and exit")
+	return s
+}
+
+// Add registers a key. A default of "" leaves the field as it is. The
+// key's flag has hyphens for its underscores.
+func (s *Set) Add(key, def, usage string, decode Decode) *Setting {
+	return s.add(&Setting{set: s, key: key, flag: strings.ReplaceAll(key, "_", "-"), def: def, usage: usage, decode: decode})
+}
+
+func (s *Set) add(setting *Setting) *Setting {
+	s.settings = append(s.settings, setting)
+	s.byKey[setting.key] = setting
+	s.flags.Var(setting, setting.flag, setting.usage)
+	return setting
+}
+
+// Parse reads args, the environment (as of os.Environ) and the file. --help and
+// --version are answered on stdout and give an error of exit code 0;
+// wrong flags one of exit code 2. Wrong values are gathered for Err.
+func (s *Set) Parse(args, environ []string, stdout io.Writer) error {
+	s.Environ(environ)
+	if err := ff.Parse(s.flags, s.Args(args), s.Options()...); err != nil {
+		return s.Failed(err, stdout)
+	}
+	if rest := s.flags.Args(); len(rest) > 0 {
+		return exit.With(exit.Usage, fmt.Errorf("unexpected argument %q; %s takes flags only, see --help", rest[0], s.program.Name))
+	}
+	return s.Finish(stdout)
+}
+
+// FlagSet is the flags of all keys, for a program that parses its arguments
+// itself: Environ, then ff.Parse of Args with Options, then Finish or Failed.
+func (s *Set) FlagSet() *flag.FlagSet { return s.flags }
+
+// Options are what ff needs to read the file.
+func (s *Set) Options() []ff.Option {
+	return []ff.Option{
+		ff.WithConfigFileFlag("config"),
+		ff.WithConfigFileParser(s.parseFile),
+		ff.WithAllowMissingConfigFile(true),
+	}
+}
+
+// Environ takes the values of the program's environment variables. An empty
+// variable counts as none.
+func (s *Set) Environ(environ []string) {
+	defer func() { s.place = place{} }()
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if value == "" || !strings.HasPrefix(name, s.program.Prefix) {
+			continue
+		}
+		s.place = place{variable: name}
+		flagName := "config"
+		if name != s.program.Prefix+"CONFIG" {
+			setting := s.byVariable(name)
+			if setting == nil {
+				continue
+			}
+			flagName = setting.flag
+		}
+		if err := s.flags.Set(flagName, value); err != nil {
+			s.errs = append(s.errs, fmt.Errorf("environment %s: %w", name, err))
+		}
+	}
+}
+
+// Args is args, after the flags of family members among them were made known.
+func (s *Set) Args(args []string) []string {
+	for _, arg := range args {
+		if name, isFlag := strings.CutPrefix(arg, "-"); isFlag {
+			name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
+			s.member(name)
+		}
+	}
+	return args
+}
+
+// Finish answers --help and --version, and decodes what was read.
+func (s *Set) Finish(stdout io.Writer) error {
+	if err := s.answer(stdout); err != nil {
+		return err
+	}
+	if s.path != "" {
+		_, err := os.Stat(s.path)
+		s.missing = errors.Is(err, os.ErrNotExist)
+	}
+	if s.missing && s.path != s.program.File {
+		s.errs = append(s.errs, fmt.Errorf("config %s: no such file", s.path))
+	}
+	for _, setting := range s.settings {
+		setting.finish()
+	}
+	return nil
+}
+
+// answer shows the version or the help, if one was asked for, and then gives an
+// error of exit code 0.
+func (s *Set) answer(stdout io.Writer) error {
+	switch {
+	case s.version:
+		fmt.Fprintln(stdout, s.program.Version)
+		return exit.With(exit.Success, errors.New("version shown"))
+	case s.help:
+		s.Help(stdout)
+		return exit.With(exit.Success, flag.ErrHelp)
+	}
+	return nil
+}
+
+// Failed turns an error of ff.Parse into one with an exit code. Asking for help
+// or the version goes before a file that can't be read.
+func (s *Set) Failed(err error, stdout io.Writer) error {
+	s.help = s.help || errors.Is(err, flag.ErrHelp)
+	if answered := s.answer(stdout); answered != nil {
+		return answered
+	}
+	text := err.Error()
+	if _, name, found := strings.Cut(text, "flag provided but not defined: -"); found {
+		name = strings.TrimPrefix(name, "-")
+		return exit.With(exit.Usage, fmt.Errorf("unknown flag --%s; the nearest known one is --%s", name, nearest(name, s.flagNames())))
+	}
+	return exit.With(exit.Usage, err)
+}
+
+func (s *Set) flagNames() []string {
+	var names []string
+	s.flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// Path is the file that was, or would have been, read.
+func (s *Set) Path() string { return s.path }
+
+// Warnings is what is odd but does not keep the program from starting.
+func (s *Set) Warnings() []string { return s.warnings }
+
+// Warn adds to the warnings one about key, told with its place.
+func (s *Set) Warn(key, text string) {
+	s.warnings = append(s.warnings, s.where(key)+": "+text)
+}
+
+// Given tells whether any source but the default has a value for key.
+func (s *Set) Given(key string) bool { return s.byKey[key].given }
+
+// FromFlag tells whether key got its value on the command line.
+func (s *Set) FromFlag(key string) bool {
+	setting := s.byKey[key]
+	return setting.given && setting.place == place{}
+}
+
+// Require notes an error for each key that has no value; what for may be empty.
+func (s *Set) Require(what string, keys ...string) {
+	for _, key := range keys {
+		if !s.Given(key) {
+			s.errs = append(s.errs, fmt.Errorf("%s: required%s; give it %s", key, what, s.whereToGive(key)))
+		}
+	}
+}
+
+// Missing notes an error that is about no single key.
+func (s *Set) Missing(what string) {
+	s.errs = append(s.errs, fmt.Errorf("%s: %s", s.path, what))
+}
+
+// Bad notes that the value of key is wrong, and why.
+func (s *Set) Bad(key, why string) {
+	s.errs = append(s.errs, fmt.Errorf("%s: %s", s.where(key), why))
+}
+
+// Err is everything that is wrong, with exit code 2; nil if nothing is.
+func (s *Set) Err() error {
+	return exit.With(exit.Usage, errors.Join(s.errs...))
+}

@@ -1,0 +1,64 @@
+// Package exit turns the error that a program ends with into its exit code
+// and into what stands on stderr.
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The exit codes that all programs share. What has no code of its own is a Failure.
+const (
+	Success = 0
+	Failure = 1 // the program, a daemon or a check said no
+	Usage   = 2 // wrong usage or wrong configuration
+	Connect = 3 // jobctl could not connect
+)
+
+// coded is an error that knows its exit code.
+type coded struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (c *coded) Error() string { return c.err.Error() }
+
+// Unwrap gives the cause.
+func (c *coded) Unwrap() error { return c.err }
+
+// With gives err an exit code. An error with the code Success ends the program in
+// order and in silence: what was to be said, such as the help, has been said.
+func With(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &coded{code: code, err: err}
+}
+
+// Code is the exit code of err: that of the outermost With, else Failure; Success for nil.
+func Code(err error) int {
+	if err == nil {
+		return Success
+	}
+	var c *coded
+	if errors.As(err, &c) {
+		return c.code
+	}
+	return Failure
+}
+
+// Report writes err to w, each line headed by the program's name, and
+// returns the exit code. An error without text is reported by its code alone.
+func Report(w io.Writer, program string, err error) int {
+	code := Code(err)
+	if code == Success {
+		return code
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(w, "%s: %s\n", program, strings.TrimRight(line, "\n"))
+	}
+	return code
+}

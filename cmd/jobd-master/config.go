@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/version"
+)
+
+// config is everything that jobd-master can be told; docs/configuration.md
+// describes the keys. On SIGHUP it is read again, and the log levels are taken over.
+type config struct {
+	path     string   // the file that was read
+	warnings []string // to be logged
+
+	host           string
+	port           int
+	password       string // "": none is asked for
+	allowLocalhost bool
+	maxMessageSize int64 // bytes
+	pingInterval   time.Duration
+	pokeThrottle   time.Duration
+	log            logging.Config
+}
+
+// parseConfig reads the configuration from args, the environment (as of os.Environ) and the
+// file. All mistakes are in the one error; --help and --version are answered
+// on stdout and give an error with exit code 0.
+func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
+	set := conf.New(conf.Program{
+		Name:    "jobd-master",
+		Summary: "jobd-master finds the workers that serve a target.",
+		Version: version.Version,
+		Prefix:  "JOBD_MASTER_",
+		File:    "/etc/jobd-master.conf",
+	})
+	var c config
+	c.register(set)
+	if err := set.Parse(args, environ, stdout); err != nil {
+		return config{}, err
+	}
+	set.Require("", "host", "port")
+	c.path, c.warnings = set.Path(), set.Warnings()
+	return c, set.Err()
+}
+
+func (c *config) register(set *conf.Set) {
+	set.Add("host", "", "address or name to listen on; :: for all", conf.NonEmpty(&c.host))
+	set.Add("port", "", "port to listen on; 0 for any", conf.Int(&c.port, 0, 65535))
+	set.Add("password", "", "what clients and workers must know; better kept in the file", conf.Text(&c.password))
+	set.Add("always_allow_localhost", "false", "clients on this host need no password", conf.Bool(&c.allowLocalhost)).Switch()
+	set.Add("max_message_size", "16MiB", "longest message accepted", conf.Size(&c.maxMessageSize, 64<<10, 1<<30))
+	set.Add("ping_interval", "30", "how often each worker is pinged", conf.Duration(&c.pingInterval, time.Millisecond))
+	set.Add("poke_throttle_interval", "0.5", "how long pokes are gathered; 0: not at all", conf.Duration(&c.pokeThrottle, 0))
+	c.log.Register(set)
+}
+
+// address is what net.Listen takes.
+func (c *config) address() string {
+	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
+}

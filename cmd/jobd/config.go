@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/version"
+)
+
+// config is everything that jobd can be told; docs/configuration.md describes the
+// keys. On SIGHUP it is read again as a whole, and targets, launcher and log levels of
+// the new one are taken over.
+type config struct {
+	path     string   // the file that was read
+	warnings []string // to be logged
+
+	name     string
+	listen   listenConfig
+	masters  masterConfig
+	log      logging.Config
+	store    storeConfig
+	launcher launcherConfig
+	targets  map[string]int // concurrency by name
+	run      runConfig
+
+	journalDir string // as configured; resolveJournalDir says where the journal is
+}
+
+// parseConfig reads the configuration from args, the environment (as of os.Environ) and the
+// file. All mistakes are in the one error; --help and --version are answered
+// on stdout and give an error with exit code 0.
+func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
+	set := conf.New(conf.Program{
+		Name:    "jobd",
+		Summary: "jobd runs the jobs of a table's rows, for the targets it serves.",
+		Version: version.Version,
+		Prefix:  environPrefix,
+		File:    "/etc/jobd.conf",
+	})
+	var c config
+	c.register(set)
+	if err := set.Parse(args, environ, stdout); err != nil {
+		return config{}, err
+	}
+	c.validate(set, environ)
+	c.path, c.warnings = set.Path(), set.Warnings()
+	return c, set.Err()
+}
+
+func (c *config) register(set *conf.Set) {
+	c.listen.register(set)
+	set.Add("name", "", "this worker's name; the host's name if not given", conf.NonEmpty(&c.name))
+	c.masters.register(set)
+	c.log.Register(set)
+	c.store.register(set)
+	c.launcher.register(set)
+	set.Add("journal_dir", "", "folder of the journal; where it is if not given: docs/configuration.md", conf.NonEmpty(&c.journalDir))
+	c.run.register(set)
+	set.AddSection("targets", "a target to serve, and how many of its jobs may run at once", c.addTarget)
+}
+
+func (c *config) validate(set *conf.Set, environ []string) {
+	c.listen.validate(set)
+	c.masters.validate(set)
+	c.store.validate(set)
+	c.launcher.validate(set, environ)
+	if len(c.targets) == 0 {
+		set.Missing("[targets]: at least one target is required, as in: name = 4")
+	}
+	if c.name != "" {
+		return
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		set.Bad("name", fmt.Sprintf("required, because the host's name is not known: %v", err))
+	}
+	c.name = name
+}
+
+// addTarget takes one line of [targets]. The name null is reserved for
+// rows without a target.
+func (c *config) addTarget(name, text string) error {
+	if name == "null" {
+		return errors.New("any name but null, which is reserved")
+	}
+	if c.targets == nil {
+		c.targets = map[string]int{}
+	}
+	var concurrency int
+	if err := conf.Int(&concurrency, 1, math.MaxInt)(text); err != nil {
+		// The target is there all the same: one mistake is told once.
+		c.targets[name] = 1
+		return err
+	}
+	c.targets[name] = concurrency
+	return nil
+}
+
+// listenConfig says where jobd listens, and to whom.
+type listenConfig struct {
+	host           string
+	port           int
+	password       string // "": none is asked for
+	allowLocalhost bool
+	maxMessageSize int64 // bytes
+}
+
+func (c *listenConfig) register(set *conf.Set) {
+	set.Add("host", "", "address or name to listen on; :: for all", conf.NonEmpty(&c.host))
+	set.Add("port", "", "port to listen on; 0 for any", conf.Int(&c.port, 0, 65535))
+	set.Add("password", "", "what clients must know; better kept in the file", conf.Text(&c.password))
+	set.Add("always_allow_localhost", "false", "clients on this host need no password", conf.Bool(&c.allowLocalhost)).Switch()
+	set.Add("max_message_size", "16MiB", "longest message accepted from a client", conf.Size(&c.maxMessageSize, 64<<10, 1<<30))
+}
+
+func (c *listenConfig) validate(set *conf.Set) {
+	set.Require("", "host", "port")
+}
+
+// address is what net.Listen takes.
+func (c *listenConfig) address() string {
+	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
+}
+
+// runConfig says how jobs are treated.
+type runConfig struct {
+	maxOutputBuffer int64 // bytes kept of stdout and of stderr, each
+	prefetch        int   // jobs claimed beyond the free slots of a target; onePerSlot: as many as it has slots
+	pollInterval    time.Duration
+	launchOffline   bool          // start jobs whose running is not mirrored yet
+	requeueCrashed  bool          // run a job again whose outcome is unknown
+	shutdownTimeout time.Duration // 0: no limit
+	handover        bool          // leave running jobs to the runner on stop
+}
+
+// onePerSlot is the default of prefetch.
+const onePerSlot = -1
+
+func (c *runConfig) register(set *conf.Set) {
+	var word string
+	choice := func(chosen *bool, first, second string) conf.Decode {
+		oneOf := conf.OneOf(&word, first, second)
+		return func(text string) error {
+			err := oneOf(text)
+			*chosen = err == nil && text == second
+			return err
+		}
+	}
+	set.Add("max_output_buffer", "1MiB", "kept of a job's stdout, and of its stderr", conf.Size(&c.maxOutputBuffer, 1, 1<<30))
+	set.Add("prefetch", "1 per slot", "jobs claimed beyond a target's free slots", c.decodePrefetch)
+	set.Add("poll_interval", "0", "also poll this often; 0: only when asked, at start and after an outage", conf.Duration(&c.pollInterval, 0))
+	set.Add("launch_offline", "wait", "while the database is away: wait, or run on the journal alone", choice(&c.launchOffline, "wait", "run"))
+	set.Add("on_crash", "fail", "what becomes of a job whose outcome is unknown: fail or requeue", choice(&c.requeueCrashed, "fail", "requeue"))
+	set.Add("shutdown_timeout", "30", "what running jobs get on SIGTERM before it is passed on to them; 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
+	set.Add("on_stop", "drain", "on SIGTERM drain, or handover: leave running jobs to the next start", choice(&c.handover, "drain", "handover"))
+}
+
+func (c *runConfig) decodePrefetch(text string) error {
+	if text == "1 per slot" {
+		c.prefetch = onePerSlot
+		return nil
+	}
+	if conf.Int(&c.prefetch, 0, math.MaxInt)(text) != nil {
+		return errors.New("a whole number of at least 0, or: 1 per slot")
+	}
+	return nil
+}

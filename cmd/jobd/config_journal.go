@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// resolveJournalDir says where the journal is, and makes the folder, with mode 0700,
+// if need be: journal_dir; else the state folder that systemd gives; else
+// /var/lib/jobd/NAME or, where that can't be made, the same in the user's own state
+// folder. The error names every folder that was tried.
+func (c *config) resolveJournalDir(lookup func(name string) string) (string, error) {
+	var tried []error
+	for _, dir := range c.journalCandidates(lookup) {
+		dir, err := makePrivate(dir)
+		if err == nil {
+			return dir, nil
+		}
+		tried = append(tried, err)
+	}
+	return "", fmt.Errorf("journal_dir: no folder for the journal can be written; give one with the key journal_dir\n%w", errors.Join(tried...))
+}
+
+// journalCandidates are the folders to try. What is configured, here or in
+// systemd, has no alternative: a journal that moves is a journal lost.
+func (c *config) journalCandidates(lookup func(name string) string) []string {
+	if c.journalDir != "" {
+		return []string{c.journalDir}
+	}
+	if state, _, _ := strings.Cut(lookup("STATE_DIRECTORY"), ":"); state != "" {
+		return []string{state}
+	}
+	candidates := []string{filepath.Join("/var/lib/jobd", c.folderName())}
+	state := lookup("XDG_STATE_HOME")
+	if home := lookup("HOME"); state == "" && home != "" {
+		state = filepath.Join(home, ".local", "state")
+	}
+	if state != "" {
+		candidates = append(candidates, filepath.Join(state, "jobd", c.folderName()))
+	}
+	return candidates
+}
+
+// folderName is the worker's name as the name of one folder: it comes from
+// outside and must not lead elsewhere.
+func (c *config) folderName() string {
+	name := strings.NewReplacer("/", "_", "\x00", "_").Replace(c.name)
+	if strings.Trim(name, ".") == "" {
+		return strings.Repeat("_", len(name))
+	}
+	return name
+}
+
+// makePrivate makes sure that dir is a folder that only we can enter and write, and
+// gives its absolute path.
+func makePrivate(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("%s: not a folder", dir)
+	}
+	if info.Mode().Perm() != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return "", err
+		}
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return "", fmt.Errorf("write to %s: %w", dir, err)
+	}
+	return dir, nil
+}

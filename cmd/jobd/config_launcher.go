@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"jobd/cmd/internal/conf"
+)
+
+// environPrefix begins the names of jobd's own variables. Jobs don't get them: there may
+// be passwords among them.
+const environPrefix = "JOBD_"
+
+// launcherConfig says how a job is started.
+type launcherConfig struct {
+	command string
+	split   string // "spaces" or "shell"
+	extra   []string
+
+	words []string // the command; {id} in them is still to be replaced
+	dir   string   // absolute
+	env   []string // the whole environment, as of os.Environ
+}
+
+func (c *launcherConfig) register(set *conf.Set) {
+	set.Add("launcher", "", "the command that runs a job; {id} in it is the job's id", conf.NonEmpty(&c.command))
+	set.Add("launcher_split", "spaces", "how it is split into words: at spaces, or as a shell would: shell", conf.OneOf(&c.split, "spaces", "shell"))
+	set.Add("launcher.cwd", "", "where it runs; where jobd was started if not given", conf.NonEmpty(&c.dir))
+	set.AddFamily("launcher.env", "a variable added to its environment", func(name, text string) error {
+		if strings.ContainsRune(text, 0) {
+			return errors.New("any text without NUL bytes")
+		}
+		c.extra = append(c.extra, name+"="+text)
+		return nil
+	})
+}
+
+func (c *launcherConfig) validate(set *conf.Set, environ []string) {
+	set.Require("", "launcher")
+	c.validateWords(set)
+	c.validateDir(set)
+	c.env = slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return strings.HasPrefix(name, environPrefix) || slices.ContainsFunc(c.extra, func(extra string) bool {
+			return strings.HasPrefix(extra, name+"=")
+		})
+	})
+	c.env = append(c.env, c.extra...)
+}
+
+func (c *launcherConfig) validateWords(set *conf.Set) {
+	if c.command == "" {
+		return
+	}
+	var err error
+	c.words = strings.Fields(c.command)
+	if c.split == "shell" {
+		c.words, err = splitWords(c.command)
+	}
+	switch {
+	case err != nil:
+		set.Bad("launcher", err.Error())
+	case len(c.words) == 0 || c.words[0] == "":
+		set.Bad("launcher", fmt.Sprintf("%q is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}", c.command))
+	case !strings.Contains(c.command, "{id}"):
+		set.Warn("launcher", "there is no {id} in it, so the command will not know which job it is for")
+	}
+}
+
+func (c *launcherConfig) validateDir(set *conf.Set) {
+	dir, err := filepath.Abs(c.dir)
+	if err != nil {
+		set.Bad("launcher.cwd", err.Error())
+		return
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		set.Bad("launcher.cwd", fmt.Sprintf("%v; allowed is a folder that exists", err))
+	case !info.IsDir():
+		set.Bad("launcher.cwd", fmt.Sprintf("%s is no folder; allowed is a folder that exists", dir))
+	}
+	c.dir = dir
+}
+
+// splitWords splits as a shell does, but replaces nothing: words end at spaces; single
+// quotes keep all between them, double quotes all but the backslashes before ", \ and
+// a backslash outside of quotes keeps the character after it.
+func splitWords(text string) ([]string, error) {
+	var (
+		words  []string
+		word   strings.Builder
+		inWord bool
+		quote  rune
+		escape bool
+	)
+	for _, r := range text {
+		switch {
+		case escape:
+			if quote == '"' && r != '"' && r != '\\' {
+				word.WriteRune('\\')
+			}
+			word.WriteRune(r)
+			escape = false
+		case r == '\\' && quote != '\'':
+			escape, inWord = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '"' || r == '\'':
+			quote, inWord = r, true
+		case r == ' ' || r == '\t':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("a quote %c is not closed", quote)
+	}
+	if escape {
+		return nil, errors.New(`a \ at the end stands before nothing`)
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words, nil
+}

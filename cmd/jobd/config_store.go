@@ -1,0 +1,85 @@
+package main
+
+import (
+	"math"
+	"net"
+	"strconv"
+	"strings"
+
+	"jobd/cmd/internal/conf"
+)
+
+// The stores to choose from.
+const (
+	storeMySQL  = "mysql"
+	storeSQLite = "sqlite"
+)
+
+// storeConfig says which table the jobs are in.
+type storeConfig struct {
+	kind        string // storeMySQL or storeSQLite
+	mysql       mysqlConfig
+	sqlitePath  string
+	claimColumn string // holds a claim's token
+}
+
+func (c *storeConfig) register(set *conf.Set) {
+	set.Add("store", storeMySQL, "where the table is: mysql or sqlite", conf.OneOf(&c.kind, storeMySQL, storeSQLite))
+	c.mysql.register(set)
+	set.Add("sqlite_path", "", "the table's file, for store = sqlite", conf.NonEmpty(&c.sqlitePath))
+	set.Add("claim_column", "sig", "the column that holds a claim's token", conf.NonEmpty(&c.claimColumn))
+}
+
+func (c *storeConfig) validate(set *conf.Set) {
+	switch c.kind {
+	case storeMySQL:
+		c.mysql.validate(set)
+	case storeSQLite:
+		set.Require(" for store = sqlite", "sqlite_path")
+	}
+}
+
+// mysqlConfig says how to reach the table on a MySQL or MariaDB server.
+type mysqlConfig struct {
+	host       string // one that begins with / is a socket
+	port       int
+	user       string
+	password   string
+	database   string
+	table      string // name, or database.name
+	fetchLimit int    // most rows in one claim; 0: no limit of its own
+}
+
+func (c *mysqlConfig) register(set *conf.Set) {
+	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", conf.NonEmpty(&c.host))
+	set.Add("mysql_port", "", "its port", conf.Int(&c.port, 1, 65535))
+	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&c.user))
+	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password))
+	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&c.database))
+	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&c.table))
+	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
+}
+
+func (c *mysqlConfig) validate(set *conf.Set) {
+	keys := []string{"mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_database"}
+	if c.isSocket() {
+		keys = []string{"mysql_host", "mysql_user", "mysql_password", "mysql_database"}
+	}
+	set.Require(" for store = mysql", keys...)
+	parts := strings.Split(c.table, ".")
+	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
+		if set.Given("mysql_table") && c.table != "" {
+			set.Bad("mysql_table", strconv.Quote(c.table)+" is not allowed; allowed is table or database.table")
+		}
+	}
+}
+
+func (c *mysqlConfig) isSocket() bool { return strings.HasPrefix(c.host, "/") }
+
+// address is the network and address of the server, for net.Dial.
+func (c *mysqlConfig) address() (network, address string) {
+	if c.isSocket() {
+		return "unix", c.host
+	}
+	return "tcp", net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
+}

@@ -1,0 +1,64 @@
+package rule
+
+import (
+	"fmt"
+	"time"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// Check tells a change that no table can apply from the others: that is a
+// mistake of the caller, not of the table.
+func Check(change store.Change) error {
+	switch change.Status {
+	case journal.RowRunning, journal.RowWaiting, journal.RowManual:
+		return nil
+	case journal.RowDone:
+		if change.Done == nil {
+			return fmt.Errorf("apply job %d: done, but how is missing", change.Job)
+		}
+		return nil
+	default:
+		return fmt.Errorf("apply job %d: status %q: allowed are running, done, waiting and manual", change.Job, change.Status)
+	}
+}
+
+// Release tells whether the change gives its row back.
+func Release(change store.Change) bool {
+	return change.Status == journal.RowWaiting || change.Status == journal.RowManual
+}
+
+// Seconds is a time as the table holds it: unix seconds, 0 for none.
+func Seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// Found is a row as an update that did not match it left it.
+type Found struct {
+	journal.Row
+	Finished int64  // time_finished
+	Result   string // "" where it is NULL
+}
+
+// Judge tells what became of a change whose update matched no row; found is
+// nil where there is none of that id.
+//
+// A release wants no more than that the row is not ours, and so it has been
+// applied whatever is found: the claim never committed, or a former try did it.
+func Judge(change store.Change, found *Found) store.Outcome {
+	if Release(change) {
+		return store.Outcome{Fate: store.Applied}
+	}
+	if found == nil {
+		return store.Outcome{Fate: store.Lost}
+	}
+	if change.Status == journal.RowDone && found.Status == journal.RowDone &&
+		found.Finished == Seconds(change.Finish) && found.Result == change.Done.Result {
+		return store.Outcome{Fate: store.Applied}
+	}
+	return store.Outcome{Fate: store.Lost, Found: &found.Row}
+}

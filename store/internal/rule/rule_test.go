@@ -1,0 +1,127 @@
+package rule_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/internal/rule"
+)
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	rows := []journal.Row{
+		{Job: 1, Status: journal.RowWaiting},
+		{Job: 2, Status: journal.RowManual},
+		{Job: 3, Status: journal.RowWaiting},
+		{Job: 4, Status: journal.RowRunning},
+	}
+	accept := func(job int64, token string) journal.Draft {
+		return journal.Draft{Job: job, Payload: journal.Accepted{Token: token}}
+	}
+	cases := []struct {
+		name   string
+		drafts []journal.Draft
+		want   []rule.Verdict
+		err    string
+	}{
+		{name: "nothing decided"},
+		{
+			name: "one group for each status and token",
+			drafts: []journal.Draft{
+				accept(1, "@aaaa00001"), accept(2, "@aaaa00002"),
+				{Job: 3, Payload: journal.Ignored{Reason: "x"}},
+			},
+			want: []rule.Verdict{
+				{Status: "accepted", Token: "@aaaa00001", Jobs: []int64{1}},
+				{Status: "accepted", Token: "@aaaa00002", Jobs: []int64{2}},
+				{Status: "ignored", Jobs: []int64{3}},
+			},
+		},
+		{
+			name:   "the same token twice is one group",
+			drafts: []journal.Draft{accept(1, "@aaaa00001"), accept(3, "@aaaa00001")},
+			want:   []rule.Verdict{{Status: "accepted", Token: "@aaaa00001", Jobs: []int64{1, 3}}},
+		},
+		{name: "a row nobody locked", drafts: []journal.Draft{accept(9, "@")}, err: "claim job 9: accepted, but it is not among the rows"},
+		{name: "a running row", drafts: []journal.Draft{accept(4, "@")}, err: "claim job 4: accepted, but its row is running"},
+		{
+			name:   "another kind of event",
+			drafts: []journal.Draft{{Job: 1, Payload: journal.Running{}}},
+			err:    "claim job 1: running: a claim only accepts and ignores",
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := rule.Verdicts(rows, c.drafts)
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err)) {
+				t.Fatalf("error %v, want %q", err, c.err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCheckNamesTheJobAndWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name   string
+		change store.Change
+		err    string
+	}{
+		{name: "running", change: store.Change{Job: 5, Status: "running"}},
+		{name: "released", change: store.Change{Job: 5, Status: "manual"}},
+		{name: "done", change: store.Change{Job: 5, Status: "done", Done: &journal.Done{}}},
+		{name: "done without how", change: store.Change{Job: 5, Status: "done"}, err: "apply job 5: done, but how is missing"},
+		{name: "accepted", change: store.Change{Job: 5, Status: "accepted"}, err: `apply job 5: status "accepted": allowed are running, done, waiting and manual`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			if err := rule.Check(c.change); err != nil {
+				got = err.Error()
+			}
+			if got != c.err {
+				t.Errorf("got %q, want %q", got, c.err)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	finish := time.Unix(1700000000, 999)
+	done := store.Change{Job: 5, Status: journal.RowDone, Finish: finish, Done: &journal.Done{Result: "ok"}}
+	row := journal.Row{Job: 5, Target: "a", Status: journal.RowDone, Owner: "SIGTERM"}
+	lost := store.Outcome{Fate: store.Lost, Found: &row}
+	cases := []struct {
+		name   string
+		change store.Change
+		found  *rule.Found
+		want   store.Outcome
+	}{
+		{"a release of a row that is gone", store.Change{Status: journal.RowWaiting}, nil, store.Outcome{}},
+		{"a release of a row that another has", store.Change{Status: journal.RowManual}, &rule.Found{Row: row}, store.Outcome{}},
+		{"the row is gone", done, nil, store.Outcome{Fate: store.Lost}},
+		{"done before", done, &rule.Found{Row: row, Finished: finish.Unix(), Result: "ok"}, store.Outcome{}},
+		{"done by another at another time", done, &rule.Found{Row: row, Finished: 1, Result: "ok"}, lost},
+		{"done by another with another result", done, &rule.Found{Row: row, Finished: finish.Unix(), Result: "fail"}, lost},
+		{"running, but somebody finished it", store.Change{Status: journal.RowRunning}, &rule.Found{Row: row}, lost},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, rule.Judge(c.change, c.found)); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

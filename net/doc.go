@@ -1,0 +1,24 @@
+// Package net is jobd's wire protocol: JSON arrays, each ended by one byte 0x04, over TCP; requests and responses
+// matched by number, pings, one shared password. docs/protocol.md describes it for people who write clients.
+//
+// The package knows no jobs. A Server accepts links and answers what its handlers can answer; Connect
+// makes a link to a server. Both ends of a link may send requests: that is how a
+// master asks the workers that registered with it.
+//
+// # The way of a frame
+//
+//	        splitter        parse          Link.serve                       outbox
+//	bytes ──────────► frame ─────► message ───────────► a goroutine each ──────────► bytes
+//	        limit,                         password,     in turn, until      bounded in bytes,
+//	        deadline                       handler       Proceed             write deadline
+//
+// A peer is never trusted with memory. What it sends is bounded by the message limit (a small one until it gave
+// the password), what it does not fetch by the outbox, what it asks at once by the number of requests under way;
+// at a bound the link stops reading, and a peer that stays stuck is dropped. An idle link costs one
+// goroutine and half a KiB of buffer.
+//
+// The protocol was born in JavaScript, and its error texts quote values the way that language prints
+// them; javascript.go holds those rules in one place.
+//
+// The package is imported as jobnet and exports no name that the standard package net has.
+package net

@@ -1,0 +1,96 @@
+package net
+
+import "encoding/json"
+
+// Fields are the members of a JSON object that a peer sent, with the protocol's checks. Names are matched exactly.
+type Fields map[string]json.RawMessage
+
+// FieldsOf gives the members of value; none where it is not an object, which is no error of its own in this protocol.
+func FieldsOf(value json.RawMessage) Fields {
+	fields, _ := objectOf(value)
+	return fields
+}
+
+// objectOf is FieldsOf, telling also whether value is an object.
+func objectOf(value json.RawMessage) (Fields, bool) {
+	if firstByte(value) != '{' {
+		return nil, false
+	}
+	var fields Fields
+	err := json.Unmarshal(value, &fields)
+	return fields, err == nil
+}
+
+// Has tells whether the field is there, null included.
+func (f Fields) Has(name string) bool { return f[name] != nil }
+
+// Text is a required string. Refusals: "missing required field NAME", "'NAME' must be string".
+func (f Fields) Text(name string) (string, error) {
+	if !f.Has(name) {
+		return "", Refusef("missing required field %s", name)
+	}
+	var text string
+	if TypeOf(f[name]) != "string" || json.Unmarshal(f[name], &text) != nil {
+		return "", Refusef("'%s' must be string", name)
+	}
+	return text, nil
+}
+
+// Int is a required integer; 2.0 is one too. Refusals: "missing required field NAME", "'NAME' must be integer".
+func (f Fields) Int(name string) (int64, error) {
+	if !f.Has(name) {
+		return 0, Refusef("missing required field %s", name)
+	}
+	number, ok := Integer(f[name])
+	if !ok {
+		return 0, Refusef("'%s' must be integer", name)
+	}
+	return number, nil
+}
+
+// Flag is an optional boolean: what JavaScript takes for true is true.
+func (f Fields) Flag(name string) bool { return truthy(f[name]) }
+
+// List is a required array. Its refusal: "NAME must be array".
+func (f Fields) List(name string) ([]json.RawMessage, error) {
+	if firstByte(f[name]) != '[' {
+		return nil, Refusef("%s must be array", name)
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(f[name], &items); err != nil {
+		return nil, Refusef("%s must be array", name)
+	}
+	return items, nil
+}
+
+// Targets is the required list of target names. Refusals, in this order: "targets must be array",
+// "targets are empty", "all targets must be strings, number given". Where the list may be absent,
+// ask Has("targets") first. Whether the targets are known is for the caller to check.
+func (f Fields) Targets() ([]string, error) {
+	items, err := f.List("targets")
+	if err != nil {
+		return nil, err
+	}
+	if len(items) == 0 {
+		return nil, Refusal("targets are empty")
+	}
+	targets := make([]string, len(items))
+	for i, item := range items {
+		if TypeOf(item) != "string" || json.Unmarshal(item, &targets[i]) != nil {
+			return nil, Refusef("all targets must be strings, %s given", TypeOf(item))
+		}
+	}
+	return targets, nil
+}
+
+// payload is the field data of a message; nil where it is absent or null.
+func (f Fields) payload() (json.RawMessage, error) {
+	data := f["data"]
+	switch {
+	case firstByte(data) == 'n':
+		return nil, nil
+	case TypeOf(data) == "boolean":
+		return nil, Refusal("'data' must be any of: string, number, object, array")
+	}
+	return data, nil
+}

@@ -1,0 +1,162 @@
+package net
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Numbers of requests run from 1 to lastNumber; a link begins somewhere below firstNumberLimit.
+const (
+	lastNumber       = 999998
+	firstNumberLimit = 900000
+)
+
+// LinkConfig says how a link is kept. The zero value works.
+type LinkConfig struct {
+	Handlers       map[string]Handler // requests that the peer may send us: it needs no password, since it was us who chose it
+	Password       string             // sent with our first request; empty: none
+	MaxMessageSize int                // bytes of a frame that the peer may send; 0: 16 MiB
+	MaxRequests    int                // requests of the peer under way at once; 0: 16,384
+	FrameTimeout   time.Duration      // within which a frame must be complete once begun; 0: 30 s
+	WriteTimeout   time.Duration      // within which the peer must take 64 KiB; 0: 30 s
+	Logger         *slog.Logger       // nil: none
+}
+
+// Link is one connection, each end of which may send requests. Its methods are safe for concurrent use.
+type Link struct {
+	conn   net.Conn
+	config LinkConfig
+	gate   *gate         // of the server, or the link's own
+	entry  *entry        // nil: the peer needs no password
+	slots  chan struct{} // one for each request of the peer under way
+	log    *slog.Logger
+	out    *outbox
+
+	ctx    context.Context // of the handlers; ends with the link
+	cancel context.CancelCauseFunc
+	tasks  sync.WaitGroup // handlers and the writer
+	reads  atomic.Uint64  // how often something was received
+
+	mu       sync.Mutex
+	number   int64
+	calls    map[int64]chan message // requests that wait for their response
+	pong     chan struct{}          // closed by the next pong; nil while nobody waits
+	password string                 // still to be sent with every request: nothing was answered yet
+
+	receiver receiver // belongs to the goroutine in Run
+}
+
+// Connect makes a link to a server's address, "host:port". The caller must call Run, which
+// receives what the server sends.
+func Connect(ctx context.Context, address string, config LinkConfig) (*Link, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	return NewLink(conn, config), nil
+}
+
+// NewLink makes a link of a connection, which belongs to it from then on. The caller must call Run.
+func NewLink(conn net.Conn, config LinkConfig) *Link {
+	return newLink(conn, config, new(gate), nil)
+}
+
+func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
+	config = config.withDefaults()
+	l := &Link{
+		conn:     conn,
+		config:   config,
+		gate:     gate,
+		entry:    entry,
+		log:      config.Logger.With("peer", conn.RemoteAddr().String()),
+		number:   rand.Int64N(firstNumberLimit),
+		password: config.Password,
+	}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	l.slots = make(chan struct{}, config.MaxRequests)
+	l.out = &outbox{conn: conn, limit: config.MaxMessageSize, timeout: config.WriteTimeout, spawn: l.tasks.Go, fail: l.end}
+	return l
+}
+
+func (c LinkConfig) withDefaults() LinkConfig {
+	if c.MaxMessageSize == 0 {
+		c.MaxMessageSize = 16 << 20
+	}
+	if c.MaxRequests == 0 {
+		c.MaxRequests = 16384
+	}
+	if c.FrameTimeout == 0 {
+		c.FrameTimeout = 30 * time.Second
+	}
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = 30 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Shutdown lets the requests of the peer that are under way finish, refuses new ones, writes the
+// answers, and closes the link; when ctx ends, at once. It returns nil or ctx's error. On a server's link
+// it concerns all links of the server: use Server.Shutdown there.
+func (l *Link) Shutdown(ctx context.Context) error {
+	defer l.Close()
+	select {
+	case <-l.gate.shut():
+		return l.out.flush(ctx)
+	case <-l.Done():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close ends the link at once. Requests that wait for an answer fail.
+func (l *Link) Close() error {
+	l.end(nil)
+	return nil
+}
+
+// Done is closed when the link has ended.
+func (l *Link) Done() <-chan struct{} { return l.ctx.Done() }
+
+// Err tells why the link has ended: ErrLinkClosed is among the causes. It is nil while the link lives.
+func (l *Link) Err() error {
+	if l.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(l.ctx)
+}
+
+// RemoteAddr is the peer's address.
+func (l *Link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
+
+// end closes everything, once; the first cause stays.
+func (l *Link) end(cause error) {
+	switch {
+	case cause == nil:
+		cause = ErrLinkClosed
+	case !errors.Is(cause, ErrLinkClosed):
+		cause = fmt.Errorf("%w: %w", ErrLinkClosed, cause)
+	}
+	l.cancel(cause)
+	l.out.close()
+	_ = l.conn.Close() // nothing is lost by it: what matters was flushed before
+}
+
+// why is the link's own account of its end, where err says no more than that it ended.
+func (l *Link) why(err error) error {
+	if ended := l.Err(); ended != nil && errors.Is(err, ErrLinkClosed) {
+		return ended
+	}
+	return err
+}

@@ -1,0 +1,229 @@
+package net
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// lingering is how long a link that ends in order is given: a peer that breaks a rule to read why, and the requests
+// under way to be answered when the peer has said all that it had to say.
+const lingering = 2 * time.Second
+
+// unprovenLimit is the longest frame in bytes that a peer may send before it gave the password.
+const unprovenLimit = 64 << 10
+
+// receiver is what a link knows of the bytes that come in.
+type receiver struct {
+	in        splitter
+	begun     time.Time // when the frame that is not complete began; zero where there is none
+	deadline  time.Time // set on the connection
+	turns     turns
+	garbage   bool   // the peer sent something that is not JSON: logged once as a warning
+	complaint string // what the peer last said that belongs to no request
+}
+
+// dismissal ends a link whose peer broke a rule, and was told so.
+type dismissal struct{ text string }
+
+func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
+
+// Run receives what the peer sends, and serves its requests, until the link ends or ctx does. It returns
+// why the link ended, never nil, when all its goroutines have; a link is run once.
+func (l *Link) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
+	l.part(l.receive())
+	l.tasks.Wait()
+	return l.Err()
+}
+
+// receive handles frame after frame.
+func (l *Link) receive() error {
+	for {
+		frame, err := l.receiver.in.next(l.frameLimit())
+		switch {
+		case err != nil:
+			err = l.dismiss(0, fmt.Sprintf("message too long: at most %d bytes are allowed", l.frameLimit()))
+		case frame == nil:
+			err = l.read()
+		default:
+			l.receiver.begun = time.Time{}
+			err = l.handle(frame)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Link) frameLimit() int {
+	if l.entry.needed() {
+		return min(unprovenLimit, l.config.MaxMessageSize)
+	}
+	return l.config.MaxMessageSize
+}
+
+// read waits for more bytes; only so long while a frame is begun or the password is to come.
+func (l *Link) read() error {
+	r := &l.receiver
+	if r.in.begun() && r.begun.IsZero() {
+		r.begun = time.Now()
+	}
+	deadline, reason := l.readDeadline()
+	if !deadline.Equal(r.deadline) {
+		r.deadline = deadline
+		if err := l.conn.SetReadDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	err := r.in.fill(l.conn)
+	switch {
+	case err == nil:
+		l.reads.Add(1)
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return l.dismiss(0, reason)
+	}
+	return err
+}
+
+// readDeadline is when to lose patience (zero: never), and what to tell the peer then.
+func (l *Link) readDeadline() (deadline time.Time, reason string) {
+	if l.entry.needed() {
+		deadline, reason = l.entry.deadline, "no password came in time"
+	}
+	if begun := l.receiver.begun; !begun.IsZero() {
+		end := begun.Add(l.config.FrameTimeout)
+		if deadline.IsZero() || end.Before(deadline) {
+			deadline, reason = end, fmt.Sprintf("message not complete within %v", l.config.FrameTimeout)
+		}
+	}
+	return deadline, reason
+}
+
+// handle does what one frame asks for. An error ends the link.
+func (l *Link) handle(frame []byte) error {
+	m, err := parse(frame)
+	switch {
+	case errors.Is(err, errNotJSON):
+		l.logGarbage(len(frame))
+		return nil
+	case err != nil:
+		return l.out.put(l.ctx, encodeError(0, err.Error()))
+	}
+	switch m.kind {
+	case kindRequest:
+		return l.serve(m)
+	case kindResponse:
+		l.answered(m)
+	case kindPing:
+		return l.out.put(l.ctx, pongFrame)
+	case kindPong:
+		l.ponged()
+	}
+	return nil
+}
+
+// logGarbage says once as a warning that the peer does not speak the protocol: it must not fill the log.
+func (l *Link) logGarbage(size int) {
+	if l.receiver.garbage {
+		l.log.Debug("received a frame that is not JSON", "bytes", size)
+		return
+	}
+	l.receiver.garbage = true
+	l.log.Warn("received a frame that is not JSON", "bytes", size)
+}
+
+// answered gives a response to the request that waits for it.
+func (l *Link) answered(m message) {
+	l.mu.Lock()
+	waiting := l.calls[m.no]
+	delete(l.calls, m.no)
+	if waiting != nil && !m.failed {
+		l.password = "" // it has proven itself
+	}
+	l.mu.Unlock()
+	switch {
+	case waiting != nil:
+		waiting <- m // has room for one
+	case m.failed:
+		l.receiver.complaint = m.failure
+		l.log.Warn("peer reports an error", "error", m.failure)
+	}
+}
+
+func (l *Link) ponged() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pong != nil {
+		close(l.pong)
+		l.pong = nil
+	}
+}
+
+// turnAway answers a request without the right password, later and later for an address that tries again and again.
+// Nothing is read meanwhile.
+func (l *Link) turnAway(no int64) error {
+	l.log.Warn("wrong password")
+	select {
+	case <-time.After(l.entry.failed()):
+	case <-l.Done():
+		return l.Err()
+	}
+	return l.dismiss(no, string(refusedPassword))
+}
+
+// dismiss tells the peer why the link ends.
+func (l *Link) dismiss(no int64, text string) error {
+	if err := l.out.put(l.ctx, encodeError(no, text)); err != nil {
+		return err
+	}
+	return &dismissal{text: text}
+}
+
+// part ends the link after receive did: at once where it broke, else when what is still to be said was said.
+func (l *Link) part(cause error) {
+	ctx, cancel := context.WithTimeout(l.ctx, lingering)
+	defer cancel()
+	var dismissed *dismissal
+	switch {
+	case errors.As(cause, &dismissed):
+		_ = l.out.flush(ctx)
+		l.discard()
+	case errors.Is(cause, io.EOF):
+		cause = errors.New("peer closed the link")
+		if complaint := l.receiver.complaint; complaint != "" {
+			cause = fmt.Errorf("%w, saying: %s", cause, complaint)
+		}
+		l.settle(ctx)
+	}
+	l.end(cause)
+}
+
+// settle waits for the requests under way and their answers: a peer may ask, close its own half, and read on.
+func (l *Link) settle(ctx context.Context) {
+	if len(l.slots) == 0 {
+		return
+	}
+	for range cap(l.slots) {
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+	_ = l.out.flush(ctx)
+}
+
+// discard reads on without looking for a while: closing with bytes unread would reset the connection, and
+// the peer might lose what it was told.
+func (l *Link) discard() {
+	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_ = l.conn.SetReadDeadline(time.Now().Add(lingering))
+	_, _ = io.Copy(io.Discard, l.conn)
+}

@@ -138,7 +138,9 @@ func (s *Set) Finish(stdout io.Writer) error {
 		_, err := os.Stat(s.path)
 		s.missing = errors.Is(err, os.ErrNotExist)
 	}
-	if s.missing && s.path != s.program.File {
+	given := false
+	s.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "config" })
+	if s.missing && given {
 		s.errs = append(s.errs, fmt.Errorf("config %s: no such file", s.path))
 	}
 	for _, setting := range s.settings {
@@ -179,6 +181,9 @@ func (s *Set) Failed(err error, stdout io.Writer) error {
 func (s *Set) flagNames() []string {
 	var names []string
 	s.flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	for _, f := range s.families {
+		names = append(names, f.prefix+"NAME")
+	}
 	return names
 }
 

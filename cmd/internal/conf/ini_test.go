@@ -1,0 +1,151 @@
+package conf
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func readAll(t *testing.T, text string) []entry {
+	t.Helper()
+	var entries []entry
+	if err := readINI(strings.NewReader(text), func(e entry) error {
+		entries = append(entries, e)
+		return nil
+	}); err != nil {
+		t.Fatalf("readINI: %v", err)
+	}
+	return entries
+}
+
+func TestReadINILines(t *testing.T) {
+	t.Parallel()
+	const notUnderstood = "not understood; allowed are key = value, [section], and comments from ; or #"
+	const noSection = "not a section; allowed is [name] alone in a line"
+	for name, test := range map[string]struct {
+		text string
+		want []entry
+	}{
+		"nothing":            {"", nil},
+		"blanks, comments":   {"\n  \n; a = b\n# c = d\n\t;x\n", nil},
+		"no newline at end":  {"a = 1", []entry{{line: 1, key: "a", value: "1"}}},
+		"no spaces":          {"a=1", []entry{{line: 1, key: "a", value: "1"}}},
+		"no value":           {"a =", []entry{{line: 1, key: "a"}}},
+		"key alone is true":  {"a\nb ; comment", []entry{{line: 1, key: "a", value: "true"}, {line: 2, key: "b", value: "true"}}},
+		"byte order mark":    {"\ufeffa = 1", []entry{{line: 1, key: "a", value: "1"}}},
+		"carriage returns":   {"a = 1\r\n\r\nb = \"2\"\r\n", []entry{{line: 1, key: "a", value: "1"}, {line: 3, key: "b", value: "2"}}},
+		"equals in a value":  {"a = b=c=d", []entry{{line: 1, key: "a", value: "b=c=d"}}},
+		"dotted keys":        {"launcher.env.Path = x", []entry{{line: 1, key: "launcher.env.Path", value: "x"}}},
+		"slashes and colons": {"[targets]\na/b:c = 1", []entry{{line: 1, section: "targets"}, {line: 2, section: "targets", key: "a/b:c", value: "1"}}},
+		"comment after a section, with a bracket": {
+			"[targets] ; see [2]\na = 1",
+			[]entry{{line: 1, section: "targets"}, {line: 2, section: "targets", key: "a", value: "1"}},
+		},
+		"a quote that never closes keeps to its line": {
+			"a = `x\nb = \"\"\"y\nc = 'z\nd = 1",
+			[]entry{{line: 1, key: "a", value: "`x"}, {line: 2, key: "b", value: `"""y`}, {line: 3, key: "c", value: "'z"}, {line: 4, key: "d", value: "1"}},
+		},
+		"a backslash at the end keeps to its line": {
+			"a = x\\\nb = 1", []entry{{line: 1, key: "a", value: `x\`}, {line: 2, key: "b", value: "1"}},
+		},
+		"references are not resolved": {"a = %(b)s\nb = 1", []entry{{line: 1, key: "a", value: "%(b)s"}, {line: 2, key: "b", value: "1"}}},
+		"no key":                      {"= 1", []entry{{line: 1, bad: notUnderstood}}},
+		"section without an end":      {"[targets", []entry{{line: 1, bad: noSection}}},
+		"section without a name":      {"[ ]", []entry{{line: 1, bad: noSection}}},
+		"text after a section":        {"[a] b = 1", []entry{{line: 1, bad: noSection}}},
+		"the next line counts again":  {"[a\nb = 1", []entry{{line: 1, bad: noSection}, {line: 2, key: "b", value: "1"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, readAll(t, test.text), cmp.AllowUnexported(entry{})); diff != "" {
+				t.Errorf("%q (-want +got):\n%s", test.text, diff)
+			}
+		})
+	}
+}
+
+func TestDecodeValue(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, want string }{
+		"bare":                               {`abc def`, `abc def`},
+		"semicolon comment":                  {`abc ; def`, `abc`},
+		"hash comment":                       {`abc # def`, `abc`},
+		"comment without a space":            {`abc;def`, `abc`},
+		"escaped semicolon":                  {`a\;b;c`, `a;b`},
+		"escaped hash":                       {`a\#b #c`, `a#b`},
+		"escaped backslash":                  {`C:\\dir`, `C:\dir`},
+		"backslash before another letter":    {`C:\dir`, `C:\dir`},
+		"double quotes":                      {`"abc"`, `abc`},
+		"comment signs in double quotes":     {`"a;b#c"`, `a;b#c`},
+		"comment after double quotes":        {`"a;b" ; "c"`, `a;b`},
+		"escaped quote in double quotes":     {`"a\"b" # c`, `a"b`},
+		"spaces in double quotes stay":       {`"  a  "`, `  a  `},
+		"single quotes":                      {`'a "b" ; c'`, `a "b" ; c`},
+		"backslash in single quotes":         {`'a\b'`, `a\b`},
+		"empty quotes":                       {`""`, ``},
+		"several quoted words":               {`"a;b" and "c"`, `"a;b" and "c"`},
+		"quoted word first, comment at last": {`"a" b ; c`, `"a" b`},
+		"quote in the middle":                {`sh "a b"`, `sh "a b"`},
+		"quote that is not closed":           {`"abc`, `"abc`},
+		"no JSON in double quotes":           {`"a\d"`, `"a\d"`},
+		"one quote alone":                    {`"`, `"`},
+		"comment alone":                      {`; all`, ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := decodeValue(test.text); got != test.want {
+				t.Errorf("decodeValue(%s) = %q, want %q", test.text, got, test.want)
+			}
+		})
+	}
+}
+
+// FuzzReadINI: no file makes the reader fail or say something about lines that it
+// does not have, and lines do not change the meaning of those after them.
+func FuzzReadINI(f *testing.F) {
+	for _, text := range []string{
+		"a = 1\n[targets]\na/b:c = \"2\" ; x\n", "\ufeff`a` = `\n\"\"\"\n", "[\n]\n=\n-\n\"a=b\"=c", "\x00=\x00\n=\x00", "a\\;b", "\"\\n\"", "\"\\u003d\"",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		entries := readAll(t, text+"\nlast = 7")
+		lines := strings.Count(text, "\n") + 2
+		before := 0
+		for _, e := range entries {
+			if e.line <= before || e.line > lines {
+				t.Fatalf("line %d of %d after line %d", e.line, lines, before)
+			}
+			before = e.line
+			if e.bad == "" && e.key == "" && e.section == "" {
+				t.Fatalf("line %d says nothing", e.line)
+			}
+			if strings.ContainsAny(e.key, "=\x00\n") {
+				t.Fatalf("line %d: key %q", e.line, e.key)
+			}
+		}
+		if last := entries[len(entries)-1]; last.key != "last" || last.value != "7" || last.line != lines {
+			t.Fatalf("the line last = 7 at the end is read as %+v", last)
+		}
+	})
+}
+
+// FuzzQuotedValue: whatever a password is, in JSON's double quotes it arrives unharmed.
+func FuzzQuotedValue(f *testing.F) {
+	for _, value := range []string{"", "a", "a;b#c", `"`, `\`, "`x", `"""`, " spaces ", "\t\n\x00", "ü😀"} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		value = strings.ToValidUTF8(value, "?")
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []entry{{line: 1, key: "password", value: value}}
+		if diff := cmp.Diff(want, readAll(t, "password = "+string(quoted)+" ; \" comment"), cmp.AllowUnexported(entry{})); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,279 @@
+package conf_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
+)
+
+// settings is a configuration with one key of each sort.
+type settings struct {
+	Host     string
+	Port     int
+	Password string
+	Local    bool
+	Wait     time.Duration
+	Size     int64
+	Mode     string
+	Env      map[string]string
+	Targets  map[string]int
+}
+
+func newSet(file string) (*conf.Set, *settings) {
+	set := conf.New(conf.Program{Name: "testd", Summary: "testd is tested.", Version: "1.2.3", Prefix: "TESTD_", File: file})
+	c := &settings{Env: map[string]string{}, Targets: map[string]int{}}
+	set.Add("mysql_host", "localhost", "where", conf.NonEmpty(&c.Host)).Alias("mysql_hostname")
+	set.Add("port", "", "which", conf.Int(&c.Port, 1, 65535))
+	set.Add("password", "", "secret", conf.Text(&c.Password))
+	set.Add("always_allow", "false", "whether", conf.Bool(&c.Local)).Switch()
+	set.Add("wait", "10", "how long", conf.Duration(&c.Wait, 0))
+	set.Add("size", "1KiB", "how much", conf.Size(&c.Size, 1, 1<<20))
+	set.Add("mode", "fail", "how", conf.OneOf(&c.Mode, "fail", "requeue"))
+	set.AddFamily("launcher.env", "a variable", func(name, text string) error {
+		c.Env[name] = text
+		return nil
+	})
+	set.AddSection("targets", "a target", func(name, text string) error {
+		var n int
+		err := conf.Int(&n, 1, 99)(text)
+		c.Targets[name] = n
+		return err
+	})
+	return set, c
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "testd.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	const file = "mysql_host = from-file\nport = 1\nlauncher.env.A = file\nlauncher.env.B = file\nlauncher.env.c = file\n[targets]\na/1 = 1\nb = 1\nc:x = 1\n"
+	defaults := settings{Host: "localhost", Wait: 10 * time.Second, Size: 1024, Mode: "fail", Env: map[string]string{}, Targets: map[string]int{}}
+	for name, test := range map[string]struct {
+		file    string
+		environ []string
+		args    []string
+		change  func(*settings)
+	}{
+		"default": {change: func(*settings) {}},
+		"file before default": {
+			file:   "mysql_host = from-file\n",
+			change: func(c *settings) { c.Host = "from-file" },
+		},
+		"environment before file": {
+			file: "mysql_host = from-file\n", environ: []string{"TESTD_MYSQL_HOST=from-env"},
+			change: func(c *settings) { c.Host = "from-env" },
+		},
+		"flag before environment": {
+			file: "mysql_host = from-file\n", environ: []string{"TESTD_MYSQL_HOST=from-env"}, args: []string{"--mysql-host", "from-flag"},
+			change: func(c *settings) { c.Host = "from-flag" },
+		},
+		"an empty variable is none": {
+			file: "mysql_host = from-file\n", environ: []string{"TESTD_MYSQL_HOST="},
+			change: func(c *settings) { c.Host = "from-file" },
+		},
+		"other variables are nobody's business": {
+			environ: []string{"TESTD_NOPE=1", "OTHER_PORT=2", "TESTD_"},
+			change:  func(*settings) {},
+		},
+		"alias in the file": {
+			file:   "mysql_hostname = from-file\n",
+			change: func(c *settings) { c.Host = "from-file" },
+		},
+		"alias as a flag goes before the key in the file": {
+			file: "mysql_host = from-file\n", args: []string{"--mysql-hostname=from-flag"},
+			change: func(c *settings) { c.Host = "from-flag" },
+		},
+		"the last value in the file counts": {
+			file:   "port = 1\nport = 2\n",
+			change: func(c *settings) { c.Port = 2 },
+		},
+		"a switch needs no value": {
+			args:   []string{"--always-allow", "--port=7"},
+			change: func(c *settings) { c.Local, c.Port = true, 7 },
+		},
+		"a switch can be turned off": {
+			file: "always_allow = 1\n", args: []string{"--always-allow=0"},
+			change: func(*settings) {},
+		},
+		"members one by one, their case kept": {
+			file:    file,
+			environ: []string{"TESTD_LAUNCHER_ENV_B=env", "TESTD_LAUNCHER_ENV_c=env", "TESTD_TARGETS_b=2"},
+			args:    []string{"--launcher.env.c=flag", "--targets.c:x", "3", "--targets.d=4"},
+			change: func(c *settings) {
+				c.Host, c.Port = "from-file", 1
+				c.Env = map[string]string{"A": "file", "B": "env", "c": "flag"}
+				c.Targets = map[string]int{"a/1": 1, "b": 2, "c:x": 3, "d": 4}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, got := newSet(writeFile(t, test.file))
+			if err := errors.Join(set.Parse(test.args, test.environ, t.Output()), set.Err()); err != nil {
+				t.Fatal(err)
+			}
+			if warnings := set.Warnings(); len(warnings) > 0 {
+				t.Errorf("warnings %q, want none", warnings)
+			}
+			want := defaults
+			want.Env, want.Targets = map[string]string{}, map[string]int{}
+			test.change(&want)
+			if diff := cmp.Diff(want, *got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAllMistakesAtOnce(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "port = 70800\nwait = soon\n[targets]\na/b = 0\n[oops\n")
+	set, _ := newSet(path)
+	if err := set.Parse([]string{"--mode", "ask"}, []string{"TESTD_SIZE=2GiB"}, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	set.Require(" for a reason", "password")
+	err := set.Err()
+	want := []string{
+		path + ":5: not a section; allowed is [name] alone in a line",
+		path + `:1: port: "70800" is not allowed; allowed is a whole number from 1 to 65535`,
+		path + `:2: wait: "soon" is not allowed; allowed is seconds, or a duration such as 500ms, 2m, 1h30m or 30d, of at least 0s`,
+		`environment TESTD_SIZE: size: "2GiB" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1048576`,
+		`flag --mode: mode: "ask" is not allowed; allowed is one of: fail, requeue`,
+		path + `:4: targets.a/b: "0" is not allowed; allowed is a whole number from 1 to 99`,
+		"password: required for a reason; give it in " + path + ", as --password or as TESTD_PASSWORD",
+	}
+	if diff := cmp.Diff(strings.Join(want, "\n"), fmt.Sprint(err)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if code := exit.Code(err); code != exit.Usage {
+		t.Errorf("exit code %d, want %d", code, exit.Usage)
+	}
+}
+
+func TestUnknownKeysAreWarnings(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "mysql_hots = a\nconfig = b\nLAUNCHER.env.X = c\npasword = very-secret\n[target]\na = 1\n")
+	set, _ := newSet(path)
+	if err := errors.Join(set.Parse(nil, nil, t.Output()), set.Err()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		path + ":1: unknown key mysql_hots is not used; the nearest known one is mysql_host",
+		path + ":2: unknown key config is not used; the nearest known one is mode",
+		path + ":3: unknown key LAUNCHER.env.X is not used; the nearest known one is launcher.env.NAME",
+		path + ":4: unknown key pasword is not used; the nearest known one is password",
+		path + ":5: unknown section [target] is not used; the nearest known one is [targets]",
+	}
+	if diff := cmp.Diff(want, set.Warnings()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	absent := filepath.Join(t.TempDir(), "absent.conf")
+	folder := t.TempDir()
+	for name, test := range map[string]struct {
+		standard string
+		args     []string
+		environ  []string
+		want     string
+	}{
+		"no default file is no error":      {standard: absent},
+		"no default file at all":           {},
+		"an absent file by flag":           {args: []string{"--config", absent}, want: "config " + absent + ": no such file"},
+		"an absent file by the variable":   {environ: []string{"TESTD_CONFIG=" + absent}, want: "config " + absent + ": no such file"},
+		"an absent file by flag, default":  {standard: absent, args: []string{"--config", absent}, want: "config " + absent + ": no such file"},
+		"a folder":                         {args: []string{"--config", folder}, want: "read line 1: read " + folder + ": is a directory"},
+		"unknown flag":                     {args: []string{"--mysql-hots=x"}, want: "unknown flag --mysql-hots; the nearest known one is --mysql-host"},
+		"flag without its value":           {args: []string{"--port"}, want: "flag needs an argument: -port"},
+		"an argument that is no flag":      {args: []string{"start"}, want: `unexpected argument "start"; testd takes flags only, see --help`},
+		"a family's flag without a member": {args: []string{"--launcher.env.=x"}, want: "unknown flag --launcher.env.; the nearest known one is --launcher.env.NAME"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, _ := newSet(test.standard)
+			err := set.Parse(test.args, test.environ, t.Output())
+			if err == nil {
+				err = set.Err()
+			}
+			if test.want == "" {
+				if err != nil {
+					t.Errorf("error %v, want none", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) || exit.Code(err) != exit.Usage {
+				t.Errorf("error %v with exit code %d, want %q with %d", err, exit.Code(err), test.want, exit.Usage)
+			}
+		})
+	}
+}
+
+func TestRequireTellsThatTheFileIsAbsent(t *testing.T) {
+	t.Parallel()
+	absent := filepath.Join(t.TempDir(), "absent.conf")
+	set, _ := newSet(absent)
+	if err := set.Parse(nil, nil, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	set.Require("", "port")
+	want := "port: required; give it in " + absent + " (no such file now), as --port or as TESTD_PORT"
+	if err := set.Err(); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	t.Parallel()
+	unreadable := t.TempDir() // a folder: reading it fails
+	for name, args := range map[string][]string{
+		"help":                       {"--help"},
+		"short help":                 {"-h"},
+		"help beside wrong values":   {"--port=x", "--help"},
+		"help beside an unread file": {"--help", "--config", unreadable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, _ := newSet("/etc/testd.conf")
+			var out strings.Builder
+			if err := set.Parse(args, nil, &out); !errors.Is(err, flag.ErrHelp) || exit.Code(err) != exit.Success {
+				t.Fatalf("error %v with exit code %d, want %v with 0", err, exit.Code(err), flag.ErrHelp)
+			}
+			for _, want := range []string{"--mysql-host", "mysql_host", "localhost", "where", "--launcher.env.NAME", "[targets] NAME", "/etc/testd.conf", "TESTD_HOST"} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("no %q in the help:\n%s", want, &out)
+				}
+			}
+		})
+	}
+	t.Run("version", func(t *testing.T) {
+		t.Parallel()
+		set, _ := newSet("")
+		var out strings.Builder
+		if err := set.Parse([]string{"--version"}, nil, &out); err == nil || exit.Code(err) != exit.Success {
+			t.Fatalf("error %v with exit code %d, want one with 0", err, exit.Code(err))
+		}
+		if out.String() != "1.2.3\n" {
+			t.Errorf("printed %q, want the version alone", out.String())
+		}
+	})
+}

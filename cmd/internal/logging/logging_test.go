@@ -1,0 +1,104 @@
+package logging_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/logging"
+)
+
+func open(t *testing.T, config logging.Config) (*logging.Log, *strings.Builder) {
+	t.Helper()
+	var console strings.Builder
+	log, err := logging.New(config, &console)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return log, &console
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestEachSinkHasItsLevel(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobd.log")
+	log, console := open(t, logging.Config{File: path, FileLevel: conf.LevelTrace, ConsoleLevel: slog.LevelWarn})
+	log.Log(context.Background(), conf.LevelTrace, "frame", "bytes", 7)
+	log.Info("polled")
+	log.Warn("lost", "link", "mysql")
+
+	if got := console.String(); !strings.HasSuffix(got, "WRN lost link=mysql\n") || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
+		t.Errorf("console %q, want the warning alone, without colours", got)
+	}
+	file := read(t, path)
+	for _, want := range []string{"level=TRACE msg=frame bytes=7", "level=INFO msg=polled", "level=WARN msg=lost link=mysql"} {
+		if !strings.Contains(file, want) {
+			t.Errorf("no %q in the file:\n%s", want, file)
+		}
+	}
+}
+
+func TestLevelsChangeAtRunTime(t *testing.T) {
+	t.Parallel()
+	log, console := open(t, logging.Config{ConsoleLevel: slog.LevelError})
+	log.Warn("before")
+	log.SetLevels(logging.Config{ConsoleLevel: conf.LevelTrace})
+	log.Log(context.Background(), conf.LevelTrace, "after")
+	if got := console.String(); strings.Contains(got, "before") || !strings.HasSuffix(got, "TRC after\n") {
+		t.Errorf("console %q, want only what came after, as TRC", got)
+	}
+}
+
+func TestReopenFollowsAMovedFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobd.log")
+	log, _ := open(t, logging.Config{File: path})
+	log.Info("one")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	log.Info("two")
+	if old, now := read(t, path+".1"), read(t, path); !strings.Contains(old, "one") || strings.Contains(now, "one") || !strings.Contains(now, "two") {
+		t.Errorf("moved file %q, new file %q", old, now)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("new file: %v, %v; want mode 0600", info.Mode(), err)
+	}
+}
+
+func TestAFileThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	_, err := logging.New(logging.Config{File: "/dev/null/jobd.log"}, t.Output())
+	if err == nil || !strings.Contains(err.Error(), "log_file: open /dev/null/jobd.log") {
+		t.Errorf("error %v, want one that names log_file and the path", err)
+	}
+}
+
+func TestWarningsOfAConfiguration(t *testing.T) {
+	t.Parallel()
+	log, console := open(t, logging.Config{ConsoleLevel: slog.LevelWarn})
+	log.Warnings([]string{"a.conf:1: unknown key x", "b"})
+	if got := console.String(); strings.Count(got, "WRN configuration: ") != 2 || !strings.Contains(got, "a.conf:1: unknown key x") {
+		t.Errorf("console %q", got)
+	}
+}

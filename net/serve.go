@@ -63,4 +63,3 @@ func (l *Link) protected(handler Handler, request Request) (data any, err error)
 	}()
 	return handler(l.ctx, l, request)
 }
-

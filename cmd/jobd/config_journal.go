@@ -15,13 +15,18 @@ import (
 // /var/lib/jobd/NAME or, where that can't be made, the same in the user's own state
 // folder. The error names every folder that was tried.
 func (c *config) resolveJournalDir(lookup func(name string) string) (string, error) {
+	return firstPrivate(c.journalCandidates(lookup))
+}
+
+// firstPrivate is the first of the folders that can be made, or is, private and writable.
+func firstPrivate(candidates []string) (string, error) {
 	var tried []error
-	for _, dir := range c.journalCandidates(lookup) {
-		dir, err := makePrivate(dir)
+	for _, dir := range candidates {
+		path, err := makePrivate(dir)
 		if err == nil {
-			return dir, nil
+			return path, nil
 		}
-		tried = append(tried, err)
+		tried = append(tried, fmt.Errorf("%s: %w", dir, err))
 	}
 	return "", fmt.Errorf("journal_dir: no folder for the journal can be written; give one with the key journal_dir\n%w", errors.Join(tried...))
 }
@@ -74,7 +79,7 @@ func makePrivate(dir string) (string, error) {
 		return "", err
 	}
 	if !info.IsDir() {
-		return "", fmt.Errorf("%s: not a folder", dir)
+		return "", errors.New("not a folder")
 	}
 	if info.Mode().Perm() != 0o700 {
 		if err := os.Chmod(dir, 0o700); err != nil {
@@ -82,7 +87,7 @@ func makePrivate(dir string) (string, error) {
 		}
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return "", fmt.Errorf("write to %s: %w", dir, err)
+		return "", fmt.Errorf("write: %w", err)
 	}
 	return dir, nil
 }

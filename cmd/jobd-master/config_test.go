@@ -1,0 +1,97 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/logging"
+)
+
+func TestConfigOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "testdata", "configurations", "jobd-master.conf")
+	got, err := parseConfig([]string{"--config", path}, []string{"JOBD_MASTER_PASSWORD=s3cret", "JOBD_HOST=other"}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config{
+		path: path, host: "0.0.0.0", port: 7081, password: "s3cret", maxMessageSize: 16 << 20,
+		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
+		log: logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigWrongValues(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ arg, want string }{
+		"host":                   {"--host=", `flag --host: host: "" is not allowed`},
+		"port":                   {"--port=99999", `port: "99999" is not allowed; allowed is a whole number from 0 to 65535`},
+		"max_message_size":       {"--max-message-size=2GiB", `max_message_size: "2GiB"`},
+		"ping_interval":          {"--ping-interval=0", `ping_interval: "0"`},
+		"poke_throttle_interval": {"--poke-throttle-interval=-1", `poke_throttle_interval: "-1"`},
+		"log_level_file":         {"--log-level-file=x", `log_level_file: "x"`},
+		"log_level_console":      {"--log-level-console=x", `log_level_console: "x"`},
+		"unknown flag":           {"--targets=x", "unknown flag --targets; the nearest known one is --"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parseConfig([]string{"--config=", "--host=::", "--port=7081", test.arg}, nil, t.Output())
+			if err == nil || !strings.Contains(err.Error(), test.want) || exit.Code(err) != exit.Usage {
+				t.Errorf("error %v, want %q with exit code 2", err, test.want)
+			}
+		})
+	}
+	t.Run("nothing given", func(t *testing.T) {
+		t.Parallel()
+		_, err := parseConfig([]string{"--config="}, nil, t.Output())
+		want := "host: required; give it as --host or as JOBD_MASTER_HOST\nport: required; give it as --port or as JOBD_MASTER_PORT"
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	})
+}
+
+func TestConfigAddress(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ host, want string }{
+		"all, IPv6":      {"::", "[::]:7081"},
+		"with brackets":  {"[::1]", "[::1]:7081"},
+		"name":           {"localhost", "localhost:7081"},
+		"IPv4 of a host": {"10.0.0.1", "10.0.0.1:7081"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := (&config{host: test.host, port: 7081}).address(); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestShippedConfiguration(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "packaging", "jobd-master.conf")
+	c, err := parseConfig([]string{"--config", path}, nil, t.Output())
+	if err != nil || len(c.warnings) > 0 {
+		t.Fatalf("error %v, warnings %q", err, c.warnings)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console"} {
+		if !strings.Contains(string(content), key+" = ") {
+			t.Errorf("%s does not show the key %s", path, key)
+		}
+	}
+}

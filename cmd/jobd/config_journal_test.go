@@ -1,0 +1,117 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func lookup(environ map[string]string) func(string) string {
+	return func(name string) string { return environ[name] }
+}
+
+func TestJournalCandidates(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		config  config
+		environ map[string]string
+		want    []string
+	}{
+		"configured": {
+			config{name: "w", journalDir: "/j"}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
+		},
+		"systemd": {
+			config{name: "w"}, map[string]string{"STATE_DIRECTORY": "/s:/t", "HOME": "/h"}, []string{"/s"},
+		},
+		"home": {
+			config{name: "w"}, map[string]string{"HOME": "/h"}, []string{"/var/lib/jobd/w", "/h/.local/state/jobd/w"},
+		},
+		"state home": {
+			config{name: "w"}, map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/x"}, []string{"/var/lib/jobd/w", "/x/jobd/w"},
+		},
+		"no home":                  {config{name: "w"}, nil, []string{"/var/lib/jobd/w"}},
+		"a name that leads away":   {config{name: "../../etc"}, nil, []string{"/var/lib/jobd/.._.._etc"}},
+		"a name that leads upward": {config{name: ".."}, nil, []string{"/var/lib/jobd/__"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, test.config.journalCandidates(lookup(test.environ))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJournalDirIsMadePrivate(t *testing.T) {
+	t.Parallel()
+	open := filepath.Join(t.TempDir(), "open")
+	if err := os.Mkdir(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{
+		"new, with its parents": filepath.Join(t.TempDir(), "a", "b", "c"),
+		"open to others":        open,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := config{journalDir: dir}
+			got, err := c.resolveJournalDir(lookup(nil))
+			if err != nil || got != dir {
+				t.Fatalf("got %q, %v, want %q", got, err, dir)
+			}
+			info, err := os.Stat(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Mode() != fs.ModeDir|0o700 {
+				t.Errorf("mode %v, want a folder with 0700", info.Mode())
+			}
+		})
+	}
+}
+
+// The folders here are all below t.TempDir: the tests may run as root, which
+// could change a folder anywhere else.
+func TestJournalDirThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ dir, want string }{
+		"a file":        {file, file + ": not a folder"},
+		"below a file":  {filepath.Join(file, "x"), file + ": not a directory"},
+		"name too long": {filepath.Join(t.TempDir(), strings.Repeat("n", 300)), "file name too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := config{journalDir: test.dir}
+			_, err := c.resolveJournalDir(lookup(nil))
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "give one with the key journal_dir") {
+				t.Errorf("error %v, want %q and the key", err, test.want)
+			}
+		})
+	}
+}
+
+func TestJournalDirFallsBack(t *testing.T) {
+	t.Parallel()
+	file, second, third := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "second"), filepath.Join(t.TempDir(), "third")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := firstPrivate([]string{file, second, third}); err != nil || got != second {
+		t.Errorf("got %q, %v, want %q", got, err, second)
+	}
+	if _, err := os.Stat(third); err == nil {
+		t.Errorf("%s was made without need", third)
+	}
+	below := filepath.Join(file, "below")
+	if _, err := firstPrivate([]string{file, below}); err == nil || !strings.Contains(err.Error(), file+": not a folder") || !strings.Contains(err.Error(), below+": ") {
+		t.Errorf("error %v, want one that names both folders", err)
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSplitWords(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":                          {"  ", nil},
+		"plain words":                      {" php  job.php\t{id} ", []string{"php", "job.php", "{id}"}},
+		"double quotes":                    {`run "a b" {id}`, []string{"run", "a b", "{id}"}},
+		"single quotes":                    {`run 'a "b" \' {id}`, []string{"run", `a "b" \`, "{id}"}},
+		"quotes in a word":                 {`--name="a b"c`, []string{"--name=a bc"}},
+		"empty word":                       {`run "" ''`, []string{"run", "", ""}},
+		"escaped space":                    {`a\ b c`, []string{"a b", "c"}},
+		"escaped quote in double quotes":   {`"a\"b"`, []string{`a"b`}},
+		"other backslash in double quotes": {`"a\nb"`, []string{`a\nb`}},
+		"nothing is replaced":              {`$HOME * ~ $(id) {id}`, []string{"$HOME", "*", "~", "$(id)", "{id}"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := splitWords(test.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLauncherWords(t *testing.T) {
+	t.Parallel()
+	const command = `--launcher=sh -c "run {id}"`
+	spaces := mustParse(t, with(command), nil).launcher.words
+	if diff := cmp.Diff([]string{"sh", "-c", `"run`, `{id}"`}, spaces); diff != "" {
+		t.Errorf("at spaces (-want +got):\n%s", diff)
+	}
+	shell := mustParse(t, with(command, "--launcher-split=shell"), nil).launcher.words
+	if diff := cmp.Diff([]string{"sh", "-c", "run {id}"}, shell); diff != "" {
+		t.Errorf("as a shell (-want +got):\n%s", diff)
+	}
+}
+
+// Pitfall 33: jobs do not get jobd's own variables.
+func TestPitfall33LauncherEnvironment(t *testing.T) {
+	t.Parallel()
+	environ := []string{"PATH=/bin", "JOBD_MYSQL_PASSWORD=secret", "JOBD_=x", "JOBDIR=/srv", "EMPTY=", "LANG=C"}
+	args := with("--launcher.env.LANG=en", "--launcher.env.JOBD_HINT=mine", "--launcher.env.lang=de")
+	got := mustParse(t, args, environ).launcher.env
+	want := []string{"PATH=/bin", "JOBDIR=/srv", "EMPTY=", "LANG=en", "JOBD_HINT=mine", "lang=de"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLauncherWithoutIDIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, with("--launcher=run"), nil)
+	want := []string{"flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"}
+	if diff := cmp.Diff(want, c.warnings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

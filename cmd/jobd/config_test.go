@@ -1,0 +1,358 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/logging"
+)
+
+// sqliteFlags are the least that jobd needs to be told, apart from targets.
+var sqliteFlags = []string{"--config=", "--host=127.0.0.1", "--port=0", "--store=sqlite", "--sqlite-path=jobs.db", "--launcher=run {id}"}
+
+// with is sqliteFlags, a target, and more.
+func with(more ...string) []string {
+	return append(append([]string{"--targets.a=1"}, sqliteFlags...), more...)
+}
+
+func mustParse(t *testing.T, args, environ []string) config {
+	t.Helper()
+	c, err := parseConfig(args, environ, t.Output())
+	if err != nil {
+		t.Fatalf("parseConfig(%q): %v", args, err)
+	}
+	return c
+}
+
+func workingDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func diffConfig(want, got config) string {
+	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, listenConfig{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}))
+}
+
+func TestConfigOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "testdata", "configurations", "jobd.conf")
+	got := mustParse(t, []string{"--config", path}, []string{"PATH=/bin", "LC_ALL=C", "JOBD_SECRET=x"})
+	want := config{
+		path: path,
+		name: "web-1",
+		listen: listenConfig{
+			host: "0.0.0.0", port: 7080, password: `pa;ss # "word"`, allowLocalhost: true, maxMessageSize: 16 << 20,
+		},
+		masters: masterConfig{hosts: "127.0.0.1", port: 7081, addresses: []string{"127.0.0.1:7081"}, reconnect: 10 * time.Second},
+		log:     logging.Config{File: "/tmp/jobd.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelDebug},
+		store: storeConfig{
+			kind: "mysql", claimColumn: "sig",
+			mysql: mysqlConfig{
+				host: "10.0.0.2", port: 3306, user: "jobd", password: `it "is" a #1 secret`,
+				database: "site", table: "jobs", fetchLimit: 100,
+			},
+		},
+		launcher: launcherConfig{
+			command: `php /tmp/job.php "{id}" --escaped=a;b#c`, split: "spaces",
+			extra: []string{"LC_ALL=en_US.UTF-8", "lower_Case=two words"},
+			words: []string{"php", "/tmp/job.php", `"{id}"`, "--escaped=a;b#c"},
+			dir:   "/tmp",
+			env:   []string{"PATH=/bin", "LC_ALL=en_US.UTF-8", "lower_Case=two words"},
+		},
+		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
+		run: runConfig{
+			maxOutputBuffer: 16777216, prefetch: onePerSlot, shutdownTimeout: 30 * time.Second,
+		},
+	}
+	if diff := diffConfig(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigWithCarriageReturns(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, []string{"--config", filepath.Join("..", "..", "testdata", "configurations", "jobd-crlf.conf")}, nil)
+	if c.listen.address() != "[::]:7080" || !c.listen.allowLocalhost || c.store.sqlitePath != "C:/jobs.db" || c.targets["a/1"] != 3 {
+		t.Errorf("read as %+v", c)
+	}
+}
+
+func TestConfigDefaults(t *testing.T) {
+	t.Parallel()
+	c := mustParse(t, with(), []string{"A=b"})
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config{
+		name:    host,
+		listen:  listenConfig{host: "127.0.0.1", maxMessageSize: 16 << 20},
+		masters: masterConfig{reconnect: 10 * time.Second},
+		log:     logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn},
+		store: storeConfig{
+			kind: "sqlite", sqlitePath: "jobs.db", claimColumn: "sig",
+			mysql: mysqlConfig{table: "jobs", fetchLimit: 100},
+		},
+		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
+		targets:  map[string]int{"a": 1},
+		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, shutdownTimeout: 30 * time.Second},
+	}
+	if diff := diffConfig(want, c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigWrongValues(t *testing.T) {
+	t.Parallel()
+	const socket = "--mysql-host=/run/mysqld/mysqld.sock"
+	mysql := []string{"--store=mysql", socket, "--mysql-user=u", "--mysql-password=", "--mysql-database=d"}
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"host":                     {with("--host="), `flag --host: host: "" is not allowed; allowed is any text but an empty one`},
+		"port: no number":          {with("--port=http"), `flag --port: port: "http" is not allowed; allowed is a whole number from 0 to 65535`},
+		"port: too large":          {with("--port=65536"), `port: "65536"`},
+		"name":                     {with("--name="), `name: ""`},
+		"master_host: port":        {with("--master-host=a:b"), `flag --master-host: master_host: "a:b" is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081`},
+		"master_host: no name":     {with("--master-host=:7081"), `master_host: ":7081"`},
+		"master_host: the second":  {with("--master-host=a:1, b:0"), `master_host: "b:0"`},
+		"master_port":              {with("--master-port=0"), `master_port: "0"`},
+		"master_reconnect_timeout": {with("--master-reconnect-timeout=0"), `master_reconnect_timeout: "0"`},
+		"log_level_file":           {with("--log-level-file=loud"), `log_level_file: "loud" is not allowed; allowed is one of: trace, debug, info, warn, error`},
+		"log_level_console":        {with("--log-level-console="), `log_level_console: ""`},
+		"store":                    {with("--store=postgres"), `store: "postgres" is not allowed; allowed is one of: mysql, sqlite`},
+		"store: mysql needs a host": {
+			with("--store=mysql"), "mysql_host: required for store = mysql; give it as --mysql-host or as JOBD_MYSQL_HOST\nmysql_port: required for store = mysql;",
+		},
+		"store: mysql needs a port, unless by socket": {
+			with(append(mysql, "--mysql-host=db")...), "mysql_port: required for store = mysql;",
+		},
+		"sqlite_path":         {with("--sqlite-path="), `sqlite_path: ""`},
+		"sqlite_path missing": {[]string{"--config=", "--host=h", "--port=1", "--store=sqlite", "--launcher=x {id}", "--targets.a=1"}, "sqlite_path: required for store = sqlite; give it as --sqlite-path or as JOBD_SQLITE_PATH"},
+		"mysql_host":          {with("--mysql-host="), `mysql_host: ""`},
+		"mysql_port":          {with("--mysql-port=0"), `mysql_port: "0"`},
+		"mysql_user":          {with("--mysql-user="), `mysql_user: ""`},
+		"mysql_database":      {with("--mysql-database="), `mysql_database: ""`},
+		"mysql_table: empty":  {with("--mysql-table="), `mysql_table: ""`},
+		"mysql_table: three parts": {
+			with(append(mysql, "--mysql-table=a.b.c")...), `mysql_table: "a.b.c" is not allowed; allowed is table or database.table`,
+		},
+		"mysql_table: no name":   {with(append(mysql, "--mysql-table=a.")...), `mysql_table: "a."`},
+		"mysql_fetch_limit":      {with("--mysql-fetch-limit=-1"), `mysql_fetch_limit: "-1" is not allowed; allowed is a whole number of at least 0`},
+		"claim_column":           {with("--claim-column="), `claim_column: ""`},
+		"launcher: empty":        {with("--launcher="), `launcher: ""`},
+		"launcher: blank":        {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
+		"launcher: open quote":   {with("--launcher=run 'x {id}", "--launcher-split=shell"), `flag --launcher: launcher: a quote ' is not closed`},
+		"launcher: backslash":    {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: a \ at the end stands before nothing`},
+		"launcher: quoted empty": {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
+		"launcher_split":         {with("--launcher-split=words"), `launcher_split: "words" is not allowed; allowed is one of: spaces, shell`},
+		"launcher.cwd: absent":   {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
+		"launcher.cwd: a file":   {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed is a folder that exists`},
+		"launcher.cwd: empty":    {with("--launcher.cwd="), `launcher.cwd: ""`},
+		"launcher.env: NUL":      {with("--launcher.env.A=\x00"), `launcher.env.A: "\x00" is not allowed; allowed is any text without NUL bytes`},
+		"max_output_buffer":      {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1073741824`},
+		"max_message_size":       {with("--max-message-size=1KiB"), `max_message_size: "1KiB"`},
+		"targets: none":          {sqliteFlags, "[targets]: at least one target is required, as in: name = 4"},
+		"targets: null":          {with("--targets.null=1"), `targets.null: "1" is not allowed; allowed is any name but null, which is reserved`},
+		"targets: zero":          {with("--targets.b=0"), `targets.b: "0" is not allowed; allowed is a whole number of at least 1`},
+		"targets: no number":     {with("--targets.b=many"), `targets.b: "many"`},
+		"journal_dir":            {with("--journal-dir="), `journal_dir: ""`},
+		"prefetch":               {with("--prefetch=-1"), `prefetch: "-1" is not allowed; allowed is a whole number of at least 0, or: 1 per slot`},
+		"poll_interval":          {with("--poll-interval=often"), `poll_interval: "often"`},
+		"launch_offline":         {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed is one of: wait, run`},
+		"on_crash":               {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed is one of: fail, requeue`},
+		"shutdown_timeout":       {with("--shutdown-timeout=-5"), `shutdown_timeout: "-5"`},
+		"on_stop":                {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed is one of: drain, handover`},
+		"unknown flag":           {with("--lancher=x"), "unknown flag --lancher; the nearest known one is --launcher"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parseConfig(test.args, nil, t.Output())
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+			if code := exit.Code(err); code != exit.Usage {
+				t.Errorf("exit code %d, want %d", code, exit.Usage)
+			}
+		})
+	}
+}
+
+func TestConfigNothingGiven(t *testing.T) {
+	t.Parallel()
+	_, err := parseConfig([]string{"--config="}, nil, t.Output())
+	for _, key := range []string{"host", "port", "mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_database", "launcher"} {
+		if !strings.Contains(fmt.Sprint(err), key+": required") {
+			t.Errorf("the error does not ask for %s:\n%v", key, err)
+		}
+	}
+}
+
+func TestConfigChoices(t *testing.T) {
+	t.Parallel()
+	args := with("--prefetch=7", "--launch-offline=run", "--on-crash=requeue", "--on-stop=handover", "--poll-interval=2m", "--shutdown-timeout=0", "--max-output-buffer=64KiB", "--log-level-console=trace")
+	c := mustParse(t, args, nil)
+	want := runConfig{
+		maxOutputBuffer: 64 << 10, prefetch: 7, pollInterval: 2 * time.Minute,
+		launchOffline: true, requeueCrashed: true, handover: true,
+	}
+	if c.run != want || c.log.ConsoleLevel != conf.LevelTrace {
+		t.Errorf("got %+v and level %v, want %+v and trace", c.run, c.log.ConsoleLevel, want)
+	}
+}
+
+func TestConfigMasters(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args     []string
+		want     []string
+		warnings int
+	}{
+		"none":                         {nil, nil, 0},
+		"host without a port":          {[]string{"--master-host=a"}, nil, 1},
+		"port without a host":          {[]string{"--master-port=7081"}, nil, 0},
+		"one":                          {[]string{"--master-host=a", "--master-port=7081"}, []string{"a:7081"}, 0},
+		"several, one with a port":     {[]string{"--master-host=a, b:7082,", "--master-port=7081"}, []string{"a:7081", "b:7082"}, 0},
+		"only one of them has a port":  {[]string{"--master-host=a, b:7082"}, []string{"b:7082"}, 1},
+		"IPv6":                         {[]string{"--master-host=::1, [::2], [::3]:7082", "--master-port=7081"}, []string{"[::1]:7081", "[::2]:7081", "[::3]:7082"}, 0},
+		"the same as the worker's own": {[]string{"--master-host=127.0.0.1", "--master-port=7080"}, []string{"127.0.0.1:7080"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := mustParse(t, with(test.args...), nil)
+			if diff := cmp.Diff(test.want, c.masters.addresses); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(c.warnings) != test.warnings {
+				t.Errorf("warnings %q, want %d", c.warnings, test.warnings)
+			}
+		})
+	}
+}
+
+func TestConfigMySQLAddress(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ host, network, address string }{
+		"name":   {"db", "tcp", "db:3306"},
+		"IPv6":   {"::1", "tcp", "[::1]:3306"},
+		"socket": {"/run/mysqld/mysqld.sock", "unix", "/run/mysqld/mysqld.sock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := mysqlConfig{host: test.host, port: 3306}
+			if network, address := c.address(); network != test.network || address != test.address {
+				t.Errorf("got %s %s, want %s %s", network, address, test.network, test.address)
+			}
+		})
+	}
+}
+
+// Pitfall 38: no password needs to be in argv, and none is told in a warning or an error.
+func TestPitfall38PasswordsStayOutOfSight(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	path := filepath.Join(t.TempDir(), "jobd.conf")
+	text := "mysql_pasword = " + secret + "\npassword " + secret + "\nport = x\n[mysql_password = " + secret + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"JOBD_PASSWORD=" + secret, "JOBD_MYSQL_PASSWORD=" + secret}
+	c, err := parseConfig([]string{"--config", path}, environ, t.Output())
+	if err == nil {
+		t.Fatal("no error, want one")
+	}
+	if c.listen.password != secret || c.store.mysql.password != secret {
+		t.Errorf("passwords of the environment are not taken: %+v", c)
+	}
+	if said := fmt.Sprint(err, c.warnings); strings.Contains(said, "= "+secret) || strings.Contains(said, `"`+secret) {
+		t.Errorf("a password is told:\n%s", said)
+	}
+	for _, variable := range c.launcher.env {
+		if strings.Contains(variable, secret) {
+			t.Errorf("a job would get %s", variable)
+		}
+	}
+}
+
+// On SIGHUP the file is read again: the same flags and environment give what it says now.
+func TestConfigReadAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobd.conf")
+	args := append(append([]string{}, sqliteFlags...), "--config", path)
+	for _, n := range []int{3, 5} {
+		if err := os.WriteFile(path, fmt.Appendf(nil, "log_level_file = info\n[targets]\na = %d\n", n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c := mustParse(t, args, nil); c.targets["a"] != n || c.log.FileLevel != slog.LevelInfo {
+			t.Errorf("targets %v, level %v", c.targets, c.log.FileLevel)
+		}
+	}
+}
+
+func TestShippedConfiguration(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "packaging", "jobd.conf")
+	if c := mustParse(t, []string{"--config", path}, nil); len(c.warnings) > 0 {
+		t.Errorf("warnings: %q", c.warnings)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var help strings.Builder
+	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keysOfHelp(help.String()) {
+		if !strings.Contains(string(content), key+" = ") {
+			t.Errorf("%s does not show the key %s", path, key)
+		}
+		if !strings.Contains(string(docs), "`"+key+"`") {
+			t.Errorf("docs/configuration.md does not describe the key %s", key)
+		}
+	}
+}
+
+// keysOfHelp is the second column of the help's table.
+func keysOfHelp(help string) []string {
+	var keys []string
+	for line := range strings.Lines(help) {
+		fields := strings.Fields(line)
+		if len(fields) > 2 && strings.HasPrefix(line, "--") && !strings.HasSuffix(fields[0], "NAME") && len(fields[1]) > 1 && fields[0] != "--config" && fields[0] != "--help" && fields[0] != "--version" {
+			keys = append(keys, fields[1])
+		}
+	}
+	return keys
+}
+
+func TestVersionAlone(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	_, err := parseConfig([]string{"--version"}, nil, &out)
+	if exit.Code(err) != exit.Success || err == nil || errors.Is(err, os.ErrInvalid) {
+		t.Errorf("error %v", err)
+	}
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(out.String(), "%d.%d.%d\n", &major, &minor, &patch); n != 3 {
+		t.Errorf("printed %q, want a version alone", out.String())
+	}
+}

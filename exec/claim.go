@@ -1,0 +1,258 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
+
+// Poll makes the worker look for jobs of some targets (none named: all). It
+// returns at once; what was asked for is not forgotten until the table has
+// answered, however long it is away.
+func (w *Worker) Poll(names []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	targets, err := w.find(names)
+	if err != nil {
+		return err
+	}
+	w.poll(targets)
+	return nil
+}
+
+// PollAll is Poll for all targets.
+func (w *Worker) PollAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	targets, _ := w.find(nil)
+	w.poll(targets)
+}
+
+// poll notes that targets want a look at the table. The lock is held.
+func (w *Worker) poll(targets []*target) {
+	for _, t := range targets {
+		t.polls++
+	}
+	w.wake()
+}
+
+// find gives the targets of these names, or all. The lock is held.
+func (w *Worker) find(names []string) ([]*target, error) {
+	if names == nil {
+		names = w.names()
+	}
+	targets := make([]*target, 0, len(names))
+	for _, name := range names {
+		t, ok := w.targets[name]
+		if !ok {
+			return nil, RefusedError("invalid target '" + name + "'")
+		}
+		targets = append(targets, t)
+	}
+	return targets, nil
+}
+
+// claimLoop claims whenever there is room, until ctx ends.
+func (w *Worker) claimLoop(ctx context.Context) {
+	interval := w.pollTicks()
+	defer interval.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-interval.C:
+			w.PollAll()
+		case <-w.nudge:
+			w.claimAll(ctx)
+		}
+	}
+}
+
+// pollTicks ticks every poll interval, never where there is none.
+func (w *Worker) pollTicks() *time.Ticker {
+	if w.PollInterval > 0 {
+		return time.NewTicker(w.PollInterval)
+	}
+	never := time.NewTicker(time.Hour)
+	never.Stop()
+	return never
+}
+
+// claimAll claims until there is no room or no row left.
+func (w *Worker) claimAll(ctx context.Context) {
+	retry, failed := w.Retry("claim jobs"), false
+	for ctx.Err() == nil {
+		more, err := w.claimOnce(ctx)
+		switch {
+		case err != nil:
+			failed = true
+			if retry.Wait(ctx, err) != nil {
+				return
+			}
+		case failed: // the table is back: others may have asked in vain meanwhile
+			failed = false
+			w.PollAll()
+		case !more:
+			return
+		}
+	}
+}
+
+// claimOnce settles claims in doubt, then claims for all targets that have room.
+func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
+	if err := w.resolve(ctx); err != nil {
+		return false, err
+	}
+	return w.claim(ctx)
+}
+
+// claim claims once for all targets that have room; more tells whether it found any.
+func (w *Worker) claim(ctx context.Context) (more bool, err error) {
+	room, asked := w.room()
+	if len(room) == 0 {
+		return false, nil
+	}
+	c := claiming{worker: w, found: make(map[string]int)}
+	if err := w.Table.Claim(ctx, room, c.decide); err != nil {
+		w.doubt(c.events)
+		return false, err
+	}
+	w.exhausted(room, asked, c.found)
+	return true, w.enqueue(c.events)
+}
+
+// room tells how much to claim for each target, and up to which poll that answers.
+func (w *Worker) room() (room, asked map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	room, asked = make(map[string]int), make(map[string]int)
+	for name, t := range w.targets {
+		if n := t.room(w.Prefetch); n > 0 {
+			room[name], asked[name] = n, t.polls
+		}
+	}
+	w.limit(room)
+	return room, asked
+}
+
+// limit shares the fetch limit among the targets evenly.
+func (w *Worker) limit(room map[string]int) {
+	left := w.FetchLimit
+	if left <= 0 {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(room), func(a, b string) int { return room[a] - room[b] })
+	for i, name := range names {
+		room[name] = min(room[name], max(left/(len(names)-i), 1))
+		if left -= room[name]; left < 0 {
+			delete(room, name)
+		}
+	}
+}
+
+// exhausted notes for which targets the table had no more than was asked for.
+func (w *Worker) exhausted(room, asked, found map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, n := range room {
+		if t, ok := w.targets[name]; ok && found[name] < n {
+			t.polled = asked[name]
+		}
+	}
+}
+
+// claiming is one claim under way.
+type claiming struct {
+	worker *Worker
+	found  map[string]int
+	events []journal.Event
+}
+
+// decide accepts the rows that the worker may run, and journals it. A row of a
+// job that is still under way here, reset by somebody, is left alone.
+func (c *claiming) decide(rows []journal.Row) ([]journal.Draft, error) {
+	var drafts []journal.Draft
+	token := newToken(c.worker.Name)
+	c.worker.mu.Lock()
+	if c.worker.stopping {
+		c.worker.mu.Unlock()
+		return nil, errStopping
+	}
+	for _, row := range rows {
+		t, served := c.worker.targets[row.Target]
+		switch {
+		case !served || t.paused || t.retiring:
+			continue
+		case c.worker.holds(row.Job):
+			t.skipped = true
+			continue
+		}
+		c.found[row.Target]++
+		drafts = append(drafts, journal.Draft{Job: row.Job, Payload: journal.Accepted{Target: t.name, Token: token}})
+	}
+	c.worker.mu.Unlock()
+	if len(drafts) == 0 {
+		return nil, nil
+	}
+	var err error
+	c.events, err = c.worker.append(drafts...)
+	return drafts, err
+}
+
+var errStopping = errors.New("worker is stopping")
+
+// doubt remembers claims whose commit may or may not have happened.
+func (w *Worker) doubt(claims []journal.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range claims {
+		if accepted, ok := e.Payload.(journal.Accepted); ok {
+			w.doubtful[e.Job] = accepted
+		}
+	}
+	if len(w.doubtful) > 0 {
+		w.wake()
+	}
+}
+
+// resolve asks the table which of the claims in doubt were won: the row of one
+// that was bears the claim's token. The others are released.
+func (w *Worker) resolve(ctx context.Context) error {
+	claims := w.doubts()
+	if len(claims) == 0 {
+		return nil
+	}
+	rows, err := w.Table.Rows(ctx, slices.Sorted(maps.Keys(claims)))
+	if err != nil {
+		return err
+	}
+	var won []journal.Event
+	for _, row := range rows {
+		accepted := claims[row.Job]
+		if row.Status == journal.RowAccepted && row.Owner == accepted.Token {
+			won = append(won, journal.Event{Job: row.Job, Payload: accepted})
+			delete(claims, row.Job)
+		}
+	}
+	if err := w.release(slices.Sorted(maps.Keys(claims)), "the claim was not won"); err != nil {
+		return err
+	}
+	return w.enqueue(won)
+}
+
+func (w *Worker) doubts() map[int64]journal.Accepted {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.doubtful)
+}
+
+// holds tells whether a job is under way here. The lock is held.
+func (w *Worker) holds(id int64) bool {
+	_, doubtful := w.doubtful[id]
+	_, claimed := w.jobs[id]
+	return claimed || doubtful
+}

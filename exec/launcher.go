@@ -1,0 +1,61 @@
+package exec
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Launcher is the command that runs a job.
+type Launcher struct {
+	Words []string // the command; {id} in them stands for the job's id
+	Dir   string   // where it runs; "": where the worker does
+	Env   []string // all of its environment, "NAME=value"
+}
+
+// placeholder stands for the job's id in the launcher's words.
+const placeholder = "{id}"
+
+// spec is what to start for one job. Only ids, which are integers, are put into
+// the words, and no shell reads them (pitfall 38).
+func (l Launcher) spec(id int64, attempt int) (Spec, error) {
+	argv := make([]string, len(l.Words))
+	for i, word := range l.Words {
+		argv[i] = strings.ReplaceAll(word, placeholder, strconv.FormatInt(id, 10))
+	}
+	env := slices.Clip(l.Env)
+	if attempt > 1 {
+		env = append(env, "JOBD_ATTEMPT="+strconv.Itoa(attempt), "JOBD_RECOVERED=1")
+	}
+	path, err := l.find(argv[0])
+	if err != nil {
+		return Spec{}, err
+	}
+	return Spec{Job: id, Argv: append([]string{path}, argv[1:]...), Dir: l.Dir, Env: env}, nil
+}
+
+// find resolves a command without a slash in the PATH that the job will see.
+func (l Launcher) find(command string) (string, error) {
+	if strings.Contains(command, "/") {
+		return command, nil
+	}
+	for _, folder := range filepath.SplitList(l.variable("PATH")) {
+		path := filepath.Join(folder, command)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: not found in PATH", command)
+}
+
+func (l Launcher) variable(name string) string {
+	for _, variable := range l.Env {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package exec
+
+import (
+	"context"
+
+	"jobd/journal"
+)
+
+// Recorder is the journal: the first place that learns of anything.
+type Recorder interface {
+	// Append makes drafts durable, all or none. After an error other than journal.ErrFull or a
+	// *journal.IllegalError the worker can't go on.
+	Append(drafts ...journal.Draft) ([]journal.Event, error)
+	// View shows the state after everything appended so far.
+	View(look func(*journal.State))
+}
+
+// Claimer is the jobs table as a source of work; see store.Table for the contract.
+// Whatever error a claim ends with: once decide was called, only Rows can tell
+// whether the claim was committed.
+type Claimer interface {
+	Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error
+	ClaimManual(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Draft, error)) error
+	Rows(ctx context.Context, ids []int64) ([]journal.Row, error)
+}
+
+// Mirror brings the table up to date with the journal.
+type Mirror interface {
+	// Shown is closed when the table shows event seq, or the journal holds a
+	// conflict instead.
+	Shown(seq uint64) <-chan struct{}
+	// Away is closed as long as the table can't be reached.
+	Away() <-chan struct{}
+}
+
+// Runner starts jobs. Its processes may outlive the worker.
+type Runner interface {
+	// Start starts a process as the leader of a process group of its own.
+	Start(spec Spec) (Process, error)
+	// Adopt takes up a process that a former run of the worker started, if it
+	// is alive still.
+	Adopt(started journal.Started) (Process, bool)
+}
+
+// Spec says what to start.
+type Spec struct {
+	Job       int64
+	Argv      []string
+	Dir       string // "": the worker's own
+	Env       []string
+	MaxOutput int // bytes kept of stdout and of stderr, each
+}
+
+// Process is a job that was started.
+type Process interface {
+	// Started identifies the process for ever.
+	Started() journal.Started
+	// Signal sends a signal to the process group. It fails once the process is gone.
+	Signal(signo int) error
+	// Wait blocks until the process is gone and tells how it ended; known is
+	// false where nobody can tell any more.
+	Wait() (done journal.Done, known bool)
+}
+
+// Retry waits before something is tried again after cause, and reports cause. It
+// fails when ctx ends.
+type Retry interface {
+	Wait(ctx context.Context, cause error) error
+}
+
+// RefusedError is a text for the client whose request can't be done as it stands.
+type RefusedError string
+
+// Error implements error.
+func (e RefusedError) Error() string { return string(e) }

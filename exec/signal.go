@@ -1,0 +1,69 @@
+package exec
+
+import (
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/journal"
+)
+
+// lastSignal is the highest signal number of Linux.
+const lastSignal = 64
+
+// SendSignal sends signals to the process groups of jobs that run here, and tells
+// for each whether it was delivered. Signal 0 only probes. by is who asked.
+func (w *Worker) SendSignal(signals map[int64]int, by string) map[int64]bool {
+	delivered := make(map[int64]bool, len(signals))
+	for _, id := range slices.Sorted(maps.Keys(signals)) {
+		delivered[id] = w.signal(id, signals[id], by)
+	}
+	return delivered
+}
+
+// signal journals a signal and sends it.
+func (w *Worker) signal(id int64, signo int, by string) bool {
+	process := w.process(id)
+	if process == nil || signo < 0 || signo > lastSignal {
+		return false
+	}
+	if signo > 0 {
+		if _, err := w.append(journal.Draft{Job: id, Payload: journal.Signal{Signo: signo, By: by}}); err != nil {
+			w.Logger.Warn("signal was not sent: it could not be journalled", "job", id, "signal", signo, "error", err)
+			return false
+		}
+	}
+	return process.Signal(signo) == nil
+}
+
+// process is the process of a job that runs here, or nil.
+func (w *Worker) process(id int64) Process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j, ok := w.jobs[id]; ok {
+		return j.process
+	}
+	return nil
+}
+
+// runningJobs lists the jobs that have a process.
+func (w *Worker) runningJobs() []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []int64
+	for id, j := range w.jobs {
+		if j.process != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// signalAll signals everything that runs because the worker stops.
+func (w *Worker) signalAll(signal unix.Signal) {
+	for _, id := range w.runningJobs() {
+		w.signal(id, int(signal), "shutdown")
+	}
+}

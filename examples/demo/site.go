@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "embed"
+)
+
+//go:embed launch.sh
+var launcher []byte
+
+// site is the running system: the daemons, their files, and the way to ask them.
+type site struct {
+	dir     string // everything is in here
+	bin     string // the programs
+	oracle  string // launch.sh appends the id of every job that it starts
+	stdout  io.Writer
+	daemons []*daemon
+}
+
+// daemon is one running program.
+type daemon struct {
+	name   string
+	cmd    *exec.Cmd
+	log    *os.File
+	exited chan struct{} // closed when it is gone
+}
+
+// workers and their targets: they share one, and have one each of their own.
+var workers = []struct{ name, targets string }{
+	{"north", "shared = 4\nnorth = 4\n"},
+	{"south", "shared = 4 ; the same target here\nsouth = 4\n"},
+}
+
+const password = `demo "only"; nobody else`
+
+// start writes the configuration files and starts a master and both workers.
+func (s *site) start(ctx context.Context, tableSettings string) error {
+	script := filepath.Join(s.dir, "launch.sh")
+	if err := os.WriteFile(script, launcher, 0o755); err != nil {
+		return err
+	}
+	masterPort, err := freePort()
+	if err != nil {
+		return err
+	}
+	listen := func(port int) string {
+		return fmt.Sprintf("host = 127.0.0.1 ; this machine only\nport = %d\npassword = %s\nlog_level_console = info\n", port, strconv.Quote(password))
+	}
+	if err := s.launch(ctx, "jobd-master", "master", masterPort, listen(masterPort)); err != nil {
+		return err
+	}
+	for _, w := range workers {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		config := "# written by the demo\nname = " + w.name + "\n" + listen(port) + tableSettings +
+			fmt.Sprintf("master_host = 127.0.0.1\nmaster_port = %d\nmaster_reconnect_timeout = 1\n", masterPort) +
+			fmt.Sprintf("launcher = %s %s {id}\njournal_dir = %s\n", script, s.oracle, s.journal(w.name)) +
+			"\n[targets]\n" + w.targets
+		if err := s.launch(ctx, "jobd", w.name, port, config); err != nil {
+			return err
+		}
+	}
+	control := fmt.Sprintf("master = 1\nhost = 127.0.0.1\nport = %d\npassword = %s\n", masterPort, strconv.Quote(password))
+	if err := os.WriteFile(filepath.Join(s.dir, "jobctl.conf"), []byte(control), 0o600); err != nil {
+		return err
+	}
+	return await(ctx, "both workers to register with the master", func() bool {
+		list, err := s.jobctl(ctx, "list-workers")
+		return err == nil && strings.Contains(list, "north") && strings.Contains(list, "south")
+	})
+}
+
+func (s *site) journal(worker string) string { return filepath.Join(s.dir, "journal-"+worker) }
+
+// launch starts a daemon with a configuration file of its own and waits until it accepts connections.
+func (s *site) launch(ctx context.Context, program, name string, port int, config string) error {
+	file := filepath.Join(s.dir, name+".conf")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(s.bin, program), "--config", file)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which then stops them in order
+	if err := cmd.Start(); err != nil {
+		log.Close()
+		return fmt.Errorf("start %s: %w (make build makes it)", program, err)
+	}
+	d := &daemon{name: name, cmd: cmd, log: log, exited: make(chan struct{})}
+	s.daemons = append(s.daemons, d)
+	go func() {
+		defer close(d.exited)
+		_ = cmd.Wait() // its log tells why
+	}()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return await(ctx, program+" "+name+" to accept connections", func() bool {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+// stop ends the daemons, workers first, and shows their logs where something went wrong.
+func (s *site) stop(stdout io.Writer, failed bool) {
+	for i := len(s.daemons) - 1; i >= 0; i-- {
+		d := s.daemons[i]
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM} { // twice: at once
+			_ = d.cmd.Process.Signal(signal) // it may be gone
+		}
+		select {
+		case <-d.exited:
+		case <-time.After(10 * time.Second):
+			_ = d.cmd.Process.Kill()
+			<-d.exited
+		}
+		if failed {
+			said, _ := os.ReadFile(d.log.Name())
+			fmt.Fprintf(stdout, "\n--- what %s said ---\n%s", d.name, said)
+		}
+		d.log.Close()
+	}
+}
+
+// jobctl runs jobctl with the demo's configuration and gives what it printed. Where it
+// says no, the error has what it said, and the output stands.
+func (s *site) jobctl(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "jobctl"),
+		append([]string{"--config", filepath.Join(s.dir, "jobctl.conf")}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("jobctl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// show runs jobctl and prints the command and what it said.
+func (s *site) show(ctx context.Context, args ...string) error {
+	fmt.Fprintf(s.stdout, "\n$ jobctl %s\n", strings.Join(args, " "))
+	said, err := s.jobctl(ctx, args...)
+	fmt.Fprint(s.stdout, said)
+	return err
+}
+
+// await tries a condition until it holds or the context ends.
+func await(ctx context.Context, what string, condition func() bool) error {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for !condition() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

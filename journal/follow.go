@@ -1,30 +1,26 @@
 package journal
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
-// Next gives the events after seq, at least one and at most limit, waiting until
-// there is one. Their output is among them. It serves the newest events from memory and
-// older ones from disk. Errors: ctx's, ErrClosed, those of reading.
+// Next gives the events after seq, at least one and at most limit (0: no limit), fewer where
+// they are large, waiting until there is one. Their output is among them. It serves the newest
+// events from memory and older ones from disk. Errors: ctx's, ErrClosed, those of reading, and
+// the failure of a journal that takes no more events, once all it has were given.
 func (j *Journal) Next(ctx context.Context, after uint64, limit int) ([]Event, error) {
+	if limit <= 0 {
+		limit = maxRecentEvents
+	}
 	for {
-		j.mu.Lock()
-		if after < j.state.Seq {
-			events, ok := j.recent.after(after, limit)
-			j.mu.Unlock()
-			if ok {
-				return events, nil
-			}
+		events, grown, err := j.recentAfter(after, limit)
+		switch {
+		case err != nil, len(events) > 0:
+			return events, err
+		case grown == nil:
 			return j.load(ctx, after, limit)
 		}
-		if j.broken != nil {
-			defer j.mu.Unlock()
-			return nil, j.broken
-		}
-		if j.grown == nil {
-			j.grown = make(chan struct{})
-		}
-		grown := j.grown
-		j.mu.Unlock()
 		select {
 		case <-grown:
 		case <-ctx.Done():
@@ -33,23 +29,53 @@ func (j *Journal) Next(ctx context.Context, after uint64, limit int) ([]Event, e
 	}
 }
 
+// recentAfter gives events from memory, or what to wait for where there are none yet;
+// neither where they are on disk only.
+func (j *Journal) recentAfter(after uint64, limit int) ([]Event, <-chan struct{}, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.closed:
+		return nil, nil, ErrClosed
+	case after < j.state.Seq:
+		return j.recent.after(after, limit), nil, nil
+	case j.broken != nil:
+		return nil, nil, j.broken
+	}
+	if j.grown == nil {
+		j.grown = make(chan struct{})
+	}
+	return nil, j.grown, nil
+}
+
 // load reads events from disk, as many as fit into the memory that recent
 // events may take.
 func (j *Journal) load(ctx context.Context, after uint64, limit int) ([]Event, error) {
 	var events []Event
 	size := 0
-	for e, err := range scan(ctx, j.segment.read, query{
-		where: "seq > ?", args: []any{int64(after)}, limit: limit,
-	}) {
+	for e, err := range j.reader.events(ctx, query{where: "seq > ?", args: []any{int64(after)}, limit: limit}) {
 		if err != nil {
-			return nil, err
+			return nil, j.unlessClosed(wrong(after+1, err))
 		}
 		events = append(events, e)
 		if size += weight(e); size > maxRecentBytes {
 			break
 		}
 	}
+	if len(events) == 0 || events[0].Seq != after+1 {
+		return nil, j.unlessClosed(&DamagedError{Seq: after + 1, Detail: "it is missing"})
+	}
 	return events, nil
+}
+
+// unlessClosed is err, or ErrClosed where the reading failed for that.
+func (j *Journal) unlessClosed(err error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return ErrClosed
+	}
+	return fmt.Errorf("follow journal: %w", err)
 }
 
 // Bounds of what is kept in memory for the follower.
@@ -88,14 +114,14 @@ func (r *recent) shift() {
 	r.events = r.events[1:]
 }
 
-// after gives the events behind seq, or false where the oldest of them are not kept.
-func (r *recent) after(seq uint64, limit int) ([]Event, bool) {
+// after gives the events behind seq, none where the oldest of them are not kept.
+func (r *recent) after(seq uint64, limit int) []Event {
 	if len(r.events) == 0 || r.events[0].Seq > seq+1 {
-		return nil, false
+		return nil
 	}
 	first := int(seq + 1 - r.events[0].Seq)
 	last := min(first+limit, len(r.events))
-	return append([]Event(nil), r.events[first:last]...), true
+	return append([]Event(nil), r.events[first:last]...)
 }
 
 // weight is about how much memory an event takes.
@@ -106,16 +132,17 @@ func weight(e Event) int {
 	return 512
 }
 
-// Claim gives the newest accepted event of a job before seq.
+// Claim gives the newest accepted event of a job before seq. Errors: ctx's, ErrClosed, those of
+// reading; and one where there is no such event.
 func (j *Journal) Claim(ctx context.Context, job int64, seq uint64) (Accepted, error) {
-	for e, err := range scan(ctx, j.segment.read, query{
+	for e, err := range j.reader.events(ctx, query{
 		where: `seq = (SELECT max(seq) FROM events WHERE job = ? AND job <> 0 AND kind = 'accepted' AND seq < ?)`,
 		args:  []any{job, int64(seq)},
 	}) {
 		if err != nil {
-			return Accepted{}, err
+			return Accepted{}, j.unlessClosed(err)
 		}
 		return e.Payload.(Accepted), nil
 	}
-	return Accepted{}, &DamagedError{Seq: seq, Detail: "the job was never accepted"}
+	return Accepted{}, j.unlessClosed(fmt.Errorf("job %d was never accepted before event %d", job, seq))
 }

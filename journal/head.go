@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,8 +14,9 @@ import (
 // hash, outside the database: a write-ahead log that lost its end reads like a shorter
 // but sound journal, and only this file tells (pitfall 21).
 //
-// It is written after each commit and before anyone is told, without an fsync
-// of its own: after a power cut it may be older than the journal, which is harmless, never newer.
+// It is made, and synced, before the first event, so that a journal with events and without a
+// head is a damaged one. It is written after each commit and before anyone is told, without an
+// fsync: after a power cut it may be older than the journal, which is harmless, never newer.
 const headFile = "head"
 
 const headFormat = "jobd-head %020d %s\n"
@@ -23,13 +25,32 @@ var headSize = len(fmt.Sprintf(headFormat, 0, Hash{}))
 
 type head struct{ f *os.File }
 
-// openHead opens the head file for writing, making it where it is missing.
+// openHead opens the head file for writing, making it where it is missing or
+// empty, which verification found to be legal.
 func openHead(dir string) (*head, error) {
 	f, err := os.OpenFile(filepath.Join(dir, headFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open journal head: %w", err)
 	}
-	return &head{f}, nil
+	h := &head{f}
+	if info, err := f.Stat(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal head: %w", err), f.Close())
+	} else if info.Size() > 0 {
+		return h, nil
+	}
+	if err := errors.Join(h.write(0, Hash{}), f.Sync(), syncFolder(dir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("make journal head: %w", err), f.Close())
+	}
+	return h, nil
+}
+
+// syncFolder makes the names of new files durable.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // write replaces the content; it is shorter than a sector, so it is never torn.
@@ -44,26 +65,44 @@ func (h *head) close() error {
 	return errors.Join(h.f.Sync(), h.f.Close())
 }
 
-// readHead gives the acknowledged sequence number and hash; 0 where the journal has
-// acknowledged nothing yet.
-func readHead(dir string) (uint64, Hash, error) {
-	data, err := os.ReadFile(filepath.Join(dir, headFile))
+// acknowledgement is what the head file says.
+type acknowledgement struct {
+	found bool // there is a head
+	seq   uint64
+	hash  Hash
+}
+
+// readHead reads the head file.
+func readHead(dir string) (acknowledgement, error) {
+	data, err := readSettled(filepath.Join(dir, headFile))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
-		return 0, Hash{}, nil
+		return acknowledgement{}, nil
 	}
 	if err != nil {
-		return 0, Hash{}, fmt.Errorf("read journal head: %w", err)
+		return acknowledgement{}, fmt.Errorf("read journal head: %w", err)
 	}
-	var seq uint64
+	a := acknowledgement{found: true}
 	var text string
-	var hash Hash
-	if _, err := fmt.Sscanf(string(data), "jobd-head %d %s\n", &seq, &text); err != nil || len(data) != headSize {
-		return 0, Hash{}, &DamagedError{Detail: "the head file is not readable"}
+	if _, err := fmt.Sscanf(string(data), "jobd-head %d %s\n", &a.seq, &text); err != nil || len(data) != headSize {
+		return acknowledgement{}, &DamagedError{Detail: "the head file is not readable"}
 	}
-	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != len(hash) {
-		return 0, Hash{}, &DamagedError{Detail: "the head file's hash is not readable"}
+	if n, err := hex.Decode(a.hash[:], []byte(text)); err != nil || n != len(a.hash) {
+		return acknowledgement{}, &DamagedError{Detail: "the head file's hash is not readable"}
 	}
-	copy(hash[:], raw)
-	return seq, hash, nil
+	return a, nil
+}
+
+// readSettled reads a small file that a worker may be writing at the moment, until
+// it reads the same twice.
+func readSettled(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	for {
+		before := data
+		if err != nil {
+			return nil, err
+		}
+		if data, err = os.ReadFile(path); bytes.Equal(before, data) {
+			return data, err
+		}
+	}
 }

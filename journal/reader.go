@@ -5,48 +5,42 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"net/url"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Reader reads a journal, also while a worker in another process writes it. It never
-// writes. Its methods are safe for concurrent use.
+// changes it: a journal at rest is left as it is found, file by file, and beside a write-ahead log
+// only SQLite's shared index (-shm) is used. Its methods are safe for concurrent use.
 type Reader struct {
-	dir string
-	db  *sql.DB
+	dir    string
+	path   string
+	beside *sql.DB // connects only when there is a write-ahead log
 }
 
 // OpenReader opens the journal in a folder for reading.
 func OpenReader(dir string) (*Reader, error) {
-	path := filepath.Join(dir, segmentFile)
-	if _, err := os.Stat(path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("open journal %s: there is no journal in this folder (no file %s)", dir, segmentFile)
-		}
-		return nil, fmt.Errorf("open journal %s: %w", dir, err)
+	r := newReader(dir)
+	if err := r.examine(context.Background()); err != nil {
+		return nil, errors.Join(r.failed("open", err), r.Close())
 	}
-	db := openForReading(path)
-	db.SetMaxOpenConns(2)
-	return &Reader{dir: dir, db: db}, nil
+	return r, nil
 }
 
-// openForReading takes the database as a file that nobody changes where no
-// write-ahead log stands beside it: SQLite would make one otherwise, which a
-// reader may not, or cannot.
-func openForReading(path string) *sql.DB {
-	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		return openURI(path, url.Values{"mode": {"ro"}, "immutable": {"1"}})
-	}
-	return openDatabase(path, "ro")
+func newReader(dir string) *Reader {
+	path := filepath.Join(dir, segmentFile)
+	return &Reader{dir: dir, path: path, beside: openForReading(path)}
 }
 
 // Close ends reading.
-func (r *Reader) Close() error { return r.db.Close() }
+func (r *Reader) Close() error { return r.beside.Close() }
+
+func (r *Reader) failed(op string, err error) error {
+	return fmt.Errorf("%s journal %s: %w", op, r.dir, damaged(err))
+}
 
 // Filter selects events. The zero value selects all.
 type Filter struct {
@@ -66,10 +60,17 @@ func (r *Reader) Events(ctx context.Context, f Filter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		q, err := r.query(ctx, f)
 		if err != nil {
-			yield(Event{}, err)
+			yield(Event{}, r.failed("read", err))
 			return
 		}
-		scan(ctx, r.db, q)(yield)
+		for e, err := range r.events(ctx, q) {
+			if err != nil {
+				err = r.failed("read", err)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
 	}
 }
 
@@ -133,39 +134,44 @@ func (r *Reader) between(ctx context.Context, f Filter, add func(string, ...any)
 	return nil
 }
 
-// newest narrows the conditions to the newest n events that fulfil them.
+// newest narrows the conditions to the newest n events that fulfil them now.
 func (r *Reader) newest(ctx context.Context, n int, conditions *[]string, args *[]any) error {
 	where := ``
 	if len(*conditions) > 0 {
 		where = ` WHERE ` + strings.Join(*conditions, ` AND `)
 	}
-	var first sql.NullInt64
-	err := r.db.QueryRowContext(ctx,
-		`SELECT min(seq) FROM (SELECT seq FROM events`+where+` ORDER BY seq DESC LIMIT ?)`,
-		append(append([]any(nil), *args...), n)...).Scan(&first)
-	if err != nil {
-		return fmt.Errorf("read journal %s: %w", r.dir, damaged(err))
-	}
-	*conditions, *args = append(*conditions, `seq >= ?`), append(*args, first.Int64)
-	return nil
+	var first, last sql.NullInt64
+	err := r.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx,
+			`SELECT min(seq), max(seq) FROM (SELECT seq FROM events`+where+` ORDER BY seq DESC LIMIT ?)`,
+			append(slices.Clip(*args), n)...).Scan(&first, &last)
+	})
+	*conditions, *args = append(*conditions, `seq BETWEEN ? AND ?`), append(*args, first.Int64, last.Int64)
+	return err
 }
 
 // firstAt is the sequence number of the first event at or after a time, by
 // bisection; one after the newest where there is none.
 func (r *Reader) firstAt(ctx context.Context, at time.Time) (uint64, error) {
-	newest, err := r.Newest(ctx)
+	newest, err := r.lastSeq(ctx)
 	if err != nil {
 		return 0, err
 	}
+	micros := at.Add(time.Microsecond - 1).UnixMicro() // rounded up: events have whole ones
 	low, high := uint64(1), newest+1
 	for low < high {
 		middle := low + (high-low)/2
-		var micros int64
-		err := r.db.QueryRowContext(ctx, `SELECT time FROM events WHERE seq = ?`, int64(middle)).Scan(&micros)
-		if err != nil {
-			return 0, fmt.Errorf("read journal %s: event %d: %w", r.dir, middle, damaged(err))
+		var then int64
+		err := r.read(func(db *sql.DB) error {
+			return db.QueryRowContext(ctx, `SELECT time FROM events WHERE seq = ?`, int64(middle)).Scan(&then)
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, &DamagedError{Seq: middle, Detail: "it is missing"}
 		}
-		if micros < at.UnixMicro() {
+		if err != nil {
+			return 0, err
+		}
+		if then < micros {
 			low = middle + 1
 		} else {
 			high = middle
@@ -174,23 +180,41 @@ func (r *Reader) firstAt(ctx context.Context, at time.Time) (uint64, error) {
 	return low, nil
 }
 
+func (r *Reader) lastSeq(ctx context.Context) (uint64, error) {
+	var seq int64
+	err := r.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM events`).Scan(&seq)
+	})
+	return uint64(seq), err
+}
+
 // Newest is the newest event's sequence number, 0 where there is none.
 func (r *Reader) Newest(ctx context.Context) (uint64, error) {
-	var seq int64
-	err := r.db.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM events`).Scan(&seq)
+	seq, err := r.lastSeq(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read journal %s: %w", r.dir, damaged(err))
+		return 0, r.failed("read", err)
 	}
-	return uint64(seq), nil
+	return seq, nil
 }
 
 // Position is the newest event that the jobs table is known to show.
 func (r *Reader) Position(ctx context.Context) (uint64, error) {
-	seq, err := position(ctx, r.db)
+	seq, err := r.position(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("read journal %s: %w", r.dir, err)
+		return 0, r.failed("read", err)
 	}
 	return seq, nil
+}
+
+func (r *Reader) position(ctx context.Context) (uint64, error) {
+	var seq int64
+	err := r.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT seq FROM mirror`).Scan(&seq)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, &DamagedError{Detail: "the mirror's position is missing"}
+	}
+	return uint64(seq), damaged(err)
 }
 
 // State is the state as it was at a time, by replay; the zero time means now.
@@ -199,31 +223,15 @@ func (r *Reader) State(ctx context.Context, at time.Time) (*State, error) {
 	state := &State{KeepEnded: true}
 	f := Filter{}
 	if !at.IsZero() {
-		f.Until = at.Add(time.Microsecond)
+		f.Until = at.Truncate(time.Microsecond).Add(time.Microsecond)
 	}
 	for e, err := range r.Events(ctx, f) {
-		if err == nil {
-			err = state.Apply(e)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("replay journal %s: %w", r.dir, err)
+			return nil, err
+		}
+		if err := state.Apply(e); err != nil {
+			return nil, r.failed("replay", &DamagedError{Seq: e.Seq, Err: err})
 		}
 	}
 	return state, nil
-}
-
-// Verify reads the whole journal and checks sequence, hash chain, transitions, times and
-// the head file. It gives the state after the last sound event; a
-// *DamagedError says what is wrong with the next.
-func (r *Reader) Verify(ctx context.Context) (*State, error) {
-	// The head goes first: what is acknowledged while we read is not missed.
-	acknowledged, hash, err := readHead(r.dir)
-	if err != nil {
-		return &State{}, err
-	}
-	state := &State{}
-	if err := fold(ctx, r.db, state); err != nil {
-		return state, err
-	}
-	return state, checkHead(ctx, r.db, state.Seq, acknowledged, hash)
 }

@@ -40,7 +40,7 @@ func encode(e Event) (record, error) {
 func (r record) decode() (Event, error) {
 	payload, err := r.decodePayload()
 	if err != nil {
-		return Event{}, fmt.Errorf("event %d: %s: %w", r.seq, r.kind, err)
+		return Event{}, &DamagedError{Seq: r.seq, Detail: fmt.Sprintf("payload of kind %q", r.kind), Err: err}
 	}
 	return Event{
 		Seq: r.seq, Time: time.UnixMicro(r.micros).UTC(), Job: r.job,

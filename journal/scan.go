@@ -25,13 +25,13 @@ func (q query) columns() string {
 	return eventColumns
 }
 
-// scan reads events page by page. It ends at the first error.
-func scan(ctx context.Context, db *sql.DB, q query) iter.Seq2[Event, error] {
+// events reads events page by page. It ends at the first error.
+func (r *Reader) events(ctx context.Context, q query) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		for r, err := range scanRecords(ctx, db, q) {
+		for record, err := range r.records(ctx, q) {
 			var e Event
 			if err == nil {
-				e, err = r.decode()
+				e, err = record.decode()
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -40,8 +40,8 @@ func scan(ctx context.Context, db *sql.DB, q query) iter.Seq2[Event, error] {
 	}
 }
 
-// scanRecords is scan before the payloads are decoded.
-func scanRecords(ctx context.Context, db *sql.DB, q query) iter.Seq2[record, error] {
+// records is events before the payloads are decoded.
+func (r *Reader) records(ctx context.Context, q query) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		var last uint64
 		for left := q.limit; ; {
@@ -49,12 +49,12 @@ func scanRecords(ctx context.Context, db *sql.DB, q query) iter.Seq2[record, err
 			if q.limit > 0 {
 				size = min(size, left)
 			}
-			page, more, err := readPage(ctx, db, q, last, size)
-			for _, r := range page {
-				if !yield(r, nil) {
+			page, more, err := r.page(ctx, q, last, size)
+			for _, record := range page {
+				if !yield(record, nil) {
 					return
 				}
-				last = r.seq
+				last = record.seq
 			}
 			if err != nil {
 				yield(record{}, err)
@@ -67,11 +67,19 @@ func scanRecords(ctx context.Context, db *sql.DB, q query) iter.Seq2[record, err
 	}
 }
 
-// maxPageBytes bounds the output that a page holds in memory.
+// maxPageBytes bounds the payloads and the output that a page holds in memory.
 const maxPageBytes = 4 << 20
 
-// readPage reads up to size records behind seq, fewer where their output is
-// large, and tells whether there may be more.
+// page reads up to size records behind seq, fewer where they are large, and tells
+// whether there may be more. Records before an error come with it.
+func (r *Reader) page(ctx context.Context, q query, after uint64, size int) (page []record, more bool, err error) {
+	err = r.read(func(db *sql.DB) error {
+		page, more, err = readPage(ctx, db, q, after, size)
+		return err
+	})
+	return page, more, err
+}
+
 func readPage(ctx context.Context, db *sql.DB, q query, after uint64, size int) (page []record, more bool, err error) {
 	where := `seq > ?`
 	if q.where != "" {
@@ -89,7 +97,7 @@ func readPage(ctx context.Context, db *sql.DB, q query, after uint64, size int) 
 			return page, false, err
 		}
 		page = append(page, r)
-		if bytes += len(r.stdout) + len(r.stderr); bytes > maxPageBytes {
+		if bytes += len(r.payload) + len(r.stdout) + len(r.stderr); bytes > maxPageBytes {
 			return page, true, nil
 		}
 	}

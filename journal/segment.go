@@ -5,11 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
+	"io/fs"
 	"os"
 	"path/filepath"
-
-	_ "modernc.org/sqlite" // the database driver
 )
 
 // segmentFile is the database that holds the events.
@@ -48,88 +46,45 @@ INSERT INTO mirror VALUES (1, 0);
 PRAGMA user_version = 1;
 `
 
+// schemaObjects is how many tables, indexes and triggers schema makes.
+const schemaObjects = 6
+
+// examineSchema gives the version, how many objects there are, and how many of ours.
+const examineSchema = `SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(sum(name IN (
+  'events', 'events_job', 'events_only_next', 'events_no_update', 'events_no_delete', 'mirror')), 0) FROM sqlite_schema`
+
 const insertEvent = `INSERT INTO events (seq, time, job, kind, payload, stdout, stderr, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 
 const eventColumns = `seq, time, job, kind, payload, stdout, stderr, hash`
 
 // segment is one database of events, open for writing by its one writer.
-// Reads go through a small pool of their own, so that they never wait for it.
 type segment struct {
-	write  *sql.DB
-	read   *sql.DB
+	path   string
+	db     *sql.DB
 	insert *sql.Stmt
 }
 
-// openSegment opens the database of the journal in dir for writing and makes
-// it where it is missing.
-func openSegment(ctx context.Context, dir string) (*segment, error) {
+// makeSegment makes the database of a new journal. It may die at any point and be called again.
+func makeSegment(ctx context.Context, dir string) error {
 	path := filepath.Join(dir, segmentFile)
-	if err := touch(path); err != nil {
-		return nil, fmt.Errorf("open journal: %w", err)
+	// SQLite gives the write-ahead log the permissions of the database. An existing file is left
+	// alone: closing it would drop the locks that this process may hold on it (pitfall 26).
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
 	}
-	s := &segment{write: openDatabase(path, "rwc"), read: openDatabase(path, "ro")}
-	s.write.SetMaxOpenConns(1)
-	s.read.SetMaxOpenConns(2)
-	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, err), s.close())
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make journal: %w", err)
 	}
-	return s, nil
+	db := openForWriting(path)
+	if err := errors.Join(create(ctx, db), db.Close(), syncFolder(dir)); err != nil {
+		return fmt.Errorf("make journal %s: %w", path, err)
+	}
+	return nil
 }
 
-// touch makes the database file with the journal's permissions; SQLite gives its
-// write-ahead log the same ones.
-func touch(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// openDatabase gives a pool whose every connection has the journal's settings:
-// pragmas sent by Exec would reach one connection only (pitfall 18).
-func openDatabase(path, mode string) *sql.DB {
-	query := url.Values{"mode": {mode}, "_pragma": {"busy_timeout(2000)"}}
-	if mode == "ro" {
-		query.Add("_pragma", "query_only(1)")
-	} else {
-		query.Add("_pragma", "journal_mode(WAL)")
-		query.Add("_pragma", "synchronous(FULL)")
-		query.Add("_txlock", "immediate")
-	}
-	return openURI(path, query)
-}
-
-func openURI(path string, query url.Values) *sql.DB {
-	uri := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}
-	db, err := sql.Open("sqlite", uri.String())
-	if err != nil {
-		panic("journal: the SQLite driver is not linked: " + err.Error())
-	}
-	return db
-}
-
-// prepare makes the tables where they are missing and readies the statements.
-func (s *segment) prepare(ctx context.Context) error {
-	var version int
-	if err := s.write.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
-		return damaged(err)
-	}
-	switch {
-	case version == 0:
-		if err := s.create(ctx); err != nil {
-			return err
-		}
-	case version > schemaVersion:
-		return fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", version, schemaVersion)
-	}
-	var err error
-	s.insert, err = s.write.PrepareContext(ctx, insertEvent)
-	return damaged(err)
-}
-
-func (s *segment) create(ctx context.Context) error {
-	tx, err := s.write.BeginTx(ctx, nil)
+func create(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return damaged(err)
 	}
@@ -140,10 +95,20 @@ func (s *segment) create(ctx context.Context) error {
 	return tx.Commit()
 }
 
-// append writes records, and the mirror's position unless it is 0, in one transaction
-// that is durable when append returns.
+// openSegment opens the database in dir, which was examined, for writing.
+func openSegment(ctx context.Context, dir string) (*segment, error) {
+	path := filepath.Join(dir, segmentFile)
+	s := &segment{path: path, db: openForWriting(path)}
+	var err error
+	if s.insert, err = s.db.PrepareContext(ctx, insertEvent); err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, damaged(err)), s.db.Close())
+	}
+	return s, nil
+}
+
+// append implements disk.
 func (s *segment) append(records []record, position uint64) error {
-	tx, err := s.write.Begin()
+	tx, err := s.db.Begin()
 	if err != nil {
 		return err
 	}
@@ -163,27 +128,19 @@ func (s *segment) append(records []record, position uint64) error {
 	return tx.Commit()
 }
 
-// position is the newest event that the jobs table shows.
-func position(ctx context.Context, db *sql.DB) (uint64, error) {
-	var seq int64
-	err := db.QueryRowContext(ctx, `SELECT seq FROM mirror`).Scan(&seq)
-	return uint64(seq), damaged(err)
-}
-
-// checkpoint moves the write-ahead log into the database and empties it.
-func (s *segment) checkpoint(ctx context.Context) error {
-	_, err := s.write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+// checkpoint implements disk. Where a reader is in the way the log stays as it is.
+func (s *segment) checkpoint(bound int64) error {
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil || info.Size() <= bound {
+		return err
+	}
+	_, err = s.db.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
 	return err
 }
 
+// close implements disk.
 func (s *segment) close() error {
-	var errs []error
-	if s.insert != nil {
-		errs = append(errs, s.insert.Close())
-	}
-	// The reader goes first: the last connection to close empties the
-	// write-ahead log, and a reader may not.
-	return errors.Join(append(errs, s.read.Close(), s.write.Close())...)
+	return errors.Join(s.insert.Close(), s.db.Close())
 }
 
 // scanRecord reads one row of eventColumns.

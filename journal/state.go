@@ -85,7 +85,10 @@ func (e *IllegalError) Error() string {
 	if status == StatusNone {
 		status = "not the worker's"
 	}
-	text := fmt.Sprintf("illegal transition: job %d is %s, and cannot become %s", e.Job, status, e.Kind)
+	text := fmt.Sprintf("illegal transition: job %d is %s, and %q cannot follow", e.Job, status, e.Kind)
+	if e.Job == 0 {
+		text = fmt.Sprintf("illegal transition: %q", e.Kind)
+	}
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}
@@ -166,7 +169,7 @@ func (s *State) applyWorker(e Event) error {
 		t.Concurrency = p.Concurrency
 		s.Targets[p.Target] = t
 	default:
-		return fmt.Errorf("event %d: kind %s needs a job", e.Seq, e.Kind())
+		return &IllegalError{Kind: e.Kind(), Detail: fmt.Sprintf("a %T is not about the worker: it needs a job", e.Payload)}
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package journal
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // This file is the transition table. Read it as: an event of this kind is legal
 // while the job has one of these statuses.
@@ -60,6 +63,8 @@ func (j Job) next(e Event) (Job, error) {
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
 	case Conflict:
 		return j.conflict(e), nil
+	default: // a pointer, or somebody else's type with our kind
+		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: fmt.Sprintf("%T is no payload", p)}
 	}
 	return j, nil
 }

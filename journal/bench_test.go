@@ -1,0 +1,77 @@
+package journal
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// BenchmarkAppend measures events a second with so many goroutines appending
+// one event at a time.
+func BenchmarkAppend(b *testing.B) {
+	for _, appenders := range []int{1, 64} {
+		b.Run(fmt.Sprintf("appenders=%d", appenders), func(b *testing.B) {
+			j := openTest(b, b.TempDir())
+			b.ReportAllocs()
+			b.ResetTimer()
+			var next atomic.Int64
+			var group sync.WaitGroup
+			for range appenders {
+				group.Go(func() {
+					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						if _, err := j.Append(Draft{Job: n, Payload: Accepted{Target: "t", Token: "@abcdefghi"}}); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// BenchmarkSQLiteCommit is the yardstick: one row, one commit, no journal around it.
+func BenchmarkSQLiteCommit(b *testing.B) {
+	dir := b.TempDir()
+	mustClose(b, openTest(b, dir))
+	db := openForWriting(dir + "/" + segmentFile)
+	defer db.Close()
+	if _, err := db.Exec(`CREATE TABLE yardstick (n INTEGER PRIMARY KEY, payload TEXT)`); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := db.Exec(`INSERT INTO yardstick (payload) VALUES ('{"target":"t","token":"@abcdefghi"}')`); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+}
+
+// BenchmarkVerify measures how fast a journal of 20,000 jobs is read, checked and folded.
+func BenchmarkVerify(b *testing.B) {
+	dir := b.TempDir()
+	const jobs = 20_000
+	j := openTest(b, dir)
+	for first := int64(1); first <= jobs; first += 1000 {
+		var drafts []Draft
+		for job := first; job < first+1000; job++ {
+			drafts = append(drafts, wholeLife(job)...)
+		}
+		mustAppend(b, j, drafts...)
+	}
+	mustClose(b, j)
+	r := openReader(b, dir)
+	b.ReportAllocs()
+	var events uint64
+	for b.Loop() {
+		state, err := r.Verify(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		events += state.Seq
+	}
+	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+}

@@ -1,0 +1,112 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
+
+// staging is a commit in the making: the events of a group on top of a state
+// that must not change before they are durable.
+type staging struct {
+	base    *State
+	jobs    map[int64]Job // jobs as the staged events leave them
+	undo    []Job         // what the append being staged has changed in jobs
+	events  []Event
+	records []record
+	seq     uint64
+	hash    Hash
+	time    time.Time
+}
+
+// stage makes the group's drafts into the events that follow base, and gives each
+// append its events or its error.
+func stage(base *State, group []*appending, now time.Time) *staging {
+	size := 0
+	for _, a := range group {
+		size += len(a.drafts)
+	}
+	s := &staging{
+		base: base, seq: base.Seq, hash: base.Hash, time: base.Time,
+		jobs: make(map[int64]Job, size), events: make([]Event, 0, size), records: make([]record, 0, size),
+	}
+	for _, a := range group {
+		a.events, a.err = s.addAll(a.drafts, now)
+	}
+	return s
+}
+
+// addAll stages the drafts of one append, all or none.
+func (s *staging) addAll(drafts []Draft, now time.Time) ([]Event, error) {
+	s.undo = s.undo[:0]
+	before := *s
+	for i, d := range drafts {
+		if err := s.add(d, now); err != nil {
+			undo := s.undo
+			*s = before
+			for k := len(undo) - 1; k >= 0; k-- {
+				s.jobs[undo[k].ID] = undo[k]
+			}
+			return nil, fmt.Errorf("append draft %d of %d: %w", i+1, len(drafts), err)
+		}
+	}
+	first, end := len(before.events), len(s.events)
+	return s.events[first:end:end], nil
+}
+
+// add stages one draft.
+func (s *staging) add(d Draft, now time.Time) error {
+	if d.Payload == nil {
+		return fmt.Errorf("job %d: the draft has no payload", d.Job)
+	}
+	e := Event{Seq: s.seq + 1, Time: later(now, s.time), Job: d.Job, Payload: d.Payload}
+	r, err := encode(e)
+	if err != nil {
+		return err
+	}
+	if e.Payload, err = stored(r, e.Payload); err != nil {
+		return err
+	}
+	if err := s.check(e); err != nil {
+		return err
+	}
+	e.Hash = r.chain(s.hash)
+	r.hash = e.Hash
+	s.seq, s.hash, s.time = e.Seq, e.Hash, e.Time
+	s.events, s.records = append(s.events, e), append(s.records, r)
+	return nil
+}
+
+// stored is the payload as it will be read back. Only text that is not UTF-8 makes a
+// difference: its bad bytes become U+FFFD, which the encoder then writes escaped.
+func stored(r record, p Payload) (Payload, error) {
+	if !bytes.Contains(r.payload, []byte(`\ufffd`)) {
+		return p, nil
+	}
+	return r.decodePayload()
+}
+
+// check refuses an event that contradicts the state or what is staged before it.
+func (s *staging) check(e Event) error {
+	if e.Job == 0 {
+		return (&State{}).applyWorker(e)
+	}
+	job, ok := s.jobs[e.Job]
+	if !ok {
+		job = s.base.Job(e.Job)
+	}
+	next, err := job.next(e)
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, job)
+	s.jobs[e.Job] = next
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

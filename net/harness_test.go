@@ -137,3 +137,10 @@ func echo(_ context.Context, _ *Link, request Request) (any, error) {
 	}
 	return json.RawMessage(request.Data), nil
 }
+
+// pipeEnd is a peer at one end of a pipe. Its deadline is the bubble's, far away.
+func pipeEnd(t *testing.T, conn net.Conn) *wire {
+	t.Helper()
+	t.Cleanup(func() { _ = conn.Close() })
+	return &wire{Conn: conn, t: t, reader: bufio.NewReader(conn)}
+}

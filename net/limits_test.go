@@ -1,0 +1,406 @@
+package net
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Pitfall 34: what a peer may send is bounded, and it is told so.
+func TestPitfall34MessageSize(t *testing.T) {
+	t.Parallel()
+	address, _ := serve(t, ServerConfig{
+		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", MaxMessageSize: 2 << 20,
+	})
+	request := func(size int, password string) string {
+		return fmt.Sprintf(`[0,{"no":1,"type":"echo","data":"%s"%s}]`, strings.Repeat("x", size), password)
+	}
+	const proof = `,"password":"s3cret"`
+	tests := []struct {
+		name string
+		send []string
+		want string // the beginning of the last answer
+	}{
+		{"below 64 KiB without the password", []string{request(60<<10, proof)}, `[1,{"no":1,"data":"xxx`},
+		{"above it", []string{request(70<<10, proof)}, `[1,{"no":0,"error":"message too long: at most 65536 bytes are allowed"}]`},
+		{"above it in the packet that proves it", []string{request(1, proof), request(70<<10, "")}, `[1,{"no":1,"data":"xxx`},
+		{"the limit itself", []string{request(1, proof), request(2<<20-100, "")}, `[1,{"no":1,"data":"xxx`},
+		{"above the limit", []string{request(1, proof), request(2<<20, "")}, `[1,{"no":0,"error":"message too long: at most 2097152 bytes are allowed"}]`},
+		{"without end", []string{request(1, proof), strings.Repeat("x", 100<<20)}, `[1,{"no":0,"error":"message too long: at most 2097152 bytes are allowed"}]`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			peer := dial(t, address)
+			sent := make(chan struct{})
+			go func() {
+				defer close(sent)
+				for _, frame := range test.send { // a peer that is dismissed can't send it all
+					_, _ = io.WriteString(peer.Conn, frame+"\x04")
+				}
+			}()
+			var answer string
+			for range test.send {
+				answer = peer.receive()
+			}
+			if !strings.HasPrefix(answer, test.want) {
+				t.Errorf("answer %.100s, want %s", answer, test.want)
+			}
+			if strings.Contains(test.want, "error") {
+				peer.expectEnd()
+			}
+			_ = peer.Close()
+			<-sent
+		})
+	}
+}
+
+// accepted runs a server's link over a pipe, so that a bubble's clock is all the time there is.
+func accepted(t *testing.T, config ServerConfig) *wire {
+	t.Helper()
+	server := NewServer(config)
+	ours, theirs := net.Pipe()
+	server.accept(theirs)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = server.Shutdown(ctx)
+	})
+	return pipeEnd(t, ours)
+}
+
+func TestPitfall34Deadlines(t *testing.T) {
+	t.Parallel()
+	const ping = "[2]\x04"
+	tests := []struct {
+		name   string
+		config ServerConfig
+		send   string
+		after  time.Duration
+		want   string
+	}{
+		{"a frame begun", ServerConfig{}, "[2", 30 * time.Second, `[1,{"no":0,"error":"message not complete within 30s"}]`},
+		{"the second frame begun", ServerConfig{}, ping + "[", 30 * time.Second, `[1,{"no":0,"error":"message not complete within 30s"}]`},
+		{"no password", ServerConfig{Password: "s3cret", PasswordTimeout: time.Minute}, "", time.Minute, `[1,{"no":0,"error":"no password came in time"}]`},
+		{"pings are no password", ServerConfig{Password: "s3cret"}, ping + ping, 30 * time.Second, `[1,{"no":0,"error":"no password came in time"}]`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				peer := accepted(t, test.config)
+				begun := time.Now()
+				go func() { _, _ = io.WriteString(peer.Conn, test.send) }()
+				for range strings.Count(test.send, ping) {
+					peer.expect(`[3]`)
+				}
+				peer.expect(test.want)
+				if waited := time.Since(begun); waited != test.after {
+					t.Errorf("told after %v, want %v", waited, test.after)
+				}
+				peer.expectEnd()
+			})
+		})
+	}
+}
+
+func TestIdleLinkLivesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		peer := accepted(t, ServerConfig{Handlers: map[string]Handler{"echo": echo}, Password: "s3cret"})
+		go peer.send(`[0,{"no":1,"type":"echo","password":"s3cret"}]`)
+		peer.expect(`[1,{"no":1,"data":null}]`)
+		time.Sleep(24 * time.Hour) // the bubble's clock
+		go peer.send(`[2]`)
+		peer.expect(`[3]`)
+	})
+}
+
+// Pitfall 34: peers that give no password can't fill the house; the newest is let in.
+func TestPitfall34UnprovenLinksAreBounded(t *testing.T) {
+	t.Parallel()
+	address, _ := serve(t, ServerConfig{
+		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", MaxUnproven: 3,
+	})
+	proven := dial(t, address)
+	proven.send(`[0,{"no":1,"type":"echo","password":"s3cret"}]`)
+	proven.expect(`[1,{"no":1,"data":null}]`)
+	var idle []*wire
+	for range 5 {
+		peer := dial(t, address)
+		peer.send(`[2]`)
+		peer.expect(`[3]`)
+		idle = append(idle, peer)
+	}
+	idle[0].expectEnd()
+	idle[1].expectEnd()
+	for _, peer := range append(idle[2:], proven) {
+		peer.send(`[2]`)
+		peer.expect(`[3]`)
+	}
+}
+
+// Pitfall 34: idle connections cost little. (Not parallel: it measures the heap.)
+func TestPitfall34IdleLinksAreSmall(t *testing.T) {
+	const links = 2000
+	address, _ := serve(t, ServerConfig{})
+	before := heapInUse()
+	for range links {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	last := dial(t, address)
+	last.send(`[2]`)
+	last.expect(`[3]`)
+	if each := (heapInUse() - before) / links; each > 16<<10 {
+		t.Errorf("an idle link, both its ends, takes %d bytes", each)
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapInuse + stats.StackInuse)
+}
+
+// Pitfall 35: digests are compared, so passwords of any length take the same way.
+func TestPitfall35PasswordCheck(t *testing.T) {
+	t.Parallel()
+	guard := newGuard("s3cret", false)
+	for password, want := range map[string]bool{
+		"s3cret": true, "": false, "s": false, "s3cre": false, "s3cret ": false, "S3CRET": false, strings.Repeat("s3cret", 1000): false,
+	} {
+		if guard.knows(password) != want {
+			t.Errorf("knows(%.20q) = %v", password, !want)
+		}
+	}
+}
+
+func TestFailedPasswordsAreSlowedDown(t *testing.T) {
+	t.Parallel()
+	guard := newGuard("s3cret", false)
+	now := time.Now()
+	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for i, want := range []time.Duration{0, 100, 200, 400, 800, 1600, 3200, 5000, 5000} {
+		if got := guard.failed(one, now); got != want*time.Millisecond {
+			t.Errorf("failure %d is held back %v, want %v ms", i+1, got, int64(want))
+		}
+	}
+	if got := guard.failed(other, now); got != 0 {
+		t.Errorf("another address is held back %v", got)
+	}
+	if got := guard.failed(one, now.Add(2*forgetAfter)); got != 0 {
+		t.Errorf("after a while it is held back %v", got)
+	}
+	six := netip.MustParseAddr("2001:db8::1")
+	guard.failed(six, now)
+	if got := guard.failed(six.Next(), now); got != firstDelay {
+		t.Errorf("a neighbour in the same /64 is held back %v", got)
+	}
+	for address, n := one, 0; n < 3*maxRemembered; address, n = address.Next(), n+1 {
+		guard.failed(address, now.Add(time.Duration(n)))
+	}
+	if len(guard.failures) > maxRemembered {
+		t.Errorf("%d addresses are remembered", len(guard.failures))
+	}
+}
+
+// The right password is never held back, whatever came from the same address before.
+func TestRightPasswordIsNotSlowedDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := NewServer(ServerConfig{Handlers: map[string]Handler{"echo": echo}, Password: "s3cret"})
+		defer func() { _ = server.Shutdown(context.Background()) }()
+		try := func(password string) time.Duration {
+			ours, theirs := net.Pipe()
+			server.accept(theirs)
+			peer, begun := pipeEnd(t, ours), time.Now()
+			go peer.send(`[0,{"no":1,"type":"echo","password":"` + password + `"}]`)
+			peer.receive()
+			defer peer.Close()
+			return time.Since(begun)
+		}
+		var waited time.Duration
+		for range 6 {
+			waited = try("guess")
+		}
+		if waited != 1600*time.Millisecond {
+			t.Errorf("the sixth guess was answered after %v", waited)
+		}
+		if waited := try("s3cret"); waited != 0 {
+			t.Errorf("the right password was held back %v", waited)
+		}
+	})
+}
+
+// Pitfall 36: a peer that takes nothing is dropped, and what waits for it is bounded meanwhile.
+func TestPitfall36SlowPeerIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var answered atomic.Int64
+		peer := accepted(t, ServerConfig{
+			MaxMessageSize: 1000,
+			MaxRequests:    10,
+			Handlers: map[string]Handler{"large": func(context.Context, *Link, Request) (any, error) {
+				answered.Add(1)
+				return strings.Repeat("x", 900), nil
+			}},
+		})
+		begun := time.Now()
+		for no := range 1000 {
+			if _, err := fmt.Fprintf(peer, `[0,{"no":%d,"type":"large"}]`+"\x04", no); err != nil {
+				break
+			}
+		}
+		if n := answered.Load(); n > 15 {
+			t.Errorf("%d answers were made for a peer that fetches none", n)
+		}
+		if waited := time.Since(begun); waited != 30*time.Second {
+			t.Errorf("dropped after %v", waited)
+		}
+	})
+}
+
+// A slow peer that does fetch gets a long answer, though it is longer than all limits.
+func TestPitfall36LongAnswerGetsThrough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 8 << 20
+		peer := accepted(t, ServerConfig{
+			MaxMessageSize: 1000,
+			Handlers:       map[string]Handler{"large": constant(strings.Repeat("x", size), nil)},
+		})
+		_ = peer.SetDeadline(time.Time{})
+		go peer.send(`[0,{"no":1,"type":"large"}]`)
+		total, piece := 0, make([]byte, writtenBytes)
+		for total < size {
+			n, err := io.ReadFull(peer, piece)
+			total += n
+			if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || n == 0 {
+				t.Fatalf("after %d bytes: %v", total, err)
+			}
+			if total > size {
+				break
+			}
+			time.Sleep(20 * time.Second) // the bubble's clock: slow, but alive
+		}
+	})
+}
+
+// Requests under way are bounded: beyond the bound the link is not read.
+func TestRequestsUnderWayAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var running atomic.Int64
+		peer := accepted(t, ServerConfig{MaxRequests: 5, Handlers: map[string]Handler{
+			"wait": func(_ context.Context, _ *Link, request Request) (any, error) {
+				request.Proceed()
+				running.Add(1)
+				<-release
+				return "ok", nil
+			},
+		}})
+		go func() {
+			for no := range 20 {
+				peer.send(fmt.Sprintf(`[0,{"no":%d,"type":"wait"}]`, no))
+			}
+		}()
+		synctest.Wait()
+		if n := running.Load(); n != 5 {
+			t.Errorf("%d requests run at once, want 5", n)
+		}
+		close(release)
+		for range 20 {
+			peer.receive()
+		}
+	})
+}
+
+// failingListener fails as a process without free descriptors does, then accepts one connection.
+type failingListener struct {
+	net.Listener
+	failures int
+	conn     chan net.Conn
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	if conn, ok := <-l.conn; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l *failingListener) Close() error   { return nil }
+func (l *failingListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestServeOutlivesFailuresToAccept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		listener := &failingListener{failures: 100, conn: make(chan net.Conn, 1)}
+		listener.conn <- theirs
+		server := NewServer(ServerConfig{})
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(t.Context(), listener) }()
+		peer := pipeEnd(t, ours)
+		_ = peer.SetDeadline(time.Now().Add(time.Hour))
+		go peer.send(`[2]`)
+		peer.expect(`[3]`)
+		close(listener.conn)
+		if err := <-served; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("serve: %v", err)
+		}
+		if err := server.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+	})
+}
+
+// Pitfall 38: passwords are never logged.
+func TestPitfall38PasswordsAreNotLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.Level(-8)}))
+	synctest.Test(t, func(t *testing.T) {
+		for _, frame := range []string{
+			`[0,{"no":1,"type":"echo","password":"hunter2"}]`,
+			`[0,{"no":1,"type":"echo","password":"s3cret"}]`,
+			`[0,{"no":1,"type":"broken","password":"s3cret"}]`,
+			`[0,{no:1,"type":"echo","password":"s3cret"}]`,
+		} {
+			peer := accepted(t, ServerConfig{Logger: logger, Password: "s3cret", Handlers: map[string]Handler{
+				"echo": echo, "broken": constant(nil, errors.New("broken")),
+			}})
+			go peer.send(frame)
+			synctest.Wait()
+			_ = peer.Close()
+			synctest.Wait()
+		}
+	})
+	if !strings.Contains(log.String(), "wrong password") || !strings.Contains(log.String(), "broken") {
+		t.Errorf("the log lacks what it should tell:\n%s", log.String())
+	}
+	if strings.Contains(log.String(), "s3cret") || strings.Contains(log.String(), "hunter2") {
+		t.Errorf("the log tells a password:\n%s", log.String())
+	}
+}

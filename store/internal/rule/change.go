@@ -40,6 +40,7 @@ func Seconds(t time.Time) int64 {
 // Found is a row as an update that did not match it left it.
 type Found struct {
 	journal.Row
+	Started  int64  // time_started
 	Finished int64  // time_finished
 	Result   string // "" where it is NULL
 }
@@ -49,6 +50,9 @@ type Found struct {
 //
 // A release wants no more than that the row is not ours, and so it has been
 // applied whatever is found: the claim never committed, or a former try did it.
+//
+// A running that finds its row done with the same start was applied, and what came after
+// it too: a mirror that was cut off goes over its last steps again.
 func Judge(change store.Change, found *Found) store.Outcome {
 	if Release(change) {
 		return store.Outcome{Fate: store.Applied}
@@ -56,9 +60,16 @@ func Judge(change store.Change, found *Found) store.Outcome {
 	if found == nil {
 		return store.Outcome{Fate: store.Lost}
 	}
-	if change.Status == journal.RowDone && found.Status == journal.RowDone &&
-		found.Finished == Seconds(change.Finish) && found.Result == change.Done.Result {
+	if found.Status == journal.RowDone && sameRun(change, found) {
 		return store.Outcome{Fate: store.Applied}
 	}
 	return store.Outcome{Fate: store.Lost, Found: &found.Row}
+}
+
+// sameRun tells whether a done row is the end of the very run that the change is about.
+func sameRun(change store.Change, found *Found) bool {
+	if change.Status == journal.RowRunning {
+		return found.Started == Seconds(change.Start)
+	}
+	return found.Finished == Seconds(change.Finish) && found.Result == change.Done.Result
 }

@@ -100,6 +100,7 @@ func TestJudge(t *testing.T) {
 	t.Parallel()
 	finish := time.Unix(1700000000, 999)
 	done := store.Change{Job: 5, Status: journal.RowDone, Finish: finish, Done: &journal.Done{Result: "ok"}}
+	running := store.Change{Job: 5, Status: journal.RowRunning, Start: finish}
 	row := journal.Row{Job: 5, Target: "a", Status: journal.RowDone, Owner: "SIGTERM"}
 	lost := store.Outcome{Fate: store.Lost, Found: &row}
 	cases := []struct {
@@ -114,7 +115,8 @@ func TestJudge(t *testing.T) {
 		{"done before", done, &rule.Found{Row: row, Finished: finish.Unix(), Result: "ok"}, store.Outcome{}},
 		{"done by another at another time", done, &rule.Found{Row: row, Finished: 1, Result: "ok"}, lost},
 		{"done by another with another result", done, &rule.Found{Row: row, Finished: finish.Unix(), Result: "fail"}, lost},
-		{"running, but somebody finished it", store.Change{Status: journal.RowRunning}, &rule.Found{Row: row}, lost},
+		{"running, and done since", running, &rule.Found{Row: row, Started: finish.Unix()}, store.Outcome{}},
+		{"running, but another ran it", running, &rule.Found{Row: row, Started: finish.Unix() + 1}, lost},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

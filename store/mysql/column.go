@@ -1,0 +1,133 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"jobd/journal"
+)
+
+// tokenLength is how many characters a claim's token has.
+const tokenLength = 10
+
+// column is what a column can hold.
+type column struct {
+	name       string
+	definition string // as in "enum('ok','fail')"
+	kind       string // as in "enum"
+	charset    string // "" where it holds bytes or no text at all
+	length     int    // bytes of a text type, characters of a char type; 0: not such a column
+	nullable   bool
+}
+
+// readColumns reads the table's columns, by their names in lower case.
+func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]column, error) {
+	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, ''),
+		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), IS_NULLABLE = 'YES'
+		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns := map[string]column{}
+	for rows.Next() {
+		var c column
+		var length uint64
+		if err := rows.Scan(&c.name, &c.definition, &c.kind, &c.charset, &length, &c.nullable); err != nil {
+			return nil, err
+		}
+		c.kind = strings.ToLower(c.kind)
+		c.length = int(min(length, math.MaxInt32))
+		columns[strings.ToLower(c.name)] = c
+	}
+	return columns, rows.Err()
+}
+
+// lacks are the words that the column cannot hold.
+func (c column) lacks(words []string) []string {
+	var lacking []string
+	for _, word := range words {
+		holds := c.length >= len(word)
+		if c.kind == "enum" {
+			holds = strings.Contains(strings.ToLower(c.definition), "'"+word+"'")
+		}
+		if !holds {
+			lacking = append(lacking, word)
+		}
+	}
+	return lacking
+}
+
+// holdsToken tells whether any ten characters come back from the column as they were written.
+func (c column) holdsToken() bool {
+	switch c.kind {
+	case "char", "varchar", "varbinary", "tinytext", "text", "mediumtext", "longtext":
+		return c.length >= tokenLength
+	}
+	return false
+}
+
+// empty is the column's value for nothing.
+func (c column) empty() any {
+	if c.nullable {
+		return nil
+	}
+	return ""
+}
+
+// word is a short text as the column holds it: cut to its width, or nothing.
+func (c column) word(text string) any {
+	if text == "" {
+		return c.empty()
+	}
+	for c.length > 0 && len(text) > c.length {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
+}
+
+// text is a job's output as the column holds it, at most limit bytes long and
+// at most what the column is wide. Characters that it cannot hold become U+FFFD, or "?" where it
+// cannot hold that either (pitfall 10).
+func (c column) text(output journal.Output, limit int) string {
+	if c.length > 0 {
+		limit = min(limit, c.length)
+	}
+	switch c.charset {
+	case "utf8mb4", "utf16", "utf16le", "utf32", "gb18030", "":
+		return output.Text(limit, journal.CharsetFull)
+	case "utf8", "utf8mb3", "ucs2":
+		return output.Text(limit, journal.CharsetThreeByte)
+	case "latin1":
+		return replace(output.Text(limit, journal.CharsetFull), func(r rune) bool { return r < 0x80 || r >= 0xA0 && r <= 0xFF })
+	case "ascii":
+		return replace(output.Text(limit, journal.CharsetFull), isASCII)
+	default: // the rest is for the server to know; what it refuses is reduced to ASCII
+		return replace(output.Text(limit, journal.CharsetFull), func(r rune) bool { return r != utf8.RuneError })
+	}
+}
+
+// reduced is a job's output in the form that any column of its length holds.
+func (c column) reduced(output journal.Output, limit int) string {
+	const widest = 4 // bytes that a character takes at most in any charset
+	if c.length > 0 {
+		limit = min(limit, c.length)
+	}
+	return replace(output.Text(max(limit/widest, 1), journal.CharsetFull), isASCII)
+}
+
+func isASCII(r rune) bool { return r < utf8.RuneSelf }
+
+// replace puts a question mark for every character that is not held.
+func replace(text string, held func(rune) bool) string {
+	return strings.Map(func(r rune) rune {
+		if held(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}

@@ -1,0 +1,125 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+)
+
+// Config says where the table is and how it is reached. Zero values mean the default.
+type Config struct {
+	Host        string // a name, an address or, beginning with "/", the path of a socket
+	Port        int    // 3306
+	User        string
+	Password    string
+	Database    string
+	Table       string       // a name, or database.name; jobs
+	ClaimColumn string       // the owner column; sig
+	Worker      string       // the worker's name, for an owner column other than sig
+	Logger      *slog.Logger // slog.Default()
+	MaxOpen     int          // connections at once; 4
+
+	// ConnectTimeout (10 s) is for one dial, ReadTimeout and WriteTimeout (35 s) are for one
+	// read and one write: longer than the server waits for a lock (5 s) or for
+	// us in a transaction (30 s), so that it gives up before we do.
+	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
+
+	// Dial makes a connection in place of net.Dialer, which has keepalive on.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// How long things may take. The server's own limits are the shorter ones (pitfall 6).
+const (
+	defaultConnectTimeout = 10 * time.Second
+	defaultLinkTimeout    = 35 * time.Second
+	connMaxLifetime       = 3 * time.Minute
+	connMaxIdle           = 20 * time.Second // the server hangs up after 30 s
+)
+
+// session is set on every connection. A strict sql_mode refuses what does not fit instead of bending it:
+// in lax mode a return code of -1 is stored as 0, success (pitfall 11).
+func session() map[string]string {
+	return map[string]string{
+		"wait_timeout":             "30",
+		"innodb_lock_wait_timeout": "5",
+		"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+	}
+}
+
+// name is a table's name and database.
+type name struct{ database, table string }
+
+// quoted is the name as statements need it.
+func (n name) quoted() string { return quote(n.database) + "." + quote(n.table) }
+
+// quote makes an identifier of any text.
+func quote(identifier string) string {
+	return "`" + strings.ReplaceAll(identifier, "`", "``") + "`"
+}
+
+// withDefaults is the configuration with everything filled in.
+func (c Config) withDefaults() Config {
+	c.Port = cmp.Or(c.Port, 3306)
+	c.Table = cmp.Or(c.Table, "jobs")
+	c.ClaimColumn = cmp.Or(c.ClaimColumn, sigColumn)
+	c.MaxOpen = cmp.Or(c.MaxOpen, 4)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, defaultConnectTimeout)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, defaultLinkTimeout)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultLinkTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Dial == nil {
+		dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+		}}
+		c.Dial = dialer.DialContext
+	}
+	return c
+}
+
+// name is the table's name and database.
+func (c Config) name() (name, error) {
+	n := name{database: c.Database, table: c.Table}
+	if database, table, dotted := strings.Cut(c.Table, "."); dotted {
+		n = name{database: database, table: table}
+	}
+	switch {
+	case c.Host == "":
+		return name{}, errors.New("the host is empty: a name, an address or a socket's path is needed")
+	case n.database == "":
+		return name{}, errors.New("the database is empty: name it, or write the table as database.name")
+	case n.table == "":
+		return name{}, errors.New("the table's name is empty: allowed are name and database.name")
+	}
+	return n, nil
+}
+
+// driver is the configuration as the driver takes it, never by way of a DSN,
+// where a password needs escaping (pitfall 17).
+func (c Config) driver() *driver.Config {
+	d := driver.NewConfig()
+	d.User, d.Passwd, d.DBName = c.User, c.Password, c.Database
+	d.Net, d.Addr = "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+	if strings.HasPrefix(c.Host, "/") {
+		d.Net, d.Addr = "unix", c.Host
+	}
+	d.DialFunc = c.Dial
+	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.ConnectTimeout, c.ReadTimeout, c.WriteTimeout
+	d.Collation = "utf8mb4_general_ci"
+	d.Params = session()
+	d.ClientFoundRows = true
+	d.InterpolateParams = true
+	d.MultiStatements = true
+	d.RejectReadOnly = true
+	d.MaxAllowedPacket = 1 << 30 // the most that a server takes: the limit is the server's, see layout
+	d.Logger = slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)
+	return d
+}

@@ -6,7 +6,7 @@ import (
 )
 
 // fewestWords is what a package's doc comment needs to say more than its name.
-const fewestWords = 12
+const fewestWords = 8
 
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,186 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Daemon is one running program with its output.
+type Daemon struct {
+	Addr   string // host:port it listens on
+	Config string // its configuration file
+	Pid    int
+
+	program string
+	process *exec.Cmd
+	output  *output
+	exited  chan struct{} // closed when the process is gone
+}
+
+// Launch starts a program with a configuration file and waits for nothing. What it
+// writes is shown where the test fails; it is gone when the test ends.
+func Launch(t testing.TB, program, config, addr string, args ...string) *Daemon {
+	t.Helper()
+	cmd := exec.Command(Program(t, program), append([]string{"--config", config}, args...)...)
+	cmd.Dir = filepath.Dir(config)
+	d := &Daemon{
+		Addr: addr, Config: config, program: program,
+		process: cmd, output: &output{}, exited: make(chan struct{}),
+	}
+	cmd.Stdout, cmd.Stderr = d.output, d.output
+	cmd.WaitDelay = time.Second // a job left behind may hold the output open
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	d.Pid = cmd.Process.Pid
+	go func() {
+		defer close(d.exited)
+		_ = cmd.Wait() // the exit code is read from ProcessState
+	}()
+	t.Cleanup(func() {
+		d.stop()
+		if t.Failed() {
+			t.Logf("%s (%s, pid %d) wrote:\n%s", program, config, d.Pid, d.output)
+		}
+	})
+	return d
+}
+
+// Ready waits until the daemon answers a ping.
+func (d *Daemon) Ready(t testing.TB) *Daemon {
+	t.Helper()
+	Until(t, func() string {
+		select {
+		case <-d.exited:
+			t.Fatalf("%s exited with %d before it was ready:\n%s", d.program, d.process.ProcessState.ExitCode(), d.output)
+		default:
+		}
+		conn, err := net.DialTimeout("tcp", d.Addr, time.Second)
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close()
+		return pong(conn)
+	})
+	return d
+}
+
+func pong(conn net.Conn) string {
+	answer := make([]byte, 4)
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conn.Write([]byte("[2]\x04")); err != nil {
+		return err.Error()
+	}
+	if _, err := conn.Read(answer); err != nil {
+		return err.Error()
+	}
+	if !bytes.Equal(answer, []byte("[3]\x04")) {
+		return fmt.Sprintf("ping was answered with %q", answer)
+	}
+	return ""
+}
+
+// Signal sends the daemon a signal.
+func (d *Daemon) Signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := d.process.Process.Signal(signal); err != nil {
+		t.Fatalf("send %s to %s: %v", signal, d.program, err)
+	}
+}
+
+// ExitCode waits until the process is gone and gives its exit code, -1 where a signal ended it.
+func (d *Daemon) ExitCode(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-d.exited:
+		return d.process.ProcessState.ExitCode()
+	case <-time.After(Patience):
+		t.Fatalf("%s still runs after %s; it wrote:\n%s", d.program, Patience, d.output)
+		return 0
+	}
+}
+
+// Running tells whether the process is still there.
+func (d *Daemon) Running() bool {
+	select {
+	case <-d.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill ends the process as a crash would: no handler runs.
+func (d *Daemon) Kill(t testing.TB) {
+	t.Helper()
+	d.Signal(t, syscall.SIGKILL)
+	<-d.exited
+}
+
+// Output is what the program wrote to stdout and stderr so far.
+func (d *Daemon) Output() string { return d.output.String() }
+
+// MemoryPeak is the most resident memory the process ever had, in bytes.
+func (d *Daemon) MemoryPeak(t testing.TB) int64 { return d.memory(t, "VmHWM:") }
+
+// Memory is the process's resident memory, in bytes.
+func (d *Daemon) Memory(t testing.TB) int64 { return d.memory(t, "VmRSS:") }
+
+func (d *Daemon) memory(t testing.TB, field string) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Pid))
+	if err != nil {
+		t.Fatalf("memory of %s: %v", d.program, err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, found := strings.CutPrefix(line, field); found {
+			var kib int64
+			if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
+				t.Fatalf("memory of %s: %q: %v", d.program, line, err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatalf("memory of %s: no %s in its status", d.program, field)
+	return 0
+}
+
+// stop asks twice, which means at once, and then insists.
+func (d *Daemon) stop() {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM} {
+		_ = d.process.Process.Signal(signal)
+	}
+	select {
+	case <-d.exited:
+	case <-time.After(10 * time.Second):
+		_ = d.process.Process.Kill()
+		<-d.exited
+	}
+}
+
+// output gathers what a process writes while others read it.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}

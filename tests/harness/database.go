@@ -1,0 +1,99 @@
+package harness
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"jobd/store/storetest/dbserver"
+)
+
+// shared is the one server of a test process.
+var shared = struct {
+	once   sync.Once
+	server *dbserver.Server
+	err    error
+	count  atomic.Int64 // databases made so far
+}{}
+
+// Main runs a package's tests and ends the server that they shared.
+func Main(m *testing.M) {
+	code := m.Run()
+	if shared.server != nil {
+		if err := shared.server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Database is a database of a test's own with one jobs table, and the account that the daemons use.
+type Database struct {
+	Name    string
+	Account dbserver.Account // SELECT and UPDATE on the one table
+	Addr    string           // host:port of the server
+	Admin   *sql.DB          // the application's own connections
+}
+
+// NewDatabase makes a database on the shared server: MariaDB, or MySQL where JOBD_TEST_MYSQL_ROOT
+// names one. The statement makes the table jobs; the usual one where there is none.
+func NewDatabase(t testing.TB, table ...string) *Database {
+	t.Helper()
+	shared.once.Do(func() {
+		shared.server, shared.err = dbserver.Start(context.Background(), dbserver.Options{})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return NewDatabaseOn(t, shared.server, table...)
+}
+
+// NewDatabaseOn makes a database on a server of the caller's.
+func NewDatabaseOn(t testing.TB, server *dbserver.Server, table ...string) *Database {
+	t.Helper()
+	if len(table) == 0 {
+		table = []string{dbserver.JobsTable}
+	}
+	db := &Database{Name: fmt.Sprintf("test_%d", shared.count.Add(1)), Addr: server.Addr()}
+	if err := server.CreateDatabase(t.Context(), db.Name, table...); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if db.Account, err = server.Limited(t.Context(), db.Name); err != nil {
+		t.Fatal(err)
+	}
+	if db.Admin, err = server.Open(db.Name); err != nil {
+		t.Fatal(err)
+	}
+	db.Admin.SetMaxOpenConns(4)
+	t.Cleanup(func() { db.Admin.Close() })
+	return db
+}
+
+// Settings are the configuration's keys for this database.
+func (db *Database) Settings() Settings {
+	host, port, err := net.SplitHostPort(db.Addr)
+	if err != nil {
+		panic(err) // the server's own address
+	}
+	return Settings{
+		"mysql_host": host, "mysql_port": port, "mysql_database": db.Name,
+		"mysql_user": db.Account.User, "mysql_password": db.Account.Password,
+	}
+}
+
+// Client is a shell command that runs SQL in the database with the daemons' account.
+func (db *Database) Client() string {
+	s := db.Settings()
+	return fmt.Sprintf("MYSQL_PWD=%s mariadb --no-defaults --protocol=tcp -h %s -P %s -u %s %s",
+		shellQuoted(db.Account.Password), s["mysql_host"], s["mysql_port"], db.Account.User, db.Name)
+}
+
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,40 @@
+package harness
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience is how long a condition may take to come true: far longer than it ever
+// should, so that only a real fault fails a test on a slow machine.
+const Patience = 30 * time.Second
+
+// interval is how often a condition is tried.
+const interval = 10 * time.Millisecond
+
+// Until tries condition until it gives "" and fails the test when Patience is
+// over; what condition gives otherwise says what is still missing.
+func Until(t testing.TB, condition func() string) {
+	t.Helper()
+	if missing := until(Patience, condition); missing != "" {
+		t.Fatalf("waited %s: %s", Patience, missing)
+	}
+}
+
+func until(patience time.Duration, condition func() string) string {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	again := time.NewTicker(interval)
+	defer again.Stop()
+	for {
+		missing := condition()
+		if missing == "" {
+			return ""
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			return missing
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package lifecycle
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// gated is a launcher whose jobs append to the oracle file when they start, and end when
+// the test opens the gate.
+type gated struct{ oracle, gate, command string }
+
+func newGated(t *testing.T) gated {
+	dir := t.TempDir()
+	g := gated{oracle: filepath.Join(dir, "oracle"), gate: filepath.Join(dir, "gate")}
+	g.command = harness.Script(t, fmt.Sprintf(
+		`echo "$1" >> %s; while [ ! -e %s ]; do sleep 0.02; done; echo "out $1"`, g.oracle, g.gate)) + " {id}"
+	return g
+}
+
+func (g gated) open(t *testing.T) { harness.Touch(t, g.gate) }
+
+// starts tells how often each job was started.
+func (g gated) starts(t *testing.T) map[string]int {
+	t.Helper()
+	content, err := os.ReadFile(g.oracle)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	starts := map[string]int{}
+	for _, id := range strings.Fields(string(content)) {
+		starts[id]++
+	}
+	return starts
+}
+
+func (g gated) awaitStarts(t *testing.T, n int) {
+	t.Helper()
+	harness.Until(t, func() string {
+		if starts := g.starts(t); len(starts) != n {
+			return fmt.Sprintf("%d jobs were started, not %d", len(starts), n)
+		}
+		return ""
+	})
+}
+
+// Two jobs run and two more are claimed when the worker is told to stop: the first two
+// end in peace, the others go back as they were, and nothing new is claimed.
+func TestSIGTERMDrains(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := newGated(t)
+	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).
+		With(harness.Settings{"prefetch": "2"}).StartWorker(t)
+	db.InsertMany(t, 6, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	launcher.awaitStarts(t, 2)
+	db.AwaitCount(t, 2, "status = 'accepted'")
+
+	worker.Signal(t, syscall.SIGTERM)
+	db.AwaitCount(t, 4, "status = 'waiting' AND COALESCE(sig, '') = ''")
+	if !worker.Running() {
+		t.Fatal("it did not wait for the jobs that run")
+	}
+	launcher.open(t)
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if done := db.Count(t, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')"); done != 2 {
+		t.Errorf("%d jobs are done, want 2", done)
+	}
+	if starts := launcher.starts(t); len(starts) != 2 {
+		t.Errorf("started: %v, want two jobs", starts)
+	}
+}
+
+// Jobs that do not end within shutdown_timeout get SIGTERM themselves, and are done with it.
+func TestShutdownTimeout(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := newGated(t)
+	worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).
+		With(harness.Settings{"shutdown_timeout": "100ms"}).StartWorker(t)
+	db.InsertMany(t, 2, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	launcher.awaitStarts(t, 2)
+	worker.Signal(t, syscall.SIGTERM)
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if done := db.Count(t, "status = 'done' AND result = 'fail' AND sig = 'SIGTERM' AND return_code IS NULL"); done != 2 {
+		t.Errorf("%d jobs are done with SIGTERM, want 2: %s", done, db.Row(t, 1))
+	}
+}
+
+func TestSIGHUPReadsTheFileAgain(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	settings := db.Worker(t, "worker", "/bin/echo old {id}", map[string]int{"a": 1, "gone": 1})
+	worker := settings.StartWorker(t)
+	client := harness.Dial(t, worker.Addr)
+	if got, want := targets(t, client), "map[a:1 gone:1]"; got != want {
+		t.Fatalf("targets %s, want %s", got, want)
+	}
+
+	changed := settings.Without("[targets] gone").
+		With(harness.Settings{"launcher": "/bin/echo new {id}"}, harness.Targets(map[string]int{"a": 4, "b": 2}))
+	if err := os.WriteFile(worker.Config, []byte(changed.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	worker.Signal(t, syscall.SIGHUP)
+	harness.Until(t, func() string {
+		if got, want := targets(t, client), "map[a:4 b:2]"; got != want {
+			return fmt.Sprintf("targets %s, want %s", got, want)
+		}
+		return ""
+	})
+	db.Insert(t, 1, "b", "waiting")
+	client.Ask(t, "poll", nil)
+	if row := db.AwaitDone(t, 1); harness.Text(row.Stdout) != "new 1\n" {
+		t.Errorf("the old launcher ran: %s", row)
+	}
+}
+
+// A file that is wrong when it is read again changes nothing, and stops nobody.
+func TestSIGHUPWithAWrongFile(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	settings := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1})
+	worker := settings.StartWorker(t)
+	wrong := settings.With(harness.Targets(map[string]int{"a": 0}))
+	if err := os.WriteFile(worker.Config, []byte(wrong.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	worker.Signal(t, syscall.SIGHUP)
+	harness.Until(t, func() string {
+		if !strings.Contains(worker.Output(), "at least 1") {
+			return "it does not say what is wrong with the file"
+		}
+		return ""
+	})
+	if got, want := targets(t, harness.Dial(t, worker.Addr)), "map[a:1]"; got != want {
+		t.Errorf("targets %s, want %s as before", got, want)
+	}
+}
+
+// targets is each target's concurrency, as the worker tells it.
+func targets(t *testing.T, client *harness.Wire) string {
+	t.Helper()
+	var status struct {
+		Targets map[string]struct{ Concurrency int }
+	}
+	client.Ask(t, "status", nil).Decode(t, &status)
+	concurrency := map[string]int{}
+	for name, target := range status.Targets {
+		concurrency[name] = target.Concurrency
+	}
+	return fmt.Sprint(concurrency)
+}

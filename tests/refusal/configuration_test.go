@@ -1,0 +1,146 @@
+package refusal
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// complete is a configuration with nothing wrong in it; no server is asked before it is checked.
+func complete(t *testing.T) harness.Settings {
+	return harness.Settings{
+		"host": "127.0.0.1", "port": harness.FreePort(t),
+		"mysql_host": "127.0.0.1", "mysql_port": "3306", "mysql_user": "jobd",
+		"mysql_password": "do-not-tell", "mysql_database": "application",
+		"launcher": "/bin/true {id}", "journal_dir": filepath.Join(t.TempDir(), "journal"),
+	}.With(harness.Targets(map[string]int{"a": 1}))
+}
+
+func TestWrongValueOfEveryKey(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ key, value, allowed string }{
+		{"host", "", "not an empty one"},
+		{"port", "eighty", "0 to 65535"},
+		{"port", "65536", "0 to 65535"},
+		{"port", "-1", "0 to 65535"},
+		{"name", "", "not an empty one"},
+		{"master_port", "0", "1 to 65535"},
+		{"master_host", "a:b:c", "a, b:7082"},
+		{"master_reconnect_timeout", "soon", "500ms"},
+		{"log_level_console", "loud", "trace"},
+		{"log_level_file", "loud", "trace"},
+		{"mysql_port", "x", "1 to 65535"},
+		{"mysql_table", "a.b.c", "database.table"},
+		{"mysql_fetch_limit", "-1", "at least 0"},
+		{"store", "oracle", "sqlite"},
+		{"claim_column", "", "not an empty one"},
+		{"launcher", " ", "a command"},
+		{"launcher_split", "words", "shell"},
+		{"launcher.cwd", "/nowhere/at/all", "a folder that exists"},
+		{"max_output_buffer", "much", "16MiB"},
+		{"max_output_buffer", "0", "1"},
+		{"prefetch", "-2", "at least 0"},
+		{"poll_interval", "-1", "0"},
+		{"launch_offline", "maybe", "run"},
+		{"on_crash", "panic", "requeue"},
+		{"shutdown_timeout", "later", "500ms"},
+		{"on_stop", "drop", "handover"},
+		{"max_message_size", "12", "64"},
+		{"[targets] a", "0", "at least 1"},
+		{"[targets] a", "many", "at least 1"},
+		{"[targets] null", "1", "reserved"},
+	}
+	for _, c := range cases {
+		t.Run(c.key+" = "+c.value, func(t *testing.T) {
+			t.Parallel()
+			settings := complete(t).With(harness.Settings{c.key: c.value})
+			key := strings.TrimPrefix(c.key, "[targets] ")
+			code, output := settings.Refused(t)
+			expect(t, code, 2, output, "jobd.conf", key, c.allowed)
+		})
+	}
+}
+
+func TestMissingKeys(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{
+		"host", "port", "mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_database", "launcher", "[targets] a",
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			code, output := complete(t).Without(key).Refused(t)
+			expect(t, code, 2, output, strings.TrimSuffix(key, " a"))
+		})
+	}
+}
+
+func TestAllMistakesAreToldAtOnce(t *testing.T) {
+	t.Parallel()
+	code, output := complete(t).Without("launcher", "mysql_user").
+		With(harness.Settings{"port": "x", "on_crash": "y", "[targets] a": "0"}).Refused(t)
+	expect(t, code, 2, output, "port", "on_crash", "launcher", "mysql_user", "[targets]")
+}
+
+func TestMissingFile(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"jobd", "jobd-master"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "none.conf")
+			d := harness.Launch(t, program, file, "")
+			expect(t, d.ExitCode(t), 2, d.Output(), file)
+		})
+	}
+}
+
+func TestWrongValueForTheMaster(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ key, value, allowed string }{
+		{"port", "x", "65535"},
+		{"ping_interval", "often", "500ms"},
+		{"poke_throttle_interval", "-1", "0"},
+		{"max_message_size", "huge", "16MiB"},
+		{"log_level_console", "loud", "trace"},
+	}
+	for _, c := range cases {
+		t.Run(c.key, func(t *testing.T) {
+			t.Parallel()
+			s := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}.With(harness.Settings{c.key: c.value})
+			d := harness.Launch(t, "jobd-master", s.Write(t), "")
+			expect(t, d.ExitCode(t), 2, d.Output(), "jobd.conf", c.key, c.allowed)
+		})
+	}
+}
+
+func TestUnknownKeyIsAWarningThatNamesTheNearest(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	worker := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).
+		With(harness.Settings{"mysql_fech_limit": "5"}).StartWorker(t)
+	for _, word := range []string{"mysql_fech_limit", "mysql_fetch_limit"} {
+		if !strings.Contains(worker.Output(), word) {
+			t.Errorf("no warning names %s:\n%s", word, worker.Output())
+		}
+	}
+}
+
+// expect compares an exit code and looks for words in what was said. The
+// password of complete must never be among them.
+func expect(t *testing.T, code, want int, output string, words ...string) {
+	t.Helper()
+	if code != want {
+		t.Errorf("exit code %d, want %d:\n%s", code, want, output)
+	}
+	for _, word := range words {
+		if !strings.Contains(output, word) {
+			t.Errorf("it does not say %q:\n%s", word, output)
+		}
+	}
+	if strings.Contains(output, "do-not-tell") {
+		t.Errorf("it tells the password:\n%s", output)
+	}
+}

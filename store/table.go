@@ -11,7 +11,7 @@ import (
 // them: a draft with an Accepted or an Ignored payload for each row to change,
 // none for a row to leave as it is. By the time it returns the drafts must be durable in
 // the journal: the claim's update and commit follow at once. An error rolls the claim back.
-type Decide func(rows []journal.Row) ([]journal.Draft, error)
+type Decide = func(rows []journal.Row) ([]journal.Draft, error)
 
 // Table is one jobs table. Its methods are safe for concurrent use.
 //

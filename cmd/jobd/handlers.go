@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"jobd/cmd/internal/version"
+	jobexec "jobd/exec"
+	jobnet "jobd/net"
+)
+
+// handlers translates requests to the worker's calls; docs/protocol.md
+// describes them.
+type handlers struct{ *daemon }
+
+func (h handlers) all() map[string]jobnet.Handler {
+	return map[string]jobnet.Handler{
+		"poll":                   h.onTargets(h.poll),
+		"pause":                  h.onTargets(h.worker.Pause),
+		"continue":               h.onTargets(h.worker.Continue),
+		"status":                 h.status,
+		"add-target":             h.onConcurrency(h.worker.AddTarget),
+		"remove-target":          h.removeTarget,
+		"set-target-concurrency": h.onConcurrency(h.worker.SetConcurrency),
+		"run-manual":             h.runManual,
+		"send-signal":            h.sendSignal,
+	}
+}
+
+const ok = "ok"
+
+// answer gives a client its answer; what the worker refuses is told as it is.
+func answer(data any, err error) (any, error) {
+	var refused jobexec.RefusedError
+	if errors.As(err, &refused) {
+		return nil, jobnet.Refusal(refused)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// onTargets handles a request about targets; none named means all.
+func (h handlers) onTargets(do func(targets []string, by string) error) jobnet.Handler {
+	return func(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+		var targets []string
+		if fields := request.Fields(); fields.Has("targets") {
+			var err error
+			if targets, err = fields.Targets(); err != nil {
+				return nil, err
+			}
+		}
+		return answer(ok, do(targets, link.RemoteAddr().String()))
+	}
+}
+
+func (h handlers) poll(targets []string, _ string) error { return h.worker.Poll(targets) }
+
+// onConcurrency handles a request about how many jobs of a target may run at once.
+func (h handlers) onConcurrency(do func(target string, concurrency int, by string) error) jobnet.Handler {
+	return func(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+		fields := request.Fields()
+		target, err := fields.Text("target")
+		if err != nil {
+			return nil, err
+		}
+		concurrency, err := fields.Int("concurrency")
+		if err != nil {
+			return nil, err
+		}
+		return answer(ok, do(target, int(concurrency), link.RemoteAddr().String()))
+	}
+}
+
+func (h handlers) removeTarget(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	target, err := request.Fields().Text("target")
+	if err != nil {
+		return nil, err
+	}
+	return answer(ok, h.worker.RemoveTarget(target, link.RemoteAddr().String()))
+}
+
+// workerStatus is the answer to status. What the original's clients know comes first.
+type workerStatus struct {
+	Targets       map[string]jobexec.TargetStatus `json:"targets"`
+	Clients       int                             `json:"jobPromisesCount"`
+	Memory        jobnet.MemoryUsage              `json:"memoryUsage"`
+	Name          string                          `json:"name"`
+	Version       string                          `json:"version"`
+	Journal       journalStatus                   `json:"journal"`
+	ClaimsInDoubt int                             `json:"claimsInDoubt"`
+}
+
+// journalStatus tells how far the table is behind the journal.
+type journalStatus struct {
+	Events   uint64 `json:"events"`   // the newest event's number
+	Mirrored uint64 `json:"mirrored"` // the newest event that the table shows
+}
+
+func (h handlers) status(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+	status := h.worker.Status()
+	return workerStatus{
+		Targets: status.Targets, Clients: status.Clients, Memory: jobnet.MeasureMemory(),
+		Name: h.worker.Name, Version: version.Version,
+		Journal:       journalStatus{Events: h.newest(), Mirrored: h.mirror.Applied()},
+		ClaimsInDoubt: status.Doubted,
+	}, nil
+}
+
+// manualAnswer is the answer to run-manual: each part only where it has entries.
+type manualAnswer struct {
+	Jobs   map[int64]jobexec.Result `json:"jobs,omitempty"`
+	Errors map[int64]string         `json:"errors,omitempty"`
+}
+
+func (h handlers) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+	list, err := request.Fields().List("ids")
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(list))
+	for i, item := range list {
+		if ids[i], err = jobID(item); err != nil {
+			return nil, err
+		}
+	}
+	request.Proceed()
+	result, err := h.worker.RunManual(ctx, ids)
+	return answer(manualAnswer{result.Jobs, result.Errors}, err)
+}
+
+// jobID is an id that a client sent: an integer, before it goes anywhere.
+func jobID(item json.RawMessage) (int64, error) {
+	if kind := jobnet.TypeOf(item); kind != "number" {
+		return 0, jobnet.Refusal("all ids must be numbers, got " + kind)
+	}
+	id, whole := jobnet.Integer(item)
+	if !whole {
+		return 0, jobnet.Refusal(fmt.Sprintf("all ids must be integers, got %s", item))
+	}
+	return id, nil
+}
+
+// sendSignal answers false for whatever can't be signalled: ids that are no
+// integers, jobs that don't run here, unknown signals.
+func (h handlers) sendSignal(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	delivered := make(map[string]bool)
+	signals := make(map[int64]int)
+	for key, value := range jobnet.FieldsOf(request.Fields()["jobs"]) {
+		delivered[key] = false
+		id, err := strconv.ParseInt(key, 10, 64)
+		signo, whole := jobnet.Integer(value)
+		if err == nil && whole && strconv.FormatInt(id, 10) == key {
+			signals[id] = int(signo)
+		}
+	}
+	for id, sent := range h.worker.SendSignal(signals, link.RemoteAddr().String()) {
+		delivered[strconv.FormatInt(id, 10)] = sent
+	}
+	return delivered, nil
+}

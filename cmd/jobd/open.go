@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"jobd/cmd/internal/version"
+	jobexec "jobd/exec"
+	"jobd/exec/runner"
+	"jobd/journal"
+	"jobd/master"
+	jobnet "jobd/net"
+	"jobd/store"
+	"jobd/store/mysql"
+	"jobd/store/sqlite"
+)
+
+type logger = *slog.Logger
+
+// checkTimeout bounds how long a start waits for a table that does not answer;
+// it then goes on without.
+const checkTimeout = 3 * time.Second
+
+// open readies all parts of the daemon. What is wrong for good ends it here:
+// nothing has been claimed yet, and nothing is left behind.
+func open(c config, log logger) (*daemon, error) {
+	d := &daemon{log: log}
+	if err := d.open(c); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	return d, nil
+}
+
+func (d *daemon) open(c config) error {
+	steps := []func(config) error{d.openJournal, d.openTable, d.openWorker, d.listen}
+	for _, step := range steps {
+		if err := step(c); err != nil {
+			return err
+		}
+	}
+	// Last, because it changes the journal.
+	return d.worker.Open(os.Getpid())
+}
+
+func (d *daemon) openJournal(c config) error {
+	dir, err := c.resolveJournalDir(os.Getenv)
+	if err != nil {
+		return err
+	}
+	d.journal, err = journal.Open(context.Background(), journal.Config{Dir: dir})
+	return err
+}
+
+// openTable opens the table and examines it. A table that can't be reached is waited
+// for later; one that can't be used is an error.
+func (d *daemon) openTable(c config) error {
+	var err error
+	if c.store.kind == storeSQLite {
+		d.table, err = sqlite.New(sqlite.Config{
+			Path: c.store.sqlitePath, Table: c.store.mysql.table,
+			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
+		})
+	} else {
+		d.table, err = mysql.New(mysql.Config{
+			Host: c.store.mysql.host, Port: c.store.mysql.port,
+			User: c.store.mysql.user, Password: c.store.mysql.password,
+			Database: c.store.mysql.database, Table: c.store.mysql.table,
+			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	var unusable *store.Unusable
+	err = d.table.Check(ctx)
+	if errors.As(err, &unusable) {
+		return err
+	}
+	if err != nil {
+		d.log.Warn("the table can't be reached; serving without it until it can", "error", err)
+	}
+	return nil
+}
+
+func (d *daemon) openWorker(c config) error {
+	local, err := runner.NewLocal()
+	if err != nil {
+		return err
+	}
+	d.runner = local
+	bootID, err := runner.BootID()
+	if err != nil {
+		return err
+	}
+	d.mirror = store.NewMirror(store.Config{
+		Source: d.journal, Bookmark: d.journal, Table: d.table, Logger: d.log,
+		OnReturn: func() { d.worker.PollAll() },
+	})
+	d.worker = jobexec.New(jobexec.Config{
+		Name: c.name, Version: version.Version, BootID: bootID,
+		Targets: c.targets, Launcher: c.launcher.launcher(),
+		MaxOutput: int(c.run.maxOutputBuffer), FetchLimit: c.store.mysql.fetchLimit,
+		Prefetch: c.run.prefetch, PollInterval: c.run.pollInterval,
+		LaunchOffline: c.run.launchOffline, Requeue: c.run.requeueCrashed,
+		ShutdownTimeout: c.run.shutdownTimeout,
+		Recorder:        d.journal, Table: d.table, Mirror: d.mirror, Runner: local,
+		Retry:  func(what string) jobexec.Retry { return store.NewRetry(d.log, what) },
+		Logger: d.log,
+		OnTargets: func() {
+			for _, agent := range d.agents {
+				agent.TargetsChanged()
+			}
+		},
+	})
+	return nil
+}
+
+func (c *launcherConfig) launcher() jobexec.Launcher {
+	return jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
+}
+
+// listen opens the port and readies those who talk to clients and masters.
+func (d *daemon) listen(c config) error {
+	listener, err := net.Listen("tcp", c.listen.address())
+	if err != nil {
+		return fmt.Errorf("listen for clients (keys host and port): %w", err)
+	}
+	d.listener = listener
+	handlers := handlers{d}.all()
+	d.server = jobnet.NewServer(jobnet.ServerConfig{
+		Handlers: handlers, Password: c.listen.password,
+		AlwaysAllowLocalhost: c.listen.allowLocalhost,
+		MaxMessageSize:       int(c.listen.maxMessageSize), Logger: d.log,
+	})
+	for _, address := range c.masters.addresses {
+		d.agents = append(d.agents, master.NewAgent(master.AgentConfig{
+			Address: address, Name: c.name, Targets: d.worker.TargetNames,
+			Link: jobnet.LinkConfig{
+				Handlers: handlers, Password: c.listen.password,
+				MaxMessageSize: int(c.listen.maxMessageSize), Logger: d.log,
+			},
+			Reconnect: c.masters.reconnect, Logger: d.log,
+		}))
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"time"
+
+	oklog "github.com/oklog/run"
+	"golang.org/x/sys/unix"
+
+	"jobd/cmd/internal/logging"
+	jobexec "jobd/exec"
+	"jobd/journal"
+	"jobd/master"
+	jobnet "jobd/net"
+	"jobd/store"
+)
+
+// How long the last steps of stopping may take.
+const (
+	flushTimeout    = 10 * time.Second // for the mirror, to write what the table is owed
+	shutdownTimeout = 5 * time.Second  // for clients, to take their answers
+)
+
+// run is the daemon, from its configuration to its end.
+//
+//	clients ──► server ──┐                     ┌──► runner ──► processes
+//	                     ├─ handlers ─► worker ┤
+//	masters ◄─► agents ──┘                │    └──► table (claims)
+//	                                      ▼
+//	                                   journal ──► mirror ──► table (updates)
+//
+// A stop begins with the worker, which claims no more and waits for what runs. Server,
+// agents and mirror serve it until it is through; then the mirror writes the rest, the
+// clients get their answers, and table and journal are closed.
+func run(args, environ []string, stdout, stderr io.Writer) error {
+	config, err := parseConfig(args, environ, stdout)
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(config.log, stderr)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	log.Warnings(config.warnings)
+
+	d, err := open(config, log.Logger)
+	if err != nil {
+		return err
+	}
+	reload := reloader{args: args, environ: environ, config: config, log: log, worker: d.worker}
+	return errors.Join(d.serve(&reload), d.close())
+}
+
+// serve runs everything until a signal, or until something fails.
+func (d *daemon) serve(reload *reloader) error {
+	working, stopWork := context.WithCancel(context.Background())
+	defer stopWork()
+	serving, stopServing := context.WithCancel(context.Background())
+	defer stopServing()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	defer signal.Stop(signals)
+
+	var group oklog.Group
+	{ // The worker: the others end when it has.
+		group.Add(func() error {
+			defer stopServing()
+			return d.worker.Run(working)
+		}, func(error) { stopWork() })
+	}
+	{ // The mirror.
+		group.Add(func() error { return d.mirror.Run(serving) }, func(error) {})
+	}
+	{ // The server.
+		group.Add(func() error { return d.server.Serve(serving, d.listener) }, func(error) {})
+	}
+	for _, agent := range d.agents { // The masters.
+		group.Add(func() error { return agent.Run(serving) }, func(error) {})
+	}
+	{ // Signals.
+		group.Add(func() error {
+			d.handle(signals, serving, stopWork, reload)
+			return nil
+		}, func(error) {})
+	}
+	d.log.Info("worker serves", "name", d.worker.Name, "address", d.listener.Addr().String(), "targets", d.worker.TargetNames())
+	return group.Run()
+}
+
+// handle acts on signals until the worker has ended: the first SIGTERM or SIGINT stops
+// it, a second one makes it hurry, SIGHUP makes it read its configuration again.
+func (d *daemon) handle(signals <-chan os.Signal, serving context.Context, stopWork func(), reload *reloader) {
+	for stopping := false; ; {
+		select {
+		case <-serving.Done():
+			return
+		case s := <-signals:
+			switch {
+			case s == unix.SIGHUP:
+				reload.reload()
+			case !stopping:
+				stopping = true
+				d.log.Info("stopping", "signal", s.String())
+				stopWork()
+			default:
+				d.log.Warn("stopping at once", "signal", s.String())
+				d.worker.Hurry()
+			}
+		}
+	}
+}
+
+// close ends what serve has used, in an order that loses nothing: the mirror's last
+// writes, the answers that wait for them, the table, then the journal.
+func (d *daemon) close() error {
+	flush, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	if err := d.mirror.Flush(flush, d.newest()); err != nil {
+		d.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it", "error", err)
+	}
+	answers, cancelAnswers := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancelAnswers()
+	if err := d.server.Shutdown(answers); err != nil {
+		d.log.Warn("a client did not take its answer", "error", err)
+	}
+	return d.release()
+}
+
+// newest is the journal's newest event.
+func (d *daemon) newest() (seq uint64) {
+	d.journal.View(func(s *journal.State) { seq = s.Seq })
+	return seq
+}
+
+// daemon is the worker's parts, open and ready to run.
+type daemon struct {
+	log      logger
+	journal  *journal.Journal
+	table    store.Table
+	runner   io.Closer
+	mirror   *store.Mirror
+	worker   *jobexec.Worker
+	listener net.Listener
+	server   *jobnet.Server
+	agents   []*master.Agent
+}
+
+// release gives up what open took, in reverse.
+func (d *daemon) release() error {
+	var errs []error
+	if d.listener != nil {
+		if err := d.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if d.runner != nil {
+		errs = append(errs, d.runner.Close())
+	}
+	if d.table != nil {
+		errs = append(errs, d.table.Close())
+	}
+	if d.journal != nil {
+		errs = append(errs, d.journal.Close())
+	}
+	return errors.Join(errs...)
+}

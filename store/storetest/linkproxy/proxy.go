@@ -1,0 +1,182 @@
+package linkproxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// Fault is how the link breaks around the packet that Break waits for.
+type Fault int
+
+// The faults.
+const (
+	Unsent     Fault = iota // the packet does not reach the server
+	Unanswered              // the packet reaches the server, which answers, but nobody hears it
+	Held                    // the client loses its link; the server gets the packet when it is released
+)
+
+// Proxy passes connections on to one address. Its methods are safe for concurrent use.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	wait     sync.WaitGroup
+
+	mu      sync.Mutex
+	links   map[*link]bool
+	closed  bool
+	refuses bool
+	trap    *trap
+	bytes   int64 // the client's bytes until the cut; negative: no cut
+}
+
+// trap is a break that waits for its packet.
+type trap struct {
+	text    []byte
+	fault   Fault
+	sprung  chan struct{}
+	release chan struct{}
+}
+
+// Broken is a break that was asked for.
+type Broken struct {
+	// Done is closed when the link has broken; for Held, when the packet is held.
+	Done <-chan struct{}
+	// Release lets a held packet pass. Call it once.
+	Release func()
+}
+
+// Start listens on a free port and passes connections on to target, an address.
+func Start(target string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start proxy for %s: %w", target, err)
+	}
+	p := &Proxy{listener: listener, target: target, links: map[*link]bool{}, bytes: -1}
+	p.wait.Go(p.accept)
+	return p, nil
+}
+
+// Port is where the proxy listens.
+func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
+
+// Break breaks one link at the next packet from a client that holds the text.
+func (p *Proxy) Break(text string, fault Fault) Broken {
+	t := &trap{text: []byte(text), fault: fault, sprung: make(chan struct{}), release: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trap = t
+	return Broken{Done: t.sprung, Release: func() { close(t.release) }}
+}
+
+// CutAfter cuts the link when clients have sent n more bytes; the last of them still arrive.
+func (p *Proxy) CutAfter(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bytes = n
+}
+
+// Cut cuts all links there are.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.cut()
+	}
+}
+
+// Refuse makes the proxy drop new connections at once, or take them again.
+func (p *Proxy) Refuse(refuse bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuses = refuse
+}
+
+// Close ends the proxy and all links.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	err := p.listener.Close()
+	p.Cut()
+	p.wait.Wait()
+	return err
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.wait.Go(func() { p.serve(client) })
+	}
+}
+
+// serve passes one connection on until it ends.
+func (p *Proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	l := &link{proxy: p, client: client, server: server}
+	if !p.add(l) {
+		return
+	}
+	defer p.remove(l)
+	var both sync.WaitGroup
+	both.Go(l.backward)
+	both.Go(l.forward)
+	both.Wait()
+}
+
+func (p *Proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.refuses {
+		return false
+	}
+	p.links[l] = true
+	return true
+}
+
+func (p *Proxy) remove(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+// sprung gives the trap that packet springs, which is then set no more.
+func (p *Proxy) sprung(packet []byte) *trap {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.trap == nil || !bytes.Contains(packet, p.trap.text) {
+		return nil
+	}
+	t := p.trap
+	p.trap = nil
+	return t
+}
+
+// errCut says that the link's bytes are used up.
+var errCut = errors.New("cut")
+
+// allow tells how many of n bytes may still pass.
+func (p *Proxy) allow(n int) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bytes < 0 {
+		return n, nil
+	}
+	if int64(n) < p.bytes {
+		p.bytes -= int64(n)
+		return n, nil
+	}
+	n = int(p.bytes)
+	p.bytes = -1
+	return n, errCut
+}

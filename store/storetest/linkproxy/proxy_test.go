@@ -1,0 +1,159 @@
+package linkproxy_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"jobd/store/storetest/linkproxy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo answers every line with itself and reports it.
+func echo(t *testing.T) (addr string, lines <-chan string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 10)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				reader := bufio.NewReader(conn)
+				for {
+					line, err := reader.ReadString('\n')
+					if line != "" {
+						heard <- line
+					}
+					if err != nil {
+						return
+					}
+					if _, err := io.WriteString(conn, line); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String(), heard
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name  string
+		arm   func(*linkproxy.Proxy) linkproxy.Broken
+		heard string // by the server, of the line "COMMIT\n"; "" nothing
+	}{
+		{"unsent", func(p *linkproxy.Proxy) linkproxy.Broken { return p.Break("COMMIT", linkproxy.Unsent) }, ""},
+		{"unanswered", func(p *linkproxy.Proxy) linkproxy.Broken { return p.Break("COMMIT", linkproxy.Unanswered) }, "COMMIT\n"},
+		{"held", func(p *linkproxy.Proxy) linkproxy.Broken { return p.Break("COMMIT", linkproxy.Held) }, "COMMIT\n"},
+		{"cut after three bytes", func(p *linkproxy.Proxy) linkproxy.Broken {
+			p.CutAfter(3)
+			return linkproxy.Broken{}
+		}, "COM"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			addr, heard := echo(t)
+			proxy, err := linkproxy.Start(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			exchange(t, client, "hello\n")
+			<-heard
+
+			broken := c.arm(proxy)
+			if _, err := io.WriteString(client, "COMMIT\n"); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := client.Read(make([]byte, 1)); err == nil {
+				t.Errorf("the client heard %d bytes of an answer", n)
+			}
+			if broken.Done != nil {
+				<-broken.Done
+			}
+			if c.name == "held" {
+				select {
+				case line := <-heard:
+					t.Errorf("the server heard %q before the release", line)
+				default:
+				}
+				broken.Release()
+			}
+			if c.heard != "" {
+				if line := <-heard; line != c.heard {
+					t.Errorf("the server heard %q, want %q", line, c.heard)
+				}
+			}
+			if err := proxy.Close(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case line := <-heard:
+				t.Errorf("the server also heard %q", line)
+			default:
+			}
+		})
+	}
+}
+
+func TestCutAndRefuse(t *testing.T) {
+	t.Parallel()
+	addr, _ := echo(t)
+	proxy, err := linkproxy.Start(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	dial := func() net.Conn {
+		client, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
+	client := dial()
+	exchange(t, client, "hello\n")
+	proxy.Cut()
+	if _, err := client.Read(make([]byte, 1)); err == nil {
+		t.Error("the link is still there after Cut")
+	}
+	proxy.Refuse(true)
+	if _, err := dial().Read(make([]byte, 1)); err == nil || errors.Is(err, net.ErrClosed) {
+		t.Errorf("a refused link: %v", err)
+	}
+	proxy.Refuse(false)
+	exchange(t, dial(), "again\n")
+}
+
+func exchange(t *testing.T, conn net.Conn, line string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, line); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(line))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != line {
+		t.Fatalf("echo of %q: %q, %v", line, got, err)
+	}
+}

@@ -49,7 +49,7 @@ func (s *Set) find(entry entry) *Setting {
 func (s *Set) warnUnknown(line int, what, name string, known []string) {
 	text := fmt.Sprintf("%s:%d: unknown %s %s is not used", s.path, line, what, name)
 	if len(known) > 0 {
-		text += "; the nearest known one is " + nearest(name, known)
+		text += "; the nearest known one is " + Nearest(name, known)
 	}
 	s.warnings = append(s.warnings, text)
 }
@@ -80,9 +80,9 @@ func (s *Set) sections() []string {
 	return sections
 }
 
-// nearest is the known name that takes the fewest single-character changes
+// Nearest is the known name that takes the fewest single-character changes
 // to reach from name; of equal ones the first in the alphabet.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	best, bestDistance := "", -1
 	for _, candidate := range known {
 		distance := editDistance(strings.ToLower(name), strings.ToLower(candidate))

@@ -8,12 +8,11 @@ import (
 
 // Help writes what the program is and all its keys, with defaults and meanings.
 func (s *Set) Help(w io.Writer) {
-	fmt.Fprintf(w, "%s\n\nusage: %s [flags]\n\n", s.program.Summary, s.program.Name)
-	s.HelpKeys(w)
-}
-
-// HelpKeys writes the part of the help that is about the keys.
-func (s *Set) HelpKeys(w io.Writer) {
+	if s.program.Usage != nil {
+		s.program.Usage(w)
+	} else {
+		fmt.Fprintf(w, "%s\n\nusage: %s [flags]\n\n", s.program.Summary, s.program.Name)
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "FLAG\tKEY IN THE FILE\tDEFAULT\tMEANING\n")
 	for _, setting := range s.settings {

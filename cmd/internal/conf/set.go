@@ -20,6 +20,9 @@ type Program struct {
 	Version string // x.y.z
 	Prefix  string // of environment variables, with its underscore: JOBD_
 	File    string // the default path of the file; "" for none
+
+	// Usage writes what stands above the keys in the help; nil: the summary and a line of usage.
+	Usage func(w io.Writer)
 }
 
 // Set is the keys of a program and where their values came from. It serves
@@ -173,7 +176,7 @@ func (s *Set) Failed(err error, stdout io.Writer) error {
 	text := err.Error()
 	if _, name, found := strings.Cut(text, "flag provided but not defined: -"); found {
 		name = strings.TrimPrefix(name, "-")
-		return exit.With(exit.Usage, fmt.Errorf("unknown flag --%s; the nearest known one is --%s", name, nearest(name, s.flagNames())))
+		return exit.With(exit.Usage, fmt.Errorf("unknown flag --%s; the nearest known one is --%s", name, Nearest(name, s.flagNames())))
 	}
 	return exit.With(exit.Usage, err)
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"jobd/cmd/internal/exit"
+	jobnet "jobd/net"
+)
+
+// What an operator's own daemon may answer: the outputs of many jobs at once, over a slow link.
+const (
+	maxAnswer     = 1 << 30
+	answerTimeout = time.Hour
+)
+
+// ask sends one request to the daemon and gives the data of its answer, which it
+// prints if the output is to be JSON.
+func (p *program) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
+	password, err := p.password()
+	if err != nil {
+		return nil, err
+	}
+	link, err := jobnet.Connect(ctx, p.config.address(), jobnet.LinkConfig{
+		Password: password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: p.log.Logger,
+	})
+	if err != nil {
+		return nil, exit.With(exit.Connect, why(ctx, err))
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = link.Run(ctx) // the request tells why the link ended
+	}()
+	defer func() { <-ended }()
+	defer link.Close()
+	answer, err := link.Request(ctx, typ, data)
+	var remote *jobnet.RemoteError
+	switch {
+	case errors.As(err, &remote):
+		return nil, fmt.Errorf("%s: %w", p.config.address(), err)
+	case err != nil:
+		return nil, why(ctx, err)
+	case p.json():
+		_, err = fmt.Fprintf(p.out, "%s\n", answer)
+	}
+	return answer, err
+}
+
+// askInto asks and decodes the answer's data.
+func (p *program) askInto(ctx context.Context, typ string, data, into any) error {
+	answer, err := p.ask(ctx, typ, data)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s: answer to %s is not understood: %w", p.config.address(), typ, err)
+	}
+	return nil
+}
+
+// json tells whether the answer's data is the output.
+func (p *program) json() bool { return p.config.output == "json" }
+
+// why puts the reason for a context's end in place of the end.
+func why(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// password gives the configured password, or asks for it: without echo on a
+// terminal, else it is the first line of stdin.
+func (p *program) password() (string, error) {
+	if !p.config.askPassword {
+		return p.config.password, nil
+	}
+	if file, ok := p.in.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
+		fmt.Fprint(p.err, "Password: ")
+		password, err := term.ReadPassword(int(file.Fd()))
+		fmt.Fprintln(p.err)
+		if err != nil {
+			return "", fmt.Errorf("read password: %w", err)
+		}
+		return string(password), nil
+	}
+	line, err := bufio.NewReader(p.in).ReadString('\n')
+	if err != nil && (err != io.EOF || line == "") {
+		return "", fmt.Errorf("read password from stdin: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+// onlyWorker and onlyMaster refuse a command that the other daemon answers.
+func (p *program) onlyWorker(name string) error {
+	if p.config.master {
+		return wrongUsage("%s: only a worker knows this; leave --master away", name)
+	}
+	return nil
+}
+
+func (p *program) onlyMaster(name, instead string) error {
+	if !p.config.master {
+		return wrongUsage("%s: only a master knows this; use --master, or %s for a worker", name, instead)
+	}
+	return nil
+}

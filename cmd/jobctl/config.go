@@ -1,0 +1,82 @@
+package main
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/version"
+)
+
+// The ports where a daemon listens if nothing else is said.
+const (
+	workerPort = 7080
+	masterPort = 7081
+)
+
+// config is everything that jobctl can be told about how to reach a daemon.
+type config struct {
+	master      bool
+	host        string
+	port        int
+	password    string
+	askPassword bool
+	log         logging.Config // of the console only
+	output      string         // "table" or "json"
+	timeout     time.Duration  // 0: no limit
+}
+
+func newSet(environ []string, usage func(io.Writer)) *conf.Set {
+	return conf.New(conf.Program{
+		Name:    "jobctl",
+		Version: version.Version,
+		Prefix:  "JOBCTL_",
+		File:    defaultFile(environ),
+		Usage:   usage,
+	})
+}
+
+// defaultFile is ~/.jobctl.conf; "" for somebody without a home.
+func defaultFile(environ []string) string {
+	for _, variable := range environ {
+		if home, found := strings.CutPrefix(variable, "HOME="); found && home != "" {
+			return filepath.Join(home, ".jobctl.conf")
+		}
+	}
+	return ""
+}
+
+func (c *config) register(set *conf.Set) {
+	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
+	set.Add("host", "127.0.0.1", "where it listens", conf.NonEmpty(&c.host)).Alias("hostname")
+	set.Add("port", "", "its port; 7080 if not given, with --master 7081", conf.Int(&c.port, 1, 65535))
+	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch()
+	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
+	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
+	set.Add("timeout", "0", "how long the command may take; 0: no limit", conf.Duration(&c.timeout, 0))
+}
+
+func (c *config) validate(set *conf.Set) {
+	if set.Given("password") && set.FromFlag("password") {
+		if c.password != "true" {
+			set.Bad("password", "takes no value: it asks, so that nobody sees the password in the list of processes")
+		}
+		c.password, c.askPassword = "", true
+	}
+	switch {
+	case set.Given("port"):
+	case c.master:
+		c.port = masterPort
+	default:
+		c.port = workerPort
+	}
+}
+
+func (c *config) address() string {
+	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
+}

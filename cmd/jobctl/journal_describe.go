@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"jobd/journal"
+)
+
+// describe tells in one line what a payload says.
+func describe(payload journal.Payload) string {
+	switch e := payload.(type) {
+	case journal.Accepted:
+		if e.Manual {
+			return pairs("target", e.Target, "token", e.Token, "manual", "yes")
+		}
+		return pairs("target", e.Target, "token", e.Token)
+	case journal.Ignored:
+		return clean(e.Reason)
+	case journal.Released:
+		return clean(e.Reason)
+	case journal.Running:
+		return pairs("attempt", e.Attempt)
+	case journal.Started:
+		return pairs("pid", e.Pid)
+	case journal.Signal:
+		return pairs("signal", signalName(e.Signo), "by", e.By)
+	case journal.Done:
+		return describeDone(e)
+	case journal.Conflict:
+		return describeConflict(e)
+	case journal.Opened:
+		return pairs("name", e.Name, "version", e.Version, "pid", e.Pid, "targets", concurrencies(e.Targets))
+	case journal.Closed:
+		return clean(e.Reason)
+	case journal.Paused:
+		return pairs("targets", strings.Join(e.Targets, ","), "by", e.By)
+	case journal.Continued:
+		return pairs("targets", strings.Join(e.Targets, ","), "by", e.By)
+	case journal.TargetAdded:
+		return pairs("target", e.Target, "concurrency", e.Concurrency, "by", e.By)
+	case journal.TargetRemoved:
+		return pairs("target", e.Target, "by", e.By)
+	case journal.ConcurrencySet:
+		return pairs("target", e.Target, "concurrency", e.Concurrency, "by", e.By)
+	}
+	return ""
+}
+
+func describeDone(e journal.Done) string {
+	parts := []any{"result", e.Result}
+	if e.Code != nil {
+		parts = append(parts, "code", *e.Code)
+	}
+	parts = append(parts, "signal", e.Signal, "stdout", e.Stdout.Size, "stderr", e.Stderr.Size, "reason", e.Reason)
+	return pairs(parts...)
+}
+
+func describeConflict(e journal.Conflict) string {
+	found := "the row is gone"
+	if e.Found != nil {
+		found = fmt.Sprintf("status=%s owner=%s", clean(e.Found.Status), quoteIfNeeded(clean(e.Found.Owner)))
+	}
+	return strings.TrimRight("found: "+found+" "+pairs("wanted", e.Wanted, "reason", e.Reason), " ")
+}
+
+func concurrencies(targets map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(targets)) {
+		parts = append(parts, fmt.Sprintf("%s:%d", name, targets[name]))
+	}
+	return strings.Join(parts, ",")
+}
+
+// pairs prints names and values, leaving out the empty ones.
+func pairs(namesAndValues ...any) string {
+	var parts []string
+	for i := 0; i+1 < len(namesAndValues); i += 2 {
+		if value := clean(fmt.Sprint(namesAndValues[i+1])); value != "" {
+			parts = append(parts, fmt.Sprintf("%s=%s", namesAndValues[i], quoteIfNeeded(value)))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func quoteIfNeeded(text string) string {
+	if text == "" || strings.ContainsAny(text, " \"=") {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}

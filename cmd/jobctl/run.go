@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/logging"
+)
+
+// surroundings are what a run of jobctl finds in the system.
+type surroundings struct {
+	environ  []string // as of os.Environ
+	in       io.Reader
+	out      io.Writer
+	err      io.Writer
+	terminal bool // out is one: tables get their lines
+	now      func() time.Time
+	location *time.Location // of times that are told and given
+}
+
+// program is one run of jobctl. The commands are its methods.
+type program struct {
+	surroundings
+	config config
+	set    *conf.Set
+	log    *logging.Log
+}
+
+// run carries out the one command in args:
+//
+//	args ──► arrange ──► ffcli ──► conf ──► the command ──► link or journal ──► out
+//
+// Its error knows its exit code.
+func run(ctx context.Context, args []string, around surroundings) error {
+	p := &program{surroundings: around}
+	var chosen *ffcli.Command
+	p.set = newSet(p.environ, func(w io.Writer) { usage(w, chosen) })
+	p.config.register(p.set)
+	root := p.tree()
+	chosen, args, err := arrange(root, p.set.Args(args))
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	p.set.Environ(p.environ)
+	if err := p.parse(root, args); err != nil {
+		return err
+	}
+	if p.log, err = logging.New(p.config.log, p.err); err != nil {
+		return err
+	}
+	p.log.Warnings(p.set.Warnings())
+	if p.config.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.config.timeout, fmt.Errorf("no answer within %v", p.config.timeout))
+		defer cancel()
+	}
+	return root.Run(ctx)
+}
+
+// parse reads flags, environment and file.
+func (p *program) parse(root *ffcli.Command, args []string) error {
+	err := root.Parse(args)
+	var none ffcli.NoExecError
+	if err != nil && !errors.As(err, &none) {
+		return p.set.Failed(err, p.out)
+	}
+	if err := p.set.Finish(p.out); err != nil {
+		return err
+	}
+	p.config.validate(p.set)
+	if err := p.set.Err(); err != nil {
+		return err
+	}
+	if none.Command != nil {
+		return exit.With(exit.Usage, fmt.Errorf("%s: a command is missing, see %s --help", none.Command.Name, none.Command.Name))
+	}
+	return nil
+}
+
+// tree is all commands.
+func (p *program) tree() *ffcli.Command {
+	return &ffcli.Command{
+		Name:    "jobctl",
+		FlagSet: p.set.FlagSet(),
+		Options: p.set.Options(),
+		Subcommands: []*ffcli.Command{
+			p.listTargets(), p.listWorkers(), p.status(), p.memoryUsage(),
+			p.poll(), p.poke(), p.pause(), p.resume(),
+			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
+			p.runManual(), p.sendSignal(),
+			p.journal(),
+		},
+	}
+}
+
+// command makes a command. Wrong flags are told by what parses them.
+func command(name, arguments, help string, exec func(ctx context.Context, args []string) error) *ffcli.Command {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return &ffcli.Command{Name: name, ShortUsage: arguments, ShortHelp: help, FlagSet: flags, Exec: exec}
+}
+
+// usage writes the help of a command, and of those below it.
+func usage(w io.Writer, c *ffcli.Command) {
+	fmt.Fprintf(w, "usage: jobctl [flags] %s\n\n", c.ShortUsage)
+	if c.ShortHelp != "" {
+		fmt.Fprintf(w, "%s\n\n", c.ShortHelp)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, below := range c.Subcommands {
+		fmt.Fprintf(table, "  %s\t%s\n", below.ShortUsage, below.ShortHelp)
+	}
+	if c.Name != "jobctl" {
+		c.FlagSet.VisitAll(func(f *flag.Flag) { fmt.Fprintf(table, "  --%s\t%s\n", f.Name, f.Usage) })
+	}
+	table.Flush()
+	fmt.Fprintln(w)
+}
+
+// wrongUsage is an error of exit code 2.
+func wrongUsage(format string, args ...any) error {
+	return exit.With(exit.Usage, fmt.Errorf(format, args...))
+}

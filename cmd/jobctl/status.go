@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	jobnet "jobd/net"
+)
+
+// workerStatus is a worker's answer to status.
+type workerStatus struct {
+	Targets map[string]struct {
+		Paused      bool `json:"paused"`
+		Concurrency int  `json:"concurrency"`
+		Length      int  `json:"length"`
+	} `json:"targets"`
+	JobPromisesCount int                `json:"jobPromisesCount"`
+	MemoryUsage      jobnet.MemoryUsage `json:"memoryUsage"`
+}
+
+// masterStatus is a master's answer to status.
+type masterStatus struct {
+	Workers []struct {
+		RemoteAddr        string        `json:"remoteAddr"`
+		RemotePort        int           `json:"remotePort"`
+		Targets           []string      `json:"targets"`
+		Name              string        `json:"name"`
+		WorkerStatus      *workerStatus `json:"workerStatus"`
+		WorkerStatusError string        `json:"workerStatusError"`
+	} `json:"workers"`
+	MemoryUsage jobnet.MemoryUsage `json:"memoryUsage"`
+}
+
+func (p *program) listTargets() *ffcli.Command {
+	return command("list-targets", "list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
+		if err := p.onlyWorker("list-targets"); err != nil {
+			return err
+		}
+		return p.showWorker(ctx, "list-targets", args, func(s workerStatus) {
+			p.print(targetTable(s))
+		})
+	})
+}
+
+func (p *program) listWorkers() *ffcli.Command {
+	return command("list-workers", "list-workers", "master: its workers, and their targets", func(ctx context.Context, args []string) error {
+		if err := p.onlyMaster("list-workers", "list-targets"); err != nil {
+			return err
+		}
+		return p.showMaster(ctx, "list-workers", args, func(s masterStatus) {
+			p.print(workerTable(s))
+		})
+	})
+}
+
+func (p *program) memoryUsage() *ffcli.Command {
+	return command("memory-usage", "memory-usage", "what memory the daemon uses; a master also asks its workers", func(ctx context.Context, args []string) error {
+		if p.config.master {
+			return p.showMaster(ctx, "memory-usage", args, func(s masterStatus) { p.print(masterMemoryTable(s)) })
+		}
+		return p.showWorker(ctx, "memory-usage", args, func(s workerStatus) {
+			t := memoryTable()
+			addMemory(&t, "worker", s.MemoryUsage)
+			p.print(t)
+		})
+	})
+}
+
+func (p *program) status() *ffcli.Command {
+	return command("status", "status", "all that the daemon tells about itself", func(ctx context.Context, args []string) error {
+		if p.config.master {
+			return p.showMaster(ctx, "status", args, func(s masterStatus) {
+				p.print(workerTable(s))
+				fmt.Fprintln(p.out)
+				p.print(masterMemoryTable(s))
+			})
+		}
+		return p.showWorker(ctx, "status", args, func(s workerStatus) {
+			p.print(targetTable(s))
+			fmt.Fprintf(p.out, "\nmanual jobs that a client waits for: %d\nresident memory: %s\n", s.JobPromisesCount, humanize.IBytes(s.MemoryUsage.RSS))
+		})
+	})
+}
+
+// showWorker asks a worker for its status and, unless that was printed as JSON, shows it.
+func (p *program) showWorker(ctx context.Context, name string, args []string, show func(workerStatus)) error {
+	if len(args) > 0 {
+		return wrongUsage("%s: takes no arguments, got %q", name, args)
+	}
+	var status workerStatus
+	if err := p.askInto(ctx, "status", nil, &status); err != nil || p.json() {
+		return err
+	}
+	show(status)
+	return nil
+}
+
+// showMaster does the same with a master, which asks its workers.
+func (p *program) showMaster(ctx context.Context, name string, args []string, show func(masterStatus)) error {
+	if len(args) > 0 {
+		return wrongUsage("%s: takes no arguments, got %q", name, args)
+	}
+	var status masterStatus
+	if err := p.askInto(ctx, "status", map[string]bool{"poll_workers": true}, &status); err != nil || p.json() {
+		return err
+	}
+	show(status)
+	return nil
+}
+
+func targetTable(s workerStatus) table {
+	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}}
+	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
+		target := s.Targets[name]
+		t.add(line(name), line(target.Concurrency), line(target.Length), line(yesOrNo(target.Paused)))
+	}
+	return t
+}
+
+// workerTable has a line for each target of a worker.
+func workerTable(s masterStatus) table {
+	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}}
+	for _, worker := range s.Workers {
+		var targets, concurrency, length, paused cell
+		slices.Sort(worker.Targets)
+		for _, name := range worker.Targets {
+			targets = append(targets, clean(name))
+		}
+		if status := worker.WorkerStatus; status != nil {
+			targets = nil
+			for _, row := range targetTable(*status).rows {
+				targets, concurrency = append(targets, row[0]...), append(concurrency, row[1]...)
+				length, paused = append(length, row[2]...), append(paused, row[3]...)
+			}
+		}
+		address := net.JoinHostPort(worker.RemoteAddr, strconv.Itoa(worker.RemotePort))
+		t.add(line(worker.Name), line(address), targets, concurrency, length, paused, line(worker.WorkerStatusError))
+	}
+	return t
+}
+
+func masterMemoryTable(s masterStatus) table {
+	t := memoryTable()
+	addMemory(&t, "master", s.MemoryUsage)
+	for _, worker := range s.Workers {
+		if worker.WorkerStatus != nil {
+			addMemory(&t, worker.Name, worker.WorkerStatus.MemoryUsage)
+		}
+	}
+	return t
+}
+
+func memoryTable() table {
+	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}}
+}
+
+func addMemory(t *table, name string, m jobnet.MemoryUsage) {
+	row := []cell{line(name)}
+	for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
+		row = append(row, line(humanize.IBytes(size)))
+	}
+	t.add(row...)
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,189 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// answerTimeout is how long a worker may take for anything but a manual job.
+const answerTimeout = 5 * time.Second
+
+// Config says how a master treats its workers.
+type Config struct {
+	PingInterval time.Duration // between pings of a worker; one that is silent for three of them is dropped; 0: 30 s
+	PokeThrottle time.Duration // for which pokes are gathered after one went out; 0: not at all
+	Logger       *slog.Logger  // nil: none
+}
+
+// Master is the registry of workers, and what clients may ask of them. Its methods are safe for concurrent use.
+type Master struct {
+	config   Config
+	registry registry
+	pokes    *pokes
+
+	registered chan *worker  // to Run
+	ended      chan struct{} // closed when Run has ended
+	tasks      sync.WaitGroup
+}
+
+// New makes a master that knows no worker. It registers and polls workers while Run runs.
+func New(config Config) *Master {
+	if config.PingInterval == 0 {
+		config.PingInterval = 30 * time.Second
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Master{
+		config:     config,
+		pokes:      newPokes(),
+		registered: make(chan *worker),
+		ended:      make(chan struct{}),
+	}
+}
+
+// Handlers are the requests that the master's server answers.
+func (m *Master) Handlers() map[string]jobnet.Handler {
+	return map[string]jobnet.Handler{
+		"register-worker": m.register,
+		"poke":            m.poke,
+		"pause":           m.pause,
+		"continue":        m.pause, // asks the workers for what it was asked itself
+		"status":          m.status,
+		"run-manual":      m.runManual,
+		"send-signal":     m.sendSignal,
+	}
+}
+
+// Run looks after the workers until ctx ends: it sends what they are poked for, pings them and drops the dead ones. It
+// ends with a last delivery of the pokes that were acknowledged, and returns nil.
+func (m *Master) Run(ctx context.Context) error {
+	defer close(m.ended)
+	defer m.tasks.Wait()
+	attended := make(map[*worker]bool)
+	left := make(chan *worker)
+	poked := m.pokes.nudge
+	var gathered <-chan time.Time // when poked is listened to again
+	for {
+		select {
+		case w := <-m.registered:
+			if !attended[w] {
+				attended[w] = true
+				m.tasks.Go(func() { m.attend(ctx, w, left) })
+			}
+			m.poll(w, m.pokes.recall(w))
+		case w := <-left:
+			delete(attended, w)
+		case <-poked:
+			m.deliver()
+			if m.config.PokeThrottle > 0 {
+				poked, gathered = nil, time.After(m.config.PokeThrottle)
+			}
+		case <-gathered:
+			poked, gathered = m.pokes.nudge, nil
+		case <-ctx.Done():
+			m.deliver()
+			return nil
+		}
+	}
+}
+
+// attend keeps a worker's link alive and takes the worker out of the registry when it has ended.
+func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
+	err := w.link.KeepAlive(ctx, m.config.PingInterval)
+	if ctx.Err() != nil {
+		return
+	}
+	m.registry.remove(w)
+	m.config.Logger.Info("worker left", "worker", w.name(), "address", w.link.RemoteAddr().String(), "reason", err)
+	select {
+	case left <- w:
+	case <-ctx.Done():
+	}
+}
+
+// register answers register-worker.
+func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	fields := request.Fields()
+	targets, err := fields.Targets()
+	if err != nil {
+		return nil, err
+	}
+	name, err := fields.Text("name")
+	if err != nil || name == "" {
+		return nil, jobnet.Refusal("name is missing or invalid")
+	}
+	w := m.registry.put(link, &profile{name: name, targets: unique(targets)})
+	select {
+	case m.registered <- w:
+	case <-m.ended:
+		m.registry.remove(w)
+		return nil, jobnet.Refusal("shutting down")
+	case <-ctx.Done():
+		m.registry.remove(w)
+		return nil, ctx.Err()
+	}
+	m.config.Logger.Info("worker registered", "worker", name, "address", link.RemoteAddr().String(), "targets", targets)
+	return "ok", nil
+}
+
+// ask sends a request that a worker answers at once, and waits for it no longer than answerTimeout.
+func (m *Master) ask(ctx context.Context, w *worker, typ string, data any) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
+	defer cancel()
+	answer, err := w.link.Request(ctx, typ, data)
+	if err != nil && errors.Is(context.Cause(ctx), errNoAnswer) {
+		err = errNoAnswer
+	}
+	return answer, err
+}
+
+var errNoAnswer = fmt.Errorf("no answer within %v", answerTimeout)
+
+// told is a worker's failure as clients are told: its own words, or why there are none.
+func told(err error) string {
+	var remote *jobnet.RemoteError
+	switch {
+	case errors.As(err, &remote):
+		return remote.Text
+	case errors.Is(err, jobnet.ErrLinkClosed):
+		return "connection lost"
+	}
+	return err.Error()
+}
+
+// fanOut is how many workers are asked at once for one request of a client.
+const fanOut = 256
+
+// each calls do for every worker, fanOut at a time, and waits for all.
+func each(workers []*worker, do func(i int, w *worker)) {
+	slots := make(chan struct{}, fanOut)
+	var all sync.WaitGroup
+	for i, w := range workers {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(i, w)
+		})
+	}
+	all.Wait()
+}
+
+// unique is a list without its repetitions.
+func unique[T comparable](list []T) []T {
+	seen := make(map[T]bool, len(list))
+	var out []T
+	for _, item := range list {
+		if !seen[item] {
+			seen[item] = true
+			out = append(out, item)
+		}
+	}
+	return out
+}

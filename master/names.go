@@ -1,0 +1,52 @@
+package master
+
+import "slices"
+
+// names is a list of names, each once, in the order in which they came. The zero value is empty.
+type names struct {
+	list  []string
+	in    map[string]bool
+	bytes int
+}
+
+func (n *names) add(names []string) {
+	if n.in == nil {
+		n.in = make(map[string]bool)
+	}
+	for _, name := range names {
+		if !n.in[name] {
+			n.in[name] = true
+			n.list = append(n.list, name)
+			n.bytes += len(name)
+		}
+	}
+}
+
+// takeIf removes and gives the names that are wanted; nil where there are none.
+func (n *names) takeIf(wanted func(string) bool) []string {
+	var taken []string
+	n.list = slices.DeleteFunc(n.list, func(name string) bool {
+		if !wanted(name) {
+			return false
+		}
+		taken = append(taken, name)
+		n.forget(name)
+		return true
+	})
+	return taken
+}
+
+// trim drops the oldest names until there are at most count, of at most bytes bytes. It tells how many.
+func (n *names) trim(count, bytes int) (dropped int) {
+	for len(n.list)-dropped > count || n.bytes > bytes {
+		n.forget(n.list[dropped])
+		dropped++
+	}
+	n.list = slices.Delete(n.list, 0, dropped)
+	return dropped
+}
+
+func (n *names) forget(name string) {
+	delete(n.in, name)
+	n.bytes -= len(name)
+}

@@ -1,0 +1,144 @@
+package master
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// lengthKeeps is for how long the queue length that a worker told is taken for true.
+const lengthKeeps = time.Minute
+
+// profile is what a worker registered with. It never changes; a new registration makes a new one.
+type profile struct {
+	name    string
+	targets []string // in the order given, each once
+}
+
+// worker is one registered worker. It is known by its link.
+type worker struct {
+	link    *jobnet.Link
+	profile atomic.Pointer[profile]
+
+	polls pollQueue
+
+	mu       sync.Mutex
+	inFlight map[string]int // manual jobs that we gave it and that are not answered, by target
+	others   map[string]int // what else was in its queues when it last told their lengths, by target
+	told     time.Time      // when that was
+	given    uint64         // the registry's count when it was last given a job
+}
+
+func (w *worker) name() string { return w.profile.Load().name }
+
+func (w *worker) serves(target string) bool { return slices.Contains(w.profile.Load().targets, target) }
+
+// served is the part of targets that the worker serves.
+func (w *worker) served(targets []string) []string {
+	var served []string
+	for _, target := range targets {
+		if w.serves(target) {
+			served = append(served, target)
+		}
+	}
+	return served
+}
+
+// load is how many jobs of a target are thought to be with the worker.
+func (w *worker) load(target string, now time.Time) (jobs int, lastGiven uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	jobs = w.inFlight[target]
+	if now.Sub(w.told) < lengthKeeps {
+		jobs += w.others[target]
+	}
+	return jobs, w.given
+}
+
+// give counts a job as being with the worker; turn is the registry's count.
+func (w *worker) give(target string, turn uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inFlight[target]++
+	w.given = turn
+}
+
+// takeBack ends what give began.
+func (w *worker) takeBack(target string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inFlight[target]--; w.inFlight[target] <= 0 {
+		delete(w.inFlight, target)
+	}
+}
+
+// noteLengths remembers the lengths of the worker's queues, by target.
+func (w *worker) noteLengths(lengths map[string]int, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = now
+	w.others = make(map[string]int, len(lengths))
+	for target, length := range lengths {
+		w.others[target] = max(0, length-w.inFlight[target])
+	}
+}
+
+// registry knows the workers, in the order in which they registered. It is safe for concurrent use.
+type registry struct {
+	mu      sync.Mutex
+	workers []*worker
+	turns   uint64 // jobs given so far
+}
+
+// put registers the worker at the other end of link; when it did so before, its profile is replaced.
+func (r *registry) put(link *jobnet.Link, p *profile) *worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(r.workers, func(w *worker) bool { return w.link == link })
+	if at < 0 {
+		at = len(r.workers)
+		r.workers = append(r.workers, &worker{link: link, inFlight: make(map[string]int)})
+	}
+	r.workers[at].profile.Store(p)
+	return r.workers[at]
+}
+
+func (r *registry) remove(w *worker) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.workers = slices.DeleteFunc(slices.Clone(r.workers), func(other *worker) bool { return other == w })
+}
+
+// all is a snapshot.
+func (r *registry) all() []*worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.workers)
+}
+
+// assign gives a job of the target to the least loaded worker that serves it, among equals to the one whose turn it
+// is; nil where there is none. The caller must have the worker take the job back.
+func (r *registry) assign(target string, now time.Time) *worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var best *worker
+	var bestLoad int
+	var bestGiven uint64
+	for _, w := range r.workers {
+		if !w.serves(target) {
+			continue
+		}
+		load, given := w.load(target, now)
+		if best == nil || load < bestLoad || load == bestLoad && given < bestGiven {
+			best, bestLoad, bestGiven = w, load, given
+		}
+	}
+	if best != nil {
+		r.turns++
+		best.give(target, r.turns)
+	}
+	return best
+}

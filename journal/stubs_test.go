@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -57,6 +58,22 @@ func mustClose(t testing.TB, j *Journal) {
 	t.Helper()
 	if err := j.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
+	}
+}
+
+// eventually waits for a condition that nothing signals.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	deadline := time.After(30 * time.Second)
+	for !condition() {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			t.Errorf("it never came to be that %s", what)
+			return
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ func (j Job) next(e Event) (Job, error) {
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
 	case Conflict:
 		return j.conflict(e), nil
+	case Signal: // changes nothing but is part of the history
 	default: // a pointer, or somebody else's type with our kind
 		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: fmt.Sprintf("%T is no payload", p)}
 	}

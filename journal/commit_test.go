@@ -1,0 +1,318 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// faultyDisk counts the commits, and fails or waits where it is told to.
+type faultyDisk struct {
+	disk
+	before  func() error // called before each commit
+	after   func() error // called after each commit that succeeded
+	commits int
+}
+
+func (d *faultyDisk) append(records []record, position uint64) error {
+	if d.before != nil {
+		if err := d.before(); err != nil {
+			return err
+		}
+	}
+	d.commits++
+	if err := d.disk.append(records, position); err != nil || d.after == nil {
+		return err
+	}
+	return d.after()
+}
+
+func makeFaulty(j *Journal) *faultyDisk {
+	d := &faultyDisk{disk: j.disk}
+	j.disk = d
+	return d
+}
+
+func TestAppendersShareCommits(t *testing.T) {
+	t.Parallel()
+	const appenders, each = 64, 20
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	d := makeFaulty(j)
+	d.before = func() error {
+		if d.commits == 0 {
+			eventually(t, "all others wait for the first commit", func() bool { return waiting(j) == appenders-1 })
+		}
+		return nil
+	}
+	var group sync.WaitGroup
+	all := make([][][]Event, appenders)
+	for a := range appenders {
+		group.Go(func() {
+			for n := range each {
+				got, err := j.Append(wholeLife(int64(a*each + n + 1))...)
+				if err != nil {
+					t.Errorf("Append: %v", err)
+					return
+				}
+				all[a] = append(all[a], got)
+			}
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		return
+	}
+	if d.commits >= appenders*each/2 {
+		t.Errorf("%d commits for %d appends", d.commits, appenders*each)
+	}
+	mustClose(t, j)
+	checkOrder(t, all)
+	r := openReader(t, dir)
+	state, err := r.Verify(t.Context())
+	if err != nil || state.Seq != appenders*each*4 {
+		t.Fatalf("the journal ends at %d: %v", state.Seq, err)
+	}
+}
+
+func waiting(j *Journal) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.waiting)
+}
+
+// checkOrder asserts that every append's events stand next to each other in their order,
+// and that an appender's appends follow each other.
+func checkOrder(t *testing.T, all [][][]Event) {
+	t.Helper()
+	seen := make(map[uint64]bool)
+	for _, appends := range all {
+		var last uint64
+		for _, events := range appends {
+			for i, e := range events {
+				if e.Seq <= last || i > 0 && e.Seq != last+1 || seen[e.Seq] || e.Kind() != wholeLife(e.Job)[i].Payload.Kind() {
+					t.Fatalf("event %d (%s) after %d", e.Seq, e.Kind(), last)
+				}
+				last, seen[e.Seq] = e.Seq, true
+			}
+		}
+	}
+}
+
+func TestTimeNeverRunsBackwards(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 14, 0, 0, 1999, time.FixedZone("east", 3600))
+	j := openWith(t, Config{Dir: t.TempDir(), Now: func() time.Time {
+		now = now.Add(-time.Minute)
+		return now
+	}})
+	first := mustAppend(t, j, Draft{0, Closed{}})[0]
+	for range 3 {
+		if e := mustAppend(t, j, Draft{0, Closed{}})[0]; !e.Time.Equal(first.Time) {
+			t.Fatalf("event %d at %s after %s", e.Seq, e.Time, first.Time)
+		}
+	}
+	if first.Time.Location() != time.UTC || first.Time.Nanosecond() != 1000 {
+		t.Fatalf("time %s is not UTC in whole microseconds", first.Time)
+	}
+}
+
+// Pitfall 24: after a failure nothing is accepted, nothing was published, followers are
+// told, and the next start finds a sound journal.
+func TestFailureEndsTheJournal(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("input/output error")
+	for name, inject := range map[string]func(*Journal){
+		"before anything is written": func(j *Journal) { makeFaulty(j).before = func() error { return broken } },
+		"after the commit":           func(j *Journal) { makeFaulty(j).after = func() error { return broken } },
+		"head file":                  func(j *Journal) { _ = j.head.f.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			j := openTest(t, dir)
+			mustAppend(t, j, wholeLife(1)...)
+			inject(j)
+			follower := make(chan error)
+			go func() {
+				_, err := j.Next(t.Context(), 4, 10)
+				follower <- err
+			}()
+			eventually(t, "the follower waits", func() bool { return followed(j) })
+			_, first := j.Append(wholeLife(2)...)
+			_, second := j.Append(wholeLife(3)...)
+			if first == nil || second == nil || errors.Is(first, ErrFull) {
+				t.Fatalf("errors %v, %v", first, second)
+			}
+			if err := <-follower; err == nil || err.Error() != second.Error() {
+				t.Fatalf("the follower got %v, want %v", err, second)
+			}
+			if state := snapshot(j); state.Seq != 4 {
+				t.Fatalf("the state is at %d", state.Seq)
+			}
+			_ = j.Close()
+			again := openTest(t, dir)
+			if state := snapshot(again); state.Seq != 4 && state.Seq != 8 {
+				t.Fatalf("the journal ends at %d", state.Seq)
+			}
+			mustAppend(t, again, wholeLife(4)...)
+		})
+	}
+}
+
+func followed(j *Journal) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.grown != nil
+}
+
+// An append may be illegal only because of one in the same commit, which then fails.
+func TestAppendIsNotIllegalBecauseOfOneThatFailed(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	limitPages(t, j, 1)
+	drafts := []Draft{{1, Accepted{Target: string(make([]byte, 100_000))}}}
+	group := []*appending{{drafts: drafts, done: make(chan struct{})}, {drafts: drafts, done: make(chan struct{})}}
+	j.waiting, j.leading = group, true
+	j.commit()
+	for i, a := range group {
+		if !errors.Is(a.err, ErrFull) || a.events != nil {
+			t.Errorf("append %d: %v", i, a.err)
+		}
+	}
+}
+
+// limitPages lets the database grow no further than to so many pages; 0: no limit.
+func limitPages(t *testing.T, j *Journal, pages int) {
+	t.Helper()
+	if pages == 0 {
+		pages = 1 << 30
+	}
+	if _, err := j.disk.(*segment).db.Exec(fmt.Sprintf(`PRAGMA max_page_count(%d)`, pages)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Pitfall 23.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	mustAppend(t, j, wholeLife(1)...)
+	before := snapshot(j)
+	limitPages(t, j, 1)
+	large := Draft{2, Ignored{Reason: string(make([]byte, 100_000))}}
+	for range 2 {
+		if _, err := j.Append(wholeLife(3)[0], large); !errors.Is(err, ErrFull) {
+			t.Fatalf("Append: %v, want ErrFull", err)
+		}
+	}
+	if after := snapshot(j); after.Seq != before.Seq || after.Hash != before.Hash {
+		t.Fatalf("the state moved from %d to %d", before.Seq, after.Seq)
+	}
+	limitPages(t, j, 0)
+	mustAppend(t, j, wholeLife(3)[0], large)
+	mustClose(t, j)
+	if _, err := openReader(t, dir).Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEmptyAppend(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	d := makeFaulty(j)
+	if events, err := j.Append(); err != nil || len(events) != 0 || d.commits != 0 {
+		t.Fatalf("%v, %v, %d commits", events, err, d.commits)
+	}
+	if err := j.Rest(); err != nil || d.commits != 0 {
+		t.Fatalf("Rest with nothing noted: %v, %d commits", err, d.commits)
+	}
+}
+
+func TestPositionIsKept(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		write func(*Journal) error
+		want  uint64
+	}{
+		"by Rest":            {func(j *Journal) error { return j.Rest() }, 3},
+		"by the next commit": {func(j *Journal) error { _, err := j.Append(Draft{0, Closed{}}); return err }, 3},
+		"not before":         {func(*Journal) error { return nil }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			j := openTest(t, dir)
+			mustAppend(t, j, wholeLife(1)...)
+			j.SetPosition(3)
+			j.SetPosition(2) // never goes back
+			if err := c.write(j); err != nil {
+				t.Fatal(err)
+			}
+			crashed := copyFolder(t, dir)
+			if got, err := openReader(t, crashed).Position(t.Context()); err != nil || got != c.want {
+				t.Fatalf("position %d, %v; want %d", got, err, c.want)
+			}
+			mustClose(t, j) // writes it in any case
+			if again := openTest(t, dir); again.Position() != 3 {
+				t.Fatalf("position %d after Close", again.Position())
+			}
+		})
+	}
+	t.Run("not beyond the end", func(t *testing.T) {
+		t.Parallel()
+		j := openTest(t, t.TempDir())
+		mustAppend(t, j, Draft{0, Closed{}})
+		if j.SetPosition(99); j.Position() != 1 {
+			t.Fatalf("position %d", j.Position())
+		}
+	})
+}
+
+func TestCloseBesideAppends(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	acknowledged := 0
+	started := make(chan struct{}, 1000)
+	for worker := range 8 {
+		group.Go(func() {
+			for n := int64(0); ; n++ {
+				_, err := j.Append(Draft{n*8 + int64(worker) + 1, Accepted{Target: "t"}})
+				if errors.Is(err, ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Errorf("Append: %v", err)
+					return
+				}
+				mu.Lock()
+				acknowledged++
+				mu.Unlock()
+				select {
+				case started <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	for range 100 {
+		<-started
+	}
+	mustClose(t, j)
+	mustClose(t, j)
+	group.Wait()
+	if _, err := os.Stat(filepath.Join(dir, segmentFile+"-wal")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Close left a write-ahead log: %v", err)
+	}
+	if state := snapshot(openTest(t, dir)); state.Seq != uint64(acknowledged) {
+		t.Fatalf("%d events, %d were acknowledged", state.Seq, acknowledged)
+	}
+}

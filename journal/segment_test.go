@@ -1,0 +1,178 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Pitfall 22: a bug that corrupts the write-ahead log is fixed in 3.51.3.
+func TestSQLiteIsNotTooOld(t *testing.T) {
+	t.Parallel()
+	var major, minor, patch int
+	var version string
+	if err := writer(openTest(t, t.TempDir())).QueryRow(`SELECT sqlite_version()`).Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil {
+		t.Fatal(err)
+	}
+	if have := major*1_000_000 + minor*1000 + patch; have < 3_051_003 {
+		t.Fatalf("SQLite %s", version)
+	}
+}
+
+func writer(j *Journal) *sql.DB { return j.disk.(*segment).db }
+
+// Pitfalls 18 and 19: every connection has the settings, not just the first.
+func TestSettingsHoldOnEveryConnection(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	for name, c := range map[string]struct {
+		db    *sql.DB
+		wants map[string]string
+	}{
+		"writer": {writer(j), map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "2000", "query_only": "0"}},
+		"reader": {j.reader.beside, map[string]string{"journal_mode": "wal", "busy_timeout": "2000", "query_only": "1"}},
+	} {
+		for n := range 2 * c.db.Stats().MaxOpenConnections {
+			// The pool is made to dial anew each time.
+			conn, err := c.db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for pragma, want := range c.wants {
+				var got string
+				if err := conn.QueryRowContext(t.Context(), `PRAGMA `+pragma).Scan(&got); err != nil || got != want {
+					t.Errorf("%s, connection %d: %s is %q, want %q (%v)", name, n, pragma, got, want, err)
+				}
+			}
+			if err := discard(conn); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := writer(j).Stats().MaxOpenConnections; n != 1 {
+		t.Errorf("the writer may have %d connections", n)
+	}
+	if _, err := j.reader.beside.Exec(`DROP TABLE mirror`); err == nil {
+		t.Error("a reader wrote")
+	}
+}
+
+// discard closes a connection instead of giving it back to its pool.
+func discard(conn *sql.Conn) error {
+	err := conn.Raw(func(any) error { return driver.ErrBadConn })
+	if err != driver.ErrBadConn {
+		return err
+	}
+	if err := conn.Close(); err != nil && err != sql.ErrConnDone {
+		return err
+	}
+	return nil
+}
+
+func TestEventsAreAppendOnly(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	mustAppend(t, j, wholeLife(1)...)
+	const row = ` INTO events VALUES (%d, 0, 1, 'closed', '{}', NULL, NULL, x'00')`
+	for name, statement := range map[string]string{
+		"update":             `UPDATE events SET job = 2`,
+		"update of a number": `UPDATE events SET seq = 5 WHERE seq = 4`,
+		"delete":             `DELETE FROM events WHERE seq = 4`,
+		"gap":                `INSERT` + fmt.Sprintf(row, 6),
+		"again":              `INSERT` + fmt.Sprintf(row, 4),
+		"replace":            `INSERT OR REPLACE` + fmt.Sprintf(row, 4),
+		"replace the first":  `REPLACE` + fmt.Sprintf(row, 1),
+		"ignore":             `INSERT OR IGNORE` + fmt.Sprintf(row, 7),
+		"upsert":             `INSERT` + fmt.Sprintf(row, 4) + ` ON CONFLICT DO UPDATE SET job = 2`,
+		"second position":    `INSERT INTO mirror VALUES (2, 0)`,
+	} {
+		_, err := writer(j).Exec(statement)
+		if err == nil || name != "second position" && !strings.Contains(err.Error(), "the journal is append-only") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if state, err := j.reader.Verify(t.Context()); err != nil || state.Seq != 4 {
+		t.Fatalf("the journal ends at %d: %v", state.Seq, err)
+	}
+}
+
+func TestFilesAreTheOwnersAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	mustAppend(t, j, wholeLife(1)...)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 5 {
+		t.Fatalf("%d files, %v; want database, log, index, head and lock", len(entries), err)
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s has mode %v, %v", entry.Name(), info.Mode(), err)
+		}
+	}
+}
+
+// Names that mean something in an address must not change what is opened.
+func TestFolderNamesAreTakenLiterally(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a b", "50%25", "q?mode=memory", "#1", "ünï", "a&b=c"} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		j := openTest(t, dir)
+		mustAppend(t, j, wholeLife(1)...)
+		mustClose(t, j)
+		if state, err := openReader(t, dir).Verify(context.Background()); err != nil || state.Seq != 4 {
+			t.Errorf("%q: the journal ends at %d: %v", name, state.Seq, err)
+		}
+	}
+}
+
+func TestOpenSaysWhatIsWrongWithTheFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "missing"), file} {
+		if _, err := Open(t.Context(), Config{Dir: path}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("Open %s: %v", path, err)
+		}
+		if _, err := OpenReader(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("OpenReader %s: %v", path, err)
+		}
+	}
+	if _, err := OpenReader(dir); err == nil || !strings.Contains(err.Error(), "there is no journal in this folder") {
+		t.Errorf("OpenReader of an empty folder: %v", err)
+	}
+}
+
+// A first start may die between any two of its steps.
+func TestMakingIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(dir string) error{
+		"an empty database":         func(dir string) error { return os.WriteFile(filepath.Join(dir, segmentFile), nil, 0o600) },
+		"an empty head":             func(dir string) error { return os.WriteFile(filepath.Join(dir, headFile), nil, 0o600) },
+		"a database without a head": func(dir string) error { return makeSegment(context.Background(), dir) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := prepare(dir); err != nil {
+				t.Fatal(err)
+			}
+			j := openTest(t, dir)
+			mustAppend(t, j, wholeLife(1)...)
+		})
+	}
+}

@@ -1,0 +1,272 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// jobPayloads holds a payload of each kind that is about a job. Attempt 1 follows
+// no start at all, see TestAttemptsCount for the rest.
+var jobPayloads = []Payload{
+	Accepted{Target: "t", Token: "@a"}, Ignored{Reason: "no launcher"}, Released{Reason: "stop"}, Running{Attempt: 1},
+	Started{Pid: 7, StartTime: 9, BootID: "b"}, Signal{Signo: 15, By: "me"}, Done{Result: "ok"}, Conflict{Wanted: "done"},
+}
+
+// workerPayloads holds a payload of each kind that is about the worker.
+var workerPayloads = []Payload{
+	Opened{Name: "w", Targets: map[string]int{"t": 1}}, Closed{Reason: "stop"}, Paused{Targets: []string{"t"}},
+	Continued{Targets: []string{"t"}}, TargetAdded{Target: "u", Concurrency: 2}, TargetRemoved{Target: "u"},
+	ConcurrencySet{Target: "t", Concurrency: 3},
+}
+
+// paths leads a job to each status.
+var paths = map[Status][]Payload{
+	StatusNone:     nil,
+	StatusAccepted: {Accepted{Target: "t"}},
+	StatusStarting: {Accepted{Target: "t"}, Running{Attempt: 1}},
+	StatusRunning:  {Accepted{Target: "t"}, Running{Attempt: 1}, Started{Pid: 7}},
+	StatusDone:     {Accepted{Target: "t"}, Running{Attempt: 1}, Started{Pid: 7}, Done{Result: "ok"}},
+	StatusReleased: {Accepted{Target: "t"}, Released{}},
+	StatusIgnored:  {Ignored{}},
+	StatusConflict: {Accepted{Target: "t"}, Conflict{}},
+}
+
+// legal is the transition table once more, as the design has it.
+var legal = map[Status]map[Kind]Status{
+	StatusNone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusNone},
+	StatusAccepted: {KindReleased: StatusReleased, KindRunning: StatusStarting, KindConflict: StatusConflict},
+	StatusStarting: {
+		KindReleased: StatusReleased, KindRunning: StatusStarting, KindStarted: StatusRunning,
+		KindDone: StatusDone, KindConflict: StatusConflict,
+	},
+	StatusRunning:  {KindSignal: StatusRunning, KindDone: StatusDone, KindConflict: StatusRunning},
+	StatusDone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusDone},
+	StatusReleased: {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusReleased},
+	StatusIgnored:  {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusIgnored},
+	StatusConflict: {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusConflict},
+}
+
+func TestTransitionTable(t *testing.T) {
+	t.Parallel()
+	for status, path := range paths {
+		for _, payload := range slices.Concat(jobPayloads, workerPayloads) {
+			t.Run(fmt.Sprintf("%s after %q", payload.Kind(), status), func(t *testing.T) {
+				t.Parallel()
+				state := stateAfter(t, path)
+				before := state.Job(1)
+				err := state.Apply(Event{Seq: state.Seq + 1, Job: 1, Payload: payload})
+				want, ok := legal[status][payload.Kind()]
+				if ok {
+					if err != nil || state.Job(1).Status != want {
+						t.Fatalf("status %q, error %v; want %q", state.Job(1).Status, err, want)
+					}
+					return
+				}
+				var illegal *IllegalError
+				if !errors.As(err, &illegal) || illegal.Job != 1 || illegal.Kind != payload.Kind() || illegal.Status != status {
+					t.Fatalf("error %#v", err)
+				}
+				if diff := cmp.Diff(before, state.Job(1)); diff != "" || state.Seq != uint64(len(path)) {
+					t.Fatalf("a refused event changed the state: %s", diff)
+				}
+			})
+		}
+	}
+}
+
+func stateAfter(t *testing.T, path []Payload) *State {
+	t.Helper()
+	state := &State{KeepEnded: true}
+	for i, payload := range path {
+		if err := state.Apply(Event{Seq: uint64(i + 1), Job: 1, Payload: payload}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return state
+}
+
+func TestWorkerEventsAreAboutNoJob(t *testing.T) {
+	t.Parallel()
+	for _, payload := range jobPayloads {
+		err := (&State{}).Apply(Event{Seq: 1, Payload: payload})
+		var illegal *IllegalError
+		if !errors.As(err, &illegal) || !strings.Contains(err.Error(), "needs a job") {
+			t.Errorf("%s without a job: %v", payload.Kind(), err)
+		}
+	}
+	for _, payload := range workerPayloads {
+		if err := (&State{}).Apply(Event{Seq: 1, Payload: payload}); err != nil {
+			t.Errorf("%s: %v", payload.Kind(), err)
+		}
+	}
+}
+
+func TestWorkerEventsFold(t *testing.T) {
+	t.Parallel()
+	state := &State{}
+	apply := func(p Payload) {
+		t.Helper()
+		if err := state.Apply(Event{Seq: state.Seq + 1, Payload: p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(open bool, targets map[string]Target) {
+		t.Helper()
+		if diff := cmp.Diff(targets, state.Targets); diff != "" || state.Open != open || state.Name != "w" {
+			t.Fatalf("open %v, name %q, targets: %s", state.Open, state.Name, diff)
+		}
+	}
+	apply(Opened{Name: "w", Targets: map[string]int{"a": 1, "b": 2}})
+	apply(Paused{Targets: []string{"a", "unknown"}})
+	apply(TargetAdded{Target: "c", Concurrency: 3})
+	apply(ConcurrencySet{Target: "a", Concurrency: 9})
+	expect(true, map[string]Target{"a": {9, true}, "b": {2, false}, "c": {3, false}})
+	apply(TargetRemoved{Target: "b"})
+	apply(Continued{Targets: []string{"a"}})
+	apply(Closed{})
+	expect(false, map[string]Target{"a": {9, false}, "c": {3, false}})
+	apply(Opened{Name: "w", Targets: map[string]int{"z": 1}})
+	expect(true, map[string]Target{"z": {1, false}})
+}
+
+func TestAttemptsCount(t *testing.T) {
+	t.Parallel()
+	accepted, started := Accepted{Target: "t"}, Started{Pid: 7}
+	for name, c := range map[string]struct {
+		path []Payload
+		next int
+		ok   bool
+	}{
+		"first is 1":                    {[]Payload{accepted}, 1, true},
+		"first is not 0":                {[]Payload{accepted}, 0, false},
+		"first is not 2":                {[]Payload{accepted}, 2, false},
+		"again without a process":       {[]Payload{accepted, Running{1}}, 1, true},
+		"one on without a process":      {[]Payload{accepted, Running{1}}, 2, true},
+		"never again after a process":   {[]Payload{accepted, Running{1}, started}, 1, false},
+		"one on after a process":        {[]Payload{accepted, Running{1}, started}, 2, true},
+		"two on after a process":        {[]Payload{accepted, Running{1}, started}, 3, false},
+		"a new claim counts from 1":     {[]Payload{accepted, Running{1}, started, Done{}, accepted}, 1, true},
+		"a new claim forgets the count": {[]Payload{accepted, Running{1}, started, Done{}, accepted}, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			state := stateAfter(t, c.path)
+			err := state.Apply(Event{Seq: state.Seq + 1, Job: 1, Payload: Running{Attempt: c.next}})
+			if (err == nil) != c.ok {
+				t.Fatalf("error %v", err)
+			}
+			if c.ok && (state.Job(1).Attempt != c.next || state.Job(1).Process != nil) {
+				t.Fatalf("job %+v", state.Job(1))
+			}
+		})
+	}
+}
+
+// A pointer has its type's kind, but would not be folded.
+func TestPointersAreNoPayloads(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	for name, d := range map[string]Draft{
+		"of a job":      {1, &Accepted{Target: "t"}},
+		"of the worker": {0, &Opened{Name: "w"}},
+		"nil":           {1, nil},
+	} {
+		if _, err := j.Append(d); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if state := snapshot(j); state.Seq != 0 {
+		t.Fatalf("the journal holds %d events", state.Seq)
+	}
+}
+
+// drafts draws one append, legal or not.
+func drafts() *rapid.Generator[[]Draft] {
+	one := rapid.Custom(func(t *rapid.T) Draft {
+		text := rapid.SampledFrom([]string{"a", "b", "\xff\xfe bad", "�", "日本", `\ufffd`, "<&>\x00"}).Draw(t, "text")
+		code := rapid.IntRange(0, 255).Draw(t, "code")
+		payload := rapid.SampledFrom([]Payload{
+			Accepted{Target: text, Token: text, Manual: code%2 == 0}, Ignored{Reason: text}, Released{Reason: text},
+			Running{Attempt: 1 + code%3}, Started{Pid: code, StartTime: 1<<64 - 1, BootID: text}, Signal{Signo: code, By: text},
+			Done{Result: text, Code: &code, Signal: text, Stdout: Output{Kept: []byte(text), Size: 9}},
+			Conflict{Found: &Row{Target: text}, Wanted: text},
+			Opened{Name: text, Targets: map[string]int{text: code}}, Closed{Reason: text}, Paused{Targets: []string{text}},
+			TargetAdded{Target: text, Concurrency: code}, TargetRemoved{Target: text}, ConcurrencySet{Target: text, Concurrency: code},
+		}).Draw(t, "payload")
+		return Draft{Job: rapid.Int64Range(0, 3).Draw(t, "job"), Payload: payload}
+	})
+	return rapid.SliceOfN(one, 0, 3)
+}
+
+// Whatever is appended: an append is there as a whole or leaves no trace, the state in
+// memory is the fold over the disk, and forgetting what has ended changes no answer.
+func TestStateIsTheFoldOverTheDisk(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		j := openTest(t, t.TempDir())
+		model := &State{KeepEnded: true}
+		for _, batch := range rapid.SliceOfN(drafts(), 1, 25).Draw(rt, "appends") {
+			before := snapshot(j)
+			appended, err := j.Append(batch...)
+			after := snapshot(j)
+			if err != nil {
+				if diff := cmp.Diff(before, after); diff != "" || len(appended) > 0 {
+					rt.Fatalf("a refused append left a trace: %s", diff)
+				}
+				continue
+			}
+			if len(appended) != len(batch) {
+				rt.Fatalf("%d events of %d drafts", len(appended), len(batch))
+			}
+			for i, e := range appended {
+				if e.Seq != before.Seq+uint64(i)+1 || e.Job != batch[i].Job || e.Kind() != batch[i].Payload.Kind() {
+					rt.Fatalf("event %+v of draft %+v", e, batch[i])
+				}
+				if err := model.Apply(e); err != nil {
+					rt.Fatalf("the model: %v", err)
+				}
+			}
+		}
+		folded := &State{}
+		if err := j.reader.fold(t.Context(), folded); err != nil {
+			rt.Fatalf("fold: %v", err)
+		}
+		memory := snapshot(j)
+		ignoreNil := cmp.Transformer("empty", func(m map[int64]*Job) int { return len(m) })
+		if diff := cmp.Diff(memory.Unfinished(), folded.Unfinished()); diff != "" {
+			rt.Fatalf("jobs: -memory +disk: %s", diff)
+		}
+		if diff := cmp.Diff(memory.Unfinished(), model.Unfinished()); diff != "" {
+			rt.Fatalf("jobs: -memory +all kept: %s", diff)
+		}
+		if len(memory.Targets) == 0 && len(folded.Targets) == 0 {
+			memory.Targets, folded.Targets = nil, nil
+		}
+		if diff := cmp.Diff(memory, *folded, ignoreNil); diff != "" {
+			rt.Fatalf("-memory +disk: %s", diff)
+		}
+		mustClose(t, j)
+	})
+}
+
+func TestApplyRefusesWhatDoesNotFollow(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	state := &State{Seq: 4, Time: at}
+	for name, e := range map[string]Event{
+		"a gap":          {Seq: 6, Time: at, Payload: Closed{}},
+		"a repetition":   {Seq: 4, Time: at, Payload: Closed{}},
+		"time backwards": {Seq: 5, Time: at.Add(-1), Payload: Closed{}},
+	} {
+		if err := state.Apply(e); err == nil || state.Seq != 4 {
+			t.Errorf("%s: error %v, seq %d", name, err, state.Seq)
+		}
+	}
+}

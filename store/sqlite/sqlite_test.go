@@ -1,0 +1,240 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/sqlite"
+	"jobd/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open makes a table and closes it when the test ends.
+func open(t *testing.T, config sqlite.Config) *sqlite.Table {
+	t.Helper()
+	table, err := sqlite.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := table.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return table
+}
+
+// application is the application's own access to the file.
+func application(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(query, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Fixture {
+		path := filepath.Join(t.TempDir(), "jobs 100%?#.db")
+		table := open(t, sqlite.Config{Path: path})
+		if err := table.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+		return storetest.Fixture{
+			DB: application(t, escaped), Table: table, Other: open(t, sqlite.Config{Path: path}),
+			Charset: journal.CharsetFull,
+		}
+	})
+}
+
+func TestSQLiteIsNotTheOneWithTheWALBug(t *testing.T) { // pitfall 22
+	t.Parallel()
+	var version string
+	if err := application(t, filepath.Join(t.TempDir(), "x.db")).QueryRow("SELECT sqlite_version()").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(version, "3.52.") || version < "3.51.3" {
+		t.Errorf("SQLite %s can corrupt its WAL: 3.51.3 or at least 3.53 is needed", version)
+	}
+}
+
+func TestEveryConnectionIsDurable(t *testing.T) { // pitfalls 18 and 19
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	if err := open(t, sqlite.Config{Path: path}).Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var mode string
+	if err := application(t, path).QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
+		t.Errorf("journal_mode is %q (%v), want wal", mode, err)
+	}
+}
+
+func TestNewFileGetsTheTableAndNothingElse(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	table := open(t, sqlite.Config{Path: path, Table: "work", ClaimColumn: "ran_by", Worker: "node-1"})
+	if err := table.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := application(t, path)
+	var tables string
+	if err := db.QueryRow("SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").Scan(&tables); err != nil || tables != "work" {
+		t.Errorf("tables %q (%v), want only work", tables, err)
+	}
+	var rows int
+	if err := db.QueryRow("SELECT COUNT(*) FROM work").Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows (%v) in a new table, want none", rows, err)
+	}
+
+	exec(t, db, "INSERT INTO work (target, time_created) VALUES ('a', 1)")
+	err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Draft, error) {
+		return []journal.Draft{{Job: rows[0].Job, Payload: journal.Accepted{Target: "a", Token: "@abcd01234"}}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectOwner(t, db, "accepted", "@abcd01234", "")
+	change := store.Change{Job: 1, Token: "@abcd01234", Status: "done", Done: &journal.Done{Result: "fail", Signal: "SIGTERM"}}
+	if got, err := table.Apply(t.Context(), []store.Change{change}); err != nil || got[0].Fate != store.Applied {
+		t.Fatalf("Apply: %v, %v", got, err)
+	}
+	expectOwner(t, db, "done", "node-1", "SIGTERM")
+}
+
+func expectOwner(t *testing.T, db *sql.DB, status, ranBy, sig string) {
+	t.Helper()
+	var got [3]string
+	if err := db.QueryRow("SELECT status, ran_by, COALESCE(sig, '') FROM work").Scan(&got[0], &got[1], &got[2]); err != nil {
+		t.Fatal(err)
+	}
+	if want := [3]string{status, ranBy, sig}; got != want {
+		t.Errorf("status, ran_by and sig are %q, want %q", got, want)
+	}
+}
+
+func TestCheckSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	notDatabase := filepath.Join(dir, "letter.txt")
+	if err := os.WriteFile(notDatabase, []byte(strings.Repeat("Dear sir or madam, ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other.db")
+	exec(t, application(t, other), "CREATE TABLE letters (id INTEGER)")
+	incomplete := filepath.Join(dir, "incomplete.db")
+	exec(t, application(t, incomplete), "CREATE TABLE jobs (id INTEGER PRIMARY KEY, target, time_created, time_started, time_finished, status, result, return_code, sig)")
+	cases := []struct {
+		name string
+		path string
+		want []string
+	}{
+		{"a folder that does not exist", filepath.Join(dir, "nowhere", "jobs.db"), []string{"nowhere", "unable to open"}},
+		{"not a database", notDatabase, []string{"letter.txt", "not a database"}},
+		{"another database", other, []string{"other.db", "no such table"}},
+		{"two columns missing", incomplete, []string{"no column stdout, stderr"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			table := open(t, sqlite.Config{Path: c.path})
+			for method, err := range map[string]error{
+				"Check": table.Check(t.Context()),
+				"Claim": table.Claim(t.Context(), map[string]int{"a": 1}, nil),
+			} {
+				var unusable *store.Unusable
+				if !errors.As(err, &unusable) {
+					t.Fatalf("%s: got %v; want it to be unusable", method, err)
+				}
+				for _, word := range c.want {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("%s: %q does not say %q", method, err, word)
+					}
+				}
+			}
+		})
+	}
+	if _, err := sqlite.New(sqlite.Config{}); err == nil || !strings.Contains(err.Error(), "path is empty") {
+		t.Errorf("no path: %v", err)
+	}
+}
+
+func TestRefusedUpdateDoesNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	table := open(t, sqlite.Config{Path: path})
+	if err := table.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := application(t, path)
+	exec(t, db, "INSERT INTO jobs (target, time_created, status, sig) VALUES ('a',1,'running','@'), ('a',1,'running','@'), ('a',1,'running','@')")
+	exec(t, db, `CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.stdout LIKE 'bad%' OR NEW.id = 3
+		BEGIN SELECT RAISE(ABORT, 'not in this house'); END`)
+	var changes []store.Change
+	for i, text := range []string{"good", "bad", "good"} {
+		changes = append(changes, store.Change{Job: int64(i + 1), Token: "@", Status: "done", Done: &journal.Done{
+			Result: "ok", Stdout: journal.Output{Kept: []byte(text), Size: int64(len(text))},
+		}})
+	}
+	got, err := table.Apply(t.Context(), changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0] != (store.Outcome{}) {
+		t.Errorf("the good one: %+v", got[0])
+	}
+	if got[1].Fate != store.Applied || !strings.Contains(got[1].Note, "left out") {
+		t.Errorf("the bad one, without its output: %+v", got[1])
+	}
+	if got[2].Fate != store.Refused || !strings.Contains(got[2].Note, "not in this house") {
+		t.Errorf("the one that cannot be: %+v", got[2])
+	}
+}
+
+func TestBusyFileIsWorthAnotherTry(t *testing.T) { // pitfall 20
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	table := open(t, sqlite.Config{Path: path})
+	if err := table.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := application(t, path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if _, err := writer.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = table.Rows(t.Context(), []int64{1})
+	var unusable *store.Unusable
+	if err == nil || errors.As(err, &unusable) {
+		t.Errorf("with another writer at work: %v; want an error that waiting mends", err)
+	}
+	if _, err := writer.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.Rows(t.Context(), []int64{1}); err != nil {
+		t.Errorf("after the other writer: %v", err)
+	}
+}

@@ -1,0 +1,229 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+)
+
+func claimTests() []test {
+	return []test{
+		{"as much as there is room for, lowest ids first", claimByRoom},
+		{"nothing where nothing waits", claimNothing},
+		{"decide's error rolls back", claimRolledBack},
+		{"a panic of decide rolls back", claimPanics},
+		{"rows left undecided stay", claimLeavesRows},
+		{"a draft for a row of nobody's is an error", claimStrangeDraft},
+		{"rows that another claim holds are skipped", claimSkipsLocked},
+		{"many claimers, each row once", claimConcurrently},
+		{"applications insert while a claim is open", claimLetsInsert},
+	}
+}
+
+func claimByRoom(s *suite) {
+	a := s.insertAll(5, "a", journal.RowWaiting, "")
+	b := s.insertAll(2, "b", journal.RowWaiting, "")
+	c := s.insertAll(1, "c", journal.RowWaiting, "")
+	d := s.insertAll(1, "d", journal.RowWaiting, "")
+	s.insert("a", journal.RowManual, "")
+	s.insert("a", journal.RowDone, "")
+	decision := &acceptAll{token: token}
+	room := map[string]int{"a": 3, "b": 10, "c": 0, "nobody": 4}
+	if err := s.Table.Claim(s.Context(), room, decision.decide); err != nil {
+		s.Fatal(err)
+	}
+	got := slices.Clone(decision.rows)
+	slices.SortFunc(got, func(x, y journal.Row) int { return int(x.Job - y.Job) })
+	var want []journal.Row
+	for _, id := range a[:3] {
+		want = append(want, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting})
+	}
+	for _, id := range b {
+		want = append(want, journal.Row{Job: id, Target: "b", Status: journal.RowWaiting})
+	}
+	if diff := cmp.Diff(want, got); diff != "" || decision.calls != 1 {
+		s.Errorf("decide was called %d times, last with (-want +got):\n%s", decision.calls, diff)
+	}
+	for _, id := range append(slices.Clone(a[:3]), b...) {
+		s.expect(id, journal.RowAccepted, token)
+		if got := s.read(id); !got.ResultNull || got.Started != 0 {
+			s.Errorf("job %d: %+v; want no result and no start before it ran", id, got)
+		}
+	}
+	for _, id := range slices.Concat(a[3:], c, d) {
+		s.expect(id, journal.RowWaiting, "")
+	}
+}
+
+func claimNothing(s *suite) {
+	s.insert("a", journal.RowManual, "")
+	decision := &acceptAll{token: token}
+	for _, room := range []map[string]int{nil, {}, {"a": 0}, {"a": 5}, {"a": -1}} {
+		if err := s.Table.Claim(s.Context(), room, decision.decide); err != nil {
+			s.Fatalf("room %v: %v", room, err)
+		}
+	}
+	if decision.calls != 0 {
+		s.Errorf("decide was called %d times, though there was no row", decision.calls)
+	}
+}
+
+func claimRolledBack(s *suite) {
+	id := s.insert("a", journal.RowWaiting, "")
+	full := errors.New("the disk is full")
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Draft, error) {
+		return nil, full
+	})
+	if !errors.Is(err, full) {
+		s.Errorf("Claim: %v, want %v", err, full)
+	}
+	s.expect(id, journal.RowWaiting, "")
+	s.claimable(id)
+}
+
+func claimPanics(s *suite) {
+	id := s.insert("a", journal.RowWaiting, "")
+	func() {
+		defer func() {
+			if recover() == nil {
+				s.Error("the panic was swallowed")
+			}
+		}()
+		_ = s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Draft, error) {
+			panic("in decide")
+		})
+	}()
+	s.claimable(id)
+}
+
+// claimable checks that nothing holds the row any more: another worker gets it at once.
+func (s *suite) claimable(id int64) {
+	s.Helper()
+	decision := &acceptAll{token: "@other1234"}
+	if err := s.Other.Claim(s.Context(), map[string]int{"a": 1}, decision.decide); err != nil {
+		s.Fatal(err)
+	}
+	s.expect(id, journal.RowAccepted, "@other1234")
+}
+
+func claimLeavesRows(s *suite) {
+	ids := s.insertAll(3, "a", journal.RowWaiting, "")
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func(rows []journal.Row) ([]journal.Draft, error) {
+		return []journal.Draft{
+			{Job: rows[1].Job, Payload: journal.Accepted{Target: "a", Token: token}},
+			{Job: rows[2].Job, Payload: journal.Ignored{Reason: "not served"}},
+		}, nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.expect(ids[0], journal.RowWaiting, "")
+	s.expect(ids[1], journal.RowAccepted, token)
+	s.expect(ids[2], journal.RowIgnored, "")
+	s.claimable(ids[0])
+}
+
+func claimStrangeDraft(s *suite) {
+	id := s.insert("a", journal.RowWaiting, "")
+	stranger := s.insert("b", journal.RowWaiting, "")
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func([]journal.Row) ([]journal.Draft, error) {
+		return []journal.Draft{{Job: stranger, Payload: journal.Accepted{Target: "b", Token: token}}}, nil
+	})
+	if err == nil {
+		s.Error("a draft for a row that was not locked was taken")
+	}
+	s.expect(stranger, journal.RowWaiting, "")
+	s.claimable(id)
+}
+
+func claimSkipsLocked(s *suite) {
+	ids := s.insertAll(4, "a", journal.RowWaiting, "")
+	inner := &acceptAll{token: "@other1234"}
+	outer := &acceptAll{token: token}
+	other := func() error { return s.Other.Claim(s.within(20*time.Second), map[string]int{"a": 3}, inner.decide) }
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Draft, error) {
+		if s.RowLocks {
+			if err := other(); err != nil {
+				return nil, err
+			}
+		}
+		return outer.decide(rows)
+	})
+	if err == nil && !s.RowLocks {
+		err = other()
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	if diff := cmp.Diff([][]int64{ids[:2], ids[2:]}, [][]int64{jobs(outer.rows), jobs(inner.rows)}); diff != "" {
+		s.Errorf("rows of the first and the second claim (-want +got):\n%s", diff)
+	}
+	for i, id := range ids {
+		s.expect(id, journal.RowAccepted, []string{token, token, "@other1234", "@other1234"}[i])
+	}
+}
+
+func claimConcurrently(s *suite) {
+	const rows, claimers = 60, 6
+	s.insertAll(rows, "a", journal.RowWaiting, "")
+	var mu sync.Mutex
+	claims := map[int64]string{}
+	var all sync.WaitGroup
+	for n := range claimers {
+		table := s.Table
+		if n%2 == 1 {
+			table = s.Other
+		}
+		all.Go(func() {
+			for {
+				decision := &acceptAll{token: tokenOf(n)}
+				if err := table.Claim(s.Context(), map[string]int{"a": 4}, decision.decide); err != nil {
+					s.Errorf("claimer %d: %v", n, err)
+					return
+				}
+				mu.Lock()
+				for _, r := range decision.rows {
+					if by, twice := claims[r.Job]; twice {
+						s.Errorf("job %d was claimed by %s and by %s", r.Job, by, tokenOf(n))
+					}
+					claims[r.Job] = tokenOf(n)
+				}
+				finished := len(claims) == rows
+				mu.Unlock()
+				if finished || s.Failed() {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for id, by := range claims {
+		s.expect(id, journal.RowAccepted, by)
+	}
+}
+
+func claimLetsInsert(s *suite) {
+	s.insert("a", journal.RowWaiting, "")
+	inserted := make(chan error, 1)
+	insert := func() {
+		_, err := s.DB.ExecContext(s.within(20*time.Second), "INSERT INTO jobs (target, time_created) VALUES ('a', 1), ('b', 1)")
+		inserted <- err
+	}
+	decision := &acceptAll{token: token}
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 5, "b": 5}, func(rows []journal.Row) ([]journal.Draft, error) {
+		if s.RowLocks {
+			insert()
+		} else {
+			go insert()
+		}
+		return decision.decide(rows)
+	})
+	if err := errors.Join(err, <-inserted); err != nil {
+		s.Fatal(err)
+	}
+}

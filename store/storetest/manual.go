@@ -1,0 +1,123 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+)
+
+func manualTests() []test {
+	return []test{
+		{"every status and target, and missing rows", manualShowsAll},
+		{"no row at all", manualNothing},
+		{"ignored only from waiting and manual", manualIgnores},
+		{"what it accepts is committed", manualAccepts},
+	}
+}
+
+// statuses are all that a row can have.
+func statuses() []string {
+	return []string{
+		journal.RowWaiting, journal.RowManual, journal.RowAccepted,
+		journal.RowRunning, journal.RowDone, journal.RowIgnored,
+	}
+}
+
+func manualShowsAll(s *suite) {
+	var want []journal.Row
+	ids := []int64{999_999}
+	for i, status := range statuses() {
+		owner := ""
+		if status == journal.RowAccepted || status == journal.RowRunning {
+			owner = tokenOf(i)
+		}
+		target := []string{"a", "b"}[i%2]
+		id := s.insert(target, status, owner)
+		want = append(want, journal.Row{Job: id, Target: target, Status: status, Owner: owner})
+		ids = append(ids, id, id)
+	}
+	slices.Reverse(ids)
+	var got []journal.Row
+	err := s.Table.ClaimManual(s.Context(), ids, func(rows []journal.Row) ([]journal.Draft, error) {
+		got = rows
+		return nil, nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	slices.SortFunc(got, func(x, y journal.Row) int { return int(x.Job - y.Job) })
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+func manualNothing(s *suite) {
+	for _, ids := range [][]int64{nil, {4711}} {
+		decision := &acceptAll{}
+		if err := s.Table.ClaimManual(s.Context(), ids, decision.decide); err != nil {
+			s.Fatalf("ids %v: %v", ids, err)
+		}
+		if decision.calls != 1 || len(decision.rows) != 0 {
+			s.Errorf("ids %v: decide was called %d times with %v, want once with nothing", ids, decision.calls, decision.rows)
+		}
+	}
+}
+
+func manualIgnores(s *suite) {
+	for i, status := range statuses() {
+		owner := tokenOf(i)
+		id := s.insert("a", status, owner)
+		err := s.Table.ClaimManual(s.Context(), []int64{id}, func([]journal.Row) ([]journal.Draft, error) {
+			return []journal.Draft{{Job: id, Payload: journal.Ignored{Reason: "status"}}}, nil
+		})
+		want, allowed := status, status == journal.RowWaiting || status == journal.RowManual
+		if allowed {
+			want = journal.RowIgnored
+		}
+		if allowed != (err == nil) {
+			s.Errorf("ignoring a row in %s: %v", status, err)
+		}
+		s.expect(id, want, owner)
+	}
+}
+
+func manualAccepts(s *suite) {
+	ids := s.insertAll(2, "a", journal.RowManual, "")
+	err := s.Table.ClaimManual(s.Context(), ids, func([]journal.Row) ([]journal.Draft, error) {
+		return []journal.Draft{
+			{Job: ids[0], Payload: journal.Accepted{Target: "a", Manual: true, Token: tokenOf(1)}},
+			{Job: ids[1], Payload: journal.Accepted{Target: "a", Manual: true, Token: tokenOf(2)}},
+		}, nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.expect(ids[0], journal.RowAccepted, tokenOf(1))
+	s.expect(ids[1], journal.RowAccepted, tokenOf(2))
+}
+
+func rowsTests() []test {
+	return []test{
+		{"those there are", func(s *suite) {
+			first, second := s.insert("a", journal.RowAccepted, token), s.insert("b", journal.RowManual, "")
+			got, err := s.Table.Rows(s.Context(), []int64{second, 999_999, first})
+			if err != nil {
+				s.Fatal(err)
+			}
+			want := []journal.Row{
+				{Job: first, Target: "a", Status: journal.RowAccepted, Owner: token},
+				{Job: second, Target: "b", Status: journal.RowManual},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				s.Errorf("rows (-want +got):\n%s", diff)
+			}
+		}},
+		{"none", func(s *suite) {
+			if got, err := s.Table.Rows(s.Context(), nil); err != nil || len(got) != 0 {
+				s.Errorf("got %v, %v", got, err)
+			}
+		}},
+	}
+}

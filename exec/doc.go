@@ -3,14 +3,14 @@
 //
 // # The way of a job
 //
-//	 poll, poke, start ─► claim loop ─► Claimer.Claim ─┐ decide: journal accepted,
-//	 run-manual ────────────────────► .ClaimManual ────┤ then the row, then COMMIT
-//	                                                   ▼
-//	                                           queue of its target
-//	                                                   │ a slot is free
-//	 journal running ─► Mirror: row running ─► Runner.Start ─► journal started
-//	                                                   │ the process is gone
-//	 journal done ─► slot free ─► Mirror: row done ─► answer to the client
+//	poll, poke, start ─► claim loop ─► Claimer.Claim ─┐ decide: journal accepted,
+//	run-manual ────────────────────► .ClaimManual ────┤ then the row, then COMMIT
+//	                                                  ▼
+//	                                          queue of its target
+//	                                                  │ a slot is free
+//	journal running ─► Mirror: row running ─► Runner.Start ─► journal started
+//	                                                  │ the process is gone
+//	journal done ─► slot free ─► Mirror: row done ─► answer to the client
 //
 // Every effect follows its event. One goroutine claims; every job that has a slot has a
 // goroutine of its own; a job that waits for a slot has none.

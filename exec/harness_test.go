@@ -1,0 +1,374 @@
+package exec_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// table is a jobs table in memory.
+type table struct {
+	mu       sync.Mutex
+	rows     map[int64]journal.Row
+	claims   int
+	commit   func(apply func()) error // how a transaction ends; nil: apply and succeed
+	rowsErr  error
+	selected chan struct{} // receives when a claim has looked
+}
+
+func newTable(rows ...journal.Row) *table {
+	t := &table{rows: make(map[int64]journal.Row), selected: make(chan struct{}, 1000)}
+	for _, row := range rows {
+		t.rows[row.Job] = row
+	}
+	return t
+}
+
+func waiting(id int64, target string) journal.Row {
+	return journal.Row{Job: id, Target: target, Status: journal.RowWaiting}
+}
+
+func manual(id int64, target string) journal.Row {
+	return journal.Row{Job: id, Target: target, Status: journal.RowManual}
+}
+
+func (t *table) Claim(_ context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.claims++
+	defer func() { t.selected <- struct{}{} }()
+	var rows []journal.Row
+	for _, target := range slices.Sorted(maps.Keys(room)) {
+		left := room[target]
+		for _, id := range slices.Sorted(maps.Keys(t.rows)) {
+			if row := t.rows[id]; left > 0 && row.Target == target && row.Status == journal.RowWaiting {
+				rows, left = append(rows, row), left-1
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return t.transact(rows, decide)
+}
+
+func (t *table) ClaimManual(_ context.Context, ids []int64, decide func([]journal.Row) ([]journal.Draft, error)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var rows []journal.Row
+	for _, id := range ids {
+		if row, ok := t.rows[id]; ok {
+			rows = append(rows, row)
+		}
+	}
+	return t.transact(rows, decide)
+}
+
+func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journal.Draft, error)) error {
+	drafts, err := decide(rows)
+	if err != nil {
+		return err
+	}
+	apply := func() {
+		for _, d := range drafts {
+			row := t.rows[d.Job]
+			switch p := d.Payload.(type) {
+			case journal.Accepted:
+				row.Status, row.Owner = journal.RowAccepted, p.Token
+			case journal.Ignored:
+				row.Status = journal.RowIgnored
+			}
+			t.rows[d.Job] = row
+		}
+	}
+	if t.commit != nil {
+		return t.commit(apply)
+	}
+	apply()
+	return nil
+}
+
+func (t *table) Rows(_ context.Context, ids []int64) ([]journal.Row, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rowsErr != nil {
+		return nil, t.rowsErr
+	}
+	var rows []journal.Row
+	for _, id := range ids {
+		if row, ok := t.rows[id]; ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+func (t *table) status(id int64) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rows[id].Status
+}
+
+func (t *table) insert(rows ...journal.Row) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, row := range rows {
+		t.rows[row.Job] = row
+	}
+}
+
+// mirror shows everything at once, unless it is held.
+type mirror struct {
+	mu   sync.Mutex
+	held chan struct{} // not nil: Shown waits until it is closed
+	away chan struct{}
+}
+
+func (m *mirror) Shown(uint64) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held != nil {
+		return m.held
+	}
+	shown := make(chan struct{})
+	close(shown)
+	return shown
+}
+
+func (m *mirror) Away() <-chan struct{} { return m.away }
+
+// runner starts processes that the test ends.
+type runner struct {
+	mu      sync.Mutex
+	refuse  error
+	alive   map[int]*process // to be adopted, by pid
+	started chan *process
+	pid     int
+}
+
+func newRunner() *runner {
+	return &runner{started: make(chan *process, 1000), alive: make(map[int]*process)}
+}
+
+func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refuse != nil {
+		return nil, r.refuse
+	}
+	r.pid++
+	p := &process{spec: spec, pid: r.pid, ended: make(chan struct{}), signals: make(chan int, 10), known: true}
+	r.started <- p
+	return p, nil
+}
+
+func (r *runner) Adopt(started journal.Started) (jobexec.Process, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.alive[started.Pid]
+	if !ok {
+		return nil, false
+	}
+	return p, true
+}
+
+// process is a process that the test ends.
+type process struct {
+	spec    jobexec.Spec
+	pid     int
+	once    sync.Once
+	ended   chan struct{}
+	done    journal.Done
+	known   bool
+	signals chan int
+}
+
+func (p *process) Started() journal.Started {
+	return journal.Started{Pid: p.pid, StartTime: 1, BootID: "boot"}
+}
+
+func (p *process) Signal(signo int) error {
+	select {
+	case <-p.ended:
+		return errors.New("process is gone")
+	default:
+		p.signals <- signo
+		return nil
+	}
+}
+
+func (p *process) Wait() (journal.Done, bool) {
+	<-p.ended
+	return p.done, p.known
+}
+
+func (p *process) exit(code int) {
+	p.once.Do(func() {
+		result := "ok"
+		if code != 0 {
+			result = "fail"
+		}
+		p.done = journal.Done{Result: result, Code: &code}
+		close(p.ended)
+	})
+}
+
+// patience is a Retry that tries again at once.
+type patience struct{}
+
+func (patience) Wait(ctx context.Context, _ error) error { return ctx.Err() }
+
+// fixture is a worker with a real journal, and everything else in the test's hands.
+type fixture struct {
+	t       *testing.T
+	journal *journal.Journal
+	table   *table
+	mirror  *mirror
+	runner  *runner
+	worker  *jobexec.Worker
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// newFixture makes a worker that serves target a with two slots, and b with one.
+func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, journal: openJournal(t, t.TempDir()), table: table,
+		mirror: &mirror{away: make(chan struct{})}, runner: newRunner(),
+	}
+	f.build(change)
+	return f
+}
+
+func openJournal(t *testing.T, dir string) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(t.Context(), journal.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// build makes a worker, as a new process would.
+func (f *fixture) build(change func(*jobexec.Config)) {
+	c := jobexec.Config{
+		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1,
+		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
+		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner,
+		Retry:     func(string) jobexec.Retry { return patience{} },
+		Logger:    slog.New(slog.DiscardHandler),
+		OnTargets: func() {},
+	}
+	if change != nil {
+		change(&c)
+	}
+	f.worker = jobexec.New(c)
+}
+
+// start opens and runs the worker until the test ends.
+func (f *fixture) start() {
+	f.t.Helper()
+	if err := f.worker.Open(1); err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop, f.ended = stop, make(chan error, 1)
+	go func() { f.ended <- f.worker.Run(ctx) }()
+	f.t.Cleanup(func() {
+		f.worker.Hurry()
+		stop()
+		select {
+		case <-f.ended:
+		default:
+			f.endAll()
+			<-f.ended
+		}
+	})
+}
+
+// endAll ends every process that was started.
+func (f *fixture) endAll() {
+	for {
+		select {
+		case p := <-f.runner.started:
+			p.exit(0)
+		default:
+			return
+		}
+	}
+}
+
+// next is the next process that the worker starts.
+func (f *fixture) next() *process {
+	f.t.Helper()
+	select {
+	case p := <-f.runner.started:
+		f.t.Cleanup(func() { p.exit(0) })
+		return p
+	case <-time.After(10 * time.Second):
+		f.t.Fatal("no job was started within 10 s")
+		return nil
+	}
+}
+
+// none checks that nothing was started.
+func (f *fixture) none() {
+	f.t.Helper()
+	select {
+	case p := <-f.runner.started:
+		f.t.Fatalf("job %d was started", p.spec.Job)
+	default:
+	}
+}
+
+// wait waits until the journal's state fulfils a condition.
+func (f *fixture) wait(what string, holds func(*journal.State) bool) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		var seq uint64
+		var ok bool
+		f.journal.View(func(s *journal.State) { seq, ok = s.Seq, holds(s) })
+		if ok {
+			return
+		}
+		if _, err := f.journal.Next(ctx, seq, 1); err != nil {
+			f.t.Fatalf("%s: not within 10 s", what)
+		}
+	}
+}
+
+// story lists the kinds of a job's events, in order.
+func (f *fixture) story(id int64) (kinds []journal.Kind) {
+	f.t.Helper()
+	var newest uint64
+	f.journal.View(func(s *journal.State) { newest = s.Seq })
+	for after := uint64(0); after < newest; {
+		events, err := f.journal.Next(f.t.Context(), after, 1000)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, e := range events {
+			after = e.Seq
+			if e.Job == id {
+				kinds = append(kinds, e.Kind())
+			}
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,118 @@
+package exec_test
+
+import (
+	"strings"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// left journals what a run of the worker that was killed has left behind.
+func left(t *testing.T, j *journal.Journal, payloads ...journal.Payload) {
+	t.Helper()
+	for _, payload := range payloads {
+		if _, err := j.Append(journal.Draft{Job: 1, Payload: payload}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
+	running := journal.Running{Attempt: 1}
+	started := journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"}
+	ours := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}
+	theirs := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@abcdother"}
+	runs := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: accepted.Token}
+	tests := []struct {
+		name    string
+		left    []journal.Payload
+		row     journal.Row
+		alive   bool // the process
+		requeue bool
+		starts  bool   // the job is started, again or for the first time
+		story   string // how the story goes on
+	}{
+		{name: "claim that was won", left: []journal.Payload{accepted}, row: ours, starts: true, story: "running started done"},
+		{name: "claim that another worker won", left: []journal.Payload{accepted}, row: theirs, story: "released"},
+		{name: "claim of a row that is gone", left: []journal.Payload{accepted}, row: journal.Row{Job: 2}, story: "released"},
+		{name: "killed around the start", left: []journal.Payload{accepted, running}, row: runs, story: "done"},
+		{name: "process that is gone", left: []journal.Payload{accepted, running, started}, row: runs, story: "done"},
+		{name: "process that runs on", left: []journal.Payload{accepted, running, started}, row: runs, alive: true, story: "done"},
+		{
+			name: "process that is gone, to be started again",
+			left: []journal.Payload{accepted, running, started}, row: runs, requeue: true, starts: true, story: "running started done",
+		},
+		{
+			name: "killed around the start, to be started again",
+			left: []journal.Payload{accepted, running}, row: runs, requeue: true, starts: true, story: "running started done",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(test.row), func(c *jobexec.Config) { c.Requeue = test.requeue })
+			left(t, f.journal, test.left...)
+			before := len(f.story(1))
+			old := &process{pid: 4711, ended: make(chan struct{}), signals: make(chan int, 1)}
+			if test.alive {
+				f.runner.alive[4711] = old
+			}
+			f.start()
+			if test.alive {
+				if got := f.worker.Status().Targets["a"].Length; got != 1 {
+					t.Errorf("length %d while the process runs on, want 1", got)
+				}
+				if !f.worker.SendSignal(map[int64]int{1: 15}, "me")[1] {
+					t.Error("a process that runs on can't be signalled")
+				}
+				test.story = "signal " + test.story
+				close(old.ended)
+			}
+			if test.starts {
+				p := f.next()
+				checkAttempt(t, p, test.requeue)
+				p.exit(0)
+			}
+			f.wait("the job is at its end", ended(1))
+			f.none()
+			if got := words(f.story(1)[before:]); got != test.story {
+				t.Errorf("the story goes on with %q, want %q", got, test.story)
+			}
+		})
+	}
+}
+
+// checkAttempt checks that a job which is started again is told so.
+func checkAttempt(t *testing.T, p *process, again bool) {
+	t.Helper()
+	env := strings.Join(p.spec.Env, " ")
+	if told := strings.Contains(env, "JOBD_ATTEMPT=2 JOBD_RECOVERED=1"); told != again {
+		t.Errorf("environment of the start: %s", env)
+	}
+}
+
+func words(kinds []journal.Kind) string {
+	var all []string
+	for _, kind := range kinds {
+		all = append(all, string(kind))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestAnUnknownOutcomeSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	left(t, f.journal, journal.Accepted{Target: "gone", Token: "@abcdefghi"}, journal.Running{Attempt: 1})
+	f.start()
+	events, err := f.journal.Next(t.Context(), 3, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, ok := events[0].Payload.(journal.Done)
+	if !ok || done.Result != "fail" || done.Code != nil || !strings.HasPrefix(string(done.Stderr.Kept), "jobd: outcome unknown: ") {
+		t.Errorf("the job ended with %+v", events[0].Payload)
+	}
+}

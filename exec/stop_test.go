@@ -1,0 +1,139 @@
+package exec_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "b")), nil)
+	f.start()
+	p := f.next()
+	answers := make(chan jobexec.Answer, 1)
+	go func() {
+		answer, _ := f.worker.RunManual(context.Background(), []int64{3})
+		answers <- answer
+	}()
+	f.wait("three jobs are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
+	f.stop()
+	f.wait("the queue is given back", func(s *journal.State) bool { return len(s.Jobs) == 1 })
+	if got, want := (<-answers).Errors[3], "job 3 was not run: the worker stopped before the start"; got != want {
+		t.Errorf("the client was told %q, want %q", got, want)
+	}
+	if _, err := f.worker.RunManual(t.Context(), []int64{3}); err == nil {
+		t.Error("a stopping worker takes manual jobs")
+	}
+	p.exit(0)
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+	f.journal.View(func(s *journal.State) {
+		if s.Open || len(s.Jobs) != 0 {
+			t.Errorf("after the stop: open %t, jobs %v", s.Open, s.Jobs)
+		}
+	})
+}
+
+func TestStopEndsWhatRunsForTooLong(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.ShutdownTimeout = time.Millisecond })
+	f.start()
+	p := f.next()
+	f.wait("process is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusRunning })
+	f.stop()
+	if signo := <-p.signals; signo != 15 {
+		t.Errorf("signal %d comes first, want SIGTERM", signo)
+	}
+	f.worker.Hurry()
+	if signo := <-p.signals; signo != 9 {
+		t.Errorf("signal %d comes second, want SIGKILL", signo)
+	}
+	p.exit(1)
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+}
+
+func TestAJobHeldByTheMirrorIsGivenBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.mirror.held = make(chan struct{})
+	f.start()
+	f.wait("running is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusStarting })
+	f.stop()
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+	story := []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindReleased}
+	if diff := cmp.Diff(story, f.story(1)); diff != "" {
+		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+// brokenJournal fails to append from some moment on.
+type brokenJournal struct {
+	*journal.Journal
+	fail func(drafts []journal.Draft) error
+}
+
+func (b *brokenJournal) Append(drafts ...journal.Draft) ([]journal.Event, error) {
+	if err := b.fail(drafts); err != nil {
+		return nil, err
+	}
+	return b.Journal.Append(drafts...)
+}
+
+func TestAFullDiskDelaysOutcomesAndLosesNone(t *testing.T) {
+	t.Parallel()
+	refused := 0
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.build(func(c *jobexec.Config) {
+		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
+			if drafts[0].Payload != nil && drafts[0].Payload.Kind() == journal.KindDone && refused < 3 {
+				refused++
+				return journal.ErrFull
+			}
+			return nil
+		}}
+	})
+	f.start()
+	f.next().exit(0)
+	f.wait("the outcome is journalled", ended(1))
+	if refused != 3 {
+		t.Errorf("the disk was full %d times", refused)
+	}
+}
+
+func TestAJournalThatFailsEndsTheWorker(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("fsync: input/output error")
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.build(func(c *jobexec.Config) {
+		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
+			if drafts[0].Job != 0 {
+				return failure
+			}
+			return nil
+		}}
+	})
+	f.start()
+	if err := <-f.ended; !errors.Is(err, failure) {
+		t.Errorf("Run: %v, want %v", err, failure)
+	}
+	f.ended <- nil
+	f.none()
+	if got := f.table.status(1); got != journal.RowWaiting {
+		t.Errorf("row is %s, but its claim was never journalled", got)
+	}
+}

@@ -174,16 +174,3 @@ func each(workers []*worker, do func(i int, w *worker)) {
 	}
 	all.Wait()
 }
-
-// unique is a list without its repetitions.
-func unique[T comparable](list []T) []T {
-	seen := make(map[T]bool, len(list))
-	var out []T
-	for _, item := range list {
-		if !seen[item] {
-			seen[item] = true
-			out = append(out, item)
-		}
-	}
-	return out
-}

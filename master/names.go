@@ -50,3 +50,18 @@ func (n *names) forget(name string) {
 	delete(n.in, name)
 	n.bytes -= len(name)
 }
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// unique is a list without its repetitions.
+func unique(list []string) []string {
+	var n names
+	n.add(list)
+	return n.list
+}

@@ -79,9 +79,9 @@ func (m *Master) deliver() {
 	if len(targets) == 0 {
 		return
 	}
-	served := make(map[string]bool)
+	poked, served := setOf(targets), make(map[string]bool)
 	for _, w := range m.registry.all() {
-		his := w.served(targets)
+		his := w.served(poked)
 		for _, target := range his {
 			served[target] = true
 		}

@@ -36,11 +36,11 @@ func (w *worker) name() string { return w.profile.Load().name }
 
 func (w *worker) serves(target string) bool { return slices.Contains(w.profile.Load().targets, target) }
 
-// served is the part of targets that the worker serves.
-func (w *worker) served(targets []string) []string {
+// served gives those of its targets that are among the given ones.
+func (w *worker) served(among map[string]bool) []string {
 	var served []string
-	for _, target := range targets {
-		if w.serves(target) {
+	for _, target := range w.profile.Load().targets {
+		if among[target] {
 			served = append(served, target)
 		}
 	}

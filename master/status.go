@@ -84,10 +84,10 @@ func (m *Master) pause(ctx context.Context, _ *jobnet.Link, request jobnet.Reque
 			return nil, err
 		}
 	}
-	workers := m.registry.all()
+	workers, wanted := m.registry.all(), setOf(targets)
 	failures := make([]string, len(workers))
 	each(workers, func(i int, w *worker) {
-		served := w.served(targets)
+		served := w.served(wanted)
 		if targets != nil && served == nil {
 			return
 		}

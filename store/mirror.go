@@ -90,21 +90,6 @@ func (m *Mirror) Run(ctx context.Context) error {
 	}
 }
 
-// Flush mirrors everything up to seq, or as much as ctx allows. It must not run
-// beside Run.
-func (m *Mirror) Flush(ctx context.Context, seq uint64) error {
-	for m.Applied() < seq {
-		events, err := m.Source.Next(ctx, m.Applied(), batchSize)
-		if err == nil {
-			err = m.mirror(ctx, events)
-		}
-		if err != nil {
-			return fmt.Errorf("mirror up to event %d: %d events are still owed to the table: %w", seq, seq-m.Applied(), err)
-		}
-	}
-	return m.Bookmark.Rest()
-}
-
 // ended is nil where an error only says that ctx ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {

@@ -63,7 +63,7 @@ func (d *daemon) openTable(c config) error {
 	if c.store.kind == storeSQLite {
 		d.table, err = sqlite.New(sqlite.Config{
 			Path: c.store.sqlitePath, Table: c.store.mysql.table,
-			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
+			ClaimColumn: c.store.claimColumn, Worker: c.name,
 		})
 	} else {
 		d.table, err = mysql.New(mysql.Config{
@@ -142,11 +142,10 @@ func (d *daemon) listen(c config) error {
 	for _, address := range c.masters.addresses {
 		d.agents = append(d.agents, master.NewAgent(master.AgentConfig{
 			Address: address, Name: c.name, Targets: d.worker.TargetNames,
-			Link: jobnet.LinkConfig{
-				Handlers: handlers, Password: c.listen.password,
-				MaxMessageSize: int(c.listen.maxMessageSize), Logger: d.log,
-			},
-			Reconnect: c.masters.reconnect, Logger: d.log,
+			Handlers: handlers, Password: c.listen.password,
+			MaxMessageSize:   int(c.listen.maxMessageSize),
+			ReconnectTimeout: c.masters.reconnect, DrainTimeout: shutdownTimeout,
+			Logger: d.log,
 		}))
 	}
 	return nil

@@ -22,7 +22,7 @@ import (
 
 // How long the last steps of stopping may take.
 const (
-	flushTimeout    = 10 * time.Second // for the mirror, to write what the table is owed
+	settleTimeout   = 10 * time.Second // for the mirror, to write what the table is owed
 	shutdownTimeout = 5 * time.Second  // for clients, to take their answers
 )
 
@@ -35,8 +35,8 @@ const (
 //	                                   journal ──► mirror ──► table (updates)
 //
 // A stop begins with the worker, which claims no more and waits for what runs. Server,
-// agents and mirror serve it until it is through; then the mirror writes the rest, the
-// clients get their answers, and table and journal are closed.
+// agents and mirror serve it until it is through and the table shows what became of its
+// jobs; then the clients get their answers, and table and journal are closed.
 func run(args, environ []string, stdout, stderr io.Writer) error {
 	config, err := parseConfig(args, environ, stdout)
 	if err != nil {
@@ -71,6 +71,7 @@ func (d *daemon) serve(reload *reloader) error {
 	{ // The worker: the others end when it has.
 		group.Add(func() error {
 			defer stopServing()
+			defer d.settle()
 			return d.worker.Run(working)
 		}, func(error) { stopWork() })
 	}
@@ -116,16 +117,23 @@ func (d *daemon) handle(signals <-chan os.Signal, serving context.Context, stopW
 	}
 }
 
-// close ends what serve has used, in an order that loses nothing: the mirror's last
-// writes, the answers that wait for them, the table, then the journal.
-func (d *daemon) close() error {
-	flush, cancel := context.WithTimeout(context.Background(), flushTimeout)
-	defer cancel()
-	if err := d.mirror.Flush(flush, d.newest()); err != nil {
-		d.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it", "error", err)
+// settle gives the mirror time to write what the table is owed.
+func (d *daemon) settle() {
+	timer := time.NewTimer(settleTimeout)
+	defer timer.Stop()
+	select {
+	case <-d.mirror.Shown(d.newest()):
+	case <-timer.C:
+		d.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
+			"events", d.newest()-d.mirror.Applied())
 	}
-	answers, cancelAnswers := context.WithTimeout(context.Background(), shutdownTimeout)
-	defer cancelAnswers()
+}
+
+// close ends what serve has used: the clients, who get their answers first, then
+// table and journal.
+func (d *daemon) close() error {
+	answers, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
 	if err := d.server.Shutdown(answers); err != nil {
 		d.log.Warn("a client did not take its answer", "error", err)
 	}

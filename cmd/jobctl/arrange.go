@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,27 +16,30 @@ import (
 // command's words, flags of the command, its arguments. People write flags wherever they
 // think of them. It also tells which command is meant.
 func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, error) {
-	given, words := separate(root, args)
+	given, words, err := separate(root, args)
+	if err != nil {
+		return nil, nil, err
+	}
 	chosen := root
 	var path, before, after []string
 	for len(words) > 0 {
-		below := find(chosen, words[0])
-		if below == nil {
+		i := slices.IndexFunc(chosen.Subcommands, func(below *ffcli.Command) bool { return below.Name == words[0] })
+		if i < 0 {
 			break
 		}
-		chosen, path, words = below, append(path, below.Name), words[1:]
+		chosen, path, words = chosen.Subcommands[i], append(path, words[0]), words[1:]
 	}
 	if len(chosen.Subcommands) > 0 && len(words) > 0 {
 		return nil, nil, fmt.Errorf("unknown command %s; the nearest known one is %s", words[0], conf.Nearest(words[0], names(chosen)))
 	}
 	for _, flag := range given {
 		switch {
-		case isKnown(root.FlagSet, flag.name):
+		case root.FlagSet.Lookup(flag.name) != nil || isHelp(flag.name):
 			before = append(before, flag.args...)
-		case isKnown(chosen.FlagSet, flag.name):
+		case chosen.FlagSet.Lookup(flag.name) != nil:
 			after = append(after, flag.args...)
 		default:
-			return nil, nil, fmt.Errorf("unknown flag --%s; the nearest known one is --%s", flag.name, conf.Nearest(flag.name, flagNames(root, chosen)))
+			return nil, nil, fmt.Errorf("flag --%s is not for %s; --help tells which are", flag.name, strings.Join(append([]string{"jobctl"}, path...), " "))
 		}
 	}
 	arranged := slices.Concat(before, path, after)
@@ -45,69 +49,65 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 	return chosen, arranged, nil
 }
 
-// given is a flag as it was given: in one or two args.
-type given struct {
+// givenFlag is a flag as it was given: in one or two args.
+type givenFlag struct {
 	name string
 	args []string
 }
 
-// separate tells flags, each with its value, from words. After -- there are only words.
-func separate(root *ffcli.Command, args []string) (flags []given, words []string) {
+// separate tells flags, each with its value, from words. After -- there are only
+// words. A flag that no command knows is an error.
+func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []string, err error) {
+	known := map[string]*flag.Flag{}
+	collect(root, known)
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
-			return flags, append(words, args[i+1:]...)
+			return flags, append(words, args[i+1:]...), nil
 		}
 		if len(arg) < 2 || arg[0] != '-' {
 			words = append(words, arg)
 			continue
 		}
 		name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-		flag := given{name: name, args: []string{arg}}
-		if !hasValue && takesValue(root, name) && i+1 < len(args) {
+		given := givenFlag{name: name, args: []string{arg}}
+		switch {
+		case isHelp(name):
+		case known[name] == nil:
+			return nil, nil, fmt.Errorf("unknown flag --%s; the nearest known one is --%s", name, conf.Nearest(name, slices.Collect(maps.Keys(known))))
+		case hasValue || !takesValue(known[name]):
+		case i+1 == len(args):
+			return nil, nil, fmt.Errorf("flag --%s needs a value", name)
+		default:
 			i++
-			flag.args = append(flag.args, args[i])
+			given.args = append(given.args, args[i])
 		}
-		flags = append(flags, flag)
+		flags = append(flags, given)
 	}
-	return flags, words
+	return flags, words, nil
 }
 
-// takesValue tells whether any command knows the flag as one with a value. A flag
-// has the same form wherever it is known.
-func takesValue(c *ffcli.Command, name string) bool {
-	if f := c.FlagSet.Lookup(name); f != nil {
-		value, ok := f.Value.(interface{ IsBoolFlag() bool })
-		return !ok || !value.IsBoolFlag()
-	}
-	return slices.ContainsFunc(c.Subcommands, func(below *ffcli.Command) bool { return takesValue(below, name) })
-}
-
-func isKnown(flags *flag.FlagSet, name string) bool {
-	return flags.Lookup(name) != nil || name == "h"
-}
-
-func find(c *ffcli.Command, name string) *ffcli.Command {
+// collect gathers the flags of a command and of all below it. A flag has the
+// same form wherever it is known.
+func collect(c *ffcli.Command, known map[string]*flag.Flag) {
+	c.FlagSet.VisitAll(func(f *flag.Flag) { known[f.Name] = f })
 	for _, below := range c.Subcommands {
-		if below.Name == name {
-			return below
-		}
+		collect(below, known)
 	}
-	return nil
 }
+
+func takesValue(f *flag.Flag) bool {
+	value, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return !ok || !value.IsBoolFlag()
+}
+
+// isHelp knows the short form of --help, which package flag answers unregistered.
+func isHelp(name string) bool { return name == "h" }
 
 func names(c *ffcli.Command) []string {
 	var names []string
 	for _, below := range c.Subcommands {
 		names = append(names, below.Name)
-	}
-	return names
-}
-
-func flagNames(commands ...*ffcli.Command) []string {
-	var names []string
-	for _, c := range commands {
-		c.FlagSet.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	}
 	return names
 }

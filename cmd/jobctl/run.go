@@ -81,7 +81,7 @@ func (p *program) parse(root *ffcli.Command, args []string) error {
 		return err
 	}
 	if none.Command != nil {
-		return exit.With(exit.Usage, fmt.Errorf("%s: a command is missing, see %s --help", none.Command.Name, none.Command.Name))
+		return wrongUsage("a command is missing; --help lists them")
 	}
 	return nil
 }
@@ -89,9 +89,11 @@ func (p *program) parse(root *ffcli.Command, args []string) error {
 // tree is all commands.
 func (p *program) tree() *ffcli.Command {
 	return &ffcli.Command{
-		Name:    "jobctl",
-		FlagSet: p.set.FlagSet(),
-		Options: p.set.Options(),
+		Name:       "jobctl",
+		ShortUsage: "COMMAND [arguments]",
+		ShortHelp:  "jobctl asks jobd's workers and masters, and reads journals. Flags may stand anywhere.",
+		FlagSet:    p.set.FlagSet(),
+		Options:    p.set.Options(),
 		Subcommands: []*ffcli.Command{
 			p.listTargets(), p.listWorkers(), p.status(), p.memoryUsage(),
 			p.poll(), p.poke(), p.pause(), p.resume(),

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"jobd/cmd/internal/exit"
+	jobnet "jobd/net"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// daemon is a server that answers each type of request with what the test says,
+// and keeps what it was asked.
+type daemon struct {
+	port string
+
+	mu   sync.Mutex
+	data []string
+}
+
+// startDaemon starts a daemon; an answer that is an error is told as one.
+func startDaemon(t *testing.T, password string, answers map[string]any) *daemon {
+	t.Helper()
+	d := &daemon{}
+	handlers := map[string]jobnet.Handler{}
+	for typ, answer := range answers {
+		handlers[typ] = func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			d.mu.Lock()
+			d.data = append(d.data, typ+" "+string(request.Data))
+			d.mu.Unlock()
+			if err, failed := answer.(error); failed {
+				return nil, err
+			}
+			return answer, nil
+		}
+	}
+	d.port = listen(t, jobnet.ServerConfig{Password: password, Handlers: handlers})
+	return d
+}
+
+// listen serves on a free port until the test ends.
+func listen(t *testing.T, config jobnet.ServerConfig) (port string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	server := jobnet.NewServer(config)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		expired, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := server.Shutdown(expired); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+	})
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// asked is what the daemon was asked, as "type data".
+func (d *daemon) asked() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.data
+}
+
+// output is what a run of jobctl left behind.
+type output struct {
+	code     int
+	out, err string
+}
+
+// jobctl runs the program as a shell would, with its own surroundings.
+type jobctl struct {
+	stdin    string
+	environ  []string
+	terminal bool
+}
+
+func (j jobctl) run(t *testing.T, args ...string) output {
+	t.Helper()
+	var out, errs strings.Builder
+	err := run(t.Context(), args, surroundings{
+		environ: j.environ, in: strings.NewReader(j.stdin), out: &out, err: &errs, terminal: j.terminal,
+		now:      func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) },
+		location: time.UTC,
+	})
+	code := exit.Report(&errs, "jobctl", err)
+	return output{code: code, out: out.String(), err: errs.String()}
+}
+
+// expect runs jobctl against the daemon and compares everything that it left behind.
+func (j jobctl) expect(t *testing.T, d *daemon, want output, args ...string) {
+	t.Helper()
+	got := j.run(t, append([]string{"--port", d.port}, args...)...)
+	got.err = strings.ReplaceAll(got.err, d.port, "PORT")
+	if got != want {
+		t.Errorf("jobctl %s\n got exit code %d, stdout:\n%s\nstderr:\n%s\nwant exit code %d, stdout:\n%s\nstderr:\n%s",
+			strings.Join(args, " "), got.code, got.out, got.err, want.code, want.out, want.err)
+	}
+}
+
+// sameJSON compares two JSON texts by what they mean.
+func sameJSON(t *testing.T, got, want string) bool {
+	t.Helper()
+	var values [2]any
+	for i, text := range []string{got, want} {
+		if text == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(text), &values[i]); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+	}
+	a, _ := json.Marshal(values[0])
+	b, _ := json.Marshal(values[1])
+	return string(a) == string(b)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestRunManual(t *testing.T) {
+	t.Parallel()
+	const (
+		good   = `{"jobs": {"5": {"result": "ok", "code": 0, "signal": null, "stdout": "out 5\n", "stderr": "hint"}}}`
+		bad    = `{"jobs": {"5": {"result": "fail", "code": 7, "signal": null, "stdout": "", "stderr": "bad\n"}}}`
+		killed = `{"jobs": {"5": {"result": "fail", "code": null, "signal": "SIGTERM", "stdout": "", "stderr": ""}}}`
+		mixed  = `{"jobs": {"5": {"result": "ok", "code": 0, "signal": null, "stdout": "no newline", "stderr": ""},
+		           "6": {"result": "fail", "code": 7, "signal": null, "stdout": "", "stderr": "bad"}},
+		           "errors": {"7": "job 7 not found"}}`
+	)
+	for name, test := range map[string]struct {
+		args, answer, asked string
+		want                output
+	}{
+		"one job, as it printed": {
+			"5", good, `{"ids":[5]}`,
+			output{out: "out 5\n", err: "hint"},
+		},
+		"through a master": {
+			"--master a/b:c:5", good, `{"jobs":[{"id":5,"target":"a/b:c"}]}`,
+			output{out: "out 5\n", err: "hint"},
+		},
+		"duplicates count once": {
+			"5 5", good, `{"ids":[5]}`,
+			output{out: "out 5\n", err: "hint"},
+		},
+		"a failed job": {
+			"5", bad, `{"ids":[5]}`,
+			output{code: 1, err: "bad\njobctl: job 5: exit code 7\n"},
+		},
+		"a killed job": {
+			"5", killed, `{"ids":[5]}`,
+			output{code: 1, err: "jobctl: job 5: killed by SIGTERM\n"},
+		},
+		"several jobs, each with its head": {
+			"6 5 7", mixed, `{"ids":[6,5,7]}`,
+			output{
+				code: 1,
+				out:  "==> job 6: exit code 7 <==\n==> job 5: ok <==\nno newline\n",
+				err:  "==> job 6: exit code 7 <==\nbad\njobctl: job 6: exit code 7\njobctl: job 7: job 7 not found\n",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDaemon(t, "", map[string]any{"run-manual": json.RawMessage(test.answer)})
+			jobctl{}.expect(t, d, test.want, append([]string{"run-manual"}, strings.Fields(test.args)...)...)
+			if got := strings.Join(d.asked(), "\n"); got != "run-manual "+test.asked {
+				t.Errorf("asked %s, want %s", got, test.asked)
+			}
+		})
+	}
+	t.Run("as JSON, with the same exit code", func(t *testing.T) {
+		t.Parallel()
+		d := startDaemon(t, "", map[string]any{"run-manual": json.RawMessage(bad)})
+		got := jobctl{}.run(t, "--port", d.port, "--output", "json", "run-manual", "5")
+		if got.code != 1 || !sameJSON(t, got.out, bad) || got.err != "jobctl: job 5: exit code 7\n" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestSendSignal(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args, answer, asked string
+		want                output
+	}{
+		"to a worker": {
+			"TERM 5 6", `{"5": true, "6": true}`, `{"jobs":{"5":15,"6":15}}`,
+			output{out: "JOB  SIGNAL   DELIVERED\n5    SIGTERM  yes\n6    SIGTERM  yes\n"},
+		},
+		"to a master": {
+			"--master 9 a:5", `{"5": true}`, `{"jobs":[{"id":5,"signal":9,"target":"a"}]}`,
+			output{out: "JOB  SIGNAL   DELIVERED\n5    SIGKILL  yes\n"},
+		},
+		"not running": {
+			"SIGRTMIN+1 5", `{"5": false}`, `{"jobs":{"5":35}}`,
+			output{code: 1, out: "JOB  SIGNAL  DELIVERED\n5    35      no\n", err: "jobctl: job 5: not running, or no such signal\n"},
+		},
+		"a target that nobody serves": {
+			"--master TERM a:5 x:6", `{"5": true, "errors": {"6": "worker serving target 'x' not found"}}`,
+			`{"jobs":[{"id":5,"signal":15,"target":"a"},{"id":6,"signal":15,"target":"x"}]}`,
+			output{
+				code: 1, out: "JOB  SIGNAL   DELIVERED\n5    SIGTERM  yes\n6    SIGTERM  no\n",
+				err: "jobctl: job 6: worker serving target 'x' not found\n",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDaemon(t, "", map[string]any{"send-signal": json.RawMessage(test.answer)})
+			jobctl{}.expect(t, d, test.want, append([]string{"send-signal"}, strings.Fields(test.args)...)...)
+			if got := strings.Join(d.asked(), "\n"); got != "send-signal "+test.asked {
+				t.Errorf("asked %s, want %s", got, test.asked)
+			}
+		})
+	}
+}
+
+func TestParseSignal(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"TERM": 15, "SIGTERM": 15, "sigterm": 15, "15": 15, "0": 0, "KILL": 9, "USR1": 10,
+		"RTMIN": 34, "SIGRTMIN+1": 35, "SIGRTMIN+15": 49, "RTMAX": 64, "SIGRTMAX-2": 62, "64": 64, "SIG34": 34,
+	} {
+		if got, err := parseSignal(text); err != nil || got != want {
+			t.Errorf("parseSignal(%s) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "SIG", "NOPE", "65", "-1", "1.5", "RTMIN-1", "RTMAX+1", "RTMIN+31", "RTMIN1", "RTMIN+x", "TERM "} {
+		if got, err := parseSignal(text); err == nil {
+			t.Errorf("parseSignal(%q) = %d, want an error", text, got)
+		} else if !strings.Contains(err.Error(), "allowed are names such as TERM") {
+			t.Errorf("parseSignal(%q): %v, want what is allowed", text, err)
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
 	_ "modernc.org/sqlite" // the database driver
@@ -100,12 +99,10 @@ func (r *Reader) examine(ctx context.Context) error {
 		return db.QueryRowContext(ctx, examineSchema).Scan(&version, &objects, &ours)
 	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w (no file %s)", errNone, filepath.Base(r.path))
+	case errors.Is(err, fs.ErrNotExist), err == nil && version == 0 && objects == 0:
+		return r.none()
 	case err != nil:
 		return damaged(err)
-	case version == 0 && objects == 0:
-		return errNone
 	case version > schemaVersion:
 		return fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", version, schemaVersion)
 	case version != schemaVersion:
@@ -114,4 +111,16 @@ func (r *Reader) examine(ctx context.Context) error {
 		return &DamagedError{Detail: fmt.Sprintf("%d of the %d tables, indexes and triggers that it was made with are there", ours, schemaObjects)}
 	}
 	return nil
+}
+
+// none is the error where there is no database, or an empty one.
+func (r *Reader) none() error {
+	head, err := readHead(r.dir)
+	if err != nil {
+		return err
+	}
+	if head.seq > 0 {
+		return &DamagedError{Seq: 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the database is gone or empty", head.seq)}
+	}
+	return fmt.Errorf("%w (no events in a file %s)", errNone, segmentFile)
 }

@@ -80,20 +80,13 @@ func (j *Journal) open(ctx context.Context, dir string) error {
 // make makes the journal where there is none and never was one.
 func (j *Journal) make(ctx context.Context, dir string) error {
 	err := j.reader.examine(ctx)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, errNone) {
-		return j.reader.failed("open", err)
-	}
-	head, err := readHead(dir)
-	if err == nil && head.seq > 0 {
-		err = &DamagedError{Seq: 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the database is gone or empty", head.seq)}
+	if errors.Is(err, errNone) {
+		return makeSegment(ctx, dir)
 	}
 	if err != nil {
 		return j.reader.failed("open", err)
 	}
-	return makeSegment(ctx, dir)
+	return nil
 }
 
 // View calls look with the state of everything appended so far. The state is

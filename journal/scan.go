@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"iter"
+	"math"
 )
 
 // pageSize is how many events one statement reads: a statement that runs for
@@ -43,7 +44,7 @@ func (r *Reader) events(ctx context.Context, q query) iter.Seq2[Event, error] {
 // records is events before the payloads are decoded.
 func (r *Reader) records(ctx context.Context, q query) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
-		var last uint64
+		last := int64(math.MinInt64) // so that a number that cannot be is met as well
 		for left := q.limit; ; {
 			size := pageSize
 			if q.limit > 0 {
@@ -54,7 +55,7 @@ func (r *Reader) records(ctx context.Context, q query) iter.Seq2[record, error] 
 				if !yield(record, nil) {
 					return
 				}
-				last = record.seq
+				last = int64(record.seq)
 			}
 			if err != nil {
 				yield(record{}, err)
@@ -72,7 +73,7 @@ const maxPageBytes = 4 << 20
 
 // page reads up to size records behind seq, fewer where they are large, and tells
 // whether there may be more. Records before an error come with it.
-func (r *Reader) page(ctx context.Context, q query, after uint64, size int) (page []record, more bool, err error) {
+func (r *Reader) page(ctx context.Context, q query, after int64, size int) (page []record, more bool, err error) {
 	err = r.read(func(db *sql.DB) error {
 		page, more, err = readPage(ctx, db, q, after, size)
 		return err
@@ -80,12 +81,12 @@ func (r *Reader) page(ctx context.Context, q query, after uint64, size int) (pag
 	return page, more, err
 }
 
-func readPage(ctx context.Context, db *sql.DB, q query, after uint64, size int) (page []record, more bool, err error) {
+func readPage(ctx context.Context, db *sql.DB, q query, after int64, size int) (page []record, more bool, err error) {
 	where := `seq > ?`
 	if q.where != "" {
 		where = q.where + ` AND seq > ?`
 	}
-	args := append(append([]any(nil), q.args...), int64(after), size)
+	args := append(append([]any(nil), q.args...), after, size)
 	rows, err := db.QueryContext(ctx, `SELECT `+q.columns()+` FROM events WHERE `+where+` ORDER BY seq LIMIT ?`, args...)
 	if err != nil {
 		return nil, false, damaged(err)

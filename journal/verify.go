@@ -63,7 +63,7 @@ func (r *Reader) fold(ctx context.Context, state *State) error {
 func check(r record, state *State) error {
 	switch {
 	case r.seq != state.Seq+1:
-		return &DamagedError{Seq: state.Seq + 1, Detail: fmt.Sprintf("it is missing; event %d follows", r.seq)}
+		return &DamagedError{Seq: state.Seq + 1, Detail: fmt.Sprintf("it is missing; event %d follows", int64(r.seq))}
 	case r.chain(state.Hash) != r.hash:
 		return &DamagedError{Seq: r.seq, Detail: "its hash does not match its content and the event before it"}
 	}

@@ -1,0 +1,312 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// closedJournal is a journal of so many whole jobs, closed, whose mirror stands at event 2.
+func closedJournal(t testing.TB, jobs int64) string {
+	t.Helper()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	for job := range jobs {
+		mustAppend(t, j, wholeLife(job+1)...)
+	}
+	j.SetPosition(2)
+	mustClose(t, j)
+	return dir
+}
+
+// tamper runs statements on the database with the guards off.
+func tamper(statements ...string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		db := openForWriting(filepath.Join(dir, segmentFile))
+		defer db.Close()
+		guards := make([]string, 3)
+		for i, name := range []string{"events_only_next", "events_no_update", "events_no_delete"} {
+			if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]); err != nil {
+				t.Fatal(err)
+			}
+			statements = slices.Concat([]string{`DROP TRIGGER ` + name}, statements, guards[i:i+1])
+		}
+		for _, statement := range statements {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+}
+
+func onFile(name string, change func(content []byte) []byte) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		content, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, change(content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(name string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whatever is changed, Open and Verify say so, and name the first event concerned.
+func TestDamageIsFound(t *testing.T) {
+	t.Parallel()
+	original := closedJournal(t, 5) // 20 events
+	const other = `unhex('` + "00000000000000000000000000000000000000000000000000000000000000ff" + `')`
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, dir string)
+		seq    uint64 // what the error is about; 0: it cannot tell
+		says   string
+	}{
+		"payload":                {tamper(`UPDATE events SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
+		"hash":                   {tamper(`UPDATE events SET hash = ` + other + ` WHERE seq = 7`), 7, "hash does not match"},
+		"short hash":             {tamper(`UPDATE events SET hash = x'00' WHERE seq = 7`), 7, "its hash has 1 bytes"},
+		"time":                   {tamper(`UPDATE events SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
+		"job":                    {tamper(`UPDATE events SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
+		"kind":                   {tamper(`UPDATE events SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
+		"output":                 {tamper(`UPDATE events SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
+		"number":                 {tamper(`UPDATE events SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
+		"swapped":                {tamper(`UPDATE events SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE events SET seq = 13 + seq WHERE seq < 0`), 0, ""},
+		"deleted middle":         {tamper(`DELETE FROM events WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
+		"deleted beginning":      {tamper(`DELETE FROM events WHERE seq < 5`), 1, "it is missing; event 5 follows"},
+		"deleted tail":           {tamper(`DELETE FROM events WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
+		"deleted everything":     {tamper(`DELETE FROM events`), 1, "the jobs table shows event 2, the journal ends at 0"},
+		"inserted":               {tamper(`INSERT INTO events VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event 0 follows"},
+		"inserted far below":     {tamper(`INSERT INTO events VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event -9 follows"},
+		"added":                  {tamper(`INSERT INTO events VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 21, "hash does not match"},
+		"no position":            {tamper(`DELETE FROM mirror`), 0, "the mirror's position is missing"},
+		"position too far":       {tamper(`UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
+		"a trigger dropped":      {tamper(`DROP TRIGGER IF EXISTS events_no_delete`, `DROP INDEX events_job`), 0, "5 of the 6 tables"},
+		"table dropped":          {tamper(`DROP TABLE mirror`), 0, "5 of the 6 tables"},
+		"version lost":           {tamper(`PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
+		"version negative":       {tamper(`PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
+		"head missing":           {remove(headFile), 0, "the head file is missing"},
+		"head empty":             {onFile(headFile, func([]byte) []byte { return nil }), 0, "the head file is missing"},
+		"head garbage":           {onFile(headFile, func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) }), 0, "the head file is not readable"},
+		"head too long":          {onFile(headFile, func(b []byte) []byte { return append(b, 'x') }), 0, "the head file is not readable"},
+		"head's hash no hash":    {onFile(headFile, func(b []byte) []byte { return slices.Concat(b[:len(b)-3], []byte("zz\n")) }), 0, "the head file's hash is not readable"},
+		"head of another one":    {onFile(headFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, 20, Hash{1}) }), 20, "it is not the event that was acknowledged"},
+		"head ahead":             {onFile(headFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, 25, Hash{1}) }), 21, "events up to 25 were acknowledged"},
+		"database missing":       {remove(segmentFile), 1, "the database is gone or empty"},
+		"database empty":         {onFile(segmentFile, func([]byte) []byte { return nil }), 1, "the database is gone or empty"},
+		"database garbage":       {onFile(segmentFile, func(b []byte) []byte { return []byte(strings.Repeat("garbage!", len(b)/8)) }), 0, "not a database"},
+		"database cut in half":   {onFile(segmentFile, func(b []byte) []byte { return b[:len(b)/2] }), 0, ""},
+		"database half of zeros": {onFile(segmentFile, func(b []byte) []byte { return append(b[:len(b)/2], make([]byte, len(b)/2)...) }), 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := copyFolder(t, original)
+			c.damage(t, dir)
+			before := listing(t, dir)
+			_, err := Open(t.Context(), Config{Dir: dir})
+			refused(t, "Open", err, c.seq, c.says)
+			after := listing(t, dir)
+			delete(before, lockFile) // bears the newest holder's name
+			delete(after, lockFile)
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("Open changed the damaged journal: %s", diff)
+			}
+			refused(t, "Verify", verify(t.Context(), dir), c.seq, c.says)
+		})
+	}
+}
+
+func refused(t *testing.T, op string, err error, seq uint64, says string) {
+	t.Helper()
+	var d *DamagedError
+	if !errors.As(err, &d) || seq != 0 && d.Seq != seq || !strings.Contains(err.Error(), says) {
+		t.Errorf("%s: %v; want damage at %d: …%s", op, err, seq, says)
+	}
+}
+
+// verify is what an auditor does.
+func verify(ctx context.Context, dir string) error {
+	r, err := OpenReader(dir)
+	if err != nil {
+		return err
+	}
+	_, err = r.Verify(ctx)
+	return errors.Join(err, r.Close())
+}
+
+func TestOldHeadIsLegal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	mustAppend(t, j, wholeLife(1)...)
+	old, err := os.ReadFile(filepath.Join(dir, headFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, wholeLife(2)...)
+	mustClose(t, j)
+	onFile(headFile, func([]byte) []byte { return old })(t, dir)
+	if err := verify(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, openTest(t, dir))
+}
+
+func TestNewerVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := closedJournal(t, 1)
+	tamper(`PRAGMA user_version = 2`)(t, dir)
+	const says = "version 2 was written by a newer jobd; this one knows version 1"
+	if _, err := Open(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("Open: %v", err)
+	}
+	if _, err := OpenReader(dir); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("OpenReader: %v", err)
+	}
+}
+
+// An index that does not know all events would hide them from a job's history.
+func TestVerifyChecksTheIndex(t *testing.T) {
+	t.Parallel()
+	dir := closedJournal(t, 1)
+	db := openForWriting(filepath.Join(dir, segmentFile))
+	for _, statement := range []string{
+		`PRAGMA writable_schema = ON`,
+		`UPDATE sqlite_schema SET sql = replace(sql, 'job <> 0', 'job = 77') WHERE name = 'events_job'`,
+		`PRAGMA writable_schema = RESET`, `REINDEX`, `PRAGMA writable_schema = ON`,
+		`UPDATE sqlite_schema SET sql = replace(sql, 'job = 77', 'job <> 0') WHERE name = 'events_job'`,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "Verify", verify(t.Context(), dir), 0, "missing from index events_job")
+}
+
+// Pitfall 21: what the write-ahead log lost is gone without a trace for SQLite.
+func TestLogThatLostItsEnd(t *testing.T) {
+	t.Parallel()
+	live := t.TempDir()
+	j := openTest(t, live)
+	for job := range int64(10) {
+		mustAppend(t, j, wholeLife(job+1)...)
+	}
+	original := copyFolder(t, live) // as a crash leaves it
+	const log = segmentFile + "-wal"
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"truncated":     onFile(log, func(b []byte) []byte { return b[:len(b)-len(b)/4] }),
+		"cut by a byte": onFile(log, func(b []byte) []byte { return b[:len(b)-1] }),
+		"emptied":       onFile(log, func([]byte) []byte { return nil }),
+		"removed":       remove(log),
+		"flipped frame": onFile(log, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }),
+		"flipped salt":  onFile(log, func(b []byte) []byte { b[16] ^= 1; return b }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := copyFolder(t, original)
+			if err := verify(t.Context(), dir); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			damage(t, dir)
+			if err := os.Remove(filepath.Join(dir, segmentFile+"-shm")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			refused(t, "Verify", verify(t.Context(), dir), 0, "")
+			content, err := os.ReadFile(filepath.Join(dir, log))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			_, openErr := Open(t.Context(), Config{Dir: dir})
+			refused(t, "Open", openErr, 0, "")
+			if kept, _ := os.ReadFile(filepath.Join(dir, log)); string(kept) != string(content) {
+				t.Error("Open threw away what is left of the log")
+			}
+		})
+	}
+}
+
+// Every block of a small journal, zeroed, is found, or holds nothing that matters.
+func TestEveryBlockMatters(t *testing.T) {
+	t.Parallel()
+	original := closedJournal(t, 40)
+	want := events(t, openReader(t, original), Filter{Output: true})
+	content, err := os.ReadFile(filepath.Join(original, segmentFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const block = 512
+	dir := copyFolder(t, original)
+	found := 0
+	for at := 0; at < len(content); at += block {
+		damaged := slices.Clone(content)
+		clear(damaged[at : at+block])
+		if err := os.WriteFile(filepath.Join(dir, segmentFile), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := verify(t.Context(), dir); err != nil {
+			found++
+			continue
+		}
+		r := openReader(t, dir)
+		if diff := cmp.Diff(want, events(t, r, Filter{Output: true})); diff != "" {
+			t.Errorf("block at %d: nothing found, but: %s", at, diff)
+		}
+		for job := range int64(41) {
+			if n := len(events(t, r, Filter{Job: job})); job > 0 && n != 4 {
+				t.Errorf("block at %d: nothing found, but job %d has %d events", at, job, n)
+			}
+		}
+		if j, err := Open(t.Context(), Config{Dir: dir}); err == nil {
+			mustClose(t, j)
+		}
+	}
+	if found < len(content)/block/2 {
+		t.Errorf("only %d of %d blocks matter", found, len(content)/block)
+	}
+}
+
+// A flipped bit anywhere in the events' pages is found as well.
+func TestFlippedBits(t *testing.T) {
+	t.Parallel()
+	original := closedJournal(t, 10)
+	want := events(t, openReader(t, original), Filter{Output: true})
+	content, err := os.ReadFile(filepath.Join(original, segmentFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := copyFolder(t, original)
+	for at := 0; at < len(content); at += 41 {
+		damaged := slices.Clone(content)
+		damaged[at] ^= 1 << (at % 8)
+		if err := os.WriteFile(filepath.Join(dir, segmentFile), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if verify(t.Context(), dir) != nil {
+			continue
+		}
+		if diff := cmp.Diff(want, events(t, openReader(t, dir), Filter{Output: true})); diff != "" {
+			t.Errorf("byte at %d: nothing found, but: %s", at, diff)
+		}
+	}
+}

@@ -132,8 +132,8 @@ func weight(e Event) int {
 	return 512
 }
 
-// Claim gives the newest accepted event of a job before seq. Errors: ctx's, ErrClosed, those of
-// reading; and one where there is no such event.
+// Claim gives the newest accepted event of a job before seq. Errors: those of reading, and
+// one where there is no such event.
 func (j *Journal) Claim(ctx context.Context, job int64, seq uint64) (Accepted, error) {
 	for e, err := range j.reader.events(ctx, query{
 		where: `seq = (SELECT max(seq) FROM events WHERE job = ? AND job <> 0 AND kind = 'accepted' AND seq < ?)`,

@@ -1,0 +1,144 @@
+package mysql_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/mysql"
+	"jobd/store/storetest"
+	"jobd/store/storetest/dbserver"
+)
+
+// replaced is the usual table with some of its text replaced, old and new in turns.
+func replaced(oldNew ...string) string {
+	return strings.NewReplacer(oldNew...).Replace(dbserver.JobsTable)
+}
+
+// The tables that were seen in the field, all of which must work.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name    string
+		table   string
+		charset journal.Charset
+	}{
+		{"the usual table", dbserver.JobsTable, journal.CharsetThreeByte},
+		{"bigint ids", replaced("`id` int(10) UNSIGNED", "`id` bigint UNSIGNED"), journal.CharsetThreeByte},
+		{"a longer target", replaced("`target` char(16)", "`target` varchar(190)"), journal.CharsetThreeByte},
+		{"target an ENUM", replaced("`target` char(16)", "`target` enum('b','a','c','d')"), journal.CharsetThreeByte},
+		{"the index named and ordered otherwise", replaced("KEY `status_target_idx` (`status`, `target`, `id`)", "KEY `x` (`target`, `status`, `id`)"), journal.CharsetThreeByte},
+		{"no index at all", replaced(",\n  KEY `status_target_idx` (`status`, `target`, `id`)", ""), journal.CharsetThreeByte},
+		{"utf8mb4", replaced("CHARSET=utf8", "CHARSET=utf8mb4"), journal.CharsetFull},
+		{"outputs NOT NULL DEFAULT ''", replaced("mediumtext DEFAULT NULL", "mediumtext NOT NULL DEFAULT ('')"), journal.CharsetThreeByte},
+		{"outputs longtext", replaced("mediumtext", "longtext"), journal.CharsetThreeByte},
+		{"outputs longblob", replaced("mediumtext", "longblob"), journal.CharsetFull},
+		{"a binary collation", replaced("CHARSET=utf8", "CHARSET=utf8mb4 COLLATE=utf8mb4_bin"), journal.CharsetFull},
+		{"more columns of the application's", replaced("`stdout`", "`note` varchar(20) DEFAULT NULL, `stdout`"), journal.CharsetThreeByte},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			conform(t, shared, c.table, c.charset)
+		})
+	}
+}
+
+func conform(t *testing.T, server *dbserver.Server, table string, charset journal.Charset) {
+	storetest.Run(t, func(t *testing.T) storetest.Fixture {
+		db := newDatabaseOn(t, server, table)
+		return storetest.Fixture{DB: db.app, Table: db.table(t), Other: db.table(t), RowLocks: true, Charset: charset}
+	})
+}
+
+// What the server's own sql_mode is makes no difference: sessions set theirs.
+func TestConformanceInSQLModes(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, mode string }{
+		{"lax", ""},
+		{"strict", "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO"},
+		{"quirky", "ANSI,NO_BACKSLASH_ESCAPES"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := newServer(t, "--sql-mode="+c.mode)
+			conform(t, server, dbserver.JobsTable, journal.CharsetThreeByte)
+		})
+	}
+}
+
+// newServer starts a server of the test's own.
+func newServer(t testing.TB, args ...string) *dbserver.Server {
+	t.Helper()
+	server, err := dbserver.Start(t.Context(), dbserver.Options{Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+func TestTableByWayOf(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	cases := []struct {
+		name   string
+		change func(*mysql.Config)
+	}{
+		{"a socket", func(c *mysql.Config) { c.Host = db.server.Socket() }},
+		{"database.table", func(c *mysql.Config) { c.Table, c.Database = db.name+".jobs", "" }},
+		{"database.table from another database", func(c *mysql.Config) { c.Table = db.name + ".jobs" }},
+		{"one connection", func(c *mysql.Config) { c.MaxOpen = 1 }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			config := db.config()
+			c.change(&config)
+			table := open(t, config)
+			id := db.insert(t, c.name[:1], journal.RowWaiting, "")
+			if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
+				t.Fatalf("Apply: %v, %v", got, err)
+			}
+			db.expect(t, id, "status sig stdout", "done - x")
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name   string
+		config mysql.Config
+		want   string
+	}{
+		{"no host", mysql.Config{Database: "d"}, "host is empty"},
+		{"no database", mysql.Config{Host: "h"}, "database is empty"},
+		{"no database before the dot", mysql.Config{Host: "h", Table: ".jobs"}, "database is empty"},
+		{"no table after the dot", mysql.Config{Host: "h", Table: "d."}, "table's name is empty"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := mysql.New(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// unusable tells whether an error says that waiting does not help.
+func unusable(err error) bool {
+	var target *store.Unusable
+	return errors.As(err, &target)
+}

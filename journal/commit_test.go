@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -118,107 +117,6 @@ func TestTimeNeverRunsBackwards(t *testing.T) {
 	}
 	if first.Time.Location() != time.UTC || first.Time.Nanosecond() != 1000 {
 		t.Fatalf("time %s is not UTC in whole microseconds", first.Time)
-	}
-}
-
-// Pitfall 24: after a failure nothing is accepted, nothing was published, followers are
-// told, and the next start finds a sound journal.
-func TestFailureEndsTheJournal(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("input/output error")
-	for name, inject := range map[string]func(*Journal){
-		"before anything is written": func(j *Journal) { makeFaulty(j).before = func() error { return broken } },
-		"after the commit":           func(j *Journal) { makeFaulty(j).after = func() error { return broken } },
-		"head file":                  func(j *Journal) { _ = j.head.f.Close() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			j := openTest(t, dir)
-			mustAppend(t, j, wholeLife(1)...)
-			inject(j)
-			follower := make(chan error)
-			go func() {
-				_, err := j.Next(t.Context(), 4, 10)
-				follower <- err
-			}()
-			eventually(t, "the follower waits", func() bool { return followed(j) })
-			_, first := j.Append(wholeLife(2)...)
-			_, second := j.Append(wholeLife(3)...)
-			if first == nil || second == nil || errors.Is(first, ErrFull) {
-				t.Fatalf("errors %v, %v", first, second)
-			}
-			if err := <-follower; err == nil || err.Error() != second.Error() {
-				t.Fatalf("the follower got %v, want %v", err, second)
-			}
-			if state := snapshot(j); state.Seq != 4 {
-				t.Fatalf("the state is at %d", state.Seq)
-			}
-			_ = j.Close()
-			again := openTest(t, dir)
-			if state := snapshot(again); state.Seq != 4 && state.Seq != 8 {
-				t.Fatalf("the journal ends at %d", state.Seq)
-			}
-			mustAppend(t, again, wholeLife(4)...)
-		})
-	}
-}
-
-func followed(j *Journal) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.grown != nil
-}
-
-// An append may be illegal only because of one in the same commit, which then fails.
-func TestAppendIsNotIllegalBecauseOfOneThatFailed(t *testing.T) {
-	t.Parallel()
-	j := openTest(t, t.TempDir())
-	limitPages(t, j, 1)
-	drafts := []Draft{{1, Accepted{Target: string(make([]byte, 100_000))}}}
-	group := []*appending{{drafts: drafts, done: make(chan struct{})}, {drafts: drafts, done: make(chan struct{})}}
-	j.waiting, j.leading = group, true
-	j.commit()
-	for i, a := range group {
-		if !errors.Is(a.err, ErrFull) || a.events != nil {
-			t.Errorf("append %d: %v", i, a.err)
-		}
-	}
-}
-
-// limitPages lets the database grow no further than to so many pages; 0: no limit.
-func limitPages(t *testing.T, j *Journal, pages int) {
-	t.Helper()
-	if pages == 0 {
-		pages = 1 << 30
-	}
-	if _, err := j.disk.(*segment).db.Exec(fmt.Sprintf(`PRAGMA max_page_count(%d)`, pages)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Pitfall 23.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	j := openTest(t, dir)
-	mustAppend(t, j, wholeLife(1)...)
-	before := snapshot(j)
-	limitPages(t, j, 1)
-	large := Draft{2, Ignored{Reason: string(make([]byte, 100_000))}}
-	for range 2 {
-		if _, err := j.Append(wholeLife(3)[0], large); !errors.Is(err, ErrFull) {
-			t.Fatalf("Append: %v, want ErrFull", err)
-		}
-	}
-	if after := snapshot(j); after.Seq != before.Seq || after.Hash != before.Hash {
-		t.Fatalf("the state moved from %d to %d", before.Seq, after.Seq)
-	}
-	limitPages(t, j, 0)
-	mustAppend(t, j, wholeLife(3)[0], large)
-	mustClose(t, j)
-	if _, err := openReader(t, dir).Verify(t.Context()); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -31,10 +32,22 @@ func NewLocal() (*Local, error) {
 		return nil, fmt.Errorf("start runner: %w", err)
 	}
 	id, err := BootID()
+	if err == nil {
+		err = keepDescriptors()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start runner: %w", errors.Join(err, null.Close()))
 	}
 	return &Local{null: null, bootID: id, delay: pipeDelay}, nil
+}
+
+// keepDescriptors keeps from jobs what this process has open. Go's own files are kept from them
+// anyway; this is about those that our own parent left us (pitfall 33).
+func keepDescriptors() error {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keep descriptors from jobs: %w", err)
+	}
+	return nil
 }
 
 // Close gives up the runner's resources; its processes run on.

@@ -1,0 +1,365 @@
+package runner
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newLocal(t *testing.T) *Local {
+	t.Helper()
+	local, err := NewLocal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := local.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return local
+}
+
+func script(text string) jobexec.Spec {
+	return jobexec.Spec{Job: 1, Argv: []string{"/bin/sh", "-c", text}, Env: os.Environ(), MaxOutput: 1 << 20}
+}
+
+func start(t *testing.T, local *Local, spec jobexec.Spec) jobexec.Process {
+	t.Helper()
+	p, err := local.Start(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func run(t *testing.T, local *Local, spec jobexec.Spec) journal.Done {
+	t.Helper()
+	done, known := start(t, local, spec).Wait()
+	if !known {
+		t.Error("the outcome of a child is not known")
+	}
+	return done
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	code := func(n int) *int { return &n }
+	tests := []struct {
+		name   string
+		script string
+		result string
+		code   *int
+		signal string
+	}{
+		{"success", "exit 0", "ok", code(0), ""},
+		{"failure", "exit 7", "fail", code(7), ""},
+		{"the highest code", "exit 255", "fail", code(255), ""},
+		{"pitfall 11: killed, so there is no code", "kill -TERM $$", "fail", nil, "SIGTERM"},
+		{"pitfall 12: a signal without a name", "kill -49 $$", "fail", nil, "SIG49"},
+		{"pitfall 12: a signal whose name is long", "kill -34 $$", "fail", nil, "SIG34"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			done := run(t, newLocal(t), script(test.script))
+			if done.Result != test.result || done.Signal != test.signal || fmt.Sprint(deref(done.Code)) != fmt.Sprint(deref(test.code)) {
+				t.Errorf("done %s code %v signal %q", done.Result, deref(done.Code), done.Signal)
+			}
+		})
+	}
+}
+
+func deref(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// The kernel keeps eight bits of an exit code (pitfall 32).
+func TestPitfall32AnExitCodeBeyond255Wraps(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Fatal("perl is needed, which every Debian has: a shell refuses such codes")
+	}
+	spec := script("")
+	spec.Argv = []string{"/usr/bin/perl", "-e", "exit 300"}
+	if done := run(t, newLocal(t), spec); *done.Code != 44 {
+		t.Errorf("code %d, want 44", *done.Code)
+	}
+}
+
+func TestOutputIsKeptUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		script string
+		limit  int
+		kept   string
+		size   int64
+	}{
+		{"nothing", "true", 100, "", 0},
+		{"below the limit", "printf abc", 100, "abc", 3},
+		{"at the limit", "printf abc", 3, "abc", 3},
+		{"above the limit", "printf abcdef", 3, "abc", 6},
+		{"no limit to speak of", "printf abcdef", 1, "a", 6},
+		{"bytes that are no text", `printf 'a\000\377b'`, 100, "a\x00\xffb", 4},
+		{"far above the limit", "head -c 20000000 /dev/zero", 5, "\x00\x00\x00\x00\x00", 20000000},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			spec := script(test.script + "; exec >&2; " + test.script)
+			spec.MaxOutput = test.limit
+			done := run(t, newLocal(t), spec)
+			for _, output := range []journal.Output{done.Stdout, done.Stderr} {
+				if string(output.Kept) != test.kept || output.Size != test.size {
+					t.Errorf("kept %q of %d bytes, want %q of %d", output.Kept, output.Size, test.kept, test.size)
+				}
+			}
+		})
+	}
+}
+
+func TestABufferNeverGrowsBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	spec := script("head -c 3000000 /dev/zero")
+	spec.MaxOutput = 1<<20 + 1
+	done := run(t, newLocal(t), spec)
+	if n := cap(done.Stdout.Kept); n != spec.MaxOutput {
+		t.Errorf("the buffer holds %d bytes, the limit is %d", n, spec.MaxOutput)
+	}
+}
+
+// A grandchild that keeps the pipe open must not hold up the job (pitfall 28).
+func TestPitfall28AGrandchildThatKeepsTheOutputOpen(t *testing.T) {
+	t.Parallel()
+	local := newLocal(t)
+	local.delay = 50 * time.Millisecond
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	done := run(t, local, script("sleep 300 & echo $! >"+pidFile+"; echo out; exit 3"))
+	killFromFile(t, pidFile)
+	if *done.Code != 3 || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("done %+v", done)
+	}
+	if want := "a process it left behind kept its output open for more than 50ms"; done.Reason != want {
+		t.Errorf("reason %q, want %q", done.Reason, want)
+	}
+}
+
+func killFromFile(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Errorf("kill %d: %v", pid, err)
+	}
+}
+
+func TestSignalsGoToTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	// The shell waits for its child; only a signal to both ends both at once.
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, newLocal(t), script("(echo up >"+fifo+"; exec sleep 300); true"))
+	if _, err := os.ReadFile(fifo); err != nil { // returns when the grandchild is up
+		t.Fatal(err)
+	}
+	if err := p.Signal(0); err != nil {
+		t.Errorf("probe: %v", err)
+	}
+	if err := p.Signal(15); err != nil {
+		t.Errorf("signal: %v", err)
+	}
+	done, _ := p.Wait()
+	if done.Signal != "SIGTERM" || done.Reason != "" {
+		t.Errorf("done %+v", done)
+	}
+	if err := p.Signal(15); err == nil {
+		t.Error("a process that is gone was signalled")
+	}
+}
+
+// What jobd has open or changed for itself is not a job's business (pitfall 33).
+func TestPitfall33WhatAJobInherits(t *testing.T) {
+	t.Parallel()
+	leak, err := os.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	spec := script("ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/self/fd/0; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n; ps -o pgid= -p $$ | tr -d ' '")
+	p := start(t, newLocal(t), spec)
+	done, _ := p.Wait()
+	lines := strings.Split(strings.TrimSpace(string(done.Stdout.Kept)), "\n")
+	plain, err := exec.Command("sh", "-c", "ulimit -n").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"0 1 2 3 ", // 3 is the folder that ls reads
+		"/dev/null",
+		"SigBlk:\t0000000000000000",
+		"SigIgn:\t0000000000000000",
+		strings.TrimSpace(string(plain)),
+		strconv.Itoa(p.Started().Pid),
+	}
+	if got := strings.Join(lines, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("a job sees:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+func TestWhatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ name, command, dir, want string }{
+		{"no such command", dir + "/none", "", "start " + dir + "/none: no such file or directory"},
+		{"not executable", plain, "", "start " + plain + ": permission denied"},
+		{"a folder", dir, "", "start " + dir + ": permission denied"},
+		{"no such working folder", "/bin/true", dir + "/none", "start /bin/true: working folder: stat " + dir + "/none: no such file or directory"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := newLocal(t).Start(jobexec.Spec{Argv: []string{test.command}, Dir: test.dir, MaxOutput: 10})
+			if err == nil || err.Error() != test.want {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAdoptFindsAProcessAgain(t *testing.T) {
+	t.Parallel()
+	local := newLocal(t)
+	p := start(t, local, script("exec sleep 300"))
+	defer func() {
+		if err := p.Signal(9); err != nil {
+			t.Error(err)
+		}
+		p.Wait()
+	}()
+	if got := p.Started(); got.Pid <= 0 || got.StartTime == 0 || got.BootID == "" {
+		t.Errorf("process %+v", got)
+	}
+	other := p.Started()
+	other.StartTime++
+	if _, alive := local.Adopt(other); alive {
+		t.Error("pitfall 29: another process with the same id was taken for the job's")
+	}
+	other = p.Started()
+	other.BootID = "another boot"
+	if _, alive := local.Adopt(other); alive {
+		t.Error("pitfall 29: a process of another boot was taken for the job's")
+	}
+	gone := start(t, local, script("true"))
+	gone.Wait()
+	if _, alive := local.Adopt(gone.Started()); alive {
+		t.Error("a process that is gone was adopted")
+	}
+}
+
+func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	local := newLocal(t)
+	p := start(t, local, script("exec sleep 300"))
+	adopted, alive := local.Adopt(p.Started())
+	if !alive {
+		t.Fatal("a process that runs was not adopted")
+	}
+	if err := adopted.Signal(15); err != nil {
+		t.Errorf("signal: %v", err)
+	}
+	if _, known := adopted.Wait(); known {
+		t.Error("the outcome of somebody else's child can't be known")
+	}
+	if err := adopted.Signal(0); err == nil {
+		t.Error("a process that is gone was signalled")
+	}
+	if done, _ := p.Wait(); done.Signal != "SIGTERM" {
+		t.Errorf("done %+v", done)
+	}
+}
+
+func TestStartTimeBehindAStrangeName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	strange := filepath.Join(dir, "a) b (c")
+	if err := os.Symlink("/bin/sleep", strange); err != nil {
+		t.Fatal(err)
+	}
+	local := newLocal(t)
+	p := start(t, local, jobexec.Spec{Argv: []string{strange, "300"}, MaxOutput: 10})
+	if got := p.Started().StartTime; got == 0 || got != startTime(p.Started().Pid) {
+		t.Errorf("start time %d", got)
+	}
+	if err := p.Signal(9); err != nil {
+		t.Error(err)
+	}
+	p.Wait()
+}
+
+func BenchmarkSpawn(b *testing.B) {
+	local, err := NewLocal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer local.Close()
+	spec := jobexec.Spec{Argv: []string{"/bin/true"}, MaxOutput: 1 << 20}
+	b.Run("runner", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(5)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				p, err := local.Start(spec)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				p.Wait()
+			}
+		})
+	})
+	b.Run("os-exec", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(5)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				var out, errs bytes.Buffer
+				cmd := exec.Command("/bin/true")
+				cmd.Stdout, cmd.Stderr = &out, &errs
+				if err := cmd.Run(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	})
+}

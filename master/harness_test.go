@@ -1,0 +1,205 @@
+package master
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	jobnet "jobd/net"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of the tests: a test that reaches it has failed.
+const patience = 20 * time.Second
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// start runs f until the test ends.
+func start(t *testing.T, f func(ctx context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	var stopped bool
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, jobnet.ErrLinkClosed) {
+			t.Errorf("ended with: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// serveMaster runs a master with its server.
+func serveMaster(t *testing.T, config Config, password string) (address string, m *Master, stop func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = New(config)
+	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: m.Handlers(), Password: password})
+	stopMaster := start(t, m.Run)
+	stopServer := start(t, func(ctx context.Context) error {
+		err := server.Serve(ctx, listener)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = server.Shutdown(ended)
+		return err
+	})
+	return listener.Addr().String(), m, func() { stopServer(); stopMaster() }
+}
+
+// connect gives a running link.
+func connect(t *testing.T, address string, config jobnet.LinkConfig) *jobnet.Link {
+	t.Helper()
+	link, err := jobnet.Connect(within(t), address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, link.Run)
+	return link
+}
+
+// registered gives the link of a worker that registered itself.
+func registered(t *testing.T, address, name string, targets []string, handlers map[string]jobnet.Handler) *jobnet.Link {
+	t.Helper()
+	link := connect(t, address, jobnet.LinkConfig{Handlers: handlers, Password: "s3cret"})
+	ask(t, link, "register-worker", registration{name, targets})
+	return link
+}
+
+// ask asks and expects an answer.
+func ask(t *testing.T, link *jobnet.Link, typ string, data any) json.RawMessage {
+	t.Helper()
+	answer, err := link.Request(within(t), typ, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// expect compares JSON: objects may have more keys, "<int>" stands for any integer.
+func expect(t *testing.T, got json.RawMessage, want string) {
+	t.Helper()
+	if problem := differs(decoded(t, got), decoded(t, []byte(want))); problem != "" {
+		t.Errorf("%s:\n got %s\nwant %s", problem, got, want)
+	}
+}
+
+func differs(got, want any) string {
+	switch want := want.(type) {
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		if !ok {
+			return fmt.Sprintf("%v is no object", got)
+		}
+		for key := range want {
+			if problem := differs(object[key], want[key]); problem != "" {
+				return key + ": " + problem
+			}
+		}
+	case []any:
+		list, ok := got.([]any)
+		if !ok || len(list) != len(want) {
+			return fmt.Sprintf("%v is not a list of %d", got, len(want))
+		}
+		for i := range want {
+			if problem := differs(list[i], want[i]); problem != "" {
+				return fmt.Sprintf("item %d: %s", i, problem)
+			}
+		}
+	default:
+		number, isNumber := got.(float64)
+		if want == "<int>" && isNumber && number == float64(int64(number)) {
+			return ""
+		}
+		if !reflect.DeepEqual(got, want) {
+			return fmt.Sprintf("%v is not %v", got, want)
+		}
+	}
+	return ""
+}
+
+func decoded(t *testing.T, text []byte) (value any) {
+	t.Helper()
+	if err := json.Unmarshal(text, &value); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return value
+}
+
+// recorded reads the lines of a file in testdata/conformance.
+func recorded[T any](t *testing.T, file string) (lines []T) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "testdata", "conformance", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		var decoded T
+		if err := json.Unmarshal([]byte(line), &decoded); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, decoded)
+	}
+	return lines
+}
+
+// wire is a peer that speaks bytes.
+type wire struct {
+	t      *testing.T
+	conn   net.Conn
+	reader *bufio.Reader
+}
+
+func newWire(t *testing.T, conn net.Conn) *wire {
+	t.Helper()
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return &wire{t, conn, bufio.NewReader(conn)}
+}
+
+func (w *wire) send(frame string) {
+	w.t.Helper()
+	if _, err := w.conn.Write([]byte(frame + "\x04")); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// receive gives the next frame that is no ping, and answers pings.
+func (w *wire) receive() string {
+	w.t.Helper()
+	for {
+		frame, err := w.reader.ReadString(4)
+		if err != nil {
+			w.t.Fatalf("receive: %v", err)
+		}
+		if frame != "[2]\x04" {
+			return strings.TrimSuffix(frame, "\x04")
+		}
+		w.send(`[3]`)
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestJournalShow(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	lines := strings.SplitAfter(wholeLog, "\n")
+	want := strings.Join(lines[1:5], "") + `
+waited  1s
+ran     2s
+in all  3s
+
+stdout: 3 bytes
+out
+
+stderr: 9000 bytes
+bad
+
+[jobd: output cut, 9000 bytes in all]
+`
+	if got := (jobctl{}).run(t, "journal", "show", "5", "--journal", dir); got != (output{out: want}) {
+		t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want)
+	}
+	running := strings.Join(lines[10:12], "") + "\nwaited  1s\n"
+	if got := (jobctl{}).run(t, "journal", "show", "7", "--journal", dir); got != (output{out: running}) {
+		t.Errorf("job 7: %+v", got)
+	}
+	unknown := output{code: 1, err: "jobctl: job 99: the journal knows nothing of it\n"}
+	if got := (jobctl{}).run(t, "journal", "show", "99", "--journal", dir); got != unknown {
+		t.Errorf("job 99: %+v", got)
+	}
+	asJSON := jobctl{}.run(t, "journal", "show", "5", "--journal", dir, "--output=json")
+	if strings.Count(asJSON.out, "\n") != 4 || !strings.Contains(asJSON.out, `"stdout":"out","stderr":"bad\n"`) {
+		t.Errorf("as JSON: %+v", asJSON)
+	}
+}
+
+func TestJournalState(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	want := `JOB  TARGET  STATUS    RESULT                ATTEMPT  ACCEPTED                    RUNNING                     ENDED
+5    a       done      exit code 7           1        2026-11-20 10:00:02.000000  2026-11-20 10:00:03.000000  2026-11-20 10:00:05.000000
+6    b       done      killed by SIGTERM     1        2026-11-20 10:00:06.000000  2026-11-20 10:00:07.000000  2026-11-20 10:00:10.000000
+7    a       starting  -                     1        2026-11-20 10:00:11.000000  2026-11-20 10:00:12.000000  -
+8    -       ignored   target 'x' not found  0        -                           -                           2026-11-20 10:00:13.000000
+9    a       released  the claim was lost    0        2026-11-20 10:00:14.000000  -                           2026-11-20 10:00:15.000000
+`
+	if got := (jobctl{}).run(t, "journal", "state", "--journal", dir); got != (output{out: want}) {
+		t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want)
+	}
+	then := `JOB | TARGET | STATUS  | RESULT      | ATTEMPT | ACCEPTED                   | RUNNING                    | ENDED
+----+--------+---------+-------------+---------+----------------------------+----------------------------+---------------------------
+5   | a      | done    | exit code 7 | 1       | 2026-11-20 10:00:02.000000 | 2026-11-20 10:00:03.000000 | 2026-11-20 10:00:05.000000
+6   | b      | running |             | 1       | 2026-11-20 10:00:06.000000 | 2026-11-20 10:00:07.000000 |
+`
+	if got := (jobctl{terminal: true}).run(t, "journal", "state", "--at", "2026-11-20T10:00:09Z", "--journal", dir); got != (output{out: then}) {
+		t.Errorf("at 10:00:09: exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, then)
+	}
+	asJSON := jobctl{}.run(t, "journal", "state", "--status=starting", "--journal", dir, "--output=json")
+	if !sameJSON(t, asJSON.out, `{"job":7,"target":"a","manual":false,"status":"starting","attempt":1,"accepted":"2026-11-20T10:00:11Z","running":"2026-11-20T10:00:12Z"}`) {
+		t.Errorf("as JSON: %+v", asJSON)
+	}
+}
+
+func TestJournalVerify(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	got := jobctl{}.run(t, "journal", "verify", "--journal", dir)
+	if got.code != 0 || !strings.HasPrefix(got.out, "verified: 17 events, the last of 2026-11-20 10:00:17.000000 with hash ") {
+		t.Errorf("sound: %+v", got)
+	}
+
+	path := filepath.Join(dir, "segment-00000001.db")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(content, []byte("@tokenseve")) != 1 {
+		t.Fatal("event 11 is not in the file as expected")
+	}
+	if err := os.WriteFile(path, bytes.Replace(content, []byte("@tokenseve"), []byte("@tokenevil"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = jobctl{}.run(t, "journal", "verify", "--journal", dir)
+	if got.code != 1 || got.out != "sound up to event 10\nfirst bad sequence number: 11\n" || !strings.Contains(got.err, "damaged at event 11") {
+		t.Errorf("altered: %+v", got)
+	}
+	got = jobctl{}.run(t, "journal", "verify", "--journal", dir, "--output=json")
+	if got.code != 1 || !strings.Contains(got.out, `"first_bad":11`) || !strings.Contains(got.out, `"ok":false`) || !strings.Contains(got.out, `"events":10`) {
+		t.Errorf("altered, as JSON: %+v", got)
+	}
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/journal"
+)
+
+// begin is when the journals of these tests begin; each event is a second after the one before it.
+var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+func openJournal(t *testing.T, dir string) *journal.Journal {
+	t.Helper()
+	seconds := 0
+	j, err := journal.Open(t.Context(), journal.Config{Dir: dir, Now: func() time.Time {
+		seconds++
+		return begin.Add(time.Duration(seconds) * time.Second)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func appendAll(t *testing.T, j *journal.Journal, drafts ...journal.Draft) {
+	t.Helper()
+	for _, draft := range drafts {
+		if _, err := j.Append(draft); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// oneDay makes a journal: job 5 is done, 6 was killed, 7 runs, 8 is ignored, 9 was released.
+func oneDay(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	j := openJournal(t, dir)
+	code := 7
+	appendAll(
+		t, j,
+		journal.Draft{Payload: journal.Opened{Name: "web-1", Version: "0.1.0", Pid: 42, Targets: map[string]int{"b": 2, "a": 10}}},
+		journal.Draft{Job: 5, Payload: journal.Accepted{Target: "a", Token: "@tokenfive"}},
+		journal.Draft{Job: 5, Payload: journal.Running{Attempt: 1}},
+		journal.Draft{Job: 5, Payload: journal.Started{Pid: 100, StartTime: 1, BootID: "boot"}},
+		journal.Draft{Job: 5, Payload: journal.Done{
+			Result: "fail", Code: &code,
+			Stdout: journal.Output{Kept: []byte("out"), Size: 3}, Stderr: journal.Output{Kept: []byte("bad\n"), Size: 9000},
+		}},
+		journal.Draft{Job: 6, Payload: journal.Accepted{Target: "b", Token: "@token_six", Manual: true}},
+		journal.Draft{Job: 6, Payload: journal.Running{Attempt: 1}},
+		journal.Draft{Job: 6, Payload: journal.Started{Pid: 101, StartTime: 2, BootID: "boot"}},
+		journal.Draft{Job: 6, Payload: journal.Signal{Signo: 15, By: "10.0.0.9:4000"}},
+		journal.Draft{Job: 6, Payload: journal.Done{Result: "fail", Signal: "SIGTERM"}},
+		journal.Draft{Job: 7, Payload: journal.Accepted{Target: "a", Token: "@tokenseve"}},
+		journal.Draft{Job: 7, Payload: journal.Running{Attempt: 1}},
+		journal.Draft{Job: 8, Payload: journal.Ignored{Reason: "target 'x' not found"}},
+		journal.Draft{Job: 9, Payload: journal.Accepted{Target: "a", Token: "@tokennine"}},
+		journal.Draft{Job: 9, Payload: journal.Released{Reason: "the claim was lost"}},
+		journal.Draft{Payload: journal.Paused{Targets: []string{"a", "b"}, By: "10.0.0.9:4001"}},
+		journal.Draft{Payload: journal.ConcurrencySet{Target: "a", Concurrency: 3, By: "10.0.0.9:4001"}},
+	)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+const wholeLog = `2026-11-20 10:00:01.000000        1  worker       opened          name=web-1 version=0.1.0 pid=42 targets=a:10,b:2
+2026-11-20 10:00:02.000000        2  job 5        accepted        target=a token=@tokenfive
+2026-11-20 10:00:03.000000        3  job 5        running         attempt=1
+2026-11-20 10:00:04.000000        4  job 5        started         pid=100
+2026-11-20 10:00:05.000000        5  job 5        done            result=fail code=7 stdout=3 stderr=9000
+2026-11-20 10:00:06.000000        6  job 6        accepted        target=b token=@token_six manual=yes
+2026-11-20 10:00:07.000000        7  job 6        running         attempt=1
+2026-11-20 10:00:08.000000        8  job 6        started         pid=101
+2026-11-20 10:00:09.000000        9  job 6        signal          signal=SIGTERM by=10.0.0.9:4000
+2026-11-20 10:00:10.000000       10  job 6        done            result=fail signal=SIGTERM stdout=0 stderr=0
+2026-11-20 10:00:11.000000       11  job 7        accepted        target=a token=@tokenseve
+2026-11-20 10:00:12.000000       12  job 7        running         attempt=1
+2026-11-20 10:00:13.000000       13  job 8        ignored         target 'x' not found
+2026-11-20 10:00:14.000000       14  job 9        accepted        target=a token=@tokennine
+2026-11-20 10:00:15.000000       15  job 9        released        the claim was lost
+2026-11-20 10:00:16.000000       16  worker       paused          targets=a,b by=10.0.0.9:4001
+2026-11-20 10:00:17.000000       17  worker       concurrency-set target=a concurrency=3 by=10.0.0.9:4001
+`
+
+func TestJournalLog(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	all := strings.SplitAfter(wholeLog, "\n")
+	for name, test := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"all":              {nil, all},
+		"job":              {[]string{"--job", "6"}, all[5:10]},
+		"target":           {[]string{"--target=b"}, append([]string{all[0]}, append(append([]string{}, all[5:10]...), all[15])...)},
+		"kinds":            {[]string{"--kind", "done, released"}, []string{all[4], all[9], all[14]}},
+		"since, exactly":   {[]string{"--since", "2026-11-20 10:00:16"}, all[15:]},
+		"since, ago":       {[]string{"--since=2h"}, all},
+		"since, too late":  {[]string{"--since=1h"}, nil},
+		"until, unix time": {[]string{"--until", fmt.Sprint(begin.Unix() + 3)}, all[:2]},
+		"the newest two":   {[]string{"-n", "2"}, all[15:]},
+		"newest of a job":  {[]string{"-n=1", "--job=5"}, all[4:5]},
+		"no such job":      {[]string{"--job=99"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := jobctl{}.run(t, append([]string{"journal", "log", "--journal", dir}, test.args...)...)
+			if want := (output{out: strings.Join(test.want, "")}); got != want {
+				t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want.out)
+			}
+		})
+	}
+}
+
+func TestJournalLogAsJSON(t *testing.T) {
+	t.Parallel()
+	got := jobctl{}.run(t, "journal", "log", "--journal", oneDay(t), "--output", "json")
+	lines := strings.Split(strings.TrimSpace(got.out), "\n")
+	if got.code != 0 || len(lines) != 17 {
+		t.Fatalf("exit code %d, %d lines", got.code, len(lines))
+	}
+	var event map[string]any
+	if err := json.Unmarshal([]byte(lines[4]), &event); err != nil {
+		t.Fatal(err)
+	}
+	payload, _ := json.Marshal(event["payload"])
+	if event["seq"] != 5.0 || event["time"] != "2026-11-20T10:00:05Z" || event["job"] != 5.0 || event["kind"] != "done" ||
+		len(event["hash"].(string)) != 64 || !strings.Contains(string(payload), `"code":7`) || event["stdout"] != nil {
+		t.Errorf("event %v", event)
+	}
+}
+
+func TestJournalLogFollows(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	defer j.Close()
+	appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "first"}}, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "second"}})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reader, writer := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"journal", "log", "--follow", "-n", "1", "--kind=ignored", "--journal", dir}, surroundings{
+			out: writer, err: t.Output(), now: time.Now, location: time.UTC,
+		})
+		writer.Close()
+	}()
+	expectLine(t, reader, "second")
+	appendAll(t, j,
+		journal.Draft{Job: 2, Payload: journal.Accepted{Target: "a", Token: "@tokentwoo"}},
+		journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "third"}})
+	expectLine(t, reader, "third")
+	appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "fourth"}})
+	expectLine(t, reader, "fourth")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("interrupted: %v, want no error", err)
+	}
+}
+
+// expectLine reads the next line, each of which is one write.
+func expectLine(t *testing.T, r io.Reader, want string) {
+	t.Helper()
+	line := make([]byte, 4096)
+	n, err := r.Read(line)
+	if err != nil || !strings.HasSuffix(string(line[:n]), want+"\n") {
+		t.Fatalf("read %q, %v, want a line that ends in %q", line[:n], err, want)
+	}
+}
+
+// Reading works, and changes nothing, while a worker writes.
+func TestJournalWhileItIsWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	defer j.Close()
+	appendAll(t, j, journal.Draft{Job: 1, Payload: journal.Ignored{Reason: "x"}})
+	if got := (jobctl{}).run(t, "journal", "verify", "--journal", dir); got.code != 0 || !strings.HasPrefix(got.out, "verified: 1 events") {
+		t.Errorf("%+v", got)
+	}
+	appendAll(t, j, journal.Draft{Job: 2, Payload: journal.Ignored{Reason: "y"}})
+}
+
+func TestJournalWrongUsage(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	for args, test := range map[string]struct {
+		code int
+		want string
+	}{
+		"log x":             {2, `journal log: takes no arguments, got ["x"]`},
+		"log --job=x":       {2, `invalid value "x" for flag -job`},
+		"log --job=-1":      {2, "not allowed to be below 0"},
+		"log -n=-1":         {2, "not allowed to be below 0"},
+		"log --kind=gone":   {2, `"gone" is not allowed; allowed are: accepted, ignored`},
+		"log --since=then":  {2, `"then" is not allowed; allowed is a time such as 2026-11-20 14:00`},
+		"log --until=-5m":   {2, `"-5m" is not allowed`},
+		"show":              {2, "journal show: needs one job's ID"},
+		"show x":            {2, `journal show: job "x" is not allowed`},
+		"state x":           {2, "journal state: takes no arguments"},
+		"state --status=x":  {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, conflict`},
+		"state --at=2026-1": {2, `"2026-1" is not allowed`},
+		"verify x":          {2, "journal verify: takes no arguments"},
+	} {
+		got := jobctl{}.run(t, append([]string{"journal", "--journal", dir}, strings.Fields(args)...)...)
+		if got.code != test.code || !strings.Contains(got.err, test.want) {
+			t.Errorf("%s: %+v, want exit code %d and %q", args, got, test.code, test.want)
+		}
+	}
+	absent := filepath.Join(dir, "absent")
+	if got := (jobctl{}).run(t, "journal", "verify", "--journal", absent); got.code != 1 || !strings.Contains(got.err, absent) {
+		t.Errorf("absent folder: %+v", got)
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	east := time.FixedZone("east", 3600)
+	for text, want := range map[string]time.Time{
+		"2026-11-20 14:00":          time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC),
+		"2026-11-20 14:00:30":       time.Date(2026, 11, 20, 13, 0, 30, 0, time.UTC),
+		"2026-11-20T14:00":          time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC),
+		"2026-11-20":                time.Date(2026, 11, 19, 23, 0, 0, 0, time.UTC),
+		"2026-11-20T14:00:00Z":      time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC),
+		"2026-11-20T14:00:00.5Z":    time.Date(2026, 11, 20, 14, 0, 0, 500_000_000, time.UTC),
+		"2026-11-20T14:00:00+02:00": time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		"2h":                        now.Add(-2 * time.Hour),
+		"30d":                       now.AddDate(0, 0, -30),
+		"1763640000":                time.Unix(1763640000, 0),
+		"0":                         time.Unix(0, 0),
+	} {
+		if got, err := parseTime(text, now, east); err != nil || !got.Equal(want) {
+			t.Errorf("parseTime(%s) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "then", "-2h", "14:00", "2026-13-01", "1.5e400"} {
+		if got, err := parseTime(text, now, east); err == nil {
+			t.Errorf("parseTime(%q) = %v, want an error", text, got)
+		}
+	}
+}
+
+// Every kind that there is is described, in one line.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	zero := 0
+	for want, payload := range map[string]journal.Payload{
+		`target=a token=@t manual=yes`:   journal.Accepted{Target: "a", Token: "@t", Manual: true},
+		`two lines�of text`:              journal.Ignored{Reason: "two lines\nof text"},
+		`why`:                            journal.Released{Reason: "why"},
+		`attempt=2`:                      journal.Running{Attempt: 2},
+		`pid=7`:                          journal.Started{Pid: 7},
+		`signal=SIGKILL by="the worker"`: journal.Signal{Signo: 9, By: "the worker"},
+		`result=ok code=0 stdout=0 stderr=0 reason="no outcome"`: journal.Done{Result: "ok", Code: &zero, Reason: "no outcome"},
+		`found: the row is gone wanted=done`:                     journal.Conflict{Wanted: "done"},
+		`found: status=waiting owner="" reason="too long"`:       journal.Conflict{Found: &journal.Row{Status: "waiting"}, Reason: "too long"},
+		`name="a b" version=1.0.0 pid=1 targets=x/y:2`:           journal.Opened{Name: "a b", Version: "1.0.0", Pid: 1, Targets: map[string]int{"x/y": 2}},
+		`SIGTERM`:                     journal.Closed{Reason: "SIGTERM"},
+		`targets=a,b by=c`:            journal.Paused{Targets: []string{"a", "b"}, By: "c"},
+		`targets=a by=c`:              journal.Continued{Targets: []string{"a"}, By: "c"},
+		`target=a concurrency=2 by=c`: journal.TargetAdded{Target: "a", Concurrency: 2, By: "c"},
+		`target=a by=c`:               journal.TargetRemoved{Target: "a", By: "c"},
+		`target=a concurrency=4 by=c`: journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
+	} {
+		if got := describe(payload); got != want {
+			t.Errorf("%s: %s, want %s", payload.Kind(), got, want)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// agentOf is an agent with targets that the test can change.
+func agentOf(address string, targets *atomic.Pointer[[]string], handlers map[string]jobnet.Handler) *Agent {
+	return NewAgent(AgentConfig{
+		Address: address, Name: "w", Targets: func() []string { return *targets.Load() },
+		Link:      jobnet.LinkConfig{Handlers: handlers, Password: "s3cret"},
+		Reconnect: 20 * time.Millisecond,
+	})
+}
+
+func targetsOf(names ...string) *atomic.Pointer[[]string] {
+	var targets atomic.Pointer[[]string]
+	targets.Store(&names)
+	return &targets
+}
+
+// await polls the registry: a registration seen from outside signals nothing.
+func await(t *testing.T, m *Master, want ...[]string) {
+	t.Helper()
+	var got [][]string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		got = nil
+		for _, w := range m.registry.all() {
+			got = append(got, w.profile.Load().targets)
+		}
+		if slices.EqualFunc(got, want, slices.Equal) {
+			return
+		}
+	}
+	t.Fatalf("registered are %q, want %q", got, want)
+}
+
+func TestAgentRegistersAgainWhenTargetsChange(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	targets := targetsOf()
+	agent := agentOf(address, targets, nil)
+	start(t, agent.Run)
+	for _, now := range [][]string{{"a"}, {"a", "b"}, nil, {"c"}} {
+		targets.Store(&now)
+		agent.TargetsChanged()
+		if now == nil {
+			await(t, m) // with nothing to serve it stays away
+		} else {
+			await(t, m, now)
+		}
+	}
+}
+
+func TestAgentServesItsMaster(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	start(t, agentOf(address, targetsOf("a"), new(nodeOne).handlers()).Run)
+	await(t, m, []string{"a"})
+	client := connect(t, address, jobnet.LinkConfig{Password: "s3cret"})
+	expect(t, ask(t, client, "run-manual", json.RawMessage(jobList(900142))), `{"jobs":{"900142":{"result":"ok","stdout":"out 900142\n"}}}`)
+}
+
+func TestAgentReconnects(t *testing.T) {
+	t.Parallel()
+	address, m, stop := serveMaster(t, Config{}, "s3cret")
+	start(t, agentOf(address, targetsOf("a"), nil).Run)
+	await(t, m, []string{"a"})
+	stop()
+
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for range 3 { // a master that drops everybody, and is tried again
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestAgentWithAWrongPasswordKeepsTrying(t *testing.T) {
+	t.Parallel()
+	address, m, stop := serveMaster(t, Config{}, "other")
+	start(t, agentOf(address, targetsOf("a"), nil).Run)
+	client := connect(t, address, jobnet.LinkConfig{Password: "other"})
+	expect(t, ask(t, client, "status", nil), `{"workers":[]}`)
+	await(t, m)
+	stop()
+}
+
+// A master that falls silent without closing the connection is left, and tried again.
+func TestPitfall36AgentLeavesADeadMaster(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	agent := agentOf(listener.Addr().String(), targetsOf("a"), nil)
+	agent.config.PingInterval = 5 * time.Millisecond
+	start(t, agent.Run)
+	for range 2 {
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+}
+
+// When the worker stops, its master still gets the answers that it waits for.
+func TestAgentDrains(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	begun, release := make(chan struct{}), make(chan struct{})
+	agent := agentOf(address, targetsOf("a"), map[string]jobnet.Handler{
+		"run-manual": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			request.Proceed()
+			close(begun)
+			<-release
+			return json.RawMessage(`{"jobs":{"1":"done"}}`), nil
+		},
+	})
+	stop := start(t, agent.Run)
+	await(t, m, []string{"a"})
+	client := connect(t, address, jobnet.LinkConfig{Password: "s3cret"})
+	answer := make(chan json.RawMessage, 1)
+	go func() { answer <- ask(t, client, "run-manual", json.RawMessage(jobList(1))) }()
+	<-begun
+	go func() { close(release) }()
+	stop()
+	expect(t, <-answer, `{"jobs":{"1":"done"}}`)
+}

@@ -1,0 +1,306 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{}, "")
+	client := connect(t, address, jobnet.LinkConfig{})
+	tests := []struct{ typ, data, want string }{
+		{"register-worker", `null`, "targets must be array"},
+		{"register-worker", `{"name":"w"}`, "targets must be array"},
+		{"register-worker", `{"name":"w","targets":[]}`, "targets are empty"},
+		{"register-worker", `{"name":"w","targets":[1]}`, "all targets must be strings, number given"},
+		{"register-worker", `{"targets":["q"]}`, "name is missing or invalid"},
+		{"register-worker", `{"targets":["q"],"name":""}`, "name is missing or invalid"},
+		{"register-worker", `{"targets":["q"],"name":5}`, "name is missing or invalid"},
+		{"poke", `{}`, "targets must be array"},
+		{"poke", `{"targets":[]}`, "targets are empty"},
+		{"poke", `{"targets":[null]}`, "all targets must be strings, object given"},
+		{"pause", `{"targets":"a"}`, "targets must be array"},
+		{"continue", `{"targets":[]}`, "targets are empty"},
+		{"run-manual", `null`, "jobs must be array"},
+		{"run-manual", `{"jobs":{}}`, "jobs must be array"},
+		{"run-manual", `{"jobs":[5]}`, "missing required field id"},
+		{"run-manual", `{"jobs":[{"id":4}]}`, "missing required field target"},
+		{"run-manual", `{"jobs":[{"id":"4","target":"a"}]}`, "'id' must be integer"},
+		{"run-manual", `{"jobs":[{"id":4,"target":7}]}`, "'target' must be string"},
+		{"send-signal", `{}`, "jobs must be array"},
+		{"send-signal", `{"jobs":[{"id":4,"target":"a"}]}`, "missing required field signal"},
+		{"send-signal", `{"jobs":[{"id":4,"signal":"TERM","target":"a"}]}`, "'signal' must be integer"},
+	}
+	for _, test := range tests {
+		t.Run(test.typ+" "+test.data, func(t *testing.T) {
+			t.Parallel()
+			_, err := client.Request(within(t), test.typ, json.RawMessage(test.data))
+			var remote *jobnet.RemoteError
+			if !errors.As(err, &remote) || remote.Text != test.want {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// bubble is a master in a synctest bubble, whose workers are at the other ends of pipes.
+type bubble struct {
+	*Master
+	t *testing.T
+}
+
+func newBubble(t *testing.T, config Config) bubble {
+	m := New(config)
+	start(t, m.Run)
+	return bubble{m, t}
+}
+
+// join registers a worker; it tells what it is polled for, and when.
+func (b bubble) join(name string, handlers map[string]jobnet.Handler, targets ...string) *jobnet.Link {
+	b.t.Helper()
+	ours, theirs := net.Pipe()
+	accepted, worker := jobnet.NewLink(ours, jobnet.LinkConfig{Handlers: b.Handlers()}), jobnet.NewLink(theirs, jobnet.LinkConfig{Handlers: handlers})
+	start(b.t, accepted.Run)
+	start(b.t, worker.Run)
+	ask(b.t, worker, "register-worker", registration{name, targets})
+	return worker
+}
+
+// do has the master handle a request, and gives its answer as JSON, or the error's text.
+func (b bubble) do(typ, data string) string {
+	b.t.Helper()
+	answer, err := b.Handlers()[typ](b.t.Context(), nil, jobnet.Request{Type: typ, Data: json.RawMessage(data)})
+	if err != nil {
+		return err.Error()
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// polls notes the polls of one worker.
+type polls struct {
+	mu   sync.Mutex
+	from time.Time
+	got  []string // "seconds: targets"
+}
+
+func newPolls() *polls { return &polls{from: time.Now()} }
+
+func (p *polls) handlers() map[string]jobnet.Handler {
+	return map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		targets, err := request.Fields().Targets()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.got = append(p.got, fmt.Sprintf("%v: %s", time.Since(p.from), strings.Join(targets, " ")))
+		return "ok", err
+	}}
+}
+
+func (p *polls) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Equal(p.got, want) {
+		t.Errorf("polled for %q, want %q", p.got, want)
+	}
+}
+
+func TestPokesAreGathered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{PokeThrottle: 500 * time.Millisecond})
+		one, two := newPolls(), newPolls()
+		b.join("one", one.handlers(), "a", "b")
+		b.join("two", two.handlers(), "b", "c")
+		synctest.Wait()
+		b.do("poke", `{"targets":["a"]}`)
+		one.expect(t, "0s: a")
+		b.do("poke", `{"targets":["b"]}`)
+		time.Sleep(100 * time.Millisecond) // the bubble's clock
+		b.do("poke", `{"targets":["b","a","c"]}`)
+		one.expect(t, "0s: a")
+		time.Sleep(time.Second)
+		b.do("poke", `{"targets":["c"]}`)
+		one.expect(t, "0s: a", "500ms: a b")
+		two.expect(t, "500ms: b c", "1.1s: c")
+	})
+}
+
+func TestUnservedPokesAreRemembered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{})
+		b.do("poke", `{"targets":["x","y"]}`)
+		b.do("poke", `{"targets":["x","z"]}`)
+		synctest.Wait()
+		one, two := newPolls(), newPolls()
+		link := b.join("one", one.handlers(), "a", "x", "z")
+		b.join("two", two.handlers(), "x")
+		one.expect(t, "0s: x z")
+		two.expect(t)
+		ask(t, link, "register-worker", registration{"one", []string{"y"}})
+		one.expect(t, "0s: x z", "0s: y")
+		if workers := b.registry.all(); len(workers) != 2 || workers[0].serves("a") || !workers[0].serves("y") {
+			t.Error("the second registration did not replace the first in its place")
+		}
+	})
+}
+
+// A poll that a worker took with it when it broke off is made up for.
+func TestLostPollIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{})
+		b.join("one", map[string]jobnet.Handler{"poll": func(_ context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
+			return nil, link.Close()
+		}}, "a")
+		b.do("poke", `{"targets":["a"]}`)
+		synctest.Wait()
+		again := newPolls()
+		b.join("one", again.handlers(), "a")
+		again.expect(t, "0s: a")
+	})
+}
+
+// A worker gets one poll at a time, however often it is poked.
+func TestSlowWorkerGetsOnePollAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{})
+		var polled []string
+		b.join("slow", map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			request.Proceed()
+			polled = append(polled, string(request.Data))
+			time.Sleep(time.Second)
+			return "ok", nil
+		}}, "a", "b")
+		for range 1000 {
+			b.do("poke", `{"targets":["a"]}`)
+			synctest.Wait()
+		}
+		b.do("poke", `{"targets":["b"]}`)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{`{"targets":["a"]}`, `{"targets":["a","b"]}`}; !slices.Equal(polled, want) {
+			t.Errorf("polled %q, want %q", polled, want)
+		}
+	})
+}
+
+func TestRememberedTargetsAreBounded(t *testing.T) {
+	t.Parallel()
+	p := newPokes()
+	for i := range 3 * maxRemembered {
+		p.remember([]string{fmt.Sprint("target", i)})
+	}
+	if n := len(p.unserved.list); n != maxRemembered || p.unserved.list[n-1] != fmt.Sprint("target", 3*maxRemembered-1) {
+		t.Errorf("%d targets are remembered", n)
+	}
+	if forgotten := p.remember([]string{strings.Repeat("x", maxRememberedBytes+1)}); forgotten != maxRemembered+1 || p.unserved.bytes != 0 {
+		t.Errorf("%d targets were forgotten for a monster, %d bytes are left", forgotten, p.unserved.bytes)
+	}
+}
+
+// Pitfall 36: a worker that answers no ping is dropped.
+func TestPitfall36DeadWorkerIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{PingInterval: time.Second})
+		alive := newPolls()
+		b.join("alive", alive.handlers(), "a")
+		ours, theirs := net.Pipe() // nobody reads here what is pinged
+		defer theirs.Close()
+		accepted := jobnet.NewLink(ours, jobnet.LinkConfig{Handlers: b.Handlers()})
+		start(t, accepted.Run)
+		if _, err := theirs.Write([]byte(`[0,{"no":1,"type":"register-worker","data":{"targets":["a"],"name":"dead"}}]` + "\x04")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := len(b.registry.all()); n != 2 {
+			t.Fatalf("%d workers, want 2", n)
+		}
+		time.Sleep(10 * time.Second)
+		if workers := b.registry.all(); len(workers) != 1 || workers[0].name() != "alive" {
+			t.Errorf("%d workers are left", len(workers))
+		}
+	})
+}
+
+// hang never answers.
+func hang(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+	request.Proceed()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestWorkerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{PingInterval: time.Hour})
+		b.join("hung", map[string]jobnet.Handler{"status": hang, "pause": hang, "send-signal": hang}, "a")
+		b.join("good", map[string]jobnet.Handler{
+			"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+				return json.RawMessage(`{"targets":{}}`), nil
+			},
+			"pause": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "ok", nil },
+			"send-signal": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+				return map[string]bool{"2": true}, nil
+			},
+		}, "a", "b")
+		begun := time.Now()
+		expect(t, json.RawMessage(b.do("status", `{"poll_workers":true}`)),
+			`{"workers":[{"name":"hung","workerStatusError":"no answer within 5s","workerStatus":null},{"name":"good","workerStatus":{"targets":{}}}]}`)
+		if waited := time.Since(begun); waited != answerTimeout {
+			t.Errorf("status took %v", waited)
+		}
+		if got := b.do("pause", `{"targets":["b","nobody"]}`); got != `"ok"` {
+			t.Errorf("pause of what only the good one serves: %s", got)
+		}
+		if got, want := b.do("pause", `{}`), "worker 'hung': no answer within 5s"; got != want {
+			t.Errorf("pause: %s, want %s", got, want)
+		}
+		expect(t, json.RawMessage(b.do("send-signal", `{"jobs":[{"id":1,"signal":15,"target":"a"},{"id":2,"signal":15,"target":"a"},{"id":3,"signal":9,"target":"x"}]}`)),
+			`{"1":false,"2":true,"errors":{"1":"worker 'hung': no answer within 5s","2":null,"3":"worker serving target 'x' not found"}}`)
+	})
+}
+
+func TestThousandWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{PingInterval: time.Hour})
+		var now, most, all atomic.Int64
+		handlers := map[string]jobnet.Handler{"pause": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(time.Second)
+			now.Add(-1)
+			all.Add(1)
+			return "ok", nil
+		}}
+		for i := range 1000 {
+			b.join(fmt.Sprint("worker", i), handlers, "a")
+		}
+		if got := b.do("pause", `{}`); got != `"ok"` {
+			t.Errorf("pause: %s", got)
+		}
+		if all.Load() != 1000 || most.Load() > fanOut {
+			t.Errorf("%d workers were asked, up to %d at once", all.Load(), most.Load())
+		}
+	})
+}

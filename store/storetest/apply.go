@@ -13,7 +13,7 @@ import (
 func applyTests() []test {
 	return []test{
 		{"nothing", func(s *suite) { s.apply(nil, []store.Outcome{}) }},
-		{"running", applyRunning},
+		{"pitfall 13: running, twice", applyRunning},
 		{"every way to be done, twice", applyDone},
 		{"released to where it came from", applyReleased},
 		{"guarded by the token and the status", applyGuarded},

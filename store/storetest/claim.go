@@ -19,9 +19,9 @@ func claimTests() []test {
 		{"a panic of decide rolls back", claimPanics},
 		{"rows left undecided stay", claimLeavesRows},
 		{"a draft for a row of nobody's is an error", claimStrangeDraft},
-		{"rows that another claim holds are skipped", claimSkipsLocked},
+		{"pitfalls 2 and 3: rows that another claim holds are skipped, and only those", claimSkipsLocked},
 		{"many claimers, each row once", claimConcurrently},
-		{"applications insert while a claim is open", claimLetsInsert},
+		{"pitfall 1: applications insert while a claim is open", claimLetsInsert},
 	}
 }
 

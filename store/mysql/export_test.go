@@ -1,0 +1,18 @@
+package mysql
+
+import "database/sql"
+
+// DB is the table's own pool, for tests that look at its sessions.
+func (t *Table) DB() *sql.DB { return t.db }
+
+// Pretend makes the table believe that the server has another version.
+func (t *Table) Pretend(text string) error {
+	v, err := parseVersion(text)
+	if err != nil {
+		return err
+	}
+	pretended := *t.layout.Load()
+	pretended.version = v
+	t.layout.Store(&pretended)
+	return nil
+}

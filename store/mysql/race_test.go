@@ -1,0 +1,168 @@
+package mysql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/storetest/dbserver"
+)
+
+// begin opens a transaction of the application's.
+func (d *database) begin(t *testing.T, statements ...string) *sql.Tx {
+	t.Helper()
+	tx, err := d.app.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() }) // where the test has not ended it
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return tx
+}
+
+// claimInBackground claims a job and counts the calls of decide.
+func claimInBackground(ctx context.Context, table store.Table, ids ...int64) (result <-chan error, calls *int) {
+	ended, calls := make(chan error, 1), new(int)
+	go func() {
+		ended <- table.ClaimManual(ctx, ids, func(rows []journal.Row) ([]journal.Draft, error) {
+			*calls++
+			return accept(rows)
+		})
+	}()
+	return ended, calls
+}
+
+// A lock wait that timed out (1205) is begun again as a whole transaction.
+func TestPitfall5LockWaitTimeout(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowManual, "")
+	holder := db.begin(t, "SELECT * FROM jobs FOR UPDATE")
+	result, calls := claimInBackground(t.Context(), table, id)
+	for first := db.awaitWaiter(t); db.awaitWaiter(t) == first; { // until a second transaction waits
+	}
+	if err := errors.Join(holder.Rollback(), <-result); err != nil || *calls != 1 {
+		t.Errorf("the claim: %v, decide called %d times; want success at the second try and one call", err, *calls)
+	}
+	db.expect(t, id, "status sig", "accepted "+token)
+}
+
+// The loser of a deadlock (1213) begins again.
+func TestPitfall5Deadlock(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	first, second := db.insert(t, "a", journal.RowManual, ""), db.insert(t, "a", journal.RowManual, "")
+	for range 20 { // rows that make the application's transaction the heavier one
+		db.insert(t, "z", journal.RowDone, "")
+	}
+	holder := db.begin(t, "UPDATE jobs SET time_started = 1 WHERE target = 'z'", "UPDATE jobs SET time_started = 1 WHERE id = 2")
+	result, calls := claimInBackground(t.Context(), table, first, second)
+	db.awaitWaiter(t)
+	if _, err := holder.Exec("UPDATE jobs SET time_started = 1 WHERE id = 1"); err != nil {
+		t.Fatalf("the application lost the deadlock: %v", err)
+	}
+	if err := errors.Join(holder.Commit(), <-result); err != nil || *calls != 1 {
+		t.Errorf("the claim: %v, decide called %d times; want success and one call", err, *calls)
+	}
+	db.expect(t, first, "status sig time_started", "accepted "+token+" 1")
+	db.expect(t, second, "status sig time_started", "accepted "+token+" 1")
+}
+
+// failing makes the next n updates of the table fail as a Galera node refuses them. The counter's table has no
+// transactions, so that it counts what is rolled back too.
+func (d *database) failing(t *testing.T, n int) {
+	t.Helper()
+	d.exec(t, "CREATE TABLE failures (n int) ENGINE=MyISAM")
+	d.exec(t, "INSERT INTO failures VALUES (?)", n)
+	d.exec(t, `CREATE TRIGGER galera BEFORE UPDATE ON jobs FOR EACH ROW BEGIN
+		UPDATE failures SET n = n - 1;
+		IF (SELECT n FROM failures) >= 0 THEN
+			SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'certification failed';
+		END IF; END`)
+}
+
+// After decide was called nothing is tried again: the caller has to look.
+func TestPitfall15ConflictAfterDecide(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowManual, "")
+	db.failing(t, 1)
+	result, calls := claimInBackground(t.Context(), table, id)
+	if err := <-result; err == nil || unusable(err) || *calls != 1 {
+		t.Fatalf("the claim: %v, decide called %d times; want an ordinary error and one call", err, *calls)
+	}
+	rows, err := table.Rows(t.Context(), []int64{id})
+	if err != nil || len(rows) != 1 || rows[0].Status != journal.RowManual || rows[0].Owner != "" {
+		t.Errorf("Rows: %v, %v; want the row as it was", rows, err)
+	}
+	if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+		t.Errorf("the next claim: %v", err)
+	}
+}
+
+// Applying is tried again, and gives up with an ordinary error.
+func TestPitfall15ConflictWhileApplying(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name     string
+		failures int
+		succeeds bool
+	}{{"twice", 2, true}, {"too often", 100, false}}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			table := db.table(t)
+			id := db.insert(t, "a", journal.RowRunning, token)
+			db.failing(t, c.failures)
+			got, err := table.Apply(t.Context(), []store.Change{done(id, "x")})
+			if (err == nil) != c.succeeds || unusable(err) {
+				t.Fatalf("Apply: %v, %v", got, err)
+			}
+			db.expect(t, id, "status", map[bool]string{true: "done", false: "running"}[c.succeeds])
+		})
+	}
+}
+
+// A cancelled claim leaves no lock behind, and what was decided is committed.
+func TestPitfall7Cancel(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowManual, "")
+
+	t.Run("before decide", func(t *testing.T) {
+		holder := db.begin(t, "SELECT * FROM jobs FOR UPDATE")
+		ctx, cancel := context.WithCancel(t.Context())
+		result, calls := claimInBackground(ctx, table, id)
+		db.awaitWaiter(t)
+		cancel()
+		if err := <-result; !errors.Is(err, context.Canceled) || *calls != 0 {
+			t.Errorf("the claim: %v, decide called %d times", err, *calls)
+		}
+		if err := holder.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("after decide", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := table.ClaimManual(ctx, []int64{id}, func(rows []journal.Row) ([]journal.Draft, error) {
+			cancel()
+			return accept(rows)
+		})
+		if err != nil {
+			t.Errorf("the claim: %v", err)
+		}
+		db.expect(t, id, "status sig", "accepted "+token)
+	})
+}

@@ -1,0 +1,50 @@
+package mysql
+
+import "testing"
+
+func TestLockingByVersion(t *testing.T) { // pitfall 3
+	t.Parallel()
+	const skip, plain = "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
+	cases := []struct{ version, want string }{
+		{"5.7.44-log", plain},
+		{"8.0.0-dmr", plain},
+		{"8.0.1-dmr", skip},
+		{"8.0.36-0ubuntu0.22.04.1", skip},
+		{"9.7.4-2", skip},
+		{"10.5.29-MariaDB", plain},
+		{"10.6.0-MariaDB", skip},
+		{"10.11.6-MariaDB-0+deb12u1-log", skip},
+		{"12.1.2-mariadb", skip},
+	}
+	for _, c := range cases {
+		t.Run(c.version, func(t *testing.T) {
+			t.Parallel()
+			v, err := parseVersion(c.version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := v.locking(); got != c.want {
+				t.Errorf("locking clause %q, want %q", got, c.want)
+			}
+		})
+	}
+	if _, err := parseVersion("tomorrow"); !isUnusable(err) {
+		t.Errorf("a version that is none: %v; want an unusable table", err)
+	}
+}
+
+func TestDriverConfiguration(t *testing.T) { // pitfalls 6, 7, 8, 13, 14, 16 and 17
+	t.Parallel()
+	config := Config{Host: "::1", User: "u", Password: `p@ss/word?:"`, Database: "d"}.withDefaults()
+	got := config.driver()
+	switch {
+	case got.Addr != "[::1]:3306", got.Passwd != config.Password:
+		t.Errorf("address %q or password are not as configured", got.Addr)
+	case got.Timeout <= 0:
+		t.Error("a dial may take for ever")
+	case got.ReadTimeout <= 30e9, got.WriteTimeout <= 30e9:
+		t.Error("we give up before the server does")
+	case !got.ClientFoundRows, !got.InterpolateParams, !got.RejectReadOnly, !got.MultiStatements, !got.CheckConnLiveness:
+		t.Errorf("an option is missing: %+v", got)
+	}
+}

@@ -13,14 +13,16 @@ import (
 
 // AgentConfig says where a worker registers and as what.
 type AgentConfig struct {
-	Address      string            // of the master, host:port
-	Name         string            // of the worker
-	Targets      func() []string   // those served now; safe for concurrent use
-	Link         jobnet.LinkConfig // what the master may ask, the password, limits
-	Reconnect    time.Duration     // the longest wait before the next try, the real one being random; 0: 10 s
-	PingInterval time.Duration     // a master silent for three of them is left; 0: 30 s
-	DrainTimeout time.Duration     // how long the master's requests under way may take once Run is to end; 0: 5 s
-	Logger       *slog.Logger      // nil: none
+	Address          string                    // of the master, host:port
+	Name             string                    // of the worker
+	Targets          func() []string           // those served now; safe for concurrent use
+	Handlers         map[string]jobnet.Handler // what the master may ask
+	Password         string                    // empty: none
+	MaxMessageSize   int                       // bytes; 0: 16 MiB
+	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
+	PingInterval     time.Duration             // a master silent for three of them is left; 0: 30 s
+	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run is to end; 0: 5 s
+	Logger           *slog.Logger              // nil: none
 }
 
 // Agent keeps a worker registered with one master.
@@ -31,8 +33,8 @@ type Agent struct {
 
 // NewAgent makes an agent that does nothing before Run.
 func NewAgent(config AgentConfig) *Agent {
-	if config.Reconnect == 0 {
-		config.Reconnect = 10 * time.Second
+	if config.ReconnectTimeout == 0 {
+		config.ReconnectTimeout = 10 * time.Second
 	}
 	if config.DrainTimeout == 0 {
 		config.DrainTimeout = 5 * time.Second
@@ -69,10 +71,10 @@ func (a *Agent) Run(ctx context.Context) error {
 		case ctx.Err() != nil || errors.Is(err, errNoTargets):
 			continue
 		case registered || err.Error() != last:
-			a.config.Logger.Warn("no connection to the master, trying again", "error", err, "within", a.config.Reconnect)
+			a.config.Logger.Warn("no connection to the master, trying again", "error", err, "within", a.config.ReconnectTimeout)
 		}
 		last = err.Error()
-		a.pause(ctx, time.After(rand.N(a.config.Reconnect)))
+		a.pause(ctx, time.After(rand.N(a.config.ReconnectTimeout)))
 	}
 	return nil
 }
@@ -94,9 +96,14 @@ func (a *Agent) pause(ctx context.Context, timer <-chan time.Time) {
 
 // session is one connection, from its beginning to its end. It tells whether the worker was registered.
 func (a *Agent) session(ctx context.Context) (registered bool, err error) {
-	dialling, cancel := context.WithTimeout(ctx, a.config.Reconnect)
+	dialling, cancel := context.WithTimeout(ctx, a.config.ReconnectTimeout)
 	defer cancel()
-	link, err := jobnet.Connect(dialling, a.config.Address, a.config.Link)
+	link, err := jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
+		Handlers:       a.config.Handlers,
+		Password:       a.config.Password,
+		MaxMessageSize: a.config.MaxMessageSize,
+		Logger:         a.config.Logger,
+	})
 	if err != nil {
 		return false, err
 	}

@@ -16,8 +16,7 @@ import (
 func agentOf(address string, targets *atomic.Pointer[[]string], handlers map[string]jobnet.Handler) *Agent {
 	return NewAgent(AgentConfig{
 		Address: address, Name: "w", Targets: func() []string { return *targets.Load() },
-		Link:      jobnet.LinkConfig{Handlers: handlers, Password: "s3cret"},
-		Reconnect: 20 * time.Millisecond,
+		Handlers: handlers, Password: "s3cret", ReconnectTimeout: 20 * time.Millisecond,
 	})
 }
 

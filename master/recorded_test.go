@@ -265,7 +265,7 @@ func TestOurAgentUnderOriginalMaster(t *testing.T) {
 	defer listener.Close()
 	agent := NewAgent(AgentConfig{
 		Address: listener.Addr().String(), Name: "node-1", Targets: func() []string { return []string{"a", "b"} },
-		Link: jobnet.LinkConfig{Handlers: new(nodeOne).handlers(), Password: "s3cret"},
+		Handlers: new(nodeOne).handlers(), Password: "s3cret",
 	})
 	start(t, agent.Run)
 	conn, err := listener.Accept()

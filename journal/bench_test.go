@@ -13,6 +13,7 @@ func BenchmarkAppend(b *testing.B) {
 	for _, appenders := range []int{1, 64} {
 		b.Run(fmt.Sprintf("appenders=%d", appenders), func(b *testing.B) {
 			j := openTest(b, b.TempDir())
+			disk := makeFaulty(j)
 			b.ReportAllocs()
 			b.ResetTimer()
 			var next atomic.Int64
@@ -28,6 +29,7 @@ func BenchmarkAppend(b *testing.B) {
 			}
 			group.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			b.ReportMetric(float64(b.N)/float64(disk.commits), "events/commit")
 		})
 	}
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -75,6 +76,7 @@ func (j *Journal) await(a *appending) {
 
 // commit commits what waits, the caller's own append among it, and hands the lead on.
 func (j *Journal) commit() {
+	runtime.Gosched() // those whom the commit before has woken may append again: fewer, larger commits
 	j.mu.Lock()
 	group := j.take()
 	err, position := j.broken, j.position

@@ -12,14 +12,22 @@ import (
 // faultyDisk counts the commits, and fails or waits where it is told to.
 type faultyDisk struct {
 	disk
-	before  func() error // called before each commit
-	after   func() error // called after each commit that succeeded
+	before  func([]record) error // called before each commit
+	after   func() error         // called after each commit that succeeded
+	folding error                // of each checkpoint
 	commits int
+}
+
+func (d *faultyDisk) checkpoint(bound int64) error {
+	if d.folding != nil {
+		return d.folding
+	}
+	return d.disk.checkpoint(bound)
 }
 
 func (d *faultyDisk) append(records []record, position uint64) error {
 	if d.before != nil {
-		if err := d.before(); err != nil {
+		if err := d.before(records); err != nil {
 			return err
 		}
 	}
@@ -42,9 +50,9 @@ func TestAppendersShareCommits(t *testing.T) {
 	dir := t.TempDir()
 	j := openTest(t, dir)
 	d := makeFaulty(j)
-	d.before = func() error {
+	d.before = func(first []record) error {
 		if d.commits == 0 {
-			eventually(t, "all others wait for the first commit", func() bool { return waiting(j) == appenders-1 })
+			eventually(t, "all others wait for the first commit", func() bool { return waiting(j) == appenders-len(first)/4 })
 		}
 		return nil
 	}
@@ -99,6 +107,27 @@ func checkOrder(t *testing.T, all [][][]Event) {
 				last, seen[e.Seq] = e.Seq, true
 			}
 		}
+	}
+}
+
+// More than one commit should bear is left to the next, and its leader is called.
+func TestGroupsAreBounded(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	for job := range int64(maxGroup + 2) {
+		j.waiting = append(j.waiting, &appending{
+			drafts: []Draft{{job + 1, Accepted{Target: "t"}}}, done: make(chan struct{}), lead: make(chan struct{}, 1),
+		})
+	}
+	j.leading = true
+	group := j.waiting
+	j.commit()
+	if state := snapshot(j); state.Seq != maxGroup || waiting(j) != 2 || !j.leading {
+		t.Fatalf("%d events, %d appends wait", state.Seq, waiting(j))
+	}
+	j.await(group[maxGroup])
+	if e := group[maxGroup+1].events; len(e) != 1 || e[0].Seq != maxGroup+2 || j.leading {
+		t.Fatalf("the last append got %+v", e)
 	}
 }
 

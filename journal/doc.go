@@ -14,6 +14,9 @@
 //
 // Append returns when its events are in the write-ahead log and the log is synced. At each step:
 //
+//   - Killed during the first start: the database is made in one transaction, then the head file is made
+//     and synced, and only then come events. What is missing is made by the next start; once
+//     there is an event, a missing head file is damage.
 //   - Killed before the commit: nothing of the append is there. Its caller was told nothing,
 //     and had no effect yet, since effects follow appends.
 //   - Killed after the commit, before the head file is written: the events are there, and the head
@@ -26,6 +29,8 @@
 //     the one before, because it only follows commits.
 //   - A write or an fsync that failed otherwise: what is on disk is not known, so the journal takes nothing
 //     more (an fsync that fails once and is then repeated tells nothing). Opening it anew verifies it.
+//   - A damaged journal is refused and left as it was found, its write-ahead log included: verification
+//     comes before anything is opened for writing.
 //   - The mirror's position is written with the next commit. After a crash it may be older than
 //     the truth: the mirror then applies some events a second time, which the table's guards make harmless.
 //

@@ -17,7 +17,7 @@ func TestFailureEndsTheJournal(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("input/output error")
 	for name, inject := range map[string]func(*Journal){
-		"before anything is written": func(j *Journal) { makeFaulty(j).before = func() error { return broken } },
+		"before anything is written": func(j *Journal) { makeFaulty(j).before = func([]record) error { return broken } },
 		"after the commit":           func(j *Journal) { makeFaulty(j).after = func() error { return broken } },
 		"head file":                  func(j *Journal) { _ = j.head.f.Close() },
 	} {
@@ -110,6 +110,30 @@ func TestFullDisk(t *testing.T) {
 	if _, err := openReader(t, dir).Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Pitfall 23 and 24: a checkpoint that finds no room may be tried again, one that
+// failed otherwise may not.
+func TestFailedCheckpoint(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	limitPages(t, j, 1)
+	_, noRoom := writer(j).Exec(`CREATE TABLE t AS SELECT zeroblob(100000)`)
+	limitPages(t, j, 0)
+	d := makeFaulty(j)
+	if d.folding = noRoom; !errors.Is(j.Rest(), ErrFull) {
+		t.Fatalf("Rest: want ErrFull for %v", noRoom)
+	}
+	mustAppend(t, j, wholeLife(1)...)
+	if d.folding = errors.New("input/output error"); !errors.Is(j.Rest(), d.folding) {
+		t.Fatal("Rest: no error")
+	}
+	if _, err := j.Append(wholeLife(2)...); !errors.Is(err, d.folding) {
+		t.Fatalf("Append: %v", err)
+	}
+	mustClose(t, j)
+	mustAppend(t, openTest(t, dir), wholeLife(2)...)
 }
 
 // childFills fills a file system of its own with a journal, makes room, and goes on.

@@ -176,8 +176,11 @@ func (l *Link) turnAway(no int64) error {
 	return l.dismiss(no, string(refusedPassword))
 }
 
-// dismiss tells the peer why the link ends.
+// dismiss tells the peer why the link ends, after the answers to what it asked before.
 func (l *Link) dismiss(no int64, text string) error {
+	ctx, cancel := context.WithTimeout(l.ctx, lingering)
+	defer cancel()
+	l.settle(ctx)
 	if err := l.out.put(l.ctx, encodeError(no, text)); err != nil {
 		return err
 	}
@@ -204,6 +207,7 @@ func (l *Link) part(cause error) {
 }
 
 // settle waits for the requests under way and their answers: a peer may ask, close its own half, and read on.
+// It must be the last that the reading goroutine does with requests: it takes all slots.
 func (l *Link) settle(ctx context.Context) {
 	if len(l.slots) == 0 {
 		return

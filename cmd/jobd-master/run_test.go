@@ -178,10 +178,10 @@ func TestStopsWhileAClientWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := connect(t, address)
-	failed := make(chan error, 1)
+	told := make(chan string, 1)
 	go func() {
-		_, err := client.Request(ctx, "run-manual", json.RawMessage(`{"jobs":[{"id":1,"target":"a"}]}`))
-		failed <- err
+		answer, err := client.Request(ctx, "run-manual", json.RawMessage(`{"jobs":[{"id":1,"target":"a"}]}`))
+		told <- fmt.Sprint(string(answer), err)
 	}()
 	<-begun
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -190,8 +190,9 @@ func TestStopsWhileAClientWaits(t *testing.T) {
 	if code := d.code(); code != 0 || !strings.Contains(d.stderr.String(), "stopped before all requests were answered") {
 		t.Errorf("exit code %d; stderr:\n%s", code, d.stderr)
 	}
-	if err := <-failed; err == nil {
-		t.Error("the client was answered")
+	// Which of the two connections ends first is open.
+	if got := <-told; !strings.Contains(got, "outcome is unknown") && !strings.Contains(got, "link closed") {
+		t.Errorf("the client was told %s", got)
 	}
 }
 

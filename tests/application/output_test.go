@@ -35,7 +35,7 @@ func TestOutputOfEveryKind(t *testing.T) {
 	}{
 		{name: "nothing", table: dbserver.JobsTable, script: `exit 0`},
 		{name: "NUL bytes", table: dbserver.JobsTable, script: `printf 'a\000b\000'`, row: "a\x00b\x00", kept: "a\x00b\x00"},
-		{name: "invalid UTF-8", table: dbserver.JobsTable, script: `printf 'a\377\303(b'; exit 3`, row: "a\uFFFD\uFFFD(b", kept: "a\xff\xc3(b", code: 3},
+		{name: "invalid UTF-8", table: dbserver.JobsTable, script: `printf 'a\377\303(b'; exit 3`, row: "a\uFFFD(b", kept: "a\xff\xc3(b", code: 3},
 		{name: "emoji in a three-byte column", table: dbserver.JobsTable, script: `printf 'so \360\237\230\200 é€'`, row: "so \uFFFD é€", kept: "so 😀 é€"},
 		{name: "emoji in a four-byte column", table: fourBytes, script: `printf 'so \360\237\230\200 é€'`, row: "so 😀 é€", kept: "so 😀 é€"},
 		{
@@ -64,7 +64,7 @@ func TestOutputOfEveryKind(t *testing.T) {
 			t.Parallel()
 			db := harness.NewDatabase(t, c.table)
 			db.Insert(t, 1, "a", "manual")
-			settings := db.Worker(t, "worker", harness.Script(t, c.script), map[string]int{"a": 1})
+			settings := db.Worker(t, "worker", harness.Script(t, c.script)+" {id}", map[string]int{"a": 1})
 			worker := settings.StartWorker(t)
 
 			var answer harness.Jobs
@@ -116,7 +116,7 @@ func TestMemoryIsBoundedWhateverJobsWrite(t *testing.T) {
 	const jobs = 8
 	db := harness.NewDatabase(t)
 	launcher := harness.Script(t, `head -c 67108864 /dev/zero >&2 & head -c 67108864 /dev/zero; wait`)
-	worker := db.Worker(t, "worker", launcher, map[string]int{"a": jobs}).StartWorker(t)
+	worker := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": jobs}).StartWorker(t)
 	before := worker.MemoryPeak(t)
 	db.InsertMany(t, jobs, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)

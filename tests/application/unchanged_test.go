@@ -109,7 +109,7 @@ func TestClientReadsResponsesOfSeveralMiB(t *testing.T) {
 	db := harness.NewDatabase(t)
 	launcher := harness.Script(t, `yes 'aé€"\' | head -c 5242880`)
 	master := harness.StartMaster(t)
-	worker := db.Worker(t, "worker", launcher, map[string]int{"a": 4}).
+	worker := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 4}).
 		With(harness.MasterOf(master), harness.Settings{"max_output_buffer": "8MiB"}).StartWorker(t)
 	harness.AwaitWorkers(t, master, "", 1)
 	db.Insert(t, 1, "a", "manual")

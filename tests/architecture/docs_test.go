@@ -1,6 +1,8 @@
 package architecture
 
 import (
+	"path"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,15 +27,18 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 		docs[f.folder()] = d
 	}
 	for folder, d := range docs {
-		opening := "Package " + d.name + " "
+		openings := []string{"Package " + d.name + " "}
 		if d.name == "main" {
-			opening = "Command " + folder[strings.LastIndex(folder, "/")+1:] + " "
+			command := path.Base(folder)
+			openings = []string{"Command " + command + " ", strings.ToUpper(command[:1]) + command[1:] + " "}
 		}
+		text := strings.ReplaceAll(d.text, "\n", " ")
+		opens := slices.ContainsFunc(openings, func(opening string) bool { return strings.HasPrefix(text, opening) })
 		switch {
 		case d.text == "":
 			t.Errorf("%s: package %s has no doc comment", folder, d.name)
-		case !strings.HasPrefix(strings.ReplaceAll(d.text, "\n", " "), opening):
-			t.Errorf("%s: the doc comment does not begin with %q", folder, opening)
+		case !opens:
+			t.Errorf("%s: the doc comment does not begin with one of %q", folder, openings)
 		case len(strings.Fields(d.text)) < fewestWords:
 			t.Errorf("%s: the doc comment says too little: %q", folder, d.text)
 		}

@@ -58,6 +58,9 @@ func (s Settings) String() string {
 			fmt.Fprintf(&top, "%s = %s\n", key, iniQuoted(s[key]))
 		}
 	}
+	if targets.Len() == 0 {
+		return top.String()
+	}
 	return top.String() + "\n[targets]\n" + targets.String()
 }
 

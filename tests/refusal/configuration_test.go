@@ -23,11 +23,11 @@ func complete(t *testing.T) harness.Settings {
 func TestWrongValueOfEveryKey(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ key, value, allowed string }{
-		{"host", "", "not an empty one"},
+		{"host", "", "but an empty one"},
 		{"port", "eighty", "0 to 65535"},
 		{"port", "65536", "0 to 65535"},
 		{"port", "-1", "0 to 65535"},
-		{"name", "", "not an empty one"},
+		{"name", "", "but an empty one"},
 		{"master_port", "0", "1 to 65535"},
 		{"master_host", "a:b:c", "a, b:7082"},
 		{"master_reconnect_timeout", "soon", "500ms"},
@@ -37,7 +37,7 @@ func TestWrongValueOfEveryKey(t *testing.T) {
 		{"mysql_table", "a.b.c", "database.table"},
 		{"mysql_fetch_limit", "-1", "at least 0"},
 		{"store", "oracle", "sqlite"},
-		{"claim_column", "", "not an empty one"},
+		{"claim_column", "", "but an empty one"},
 		{"launcher", " ", "a command"},
 		{"launcher_split", "words", "shell"},
 		{"launcher.cwd", "/nowhere/at/all", "a folder that exists"},
@@ -49,7 +49,7 @@ func TestWrongValueOfEveryKey(t *testing.T) {
 		{"on_crash", "panic", "requeue"},
 		{"shutdown_timeout", "later", "500ms"},
 		{"on_stop", "drop", "handover"},
-		{"max_message_size", "12", "64"},
+		{"max_message_size", "12", "65536"},
 		{"[targets] a", "0", "at least 1"},
 		{"[targets] a", "many", "at least 1"},
 		{"[targets] null", "1", "reserved"},
@@ -82,7 +82,7 @@ func TestAllMistakesAreToldAtOnce(t *testing.T) {
 	t.Parallel()
 	code, output := complete(t).Without("launcher", "mysql_user").
 		With(harness.Settings{"port": "x", "on_crash": "y", "[targets] a": "0"}).Refused(t)
-	expect(t, code, 2, output, "port", "on_crash", "launcher", "mysql_user", "[targets]")
+	expect(t, code, 2, output, "port", "on_crash", "launcher", "mysql_user", "targets.a")
 }
 
 func TestMissingFile(t *testing.T) {

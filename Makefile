@@ -47,8 +47,8 @@ lint: ## gofumpt, go vet, staticcheck, import table, package docs, file sizes
 	set -e; for module in $(MODULES); do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
 	cd tests && $(GO) test ./architecture
 
-bench: deps build ## measure: starts, drain rate, run-manual latency, journal appends, memory
-	cd tests && $(GO) run ./bench
+bench: deps build ## measure starts, drain rate, run-manual latency, journal appends, memory; also into bin/bench.json
+	cd tests && $(GO) run ./bench --json ../bin/bench.json
 
 fuzz: ## fuzz every fuzz test for a while (FUZZTIME=20s)
 	@set -e; for package in $$($(GO) list ./...); do \

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -140,17 +139,15 @@ func (s *site) stop(stdout io.Writer, failed bool) {
 	}
 }
 
-// jobctl runs jobctl with the demo's configuration and gives what it printed. Where it
-// says no, the error has what it said, and the output stands.
+// jobctl runs jobctl with the demo's configuration and gives what a terminal would show.
 func (s *site) jobctl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "jobctl"),
 		append([]string{"--config", filepath.Join(s.dir, "jobctl.conf")}, args...)...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("jobctl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("jobctl %s: %w: %s", args[0], err, said)
 	}
-	return stdout.String(), nil
+	return string(said), err
 }
 
 // show runs jobctl and prints the command and what it said.

@@ -25,7 +25,7 @@ type job struct {
 
 // jobs are all of the demo's jobs, spread over the three targets.
 func jobs(from, to int, status string) []job {
-	targets := []string{"shared", "north", "shared", "south"}
+	targets := []string{"shared", "north", "south"}
 	var all []job
 	for id := from; id <= to; id++ {
 		all = append(all, job{id: int64(id), target: targets[id%len(targets)], status: status, created: time.Now()})

@@ -29,13 +29,13 @@ func history(t *testing.T) string {
 	claim := func(job int64, target string) Draft { return Draft{job, Accepted{Target: target}} }
 	mustAppend(t, j, Draft{0, Opened{Name: "w", Targets: map[string]int{"a": 1, "3": 3}}})
 	mustAppend(t, j, claim(1, "a"), claim(2, "b"))
-	mustAppend(t, j, Draft{1, Running{1}}, Draft{2, Released{}})
+	mustAppend(t, j, Draft{1, Running{Attempt: 1}}, Draft{2, Released{}})
 	mustAppend(t, j, Draft{1, Started{Pid: 7}})
 	mustAppend(t, j, Draft{0, Paused{Targets: []string{"a", "b"}}})
 	mustAppend(t, j, Draft{1, Done{Result: "ok", Stdout: Output{Kept: []byte("hello"), Size: 5}}})
 	mustAppend(t, j, claim(1, "b"), claim(2, "a")) // claimed again, for other targets
 	mustAppend(t, j, Draft{0, TargetAdded{Target: "b", Concurrency: 3}})
-	mustAppend(t, j, Draft{0, Continued{}}, Draft{1, Running{1}}, Draft{3, Ignored{}})
+	mustAppend(t, j, Draft{0, Continued{}}, Draft{1, Running{Attempt: 1}}, Draft{3, Ignored{}})
 	mustAppend(t, j, Draft{1, Conflict{}}, Draft{2, Conflict{}})
 	mustAppend(t, j, Draft{0, TargetRemoved{Target: "a"}}, Draft{0, ConcurrencySet{Target: "b", Concurrency: 3}}, Draft{0, Closed{}})
 	mustClose(t, j)

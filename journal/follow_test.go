@@ -90,7 +90,7 @@ func TestNextGivesEverything(t *testing.T) {
 			j := openTest(t, t.TempDir())
 			var last uint64
 			for job := range c.jobs {
-				appended := mustAppend(t, j, Draft{job + 1, Accepted{Target: "t"}}, Draft{job + 1, Running{1}},
+				appended := mustAppend(t, j, Draft{job + 1, Accepted{Target: "t"}}, Draft{job + 1, Running{Attempt: 1}},
 					Draft{job + 1, Done{Result: "ok", Stdout: c.output}})
 				last = appended[2].Seq
 			}

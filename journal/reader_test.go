@@ -160,7 +160,7 @@ func TestRestEmptiesALargeLog(t *testing.T) {
 	j := openTest(t, dir)
 	log := filepath.Join(dir, segmentFile+"-wal")
 	large := Output{Kept: make([]byte, maxLog+1), Size: maxLog + 1}
-	mustAppend(t, j, Draft{1, Accepted{Target: "t"}}, Draft{1, Running{1}}, Draft{1, Done{Result: "ok", Stdout: large}})
+	mustAppend(t, j, Draft{1, Accepted{Target: "t"}}, Draft{1, Running{Attempt: 1}}, Draft{1, Done{Result: "ok", Stdout: large}})
 	if info, err := os.Stat(log); err != nil || info.Size() <= maxLog {
 		t.Fatalf("the log has %d bytes (%v)", info.Size(), err)
 	}
@@ -179,7 +179,7 @@ func TestLargeOutputIsPaged(t *testing.T) {
 	const jobs, size = 24, 2 << 20
 	kept := bytes.Repeat([]byte("x"), size)
 	for job := range int64(jobs) {
-		mustAppend(t, j, Draft{job + 1, Accepted{Target: "t"}}, Draft{job + 1, Running{1}},
+		mustAppend(t, j, Draft{job + 1, Accepted{Target: "t"}}, Draft{job + 1, Running{Attempt: 1}},
 			Draft{job + 1, Done{Result: "ok", Stdout: Output{Kept: kept, Size: size}}})
 	}
 	mustClose(t, j)

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -127,18 +126,6 @@ func copyFolder(t testing.TB, from string) string {
 		t.Fatal(err)
 	}
 	return to
-}
-
-// damagedAt asserts that the error is about the event.
-func damagedAt(t testing.TB, err error, seq uint64) {
-	t.Helper()
-	var d *DamagedError
-	if !errors.As(err, &d) {
-		t.Fatalf("error %v is no *DamagedError", err)
-	}
-	if d.Seq != seq {
-		t.Fatalf("error %q is about event %d, want %d", err, d.Seq, seq)
-	}
 }
 
 // listing is every file of a folder with what tells that it was written to.

@@ -9,20 +9,29 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 // jobPayloads holds a payload of each kind that is about a job. Attempt 1 follows
 // no start at all, see TestAttemptsCount for the rest.
 var jobPayloads = []Payload{
-	Accepted{Target: "t", Token: "@a"}, Ignored{Reason: "no launcher"}, Released{Reason: "stop"}, Running{Attempt: 1},
-	Started{Pid: 7, StartTime: 9, BootID: "b"}, Signal{Signo: 15, By: "me"}, Done{Result: "ok"}, Conflict{Wanted: "done"},
+	Accepted{Target: "t", Token: "@a"},
+	Ignored{Reason: "no launcher"},
+	Released{Reason: "stop"},
+	Running{Attempt: 1},
+	Started{Pid: 7, StartTime: 9, BootID: "b"},
+	Signal{Signo: 15, By: "me"},
+	Done{Result: "ok"},
+	Conflict{Wanted: "done"},
 }
 
 // workerPayloads holds a payload of each kind that is about the worker.
 var workerPayloads = []Payload{
-	Opened{Name: "w", Targets: map[string]int{"t": 1}}, Closed{Reason: "stop"}, Paused{Targets: []string{"t"}},
-	Continued{Targets: []string{"t"}}, TargetAdded{Target: "u", Concurrency: 2}, TargetRemoved{Target: "u"},
+	Opened{Name: "w", Targets: map[string]int{"t": 1}},
+	Closed{Reason: "stop"},
+	Paused{Targets: []string{"t"}},
+	Continued{Targets: []string{"t"}},
+	TargetAdded{Target: "u", Concurrency: 2},
+	TargetRemoved{Target: "u"},
 	ConcurrencySet{Target: "t", Concurrency: 3},
 }
 
@@ -147,13 +156,13 @@ func TestAttemptsCount(t *testing.T) {
 		"first is 1":                    {[]Payload{accepted}, 1, true},
 		"first is not 0":                {[]Payload{accepted}, 0, false},
 		"first is not 2":                {[]Payload{accepted}, 2, false},
-		"again without a process":       {[]Payload{accepted, Running{1}}, 1, true},
-		"one on without a process":      {[]Payload{accepted, Running{1}}, 2, true},
-		"never again after a process":   {[]Payload{accepted, Running{1}, started}, 1, false},
-		"one on after a process":        {[]Payload{accepted, Running{1}, started}, 2, true},
-		"two on after a process":        {[]Payload{accepted, Running{1}, started}, 3, false},
-		"a new claim counts from 1":     {[]Payload{accepted, Running{1}, started, Done{}, accepted}, 1, true},
-		"a new claim forgets the count": {[]Payload{accepted, Running{1}, started, Done{}, accepted}, 2, false},
+		"again without a process":       {[]Payload{accepted, Running{Attempt: 1}}, 1, true},
+		"one on without a process":      {[]Payload{accepted, Running{Attempt: 1}}, 2, true},
+		"never again after a process":   {[]Payload{accepted, Running{Attempt: 1}, started}, 1, false},
+		"one on after a process":        {[]Payload{accepted, Running{Attempt: 1}, started}, 2, true},
+		"two on after a process":        {[]Payload{accepted, Running{Attempt: 1}, started}, 3, false},
+		"a new claim counts from 1":     {[]Payload{accepted, Running{Attempt: 1}, started, Done{}, accepted}, 1, true},
+		"a new claim forgets the count": {[]Payload{accepted, Running{Attempt: 1}, started, Done{}, accepted}, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,75 +194,6 @@ func TestPointersAreNoPayloads(t *testing.T) {
 	if state := snapshot(j); state.Seq != 0 {
 		t.Fatalf("the journal holds %d events", state.Seq)
 	}
-}
-
-// drafts draws one append, legal or not.
-func drafts() *rapid.Generator[[]Draft] {
-	one := rapid.Custom(func(t *rapid.T) Draft {
-		text := rapid.SampledFrom([]string{"a", "b", "\xff\xfe bad", "�", "日本", `\ufffd`, "<&>\x00"}).Draw(t, "text")
-		code := rapid.IntRange(0, 255).Draw(t, "code")
-		payload := rapid.SampledFrom([]Payload{
-			Accepted{Target: text, Token: text, Manual: code%2 == 0}, Ignored{Reason: text}, Released{Reason: text},
-			Running{Attempt: 1 + code%3}, Started{Pid: code, StartTime: 1<<64 - 1, BootID: text}, Signal{Signo: code, By: text},
-			Done{Result: text, Code: &code, Signal: text, Stdout: Output{Kept: []byte(text), Size: 9}},
-			Conflict{Found: &Row{Target: text}, Wanted: text},
-			Opened{Name: text, Targets: map[string]int{text: code}}, Closed{Reason: text}, Paused{Targets: []string{text}},
-			TargetAdded{Target: text, Concurrency: code}, TargetRemoved{Target: text}, ConcurrencySet{Target: text, Concurrency: code},
-		}).Draw(t, "payload")
-		return Draft{Job: rapid.Int64Range(0, 3).Draw(t, "job"), Payload: payload}
-	})
-	return rapid.SliceOfN(one, 0, 3)
-}
-
-// Whatever is appended: an append is there as a whole or leaves no trace, the state in
-// memory is the fold over the disk, and forgetting what has ended changes no answer.
-func TestStateIsTheFoldOverTheDisk(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		j := openTest(t, t.TempDir())
-		model := &State{KeepEnded: true}
-		for _, batch := range rapid.SliceOfN(drafts(), 1, 25).Draw(rt, "appends") {
-			before := snapshot(j)
-			appended, err := j.Append(batch...)
-			after := snapshot(j)
-			if err != nil {
-				if diff := cmp.Diff(before, after); diff != "" || len(appended) > 0 {
-					rt.Fatalf("a refused append left a trace: %s", diff)
-				}
-				continue
-			}
-			if len(appended) != len(batch) {
-				rt.Fatalf("%d events of %d drafts", len(appended), len(batch))
-			}
-			for i, e := range appended {
-				if e.Seq != before.Seq+uint64(i)+1 || e.Job != batch[i].Job || e.Kind() != batch[i].Payload.Kind() {
-					rt.Fatalf("event %+v of draft %+v", e, batch[i])
-				}
-				if err := model.Apply(e); err != nil {
-					rt.Fatalf("the model: %v", err)
-				}
-			}
-		}
-		folded := &State{}
-		if err := j.reader.fold(t.Context(), folded); err != nil {
-			rt.Fatalf("fold: %v", err)
-		}
-		memory := snapshot(j)
-		ignoreNil := cmp.Transformer("empty", func(m map[int64]*Job) int { return len(m) })
-		if diff := cmp.Diff(memory.Unfinished(), folded.Unfinished()); diff != "" {
-			rt.Fatalf("jobs: -memory +disk: %s", diff)
-		}
-		if diff := cmp.Diff(memory.Unfinished(), model.Unfinished()); diff != "" {
-			rt.Fatalf("jobs: -memory +all kept: %s", diff)
-		}
-		if len(memory.Targets) == 0 && len(folded.Targets) == 0 {
-			memory.Targets, folded.Targets = nil, nil
-		}
-		if diff := cmp.Diff(memory, *folded, ignoreNil); diff != "" {
-			rt.Fatalf("-memory +disk: %s", diff)
-		}
-		mustClose(t, j)
-	})
 }
 
 func TestApplyRefusesWhatDoesNotFollow(t *testing.T) {

@@ -1,0 +1,111 @@
+package journal
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// drafts draws one append, legal or not.
+func drafts() *rapid.Generator[[]Draft] {
+	one := rapid.Custom(func(t *rapid.T) Draft {
+		text := rapid.SampledFrom([]string{"a", "b", "\xff\xfe bad", "�", "日本", `\ufffd`, "<&>\x00"}).Draw(t, "text")
+		code := rapid.IntRange(0, 255).Draw(t, "code")
+		payload := rapid.SampledFrom([]Payload{
+			Accepted{Target: text, Token: text, Manual: code%2 == 0},
+			Ignored{Reason: text},
+			Released{Reason: text},
+			Running{Attempt: 1 + code%3},
+			Started{Pid: code, StartTime: 1<<64 - 1, BootID: text},
+			Signal{Signo: code, By: text},
+			Done{Result: text, Code: &code, Signal: text, Stdout: Output{Kept: []byte(text), Size: 9}},
+			Conflict{Found: &Row{Target: text}, Wanted: text},
+			Opened{Name: text, Targets: map[string]int{text: code}},
+			Closed{Reason: text},
+			Paused{Targets: []string{text}},
+			TargetAdded{Target: text, Concurrency: code},
+			TargetRemoved{Target: text},
+			ConcurrencySet{Target: text, Concurrency: code},
+		}).Draw(t, "payload")
+		return Draft{Job: rapid.Int64Range(0, 3).Draw(t, "job"), Payload: payload}
+	})
+	return rapid.SliceOfN(one, 0, 3)
+}
+
+// Whatever is appended: an append is there as a whole or leaves no trace, the state in
+// memory is the fold over the disk, and forgetting what has ended changes no answer.
+func TestStateIsTheFoldOverTheDisk(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		j := openTest(t, t.TempDir())
+		model := &State{KeepEnded: true}
+		for _, batch := range rapid.SliceOfN(drafts(), 1, 25).Draw(rt, "appends") {
+			before := snapshot(j)
+			appended, err := j.Append(batch...)
+			after := snapshot(j)
+			if err != nil {
+				if diff := cmp.Diff(before, after); diff != "" || len(appended) > 0 {
+					rt.Fatalf("a refused append left a trace: %s", diff)
+				}
+				continue
+			}
+			if len(appended) != len(batch) {
+				rt.Fatalf("%d events of %d drafts", len(appended), len(batch))
+			}
+			for i, e := range appended {
+				if e.Seq != before.Seq+uint64(i)+1 || e.Job != batch[i].Job || e.Kind() != batch[i].Payload.Kind() {
+					rt.Fatalf("event %+v of draft %+v", e, batch[i])
+				}
+				if err := model.Apply(e); err != nil {
+					rt.Fatalf("the model: %v", err)
+				}
+			}
+		}
+		folded := &State{}
+		if err := j.reader.fold(t.Context(), folded); err != nil {
+			rt.Fatalf("fold: %v", err)
+		}
+		memory := snapshot(j)
+		ignoreNil := cmp.Transformer("empty", func(m map[int64]*Job) int { return len(m) })
+		if diff := cmp.Diff(memory.Unfinished(), folded.Unfinished()); diff != "" {
+			rt.Fatalf("jobs: -memory +disk: %s", diff)
+		}
+		if diff := cmp.Diff(memory.Unfinished(), model.Unfinished()); diff != "" {
+			rt.Fatalf("jobs: -memory +all kept: %s", diff)
+		}
+		if len(memory.Targets) == 0 && len(folded.Targets) == 0 {
+			memory.Targets, folded.Targets = nil, nil
+		}
+		if diff := cmp.Diff(memory, *folded, ignoreNil); diff != "" {
+			rt.Fatalf("-memory +disk: %s", diff)
+		}
+		mustClose(t, j)
+	})
+}
+
+// Appends that share a commit fare as they would one after the other: one that is
+// refused half-way leaves no trace for the next.
+func TestSharedCommitIsLikeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var together, alone []*appending
+		for _, batch := range rapid.SliceOfN(drafts(), 2, 25).Draw(t, "appends") {
+			together = append(together, &appending{drafts: batch})
+			alone = append(alone, &appending{drafts: batch})
+		}
+		stage(&State{}, together, base)
+		state := &State{}
+		for i, a := range alone {
+			for _, e := range stage(state, alone[i:i+1], base).events {
+				if err := state.Apply(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(a.events, together[i].events, cmpopts.EquateEmpty()); diff != "" || (a.err == nil) != (together[i].err == nil) {
+				t.Fatalf("append %d: alone %v, together %v: %s", i, a.err, together[i].err, diff)
+			}
+		}
+	})
+}

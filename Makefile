@@ -9,6 +9,8 @@ GO       = go
 PROGRAMS = jobd jobd-master jobctl
 MODULES  = . tests
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+# Nothing of the checkout is stamped into the programs, so a build needs no git and no ownership of it.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 

@@ -100,6 +100,36 @@ func TestShutdownTimeout(t *testing.T) {
 	}
 }
 
+// A second SIGTERM does not wait for a job that has all the time in the world and
+// heeds no signal; the job is not forgotten, and not run again.
+func TestSecondSIGTERM(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := newGated(t)
+	stubborn := harness.Script(t, fmt.Sprintf("trap '' TERM\nexec %s", strings.Replace(launcher.command, "{id}", `"$1"`, 1)))
+	settings := db.Worker(t, "worker", stubborn+" {id}", map[string]int{"a": 1}).
+		With(harness.Settings{"shutdown_timeout": "0"})
+	worker := settings.StartWorker(t)
+	db.Insert(t, 1, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	launcher.awaitStarts(t, 1)
+	worker.Signal(t, syscall.SIGTERM)
+	harness.Until(t, func() string {
+		if !strings.Contains(worker.Output(), "stopping") {
+			return "it does not say that it stops"
+		}
+		return ""
+	})
+	worker.Signal(t, syscall.SIGTERM)
+	worker.ExitCode(t)
+	launcher.open(t)
+	settings.StartWorker(t)
+	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "fail" && !isRight(row, 1) {
+		t.Errorf("the row says %s", row)
+	}
+	expectOnce(t, launcher, 1)
+}
+
 func TestSIGHUPReadsTheFileAgain(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)

@@ -152,10 +152,25 @@ type runner struct {
 	alive   map[int]*process // to be adopted, by pid
 	started chan *process
 	pid     int
+
+	recalled  []jobexec.Recalled
+	forgotten chan [2]int64
 }
 
+// instance is the name of the runner in all tests.
+const instance = "runner-1"
+
+func (r *runner) Instance() (string, error) { return instance, nil }
+
+func (r *runner) Recall() []jobexec.Recalled { return r.recalled }
+
+func (r *runner) Forget(job int64, attempt int) { r.forgotten <- [2]int64{job, int64(attempt)} }
+
 func newRunner() *runner {
-	return &runner{started: make(chan *process, 1000), alive: make(map[int]*process)}
+	return &runner{
+		started: make(chan *process, 1000), alive: make(map[int]*process),
+		forgotten: make(chan [2]int64, 1000),
+	}
 }
 
 func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
@@ -268,7 +283,7 @@ func (f *fixture) build(change func(*jobexec.Config)) {
 	c := jobexec.Config{
 		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1,
 		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
-		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner,
+		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner, Keeper: f.runner, MaxAttempts: 2,
 		Retry:     func(string) jobexec.Retry { return patience{} },
 		Logger:    slog.New(slog.DiscardHandler),
 		OnTargets: func() {},

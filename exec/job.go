@@ -1,16 +1,25 @@
 package exec
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"jobd/journal"
 )
 
+// stoppedEarly is why a job is given back when the worker stops.
+const stoppedEarly = "the worker stopped before the start"
+
 // enqueue puts claimed jobs into the queues of their targets. A job whose target
 // is gone by now is given back.
 func (w *Worker) enqueue(claims []journal.Event) error {
 	var orphans []int64
+	reason := "its target is not served any more"
 	w.mu.Lock()
+	if w.stopping {
+		reason = stoppedEarly
+	}
 	for _, e := range claims {
 		accepted, ok := e.Payload.(journal.Accepted)
 		if !ok {
@@ -25,7 +34,7 @@ func (w *Worker) enqueue(claims []journal.Event) error {
 		w.put(&job{id: e.Job, target: t, attempt: 1, waiter: w.waiters[e.Job]})
 	}
 	w.mu.Unlock()
-	return w.release(orphans, "its target is not served any more, or the worker is stopping")
+	return w.release(orphans, reason)
 }
 
 // put queues a job and starts what can be started. The lock is held.
@@ -55,32 +64,58 @@ func (w *Worker) run(j *job) {
 	if !w.announce(j) {
 		return
 	}
-	if err := w.start(j); err != nil {
+	switch err := w.start(j); {
+	case errors.Is(err, ErrOutcomeUnknown):
+		w.lose(j, err.Error())
+	case err != nil:
 		w.finish(j, failure(err.Error()))
-		return
+	default:
+		w.await(j)
 	}
-	w.await(j)
 }
 
 // await waits for the end of the job's process.
 func (w *Worker) await(j *job) {
-	done, known := j.process.Wait()
-	if !known {
-		done = unknownOutcome("the worker that started it was gone when it ended")
+	if done, known := j.process.Wait(); known {
+		w.finish(j, done)
+	} else {
+		w.lose(j, "the runner that started it was gone when it ended")
 	}
-	w.finish(j, done)
 }
+
+// lose ends a job whose outcome nobody knows: it is reported as failed or, if so
+// configured, started again.
+func (w *Worker) lose(j *job, reason string) {
+	if !w.again(j.attempt) {
+		w.finish(j, w.unknownOutcome(j.attempt, reason))
+		return
+	}
+	w.Logger.Warn("outcome of a job is unknown; it is started again", "job", j.id, "attempt", j.attempt+1, "reason", reason)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.attempt, j.process = j.attempt+1, nil
+	j.target.active--
+	w.put(j)
+}
+
+// again tells whether a job of unknown outcome may be started once more.
+func (w *Worker) again(attempt int) bool { return w.Requeue && attempt < w.MaxAttempts }
 
 // announce makes the row say running before the job is started. It is false where
 // the job is not to be started: the worker stops, or the row is not ours any more.
 func (w *Worker) announce(j *job) bool {
-	events, err := w.record(journal.Draft{Job: j.id, Payload: journal.Running{Attempt: j.attempt}})
+	instance, stopping := w.instance()
+	if stopping && j.attempt > 1 {
+		w.drop(j, "the worker is stopping; the next start takes it up")
+		return false
+	}
+	events, err := w.record(journal.Draft{Job: j.id, Payload: journal.Running{Attempt: j.attempt, Runner: instance}})
 	if err != nil {
 		w.drop(j, "the journal failed")
 		return false
 	}
-	if !w.shown(events[0].Seq) {
-		if err := w.release([]int64{j.id}, "the worker stopped before the start"); err != nil {
+	if stopping || !w.shown(events[0].Seq) {
+		if err := w.release([]int64{j.id}, stoppedEarly); err != nil {
 			w.Logger.Error("job was not started, and not given back", "job", j.id, "error", err)
 		}
 		w.drop(j, "the worker is stopping; the job was given back")
@@ -92,6 +127,23 @@ func (w *Worker) announce(j *job) bool {
 		return false
 	}
 	return true
+}
+
+// instance names the runner that is to start a job. One that can't be had is waited
+// for, until the worker stops.
+func (w *Worker) instance() (name string, stopping bool) {
+	name, err := w.Keeper.Instance()
+	if err == nil {
+		return name, false
+	}
+	ctx, cancel := w.until(w.stop)
+	defer cancel()
+	for retry := w.Retry("start the runner"); err != nil; name, err = w.Keeper.Instance() {
+		if retry.Wait(ctx, err) != nil {
+			return "", true
+		}
+	}
+	return name, false
 }
 
 // shown waits until the mirror is done with an event. It is false when the worker stops before. While
@@ -148,6 +200,7 @@ func (w *Worker) finish(j *job, done journal.Done) {
 		w.drop(j, "the journal failed")
 		return
 	}
+	w.Keeper.Forget(j.id, j.attempt)
 	w.mu.Lock()
 	client := j.waiter
 	w.leave(j)
@@ -226,6 +279,9 @@ func failure(reason string) journal.Done {
 }
 
 // unknownOutcome is the outcome of a job that nobody saw ending.
-func unknownOutcome(reason string) journal.Done {
+func (w *Worker) unknownOutcome(attempt int, reason string) journal.Done {
+	if w.Requeue {
+		reason = fmt.Sprintf("%s; attempt %d of %d", reason, attempt, w.MaxAttempts)
+	}
 	return failure("outcome unknown: " + reason)
 }

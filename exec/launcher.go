@@ -34,7 +34,7 @@ func (l Launcher) spec(id int64, attempt int) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	return Spec{Job: id, Argv: append([]string{path}, argv[1:]...), Dir: l.Dir, Env: env}, nil
+	return Spec{Job: id, Attempt: attempt, Argv: append([]string{path}, argv[1:]...), Dir: l.Dir, Env: env}, nil
 }
 
 // find resolves a command without a slash in the PATH that the job will see.

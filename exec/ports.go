@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 
 	"jobd/journal"
 )
@@ -35,16 +36,39 @@ type Mirror interface {
 
 // Runner starts jobs. Its processes may outlive the worker.
 type Runner interface {
-	// Start starts a process as the leader of a process group of its own.
+	// Start starts a process as the leader of a process group of its own. The error is
+	// ErrOutcomeUnknown where it may have been started all the same.
 	Start(spec Spec) (Process, error)
-	// Adopt takes up a process that a former run of the worker started, if it
-	// is alive still.
+	// Adopt takes up a process whose runner is gone, if it is alive still.
 	Adopt(started journal.Started) (Process, bool)
 }
+
+// Keeper is the runner's memory: what it was asked to start it keeps, with the outcome, until
+// it is told to forget it, whatever becomes of the worker.
+type Keeper interface {
+	// Instance names the runner that is there now. A start under an instance that
+	// lives still, and of which it knows nothing, never happened.
+	Instance() (string, error)
+	// Recall lists what the runner had from workers before this one.
+	Recall() []Recalled
+	// Forget says that an outcome is journalled.
+	Forget(job int64, attempt int)
+}
+
+// Recalled is a start that a former worker asked for.
+type Recalled struct {
+	Job     int64
+	Attempt int
+	Process Process // runs, or has ended
+}
+
+// ErrOutcomeUnknown is among the causes of a failed start that may have happened.
+var ErrOutcomeUnknown = errors.New("outcome unknown")
 
 // Spec says what to start.
 type Spec struct {
 	Job       int64
+	Attempt   int
 	Argv      []string
 	Dir       string // "": the worker's own
 	Env       []string

@@ -6,22 +6,44 @@ import (
 	"jobd/journal"
 )
 
+// start tells one start of one job from all others.
+type start struct {
+	job     int64
+	attempt int
+}
+
 // recover takes up the jobs that a former run of the worker did not bring to
 // their end. It needs no table: claims go to the claim loop, which asks the table
 // whether they were won before it claims anything else.
 func (w *Worker) recover() error {
+	instance, err := w.Keeper.Instance()
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	recalled := make(map[start]Process)
+	for _, r := range w.Keeper.Recall() {
+		recalled[start{r.Job, r.Attempt}] = r.Process
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, old := range w.unfinished() {
-		if old.Status == journal.StatusAccepted {
-			w.doubtful[old.ID] = journal.Accepted{Target: old.Target, Manual: old.Manual, Token: old.Token}
-			continue
-		}
-		if err := w.takeUp(old); err != nil {
+		key := start{old.ID, old.Attempt}
+		if err := w.takeUp(old, recalled[key], instance); err != nil {
 			return fmt.Errorf("recover job %d: %w", old.ID, err)
 		}
+		delete(recalled, key)
+	}
+	for key, process := range recalled {
+		go w.abandon(key, process)
 	}
 	return nil
+}
+
+// abandon has the runner forget a start that the journal does not wait for: its outcome was journalled
+// before the worker was killed, and only the runner was not told.
+func (w *Worker) abandon(key start, process Process) {
+	process.Wait()
+	w.Keeper.Forget(key.job, key.attempt)
 }
 
 func (w *Worker) unfinished() (jobs []journal.Job) {
@@ -29,30 +51,67 @@ func (w *Worker) unfinished() (jobs []journal.Job) {
 	return jobs
 }
 
-// takeUp goes on with a job that may have been started. The lock is held.
-func (w *Worker) takeUp(old journal.Job) error {
+// takeUp goes on with one job. process is what the runner has of its newest start, nil
+// where it has nothing. The lock is held.
+func (w *Worker) takeUp(old journal.Job, process Process, instance string) error {
+	switch {
+	case old.Status == journal.StatusAccepted:
+		w.doubtful[old.ID] = journal.Accepted{Target: old.Target, Manual: old.Manual, Token: old.Token}
+		return nil
+	case process != nil:
+		return w.resume(old, process)
+	case old.Status == journal.StatusStarting && old.Runner == instance && instance != "":
+		return w.startAfterAll(old)
+	}
 	if old.Process != nil {
-		if process, alive := w.Runner.Adopt(*old.Process); alive {
-			w.adopt(old, process)
+		if stray, alive := w.Runner.Adopt(*old.Process); alive {
+			w.adopt(old, stray)
 			return nil
 		}
 	}
+	return w.loseOld(old)
+}
+
+// resume goes on with a job that the runner has.
+func (w *Worker) resume(old journal.Job, process Process) error {
+	if old.Status == journal.StatusStarting {
+		if _, err := w.Recorder.Append(journal.Draft{Job: old.ID, Payload: process.Started()}); err != nil {
+			return err
+		}
+	}
+	w.adopt(old, process)
+	return nil
+}
+
+// startAfterAll queues a job whose start never reached the runner.
+func (w *Worker) startAfterAll(old journal.Job) error {
 	t, served := w.targets[old.Target]
-	if w.Requeue && served {
+	if !served {
+		_, err := w.Recorder.Append(journal.Draft{Job: old.ID, Payload: journal.Released{Reason: "its target is not served any more"}})
+		return err
+	}
+	w.put(&job{id: old.ID, target: t, attempt: old.Attempt})
+	return nil
+}
+
+// loseOld ends a job whose outcome nobody can know any more, or starts it again.
+func (w *Worker) loseOld(old journal.Job) error {
+	t, served := w.targets[old.Target]
+	if served && w.again(old.Attempt) {
 		w.Logger.Warn("outcome of a job is unknown; it is started again", "job", old.ID, "target", old.Target, "attempt", old.Attempt+1)
 		w.put(&job{id: old.ID, target: t, attempt: old.Attempt + 1})
 		return nil
 	}
 	w.Logger.Warn("outcome of a job is unknown; it is reported as failed", "job", old.ID, "target", old.Target)
-	done := unknownOutcome("the worker was killed, or the machine lost power, while it ran")
+	done := w.unknownOutcome(old.Attempt, "the worker and its runner were killed, or the machine lost power, while it ran")
 	_, err := w.Recorder.Append(journal.Draft{Job: old.ID, Payload: done})
 	return err
 }
 
-// adopt waits for a process that outlived the worker which started it; it holds a
+// adopt waits for a process that a former worker had started; it holds a
 // slot like any other. The lock is held.
 func (w *Worker) adopt(old journal.Job, process Process) {
-	w.Logger.Info("job runs on from before", "job", old.ID, "target", old.Target, "pid", process.Started().Pid)
+	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", process.Started().Pid)
 	t, served := w.targets[old.Target]
 	if !served {
 		t = &target{name: old.Target}

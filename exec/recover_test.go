@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
@@ -21,7 +23,10 @@ func left(t *testing.T, j *journal.Journal, payloads ...journal.Payload) {
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
-	running := journal.Running{Attempt: 1}
+	running := journal.Running{Attempt: 1, Runner: "runner-0"}
+	runningHere := journal.Running{Attempt: 1, Runner: instance}
+	code := 3
+	outcome := &journal.Done{Result: "fail", Code: &code}
 	started := journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"}
 	ours := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}
 	theirs := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@abcdother"}
@@ -30,7 +35,8 @@ func TestRecovery(t *testing.T) {
 		name    string
 		left    []journal.Payload
 		row     journal.Row
-		alive   bool // the process
+		alive   bool          // the process
+		recall  *journal.Done // the runner has the start, and this outcome
 		requeue bool
 		starts  bool   // the job is started, again or for the first time
 		story   string // how the story goes on
@@ -41,6 +47,13 @@ func TestRecovery(t *testing.T) {
 		{name: "killed around the start", left: []journal.Payload{accepted, running}, row: runs, story: "done"},
 		{name: "process that is gone", left: []journal.Payload{accepted, running, started}, row: runs, story: "done"},
 		{name: "process that runs on", left: []journal.Payload{accepted, running, started}, row: runs, alive: true, story: "done"},
+		{name: "the runner lives and never heard of it", left: []journal.Payload{accepted, runningHere}, row: runs, starts: true, story: "running started done"},
+		{name: "the runner has its outcome", left: []journal.Payload{accepted, runningHere, started}, row: runs, recall: outcome, story: "done"},
+		{name: "the runner has its outcome, the start was not journalled", left: []journal.Payload{accepted, runningHere}, row: runs, recall: outcome, story: "started done"},
+		{
+			name: "process that is gone, for the last time",
+			left: []journal.Payload{accepted, running, started, journal.Running{Attempt: 2}}, row: runs, requeue: true, story: "done",
+		},
 		{
 			name: "process that is gone, to be started again",
 			left: []journal.Payload{accepted, running, started}, row: runs, requeue: true, starts: true, story: "running started done",
@@ -60,6 +73,11 @@ func TestRecovery(t *testing.T) {
 			if test.alive {
 				f.runner.alive[4711] = old
 			}
+			if test.recall != nil {
+				ran := &process{pid: 4711, ended: make(chan struct{}), known: true, done: *test.recall}
+				close(ran.ended)
+				f.runner.recalled = []jobexec.Recalled{{Job: 1, Attempt: 1, Process: ran}, {Job: 99, Attempt: 1, Process: ran}}
+			}
 			f.start()
 			if test.alive {
 				if got := f.worker.Status().Targets["a"].Length; got != 1 {
@@ -78,10 +96,34 @@ func TestRecovery(t *testing.T) {
 			}
 			f.wait("the job is at its end", ended(1))
 			f.none()
+			if test.recall != nil {
+				checkOutcome(t, f, *test.recall)
+			}
 			if got := words(f.story(1)[before:]); got != test.story {
 				t.Errorf("the story goes on with %q, want %q", got, test.story)
 			}
 		})
+	}
+}
+
+// checkOutcome checks that the outcome is the one that the runner had, and that the runner was
+// told to forget this start and the one of job 99 that nobody waits for.
+func checkOutcome(t *testing.T, f *fixture, want journal.Done) {
+	t.Helper()
+	forgotten := map[int64]bool{(<-f.runner.forgotten)[0]: true, (<-f.runner.forgotten)[0]: true}
+	if !forgotten[1] || !forgotten[99] {
+		t.Errorf("the runner was told to forget %v", forgotten)
+	}
+	var got journal.Done
+	for after := uint64(0); got.Result == ""; after++ {
+		events, err := f.journal.Next(t.Context(), after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ = events[0].Payload.(journal.Done)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
 

@@ -40,7 +40,11 @@ func (w *Worker) halt() []int64 {
 	var queued []int64
 	for _, t := range w.targets {
 		for _, j := range t.queue {
-			queued = append(queued, j.id)
+			// One that ran before stays running in the journal: the next start
+			// takes it up as what it is.
+			if j.attempt == 1 {
+				queued = append(queued, j.id)
+			}
 			delete(w.jobs, j.id)
 		}
 		t.queue = nil
@@ -49,7 +53,7 @@ func (w *Worker) halt() []int64 {
 }
 
 func (w *Worker) giveBack(queued []int64) {
-	if err := w.release(queued, "the worker stopped before the start"); err != nil {
+	if err := w.release(queued, stoppedEarly); err != nil {
 		w.Logger.Error("claimed jobs could not be given back; the next start does it", "jobs", queued, "error", err)
 	}
 }

@@ -26,12 +26,14 @@ type Config struct {
 	PollInterval    time.Duration
 	LaunchOffline   bool          // start claimed jobs while the database is away
 	Requeue         bool          // start jobs of unknown outcome again, instead of failing them
+	MaxAttempts     int           // how often a job is started at most where Requeue is set
 	ShutdownTimeout time.Duration // 0: no limit
 
 	Recorder  Recorder
 	Table     Claimer
 	Mirror    Mirror
 	Runner    Runner
+	Keeper    Keeper
 	Retry     func(what string) Retry
 	Logger    *slog.Logger
 	OnTargets func() // called when the set of targets has changed; must not block
@@ -158,7 +160,7 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	if !errors.Is(err, journal.ErrFull) {
 		return events, err
 	}
-	ctx, cancel := w.whileSound()
+	ctx, cancel := w.until(w.hurry)
 	defer cancel()
 	for retry := w.Retry("append to the journal"); errors.Is(err, journal.ErrFull); {
 		if retry.Wait(ctx, err) != nil {
@@ -169,14 +171,14 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	return events, err
 }
 
-// whileSound is a context that ends when the worker has failed, or has to hurry.
-func (w *Worker) whileSound() (context.Context, context.CancelFunc) {
+// until is a context that ends when the worker has failed, or a channel is closed.
+func (w *Worker) until(closed <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		select {
 		case <-w.failed:
 			cancel()
-		case <-w.hurry:
+		case <-closed:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -26,7 +26,7 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	f := newFixture(t, newTable(waiting(7, "a")), nil)
 	f.start()
 	p := f.next()
-	want := jobexec.Spec{Job: 7, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
+	want := jobexec.Spec{Job: 7, Attempt: 1, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
 	if diff := cmp.Diff(want, p.spec); diff != "" {
 		t.Errorf("what was started (-want +got):\n%s", diff)
 	}

@@ -83,7 +83,8 @@ type Released struct {
 
 // Running says that the job is about to be started.
 type Running struct {
-	Attempt int `json:"attempt"` // 1 for the first start
+	Attempt int    `json:"attempt"`          // 1 for the first start
+	Runner  string `json:"runner,omitempty"` // the instance of the runner that is to start it
 }
 
 // Started says that the job's process exists. The three values together

@@ -36,6 +36,7 @@ type Job struct {
 	Token   string // the claim's token
 	Status  Status
 	Attempt int      // of the newest start, from 1; 0 before the first
+	Runner  string   // the runner's instance that was to do it
 	Process *Started // the newest start's process, once it is known
 	Lost    bool     // a conflict was met while its process ran
 

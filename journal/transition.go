@@ -55,7 +55,7 @@ func (j Job) next(e Event) (Job, error) {
 	case Released:
 		j.Status, j.Ended, j.Reason = StatusReleased, e.Time, p.Reason
 	case Running:
-		return j.attempt(p.Attempt, e)
+		return j.attempt(p, e)
 	case Started:
 		j.Status, j.Process = StatusRunning, &p
 	case Done:
@@ -72,15 +72,15 @@ func (j Job) next(e Event) (Job, error) {
 
 // attempt begins a start. A start whose process never came to be may be
 // repeated under its number; after a process was there the number must grow.
-func (j Job) attempt(n int, e Event) (Job, error) {
+func (j Job) attempt(p Running, e Event) (Job, error) {
 	legal := []int{j.Attempt + 1}
 	if j.Status == StatusStarting {
 		legal = append(legal, j.Attempt)
 	}
-	if !slices.Contains(legal, n) {
+	if !slices.Contains(legal, p.Attempt) {
 		return Job{}, &IllegalError{Job: j.ID, Kind: KindRunning, Status: j.Status, Detail: "wrong attempt number"}
 	}
-	j.Status, j.Attempt, j.Running, j.Process = StatusStarting, n, e.Time, nil
+	j.Status, j.Attempt, j.Runner, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, e.Time, nil
 	return j, nil
 }
 

@@ -138,6 +138,7 @@ type runConfig struct {
 	pollInterval    time.Duration
 	launchOffline   bool          // start jobs whose running is not mirrored yet
 	requeueCrashed  bool          // run a job again whose outcome is unknown
+	maxAttempts     int           // how often at most
 	shutdownTimeout time.Duration // 0: no limit
 	handover        bool          // leave running jobs to the runner on stop
 }
@@ -160,6 +161,7 @@ func (c *runConfig) register(set *conf.Set) {
 	set.Add("poll_interval", "0", "also poll this often; 0: only when asked, at start and after an outage", conf.Duration(&c.pollInterval, 0))
 	set.Add("launch_offline", "wait", "while the database is away: wait, or run on the journal alone", choice(&c.launchOffline, "wait", "run"))
 	set.Add("on_crash", "fail", "what becomes of a job whose outcome is unknown: fail or requeue", choice(&c.requeueCrashed, "fail", "requeue"))
+	set.Add("max_attempts", "3", "how often a job is started at most, with on_crash = requeue", conf.Int(&c.maxAttempts, 1, math.MaxInt))
 	set.Add("shutdown_timeout", "30", "what running jobs get on SIGTERM before it is passed on to them; 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
 	set.Add("on_stop", "drain", "on SIGTERM drain, or handover: leave running jobs to the next start", choice(&c.handover, "drain", "handover"))
 }

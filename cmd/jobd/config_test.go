@@ -76,7 +76,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		},
 		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
 		run: runConfig{
-			maxOutputBuffer: 16777216, prefetch: onePerSlot, shutdownTimeout: 30 * time.Second,
+			maxOutputBuffer: 16777216, prefetch: onePerSlot, maxAttempts: 3, shutdownTimeout: 30 * time.Second,
 		},
 	}
 	if diff := diffConfig(want, got); diff != "" {
@@ -110,7 +110,7 @@ func TestConfigDefaults(t *testing.T) {
 		},
 		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
-		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, shutdownTimeout: 30 * time.Second},
+		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, maxAttempts: 3, shutdownTimeout: 30 * time.Second},
 	}
 	if diff := diffConfig(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -178,6 +178,7 @@ func TestConfigWrongValues(t *testing.T) {
 		"launch_offline":         {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed is one of: wait, run`},
 		"on_crash":               {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed is one of: fail, requeue`},
 		"shutdown_timeout":       {with("--shutdown-timeout=-5"), `shutdown_timeout: "-5"`},
+		"max_attempts":           {with("--max-attempts=0"), `max_attempts: "0" is not allowed; allowed is a whole number of at least 1`},
 		"on_stop":                {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed is one of: drain, handover`},
 		"unknown flag":           {with("--lancher=x"), "unknown flag --lancher; the nearest known one is --launcher"},
 	} {
@@ -206,11 +207,11 @@ func TestConfigNothingGiven(t *testing.T) {
 
 func TestConfigChoices(t *testing.T) {
 	t.Parallel()
-	args := with("--prefetch=7", "--launch-offline=run", "--on-crash=requeue", "--on-stop=handover", "--poll-interval=2m", "--shutdown-timeout=0", "--max-output-buffer=64KiB", "--log-level-console=trace")
+	args := with("--prefetch=7", "--launch-offline=run", "--on-crash=requeue", "--max-attempts=5", "--on-stop=handover", "--poll-interval=2m", "--shutdown-timeout=0", "--max-output-buffer=64KiB", "--log-level-console=trace")
 	c := mustParse(t, args, nil)
 	want := runConfig{
 		maxOutputBuffer: 64 << 10, prefetch: 7, pollInterval: 2 * time.Minute,
-		launchOffline: true, requeueCrashed: true, handover: true,
+		launchOffline: true, requeueCrashed: true, maxAttempts: 5, handover: true,
 	}
 	if c.run != want || c.log.ConsoleLevel != conf.LevelTrace {
 		t.Errorf("got %+v and level %v, want %+v and trace", c.run, c.log.ConsoleLevel, want)

@@ -48,11 +48,11 @@ func (d *daemon) open(c config) error {
 }
 
 func (d *daemon) openJournal(c config) error {
-	dir, err := c.resolveJournalDir(os.Getenv)
-	if err != nil {
+	var err error
+	if d.journalDir, err = c.resolveJournalDir(os.Getenv); err != nil {
 		return err
 	}
-	d.journal, err = journal.Open(context.Background(), journal.Config{Dir: dir})
+	d.journal, err = journal.Open(context.Background(), journal.Config{Dir: d.journalDir})
 	return err
 }
 
@@ -90,11 +90,13 @@ func (d *daemon) openTable(c config) error {
 }
 
 func (d *daemon) openWorker(c config) error {
-	local, err := runner.NewLocal()
+	remote, err := runner.Open(runner.Config{
+		Dir: d.journalDir, Command: []string{"/proc/self/exe", runnerCommand}, Logger: d.log,
+	})
 	if err != nil {
 		return err
 	}
-	d.runner = local
+	d.runner = remote
 	bootID, err := runner.BootID()
 	if err != nil {
 		return err
@@ -109,8 +111,10 @@ func (d *daemon) openWorker(c config) error {
 		MaxOutput: int(c.run.maxOutputBuffer), FetchLimit: c.store.mysql.fetchLimit,
 		Prefetch: c.run.prefetch, PollInterval: c.run.pollInterval,
 		LaunchOffline: c.run.launchOffline, Requeue: c.run.requeueCrashed,
+		MaxAttempts:     c.run.maxAttempts,
 		ShutdownTimeout: c.run.shutdownTimeout,
-		Recorder:        d.journal, Table: d.table, Mirror: d.mirror, Runner: local,
+		Recorder:        d.journal, Table: d.table, Mirror: d.mirror,
+		Runner: remote, Keeper: remote,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(d.log, what) },
 		Logger: d.log,
 		OnTargets: func() {

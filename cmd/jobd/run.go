@@ -28,7 +28,7 @@ const (
 
 // run is the daemon, from its configuration to its end.
 //
-//	clients ──► server ──┐                     ┌──► runner ──► processes
+//	clients ──► server ──┐                     ┌──► runner, a process of its own ──► jobs
 //	                     ├─ handlers ─► worker ┤
 //	masters ◄─► agents ──┘                │    └──► table (claims)
 //	                                      ▼
@@ -38,6 +38,9 @@ const (
 // agents and mirror serve it until it is through and the table shows what became of its
 // jobs; then the clients get their answers, and table and journal are closed.
 func run(args, environ []string, stdout, stderr io.Writer) error {
+	if len(args) == 1 && args[0] == runnerCommand {
+		return serveRunner()
+	}
 	config, err := parseConfig(args, environ, stdout)
 	if err != nil {
 		return err
@@ -148,15 +151,16 @@ func (d *daemon) newest() (seq uint64) {
 
 // daemon is the worker's parts, open and ready to run.
 type daemon struct {
-	log      logger
-	journal  *journal.Journal
-	table    store.Table
-	runner   io.Closer
-	mirror   *store.Mirror
-	worker   *jobexec.Worker
-	listener net.Listener
-	server   *jobnet.Server
-	agents   []*master.Agent
+	log        logger
+	journalDir string
+	journal    *journal.Journal
+	table      store.Table
+	runner     io.Closer
+	mirror     *store.Mirror
+	worker     *jobexec.Worker
+	listener   net.Listener
+	server     *jobnet.Server
+	agents     []*master.Agent
 }
 
 // release gives up what open took, in reverse.

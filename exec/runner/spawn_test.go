@@ -11,14 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newLocal(t *testing.T) *Local {
 	t.Helper()

@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"encoding/gob"
+	"fmt"
+	"io"
+
+	"jobd/journal"
+)
+
+// The worker and its runner are two ends of a stream socket, which carry messages in gob's encoding.
+// The worker begins with hello, the runner answers with its own, in which it lists the jobs it still has
+// from workers before.
+//
+//	worker                                runner
+//	hello {version}                ──►
+//	                               ◄──    hello {version, instance, jobs}
+//	environment {env}              ──►    for the starts that follow
+//	start {id, spec}               ──►
+//	                               ◄──    started {id, process} or refused {id, text}
+//	signal {id, signo}             ──►
+//	                               ◄──    signalled {id, text}, in the order of signals
+//	                               ◄──    ended {id, done}
+//	forget {id}                    ──►    the outcome is journalled
+//
+// A job is known from the moment its start was read to the moment its forget
+// was, whoever is connected.
+
+// protocolVersion changes when an old worker or runner would misunderstand a new one.
+const protocolVersion = 1
+
+// kind says what a message is.
+type kind uint8
+
+const (
+	kindHello kind = iota + 1
+	kindEnvironment
+	kindStart
+	kindStarted
+	kindRefused
+	kindSignal
+	kindSignalled
+	kindEnded
+	kindForget
+)
+
+// id tells one start of one job from all others that are under way.
+type id struct {
+	Job     int64
+	Attempt int
+}
+
+// message is anything that passes; each kind has its own fields.
+type message struct {
+	Kind kind
+	ID   id
+
+	Version  int       // hello
+	Instance string    // hello of the runner
+	Jobs     []process // hello of the runner
+
+	Argv      []string // start
+	Dir       string   // start
+	MaxOutput int      // start
+	Env       []string // environment
+
+	Started journal.Started // started
+	Text    string          // refused and signalled: why not; "" where it was
+	Signo   int             // signal
+	Done    *outcomeMessage // ended
+}
+
+// process is a job that a runner has.
+type process struct {
+	ID      id
+	Started journal.Started
+}
+
+// outcomeMessage is a journal.Done as it passes: gob leaves out pointers to
+// zero, so the exit code 0 has to be told apart from none.
+type outcomeMessage struct {
+	Result, Signal, Reason string
+	HasCode                bool
+	Code                   int
+	Stdout, Stderr         journal.Output
+}
+
+func outcomeOf(d journal.Done) *outcomeMessage {
+	m := &outcomeMessage{Result: d.Result, Signal: d.Signal, Reason: d.Reason, Stdout: d.Stdout, Stderr: d.Stderr}
+	if d.Code != nil {
+		m.HasCode, m.Code = true, *d.Code
+	}
+	return m
+}
+
+func (m *outcomeMessage) done() journal.Done {
+	d := journal.Done{Result: m.Result, Signal: m.Signal, Reason: m.Reason, Stdout: m.Stdout, Stderr: m.Stderr}
+	if m.HasCode {
+		d.Code = &m.Code
+	}
+	return d
+}
+
+// wire is one end of the socket. Sending and receiving are for one goroutine
+// each.
+type wire struct {
+	encoder *gob.Encoder
+	decoder *gob.Decoder
+}
+
+func newWire(socket io.ReadWriter) *wire {
+	return &wire{gob.NewEncoder(socket), gob.NewDecoder(socket)}
+}
+
+func (w *wire) send(m message) error { return w.encoder.Encode(m) }
+
+func (w *wire) receive() (message, error) {
+	var m message
+	err := w.decoder.Decode(&m)
+	return m, err
+}
+
+// checkHello refuses a peer that speaks another version.
+func checkHello(m message) error {
+	if m.Kind != kindHello {
+		return fmt.Errorf("hello expected, got kind %d", m.Kind)
+	}
+	if m.Version != protocolVersion {
+		return fmt.Errorf("the other side speaks version %d, this one %d", m.Version, protocolVersion)
+	}
+	return nil
+}

@@ -1,0 +1,379 @@
+package runner
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+)
+
+// roleVariable makes the test binary a runner, or a worker that starts jobs
+// through one.
+const roleVariable = "RUNNER_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "":
+		// A runner ends in its own time.
+		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("jobd/exec/runner.bury"))
+	case "runner":
+		exitOn(serveDescriptor())
+	case "worker":
+		exitOn(beWorker(os.Args[1]))
+	}
+}
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serveDescriptor() error {
+	listener, err := net.FileListener(os.NewFile(3, "socket"))
+	if err != nil {
+		return err
+	}
+	server, err := NewServer(slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if err != nil {
+		return err
+	}
+	return server.Serve(listener.(*net.UnixListener))
+}
+
+// testConfig has the test binary as the runner.
+func testConfig(dir string) Config {
+	return Config{
+		Dir: dir, Logger: slog.New(slog.DiscardHandler),
+		Command: []string{"/usr/bin/env", roleVariable + "=runner", "/proc/self/exe"},
+	}
+}
+
+// beWorker starts the jobs whose scripts are on stdin, and says of each when it runs; then it waits
+// to be killed.
+func beWorker(dir string) error {
+	remote, err := Open(workerConfig(dir))
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	for job := int64(1); lines.Scan(); job++ {
+		spec := script(lines.Text())
+		spec.Job, spec.Attempt = job, 1
+		if _, err := remote.Start(spec); err != nil {
+			return err
+		}
+		fmt.Println(job)
+	}
+	select {}
+}
+
+func workerConfig(dir string) Config {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	c := testConfig(dir)
+	c.Command[2] = path
+	return c
+}
+
+func open(t *testing.T, dir string) *Remote {
+	t.Helper()
+	remote, err := Open(workerConfig(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := remote.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return remote
+}
+
+// begin starts a job under a number of its own.
+func begin(t *testing.T, remote *Remote, job int64, text string) jobexec.Process {
+	t.Helper()
+	spec := script(text)
+	spec.Job, spec.Attempt = job, 1
+	p, err := remote.Start(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestARunnerStartsJobs(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	p := begin(t, remote, 1, "echo out; echo err >&2; echo $PPID >&2; exit 7")
+	done, known := p.Wait()
+	if !known || done.Result != "fail" || *done.Code != 7 || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("known %t, done %+v", known, done)
+	}
+	if lines := strings.Fields(string(done.Stderr.Kept)); len(lines) != 2 || lines[1] == fmt.Sprint(os.Getpid()) {
+		t.Errorf("stderr %q: the job's parent should be the runner", done.Stderr.Kept)
+	}
+	remote.Forget(1, 1)
+	if done, _ := begin(t, remote, 1, "exit 0").Wait(); *done.Code != 0 {
+		t.Errorf("exit code 0 came as %+v", done)
+	}
+	remote.Forget(1, 1)
+}
+
+func TestARunnerRefusesWhatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	_, err := remote.Start(jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/none"}})
+	if err == nil || err.Error() != "start /none: no such file or directory" || errors.Is(err, jobexec.ErrOutcomeUnknown) {
+		t.Errorf("error %v", err)
+	}
+	begin(t, remote, 2, "exit 0").Wait()
+	spec := script("exit 0")
+	spec.Job, spec.Attempt = 2, 1
+	if _, err := remote.Start(spec); err == nil {
+		t.Error("a start was done twice")
+	}
+	remote.Forget(2, 1)
+}
+
+func TestSignalsThroughTheRunner(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	p := begin(t, remote, 1, "exec sleep 300")
+	if err := p.Signal(0); err != nil {
+		t.Errorf("probe: %v", err)
+	}
+	if err := p.Signal(15); err != nil {
+		t.Errorf("signal: %v", err)
+	}
+	if done, _ := p.Wait(); done.Signal != "SIGTERM" {
+		t.Errorf("done %+v", done)
+	}
+	if err := p.Signal(15); err == nil {
+		t.Error("a process that is gone was signalled")
+	}
+	remote.Forget(1, 1)
+}
+
+// The environment is sent once, and again when it changes.
+func TestEnvironments(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	first, second := []string{"WHO=first"}, []string{"WHO=second"}
+	for i, env := range [][]string{first, first, second, nil, second, first} {
+		spec := jobexec.Spec{Job: int64(i), Attempt: 1, Argv: []string{"/bin/sh", "-c", "echo $WHO"}, Env: env, MaxOutput: 100}
+		p, err := remote.Start(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, _ := p.Wait()
+		remote.Forget(int64(i), 1)
+		want := "\n"
+		if env != nil {
+			want = strings.TrimPrefix(env[0], "WHO=") + "\n"
+		}
+		if got := string(done.Stdout.Kept); got != want {
+			t.Errorf("start %d sees %q, want %q", i, got, want)
+		}
+	}
+}
+
+// killWorker has a worker in another process start jobs, and kills it when they run.
+func killWorker(t *testing.T, dir string, scripts ...string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", dir)
+	cmd.Env = append(os.Environ(), roleVariable+"=worker")
+	cmd.Stdin = strings.NewReader(strings.Join(scripts, "\n") + "\n")
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for range scripts {
+		if !lines.Scan() {
+			t.Fatal("the worker ended early")
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its error is that it was killed
+}
+
+// A worker that is killed leaves its jobs running, and the next one learns how
+// they ended, with all of their output (pitfall 27).
+func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
+	t.Parallel()
+	dir, gate := t.TempDir(), filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	killWorker(t, dir, "echo before; read line <"+gate+"; echo $line; exit 9", "echo short; exit 4")
+	remote := open(t, dir)
+	recalled := make(map[int64]jobexec.Process)
+	for _, r := range remote.Recall() {
+		recalled[r.Job] = r.Process
+	}
+	if len(recalled) != 2 {
+		t.Fatalf("the runner has %d jobs, want 2", len(recalled))
+	}
+	if done, known := recalled[2].Wait(); !known || *done.Code != 4 || string(done.Stdout.Kept) != "short\n" {
+		t.Errorf("known %t, done %+v", known, done)
+	}
+	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if done, known := recalled[1].Wait(); !known || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
+		t.Errorf("known %t, done %+v", known, done)
+	}
+	remote.Forget(1, 1)
+	remote.Forget(2, 1)
+}
+
+func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	killWorker(t, dir, "exit 3", "exit 4")
+	for range 2 {
+		remote := open(t, dir)
+		if n := len(remote.Recall()); n != 2 {
+			t.Fatalf("the runner has %d jobs, want 2", n)
+		}
+		if err := remote.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remote := open(t, dir)
+	for _, r := range remote.Recall() {
+		if done, known := r.Process.Wait(); !known || *done.Code != int(r.Job)+2 {
+			t.Errorf("job %d: known %t, done %+v", r.Job, known, done)
+		}
+		remote.Forget(r.Job, r.Attempt)
+	}
+}
+
+// runnerOf finds the runner's process: it is the parent of a job.
+func runnerOf(t *testing.T, remote *Remote) int {
+	t.Helper()
+	var pid int
+	done, _ := begin(t, remote, 4711, "echo $PPID").Wait()
+	remote.Forget(4711, 1)
+	if _, err := fmt.Sscan(string(done.Stdout.Kept), &pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	pidfd, err := unix.PidfdOpen(runnerOf(t, remote), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if err := remote.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := 0, error(unix.EINTR)
+	for err == unix.EINTR {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 10_000)
+	}
+	if n != 1 {
+		t.Errorf("the runner lives on: %v", err)
+	}
+}
+
+func TestAKilledRunnerIsReplaced(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	before, err := remote.Instance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := begin(t, remote, 1, "exec sleep 300")
+	if err := unix.Kill(runnerOf(t, remote), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-remote.link.lost
+	after, err := remote.Instance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after == before {
+		t.Error("the new runner has the name of the old one: a start that it never heard of would be repeated")
+	}
+	// The job lives on, can be signalled, and is not said to have an outcome.
+	for deadline := time.Now().Add(10 * time.Second); running.Signal(15) != nil && time.Now().Before(deadline); {
+	}
+	if _, known := running.Wait(); known {
+		t.Error("nobody can know how a job ended whose runner was killed")
+	}
+	if done, known := begin(t, remote, 2, "exit 5").Wait(); !known || *done.Code != 5 {
+		t.Errorf("known %t, done %+v", known, done)
+	}
+	remote.Forget(2, 1)
+}
+
+func TestTheSocketIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open(t, dir)
+	for _, name := range []string{socketFile, logFile} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has mode %o, want 600", name, mode)
+		}
+	}
+}
+
+func TestAFolderWithALongName(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 50))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if done, known := begin(t, open(t, dir), 1, "exit 0").Wait(); !known || *done.Code != 0 {
+		t.Errorf("known %t, done %+v", known, done)
+	}
+}
+
+func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		m    message
+		want string
+	}{
+		{"no hello", message{Kind: kindStart}, "hello expected, got kind 3"},
+		{"another version", message{Kind: kindHello, Version: 99}, "the other side speaks version 99, this one 1"},
+	}
+	for _, test := range tests {
+		if err := checkHello(test.m); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+		}
+	}
+}

@@ -18,6 +18,7 @@ type link struct {
 	local    *Local
 	logger   *slog.Logger
 	instance string
+	recalled []jobexec.Recalled // the jobs that the runner had when the link was made
 	out      *outbox
 	written  chan struct{} // closed when nothing more is written
 	lost     chan struct{} // closed when the connection is gone
@@ -51,6 +52,7 @@ func newLink(conn *net.UnixConn, local *Local, logger *slog.Logger) (*link, erro
 		p := l.newProcess(old.ID)
 		p.begin(old.Started, nil)
 		l.processes[old.ID] = p
+		l.recalled = append(l.recalled, jobexec.Recalled{Job: old.ID.Job, Attempt: old.ID.Attempt, Process: p})
 	}
 	go func() {
 		defer close(l.written)
@@ -85,17 +87,6 @@ func (l *link) close() {
 		l.conn.Close()
 	}
 	<-l.lost
-}
-
-// jobs lists the jobs that the runner had when the link was made.
-func (l *link) jobs() []*remoteProcess {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []*remoteProcess
-	for _, p := range l.processes {
-		all = append(all, p)
-	}
-	return all
 }
 
 // start asks for a start and waits until the process is there, or can't be.

@@ -53,9 +53,7 @@ func Open(c Config) (*Remote, error) {
 	if err != nil {
 		return nil, errors.Join(err, local.Close())
 	}
-	for _, p := range l.jobs() {
-		r.recalled = append(r.recalled, jobexec.Recalled{Job: p.id.Job, Attempt: p.id.Attempt, Process: p})
-	}
+	r.recalled = l.recalled
 	return r, nil
 }
 

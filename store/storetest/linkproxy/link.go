@@ -62,7 +62,11 @@ func (l *link) spring(t *trap, packet []byte) {
 		l.deaf.Store(&heard)
 		_ = l.client.Close()
 		close(t.sprung)
-		<-t.release
+		select {
+		case <-t.release:
+		case <-l.proxy.closing:
+			return
+		}
 		if _, err := l.server.Write(packet); err == nil {
 			<-heard
 		}

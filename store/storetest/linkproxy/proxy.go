@@ -23,10 +23,10 @@ type Proxy struct {
 	listener net.Listener
 	target   string
 	wait     sync.WaitGroup
+	closing  chan struct{} // closed by Close
 
 	mu      sync.Mutex
 	links   map[*link]bool
-	closed  bool
 	refuses bool
 	trap    *trap
 	bytes   int64 // the client's bytes until the cut; negative: no cut
@@ -54,7 +54,7 @@ func Start(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start proxy for %s: %w", target, err)
 	}
-	p := &Proxy{listener: listener, target: target, links: map[*link]bool{}, bytes: -1}
+	p := &Proxy{listener: listener, target: target, closing: make(chan struct{}), links: map[*link]bool{}, bytes: -1}
 	p.wait.Go(p.accept)
 	return p, nil
 }
@@ -94,10 +94,11 @@ func (p *Proxy) Refuse(refuse bool) {
 	p.refuses = refuse
 }
 
-// Close ends the proxy and all links.
+// Close ends the proxy and all links; a packet that is still held is dropped.
+// Call it once.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
-	p.closed = true
+	close(p.closing)
 	p.mu.Unlock()
 	err := p.listener.Close()
 	p.Cut()
@@ -137,11 +138,15 @@ func (p *Proxy) serve(client net.Conn) {
 func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.refuses {
+	select {
+	case <-p.closing:
 		return false
+	default:
 	}
-	p.links[l] = true
-	return true
+	if !p.refuses {
+		p.links[l] = true
+	}
+	return !p.refuses
 }
 
 func (p *Proxy) remove(l *link) {

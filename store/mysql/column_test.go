@@ -1,0 +1,245 @@
+package mysql_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/storetest/dbserver"
+)
+
+// Output ends up in the row as far as the column can hold it (pitfall 10).
+func TestPitfall10Columns(t *testing.T) {
+	t.Parallel()
+	const text = "aé€ж中\U0001F600"
+	const cutAt1MiB = "\n[jobd: output cut, 1048576 bytes in all]\n"
+	long := strings.Repeat("€", 1<<20/3) + "x"
+	cases := []struct {
+		name, column, output, want string
+		note                       bool
+	}{
+		{"utf8mb4", "text CHARACTER SET utf8mb4", text, text, false},
+		{"utf8", "text CHARACTER SET utf8", text, "aé€ж中\uFFFD", false},
+		{"ucs2", "text CHARACTER SET ucs2", text, "aé€ж中\uFFFD", false},
+		{"utf16", "text CHARACTER SET utf16", text, text, false},
+		{"utf32", "text CHARACTER SET utf32", text, text, false},
+		{"latin1", "text CHARACTER SET latin1", text, "aé????", false},
+		{"ascii", "text CHARACTER SET ascii", text, "a?????", false},
+		{"cp1251 holds it", "text CHARACTER SET cp1251", "aж€", "aж€", false},
+		{"cp1251 does not", "text CHARACTER SET cp1251", "aж中", "a??", true},
+		{"cp1251 and invalid bytes", "text CHARACTER SET cp1251", "aж\xff", "aж?", false},
+		{"blob", "blob", text, text, false},
+		{"NOT NULL", "text NOT NULL", "", "", false},
+		{"text, too long", "text CHARACTER SET utf8mb4", long, strings.Repeat("€", (65535-len(cutAt1MiB))/3) + cutAt1MiB, false},
+		{"utf16, too long", "text CHARACTER SET utf16", long, strings.Repeat("€", (32767-len(cutAt1MiB))/3) + cutAt1MiB, false},
+		{"varchar, too long", "varchar(60) CHARACTER SET utf8mb4", long, strings.Repeat("€", (60-len(cutAt1MiB))/3) + cutAt1MiB, false},
+		{"too short for the mark", "varchar(10) CHARACTER SET utf8mb4", long, "€€€", false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, replaced("`stdout` mediumtext DEFAULT NULL", "`stdout` "+c.column))
+			const id = 1
+			db.exec(t, "INSERT INTO jobs (id, target, time_created, status, sig, stdout) VALUES (1, 'a', 1, 'running', ?, '')", token)
+			got, err := db.table(t).Apply(t.Context(), []store.Change{done(id, c.output)})
+			if err != nil || got[0].Fate != store.Applied || (got[0].Note != "") != c.note {
+				t.Fatalf("Apply: %+v, %v; want it applied", got, err)
+			}
+			db.expect(t, id, "status result return_code", "done ok 0")
+			if stored := db.stdout(t, id); stored != c.want {
+				t.Errorf("stdout is %d bytes, %.60q; want %d bytes, %.60q", len(stored), stored, len(c.want), c.want)
+			}
+		})
+	}
+}
+
+func (d *database) stdout(t *testing.T, id int64) string {
+	t.Helper()
+	var text string
+	if err := d.app.QueryRow("SELECT COALESCE(stdout, 'NULL') FROM jobs WHERE id = ?", id).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// How a job ended survives columns that are narrower than usual (pitfalls 11 and 12).
+func TestPitfall11And12NarrowColumns(t *testing.T) {
+	t.Parallel()
+	number := func(n int) *int { return &n }
+	ownColumn := "`ran_by` varchar(12) NOT NULL DEFAULT '', `stdout` mediumtext"
+	cases := []struct {
+		name    string
+		table   string
+		column  string // the owner column
+		how     journal.Done
+		columns string
+		want    string
+		note    string
+	}{
+		{
+			"return_code NOT NULL and a signal", replaced("`return_code` tinyint(3) UNSIGNED DEFAULT NULL", "`return_code` tinyint UNSIGNED NOT NULL DEFAULT 0"), "sig",
+			journal.Done{Result: "fail", Signal: "SIGTERM"}, "return_code sig", "255 SIGTERM", "",
+		},
+		{
+			"return_code signed", replaced("tinyint(3) UNSIGNED", "tinyint"), "sig",
+			journal.Done{Result: "fail", Code: number(200)}, "result return_code", "fail -", "return code left out",
+		},
+		{
+			"return_code signed and NOT NULL", replaced("`return_code` tinyint(3) UNSIGNED DEFAULT NULL", "`return_code` tinyint NOT NULL DEFAULT 0"), "sig",
+			journal.Done{Result: "fail", Code: number(200)}, "result return_code", "fail 1", "return code left out",
+		},
+		{
+			"sig NOT NULL", replaced("`sig` char(10) DEFAULT NULL", "`sig` char(10) NOT NULL DEFAULT ''"), "sig",
+			journal.Done{Result: "ok", Code: number(0)}, "sig return_code", " 0", "",
+		},
+		{
+			"an owner column of its own", replaced("`stdout` mediumtext", ownColumn), "ran_by",
+			journal.Done{Result: "fail", Signal: "SIGKILL"}, "ran_by sig", "a-worker-wit SIGKILL", "",
+		},
+		{
+			"sig narrow, where it is not the owner column", replaced("`stdout` mediumtext", ownColumn, "`sig` char(10)", "`sig` char(5)"), "ran_by",
+			journal.Done{Result: "fail", Signal: "SIGKILL"}, "sig", "SIGKI", "",
+		},
+		{
+			"sig an ENUM, where it is not the owner column", replaced("`stdout` mediumtext", ownColumn, "`sig` char(10)", "`sig` enum('SIGTERM')"), "ran_by",
+			journal.Done{Result: "fail", Signal: "SIGKILL"}, "sig return_code", "- -", "signal left out",
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, c.table)
+			config := db.config()
+			config.ClaimColumn, config.Worker = c.column, "a-worker-with-a-long-name"
+			table := open(t, config)
+			db.exec(t, "INSERT INTO jobs (id, target, time_created, status, "+c.column+") VALUES (1, 'a', 1, 'running', ?)", token)
+			got, err := table.Apply(t.Context(), []store.Change{{Job: 1, Token: token, Status: journal.RowDone, Done: &c.how}})
+			if err != nil || got[0] != (store.Outcome{Note: c.note}) {
+				t.Fatalf("Apply: %+v, %v; want it applied with note %q", got, err, c.note)
+			}
+			db.expect(t, 1, c.columns, c.want)
+		})
+	}
+}
+
+// A release empties the owner column, whatever it is like.
+func TestReleaseEmptiesOwner(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, table, column, want string }{
+		{"sig", dbserver.JobsTable, "sig", "-"},
+		{"sig NOT NULL", replaced("`sig` char(10) DEFAULT NULL", "`sig` char(10) NOT NULL DEFAULT ''"), "sig", ""},
+		{"a column of its own", replaced("`stdout`", "`RAN_by` text, `stdout`"), "ran_by", "-"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, c.table)
+			config := db.config()
+			config.ClaimColumn = c.column
+			table := open(t, config)
+			db.exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (1, 'a', 1)")
+			if err := table.Claim(t.Context(), map[string]int{"a": 1}, accept); err != nil {
+				t.Fatal(err)
+			}
+			db.expect(t, 1, "status "+c.column, "accepted "+token)
+			release := store.Change{Job: 1, Token: token, Status: journal.RowWaiting}
+			if _, err := table.Apply(t.Context(), []store.Change{release}); err != nil {
+				t.Fatal(err)
+			}
+			db.expect(t, 1, "status "+c.column, "waiting "+c.want)
+		})
+	}
+}
+
+// An update that the server refuses for good does not hold up the others.
+func TestRefusedUpdate(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	var changes []store.Change
+	for range 40 {
+		changes = append(changes, done(db.insert(t, "a", journal.RowRunning, token), "x"))
+	}
+	db.exec(t, `CREATE TRIGGER house BEFORE UPDATE ON jobs FOR EACH ROW BEGIN
+		IF NEW.id IN (7, 23) AND NEW.status = 'done' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not in this house'; END IF; END`)
+	got, err := table.Apply(t.Context(), changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, outcome := range got {
+		bad := changes[i].Job == 7 || changes[i].Job == 23
+		if bad && (outcome.Fate != store.Refused || !strings.Contains(outcome.Note, "not in this house")) || !bad && outcome != (store.Outcome{}) {
+			t.Errorf("job %d: %+v", changes[i].Job, outcome)
+		}
+		db.expect(t, changes[i].Job, "status", map[bool]string{true: "running", false: "done"}[bad])
+	}
+}
+
+// Updates that are too big for the server's max_allowed_packet are cut, those that
+// are too many are split.
+func TestPitfall9PacketLimit(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, "--max-allowed-packet=1M")
+	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	table := db.table(t)
+	big := journal.Output{Kept: bytes.Repeat([]byte("'\n\\\x00€"), 1<<20/2), Size: 7 << 19}
+	cases := []struct {
+		name           string
+		stdout, stderr journal.Output
+	}{
+		{"both", big, big},
+		{"stdout", big, journal.Output{Kept: []byte("x"), Size: 1}},
+		{"stderr", journal.Output{}, big},
+	}
+	var changes []store.Change
+	for _, c := range cases {
+		change := done(db.insert(t, "a", journal.RowRunning, token), "")
+		change.Done.Stdout, change.Done.Stderr = c.stdout, c.stderr
+		changes = append(changes, change)
+	}
+	for range 6 {
+		changes = append(changes, done(db.insert(t, "a", journal.RowRunning, token), strings.Repeat("x", 300<<10)))
+	}
+	got, err := table.Apply(t.Context(), changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, outcome := range got {
+		if outcome != (store.Outcome{}) {
+			t.Errorf("change %d: %+v", i, outcome)
+		}
+	}
+	mark := "%[jobd: output cut, 3670016 bytes in all]\n"
+	for i, c := range cases {
+		var out, err int
+		var outCut, errCut bool
+		if err := db.app.QueryRow("SELECT LENGTH(stdout), LENGTH(stderr), stdout LIKE ?, stderr LIKE ? FROM jobs WHERE id = ?", mark, mark, changes[i].Job).
+			Scan(&out, &err, &outCut, &errCut); err != nil {
+			t.Fatal(err)
+		}
+		if out+err < 500_000 || outCut != (len(c.stdout.Kept) > 1) || errCut != (len(c.stderr.Kept) > 1) {
+			t.Errorf("%s: %d bytes of stdout (cut: %t), %d of stderr (cut: %t); want as much as fits", c.name, out, outCut, err, errCut)
+		}
+	}
+	for _, change := range changes[3:] {
+		db.expect(t, change.Job, "status LENGTH(stdout)", "done 307200")
+	}
+}
+
+// A limit that is lowered while the worker runs is found out.
+func TestPitfall9LimitLowered(t *testing.T) {
+	t.Parallel()
+	server := newServer(t)
+	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowRunning, token)
+	db.exec(t, "SET GLOBAL max_allowed_packet = 1048576")
+	db.killAll(t)
+	outcomes := untilApplied(t, table, []store.Change{done(id, strings.Repeat("x", 5<<20))})
+	if outcomes[0].Fate != store.Applied {
+		t.Errorf("got %+v", outcomes[0])
+	}
+	db.expect(t, id, "status RIGHT(stdout,41)", "done [jobd: output cut, 5242880 bytes in all]\n")
+}

@@ -1,0 +1,242 @@
+package mysql_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/linkproxy"
+)
+
+// A claim whose COMMIT goes astray fails, and Rows tells whether it happened.
+func TestPitfall4DoubtfulCommit(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name  string
+		fault linkproxy.Fault
+		owner string
+	}{
+		{"cut before COMMIT arrived", linkproxy.Unsent, ""},
+		{"cut after COMMIT, before its answer", linkproxy.Unanswered, token},
+		{"cut while COMMIT is still under way", linkproxy.Held, token},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			table, proxy := db.proxied(t)
+			id := db.insert(t, "a", journal.RowWaiting, "")
+			broken := proxy.Break("; COMMIT", c.fault)
+			calls := 0
+			err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Draft, error) {
+				calls++
+				return accept(rows)
+			})
+			if err == nil || unusable(err) || calls != 1 {
+				t.Fatalf("the claim: %v, decide called %d times; want an ordinary error and one call", err, calls)
+			}
+			<-broken.Done
+			if c.fault == linkproxy.Held {
+				go func() {
+					db.awaitWaiter(t) // Rows does not run ahead of the commit in flight
+					broken.Release()
+				}()
+			}
+			rows, err := table.Rows(t.Context(), []int64{id})
+			if err != nil || len(rows) != 1 || rows[0].Owner != c.owner {
+				t.Errorf("Rows: %+v, %v; want owner %q", rows, err, c.owner)
+			}
+		})
+	}
+}
+
+// A change whose answer is lost is applied again and reads the same.
+func TestPitfall4DoubtfulApply(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]linkproxy.Fault{"unsent": linkproxy.Unsent, "unanswered": linkproxy.Unanswered} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			table, proxy := db.proxied(t)
+			changes := []store.Change{done(db.insert(t, "a", journal.RowRunning, token), "x"), done(4711, "x")}
+			proxy.Break("; COMMIT", fault)
+			if got, err := table.Apply(t.Context(), changes); err == nil || unusable(err) {
+				t.Fatalf("Apply on a broken link: %v, %v", got, err)
+			}
+			got, err := table.Apply(t.Context(), changes)
+			if diff := cmp.Diff([]store.Outcome{{}, {Fate: store.Lost}}, got); diff != "" || err != nil {
+				t.Errorf("Apply again: %v (-want +got):\n%s", err, diff)
+			}
+			db.expect(t, changes[0].Job, "status stdout", "done x")
+		})
+	}
+}
+
+// Wherever the link breaks, applying until it succeeds ends in the same table.
+func TestApplyWhereverTheLinkBreaks(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table, proxy := db.proxied(t)
+	for cut := int64(0); cut < 1500; cut += 97 {
+		var changes []store.Change
+		for range 3 {
+			changes = append(changes, done(db.insert(t, "a", journal.RowAccepted, token), fmt.Sprint("cut at ", cut)))
+		}
+		proxy.CutAfter(cut)
+		outcomes := untilApplied(t, table, changes)
+		for i, change := range changes {
+			if outcomes[i] != (store.Outcome{}) {
+				t.Errorf("cut after %d bytes: %+v", cut, outcomes[i])
+			}
+			db.expect(t, change.Job, "status stdout", fmt.Sprint("done cut at ", cut))
+		}
+	}
+}
+
+// untilApplied applies changes until there is no error, as the mirror does.
+func untilApplied(t *testing.T, table store.Table, changes []store.Change) []store.Outcome {
+	t.Helper()
+	var err error
+	for range 5 {
+		var outcomes []store.Outcome
+		if outcomes, err = table.Apply(t.Context(), changes); err == nil {
+			return outcomes
+		}
+		if unusable(err) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("still not applied: %v", err)
+	return nil
+}
+
+// A server that loses the worker in a transaction gives its locks back.
+func TestPitfall6CutInTransaction(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table, proxy := db.proxied(t)
+	id := db.insert(t, "a", journal.RowManual, "")
+	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Draft, error) {
+		proxy.Cut()
+		return accept(rows)
+	})
+	if err == nil || unusable(err) {
+		t.Errorf("the claim: %v; want an ordinary error", err)
+	}
+	if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+		t.Errorf("the next claim: %v", err)
+	}
+	db.expect(t, id, "status sig", "accepted "+token)
+}
+
+// The server ends a session in the middle of a claim, as an operator's KILL does.
+func TestKilledInTransaction(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowManual, "")
+	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Draft, error) {
+		db.killAll(t)
+		return accept(rows)
+	})
+	if err == nil || unusable(err) {
+		t.Errorf("the claim: %v; want an ordinary error", err)
+	}
+	if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+		t.Errorf("the next claim: %v", err)
+	}
+}
+
+// killAll ends all sessions of the database's account.
+func (d *database) killAll(t *testing.T) {
+	t.Helper()
+	rows, err := d.app.Query("SELECT id FROM information_schema.PROCESSLIST WHERE user = ?", d.account.User)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var kills []string
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		kills = append(kills, fmt.Sprint("KILL ", id))
+	}
+	for _, kill := range kills {
+		d.exec(t, kill)
+	}
+}
+
+// Connections that died in the pool are noticed before they are used.
+func TestPitfall8StalePool(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	for _, target := range []string{"a", "b", "c"} {
+		db.insert(t, target, journal.RowWaiting, "")
+		db.killAll(t)
+		if err := table.Claim(t.Context(), map[string]int{target: 1}, accept); err != nil {
+			t.Errorf("with a stale connection in the pool: %v", err)
+		}
+	}
+}
+
+// A server that takes no writes is waited for: nothing is decided meanwhile.
+func TestPitfall14ReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	server := newServer(t)
+	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	table, fresh := db.table(t), open(t, db.config())
+	id := db.insert(t, "a", journal.RowWaiting, "")
+	running := db.insert(t, "a", journal.RowRunning, token)
+	claim := func(table store.Table) error { return table.Claim(t.Context(), map[string]int{"a": 1}, accept) }
+	apply := func() error {
+		_, err := table.Apply(t.Context(), []store.Change{done(running, "x")})
+		return err
+	}
+	db.exec(t, "SET GLOBAL read_only = 1")
+	for name, err := range map[string]error{"Claim": claim(table), "Apply": apply(), "a new worker's Claim": claim(fresh)} {
+		if err == nil || unusable(err) {
+			t.Errorf("%s on a read-only server: %v; want an ordinary error", name, err)
+		}
+	}
+	db.expect(t, id, "status sig", "waiting -")
+	db.exec(t, "SET GLOBAL read_only = 0")
+	if err := errors.Join(claim(table), apply()); err != nil {
+		t.Errorf("when it takes writes again: %v", err)
+	}
+	db.expect(t, running, "status", "done")
+}
+
+// Outages are waited for, and end.
+func TestServerAway(t *testing.T) {
+	t.Parallel()
+	server := newServer(t)
+	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowRunning, token)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err == nil || unusable(err) {
+		t.Errorf("with the server killed: %v; want an ordinary error", err)
+	}
+	if err := table.Claim(t.Context(), map[string]int{"a": 1}, accept); err == nil || unusable(err) {
+		t.Errorf("with the server killed: %v; want an ordinary error", err)
+	}
+	if err := server.Restart(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	untilApplied(t, table, []store.Change{done(id, "x")})
+	var status string
+	if err := table.DB().QueryRow("SELECT status FROM jobs WHERE id = ?", id).Scan(&status); err != nil || status != "done" {
+		t.Errorf("the row is %q, %v", status, err)
+	}
+}

@@ -120,7 +120,11 @@ func (p program) initialize(ctx context.Context, data string) error {
 	}
 	command := exec.CommandContext(ctx, path, args...)
 	command.Dir = "/"
+	// In a temporary folder of its own: a server that starts removes the temporary tables that it
+	// finds, which may be another's.
+	command.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(data))
 	command.SysProcAttr = p.attributes()
+	command.SysProcAttr.Pdeathsig = 0 // it ends soon enough, and no thread stays for it
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("initialize %s: %w: %s", data, err, bytes.TrimSpace(output))
 	}

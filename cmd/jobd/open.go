@@ -66,12 +66,12 @@ func (d *daemon) openTable(c config) error {
 			ClaimColumn: c.store.claimColumn, Worker: c.name,
 		})
 	} else {
-		d.table, err = mysql.New(mysql.Config{
+		d.table, err = mysql.New(failTable(d.journalDir, mysql.Config{
 			Host: c.store.mysql.host, Port: c.store.mysql.port,
 			User: c.store.mysql.user, Password: c.store.mysql.password,
 			Database: c.store.mysql.database, Table: c.store.mysql.table,
 			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
-		})
+		}))
 	}
 	if err != nil {
 		return err
@@ -101,11 +101,11 @@ func (d *daemon) openWorker(c config) error {
 	if err != nil {
 		return err
 	}
-	d.mirror = store.NewMirror(store.Config{
+	d.mirror = store.NewMirror(failMirror(d.journalDir, store.Config{
 		Source: d.journal, Bookmark: d.journal, Table: d.table, Logger: d.log,
 		OnReturn: func() { d.worker.PollAll() },
-	})
-	d.worker = jobexec.New(jobexec.Config{
+	}))
+	d.worker = jobexec.New(failWorker(d.journalDir, jobexec.Config{
 		Name: c.name, Version: version.Version, BootID: bootID,
 		Targets: c.targets, Launcher: c.launcher.launcher(),
 		MaxOutput: int(c.run.maxOutputBuffer), FetchLimit: c.store.mysql.fetchLimit,
@@ -122,7 +122,7 @@ func (d *daemon) openWorker(c config) error {
 				agent.TargetsChanged()
 			}
 		},
-	})
+	}))
 	return nil
 }
 

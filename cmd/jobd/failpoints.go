@@ -1,0 +1,261 @@
+//go:build failpoints
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/mysql"
+)
+
+// failpointFile in the journal's folder says where this process is to kill itself: the name of
+// a point, and the how manieth time it is reached where that is not the first, as in
+// "done-appended:3". A file, because a variable would be a configuration key, or reach the jobs.
+const failpointFile = "failpoint"
+
+// failpoints are the moments between the steps of a job; the package documentation of exec
+// says what the next start makes of each.
+var failpoints = []string{
+	"claim-selected",    // rows are locked, nothing is journalled
+	"accepted-appended", // the rows are not updated
+	"commit-sent",       // nobody knows whether it arrives
+	"commit-answered",   // the jobs are not queued
+	"running-appended",  // the row says accepted
+	"running-mirrored",  // the row says running, no process
+	"start-asking",      // the runner knows nothing
+	"start-asked",       // within some milliseconds: the runner knows, or not; the process is there, or not
+	"started",           // the process is there, its id is not journalled
+	"started-appended",  //
+	"exit-seen",         // the outcome is in memory and with the runner
+	"done-appended",     // the runner still keeps the outcome, the row says running
+	"forgotten",         // the runner was told, or not
+	"update-sent",       // the mirror's COMMIT
+	"done-mirrored",     // the position is not written
+	"checkpoint",        // within some milliseconds of writing the position and emptying the log
+}
+
+// failpoint is the one that is armed; where none is, its name is "".
+type failpoint struct {
+	name string
+	left atomic.Int64
+}
+
+func readFailpoint(journalDir string) *failpoint {
+	content, err := os.ReadFile(filepath.Join(journalDir, failpointFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return &failpoint{}
+	}
+	if err != nil {
+		panic(err)
+	}
+	name, nth, counted := strings.Cut(strings.TrimSpace(string(content)), ":")
+	point, count := &failpoint{name: name}, 1
+	if counted {
+		count, err = strconv.Atoi(nth)
+	}
+	if err != nil || !slices.Contains(failpoints, name) {
+		panic(fmt.Sprintf("failpoint %q: want one of %q, or one with a colon and a number", content, failpoints))
+	}
+	point.left.Store(int64(count))
+	return point
+}
+
+// due tells whether this is the time to die.
+func (f *failpoint) due(name string) bool { return f.name == name && f.left.Add(-1) == 0 }
+
+// reach dies if it is time.
+func (f *failpoint) reach(name string) {
+	if f.due(name) {
+		die()
+	}
+}
+
+// during dies, if it is time, at some moment of the first milliseconds of work.
+func (f *failpoint) during(name string, work func()) {
+	if f.due(name) {
+		go work()
+		<-time.After(rand.N(3 * time.Millisecond))
+		die()
+	}
+}
+
+// die ends the process as a crash would: nothing runs any more.
+func die() {
+	_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
+	select {}
+}
+
+// failTable makes a table whose connections know the points of a COMMIT.
+func failTable(journalDir string, c mysql.Config) mysql.Config {
+	point := readFailpoint(journalDir)
+	c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return failingConn{conn, point}, nil
+	}
+	return c
+}
+
+type failingConn struct {
+	net.Conn
+	point *failpoint
+}
+
+// Write implements net.Conn. The driver writes a packet in one go.
+func (c failingConn) Write(packet []byte) (int, error) {
+	n, err := c.Conn.Write(packet)
+	switch {
+	case !bytes.Contains(packet, []byte("COMMIT")):
+	case bytes.Contains(packet, []byte("status IN ('waiting','manual')")):
+		c.point.reach("commit-sent")
+	default:
+		c.point.reach("update-sent")
+	}
+	return n, err
+}
+
+// failMirror makes a mirror that knows the points behind its updates.
+func failMirror(journalDir string, c store.Config) store.Config {
+	point := readFailpoint(journalDir)
+	c.Table = failingApplier{c.Table, point}
+	c.Bookmark = failingBookmark{c.Bookmark, point}
+	return c
+}
+
+type failingApplier struct {
+	store.Applier
+	point *failpoint
+}
+
+// Apply implements store.Applier.
+func (a failingApplier) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
+	outcomes, err := a.Applier.Apply(ctx, changes)
+	if err == nil {
+		for _, change := range changes {
+			a.point.reach(change.Status + "-mirrored")
+		}
+	}
+	return outcomes, err
+}
+
+type failingBookmark struct {
+	store.Bookmark
+	point *failpoint
+}
+
+// Rest implements store.Bookmark.
+func (b failingBookmark) Rest() error {
+	b.point.during("checkpoint", func() { _ = b.Bookmark.Rest() })
+	return b.Bookmark.Rest()
+}
+
+// failWorker makes a worker that knows the points of a job's way.
+func failWorker(journalDir string, c jobexec.Config) jobexec.Config {
+	point := readFailpoint(journalDir)
+	c.Recorder = failingRecorder{c.Recorder, point}
+	c.Table = failingClaimer{c.Table, point}
+	c.Runner = failingRunner{c.Runner, point}
+	c.Keeper = failingKeeper{c.Keeper, point}
+	return c
+}
+
+type failingRecorder struct {
+	jobexec.Recorder
+	point *failpoint
+}
+
+// Append implements jobexec.Recorder.
+func (r failingRecorder) Append(drafts ...journal.Draft) ([]journal.Event, error) {
+	events, err := r.Recorder.Append(drafts...)
+	for _, e := range events {
+		r.point.reach(string(e.Kind()) + "-appended")
+	}
+	return events, err
+}
+
+type failingClaimer struct {
+	jobexec.Claimer
+	point *failpoint
+}
+
+// Claim implements jobexec.Claimer.
+func (c failingClaimer) Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error {
+	claimed := false
+	err := c.Claimer.Claim(ctx, room, func(rows []journal.Row) ([]journal.Draft, error) {
+		claimed = true
+		c.point.reach("claim-selected")
+		return decide(rows)
+	})
+	if err == nil && claimed {
+		c.point.reach("commit-answered")
+	}
+	return err
+}
+
+type failingRunner struct {
+	jobexec.Runner
+	point *failpoint
+}
+
+// Start implements jobexec.Runner.
+func (r failingRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
+	r.point.reach("start-asking")
+	r.point.during("start-asked", func() { _, _ = r.Runner.Start(spec) })
+	process, err := r.Runner.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	r.point.reach("started")
+	return failingProcess{process, r.point}, nil
+}
+
+type failingKeeper struct {
+	jobexec.Keeper
+	point *failpoint
+}
+
+// Recall implements jobexec.Keeper.
+func (k failingKeeper) Recall() []jobexec.Recalled {
+	recalled := slices.Clone(k.Keeper.Recall())
+	for i := range recalled {
+		recalled[i].Process = failingProcess{recalled[i].Process, k.point}
+	}
+	return recalled
+}
+
+// Forget implements jobexec.Keeper.
+func (k failingKeeper) Forget(job int64, attempt int) {
+	k.Keeper.Forget(job, attempt)
+	k.point.reach("forgotten")
+}
+
+type failingProcess struct {
+	jobexec.Process
+	point *failpoint
+}
+
+// Wait implements jobexec.Process.
+func (p failingProcess) Wait() (journal.Done, bool) {
+	done, known := p.Process.Wait()
+	p.point.reach("exit-seen")
+	return done, known
+}

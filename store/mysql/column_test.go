@@ -80,31 +80,38 @@ func TestPitfall11And12NarrowColumns(t *testing.T) {
 	}{
 		{
 			"return_code NOT NULL and a signal", replaced("`return_code` tinyint(3) UNSIGNED DEFAULT NULL", "`return_code` tinyint UNSIGNED NOT NULL DEFAULT 0"), "sig",
-			journal.Done{Result: "fail", Signal: "SIGTERM"}, "return_code sig", "255 SIGTERM", "",
+			journal.Done{Result: "fail", Signal: "SIGTERM"},
+			"return_code sig", "255 SIGTERM", "",
 		},
 		{
 			"return_code signed", replaced("tinyint(3) UNSIGNED", "tinyint"), "sig",
-			journal.Done{Result: "fail", Code: number(200)}, "result return_code", "fail -", "return code left out",
+			journal.Done{Result: "fail", Code: number(200)},
+			"result return_code", "fail -", "return code left out",
 		},
 		{
 			"return_code signed and NOT NULL", replaced("`return_code` tinyint(3) UNSIGNED DEFAULT NULL", "`return_code` tinyint NOT NULL DEFAULT 0"), "sig",
-			journal.Done{Result: "fail", Code: number(200)}, "result return_code", "fail 1", "return code left out",
+			journal.Done{Result: "fail", Code: number(200)},
+			"result return_code", "fail 1", "return code left out",
 		},
 		{
 			"sig NOT NULL", replaced("`sig` char(10) DEFAULT NULL", "`sig` char(10) NOT NULL DEFAULT ''"), "sig",
-			journal.Done{Result: "ok", Code: number(0)}, "sig return_code", " 0", "",
+			journal.Done{Result: "ok", Code: number(0)},
+			"sig return_code", " 0", "",
 		},
 		{
 			"an owner column of its own", replaced("`stdout` mediumtext", ownColumn), "ran_by",
-			journal.Done{Result: "fail", Signal: "SIGKILL"}, "ran_by sig", "a-worker-wit SIGKILL", "",
+			journal.Done{Result: "fail", Signal: "SIGKILL"},
+			"ran_by sig", "a-worker-wit SIGKILL", "",
 		},
 		{
 			"sig narrow, where it is not the owner column", replaced("`stdout` mediumtext", ownColumn, "`sig` char(10)", "`sig` char(5)"), "ran_by",
-			journal.Done{Result: "fail", Signal: "SIGKILL"}, "sig", "SIGKI", "",
+			journal.Done{Result: "fail", Signal: "SIGKILL"},
+			"sig", "SIGKI", "",
 		},
 		{
 			"sig an ENUM, where it is not the owner column", replaced("`stdout` mediumtext", ownColumn, "`sig` char(10)", "`sig` enum('SIGTERM')"), "ran_by",
-			journal.Done{Result: "fail", Signal: "SIGKILL"}, "sig return_code", "- -", "signal left out",
+			journal.Done{Result: "fail", Signal: "SIGKILL"},
+			"sig return_code", "- -", "signal left out",
 		},
 	}
 	for _, c := range cases {

@@ -3,11 +3,8 @@ package lifecycle
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,54 +12,76 @@ import (
 	"jobd/tests/harness"
 )
 
-// Killed while two jobs run and two wait for a slot: after the restart the ones that ran have
-// their true outcome or are reported, and never run again; the others run.
-func TestKilledWorkerLeavesNoJobStuck(t *testing.T) {
-	t.Parallel()
+// midway starts a worker and leaves it with two jobs that run, and two that are
+// claimed and wait for a slot.
+func midway(t *testing.T, launcher gated, others ...harness.Settings) (*harness.Database, harness.Settings, *harness.Daemon) {
+	t.Helper()
 	db := harness.NewDatabase(t)
-	launcher := newGated(t)
 	settings := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).
-		With(harness.Settings{"prefetch": "2"})
+		With(harness.Settings{"prefetch": "2"}).With(others...)
 	worker := settings.StartWorker(t)
 	db.InsertMany(t, 4, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 	launcher.awaitStarts(t, 2)
 	db.AwaitCount(t, 2, "status = 'accepted'")
-	ran := launcher.starts(t)
-	worker.Kill(t)
+	db.AwaitCount(t, 2, "status = 'running'")
+	return db, settings, worker
+}
 
+// The worker alone is killed: its jobs run on, and what became of them is known
+// when it is back. The others run then.
+func TestKilledWorkerLosesNothing(t *testing.T) {
+	t.Parallel()
+	launcher := newGated(t)
+	db, settings, worker := midway(t, launcher)
+	worker.Kill(t)
+	launcher.open(t)
+	settings.StartWorker(t)
+	db.AwaitCount(t, 4, "status = 'done'")
+	for id := range int64(4) {
+		if row := db.Row(t, id+1); !isRight(row, id+1) {
+			t.Errorf("job %d: %s", id+1, row)
+		}
+	}
+	expectOnce(t, launcher, 4)
+	verify(t, settings)
+}
+
+// Everything is killed: nobody knows how the jobs that ran would have ended, so
+// that is what their rows say. They do not run again; the others run.
+func TestCrashIsReported(t *testing.T) {
+	t.Parallel()
+	launcher := newGated(t)
+	db, settings, worker := midway(t, launcher)
+	ran := launcher.starts(t)
+	worker.Crash(t)
 	launcher.open(t)
 	settings.StartWorker(t)
 	db.AwaitCount(t, 4, "status = 'done'")
 	for id := range int64(4) {
 		row, wasRunning := db.Row(t, id+1), ran[fmt.Sprint(id+1)] > 0
-		if !isRight(row, id+1) && (!wasRunning || !isReported(row)) {
-			t.Errorf("job %d, which ran when the worker was killed: %t: %s", id+1, wasRunning, row)
+		if wasRunning && !isReported(row) || !wasRunning && !isRight(row, id+1) {
+			t.Errorf("job %d, which ran when all was killed: %t: %s", id+1, wasRunning, row)
 		}
 	}
-	for id, times := range launcher.starts(t) {
-		if times != 1 {
-			t.Errorf("job %s was started %d times", id, times)
-		}
-	}
+	expectOnce(t, launcher, 4)
 	verify(t, settings)
 }
 
 // With on_crash = requeue a job whose outcome is unknown runs once more, and knows it.
-func TestKilledWorkerRequeues(t *testing.T) {
+func TestCrashRequeues(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
 	dir := t.TempDir()
 	launcher := harness.Script(t, fmt.Sprintf(
-		`echo attempt "$JOBD_ATTEMPT"; echo $$ > %[1]s/new; mv %[1]s/new %[1]s/pid; [ "$JOBD_ATTEMPT" = 2 ] || exec sleep 600`, dir))
+		`echo attempt "$JOBD_ATTEMPT"; touch %s/started; [ "$JOBD_ATTEMPT" = 2 ] || exec sleep 600`, dir))
 	settings := db.Worker(t, "worker", launcher+" {id}", map[string]int{"a": 1}).
 		With(harness.Settings{"on_crash": "requeue"})
 	worker := settings.StartWorker(t)
 	db.Insert(t, 1, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-	harness.AwaitFile(t, filepath.Join(dir, "pid"))
-	worker.Kill(t)
-	killProcess(t, filepath.Join(dir, "pid"))
+	harness.AwaitFile(t, filepath.Join(dir, "started"))
+	worker.Crash(t)
 
 	settings.StartWorker(t)
 	if row := db.AwaitDone(t, 1); harness.Text(row.Stdout) != "attempt 2\n" || harness.Text(row.Result) != "ok" {
@@ -71,8 +90,28 @@ func TestKilledWorkerRequeues(t *testing.T) {
 	verify(t, settings)
 }
 
-// The worker is killed at random moments, over and over, while it drains the table.
-// No job starts twice, none is lost, and the journal stays whole.
+// The runner dies under a worker that lives: its jobs are reported when they are
+// gone, and the next ones have a new runner.
+func TestKilledRunner(t *testing.T) {
+	t.Parallel()
+	launcher := newGated(t)
+	db, settings, worker := midway(t, launcher)
+	ran := launcher.starts(t)
+	worker.KillRunner(t)
+	launcher.open(t)
+	db.AwaitCount(t, 4, "status = 'done'")
+	for id := range int64(4) {
+		row, wasRunning := db.Row(t, id+1), ran[fmt.Sprint(id+1)] > 0
+		if wasRunning && !isReported(row) || !wasRunning && !isRight(row, id+1) {
+			t.Errorf("job %d, which ran when the runner was killed: %t: %s", id+1, wasRunning, row)
+		}
+	}
+	expectOnce(t, launcher, 4)
+	verify(t, settings)
+}
+
+// The worker, or everything, is killed at random moments, over and over, while the table is
+// drained. No job starts twice, none is lost, and the journal stays whole.
 func TestKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	const jobs, kills = 300, 8
@@ -84,10 +123,14 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
-	for range kills {
+	for i := range kills {
 		worker := settings.StartWorker(t)
 		<-time.After(time.Duration(random.IntN(250)) * time.Millisecond) // the moment of the crash
-		worker.Kill(t)
+		if i%2 == 0 {
+			worker.Kill(t)
+		} else {
+			worker.Crash(t)
+		}
 	}
 	settings.StartWorker(t)
 	db.AwaitCount(t, jobs, "status = 'done'")
@@ -102,7 +145,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 			t.Errorf("job %d: %s", id+1, row)
 		}
 	}
-	t.Logf("%d of %d jobs were running when the worker was killed", db.Count(t, "result = 'fail'"), jobs)
+	t.Logf("%d of %d jobs were running when all was killed", db.Count(t, "result = 'fail'"), jobs)
 	verify(t, settings)
 }
 
@@ -114,22 +157,6 @@ func isRight(row harness.Row, id int64) bool {
 // isReported tells whether the row says that nobody knows how the job ended.
 func isReported(row harness.Row) bool {
 	return harness.Text(row.Result) == "fail" && row.Code == nil && strings.Contains(harness.Text(row.Stderr), "outcome unknown")
-}
-
-// killProcess kills the process whose id is in a file: the crash took the job along.
-func killProcess(t *testing.T, file string) {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
-	if err != nil || pid <= 1 {
-		t.Fatalf("%s holds %q: no process id", file, content)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatalf("kill %d: %v", pid, err)
-	}
 }
 
 // verify reads the worker's journal from its beginning: sequence, chain and transitions.

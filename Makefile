@@ -33,10 +33,10 @@ deps: ## install MariaDB, which the tests run on, through apt where it is missin
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
 
 go-test: build
-	set -e; for module in $(MODULES); do (cd $$module && $(GO) test ./...); done
+	@failed=; for module in $(MODULES); do (cd $$module && set -x && $(GO) test ./...) || failed=1; done; test -z "$$failed"
 
 test-race: deps build ## run all tests under the race detector (needs a C compiler)
-	set -e; for module in $(MODULES); do (cd $$module && CGO_ENABLED=1 $(GO) test -race ./...); done
+	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) test -race ./...) || failed=1; done; test -z "$$failed"
 
 test-mysql: build ## run the store and end-to-end tests on a real MySQL 9 too (needs root, 800 MB)
 	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \

@@ -9,6 +9,8 @@ GO       = go
 PROGRAMS = jobd jobd-master jobctl
 MODULES  = . tests
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+# Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
+TEST = test -count=1
 # Nothing of the checkout is stamped into the programs, so a build needs no git and no ownership of it.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 # Debian keeps the server where an ordinary user's PATH does not look.
@@ -33,21 +35,21 @@ deps: ## install MariaDB, which the tests run on, through apt where it is missin
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
 
 go-test: build
-	@failed=; for module in $(MODULES); do (cd $$module && set -x && $(GO) test ./...) || failed=1; done; test -z "$$failed"
+	@failed=; for module in $(MODULES); do (cd $$module && set -x && $(GO) $(TEST) ./...) || failed=1; done; test -z "$$failed"
 
 test-race: deps build ## run all tests under the race detector (needs a C compiler)
-	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) test -race ./...) || failed=1; done; test -z "$$failed"
+	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) $(TEST) -race ./...) || failed=1; done; test -z "$$failed"
 
 test-mysql: build ## run the store and end-to-end tests on a real MySQL 9 too (needs root, 800 MB)
 	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \
-	JOBD_TEST_MYSQL_ROOT=$$root $(GO) test -count=1 ./store/...; \
-	cd tests && JOBD_TEST_MYSQL_ROOT=$$root $(GO) test -count=1 ./...
+	JOBD_TEST_MYSQL_ROOT=$$root $(GO) $(TEST) ./store/...; \
+	cd tests && JOBD_TEST_MYSQL_ROOT=$$root $(GO) $(TEST) ./...
 
 lint: ## gofumpt, go vet, staticcheck, import table, package docs, file sizes
 	@unformatted=$$($(TOOL) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
 	set -e; for module in $(MODULES); do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
-	cd tests && $(GO) test ./architecture
+	cd tests && $(GO) $(TEST) ./architecture
 
 bench: deps build ## measure starts, drain rate, run-manual latency, journal appends, memory; also into bin/bench.json
 	cd tests && $(GO) run ./bench --json ../bin/bench.json

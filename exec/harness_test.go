@@ -160,7 +160,12 @@ type runner struct {
 // instance is the name of the runner in all tests.
 const instance = "runner-1"
 
+// endedInstance is the name of one that ended in order.
+const endedInstance = "runner-0-ended"
+
 func (r *runner) Instance() (string, error) { return instance, nil }
+
+func (r *runner) Ended(instance string) bool { return instance == endedInstance }
 
 func (r *runner) Recall() []jobexec.Recalled { return r.recalled }
 

@@ -49,6 +49,9 @@ type Keeper interface {
 	// Instance names the runner that is there now. A start under an instance that
 	// lives still, and of which it knows nothing, never happened.
 	Instance() (string, error)
+	// Ended tells whether a runner is known to have ended by itself, because it had nothing any
+	// more. A start under its instance whose outcome is not journalled never happened.
+	Ended(instance string) bool
 	// Recall lists what the runner had from workers before this one.
 	Recall() []Recalled
 	// Forget says that an outcome is journalled.

@@ -60,7 +60,7 @@ func (w *Worker) takeUp(old journal.Job, process Process, instance string) error
 		return nil
 	case process != nil:
 		return w.resume(old, process)
-	case old.Status == journal.StatusStarting && old.Runner == instance && instance != "":
+	case old.Status == journal.StatusStarting && (old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)):
 		return w.startAfterAll(old)
 	}
 	if old.Process != nil {

@@ -25,6 +25,7 @@ func TestRecovery(t *testing.T) {
 	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
 	running := journal.Running{Attempt: 1, Runner: "runner-0"}
 	runningHere := journal.Running{Attempt: 1, Runner: instance}
+	runningEnded := journal.Running{Attempt: 1, Runner: endedInstance}
 	code := 3
 	outcome := &journal.Done{Result: "fail", Code: &code}
 	started := journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"}
@@ -48,6 +49,7 @@ func TestRecovery(t *testing.T) {
 		{name: "process that is gone", left: []journal.Payload{accepted, running, started}, row: runs, story: "done"},
 		{name: "process that runs on", left: []journal.Payload{accepted, running, started}, row: runs, alive: true, story: "done"},
 		{name: "the runner lives and never heard of it", left: []journal.Payload{accepted, runningHere}, row: runs, starts: true, story: "running started done"},
+		{name: "the runner ended and never heard of it", left: []journal.Payload{accepted, runningEnded}, row: runs, starts: true, story: "running started done"},
 		{name: "the runner has its outcome", left: []journal.Payload{accepted, runningHere, started}, row: runs, recall: outcome, story: "done"},
 		{name: "the runner has its outcome, the start was not journalled", left: []journal.Payload{accepted, runningHere}, row: runs, recall: outcome, story: "started done"},
 		{

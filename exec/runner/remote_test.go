@@ -291,6 +291,10 @@ func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	instance, err := remote.Instance()
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer unix.Close(pidfd)
 	if err := remote.Close(); err != nil {
 		t.Fatal(err)
@@ -301,6 +305,9 @@ func TestARunnerEndsWhenNobodyNeedsIt(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("the runner lives on: %v", err)
+	}
+	if !remote.Ended(instance) {
+		t.Error("it ended without saying so: starts that it never heard of count as unknown")
 	}
 }
 
@@ -322,6 +329,9 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 	}
 	if after == before {
 		t.Error("the new runner has the name of the old one: a start that it never heard of would be repeated")
+	}
+	if remote.Ended(before) {
+		t.Error("a killed runner counts as ended: what it was asked to start would be started again")
 	}
 	// The job lives on, can be signalled, and is not said to have an outcome.
 	for deadline := time.Now().Add(10 * time.Second); running.Signal(15) != nil && time.Now().Before(deadline); {

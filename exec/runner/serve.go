@@ -23,6 +23,7 @@ import (
 type Server struct {
 	local    *Local
 	instance string
+	ended    *os.File // takes the instance at the end
 	logger   *slog.Logger
 
 	mu    sync.Mutex
@@ -37,14 +38,18 @@ type held struct {
 	done    *journal.Done   // once it has ended
 }
 
-// NewServer makes a runner that has no jobs.
+// NewServer makes a runner that has no jobs. The working folder is the journal's.
 func NewServer(logger *slog.Logger) (*Server, error) {
 	local, err := NewLocal()
 	if err != nil {
 		return nil, err
 	}
+	ended, err := openEnded()
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", errors.Join(err, local.Close()))
+	}
 	return &Server{
-		local: local, instance: rand.Text(), logger: logger,
+		local: local, instance: rand.Text(), ended: ended, logger: logger,
 		jobs: make(map[id]*held), empty: make(chan struct{}, 1),
 	}, nil
 }
@@ -76,7 +81,7 @@ func (s *Server) Serve(listener *net.UnixListener) error {
 			return err
 		}
 		if s.idle() {
-			return nil
+			return s.noteEnd()
 		}
 	}
 }

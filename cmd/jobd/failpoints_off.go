@@ -11,6 +11,6 @@ import (
 // A jobd built with the tag failpoints kills itself where a test says so, see failpoints.go.
 // This one does not: what it is made of stays as it is.
 
-func failTable(_ string, c mysql.Config) mysql.Config     { return c }
-func failMirror(_ string, c store.Config) store.Config    { return c }
+func failTable(_ string, c mysql.Config) mysql.Config      { return c }
+func failMirror(_ string, c store.Config) store.Config     { return c }
 func failWorker(_ string, c jobexec.Config) jobexec.Config { return c }

@@ -1,0 +1,79 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/store/storetest/dbserver"
+	"jobd/tests/harness"
+)
+
+// suite is what the tests of a run share.
+var suite struct {
+	server *dbserver.Server
+	matrix matrix
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	var err error
+	suite.server, err = dbserver.Start(context.Background(), dbserver.Options{Args: []string{"--max-connections=500"}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := suite.server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	code = m.Run()
+	suite.matrix.print(os.Stdout)
+	return code
+}
+
+// long tells the long form from the short one.
+func long() bool { return os.Getenv("TORTURE") == "long" }
+
+// size is a number that depends on the form.
+func size[N any](short, inLong N) N {
+	if long() {
+		return inLong
+	}
+	return short
+}
+
+// armed is the program that kills itself at failpoints, as harness.Launch takes it.
+const armed = "failpoints/jobd"
+
+// buildArmed builds it, once a process and one process at a time.
+var buildArmed = sync.OnceValue(func() error {
+	bin := filepath.Join(harness.Top(), "bin", filepath.Dir(armed))
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(filepath.Join(bin, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "failpoints", "-o", bin, "./cmd/jobd")
+	build.Dir = harness.Top()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build jobd with failpoints: %w: %s", err, output)
+	}
+	return nil
+})

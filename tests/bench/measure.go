@@ -66,8 +66,8 @@ func worker(p *program, raw float64) []result {
 		With(harness.MasterOf(master), harness.Settings{"log_level_console": "warn"}).StartWorker(p)
 	client := harness.Dial(p, daemon.Addr)
 	idle := []result{
-		{"jobd-master, resident", float64(master.Memory(p)) / mib, "MiB"},
-		{"jobd, resident when idle", float64(daemon.Memory(p)) / mib, "MiB"},
+		{"jobd-master, resident", float64(harness.Memory(p, master.Pid)) / mib, "MiB"},
+		{"jobd, resident when idle", float64(harness.Memory(p, daemon.Pid)) / mib, "MiB"},
 	}
 
 	drained := drainRate(p, db, client)
@@ -77,7 +77,10 @@ func worker(p *program, raw float64) []result {
 		{"ratio to fork, exec and wait", drained / raw, ""},
 		{"run-manual, one at a time, p50", p50, "ms"},
 		{"run-manual, one at a time, p99", p99, "ms"},
-	}, append(idle, result{"jobd, resident at most", float64(daemon.MemoryPeak(p)) / mib, "MiB"})...)
+	}, append(idle,
+		result{"jobd, resident at most", float64(harness.MemoryPeak(p, daemon.Pid)) / mib, "MiB"},
+		result{"its runner, resident at most", float64(harness.MemoryPeak(p, daemon.Runner(p))) / mib, "MiB"},
+	)...)
 }
 
 // drainRate is how many jobs a second go from waiting to done, from the poll to the last row.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -128,31 +126,6 @@ func (d *Daemon) Kill(t testing.TB) {
 
 // Output is what the program wrote to stdout and stderr so far.
 func (d *Daemon) Output() string { return d.output.String() }
-
-// MemoryPeak is the most resident memory the process ever had, in bytes.
-func (d *Daemon) MemoryPeak(t testing.TB) int64 { return d.memory(t, "VmHWM:") }
-
-// Memory is the process's resident memory, in bytes.
-func (d *Daemon) Memory(t testing.TB) int64 { return d.memory(t, "VmRSS:") }
-
-func (d *Daemon) memory(t testing.TB, field string) int64 {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Pid))
-	if err != nil {
-		t.Fatalf("memory of %s: %v", d.program, err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, found := strings.CutPrefix(line, field); found {
-			var kib int64
-			if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
-				t.Fatalf("memory of %s: %q: %v", d.program, line, err)
-			}
-			return kib << 10
-		}
-	}
-	t.Fatalf("memory of %s: no %s in its status", d.program, field)
-	return 0
-}
 
 // stop asks twice, which means at once, and then insists.
 func (d *Daemon) stop() {

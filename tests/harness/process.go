@@ -21,20 +21,42 @@ func (d *Daemon) Crash(t testing.TB) {
 	}
 }
 
-// KillRunner kills the worker's runner and leaves the worker.
-func (d *Daemon) KillRunner(t testing.TB) {
+// Runner is the process id of the worker's runner.
+func (d *Daemon) Runner(t testing.TB) int {
 	t.Helper()
 	for pid, parent := range parents(t) {
 		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if parent != d.Pid || err != nil || !strings.Contains(string(command), "\x00runner\x00") {
-			continue
+		if parent == d.Pid && err == nil && strings.Contains(string(command), "\x00runner\x00") {
+			return pid
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatalf("kill the runner: %v", err)
-		}
-		return
 	}
 	t.Fatalf("%s (pid %d) has no runner", d.program, d.Pid)
+	return 0
+}
+
+// MemoryPeak is the most resident memory that a process ever had, in bytes.
+func MemoryPeak(t testing.TB, pid int) int64 { return memory(t, pid, "VmHWM:") }
+
+// Memory is a process's resident memory, in bytes.
+func Memory(t testing.TB, pid int) int64 { return memory(t, pid, "VmRSS:") }
+
+func memory(t testing.TB, pid int, field string) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatalf("memory of process %d: %v", pid, err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, found := strings.CutPrefix(line, field); found {
+			var kib int64
+			if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
+				t.Fatalf("memory of process %d: %q: %v", pid, line, err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatalf("memory of process %d: no %s in its status", pid, field)
+	return 0
 }
 
 // descendants are the processes below one, those nearest to it first.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,7 +98,9 @@ func TestKilledRunner(t *testing.T) {
 	launcher := newGated(t)
 	db, settings, worker := midway(t, launcher)
 	ran := launcher.starts(t)
-	worker.KillRunner(t)
+	if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	launcher.open(t)
 	db.AwaitCount(t, 4, "status = 'done'")
 	for id := range int64(4) {

@@ -78,7 +78,7 @@ func TestHundredMiBFrames(t *testing.T) {
 	for name, daemon := range daemons(t, harness.Settings{"password": password}) {
 		for _, authorised := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, authorised %t", name, authorised), func(t *testing.T) {
-				before := daemon.MemoryPeak(t)
+				before := harness.MemoryPeak(t, daemon.Pid)
 				wire := harness.Dial(t, daemon.Addr)
 				if authorised {
 					wire.Authorise(t, password)
@@ -93,7 +93,7 @@ func TestHundredMiBFrames(t *testing.T) {
 				if said := strings.Join(frames, ""); !strings.Contains(said, `"no":0`) || !strings.Contains(said, "message too long") {
 					t.Errorf("it said %.300q: want an error with the number 0 that says how long a message may be", said)
 				}
-				if grown := daemon.MemoryPeak(t) - before; grown > 64<<20 {
+				if grown := harness.MemoryPeak(t, daemon.Pid) - before; grown > 64<<20 {
 					t.Errorf("memory grew by %d MiB", grown>>20)
 				}
 				stillServesWith(t, daemon, password)
@@ -120,7 +120,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 	allowFiles(t, connections+1000)
 	db := harness.NewDatabase(t)
 	worker := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).StartWorker(t)
-	before := worker.Memory(t)
+	before := harness.Memory(t, worker.Pid)
 	for i := range connections {
 		// Several addresses of this machine, so that ports do not run out.
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%4))}}
@@ -133,7 +133,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 	db.Insert(t, 1, "a", "waiting")
 	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 	db.AwaitDone(t, 1)
-	t.Logf("%d idle connections take %d MiB", connections, (worker.Memory(t)-before)>>20)
+	t.Logf("%d idle connections take %d MiB", connections, (harness.Memory(t, worker.Pid)-before)>>20)
 	if open := descriptors(t, worker.Pid); open < connections {
 		t.Errorf("only %d of %d connections are open", open, connections)
 	}

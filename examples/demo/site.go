@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -120,22 +121,32 @@ func (s *site) launch(ctx context.Context, program, name string, port int, confi
 
 // stop ends the daemons, workers first, and shows their logs where something went wrong.
 func (s *site) stop(stdout io.Writer, failed bool) {
-	for i := len(s.daemons) - 1; i >= 0; i-- {
-		d := s.daemons[i]
-		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM} { // twice: at once
-			_ = d.cmd.Process.Signal(signal) // it may be gone
-		}
-		select {
-		case <-d.exited:
-		case <-time.After(10 * time.Second):
-			_ = d.cmd.Process.Kill()
-			<-d.exited
-		}
+	for _, d := range slices.Backward(s.daemons) {
+		d.stop()
 		if failed {
 			said, _ := os.ReadFile(d.log.Name())
 			fmt.Fprintf(stdout, "\n--- what %s said ---\n%s", d.name, said)
 		}
 		d.log.Close()
+	}
+}
+
+// stop asks until the daemon is gone: every time after the first means at once, also to its jobs.
+func (d *daemon) stop() {
+	insist := time.After(10 * time.Second)
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+		select {
+		case <-d.exited:
+			return
+		case <-again.C:
+		case <-insist:
+			_ = d.cmd.Process.Kill()
+			<-d.exited
+			return
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func Launch(t testing.TB, program, config, addr string, args ...string) *Daemon 
 		_ = cmd.Wait() // the exit code is read from ProcessState
 	}()
 	t.Cleanup(func() {
-		d.stop()
+		d.stop(t)
 		if t.Failed() {
 			t.Logf("%s (%s, pid %d) wrote:\n%s", program, config, d.Pid, d.output)
 		}
@@ -127,16 +127,22 @@ func (d *Daemon) Kill(t testing.TB) {
 // Output is what the program wrote to stdout and stderr so far.
 func (d *Daemon) Output() string { return d.output.String() }
 
-// stop asks twice, which means at once, and then insists.
-func (d *Daemon) stop() {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM} {
-		_ = d.process.Process.Signal(signal)
-	}
-	select {
-	case <-d.exited:
-	case <-time.After(10 * time.Second):
-		_ = d.process.Process.Kill()
-		<-d.exited
+// stop asks until the process is gone, every time after the first meaning at once (signals
+// that follow too closely are one), and then insists, so that nothing is left behind.
+func (d *Daemon) stop(t testing.TB) {
+	insist := time.After(10 * time.Second)
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_ = d.process.Process.Signal(syscall.SIGTERM) // it may be gone
+		select {
+		case <-d.exited:
+			return
+		case <-again.C:
+		case <-insist:
+			d.Crash(t)
+			return
+		}
 	}
 }
 

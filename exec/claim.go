@@ -85,7 +85,7 @@ func (w *Worker) pollTicks() *time.Ticker {
 // claimAll claims until there is no room or no row left.
 func (w *Worker) claimAll(ctx context.Context) {
 	retry, failed := w.Retry("claim jobs"), false
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && w.err() == nil {
 		more, err := w.claimOnce(ctx)
 		switch {
 		case err != nil:

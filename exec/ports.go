@@ -84,9 +84,10 @@ type Process interface {
 	Started() journal.Started
 	// Signal sends a signal to the process group. It fails once the process is gone.
 	Signal(signo int) error
-	// Wait blocks until the process is gone and tells how it ended; known is
-	// false where nobody can tell any more.
-	Wait() (done journal.Done, known bool)
+	// Ended is closed when the process is gone.
+	Ended() <-chan struct{}
+	// Outcome tells how it ended, once it has; known is false where nobody can tell any more.
+	Outcome() (done journal.Done, known bool)
 }
 
 // Retry waits before something is tried again after cause, and reports cause. It

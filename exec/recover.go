@@ -42,7 +42,7 @@ func (w *Worker) recover() error {
 // abandon has the runner forget a start that the journal does not wait for: its outcome was journalled
 // before the worker was killed, and only the runner was not told.
 func (w *Worker) abandon(key start, process Process) {
-	process.Wait()
+	<-process.Ended()
 	w.Keeper.Forget(key.job, key.attempt)
 }
 
@@ -116,12 +116,15 @@ func (w *Worker) adopt(old journal.Job, process Process) {
 	if !served {
 		t = &target{name: old.Target}
 	}
-	j := &job{id: old.ID, target: t, attempt: old.Attempt, process: process}
+	j := &job{id: old.ID, target: t, attempt: old.Attempt, process: process, told: true}
 	w.jobs[j.id] = j
 	t.active++
 	w.running.Add(1)
 	go func() {
 		defer w.running.Done()
-		w.await(j)
+		if next := w.await(j); next != nil {
+			w.running.Add(1)
+			w.slot(next)
+		}
 	}()
 }

@@ -24,12 +24,12 @@ func (w *Worker) SendSignal(signals map[int64]int, by string) map[int64]bool {
 
 // signal journals a signal and sends it.
 func (w *Worker) signal(id int64, signo int, by string) bool {
-	process := w.process(id)
+	j, process := w.process(id)
 	if process == nil || signo < 0 || signo > lastSignal {
 		return false
 	}
 	if signo > 0 {
-		if _, err := w.append(journal.Draft{Job: id, Payload: journal.Signal{Signo: signo, By: by}}); err != nil {
+		if err := w.tell(j, journal.Draft{Job: id, Payload: journal.Signal{Signo: signo, By: by}}); err != nil {
 			w.Logger.Warn("signal was not sent: it could not be journalled", "job", id, "signal", signo, "error", err)
 			return false
 		}
@@ -37,14 +37,14 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 	return process.Signal(signo) == nil
 }
 
-// process is the process of a job that runs here, or nil.
-func (w *Worker) process(id int64) Process {
+// process is a job that runs here and its process, or nil.
+func (w *Worker) process(id int64) (*job, Process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j, ok := w.jobs[id]; ok {
-		return j.process
+		return j, j.process
 	}
-	return nil
+	return nil, nil
 }
 
 // runningJobs lists the jobs that have a process.

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,10 +11,31 @@ import (
 // kernel gets after that.
 const killDelay = 5 * time.Second
 
-// drain ends the worker's work: nothing new starts, what has not started is given back,
-// what runs may end, then is made to.
+// drain ends the worker's work: nothing new starts, what has not started is given
+// back, what runs may end, then is made to, or is left to the next start.
 func (w *Worker) drain() {
 	w.giveBack(w.halt())
+	if w.handsOver() {
+		w.leaveRunning()
+	} else {
+		w.endRunning()
+	}
+}
+
+// leaveRunning waits until every start under way has happened or not, so that the
+// journal is not closed in the middle of one.
+func (w *Worker) leaveRunning() {
+	w.beginning.Wait()
+	w.Logger.Info("jobs are left to the next start", "jobs", w.runningJobs())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, client := range w.waiters {
+		client.tell(nil, fmt.Sprintf("job %d goes on while the worker restarts; its row will tell how it ended", id))
+	}
+}
+
+// endRunning waits for what runs, then ends it.
+func (w *Worker) endRunning() {
 	ended := make(chan struct{})
 	go func() {
 		w.running.Wait()

@@ -64,6 +64,60 @@ func TestStopEndsWhatRunsForTooLong(t *testing.T) {
 	f.ended <- nil
 }
 
+func TestHandoverLeavesWhatRuns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), func(c *jobexec.Config) { c.Handover = true })
+	f.start()
+	p := f.next()
+	f.wait("process is journalled, the other job claimed", func(s *journal.State) bool {
+		return s.Job(1).Status == journal.StatusRunning && s.Job(2).Status == journal.StatusAccepted
+	})
+	f.stop()
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+	select {
+	case signo := <-p.signals:
+		t.Errorf("signal %d was sent", signo)
+	default:
+	}
+	f.journal.View(func(s *journal.State) {
+		if len(s.Jobs) != 1 || s.Job(1).Status != journal.StatusRunning || s.Open {
+			t.Errorf("left behind: open %t, jobs %v", s.Open, s.Jobs)
+		}
+	})
+	// The next start takes it up.
+	f.runner.recalled = []jobexec.Recalled{{Job: 1, Attempt: 1, Process: p}}
+	f.table.insert(manual(2, "b"))
+	f.build(nil)
+	f.start()
+	p.exit(3)
+	f.wait("the job is done", ended(1))
+}
+
+func TestAClientIsToldThatItsJobGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(manual(1, "a")), nil)
+	f.start()
+	answers := make(chan jobexec.Answer, 1)
+	go func() {
+		answer, _ := f.worker.RunManual(context.Background(), []int64{1})
+		answers <- answer
+	}()
+	f.next()
+	f.worker.HandOver()
+	f.stop()
+	want := "job 1 goes on while the worker restarts; its row will tell how it ended"
+	if got := (<-answers).Errors[1]; got != want {
+		t.Errorf("the client was told %q, want %q", got, want)
+	}
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+}
+
 func TestAJobHeldByTheMirrorIsGivenBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
@@ -100,7 +154,7 @@ func TestAFullDiskDelaysOutcomesAndLosesNone(t *testing.T) {
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
 	f.build(func(c *jobexec.Config) {
 		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
-			if drafts[0].Payload != nil && drafts[0].Payload.Kind() == journal.KindDone && refused < 3 {
+			if drafts[len(drafts)-1].Payload.Kind() == journal.KindDone && refused < 3 {
 				refused++
 				return journal.ErrFull
 			}

@@ -1,6 +1,10 @@
 package exec
 
-import "jobd/journal"
+import (
+	"sync"
+
+	"jobd/journal"
+)
 
 // target is a queue of claimed jobs and the limit on how many of them run at once.
 // It is guarded by the worker's mutex.
@@ -56,11 +60,28 @@ func (t *target) pop() *job {
 // job is a claimed job on its way. What is in the journal about it is not
 // repeated here, but for what is looked at all the time.
 type job struct {
-	id      int64
-	target  *target
-	attempt int     // of the start to come, or of the process that runs
-	process Process // once it runs; guarded by the worker's mutex
-	waiter  *waiter // the client that waits; guarded by the worker's mutex
+	id        int64
+	target    *target
+	attempt   int    // of the start to come, or of the process that runs
+	announced uint64 // the event that says running; 0 where there is none yet
+	process   Process
+	waiter    *waiter // the client that waits; guarded, as process is, by the worker's mutex
+
+	telling sync.Mutex // orders what is journalled while the process runs
+	told    bool       // its process is journalled
+}
+
+// running says that the job is about to be started by a runner.
+func (j *job) running(instance string) journal.Draft {
+	return journal.Draft{Job: j.id, Payload: journal.Running{Attempt: j.attempt, Runner: instance}}
+}
+
+// untold is what the journal does not know of a job that was started. telling is held.
+func (j *job) untold() []journal.Draft {
+	if j.told || j.process == nil {
+		return nil
+	}
+	return []journal.Draft{{Job: j.id, Payload: j.process.Started()}}
 }
 
 // Result is how a job ended, as clients are told.

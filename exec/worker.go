@@ -28,6 +28,7 @@ type Config struct {
 	Requeue         bool          // start jobs of unknown outcome again, instead of failing them
 	MaxAttempts     int           // how often a job is started at most where Requeue is set
 	ShutdownTimeout time.Duration // 0: no limit
+	Handover        bool          // on stop leave what runs to the runner, for the next start
 
 	Recorder  Recorder
 	Table     Claimer
@@ -49,15 +50,16 @@ type Worker struct {
 	failed   chan struct{} // closed when the journal takes no more
 	changing sync.Mutex    // held while targets are changed, across journal and memory
 
-	mu       sync.Mutex
-	targets  map[string]*target
-	jobs     map[int64]*job             // claimed and not at their end
-	doubtful map[int64]journal.Accepted // claims whose commit may or may not have happened
-	waiters  map[int64]*waiter          // clients that wait, by job
-	launcher Launcher
-	stopping bool
-	failure  error
-	running  sync.WaitGroup // jobs that hold a slot
+	mu        sync.Mutex
+	targets   map[string]*target
+	jobs      map[int64]*job             // claimed and not at their end
+	doubtful  map[int64]journal.Accepted // claims whose commit may or may not have happened
+	waiters   map[int64]*waiter          // clients that wait, by job
+	launcher  Launcher
+	stopping  bool
+	failure   error
+	beginning sync.WaitGroup // jobs that have a slot and are not started yet
+	running   sync.WaitGroup // jobs that hold a slot
 }
 
 // New makes a worker. Run makes it work.
@@ -104,7 +106,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.err(); err != nil {
 		return err
 	}
-	_, err := w.Recorder.Append(journal.Draft{Payload: journal.Closed{Reason: "stopped"}})
+	_, err := w.Recorder.Append(journal.Draft{Payload: journal.Closed{Reason: w.closing()}})
 	return err
 }
 
@@ -124,6 +126,28 @@ func (w *Worker) SetLauncher(l Launcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.launcher = l
+}
+
+// HandOver makes a worker that stops, or will be, leave what runs to the next start.
+func (w *Worker) HandOver() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Handover = true
+}
+
+// handsOver tells whether what runs is left to the next start.
+func (w *Worker) handsOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Handover
+}
+
+// closing is why the run of the worker ends.
+func (w *Worker) closing() string {
+	if w.handsOver() {
+		return "handed over"
+	}
+	return "stopped"
 }
 
 // fail ends the worker: without a journal nothing may happen any more.

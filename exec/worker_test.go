@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -35,6 +37,53 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	story := []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindStarted, journal.KindDone}
 	if diff := cmp.Diff(story, f.story(7)); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+// A short job costs one append at its end, which tells all of its story and announces
+// the job that follows in its slot.
+func TestASlotPassesOnInOneAppend(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var appends [][]journal.Kind
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
+	f.build(func(c *jobexec.Config) {
+		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
+			var kinds []journal.Kind
+			for _, d := range drafts {
+				kinds = append(kinds, d.Payload.Kind())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			appends = append(appends, kinds)
+			return nil
+		}}
+	})
+	f.runner.instant = true
+	f.start()
+	f.wait("both are done", func(s *journal.State) bool { return s.Seq > 6 && len(s.Jobs) == 0 })
+	mu.Lock()
+	defer mu.Unlock()
+	want := []journal.Kind{journal.KindStarted, journal.KindDone, journal.KindRunning}
+	if !slices.ContainsFunc(appends, func(kinds []journal.Kind) bool { return slices.Equal(kinds, want) }) {
+		t.Errorf("appends: %v, want one of %v", appends, want)
+	}
+}
+
+func TestASignalToAJobThatHasJustStarted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.start()
+	p := f.next()
+	for deadline := time.Now().Add(10 * time.Second); !f.worker.SendSignal(map[int64]int{1: 15}, "me")[1]; {
+		if time.Now().After(deadline) {
+			t.Fatal("the signal was not delivered")
+		}
+	}
+	p.exit(1)
+	f.wait("job is done", ended(1))
+	if got, want := words(f.story(1)), "accepted running started signal done"; got != want {
+		t.Errorf("story %q, want %q", got, want)
 	}
 }
 

@@ -58,12 +58,15 @@ func (l *Local) Adopt(started journal.Started) (jobexec.Process, bool) {
 		unix.Close(fd)
 		return nil, false
 	}
-	return &stray{started: started, pidfd: fd}, true
+	s := &stray{started: started, pidfd: fd, ended: make(chan struct{})}
+	go s.watch()
+	return s, true
 }
 
 // stray is a process that a former run started.
 type stray struct {
 	started journal.Started
+	ended   chan struct{} // closed when the process is gone
 
 	mu    sync.Mutex
 	pidfd int // −1 once the process is gone
@@ -82,8 +85,15 @@ func (s *stray) Signal(signo int) error {
 	return unix.Kill(-s.started.Pid, unix.Signal(signo))
 }
 
-// Wait implements jobexec.Process. It is called once.
-func (s *stray) Wait() (journal.Done, bool) {
+// Ended implements jobexec.Process.
+func (s *stray) Ended() <-chan struct{} { return s.ended }
+
+// Outcome implements jobexec.Process: nobody but its parent learns it.
+func (s *stray) Outcome() (journal.Done, bool) { return journal.Done{}, false }
+
+// watch waits until the process is gone.
+func (s *stray) watch() {
+	defer close(s.ended)
 	poll := []unix.PollFd{{Fd: int32(s.pidfd), Events: unix.POLLIN}}
 	for {
 		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
@@ -94,5 +104,4 @@ func (s *stray) Wait() (journal.Done, bool) {
 	defer s.mu.Unlock()
 	unix.Close(s.pidfd)
 	s.pidfd = -1
-	return journal.Done{}, false
 }

@@ -54,19 +54,19 @@ func (p *remoteProcess) orphaned(local *Local) {
 	p.stray = stray
 	p.mu.Unlock()
 	go func() {
-		done, known := stray.Wait()
-		p.end(done, known)
+		<-stray.Ended()
+		p.end(stray.Outcome())
 	}()
 }
 
 // Started implements jobexec.Process.
 func (p *remoteProcess) Started() journal.Started { return p.started }
 
-// Wait implements jobexec.Process.
-func (p *remoteProcess) Wait() (journal.Done, bool) {
-	<-p.ended
-	return p.done, p.known
-}
+// Ended implements jobexec.Process.
+func (p *remoteProcess) Ended() <-chan struct{} { return p.ended }
+
+// Outcome implements jobexec.Process.
+func (p *remoteProcess) Outcome() (journal.Done, bool) { return p.done, p.known }
 
 // Signal implements jobexec.Process.
 func (p *remoteProcess) Signal(signo int) error {

@@ -122,7 +122,7 @@ func TestARunnerStartsJobs(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "echo out; echo err >&2; echo $PPID >&2; exit 7")
-	done, known := p.Wait()
+	done, known := wait(p)
 	if !known || done.Result != "fail" || *done.Code != 7 || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("known %t, done %+v", known, done)
 	}
@@ -130,7 +130,7 @@ func TestARunnerStartsJobs(t *testing.T) {
 		t.Errorf("stderr %q: the job's parent should be the runner", done.Stderr.Kept)
 	}
 	remote.Forget(1, 1)
-	if done, _ := begin(t, remote, 1, "exit 0").Wait(); *done.Code != 0 {
+	if done, _ := wait(begin(t, remote, 1, "exit 0")); *done.Code != 0 {
 		t.Errorf("exit code 0 came as %+v", done)
 	}
 	remote.Forget(1, 1)
@@ -143,7 +143,7 @@ func TestARunnerRefusesWhatCannotBeStarted(t *testing.T) {
 	if err == nil || err.Error() != "start /none: no such file or directory" || errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}
-	begin(t, remote, 2, "exit 0").Wait()
+	wait(begin(t, remote, 2, "exit 0"))
 	spec := script("exit 0")
 	spec.Job, spec.Attempt = 2, 1
 	if _, err := remote.Start(spec); err == nil {
@@ -162,7 +162,7 @@ func TestSignalsThroughTheRunner(t *testing.T) {
 	if err := p.Signal(15); err != nil {
 		t.Errorf("signal: %v", err)
 	}
-	if done, _ := p.Wait(); done.Signal != "SIGTERM" {
+	if done, _ := wait(p); done.Signal != "SIGTERM" {
 		t.Errorf("done %+v", done)
 	}
 	if err := p.Signal(15); err == nil {
@@ -182,7 +182,7 @@ func TestEnvironments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		done, _ := p.Wait()
+		done, _ := wait(p)
 		remote.Forget(int64(i), 1)
 		want := "\n"
 		if env != nil {
@@ -237,13 +237,13 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	if len(recalled) != 2 {
 		t.Fatalf("the runner has %d jobs, want 2", len(recalled))
 	}
-	if done, known := recalled[2].Wait(); !known || *done.Code != 4 || string(done.Stdout.Kept) != "short\n" {
+	if done, known := wait(recalled[2]); !known || *done.Code != 4 || string(done.Stdout.Kept) != "short\n" {
 		t.Errorf("known %t, done %+v", known, done)
 	}
 	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if done, known := recalled[1].Wait(); !known || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
+	if done, known := wait(recalled[1]); !known || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
 		t.Errorf("known %t, done %+v", known, done)
 	}
 	remote.Forget(1, 1)
@@ -265,7 +265,7 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 	}
 	remote := open(t, dir)
 	for _, r := range remote.Recall() {
-		if done, known := r.Process.Wait(); !known || *done.Code != int(r.Job)+2 {
+		if done, known := wait(r.Process); !known || *done.Code != int(r.Job)+2 {
 			t.Errorf("job %d: known %t, done %+v", r.Job, known, done)
 		}
 		remote.Forget(r.Job, r.Attempt)
@@ -276,7 +276,7 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 func runnerOf(t *testing.T, remote *Remote) int {
 	t.Helper()
 	var pid int
-	done, _ := begin(t, remote, 4711, "echo $PPID").Wait()
+	done, _ := wait(begin(t, remote, 4711, "echo $PPID"))
 	remote.Forget(4711, 1)
 	if _, err := fmt.Sscan(string(done.Stdout.Kept), &pid); err != nil {
 		t.Fatal(err)
@@ -336,10 +336,10 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 	// The job lives on, can be signalled, and is not said to have an outcome.
 	for deadline := time.Now().Add(10 * time.Second); running.Signal(15) != nil && time.Now().Before(deadline); {
 	}
-	if _, known := running.Wait(); known {
+	if _, known := wait(running); known {
 		t.Error("nobody can know how a job ended whose runner was killed")
 	}
-	if done, known := begin(t, remote, 2, "exit 5").Wait(); !known || *done.Code != 5 {
+	if done, known := wait(begin(t, remote, 2, "exit 5")); !known || *done.Code != 5 {
 		t.Errorf("known %t, done %+v", known, done)
 	}
 	remote.Forget(2, 1)
@@ -366,7 +366,7 @@ func TestAFolderWithALongName(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if done, known := begin(t, open(t, dir), 1, "exit 0").Wait(); !known || *done.Code != 0 {
+	if done, known := wait(begin(t, open(t, dir), 1, "exit 0")); !known || *done.Code != 0 {
 		t.Errorf("known %t, done %+v", known, done)
 	}
 }

@@ -241,7 +241,8 @@ func (s *Server) hold(id id, job *held) bool {
 
 // await keeps the job's outcome and tells it.
 func (s *Server) await(id id, job *held, p jobexec.Process) {
-	done, _ := p.Wait()
+	<-p.Ended()
+	done, _ := p.Outcome()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	job.done = &done

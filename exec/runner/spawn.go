@@ -123,11 +123,11 @@ func (c *child) Signal(signo int) error {
 	}
 }
 
-// Wait implements jobexec.Process.
-func (c *child) Wait() (journal.Done, bool) {
-	<-c.ended
-	return c.done, true
-}
+// Ended implements jobexec.Process.
+func (c *child) Ended() <-chan struct{} { return c.ended }
+
+// Outcome implements jobexec.Process.
+func (c *child) Outcome() (journal.Done, bool) { return c.done, true }
 
 // reap waits for the process, then for its output.
 func (c *child) reap() {

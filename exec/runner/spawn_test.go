@@ -44,9 +44,15 @@ func start(t *testing.T, local *Local, spec jobexec.Spec) jobexec.Process {
 	return p
 }
 
+// wait waits for the end of a process.
+func wait(p jobexec.Process) (done journal.Done, known bool) {
+	<-p.Ended()
+	return p.Outcome()
+}
+
 func run(t *testing.T, local *Local, spec jobexec.Spec) journal.Done {
 	t.Helper()
-	done, known := start(t, local, spec).Wait()
+	done, known := wait(start(t, local, spec))
 	if !known {
 		t.Error("the outcome of a child is not known")
 	}
@@ -191,7 +197,7 @@ func TestSignalsGoToTheWholeGroup(t *testing.T) {
 	if err := p.Signal(15); err != nil {
 		t.Errorf("signal: %v", err)
 	}
-	done, _ := p.Wait()
+	done, _ := wait(p)
 	if done.Signal != "SIGTERM" || done.Reason != "" {
 		t.Errorf("done %+v", done)
 	}
@@ -210,7 +216,7 @@ func TestPitfall33WhatAJobInherits(t *testing.T) {
 	defer leak.Close()
 	spec := script("ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/self/fd/0; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n; ps -o pgid= -p $$ | tr -d ' '")
 	p := start(t, newLocal(t), spec)
-	done, _ := p.Wait()
+	done, _ := wait(p)
 	lines := strings.Split(strings.TrimSpace(string(done.Stdout.Kept)), "\n")
 	plain, err := exec.Command("sh", "-c", "ulimit -n").Output()
 	if err != nil {
@@ -261,7 +267,7 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 		if err := p.Signal(9); err != nil {
 			t.Error(err)
 		}
-		p.Wait()
+		wait(p)
 	}()
 	if got := p.Started(); got.Pid <= 0 || got.StartTime == 0 || got.BootID == "" {
 		t.Errorf("process %+v", got)
@@ -277,7 +283,7 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 		t.Error("pitfall 29: a process of another boot was taken for the job's")
 	}
 	gone := start(t, local, script("true"))
-	gone.Wait()
+	wait(gone)
 	if _, alive := local.Adopt(gone.Started()); alive {
 		t.Error("a process that is gone was adopted")
 	}
@@ -294,13 +300,13 @@ func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	if err := adopted.Signal(15); err != nil {
 		t.Errorf("signal: %v", err)
 	}
-	if _, known := adopted.Wait(); known {
+	if _, known := wait(adopted); known {
 		t.Error("the outcome of somebody else's child can't be known")
 	}
 	if err := adopted.Signal(0); err == nil {
 		t.Error("a process that is gone was signalled")
 	}
-	if done, _ := p.Wait(); done.Signal != "SIGTERM" {
+	if done, _ := wait(p); done.Signal != "SIGTERM" {
 		t.Errorf("done %+v", done)
 	}
 }
@@ -320,7 +326,7 @@ func TestStartTimeBehindAStrangeName(t *testing.T) {
 	if err := p.Signal(9); err != nil {
 		t.Error(err)
 	}
-	p.Wait()
+	wait(p)
 }
 
 func BenchmarkSpawn(b *testing.B) {
@@ -340,7 +346,7 @@ func BenchmarkSpawn(b *testing.B) {
 					b.Error(err)
 					return
 				}
-				p.Wait()
+				wait(p)
 			}
 		})
 	})

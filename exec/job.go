@@ -45,11 +45,9 @@ func (w *Worker) put(j *job) {
 // dispatch starts jobs while there are free slots. The lock is held.
 func (w *Worker) dispatch(t *target) {
 	for !w.stopping && t.startable() {
-		j := t.pop()
 		t.active++
 		w.running.Add(1)
-		w.beginning.Add(1)
-		go w.slot(j)
+		go w.slot(w.slotted(t.pop()))
 	}
 	if t.room(w.Prefetch) > 0 {
 		w.wake()
@@ -62,13 +60,26 @@ func (w *Worker) take(t *target) *job {
 	if w.stopping || t.paused || len(t.queue) == 0 || t.active > t.concurrency {
 		return nil
 	}
+	return w.slotted(t.pop())
+}
+
+// slotted marks a job as one that is about to be started. The lock is held.
+func (w *Worker) slotted(j *job) *job {
 	w.beginning.Add(1)
-	return t.pop()
+	j.begun = make(chan struct{})
+	return j
+}
+
+// unslotted says that a job was started, or will not be.
+func (w *Worker) unslotted(j *job) {
+	w.beginning.Done()
+	close(j.begun)
 }
 
 // putBack undoes take. The lock is held.
 func (w *Worker) putBack(j *job) {
-	w.beginning.Done()
+	w.unslotted(j)
+	j.begun = nil
 	j.target.queue = slices.Insert(j.target.queue, 0, j)
 }
 

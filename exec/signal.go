@@ -3,6 +3,7 @@ package exec
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,14 +38,34 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 	return process.Signal(signo) == nil
 }
 
-// process is a job that runs here and its process, or nil.
+// startTimeout bounds how long a signal waits for the start of a job whose row says
+// running already.
+const startTimeout = time.Second
+
+// process is a job that runs here and its process, or nil. A job that is just being
+// started is waited for.
 func (w *Worker) process(id int64) (*job, Process) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if j, ok := w.jobs[id]; ok {
-		return j, j.process
+	j := w.jobs[id]
+	var begun chan struct{}
+	if j != nil {
+		begun = j.begun
 	}
-	return nil, nil
+	w.mu.Unlock()
+	if begun != nil {
+		timer := time.NewTimer(startTimeout)
+		defer timer.Stop()
+		select {
+		case <-begun:
+		case <-timer.C:
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j == nil || w.jobs[id] != j {
+		return nil, nil
+	}
+	return j, j.process
 }
 
 // runningJobs lists the jobs that have a process.

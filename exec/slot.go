@@ -38,7 +38,7 @@ var errNotStarted = errors.New("not started")
 
 // begin announces and starts a job that has a slot.
 func (w *Worker) begin(j *job) error {
-	defer w.beginning.Done()
+	defer w.unslotted(j)
 	if !w.announce(j) {
 		return errNotStarted
 	}
@@ -219,7 +219,7 @@ func (w *Worker) finish(j *job, done journal.Done) (next *job) {
 		w.Logger.Error("outcome of a job could not be journalled", "job", j.id, "error", err)
 		w.drop(j, "the journal failed")
 		if next != nil {
-			w.beginning.Done()
+			w.unslotted(next)
 			w.drop(next, "the journal failed")
 		}
 		return nil

@@ -62,8 +62,9 @@ func (t *target) pop() *job {
 type job struct {
 	id        int64
 	target    *target
-	attempt   int    // of the start to come, or of the process that runs
-	announced uint64 // the event that says running; 0 where there is none yet
+	attempt   int           // of the start to come, or of the process that runs
+	announced uint64        // the event that says running; 0 where there is none yet
+	begun     chan struct{} // closed when it was started, or will not be; nil while it has no slot
 	process   Process
 	waiter    *waiter // the client that waits; guarded, as process is, by the worker's mutex
 

@@ -165,7 +165,7 @@ func (l *link) take(m message) {
 		p.begin(journal.Started{}, errors.New(m.Text))
 	case m.Kind == kindEnded:
 		delete(l.processes, m.ID)
-		p.end(m.Done.done(), true)
+		p.end(m.Done.done(m.outputs[0], m.outputs[1]), true)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bufio"
 	"encoding/gob"
 	"fmt"
 	"io"
@@ -68,6 +69,12 @@ type message struct {
 	Text    string          // refused and signalled: why not; "" where it was
 	Signo   int             // signal
 	Done    *outcomeMessage // ended
+	outputs [2][]byte       // ended: stdout and stderr, which follow the message
+}
+
+// ended tells how a job ended.
+func ended(id id, done journal.Done) message {
+	return message{Kind: kindEnded, ID: id, Done: outcomeOf(done), outputs: [2][]byte{done.Stdout.Kept, done.Stderr.Kept}}
 }
 
 // process is a job that a runner has.
@@ -76,25 +83,40 @@ type process struct {
 	Started journal.Started
 }
 
-// outcomeMessage is a journal.Done as it passes: gob leaves out pointers to
-// zero, so the exit code 0 has to be told apart from none.
+// outcomeMessage is a journal.Done as it passes. The kept output follows the
+// message as it is, stdout then stderr, so that no copy of it is made on the way. Gob leaves
+// out pointers to zero, so the exit code 0 has to be told apart from none.
 type outcomeMessage struct {
 	Result, Signal, Reason string
 	HasCode                bool
 	Code                   int
-	Stdout, Stderr         journal.Output
+	Stdout, Stderr         outputMessage
+}
+
+// outputMessage is a journal.Output without its bytes.
+type outputMessage struct {
+	Kept int // bytes that follow
+	Size int64
 }
 
 func outcomeOf(d journal.Done) *outcomeMessage {
-	m := &outcomeMessage{Result: d.Result, Signal: d.Signal, Reason: d.Reason, Stdout: d.Stdout, Stderr: d.Stderr}
+	m := &outcomeMessage{
+		Result: d.Result, Signal: d.Signal, Reason: d.Reason,
+		Stdout: outputMessage{len(d.Stdout.Kept), d.Stdout.Size},
+		Stderr: outputMessage{len(d.Stderr.Kept), d.Stderr.Size},
+	}
 	if d.Code != nil {
 		m.HasCode, m.Code = true, *d.Code
 	}
 	return m
 }
 
-func (m *outcomeMessage) done() journal.Done {
-	d := journal.Done{Result: m.Result, Signal: m.Signal, Reason: m.Reason, Stdout: m.Stdout, Stderr: m.Stderr}
+func (m *outcomeMessage) done(stdout, stderr []byte) journal.Done {
+	d := journal.Done{
+		Result: m.Result, Signal: m.Signal, Reason: m.Reason,
+		Stdout: journal.Output{Kept: stdout, Size: m.Stdout.Size},
+		Stderr: journal.Output{Kept: stderr, Size: m.Stderr.Size},
+	}
 	if m.HasCode {
 		d.Code = &m.Code
 	}
@@ -104,20 +126,49 @@ func (m *outcomeMessage) done() journal.Done {
 // wire is one end of the socket. Sending and receiving are for one goroutine
 // each.
 type wire struct {
+	socket  io.Writer
 	encoder *gob.Encoder
+	buffer  *bufio.Reader // the decoder reads no byte beyond a message from it
 	decoder *gob.Decoder
 }
 
 func newWire(socket io.ReadWriter) *wire {
-	return &wire{gob.NewEncoder(socket), gob.NewDecoder(socket)}
+	buffer := bufio.NewReader(socket)
+	return &wire{socket, gob.NewEncoder(socket), buffer, gob.NewDecoder(buffer)}
 }
 
-func (w *wire) send(m message) error { return w.encoder.Encode(m) }
+// send writes a message and the output that belongs to it.
+func (w *wire) send(m message) error {
+	if err := w.encoder.Encode(m); err != nil {
+		return err
+	}
+	for _, kept := range m.outputs {
+		if len(kept) == 0 {
+			continue
+		}
+		if _, err := w.socket.Write(kept); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (w *wire) receive() (message, error) {
 	var m message
-	err := w.decoder.Decode(&m)
-	return m, err
+	if err := w.decoder.Decode(&m); err != nil {
+		return message{}, err
+	}
+	if m.Done == nil {
+		return m, nil
+	}
+	for i, output := range []outputMessage{m.Done.Stdout, m.Done.Stderr} {
+		kept := make([]byte, output.Kept)
+		if _, err := io.ReadFull(w.buffer, kept); err != nil {
+			return message{}, fmt.Errorf("receive output: %w", err)
+		}
+		m.outputs[i] = kept
+	}
+	return m, nil
 }
 
 // checkHello refuses a peer that speaks another version.

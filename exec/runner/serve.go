@@ -177,7 +177,7 @@ func (s *Server) connect(out *outbox) {
 	out.send(hello)
 	for id, job := range s.jobs {
 		if job.done != nil {
-			out.send(message{Kind: kindEnded, ID: id, Done: outcomeOf(*job.done)})
+			out.send(ended(id, *job.done))
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (s *Server) await(id id, job *held, p jobexec.Process) {
 	defer s.mu.Unlock()
 	job.done = &done
 	if s.out != nil {
-		s.out.send(message{Kind: kindEnded, ID: id, Done: outcomeOf(done)})
+		s.out.send(ended(id, done))
 	}
 }
 

@@ -129,13 +129,16 @@ func (c *child) Ended() <-chan struct{} { return c.ended }
 // Outcome implements jobexec.Process.
 func (c *child) Outcome() (journal.Done, bool) { return c.done, true }
 
-// reap waits for the process, then for its output.
+// reap waits for the process, then for its output, and ends what it left in its group. As long as the
+// process is not reaped, nobody else can have its number, and with it the group's.
 func (c *child) reap() {
 	defer close(c.ended)
-	state, err := c.process.Wait()
+	awaitZombie(c.started.Pid)
 	deadline := time.Now().Add(c.delay)
 	stdout, outOpen := c.stdout.result(deadline)
 	stderr, errOpen := c.stderr.result(deadline)
+	_ = unix.Kill(-c.started.Pid, unix.SIGKILL) // the process itself is past it
+	state, err := c.process.Wait()
 	if err != nil {
 		c.done = journal.Done{Result: "fail", Reason: "wait for the process: " + err.Error()}
 	} else {
@@ -144,6 +147,12 @@ func (c *child) reap() {
 	c.done.Stdout, c.done.Stderr = stdout, stderr
 	if outOpen || errOpen {
 		c.done.Reason = fmt.Sprintf("a process it left behind kept its output open for more than %s", c.delay)
+	}
+}
+
+// awaitZombie waits until a child has ended, and leaves it to be reaped.
+func awaitZombie(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 

@@ -253,9 +253,8 @@ type failingProcess struct {
 	point *failpoint
 }
 
-// Wait implements jobexec.Process.
-func (p failingProcess) Wait() (journal.Done, bool) {
-	done, known := p.Process.Wait()
+// Outcome implements jobexec.Process.
+func (p failingProcess) Outcome() (journal.Done, bool) {
 	p.point.reach("exit-seen")
-	return done, known
+	return p.Process.Outcome()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -15,12 +16,18 @@ import (
 // maxGroup bounds how many appends share a commit, and so its time.
 const maxGroup = 1024
 
-// disk is what the journal asks of its segment. It is safe for concurrent use.
+// disk is what the journal asks of its newest segment. Only the leader calls append and next.
 type disk interface {
-	// append writes records, and the mirror's position unless it is 0, all or
+	// append writes records, and the notes unless they are nil, all or
 	// none; they are durable when it returns.
-	append(records []record, position uint64) error
-	// checkpoint empties the write-ahead log where it has grown beyond bound bytes.
+	append(records []record, n *notes) error
+	// next makes the segment that a header opens, durably. Where it found no room
+	// (see full) there is no such segment, and this one may be appended to.
+	next(h header, n notes) (disk, error)
+	// size is about how many bytes the segment has.
+	size() int64
+	// checkpoint empties the write-ahead log where it has grown beyond bound bytes. It may be called
+	// at any time.
 	checkpoint(bound int64) error
 	close() error
 }
@@ -79,17 +86,17 @@ func (j *Journal) commit() {
 	runtime.Gosched() // those whom the commit before has woken may append again: fewer, larger commits
 	j.mu.Lock()
 	group := j.take()
-	err, position := j.broken, j.position
+	err, n := j.broken, j.notes
 	j.mu.Unlock()
 
 	var staged *staging
 	if err == nil {
-		staged, err = j.write(group, position)
+		staged, err = j.write(group, n)
 	}
 
 	j.mu.Lock()
 	if err == nil {
-		err = j.publish(staged, position)
+		err = j.publish(staged, n)
 	}
 	if err != nil && !errors.Is(err, ErrFull) {
 		j.fail(err)
@@ -133,15 +140,22 @@ func finish(group []*appending, err error) {
 
 // write turns the group's drafts into events and makes them durable. Only the leader
 // runs it, so nobody else changes the state meanwhile.
-func (j *Journal) write(group []*appending, position uint64) (*staging, error) {
-	s := stage(&j.state, group, j.now().UTC().Truncate(time.Microsecond))
-	if position == j.stored {
-		position = 0
+func (j *Journal) write(group []*appending, n notes) (*staging, error) {
+	now := j.config.Now().UTC().Truncate(time.Microsecond)
+	if j.due(now) && slices.ContainsFunc(group, func(a *appending) bool { return len(a.drafts) > 0 }) {
+		if err := j.rollOver(now, n); err != nil {
+			return nil, fmt.Errorf("begin a new segment: %w", damaged(err))
+		}
 	}
-	if len(s.records) == 0 && position == 0 {
+	s := stage(&j.state, j.newest.link(j.state.Seq, j.state.Hash), group, now)
+	noted := &n
+	if n == j.stored {
+		noted = nil
+	}
+	if len(s.records) == 0 && noted == nil {
 		return s, nil
 	}
-	if err := j.disk.append(s.records, position); full(err) {
+	if err := j.disk.append(s.records, noted); full(err) {
 		return nil, fmt.Errorf("append to journal: %w: %w", ErrFull, err)
 	} else if err != nil {
 		return nil, fmt.Errorf("append to journal: %w", damaged(err))
@@ -153,14 +167,17 @@ func (j *Journal) write(group []*appending, position uint64) (*staging, error) {
 }
 
 // publish makes committed events visible: to the state, to followers. The lock is held.
-func (j *Journal) publish(s *staging, position uint64) error {
+func (j *Journal) publish(s *staging, n notes) error {
 	for _, e := range s.events {
 		if err := j.state.Apply(e); err != nil {
 			return fmt.Errorf("fold: %w", err)
 		}
 	}
-	j.stored = max(j.stored, position)
+	j.stored = n
 	if len(s.events) > 0 {
+		if s.events[0].Seq == j.newest.first {
+			j.begun = s.events[0].Time
+		}
 		j.recent.add(s.events)
 		j.wake()
 	}

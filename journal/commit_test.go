@@ -25,14 +25,14 @@ func (d *faultyDisk) checkpoint(bound int64) error {
 	return d.disk.checkpoint(bound)
 }
 
-func (d *faultyDisk) append(records []record, position uint64) error {
+func (d *faultyDisk) append(records []record, n *notes) error {
 	if d.before != nil {
 		if err := d.before(records); err != nil {
 			return err
 		}
 	}
 	d.commits++
-	if err := d.disk.append(records, position); err != nil || d.after == nil {
+	if err := d.disk.append(records, n); err != nil || d.after == nil {
 		return err
 	}
 	return d.after()

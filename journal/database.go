@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	_ "modernc.org/sqlite" // the database driver
 )
 
@@ -27,9 +27,7 @@ func openForWriting(path string) *sql.DB {
 
 // openForReading gives a pool that reads beside a writer.
 func openForReading(path string) *sql.DB {
-	db := openDatabase(path, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}})
-	db.SetMaxOpenConns(2)
-	return db
+	return openDatabase(path, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}})
 }
 
 // openResting gives a pool for a database that has no write-ahead log and that nobody changes.
@@ -46,81 +44,155 @@ func openDatabase(path string, query url.Values) *sql.DB {
 	return db
 }
 
-// read runs a query, maybe twice. A database without a write-ahead log is read as a file
-// that nobody changes: SQLite would make a log otherwise, which a reader may not,
-// or cannot. If a worker turned up meanwhile, what was read is void, and is read
-// again beside it.
-func (r *Reader) read(query func(*sql.DB) error) error {
-	before, resting, err := r.look()
-	if err != nil {
-		return err
-	}
-	if resting {
-		db := openResting(r.path)
-		err := errors.Join(query(db), db.Close())
-		after, resting, statErr := r.look()
-		if statErr != nil {
-			return statErr
-		}
-		if resting && after == before {
-			return err
-		}
-	}
-	return query(r.beside)
+// database is a segment that is not sealed, open for reading. It implements source. It connects when it is
+// first used, and is for one goroutine at a time.
+type database struct {
+	path    string
+	decoder *zstd.Decoder
+	db      *sql.DB // nil: not connected
+	seen    appearance
 }
 
 // appearance tells whether a database file has been written to.
 type appearance struct {
+	resting bool // it has no write-ahead log; what follows is not looked at otherwise
 	size    int64
 	changed time.Time
 }
 
-// look looks at the database from outside; resting means that it has no write-ahead log.
-func (r *Reader) look() (a appearance, resting bool, err error) {
-	info, err := os.Stat(r.path)
-	if err != nil {
-		return a, false, err
+// read runs a query, maybe again. A database without a write-ahead log is read as a file
+// that nobody changes: SQLite would make a log otherwise, which a reader may not,
+// or cannot. If a worker came or went meanwhile, what was read is void, and is read
+// again; the second time beside the worker, who may be gone again.
+func (d *database) read(query func(*sql.DB) error) error {
+	for again := false; ; again = true {
+		before, err := d.look()
+		if err != nil {
+			return err
+		}
+		if again {
+			before = appearance{}
+		}
+		if err = d.connect(before); err == nil {
+			err = query(d.db)
+		}
+		after, lookErr := d.look()
+		switch {
+		case lookErr != nil: // it was sealed or removed
+			return lookErr
+		case again, after == before, !before.resting && err == nil:
+			return err
+		}
 	}
-	_, err = os.Stat(r.path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) {
-		return appearance{info.Size(), info.ModTime()}, true, nil
-	}
-	return a, false, err
 }
 
-// errNone says that a folder holds no journal, or one that was never written to.
-var errNone = errors.New("there is no journal in this folder")
+// look looks at the database from outside.
+func (d *database) look() (appearance, error) {
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return appearance{}, err
+	}
+	if _, err = os.Stat(d.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		return appearance{true, info.Size(), info.ModTime()}, nil
+	}
+	return appearance{}, err
+}
 
-// examine looks whether there is a journal that this version can read, with all that
-// belongs to it.
-func (r *Reader) examine(ctx context.Context) error {
-	var version, objects, ours int
-	err := r.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, examineSchema).Scan(&version, &objects, &ours)
+// connect makes a connection that suits the appearance.
+func (d *database) connect(a appearance) error {
+	if d.db != nil && d.seen == a {
+		return nil
+	}
+	err := d.close()
+	if d.seen = a; a.resting {
+		d.db = openResting(d.path)
+	} else {
+		d.db = openForReading(d.path)
+	}
+	d.db.SetMaxOpenConns(1)
+	return err
+}
+
+// close implements source.
+func (d *database) close() error {
+	if d.db == nil {
+		return nil
+	}
+	db := d.db
+	d.db = nil
+	return db.Close()
+}
+
+// end implements source.
+func (d *database) end(ctx context.Context) (seq uint64, hash Hash, err error) {
+	var stored []byte
+	err = d.read(func(db *sql.DB) error {
+		err := db.QueryRowContext(ctx, `SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1`).Scan(&seq, &stored)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
 	})
-	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && version == 0 && objects == 0:
-		return r.none()
-	case err != nil:
+	copy(hash[:], stored)
+	return seq, hash, damaged(err)
+}
+
+// firstAt implements source: by bisection, since time grows with the sequence number.
+func (d *database) firstAt(ctx context.Context, micros int64) (uint64, error) {
+	var first, last sql.NullInt64
+	err := d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT min(seq), max(seq) FROM events`).Scan(&first, &last)
+	})
+	low, high := uint64(first.Int64), uint64(last.Int64)+1
+	for err == nil && low < high {
+		middle := low + (high-low)/2
+		var then int64
+		err = d.read(func(db *sql.DB) error {
+			return db.QueryRowContext(ctx, `SELECT time FROM events WHERE seq = ?`, int64(middle)).Scan(&then)
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, &DamagedError{Seq: middle, Detail: "it is missing"}
+		}
+		if then < micros {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, damaged(err)
+}
+
+// checkRest implements source. It lets SQLite compare the index with the table: events that the index does not
+// know would be missing from a job's history. It is one statement, so a worker's
+// write-ahead log grows while it runs.
+func (d *database) checkRest(ctx context.Context, _ []jobBlock) error {
+	var verdict string
+	err := d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict)
+	})
+	if err != nil {
 		return damaged(err)
-	case version > schemaVersion:
-		return fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", version, schemaVersion)
-	case version != schemaVersion:
-		return &DamagedError{Detail: fmt.Sprintf("it claims to be of version %d", version)}
-	case ours != schemaObjects:
-		return &DamagedError{Detail: fmt.Sprintf("%d of the %d tables, indexes and triggers that it was made with are there", ours, schemaObjects)}
+	}
+	if verdict != "ok" {
+		return &DamagedError{Detail: verdict}
 	}
 	return nil
 }
 
-// none is the error where there is no database, or an empty one.
-func (r *Reader) none() error {
-	head, err := readHead(r.dir)
-	if err != nil {
-		return err
+// notes is what the newest segment keeps beside the events. It is for the journal's own use and not chained.
+type notes struct {
+	position uint64 // the newest event that the jobs table is known to show
+	kept     int    // the oldest segment that retention has left; those before it were removed or archived
+}
+
+func (d *database) notes(ctx context.Context) (n notes, err error) {
+	var position int64
+	err = d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT seq, kept FROM mirror`).Scan(&position, &n.kept)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return n, &DamagedError{Detail: "the mirror's position is missing"}
 	}
-	if head.seq > 0 {
-		return &DamagedError{Seq: 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the database is gone or empty", head.seq)}
-	}
-	return fmt.Errorf("%w (no events in a file %s)", errNone, segmentFile)
+	n.position = uint64(position)
+	return n, damaged(err)
 }

@@ -4,11 +4,16 @@
 //
 // # What is on disk
 //
-// A journal is a folder with the database segment-00000001.db (SQLite, write-ahead
-// log, synchronous=FULL), the file head, and the file lock. The database holds the table
-// events, one row an event, which triggers keep append-only, and the mirror's position.
+// A journal is a folder of segments, numbered without a gap, with the file head and the file lock. The
+// newest segment is a database, segment-00000007.db (SQLite, write-ahead log, synchronous=FULL), and
+// the only one that is written to. Those before it are sealed: segment-00000006.zst, compressed, never changed
+// again, removed or archived when they are old. docs/journal.md describes the bytes.
+//
 // Sequence numbers have no gap, times never run backwards, and each event's hash covers the
-// hash before it, so a changed, lost or inserted event breaks the chain.
+// hash before it, so a changed, lost or inserted event breaks the chain. A segment opens with a
+// header: its number, its first sequence number, the last hash of the segment before, and a checkpoint, which is all
+// that the fold needs to go on from there. The first event's hash covers the header, so the header is a link of
+// the chain like any event.
 //
 // # The crash argument
 //
@@ -33,6 +38,31 @@
 //     comes before anything is opened for writing.
 //   - The mirror's position is written with the next commit. After a crash it may be older than
 //     the truth: the mirror then applies some events a second time, which the table's guards make harmless.
+//
+// Roll-over is the leader's, between two commits, so nobody appends meanwhile. Which segment counts is decided by one
+// transaction: a database without a header is not there.
+//
+//   - Killed before that transaction: there is an empty database, which readers pass over and Open removes.
+//     The segment before is still the newest.
+//   - Killed after it: the new segment is the newest, the one before is never written to again. Its last event was durable
+//     before the header was written, and the header names its hash, so there is neither a gap nor a fork.
+//   - Power cut: the new file's name is synced before anything in it is acknowledged. Should the name be lost, so is only
+//     a header, and the segment before counts.
+//   - Disk full: the transaction is rolled back, the empty database is removed, and the journal goes on in
+//     the old segment; it tries again a minute later. Any other failure ends the journal, as that of an append does.
+//
+// Maintain seals, archives and removes, beside the appends. Each of its steps may be the last one, and is taken up again by
+// the next Maintain:
+//
+//   - Sealing writes segment-N.partial, syncs it, reads it back and verifies it whole: every hash, every transition, the
+//     index, and the checkpoint that follows. Killed here: the partial file is begun anew. Disk full: likewise; the database still counts.
+//   - It is then renamed to segment-N.zst and the folder is synced: from here on it counts, and the database
+//     beside it does not. Killed here: the sealed file is verified once more before the database goes.
+//   - The database goes first, then its emptied log, so that no reader meets a database without its log.
+//   - Retention archives first: copied, synced, compared, renamed, the folder synced. Then it notes in the newest segment, durably, that the journal
+//     begins later. Only then is the file removed. So a segment that is missing without that note was
+//     not removed by the journal. Killed in between: the note is there and the file too, and it is removed next time.
+//   - Only what the mirror is durably past is removed, and never the newest segment.
 //
 // The lock is the kernel's (flock), so it does not outlive its holder.
 package journal

@@ -82,7 +82,7 @@ func limitPages(t *testing.T, j *Journal, pages int) {
 	if pages == 0 {
 		pages = 1 << 30
 	}
-	if _, err := j.disk.(*segment).db.Exec(fmt.Sprintf(`PRAGMA max_page_count(%d)`, pages)); err != nil {
+	if _, err := writer(j).ExecContext(t.Context(), fmt.Sprintf(`PRAGMA max_page_count(%d)`, pages)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -119,7 +119,7 @@ func TestFailedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	j := openTest(t, dir)
 	limitPages(t, j, 1)
-	_, noRoom := writer(j).Exec(`CREATE TABLE t AS SELECT zeroblob(100000)`)
+	_, noRoom := writer(j).ExecContext(t.Context(), `CREATE TABLE t AS SELECT zeroblob(100000)`)
 	limitPages(t, j, 0)
 	d := makeFaulty(j)
 	if d.folding = noRoom; !errors.Is(j.Rest(), ErrFull) {

@@ -63,8 +63,8 @@ func TestStateIsTheFoldOverTheDisk(t *testing.T) {
 				}
 			}
 		}
-		folded := &State{}
-		if err := j.reader.fold(t.Context(), folded); err != nil {
+		folded, err := j.reader.Verify(t.Context())
+		if err != nil {
 			rt.Fatalf("fold: %v", err)
 		}
 		memory := snapshot(j)
@@ -95,10 +95,10 @@ func TestSharedCommitIsLikeOneAfterTheOther(t *testing.T) {
 			together = append(together, &appending{drafts: batch})
 			alone = append(alone, &appending{drafts: batch})
 		}
-		stage(&State{}, together, base)
+		stage(&State{}, Hash{}, together, base)
 		state := &State{}
 		for i, a := range alone {
-			for _, e := range stage(state, alone[i:i+1], base).events {
+			for _, e := range stage(state, state.Hash, alone[i:i+1], base).events {
 				if err := state.Apply(e); err != nil {
 					t.Fatal(err)
 				}

@@ -53,14 +53,13 @@ func (j *Journal) recentAfter(after uint64, limit int) ([]Event, <-chan struct{}
 func (j *Journal) load(ctx context.Context, after uint64, limit int) ([]Event, error) {
 	var events []Event
 	size := 0
-	for e, err := range j.reader.events(ctx, query{where: "seq > ?", args: []any{int64(after)}, limit: limit}) {
-		if err != nil {
-			return nil, j.unlessClosed(wrong(after+1, err))
-		}
+	err := j.reader.events(ctx, selection{after: after, output: true}, nil, func(e Event) bool {
 		events = append(events, e)
-		if size += weight(e); size > maxRecentBytes {
-			break
-		}
+		size += weight(e)
+		return size <= maxRecentBytes && len(events) < limit
+	})
+	if err != nil {
+		return nil, j.unlessClosed(wrong(after+1, err))
 	}
 	if len(events) == 0 || events[0].Seq != after+1 {
 		return nil, j.unlessClosed(&DamagedError{Seq: after + 1, Detail: "it is missing"})
@@ -133,16 +132,14 @@ func weight(e Event) int {
 }
 
 // Claim gives the newest accepted event of a job before seq. Errors: those of reading, and
-// one where there is no such event.
+// one where there is no such event, or none any more.
 func (j *Journal) Claim(ctx context.Context, job int64, seq uint64) (Accepted, error) {
-	for e, err := range j.reader.events(ctx, query{
-		where: `seq = (SELECT max(seq) FROM events WHERE job = ? AND job <> 0 AND kind = 'accepted' AND seq < ?)`,
-		args:  []any{job, int64(seq)},
-	}) {
-		if err != nil {
-			return Accepted{}, j.unlessClosed(err)
-		}
-		return e.Payload.(Accepted), nil
+	claim, found, err := j.reader.claim(ctx, job, seq)
+	if err == nil && !found {
+		err = fmt.Errorf("job %d was never accepted before event %d", job, seq)
 	}
-	return Accepted{}, j.unlessClosed(fmt.Errorf("job %d was never accepted before event %d", job, seq))
+	if err != nil {
+		return Accepted{}, j.unlessClosed(err)
+	}
+	return claim, nil
 }

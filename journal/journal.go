@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -11,82 +12,147 @@ import (
 
 // Config says how to open a journal.
 type Config struct {
-	Dir string           // the journal's folder, which exists
-	Now func() time.Time // the clock; nil: time.Now
+	Dir    string           // the journal's folder, which exists
+	Now    func() time.Time // the clock; nil: time.Now
+	Logger *slog.Logger     // for what Run cannot tell otherwise; nil: none
+
+	SegmentSize int64         // bytes from which on the next segment begins; 0: 256 MiB
+	SegmentAge  time.Duration // age from which on the next segment begins; 0: 24 hours
+	Retention   time.Duration // how old a sealed segment's newest event may be before it is removed; 0: for ever
+	ArchiveDir  string        // an existing folder to which segments are moved instead; "": they are removed
+}
+
+// The defaults of segments.
+const (
+	DefaultSegmentSize = 256 << 20
+	DefaultSegmentAge  = 24 * time.Hour
+)
+
+func (c *Config) fill() {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.SegmentSize <= 0 {
+		c.SegmentSize = DefaultSegmentSize
+	}
+	if c.SegmentAge <= 0 {
+		c.SegmentAge = DefaultSegmentAge
+	}
 }
 
 // Journal is the append-only log of one worker, open for writing. There is one
 // writer at a time, whatever process; readers are not bounded (see Reader).
 // All methods are safe for concurrent use.
 type Journal struct {
-	now    func() time.Time
+	config Config
 	lock   *os.File
 	head   *head
-	disk   disk
 	reader *Reader
+	nudge  chan struct{} // tells Run that there is something to maintain
+	life   context.Context
+	end    context.CancelFunc // called by Close
 
-	mu       sync.Mutex // guards what follows; never held while the disk works
-	state    State      // of everything committed
-	waiting  []*appending
-	leading  bool  // a goroutine commits right now
-	broken   error // why nothing may be appended any more
-	closed   bool
-	position uint64
-	stored   uint64 // the position as the disk has it
-	recent   recent
-	grown    chan struct{} // closed by the next commit; nil while nobody waits
+	maintained sync.Mutex // held while segments are sealed and removed
+	tended     sync.Mutex // held, for a moment, while segments are checkpointed or closed
+
+	// The leader's: only who commits touches these.
+	newest    header    // of the newest segment
+	retryRoll time.Time // when to try again a roll-over that found no room
+	begun     time.Time // of the newest segment's first event; likewise
+
+	mu      sync.Mutex // guards what follows; never held while the disk works
+	disk    disk       // the newest segment; changed by the leader
+	former  []disk     // segments that were rolled over, to be closed
+	state   State      // of everything committed
+	waiting []*appending
+	leading bool  // a goroutine commits right now
+	broken  error // why nothing may be appended any more
+	closed  bool
+	notes   notes
+	stored  notes  // as the disk has them
+	awaited uint64 // the position that retention waits for; 0: none
+	recent  recent
+	grown   chan struct{} // closed by the next commit; nil while nobody waits
 }
 
-// Open locks the journal in a folder, makes it where it is new, verifies all of it
+// Open locks the journal in a folder, makes it where it is new, verifies its newest segment
 // and folds it into the state. A damaged journal is left as it was found.
 //
 // Errors: a *HeldError where another process writes it, a *DamagedError where it does not
 // hold what was once acknowledged.
 func Open(ctx context.Context, c Config) (*Journal, error) {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	j := &Journal{now: c.Now}
-	if err := j.open(ctx, c.Dir); err != nil {
+	c.fill()
+	j := &Journal{config: c, nudge: make(chan struct{}, 1)}
+	j.life, j.end = context.WithCancel(context.Background())
+	if err := j.open(ctx); err != nil {
 		return nil, errors.Join(err, j.release())
 	}
 	return j, nil
 }
 
-func (j *Journal) open(ctx context.Context, dir string) error {
+func (j *Journal) open(ctx context.Context) error {
 	var err error
-	if j.lock, err = lock(dir); err != nil {
+	if j.lock, err = lock(j.config.Dir); err != nil {
 		return err
 	}
-	j.reader = newReader(dir)
-	if err := j.make(ctx, dir); err != nil {
-		return err
-	}
-	if j.position, err = j.reader.verify(ctx, &j.state); err != nil {
+	j.reader = newReader(j.config.Dir)
+	if err := j.make(ctx); err != nil {
 		return j.reader.failed("open", err)
 	}
-	j.stored = j.position
-	if j.head, err = openHead(dir); err != nil {
+	parts, err := j.reader.settled(ctx)
+	if err == nil {
+		err = j.resume(ctx, parts)
+	}
+	if err != nil {
+		return j.reader.failed("open", err)
+	}
+	if j.head, err = openHead(j.config.Dir); err != nil {
 		return err
 	}
-	segment, err := openSegment(ctx, dir)
+	newest, err := openSegment(ctx, j.config.Dir, j.newest.number)
 	if err != nil {
 		return err
 	}
-	j.disk = segment
+	j.disk, j.stored = newest, j.notes
+	j.wakeRun()
 	return nil
 }
 
 // make makes the journal where there is none and never was one.
-func (j *Journal) make(ctx context.Context, dir string) error {
-	err := j.reader.examine(ctx)
-	if errors.Is(err, errNone) {
-		return makeSegment(ctx, dir)
+func (j *Journal) make(ctx context.Context) error {
+	parts, err := j.reader.settled(ctx)
+	if err != nil || len(parts) > 0 {
+		return err
 	}
+	if err := j.reader.none(); !errors.Is(err, errNone) {
+		return err
+	}
+	h, err := newHeader(1, &State{})
 	if err != nil {
-		return j.reader.failed("open", err)
+		return err
 	}
-	return nil
+	return makeSegment(ctx, j.config.Dir, h, notes{kept: 1})
+}
+
+// resume verifies and folds the newest segment, and removes what a roll-over that died has left behind it.
+func (j *Journal) resume(ctx context.Context, parts []part) error {
+	newest := parts[len(parts)-1]
+	if newest.sealed {
+		return &DamagedError{Detail: "the newest segment is missing: all that are there are sealed"}
+	}
+	v := &verifier{reader: j.reader}
+	if err := v.runNewest(ctx, parts); err != nil {
+		return err
+	}
+	j.newest, j.begun, j.state, j.notes = v.header, v.begun, *v.state, v.notes
+	all, err := list(j.config.Dir)
+	if err != nil || all[len(all)-1].number == newest.number {
+		return err
+	}
+	return errors.Join(removeDatabase(all[len(all)-1].path), syncFolder(j.config.Dir))
 }
 
 // View calls look with the state of everything appended so far. The state is
@@ -101,7 +167,7 @@ func (j *Journal) View(look func(*State)) {
 func (j *Journal) Position() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.position
+	return j.notes.position
 }
 
 // SetPosition notes that the jobs table shows everything up to seq, which was appended. It is
@@ -110,9 +176,14 @@ func (j *Journal) Position() uint64 {
 func (j *Journal) SetPosition(seq uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if seq = min(seq, j.state.Seq); seq > j.position {
-		j.position = seq
-		j.recent.drop(seq)
+	if seq = min(seq, j.state.Seq); seq <= j.notes.position {
+		return
+	}
+	j.notes.position = seq
+	j.recent.drop(seq)
+	if j.awaited > 0 && seq >= j.awaited {
+		j.awaited = 0
+		j.wakeRun()
 	}
 }
 
@@ -129,10 +200,10 @@ func (j *Journal) Rest() error {
 	return j.checkpoint(maxLog)
 }
 
-// note writes the position where it is not written yet.
+// note writes the notes where they are not written yet.
 func (j *Journal) note() error {
 	j.mu.Lock()
-	noted := j.position > j.stored
+	noted := j.notes != j.stored
 	j.mu.Unlock()
 	if !noted {
 		return nil
@@ -143,7 +214,12 @@ func (j *Journal) note() error {
 
 // checkpoint empties a write-ahead log larger than bound.
 func (j *Journal) checkpoint(bound int64) error {
-	err := j.disk.checkpoint(bound)
+	j.tended.Lock()
+	defer j.tended.Unlock()
+	j.mu.Lock()
+	newest := j.disk
+	j.mu.Unlock()
+	err := newest.checkpoint(bound)
 	if err == nil {
 		return nil
 	}
@@ -167,6 +243,7 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.closed = true
+	j.end()
 	j.mu.Unlock()
 
 	err := j.note()
@@ -188,7 +265,12 @@ func (j *Journal) Close() error {
 
 // release gives up what open took, in reverse.
 func (j *Journal) release() error {
-	var errs []error
+	j.end()
+	j.maintained.Lock()
+	defer j.maintained.Unlock()
+	j.tended.Lock()
+	defer j.tended.Unlock()
+	errs := []error{j.closeFormer()}
 	if j.disk != nil {
 		errs = append(errs, j.disk.close())
 	}

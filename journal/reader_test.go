@@ -110,9 +110,10 @@ func TestReaderMeetsAStartingWorker(t *testing.T) {
 func TestReaderReadsAgainWhatAWorkerChanged(t *testing.T) {
 	t.Parallel()
 	dir := closedJournal(t, 1)
-	r := openReader(t, dir)
+	d := &database{path: filepath.Join(dir, segmentFile)}
+	defer d.close()
 	tries := 0
-	err := r.read(func(*sql.DB) error {
+	err := d.read(func(*sql.DB) error {
 		if tries++; tries == 1 {
 			j := openTest(t, dir)
 			mustAppend(t, j, wholeLife(2)...)
@@ -159,7 +160,7 @@ func TestRestEmptiesALargeLog(t *testing.T) {
 	dir := t.TempDir()
 	j := openTest(t, dir)
 	log := filepath.Join(dir, segmentFile+"-wal")
-	large := Output{Kept: make([]byte, maxLog+1), Size: maxLog + 1}
+	large := Output{Kept: noise(maxLog + 1), Size: maxLog + 1}
 	mustAppend(t, j, Draft{1, Accepted{Target: "t"}}, Draft{1, Running{Attempt: 1}}, Draft{1, Done{Result: "ok", Stdout: large}})
 	if info, err := os.Stat(log); err != nil || info.Size() <= maxLog {
 		t.Fatalf("the log has %d bytes (%v)", info.Size(), err)

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"time"
 )
 
@@ -37,8 +36,8 @@ func encode(e Event) (record, error) {
 }
 
 // decode is the record as an event.
-func (r record) decode() (Event, error) {
-	payload, err := r.decodePayload()
+func (r *record) decode(p *payloads) (Event, error) {
+	payload, err := p.decode(r)
 	if err != nil {
 		return Event{}, &DamagedError{Seq: r.seq, Detail: fmt.Sprintf("payload of kind %q", r.kind), Err: err}
 	}
@@ -48,35 +47,49 @@ func (r record) decode() (Event, error) {
 	}, nil
 }
 
+// size is about how many bytes the record takes on the disk and in memory.
+func (r *record) size() int {
+	return recordOverhead + len(r.payload) + len(r.stdout) + len(r.stderr)
+}
+
+const recordOverhead = 128
+
 // chain is the record's hash where previous is the hash of the record before
-// it: SHA-256 over previous and the canonical bytes, which are the sequence number,
-// time and job (eight bytes each, big endian), then kind, payload, stdout and stderr, each
-// behind its length (four bytes, big endian).
-func (r record) chain(previous Hash) Hash {
+// it: SHA-256 over previous and the canonical bytes, which are those of appendFixed, then
+// stdout and stderr, each behind its length (four bytes, big endian).
+func (r *record) chain(previous Hash) Hash {
+	var small [1024]byte
+	b := r.appendFixed(append(small[:0], previous[:]...))
+	if len(r.stdout)+len(r.stderr) <= len(small)/2 {
+		b = appendSized(b, r.stdout)
+		return sha256.Sum256(appendSized(b, r.stderr))
+	}
 	sum := sha256.New()
-	sum.Write(previous[:])
-	var fixed [24]byte
-	binary.BigEndian.PutUint64(fixed[0:], r.seq)
-	binary.BigEndian.PutUint64(fixed[8:], uint64(r.micros))
-	binary.BigEndian.PutUint64(fixed[16:], uint64(r.job))
-	sum.Write(fixed[:])
-	writeSized(sum, []byte(r.kind))
-	writeSized(sum, r.payload)
-	writeSized(sum, r.stdout)
-	writeSized(sum, r.stderr)
+	sum.Write(binary.BigEndian.AppendUint32(b, uint32(len(r.stdout))))
+	sum.Write(r.stdout)
+	sum.Write(binary.BigEndian.AppendUint32(nil, uint32(len(r.stderr))))
+	sum.Write(r.stderr)
 	var h Hash
 	sum.Sum(h[:0])
 	return h
 }
 
-func writeSized(sum hash.Hash, b []byte) {
-	var size [4]byte
-	binary.BigEndian.PutUint32(size[:], uint32(len(b)))
-	sum.Write(size[:])
-	sum.Write(b)
+// appendFixed appends what comes before the output in the canonical bytes: the sequence
+// number, time and job (eight bytes each, big endian), then kind and payload, each behind its length.
+func (r *record) appendFixed(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, r.seq)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.micros))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.job))
+	b = appendSized(b, r.kind)
+	return appendSized(b, r.payload)
 }
 
-func (r record) decodePayload() (Payload, error) {
+func appendSized[T []byte | Kind](b []byte, value T) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
+	return append(b, value...)
+}
+
+func (r *record) decodePayload() (Payload, error) {
 	switch r.kind {
 	case KindAccepted:
 		return payloadOf[Accepted](r.payload)
@@ -112,10 +125,4 @@ func (r record) decodePayload() (Payload, error) {
 		return payloadOf[ConcurrencySet](r.payload)
 	}
 	return nil, fmt.Errorf("unknown kind")
-}
-
-func payloadOf[P Payload](data []byte) (P, error) {
-	var p P
-	err := json.Unmarshal(data, &p)
-	return p, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ func TestSQLiteIsNotTooOld(t *testing.T) {
 	t.Parallel()
 	var major, minor, patch int
 	var version string
-	if err := writer(openTest(t, t.TempDir())).QueryRow(`SELECT sqlite_version()`).Scan(&version); err != nil {
+	if err := writer(openTest(t, t.TempDir())).QueryRowContext(t.Context(), `SELECT sqlite_version()`).Scan(&version); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); err != nil {
@@ -27,20 +28,22 @@ func TestSQLiteIsNotTooOld(t *testing.T) {
 	}
 }
 
-func writer(j *Journal) *sql.DB { return j.disk.(*segment).db }
+func writer(j *Journal) *sql.Conn { return j.disk.(*segment).conn }
 
 // Pitfalls 18 and 19: every connection has the settings, not just the first.
 func TestSettingsHoldOnEveryConnection(t *testing.T) {
 	t.Parallel()
 	j := openTest(t, t.TempDir())
+	reading := openForReading(filepath.Join(j.config.Dir, segmentFile))
+	writing := openForWriting(filepath.Join(j.config.Dir, segmentFile))
 	for name, c := range map[string]struct {
 		db    *sql.DB
 		wants map[string]string
 	}{
-		"writer": {writer(j), map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "2000", "query_only": "0"}},
-		"reader": {j.reader.beside, map[string]string{"journal_mode": "wal", "busy_timeout": "2000", "query_only": "1"}},
+		"writer": {writing, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "2000", "query_only": "0"}},
+		"reader": {reading, map[string]string{"journal_mode": "wal", "busy_timeout": "2000", "query_only": "1"}},
 	} {
-		for n := range 2 * c.db.Stats().MaxOpenConnections {
+		for n := range 3 {
 			// The pool is made to dial anew each time.
 			conn, err := c.db.Conn(t.Context())
 			if err != nil {
@@ -57,11 +60,14 @@ func TestSettingsHoldOnEveryConnection(t *testing.T) {
 			}
 		}
 	}
-	if n := writer(j).Stats().MaxOpenConnections; n != 1 {
+	if n := j.disk.(*segment).db.Stats().MaxOpenConnections; n != 1 {
 		t.Errorf("the writer may have %d connections", n)
 	}
-	if _, err := j.reader.beside.Exec(`DROP TABLE mirror`); err == nil {
+	if _, err := reading.Exec(`DROP TABLE mirror`); err == nil {
 		t.Error("a reader wrote")
+	}
+	if err := errors.Join(reading.Close(), writing.Close()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -92,9 +98,9 @@ func TestEventsAreAppendOnly(t *testing.T) {
 		"replace the first":  `REPLACE` + fmt.Sprintf(row, 1),
 		"ignore":             `INSERT OR IGNORE` + fmt.Sprintf(row, 7),
 		"upsert":             `INSERT` + fmt.Sprintf(row, 4) + ` ON CONFLICT DO UPDATE SET job = 2`,
-		"second position":    `INSERT INTO mirror VALUES (2, 0)`,
+		"second position":    `INSERT INTO mirror VALUES (2, 0, 1)`,
 	} {
-		_, err := writer(j).Exec(statement)
+		_, err := writer(j).ExecContext(t.Context(), statement)
 		if err == nil || name != "second position" && !strings.Contains(err.Error(), "the journal is append-only") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -161,9 +167,12 @@ func TestOpenSaysWhatIsWrongWithTheFolder(t *testing.T) {
 func TestMakingIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(dir string) error{
-		"an empty database":         func(dir string) error { return os.WriteFile(filepath.Join(dir, segmentFile), nil, 0o600) },
-		"an empty head":             func(dir string) error { return os.WriteFile(filepath.Join(dir, headFile), nil, 0o600) },
-		"a database without a head": func(dir string) error { return makeSegment(context.Background(), dir) },
+		"an empty database": func(dir string) error { return os.WriteFile(filepath.Join(dir, segmentFile), nil, 0o600) },
+		"an empty head":     func(dir string) error { return os.WriteFile(filepath.Join(dir, headFile), nil, 0o600) },
+		"a database without a head": func(dir string) error {
+			h, err := newHeader(1, &State{})
+			return errors.Join(err, makeSegment(context.Background(), dir, h, notes{kept: 1}))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,19 +15,20 @@ type staging struct {
 	events  []Event
 	records []record
 	seq     uint64
-	hash    Hash
+	hash    Hash // of the newest event
+	link    Hash // what the next event's hash covers: hash, or the header where it opens the segment
 	time    time.Time
 }
 
-// stage makes the group's drafts into the events that follow base, and gives each
+// stage makes the group's drafts into the events that follow base, the first of which covers link, and gives each
 // append its events or its error.
-func stage(base *State, group []*appending, now time.Time) *staging {
+func stage(base *State, link Hash, group []*appending, now time.Time) *staging {
 	size := 0
 	for _, a := range group {
 		size += len(a.drafts)
 	}
 	s := &staging{
-		base: base, seq: base.Seq, hash: base.Hash, time: base.Time,
+		base: base, seq: base.Seq, hash: base.Hash, link: link, time: base.Time,
 		jobs: make(map[int64]Job, size), events: make([]Event, 0, size), records: make([]record, 0, size),
 	}
 	for _, a := range group {
@@ -70,9 +71,9 @@ func (s *staging) add(d Draft, now time.Time) error {
 	if err := s.check(e); err != nil {
 		return err
 	}
-	e.Hash = r.chain(s.hash)
+	e.Hash = r.chain(s.link)
 	r.hash = e.Hash
-	s.seq, s.hash, s.time = e.Seq, e.Hash, e.Time
+	s.seq, s.hash, s.link, s.time = e.Seq, e.Hash, e.Hash, e.Time
 	s.events, s.records = append(s.events, e), append(s.records, r)
 	return nil
 }

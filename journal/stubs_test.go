@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -148,4 +149,14 @@ func listing(t testing.TB, dir string) map[string]string {
 		files[entry.Name()] = info.ModTime().String() + string(content)
 	}
 	return files
+}
+
+// segmentFile is the first segment's database.
+const segmentFile = "segment-00000001.db"
+
+// noise is bytes that do not compress, the same each time.
+func noise(size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
+	return b
 }

@@ -1,130 +1,249 @@
 package journal
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 )
 
-// Verify reads the whole journal and checks sequence, hash chain, transitions, times, the
-// head file, the mirror's position, and that the index agrees with the events. It gives
+// Audit says what a verification compares with and whom it tells how far it is.
+type Audit struct {
+	Anchors  []Anchor         // heads noted earlier and kept elsewhere, in any order
+	Progress func(seq uint64) // called now and then with the newest verified event; may be nil
+}
+
+// Audited is what a verification covered.
+type Audited struct {
+	First      uint64   // the first event that was verified: 1, or what retention has left
+	State      *State   // after the last sound event; without jobs at their end
+	Compared   int      // how many anchors were compared
+	Unanswered []Anchor // anchors before First: the events are gone
+}
+
+// Verify reads the whole history and checks sequence, hash chain, transitions, times, segments and their
+// checkpoints, the head file, the mirror's position, and that the indexes agree with the events. It gives
 // the state after the last sound event; a *DamagedError says what is wrong with the next.
 func (r *Reader) Verify(ctx context.Context) (*State, error) {
-	state := &State{}
-	if _, err := r.verify(ctx, state); err != nil {
-		return state, r.failed("verify", err)
-	}
-	if err := r.checkIndex(ctx); err != nil {
-		return state, r.failed("verify", err)
-	}
-	return state, nil
+	audited, err := r.Audit(ctx, Audit{})
+	return audited.State, err
 }
 
-// verify checks everything that the worker relies on. It leaves the state after
-// the last sound event, and gives the mirror's position.
-func (r *Reader) verify(ctx context.Context, state *State) (uint64, error) {
-	// Head and position go first: what a worker appends while we read must not look missing.
-	head, err := readHead(r.dir)
+// Audit is Verify, and compares the history with anchors besides: a history that was cut off, or rewritten with
+// all its hashes, is sound in itself and disagrees with them.
+func (r *Reader) Audit(ctx context.Context, a Audit) (*Audited, error) {
+	v := &verifier{reader: r, audit: a, state: &State{}}
+	audited := &Audited{}
+	err := v.run(ctx)
+	audited.First, audited.State, audited.Compared = v.first, v.state, v.compared
+	for _, anchor := range a.Anchors {
+		if anchor.Seq+1 < v.first {
+			audited.Unanswered = append(audited.Unanswered, anchor)
+		}
+	}
 	if err != nil {
-		return 0, err
+		err = r.failed("verify", err)
 	}
-	position, err := r.position(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := r.fold(ctx, state); err != nil {
-		return 0, err
-	}
-	if position > state.Seq {
-		return 0, &DamagedError{
-			Seq: state.Seq + 1, Detail: fmt.Sprintf("the jobs table shows event %d, the journal ends at %d", position, state.Seq),
-		}
-	}
-	return position, r.checkHead(ctx, head, state.Seq)
+	return audited, err
 }
 
-// fold verifies every event in the database and applies it to the state:
-// sequence without a gap, hash chain, legal transitions, time that never runs
-// backwards. A *DamagedError names the first event that is wrong; the state is then the one before it.
-func (r *Reader) fold(ctx context.Context, state *State) error {
-	for record, err := range r.records(ctx, query{}) {
-		if err != nil {
-			return wrong(state.Seq+1, err)
-		}
-		if err := check(record, state); err != nil {
-			return err
-		}
-	}
-	return nil
+// verifier verifies a journal, segment by segment.
+type verifier struct {
+	reader    *Reader
+	audit     Audit
+	expected  []expected // what is not passed yet, by sequence number
+	compared  int
+	head      acknowledgement
+	notes     notes
+	live      bool      // there is a newest segment, so this is no archive
+	first     uint64    // of all that is verified
+	number    int       // of the newest segment begun; 0: none
+	header    header    // of the newest segment begun
+	begun     time.Time // of its first event
+	state     *State
+	occurring []jobBlock // where jobs occur in the segment in hand
 }
 
-// check verifies one record and applies it.
-func check(r record, state *State) error {
-	switch {
-	case r.seq != state.Seq+1:
-		return &DamagedError{Seq: state.Seq + 1, Detail: fmt.Sprintf("it is missing; event %d follows", int64(r.seq))}
-	case r.chain(state.Hash) != r.hash:
-		return &DamagedError{Seq: r.seq, Detail: "its hash does not match its content and the event before it"}
+func (v *verifier) run(ctx context.Context) (err error) {
+	// Head and notes go first: what a worker appends while we read must not look missing.
+	if v.head, err = readHead(v.reader.dir); err != nil {
+		return err
 	}
-	e, err := r.decode()
+	if v.notes, v.live, err = v.reader.notes(ctx); err != nil {
+		return err
+	}
+	for _, anchor := range v.audit.Anchors {
+		v.expected = append(v.expected, expected{anchor, false})
+	}
+	if v.head.found {
+		v.expected = append(v.expected, expected{Anchor{v.head.seq, v.head.hash}, true})
+	}
+	slices.SortStableFunc(v.expected, func(a, b expected) int { return cmp.Compare(a.Seq, b.Seq) })
+	err = v.reader.walk(ctx, 0, func(_ part, s source, h header) error { return v.segment(ctx, s, h) })
+	var missing *missingSegment
+	if errors.As(err, &missing) {
+		return &DamagedError{Seq: v.state.Seq + 1, Err: missing}
+	}
 	if err != nil {
 		return err
 	}
-	if err := state.Apply(e); err != nil {
-		return &DamagedError{Seq: r.seq, Err: err}
+	return v.end()
+}
+
+// segment verifies one segment, from its beginning.
+func (v *verifier) segment(ctx context.Context, s source, h header) error {
+	if err := v.events(ctx, s, h); err != nil {
+		return err
+	}
+	if sealed, ok := s.(*sealed); ok {
+		if t := sealed.trailer; t.Last != v.state.Seq || t.Hash != v.state.Hash || t.Ended != v.state.Time.UnixMicro() {
+			return &DamagedError{Seq: v.state.Seq + 1, Detail: fmt.Sprintf("segment %d was sealed with event %d as its last, and holds %d", h.number, t.Last, v.state.Seq)}
+		}
+	}
+	if err := s.checkRest(ctx, v.occurring); err != nil {
+		return err
+	}
+	if v.audit.Progress != nil {
+		v.audit.Progress(v.state.Seq)
 	}
 	return nil
 }
 
-// wrong says at which event damage was met. Other errors (no access, no memory, a context's
-// end) are not about the journal, and stay as they are.
-func wrong(seq uint64, err error) error {
-	var d *DamagedError
-	if err = damaged(err); errors.As(err, &d) && d.Seq == 0 {
-		return &DamagedError{Seq: seq, Err: d.Err, Detail: d.Detail}
+// events verifies a segment's header and events.
+func (v *verifier) events(ctx context.Context, s source, h header) error {
+	if err := v.begin(ctx, h); err != nil {
+		return err
+	}
+	v.occurring = v.occurring[:0]
+	if err := v.compare(Anchor{h.first - 1, h.previous}); err != nil {
+		return err
+	}
+	for page, err := range v.reader.verified(ctx, s, h) {
+		if err := v.page(page); err != nil {
+			return err
+		}
+		if err != nil {
+			return wrong(v.state.Seq+1, err)
+		}
+	}
+	return nil
+}
+
+// begin compares a segment's header with the events before it.
+func (v *verifier) begin(ctx context.Context, h header) error {
+	state, err := h.state()
+	if err != nil {
+		return err
+	}
+	switch {
+	case v.number == h.number: // it was sealed while we read it: once more
+	case v.number == 0, h.number > v.number+1: // the oldest, or retention has overtaken us
+		v.first = h.first
+		err = v.checkFirst(ctx, h)
+	default:
+		err = agrees(h, v.state)
+	}
+	if err != nil {
+		return err
+	}
+	v.number, v.header, v.state = h.number, h, state
+	return nil
+}
+
+// checkFirst checks that nothing but retention has removed what was before a segment.
+func (v *verifier) checkFirst(ctx context.Context, h header) error {
+	if h.number == 1 {
+		return agrees(h, &State{})
+	}
+	n, live, err := v.reader.notes(ctx)
+	if err == nil && live && h.number > n.kept {
+		err = &DamagedError{Seq: h.first, Detail: fmt.Sprintf(
+			"the history begins with segment %d, and segments from %d on were not removed by jobd", h.number, n.kept)}
 	}
 	return err
 }
 
-// checkHead compares the database, which ends at seq, with what was acknowledged.
-func (r *Reader) checkHead(ctx context.Context, head acknowledgement, seq uint64) error {
+// agrees compares a header with the state that the events before it give.
+func agrees(h header, s *State) error {
+	checkpoint, err := encodeCheckpoint(s)
 	switch {
-	case !head.found && seq > 0:
-		return &DamagedError{Detail: "the head file is missing, so nobody can tell whether the newest events are"}
-	case head.seq == 0:
-		return nil
-	case head.seq > seq:
-		return &DamagedError{
-			Seq: seq + 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the journal ends at %d", head.seq, seq),
-		}
-	}
-	var stored []byte
-	err := r.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `SELECT hash FROM events WHERE seq = ?`, int64(head.seq)).Scan(&stored)
-	})
-	if err != nil {
-		return wrong(head.seq, err)
-	}
-	if string(stored) != string(head.hash[:]) {
-		return &DamagedError{Seq: head.seq, Detail: "it is not the event that was acknowledged under this number"}
+	case err != nil:
+		return err
+	case h.first > s.Seq+1:
+		return &DamagedError{Seq: s.Seq + 1, Detail: fmt.Sprintf("it is missing; segment %d begins with event %d", h.number, h.first)}
+	case h.first <= s.Seq:
+		return &DamagedError{Seq: h.first, Detail: fmt.Sprintf("it is there twice; segment %d begins with it, the one before ends with %d", h.number, s.Seq)}
+	case h.previous != s.Hash:
+		return &DamagedError{Seq: h.first, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.number)}
+	case string(checkpoint) != string(h.checkpoint):
+		return &DamagedError{Seq: h.first, Detail: fmt.Sprintf("the checkpoint of segment %d disagrees with the events before it", h.number)}
 	}
 	return nil
 }
 
-// checkIndex lets SQLite compare the index with the table: events that the index does not
-// know would be missing from a job's history. It is one statement, so a worker's
-// write-ahead log grows while it runs.
-func (r *Reader) checkIndex(ctx context.Context) error {
-	var verdict string
-	err := r.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict)
-	})
-	if err != nil {
-		return damaged(err)
+// page takes checked events into the state.
+func (v *verifier) page(p checked) error {
+	for _, e := range p.events {
+		if e.Seq == v.header.first {
+			v.begun = e.Time
+		}
+		if err := v.state.Apply(e); err != nil {
+			return &DamagedError{Seq: e.Seq, Err: err}
+		}
+		if len(v.expected) > 0 && v.expected[0].Seq <= e.Seq {
+			if err := v.compare(Anchor{e.Seq, e.Hash}); err != nil {
+				return err
+			}
+		}
 	}
-	if verdict != "ok" {
-		return &DamagedError{Detail: verdict}
+	v.occurring = appendJobs(v.occurring, p.jobs, p.index)
+	if v.audit.Progress != nil {
+		v.audit.Progress(v.state.Seq)
+	}
+	return p.err
+}
+
+// expected is a hash that an event must have.
+type expected struct {
+	Anchor
+	head bool // it is what the head file says
+}
+
+// compare compares an event with what is expected of its number, and passes what is before it.
+func (v *verifier) compare(event Anchor) error {
+	for ; len(v.expected) > 0 && v.expected[0].Seq <= event.Seq; v.expected = v.expected[1:] {
+		want := v.expected[0]
+		switch {
+		case want.Seq < event.Seq || want.Seq == 0:
+			continue
+		case want.Hash != event.Hash && want.head:
+			return &DamagedError{Seq: event.Seq, Detail: "it is not the event that was acknowledged under this number"}
+		case want.Hash != event.Hash:
+			return &DamagedError{Seq: event.Seq, Detail: "it is not the event that the anchor knows under this number: the history was rewritten"}
+		case !want.head:
+			v.compared++
+		}
+	}
+	return nil
+}
+
+// end compares the end of the history with what is known of it from elsewhere.
+func (v *verifier) end() error {
+	end := v.state.Seq
+	switch {
+	case v.live && !v.head.found && end > 0:
+		return &DamagedError{Detail: "the head file is missing, so nobody can tell whether the newest events are"}
+	case v.head.found && v.head.seq > end:
+		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the journal ends at %d", v.head.seq, end)}
+	case v.head.found && !v.live:
+		return &DamagedError{Seq: end + 1, Detail: "the newest segment is missing: all that are there are sealed"}
+	case v.notes.position > end:
+		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("the jobs table shows event %d, the journal ends at %d", v.notes.position, end)}
+	case len(v.expected) > 0:
+		last := v.expected[len(v.expected)-1]
+		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("an anchor knows event %d, the journal ends at %d", last.Seq, end)}
 	}
 	return nil
 }

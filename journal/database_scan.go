@@ -1,0 +1,141 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strings"
+)
+
+// pageSize is how many events one statement reads: a statement that runs for
+// long would keep the write-ahead log from being emptied (pitfall 25).
+const pageSize = 2000
+
+// maxPageBytes bounds the payloads and the output that a page holds in memory.
+const maxPageBytes = 4 << 20
+
+// records implements source. Each page is a statement of its own.
+func (d *database) records(ctx context.Context, sel selection) iter.Seq2[[]record, error] {
+	return func(yield func([]record, error) bool) {
+		after := int64(math.MinInt64) // so that a number that cannot be is met as well
+		if sel.after > 0 {
+			after = int64(sel.after)
+		}
+		for more := true; more; {
+			var page []record
+			err := d.read(func(db *sql.DB) (err error) {
+				page, more, err = d.page(ctx, db, sel, after)
+				return err
+			})
+			if len(page) > 0 {
+				after = int64(page[len(page)-1].seq)
+			}
+			if (len(page) > 0 || err != nil) && !yield(page, damaged(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// page reads records behind a sequence number, fewer than a page where they are large, and tells
+// whether there may be more. It goes past database/sql, which costs as much as SQLite itself.
+func (d *database) page(ctx context.Context, db *sql.DB, sel selection, after int64) (page []record, more bool, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer conn.Close()
+	text, args := sel.sql(after)
+	err = conn.Raw(func(raw any) error {
+		rows, err := raw.(driver.QueryerContext).QueryContext(ctx, text, args)
+		if err != nil {
+			return err
+		}
+		page, more, err = d.scan(rows)
+		return errors.Join(err, rows.Close())
+	})
+	return page, more, err
+}
+
+// sql is the selection as a statement that gives one page.
+func (s *selection) sql(after int64) (string, []driver.NamedValue) {
+	var args []driver.NamedValue
+	add := func(value driver.Value) { args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: value}) }
+	output := `NULL, NULL`
+	if s.output {
+		output = `stdout, stderr`
+	}
+	text := `SELECT seq, time, job, kind, CAST(payload AS BLOB), ` + output + `, hash FROM events WHERE seq > ?`
+	if add(after); s.end > 0 {
+		text += ` AND seq < ?`
+		add(int64(s.end))
+	}
+	if s.job != 0 {
+		text += ` AND job = ? AND job <> 0`
+		add(s.job)
+	}
+	if len(s.kinds) > 0 {
+		text += ` AND kind IN (?` + strings.Repeat(`, ?`, len(s.kinds)-1) + `)`
+		for _, kind := range s.kinds {
+			add(string(kind))
+		}
+	}
+	add(int64(pageSize))
+	return text + ` ORDER BY seq LIMIT ?`, args
+}
+
+// scan reads rows into a page.
+func (d *database) scan(rows driver.Rows) (page []record, more bool, err error) {
+	values := make([]driver.Value, 8)
+	for size := 0; ; {
+		if err := rows.Next(values); errors.Is(err, io.EOF) {
+			return page, len(page) == pageSize, nil
+		} else if err != nil {
+			return page, false, err
+		}
+		r, err := d.scanRecord(values)
+		if err != nil {
+			return page, false, err
+		}
+		page = append(page, r)
+		if size += r.size(); size > maxPageBytes {
+			return page, true, nil
+		}
+	}
+}
+
+// scanRecord takes a row's values apart. Blobs are the driver's copies, so they may be kept.
+func (d *database) scanRecord(values []driver.Value) (r record, err error) {
+	seq, isSeq := values[0].(int64)
+	micros, isTime := values[1].(int64)
+	job, isJob := values[2].(int64)
+	kind, isKind := values[3].(string)
+	payload, isPayload := values[4].([]byte)
+	hash, _ := values[7].([]byte)
+	if r = (record{seq: uint64(seq), micros: micros, job: job, payload: payload}); !isSeq || !isTime || !isJob || !isKind || !isPayload {
+		return r, &DamagedError{Seq: r.seq, Detail: "its columns are not of the types that they were made with"}
+	}
+	if len(hash) != len(r.hash) {
+		return r, &DamagedError{Seq: r.seq, Detail: fmt.Sprintf("its hash has %d bytes", len(hash))}
+	}
+	copy(r.hash[:], hash)
+	r.kind = Kind(kind)
+	if r.stdout, err = d.output(values[5]); err == nil {
+		r.stderr, err = d.output(values[6])
+	}
+	var damage *DamagedError
+	if errors.As(err, &damage) {
+		damage.Seq = r.seq
+	}
+	return r, err
+}
+
+func (d *database) output(value driver.Value) ([]byte, error) {
+	stored, _ := value.([]byte)
+	return unpack(d.decoder, some(stored))
+}

@@ -1,0 +1,173 @@
+package journal
+
+import "encoding/json"
+
+// Payloads are read with encoding/json. That costs more than all the rest of a replay, so the four kinds that make up
+// nearly all of a journal are read by hand, in exactly the form in which the encoder writes them; whatever
+// differs by a byte (an escape, a character beyond ASCII, another order) is left to encoding/json.
+
+// payloads reads payloads. It keeps the newest value of each text that repeats, so that they share
+// their memory. It is not safe for concurrent use.
+type payloads struct {
+	target, runner, boot, result string
+}
+
+// decode gives the payload of a record.
+func (p *payloads) decode(r *record) (Payload, error) {
+	c := cursor{rest: r.payload}
+	switch r.kind {
+	case KindAccepted:
+		if v, ok := p.accepted(&c); ok {
+			return v, nil
+		}
+	case KindRunning:
+		if v, ok := p.running(&c); ok {
+			return v, nil
+		}
+	case KindStarted:
+		if v, ok := p.started(&c); ok {
+			return v, nil
+		}
+	case KindDone:
+		if v, ok := p.done(&c); ok {
+			v.Stdout.Kept, v.Stderr.Kept = r.stdout, r.stderr
+			return v, nil
+		}
+	}
+	return r.decodePayload()
+}
+
+func (p *payloads) accepted(c *cursor) (Accepted, bool) {
+	var v Accepted
+	c.expect(`{"target":"`)
+	v.Target = c.shared(&p.target)
+	v.Manual = c.skip(`,"manual":true`)
+	c.expect(`,"token":"`)
+	v.Token = string(c.text())
+	return v, c.end()
+}
+
+func (p *payloads) running(c *cursor) (Running, bool) {
+	var v Running
+	c.expect(`{"attempt":`)
+	v.Attempt = int(c.number())
+	if c.skip(`,"runner":"`) {
+		v.Runner = c.shared(&p.runner)
+	}
+	return v, c.end()
+}
+
+func (p *payloads) started(c *cursor) (Started, bool) {
+	var v Started
+	c.expect(`{"pid":`)
+	v.Pid = int(c.number())
+	c.expect(`,"start_time":`)
+	v.StartTime = uint64(c.number())
+	c.expect(`,"boot_id":"`)
+	v.BootID = c.shared(&p.boot)
+	return v, c.end()
+}
+
+func (p *payloads) done(c *cursor) (Done, bool) {
+	var v Done
+	c.expect(`{"result":"`)
+	v.Result = c.shared(&p.result)
+	c.expect(`,"code":`)
+	if !c.skip(`null`) {
+		code := int(c.number())
+		v.Code = &code
+	}
+	if c.skip(`,"signal":"`) {
+		v.Signal = string(c.text())
+	}
+	c.expect(`,"stdout":{"size":`)
+	v.Stdout.Size = c.number()
+	c.expect(`},"stderr":{"size":`)
+	v.Stderr.Size = c.number()
+	c.expect(`}`)
+	if c.skip(`,"reason":"`) {
+		v.Reason = string(c.text())
+	}
+	return v, c.end()
+}
+
+// cursor walks through JSON of a known form. Once something is not as expected it stays failed.
+type cursor struct {
+	rest   []byte
+	failed bool
+}
+
+// skip passes over text where it comes next, and tells whether it did.
+func (c *cursor) skip(text string) bool {
+	if c.failed || len(c.rest) < len(text) || string(c.rest[:len(text)]) != text {
+		return false
+	}
+	c.rest = c.rest[len(text):]
+	return true
+}
+
+func (c *cursor) expect(text string) {
+	c.failed = !c.skip(text)
+}
+
+// text is the rest of a string and passes over its closing quote.
+func (c *cursor) text() []byte {
+	for i, b := range c.rest {
+		switch {
+		case b == '"':
+			text := c.rest[:i]
+			c.rest = c.rest[i+1:]
+			return text
+		case b < ' ' || b >= 0x7f || b == '\\':
+			c.failed = true
+			return nil
+		}
+	}
+	c.failed = true
+	return nil
+}
+
+// shared is text as a string, the one in last where it is the same.
+func (c *cursor) shared(last *string) string {
+	if text := c.text(); string(text) != *last {
+		*last = string(text)
+	}
+	return *last
+}
+
+// number is a whole number of at most 18 digits, without a sign or leading zeros.
+func (c *cursor) number() int64 {
+	n, digits := int64(0), 0
+	for digits < len(c.rest) && c.rest[digits] >= '0' && c.rest[digits] <= '9' {
+		n = n*10 + int64(c.rest[digits]-'0')
+		digits++
+	}
+	if digits == 0 || digits > 18 || digits > 1 && c.rest[0] == '0' {
+		c.failed = true
+	}
+	c.rest = c.rest[digits:]
+	return n
+}
+
+// end tells whether the object ends here and everything was as expected.
+func (c *cursor) end() bool {
+	c.expect(`}`)
+	return !c.failed && len(c.rest) == 0
+}
+
+// payloadOf reads a payload of any form.
+func payloadOf[P Payload](data []byte) (P, error) {
+	var p P
+	err := json.Unmarshal(data, &p)
+	return p, err
+}
+
+// kindOf is bytes as a kind, without taking memory for the frequent ones.
+func kindOf(b []byte) Kind {
+	for _, kind := range [...]Kind{KindAccepted, KindRunning, KindStarted, KindDone} {
+		if string(b) == string(kind) {
+			return kind
+		}
+	}
+	return Kind(b)
+}

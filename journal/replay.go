@@ -1,0 +1,180 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+)
+
+// State is the state as it was at a time, by replay; the zero time means now.
+// It holds every job that the history mentions, and so takes memory for each; see Jobs.
+func (r *Reader) State(ctx context.Context, at time.Time) (*State, error) {
+	state := &State{KeepEnded: true}
+	end, err := r.endAt(ctx, at)
+	if err == nil {
+		err = r.replay(ctx, at, end, state, func(Event) bool { return true })
+	}
+	if err != nil {
+		return nil, r.failed("replay", err)
+	}
+	return state, nil
+}
+
+// Jobs gives every job as it stood at a time, once: first those at their end, by when they ended, then the others
+// by id. The zero time means now. It reads the history twice and takes eight bytes of memory
+// a claim, and more for the jobs under way. It ends at the first error.
+func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		state := &State{KeepEnded: true}
+		more := true
+		end, err := r.endAt(ctx, at)
+		var again map[int64]int
+		if err == nil {
+			again, err = r.repeated(ctx, end)
+		}
+		if err == nil {
+			err = r.replay(ctx, at, end, state, func(e Event) bool {
+				job, ok := state.Jobs[e.Job]
+				if !ok || !job.Status.Ended() {
+					return true
+				}
+				delete(state.Jobs, e.Job)
+				if job.Status == StatusNone { // a conflict with a job that is not under way changes nothing
+					return true
+				}
+				if n := again[e.Job]; n > 0 {
+					again[e.Job] = n - 1
+					return true
+				}
+				more = yield(*job, nil)
+				return more
+			})
+		}
+		if err != nil {
+			yield(Job{}, r.failed("replay", err))
+			return
+		}
+		for _, job := range state.Unfinished() {
+			if !more || !yield(job, nil) {
+				return
+			}
+		}
+	}
+}
+
+// repeated gives, for the jobs that were claimed or ignored more than once, how often they will be again
+// after the first time.
+func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error) {
+	var begun []int64
+	first := true
+	sel := selection{end: end, kinds: []Kind{KindAccepted, KindIgnored}}
+	err := r.walk(ctx, 0, func(_ part, s source, h header) error {
+		if first {
+			state, err := h.state()
+			if err != nil {
+				return err
+			}
+			for id := range state.Jobs {
+				begun = append(begun, id)
+			}
+			first = false
+		}
+		for page, err := range s.records(ctx, sel) {
+			for i := range page {
+				begun = append(begun, page[i].job)
+				sel.after = page[i].seq
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	slices.Sort(begun)
+	again := make(map[int64]int)
+	for i := 1; i < len(begun); i++ {
+		if begun[i] == begun[i-1] {
+			again[begun[i]]++
+		}
+	}
+	return again, err
+}
+
+// endAt is the sequence number of the first event after a time; 0 for the zero time, which means now.
+func (r *Reader) endAt(ctx context.Context, at time.Time) (uint64, error) {
+	if at.IsZero() {
+		return 0, nil
+	}
+	return r.firstAt(ctx, at.Truncate(time.Microsecond).Add(time.Microsecond))
+}
+
+// replay applies the events before end (0: all) to a state that begins where the history does, and gives each to
+// use until that has enough.
+func (r *Reader) replay(ctx context.Context, at time.Time, end uint64, state *State, use func(Event) bool) error {
+	begun := false
+	err := r.walk(ctx, 0, func(_ part, s source, h header) error {
+		if !begun {
+			before, err := h.state()
+			if err != nil {
+				return err
+			}
+			if h.number > 1 && !at.IsZero() && at.Before(before.Time) {
+				return fmt.Errorf("the history before %s was removed", stamp(before.Time))
+			}
+			before.KeepEnded = state.KeepEnded
+			*state, begun = *before, true
+		}
+		if end > 0 && h.first >= end {
+			return errEnough
+		}
+		if h.first > state.Seq+1 {
+			return fmt.Errorf("events %d to %d were removed while they were to be read", state.Seq+1, h.first-1)
+		}
+		return r.apply(ctx, s, selection{after: state.Seq, end: end}, state, use)
+	})
+	var missing *missingSegment
+	switch {
+	case errors.As(err, &missing):
+		return &DamagedError{Seq: state.Seq + 1, Err: missing}
+	case errors.Is(err, errEnough):
+		return nil
+	}
+	return err
+}
+
+// apply applies a segment's events.
+func (r *Reader) apply(ctx context.Context, s source, sel selection, state *State, use func(Event) bool) error {
+	pages := func(ctx context.Context) iter.Seq2[[]record, error] { return s.records(ctx, sel) }
+	for page, err := range ahead(ctx, pages, decodeAll) {
+		for _, e := range page.events {
+			if err := state.Apply(e); err != nil {
+				return &DamagedError{Seq: e.Seq, Err: err}
+			}
+			if !use(e) {
+				return errEnough
+			}
+		}
+		if err := errors.Join(page.err, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decodeAll decodes records, up to the first that cannot be.
+func decodeAll(records []record) (c checked) {
+	c.events = make([]Event, 0, len(records))
+	var p payloads
+	for i := range records {
+		e, err := records[i].decode(&p)
+		if err != nil {
+			c.err = err
+			return c
+		}
+		c.events = append(c.events, e)
+	}
+	return c
+}

@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// rolled is a journal whose segments have so many appends of whole lives each.
+func rolled(t testing.TB, segments, lives int) *Journal {
+	t.Helper()
+	j := openWith(t, Config{Dir: t.TempDir(), Now: ticking()})
+	for s := range segments {
+		if s > 0 {
+			roll(t, j)
+		}
+		for n := range lives {
+			job := int64(s*lives + n + 1)
+			mustAppend(t, j, wholeLife(job)...)
+			mustAppend(t, j, Draft{job + 1_000_000, Accepted{Target: "t", Token: "@waiting"}})
+		}
+	}
+	return j
+}
+
+// roll lets the next append begin a new segment.
+func roll(t testing.TB, j *Journal) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.begun = j.begun.Add(-j.config.SegmentAge)
+}
+
+func names(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func mustMaintain(t testing.TB, j *Journal) {
+	t.Helper()
+	if err := j.Maintain(t.Context()); err != nil {
+		t.Fatalf("Maintain: %v", err)
+	}
+}
+
+// However its segments lie on the disk, the history is the same.
+func TestSegmentsAreOneHistory(t *testing.T) {
+	t.Parallel()
+	j := rolled(t, 4, 10)
+	dir := j.config.Dir
+	r := openReader(t, dir)
+	want := events(t, r, Filter{Output: true})
+	if len(want) != 4*10*5 {
+		t.Fatalf("%d events", len(want))
+	}
+	wantState := snapshot(j)
+	same := func(when string) {
+		t.Helper()
+		if diff := cmp.Diff(want, events(t, r, Filter{Output: true})); diff != "" {
+			t.Errorf("%s: %s", when, diff)
+		}
+		state, err := r.Verify(t.Context())
+		if err != nil {
+			t.Fatalf("%s: Verify: %v", when, err)
+		}
+		if diff := cmp.Diff(wantState.Unfinished(), state.Unfinished()); diff != "" {
+			t.Errorf("%s: %s", when, diff)
+		}
+	}
+	same("before sealing")
+	mustMaintain(t, j)
+	same("sealed")
+	if diff := cmp.Diff([]string{
+		"head", "lock", "segment-00000001.zst", "segment-00000002.zst", "segment-00000003.zst",
+		"segment-00000004.db", "segment-00000004.db-shm", "segment-00000004.db-wal",
+	}, names(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	mustClose(t, j)
+	same("closed")
+	again := openWith(t, Config{Dir: dir, Now: ticking()})
+	if diff := cmp.Diff(wantState, snapshot(again)); diff != "" {
+		t.Error(diff)
+	}
+	mustClose(t, again)
+}
+
+func TestRollOverBySizeAndAge(t *testing.T) {
+	t.Parallel()
+	now := base
+	for name, c := range map[string]struct {
+		config Config
+		pass   time.Duration
+		want   int
+	}{
+		"by size":    {Config{SegmentSize: 1}, 0, 10},
+		"by age":     {Config{SegmentAge: time.Hour}, 30 * time.Minute, 5},
+		"not at all": {Config{}, time.Minute, 1},
+	} {
+		c.config.Dir = t.TempDir()
+		c.config.Now = func() time.Time { now = now.Add(c.pass); return now }
+		j := openWith(t, c.config)
+		for job := range int64(10) {
+			mustAppend(t, j, wholeLife(job+1)...)
+		}
+		if _, segments := j.Usage(); segments != c.want {
+			t.Errorf("%s: %d segments, want %d", name, segments, c.want)
+		}
+		mustClose(t, j)
+		if _, err := openReader(t, c.config.Dir).Verify(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	archive := t.TempDir()
+	j := rolled(t, 4, 10)
+	j.config.Retention, j.config.ArchiveDir = time.Nanosecond, archive
+	dir := j.config.Dir
+	r := openReader(t, dir)
+	all := events(t, r, Filter{Output: true})
+	j.SetPosition(99) // the last but one event of segment 2
+	mustMaintain(t, j)
+	if first, err := r.First(t.Context()); err != nil || first != 51 {
+		t.Fatalf("the history begins with %d, %v", first, err)
+	}
+	j.SetPosition(200)
+	mustMaintain(t, j)
+	if first, err := r.First(t.Context()); err != nil || first != 151 {
+		t.Fatalf("the history begins with %d, %v", first, err)
+	}
+	if diff := cmp.Diff(all[150:], events(t, r, Filter{Output: true})); diff != "" {
+		t.Error(diff)
+	}
+	old := openReader(t, archive)
+	if diff := cmp.Diff(all[:150], events(t, old, Filter{Output: true})); diff != "" {
+		t.Error(diff)
+	}
+	for name, r := range map[string]*Reader{"live": r, "archive": old} {
+		audited, err := r.Audit(context.Background(), Audit{Anchors: []Anchor{{all[149].Seq, all[149].Hash}}})
+		if err != nil || audited.Compared != 1 {
+			t.Errorf("%s: %+v, %v", name, audited, err)
+		}
+	}
+	mustClose(t, j)
+	again := openWith(t, Config{Dir: dir})
+	if again.Position() != 200 {
+		t.Errorf("position %d", again.Position())
+	}
+	if _, err := again.Claim(t.Context(), 1, 200); err == nil {
+		t.Error("a claim that was archived was found")
+	}
+	if claim, err := again.Claim(t.Context(), 1_000_040, 201); err != nil || claim.Token != "@waiting" {
+		t.Errorf("%+v, %v", claim, err)
+	}
+	_ = filepath.Join
+}

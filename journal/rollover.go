@@ -1,0 +1,63 @@
+package journal
+
+import (
+	"errors"
+	"time"
+)
+
+// rollRetry is how long a roll-over that found no room is put off.
+const rollRetry = time.Minute
+
+// rollOver begins a new segment. Only the leader calls it, between two
+// commits. Where there is no room the journal goes on in the old segment.
+func (j *Journal) rollOver(now time.Time, n notes) error {
+	h, err := newHeader(j.newest.number+1, &j.state)
+	if err != nil {
+		return err
+	}
+	next, err := j.disk.next(h, n)
+	if full(err) {
+		j.retryRoll = now.Add(rollRetry)
+		j.config.Logger.Warn("no room for a new segment of the journal; going on in the old one", "segment", j.newest.number)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j.retryRoll = time.Time{}
+	j.mu.Lock()
+	j.newest = h
+	j.former, j.disk, j.stored = append(j.former, j.disk), next, n
+	j.mu.Unlock()
+	j.wakeRun()
+	return nil
+}
+
+// due tells whether a new segment is to begin: the newest has events, and is large or old enough.
+func (j *Journal) due(now time.Time) bool {
+	if j.state.Seq < j.newest.first || now.Before(j.retryRoll) {
+		return false
+	}
+	return j.disk.size() >= j.config.SegmentSize || now.Sub(j.begun) >= j.config.SegmentAge
+}
+
+// closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended is held.
+func (j *Journal) closeFormer() error {
+	j.mu.Lock()
+	former := j.former
+	j.former = nil
+	j.mu.Unlock()
+	var errs []error
+	for _, d := range former {
+		errs = append(errs, d.checkpoint(0), d.close())
+	}
+	return errors.Join(errs...)
+}
+
+// wakeRun tells Run that there may be something to do.
+func (j *Journal) wakeRun() {
+	select {
+	case j.nudge <- struct{}{}:
+	default:
+	}
+}

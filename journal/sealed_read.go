@@ -1,0 +1,281 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"sort"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// sealed is a sealed segment open for reading. It implements source.
+type sealed struct {
+	file    *os.File
+	decoder *zstd.Decoder
+	trailer trailer
+	blocks  []block
+	pages   []jobPage
+}
+
+// openSealed opens a sealed file. A *DamagedError says that it is none.
+func openSealed(path string, decoder *zstd.Decoder) (*sealed, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &sealed{file: f, decoder: decoder}
+	if err := s.open(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *sealed) open() error {
+	info, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	end := make([]byte, trailerSize)
+	if _, err := s.file.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return s.damaged(0, fmt.Errorf("read its end: %w", err))
+	}
+	s.trailer, err = parseTrailer(end, info.Size())
+	return s.damaged(0, err)
+}
+
+// load reads the directory where that was not done yet.
+func (s *sealed) load() error {
+	if s.blocks != nil {
+		return nil
+	}
+	directory, err := s.frame(s.trailer.Directory, s.trailer.AfterFrames-s.trailer.Directory)
+	if err == nil {
+		s.blocks, s.pages, err = decodeDirectory(directory, &s.trailer)
+	}
+	return s.damaged(s.trailer.First, err)
+}
+
+// damaged says that the file is not what was sealed; nil stays nil.
+func (s *sealed) damaged(seq uint64, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &DamagedError{Seq: seq, Detail: fmt.Sprintf("sealed segment %s", s.file.Name()), Err: err}
+}
+
+// frame reads and decompresses what stands at a place.
+func (s *sealed) frame(at, size uint64) ([]byte, error) {
+	if at > s.trailer.AfterFrames || size > s.trailer.AfterFrames-at {
+		return nil, errBlock
+	}
+	compressed := make([]byte, size)
+	if _, err := s.file.ReadAt(compressed, int64(at)); err != nil {
+		return nil, err
+	}
+	return s.decoder.DecodeAll(compressed, nil)
+}
+
+// header implements source.
+func (s *sealed) header(context.Context) (header, error) {
+	content, err := s.frame(0, s.trailer.Header)
+	if err != nil {
+		return header{}, s.damaged(s.trailer.First, err)
+	}
+	h, err := parseHeader(content)
+	if err != nil || h.first != s.trailer.First || h.number != int(s.trailer.Number) {
+		return header{}, s.damaged(s.trailer.First, fmt.Errorf("its header contradicts its end"))
+	}
+	return h, nil
+}
+
+// end implements source.
+func (s *sealed) end(context.Context) (uint64, Hash, error) {
+	return s.trailer.Last, s.trailer.Hash, nil
+}
+
+// records implements source: a page is what is selected of a block.
+func (s *sealed) records(ctx context.Context, sel selection) iter.Seq2[[]record, error] {
+	return func(yield func([]record, error) bool) {
+		wanted, err := s.selectBlocks(sel)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for i := range wanted {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			page, err := s.block(i, sel.output)
+			page = slices.DeleteFunc(page, func(r record) bool { return !sel.has(&r) })
+			if (len(page) > 0 || err != nil) && !yield(page, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// selectBlocks gives the indexes of the blocks that may hold what is selected.
+func (s *sealed) selectBlocks(sel selection) (iter.Seq[int], error) {
+	if sel.job != 0 && (sel.job < s.trailer.LowJob || sel.job > s.trailer.HighJob) {
+		return func(func(int) bool) {}, nil
+	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	first := max(0, sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].First > sel.after+1 })-1)
+	end := len(s.blocks)
+	if sel.end > 0 {
+		end = sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].First >= sel.end })
+	}
+	if sel.job == 0 {
+		return func(yield func(int) bool) {
+			for i := first; i < end && yield(i); i++ {
+			}
+		}, nil
+	}
+	indexes, err := s.blocksOf(sel.job)
+	indexes = slices.DeleteFunc(indexes, func(i int) bool { return i < first || i >= end })
+	return slices.Values(indexes), err
+}
+
+// blocksOf gives the indexes of the blocks in which a job occurs.
+func (s *sealed) blocksOf(job int64) ([]int, error) {
+	var indexes []int
+	first := max(0, sort.Search(len(s.pages), func(i int) bool { return s.pages[i].First >= job })-1)
+	for _, page := range s.pages[first:] {
+		if page.First > job {
+			break
+		}
+		entries, err := s.page(page)
+		if err != nil {
+			return nil, err
+		}
+		at, _ := slices.BinarySearchFunc(entries, jobBlock{job, -1}, compareJobBlocks)
+		for ; at < len(entries) && entries[at].job == job; at++ {
+			indexes = append(indexes, entries[at].block)
+		}
+	}
+	return indexes, nil
+}
+
+func (s *sealed) page(p jobPage) ([]jobBlock, error) {
+	content, err := s.frame(p.At, p.Frame)
+	if err == nil {
+		var entries []jobBlock
+		if entries, err = decodePage(content); err == nil {
+			return entries, nil
+		}
+	}
+	return nil, s.damaged(s.trailer.First, err)
+}
+
+// block reads the records of a block. What could be read before an error comes with it.
+func (s *sealed) block(i int, output bool) ([]record, error) {
+	b := s.blocks[i]
+	content, err := s.frame(b.At, uint64(b.Frame))
+	if err != nil {
+		return nil, s.damaged(b.First, err)
+	}
+	var outputs []byte
+	if output && b.OutputFrame > 0 {
+		if outputs, err = s.frame(b.At+uint64(b.Frame), b.OutputFrame); err != nil {
+			return nil, s.damaged(b.First, err)
+		}
+	}
+	records, err := parseRecords(content, outputs, output)
+	if err == nil && (len(content) != int(b.Bytes) || output && len(outputs) != int(b.OutputBytes) ||
+		records[0].seq != b.First || records[0].micros != b.Micros) {
+		err = errBlock
+	}
+	return records, s.damaged(b.First, err)
+}
+
+// firstAt implements source.
+func (s *sealed) firstAt(_ context.Context, micros int64) (uint64, error) {
+	if err := s.load(); err != nil {
+		return 0, err
+	}
+	i := sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].Micros >= micros })
+	if i > 0 { // it may be inside the block before
+		records, err := s.block(i-1, false)
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range records {
+			if r.micros >= micros {
+				return r.seq, nil
+			}
+		}
+	}
+	if i < len(s.blocks) {
+		return s.blocks[i].First, nil
+	}
+	return s.trailer.Last + 1, nil
+}
+
+// checkRest implements source: the sum over the file, and the job index, which must be where jobs really
+// occur. It sorts occurring.
+func (s *sealed) checkRest(ctx context.Context, occurring []jobBlock) error {
+	if err := s.checkSum(ctx); err != nil {
+		return err
+	}
+	return s.checkIndex(occurring)
+}
+
+func (s *sealed) checkIndex(occurring []jobBlock) error {
+	slices.SortFunc(occurring, compareJobBlocks)
+	for _, page := range s.pages {
+		entries, err := s.page(page)
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 || len(entries) > len(occurring) || entries[0].job != page.First || !slices.Equal(entries, occurring[:len(entries)]) {
+			return s.damaged(s.trailer.First, fmt.Errorf("its job index does not agree with its events"))
+		}
+		occurring = occurring[len(entries):]
+	}
+	if len(occurring) > 0 {
+		return s.damaged(s.trailer.First, fmt.Errorf("its job index does not know all events"))
+	}
+	return nil
+}
+
+// checkSum reads the whole file and compares its sum.
+func (s *sealed) checkSum(ctx context.Context) error {
+	sum := sha256.New()
+	size := int64(s.trailer.AfterFrames) + int64(trailerSize) - int64(len(Hash{}))
+	buffer := make([]byte, 256<<10)
+	for at := int64(0); at < size; {
+		n, err := s.file.ReadAt(buffer[:min(int64(len(buffer)), size-at)], at)
+		if n == 0 || ctx.Err() != nil {
+			return joinedIO(ctx, err)
+		}
+		sum.Write(buffer[:n])
+		at += int64(n)
+	}
+	if !bytes.Equal(sum.Sum(nil), s.trailer.Sum[:]) {
+		return s.damaged(s.trailer.First, fmt.Errorf("its bytes are not those that were written"))
+	}
+	return nil
+}
+
+func joinedIO(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// close implements source.
+func (s *sealed) close() error { return s.file.Close() }

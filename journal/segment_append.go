@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// append implements disk. It speaks to the driver directly: database/sql would take as long as SQLite.
+func (s *segment) append(records []record, n *notes) error {
+	return s.conn.Raw(func(raw any) error {
+		db := raw.(driver.ExecerContext)
+		if _, err := db.ExecContext(context.Background(), `BEGIN IMMEDIATE`, nil); err != nil {
+			return err
+		}
+		err := s.insert(records)
+		if err == nil && n != nil {
+			_, err = db.ExecContext(context.Background(), `UPDATE mirror SET seq = ?, kept = ?`, []driver.NamedValue{
+				{Ordinal: 1, Value: int64(n.position)}, {Ordinal: 2, Value: int64(n.kept)},
+			})
+		}
+		if err == nil {
+			_, err = db.ExecContext(context.Background(), `COMMIT`, nil)
+		}
+		if err != nil {
+			// SQLite may have rolled back by itself; then this fails, and means nothing.
+			_, _ = db.ExecContext(context.Background(), `ROLLBACK`, nil)
+		}
+		return err
+	})
+}
+
+// insert inserts records, many at a time where there are many.
+func (s *segment) insert(records []record) error {
+	var bound [8 * rowsAtOnce]driver.NamedValue
+	for len(records) > 0 {
+		statement, rows := s.one, records[:1]
+		if len(records) >= rowsAtOnce {
+			statement, rows = s.many, records[:rowsAtOnce]
+		}
+		values := bound[:0]
+		for i := range rows {
+			values = s.bind(values, &rows[i])
+		}
+		if _, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), values); err != nil {
+			return fmt.Errorf("events from %d: %w", rows[0].seq, err)
+		}
+		records = records[len(rows):]
+	}
+	return nil
+}
+
+// bind appends a record's columns.
+func (s *segment) bind(values []driver.NamedValue, r *record) []driver.NamedValue {
+	stdout, stderr := pack(s.encoder, r.stdout), pack(s.encoder, r.stderr)
+	s.bytes += int64(recordOverhead + len(r.payload) + len(stdout) + len(stderr))
+	for _, value := range [...]driver.Value{
+		int64(r.seq), r.micros, r.job, string(r.kind), r.payload, blob(stdout), blob(stderr), r.hash[:],
+	} {
+		values = append(values, driver.NamedValue{Ordinal: len(values) + 1, Value: value})
+	}
+	return values
+}
+
+// blob is bytes as a column's value, NULL where there are none.
+func blob(b []byte) driver.Value {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// size implements disk.
+func (s *segment) size() int64 { return s.bytes }
+
+// checkpoint implements disk. Where a reader is in the way the log stays as it is.
+func (s *segment) checkpoint(bound int64) error {
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil || info.Size() <= bound {
+		return err
+	}
+	_, err = s.conn.ExecContext(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return err
+}
+
+// next implements disk.
+func (s *segment) next(h header, n notes) (disk, error) {
+	err := makeSegment(context.Background(), s.dir, h, n)
+	if err == nil {
+		var next *segment
+		if next, err = openSegment(context.Background(), s.dir, h.number); err == nil {
+			return next, nil
+		}
+	}
+	if full(err) {
+		// The journal goes on without it, so it must never be there again, not even after a power cut.
+		if err := errors.Join(removeDatabase(databasePath(s.dir, h.number)), syncFolder(s.dir)); err != nil {
+			return nil, fmt.Errorf("remove a segment that found no room: %w", err)
+		}
+	}
+	return nil, err
+}
+
+// removeDatabase removes a database and what belongs to it, the database first: a log without its
+// database means nothing, a database without its log something else.
+func removeDatabase(path string) error {
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

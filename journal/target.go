@@ -1,0 +1,120 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+)
+
+// matcher finds the events of one target: of its jobs, by the newest claim before the event, and those about
+// the target itself. A nil matcher matches everything. It is to be given every accepted event of the
+// jobs it is asked about, in order.
+type matcher struct {
+	reader *Reader
+	target string
+	kinds  []Kind
+	claims map[int64]string // the targets of jobs, as of now; "" where there was no claim
+}
+
+// maxClaims bounds what a matcher keeps; what is forgotten is looked up again.
+const maxClaims = 100_000
+
+func (r *Reader) matcher(f Filter) *matcher {
+	if f.Target == "" {
+		return nil
+	}
+	return &matcher{reader: r, target: f.Target, kinds: f.Kinds, claims: make(map[int64]string)}
+}
+
+func (m *matcher) matches(ctx context.Context, r *record) (bool, error) {
+	if m == nil {
+		return true, nil
+	}
+	about, err := m.isAbout(ctx, r)
+	return about && (len(m.kinds) == 0 || slices.Contains(m.kinds, r.kind)), err
+}
+
+func (m *matcher) isAbout(ctx context.Context, r *record) (bool, error) {
+	if r.job == 0 {
+		payload, err := r.decodePayload()
+		return err == nil && about(payload, m.target), err
+	}
+	target, known := m.claims[r.job]
+	switch {
+	case r.kind == KindAccepted:
+		claim, err := payloadOf[Accepted](r.payload)
+		if err != nil {
+			return false, err
+		}
+		target = claim.Target
+	case !known:
+		claim, _, err := m.reader.claim(ctx, r.job, r.seq)
+		if err != nil {
+			return false, err
+		}
+		target = claim.Target
+	}
+	if len(m.claims) >= maxClaims {
+		clear(m.claims)
+	}
+	m.claims[r.job] = target
+	return target == m.target, nil
+}
+
+// about tells whether an event of the worker itself is about a target.
+func about(p Payload, target string) bool {
+	switch p := p.(type) {
+	case Opened:
+		_, ok := p.Targets[target]
+		return ok
+	case Paused:
+		return slices.Contains(p.Targets, target)
+	case Continued:
+		return slices.Contains(p.Targets, target)
+	case TargetAdded:
+		return p.Target == target
+	case TargetRemoved:
+		return p.Target == target
+	case ConcurrencySet:
+		return p.Target == target
+	}
+	return false
+}
+
+// claim gives the newest accepted event of a job before seq; found is false where there is none. It looks from
+// the newest segment back.
+func (r *Reader) claim(ctx context.Context, job int64, seq uint64) (claim Accepted, found bool, err error) {
+	for range maxLooks {
+		claim, found, err = r.findClaim(ctx, job, seq)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return claim, found, err
+}
+
+func (r *Reader) findClaim(ctx context.Context, job int64, seq uint64) (claim Accepted, found bool, err error) {
+	if job == 0 {
+		return claim, false, nil
+	}
+	parts, err := list(r.dir)
+	for i := len(parts) - 1; i >= 0 && err == nil && !found; i-- {
+		err = r.visit(ctx, parts[i], i == len(parts)-1, 0, func(_ part, s source, h header) error {
+			if h.first >= seq {
+				return nil
+			}
+			for page, err := range s.records(ctx, selection{job: job, end: seq, kinds: []Kind{KindAccepted}}) {
+				if err != nil {
+					return err
+				}
+				if claim, err = payloadOf[Accepted](page[len(page)-1].payload); err != nil {
+					return err
+				}
+				found = true
+			}
+			return nil
+		})
+	}
+	return claim, found, err
+}

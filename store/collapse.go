@@ -8,12 +8,19 @@ import (
 	"jobd/journal"
 )
 
+// batchBytes is how much output goes into one transaction, unless a single job has more.
+const batchBytes = 1 << 20
+
 // collapse makes changes of the first n of the events: what each job's newest
 // transition, together with those before it, makes of its row. It stops before a job is
-// claimed a second time, so that each change is about one claim.
+// claimed a second time, so that each change is about one claim, and before the output gets too large.
 func (m *Mirror) collapse(ctx context.Context, events []journal.Event) (changes []Change, n int, err error) {
 	index := make(map[int64]int)
+	bytes := 0
 	for i, e := range events {
+		if bytes += outputSize(e); bytes > batchBytes && len(changes) > 0 {
+			return changes, i, nil
+		}
 		if e.Job == 0 {
 			continue
 		}
@@ -42,6 +49,15 @@ func (m *Mirror) collapse(ctx context.Context, events []journal.Event) (changes 
 		}
 	}
 	return changes, len(events), nil
+}
+
+// outputSize is how much output an event brings into the table.
+func outputSize(e journal.Event) int {
+	done, ok := e.Payload.(journal.Done)
+	if !ok {
+		return 0
+	}
+	return len(done.Stdout.Kept) + len(done.Stderr.Kept)
 }
 
 // mirrored tells whether an event shows in the row by the mirror's work: claims

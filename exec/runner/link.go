@@ -23,9 +23,12 @@ type link struct {
 	written  chan struct{} // closed when nothing more is written
 	lost     chan struct{} // closed when the connection is gone
 
+	room chan struct{} // holds one for each large output that is here and not journalled yet
+
 	mu        sync.Mutex
-	closing   bool     // it is us who ends the connection
-	env       []string // the environment that the runner has
+	occupied  map[id]bool // who holds those
+	closing   bool        // it is us who ends the connection
+	env       []string    // the environment that the runner has
 	processes map[id]*remoteProcess
 	signals   []chan string // callers that wait for signalled, in order
 }
@@ -47,6 +50,7 @@ func newLink(conn *net.UnixConn, local *Local, logger *slog.Logger) (*link, erro
 		conn: conn, local: local, logger: logger, instance: hello.Instance,
 		out: newOutbox(), written: make(chan struct{}), lost: make(chan struct{}),
 		processes: make(map[id]*remoteProcess),
+		room:      make(chan struct{}, largeOutputs), occupied: make(map[id]bool),
 	}
 	for _, old := range hello.Jobs {
 		p := l.newProcess(old.ID)
@@ -63,7 +67,10 @@ func newLink(conn *net.UnixConn, local *Local, logger *slog.Logger) (*link, erro
 }
 
 func (l *link) newProcess(id id) *remoteProcess {
-	return &remoteProcess{link: l, id: id, begun: make(chan struct{}), ended: make(chan struct{})}
+	return &remoteProcess{
+		link: l, id: id,
+		begun: make(chan struct{}), ended: make(chan struct{}), fetched: make(chan struct{}),
+	}
 }
 
 func (l *link) alive() bool {
@@ -87,6 +94,13 @@ func (l *link) close() {
 		l.conn.Close()
 	}
 	<-l.lost
+}
+
+// left tells whether it was us who ended the connection.
+func (l *link) left() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closing
 }
 
 // start asks for a start and waits until the process is there, or can't be.
@@ -163,9 +177,37 @@ func (l *link) take(m message) {
 	case m.Kind == kindRefused:
 		delete(l.processes, m.ID)
 		p.begin(journal.Started{}, errors.New(m.Text))
+	case m.Kind == kindEnded && m.Done.Later:
+		p.later = true
+		p.end(m.Done.done(nil, nil), true)
 	case m.Kind == kindEnded:
 		delete(l.processes, m.ID)
 		p.end(m.Done.done(m.outputs[0], m.outputs[1]), true)
+	case m.Kind == kindOutput:
+		delete(l.processes, m.ID)
+		p.done = m.Done.done(m.outputs[0], m.outputs[1])
+		close(p.fetched)
+	}
+}
+
+// largeOutputs is how many large outputs may be in the worker's memory at once.
+const largeOutputs = 2
+
+// occupy notes who has a place in the room.
+func (l *link) occupy(id id) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.occupied[id] = true
+}
+
+// forget tells the runner that an outcome is journalled, and makes room for the next.
+func (l *link) forget(id id) {
+	l.out.send(message{Kind: kindForget, ID: id})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.occupied[id] {
+		delete(l.occupied, id)
+		<-l.room
 	}
 }
 

@@ -22,6 +22,9 @@ type remoteProcess struct {
 	done  journal.Done
 	known bool
 
+	later   bool          // done came without its output
+	fetched chan struct{} // closed when done has it
+
 	mu    sync.Mutex
 	stray jobexec.Process // the process itself, once its runner is gone
 }
@@ -39,6 +42,11 @@ func (p *remoteProcess) end(done journal.Done, known bool) {
 // orphaned goes on with a process whose runner is gone. Whether a start that
 // the runner had not answered happened is not known.
 func (p *remoteProcess) orphaned(local *Local) {
+	select {
+	case <-p.ended: // its output was still to be fetched
+		return
+	default:
+	}
 	select {
 	case <-p.begun:
 	default:
@@ -65,8 +73,37 @@ func (p *remoteProcess) Started() journal.Started { return p.started }
 // Ended implements jobexec.Process.
 func (p *remoteProcess) Ended() <-chan struct{} { return p.ended }
 
-// Outcome implements jobexec.Process.
-func (p *remoteProcess) Outcome() (journal.Done, bool) { return p.done, p.known }
+// Outcome implements jobexec.Process. Large output is fetched when there is room
+// for it; the room is given up when the outcome is forgotten.
+func (p *remoteProcess) Outcome() (journal.Done, bool) {
+	if !p.later {
+		return p.done, p.known
+	}
+	select {
+	case p.link.room <- struct{}{}:
+	case <-p.link.lost:
+		return p.withoutOutput()
+	}
+	p.link.occupy(p.id)
+	p.link.out.send(message{Kind: kindFetch, ID: p.id})
+	select {
+	case <-p.fetched:
+		return p.done, true
+	case <-p.link.lost:
+		return p.withoutOutput()
+	}
+}
+
+// withoutOutput is the outcome of a job whose output went with its runner. Where it was us who left
+// the runner, the output is there still, for the next start to fetch: this one has no answer.
+func (p *remoteProcess) withoutOutput() (journal.Done, bool) {
+	if p.link.left() {
+		select {}
+	}
+	done := p.done
+	done.Reason = "its output was lost with the runner"
+	return done, true
+}
 
 // Signal implements jobexec.Process.
 func (p *remoteProcess) Signal(signo int) error {

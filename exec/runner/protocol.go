@@ -21,7 +21,9 @@ import (
 //	                               ◄──    started {id, process} or refused {id, text}
 //	signal {id, signo}             ──►
 //	                               ◄──    signalled {id, text}, in the order of signals
-//	                               ◄──    ended {id, done}
+//	                               ◄──    ended {id, done}, with the output where it is small
+//	fetch {id}                     ──►
+//	                               ◄──    output {id, done}, with the output
 //	forget {id}                    ──►    the outcome is journalled
 //
 // A job is known from the moment its start was read to the moment its forget
@@ -42,6 +44,8 @@ const (
 	kindSignal
 	kindSignalled
 	kindEnded
+	kindFetch
+	kindOutput
 	kindForget
 )
 
@@ -68,13 +72,31 @@ type message struct {
 	Started journal.Started // started
 	Text    string          // refused and signalled: why not; "" where it was
 	Signo   int             // signal
-	Done    *outcomeMessage // ended
-	outputs [2][]byte       // ended: stdout and stderr, which follow the message
+	Done    *outcomeMessage // ended and output
+	outputs [2][]byte       // of Done: stdout and stderr, which follow the message
 }
+
+// inlineOutput is how many bytes of output may come with the news that a job ended. More is
+// fetched when the worker has room for it, so that many jobs which end at once
+// don't fill its memory.
+const inlineOutput = 64 << 10
 
 // ended tells how a job ended.
 func ended(id id, done journal.Done) message {
-	return message{Kind: kindEnded, ID: id, Done: outcomeOf(done), outputs: [2][]byte{done.Stdout.Kept, done.Stderr.Kept}}
+	m := output(id, done)
+	m.Kind = kindEnded
+	if len(done.Stdout.Kept)+len(done.Stderr.Kept) > inlineOutput {
+		m.Done.Later, m.outputs = true, [2][]byte{}
+	}
+	return m
+}
+
+// output tells how a job ended, with all that was kept of its output.
+func output(id id, done journal.Done) message {
+	return message{
+		Kind: kindOutput, ID: id, Done: outcomeOf(done),
+		outputs: [2][]byte{done.Stdout.Kept, done.Stderr.Kept},
+	}
 }
 
 // process is a job that a runner has.
@@ -91,6 +113,7 @@ type outcomeMessage struct {
 	HasCode                bool
 	Code                   int
 	Stdout, Stderr         outputMessage
+	Later                  bool // the output does not follow; it is to be fetched
 }
 
 // outputMessage is a journal.Output without its bytes.
@@ -158,7 +181,7 @@ func (w *wire) receive() (message, error) {
 	if err := w.decoder.Decode(&m); err != nil {
 		return message{}, err
 	}
-	if m.Done == nil {
+	if m.Done == nil || m.Done.Later {
 		return m, nil
 	}
 	for i, output := range []outputMessage{m.Done.Stdout, m.Done.Stderr} {

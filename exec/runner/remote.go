@@ -87,7 +87,7 @@ func (r *Remote) Recall() []jobexec.Recalled { return r.recalled }
 func (r *Remote) Forget(job int64, attempt int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.link.out.send(message{Kind: kindForget, ID: id{job, attempt}})
+	r.link.forget(id{job, attempt})
 }
 
 // Adopt implements jobexec.Runner.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/journal"
 )
 
 // roleVariable makes the test binary a runner, or a worker that starts jobs
@@ -134,6 +135,39 @@ func TestARunnerStartsJobs(t *testing.T) {
 		t.Errorf("exit code 0 came as %+v", done)
 	}
 	remote.Forget(1, 1)
+}
+
+// Many jobs that end at once with much output leave it with the runner until
+// there is room for it.
+func TestLargeOutputIsFetchedInTurn(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	const jobs, size = 3 * largeOutputs, 300_000
+	var processes []jobexec.Process
+	for job := range int64(jobs) {
+		processes = append(processes, begin(t, remote, job, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' %d", size, job)))
+	}
+	type outcome struct {
+		job  int64
+		done journal.Done
+	}
+	outcomes := make(chan outcome)
+	for job, p := range processes {
+		go func() {
+			done, _ := wait(p)
+			outcomes <- outcome{int64(job), done}
+		}()
+	}
+	for range jobs {
+		o := <-outcomes
+		if want := strings.Repeat(fmt.Sprint(o.job), size); string(o.done.Stdout.Kept) != want {
+			t.Errorf("job %d: %d bytes came, want %d of its own", o.job, len(o.done.Stdout.Kept), size)
+		}
+		if n := len(remote.link.room); n > largeOutputs {
+			t.Errorf("%d large outputs are here at once", n)
+		}
+		remote.Forget(o.job, 1)
+	}
 }
 
 func TestARunnerRefusesWhatCannotBeStarted(t *testing.T) {

@@ -200,6 +200,8 @@ func (s *Server) receive(w *wire) error {
 			s.start(m, env)
 		case kindSignal:
 			s.signal(m)
+		case kindFetch:
+			s.fetch(m.ID)
 		case kindForget:
 			s.forget(m.ID)
 		default:
@@ -265,6 +267,15 @@ func (s *Server) signal(m message) {
 		answer.Text = err.Error()
 	}
 	s.tell(answer)
+}
+
+// fetch sends the output that did not come with the news of the end.
+func (s *Server) fetch(id id) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job := s.jobs[id]; job != nil && job.done != nil && s.out != nil {
+		s.out.send(output(id, *job.done))
+	}
 }
 
 // forget drops a job whose outcome is journalled.

@@ -1,0 +1,96 @@
+package exec_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+func TestSetConcurrencyTakesEffectAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
+	f.start()
+	f.next()
+	f.none()
+	if err := f.worker.SetConcurrency("b", 2, "me"); err != nil {
+		t.Fatal(err)
+	}
+	f.next()
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	f.start()
+	if err := f.worker.Pause(nil, "me"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.worker.Pause([]string{"a"}, "me"); err != nil {
+		t.Errorf("pausing twice: %v", err)
+	}
+	f.table.insert(waiting(1, "a"), manual(2, "a"))
+	answers := make(chan jobexec.Answer, 1)
+	go func() {
+		answer, _ := f.worker.RunManual(context.Background(), []int64{2})
+		answers <- answer
+	}()
+	f.wait("the manual job is accepted", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.none()
+	if got := f.worker.Status().Targets["a"]; got != (jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1}) {
+		t.Errorf("status while paused: %+v", got)
+	}
+	if err := f.worker.Continue(nil, "me"); err != nil {
+		t.Fatal(err)
+	}
+	f.next().exit(0)
+	f.next().exit(0) // the row that waited: continue polls
+	<-answers
+}
+
+func TestTargetsChangeAtRunTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "c"), waiting(2, "a")), nil)
+	f.start()
+	busy := f.next()
+	steps := []struct {
+		name string
+		do   func() error
+		want string
+	}{
+		{"poll of an unknown target", func() error { return f.worker.Poll([]string{"a", "c"}) }, "invalid target 'c'"},
+		{"pause of an unknown target", func() error { return f.worker.Pause([]string{"c"}, "me") }, "invalid target 'c'"},
+		{"concurrency 0", func() error { return f.worker.AddTarget("c", 0, "me") }, "Invalid concurrency value."},
+		{"add", func() error { return f.worker.AddTarget("c", 1, "me") }, ""},
+		{"add again", func() error { return f.worker.AddTarget("c", 1, "me") }, "target 'c' already added"},
+		{"remove while it runs a job", func() error { return f.worker.RemoveTarget("a", "me") }, "queue is not empty"},
+		{"remove an unknown one", func() error { return f.worker.RemoveTarget("zz", "me") }, "target 'zz' not found"},
+		{"set an unknown one", func() error { return f.worker.SetConcurrency("zz", 1, "me") }, "target 'zz' not found"},
+		{"set to 0", func() error { return f.worker.SetConcurrency("a", 0, "me") }, "Invalid concurrency value."},
+		{"remove", func() error { return f.worker.RemoveTarget("b", "me") }, ""},
+	}
+	for _, step := range steps {
+		err := step.do()
+		var refused jobexec.RefusedError
+		if step.want == "" && err != nil || step.want != "" && (!errors.As(err, &refused) || err.Error() != step.want) {
+			t.Errorf("%s: %v, want %q", step.name, err, step.want)
+		}
+	}
+	if got := strings.Join(f.worker.TargetNames(), " "); got != "a c" {
+		t.Errorf("targets: %s", got)
+	}
+	f.next().exit(0) // the row of the target that was added
+	if err := f.worker.RetireTarget("a", "file"); err != nil {
+		t.Fatal(err)
+	}
+	f.table.insert(waiting(3, "a"))
+	busy.exit(0)
+	f.wait("the target is gone when it is empty", func(s *journal.State) bool {
+		_, there := s.Targets["a"]
+		return !there
+	})
+	f.none()
+}

@@ -48,7 +48,7 @@ type Log struct {
 func New(config Config, stderr io.Writer) (*Log, error) {
 	log := &Log{}
 	log.SetLevels(config)
-	handlers := []slog.Handler{tint.NewHandler(stderr, &tint.Options{
+	handlers := []slog.Handler{tint.NewTextHandler(stderr, &tint.Options{
 		Level:       &log.console,
 		NoColor:     !isTerminal(stderr),
 		TimeFormat:  "2006-01-02 15:04:05.000",

@@ -168,8 +168,10 @@ func TestTransitionsOfAJobCollapseIntoTheLast(t *testing.T) {
 		},
 		{
 			"what does not show", []journal.Draft{
-				accepted(1, "@1"), running(1), {Job: 1, Payload: journal.Started{Pid: 1}},
-				{Job: 1, Payload: journal.Signal{Signo: 15}}, {Payload: journal.Paused{}},
+				accepted(1, "@1"), running(1),
+				{Job: 1, Payload: journal.Started{Pid: 1}},
+				{Job: 1, Payload: journal.Signal{Signo: 15}},
+				{Payload: journal.Paused{}},
 			}, "1 running @1",
 		},
 	}

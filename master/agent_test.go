@@ -29,17 +29,22 @@ func targetsOf(names ...string) *atomic.Pointer[[]string] {
 // await polls the registry: a registration seen from outside signals nothing.
 func await(t *testing.T, m *Master, want ...[]string) {
 	t.Helper()
-	var got [][]string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		got = nil
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for ctx := within(t); ; {
+		var got [][]string
 		for _, w := range m.registry.all() {
 			got = append(got, w.profile.Load().targets)
 		}
 		if slices.EqualFunc(got, want, slices.Equal) {
 			return
 		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("registered are %q, want %q", got, want)
+		}
 	}
-	t.Fatalf("registered are %q, want %q", got, want)
 }
 
 func TestAgentRegistersAgainWhenTargetsChange(t *testing.T) {

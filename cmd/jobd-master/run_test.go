@@ -73,8 +73,18 @@ func launch(t *testing.T, args ...string) *daemon {
 // until polls: what a process says signals nothing.
 func (d *daemon) until(what string, is func() bool) {
 	d.t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	again, deadline := time.NewTicker(5*time.Millisecond), time.NewTimer(patience)
+	defer again.Stop()
+	defer deadline.Stop()
+	for !is() {
+		select {
+		case <-again.C:
+		case <-d.exited:
+			if !is() {
+				d.t.Fatalf("%s: the process ended before; stderr:\n%s", what, d.stderr)
+			}
+			return
+		case <-deadline.C:
 			d.t.Fatalf("%s: not within %v; stderr:\n%s", what, patience, d.stderr)
 		}
 	}

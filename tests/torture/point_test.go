@@ -44,7 +44,7 @@ func killAt(t *testing.T, point string, most int) {
 		t.Fatal(err)
 	}
 	// A log of large output, so that emptying it takes a moment.
-	script := `[ $(($1 % 12)) != 0 ] || head -c 400000 /dev/zero | tr '\0' x`
+	script := shortJob + `; [ $(($1 % 12)) != 0 ] || head -c 400000 /dev/zero | tr '\0' x`
 	s := newSite(t, script, map[string]int{"a": 4})
 	runs, up := size(3, 100), []time.Duration{}
 	for range runs {

@@ -51,6 +51,7 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	}
 	defer log.Close()
 	log.Warnings(config.warnings)
+	limitMemory(config)
 
 	d, err := open(config, log.Logger)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ const runnerSocket = 3
 func serveRunner() error {
 	// A handler, not SIG_IGN, which jobs would inherit: a log that nobody reads must not end us.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
+	debug.SetGCPercent(runnerGCPercent)
 	file := os.NewFile(runnerSocket, "runner socket")
 	listener, err := net.FileListener(file)
 	if err != nil {

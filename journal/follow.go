@@ -80,7 +80,7 @@ func (j *Journal) unlessClosed(err error) error {
 // Bounds of what is kept in memory for the follower.
 const (
 	maxRecentEvents = 4096
-	maxRecentBytes  = 8 << 20
+	maxRecentBytes  = 2 << 20
 )
 
 // recent is the end of the journal that the follower has not passed yet, in

@@ -20,9 +20,14 @@ type gated struct{ oracle, gate, command string }
 func newGated(t *testing.T) gated {
 	dir := t.TempDir()
 	g := gated{oracle: filepath.Join(dir, "oracle"), gate: filepath.Join(dir, "gate")}
-	g.command = harness.Script(t, fmt.Sprintf(
-		`echo "$1" >> %s; while [ ! -e %s ]; do sleep 0.02; done; echo "out $1"`, g.oracle, g.gate)) + " {id}"
+	g.command = harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
+		`echo "$1" >> %s; while [ -d %s ] && [ ! -e %s ]; do sleep 0.02; done; echo "out $1"`, g.oracle, dir, g.gate)) + " {id}"
 	return g
+}
+
+// then makes the jobs run more, behind the gate.
+func (g *gated) then(t *testing.T, script string) {
+	g.command = harness.Script(t, strings.Replace(g.command, "{id}", `"$1"`, 1)+"\n"+script) + " {id}"
 }
 
 func (g gated) open(t *testing.T) { harness.Touch(t, g.gate) }

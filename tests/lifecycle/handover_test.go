@@ -1,0 +1,95 @@
+package lifecycle
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+var handover = harness.Settings{"on_stop": "handover", "shutdown_timeout": "100ms"}
+
+// A worker that hands over leaves its jobs running, however short shutdown_timeout is. The next
+// start takes them up, with their true exit codes and all of their output.
+func TestHandover(t *testing.T) {
+	t.Parallel()
+	launcher := newGated(t)
+	launcher.then(t, `echo "err $1" >&2; exit "$1"`)
+	db, settings, worker := midway(t, launcher, handover)
+	worker.Signal(t, syscall.SIGTERM)
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	db.AwaitCount(t, 2, "status = 'running'")
+	db.AwaitCount(t, 2, "status = 'waiting' AND COALESCE(sig, '') = ''")
+
+	settings.StartWorker(t)
+	launcher.open(t)
+	db.AwaitCount(t, 4, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
+		" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
+	expectOnce(t, launcher, 4)
+	verify(t, settings)
+}
+
+// A job that ends while no worker is there to see it is not lost either.
+func TestHandoverOfAJobThatEndsBeforeTheNextStart(t *testing.T) {
+	t.Parallel()
+	launcher, dir := newGated(t), t.TempDir()
+	launcher.then(t, fmt.Sprintf(`touch %s/ended-"$1"`, dir))
+	db, settings, worker := midway(t, launcher, handover)
+	worker.Signal(t, syscall.SIGTERM)
+	worker.ExitCode(t)
+	launcher.open(t)
+	for id := range launcher.starts(t) {
+		harness.AwaitFile(t, filepath.Join(dir, "ended-"+id))
+	}
+
+	settings.StartWorker(t)
+	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
+	expectOnce(t, launcher, 4)
+	verify(t, settings)
+}
+
+// Clients that wait for a manual job are told that it goes on, and where to look.
+func TestHandoverTellsClients(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := newGated(t)
+	settings := db.Worker(t, "worker", launcher.command, map[string]int{"a": 1}).
+		With(harness.Settings{"prefetch": "1"}, handover)
+	worker := settings.StartWorker(t)
+	db.InsertMany(t, 2, "a", "manual")
+	client := harness.Dial(t, worker.Addr)
+	client.Request(t, "run-manual", map[string]any{"ids": []int{1, 2}})
+	launcher.awaitStarts(t, 1)
+	db.AwaitCount(t, 1, "status = 'accepted'")
+
+	worker.Signal(t, syscall.SIGTERM)
+	var answer harness.Jobs
+	response, _ := client.Answer(t)
+	response.Decode(t, &answer)
+	for id := range int64(2) {
+		want := fmt.Sprintf("job %d was not run: the worker stopped before the start", id+1)
+		if db.Row(t, id+1).Status == "running" {
+			want = fmt.Sprintf("job %d goes on while the worker restarts; its row will tell how it ended", id+1)
+		}
+		if got := answer.Errors[fmt.Sprint(id+1)]; got != want {
+			t.Errorf("the client was told %q, want %q", got, want)
+		}
+	}
+	if len(answer.Jobs) != 0 {
+		t.Errorf("the client was told how jobs ended that run on: %v", answer.Jobs)
+	}
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+
+	settings.StartWorker(t)
+	launcher.open(t)
+	db.AwaitCount(t, 1, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
+	db.AwaitCount(t, 1, "status = 'manual' AND COALESCE(sig, '') = ''")
+	expectOnce(t, launcher, 1)
+	verify(t, settings)
+}

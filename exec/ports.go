@@ -37,7 +37,8 @@ type Mirror interface {
 // Runner starts jobs. Its processes may outlive the worker.
 type Runner interface {
 	// Start starts a process as the leader of a process group of its own. The error is
-	// ErrOutcomeUnknown where it may have been started all the same.
+	// ErrOutcomeUnknown where it may have been started all the same, and ErrRunnerChanged where
+	// the runner is not the one that was announced: nothing was started then.
 	Start(spec Spec) (Process, error)
 	// Adopt takes up a process whose runner is gone, if it is alive still.
 	Adopt(started journal.Started) (Process, bool)
@@ -68,10 +69,15 @@ type Recalled struct {
 // ErrOutcomeUnknown is among the causes of a failed start that may have happened.
 var ErrOutcomeUnknown = errors.New("outcome unknown")
 
+// ErrRunnerChanged is among the causes of a start that was announced with another runner's name.
+// What the journal says must be true before it happens: a start is looked for where it was announced.
+var ErrRunnerChanged = errors.New("the runner is another one by now")
+
 // Spec says what to start.
 type Spec struct {
 	Job       int64
 	Attempt   int
+	Runner    string // the instance that is to do it
 	Argv      []string
 	Dir       string // "": the worker's own
 	Env       []string

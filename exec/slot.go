@@ -39,10 +39,16 @@ var errNotStarted = errors.New("not started")
 // begin announces and starts a job that has a slot.
 func (w *Worker) begin(j *job) error {
 	defer w.unslotted(j)
-	if !w.announce(j) {
-		return errNotStarted
+	for {
+		if !w.announce(j) {
+			return errNotStarted
+		}
+		err := w.start(j)
+		if !errors.Is(err, ErrRunnerChanged) {
+			return err
+		}
+		j.announced = 0
 	}
-	return w.start(j)
 }
 
 // announce makes the row say running before the job is started. It is false where
@@ -131,7 +137,7 @@ func (w *Worker) start(j *job) error {
 	if err != nil {
 		return err
 	}
-	spec.MaxOutput = w.MaxOutput
+	spec.MaxOutput, spec.Runner = w.MaxOutput, j.runner
 	process, err := w.Runner.Start(spec)
 	if err != nil {
 		return err

@@ -151,6 +151,7 @@ func (m *mirror) Away() <-chan struct{} { return m.away }
 type runner struct {
 	mu      sync.Mutex
 	refuse  error
+	once    error            // refuses one start
 	alive   map[int]*process // to be adopted, by pid
 	started chan *process
 	instant bool // processes end at once
@@ -186,6 +187,10 @@ func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	defer r.mu.Unlock()
 	if r.refuse != nil {
 		return nil, r.refuse
+	}
+	if err := r.once; err != nil {
+		r.once = nil
+		return nil, err
 	}
 	r.pid++
 	p := &process{spec: spec, pid: r.pid, ended: make(chan struct{}), signals: make(chan int, 10), known: true}

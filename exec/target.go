@@ -64,6 +64,7 @@ type job struct {
 	target    *target
 	attempt   int           // of the start to come, or of the process that runs
 	announced uint64        // the event that says running; 0 where there is none yet
+	runner    string        // the instance that it names
 	begun     chan struct{} // closed when it was started, or will not be; nil while it has no slot
 	process   Process
 	waiter    *waiter // the client that waits; guarded, as process is, by the worker's mutex
@@ -74,6 +75,7 @@ type job struct {
 
 // running says that the job is about to be started by a runner.
 func (j *job) running(instance string) journal.Draft {
+	j.runner = instance
 	return journal.Draft{Job: j.id, Payload: journal.Running{Attempt: j.attempt, Runner: instance}}
 }
 

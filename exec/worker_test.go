@@ -25,7 +25,7 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	f := newFixture(t, newTable(waiting(7, "a")), nil)
 	f.start()
 	p := f.next()
-	want := jobexec.Spec{Job: 7, Attempt: 1, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
+	want := jobexec.Spec{Job: 7, Attempt: 1, Runner: instance, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
 	if diff := cmp.Diff(want, p.spec); diff != "" {
 		t.Errorf("what was started (-want +got):\n%s", diff)
 	}
@@ -107,6 +107,20 @@ func TestAJobWhoseRowWasTakenIsNotStarted(t *testing.T) {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
 	f.none()
+}
+
+// The runner was replaced between the announcement and the start: the start is announced
+// anew, with the name of the runner that does it.
+func TestAStartIsAnnouncedAnewWhenTheRunnerHasChanged(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.runner.once = jobexec.ErrRunnerChanged
+	f.start()
+	f.next().exit(0)
+	f.wait("the job is at its end", ended(1))
+	if got, want := words(f.story(1)), "accepted running running started done"; got != want {
+		t.Errorf("story %q, want %q", got, want)
+	}
 }
 
 func TestALauncherThatCannotBeStartedFailsTheJob(t *testing.T) {

@@ -109,7 +109,7 @@ func (l *link) start(spec jobexec.Spec) (jobexec.Process, error) {
 	l.mu.Lock()
 	if !l.alive() {
 		l.mu.Unlock()
-		return nil, fmt.Errorf("start %s: the runner is gone", spec.Argv[0])
+		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
 	l.processes[p.id] = p
 	if !same(l.env, spec.Env) {

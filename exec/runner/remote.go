@@ -99,7 +99,10 @@ func (r *Remote) Adopt(started journal.Started) (jobexec.Process, bool) {
 func (r *Remote) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	l, err := r.connect()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], err)
+		return nil, fmt.Errorf("start %s: %w: %w", spec.Argv[0], jobexec.ErrRunnerChanged, err)
+	}
+	if l.instance != spec.Runner {
+		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
 	return l.start(spec)
 }

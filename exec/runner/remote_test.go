@@ -75,7 +75,7 @@ func beWorker(dir string) error {
 	for job := int64(1); lines.Scan(); job++ {
 		spec := script(lines.Text())
 		spec.Job, spec.Attempt = job, 1
-		if _, err := remote.Start(spec); err != nil {
+		if _, err := ask(remote, spec); err != nil {
 			return err
 		}
 		fmt.Println(job)
@@ -107,12 +107,22 @@ func open(t *testing.T, dir string) *Remote {
 	return remote
 }
 
+// ask asks the runner that is there for a start.
+func ask(remote *Remote, spec jobexec.Spec) (jobexec.Process, error) {
+	instance, err := remote.Instance()
+	if err != nil {
+		return nil, err
+	}
+	spec.Runner = instance
+	return remote.Start(spec)
+}
+
 // begin starts a job under a number of its own.
 func begin(t *testing.T, remote *Remote, job int64, text string) jobexec.Process {
 	t.Helper()
 	spec := script(text)
 	spec.Job, spec.Attempt = job, 1
-	p, err := remote.Start(spec)
+	p, err := ask(remote, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +183,14 @@ func TestLargeOutputIsFetchedInTurn(t *testing.T) {
 func TestARunnerRefusesWhatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	_, err := remote.Start(jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/none"}})
+	_, err := ask(remote, jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/none"}})
 	if err == nil || err.Error() != "start /none: no such file or directory" || errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}
 	wait(begin(t, remote, 2, "exit 0"))
 	spec := script("exit 0")
 	spec.Job, spec.Attempt = 2, 1
-	if _, err := remote.Start(spec); err == nil {
+	if _, err := ask(remote, spec); err == nil {
 		t.Error("a start was done twice")
 	}
 	remote.Forget(2, 1)
@@ -212,7 +222,7 @@ func TestEnvironments(t *testing.T) {
 	first, second := []string{"WHO=first"}, []string{"WHO=second"}
 	for i, env := range [][]string{first, first, second, nil, second, first} {
 		spec := jobexec.Spec{Job: int64(i), Attempt: 1, Argv: []string{"/bin/sh", "-c", "echo $WHO"}, Env: env, MaxOutput: 100}
-		p, err := remote.Start(spec)
+		p, err := ask(remote, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,6 +387,22 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 		t.Errorf("known %t, done %+v", known, done)
 	}
 	remote.Forget(2, 1)
+}
+
+// A start that was announced with another runner's name is not done: after a crash it would
+// be looked for where it never was, and be repeated.
+func TestAStartIsForTheRunnerThatWasAnnounced(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	spec := script("exit 0")
+	spec.Job, spec.Attempt, spec.Runner = 1, 1, "another"
+	if _, err := remote.Start(spec); !errors.Is(err, jobexec.ErrRunnerChanged) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := ask(remote, spec); err != nil {
+		t.Errorf("the start was counted, and can't be repeated: %v", err)
+	}
+	remote.Forget(1, 1)
 }
 
 func TestTheSocketIsPrivate(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,121 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
-
-// roleVariable makes the test binary a runner, or a worker that starts jobs
-// through one.
-const roleVariable = "RUNNER_TEST_ROLE"
-
-func TestMain(m *testing.M) {
-	switch os.Getenv(roleVariable) {
-	case "":
-		// A runner ends in its own time.
-		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("jobd/exec/runner.bury"))
-	case "runner":
-		exitOn(serveDescriptor())
-	case "worker":
-		exitOn(beWorker(os.Args[1]))
-	}
-}
-
-func exitOn(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func serveDescriptor() error {
-	listener, err := net.FileListener(os.NewFile(3, "socket"))
-	if err != nil {
-		return err
-	}
-	server, err := NewServer(slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	if err != nil {
-		return err
-	}
-	return server.Serve(listener.(*net.UnixListener))
-}
-
-// testConfig has the test binary as the runner.
-func testConfig(dir string) Config {
-	return Config{
-		Dir: dir, Logger: slog.New(slog.DiscardHandler),
-		Command: []string{"/usr/bin/env", roleVariable + "=runner", "/proc/self/exe"},
-	}
-}
-
-// beWorker starts the jobs whose scripts are on stdin, and says of each when it runs; then it waits
-// to be killed.
-func beWorker(dir string) error {
-	remote, err := Open(workerConfig(dir))
-	if err != nil {
-		return err
-	}
-	lines := bufio.NewScanner(os.Stdin)
-	for job := int64(1); lines.Scan(); job++ {
-		spec := script(lines.Text())
-		spec.Job, spec.Attempt = job, 1
-		if _, err := ask(remote, spec); err != nil {
-			return err
-		}
-		fmt.Println(job)
-	}
-	select {}
-}
-
-func workerConfig(dir string) Config {
-	path, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	c := testConfig(dir)
-	c.Command[2] = path
-	return c
-}
-
-func open(t *testing.T, dir string) *Remote {
-	t.Helper()
-	remote, err := Open(workerConfig(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := remote.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return remote
-}
-
-// ask asks the runner that is there for a start.
-func ask(remote *Remote, spec jobexec.Spec) (jobexec.Process, error) {
-	instance, err := remote.Instance()
-	if err != nil {
-		return nil, err
-	}
-	spec.Runner = instance
-	return remote.Start(spec)
-}
-
-// begin starts a job under a number of its own.
-func begin(t *testing.T, remote *Remote, job int64, text string) jobexec.Process {
-	t.Helper()
-	spec := script(text)
-	spec.Job, spec.Attempt = job, 1
-	p, err := ask(remote, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 func TestARunnerStartsJobs(t *testing.T) {
 	t.Parallel()

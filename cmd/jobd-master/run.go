@@ -44,10 +44,11 @@ func run(args, environ []string, stdout, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, log.Close()) }()
 	log.Warnings(config.warnings)
 
+	// From before anybody can connect: a signal that is not handled would end the process on the spot.
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, unix.SIGHUP) // from before anybody can connect: unheard, it would end the process
+	signal.Notify(hangups, unix.SIGHUP)
 	defer signal.Stop(hangups)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer cancel()
 
 	listener, err := net.Listen("tcp", config.address())
@@ -71,11 +72,8 @@ func run(args, environ []string, stdout, stderr io.Writer) (err error) {
 		reload := func() { reload(log, args, environ) }
 		group.Add(func() error { return onHangup(ctx, hangups, reload) }, func(error) { cancel() })
 	}
-	{ // SIGTERM, SIGINT.
-		group.Add(oklog.SignalHandler(ctx, unix.SIGTERM, unix.SIGINT))
-	}
 	log.Info("master serves", "version", version.Version, "address", listener.Addr().String())
-	if err := group.Run(); !errors.Is(err, oklog.ErrSignal) {
+	if err := group.Run(); err != nil {
 		return err
 	}
 	log.Info("stopped")

@@ -16,7 +16,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo deps test go-test test-race test-mysql lint bench fuzz ci clean
+.PHONY: help build demo deps test go-test test-race test-mysql lint bench torture fuzz ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -53,6 +53,9 @@ lint: ## gofumpt, go vet, staticcheck, import table, package docs, file sizes
 
 bench: deps build ## measure starts, drain rate, run-manual latency, journal appends, memory; also into bin/bench.json
 	cd tests && $(GO) run ./bench --json ../bin/bench.json
+
+torture: deps build ## half an hour of faults, and a table of what became of the jobs; the short form is part of the tests
+	cd tests && TORTURE=long $(GO) test -count=1 -v -parallel 4 -timeout 2h ./torture
 
 fuzz: ## fuzz every fuzz test for a while (FUZZTIME=20s)
 	@set -e; for package in $$($(GO) list ./...); do \

@@ -182,16 +182,17 @@ type TargetStatus struct {
 
 // Status is what clients are told of the worker.
 type Status struct {
-	Targets map[string]TargetStatus
-	Clients int // manual jobs that a client waits for
-	Doubted int // claims of which the table has not told yet whether they were won
+	Targets   map[string]TargetStatus
+	Clients   int // manual jobs that a client waits for
+	Strangers int // rows of our targets that are under way and belong to no worker
+	Doubted   int // claims of which the table has not told yet whether they were won
 }
 
 // Status tells how the worker stands.
 func (w *Worker) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := Status{Targets: make(map[string]TargetStatus, len(w.targets)), Clients: len(w.waiters), Doubted: len(w.doubtful)}
+	s := Status{Targets: make(map[string]TargetStatus, len(w.targets)), Clients: len(w.waiters), Strangers: w.strangers, Doubted: len(w.doubtful)}
 	for name, t := range w.targets {
 		s.Targets[name] = TargetStatus{Paused: t.paused, Concurrency: t.concurrency, Length: t.length()}
 	}

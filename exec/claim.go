@@ -102,8 +102,11 @@ func (w *Worker) claimAll(ctx context.Context) {
 	}
 }
 
-// claimOnce settles claims in doubt, then claims for all targets that have room.
+// claimOnce settles what was left behind, then claims for all targets that have room.
 func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
+	if err := w.survey(ctx); err != nil {
+		return false, err
+	}
 	if err := w.resolve(ctx); err != nil {
 		return false, err
 	}
@@ -115,6 +118,9 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	room, asked := w.room()
 	if len(room) == 0 {
 		return false, nil
+	}
+	if err := w.Disk.Check(); err != nil {
+		return false, err
 	}
 	c := claiming{worker: w, found: make(map[string]int)}
 	if err := w.Table.Claim(ctx, room, c.decide); err != nil {

@@ -17,6 +17,7 @@ type fixture struct {
 	table   *table
 	mirror  *mirror
 	runner  *runner
+	disk    *disk
 	worker  *jobexec.Worker
 	stop    context.CancelFunc
 	ended   chan error
@@ -27,7 +28,7 @@ func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixtu
 	t.Helper()
 	f := &fixture{
 		t: t, journal: openJournal(t, t.TempDir()), table: table,
-		mirror: &mirror{away: make(chan struct{})}, runner: newRunner(),
+		mirror: &mirror{away: make(chan struct{})}, runner: newRunner(), disk: newDisk(),
 	}
 	f.build(change)
 	return f
@@ -52,7 +53,7 @@ func (f *fixture) build(change func(*jobexec.Config)) {
 	c := jobexec.Config{
 		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1,
 		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
-		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner, Keeper: f.runner, MaxAttempts: 2,
+		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner, Keeper: f.runner, Disk: f.disk, MaxAttempts: 2,
 		Retry:     func(string) jobexec.Retry { return patience{} },
 		Logger:    slog.New(slog.DiscardHandler),
 		OnTargets: func() {},

@@ -137,7 +137,10 @@ func (w *Worker) claimManual(ctx context.Context, ids []int64, clients map[int64
 func (c *manualClaiming) try(ctx context.Context) error {
 	retry := c.worker.Retry("claim manual jobs")
 	for {
-		err := c.worker.Table.ClaimManual(ctx, c.ids, c.decide)
+		err := c.worker.Disk.Check()
+		if err == nil {
+			err = c.worker.Table.ClaimManual(ctx, c.ids, c.decide)
+		}
 		if err == nil || c.called || retry.Wait(ctx, err) != nil {
 			return err
 		}

@@ -23,6 +23,17 @@ type Claimer interface {
 	Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error
 	ClaimManual(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Draft, error)) error
 	Rows(ctx context.Context, ids []int64) ([]journal.Row, error)
+	// UnderWay lists rows that are accepted or running: those whose owner begins so, whatever
+	// their target, and those of the targets that have no owner.
+	UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error)
+}
+
+// Disk is the room that the journal has.
+type Disk interface {
+	// Check fails where there is too little of it to begin anything new.
+	Check() error
+	// Release frees the reserve, so that what was begun can be ended.
+	Release()
 }
 
 // Mirror brings the table up to date with the journal.

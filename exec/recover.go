@@ -69,7 +69,7 @@ func (w *Worker) takeUp(old journal.Job, process Process, instance string) error
 			return nil
 		}
 	}
-	return w.loseOld(old)
+	return w.loseOld(old, "the worker and its runner were killed, or the machine lost power, while it ran")
 }
 
 // resume goes on with a job that the runner has.
@@ -95,7 +95,7 @@ func (w *Worker) startAfterAll(old journal.Job) error {
 }
 
 // loseOld ends a job whose outcome nobody can know any more, or starts it again.
-func (w *Worker) loseOld(old journal.Job) error {
+func (w *Worker) loseOld(old journal.Job, reason string) error {
 	t, served := w.targets[old.Target]
 	if served && w.again(old.Attempt) {
 		w.Logger.Warn("outcome of a job is unknown; it is started again", "job", old.ID, "target", old.Target, "attempt", old.Attempt+1)
@@ -103,7 +103,7 @@ func (w *Worker) loseOld(old journal.Job) error {
 		return nil
 	}
 	w.Logger.Warn("outcome of a job is unknown; it is reported as failed", "job", old.ID, "target", old.Target)
-	done := w.unknownOutcome(old.Attempt, "the worker and its runner were killed, or the machine lost power, while it ran")
+	done := w.unknownOutcome(old.Attempt, reason)
 	_, err := w.Recorder.Append(journal.Draft{Job: old.ID, Payload: done})
 	return err
 }

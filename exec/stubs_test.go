@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	jobexec "jobd/exec"
@@ -107,6 +108,20 @@ func (t *table) Rows(_ context.Context, ids []int64) ([]journal.Row, error) {
 	var rows []journal.Row
 	for _, id := range ids {
 		if row, ok := t.rows[id]; ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+func (t *table) UnderWay(_ context.Context, owner string, targets []string) ([]journal.Row, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var rows []journal.Row
+	for _, id := range slices.Sorted(maps.Keys(t.rows)) {
+		row := t.rows[id]
+		underWay := row.Status == journal.RowAccepted || row.Status == journal.RowRunning
+		if underWay && (row.Owner == "" && slices.Contains(targets, row.Target) || row.Owner != "" && strings.HasPrefix(row.Owner, owner)) {
 			rows = append(rows, row)
 		}
 	}
@@ -255,3 +270,37 @@ func (p *process) exit(code int) {
 type patience struct{}
 
 func (patience) Wait(ctx context.Context, _ error) error { return ctx.Err() }
+
+// disk is the journal's disk, which the test fills.
+type disk struct {
+	mu       sync.Mutex
+	low      error
+	checked  chan struct{} // receives when somebody asked while it was low
+	released int
+}
+
+func newDisk() *disk { return &disk{checked: make(chan struct{}, 1)} }
+
+func (d *disk) Check() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.low != nil {
+		select {
+		case d.checked <- struct{}{}:
+		default:
+		}
+	}
+	return d.low
+}
+
+func (d *disk) Release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.released++
+}
+
+func (d *disk) set(low error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.low = low
+}

@@ -35,6 +35,7 @@ type Config struct {
 	Mirror    Mirror
 	Runner    Runner
 	Keeper    Keeper
+	Disk      Disk
 	Retry     func(what string) Retry
 	Logger    *slog.Logger
 	OnTargets func() // called when the set of targets has changed; must not block
@@ -56,6 +57,9 @@ type Worker struct {
 	doubtful  map[int64]journal.Accepted // claims whose commit may or may not have happened
 	waiters   map[int64]*waiter          // clients that wait, by job
 	launcher  Launcher
+	strangers int // rows under way that belong to no worker
+	surveyed  bool
+	fresh     bool // the journal held nothing when the worker was opened
 	stopping  bool
 	failure   error
 	beginning sync.WaitGroup // jobs that have a slot and are not started yet
@@ -80,6 +84,7 @@ func New(c Config) *Worker {
 // Open journals the start and takes up what a former run left. It comes before Run, and
 // before anything is served.
 func (w *Worker) Open(pid int) error {
+	w.Recorder.View(func(s *journal.State) { w.fresh = s.Seq == 0 })
 	opened := journal.Opened{Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets}
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)
@@ -186,6 +191,8 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	}
 	ctx, cancel := w.until(w.hurry)
 	defer cancel()
+	w.Disk.Release()
+	events, err = w.append(drafts...)
 	for retry := w.Retry("append to the journal"); errors.Is(err, journal.ErrFull); {
 		if retry.Wait(ctx, err) != nil {
 			return nil, err

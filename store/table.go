@@ -50,6 +50,10 @@ type Table interface {
 	// flight instead of running ahead of it. Rows that do not exist are absent.
 	Rows(ctx context.Context, ids []int64) ([]journal.Row, error)
 
+	// UnderWay lists the rows that are accepted or running and whose owner column begins with
+	// owner, and those of the given targets whose owner column is empty. It locks nothing.
+	UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error)
+
 	// Close ends all connections. No other method may be called any more.
 	Close() error
 }

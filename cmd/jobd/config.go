@@ -33,6 +33,7 @@ type config struct {
 	run      runConfig
 
 	journalDir string // as configured; resolveJournalDir says where the journal is
+	journal    journalConfig
 }
 
 // parseConfig reads the configuration from args, the environment (as of os.Environ) and the
@@ -64,6 +65,7 @@ func (c *config) register(set *conf.Set) {
 	c.store.register(set)
 	c.launcher.register(set)
 	set.Add("journal_dir", "", "folder of the journal; where it is if not given: docs/configuration.md", conf.NonEmpty(&c.journalDir))
+	c.journal.register(set)
 	c.run.register(set)
 	set.AddSection("targets", "a target to serve, and how many of its jobs may run at once", c.addTarget)
 }
@@ -73,6 +75,7 @@ func (c *config) validate(set *conf.Set, environ []string) {
 	c.masters.validate(set)
 	c.store.validate(set)
 	c.launcher.validate(set, environ)
+	c.journal.validate(set)
 	if len(c.targets) == 0 {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
 	}

@@ -6,9 +6,40 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/cmd/internal/conf"
 )
+
+// journalConfig says how much of the past the journal keeps, and how much room it needs.
+type journalConfig struct {
+	segmentSize int64         // bytes
+	segmentAge  time.Duration //
+	retention   time.Duration // 0: for ever
+	archiveDir  string        // "": what is old is removed
+	minFree     int64         // bytes
+}
+
+func (c *journalConfig) register(set *conf.Set) {
+	set.Add("journal_segment_size", "256MiB", "the journal begins a new segment at this size", conf.Size(&c.segmentSize, 64<<10, 1<<40))
+	set.Add("journal_segment_age", "24h", "and at this age", conf.Duration(&c.segmentAge, time.Second))
+	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever", conf.Duration(&c.retention, 0))
+	set.Add("journal_archive_dir", "", "a folder to which old segments are moved, instead of being removed", conf.NonEmpty(&c.archiveDir))
+	set.Add("journal_min_free", "64MiB", "no job is claimed while the journal's disk has less room (or less than a tenth of it)", conf.Size(&c.minFree, 0, 1<<40))
+}
+
+func (c *journalConfig) validate(set *conf.Set) {
+	if c.archiveDir == "" {
+		return
+	}
+	if info, err := os.Stat(c.archiveDir); err != nil {
+		set.Bad("journal_archive_dir", fmt.Sprintf("%v; allowed is a folder that exists", err))
+	} else if !info.IsDir() {
+		set.Bad("journal_archive_dir", c.archiveDir+" is no folder; allowed is a folder that exists")
+	}
+}
 
 // resolveJournalDir says where the journal is, and makes the folder, with mode 0700,
 // if need be: journal_dir; else the state folder that systemd gives; else

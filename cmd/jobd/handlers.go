@@ -93,21 +93,25 @@ type workerStatus struct {
 	Version       string                          `json:"version"`
 	Journal       journalStatus                   `json:"journal"`
 	ClaimsInDoubt int                             `json:"claimsInDoubt"`
+	Strangers     int                             `json:"rowsOfNoWorker"` // under way, ours by target, claimed by nobody
 }
 
 // journalStatus tells how far the table is behind the journal.
 type journalStatus struct {
 	Events   uint64 `json:"events"`   // the newest event's number
 	Mirrored uint64 `json:"mirrored"` // the newest event that the table shows
+	Bytes    int64  `json:"bytes"`    // on disk
+	Segments int    `json:"segments"`
 }
 
 func (h handlers) status(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
 	status := h.worker.Status()
+	bytes, segments := h.journal.Usage()
 	return workerStatus{
 		Targets: status.Targets, Clients: status.Clients, Memory: jobnet.MeasureMemory(),
 		Name: h.worker.Name, Version: version.Version,
-		Journal:       journalStatus{Events: h.newest(), Mirrored: h.mirror.Applied()},
-		ClaimsInDoubt: status.Doubted,
+		Journal:       journalStatus{Events: h.newest(), Mirrored: h.mirror.Applied(), Bytes: bytes, Segments: segments},
+		ClaimsInDoubt: status.Doubted, Strangers: status.Strangers,
 	}, nil
 }
 

@@ -52,7 +52,15 @@ func (d *daemon) openJournal(c config) error {
 	if d.journalDir, err = c.resolveJournalDir(os.Getenv); err != nil {
 		return err
 	}
-	d.journal, err = journal.Open(context.Background(), journal.Config{Dir: d.journalDir})
+	d.journal, err = journal.Open(context.Background(), journal.Config{
+		Dir: d.journalDir, Logger: d.log,
+		SegmentSize: c.journal.segmentSize, SegmentAge: c.journal.segmentAge,
+		Retention: c.journal.retention, ArchiveDir: c.journal.archiveDir,
+	})
+	if err != nil {
+		return err
+	}
+	d.reserve, err = journal.OpenReserve(d.journalDir, c.journal.minFree)
 	return err
 }
 
@@ -114,7 +122,7 @@ func (d *daemon) openWorker(c config) error {
 		MaxAttempts:     c.run.maxAttempts,
 		ShutdownTimeout: c.run.shutdownTimeout, Handover: c.run.handover,
 		Recorder: d.journal, Table: d.table, Mirror: d.mirror,
-		Runner: remote, Keeper: remote,
+		Runner: remote, Keeper: remote, Disk: d.reserve,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(d.log, what) },
 		Logger: d.log,
 		OnTargets: func() {

@@ -82,6 +82,9 @@ func (d *daemon) serve(reload *reloader) error {
 	{ // The mirror.
 		group.Add(func() error { return d.mirror.Run(serving) }, func(error) {})
 	}
+	{ // The journal's upkeep: segments are sealed, archived, removed.
+		group.Add(func() error { return d.journal.Run(serving) }, func(error) {})
+	}
 	{ // The server.
 		group.Add(func() error { return d.server.Serve(serving, d.listener) }, func(error) {})
 	}
@@ -155,6 +158,7 @@ type daemon struct {
 	log        logger
 	journalDir string
 	journal    *journal.Journal
+	reserve    *journal.Reserve
 	table      store.Table
 	runner     io.Closer
 	mirror     *store.Mirror
@@ -177,6 +181,9 @@ func (d *daemon) release() error {
 	}
 	if d.table != nil {
 		errs = append(errs, d.table.Close())
+	}
+	if d.reserve != nil {
+		errs = append(errs, d.reserve.Close())
 	}
 	if d.journal != nil {
 		errs = append(errs, d.journal.Close())

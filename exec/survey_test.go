@@ -1,0 +1,122 @@
+package exec_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// mark is what tokens of the worker under test begin with.
+func mark(t *testing.T) string {
+	t.Helper()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.start()
+	p := f.next()
+	var token string
+	f.journal.View(func(s *journal.State) { token = s.Job(1).Token })
+	p.exit(0)
+	f.wait("job is done", ended(1))
+	return token[:5]
+}
+
+func TestALostJournal(t *testing.T) {
+	t.Parallel()
+	ours := mark(t)
+	row := func(id int64, target, status, owner string) journal.Row {
+		return journal.Row{Job: id, Target: target, Status: status, Owner: owner}
+	}
+	tab := newTable(
+		row(1, "a", journal.RowRunning, ours+"aaaaa"), row(2, "elsewhere", journal.RowAccepted, ours+"bbbbb"),
+		row(3, "a", journal.RowRunning, "@zzzzzzzzz"), row(4, "a", journal.RowRunning, ""),
+		row(5, "elsewhere", journal.RowRunning, ""), row(6, "a", journal.RowDone, ""),
+	)
+	f := newFixture(t, tab, nil)
+	f.start()
+	f.wait("both are ended", func(s *journal.State) bool { return s.Seq >= 7 && len(s.Jobs) == 0 })
+	for id := int64(1); id <= 6; id++ {
+		want := ""
+		if id <= 2 {
+			want = "accepted running done"
+		}
+		if got := words(f.story(id)); got != want {
+			t.Errorf("story of job %d: %q, want %q", id, got, want)
+		}
+	}
+	events, err := f.journal.Next(t.Context(), 5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := events[0].Payload.(journal.Done)
+	if want := "jobd: outcome unknown: the journal that knew it was lost\n"; done.Result != "fail" || string(done.Stderr.Kept) != want {
+		t.Errorf("ended with %+v, want %q", done, want)
+	}
+	if got := f.worker.Status().Strangers; got != 1 {
+		t.Errorf("%d rows of no worker, want 1", got)
+	}
+}
+
+func TestALostJournalMayStartJobsAgain(t *testing.T) {
+	t.Parallel()
+	ours := mark(t)
+	tab := newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"})
+	f := newFixture(t, tab, func(c *jobexec.Config) { c.Requeue = true })
+	f.start()
+	p := f.next()
+	checkAttempt(t, p, true)
+	p.exit(0)
+	f.wait("job is done", ended(1))
+}
+
+func TestAJournalThatWasNotLostLeavesRowsAlone(t *testing.T) {
+	t.Parallel()
+	ours := mark(t)
+	tab := newTable(journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"}, waiting(2, "a"))
+	f := newFixture(t, tab, nil)
+	if _, err := f.journal.Append(journal.Draft{Payload: journal.Opened{Name: "node-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.start()
+	f.next().exit(0)
+	f.wait("the other job is done", ended(2))
+	if story := f.story(1); len(story) != 0 {
+		t.Errorf("story of job 1: %v", story)
+	}
+}
+
+func TestNothingIsClaimedWhileTheDiskIsLow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a"), manual(2, "a")), nil)
+	f.disk.set(errors.New("1 MiB is free"))
+	f.start()
+	<-f.disk.checked
+	if got := f.table.status(1); got != journal.RowWaiting {
+		t.Errorf("job is %s while the disk is low", got)
+	}
+	f.disk.set(nil)
+	f.next().exit(0)
+	f.wait("job is done when there is room again", ended(1))
+}
+
+func TestTheReserveIsReleasedWhenTheDiskIsFull(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.build(func(c *jobexec.Config) {
+		c.Recorder = &brokenJournal{f.journal, func(drafts []journal.Draft) error {
+			f.disk.mu.Lock()
+			defer f.disk.mu.Unlock()
+			if drafts[len(drafts)-1].Payload.Kind() == journal.KindDone && f.disk.released == 0 {
+				return journal.ErrFull
+			}
+			return nil
+		}}
+	})
+	f.start()
+	f.next().exit(0)
+	f.wait("the outcome is journalled", ended(1))
+	if got := words(f.story(1)); !strings.HasSuffix(got, "done") {
+		t.Errorf("story %q", got)
+	}
+}

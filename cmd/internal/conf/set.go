@@ -229,7 +229,15 @@ func (s *Set) Bad(key, why string) {
 	s.errs = append(s.errs, fmt.Errorf("%s: %s", s.where(key), why))
 }
 
-// Err is everything that is wrong, with exit code 2; nil if nothing is.
+// Err is everything that is wrong, with exit code 2; nil if nothing is. The warnings come
+// first: a key with a slip of the pen may be the one that is missing.
 func (s *Set) Err() error {
-	return exit.With(exit.Usage, errors.Join(s.errs...))
+	if len(s.errs) == 0 {
+		return nil
+	}
+	var all []error
+	for _, warning := range s.warnings {
+		all = append(all, errors.New(warning))
+	}
+	return exit.With(exit.Usage, errors.Join(append(all, s.errs...)...))
 }

@@ -187,6 +187,22 @@ func TestUnknownKeysAreWarnings(t *testing.T) {
 	}
 }
 
+// Where a required key is missing, a warning may be why.
+func TestErrorsComeWithTheWarnings(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "pasword = very-secret\n")
+	set, _ := newSet(path)
+	if err := set.Parse(nil, nil, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	set.Require("", "password")
+	want := path + ":1: unknown key pasword is not used; the nearest known one is password\n" +
+		"password: required; give it in " + path + ", as --password or as TESTD_PASSWORD"
+	if diff := cmp.Diff(want, fmt.Sprint(set.Err())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	absent := filepath.Join(t.TempDir(), "absent.conf")

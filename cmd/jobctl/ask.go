@@ -22,6 +22,9 @@ const (
 	answerTimeout = time.Hour
 )
 
+// passwordRefused is what every daemon says to a client without the right password.
+const passwordRefused = "invalid password"
+
 // ask sends one request to the daemon and gives the data of its answer, which it
 // prints if the output is to be JSON.
 func (p *program) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
@@ -45,6 +48,8 @@ func (p *program) ask(ctx context.Context, typ string, data any) (json.RawMessag
 	answer, err := link.Request(ctx, typ, data)
 	var remote *jobnet.RemoteError
 	switch {
+	case errors.As(err, &remote) && remote.Text == passwordRefused && password == "":
+		return nil, fmt.Errorf("%s: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password", p.config.address())
 	case errors.As(err, &remote):
 		return nil, fmt.Errorf("%s: %w", p.config.address(), err)
 	case err != nil:

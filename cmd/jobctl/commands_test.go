@@ -237,11 +237,13 @@ func TestPasswords(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok, refused := output{out: "ok\n"}, output{code: 1, err: "jobctl: 127.0.0.1:PORT: invalid password\n"}
+	needed := output{code: 1, err: "jobctl: 127.0.0.1:PORT: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password\n"}
 	jobctl{}.expect(t, d, ok, "poll", "--config", path)
 	jobctl{environ: []string{"JOBCTL_PASSWORD=" + secret}}.expect(t, d, ok, "poll")
 	jobctl{environ: []string{"JOBCTL_PASSWORD=wrong"}, stdin: secret + "\r\nrest\n"}.expect(t, d, ok, "poll", "--password")
 	jobctl{stdin: secret}.expect(t, d, ok, "--password", "poll")
-	jobctl{}.expect(t, d, refused, "poll")
+	jobctl{}.expect(t, d, needed, "poll")
+	jobctl{environ: []string{"JOBCTL_PASSWORD=wrong"}}.expect(t, d, refused, "poll")
 	jobctl{stdin: "wrong\n"}.expect(t, d, refused, "poll", "--password")
 	jobctl{}.expect(t, d, output{code: 1, err: "jobctl: read password from stdin: EOF\n"}, "poll", "--password")
 }

@@ -129,6 +129,8 @@ func (a manualAnswer) failures(jobs []jobRef) error {
 		done, ran := a.Jobs[job.id]
 		switch {
 		case refused:
+			// Some of the daemons' texts name the job themselves.
+			text = strings.TrimPrefix(text, fmt.Sprintf("job %d ", job.id))
 			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(text)))
 		case !ran:
 			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.id))

@@ -45,7 +45,7 @@ func TestRunManual(t *testing.T) {
 			output{
 				code: 1,
 				out:  "==> job 6: exit code 7 <==\n==> job 5: ok <==\nno newline\n",
-				err:  "==> job 6: exit code 7 <==\nbad\njobctl: job 6: exit code 7\njobctl: job 7: job 7 not found\n",
+				err:  "==> job 6: exit code 7 <==\nbad\njobctl: job 6: exit code 7\njobctl: job 7: not found\n",
 			},
 		},
 	} {

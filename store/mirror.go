@@ -98,7 +98,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// next waits for events; when none come for a while it writes the position.
+// next waits for events; when none come for a while it writes the position. Where there is
+// no room for that the next rest does it, and a crash before only means to apply some changes once more.
 func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
 	quiet, cancel := context.WithTimeout(ctx, restAfter)
 	defer cancel()
@@ -106,7 +107,7 @@ func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
 	if err == nil || quiet.Err() == nil || ctx.Err() != nil {
 		return events, err
 	}
-	if err := m.Bookmark.Rest(); err != nil {
+	if err := m.Bookmark.Rest(); err != nil && !errors.Is(err, journal.ErrFull) {
 		return nil, err
 	}
 	return m.Source.Next(ctx, m.Applied(), batchSize)
@@ -123,7 +124,7 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 		if err != nil {
 			return err
 		}
-		if err := m.settle(changes, outcomes, events[n-1].Seq); err != nil {
+		if err := m.settle(ctx, changes, outcomes, events[n-1].Seq); err != nil {
 			return err
 		}
 		events = events[n:]
@@ -155,7 +156,7 @@ func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error)
 
 // settle journals what the table would not take, notes the position and tells who waits.
 // Dying before the position is on disk only means to apply the changes once more.
-func (m *Mirror) settle(changes []Change, outcomes []Outcome, seq uint64) error {
+func (m *Mirror) settle(ctx context.Context, changes []Change, outcomes []Outcome, seq uint64) error {
 	var conflicts []journal.Draft
 	for i, outcome := range outcomes {
 		if outcome.Note != "" {
@@ -165,13 +166,29 @@ func (m *Mirror) settle(changes []Change, outcomes []Outcome, seq uint64) error 
 			conflicts = append(conflicts, conflict(changes[i], outcome))
 		}
 	}
-	if len(conflicts) > 0 {
-		if _, err := m.Source.Append(conflicts...); err != nil {
-			return fmt.Errorf("journal conflicts: %w", err)
-		}
+	if err := m.record(ctx, conflicts); err != nil {
+		return err
 	}
 	m.Bookmark.SetPosition(seq)
 	m.advance(seq)
+	return nil
+}
+
+// record journals conflicts; a full disk is waited out.
+func (m *Mirror) record(ctx context.Context, conflicts []journal.Draft) error {
+	if len(conflicts) == 0 {
+		return nil
+	}
+	_, err := m.Source.Append(conflicts...)
+	for retry := NewRetry(m.Logger, "journal conflicts"); errors.Is(err, journal.ErrFull); {
+		if waitErr := retry.Wait(ctx, err); waitErr != nil {
+			return waitErr
+		}
+		_, err = m.Source.Append(conflicts...)
+	}
+	if err != nil {
+		return fmt.Errorf("journal conflicts: %w", err)
+	}
 	return nil
 }
 

@@ -98,6 +98,7 @@ func (p *program) tree() *ffcli.Command {
 			p.listTargets(), p.listWorkers(), p.status(), p.memoryUsage(),
 			p.poll(), p.poke(), p.pause(), p.resume(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
+			p.restart(),
 			p.runManual(), p.sendSignal(),
 			p.journal(),
 		},

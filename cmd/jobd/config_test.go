@@ -45,7 +45,11 @@ func workingDir(t *testing.T) string {
 }
 
 func diffConfig(want, got config) string {
-	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, listenConfig{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}))
+	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, listenConfig{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}, journalConfig{}))
+}
+
+var defaultJournal = journalConfig{
+	segmentSize: 256 << 20, segmentAge: 24 * time.Hour, retention: 30 * 24 * time.Hour, minFree: 64 << 20,
 }
 
 func TestConfigOfTheOriginal(t *testing.T) {
@@ -74,6 +78,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			dir:   "/tmp",
 			env:   []string{"PATH=/bin", "LC_ALL=en_US.UTF-8", "lower_Case=two words"},
 		},
+		journal: defaultJournal,
 		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
 		run: runConfig{
 			maxOutputBuffer: 16777216, prefetch: onePerSlot, maxAttempts: 3, shutdownTimeout: 30 * time.Second,
@@ -110,6 +115,7 @@ func TestConfigDefaults(t *testing.T) {
 		},
 		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
+		journal:  defaultJournal,
 		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, maxAttempts: 3, shutdownTimeout: 30 * time.Second},
 	}
 	if diff := diffConfig(want, c); diff != "" {
@@ -153,34 +159,40 @@ func TestConfigWrongValues(t *testing.T) {
 		"mysql_table: three parts": {
 			with(append(mysql, "--mysql-table=a.b.c")...), `mysql_table: "a.b.c" is not allowed; allowed is table or database.table`,
 		},
-		"mysql_table: no name":   {with(append(mysql, "--mysql-table=a.")...), `mysql_table: "a."`},
-		"mysql_fetch_limit":      {with("--mysql-fetch-limit=-1"), `mysql_fetch_limit: "-1" is not allowed; allowed is a whole number of at least 0`},
-		"claim_column":           {with("--claim-column="), `claim_column: ""`},
-		"launcher: empty":        {with("--launcher="), `launcher: ""`},
-		"launcher: blank":        {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
-		"launcher: open quote":   {with("--launcher=run 'x {id}", "--launcher-split=shell"), `flag --launcher: launcher: a quote ' is not closed`},
-		"launcher: backslash":    {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: a \ at the end stands before nothing`},
-		"launcher: quoted empty": {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
-		"launcher_split":         {with("--launcher-split=words"), `launcher_split: "words" is not allowed; allowed is one of: spaces, shell`},
-		"launcher.cwd: absent":   {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
-		"launcher.cwd: a file":   {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed is a folder that exists`},
-		"launcher.cwd: empty":    {with("--launcher.cwd="), `launcher.cwd: ""`},
-		"launcher.env: NUL":      {with("--launcher.env.A=\x00"), `launcher.env.A: "\x00" is not allowed; allowed is any text without NUL bytes`},
-		"max_output_buffer":      {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1073741824`},
-		"max_message_size":       {with("--max-message-size=1KiB"), `max_message_size: "1KiB"`},
-		"targets: none":          {leastFlags(), "[targets]: at least one target is required, as in: name = 4"},
-		"targets: null":          {with("--targets.null=1"), `targets.null: "1" is not allowed; allowed is any name but null, which is reserved`},
-		"targets: zero":          {with("--targets.b=0"), `targets.b: "0" is not allowed; allowed is a whole number of at least 1`},
-		"targets: no number":     {with("--targets.b=many"), `targets.b: "many"`},
-		"journal_dir":            {with("--journal-dir="), `journal_dir: ""`},
-		"prefetch":               {with("--prefetch=-1"), `prefetch: "-1" is not allowed; allowed is a whole number of at least 0, or: 1 per slot`},
-		"poll_interval":          {with("--poll-interval=often"), `poll_interval: "often"`},
-		"launch_offline":         {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed is one of: wait, run`},
-		"on_crash":               {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed is one of: fail, requeue`},
-		"shutdown_timeout":       {with("--shutdown-timeout=-5"), `shutdown_timeout: "-5"`},
-		"max_attempts":           {with("--max-attempts=0"), `max_attempts: "0" is not allowed; allowed is a whole number of at least 1`},
-		"on_stop":                {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed is one of: drain, handover`},
-		"unknown flag":           {with("--lancher=x"), "unknown flag --lancher; the nearest known one is --launcher"},
+		"mysql_table: no name":        {with(append(mysql, "--mysql-table=a.")...), `mysql_table: "a."`},
+		"mysql_fetch_limit":           {with("--mysql-fetch-limit=-1"), `mysql_fetch_limit: "-1" is not allowed; allowed is a whole number of at least 0`},
+		"claim_column":                {with("--claim-column="), `claim_column: ""`},
+		"launcher: empty":             {with("--launcher="), `launcher: ""`},
+		"launcher: blank":             {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
+		"launcher: open quote":        {with("--launcher=run 'x {id}", "--launcher-split=shell"), `flag --launcher: launcher: a quote ' is not closed`},
+		"launcher: backslash":         {with(`--launcher=run {id} \`, "--launcher-split=shell"), `launcher: a \ at the end stands before nothing`},
+		"launcher: quoted empty":      {with(`--launcher='' {id}`, "--launcher-split=shell"), `launcher: "'' {id}" is not allowed`},
+		"launcher_split":              {with("--launcher-split=words"), `launcher_split: "words" is not allowed; allowed is one of: spaces, shell`},
+		"launcher.cwd: absent":        {with("--launcher.cwd=/nowhere/at/all"), `launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
+		"launcher.cwd: a file":        {with("--launcher.cwd=/dev/null"), `launcher.cwd: /dev/null is no folder; allowed is a folder that exists`},
+		"launcher.cwd: empty":         {with("--launcher.cwd="), `launcher.cwd: ""`},
+		"launcher.env: NUL":           {with("--launcher.env.A=\x00"), `launcher.env.A: "\x00" is not allowed; allowed is any text without NUL bytes`},
+		"max_output_buffer":           {with("--max-output-buffer=0"), `max_output_buffer: "0" is not allowed; allowed is bytes, or a size such as 16MiB, from 1 to 1073741824`},
+		"max_message_size":            {with("--max-message-size=1KiB"), `max_message_size: "1KiB"`},
+		"targets: none":               {leastFlags(), "[targets]: at least one target is required, as in: name = 4"},
+		"targets: null":               {with("--targets.null=1"), `targets.null: "1" is not allowed; allowed is any name but null, which is reserved`},
+		"targets: zero":               {with("--targets.b=0"), `targets.b: "0" is not allowed; allowed is a whole number of at least 1`},
+		"targets: no number":          {with("--targets.b=many"), `targets.b: "many"`},
+		"journal_dir":                 {with("--journal-dir="), `journal_dir: ""`},
+		"journal_segment_size":        {with("--journal-segment-size=1KiB"), `journal_segment_size: "1KiB" is not allowed`},
+		"journal_segment_age":         {with("--journal-segment-age=0"), `journal_segment_age: "0" is not allowed`},
+		"journal_retention":           {with("--journal-retention=-1"), `journal_retention: "-1" is not allowed`},
+		"journal_archive_dir":         {with("--journal-archive-dir=/nowhere/at/all"), `journal_archive_dir: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists`},
+		"journal_archive_dir: a file": {with("--journal-archive-dir=/dev/null"), `journal_archive_dir: /dev/null is no folder; allowed is a folder that exists`},
+		"journal_min_free":            {with("--journal-min-free=much"), `journal_min_free: "much" is not allowed`},
+		"prefetch":                    {with("--prefetch=-1"), `prefetch: "-1" is not allowed; allowed is a whole number of at least 0, or: 1 per slot`},
+		"poll_interval":               {with("--poll-interval=often"), `poll_interval: "often"`},
+		"launch_offline":              {with("--launch-offline=true"), `launch_offline: "true" is not allowed; allowed is one of: wait, run`},
+		"on_crash":                    {with("--on-crash=rerun"), `on_crash: "rerun" is not allowed; allowed is one of: fail, requeue`},
+		"shutdown_timeout":            {with("--shutdown-timeout=-5"), `shutdown_timeout: "-5"`},
+		"max_attempts":                {with("--max-attempts=0"), `max_attempts: "0" is not allowed; allowed is a whole number of at least 1`},
+		"on_stop":                     {with("--on-stop=kill"), `on_stop: "kill" is not allowed; allowed is one of: drain, handover`},
+		"unknown flag":                {with("--lancher=x"), "unknown flag --lancher; the nearest known one is --launcher"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

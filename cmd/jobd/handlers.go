@@ -27,6 +27,7 @@ func (h handlers) all() map[string]jobnet.Handler {
 		"set-target-concurrency": h.onConcurrency(h.worker.SetConcurrency),
 		"run-manual":             h.runManual,
 		"send-signal":            h.sendSignal,
+		"restart":                h.restart,
 	}
 }
 

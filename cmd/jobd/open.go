@@ -29,7 +29,7 @@ const checkTimeout = 3 * time.Second
 // open readies all parts of the daemon. What is wrong for good ends it here:
 // nothing has been claimed yet, and nothing is left behind.
 func open(c config, log logger) (*daemon, error) {
-	d := &daemon{log: log}
+	d := &daemon{log: log, restarts: make(chan struct{}, 1)}
 	if err := d.open(c); err != nil {
 		return nil, errors.Join(err, d.release())
 	}

@@ -57,8 +57,14 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if d.binary, err = findBinary(); err != nil {
+		return errors.Join(err, d.release())
+	}
 	reload := reloader{args: args, environ: environ, config: config, log: log, worker: d.worker}
-	return errors.Join(d.serve(&reload), d.close())
+	if err := errors.Join(d.serve(&reload), d.close()); err != nil || !d.restarting {
+		return err
+	}
+	return become(d.binary, environ)
 }
 
 // serve runs everything until a signal, or until something fails.
@@ -102,18 +108,22 @@ func (d *daemon) serve(reload *reloader) error {
 }
 
 // handle acts on signals until the worker has ended: the first SIGTERM or SIGINT stops
-// it, a second one makes it hurry, SIGHUP makes it read its configuration again.
+// it, a second one makes it hurry, SIGHUP makes it read its configuration again. A client's
+// restart stops it too.
 func (d *daemon) handle(signals <-chan os.Signal, serving context.Context, stopWork func(), reload *reloader) {
 	for stopping := false; ; {
 		select {
 		case <-serving.Done():
 			return
+		case <-d.restarts:
+			stopping, d.restarting = true, true
+			stopWork()
 		case s := <-signals:
 			switch {
 			case s == unix.SIGHUP:
 				reload.reload()
-			case !stopping:
-				stopping = true
+			case !stopping || d.restarting:
+				stopping, d.restarting = true, false
 				d.log.Info("stopping", "signal", s.String())
 				stopWork()
 			default:
@@ -155,6 +165,10 @@ func (d *daemon) newest() (seq uint64) {
 
 // daemon is the worker's parts, open and ready to run.
 type daemon struct {
+	binary     string        // what a restart starts
+	restarts   chan struct{} // a client wants a restart
+	restarting bool          // the stop under way is for one
+
 	log        logger
 	journalDir string
 	journal    *journal.Journal

@@ -114,6 +114,28 @@ func rowsTests() []test {
 				s.Errorf("rows (-want +got):\n%s", diff)
 			}
 		}},
+		{"under way", func(s *suite) {
+			ours := s.insert("b", journal.RowRunning, token)
+			s.insert("a", journal.RowAccepted, "@zzzzother")
+			stranger := s.insert("a", journal.RowRunning, "")
+			s.insert("b", journal.RowRunning, "")
+			s.insert("a", journal.RowWaiting, "")
+			s.insert("a", journal.RowDone, "")
+			got, err := s.Table.UnderWay(s.Context(), token[:5], []string{"a"})
+			if err != nil {
+				s.Fatal(err)
+			}
+			want := []journal.Row{
+				{Job: ours, Target: "b", Status: journal.RowRunning, Owner: token},
+				{Job: stranger, Target: "a", Status: journal.RowRunning},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				s.Errorf("rows (-want +got):\n%s", diff)
+			}
+			if got, err := s.Table.UnderWay(s.Context(), token[:5], nil); err != nil || len(got) != 1 {
+				s.Errorf("without targets: %v, %v", got, err)
+			}
+		}},
 		{"none", func(s *suite) {
 			if got, err := s.Table.Rows(s.Context(), nil); err != nil || len(got) != 0 {
 				s.Errorf("got %v, %v", got, err)

@@ -28,7 +28,14 @@ type Daemon struct {
 // writes is shown where the test fails; it is gone when the test ends.
 func Launch(t testing.TB, program, config, addr string, args ...string) *Daemon {
 	t.Helper()
-	cmd := exec.Command(Program(t, program), append([]string{"--config", config}, args...)...)
+	return LaunchBinary(t, Program(t, program), config, addr, args...)
+}
+
+// LaunchBinary is Launch for a program's file that need not be the one that was built.
+func LaunchBinary(t testing.TB, binary, config, addr string, args ...string) *Daemon {
+	t.Helper()
+	program := filepath.Base(binary)
+	cmd := exec.Command(binary, append([]string{"--config", config}, args...)...)
 	cmd.Dir = filepath.Dir(config)
 	d := &Daemon{
 		Addr: addr, Config: config, program: program,

@@ -34,6 +34,9 @@ func (d *Daemon) Runner(t testing.TB) int {
 	return 0
 }
 
+// Proc is a file of the process in /proc.
+func (d *Daemon) Proc(name string) string { return filepath.Join("/proc", strconv.Itoa(d.Pid), name) }
+
 // MemoryPeak is the most resident memory that a process ever had, in bytes.
 func MemoryPeak(t testing.TB, pid int) int64 { return memory(t, pid, "VmHWM:") }
 

@@ -7,8 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // reserveFile holds blocks that are given back when the disk is full, so that what was begun can
@@ -87,7 +86,7 @@ func (r *Reserve) allocate() error {
 		return err
 	}
 	defer f.Close()
-	return unix.Fallocate(int(f.Fd()), 0, 0, r.size)
+	return syscall.Fallocate(int(f.Fd()), 0, 0, r.size)
 }
 
 // Close gives the blocks back.
@@ -100,8 +99,8 @@ func (r *Reserve) Close() error {
 
 // freeSpace is what an ordinary user may still write on a folder's disk, and its size, in bytes.
 func freeSpace(dir string) (free, total int64, err error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, nil

@@ -26,11 +26,18 @@
 //     released is journalled. A living worker does the same when a claim failed in any way
 //     after decide was called.
 //   - In the queue: the same as above: the row bears the token.
-//   - After running, before started: nobody knows whether a process came to be. The outcome is unknown.
-//   - After started: the process is identified by pid, start time and boot. If it is alive its end is
-//     waited for, and its outcome is unknown; if not, the outcome is unknown.
-//   - After the end, before done: the outcome was only in memory, and is unknown.
+//   - After running, before the runner was asked: the runner that the event names lives and knows nothing of it, so
+//     it never happened, and the job is queued again. The runner reads all that a killed worker sent before it
+//     listens to the next one.
+//   - After the runner was asked: it has the process, or its outcome, until it is told to forget it. The next start
+//     goes on waiting, and gets the true outcome.
+//   - After the end, before done: the same.
+//   - After done, before the runner was told: the next start finds that the journal does not wait for it, and tells it.
 //   - After done: nothing is lost; the mirror brings the row up to date.
+//   - The runner killed as well, or power lost: the process is identified by pid, start time and boot. If it is alive
+//     its end is waited for. Its outcome is unknown. At most startedDelay may pass before the journal knows
+//     which process it is; in that time it is unknown whether there is one, and so is the outcome.
+//   - The journal lost: rows bear the mark of the worker's name; their outcome is unknown (survey.go).
 //
 // Unknown outcomes are reported as failed, or, where the configuration says so, the job is
 // started again under the next attempt number. A job is never started twice otherwise: running is journalled

@@ -215,7 +215,7 @@ func TestPitfall33WhatAJobInherits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leak.Close()
-	spec := script("ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/self/fd/0; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n; ps -o pgid= -p $$ | tr -d ' '")
+	spec := script("ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/self/fd/0; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n; cut -d ' ' -f 5 /proc/$$/stat")
 	p := start(t, newLocal(t), spec)
 	done, _ := wait(p)
 	lines := strings.Split(strings.TrimSpace(string(done.Stdout.Kept)), "\n")

@@ -26,9 +26,10 @@
 //     released is journalled. A living worker does the same when a claim failed in any way
 //     after decide was called.
 //   - In the queue: the same as above: the row bears the token.
-//   - After running, before the runner was asked: the runner that the event names lives and knows nothing of it, so
-//     it never happened, and the job is queued again. The runner reads all that a killed worker sent before it
-//     listens to the next one.
+//   - After running, before the runner was asked: the runner that the event names lives and knows nothing of it, or
+//     has ended by itself, with nothing left, so it never happened, and the job is queued again. The runner reads
+//     all that a killed worker sent before it listens to the next one. No other runner does a start than the one
+//     that was announced for it; where that one was replaced, running is journalled anew.
 //   - After the runner was asked: it has the process, or its outcome, until it is told to forget it. The next start
 //     goes on waiting, and gets the true outcome.
 //   - After the end, before done: the same.

@@ -318,3 +318,30 @@ func TestDismissalComesAfterTheAnswers(t *testing.T) {
 		peer.expectEnd()
 	})
 }
+
+// A worker's answer about many jobs is long, and was asked for; what nobody asked for stays bounded.
+func TestAnAnswerMayBeLongerThanAMessage(t *testing.T) {
+	t.Parallel()
+	address, _ := serve(t, ServerConfig{Handlers: map[string]Handler{
+		"long": constant(strings.Repeat("x", 3<<20), nil),
+	}})
+	l := link(t, address, LinkConfig{MaxMessageSize: 1 << 20})
+	data, err := l.Request(within(t), "long", nil)
+	if err != nil || len(data) != 3<<20+2 {
+		t.Errorf("an answer of %d bytes, error %v", len(data), err)
+	}
+	peer, conn := net.Pipe()
+	unasked := NewLink(conn, LinkConfig{MaxMessageSize: 1 << 20})
+	ran := make(chan error, 1)
+	go func() { ran <- unasked.Run(context.Background()) }()
+	go func() {
+		_, _ = peer.Write([]byte("[1,{\"no\":1,\"data\":\"" + strings.Repeat("x", 3<<20)))
+	}()
+	reason := make([]byte, 1<<10)
+	n, err := peer.Read(reason)
+	if err != nil || !strings.Contains(string(reason[:n]), "message too long: at most 1048576 bytes are allowed") {
+		t.Errorf("told %q, error %v", reason[:n], err)
+	}
+	peer.Close()
+	<-ran
+}

@@ -59,11 +59,25 @@ func (l *Link) receive() error {
 	}
 }
 
+// answerLimit is how long a frame may be while the peer owes us an answer: we asked for
+// it, and what came of many jobs is long.
+const answerLimit = 256 << 20
+
 func (l *Link) frameLimit() int {
-	if l.entry.needed() {
+	switch {
+	case l.entry.needed():
 		return min(unprovenLimit, l.config.MaxMessageSize)
+	case l.asks():
+		return max(answerLimit, l.config.MaxMessageSize)
 	}
 	return l.config.MaxMessageSize
+}
+
+// asks tells whether a request of ours waits for its response.
+func (l *Link) asks() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls) > 0
 }
 
 // read waits for more bytes; only so long while a frame is begun or the password is to come.

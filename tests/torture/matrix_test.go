@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -17,11 +18,16 @@ type matrix struct {
 
 // line is one fault and what became of the jobs.
 type line struct {
-	fault string
+	fault string // begins with a number that groups it with others
 	runs  int // how often the fault was made
 	tally
 	up   []time.Duration // how long a worker took to answer again, each time
 	note string
+}
+
+func (l line) number() (n int) {
+	_, _ = fmt.Sscan(l.fault, &n) // 0 where there is none
+	return n
 }
 
 // tally counts jobs.
@@ -45,13 +51,7 @@ func (m *matrix) print(w io.Writer) {
 		return
 	}
 	slices.SortStableFunc(m.lines, func(a, b line) int {
-		switch {
-		case a.fault < b.fault:
-			return -1
-		case a.fault > b.fault:
-			return 1
-		}
-		return 0
+		return cmp.Or(cmp.Compare(a.number(), b.number()), cmp.Compare(a.fault, b.fault))
 	})
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "fault\truns\tjobs\tlost\tdoubled\tunknown\tup again (median, most)\t")

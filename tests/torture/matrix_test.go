@@ -19,7 +19,7 @@ type matrix struct {
 // line is one fault and what became of the jobs.
 type line struct {
 	fault string // begins with a number that groups it with others
-	runs  int // how often the fault was made
+	runs  int    // how often the fault was made
 	tally
 	up   []time.Duration // how long a worker took to answer again, each time
 	note string

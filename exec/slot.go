@@ -39,7 +39,7 @@ var errNotStarted = errors.New("not started")
 // begin announces and starts a job that has a slot.
 func (w *Worker) begin(j *job) error {
 	defer w.unslotted(j)
-	for {
+	for retry := Retry(nil); ; {
 		if !w.announce(j) {
 			return errNotStarted
 		}
@@ -47,8 +47,19 @@ func (w *Worker) begin(j *job) error {
 		if !errors.Is(err, ErrRunnerChanged) {
 			return err
 		}
+		if retry == nil {
+			retry = w.Retry("start a job")
+		}
+		w.pause(retry, err)
 		j.announced = 0
 	}
+}
+
+// pause waits before a start is announced anew, unless the worker stops.
+func (w *Worker) pause(retry Retry, cause error) {
+	ctx, cancel := w.until(w.stop)
+	defer cancel()
+	_ = retry.Wait(ctx, cause) // announce sees that the worker stops
 }
 
 // announce makes the row say running before the job is started. It is false where

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// diskSize is larger than any threshold below which a worker claims nothing.
-const diskSize = "size=512m"
+// diskSize leaves room for the work, and is filled in a moment.
+const diskSize = "size=128m"
 
 // smallDisk gives a worker a file system of its own for the journal, which can be filled.
 func smallDisk(t *testing.T, s *site) {

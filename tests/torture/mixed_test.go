@@ -118,11 +118,12 @@ func TestAJobThatKillsItsWorker(t *testing.T) {
 			for range c.starts {
 				s.writeWorker(t, nil)
 				worker := s.launch(t, "jobd")
-				s.writeWorker(t, fmt.Append(nil, worker.Pid))
 				if s.jobs == 0 {
+					client := harness.Dial(t, worker.Ready(t).Addr)
 					s.insert(t, 1, "a")
-					harness.Dial(t, worker.Ready(t).Addr).Ask(t, "poll", nil)
+					client.Ask(t, "poll", nil)
 				}
+				s.writeWorker(t, fmt.Append(nil, worker.Pid)) // from here on it may be gone
 				worker.ExitCode(t)
 			}
 			s.start(t)

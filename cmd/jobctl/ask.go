@@ -25,38 +25,72 @@ const (
 // passwordRefused is what every daemon says to a client without the right password.
 const passwordRefused = "invalid password"
 
-// ask sends one request to the daemon and gives the data of its answer, which it
-// prints if the output is to be JSON.
-func (p *program) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
+// client is a link to the daemon, over which any number of requests may go.
+type client struct {
+	address string
+	link    *jobnet.Link
+	secret  bool // a password was sent
+}
+
+// linked connects to the daemon, and has the link used.
+func (p *program) linked(ctx context.Context, use func(ctx context.Context, c *client) error) error {
 	password, err := p.password()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	link, err := jobnet.Connect(ctx, p.config.address(), jobnet.LinkConfig{
 		Password: password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: p.log.Logger,
 	})
 	if err != nil {
-		return nil, exit.With(exit.Connect, why(ctx, err))
+		return exit.With(exit.Connect, why(ctx, err))
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = link.Run(ctx) // the request tells why the link ended
+		_ = link.Run(context.WithoutCancel(ctx)) // the request tells why the link ended
 	}()
 	defer func() { <-ended }()
 	defer link.Close()
-	answer, err := link.Request(ctx, typ, data)
+	return use(ctx, &client{address: p.config.address(), link: link, secret: password != ""})
+}
+
+// ask sends a request and gives the data of its answer.
+func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
+	answer, err := c.link.Request(ctx, typ, data)
 	var remote *jobnet.RemoteError
 	switch {
-	case errors.As(err, &remote) && remote.Text == passwordRefused && password == "":
-		return nil, fmt.Errorf("%s: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password", p.config.address())
+	case errors.As(err, &remote) && remote.Text == passwordRefused && !c.secret:
+		return nil, fmt.Errorf("%s: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password", c.address)
 	case errors.As(err, &remote):
-		return nil, fmt.Errorf("%s: %w", p.config.address(), err)
+		return nil, fmt.Errorf("%s: %w", c.address, err)
 	case err != nil:
 		return nil, why(ctx, err)
-	case p.json():
-		_, err = fmt.Fprintf(p.out, "%s\n", answer)
 	}
+	return answer, nil
+}
+
+// askInto asks and decodes the answer's data.
+func (c *client) askInto(ctx context.Context, typ string, data, into any) error {
+	answer, err := c.ask(ctx, typ, data)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s: answer to %s is not understood: %w", c.address, typ, err)
+	}
+	return nil
+}
+
+// ask sends one request to the daemon and gives the data of its answer, which it
+// prints if the output is to be JSON.
+func (p *program) ask(ctx context.Context, typ string, data any) (answer json.RawMessage, err error) {
+	err = p.linked(ctx, func(ctx context.Context, c *client) error {
+		if answer, err = c.ask(ctx, typ, data); err != nil || !p.json() {
+			return err
+		}
+		_, err = fmt.Fprintf(p.out, "%s\n", answer)
+		return err
+	})
 	return answer, err
 }
 
@@ -75,9 +109,9 @@ func (p *program) askInto(ctx context.Context, typ string, data, into any) error
 // json tells whether the answer's data is the output.
 func (p *program) json() bool { return p.config.output == "json" }
 
-// why puts the reason for a context's end in place of the end.
+// why puts the reason for a context's end in place of the end. Of no error it says nothing.
 func why(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err

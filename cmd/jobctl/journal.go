@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strconv"
 	"time"
@@ -9,32 +10,40 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/conf"
-	"jobd/journal"
 )
 
-// journal is the commands that read a worker's journal from its folder.
+// journal is the commands that read journals: from a worker's folder, through the worker, or through a master
+// from all its workers.
 func (p *program) journal() *ffcli.Command {
-	c := command("journal", "journal COMMAND --journal DIR", "read a worker's journal, also while it runs", nil)
-	c.Subcommands = []*ffcli.Command{p.journalLog(), p.journalShow(), p.journalState(), p.journalVerify()}
+	c := command("journal", "journal COMMAND [--journal DIR]", "read the journal of a worker, from its folder or through it; with --master those of all workers", nil)
+	c.Subcommands = []*ffcli.Command{
+		p.journalLog(), p.journalShow(), p.journalState(), p.journalConflicts(), p.journalStats(), p.journalTimeline(),
+		p.journalExport(), p.journalVerify(), p.journalAnchor(), p.journalDiff(), p.journalReapply(),
+	}
 	return c
 }
 
-// journalCommand makes a command that gets a reader of the journal in --journal.
-func journalCommand(name, arguments, help string, exec func(ctx context.Context, r *journal.Reader, args []string) error) *ffcli.Command {
+// journalCommand makes a command that gets the journals which the flags name.
+func (p *program) journalCommand(name, arguments, help string, exec func(ctx context.Context, j *journals, args []string) error) *ffcli.Command {
 	var dir string
-	c := command(name, "journal "+name+arguments+" --journal DIR", help, func(ctx context.Context, args []string) error {
-		if dir == "" {
-			return wrongUsage("journal %s: needs the journal's folder, as --journal DIR", name)
+	c := command(name, "journal "+name+arguments+" [--journal DIR]", help, func(ctx context.Context, args []string) error {
+		if arguments == "" && len(args) > 0 {
+			return wrongUsage("journal %s: takes no arguments, got %q", name, args)
 		}
-		r, err := journal.OpenReader(dir)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		return exec(ctx, r, args)
+		return p.read(ctx, dir, func(ctx context.Context, j *journals) error { return exec(ctx, j, args) })
 	})
-	c.FlagSet.StringVar(&dir, "journal", "", "the folder of the journal")
+	c.FlagSet.StringVar(&dir, "journal", "", "the folder of the journal; without it, the worker or master at --host and --port is asked")
 	return c
+}
+
+// window is the flags that narrow a command to a time.
+type window struct{ since, until timeFlag }
+
+func (p *program) windowFlags(flags *flag.FlagSet) *window {
+	w := &window{timeFlag{p: p}, timeFlag{p: p}}
+	flags.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 2h (ago), or unix time")
+	flags.Var(&w.until, "until", "only before this time")
+	return w
 }
 
 // timeFlag is a flag.Value for a moment.

@@ -7,96 +7,152 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/history"
 	"jobd/journal"
 )
 
-// followInterval is how often --follow looks for new events. The worker is another process, which
-// tells nobody when it appends.
-const followInterval = 200 * time.Millisecond
-
 func (p *program) journalLog() *ffcli.Command {
 	var (
-		filter       journal.Filter
-		kinds        kindsFlag
-		since, until = timeFlag{p: p}, timeFlag{p: p}
-		follow       bool
+		q      history.Query
+		kinds  kindsFlag
+		span   *window
+		follow bool
 	)
-	c := journalCommand("log", "", "the events, one a line", func(ctx context.Context, r *journal.Reader, args []string) error {
-		if len(args) > 0 {
-			return wrongUsage("journal log: takes no arguments, got %q", args)
-		}
-		if filter.Job < 0 || filter.Last < 0 {
+	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *journals, _ []string) error {
+		if q.Job < 0 || q.Last < 0 {
 			return wrongUsage("journal log: --job and -n are not allowed to be below 0")
 		}
-		filter.Kinds, filter.Since, filter.Until = kinds, since.at, until.at
+		q.Kinds, q.Since, q.Until = kinds, span.since.at, span.until.at
 		if follow {
-			return p.followEvents(ctx, r, filter)
+			return p.followEvents(ctx, j, q)
 		}
-		return p.printEvents(ctx, r, filter, new(uint64))
+		return p.printEvents(ctx, j, q, func(source, uint64) {})
 	})
-	c.FlagSet.Int64Var(&filter.Job, "job", 0, "only events of this job")
-	c.FlagSet.StringVar(&filter.Target, "target", "", "only events of this target and its jobs")
+	span = p.windowFlags(c.FlagSet)
+	c.FlagSet.Int64Var(&q.Job, "job", 0, "only events of this job")
+	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(&kinds, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
-	c.FlagSet.Var(&since, "since", "only events from this time on: 2026-11-20 14:00, 2h (ago), or unix time")
-	c.FlagSet.Var(&until, "until", "only events before this time")
-	c.FlagSet.IntVar(&filter.Last, "n", 0, "only the newest N of them")
+	c.FlagSet.IntVar(&q.Last, "n", 0, "only the newest N of them")
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
 	return c
 }
 
-// followEvents prints what there is, and then what is appended, until ctx ends.
-func (p *program) followEvents(ctx context.Context, r *journal.Reader, filter journal.Filter) error {
-	ticker := time.NewTicker(followInterval)
-	defer ticker.Stop()
-	var seen uint64
-	for {
-		newest, err := r.Newest(ctx)
-		if err == nil && newest != seen {
-			err = p.printEvents(ctx, r, filter, &seen)
-			seen = max(seen, newest)
-			filter.After, filter.Last = seen, 0
-		}
-		if errors.Is(context.Cause(ctx), context.Canceled) {
-			return nil // interrupted, as it should be
-		}
-		if err != nil {
-			return why(ctx, err)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// printEvents prints the selected events and notes the last one's sequence number.
-func (p *program) printEvents(ctx context.Context, r *journal.Reader, filter journal.Filter, last *uint64) error {
-	for e, err := range r.Events(ctx, filter) {
+// printEvents prints the selected events; seen is told which.
+func (p *program) printEvents(ctx context.Context, j *journals, q history.Query, seen func(s source, seq uint64)) error {
+	printer := p.eventPrinter(j)
+	for e, err := range j.events(ctx, q) {
 		if err != nil {
 			return err
 		}
-		if err := p.printEvent(e); err != nil {
+		if err := printer.print(e.source, e.item); err != nil {
 			return err
 		}
-		*last = e.Seq
+		seen(e.source, e.item.Seq)
 	}
 	return nil
 }
 
-func (p *program) printEvent(e journal.Event) error {
+// followEvents prints what there is, merged by time, and then what is appended, as it comes, until ctx ends.
+func (p *program) followEvents(ctx context.Context, j *journals, q history.Query) error {
+	seen := make(map[source]uint64)
+	err := j.each(func(s source) error {
+		anchor, err := s.anchor(ctx)
+		seen[s] = anchor.Seq
+		return err
+	})
+	if err == nil {
+		err = p.printEvents(ctx, j, q, func(s source, seq uint64) { seen[s] = max(seen[s], seq) })
+	}
+	if err == nil {
+		q.Last, q.Follow = 0, true
+		err = p.printComing(ctx, j, q, seen)
+	}
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return nil // interrupted, as it should be
+	}
+	return err
+}
+
+// printComing prints the events behind those that were seen, from all sources at once.
+func (p *program) printComing(ctx context.Context, j *journals, q history.Query, seen map[source]uint64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	type coming struct {
+		from[journal.Event]
+		err error
+	}
+	events := make(chan coming)
+	for s, after := range seen {
+		group.Go(func() {
+			q := q
+			q.After = after
+			for e, err := range s.events(ctx, q) {
+				select {
+				case events <- coming{from[journal.Event]{s, e}, err}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	printer := p.eventPrinter(j)
+	for left := len(seen); left > 0; {
+		select {
+		case e := <-events:
+			if e.err != nil {
+				left--
+				if err := j.fail(e.source, e.err); err != nil {
+					return err
+				}
+				fmt.Fprintf(p.err, "jobctl: %v; the others go on\n", j.failed[len(j.failed)-1])
+				continue
+			}
+			if err := printer.print(e.source, e.item); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// eventPrinter prints events, one a line.
+type eventPrinter struct {
+	*program
+	width int // of the workers' names; 0: they are not printed
+}
+
+func (p *program) eventPrinter(j *journals) *eventPrinter {
+	printer := &eventPrinter{program: p}
+	for _, s := range j.sources {
+		printer.width = max(printer.width, utf8.RuneCountInString(clean(s.worker())))
+	}
+	return printer
+}
+
+func (p *eventPrinter) print(s source, e journal.Event) error {
 	if p.json() {
-		return p.printJSON(eventJSON(e))
+		return p.printJSON(eventJSON(s.worker(), e))
 	}
 	about := "worker"
 	if e.Job != 0 {
 		about = fmt.Sprintf("job %d", e.Job)
 	}
-	text := fmt.Sprintf("%s %8d  %-12s %-15s %s", p.stamp(e.Time), e.Seq, about, e.Kind(), describe(e.Payload))
-	_, err := fmt.Fprintln(p.out, strings.TrimRight(text, " "))
+	worker := ""
+	if p.width > 0 {
+		worker = fmt.Sprintf(" %-*s", p.width, clean(s.worker()))
+	}
+	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.stamp(e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
+	_, err := fmt.Fprintln(p.out, p.paint(strings.TrimRight(text, " "), toneOf(e.Payload)))
 	return err
 }
 
@@ -106,24 +162,35 @@ func (p *program) printJSON(value any) error {
 	return encoder.Encode(value)
 }
 
-// eventForm is an event as JSON. A job's output is there if it was read.
+// eventForm is an event as JSON. A job's output is there if it was read: as text, or, where it is none, as base64.
 type eventForm struct {
-	Seq     uint64          `json:"seq"`
-	Time    time.Time       `json:"time"`
-	Job     int64           `json:"job"`
-	Kind    journal.Kind    `json:"kind"`
-	Payload journal.Payload `json:"payload"`
-	Stdout  string          `json:"stdout,omitempty"`
-	Stderr  string          `json:"stderr,omitempty"`
-	Hash    string          `json:"hash"`
+	Worker    string          `json:"worker,omitempty"`
+	Seq       uint64          `json:"seq"`
+	Time      time.Time       `json:"time"`
+	Job       int64           `json:"job"`
+	Kind      journal.Kind    `json:"kind"`
+	Payload   journal.Payload `json:"payload"`
+	Stdout    string          `json:"stdout,omitempty"`
+	StdoutRaw []byte          `json:"stdout_base64,omitempty"`
+	Stderr    string          `json:"stderr,omitempty"`
+	StderrRaw []byte          `json:"stderr_base64,omitempty"`
+	Hash      string          `json:"hash"`
 }
 
-func eventJSON(e journal.Event) eventForm {
-	form := eventForm{Seq: e.Seq, Time: e.Time.UTC(), Job: e.Job, Kind: e.Kind(), Payload: e.Payload, Hash: e.Hash.String()}
+func eventJSON(worker string, e journal.Event) eventForm {
+	form := eventForm{Worker: worker, Seq: e.Seq, Time: e.Time.UTC(), Job: e.Job, Kind: e.Kind(), Payload: e.Payload, Hash: e.Hash.String()}
 	if done, ok := e.Payload.(journal.Done); ok {
-		form.Stdout, form.Stderr = string(done.Stdout.Kept), string(done.Stderr.Kept)
+		form.Stdout, form.StdoutRaw = textOrBytes(done.Stdout.Kept)
+		form.Stderr, form.StderrRaw = textOrBytes(done.Stderr.Kept)
 	}
 	return form
+}
+
+func textOrBytes(kept []byte) (string, []byte) {
+	if utf8.Valid(kept) {
+		return string(kept), nil
+	}
+	return "", kept
 }
 
 // kindsFlag is a flag.Value for a list of kinds.
@@ -147,12 +214,7 @@ func (f *kindsFlag) Set(text string) error {
 // kindNames lists the kinds in the order in which they are documented.
 func kindNames() []string {
 	var names []string
-	for _, kind := range []journal.Kind{
-		journal.KindAccepted, journal.KindIgnored, journal.KindReleased, journal.KindRunning, journal.KindStarted,
-		journal.KindSignal, journal.KindDone, journal.KindConflict,
-		journal.KindOpened, journal.KindClosed, journal.KindPaused, journal.KindContinued,
-		journal.KindTargetAdded, journal.KindTargetRemoved, journal.KindConcurrencySet,
-	} {
+	for _, kind := range history.Kinds() {
 		names = append(names, string(kind))
 	}
 	return names

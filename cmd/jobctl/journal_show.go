@@ -4,15 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/history"
 	"jobd/journal"
 )
 
 func (p *program) journalShow() *ffcli.Command {
-	return journalCommand("show", " ID", "one job's whole history, its durations and its output", func(ctx context.Context, r *journal.Reader, args []string) error {
+	return p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *journals, args []string) error {
 		if len(args) != 1 {
 			return wrongUsage("journal show: needs one job's ID, got %q", args)
 		}
@@ -20,63 +22,153 @@ func (p *program) journalShow() *ffcli.Command {
 		if err != nil || id < 1 {
 			return wrongUsage("journal show: job %q is not allowed; allowed is a whole number of at least 1", args[0])
 		}
-		var claim history
-		last := uint64(0)
-		for e, err := range r.Events(ctx, journal.Filter{Job: id, Output: true}) {
+		story := story{program: p, journals: j}
+		for e, err := range j.events(ctx, history.Query{Job: id, Output: true}) {
 			if err != nil {
 				return err
 			}
-			claim.add(e)
-			last = e.Seq
-			if err := p.printEvent(e); err != nil {
+			if err := story.tell(ctx, e); err != nil {
 				return err
 			}
 		}
-		if last == 0 {
+		if story.last == nil {
 			return fmt.Errorf("job %d: the journal knows nothing of it", id)
 		}
-		if !p.json() {
-			p.printHistory(claim)
-		}
-		return nil
+		return story.end(ctx, id)
 	})
 }
 
-// history is what became of the newest claim of a job.
-type history struct {
-	accepted, running, ended time.Time
-	done                     *journal.Done
+// story tells a person what became of a job, event by event.
+type story struct {
+	*program
+	journals *journals
+	last     source // of the newest event; nil before the first
+
+	claimed, running, started time.Time // of the newest claim
+	ended                     time.Time
+	done                      *journal.Done
 }
 
-func (h *history) add(e journal.Event) {
-	switch payload := e.Payload.(type) {
-	case journal.Accepted:
-		*h = history{accepted: e.Time}
-	case journal.Running:
-		h.running = e.Time
-	case journal.Released:
-		h.ended = e.Time
-	case journal.Done:
-		h.ended, h.done = e.Time, &payload
+// tell tells one event.
+func (s *story) tell(ctx context.Context, e from[journal.Event]) error {
+	first := s.last == nil
+	s.last = e.source
+	if s.json() {
+		return s.printJSON(eventJSON(e.source.worker(), e.item))
 	}
+	if first {
+		fmt.Fprintf(s.out, "job %d\n\n", e.item.Job)
+	}
+	text, err := s.words(ctx, e)
+	if err != nil {
+		return err
+	}
+	line := fmt.Sprintf("%s  %s", s.stamp(e.item.Time), text)
+	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.item.Payload)))
+	return err
 }
 
-// printHistory prints how long things took, and what the job printed.
-func (p *program) printHistory(h history) {
-	fmt.Fprintln(p.out)
+// words says what an event means, and keeps what the durations need.
+func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error) {
+	at := e.item.Time
+	switch payload := e.item.Payload.(type) {
+	case journal.Accepted:
+		name, err := s.claimant(ctx, e)
+		s.claimed, s.running, s.started, s.ended, s.done = at, time.Time{}, time.Time{}, time.Time{}, nil
+		how := "from the table"
+		if payload.Manual {
+			how = "because a client asked to run it"
+		}
+		return fmt.Sprintf("claimed by %s %s, for target %s, with token %s", name, how, clean(payload.Target), clean(payload.Token)), err
+	case journal.Running:
+		waited := ""
+		if s.running.IsZero() && !s.claimed.IsZero() {
+			waited = fmt.Sprintf(", after it waited %v", at.Sub(s.claimed))
+		}
+		s.running = at
+		return fmt.Sprintf("attempt %d is to start%s", payload.Attempt, waited), nil
+	case journal.Started:
+		s.started = at
+		return fmt.Sprintf("started as process %d", payload.Pid), nil
+	case journal.Signal:
+		return fmt.Sprintf("%s sent by %s", signalName(payload.Signo), clean(payload.By)), nil
+	case journal.Done:
+		s.ended, s.done = at, &payload
+		job := history.Job{Status: journal.StatusDone, Result: payload.Result, Code: payload.Code, Signal: payload.Signal}
+		text := "ended: " + outcome(job)
+		if payload.Reason != "" {
+			text += ", because " + clean(payload.Reason)
+		}
+		return text, nil
+	case journal.Released:
+		s.ended = at
+		return "given back, because " + clean(payload.Reason), nil
+	case journal.Ignored:
+		return "marked as not to be run, because " + clean(payload.Reason), nil
+	case journal.Conflict:
+		return "the row was changed by somebody else: " + strings.TrimPrefix(describeConflict(payload), "found: "), nil
+	}
+	return describe(e.item.Payload), nil
+}
+
+// claimant names who claimed the job: the worker through which it is read, or the one whose run the journal tells of first.
+func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, error) {
+	if name := e.source.worker(); name != "" {
+		return clean(name), nil
+	}
+	for first, err := range e.source.events(ctx, history.Query{Until: e.item.Time.Add(time.Microsecond)}) {
+		if opened, ok := first.Payload.(journal.Opened); ok && err == nil {
+			return clean(opened.Name), nil
+		}
+		return "the worker", err
+	}
+	return "the worker", nil
+}
+
+// end tells how long things took, what the job printed, and what the table says.
+func (s *story) end(ctx context.Context, id int64) error {
+	if !s.json() {
+		s.durations()
+		if s.done != nil {
+			s.printOutput("stdout", s.done.Stdout)
+			s.printOutput("stderr", s.done.Stderr)
+		}
+	}
+	r, throughWorker := s.last.(*remote)
+	if !throughWorker {
+		return nil
+	}
+	var answer history.RowsAnswer
+	err := r.ask(ctx, "journal-rows", map[string]any{"ids": []int64{id}}, &answer)
+	switch {
+	case err != nil:
+		return fmt.Errorf("what the table says of job %d now: %w", id, err)
+	case s.json():
+		return s.printJSON(map[string]any{"table": answer.Rows})
+	case len(answer.Rows) == 0:
+		_, err = fmt.Fprintf(s.out, "\nthe table has no row of job %d\n", id)
+	default:
+		_, err = fmt.Fprintf(s.out, "\nthe table now: %s\n", describeRow(answer.Rows[0]))
+	}
+	return err
+}
+
+// describeRow tells what a row says.
+func describeRow(row history.Row) string {
+	parts := []any{"status", row.Status, "target", row.Target, "owner", row.Owner, "result", row.Result}
+	return pairs(parts...)
+}
+
+func (s *story) durations() {
+	fmt.Fprintln(s.out)
 	for _, span := range []struct {
 		name     string
 		from, to time.Time
-	}{{"waited", h.accepted, h.running}, {"ran", h.running, h.ended}, {"in all", h.accepted, h.ended}} {
+	}{{"waited", s.claimed, s.running}, {"ran", s.running, s.ended}, {"in all", s.claimed, s.ended}} {
 		if !span.from.IsZero() && !span.to.IsZero() {
-			fmt.Fprintf(p.out, "%-7s %v\n", span.name, span.to.Sub(span.from))
+			fmt.Fprintf(s.out, "%-7s %v\n", span.name, span.to.Sub(span.from))
 		}
 	}
-	if h.done == nil {
-		return
-	}
-	p.printOutput("stdout", h.done.Stdout)
-	p.printOutput("stderr", h.done.Stderr)
 }
 
 func (p *program) printOutput(name string, output journal.Output) {

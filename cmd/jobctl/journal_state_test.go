@@ -11,8 +11,13 @@ import (
 func TestJournalShow(t *testing.T) {
 	t.Parallel()
 	dir := oneDay(t)
-	lines := strings.SplitAfter(wholeLog, "\n")
-	want := strings.Join(lines[1:5], "") + `
+	want := `job 5
+
+2026-11-20 10:00:02.000000  claimed by web-1 from the table, for target a, with token @tokenfive
+2026-11-20 10:00:03.000000  attempt 1 is to start, after it waited 1s
+2026-11-20 10:00:04.000000  started as process 100
+2026-11-20 10:00:05.000000  ended: exit code 7
+
 waited  1s
 ran     2s
 in all  3s
@@ -28,7 +33,13 @@ bad
 	if got := (jobctl{}).run(t, "journal", "show", "5", "--journal", dir); got != (output{out: want}) {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want)
 	}
-	running := strings.Join(lines[10:12], "") + "\nwaited  1s\n"
+	running := `job 7
+
+2026-11-20 10:00:11.000000  claimed by web-1 from the table, for target a, with token @tokenseve
+2026-11-20 10:00:12.000000  attempt 1 is to start, after it waited 1s
+
+waited  1s
+`
 	if got := (jobctl{}).run(t, "journal", "show", "7", "--journal", dir); got != (output{out: running}) {
 		t.Errorf("job 7: %+v", got)
 	}
@@ -48,9 +59,9 @@ func TestJournalState(t *testing.T) {
 	want := `JOB  TARGET  STATUS    RESULT                ATTEMPT  ACCEPTED                    RUNNING                     ENDED
 5    a       done      exit code 7           1        2026-11-20 10:00:02.000000  2026-11-20 10:00:03.000000  2026-11-20 10:00:05.000000
 6    b       done      killed by SIGTERM     1        2026-11-20 10:00:06.000000  2026-11-20 10:00:07.000000  2026-11-20 10:00:10.000000
-7    a       starting  -                     1        2026-11-20 10:00:11.000000  2026-11-20 10:00:12.000000  -
 8    -       ignored   target 'x' not found  0        -                           -                           2026-11-20 10:00:13.000000
 9    a       released  the claim was lost    0        2026-11-20 10:00:14.000000  -                           2026-11-20 10:00:15.000000
+7    a       starting  -                     1        2026-11-20 10:00:11.000000  2026-11-20 10:00:12.000000  -
 `
 	if got := (jobctl{}).run(t, "journal", "state", "--journal", dir); got != (output{out: want}) {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want)
@@ -64,7 +75,7 @@ func TestJournalState(t *testing.T) {
 		t.Errorf("at 10:00:09: exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, then)
 	}
 	asJSON := jobctl{}.run(t, "journal", "state", "--status=starting", "--journal", dir, "--output=json")
-	if !sameJSON(t, asJSON.out, `{"job":7,"target":"a","manual":false,"status":"starting","attempt":1,"accepted":"2026-11-20T10:00:11Z","running":"2026-11-20T10:00:12Z"}`) {
+	if !sameJSON(t, asJSON.out, `{"job":7,"target":"a","manual":false,"status":"starting","token":"@tokenseve","attempt":1,"accepted":"2026-11-20T10:00:11Z","running":"2026-11-20T10:00:12Z"}`) {
 		t.Errorf("as JSON: %+v", asJSON)
 	}
 }

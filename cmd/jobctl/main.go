@@ -18,7 +18,7 @@ func main() {
 	defer stop()
 	os.Exit(exit.Report(os.Stderr, "jobctl", run(ctx, os.Args[1:], surroundings{
 		environ: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		terminal: term.IsTerminal(int(os.Stdout.Fd())),
-		now:      time.Now, location: time.Local,
+		terminal: term.IsTerminal(int(os.Stdout.Fd())), errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		now: time.Now, location: time.Local,
 	})))
 }

@@ -18,13 +18,14 @@ import (
 
 // surroundings are what a run of jobctl finds in the system.
 type surroundings struct {
-	environ  []string // as of os.Environ
-	in       io.Reader
-	out      io.Writer
-	err      io.Writer
-	terminal bool // out is one: tables get their lines
-	now      func() time.Time
-	location *time.Location // of times that are told and given
+	environ     []string // as of os.Environ
+	in          io.Reader
+	out         io.Writer
+	err         io.Writer
+	terminal    bool // out is one: tables get their lines, and colours
+	errTerminal bool // err is one: long runs tell how far they are
+	now         func() time.Time
+	location    *time.Location // of times that are told and given
 }
 
 // program is one run of jobctl. The commands are its methods.

@@ -1,0 +1,103 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"jobd/journal"
+)
+
+// maxOutput is how much of a job's stdout, and of its stderr, goes over the wire with an event: whatever a
+// worker keeps, an answer must fit into a message.
+const maxOutput = 1 << 20
+
+// Event is a journal's event in its form on the wire. Output is there where it was asked for, as the exact bytes.
+type Event struct{ journal.Event }
+
+type eventForm struct {
+	Seq     uint64          `json:"seq"`
+	Time    time.Time       `json:"time"`
+	Job     int64           `json:"job"`
+	Kind    journal.Kind    `json:"kind"`
+	Payload json.RawMessage `json:"payload"`
+	Stdout  []byte          `json:"stdout,omitempty"` // base64
+	Stderr  []byte          `json:"stderr,omitempty"`
+	Hash    string          `json:"hash"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e Event) MarshalJSON() ([]byte, error) {
+	payload, err := json.Marshal(e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	form := eventForm{Seq: e.Seq, Time: e.Time.UTC(), Job: e.Job, Kind: e.Kind(), Payload: payload, Hash: e.Hash.String()}
+	if done, ok := e.Payload.(journal.Done); ok {
+		form.Stdout = done.Stdout.Kept[:min(len(done.Stdout.Kept), maxOutput)]
+		form.Stderr = done.Stderr.Kept[:min(len(done.Stderr.Kept), maxOutput)]
+	}
+	return json.Marshal(form)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	var form eventForm
+	if err := json.Unmarshal(data, &form); err != nil {
+		return err
+	}
+	anchor, err := journal.ParseAnchor(fmt.Sprintf("%d %s", form.Seq, form.Hash))
+	if err != nil {
+		return fmt.Errorf("event %d: %w", form.Seq, err)
+	}
+	payload, err := parsePayload(form)
+	if err != nil {
+		return fmt.Errorf("event %d: payload of kind %q: %w", form.Seq, form.Kind, err)
+	}
+	e.Event = journal.Event{Seq: form.Seq, Time: form.Time.UTC(), Job: form.Job, Payload: payload, Hash: anchor.Hash}
+	return nil
+}
+
+func parsePayload(form eventForm) (journal.Payload, error) {
+	switch form.Kind {
+	case journal.KindAccepted:
+		return as[journal.Accepted](form.Payload)
+	case journal.KindIgnored:
+		return as[journal.Ignored](form.Payload)
+	case journal.KindReleased:
+		return as[journal.Released](form.Payload)
+	case journal.KindRunning:
+		return as[journal.Running](form.Payload)
+	case journal.KindStarted:
+		return as[journal.Started](form.Payload)
+	case journal.KindSignal:
+		return as[journal.Signal](form.Payload)
+	case journal.KindDone:
+		done, err := as[journal.Done](form.Payload)
+		done.Stdout.Kept, done.Stderr.Kept = form.Stdout, form.Stderr
+		return done, err
+	case journal.KindConflict:
+		return as[journal.Conflict](form.Payload)
+	case journal.KindOpened:
+		return as[journal.Opened](form.Payload)
+	case journal.KindClosed:
+		return as[journal.Closed](form.Payload)
+	case journal.KindPaused:
+		return as[journal.Paused](form.Payload)
+	case journal.KindContinued:
+		return as[journal.Continued](form.Payload)
+	case journal.KindTargetAdded:
+		return as[journal.TargetAdded](form.Payload)
+	case journal.KindTargetRemoved:
+		return as[journal.TargetRemoved](form.Payload)
+	case journal.KindConcurrencySet:
+		return as[journal.ConcurrencySet](form.Payload)
+	}
+	return nil, fmt.Errorf("unknown kind")
+}
+
+func as[P journal.Payload](data []byte) (P, error) {
+	var payload P
+	err := json.Unmarshal(data, &payload)
+	return payload, err
+}

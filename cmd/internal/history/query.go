@@ -1,0 +1,68 @@
+package history
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"jobd/journal"
+)
+
+// Query selects events. In its JSON form it is the data of journal-events.
+type Query struct {
+	After  uint64         `json:"after,omitempty"`
+	Job    int64          `json:"job,omitempty"`
+	Kinds  []journal.Kind `json:"kinds,omitempty"`
+	Target string         `json:"target,omitempty"`
+	Since  time.Time      `json:"since,omitzero"`
+	Until  time.Time      `json:"until,omitzero"`
+	Last   int            `json:"last,omitempty"`
+	Output bool           `json:"output,omitempty"`
+	Follow bool           `json:"follow,omitempty"` // go on with the events to come, until nobody wants more
+}
+
+func (q Query) filter() journal.Filter {
+	return journal.Filter{
+		After: q.After, Job: q.Job, Kinds: q.Kinds, Target: q.Target,
+		Since: q.Since, Until: q.Until, Last: q.Last, Output: q.Output,
+	}
+}
+
+// followInterval is how often a query that follows looks for new events. The journal's writer may be another
+// process, which tells nobody when it appends.
+const followInterval = 200 * time.Millisecond
+
+// Events gives the selected events, oldest first. It ends at the first error; a query that follows ends with ctx's.
+func Events(ctx context.Context, r *journal.Reader, q Query) iter.Seq2[journal.Event, error] {
+	if !q.Follow {
+		return r.Events(ctx, q.filter())
+	}
+	return func(yield func(journal.Event, error) bool) {
+		ticker := time.NewTicker(followInterval)
+		defer ticker.Stop()
+		for seen := q.After; ; {
+			newest, err := r.Newest(ctx)
+			if err == nil && newest > seen {
+				for e, err := range r.Events(ctx, q.filter()) {
+					if !yield(e, err) || err != nil {
+						return
+					}
+					seen = e.Seq
+				}
+				// What came after newest and was not selected is looked at once more.
+				seen = max(seen, newest)
+				q.After, q.Last = seen, 0
+			}
+			if err != nil {
+				yield(journal.Event{}, err)
+				return
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				yield(journal.Event{}, ctx.Err())
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package history
+
+import "time"
+
+// Row is what the table says of a job, or should say.
+type Row struct {
+	Job      int64  `json:"job"`
+	Target   string `json:"target,omitempty"`
+	Status   string `json:"status"`
+	Owner    string `json:"owner,omitempty"`    // the owner column; "" where it is NULL or empty
+	Started  int64  `json:"started,omitempty"`  // unix seconds
+	Finished int64  `json:"finished,omitempty"` // unix seconds
+	Result   string `json:"result,omitempty"`
+}
+
+// RowsAnswer is the answer to journal-rows: the rows that there are.
+type RowsAnswer struct {
+	Rows []Row `json:"rows"`
+}
+
+// Difference is an item of the stream of journal-diff: a row that does not say what the journal says.
+type Difference struct {
+	Job   int64  `json:"job"`
+	Want  *Row   `json:"want"`  // what the journal says; nil: that the row is not the worker's
+	Found *Row   `json:"found"` // what the table says; nil: there is no such row
+	Cause string `json:"cause"` // CauseOwed or CauseChanged
+}
+
+// Why a row differs.
+const (
+	CauseOwed    = "owed"    // the mirror has not written it yet
+	CauseChanged = "changed" // somebody else changed it, or it is gone
+)
+
+// ReapplyQuery is the data of journal-reapply.
+type ReapplyQuery struct {
+	Since  time.Time `json:"since,omitzero"` // only jobs to which something happened from this time on
+	DryRun bool      `json:"dry_run,omitempty"`
+}
+
+// Reapplied is an item of the stream of journal-reapply: what was done with a row. Rows that
+// agree with the journal are not among them.
+type Reapplied struct {
+	Job    int64  `json:"job"`
+	Found  *Row   `json:"found"` // what the table said
+	Want   *Row   `json:"want"`  // what the journal says
+	Did    string `json:"did"`   // DidApply, WouldApply or DidRefuse
+	Reason string `json:"reason,omitempty"`
+}
+
+// What reapply does with a row that does not say what the journal says.
+const (
+	DidApply   = "applied"
+	WouldApply = "would apply"
+	DidRefuse  = "refused"
+)

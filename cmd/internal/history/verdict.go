@@ -1,0 +1,56 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"jobd/journal"
+)
+
+// Verdict is what a verification found.
+type Verdict struct {
+	Sound      bool      `json:"ok"`
+	First      uint64    `json:"first"`  // the first event that was verified: 1, or what retention has left
+	Events     uint64    `json:"events"` // the newest sound event's number
+	Time       time.Time `json:"time,omitzero"`
+	Hash       string    `json:"hash"`
+	Compared   int       `json:"anchors_compared"`
+	Unanswered int       `json:"anchors_unanswered"`  // their events were removed by retention
+	FirstBad   uint64    `json:"first_bad,omitempty"` // the first event that is wrong, where that can be told
+	Error      string    `json:"error,omitempty"`
+}
+
+// Audit verifies a journal and compares it with anchors; progress is told now and then which event is verified. Its error is
+// about the reading: what is wrong with the journal is in the verdict.
+func Audit(ctx context.Context, r *journal.Reader, anchors []journal.Anchor, progress func(seq uint64)) (Verdict, error) {
+	audited, err := r.Audit(ctx, journal.Audit{Anchors: anchors, Progress: progress})
+	var damaged *journal.DamagedError
+	if err != nil && !errors.As(err, &damaged) {
+		return Verdict{}, err
+	}
+	state := audited.State
+	if state == nil {
+		state = &journal.State{}
+	}
+	v := Verdict{
+		Sound: err == nil, First: audited.First, Events: state.Seq, Time: state.Time, Hash: state.Hash.String(),
+		Compared: audited.Compared, Unanswered: len(audited.Unanswered),
+	}
+	if err != nil {
+		v.Error, v.FirstBad = err.Error(), damaged.Seq
+	}
+	return v, nil
+}
+
+// AuditStep is an item of a verification's stream: how far it is, and at last what it found.
+type AuditStep struct {
+	Verified uint64   `json:"verified"`
+	Verdict  *Verdict `json:"verdict,omitempty"`
+}
+
+// AnchorAnswer is the answer to journal-anchor: the newest event's number and hash.
+type AnchorAnswer struct {
+	Seq  uint64 `json:"seq"`
+	Hash string `json:"hash"`
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+)
+
+func (p *program) journalExport() *ffcli.Command {
+	var span *window
+	format := formatFlag("jsonl")
+	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *journals, _ []string) error {
+		write, flush := p.exporter(string(format))
+		q := history.Query{Output: true, Since: span.since.at, Until: span.until.at}
+		count, progress := uint64(0), p.progress("events exported")
+		defer progress.end()
+		for e, err := range j.events(ctx, q) {
+			if err != nil {
+				return errors.Join(flush(), err)
+			}
+			if err := write(e); err != nil {
+				return err
+			}
+			count++
+			progress.at(count)
+		}
+		return flush()
+	})
+	span = p.windowFlags(c.FlagSet)
+	c.FlagSet.Var(&format, "format", "jsonl or csv")
+	return c
+}
+
+// formatFlag is a flag.Value for an export's format.
+type formatFlag string
+
+// String implements flag.Value.
+func (f *formatFlag) String() string { return string(*f) }
+
+// Set implements flag.Value.
+func (f *formatFlag) Set(text string) error {
+	if text != "jsonl" && text != "csv" {
+		return fmt.Errorf("%q is not allowed; allowed are: jsonl, csv", text)
+	}
+	*f = formatFlag(text)
+	return nil
+}
+
+// exporter writes events in a format.
+func (p *program) exporter(format string) (write func(from[journal.Event]) error, flush func() error) {
+	if format == "jsonl" {
+		write = func(e from[journal.Event]) error { return p.printJSON(eventJSON(e.source.worker(), e.item)) }
+		return write, func() error { return nil }
+	}
+	w := csv.NewWriter(p.out)
+	headed := false
+	head := func() error {
+		if headed {
+			return nil
+		}
+		headed = true
+		return w.Write([]string{"worker", "seq", "time", "job", "kind", "payload", "stdout", "stderr", "hash"})
+	}
+	write = func(e from[journal.Event]) error {
+		payload, err := json.Marshal(e.item.Payload)
+		if err != nil {
+			return err
+		}
+		var stdout, stderr string
+		if done, ok := e.item.Payload.(journal.Done); ok {
+			stdout, stderr = string(done.Stdout.Kept), string(done.Stderr.Kept)
+		}
+		return errors.Join(head(), w.Write([]string{
+			e.source.worker(), strconv.FormatUint(e.item.Seq, 10), e.item.Time.UTC().Format(time.RFC3339Nano),
+			strconv.FormatInt(e.item.Job, 10), string(e.item.Kind()), string(payload), stdout, stderr, e.item.Hash.String(),
+		}))
+	}
+	return write, func() error {
+		err := head()
+		w.Flush()
+		return errors.Join(err, w.Error())
+	}
+}

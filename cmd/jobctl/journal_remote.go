@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+	jobnet "jobd/net"
+)
+
+// remote is a journal that is read through its worker, maybe through the master that knows it.
+type remote struct {
+	client  *client
+	name    string // the worker's; "" where there is no master
+	address string // by which the master knows the worker
+}
+
+// relayed is one worker's answer to a journal request, as a master gives it.
+type relayed struct {
+	Name    string          `json:"name"`
+	Address string          `json:"address"`
+	Data    json.RawMessage `json:"data"`
+	Error   string          `json:"error"`
+}
+
+// remotes finds the journals that the daemon at the other end leads to: its own, or those of a master's workers.
+func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
+	j := &journals{}
+	add := func(r *remote) { j.sources, j.remotes = append(j.sources, r), append(j.remotes, r) }
+	if !p.config.master {
+		add(&remote{client: c})
+		return j, nil
+	}
+	var answer struct{ Workers []relayed }
+	if err := c.askInto(ctx, "journal-anchor", nil, &answer); err != nil {
+		return nil, misses(err)
+	}
+	for _, w := range answer.Workers {
+		if w.Error != "" {
+			j.failed = append(j.failed, fmt.Errorf("worker '%s': %w", clean(w.Name), misses(errors.New(clean(w.Error)))))
+			continue
+		}
+		add(&remote{client: c, name: w.Name, address: w.Address})
+	}
+	if len(answer.Workers) == 0 {
+		return nil, errors.New("no worker is registered with the master")
+	}
+	return j, nil
+}
+
+// misses explains a peer that does not know the requests.
+func misses(err error) error {
+	if strings.Contains(err.Error(), "unknown request type: 'journal-") {
+		return fmt.Errorf("it does not serve its journal, because it is an older jobd, or the original; its folder can be read with --journal DIR: %w", err)
+	}
+	return err
+}
+
+func (r *remote) worker() string { return r.name }
+
+// ask asks the worker, through its master where there is one.
+func (r *remote) ask(ctx context.Context, typ string, data map[string]any, into any) error {
+	if r.address == "" {
+		return misses(r.client.askInto(ctx, typ, data, into))
+	}
+	relay := map[string]any{"worker": r.address}
+	for key, value := range data {
+		relay[key] = value
+	}
+	var answer struct{ Workers []relayed }
+	if err := r.client.askInto(ctx, typ, relay, &answer); err != nil {
+		return err
+	}
+	if len(answer.Workers) != 1 {
+		return fmt.Errorf("the master gave %d answers to %s", len(answer.Workers), typ)
+	}
+	if text := answer.Workers[0].Error; text != "" {
+		return misses(&jobnet.RemoteError{Text: text})
+	}
+	return json.Unmarshal(answer.Workers[0].Data, into)
+}
+
+// fieldsOf is a query as the data of a request.
+func fieldsOf(query any) map[string]any {
+	fields := map[string]any{}
+	encoded, err := json.Marshal(query)
+	if err == nil {
+		err = json.Unmarshal(encoded, &fields)
+	}
+	if err != nil {
+		panic(err) // queries are plain structs
+	}
+	return fields
+}
+
+// closeTimeout is how long the end of reading waits for the worker to hear of it.
+const closeTimeout = 2 * time.Second
+
+// stream gives the items of a stream that a request opens, page by page.
+func stream[T any](ctx context.Context, r *remote, typ string, query map[string]any) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		var opened struct{ Cursor string }
+		if err := r.ask(ctx, typ, query, &opened); err != nil {
+			yield(none, err)
+			return
+		}
+		cursor := map[string]any{"cursor": opened.Cursor}
+		ended := false
+		defer func() {
+			if ended {
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+			defer cancel()
+			_ = r.ask(ctx, "journal-close", cursor, new(json.RawMessage)) // the worker drops it anyway, later
+		}()
+		for {
+			var page history.Page
+			if err := r.ask(ctx, "journal-next", cursor, &page); err != nil {
+				yield(none, err)
+				return
+			}
+			for _, text := range page.Items {
+				var item T
+				if err := json.Unmarshal(text, &item); err != nil {
+					yield(none, fmt.Errorf("answer to %s is not understood: %w", typ, err))
+					return
+				}
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.More {
+				continue
+			}
+			ended = true
+			if page.Error != "" {
+				yield(none, &jobnet.RemoteError{Text: clean(page.Error)})
+			}
+			return
+		}
+	}
+}
+
+func (r *remote) events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		for e, err := range stream[history.Event](ctx, r, "journal-events", fieldsOf(q)) {
+			if !yield(e.Event, err) {
+				return
+			}
+		}
+	}
+}
+
+func (r *remote) jobs(ctx context.Context, q history.AtQuery) iter.Seq2[history.Job, error] {
+	return stream[history.Job](ctx, r, "journal-state", fieldsOf(q))
+}
+
+func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress func(seq uint64)) (history.Verdict, error) {
+	lines := make([]string, len(anchors))
+	for i, anchor := range anchors {
+		lines[i] = anchor.String()
+	}
+	for step, err := range stream[history.AuditStep](ctx, r, "journal-verify", map[string]any{"anchors": lines}) {
+		if err != nil {
+			return history.Verdict{}, err
+		}
+		if step.Verdict != nil {
+			return *step.Verdict, nil
+		}
+		progress(step.Verified)
+	}
+	return history.Verdict{}, errors.New("the worker gave no verdict")
+}
+
+func (r *remote) anchor(ctx context.Context) (journal.Anchor, error) {
+	var answer history.AnchorAnswer
+	if err := r.ask(ctx, "journal-anchor", nil, &answer); err != nil || answer.Seq == 0 {
+		return journal.Anchor{}, err
+	}
+	return journal.ParseAnchor(fmt.Sprintf("%d %s", answer.Seq, answer.Hash))
+}

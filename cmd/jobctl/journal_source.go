@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+)
+
+// source is one worker's journal, wherever it is read: from its folder, or through the worker.
+type source interface {
+	// worker is the worker's name, "" where only one journal is read and there is nothing to tell apart.
+	worker() string
+	// events gives the selected events, oldest first. It ends at the first error.
+	events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error]
+	// jobs gives every job as it stood at a time, in the order of journal.Reader.Jobs.
+	jobs(ctx context.Context, q history.AtQuery) iter.Seq2[history.Job, error]
+	// audit verifies the journal and compares it with anchors.
+	audit(ctx context.Context, anchors []journal.Anchor, progress func(seq uint64)) (history.Verdict, error)
+	// anchor is the newest event's number and hash.
+	anchor(ctx context.Context) (journal.Anchor, error)
+}
+
+// folder is a journal in a folder of this machine.
+type folder struct{ reader *journal.Reader }
+
+func (folder) worker() string { return "" }
+
+func (f folder) events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
+	return history.Events(ctx, f.reader, q)
+}
+
+func (f folder) jobs(ctx context.Context, q history.AtQuery) iter.Seq2[history.Job, error] {
+	return history.Jobs(ctx, f.reader, q)
+}
+
+func (f folder) audit(ctx context.Context, anchors []journal.Anchor, progress func(seq uint64)) (history.Verdict, error) {
+	return history.Audit(ctx, f.reader, anchors, progress)
+}
+
+func (f folder) anchor(ctx context.Context) (journal.Anchor, error) { return f.reader.Anchor(ctx) }
+
+// journals are the sources that a command reads, and what could not be read.
+type journals struct {
+	sources []source
+	remotes []*remote // the sources again, where they are read through workers
+	failed  []error   // workers that could not be asked, or failed on the way; the others go on
+}
+
+// read opens what the flags name (a folder, else a worker or a master), has it read, and tells what failed.
+func (p *program) read(ctx context.Context, dir string, use func(ctx context.Context, j *journals) error) error {
+	if dir != "" {
+		if p.config.master {
+			return wrongUsage("--journal and --master: a folder is read without a master; leave one of them away")
+		}
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return fmt.Errorf("open journal %s: this is not a folder", dir)
+		}
+		r, err := journal.OpenReader(dir)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return why(ctx, use(ctx, &journals{sources: []source{folder{r}}}))
+	}
+	return p.linked(ctx, func(ctx context.Context, client *client) error {
+		j, err := p.remotes(ctx, client)
+		if err != nil {
+			return err
+		}
+		err = use(ctx, j)
+		return errors.Join(why(ctx, err), errors.Join(j.failed...))
+	})
+}
+
+// named tells whether lines need the worker's name.
+func (j *journals) named() bool { return len(j.sources) > 0 && j.sources[0].worker() != "" }
+
+// fail notes why a source gives no more. One alone is the command's own failure; of several the others go on.
+func (j *journals) fail(s source, err error) error {
+	if s.worker() == "" || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	j.failed = append(j.failed, fmt.Errorf("worker '%s': %w", clean(s.worker()), err))
+	return nil
+}
+
+// each has all sources visited, one after the other.
+func (j *journals) each(visit func(source) error) error {
+	for _, s := range j.sources {
+		if err := visit(s); err != nil {
+			if err := j.fail(s, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// from is an item and the source that it is from.
+type from[T any] struct {
+	source source
+	item   T
+}
+
+// merge gives the items of all sources in one order; each source's own are in it. It holds one item of each.
+func merge[T any](j *journals, open func(source) iter.Seq2[T, error], before func(a, b T) bool) iter.Seq2[from[T], error] {
+	return func(yield func(from[T], error) bool) {
+		type head struct {
+			from[T]
+			next func() (T, error, bool)
+		}
+		var heads []*head
+		advance := func(h *head) (more bool, err error) {
+			item, err, ok := h.next()
+			if ok && err != nil {
+				return false, j.fail(h.source, err)
+			}
+			h.item = item
+			return ok, nil
+		}
+		for _, s := range j.sources {
+			next, stop := iter.Pull2(open(s))
+			defer stop()
+			h := &head{from[T]{source: s}, next}
+			more, err := advance(h)
+			if err != nil {
+				yield(from[T]{}, err)
+				return
+			}
+			if more {
+				heads = append(heads, h)
+			}
+		}
+		for len(heads) > 0 {
+			first := 0
+			for i := range heads {
+				if before(heads[i].item, heads[first].item) {
+					first = i
+				}
+			}
+			if !yield(heads[first].from, nil) {
+				return
+			}
+			more, err := advance(heads[first])
+			if err != nil {
+				yield(from[T]{}, err)
+				return
+			}
+			if !more {
+				heads = append(heads[:first], heads[first+1:]...)
+			}
+		}
+	}
+}
+
+// events gives the selected events of all sources, merged by time; with q.Last the newest of all.
+func (j *journals) events(ctx context.Context, q history.Query) iter.Seq2[from[journal.Event], error] {
+	all := merge(j, func(s source) iter.Seq2[journal.Event, error] { return s.events(ctx, q) },
+		func(a, b journal.Event) bool { return a.Time.Before(b.Time) })
+	if q.Last > 0 && len(j.sources) > 1 {
+		return newest(all, q.Last)
+	}
+	return all
+}
+
+// newest gives the last n of a sequence.
+func newest[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var last []T
+		for item, err := range all {
+			if err != nil {
+				yield(item, err)
+				return
+			}
+			if last = append(last, item); len(last) >= 2*n {
+				last = append(last[:0], last[len(last)-n:]...)
+			}
+		}
+		for _, item := range last[max(0, len(last)-n):] {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+)
+
+func (p *program) journalStats() *ffcli.Command {
+	var span *window
+	by := byFlag("target")
+	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *journals, _ []string) error {
+		s := statistics{program: p, byHour: by == "hour", groups: make(map[string]*group), jobs: make(map[workerJob]*underWay)}
+		q := history.Query{
+			Since: span.since.at, Until: span.until.at,
+			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict},
+		}
+		count, progress := uint64(0), p.progress("events counted")
+		defer progress.end()
+		for e, err := range j.events(ctx, q) {
+			if err != nil {
+				return err
+			}
+			s.add(e)
+			count++
+			progress.at(count)
+		}
+		progress.end()
+		return s.print()
+	})
+	span = p.windowFlags(c.FlagSet)
+	c.FlagSet.Var(&by, "by", "target or hour")
+	return c
+}
+
+// byFlag is a flag.Value for what statistics are grouped by.
+type byFlag string
+
+// String implements flag.Value.
+func (f *byFlag) String() string { return string(*f) }
+
+// Set implements flag.Value.
+func (f *byFlag) Set(text string) error {
+	if text != "target" && text != "hour" {
+		return fmt.Errorf("%q is not allowed; allowed are: target, hour", text)
+	}
+	*f = byFlag(text)
+	return nil
+}
+
+// statistics counts what happened. Its memory is bounded by the jobs under way and the groups.
+type statistics struct {
+	*program
+	byHour bool
+	groups map[string]*group
+	jobs   map[workerJob]*underWay
+}
+
+// workerJob names a job of a worker: two may have the same one, one after the other.
+type workerJob struct {
+	source source
+	job    int64
+}
+
+// underWay is what is known of a job that has not ended.
+type underWay struct {
+	target            string
+	accepted, running time.Time
+}
+
+// group is the counts of a target, or of an hour.
+type group struct {
+	claimed, starts, done, failed, released, conflicts int
+
+	waited, ran durations
+}
+
+// add counts an event. A claim counts where it was made, what follows where it happened.
+func (s *statistics) add(e from[journal.Event]) {
+	key := workerJob{e.source, e.item.Job}
+	job, at := s.jobs[key], e.item.Time
+	if job == nil {
+		job = &underWay{target: "?"} // claimed before the time that is looked at
+	}
+	if accepted, ok := e.item.Payload.(journal.Accepted); ok {
+		job = &underWay{target: accepted.Target, accepted: at}
+		s.jobs[key] = job
+	}
+	g := s.group(job.target, at)
+	switch payload := e.item.Payload.(type) {
+	case journal.Accepted:
+		g.claimed++
+	case journal.Running:
+		g.starts++
+		if job.running.IsZero() && !job.accepted.IsZero() {
+			g.waited.add(at.Sub(job.accepted))
+		}
+		job.running = at
+	case journal.Done:
+		g.done++
+		if payload.Result != "ok" {
+			g.failed++
+		}
+		if !job.running.IsZero() {
+			g.ran.add(at.Sub(job.running))
+		}
+		delete(s.jobs, key)
+	case journal.Released:
+		g.released++
+		delete(s.jobs, key)
+	case journal.Conflict:
+		g.conflicts++
+	}
+}
+
+func (s *statistics) group(target string, at time.Time) *group {
+	name := target
+	if s.byHour {
+		name = at.In(s.location).Format("2006-01-02 15:00")
+	}
+	g := s.groups[name]
+	if g == nil {
+		g = &group{}
+		s.groups[name] = g
+	}
+	return g
+}
+
+// statisticsForm is a group as JSON; times are in seconds.
+type statisticsForm struct {
+	Group     string  `json:"group"`
+	Claimed   int     `json:"claimed"`
+	Starts    int     `json:"starts"`
+	Done      int     `json:"done"`
+	Failed    int     `json:"failed"`
+	Released  int     `json:"released"`
+	Conflicts int     `json:"conflicts"`
+	PerJob    float64 `json:"starts_per_job"`
+	Waited    spread  `json:"waited"`
+	Ran       spread  `json:"ran"`
+}
+
+// spread is percentiles in seconds.
+type spread struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func (d *durations) spread() spread {
+	return spread{d.quantile(.5).Seconds(), d.quantile(.9).Seconds(), d.quantile(.99).Seconds(), d.longest.Seconds()}
+}
+
+// perJob is how often a job was started that ended.
+func (g *group) perJob() float64 {
+	if g.done == 0 {
+		return 0
+	}
+	return float64(g.starts) / float64(g.done)
+}
+
+func (s *statistics) print() error {
+	title := "TARGET"
+	if s.byHour {
+		title = "HOUR"
+	}
+	list := s.newListing(title, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB",
+		"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX")
+	for _, name := range slices.SortedFunc(maps.Keys(s.groups), cmp.Compare[string]) {
+		g := s.groups[name]
+		if s.json() {
+			if err := s.printJSON(statisticsForm{
+				name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spread(), g.ran.spread(),
+			}); err != nil {
+				return err
+			}
+			continue
+		}
+		t := plain
+		if g.failed > 0 {
+			t = bad
+		}
+		w, r := &g.waited, &g.ran
+		if err := list.add(t, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()),
+			brief(w.quantile(.5)), brief(w.quantile(.9)), brief(w.quantile(.99)), brief(w.longest),
+			brief(r.quantile(.5)), brief(r.quantile(.9)), brief(r.quantile(.99)), brief(r.longest)); err != nil {
+			return err
+		}
+	}
+	if s.json() {
+		return nil
+	}
+	return list.flush()
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"jobd/journal"
+)
+
+// tone is what a line is to say at a glance.
+type tone int
+
+// The tones. A plain line has no colour.
+const (
+	plain tone = iota
+	good
+	bad
+	odd   // worth a look: conflicts, releases, signals
+	faint // about the worker itself
+)
+
+// coloured tells whether stdout takes colours: a terminal that says what it is, and nobody who wants none.
+func (s surroundings) coloured() bool {
+	term := ""
+	for _, variable := range s.environ {
+		if value, found := strings.CutPrefix(variable, "TERM="); found {
+			term = value
+		}
+	}
+	refused := slices.ContainsFunc(s.environ, func(v string) bool {
+		return strings.HasPrefix(v, "NO_COLOR=") && v != "NO_COLOR="
+	})
+	return s.terminal && term != "" && term != "dumb" && !refused
+}
+
+// paint gives text its tone, where stdout takes colours.
+func (p *program) paint(text string, t tone) string {
+	if t == plain || !p.coloured() {
+		return text
+	}
+	style := lipgloss.NewStyle()
+	switch t {
+	case good:
+		style = style.Foreground(lipgloss.Green)
+	case bad:
+		style = style.Foreground(lipgloss.Red)
+	case odd:
+		style = style.Foreground(lipgloss.Yellow)
+	case faint:
+		style = style.Faint(true)
+	}
+	return style.Render(text)
+}
+
+// toneOf is the tone of an event.
+func toneOf(payload journal.Payload) tone {
+	switch e := payload.(type) {
+	case journal.Done:
+		if e.Result == "ok" {
+			return good
+		}
+		return bad
+	case journal.Conflict, journal.Released, journal.Ignored, journal.Signal:
+		return odd
+	case journal.Accepted, journal.Running, journal.Started:
+		return plain
+	}
+	return faint
+}
+
+// toneOfStatus is the tone of a job's state.
+func toneOfStatus(status journal.Status, result string) tone {
+	switch {
+	case status == journal.StatusDone && result == "ok":
+		return good
+	case status == journal.StatusDone:
+		return bad
+	case status == journal.StatusConflict, status == journal.StatusReleased, status == journal.StatusIgnored:
+		return odd
+	}
+	return plain
+}

@@ -49,16 +49,16 @@ func (l *Local) Adopt(started journal.Started) (jobexec.Process, bool) {
 	if started.Pid <= 0 || started.BootID != l.bootID {
 		return nil, false
 	}
-	fd, err := unix.PidfdOpen(started.Pid, 0)
+	pidfd, err := openPidfd(started.Pid)
 	if err != nil {
 		return nil, false
 	}
 	// Checked after the descriptor is open: it keeps meaning this process.
 	if started.StartTime == 0 || startTime(started.Pid) != started.StartTime {
-		unix.Close(fd)
+		pidfd.Close()
 		return nil, false
 	}
-	s := &stray{started: started, pidfd: fd, ended: make(chan struct{})}
+	s := &stray{started: started, pidfd: pidfd, ended: make(chan struct{})}
 	go s.watch()
 	return s, true
 }
@@ -68,8 +68,8 @@ type stray struct {
 	started journal.Started
 	ended   chan struct{} // closed when the process is gone
 
-	mu    sync.Mutex
-	pidfd int // −1 once the process is gone
+	mu    sync.Mutex // held to signal, and to close the descriptor
+	pidfd *os.File   // closed once the process is gone
 }
 
 // Started implements jobexec.Process.
@@ -79,7 +79,12 @@ func (s *stray) Started() journal.Started { return s.started }
 func (s *stray) Signal(signo int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pidfd < 0 || unix.PidfdSendSignal(s.pidfd, 0, nil, 0) != nil {
+	select {
+	case <-s.ended:
+		return os.ErrProcessDone
+	default:
+	}
+	if !alive(s.pidfd) {
 		return os.ErrProcessDone
 	}
 	return unix.Kill(-s.started.Pid, unix.Signal(signo))
@@ -93,15 +98,9 @@ func (s *stray) Outcome() (journal.Done, bool) { return journal.Done{}, false }
 
 // watch waits until the process is gone.
 func (s *stray) watch() {
-	defer close(s.ended)
-	poll := []unix.PollFd{{Fd: int32(s.pidfd), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
-			break
-		}
-	}
+	_ = awaitEnd(s.pidfd) // an error would say that it was closed, which only we do
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	unix.Close(s.pidfd)
-	s.pidfd = -1
+	close(s.ended)
+	s.pidfd.Close()
 }

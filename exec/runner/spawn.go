@@ -133,7 +133,7 @@ func (c *child) Outcome() (journal.Done, bool) { return c.done, true }
 // process is not reaped, nobody else can have its number, and with it the group's.
 func (c *child) reap() {
 	defer close(c.ended)
-	awaitZombie(c.started.Pid)
+	c.awaitZombie()
 	deadline := time.Now().Add(c.delay)
 	stdout, outOpen := c.stdout.result(deadline)
 	stderr, errOpen := c.stderr.result(deadline)
@@ -150,9 +150,18 @@ func (c *child) reap() {
 	}
 }
 
-// awaitZombie waits until a child has ended, and leaves it to be reaped.
-func awaitZombie(pid int) {
-	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+// awaitZombie waits until the process has ended, and leaves it to be reaped.
+func (c *child) awaitZombie() {
+	pidfd, err := openPidfd(c.started.Pid)
+	if err == nil {
+		err = awaitEnd(pidfd)
+		pidfd.Close()
+	}
+	if err == nil {
+		return
+	}
+	// No descriptor is to be had: a thread waits.
+	for unix.Waitid(unix.P_PID, c.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 }
 

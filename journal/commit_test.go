@@ -16,6 +16,22 @@ type faultyDisk struct {
 	after   func() error         // called after each commit that succeeded
 	folding error                // of each checkpoint
 	commits int
+
+	beginning error // of beginning the next segment
+	begunWith error // told although the next segment was begun
+	begun     int   // how often the next segment was to begin
+}
+
+func (d *faultyDisk) next(h header, n notes) (disk, error) {
+	d.begun++
+	if d.beginning != nil {
+		return nil, d.beginning
+	}
+	next, err := d.disk.next(h, n)
+	if err == nil && d.begunWith != nil {
+		return nil, errors.Join(d.begunWith, next.close())
+	}
+	return next, err
 }
 
 func (d *faultyDisk) checkpoint(bound int64) error {

@@ -26,6 +26,7 @@ func children() map[string]func() {
 		"hold":   childHolds,
 		"choke":  childChokes,
 		"fill":   childFills,
+		"churn":  childChurns,
 	}
 }
 

@@ -67,34 +67,29 @@ func (r *Reader) none() error {
 const maxLooks = 5
 
 // walk opens segments, oldest first, and has each visited. The first one is the oldest that may hold events behind
-// after. A segment that was sealed while it was visited is visited again. One that retention removed is passed over.
+// after. A segment is visited again where it was sealed or followed by another meanwhile, since it may
+// have got more events until then. One that retention removed is passed over.
 func (r *Reader) walk(ctx context.Context, after uint64, visit func(p part, s source, h header) error) error {
-	done, looks := 0, 0
+	done, looks, newest := 0, 0, 0 // segments by number: newest was the newest when it was visited
 	for {
-		parts, err := list(r.dir)
-		if err != nil {
+		parts, err := r.behind(ctx, done)
+		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].number == newest {
 			return err
-		}
-		for len(parts) > 0 && parts[0].number <= done {
-			parts = parts[1:]
-		}
-		if len(parts) == 0 {
-			return nil
 		}
 		p := parts[0]
 		if done > 0 && p.number != done+1 {
-			kept, err := r.kept(ctx)
+			if looks++; looks < maxLooks {
+				continue
+			}
+			n, _, err := r.notes(ctx)
+			if err == nil && n.kept <= done+1 {
+				err = &missingSegment{done + 1}
+			}
 			if err != nil {
 				return err
 			}
-			if looks++; looks < maxLooks && kept <= done+1 {
-				continue
-			}
-			if kept <= done+1 {
-				return &missingSegment{done + 1}
-			}
 		}
-		err = r.visit(ctx, p, len(parts) == 1, after, visit)
+		err = r.visit(ctx, p, after, visit)
 		if errors.Is(err, fs.ErrNotExist) && looks < maxLooks {
 			looks++
 			continue
@@ -102,17 +97,35 @@ func (r *Reader) walk(ctx context.Context, after uint64, visit func(p part, s so
 		if err != nil {
 			return err
 		}
-		done, looks = p.number, 0
+		if looks = 0; len(parts) == 1 {
+			newest = p.number
+		} else {
+			done = p.number
+		}
 	}
 }
 
-// visit opens a part and has it visited where it may hold events behind after.
-func (r *Reader) visit(ctx context.Context, p part, newest bool, after uint64, visit func(part, source, header) error) error {
-	if !p.sealed && newest {
-		if made, err := r.examine(ctx, p); err != nil || !made {
-			return err
+// behind lists the segments behind a number. A database without a header is not there.
+func (r *Reader) behind(ctx context.Context, number int) ([]part, error) {
+	parts, err := list(r.dir)
+	for len(parts) > 0 && parts[0].number <= number {
+		parts = parts[1:]
+	}
+	// Of more than two the last one says nothing of the first.
+	if n := len(parts); err == nil && (n == 1 || n == 2) && !parts[n-1].sealed {
+		made, err := r.examine(ctx, parts[n-1])
+		if errors.Is(err, fs.ErrNotExist) {
+			return parts, nil // it was sealed; who opens it will notice
+		}
+		if err != nil || !made {
+			return parts[:n-1], err
 		}
 	}
+	return parts, err
+}
+
+// visit opens a part and has it visited where it may hold events behind after.
+func (r *Reader) visit(ctx context.Context, p part, after uint64, visit func(part, source, header) error) error {
 	s, err := p.open(r.decoder)
 	if err != nil {
 		return err
@@ -153,12 +166,6 @@ func (r *Reader) notes(ctx context.Context) (n notes, found bool, err error) {
 	return n, true, err
 }
 
-// kept is the oldest segment that retention has left; in an archive the oldest there is.
-func (r *Reader) kept(ctx context.Context) (int, error) {
-	n, _, err := r.notes(ctx)
-	return n.kept, err
-}
-
 // Newest is the newest event's sequence number, 0 where there is none.
 func (r *Reader) Newest(ctx context.Context) (uint64, error) {
 	anchor, err := r.newest(ctx)
@@ -176,7 +183,7 @@ func (r *Reader) newest(ctx context.Context) (a Anchor, err error) {
 			return a, err
 		}
 		newest := parts[len(parts)-1]
-		err = r.visit(ctx, newest, false, 0, func(_ part, s source, h header) error {
+		err = r.visit(ctx, newest, 0, func(_ part, s source, h header) error {
 			if a.Seq, a.Hash, err = s.end(ctx); err == nil && a.Seq == 0 {
 				a = Anchor{h.first - 1, h.previous}
 			}

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -166,5 +165,4 @@ func TestRetention(t *testing.T) {
 	if claim, err := again.Claim(t.Context(), 1_000_040, 201); err != nil || claim.Token != "@waiting" {
 		t.Errorf("%+v, %v", claim, err)
 	}
-	_ = filepath.Join
 }

@@ -26,7 +26,7 @@ func (s *sealer) seal(ctx context.Context, p part) error {
 	if !p.sealed {
 		err = s.write(ctx, p)
 	} else if _, statErr := os.Stat(path); errors.Is(statErr, fs.ErrNotExist) {
-		return nil
+		return removeDatabase(path) // its log may be there still
 	} else {
 		err = s.verify(ctx, p.path, p.number)
 	}

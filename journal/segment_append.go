@@ -92,6 +92,7 @@ func (s *segment) next(h header, n notes) (disk, error) {
 	if err == nil {
 		var next *segment
 		if next, err = openSegment(context.Background(), s.dir, h.number); err == nil {
+			next.bytes = 0 // an empty database is not what a segment's size is about
 			return next, nil
 		}
 	}

@@ -2,9 +2,11 @@ package journal
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,3 +162,5 @@ func noise(size int) []byte {
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
 	return b
 }
+
+func stringReader(text string) io.Reader { return strings.NewReader(text) }

@@ -98,9 +98,9 @@ func (r *Reader) findClaim(ctx context.Context, job int64, seq uint64) (claim Ac
 	if job == 0 {
 		return claim, false, nil
 	}
-	parts, err := list(r.dir)
+	parts, err := r.settled(ctx)
 	for i := len(parts) - 1; i >= 0 && err == nil && !found; i-- {
-		err = r.visit(ctx, parts[i], i == len(parts)-1, 0, func(_ part, s source, h header) error {
+		err = r.visit(ctx, parts[i], 0, func(_ part, s source, h header) error {
 			if h.first >= seq {
 				return nil
 			}

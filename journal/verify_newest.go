@@ -48,7 +48,7 @@ func (v *verifier) checkBefore(ctx context.Context, parts []part, h header) erro
 	if len(parts) < 2 || parts[len(parts)-2].number != h.number-1 {
 		return nil
 	}
-	return v.reader.visit(ctx, parts[len(parts)-2], false, 0, func(_ part, s source, _ header) error {
+	return v.reader.visit(ctx, parts[len(parts)-2], 0, func(_ part, s source, _ header) error {
 		seq, hash, err := s.end(ctx)
 		if err == nil && (seq+1 != h.first || hash != h.previous) {
 			err = &DamagedError{Seq: h.first, Detail: fmt.Sprintf("segment %d does not follow the one before it, which ends with event %d", h.number, seq)}

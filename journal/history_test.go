@@ -1,0 +1,217 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+)
+
+// historyEvents is how long a history BenchmarkHistory reads; the goals are for 10,000,000.
+var historyEvents = flag.Int("history", 200_000, "events of BenchmarkHistory")
+
+// What fits into a segment of the default size, and what the newest one holds.
+const (
+	eventsPerSegment = 750_000
+	eventsPerOpen    = 100_000
+)
+
+// generate writes a history of many small jobs, sealed but for the last events, without a worker and so within seconds.
+func generate(dir string, count int) error {
+	h, err := newHeader(1, &State{})
+	if err != nil {
+		return err
+	}
+	state := &State{}
+	for left := count; left > 0; {
+		size := eventsPerSegment
+		if left <= size {
+			size = max(left-eventsPerOpen, 0)
+		}
+		open := size == 0
+		if open {
+			size = left
+		}
+		if err := generateSegment(dir, h, state, size, open); err != nil {
+			return err
+		}
+		if left -= size; left > 0 {
+			if h, err = newHeader(h.number+1, state); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func generateSegment(dir string, h header, state *State, size int, open bool) (err error) {
+	var write func(*staging) error
+	if open {
+		if err := makeSegment(context.Background(), dir, h, notes{kept: 1}); err != nil {
+			return err
+		}
+		s, err := openSegment(context.Background(), dir, h.number)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.close()) }()
+		write = func(staged *staging) error { return s.append(staged.records, nil) }
+	} else {
+		w, err := newSealedWriter(sealedPath(dir, h.number), h)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.finish(), w.close()) }()
+		write = func(staged *staging) error {
+			for i := range staged.records {
+				if err := w.add(&staged.records[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	for done := 0; done < size; {
+		var group []*appending
+		for range 250 {
+			group = append(group, &appending{drafts: lifeBeside(int64(state.Seq)/4 + int64(len(group)) + 1)})
+		}
+		staged := stage(state, h.link(state.Seq, state.Hash), group, base.Add(time.Duration(state.Seq)*time.Millisecond))
+		if err := write(staged); err != nil {
+			return err
+		}
+		for _, e := range staged.events {
+			if err := state.Apply(e); err != nil {
+				return err
+			}
+		}
+		done += len(staged.events)
+	}
+	if open {
+		head, err := openHead(dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(head.write(state.Seq, state.Hash), head.close())
+	}
+	return nil
+}
+
+// lifeBeside is a whole life, in which a job that was claimed ten jobs before is waiting.
+func lifeBeside(job int64) []Draft {
+	life := wholeLife(job)
+	done := life[3].Payload.(Done)
+	done.Stdout = Output{Kept: fmt.Appendf(nil, "job %d: 3 files converted, 0 errors\n", job), Size: 40}
+	life[0].Payload = Accepted{Target: "video/convert", Token: fmt.Sprintf("@k3vf%05x", uint32(job)*2654435761>>12)}
+	life[3].Payload = done
+	return life
+}
+
+// BenchmarkHistory measures what operators and auditors wait for. It says nothing with a short history:
+//
+//	go test ./journal -run '^$' -bench History -benchtime 1x -history 10000000
+func BenchmarkHistory(b *testing.B) {
+	dir := b.TempDir()
+	begun := time.Now()
+	if err := generate(dir, *historyEvents); err != nil {
+		b.Fatal(err)
+	}
+	bytes, parts := int64(0), 0
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && strings.HasPrefix(entry.Name(), segmentPrefix) {
+			bytes, parts = bytes+info.Size(), parts+1
+		}
+	}
+	b.Logf("%d events in %v: %d segments, %d bytes, %.1f bytes an event",
+		*historyEvents, time.Since(begun).Round(time.Second), parts, bytes, float64(bytes)/float64(*historyEvents))
+	debug.FreeOSMemory()
+	ctx := context.Background()
+	for _, c := range []struct {
+		name string
+		run  func(*Reader) (events int, err error)
+	}{
+		{"open for writing", func(*Reader) (int, error) {
+			j, err := Open(ctx, Config{Dir: dir})
+			if err != nil {
+				return 0, err
+			}
+			return 0, j.Close()
+		}},
+		{"log -n 20", func(r *Reader) (int, error) { return 0, drain(r, Filter{Last: 20}) }},
+		{"log -n 20 --kind", func(r *Reader) (int, error) { return 0, drain(r, Filter{Last: 20, Kinds: []Kind{KindDone}}) }},
+		{"log -n 20 --target", func(r *Reader) (int, error) { return 0, drain(r, Filter{Last: 20, Target: "video/convert"}) }},
+		{"log --since an hour in the middle", func(r *Reader) (int, error) {
+			at := base.Add(time.Duration(*historyEvents/2) * time.Millisecond)
+			return 0, drain(r, Filter{Since: at, Until: at.Add(time.Minute)})
+		}},
+		{"show ID", func(r *Reader) (int, error) { return 0, drain(r, Filter{Job: int64(*historyEvents / 9), Output: true}) }},
+		{"verify", func(r *Reader) (int, error) {
+			state, err := r.Verify(ctx)
+			return int(state.Seq), err
+		}},
+		{"jobs", func(r *Reader) (int, error) {
+			for _, err := range r.Jobs(ctx, time.Time{}) {
+				if err != nil {
+					return 0, err
+				}
+			}
+			return *historyEvents, nil
+		}},
+		{"replay", func(r *Reader) (int, error) {
+			return *historyEvents, r.replay(ctx, time.Time{}, 0, &State{}, func(Event) bool { return true })
+		}},
+		{"log", func(r *Reader) (int, error) { return *historyEvents, drain(r, Filter{}) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			events := 0
+			for b.Loop() {
+				r, err := OpenReader(dir)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n, err := c.run(r)
+				if err = errors.Join(err, r.Close()); err != nil {
+					b.Fatal(err)
+				}
+				events += n
+			}
+			if events > 0 {
+				b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+			}
+			b.ReportMetric(float64(peakMemory(b))/(1<<20), "MiB-peak")
+		})
+	}
+}
+
+func drain(r *Reader, f Filter) error {
+	for _, err := range r.Events(context.Background(), f) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peakMemory is the largest resident size since the last call.
+func peakMemory(b *testing.B) (bytes int64) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &bytes); err == nil {
+			break
+		}
+	}
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		b.Fatal(err)
+	}
+	return bytes << 10
+}

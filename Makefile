@@ -45,10 +45,12 @@ test-mysql: build ## run the store and end-to-end tests on a real MySQL 9 too (n
 	JOBD_TEST_MYSQL_ROOT=$$root $(GO) $(TEST) ./store/...; \
 	cd tests && JOBD_TEST_MYSQL_ROOT=$$root $(GO) $(TEST) ./...
 
-lint: ## gofumpt, go vet, staticcheck, import table, package docs, file sizes
+lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes
 	@unformatted=$$($(TOOL) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
+	set -e; for module in $(MODULES) tools; do (cd $$module && $(GO) mod tidy -diff); done
 	set -e; for module in $(MODULES); do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
+	$(GO) vet -tags failpoints ./cmd/jobd
 	cd tests && $(GO) $(TEST) ./architecture
 
 bench: deps build ## measure starts, drain rate, run-manual latency, journal appends, memory; also into bin/bench.json

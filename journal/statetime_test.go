@@ -58,8 +58,12 @@ func (l *life) drafts() []Draft {
 	switch {
 	case l.random.IntN(10) == 0:
 		return []Draft{{0, []Payload{
-			Opened{Name: "w", Targets: map[string]int{"a": 1, "b": 2}}, Closed{}, Paused{Targets: []string{"a"}},
-			Continued{Targets: []string{"a"}}, TargetAdded{Target: "c", Concurrency: 3}, TargetRemoved{Target: "b"},
+			Opened{Name: "w", Targets: map[string]int{"a": 1, "b": 2}},
+			Closed{},
+			Paused{Targets: []string{"a"}},
+			Continued{Targets: []string{"a"}},
+			TargetAdded{Target: "c", Concurrency: 3},
+			TargetRemoved{Target: "b"},
 		}[l.random.IntN(6)]}}
 	case status.Ended() && l.random.IntN(8) == 0:
 		return []Draft{{job, Conflict{}}, {job, Ignored{Reason: "x"}}}

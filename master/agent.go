@@ -74,10 +74,14 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.config.Logger.Warn("no connection to the master, trying again", "error", err, "within", a.config.ReconnectTimeout)
 		}
 		last = err.Error()
-		a.pause(ctx, time.After(rand.N(a.config.ReconnectTimeout)))
+		a.pause(ctx, time.After(jitter(a.config.ReconnectTimeout)))
 	}
 	return nil
 }
+
+// jitter is a random part of a time: workers that lost their master together must not all come
+// back at once (pitfall 37).
+func jitter(most time.Duration) time.Duration { return rand.N(most) }
 
 var errNoTargets = errors.New("no targets are served")
 

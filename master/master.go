@@ -50,7 +50,7 @@ func New(config Config) *Master {
 
 // Handlers are the requests that the master's server answers.
 func (m *Master) Handlers() map[string]jobnet.Handler {
-	return map[string]jobnet.Handler{
+	handlers := map[string]jobnet.Handler{
 		"register-worker": m.register,
 		"poke":            m.poke,
 		"pause":           m.pause,
@@ -59,6 +59,10 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 		"run-manual":      m.runManual,
 		"send-signal":     m.sendSignal,
 	}
+	for _, typ := range journalRequests {
+		handlers[typ] = m.journal
+	}
+	return handlers
 }
 
 // Run looks after the workers until ctx ends: it sends what they are poked for, pings them and drops the dead ones. It
@@ -135,16 +139,20 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 
 // ask sends a request that a worker answers at once, and waits for it no longer than answerTimeout.
 func (m *Master) ask(ctx context.Context, w *worker, typ string, data any) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
+	return askWithin(ctx, answerTimeout, w, typ, data)
+}
+
+// askWithin is ask with a time of its own.
+func askWithin(ctx context.Context, timeout time.Duration, w *worker, typ string, data any) ([]byte, error) {
+	silent := fmt.Errorf("no answer within %v", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, silent)
 	defer cancel()
 	answer, err := w.link.Request(ctx, typ, data)
-	if err != nil && errors.Is(context.Cause(ctx), errNoAnswer) {
-		err = errNoAnswer
+	if err != nil && errors.Is(context.Cause(ctx), silent) {
+		err = silent
 	}
 	return answer, err
 }
-
-var errNoAnswer = fmt.Errorf("no answer within %v", answerTimeout)
 
 // told is a worker's failure as clients are told: its own words, or why there are none.
 func told(err error) string {

@@ -62,3 +62,17 @@ func sources(t *testing.T) []file {
 	}
 	return files
 }
+
+// The kernel sends a parent-death signal when the thread that started the process ends, not when the
+// program does. The test server is started from a thread that is kept; nothing else may use it.
+func TestPitfall30NoParentDeathSignal(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if strings.HasPrefix(f.path, "store/storetest/dbserver/") || strings.HasPrefix(f.path, "tests/architecture/") {
+			continue
+		}
+		if strings.Contains(string(f.content), "Pdeathsig") {
+			t.Errorf("%s uses Pdeathsig", f.path)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// pageTimeout is how long a worker may take for a journal request: it answers within about a second, however much it
+// has to read through.
+const pageTimeout = 30 * time.Second
+
+// journalRequests are the requests about journals, which the master hands on.
+var journalRequests = [...]string{
+	"journal-anchor", "journal-rows", "journal-events", "journal-state", "journal-verify",
+	"journal-diff", "journal-reapply", "journal-next", "journal-close",
+}
+
+// JournalAnswer is one worker's answer to a journal request: its data, or its error.
+type JournalAnswer struct {
+	Name    string          `json:"name"`
+	Address string          `json:"address"` // host:port; with it a client names the worker in further requests
+	Data    json.RawMessage `json:"data,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// journal answers a request about journals: every worker is asked the same, or the one that the field worker names, by its
+// name or address. It keeps nothing between two requests: a stream stands in the worker, and advances as
+// fast as the client asks for its pages.
+func (m *Master) journal(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+	workers := m.registry.all()
+	if fields := request.Fields(); fields.Has("worker") {
+		name, err := fields.Text("worker")
+		if err != nil {
+			return nil, err
+		}
+		if workers = named(workers, name); len(workers) == 0 {
+			return nil, jobnet.Refusef("worker '%s' not found", name)
+		}
+	}
+	request.Proceed()
+	answers := make([]JournalAnswer, len(workers))
+	each(workers, func(i int, w *worker) {
+		answer := &answers[i]
+		answer.Name, answer.Address = w.name(), w.address()
+		var err error
+		if answer.Data, err = askWithin(ctx, pageTimeout, w, request.Type, request.Data); err != nil {
+			answer.Error = told(err)
+		}
+	})
+	return map[string][]JournalAnswer{"workers": answers}, nil
+}
+
+// named gives the workers of a name or an address.
+func named(workers []*worker, name string) []*worker {
+	var found []*worker
+	for _, w := range workers {
+		if w.name() == name || w.address() == name {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+// address is where the worker connected from, as host:port.
+func (w *worker) address() string {
+	info := w.info()
+	return net.JoinHostPort(info.RemoteAddr, fmt.Sprint(info.RemotePort))
+}

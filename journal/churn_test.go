@@ -57,7 +57,7 @@ func TestKilledWhileSegmentsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := makeChurning(t)
 	acknowledged := make(map[uint64]string)
-	for range 8 {
+	for range 5 {
 		child := startChild(t, "churn", filepath.Dir(c.Dir))
 		lines := []string{}
 		for range 1 + rand.IntN(1500) {
@@ -101,7 +101,7 @@ func TestKilledWhileSegmentsComeAndGo(t *testing.T) {
 // follows through Next, meet every event once, whatever becomes of the segments meanwhile.
 func TestFollowersSurviveRetention(t *testing.T) {
 	t.Parallel()
-	const total = 12_000
+	const total = 4_000
 	c := makeChurning(t)
 	c.ArchiveDir = ""
 	j := openWith(t, c)

@@ -64,8 +64,8 @@ type segment struct {
 	path    string
 	db      *sql.DB
 	conn    *sql.Conn
-	one     driver.Stmt // inserts an event
-	many    driver.Stmt // inserts rowsAtOnce events
+	inserts []driver.Stmt // each inserts as many events as rowsAtOnce says
+	bound   []driver.NamedValue
 	encoder *zstd.Encoder
 	bytes   int64
 }
@@ -112,9 +112,9 @@ func create(ctx context.Context, db *sql.DB, h header, n notes) error {
 	return tx.Commit()
 }
 
-// rowsAtOnce is how many events one statement inserts where there are as many: each
+// rowsAtOnce is how many events one statement inserts, the most first: each
 // statement costs as much as some rows.
-const rowsAtOnce = 32
+func rowsAtOnce() [4]int { return [4]int{64, 16, 4, 1} }
 
 // openSegment opens a database, which was examined, for writing.
 func openSegment(ctx context.Context, dir string, number int) (*segment, error) {
@@ -140,12 +140,15 @@ func (s *segment) open(ctx context.Context) (err error) {
 	}
 	const row = `(?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)`
 	const insert = `INSERT INTO events (seq, time, job, kind, payload, stdout, stderr, hash) VALUES ` + row
-	return s.conn.Raw(func(raw any) (err error) {
-		prepare := raw.(driver.ConnPrepareContext).PrepareContext
-		if s.one, err = prepare(ctx, insert); err == nil {
-			s.many, err = prepare(ctx, insert+strings.Repeat(`, `+row, rowsAtOnce-1))
+	return s.conn.Raw(func(raw any) error {
+		for _, rows := range rowsAtOnce() {
+			statement, err := raw.(driver.ConnPrepareContext).PrepareContext(ctx, insert+strings.Repeat(`, `+row, rows-1))
+			if err != nil {
+				return err
+			}
+			s.inserts = append(s.inserts, statement)
 		}
-		return err
+		return nil
 	})
 }
 
@@ -155,10 +158,8 @@ func (s *segment) close() error {
 	if s.conn != nil {
 		errs = append(errs, s.conn.Raw(func(any) error {
 			var errs []error
-			for _, statement := range []driver.Stmt{s.one, s.many} {
-				if statement != nil {
-					errs = append(errs, statement.Close())
-				}
+			for _, statement := range s.inserts {
+				errs = append(errs, statement.Close())
 			}
 			return errors.Join(errs...)
 		}), s.conn.Close())

@@ -12,6 +12,9 @@ import (
 // append implements disk. It speaks to the driver directly: database/sql would take as long as SQLite.
 func (s *segment) append(records []record, n *notes) error {
 	return s.conn.Raw(func(raw any) error {
+		if n == nil && len(records) == 1 {
+			return s.insert(records) // a statement alone is a transaction of its own
+		}
 		db := raw.(driver.ExecerContext)
 		if _, err := db.ExecContext(context.Background(), `BEGIN IMMEDIATE`, nil); err != nil {
 			return err
@@ -33,36 +36,41 @@ func (s *segment) append(records []record, n *notes) error {
 	})
 }
 
-// insert inserts records, many at a time where there are many.
+// insert inserts records, as many at a time as there are.
 func (s *segment) insert(records []record) error {
-	var bound [8 * rowsAtOnce]driver.NamedValue
-	for len(records) > 0 {
-		statement, rows := s.one, records[:1]
-		if len(records) >= rowsAtOnce {
-			statement, rows = s.many, records[:rowsAtOnce]
+	for size, count := range rowsAtOnce() {
+		for len(records) >= count {
+			if err := s.insertWith(s.inserts[size], records[:count]); err != nil {
+				return err
+			}
+			records = records[count:]
 		}
-		values := bound[:0]
-		for i := range rows {
-			values = s.bind(values, &rows[i])
-		}
-		if _, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), values); err != nil {
-			return fmt.Errorf("events from %d: %w", rows[0].seq, err)
-		}
-		records = records[len(rows):]
 	}
 	return nil
 }
 
-// bind appends a record's columns.
-func (s *segment) bind(values []driver.NamedValue, r *record) []driver.NamedValue {
+func (s *segment) insertWith(statement driver.Stmt, records []record) error {
+	s.bound = s.bound[:0]
+	for i := range records {
+		s.bind(&records[i])
+	}
+	_, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), s.bound)
+	clear(s.bound) // lets go of the output
+	if err != nil {
+		return fmt.Errorf("events from %d: %w", records[0].seq, err)
+	}
+	return nil
+}
+
+// bind binds a record's columns.
+func (s *segment) bind(r *record) {
 	stdout, stderr := pack(s.encoder, r.stdout), pack(s.encoder, r.stderr)
 	s.bytes += int64(recordOverhead + len(r.payload) + len(stdout) + len(stderr))
 	for _, value := range [...]driver.Value{
 		int64(r.seq), r.micros, r.job, string(r.kind), r.payload, blob(stdout), blob(stderr), r.hash[:],
 	} {
-		values = append(values, driver.NamedValue{Ordinal: len(values) + 1, Value: value})
+		s.bound = append(s.bound, driver.NamedValue{Ordinal: len(s.bound) + 1, Value: value})
 	}
-	return values
 }
 
 // blob is bytes as a column's value, NULL where there are none.

@@ -98,7 +98,7 @@ func TestStateIsWhatItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := l.states[len(l.states)-1].Time
-	for range 1000 {
+	for n := range 1000 {
 		at := base.Add(time.Duration(l.random.Int64N(int64(last.Sub(base)) + 2000)))
 		// The newest state at or before the time.
 		i := sort.Search(len(l.states), func(i int) bool { return l.states[i].Time.After(at) })
@@ -116,7 +116,9 @@ func TestStateIsWhatItWas(t *testing.T) {
 		if diff := cmp.Diff(want.Targets, got.Targets, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("at %v: %s", at, diff)
 		}
-		checkJobs(t, r, at, got)
+		if n%10 == 0 {
+			checkJobs(t, r, at, got)
+		}
 	}
 }
 

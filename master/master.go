@@ -142,6 +142,8 @@ func (m *Master) ask(ctx context.Context, w *worker, typ string, data any) ([]by
 	return askWithin(ctx, answerTimeout, w, typ, data)
 }
 
+var errNoAnswer = fmt.Errorf("no answer within %v", answerTimeout)
+
 // askWithin is ask with a time of its own.
 func askWithin(ctx context.Context, timeout time.Duration, w *worker, typ string, data any) ([]byte, error) {
 	silent := fmt.Errorf("no answer within %v", timeout)

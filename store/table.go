@@ -54,6 +54,9 @@ type Table interface {
 	// owner, and those of the given targets whose owner column is empty. It locks nothing.
 	UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error)
 
+	// Looker reads rows without locking them.
+	Looker
+
 	// Close ends all connections. No other method may be called any more.
 	Close() error
 }

@@ -17,7 +17,7 @@ import (
 type handlers struct{ *daemon }
 
 func (h handlers) all() map[string]jobnet.Handler {
-	return map[string]jobnet.Handler{
+	return withJournal(h.daemon, map[string]jobnet.Handler{
 		"poll":                   h.onTargets(h.poll),
 		"pause":                  h.onTargets(h.worker.Pause),
 		"continue":               h.onTargets(h.worker.Continue),
@@ -28,7 +28,7 @@ func (h handlers) all() map[string]jobnet.Handler {
 		"run-manual":             h.runManual,
 		"send-signal":            h.sendSignal,
 		"restart":                h.restart,
-	}
+	})
 }
 
 const ok = "ok"

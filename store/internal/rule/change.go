@@ -38,12 +38,7 @@ func Seconds(t time.Time) int64 {
 }
 
 // Found is a row as an update that did not match it left it.
-type Found struct {
-	journal.Row
-	Started  int64  // time_started
-	Finished int64  // time_finished
-	Result   string // "" where it is NULL
-}
+type Found = store.Seen
 
 // Judge tells what became of a change whose update matched no row; found is
 // nil where there is none of that id.

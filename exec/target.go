@@ -100,7 +100,7 @@ type Result struct {
 func resultOf(done journal.Done) Result {
 	r := Result{
 		Result: done.Result, Code: done.Code,
-		Stdout: done.Stdout.Text(0, journal.CharsetFull), Stderr: done.Stderr.Text(0, journal.CharsetFull),
+		Stdout: done.Stdout.Text(0, journal.CharsetFull), Stderr: done.ShownStderr().Text(0, journal.CharsetFull),
 	}
 	if done.Signal != "" {
 		r.Signal = &done.Signal

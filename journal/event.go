@@ -3,6 +3,7 @@ package journal
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 )
 
@@ -109,6 +110,20 @@ type Done struct {
 	Stdout Output `json:"stdout"`
 	Stderr Output `json:"stderr"`
 	Reason string `json:"reason,omitempty"` // why, where the process itself does not tell
+	Note   string `json:"note,omitempty"`   // what jobd adds to stderr where people look for it
+}
+
+// ShownStderr is what rows and clients are shown as the job's stderr: what the job wrote, and
+// the note.
+func (d Done) ShownStderr() Output {
+	if d.Note == "" {
+		return d.Stderr
+	}
+	note := "[jobd: " + d.Note + "]\n"
+	return Output{
+		Kept: slices.Concat(d.Stderr.Kept, []byte(note)),
+		Size: d.Stderr.Size + int64(len(note)),
+	}
 }
 
 // Conflict says that the mirror met a row that somebody else changed or

@@ -109,11 +109,12 @@ type process struct {
 // message as it is, stdout then stderr, so that no copy of it is made on the way. Gob leaves
 // out pointers to zero, so the exit code 0 has to be told apart from none.
 type outcomeMessage struct {
-	Result, Signal, Reason string
-	HasCode                bool
-	Code                   int
-	Stdout, Stderr         outputMessage
-	Later                  bool // the output does not follow; it is to be fetched
+	Result, Signal string
+	Reason, Note   string
+	HasCode        bool
+	Code           int
+	Stdout, Stderr outputMessage
+	Later          bool // the output does not follow; it is to be fetched
 }
 
 // outputMessage is a journal.Output without its bytes.
@@ -124,7 +125,7 @@ type outputMessage struct {
 
 func outcomeOf(d journal.Done) *outcomeMessage {
 	m := &outcomeMessage{
-		Result: d.Result, Signal: d.Signal, Reason: d.Reason,
+		Result: d.Result, Signal: d.Signal, Reason: d.Reason, Note: d.Note,
 		Stdout: outputMessage{len(d.Stdout.Kept), d.Stdout.Size},
 		Stderr: outputMessage{len(d.Stderr.Kept), d.Stderr.Size},
 	}
@@ -136,7 +137,7 @@ func outcomeOf(d journal.Done) *outcomeMessage {
 
 func (m *outcomeMessage) done(stdout, stderr []byte) journal.Done {
 	d := journal.Done{
-		Result: m.Result, Signal: m.Signal, Reason: m.Reason,
+		Result: m.Result, Signal: m.Signal, Reason: m.Reason, Note: m.Note,
 		Stdout: journal.Output{Kept: stdout, Size: m.Stdout.Size},
 		Stderr: journal.Output{Kept: stderr, Size: m.Stderr.Size},
 	}

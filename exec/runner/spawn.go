@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,8 @@ type Local struct {
 	null   *os.File
 	bootID string
 	delay  time.Duration
+
+	oomKills atomic.Int64 // how often the kernel had killed for want of memory when we last looked
 }
 
 // pipeDelay is how long the output of a process that is gone is waited for:
@@ -38,7 +41,9 @@ func NewLocal() (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start runner: %w", errors.Join(err, null.Close()))
 	}
-	return &Local{null: null, bootID: id, delay: pipeDelay}, nil
+	l := &Local{null: null, bootID: id, delay: pipeDelay}
+	l.oomKills.Store(oomKills())
+	return l, nil
 }
 
 // keepDescriptors keeps from jobs what this process has open. Go's own files are kept from them
@@ -75,7 +80,7 @@ func (l *Local) Start(spec jobexec.Spec) (jobexec.Process, error) {
 		stderr.Close()
 		return nil, startError(spec, err)
 	}
-	c := &child{process: process, delay: l.delay, ended: make(chan struct{})}
+	c := &child{process: process, delay: l.delay, local: l, oomKills: l.oomKills.Load(), ended: make(chan struct{})}
 	c.started = journal.Started{Pid: process.Pid, BootID: l.bootID, StartTime: startTime(process.Pid)}
 	c.stdout = newCapture(stdout, spec.MaxOutput)
 	c.stderr = newCapture(stderr, spec.MaxOutput)
@@ -106,6 +111,9 @@ type child struct {
 	started        journal.Started
 	stdout, stderr *capture
 	delay          time.Duration
+	local          *Local
+	oomKills       int64         // of local, when it was started
+	killed         atomic.Bool   // SIGKILL came from us
 	ended          chan struct{} // closed when done is set
 	done           journal.Done
 }
@@ -119,6 +127,9 @@ func (c *child) Signal(signo int) error {
 	case <-c.ended:
 		return os.ErrProcessDone
 	default:
+		if unix.Signal(signo) == unix.SIGKILL {
+			c.killed.Store(true)
+		}
 		return unix.Kill(-c.started.Pid, unix.Signal(signo))
 	}
 }
@@ -145,6 +156,9 @@ func (c *child) reap() {
 		c.done = outcome(state.Sys().(syscall.WaitStatus))
 	}
 	c.done.Stdout, c.done.Stderr = stdout, stderr
+	if c.done.Signal == "SIGKILL" && !c.killed.Load() {
+		c.done.Note = c.local.killer(c.oomKills)
+	}
 	if outOpen || errOpen {
 		c.done.Reason = fmt.Sprintf("a process it left behind kept its output open for more than %s", c.delay)
 	}

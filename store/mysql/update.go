@@ -111,7 +111,8 @@ func (l *layout) texts(done *journal.Done, less reduction) (stdout, stderr strin
 		render = column.reduced
 	}
 	budget := l.budget() - statementOverhead
-	stdout, stderr = render(l.stdout, done.Stdout, budget), render(l.stderr, done.Stderr, budget)
+	shown := done.ShownStderr()
+	stdout, stderr = render(l.stdout, done.Stdout, budget), render(l.stderr, shown, budget)
 	outSize, errSize := escapedLength(stdout), escapedLength(stderr)
 	if outSize+errSize <= budget {
 		return stdout, stderr
@@ -121,7 +122,7 @@ func (l *layout) texts(done *journal.Done, less reduction) (stdout, stderr strin
 		stdout = render(l.stdout, done.Stdout, escapedPrefix(stdout, outShare))
 	}
 	if errSize > errShare {
-		stderr = render(l.stderr, done.Stderr, escapedPrefix(stderr, errShare))
+		stderr = render(l.stderr, shown, escapedPrefix(stderr, errShare))
 	}
 	return stdout, stderr
 }

@@ -116,7 +116,7 @@ func (t *Table) setDone(set func(string, any), found *layout, change store.Chang
 		set(sigColumn, found.empty(sigColumn))
 	}
 	set("stdout", done.Stdout.Text(0, journal.CharsetFull))
-	set("stderr", done.Stderr.Text(0, journal.CharsetFull))
+	set("stderr", done.ShownStderr().Text(0, journal.CharsetFull))
 }
 
 // returnCode is a return code as the column holds it. Where there is none, and

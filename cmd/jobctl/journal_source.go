@@ -54,7 +54,7 @@ type journals struct {
 // read opens what the flags name (a folder, else a worker or a master), has it read, and tells what failed.
 func (p *program) read(ctx context.Context, dir string, use func(ctx context.Context, j *journals) error) error {
 	if dir != "" {
-		if p.config.master {
+		if p.config.master && p.set.FromFlag("master") { // what the configuration says about daemons is no matter
 			return wrongUsage("--journal and --master: a folder is read without a master; leave one of them away")
 		}
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {

@@ -193,6 +193,15 @@ func TestJournalWhileItIsWritten(t *testing.T) {
 	appendAll(t, j, journal.Draft{Job: 2, Payload: journal.Ignored{Reason: "y"}})
 }
 
+// An operator whose daemon is a master still has journals on the own host.
+func TestAFolderIsReadWhateverTheDaemonIs(t *testing.T) {
+	t.Parallel()
+	got := jobctl{environ: []string{"JOBCTL_MASTER=1"}}.run(t, "journal", "verify", "--journal", oneDay(t))
+	if got.code != 0 || !strings.Contains(got.out, "verified: ") {
+		t.Errorf("%+v, want a journal that is verified", got)
+	}
+}
+
 func TestJournalWrongUsage(t *testing.T) {
 	t.Parallel()
 	dir := oneDay(t)

@@ -48,16 +48,19 @@ func (s *site) report(ctx context.Context, t *table) error {
 // showJournals prints what the journal knows of the killed job, and verifies both journals.
 func (s *site) showJournals(ctx context.Context) error {
 	shown := 0
+	var unknown error
 	for _, w := range workers {
 		// Only one of them ran the job; the other says that it does not know it.
 		said, err := s.jobctl(ctx, "journal", "show", "--journal", s.journal(w.name), fmt.Sprint(killed))
-		if err == nil {
-			fmt.Fprintf(s.stdout, "\n$ jobctl journal show --journal journal-%s %d\n%s", w.name, killed, said)
-			shown++
+		if err != nil {
+			unknown = err
+			continue
 		}
+		fmt.Fprintf(s.stdout, "\n$ jobctl journal show --journal journal-%s %d\n%s", w.name, killed, said)
+		shown++
 	}
 	if shown != 1 {
-		return fmt.Errorf("job %d is in %d journals, want one", killed, shown)
+		return errors.Join(fmt.Errorf("job %d is in %d journals, want one", killed, shown), unknown)
 	}
 	for _, w := range workers {
 		if err := s.show(ctx, "journal", "verify", "--journal", s.journal(w.name)); err != nil {

@@ -54,9 +54,9 @@ func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
 	return j, nil
 }
 
-// misses explains a peer that does not know the requests.
+// misses explains the error of a peer that does not know the requests; nil stays nil.
 func misses(err error) error {
-	if strings.Contains(err.Error(), "unknown request type: 'journal-") {
+	if err != nil && strings.Contains(err.Error(), "unknown request type: 'journal-") {
 		return fmt.Errorf("it does not serve its journal, because it is an older jobd, or the original; its folder can be read with --journal DIR: %w", err)
 	}
 	return err

@@ -121,3 +121,10 @@ func begin(t *testing.T, remote *Remote, job int64, text string) jobexec.Process
 	}
 	return p
 }
+
+// linkOf is the connection that the worker has to its runner.
+func linkOf(remote *Remote) *link {
+	remote.mu.Lock()
+	defer remote.mu.Unlock()
+	return remote.link
+}

@@ -15,8 +15,8 @@ import (
 // link is the worker's connection to its runner.
 type link struct {
 	conn     *net.UnixConn
-	local    *Local
 	logger   *slog.Logger
+	onLost   func(*link, map[id]*remoteProcess) // goes on with the processes of a lost connection
 	instance string
 	recalled []jobexec.Recalled // the jobs that the runner had when the link was made
 	out      *outbox
@@ -34,7 +34,7 @@ type link struct {
 }
 
 // newLink greets the runner and takes over the jobs it still has.
-func newLink(conn *net.UnixConn, local *Local, logger *slog.Logger) (*link, error) {
+func newLink(conn *net.UnixConn, logger *slog.Logger, onLost func(*link, map[id]*remoteProcess)) (*link, error) {
 	w := newWire(conn)
 	if err := w.send(message{Kind: kindHello, Version: protocolVersion}); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func newLink(conn *net.UnixConn, local *Local, logger *slog.Logger) (*link, erro
 		return nil, err
 	}
 	l := &link{
-		conn: conn, local: local, logger: logger, instance: hello.Instance,
+		conn: conn, logger: logger, onLost: onLost, instance: hello.Instance,
 		out: newOutbox(), written: make(chan struct{}), lost: make(chan struct{}),
 		processes: make(map[id]*remoteProcess),
 		room:      make(chan struct{}, largeOutputs), occupied: make(map[id]bool),
@@ -70,6 +70,7 @@ func (l *link) newProcess(id id) *remoteProcess {
 	return &remoteProcess{
 		link: l, id: id,
 		begun: make(chan struct{}), ended: make(chan struct{}), fetched: make(chan struct{}),
+		passed: make(chan struct{}),
 	}
 }
 
@@ -154,10 +155,8 @@ func (l *link) receive(w *wire) {
 	if closing {
 		return
 	}
-	l.logger.Error("runner is lost; the outcome of what it ran can't be known", "error", err, "jobs", len(processes))
-	for _, p := range processes {
-		p.orphaned(l.local)
-	}
+	l.logger.Warn("connection to the runner is lost", "error", err, "jobs", len(processes))
+	l.onLost(l, processes)
 }
 
 // take acts on one message.

@@ -3,7 +3,6 @@ package runner
 import (
 	"fmt"
 	"os"
-	"sync"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -25,8 +24,10 @@ type remoteProcess struct {
 	later   bool          // done came without its output
 	fetched chan struct{} // closed when done has it
 
-	mu    sync.Mutex
-	stray jobexec.Process // the process itself, once its runner is gone
+	// Once the connection is lost the process goes on as another one: as the same, on a
+	// new connection, or as a stray, when its runner is gone. It is nil where it can't.
+	passed chan struct{} // closed when next is set
+	next   jobexec.Process
 }
 
 func (p *remoteProcess) begin(started journal.Started, err error) {
@@ -39,31 +40,50 @@ func (p *remoteProcess) end(done journal.Done, known bool) {
 	close(p.ended)
 }
 
+func (p *remoteProcess) isBegun() bool {
+	select {
+	case <-p.begun:
+		return true
+	default:
+		return false
+	}
+}
+
+// pass goes on with the process on a new connection.
+func (p *remoteProcess) pass(next jobexec.Process) {
+	if !p.isBegun() {
+		p.begin(next.Started(), nil)
+	}
+	p.follow(next)
+}
+
 // orphaned goes on with a process whose runner is gone. Whether a start that
 // the runner had not answered happened is not known.
 func (p *remoteProcess) orphaned(local *Local) {
-	select {
-	case <-p.ended: // its output was still to be fetched
-		return
-	default:
-	}
-	select {
-	case <-p.begun:
-	default:
+	if !p.isBegun() {
 		p.begin(journal.Started{}, fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown))
 		return
 	}
-	stray, alive := local.Adopt(p.started)
-	if !alive {
-		p.end(journal.Done{}, false)
+	if stray, alive := local.Adopt(p.started); alive {
+		p.follow(stray)
 		return
 	}
-	p.mu.Lock()
-	p.stray = stray
-	p.mu.Unlock()
+	close(p.passed)
+	if !p.later { // else it has ended already, and only its output is lost
+		p.end(journal.Done{}, false)
+	}
+}
+
+// follow ends the process when the one that it goes on as does.
+func (p *remoteProcess) follow(next jobexec.Process) {
+	p.next = next
+	close(p.passed)
+	if p.later {
+		return
+	}
 	go func() {
-		<-stray.Ended()
-		p.end(stray.Outcome())
+		<-next.Ended()
+		p.end(next.Outcome())
 	}()
 }
 
@@ -82,7 +102,7 @@ func (p *remoteProcess) Outcome() (journal.Done, bool) {
 	select {
 	case p.link.room <- struct{}{}:
 	case <-p.link.lost:
-		return p.withoutOutput()
+		return p.elsewhere()
 	}
 	p.link.occupy(p.id)
 	p.link.out.send(message{Kind: kindFetch, ID: p.id})
@@ -90,15 +110,21 @@ func (p *remoteProcess) Outcome() (journal.Done, bool) {
 	case <-p.fetched:
 		return p.done, true
 	case <-p.link.lost:
-		return p.withoutOutput()
+		return p.elsewhere()
 	}
 }
 
-// withoutOutput is the outcome of a job whose output went with its runner. Where it was us who left
-// the runner, the output is there still, for the next start to fetch: this one has no answer.
-func (p *remoteProcess) withoutOutput() (journal.Done, bool) {
+// elsewhere is the outcome of a job whose output was not fetched when the connection was lost. Where it
+// was us who left the runner, the output is there still, for the next start to fetch: this one has no
+// answer.
+func (p *remoteProcess) elsewhere() (journal.Done, bool) {
 	if p.link.left() {
 		select {}
+	}
+	<-p.passed
+	if p.next != nil {
+		<-p.next.Ended()
+		return p.next.Outcome()
 	}
 	done := p.done
 	done.Reason = "its output was lost with the runner"
@@ -110,13 +136,12 @@ func (p *remoteProcess) Signal(signo int) error {
 	select {
 	case <-p.ended:
 		return os.ErrProcessDone
+	case <-p.passed:
+		if p.next == nil {
+			return os.ErrProcessDone
+		}
+		return p.next.Signal(signo)
 	default:
+		return p.link.signal(p.id, signo)
 	}
-	p.mu.Lock()
-	stray := p.stray
-	p.mu.Unlock()
-	if stray != nil {
-		return stray.Signal(signo)
-	}
-	return p.link.signal(p.id, signo)
 }

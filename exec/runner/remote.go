@@ -38,6 +38,7 @@ type Remote struct {
 	local  *Local // to find processes whose runner is gone
 
 	mu       sync.Mutex
+	closed   bool
 	link     *link // nil: no runner is connected
 	recalled []jobexec.Recalled
 }
@@ -60,6 +61,7 @@ func Open(c Config) (*Remote, error) {
 // Close leaves the runner, which goes on with its jobs. It may be called more than once.
 func (r *Remote) Close() error {
 	r.mu.Lock()
+	r.closed = true
 	l := r.link
 	r.mu.Unlock()
 	if l != nil {
@@ -111,6 +113,9 @@ func (r *Remote) Start(spec jobexec.Spec) (jobexec.Process, error) {
 func (r *Remote) connect() (*link, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return nil, os.ErrClosed
+	}
 	if r.link != nil && r.link.alive() {
 		return r.link, nil
 	}
@@ -126,6 +131,31 @@ func (r *Remote) connect() (*link, error) {
 	}
 	r.link = l
 	return l, nil
+}
+
+// rejoin goes on with the processes of a connection that was lost: with the same runner, if it was only
+// the connection; else with what is left of them.
+func (r *Remote) rejoin(lost *link, processes map[id]*remoteProcess) {
+	found := make(map[id]*remoteProcess)
+	next, err := r.connect()
+	same := err == nil && next.instance == lost.instance
+	if same {
+		for _, recalled := range next.recalled {
+			found[id{recalled.Job, recalled.Attempt}] = recalled.Process.(*remoteProcess)
+		}
+	} else {
+		r.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes), "error", err)
+	}
+	for id, p := range processes {
+		switch {
+		case found[id] != nil:
+			p.pass(found[id])
+		case same && !p.isBegun():
+			p.begin(journal.Started{}, fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged))
+		default:
+			p.orphaned(r.local)
+		}
+	}
 }
 
 // connectTries is how often a runner that goes away in the middle of it is
@@ -146,7 +176,7 @@ func (r *Remote) reach() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(conn, r.local, r.config.Logger)
+	l, err := newLink(conn, r.config.Logger, r.rejoin)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

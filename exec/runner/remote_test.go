@@ -61,7 +61,7 @@ func TestLargeOutputIsFetchedInTurn(t *testing.T) {
 		if want := strings.Repeat(fmt.Sprint(o.job), size); string(o.done.Stdout.Kept) != want {
 			t.Errorf("job %d: %d bytes came, want %d of its own", o.job, len(o.done.Stdout.Kept), size)
 		}
-		if n := len(remote.link.room); n > largeOutputs {
+		if n := len(linkOf(remote).room); n > largeOutputs {
 			t.Errorf("%d large outputs are here at once", n)
 		}
 		remote.Forget(o.job, 1)
@@ -251,10 +251,11 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := begin(t, remote, 1, "exec sleep 300")
+	link := linkOf(remote)
 	if err := unix.Kill(runnerOf(t, remote), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-remote.link.lost
+	<-link.lost
 	after, err := remote.Instance()
 	if err != nil {
 		t.Fatal(err)

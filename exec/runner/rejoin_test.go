@@ -1,0 +1,59 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A connection that breaks while worker and runner live costs nothing: the worker connects again and goes
+// on with the same jobs.
+func TestALostConnectionIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	remote := open(t, t.TempDir())
+	before, err := remote.Instance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := begin(t, remote, 1, "read line <"+gate+"; echo $line; exit 7")
+	runs := begin(t, remote, 2, "exec sleep 300")
+	const size = 2 * inlineOutput
+	large := begin(t, remote, 3, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size))
+	<-large.Ended() // but its output is with the runner
+	lost := linkOf(remote)
+	lost.conn.Close()
+	<-lost.lost
+
+	if done, known := large.Outcome(); !known || string(done.Stdout.Kept) != strings.Repeat("x", size) || done.Reason != "" {
+		t.Errorf("the large output: known %t, %d bytes, reason %q", known, len(done.Stdout.Kept), done.Reason)
+	}
+	for deadline := time.Now().Add(10 * time.Second); runs.Signal(15) != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("the running job can't be signalled any more")
+		}
+	}
+	if done, known := wait(runs); !known || done.Signal != "SIGTERM" {
+		t.Errorf("the signalled job: known %t, done %+v", known, done)
+	}
+	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if done, known := wait(waits); !known || *done.Code != 7 || string(done.Stdout.Kept) != "after\n" {
+		t.Errorf("the job that waits: known %t, done %+v", known, done)
+	}
+	if after, err := remote.Instance(); err != nil || after != before {
+		t.Errorf("the runner is %s now, not %s: %v", after, before, err)
+	}
+	for job := range int64(3) {
+		remote.Forget(job+1, 1)
+	}
+}

@@ -78,7 +78,7 @@ type underWay struct {
 
 // group is the counts of a target, or of an hour.
 type group struct {
-	claimed, starts, done, failed, released, conflicts int
+	claimed, begun, starts, done, failed, released, conflicts int
 
 	waited, ran durations
 }
@@ -100,6 +100,9 @@ func (s *statistics) add(e from[journal.Event]) {
 		g.claimed++
 	case journal.Running:
 		g.starts++
+		if payload.Attempt == 1 {
+			g.begun++
+		}
 		if job.running.IsZero() && !job.accepted.IsZero() {
 			g.waited.add(at.Sub(job.accepted))
 		}
@@ -160,12 +163,12 @@ func (d *durations) spread() spread {
 	return spread{d.quantile(.5).Seconds(), d.quantile(.9).Seconds(), d.quantile(.99).Seconds(), d.longest.Seconds()}
 }
 
-// perJob is how often a job was started that ended.
+// perJob is how many starts a job took, of those that were begun.
 func (g *group) perJob() float64 {
-	if g.done == 0 {
+	if g.begun == 0 {
 		return 0
 	}
-	return float64(g.starts) / float64(g.done)
+	return float64(g.starts) / float64(g.begun)
 }
 
 func (s *statistics) print() error {

@@ -1,0 +1,73 @@
+package audit
+
+import (
+	"strings"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// A backup that is older than the table: rows as they were before they were claimed, in the middle of it, and
+// one that somebody else has. What the journal knows comes back; what it does not know stays as found. The worker's account may
+// only SELECT and UPDATE.
+func TestReapplyAfterABackupWasRestored(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	worker, _ := start(t, db, "node-1", "mail", 1, 12)
+	client := harness.Dial(t, worker.Addr)
+	var answer string
+	client.Ask(t, "pause", nil).Decode(t, &answer)
+	before := rows(t, db)
+
+	log, _, _ := ctl(t, worker.Addr, "journal", "log", "--job", "3", "--kind", "accepted")
+	_, token, _ := strings.Cut(strings.TrimSpace(log), "token=")
+	db.Exec(t, "UPDATE jobs SET status = 'waiting', sig = NULL, result = NULL, return_code = NULL, time_started = 0, time_finished = 0, stdout = NULL, stderr = NULL WHERE id IN (1, 2, 4, 6, 8)")
+	db.Exec(t, "UPDATE jobs SET status = 'accepted', sig = ?, result = NULL, return_code = NULL, time_started = 0, time_finished = 0, stdout = NULL, stderr = NULL WHERE id = 3", token)
+
+	expect(t, 1, []string{"changed", "rows that somebody else changed: 6"}, worker.Addr, "journal", "diff")
+	expect(t, 0, []string{"would apply"}, worker.Addr, "journal", "reapply", "--dry-run")
+	if n := db.Count(t, "status = 'waiting'"); n != 5 {
+		t.Fatalf("after a dry run %d rows are waiting, not 5", n)
+	}
+	expect(t, 0, nil, worker.Addr, "journal", "reapply", "--since", "2100-01-01")
+	if n := db.Count(t, "status = 'waiting'"); n != 5 {
+		t.Fatalf("nothing happened since 2100, and %d rows are waiting, not 5", n)
+	}
+	expect(t, 0, []string{"applied"}, worker.Addr, "journal", "reapply")
+	if after := rows(t, db); after != before {
+		t.Errorf("the table is\n%s\nand was\n%s", after, before)
+	}
+	expect(t, 0, nil, worker.Addr, "journal", "diff")
+
+	// What the journal does not know is left as found.
+	for _, change := range []string{
+		"UPDATE jobs SET status = 'running', sig = '@zzzzzzzzz' WHERE id = 1",
+		"UPDATE jobs SET time_finished = 5, result = 'fail' WHERE id = 2",
+		"UPDATE jobs SET status = 'waiting' WHERE id = 3", // set back by hand: time_finished tells
+		"UPDATE jobs SET target = 'other', status = 'waiting', time_finished = 0 WHERE id = 4",
+		"UPDATE jobs SET status = 'manual', time_finished = 0 WHERE id = 5",
+		"DELETE FROM jobs WHERE id = 6",
+	} {
+		db.Exec(t, change)
+	}
+	before = rows(t, db)
+	expect(t, 1, []string{
+		"which is no claim of this journal", "done otherwise than the journal says", "set back by hand after the journal's claim",
+		"its target is 'other'", "of the other kind", "rows are never inserted", "refused, and left as found: 6",
+	}, worker.Addr, "journal", "reapply")
+	if after := rows(t, db); after != before {
+		t.Errorf("refused rows were changed:\n%s\nwere\n%s", after, before)
+	}
+}
+
+// rows is the whole table as text.
+func rows(t *testing.T, db *harness.Database) string {
+	t.Helper()
+	var text strings.Builder
+	for id := int64(1); id <= 12; id++ {
+		if db.Count(t, "id = ?", id) > 0 {
+			text.WriteString(db.Row(t, id).String() + "\n")
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,134 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// numbers produces 0 … n−1, then an error, and tells how many were taken.
+func numbers(n int, err error, taken *int) Produce {
+	return func(_ context.Context, yield func(any) error) error {
+		for i := range n {
+			if err := yield(i); err != nil {
+				return err
+			}
+			*taken = i + 1
+		}
+		return err
+	}
+}
+
+// A stream comes in bounded pages, and its producer runs no further than what was asked for.
+func TestPagesAreBoundedAndHoldTheProducerBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c Cursors
+		taken, total := 0, 2*PageItems+5
+		id, err := c.Open(t.Context(), "me", numbers(total, nil, &taken))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for pages := 1; ; pages++ {
+			page, err := c.Next(t.Context(), "me", id)
+			if err != nil || page.Error != "" {
+				t.Fatalf("page %d: %v, %s", pages, err, page.Error)
+			}
+			if got += len(page.Items); len(page.Items) > PageItems {
+				t.Fatalf("page %d has %d items", pages, len(page.Items))
+			}
+			synctest.Wait()
+			if taken > got+1 {
+				t.Fatalf("%d items were produced, %d asked for", taken, got)
+			}
+			if !page.More {
+				break
+			}
+		}
+		if got != total {
+			t.Errorf("%d items, want %d", got, total)
+		}
+		if _, err := c.Next(t.Context(), "me", id); !errors.Is(err, ErrUnknown) {
+			t.Errorf("after the end: %v, want %v", err, ErrUnknown)
+		}
+	})
+}
+
+func TestPageOfAStreamThatGivesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c Cursors
+		id, err := c.Open(t.Context(), "me", func(ctx context.Context, _ func(any) error) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		page, err := c.Next(t.Context(), "me", id)
+		if err != nil || !page.More || len(page.Items) > 0 || time.Since(begun) != PageTime {
+			t.Errorf("%+v, %v after %v: want an empty page after %v", page, err, time.Since(begun), PageTime)
+		}
+		if err := c.Close("somebody else", id); !errors.Is(err, ErrUnknown) {
+			t.Errorf("closed by somebody else: %v", err)
+		}
+		if err := c.Close("me", id); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if _, err := c.Next(t.Context(), "me", id); !errors.Is(err, ErrUnknown) {
+			t.Errorf("after it was closed: %v", err)
+		}
+	})
+}
+
+func TestStreamThatFails(t *testing.T) {
+	t.Parallel()
+	var taken int
+	c := Cursors{Tell: func(err error) string { return "told: " + err.Error() }}
+	id, err := c.Open(t.Context(), "me", numbers(3, errors.New("damaged"), &taken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.Next(t.Context(), "me", id)
+	if err != nil || page.More || len(page.Items) != 3 || page.Error != "told: damaged" {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+// A cursor that nobody asks is dropped, so is one whose link has ended, and there are never too many.
+func TestCursorsDoNotStayForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c Cursors
+		link, end := context.WithCancel(t.Context())
+		var taken int
+		for range MaxCursors {
+			if _, err := c.Open(link, "me", numbers(1, nil, &taken)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Open(link, "me", numbers(1, nil, &taken)); !errors.Is(err, ErrTooMany) {
+			t.Errorf("one more: %v, want %v", err, ErrTooMany)
+		}
+		time.Sleep(IdleTime + time.Second)
+		synctest.Wait()
+		id, err := c.Open(link, "me", numbers(1, nil, &taken))
+		if err != nil {
+			t.Fatalf("after a minute: %v", err)
+		}
+		end()
+		synctest.Wait()
+		if _, err := c.Next(t.Context(), "me", id); !errors.Is(err, ErrUnknown) {
+			t.Errorf("after its link has ended: %v", err)
+		}
+	})
+}

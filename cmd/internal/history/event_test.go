@@ -1,0 +1,73 @@
+package history
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+)
+
+// Every kind that there is comes over the wire as it was.
+func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
+	t.Parallel()
+	code := 7
+	payloads := []journal.Payload{
+		journal.Accepted{Target: "a", Manual: true, Token: "@t"},
+		journal.Ignored{Reason: "why"},
+		journal.Released{Reason: "why"},
+		journal.Running{Attempt: 2, Runner: "r"},
+		journal.Started{Pid: 1, StartTime: 2, BootID: "b"},
+		journal.Signal{Signo: 15, By: "me"},
+		journal.Done{Result: "fail", Code: &code, Stdout: journal.Output{Kept: []byte{0xff, 0, 'a'}, Size: 3}, Stderr: journal.Output{Size: 9}},
+		journal.Conflict{Found: &journal.Row{Target: "a", Status: "waiting", Owner: "o"}, Wanted: "done"},
+		journal.Opened{Name: "n", Version: "1", Pid: 3, BootID: "b", Targets: map[string]int{"a": 1}},
+		journal.Closed{Reason: "why"},
+		journal.Paused{Targets: []string{"a"}, By: "me"},
+		journal.Continued{Targets: []string{"a"}, By: "me"},
+		journal.TargetAdded{Target: "a", Concurrency: 1, By: "me"},
+		journal.TargetRemoved{Target: "a", By: "me"},
+		journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "me"},
+	}
+	if len(payloads) != len(Kinds()) {
+		t.Fatalf("%d payloads for %d kinds", len(payloads), len(Kinds()))
+	}
+	for i, payload := range payloads {
+		want := Event{journal.Event{
+			Seq: uint64(i + 1), Job: 5, Time: time.Date(2026, 11, 20, 1, 2, 3, 4000, time.UTC), Payload: payload, Hash: journal.Hash{byte(i)},
+		}}
+		encoded, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Event
+		if err := json.Unmarshal(encoded, &got); err != nil {
+			t.Errorf("%s: %v", payload.Kind(), err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", payload.Kind(), diff)
+		}
+		if payload.Kind() != Kinds()[i] {
+			t.Errorf("kind %d is %s, want %s", i, Kinds()[i], payload.Kind())
+		}
+	}
+}
+
+func TestWrongEventsAreRefused(t *testing.T) {
+	t.Parallel()
+	const hash = `"hash":"5555555555555555555555555555555555555555555555555555555555555555"`
+	for name, text := range map[string]string{
+		"no object":       `[]`,
+		"no hash":         `{"seq":1,"kind":"done","payload":{}}`,
+		"no such kind":    `{"seq":1,"kind":"gone","payload":{},` + hash + `}`,
+		"another payload": `{"seq":1,"kind":"done","payload":{"result":5},` + hash + `}`,
+		"no number":       `{"seq":0,"kind":"done","payload":{},` + hash + `}`,
+	} {
+		var e Event
+		if err := json.Unmarshal([]byte(text), &e); err == nil {
+			t.Errorf("%s: taken as %+v", name, e)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"strconv"
@@ -25,15 +26,30 @@ func (p *program) journal() *ffcli.Command {
 
 // journalCommand makes a command that gets the journals which the flags name.
 func (p *program) journalCommand(name, arguments, help string, exec func(ctx context.Context, j *journals, args []string) error) *ffcli.Command {
-	var dir string
+	var dirs dirsFlag
 	c := command(name, "journal "+name+arguments+" [--journal DIR]", help, func(ctx context.Context, args []string) error {
 		if arguments == "" && len(args) > 0 {
 			return wrongUsage("journal %s: takes no arguments, got %q", name, args)
 		}
-		return p.read(ctx, dir, func(ctx context.Context, j *journals) error { return exec(ctx, j, args) })
+		return p.read(ctx, dirs, func(ctx context.Context, j *journals) error { return exec(ctx, j, args) })
 	})
-	c.FlagSet.StringVar(&dir, "journal", "", "the folder of the journal; without it, the worker or master at --host and --port is asked")
+	c.FlagSet.Var(&dirs, "journal", "the folder of the journal, more than once for several; without it, the worker or master at --host and --port is asked")
 	return c
+}
+
+// dirsFlag is a flag.Value for folders, one each time that it is given.
+type dirsFlag []string
+
+// String implements flag.Value.
+func (f *dirsFlag) String() string { return "" }
+
+// Set implements flag.Value.
+func (f *dirsFlag) Set(text string) error {
+	if text == "" {
+		return errors.New("it must not be empty")
+	}
+	*f = append(*f, text)
+	return nil
 }
 
 // window is the flags that narrow a command to a time.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
@@ -26,9 +27,12 @@ type source interface {
 }
 
 // folder is a journal in a folder of this machine.
-type folder struct{ reader *journal.Reader }
+type folder struct {
+	reader *journal.Reader
+	name   string // of the folder, where several are read; else ""
+}
 
-func (folder) worker() string { return "" }
+func (f folder) worker() string { return f.name }
 
 func (f folder) events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
 	return history.Events(ctx, f.reader, q)
@@ -51,12 +55,24 @@ type journals struct {
 	failed  []error   // workers that could not be asked, or failed on the way; the others go on
 }
 
-// read opens what the flags name (a folder, else a worker or a master), has it read, and tells what failed.
-func (p *program) read(ctx context.Context, dir string, use func(ctx context.Context, j *journals) error) error {
-	if dir != "" {
-		if p.config.master && p.set.FromFlag("master") { // what the configuration says about daemons is no matter
-			return wrongUsage("--journal and --master: a folder is read without a master; leave one of them away")
+// read opens what the flags name (folders, else a worker or a master), has it read, and tells what failed.
+func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.Context, j *journals) error) error {
+	if len(dirs) > 0 {
+		return readFolders(ctx, dirs, use)
+	}
+	return p.linked(ctx, func(ctx context.Context, client *client) error {
+		j, err := p.remotes(ctx, client)
+		if err != nil {
+			return err
 		}
+		return j.use(ctx, use)
+	})
+}
+
+// readFolders has folders read, whatever daemon is configured.
+func readFolders(ctx context.Context, dirs []string, use func(ctx context.Context, j *journals) error) error {
+	j := &journals{}
+	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 			return fmt.Errorf("open journal %s: this is not a folder", dir)
 		}
@@ -65,16 +81,19 @@ func (p *program) read(ctx context.Context, dir string, use func(ctx context.Con
 			return err
 		}
 		defer r.Close()
-		return why(ctx, use(ctx, &journals{sources: []source{folder{r}}}))
-	}
-	return p.linked(ctx, func(ctx context.Context, client *client) error {
-		j, err := p.remotes(ctx, client)
-		if err != nil {
-			return err
+		f := folder{reader: r}
+		if len(dirs) > 1 {
+			f.name = filepath.Base(filepath.Clean(dir))
 		}
-		err = use(ctx, j)
-		return errors.Join(why(ctx, err), errors.Join(j.failed...))
-	})
+		j.sources = append(j.sources, f)
+	}
+	return j.use(ctx, use)
+}
+
+// use has the journals read; what failed on the way is told with the rest.
+func (j *journals) use(ctx context.Context, read func(ctx context.Context, j *journals) error) error {
+	err := read(ctx, j)
+	return errors.Join(why(ctx, err), errors.Join(j.failed...))
 }
 
 // named tells whether lines need the worker's name.

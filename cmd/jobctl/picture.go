@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"jobd/cmd/internal/history"
@@ -187,8 +189,9 @@ func (p *picture) finish(w *drawnWorker, job int64, at time.Time, outcome string
 	l.cover(from, to, b.target, failed)
 }
 
-// end ends the bars of jobs that still run.
+// end ends the bars of jobs that still run, and puts the workers in the order of their names.
 func (p *picture) end() {
+	slices.SortStableFunc(p.workers, func(a, b *drawnWorker) int { return cmp.Compare(a.name, b.name) })
 	for _, w := range p.workers {
 		for job := range w.jobs {
 			p.finish(w, job, p.to, "still running", false)

@@ -39,6 +39,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"Apply", applyTests()},
 		{"Output", outputTests()},
 		{"Rows", rowsTests()},
+		{"Look", lookTests()},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

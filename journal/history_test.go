@@ -17,7 +17,7 @@ var historyEvents = flag.Int("history", 200_000, "events of BenchmarkHistory")
 
 // What fits into a segment of the default size, and what the newest one holds.
 const (
-	eventsPerSegment = 750_000
+	eventsPerSegment = 1_480_000
 	eventsPerOpen    = 100_000
 )
 

@@ -52,7 +52,7 @@ func (j *Journal) rest(ctx context.Context, d time.Duration) bool {
 }
 
 // Maintain seals the segments before the newest, and archives or removes those that are older than the
-// retention and mirrored. It runs beside appends, taking at most half a processor most of the time, and can be stopped and taken
+// retention and mirrored. It runs beside appends, resting three quarters of its time, and can be stopped and taken
 // up again at any point. Run does it whenever it is due.
 func (j *Journal) Maintain(ctx context.Context) error {
 	_, err := j.maintain(ctx)

@@ -76,6 +76,7 @@ func (n *nodeOne) signals(id string) chan int64 {
 }
 
 func (n *nodeOne) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+	request.Proceed() // the job may be asked for by a request behind this one
 	var data signalData
 	if err := json.Unmarshal(request.Data, &data); err != nil {
 		return nil, err

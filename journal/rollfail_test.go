@@ -177,6 +177,7 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 		j := rolled(t, 3, 5)
 		mustMaintain(t, j)
 		all := events(t, j.reader, Filter{})
+		j.config.ArchiveDir = archive
 		died(t, j, archive)
 		mustClose(t, j)
 		j = openWith(t, Config{Dir: j.config.Dir, Retention: 1, ArchiveDir: archive})

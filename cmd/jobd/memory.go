@@ -1,24 +1,49 @@
 package main
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"sync"
+)
 
 // Output is the one thing that can fill a worker's memory, and what is left of it is
 // mostly garbage: copies on their way into the journal and the table. So the collector is told to
 // work harder once the process is larger than what it needs at a time.
 const (
-	memoryBase   = 24 << 20 // a worker without output
-	memoryCopies = 4        // of a largest output: fetched, journalled, as text, as a statement
-	memorySlot   = 32 << 10 // a running job
+	memoryBase    = 24 << 20  // a worker without output
+	memoryCopies  = 4         // of a largest output: fetched, journalled, as text, as a statement
+	memorySlot    = 32 << 10  // a running job
+	memoryReading = 128 << 20 // whoever reads the journal through the worker
 )
 
-// limitMemory makes the collector hold the worker near what its configuration needs. It is no
-// hard limit: what is in use is never refused.
-func limitMemory(c config) {
+// memory is where the collector holds the worker. It is no hard limit: what is in use is never
+// refused, but the collector would work without end to free it.
+type memory struct {
+	mu    sync.Mutex
+	limit int64
+}
+
+// limitMemory holds the worker near what its configuration needs.
+func limitMemory(c config) *memory {
 	slots := 0
 	for _, n := range c.targets {
 		slots += n
 	}
-	debug.SetMemoryLimit(memoryBase + memoryCopies*c.run.maxOutputBuffer + int64(slots)*memorySlot)
+	m := &memory{}
+	m.add(memoryBase + memoryCopies*c.run.maxOutputBuffer + int64(slots)*memorySlot)
+	return m
+}
+
+func (m *memory) add(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limit += bytes
+	debug.SetMemoryLimit(m.limit)
+}
+
+// reading makes room for a reader of the journal, until the function it gives is called.
+func (m *memory) reading() (done func()) {
+	m.add(memoryReading)
+	return func() { m.add(-memoryReading) }
 }
 
 // runnerGCPercent keeps the runner, which holds the output of all jobs that run, near what it holds.

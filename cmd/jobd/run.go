@@ -51,12 +51,12 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	}
 	defer log.Close()
 	log.Warnings(config.warnings)
-	limitMemory(config)
 
 	d, err := open(config, log.Logger)
 	if err != nil {
 		return err
 	}
+	d.memory = limitMemory(config)
 	if d.binary, err = findBinary(); err != nil {
 		return errors.Join(err, d.release())
 	}
@@ -170,6 +170,7 @@ type daemon struct {
 	restarting bool          // the stop under way is for one
 
 	log        logger
+	memory     *memory
 	journalDir string
 	journal    *journal.Journal
 	reserve    *journal.Reserve

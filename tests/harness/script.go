@@ -3,6 +3,7 @@ package harness
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -10,7 +11,12 @@ import (
 func Script(t testing.TB, body string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "launch.sh")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+	// A process that is forked meanwhile would have the file open for writing for a moment, and a
+	// file that somebody has open for writing can't be executed (ETXTBSY).
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(file, []byte("#!/bin/sh\n"+body+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatalf("write the launcher: %v", err)
 	}
 	return file

@@ -52,6 +52,12 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	defer log.Close()
 	log.Warnings(config.warnings)
 
+	// Before the parts are opened, which may take a while: from here on no signal is lost, or ends
+	// the process in the middle.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	defer signal.Stop(signals)
+
 	d, err := open(config, log.Logger)
 	if err != nil {
 		return err
@@ -61,21 +67,18 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 		return errors.Join(err, d.release())
 	}
 	reload := reloader{args: args, environ: environ, config: config, log: log, worker: d.worker}
-	if err := errors.Join(d.serve(&reload), d.close()); err != nil || !d.restarting {
+	if err := errors.Join(d.serve(signals, &reload), d.close()); err != nil || !d.restarting {
 		return err
 	}
 	return become(d.binary, environ)
 }
 
 // serve runs everything until a signal, or until something fails.
-func (d *daemon) serve(reload *reloader) error {
+func (d *daemon) serve(signals <-chan os.Signal, reload *reloader) error {
 	working, stopWork := context.WithCancel(context.Background())
 	defer stopWork()
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	defer signal.Stop(signals)
 
 	var group oklog.Group
 	{ // The worker: the others end when it has.

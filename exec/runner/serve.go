@@ -30,6 +30,9 @@ type Server struct {
 	jobs  map[id]*held
 	out   *outbox // to the worker that is connected; nil where none is
 	empty chan struct{}
+
+	starting chan struct{}  // holds one for each start under way
+	starts   sync.WaitGroup // the same
 }
 
 // held is a job that was started and whose outcome was not fetched yet.
@@ -51,6 +54,7 @@ func NewServer(logger *slog.Logger) (*Server, error) {
 	return &Server{
 		local: local, instance: rand.Text(), ended: ended, logger: logger,
 		jobs: make(map[id]*held), empty: make(chan struct{}, 1),
+		starting: make(chan struct{}, maxStarts),
 	}, nil
 }
 
@@ -154,6 +158,8 @@ func (s *Server) serve(conn *net.UnixConn) error {
 	if err := checkHello(hello); err != nil {
 		return err
 	}
+	// Nobody is listened to before all that this worker asked for is there, or is not.
+	defer s.starts.Wait()
 	return s.receive(w)
 }
 
@@ -197,7 +203,7 @@ func (s *Server) receive(w *wire) error {
 		case kindEnvironment:
 			env = m.Env
 		case kindStart:
-			s.start(m, env)
+			s.begin(m, env)
 		case kindSignal:
 			s.signal(m)
 		case kindFetch:
@@ -210,13 +216,26 @@ func (s *Server) receive(w *wire) error {
 	}
 }
 
-// start starts a job. It is known before the worker's next message is read.
-func (s *Server) start(m message, env []string) {
+// maxStarts is how many starts may be under way at once: they contend for the process's
+// fork lock, so more would only wait (pitfall 31).
+const maxStarts = 4
+
+// begin makes a job known, before the worker's next message is read, and starts it.
+func (s *Server) begin(m message, env []string) {
 	job := &held{}
 	if !s.hold(m.ID, job) {
 		s.tell(message{Kind: kindRefused, ID: m.ID, Text: "it was started already"})
 		return
 	}
+	s.starting <- struct{}{}
+	s.starts.Go(func() {
+		s.start(m, env, job)
+		<-s.starting
+	})
+}
+
+// start starts a job.
+func (s *Server) start(m message, env []string, job *held) {
 	p, err := s.local.Start(jobexec.Spec{Job: m.ID.Job, Argv: m.Argv, Dir: m.Dir, Env: env, MaxOutput: m.MaxOutput})
 	if err != nil {
 		s.forget(m.ID)

@@ -63,7 +63,7 @@ type Worker struct {
 	stopping  bool
 	failure   error
 	beginning sync.WaitGroup // jobs that have a slot and are not started yet
-	running   sync.WaitGroup // jobs that hold a slot
+	running   sync.WaitGroup // slots in use, and answers under way
 }
 
 // New makes a worker. Run makes it work.

@@ -15,10 +15,11 @@ type checked struct {
 	err    error   // what is wrong with the event after these
 }
 
-// verified gives a segment's events with their hashes and their sequence checked.
-func (r *Reader) verified(ctx context.Context, s source, h header) iter.Seq2[checked, error] {
+// verified gives a segment's events behind after (0: whatever is there) with their hashes and their sequence checked,
+// from being what the first of them follows.
+func (r *Reader) verified(ctx context.Context, s source, after uint64, from linked) iter.Seq2[checked, error] {
 	pages := func(ctx context.Context) iter.Seq2[linked, error] {
-		return link(s.records(ctx, selection{output: true}), h)
+		return link(s.records(ctx, selection{after: after, output: true}), from)
 	}
 	return ahead(ctx, pages, linked.check)
 }
@@ -32,9 +33,9 @@ type linked struct {
 }
 
 // link gives each page what it follows.
-func link(pages iter.Seq2[[]record, error], h header) iter.Seq2[linked, error] {
+func link(pages iter.Seq2[[]record, error], next linked) iter.Seq2[linked, error] {
 	return func(yield func(linked, error) bool) {
-		next := linked{after: h.first - 1, previous: h.opening()}
+		next := next
 		for records, err := range pages {
 			next.records = records
 			if !yield(next, err) {

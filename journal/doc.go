@@ -4,7 +4,7 @@
 //
 // # What is on disk
 //
-// A journal is a folder of segments, numbered without a gap, with the file head and the file lock. The
+// A journal is a folder of segments, numbered without a gap, with the files head, lock and waypoint. The
 // newest segment is a database, segment-00000007.db (SQLite, write-ahead log, synchronous=FULL), and
 // the only one that is written to. Those before it are sealed: segment-00000006.zst, compressed, never changed
 // again, removed or archived when they are old. docs/journal.md describes the bytes.
@@ -63,6 +63,16 @@
 //     begins later. Only then is the file removed. So a segment that is missing without that note was
 //     not removed by the journal. Killed in between: the note is there and the file too, and it is removed next time.
 //   - Only what the mirror is durably past is removed, and never the newest segment.
+//
+// A waypoint is the state after some event of the newest segment, so that a start folds and verifies the events behind it only.
+//
+//   - It is written beside the appends, for events that are durable already, to a file of its own: partial, synced, renamed. Killed
+//     at any point, there is the one before, which is as true, or the new one.
+//   - Power cut: the same. It is never newer than the events; the head file may be older than it.
+//   - A roll-over makes it void, since it names its segment's header; the new segment's checkpoint takes its place.
+//   - Where it is missing, unreadable or of no event that is there, a start verifies the whole segment, and removes it.
+//   - A change of events before it is not seen by the start. Verify finds it, and so does sealing, which verifies the whole
+//     segment. A forged state is found by the same two, since the next segment's checkpoint goes back to it.
 //
 // The lock is the kernel's (flock), so it does not outlive its holder.
 package journal

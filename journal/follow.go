@@ -88,12 +88,23 @@ const (
 type recent struct {
 	events []Event
 	bytes  int
+
+	since int           // the weight of all events since the last waypoint
+	heavy chan struct{} // receives when that is enough for another
 }
 
 func (r *recent) add(events []Event) {
 	for _, e := range events {
 		r.events = append(r.events, e)
 		r.bytes += weight(e)
+		r.since += weight(e)
+	}
+	if r.since >= waypointWeight {
+		r.since = 0
+		select {
+		case r.heavy <- struct{}{}:
+		default:
+		}
 	}
 	for len(r.events) > maxRecentEvents || r.bytes > maxRecentBytes {
 		r.shift()

@@ -5,39 +5,41 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
 // historyEvents is how long a history BenchmarkHistory reads; the goals are for 10,000,000.
-var historyEvents = flag.Int("history", 200_000, "events of BenchmarkHistory")
-
-// What fits into a segment of the default size, and what the newest one holds.
-const (
-	eventsPerSegment = 1_480_000
-	eventsPerOpen    = 100_000
+var (
+	historyEvents = flag.Int("history", 200_000, "events of BenchmarkHistory")
+	jobctl        = flag.String("jobctl", "", "the jobctl that BenchmarkHistory runs; none: only the package is measured")
 )
 
-// generate writes a history of many small jobs, sealed but for the last events, without a worker and so within seconds.
+// eventsPerSegment is what fits into a segment of the default size.
+const eventsPerSegment = 1_480_000
+
+// generate writes a history of many small jobs, sealed but for the newest segment, which is as full as can be, without a worker
+// and so within seconds. The newest waypoint is as far back as it ever is.
 func generate(dir string, count int) error {
 	h, err := newHeader(1, &State{})
 	if err != nil {
 		return err
 	}
 	state := &State{}
+	open := min(count/2, eventsPerSegment)
 	for left := count; left > 0; {
-		size := eventsPerSegment
-		if left <= size {
-			size = max(left-eventsPerOpen, 0)
+		size := open
+		if left > open {
+			size = min(left-open, eventsPerSegment)
 		}
-		open := size == 0
-		if open {
-			size = left
-		}
-		if err := generateSegment(dir, h, state, size, open); err != nil {
+		if err := generateSegment(dir, h, state, size, left == open); err != nil {
 			return err
 		}
 		if left -= size; left > 0 {
@@ -76,7 +78,8 @@ func generateSegment(dir string, h header, state *State, size int, open bool) (e
 			return nil
 		}
 	}
-	for done := 0; done < size; {
+	waypointAt := uint64(size) - min(uint64(size), waypointWeight/uint64(weight(Event{})))
+	for done := uint64(0); done < uint64(size); {
 		var group []*appending
 		for range 250 {
 			group = append(group, &appending{drafts: lifeBeside(int64(state.Seq)/4 + int64(len(group)) + 1)})
@@ -90,7 +93,13 @@ func generateSegment(dir string, h header, state *State, size int, open bool) (e
 				return err
 			}
 		}
-		done += len(staged.events)
+		before := done
+		done += uint64(len(staged.events))
+		if open && before <= waypointAt && done > waypointAt {
+			if err := generateWaypoint(dir, h, state); err != nil {
+				return err
+			}
+		}
 	}
 	if open {
 		head, err := openHead(dir)
@@ -100,6 +109,14 @@ func generateSegment(dir string, h header, state *State, size int, open bool) (e
 		return errors.Join(head.write(state.Seq, state.Hash), head.close())
 	}
 	return nil
+}
+
+func generateWaypoint(dir string, h header, s *State) error {
+	w, err := newWaypoint(h, s)
+	if err != nil {
+		return err
+	}
+	return writeWaypoint(dir, w)
 }
 
 // lifeBeside is a whole life, in which a job that was claimed ten jobs before is waiting.
@@ -112,9 +129,10 @@ func lifeBeside(job int64) []Draft {
 	return life
 }
 
-// BenchmarkHistory measures what operators and auditors wait for. It says nothing with a short history:
+// BenchmarkHistory measures what operators and auditors wait for, in this process and, given the program, by jobctl.
+// It says nothing with a short history:
 //
-//	go test ./journal -run '^$' -bench History -benchtime 1x -history 10000000
+//	go test ./journal -run '^$' -bench History -benchtime 1x -history 10000000 -jobctl $PWD/bin/jobctl
 func BenchmarkHistory(b *testing.B) {
 	dir := b.TempDir()
 	begun := time.Now()
@@ -185,6 +203,42 @@ func BenchmarkHistory(b *testing.B) {
 				b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 			}
 			b.ReportMetric(float64(peakMemory(b))/(1<<20), "MiB-peak")
+		})
+	}
+	if *jobctl != "" {
+		benchmarkJobctl(b, dir)
+	}
+}
+
+// benchmarkJobctl runs jobctl's commands on a folder, each in a process of its own.
+func benchmarkJobctl(b *testing.B, dir string) {
+	for _, c := range []struct {
+		args   []string
+		events int // that it goes through; 0: a few
+	}{
+		{[]string{"log", "-n", "20"}, 0},
+		{[]string{"show", fmt.Sprint(*historyEvents / 9)}, 0},
+		{[]string{"verify"}, *historyEvents},
+		{[]string{"state"}, *historyEvents},
+		{[]string{"stats"}, *historyEvents},
+		{[]string{"log"}, *historyEvents},
+		{[]string{"export"}, *historyEvents},
+		{[]string{"conflicts"}, *historyEvents},
+	} {
+		b.Run("jobctl journal "+strings.Join(c.args, " "), func(b *testing.B) {
+			var peak int64
+			for b.Loop() {
+				cmd := exec.Command(*jobctl, slices.Concat([]string{"--config", os.DevNull, "journal"}, c.args, []string{"--journal", dir})...)
+				cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
+				if err := cmd.Run(); err != nil {
+					b.Fatal(err)
+				}
+				peak = max(peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10)
+			}
+			if c.events > 0 {
+				b.ReportMetric(float64(c.events*b.N)/b.Elapsed().Seconds(), "events/s")
+			}
+			b.ReportMetric(float64(peak)/(1<<20), "MiB-peak")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -85,7 +86,7 @@ type Journal struct {
 // hold what was once acknowledged.
 func Open(ctx context.Context, c Config) (*Journal, error) {
 	c.fill()
-	j := &Journal{config: c, nudge: make(chan struct{}, 1)}
+	j := &Journal{config: c, nudge: make(chan struct{}, 1), recent: recent{heavy: make(chan struct{}, 1)}}
 	j.life, j.end = context.WithCancel(context.Background())
 	if err := j.open(ctx); err != nil {
 		return nil, errors.Join(err, j.release())
@@ -144,10 +145,19 @@ func (j *Journal) resume(ctx context.Context, parts []part) error {
 		return &DamagedError{Detail: "the newest segment is missing: all that are there are sealed"}
 	}
 	v := &verifier{reader: j.reader}
-	if err := v.runNewest(ctx, parts); err != nil {
+	if err := v.runNewest(ctx, parts, j.config.Logger); err != nil {
 		return err
 	}
+	if v.weight >= waypointWeight {
+		j.recent.heavy <- struct{}{}
+	}
+	j.recent.since = v.weight % waypointWeight
 	j.newest, j.begun, j.state, j.notes = v.header, v.begun, *v.state, v.notes
+	if v.unfit {
+		if err := removeIfThere(filepath.Join(j.config.Dir, waypointFile)); err != nil {
+			return err
+		}
+	}
 	all, err := list(j.config.Dir)
 	if err != nil || all[len(all)-1].number == newest.number {
 		return err

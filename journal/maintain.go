@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -15,8 +16,13 @@ const maintainRetry = time.Minute
 
 // Run maintains the journal until ctx ends or the journal is closed: see Maintain. It wakes when a segment was
 // begun, when one becomes old enough to be removed, and when the mirror has passed what was waited for.
-// Failures are logged and tried again; they never end it.
+// Failures are logged and tried again; they never end it. Beside that it writes waypoints, so that the next start is quick.
 func (j *Journal) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	group.Go(func() { j.placeWaypoints(ctx) })
 	for {
 		next, err := j.maintain(ctx)
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
@@ -56,6 +57,8 @@ type verifier struct {
 	expected  []expected // what is not passed yet, by sequence number
 	compared  int
 	head      acknowledgement
+	waypoint  *waypoint // nil: there is none, or it was passed
+	unfit     bool      // there is one that a start could not go on from
 	notes     notes
 	live      bool      // there is a newest segment, so this is no archive
 	first     uint64    // of all that is verified
@@ -64,11 +67,15 @@ type verifier struct {
 	begun     time.Time // of its first event
 	state     *State
 	occurring []jobBlock // where jobs occur in the segment in hand
+	weight    int        // of what was verified
 }
 
 func (v *verifier) run(ctx context.Context) (err error) {
-	// Head and notes go first: what a worker appends while we read must not look missing.
+	// Head, waypoint and notes go first: what a worker appends while we read must not look missing.
 	if v.head, err = readHead(v.reader.dir); err != nil {
+		return err
+	}
+	if v.waypoint, err = readWaypoint(v.reader.dir); err != nil {
 		return err
 	}
 	if v.notes, v.live, err = v.reader.notes(ctx); err != nil {
@@ -120,7 +127,12 @@ func (v *verifier) events(ctx context.Context, s source, h header) error {
 	if err := v.compare(Anchor{h.first - 1, h.previous}); err != nil {
 		return err
 	}
-	for page, err := range v.reader.verified(ctx, s, h) {
+	return v.rest(v.reader.verified(ctx, s, 0, linked{after: h.first - 1, previous: h.opening()}))
+}
+
+// rest takes pages of checked events into the state.
+func (v *verifier) rest(pages iter.Seq2[checked, error]) error {
+	for page, err := range pages {
 		if err := v.page(page); err != nil {
 			return err
 		}
@@ -192,6 +204,13 @@ func (v *verifier) page(p checked) error {
 		if err := v.state.Apply(e); err != nil {
 			return &DamagedError{Seq: e.Seq, Err: err}
 		}
+		v.weight += weight(e)
+		if v.waypoint != nil && v.waypoint.anchor.Seq == e.Seq {
+			if err := v.waypoint.agrees(v.state); err != nil {
+				return err
+			}
+			v.waypoint = nil
+		}
 		if len(v.expected) > 0 && v.expected[0].Seq <= e.Seq {
 			if err := v.compare(Anchor{e.Seq, e.Hash}); err != nil {
 				return err
@@ -239,6 +258,8 @@ func (v *verifier) end() error {
 		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the journal ends at %d", v.head.seq, end)}
 	case v.head.found && !v.live:
 		return &DamagedError{Seq: end + 1, Detail: "the newest segment is missing: all that are there are sealed"}
+	case v.waypoint != nil && v.waypoint.anchor.Seq > end:
+		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("the waypoint file knows event %d, the journal ends at %d", v.waypoint.anchor.Seq, end)}
 	case v.notes.position > end:
 		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("the jobs table shows event %d, the journal ends at %d", v.notes.position, end)}
 	case len(v.expected) > 0:

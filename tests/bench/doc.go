@@ -1,9 +1,9 @@
-// Command bench measures what jobd costs beside what the machine must do anyway: how fast it can fork, exec and
-// reap, how much of that is left when the jobs come out of a table, how long one job
-// by hand takes, how many events a second the journal takes, and how much memory the daemons need.
+// Command bench measures what jobd costs beside what the machine must do anyway. Each number stands beside the raw limit
+// that is measured in the same run, in turn with it, so that what disturbs the machine disturbs both.
 //
-//	bench [--json FILE]
+//	bench [--json FILE] [NAME...]
 //
-// The database is a MariaDB of its own with the server's own defaults for durability. `make bench` runs it.
-// Numbers are printed, never judged: they are this machine's.
+// Without names it measures everything that belongs to the table in docs/performance.md; the name list lists them. The database
+// is a MariaDB of its own with the server's own defaults for durability, and the daemons' account may SELECT and UPDATE
+// the one table. `make bench` runs it. Numbers are printed, never judged by the exit code: they are this machine's.
 package main

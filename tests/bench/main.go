@@ -1,57 +1,64 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
+	"slices"
 )
 
 func main() {
 	file := flag.String("json", "", "also write the numbers to this file, as JSON")
 	flag.Parse()
-	results, err := run(measure)
-	if err == nil {
-		err = report(os.Stdout, *file, results)
-	}
-	if err != nil {
+	if err := run(flag.Args(), *file, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// result is one measured number.
-type result struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-}
-
-// report prints the table, and the same as JSON into the file if one is named.
-func report(stdout io.Writer, file string, results []result) error {
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, r := range results {
-		fmt.Fprintf(table, "%s\t%.*f\t%s\t\n", r.Name, decimals(r.Value), r.Value, r.Unit)
+// run measures what is named and reports it. What failed is told, and the others are measured all the same.
+func run(names []string, file string, stdout, stderr io.Writer) error {
+	all := benchmarks()
+	if slices.Contains(names, "list") {
+		return list(stdout, all)
 	}
-	if err := table.Flush(); err != nil || file == "" {
-		return err
-	}
-	encoded, err := json.MarshalIndent(results, "", "  ")
+	chosen, err := choose(all, names)
 	if err != nil {
+		return fmt.Errorf("%w\n%s", err, listed(all))
+	}
+	s := &surroundings{}
+	defer s.close()
+	var results []result
+	var failed error
+	for _, b := range chosen {
+		fmt.Fprintln(stderr, "measuring", b.name)
+		measured, err := measure(s, b)
+		if err != nil {
+			fmt.Fprintf(stderr, "%s: %v\n", b.name, err)
+			failed = fmt.Errorf("%s could not be measured", b.name)
+		}
+		results = append(results, measured...)
+	}
+	if err := report(stdout, file, results); err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(encoded, '\n'), 0o644)
+	return failed
 }
 
-// decimals shows about three digits.
-func decimals(value float64) int {
-	switch {
-	case value < 1:
-		return 3
-	case value < 100:
-		return 1
+// measure runs one benchmark and gives a result for each of its rows.
+func measure(s *surroundings, b benchmark) ([]result, error) {
+	p := &program{surroundings: s}
+	readings, err := p.run(b.run)
+	if err != nil {
+		return nil, err
 	}
-	return 0
+	if len(readings) != len(b.rows) {
+		return nil, fmt.Errorf("%d readings for %d rows", len(readings), len(b.rows))
+	}
+	results := make([]result, len(b.rows))
+	for i, r := range readings {
+		results[i] = b.rows[i].result(b.name, r)
+	}
+	return results, nil
 }

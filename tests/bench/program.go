@@ -7,22 +7,38 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"jobd/store/storetest/dbserver"
 )
 
+// surroundings is what all benchmarks share, made when the first one needs it.
+type surroundings struct {
+	server *dbserver.Server
+}
+
+func (s *surroundings) close() {
+	if s.server == nil {
+		return
+	}
+	if err := s.server.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
 // program lets a command use the test harness: what would fail a test ends
-// the measurement with an error, and cleanups run at the end.
+// the benchmark with an error, and cleanups run at its end.
 type program struct {
 	testing.TB
-	cleanups []func()
-	failed   error
+	surroundings *surroundings
+	cleanups     []func()
+	failed       error
 }
 
 // failure is what Fatal panics with.
 type failure struct{ err error }
 
-// run calls measure with a program of its own.
-func run(measure func(*program) []result) (results []result, err error) {
-	p := &program{}
+// run runs one benchmark.
+func (p *program) run(f func(*program) []reading) (readings []reading, err error) {
 	defer func() {
 		switch f := recover().(type) {
 		case nil:
@@ -36,7 +52,24 @@ func run(measure func(*program) []result) (results []result, err error) {
 		}
 		err = p.failed
 	}()
-	return measure(p), nil
+	return f(p), nil
+}
+
+// server is the one database server.
+func (p *program) server() *dbserver.Server {
+	if p.surroundings.server == nil {
+		server, err := dbserver.Start(p.Context(), dbserver.Options{Durable: true})
+		p.must(err)
+		p.surroundings.server = server
+	}
+	return p.surroundings.server
+}
+
+// must ends the benchmark where there is an error.
+func (p *program) must(err error) {
+	if err != nil {
+		p.Fatal(err)
+	}
 }
 
 // Helper implements testing.TB.
@@ -57,15 +90,16 @@ func (p *program) Fatal(args ...any) { panic(failure{errors.New(fmt.Sprint(args.
 // Fatalf implements testing.TB.
 func (p *program) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
+// Errorf implements testing.TB.
+func (p *program) Errorf(format string, args ...any) { p.Logf(format, args...) }
+
 // Logf implements testing.TB.
 func (p *program) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // TempDir implements testing.TB.
 func (p *program) TempDir() string {
 	dir, err := os.MkdirTemp("", "jobd-bench-")
-	if err != nil {
-		p.Fatal(err)
-	}
+	p.must(err)
 	p.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// benchmark measures one thing, in one row of the table or in several.
+type benchmark struct {
+	name  string // as it is asked for
+	run   func(*program) []reading
+	rows  []row
+	extra bool // measured only when it is named
+}
+
+// row says what a reading means.
+type row struct {
+	what, unit string
+	goal       goal
+}
+
+// benchmarks is everything that can be measured.
+func benchmarks() []benchmark {
+	return []benchmark{
+		{name: "drain", run: drain, rows: []row{
+			{"5,000 waiting no-op rows drained, 10 at once ÷ spawned by hand", "jobs/s", ratioAtLeast(0.85)},
+		}},
+		{name: "manual", run: manual, rows: []row{
+			{"run-manual one at a time, p50 above a spawn by hand", "ms", atMost(1.5)},
+		}},
+		{name: "start", run: pokeToStart, rows: []row{
+			{"poke to the start of the job, idle system, p50", "ms", atMost(5)},
+		}},
+		{name: "fairness", run: fairness, rows: []row{
+			{"the same on a fourth target while three have a backlog, slowest of 20", "ms", atMost(50)},
+		}},
+		{name: "claim", run: claimMillion, rows: []row{
+			{"a claim of 20 with 1,000,000 rows waiting ÷ with 1,000", "ms", ratioAtMost(1.5)},
+		}},
+		{name: "workers", run: workersOnOneTarget, rows: []row{
+			{"8 workers with 2 slots on one target ÷ 1 worker with 16", "jobs/s", ratioAtLeast(0.95)},
+			{"deadlocks that the server met (raw) and warnings of the 8 workers", "", atMost(0)},
+		}},
+		{name: "spawn", run: spawnCost, rows: []row{
+			{"drained through the runner ÷ by a worker that spawns by itself", "jobs/s", ratioAtLeast(0.9)},
+		}},
+		{name: "appenders", run: appenders, rows: []row{
+			{"journal, 64 appenders that each wait for the fsync ÷ SQLite in batches of 64", "events/s", atLeast(100_000)},
+		}},
+		{name: "appender", run: appender, rows: []row{
+			{"journal, 1 appender ÷ SQLite commits of the same rows", "events/s", ratioAtLeast(0.85)},
+		}},
+		{name: "mirror", run: mirror, rows: []row{
+			{"transitions mirrored to MariaDB ÷ batches of 100 by hand", "rows/s", atLeast(25_000)},
+		}},
+		{name: "master", run: masterFanOut, rows: []row{
+			{"master with 2,000 workers, a poke reaches the 1,980th ÷ plain writes", "ms", atMost(150)},
+			{"its resident memory", "MB", atMost(120)},
+		}},
+		{name: "running", run: runningAtOnce, rows: []row{
+			{"1,000 running jobs on one worker, memory of jobd and runner ÷ idle", "MB", atMost(60)},
+			{"its answers to status meanwhile, p99 ÷ idle", "ms", atMost(50)},
+		}},
+		{name: "output", run: output, rows: []row{
+			{"64 jobs that each write 16 MiB, until the last has ended ÷ into cat", "MB/s", ratioAtLeast(0.7)},
+			{"memory of jobd and runner at most ÷ what the limits allow", "MB", ratioAtMost(1.2)},
+		}},
+		{name: "idle", run: idle, rows: []row{
+			{"idle worker, processor time in 60 s", "ms", atMost(10)},
+			{"its runner", "ms", atMost(10)},
+			{"idle master with that worker", "ms", atMost(10)},
+		}},
+		{name: "memory", run: memoryAfterMany, rows: []row{
+			{"memory of jobd and runner after 100,000 jobs ÷ idle", "MB", atMost(45)},
+			{"the same ÷ after 50,000 jobs", "MB", ratioAtMost(1.05)},
+		}},
+	}
+}
+
+// choose gives the benchmarks of these names, or, where there are none, those that are not extra.
+func choose(all []benchmark, names []string) ([]benchmark, error) {
+	var chosen []benchmark
+	for _, name := range names {
+		at := slices.IndexFunc(all, func(b benchmark) bool { return b.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("no benchmark is named %q; there are:", name)
+		}
+		chosen = append(chosen, all[at])
+	}
+	if len(names) == 0 {
+		chosen = slices.DeleteFunc(all, func(b benchmark) bool { return b.extra })
+	}
+	return chosen, nil
+}
+
+func list(w io.Writer, all []benchmark) error {
+	_, err := fmt.Fprintln(w, listed(all))
+	return err
+}
+
+func listed(all []benchmark) string {
+	var lines []string
+	for _, b := range all {
+		lines = append(lines, fmt.Sprintf("  %-10s %s", b.name, b.rows[0].what))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/tests/harness"
+)
+
+// manual is how long a client waits for one job above what a process takes, by turns.
+func manual(p *program) []reading {
+	const singles, warm = 300, 20
+	s := newSite(p)
+	client := harness.Dial(p, s.worker("bench", noop+" {id}", map[string]int{"a": concurrency}).Addr)
+	first := s.insert(singles+warm, "a", "manual")
+	var raw, product []float64
+	for i := range int64(singles + warm) {
+		r := took(func() { p.must(spawn(noop)) })
+		m := took(func() { runManual(p, client, first+i) })
+		if i >= warm {
+			raw, product = append(raw, r), append(product, m)
+		}
+	}
+	return []reading{against(median(product)-median(raw), median(raw))}
+}
+
+func runManual(p *program, client *harness.Wire, id int64) {
+	var answer harness.Jobs
+	client.Ask(p, "run-manual", map[string]any{"ids": []int64{id}}).Decode(p, &answer)
+	if job := answer.Jobs[fmt.Sprint(id)]; job.Result != "ok" {
+		p.Fatalf("job %d: %s", id, job)
+	}
+}
+
+// bell is rung by a job that starts.
+type bell struct {
+	script string // rings where its first argument is not below the id that was given
+	rung   *bufio.Reader
+}
+
+// newBell makes a launcher that rings for ids from one on, and does nothing for the others.
+func newBell(p *program, from int64) *bell {
+	pipe := filepath.Join(p.TempDir(), "bell")
+	p.must(unix.Mkfifo(pipe, 0o600))
+	file, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	p.must(err)
+	p.Cleanup(func() { file.Close() })
+	script := harness.Script(p, fmt.Sprintf("if [ $1 -ge %d ]; then echo > %s; fi", from, pipe))
+	return &bell{script, bufio.NewReader(file)}
+}
+
+// await waits for one ring.
+func (b *bell) await(p *program) {
+	_, err := b.rung.ReadString('\n')
+	p.must(err)
+}
+
+// throttled is a little longer than the master gathers pokes: the first goes at once.
+const throttled = 550 * time.Millisecond
+
+// pokeToStart is how long after a client's poke of the master its job starts, beside the same script started by hand.
+func pokeToStart(p *program) []reading {
+	const times = 20
+	s := newSite(p)
+	master := s.master()
+	bell := newBell(p, 0)
+	s.worker("bench", bell.script+" {id}", map[string]int{"a": concurrency}, harness.MasterOf(master))
+	harness.AwaitWorkers(p, master, "", 1)
+	raw, product := s.starts(times, bell, harness.Dial(p, master.Addr), "a")
+	return []reading{against(median(product), median(raw))}
+}
+
+// fairness is the same for a target that has nothing, on a worker whose other targets have a backlog.
+func fairness(p *program) []reading {
+	const times, backlog = 20, 6000
+	s := newSite(p)
+	master := s.master()
+	for _, target := range []string{"busy1", "busy2", "busy3"} {
+		s.insert(backlog, target, "waiting")
+	}
+	bell := newBell(p, 3*backlog+1)
+	s.worker("bench", bell.script+" {id}", map[string]int{"busy1": 4, "busy2": 4, "busy3": 4, "idle": 4}, harness.MasterOf(master))
+	harness.AwaitWorkers(p, master, "", 1)
+	raw, product := s.starts(times, bell, harness.Dial(p, master.Addr), "idle")
+	if s.Count(p, "status = 'waiting' AND target LIKE 'busy%'") == 0 {
+		p.Fatal("the backlog was gone too early")
+	}
+	s.Exec(p, "UPDATE jobs SET status = 'ignored' WHERE status = 'waiting'") // nobody waits for the rest
+	s.awaitDone()
+	return []reading{against(percentile(product, 100), percentile(raw, 100))}
+}
+
+// starts gives how many milliseconds the starts of jobs took, by hand and by a poke of the master.
+func (s *site) starts(times int, bell *bell, client *harness.Wire, target string) (raw, product []float64) {
+	for range times {
+		<-time.After(throttled)
+		raw = append(raw, took(func() {
+			go func() { _ = spawn(bell.script, "999999999") }()
+			bell.await(s.p)
+		}))
+		s.insert(1, target, "waiting")
+		product = append(product, took(func() {
+			client.Request(s.p, "poke", map[string]any{"targets": []string{target}})
+			bell.await(s.p)
+		}))
+		client.Answer(s.p)
+	}
+	return raw, product
+}

@@ -19,6 +19,7 @@ import (
 // historyEvents is how long a history BenchmarkHistory reads; the goals are for 10,000,000.
 var (
 	historyEvents = flag.Int("history", 200_000, "events of BenchmarkHistory")
+	historyDir    = flag.String("history-dir", "", "where BenchmarkHistory makes its history, or finds it and leaves it; none: a temporary folder")
 	jobctl        = flag.String("jobctl", "", "the jobctl that BenchmarkHistory runs; none: only the package is measured")
 )
 
@@ -53,6 +54,7 @@ func generate(dir string, count int) error {
 
 func generateSegment(dir string, h header, state *State, size int, open bool) (err error) {
 	var write func(*staging) error
+	mirrored := func(uint64) error { return nil }
 	if open {
 		if err := makeSegment(context.Background(), dir, h, notes{kept: 1}); err != nil {
 			return err
@@ -63,6 +65,7 @@ func generateSegment(dir string, h header, state *State, size int, open bool) (e
 		}
 		defer func() { err = errors.Join(err, s.close()) }()
 		write = func(staged *staging) error { return s.append(staged.records, nil) }
+		mirrored = func(seq uint64) error { return s.append(nil, &notes{position: seq, kept: 1}) }
 	} else {
 		w, err := newSealedWriter(sealedPath(dir, h.number), h)
 		if err != nil {
@@ -106,7 +109,7 @@ func generateSegment(dir string, h header, state *State, size int, open bool) (e
 		if err != nil {
 			return err
 		}
-		return errors.Join(head.write(state.Seq, state.Hash), head.close())
+		return errors.Join(mirrored(state.Seq), head.write(state.Seq, state.Hash), head.close())
 	}
 	return nil
 }
@@ -134,9 +137,14 @@ func lifeBeside(job int64) []Draft {
 //
 //	go test ./journal -run '^$' -bench History -benchtime 1x -history 10000000 -jobctl $PWD/bin/jobctl
 func BenchmarkHistory(b *testing.B) {
-	dir := b.TempDir()
+	dir := *historyDir
+	if dir == "" {
+		dir = b.TempDir()
+	}
 	begun := time.Now()
-	if err := generate(dir, *historyEvents); err != nil {
+	if parts, err := list(dir); err != nil || len(parts) > 0 {
+		b.Logf("taking the history in %s as it is: %v", dir, err)
+	} else if err := generate(dir, *historyEvents); err != nil {
 		b.Fatal(err)
 	}
 	bytes, parts := int64(0), 0

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -19,25 +20,29 @@ func (p *program) journalExport() *ffcli.Command {
 	var span *window
 	format := formatFlag("jsonl")
 	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *journals, _ []string) error {
-		write, flush := p.exporter(string(format))
 		q := history.Query{Output: true, Since: span.since.at, Until: span.until.at}
-		count, progress := uint64(0), p.progress("events exported")
-		defer progress.end()
-		for e, err := range j.events(ctx, q) {
-			if err != nil {
-				return errors.Join(flush(), err)
-			}
-			if err := write(e); err != nil {
-				return err
-			}
-			count++
-			progress.at(count)
-		}
-		return flush()
+		return p.buffered(func() error { return p.export(j.events(ctx, q), string(format)) })
 	})
 	span = p.windowFlags(c.FlagSet)
 	c.FlagSet.Var(&format, "format", "jsonl or csv")
 	return c
+}
+
+func (p *program) export(events iter.Seq2[from[journal.Event], error], format string) error {
+	write, flush := p.exporter(format)
+	count, progress := uint64(0), p.progress("events exported")
+	defer progress.end()
+	for e, err := range events {
+		if err != nil {
+			return errors.Join(flush(), err)
+		}
+		if err := write(e); err != nil {
+			return err
+		}
+		count++
+		progress.at(count)
+	}
+	return flush()
 }
 
 // formatFlag is a flag.Value for an export's format.

@@ -45,17 +45,19 @@ func (p *program) journalLog() *ffcli.Command {
 
 // printEvents prints the selected events; seen is told which.
 func (p *program) printEvents(ctx context.Context, j *journals, q history.Query, seen func(s source, seq uint64)) error {
-	printer := p.eventPrinter(j)
-	for e, err := range j.events(ctx, q) {
-		if err != nil {
-			return err
+	return p.buffered(func() error {
+		printer := p.eventPrinter(j)
+		for e, err := range j.events(ctx, q) {
+			if err != nil {
+				return err
+			}
+			if err := printer.print(e.source, e.item); err != nil {
+				return err
+			}
+			seen(e.source, e.item.Seq)
 		}
-		if err := printer.print(e.source, e.item); err != nil {
-			return err
-		}
-		seen(e.source, e.item.Seq)
-	}
-	return nil
+		return nil
+	})
 }
 
 // followEvents prints what there is, merged by time, and then what is appended, as it comes, until ctx ends.

@@ -18,7 +18,8 @@ func (p *program) journalState() *ffcli.Command {
 	var status statusFlag
 	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *journals, _ []string) error {
 		q := history.AtQuery{At: at.at, Status: journal.Status(status)}
-		return p.printStates(j, merge(j, func(s source) iter.Seq2[history.Job, error] { return s.jobs(ctx, q) }, history.Job.Before))
+		all := merge(j, func(s source) iter.Seq2[history.Job, error] { return s.jobs(ctx, q) }, history.Job.Before)
+		return p.buffered(func() error { return p.printStates(j, all) })
 	})
 	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 2h (ago), or unix time")
 	c.FlagSet.Var(&status, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
@@ -42,7 +43,7 @@ func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], err
 			err = p.printJSON(workersJob{entry.source.worker(), job})
 		} else {
 			row := []any{
-				job.Job, job.Target, job.Status, outcome(job), job.Attempt,
+				job.Job, job.Target, string(job.Status), outcome(job), job.Attempt,
 				p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended),
 			}
 			if j.named() {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,6 +18,7 @@ type listing struct {
 	widths []int
 	rows   []listed
 	headed bool
+	blank  string
 }
 
 type listed struct {
@@ -33,7 +36,7 @@ func (p *program) newListing(head ...string) *listing {
 func (l *listing) add(t tone, values ...any) error {
 	row := listed{t, make([]string, len(values))}
 	for i, value := range values {
-		row.cells[i] = clean(fmt.Sprint(value))
+		row.cells[i] = clean(textOf(value))
 		if row.cells[i] == "" && !l.p.terminal {
 			row.cells[i] = "-"
 		}
@@ -55,31 +58,53 @@ func (l *listing) flush() error {
 			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	var text bytes.Buffer
+	var line []byte
 	for _, row := range l.rows {
-		padded := make([]string, len(row.cells))
+		line = line[:0]
 		for i, cell := range row.cells {
-			padded[i] = cell + strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(cell))
-		}
-		text := strings.TrimRight(strings.Join(padded, between), " ")
-		if _, err := fmt.Fprintln(l.p.out, l.p.paint(text, row.tone)); err != nil {
-			return err
-		}
-		if !l.headed && l.p.terminal {
-			if err := l.dashes(); err != nil {
-				return err
+			line = append(append(line, cell...), l.spaces(l.widths[i]-utf8.RuneCountInString(cell))...)
+			if i < len(row.cells)-1 {
+				line = append(line, between...)
 			}
+		}
+		text.WriteString(l.p.paint(string(bytes.TrimRight(line, " ")), row.tone))
+		text.WriteByte('\n')
+		if !l.headed && l.p.terminal {
+			l.dashes(&text)
 		}
 		l.headed = true
 	}
 	l.rows = l.rows[:0]
-	return nil
+	_, err := l.p.out.Write(text.Bytes())
+	return err
 }
 
-func (l *listing) dashes() error {
+// spaces is so many blanks, kept for the next time.
+func (l *listing) spaces(n int) string {
+	if n > len(l.blank) {
+		l.blank = strings.Repeat(" ", 2*n)
+	}
+	return l.blank[:n]
+}
+
+func (l *listing) dashes(text *bytes.Buffer) {
 	dashes := make([]string, len(l.widths))
 	for i, width := range l.widths {
 		dashes[i] = strings.Repeat("-", width)
 	}
-	_, err := fmt.Fprintln(l.p.out, strings.Join(dashes, "-+-"))
-	return err
+	fmt.Fprintln(text, strings.Join(dashes, "-+-"))
+}
+
+// textOf is what fmt prints of a value, faster for what long listings are made of.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case int:
+		return strconv.Itoa(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	}
+	return fmt.Sprint(value)
 }

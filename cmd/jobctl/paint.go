@@ -23,6 +23,9 @@ const (
 
 // coloured tells whether stdout takes colours: a terminal that says what it is, and nobody who wants none.
 func (s surroundings) coloured() bool {
+	if !s.terminal {
+		return false
+	}
 	term := ""
 	for _, variable := range s.environ {
 		if value, found := strings.CutPrefix(variable, "TERM="); found {
@@ -32,7 +35,7 @@ func (s surroundings) coloured() bool {
 	refused := slices.ContainsFunc(s.environ, func(v string) bool {
 		return strings.HasPrefix(v, "NO_COLOR=") && v != "NO_COLOR="
 	})
-	return s.terminal && term != "" && term != "dumb" && !refused
+	return term != "" && term != "dumb" && !refused
 }
 
 // paint gives text its tone, where stdout takes colours.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -65,6 +66,18 @@ func run(ctx context.Context, args []string, around surroundings) error {
 		defer cancel()
 	}
 	return root.Run(ctx)
+}
+
+// buffered has what print prints written in large pieces, save on a terminal, where somebody waits for each line.
+func (p *program) buffered(print func() error) error {
+	if p.terminal {
+		return print()
+	}
+	out := p.out
+	buffer := bufio.NewWriterSize(out, 64<<10)
+	p.out = buffer
+	defer func() { p.out = out }()
+	return errors.Join(print(), buffer.Flush())
 }
 
 // parse reads flags, environment and file.

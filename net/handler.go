@@ -3,7 +3,6 @@ package net
 import (
 	"context"
 	"encoding/json"
-	"sync"
 )
 
 // Request is what a peer asks.
@@ -18,7 +17,7 @@ type Request struct {
 // Handler answers requests of one type. What it returns becomes JSON and the response's data; an error that
 // is a Refusal is told to the peer, any other is logged and told as "internal error". The context ends when the link does.
 //
-// Every request has a goroutine of its own, but the requests of one link take their turns: a handler begins when the
+// Every handler has a goroutine of its own, but the requests of one link take their turns: a handler begins when the
 // one before it has returned, so that a client that sends pause and status in one packet sees the pause. A handler that waits for
 // something long (a job, another host) must call request.Proceed once the requests after it may begin.
 type Handler func(ctx context.Context, link *Link, request Request) (data any, err error)
@@ -32,16 +31,3 @@ func (r Request) Proceed() {
 
 // Fields are the members of the request's data.
 func (r Request) Fields() Fields { return FieldsOf(r.Data) }
-
-// turns puts the requests of a link in a row. It belongs to the goroutine that reads the link.
-type turns struct {
-	last <-chan struct{} // closed when the newest request lets the next one begin; nil before the first
-}
-
-// take gives the next turn: it has come when begin is closed, or nil; done ends it.
-func (t *turns) take() (begin <-chan struct{}, done func()) {
-	begin = t.last
-	end := make(chan struct{})
-	t.last = end
-	return begin, sync.OnceFunc(func() { close(end) })
-}

@@ -37,6 +37,7 @@ type Link struct {
 	entry  *entry        // nil: the peer needs no password
 	slots  chan struct{} // one for each request of the peer under way
 	log    *slog.Logger
+	turns  turns
 	out    *outbox
 
 	ctx    context.Context // of the handlers; ends with the link

@@ -101,6 +101,7 @@ func (g *guard) makeRoom(now time.Time) {
 type entry struct {
 	guard    *guard
 	address  netip.Addr
+	accepted time.Time
 	deadline time.Time // by which the password must have come
 	admitted func()    // called once, when it came
 	proven   bool

@@ -111,3 +111,26 @@ func TestPitfall38PasswordsAreNotLogged(t *testing.T) {
 		t.Errorf("the log tells a password:\n%s", log.String())
 	}
 }
+
+// Regression: of many who came at once, each with the password in its first packet, most were turned away before it was read.
+func TestAPasswordUnderWayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := NewServer(ServerConfig{Password: "s3cret", MaxUnproven: 3, Handlers: map[string]Handler{"echo": echo}})
+		t.Cleanup(func() { _ = server.Shutdown(t.Context()) })
+		var peers []*wire
+		for range 10 {
+			ours, theirs := net.Pipe()
+			server.accept(theirs)
+			peer := pipeEnd(t, ours)
+			peers = append(peers, peer)
+			go func() {
+				time.Sleep(unprovenGrace - time.Millisecond) // the bubble's clock
+				peer.send(`[0,{"no":1,"type":"echo","password":"s3cret"}]`)
+			}()
+		}
+		for _, peer := range peers {
+			peer.expect(`[1,{"no":1,"data":null}]`)
+		}
+	})
+}

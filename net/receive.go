@@ -21,7 +21,7 @@ type receiver struct {
 	in        splitter
 	begun     time.Time // when the frame that is not complete began; zero where there is none
 	deadline  time.Time // set on the connection
-	turns     turns
+	nonsense  nonsense
 	garbage   bool   // the peer sent something that is not JSON: logged once as a warning
 	complaint string // what the peer last said that belongs to no request
 }
@@ -124,15 +124,18 @@ func (l *Link) handle(frame []byte) error {
 	switch {
 	case errors.Is(err, errNotJSON):
 		l.logGarbage(len(frame))
-		return nil
+		return l.endure()
 	case err != nil:
-		return l.out.put(l.ctx, encodeError(0, err.Error()))
+		if err := l.out.put(l.ctx, encodeError(0, err.Error())); err != nil {
+			return err
+		}
+		return l.endure()
 	}
 	switch m.kind {
 	case kindRequest:
 		return l.serve(m)
 	case kindResponse:
-		l.answered(m)
+		return l.answered(m)
 	case kindPing:
 		return l.out.put(l.ctx, pongFrame)
 	case kindPong:
@@ -152,7 +155,7 @@ func (l *Link) logGarbage(size int) {
 }
 
 // answered gives a response to the request that waits for it.
-func (l *Link) answered(m message) {
+func (l *Link) answered(m message) error {
 	l.mu.Lock()
 	waiting := l.calls[m.no]
 	delete(l.calls, m.no)
@@ -160,13 +163,15 @@ func (l *Link) answered(m message) {
 		l.password = "" // it has proven itself
 	}
 	l.mu.Unlock()
-	switch {
-	case waiting != nil:
+	if waiting != nil {
 		waiting <- m // has room for one
-	case m.failed:
+		return nil
+	}
+	if m.failed {
 		l.receiver.complaint = m.failure
 		l.log.Warn("peer reports an error", "error", m.failure)
 	}
+	return l.endure()
 }
 
 func (l *Link) ponged() {

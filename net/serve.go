@@ -3,6 +3,7 @@ package net
 import (
 	"fmt"
 	"runtime/debug"
+	"sync"
 )
 
 // serve starts the handler of a request, if the peer may send requests.
@@ -12,7 +13,10 @@ func (l *Link) serve(m message) error {
 	}
 	handler := l.config.Handlers[m.typ]
 	if handler == nil {
-		return l.out.put(l.ctx, encodeError(m.no, fmt.Sprintf("unknown request type: '%s'", m.typ)))
+		if err := l.out.put(l.ctx, encodeError(m.no, fmt.Sprintf("unknown request type: '%s'", m.typ))); err != nil {
+			return err
+		}
+		return l.endure()
 	}
 	select {
 	case l.slots <- struct{}{}:
@@ -23,17 +27,24 @@ func (l *Link) serve(m message) error {
 		<-l.slots
 		return l.out.put(l.ctx, encodeError(m.no, string(refusedStopping)))
 	}
-	begin, done := l.receiver.turns.take()
+	done := sync.OnceFunc(l.turns.pass)
 	request := Request{No: m.no, Type: m.typ, Data: m.data, proceed: done}
-	l.tasks.Go(func() {
-		defer func() { done(); l.gate.leave(); <-l.slots }()
-		if begin != nil {
-			<-begin
-		}
-		// An answer that can't be sent any more is nobody's: the link has ended.
-		_ = l.out.put(l.ctx, l.answer(handler, request))
+	relief := l.turns.take(len(m.data), func() {
+		l.tasks.Go(func() {
+			defer func() { done(); l.gate.leave(); <-l.slots }()
+			// An answer that can't be sent any more is nobody's: the link has ended.
+			_ = l.out.put(l.ctx, l.answer(handler, request))
+		})
 	})
-	return nil
+	if relief == nil {
+		return nil
+	}
+	select {
+	case <-relief:
+		return nil
+	case <-l.Done():
+		return l.Err()
+	}
 }
 
 // answer runs a handler and gives the frame that answers the request.

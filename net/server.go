@@ -18,13 +18,17 @@ type ServerConfig struct {
 	AlwaysAllowLocalhost bool   // peers from a loopback address need none either
 	MaxMessageSize       int    // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
 	MaxRequests          int    // under way at once on one link; 0: 1,024. Beyond it the link is not read
-	MaxUnproven          int    // links whose password is still to come; 0: 1,024. Beyond it the oldest of them is closed
+	MaxUnproven          int    // links whose password is still to come; 0: 1,024. Beyond it the oldest of them is closed, see unprovenGrace
 
 	PasswordTimeout time.Duration // within which the password must come; 0: 30 s
 	FrameTimeout    time.Duration // within which a frame must be complete once begun; 0: 30 s
 	WriteTimeout    time.Duration // within which a peer must take 64 KiB; 0: 30 s
 	Logger          *slog.Logger  // nil: none
 }
+
+// unprovenGrace is how long a link is left alone however many come behind it: the password may be in its first packet,
+// which nobody has read yet. Where there are too many links without one, no more are accepted meanwhile.
+const unprovenGrace = 50 * time.Millisecond
 
 // Server accepts links and serves them. Its methods are safe for concurrent use.
 type Server struct {
@@ -120,7 +124,11 @@ func (s *Server) accept(conn net.Conn) {
 		s.start(newLink(conn, s.link, &s.gate, nil), func() {})
 		return
 	}
-	entry := &entry{guard: s.guard, address: address, deadline: time.Now().Add(s.config.PasswordTimeout)}
+	if wait := s.crowded(); wait > 0 {
+		<-time.After(wait)
+	}
+	now := time.Now()
+	entry := &entry{guard: s.guard, address: address, accepted: now, deadline: now.Add(s.config.PasswordTimeout)}
 	link := newLink(conn, s.link, &s.gate, entry)
 	place := s.queueUnproven(link)
 	entry.admitted = func() { s.leaveUnproven(place) }
@@ -143,6 +151,17 @@ func (s *Server) start(link *Link, left func()) {
 		s.remove(link)
 		left()
 	})
+}
+
+// crowded tells how long it takes until the oldest link without a password may be closed for another one.
+func (s *Server) crowded() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unproven.Len() < s.config.MaxUnproven {
+		return 0
+	}
+	oldest := s.unproven.Front().Value.(*Link)
+	return unprovenGrace - time.Since(oldest.entry.accepted)
 }
 
 // queueUnproven notes a link whose password is still to come, and closes the oldest such link where there are too many.

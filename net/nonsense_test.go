@@ -1,0 +1,57 @@
+package net
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Regression: a peer that sent nonsense as fast as it could, behind the password, took the processors from all others.
+func TestNonsenseIsReadSlowly(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, frame, answer string }{
+		{"not JSON", `{`, ""},
+		{"no message", `7`, `[1,{"no":0,"error":"JSON array expected, got: 7"}]`},
+		{"no such request", `[0,{"no":1,"type":"nope"}]`, `[1,{"no":1,"error":"unknown request type: 'nope'"}]`},
+		{"a response that nobody waits for", `[1,{"no":7,"data":1}]`, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const excess = 100
+				peer := accepted(t, ServerConfig{})
+				_ = peer.SetDeadline(time.Time{})
+				begun := time.Now()
+				go func() {
+					for range nonsenseAtOnce + excess {
+						peer.send(test.frame)
+					}
+					peer.send(`[2]`)
+				}()
+				if test.answer != "" {
+					for range nonsenseAtOnce + excess {
+						peer.expect(test.answer)
+					}
+				}
+				peer.expect(`[3]`) // it is served all the same
+				if took := time.Since(begun); took != excess*nonsenseEvery {
+					t.Errorf("it took %v, want %v", took, excess*nonsenseEvery)
+				}
+			})
+		})
+	}
+}
+
+// Who sends nonsense now and then is not slowed down.
+func TestSomeNonsenseIsFree(t *testing.T) {
+	t.Parallel()
+	var n nonsense
+	now := time.Now()
+	for i := range 1000 {
+		if due := n.due(now); due != 0 {
+			t.Fatalf("message %d has to wait %v", i, due)
+		}
+		now = now.Add(nonsenseEvery)
+	}
+}

@@ -18,7 +18,7 @@ const (
 // drain is a worker that empties a table of jobs that do nothing, beside as many processes spawned by hand.
 func drain(p *program) []reading {
 	s := newSite(p)
-	client := harness.Dial(p, s.worker("bench", noop+" {id}", map[string]int{"a": concurrency}).Addr)
+	client := harness.Dial(p, s.worker("bench", launcher, map[string]int{"a": concurrency}).Addr)
 	s.drainRate(500, "a", func() { client.Ask(p, "poll", nil) }) // what happens once in a worker's life is no part of it
 	return []reading{paired(3,
 		func() float64 { return spawnRate(p, drained) },
@@ -57,11 +57,11 @@ const (
 // workersOnOneTarget is several workers that claim from one target, beside one that has all their slots.
 func workersOnOneTarget(p *program) []reading {
 	alone, together := newSite(p), newSite(p)
-	single := harness.Dial(p, alone.worker("alone", noop, map[string]int{"a": workers * slots}).Addr)
+	single := harness.Dial(p, alone.worker("alone", launcher, map[string]int{"a": workers * slots}).Addr)
 	master := together.master()
 	var daemons []*harness.Daemon
 	for i := range workers {
-		daemons = append(daemons, together.worker(fmt.Sprint("w", i), noop, map[string]int{"a": slots}, harness.MasterOf(master)))
+		daemons = append(daemons, together.worker(fmt.Sprint("w", i), launcher, map[string]int{"a": slots}, harness.MasterOf(master)))
 	}
 	harness.AwaitWorkers(p, master, "", workers)
 	client := harness.Dial(p, master.Addr)
@@ -73,7 +73,10 @@ func workersOnOneTarget(p *program) []reading {
 	)
 	warnings := 0
 	for _, d := range daemons {
-		warnings += strings.Count(d.Output(), "\n")
+		if said := d.Output(); said != "" {
+			warnings += strings.Count(said, "\n")
+			p.Logf("%s", said)
+		}
 	}
 	return []reading{rates, against(float64(warnings), together.deadlocks()-before)}
 }

@@ -15,7 +15,7 @@ const idling = 60 * time.Second
 func idle(p *program) []reading {
 	s := newSite(p)
 	master := s.master()
-	d := s.worker("bench", noop, map[string]int{"a": concurrency}, harness.MasterOf(master))
+	d := s.worker("bench", launcher, map[string]int{"a": concurrency}, harness.MasterOf(master))
 	harness.AwaitWorkers(p, master, "", 1)
 	<-time.After(5 * time.Second) // what a start leaves behind
 	pids := []int{d.Pid, d.Runner(p), master.Pid}

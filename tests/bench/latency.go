@@ -16,7 +16,7 @@ import (
 func manual(p *program) []reading {
 	const singles, warm = 300, 20
 	s := newSite(p)
-	client := harness.Dial(p, s.worker("bench", noop+" {id}", map[string]int{"a": concurrency}).Addr)
+	client := harness.Dial(p, s.worker("bench", launcher, map[string]int{"a": concurrency}).Addr)
 	first := s.insert(singles+warm, "a", "manual")
 	var raw, product []float64
 	for i := range int64(singles + warm) {

@@ -35,7 +35,7 @@ func (r residents) most() float64 {
 func memoryAfterMany(p *program) []reading {
 	const half = 50_000
 	s := newSite(p)
-	d := s.worker("bench", noop+" {id}", map[string]int{"a": concurrency})
+	d := s.worker("bench", launcher, map[string]int{"a": concurrency})
 	client := harness.Dial(p, d.Addr)
 	memory := p.residents(d)
 	idle := memory.now()

@@ -8,7 +8,10 @@ import (
 )
 
 // noop is the job that costs nothing but its process.
-const noop = "/bin/true"
+const (
+	noop     = "/bin/true"
+	launcher = noop + " {id}"
+)
 
 // look is how often the table is looked at while it drains.
 const look = 10 * time.Millisecond

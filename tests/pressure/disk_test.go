@@ -1,0 +1,82 @@
+package pressure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// Jobs write more output than the journal's disk has room for. The worker stops claiming, keeps no more
+// outcomes than it has slots, and goes on by itself when the disk is larger.
+func TestOutputFillsTheDisk(t *testing.T) {
+	t.Parallel()
+	const (
+		jobs, slots = 1000, 8
+		each        = 1 << 20 // bytes, which nothing compresses
+		mayHold     = 2 * slots
+	)
+	s := newSite(t)
+	s.InsertMany(t, jobs, "a", "waiting")
+	dir := filepath.Join(t.TempDir(), "journal")
+	mount(t, dir, "size=96m", 0)
+	launcher := harness.Script(t, fmt.Sprintf("head -c %d /dev/urandom", each)) + " {id}"
+	w := s.start("full", launcher, map[string]int{"a": slots}, harness.Settings{"journal_dir": dir, "log_level_console": "error"})
+	s.awaitStill(w)
+	atMost(t, "rows claimed", s.held(), mayHold)
+	atMost(t, "jobs in the queue", w.status().length(), mayHold)
+	if s.Count(t, "status = 'waiting'") == 0 {
+		t.Fatal("all jobs were claimed: the disk was never full")
+	}
+	w.poll(500)
+	atMost(t, "rows claimed", s.held(), mayHold)
+	atMost(t, "bytes in memory", w.resident(), 64<<20+2*slots*each)
+	mount(t, dir, "size=2g", syscall.MS_REMOUNT)
+	s.awaitDone(s.Count(t, "status = 'done'") + 4*slots)
+	if lost := s.Count(t, "status = 'done' AND (result <> 'ok' OR LENGTH(stdout) = 0)"); lost > 0 {
+		t.Errorf("%d jobs lost their outcome", lost)
+	}
+	s.Exec(t, "UPDATE jobs SET status = 'ignored' WHERE status = 'waiting'") // nobody waits for the rest
+	atMost(t, "bytes in memory at most", harness.MemoryPeak(t, w.Pid)+harness.MemoryPeak(t, w.Runner(t)), 96<<20+4*slots*each)
+}
+
+// awaitStill waits until the journal takes nothing any more.
+func (s *site) awaitStill(w *worker) {
+	s.t.Helper()
+	before, still := -1, 0
+	harness.Until(s.t, func() string {
+		if events := w.status().Journal.Events; events != before {
+			before, still = events, 0
+		}
+		if still++; still < 100 {
+			return fmt.Sprintf("the journal still grows: %d events", before)
+		}
+		return ""
+	})
+}
+
+// mount makes a small disk for a journal, or changes its size.
+func mount(t *testing.T, dir, size string, flags uintptr) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := syscall.Mount("tmpfs", dir, "tmpfs", flags, size+",mode=0700")
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("only root can mount a small disk; the journal's own tests of a full disk stand in")
+	}
+	if err != nil {
+		t.Fatalf("mount a disk of %s: %v", size, err)
+	}
+	if flags == 0 {
+		t.Cleanup(func() {
+			if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+				t.Errorf("unmount the small disk: %v", err)
+			}
+		})
+	}
+}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds every wait of the tests: a test that reaches it has failed.
 const patience = 20 * time.Second
 
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
@@ -32,7 +32,7 @@ func within(t *testing.T) context.Context {
 }
 
 // start runs f until the test ends.
-func start(t *testing.T, f func(ctx context.Context) error) (stop func()) {
+func start(t testing.TB, f func(ctx context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -53,7 +53,7 @@ func start(t *testing.T, f func(ctx context.Context) error) (stop func()) {
 }
 
 // serveMaster runs a master with its server.
-func serveMaster(t *testing.T, config Config, password string) (address string, m *Master, stop func()) {
+func serveMaster(t testing.TB, config Config, password string) (address string, m *Master, stop func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -73,7 +73,7 @@ func serveMaster(t *testing.T, config Config, password string) (address string, 
 }
 
 // connect gives a running link.
-func connect(t *testing.T, address string, config jobnet.LinkConfig) *jobnet.Link {
+func connect(t testing.TB, address string, config jobnet.LinkConfig) *jobnet.Link {
 	t.Helper()
 	link, err := jobnet.Connect(within(t), address, config)
 	if err != nil {
@@ -84,7 +84,7 @@ func connect(t *testing.T, address string, config jobnet.LinkConfig) *jobnet.Lin
 }
 
 // registered gives the link of a worker that registered itself.
-func registered(t *testing.T, address, name string, targets []string, handlers map[string]jobnet.Handler) *jobnet.Link {
+func registered(t testing.TB, address, name string, targets []string, handlers map[string]jobnet.Handler) *jobnet.Link {
 	t.Helper()
 	link := connect(t, address, jobnet.LinkConfig{Handlers: handlers, Password: "s3cret"})
 	ask(t, link, "register-worker", registration{name, targets})
@@ -92,7 +92,7 @@ func registered(t *testing.T, address, name string, targets []string, handlers m
 }
 
 // ask asks and expects an answer.
-func ask(t *testing.T, link *jobnet.Link, typ string, data any) json.RawMessage {
+func ask(t testing.TB, link *jobnet.Link, typ string, data any) json.RawMessage {
 	t.Helper()
 	answer, err := link.Request(within(t), typ, data)
 	if err != nil {
@@ -102,7 +102,7 @@ func ask(t *testing.T, link *jobnet.Link, typ string, data any) json.RawMessage 
 }
 
 // expect compares JSON: objects may have more keys, "<int>" stands for any integer.
-func expect(t *testing.T, got json.RawMessage, want string) {
+func expect(t testing.TB, got json.RawMessage, want string) {
 	t.Helper()
 	if problem := differs(decoded(t, got), decoded(t, []byte(want))); problem != "" {
 		t.Errorf("%s:\n got %s\nwant %s", problem, got, want)
@@ -143,7 +143,7 @@ func differs(got, want any) string {
 	return ""
 }
 
-func decoded(t *testing.T, text []byte) (value any) {
+func decoded(t testing.TB, text []byte) (value any) {
 	t.Helper()
 	if err := json.Unmarshal(text, &value); err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -152,7 +152,7 @@ func decoded(t *testing.T, text []byte) (value any) {
 }
 
 // recorded reads the lines of a file in testdata/conformance.
-func recorded[T any](t *testing.T, file string) (lines []T) {
+func recorded[T any](t testing.TB, file string) (lines []T) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "testdata", "conformance", file))
 	if err != nil {
@@ -170,12 +170,12 @@ func recorded[T any](t *testing.T, file string) (lines []T) {
 
 // wire is a peer that speaks bytes.
 type wire struct {
-	t      *testing.T
+	t      testing.TB
 	conn   net.Conn
 	reader *bufio.Reader
 }
 
-func newWire(t *testing.T, conn net.Conn) *wire {
+func newWire(t testing.TB, conn net.Conn) *wire {
 	t.Helper()
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))

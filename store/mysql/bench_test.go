@@ -40,6 +40,7 @@ func BenchmarkApply(b *testing.B) {
 	for id := range int64(batch) {
 		changes = append(changes, done(id+1, "a line of output\n"))
 	}
+	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
 		db.fill(b, batch, journal.RowRunning, token)
@@ -55,6 +56,7 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkClaim(b *testing.B) {
 	db := benchmarkDatabase(b)
 	table := db.table(b)
+	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
 		db.fill(b, batch, journal.RowWaiting, "")

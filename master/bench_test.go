@@ -1,0 +1,51 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// One operation is a poke that every worker of a fleet is polled for.
+func BenchmarkPoke(b *testing.B) {
+	for _, fleet := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("workers=%d", fleet), func(b *testing.B) {
+			address, _, _ := serveMaster(b, Config{}, "")
+			polled := make(chan struct{}, fleet)
+			handlers := map[string]jobnet.Handler{"poll": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+				polled <- struct{}{}
+				return "ok", nil
+			}}
+			for i := range fleet {
+				registered(b, address, fmt.Sprint("w", i), []string{"a"}, handlers)
+			}
+			client := connect(b, address, jobnet.LinkConfig{})
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := client.Request(b.Context(), "poke", targetsData{[]string{"a"}}); err != nil {
+					b.Fatal(err)
+				}
+				for range fleet {
+					<-polled
+				}
+			}
+			b.ReportMetric(float64(b.N*fleet)/b.Elapsed().Seconds(), "polls/s")
+		})
+	}
+}
+
+// One operation is a job by hand that finds its worker among many.
+func BenchmarkAssign(b *testing.B) {
+	var workers registry
+	for i := range 2000 {
+		workers.put(new(jobnet.Link), &profile{name: fmt.Sprint("w", i), targets: []string{"a", "b"}})
+	}
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		workers.assign("b", now).takeBack("b")
+	}
+}

@@ -35,11 +35,14 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
 		h.log.Info("reapplying the journal to the table", "by", by, "since", q.Since, "dry_run", q.DryRun)
 		return h.disagreeing(ctx, r, q.Since, func(d disagreement) error {
-			if d.claiming {
-				return nil
+			if d.claiming && q.DryRun {
+				return nil // to claim its row is to wait for a claim under way; nothing less can tell
 			}
 			did := history.Reapplied{Job: d.job.ID, Found: rowOf(d.row), Want: wanted(d.job), Did: history.DidApply}
 			refused, err := h.bring(ctx, r, d, q.DryRun)
+			if err == nil && refused == changedMeanwhile && !h.differs(ctx, r, d.job) {
+				return nil // the mirror was quicker
+			}
 			switch {
 			case err != nil:
 				return err
@@ -54,6 +57,15 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 			return yield(did)
 		})
 	})
+}
+
+// differs tells whether a job's row still does not say what the journal says.
+func (h journalHandlers) differs(ctx context.Context, r *journal.Reader, job journal.Job) (differs bool) {
+	err := h.lookAgain(ctx, r, job, func(disagreement) error {
+		differs = true
+		return nil
+	})
+	return differs || err != nil
 }
 
 // bring brings one row to what the journal says, or tells why it is left as found.
@@ -74,7 +86,7 @@ func (h journalHandlers) bring(ctx context.Context, r *journal.Reader, d disagre
 		}
 	}
 	if stale || !underWay(row) {
-		if refused, err = h.claimAgain(ctx, job, row); err != nil || refused != "" || job.Status == journal.StatusIgnored {
+		if refused, err = h.claimAgain(ctx, r, job, row); err != nil || refused != "" || job.Status == journal.StatusIgnored {
 			return refused, err
 		}
 	}
@@ -138,8 +150,10 @@ func released(job journal.Job, row *store.Seen) store.Change {
 	return change
 }
 
-// claimAgain makes a row that nobody has what it was after the journal's claim, which is durable already: nothing is journalled.
-func (h journalHandlers) claimAgain(ctx context.Context, job journal.Job, seen *store.Seen) (refused string, err error) {
+// claimAgain makes a row that nobody has what it was after the journal's claim, which is durable already: nothing is
+// journalled. It waits for a claim under way, which holds the row's lock, and finds what became of it. A worker that is in
+// doubt about its commit finds its token. A claim that it gave up meanwhile is none any more.
+func (h journalHandlers) claimAgain(ctx context.Context, r *journal.Reader, job journal.Job, seen *store.Seen) (refused string, err error) {
 	var payload journal.Payload = journal.Accepted{Target: job.Target, Manual: job.Manual, Token: job.Token}
 	if job.Status == journal.StatusIgnored {
 		payload = journal.Ignored{Reason: job.Reason}
@@ -149,6 +163,10 @@ func (h journalHandlers) claimAgain(ctx context.Context, job journal.Job, seen *
 		free := len(rows) == 1 && (rows[0].Status == journal.RowWaiting || rows[0].Status == journal.RowManual)
 		if !free || rows[0].Target != seen.Target {
 			return nil, nil
+		}
+		now, _, err := replayed(ctx, r, job.ID)
+		if err != nil || now.Status == journal.StatusReleased || now.Status != journal.StatusNone && now.Token != job.Token {
+			return nil, err
 		}
 		refused = ""
 		return []journal.Draft{{Job: job.ID, Payload: payload}}, nil

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -119,26 +120,46 @@ func (r *registry) all() []*worker {
 	return slices.Clone(r.workers)
 }
 
-// assign gives a job of the target to the least loaded worker that serves it, among equals to the one whose turn it
-// is; nil where there is none. The caller must have the worker take the job back.
-func (r *registry) assign(target string, now time.Time) *worker {
+// assign gives so many jobs of the target, each to the worker that serves it and is the least loaded then, among equals to
+// the one whose turn it is; none where nobody serves it. The caller must have the workers take the jobs back.
+func (r *registry) assign(target string, jobs int, now time.Time) []*worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var best *worker
-	var bestLoad int
-	var bestGiven uint64
-	for _, w := range r.workers {
-		if !w.serves(target) {
-			continue
-		}
-		load, given := w.load(target, now)
-		if best == nil || load < bestLoad || load == bestLoad && given < bestGiven {
-			best, bestLoad, bestGiven = w, load, given
-		}
+	candidates := r.candidates(target, now)
+	if len(candidates) == 0 {
+		return nil
 	}
-	if best != nil {
+	assigned := make([]*worker, jobs)
+	for i := range assigned {
+		best := slices.MinFunc(candidates, (*candidate).compare)
 		r.turns++
+		best.load, best.given = best.load+1, r.turns
 		best.give(target, r.turns)
+		assigned[i] = best.worker
 	}
-	return best
+	return assigned
+}
+
+// candidate is a worker that serves a target, and how loaded it is. Jobs may be many, and workers too: they
+// are looked at once, not for each job.
+type candidate struct {
+	*worker
+	load  int
+	given uint64
+}
+
+func (c *candidate) compare(other *candidate) int {
+	return cmp.Or(cmp.Compare(c.load, other.load), cmp.Compare(c.given, other.given))
+}
+
+// candidates are the workers that serve a target. The lock is held.
+func (r *registry) candidates(target string, now time.Time) []*candidate {
+	var candidates []*candidate
+	for _, w := range r.workers {
+		if w.serves(target) {
+			load, given := w.load(target, now)
+			candidates = append(candidates, &candidate{w, load, given})
+		}
+	}
+	return candidates
 }

@@ -96,25 +96,37 @@ func (m *Master) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.R
 	}
 	request.Proceed()
 	result := &merged{outcomes: outcomes{Jobs: map[string]json.RawMessage{}, Errors: map[string]any{}}}
-	shares := make(map[*worker][]job)
-	seen := make(map[int64]bool)
-	for _, j := range jobs {
-		if seen[j.id] {
-			continue // duplicates count once
-		}
-		seen[j.id] = true
-		if w := m.registry.assign(j.target, time.Now()); w != nil {
-			shares[w] = append(shares[w], j)
-		} else {
-			result.fail(j, notServed(j.target))
-		}
-	}
+	shares := m.share(jobs, result)
 	var all sync.WaitGroup
 	for w, share := range shares {
 		all.Go(func() { runShare(ctx, w, share, result) })
 	}
 	all.Wait()
 	return result.outcomes, nil
+}
+
+// share gives each job, of which duplicates count once, to a worker; those of targets that nobody serves fail.
+func (m *Master) share(jobs []job, result *merged) map[*worker][]job {
+	wanted := make(map[string][]job)
+	seen := make(map[int64]bool, len(jobs))
+	for _, j := range jobs {
+		if !seen[j.id] {
+			seen[j.id] = true
+			wanted[j.target] = append(wanted[j.target], j)
+		}
+	}
+	shares := make(map[*worker][]job)
+	for target, his := range wanted {
+		workers := m.registry.assign(target, len(his), time.Now())
+		for i, j := range his {
+			if workers == nil {
+				result.fail(j, notServed(target))
+			} else {
+				shares[workers[i]] = append(shares[workers[i]], j)
+			}
+		}
+	}
+	return shares
 }
 
 // runShare has one worker run its share of the jobs, however long it takes.

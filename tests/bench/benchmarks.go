@@ -71,11 +71,21 @@ func benchmarks() []benchmark {
 			{"idle worker, processor time in 60 s", "ms", atMost(10)},
 			{"its runner", "ms", atMost(10)},
 			{"idle master with that worker", "ms", atMost(10)},
+			{what: "wake-ups of the three in 60 s", unit: ""},
 		}},
 		{name: "memory", run: memoryAfterMany, rows: []row{
 			{"memory of jobd and runner after 100,000 jobs ÷ idle", "MB", atMost(45)},
 			{"the same ÷ after 50,000 jobs", "MB", ratioAtMost(1.05)},
 		}},
+		{name: "costs", run: costs, extra: true, rows: []row{
+			{what: "processor time a no-op job, 8 workers ÷ 1: jobd", unit: "µs"},
+			{what: "their runners, the jobs themselves not counted", unit: "µs"},
+			{what: "the database server", unit: "µs"},
+		}},
+		growth("rows", "ms", "a claim of 20 with %d rows waiting", claimAmong, 1000, 10_000, 100_000, 1_000_000),
+		growth("targets", "jobs/s", "drain of 5,000 by a worker that serves %d targets", drainServing, 1, 10, 100, 1000),
+		growth("teams", "jobs/s", "drain of 5,000 by %d workers with 16 slots together", drainTogether, 1, 2, 4, 8, 16),
+		growth("outputs", "jobs/s", "drain of jobs that write %d KiB", drainWriting, 0, 1, 64, 1024),
 	}
 }
 

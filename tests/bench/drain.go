@@ -58,14 +58,7 @@ const (
 func workersOnOneTarget(p *program) []reading {
 	alone, together := newSite(p), newSite(p)
 	single := harness.Dial(p, alone.worker("alone", launcher, map[string]int{"a": workers * slots}).Addr)
-	master := together.master()
-	var daemons []*harness.Daemon
-	for i := range workers {
-		daemons = append(daemons, together.worker(fmt.Sprint("w", i), launcher, map[string]int{"a": slots}, harness.MasterOf(master)))
-	}
-	harness.AwaitWorkers(p, master, "", workers)
-	client := harness.Dial(p, master.Addr)
-	poke := func() { client.Ask(p, "poke", map[string]any{"targets": []string{"a"}}) }
+	daemons, poke := together.team(workers, slots)
 	before := together.deadlocks()
 	rates := paired(3,
 		func() float64 { return alone.drainRate(shared, "a", func() { single.Ask(p, "poll", nil) }) },
@@ -79,6 +72,17 @@ func workersOnOneTarget(p *program) []reading {
 		}
 	}
 	return []reading{rates, against(float64(warnings), together.deadlocks()-before)}
+}
+
+// team starts so many workers on one target and their master; poke wakes them all.
+func (s *site) team(n, slots int) (daemons []*harness.Daemon, poke func()) {
+	master := s.master()
+	for i := range n {
+		daemons = append(daemons, s.worker(fmt.Sprint("w", i), launcher, map[string]int{"a": slots}, harness.MasterOf(master)))
+	}
+	harness.AwaitWorkers(s.p, master, "", n)
+	client := harness.Dial(s.p, master.Addr)
+	return daemons, func() { client.Ask(s.p, "poke", map[string]any{"targets": []string{"a"}}) }
 }
 
 // deadlocks is how many the server met so far.

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,15 +24,34 @@ func idle(p *program) []reading {
 	<-time.After(5 * time.Second) // what a start leaves behind
 	pids := []int{d.Pid, d.Runner(p), master.Pid}
 	used := make([]time.Duration, len(pids))
+	woken := 0
 	for i, pid := range pids {
 		used[i] = processorTime(p, pid)
+		woken -= wakeUps(p, pid)
 	}
 	<-time.After(idling)
 	readings := make([]reading, len(pids))
 	for i, pid := range pids {
 		readings[i].value = float64(processorTime(p, pid)-used[i]) / millisecond
+		woken += wakeUps(p, pid)
 	}
-	return readings
+	return append(readings, reading{value: float64(woken)})
+}
+
+// wakeUps is how often the threads of a process have waited for something so far.
+func wakeUps(p *program, pid int) (n int) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	p.must(err)
+	for _, file := range threads {
+		status, err := os.ReadFile(file)
+		p.must(err)
+		_, rest, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
+		var switches int
+		_, err = fmt.Sscan(rest, &switches)
+		p.must(err)
+		n += switches
+	}
+	return n
 }
 
 // processorTime is what all threads of a process have used, to the nanosecond: the clock of another process, whose

@@ -39,6 +39,9 @@ func (g goal) reached(r reading) bool {
 }
 
 func (g goal) text(unit string) string {
+	if g.Of == "" {
+		return "-"
+	}
 	if g.Of == "ratio" {
 		return fmt.Sprintf("ratio %s %g", g.Direction, g.Limit)
 	}
@@ -65,17 +68,23 @@ func (r row) result(name string, got reading) result {
 	return made
 }
 
+func (r result) verdict() string {
+	switch {
+	case r.Goal.Of == "":
+		return "-"
+	case r.Reached:
+		return "yes"
+	}
+	return "no"
+}
+
 // report prints the table, and the same as JSON into the file if one is named.
 func report(stdout io.Writer, file string, results []result) error {
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "BENCH\tWHAT\tGOAL\tMEASURED\tRAW\tRATIO\tREACHED")
 	for _, r := range results {
-		reached := "no"
-		if r.Reached {
-			reached = "yes"
-		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s %s\t%s\t%s\t%s\n",
-			r.Name, r.What, r.Goal.text(r.Unit), number(&r.Value), r.Unit, number(r.Raw), number(r.Ratio), reached)
+			r.Name, r.What, r.Goal.text(r.Unit), number(&r.Value), r.Unit, number(r.Raw), number(r.Ratio), r.verdict())
 	}
 	if err := table.Flush(); err != nil || file == "" {
 		return err

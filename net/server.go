@@ -24,6 +24,8 @@ type ServerConfig struct {
 	FrameTimeout    time.Duration // within which a frame must be complete once begun; 0: 30 s
 	WriteTimeout    time.Duration // within which a peer must take 64 KiB; 0: 30 s
 	Logger          *slog.Logger  // nil: none
+
+	OnLinks func(open int) // told how many links there are, whenever that changes, one call at a time; must not block; nil: nobody
 }
 
 // unprovenGrace is how long a link is left alone however many come behind it: the password may be in its first packet,
@@ -144,6 +146,7 @@ func (s *Server) start(link *Link, left func()) {
 		return
 	}
 	s.links[link] = struct{}{}
+	s.tellLinks()
 	s.tasks.Go(func() {
 		link.log.Debug("link accepted")
 		err := link.Run(context.Background())
@@ -185,6 +188,14 @@ func (s *Server) remove(link *Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.links, link)
+	s.tellLinks()
+}
+
+// tellLinks tells how many links there are. The caller holds mu.
+func (s *Server) tellLinks() {
+	if s.config.OnLinks != nil {
+		s.config.OnLinks(len(s.links))
+	}
 }
 
 func (s *Server) snapshot() []*Link {

@@ -294,3 +294,21 @@ func TestMemoryUsageKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestOnLinksCounts(t *testing.T) {
+	t.Parallel()
+	counts := make(chan int, 10)
+	address, _ := serve(t, ServerConfig{OnLinks: func(open int) { counts <- open }})
+	first, second := dial(t, address), dial(t, address)
+	for _, peer := range []*wire{first, second} {
+		peer.send(`[2]`)
+		peer.expect(`[3]`)
+		_ = peer.Close()
+	}
+	for seen := range 4 { // 1 2 1 0, or 1 0 1 0
+		open := <-counts
+		if open < 0 || open > 2 || seen == 3 && open != 0 {
+			t.Errorf("told of %d links", open)
+		}
+	}
+}

@@ -13,13 +13,18 @@ const (
 	memoryCopies  = 4         // of a largest output: fetched, journalled, as text, as a statement
 	memorySlot    = 32 << 10  // a running job
 	memoryReading = 128 << 20 // whoever reads the journal through the worker
+	memoryLink    = 16 << 10  // a connection, idle
 )
+
+// linkStep is by how many connections the limit follows: each change of it stops the program for a moment.
+const linkStep = 256
 
 // memory is where the collector holds the worker. It is no hard limit: what is in use is never
 // refused, but the collector would work without end to free it.
 type memory struct {
 	mu    sync.Mutex
-	limit int64
+	limit int64 // without connections
+	links int   // connections that there is room for
 }
 
 // limitMemory holds the worker near what its configuration needs.
@@ -37,7 +42,20 @@ func (m *memory) add(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.limit += bytes
-	debug.SetMemoryLimit(m.limit)
+	m.set()
+}
+
+// set tells the collector. The caller holds mu.
+func (m *memory) set() { debug.SetMemoryLimit(m.limit + int64(m.links)*memoryLink) }
+
+// linked makes room for so many connections.
+func (m *memory) linked(open int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if open > m.links || open <= m.links-2*linkStep {
+		m.links = (open + linkStep) / linkStep * linkStep
+		m.set()
+	}
 }
 
 // reading makes room for a reader of the journal, until the function it gives is called.

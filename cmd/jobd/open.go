@@ -150,6 +150,7 @@ func (d *daemon) listen(c config) error {
 		Handlers: handlers, Password: c.listen.password,
 		AlwaysAllowLocalhost: c.listen.allowLocalhost,
 		MaxMessageSize:       int(c.listen.maxMessageSize), Logger: d.log,
+		OnLinks: func(open int) { d.memory.linked(open) },
 	})
 	for _, address := range c.masters.addresses {
 		d.agents = append(d.agents, master.NewAgent(master.AgentConfig{

@@ -24,6 +24,9 @@ var suite struct {
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
+	if task := os.Getenv(floodVariable); task != "" {
+		return runFlooder(task)
+	}
 	var err error
 	suite.server, err = dbserver.Start(context.Background(), dbserver.Options{Args: []string{"--max-connections=500"}})
 	if err != nil {

@@ -2,6 +2,7 @@
 
 STORE    ?= sqlite
 FUZZTIME ?= 20s
+BENCH    ?=
 # Where make test-mysql keeps its MySQL (about 800 MB, fetched once).
 MYSQL_ROOT ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/jobd/mysql-sid
 
@@ -53,8 +54,8 @@ lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs,
 	$(GO) vet -tags failpoints ./cmd/jobd
 	cd tests && $(GO) $(TEST) ./architecture
 
-bench: deps build ## measure starts, drain rate, run-manual latency, journal appends, memory; also into bin/bench.json
-	cd tests && $(GO) run ./bench --json ../bin/bench.json
+bench: deps build ## measure everything beside its raw limit, 8 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which)
+	cd tests && $(GO) run ./bench --json ../bin/bench.json $(BENCH)
 
 torture: deps build ## half an hour of faults, and a table of what became of the jobs; the short form is part of the tests
 	cd tests && TORTURE=long $(GO) test -count=1 -v -parallel 4 -timeout 2h ./torture

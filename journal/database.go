@@ -19,7 +19,7 @@ func openForWriting(path string) *sql.DB {
 	db := openDatabase(path, url.Values{
 		"mode":    {"rw"},
 		"_txlock": {"immediate"},
-		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)"},
+		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)", "temp_store(MEMORY)"},
 	})
 	db.SetMaxOpenConns(1)
 	return db

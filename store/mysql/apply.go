@@ -45,10 +45,13 @@ type application struct {
 // all sends the updates in batches that the server takes, then looks at the
 // rows that none of them met.
 func (a *application) all(ctx context.Context) error {
+	updates := make([]update, len(a.changes))
+	for i := range a.changes {
+		updates[i] = a.layout.update(a.changes[i], i, whole)
+	}
 	var batch []update
 	size := 0
-	for i := range a.changes {
-		next := a.layout.update(a.changes[i], i, whole)
+	for _, next := range grouped(updates) {
 		if len(batch) > 0 && size+next.size() > min(batchLimit, a.layout.budget()) {
 			if err := a.send(ctx, batch); err != nil {
 				return err
@@ -70,46 +73,63 @@ func (a *application) send(ctx context.Context, batch []update) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	matched, err := a.table.execute(ctx, batch)
+	matched, err := a.table.execute(ctx, a.layout, batch)
 	switch {
 	case err == nil:
-		for i, one := range batch {
-			a.settle(one, matched[i])
-		}
-		return nil
+		return a.settleAll(ctx, batch, matched)
 	case !isRefused(err):
 		return err
-	case len(batch) == 1:
+	case len(batch) > 1:
+		half := len(batch) / 2
+		if err := a.send(ctx, batch[:half]); err != nil {
+			return err
+		}
+		return a.send(ctx, batch[half:])
+	case len(batch[0].jobs) > 1:
+		return a.send(ctx, batch[0].split())
+	default:
 		return a.mend(ctx, batch[0], err)
 	}
-	half := len(batch) / 2
-	if err := a.send(ctx, batch[:half]); err != nil {
-		return err
+}
+
+// settleAll notes what updates did. Where one met some of its rows only, each is updated by itself to know
+// which: that changes nothing in the others.
+func (a *application) settleAll(ctx context.Context, batch []update, matched []int64) error {
+	var unclear []update
+	for i, one := range batch {
+		if matched[i] == 0 || matched[i] == int64(len(one.jobs)) {
+			a.settle(one, matched[i] > 0)
+			continue
+		}
+		unclear = append(unclear, one.split()...)
 	}
-	return a.send(ctx, batch[half:])
+	return a.send(ctx, unclear)
 }
 
 // mend sends an update that was refused again without what it was refused for.
 func (a *application) mend(ctx context.Context, refused update, cause error) error {
 	a.table.layout.Store(nil) // the columns are not what they were taken for
 	if refused.reduction == everything {
-		a.outcomes[refused.index] = store.Outcome{Fate: store.Refused, Note: cause.Error()}
+		a.outcomes[refused.indexes[0]] = store.Outcome{Fate: store.Refused, Note: cause.Error()}
 		return nil
 	}
 	less := refused.reduction.after(number(cause))
-	return a.send(ctx, []update{a.layout.update(a.changes[refused.index], refused.index, less)})
+	index := refused.indexes[0]
+	return a.send(ctx, []update{a.layout.update(a.changes[index], index, less)})
 }
 
 // missed marks a change whose row has still to be looked at.
 const missed store.Fate = -1
 
 // settle notes what an update did.
-func (a *application) settle(one update, matched int64) {
+func (a *application) settle(one update, matched bool) {
 	outcome := store.Outcome{Fate: store.Applied, Note: one.reduction.note()}
-	if matched == 0 {
+	if !matched {
 		outcome = store.Outcome{Fate: missed}
 	}
-	a.outcomes[one.index] = outcome
+	for _, index := range one.indexes {
+		a.outcomes[index] = outcome
+	}
 }
 
 // look judges the changes whose updates met no row.
@@ -134,10 +154,10 @@ func (a *application) look(ctx context.Context) error {
 
 // execute sends updates as one transaction in one round trip and tells how
 // many rows each of them matched.
-func (t *Table) execute(ctx context.Context, batch []update) (matched []int64, err error) {
+func (t *Table) execute(ctx context.Context, found *layout, batch []update) (matched []int64, err error) {
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (bool, error) {
-			matched, err = t.transact(ctx, conn, batch)
+			matched, err = t.transact(ctx, conn, found, batch)
 			return err == nil, err
 		})
 	})
@@ -146,14 +166,14 @@ func (t *Table) execute(ctx context.Context, batch []update) (matched []int64, e
 
 // transact is one try of execute. The driver's own result is needed: database/sql's
 // knows the last statement only. Cancelling it is harmless, as it can be applied again.
-func (t *Table) transact(ctx context.Context, conn *sql.Conn, batch []update) ([]int64, error) {
+func (t *Table) transact(ctx context.Context, conn *sql.Conn, found *layout, batch []update) ([]int64, error) {
 	var query strings.Builder
 	var args []sqldriver.NamedValue
 	begin := t.begin()
 	query.WriteString(begin)
 	before := strings.Count(begin, ";")
 	for _, one := range batch {
-		query.WriteString(one.query)
+		query.WriteString(found.query(one))
 		for _, arg := range one.args {
 			args = append(args, sqldriver.NamedValue{Ordinal: len(args) + 1, Value: arg})
 		}

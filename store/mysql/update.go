@@ -2,6 +2,7 @@ package mysql
 
 import (
 	sqldriver "database/sql/driver"
+	"fmt"
 	"strings"
 
 	"jobd/journal"
@@ -9,26 +10,70 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// update is the statement that applies one change.
+// update is the statement that applies one change, or several that make the same of their rows, as those
+// of many jobs that had nothing to say do.
 type update struct {
-	index     int // of the change among those of its Apply
-	query     string
+	indexes   []int // of the changes among those of their Apply
+	jobs      []int64
+	set       string // the assignments
 	args      []sqldriver.Value
 	reduction reduction
 }
 
-// statementOverhead is more than an update takes in a packet beside its texts.
-const statementOverhead = 1 << 10
+// statementOverhead is more than an update takes in a packet beside its texts and ids, idOverhead than an id.
+const (
+	statementOverhead = 1 << 10
+	idOverhead        = 24
+)
 
 // size is how many bytes the update takes in a packet.
 func (u update) size() int {
-	size := statementOverhead
+	size := statementOverhead + idOverhead*len(u.jobs)
 	for _, arg := range u.args {
 		if text, ok := arg.(string); ok {
 			size += escapedLength(text)
 		}
 	}
 	return size
+}
+
+// sameTexts is up to how many bytes of text updates are compared.
+const sameTexts = 256
+
+// key is the same for updates that differ in their job only; "" where comparing them does not pay.
+func (u update) key() string {
+	if u.size()-statementOverhead-idOverhead > sameTexts {
+		return ""
+	}
+	return fmt.Sprintf("%s%#v", u.set, u.args)
+}
+
+// split gives an update for each job of one.
+func (u update) split() []update {
+	single := make([]update, len(u.jobs))
+	for i := range single {
+		single[i] = u
+		single[i].indexes, single[i].jobs = u.indexes[i:i+1], u.jobs[i:i+1]
+	}
+	return single
+}
+
+// grouped joins updates that make the same of their rows.
+func grouped(updates []update) []update {
+	groups := make(map[string]int, len(updates))
+	joined := updates[:0]
+	for _, one := range updates {
+		key := one.key()
+		at, found := groups[key]
+		if key == "" || !found {
+			groups[key] = len(joined)
+			joined = append(joined, one)
+			continue
+		}
+		joined[at].indexes = append(joined[at].indexes, one.indexes...)
+		joined[at].jobs = append(joined[at].jobs, one.jobs...)
+	}
+	return joined
 }
 
 // budget is how many bytes of updates a packet can hold. The least that a server
@@ -53,14 +98,17 @@ func (l *layout) update(change store.Change, index int, less reduction) update {
 	default:
 		l.setDone(set, change, less)
 	}
-	args = append(args, change.Job, change.Token)
 	return update{
-		index: index,
-		query: "UPDATE " + l.table + " SET " + strings.Join(columns, ", ") +
-			" WHERE id = ? AND status IN ('accepted','running') AND " + quote(l.owner.name) + " = ?; ",
-		args:      args,
+		indexes: []int{index}, jobs: []int64{change.Job},
+		set: strings.Join(columns, ", "), args: append(args, change.Token),
 		reduction: less,
 	}
+}
+
+// query is the update's statement.
+func (l *layout) query(u update) string {
+	return "UPDATE " + l.table + " SET " + u.set + " WHERE id IN (" + rule.List(u.jobs) +
+		") AND status IN ('accepted','running') AND " + quote(l.owner.name) + " = ?; "
 }
 
 // setDone sets the columns that say how a job ended.

@@ -19,6 +19,7 @@ func applyTests() []test {
 		{"guarded by the token and the status", applyGuarded},
 		{"going over the last steps again", applyAgain},
 		{"several hundred at once", applyMany},
+		{"several that are alike, and some that only look so", applyAlike},
 		{"a change nobody can apply", applyWrong},
 	}
 }
@@ -154,6 +155,25 @@ func applyMany(s *suite) {
 			s.Fatalf("job %d: %+v, want done with code %d", id, got, i%256)
 		}
 	}
+}
+
+func applyAlike(s *suite) {
+	outputs := [][2]string{{"a b", "c"}, {"a", "b c"}, {"a", "b c"}, {`a" "b`, "c"}, {"a", `b" "c`}, {"", "a b c"}, {"", "a b c"}, {"a b", "c"}}
+	ids := s.insertAll(len(outputs), "a", journal.RowRunning, token)
+	s.exec("UPDATE jobs SET sig = '@other1234' WHERE id = ?", ids[2])
+	var changes []store.Change
+	want := make([]store.Outcome, len(ids))
+	for i, id := range ids {
+		changes = append(changes, done(id, ended("ok", code(0), "", outputs[i][0], outputs[i][1])))
+	}
+	want[2] = store.Outcome{Fate: store.Lost, Found: &journal.Row{Job: ids[2], Target: "a", Status: journal.RowRunning, Owner: "@other1234"}}
+	s.apply(changes, want)
+	for i, id := range ids {
+		if got := s.read(id); i != 2 && [2]string{got.Stdout, got.Stderr} != outputs[i] {
+			s.Errorf("job %d: %+v, want the outputs %q", id, got, outputs[i])
+		}
+	}
+	s.expect(ids[2], journal.RowRunning, "@other1234")
 }
 
 func applyWrong(s *suite) {

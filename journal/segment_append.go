@@ -11,29 +11,37 @@ import (
 
 // append implements disk. It speaks to the driver directly: database/sql would take as long as SQLite.
 func (s *segment) append(records []record, n *notes) error {
-	return s.conn.Raw(func(raw any) error {
+	err := s.conn.Raw(func(raw any) error {
 		if n == nil && len(records) == 1 {
 			return s.insert(records) // a statement alone is a transaction of its own
 		}
-		db := raw.(driver.ExecerContext)
-		if _, err := db.ExecContext(context.Background(), `BEGIN IMMEDIATE`, nil); err != nil {
-			return err
-		}
-		err := s.insert(records)
-		if err == nil && n != nil {
-			_, err = db.ExecContext(context.Background(), `UPDATE mirror SET seq = ?, kept = ?`, []driver.NamedValue{
-				{Ordinal: 1, Value: int64(n.position)}, {Ordinal: 2, Value: int64(n.kept)},
-			})
-		}
-		if err == nil {
-			_, err = db.ExecContext(context.Background(), `COMMIT`, nil)
-		}
-		if err != nil {
-			// SQLite may have rolled back by itself; then this fails, and means nothing.
-			_, _ = db.ExecContext(context.Background(), `ROLLBACK`, nil)
-		}
-		return err
+		return s.insertNoted(raw.(driver.ExecerContext), records, n)
 	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	return nil
+}
+
+// insertNoted inserts records and the notes, where there are any, in one transaction.
+func (s *segment) insertNoted(db driver.ExecerContext, records []record, n *notes) error {
+	if _, err := db.ExecContext(context.Background(), `BEGIN IMMEDIATE`, nil); err != nil {
+		return err
+	}
+	err := s.insert(records)
+	if err == nil && n != nil {
+		_, err = db.ExecContext(context.Background(), `UPDATE mirror SET seq = ?, kept = ?`, []driver.NamedValue{
+			{Ordinal: 1, Value: int64(n.position)}, {Ordinal: 2, Value: int64(n.kept)},
+		})
+	}
+	if err == nil {
+		_, err = db.ExecContext(context.Background(), `COMMIT`, nil)
+	}
+	if err != nil {
+		// SQLite may have rolled back by itself; then this fails, and means nothing.
+		_, _ = db.ExecContext(context.Background(), `ROLLBACK`, nil)
+	}
+	return err
 }
 
 // insert inserts records, as many at a time as there are.

@@ -51,14 +51,18 @@ func Code(err error) int {
 }
 
 // Report writes err to w, each line headed by the program's name, and
-// returns the exit code. An error without text is reported by its code alone.
+// returns the exit code. An error without text is reported by its code alone, one that several parts ended with once.
 func Report(w io.Writer, program string, err error) int {
 	code := Code(err)
 	if code == Success {
 		return code
 	}
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(w, "%s: %s\n", program, strings.TrimRight(line, "\n"))
+	told := map[string]bool{}
+	for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
+		if line != "" && !told[line] {
+			fmt.Fprintf(w, "%s: %s\n", program, line)
+		}
+		told[line] = true
 	}
 	return code
 }

@@ -29,6 +29,7 @@ func TestReport(t *testing.T) {
 			exit.With(exit.Usage, errors.Join(errors.New("a"), errors.New("b"))), 2,
 			"jobctl: a\njobctl: b\n",
 		},
+		"one error twice":   {errors.Join(refused, errors.New("b"), refused), 1, "jobctl: dial 127.0.0.1:7080: connection refused\njobctl: b\n"},
 		"code without text": {exit.With(exit.Failure, errors.New("")), 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

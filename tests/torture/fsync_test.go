@@ -1,0 +1,90 @@
+package torture
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// An fsync of the worker fails, as on a disk that breaks: the system call itself, which strace answers with EIO. What is on
+// disk is not known then, so the worker says which file it is and ends; the next start goes by what it finds.
+func TestFsyncFails(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, shortJob, map[string]int{"a": 4}, polling)
+	failures := size(4, 100)
+	for range failures {
+		worker, _ := s.start(t)
+		failed := failFsync(t, worker, 1+rand.IntN(5))
+		if !await(func() bool {
+			if worker.Running() && s.Count(t, "status = 'waiting'") == 0 {
+				s.insert(t, 20, "a")
+			}
+			return !worker.Running()
+		}) {
+			t.Fatalf("the worker does not end:\n%s", worker.Output())
+		}
+		file := failed()
+		if code := worker.ExitCode(t); code <= 0 {
+			t.Errorf("the worker ended with %d", code)
+		}
+		if !saysFailure(worker.Output(), file) {
+			t.Errorf("the worker does not say that %s failed:\n%s", file, worker.Output())
+		}
+	}
+	s.start(t)
+	s.awaitDone(t)
+	suite.matrix.add(line{fault: "9 an fsync fails", runs: failures, tally: s.known(t)})
+}
+
+// saysFailure tells whether the last line of a worker's output names a file and what happened to it. The log of a
+// database goes by the name of the database.
+func saysFailure(output, file string) bool {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	last := lines[len(lines)-1]
+	return strings.HasPrefix(last, "jobd: ") && strings.Contains(last, strings.TrimSuffix(file, "-wal")) &&
+		(strings.Contains(last, "disk I/O error") || strings.Contains(last, "input/output error"))
+}
+
+// injected is the line in which strace tells of a failure that it made.
+var injected = regexp.MustCompile(`(?:fsync|fdatasync)\(\d+<([^>]+)>.*INJECTED`)
+
+// failFsync makes the nth fsync of each thread fail, from now on; failed gives the file of the first, when the worker has ended.
+func failFsync(t *testing.T, worker *harness.Daemon, nth int) (failed func() string) {
+	t.Helper()
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Fatalf("failing system calls are made by strace, which make deps installs: %v", err)
+	}
+	log := filepath.Join(t.TempDir(), "strace")
+	strace := exec.Command("strace", "-f", "-y", "-p", fmt.Sprint(worker.Pid), "-o", log,
+		"-e", "trace=fsync,fdatasync", "-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d", nth))
+	says, err := strace.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := strace.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if attached, err := bufio.NewReader(says).ReadString('\n'); err != nil || !strings.Contains(attached, "attached") {
+		t.Fatalf("strace says %q: %v", attached, err)
+	}
+	return func() string {
+		_ = strace.Wait() // it ends with the worker
+		content, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := injected.FindSubmatch(content)
+		if found == nil {
+			t.Fatalf("no fsync was made to fail:\n%s", content)
+		}
+		return string(found[1])
+	}
+}

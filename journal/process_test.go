@@ -27,6 +27,7 @@ func children() map[string]func() {
 		"choke":  childChokes,
 		"fill":   childFills,
 		"churn":  childChurns,
+		"pace":   childPaces,
 	}
 }
 

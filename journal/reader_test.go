@@ -231,3 +231,40 @@ func TestReadingEndsWithTheContext(t *testing.T) {
 		}
 	}
 }
+
+// A verification or a replay that is interrupted says so. It once took what it had not read for missing.
+func TestInterruptedReadingIsNoDamage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := generate(dir, 40_000); err != nil {
+		t.Fatal(err)
+	}
+	r := openReader(t, dir)
+	for name, read := range map[string]func(context.Context, func()) error{
+		"verify": func(ctx context.Context, cancel func()) error {
+			_, err := r.Audit(ctx, Audit{Progress: func(uint64) { cancel() }})
+			return err
+		},
+		"jobs": func(ctx context.Context, cancel func()) error {
+			for _, err := range r.Jobs(ctx, time.Time{}) {
+				if err != nil {
+					return err
+				}
+				cancel()
+			}
+			return nil
+		},
+		"before it began": func(ctx context.Context, cancel func()) error {
+			cancel()
+			_, err := r.Verify(ctx)
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var damage *DamagedError
+		if err := read(ctx, cancel); !errors.Is(err, context.Canceled) || errors.As(err, &damage) {
+			t.Errorf("%s: %v, not that it was interrupted", name, err)
+		}
+		cancel()
+	}
+}

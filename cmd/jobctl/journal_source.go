@@ -58,6 +58,9 @@ type journals struct {
 // read opens what the flags name (folders, else a worker or a master), has it read, and tells what failed.
 func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.Context, j *journals) error) error {
 	if len(dirs) > 0 {
+		if p.giveWay != nil {
+			p.giveWay()
+		}
 		return readFolders(ctx, dirs, use)
 	}
 	return p.linked(ctx, func(ctx context.Context, client *client) error {

@@ -19,6 +19,6 @@ func main() {
 	os.Exit(exit.Report(os.Stderr, "jobctl", run(ctx, os.Args[1:], surroundings{
 		environ: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		now: time.Now, location: time.Local,
+		now: time.Now, location: time.Local, giveWay: giveWay,
 	})))
 }

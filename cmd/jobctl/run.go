@@ -27,6 +27,7 @@ type surroundings struct {
 	errTerminal bool // err is one: long runs tell how far they are
 	now         func() time.Time
 	location    *time.Location // of times that are told and given
+	giveWay     func()         // lowers the process's priority, before it reads beside a worker; may be nil
 }
 
 // program is one run of jobctl. The commands are its methods.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -162,7 +163,14 @@ func (m *Mirror) settle(ctx context.Context, changes []Change, outcomes []Outcom
 		if outcome.Note != "" {
 			m.Logger.Warn("the table took an update in reduced form or not at all", "job", changes[i].Job, "reason", outcome.Note)
 		}
-		if outcome.Fate != Applied {
+		if outcome.Fate == Applied {
+			continue
+		}
+		superseded, err := m.superseded(ctx, changes[i])
+		if err != nil {
+			return err
+		}
+		if !superseded {
 			conflicts = append(conflicts, conflict(changes[i], outcome))
 		}
 	}
@@ -172,6 +180,17 @@ func (m *Mirror) settle(ctx context.Context, changes []Change, outcomes []Outcom
 	m.Bookmark.SetPosition(seq)
 	m.advance(seq)
 	return nil
+}
+
+// superseded tells whether the job was claimed again since. A change can be applied a second time after its
+// COMMIT was not answered, and meet the row as somebody reset it and this worker claimed it anew: that is no
+// conflict, and must not end the new claim.
+func (m *Mirror) superseded(ctx context.Context, c Change) (bool, error) {
+	newest, err := m.Source.Claim(ctx, c.Job, math.MaxInt64)
+	if err != nil {
+		return false, fmt.Errorf("newest claim of job %d: %w", c.Job, err)
+	}
+	return newest.Token != c.Token, nil
 }
 
 // record journals conflicts; a full disk is waited out.

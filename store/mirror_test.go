@@ -326,3 +326,21 @@ func TestShownIsToldInOrder(t *testing.T) {
 	<-late
 	<-m.Shown(3)
 }
+
+// A change that is applied again after an unanswered COMMIT may meet its row under the next claim.
+func TestARowThatWasClaimedAgainIsNoConflict(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newApplier()
+	add(t, j, accepted(1, "@aaaa00001"), running(1), done(1))
+	last := add(t, j, accepted(1, "@aaaa00002"))
+	row := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@aaaa00002"}
+	table.fate[1] = store.Outcome{Fate: store.Lost, Found: &row}
+	m := newMirror(j, table)
+	run(t, m)
+	shown(t, m, last)
+	j.View(func(s *journal.State) {
+		if got := s.Job(1); s.Seq != last || got.Status != journal.StatusAccepted || got.Token != "@aaaa00002" {
+			t.Errorf("after event %d the job is %+v, want the second claim untouched", s.Seq, got)
+		}
+	})
+}

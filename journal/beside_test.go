@@ -45,7 +45,7 @@ func childPaces() {
 		panic(err)
 	}
 	go func() { _ = j.Run(context.Background()) }()
-	p, err := pace(j, span)
+	p, err := pace1000(j, span)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(p)
 	}
@@ -57,7 +57,7 @@ func childPaces() {
 	}
 }
 
-func pace(j *Journal, span time.Duration) (paced, error) {
+func pace1000(j *Journal, span time.Duration) (paced, error) {
 	var (
 		group  sync.WaitGroup
 		mu     sync.Mutex
@@ -149,6 +149,65 @@ func BenchmarkWriterBesideReaders(b *testing.B) {
 	}
 }
 
+// BenchmarkWriterBesideReadersWithin measures the same where the writer's own process reads, as a worker does for clients:
+// verifying in a loop, twice at once, at full speed and giving way.
+func BenchmarkWriterBesideReadersWithin(b *testing.B) {
+	for _, c := range []struct {
+		name     string
+		readers  int
+		givesWay bool
+	}{{"alone", 0, false}, {"at full speed", 2, false}, {"giving way", 2, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			dir := b.TempDir()
+			if err := generate(dir, *historyEvents); err != nil {
+				b.Fatal(err)
+			}
+			j := openWith(b, Config{Dir: dir})
+			ctx, cancel := context.WithCancel(context.Background())
+			var group sync.WaitGroup
+			var verified atomic.Int64
+			for range c.readers {
+				group.Go(func() { verified.Add(verifyUntil(ctx, b, dir, c.givesWay)) })
+			}
+			b.ResetTimer()
+			for b.Loop() {
+				p, err := pace1000(j, *pacedFor)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(p.Jobs, "jobs/s")
+				b.ReportMetric(float64(p.P99.Microseconds()), "µs-p99")
+			}
+			cancel()
+			group.Wait()
+			b.ReportMetric(float64(verified.Load())/b.Elapsed().Seconds(), "events-verified/s")
+		})
+	}
+}
+
+func verifyUntil(ctx context.Context, b *testing.B, dir string, givesWay bool) (events int64) {
+	r, err := OpenReader(dir)
+	if err != nil {
+		b.Error(err)
+		return 0
+	}
+	defer r.Close()
+	if givesWay {
+		r.GiveWay()
+	}
+	for {
+		audited, err := r.Audit(ctx, Audit{})
+		if ctx.Err() != nil {
+			return events
+		}
+		if err != nil {
+			b.Error(err)
+			return events
+		}
+		events += int64(audited.State.Seq)
+	}
+}
+
 // startReading reads with every command in a loop, until it is stopped; it then tells how often each was run.
 func startReading(b *testing.B, dir string) (stop func() string) {
 	if *jobctl == "" {
@@ -156,7 +215,15 @@ func startReading(b *testing.B, dir string) (stop func() string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	commands := [][]string{
-		{"log"}, {"log", "--follow"}, {"show", "7"}, {"state"}, {"stats"}, {"verify"}, {"conflicts"}, {"export"}, {"anchor"},
+		{"log"},
+		{"log", "--follow"},
+		{"show", "7"},
+		{"state"},
+		{"stats"},
+		{"verify"},
+		{"conflicts"},
+		{"export"},
+		{"anchor"},
 		{"timeline", "--out", b.TempDir() + "/timeline.svg"},
 	}
 	counts := make([]int, len(commands))

@@ -47,6 +47,7 @@ func openDatabase(path string, query url.Values) *sql.DB {
 // database is a segment that is not sealed, open for reading. It implements source. It connects when it is
 // first used, and is for one goroutine at a time.
 type database struct {
+	pace
 	path    string
 	decoder *zstd.Decoder
 	db      *sql.DB // nil: not connected

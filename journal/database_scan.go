@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"time"
 )
 
 // pageSize is how many events one statement reads: a statement that runs for
@@ -28,10 +29,12 @@ func (d *database) records(ctx context.Context, sel selection) iter.Seq2[[]recor
 		}
 		for more := true; more; {
 			var page []record
+			began := time.Now()
 			err := d.read(func(db *sql.DB) (err error) {
 				page, more, err = d.page(ctx, db, sel, after)
 				return err
 			})
+			d.since(ctx, began)
 			if len(page) > 0 {
 				after = int64(page[len(page)-1].seq)
 			}

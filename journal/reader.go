@@ -17,6 +17,7 @@ import (
 type Reader struct {
 	dir     string
 	decoder *zstd.Decoder
+	rests   int
 }
 
 // OpenReader opens the journal in a folder for reading.
@@ -34,6 +35,13 @@ func OpenReader(dir string) (*Reader, error) {
 	}
 	return r, nil
 }
+
+// GiveWay has the reader rest for about half of the time that long reading takes, and leave the processors to whatever else
+// the process does. It is called before anything is read.
+func (r *Reader) GiveWay() { r.rests = restsGivingWay }
+
+// restsGivingWay is for how long is rested, in page reads: what is done with a page costs about as much as reading it.
+const restsGivingWay = 2
 
 func newReader(dir string) *Reader { return &Reader{dir: dir, decoder: newDecoder()} }
 
@@ -131,6 +139,7 @@ func (r *Reader) visit(ctx context.Context, p part, after uint64, visit func(par
 		return err
 	}
 	defer s.close()
+	s.setRests(r.rests)
 	if sealed, ok := s.(*sealed); ok && sealed.trailer.Last <= after {
 		return nil
 	}

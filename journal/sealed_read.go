@@ -10,12 +10,14 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
 
 // sealed is a sealed segment open for reading. It implements source.
 type sealed struct {
+	pace
 	file    *os.File
 	decoder *zstd.Decoder
 	trailer trailer
@@ -113,7 +115,9 @@ func (s *sealed) records(ctx context.Context, sel selection) iter.Seq2[[]record,
 				yield(nil, err)
 				return
 			}
+			began := time.Now()
 			page, err := s.block(i, sel.output)
+			s.since(ctx, began)
 			page = slices.DeleteFunc(page, func(r record) bool { return !sel.has(&r) })
 			if (len(page) > 0 || err != nil) && !yield(page, err) || err != nil {
 				return

@@ -21,6 +21,8 @@ type source interface {
 	// checkRest checks what the events do not tell: indexes, and sums over the file. It is given where jobs
 	// occur, by page, in any order.
 	checkRest(ctx context.Context, occurring []jobBlock) error
+	// setRests has records rest after a page, for so many times as long as it took to read.
+	setRests(rests int)
 	close() error
 }
 

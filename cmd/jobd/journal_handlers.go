@@ -68,6 +68,7 @@ func (h journalHandlers) open(ctx context.Context, link *jobnet.Link, produce fu
 			return err
 		}
 		defer r.Close()
+		r.GiveWay() // jobs come first
 		defer h.memory.reading()()
 		return produce(ctx, r, yield)
 	})

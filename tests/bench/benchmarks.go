@@ -95,7 +95,7 @@ func choose(all []benchmark, names []string) ([]benchmark, error) {
 	for _, name := range names {
 		at := slices.IndexFunc(all, func(b benchmark) bool { return b.name == name })
 		if at < 0 {
-			return nil, fmt.Errorf("no benchmark is named %q; there are:", name)
+			return nil, fmt.Errorf("no benchmark is named %q", name)
 		}
 		chosen = append(chosen, all[at])
 	}

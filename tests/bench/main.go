@@ -25,7 +25,7 @@ func run(names []string, file string, stdout, stderr io.Writer) error {
 	}
 	chosen, err := choose(all, names)
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, listed(all))
+		return fmt.Errorf("%w; there are:\n%s", err, listed(all))
 	}
 	s := &surroundings{}
 	defer s.close()

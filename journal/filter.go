@@ -10,7 +10,7 @@ import (
 
 // Filter selects events. The zero value selects all.
 type Filter struct {
-	After  uint64    // only events behind this sequence number
+	After  uint64    // only events behind this sequence number; where the next is not kept, a *RemovedError
 	Job    int64     // only events of this job
 	Kinds  []Kind    // only events of these kinds
 	Target string    // only events of this target's jobs, and about the target
@@ -87,6 +87,11 @@ func (r *Reader) scan(ctx context.Context, sel selection, m *matcher, use func(*
 // resolve puts times and counts into sequence numbers.
 func (r *Reader) resolve(ctx context.Context, f Filter) (selection, error) {
 	sel := selection{after: f.After, job: f.Job, kinds: f.Kinds, output: f.Output}
+	if f.After > 0 {
+		if err := r.reaches(ctx, f.After); err != nil {
+			return sel, err
+		}
+	}
 	if f.Target != "" && len(f.Kinds) > 0 {
 		sel.kinds = append(slices.Clone(f.Kinds), KindAccepted) // which say whose target the others are
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // State is the state as it was at a time, by replay; the zero time means now.
-// It holds every job that the history mentions, and so takes memory for each; see Jobs.
+// It holds every job that the history mentions, and so takes memory for each; see Jobs. A *RemovedError says
+// that the history does not go back so far.
 func (r *Reader) State(ctx context.Context, at time.Time) (*State, error) {
 	state := &State{KeepEnded: true}
 	end, err := r.endAt(ctx, at)
@@ -25,7 +26,8 @@ func (r *Reader) State(ctx context.Context, at time.Time) (*State, error) {
 
 // Jobs gives every job as it stood at a time, once: first those at their end, by when they ended, then the others
 // by id. The zero time means now. It reads the history twice and takes eight bytes of memory
-// a claim, and more for the jobs under way. It ends at the first error.
+// a claim, and more for the jobs under way. It ends at the first error, which is a *RemovedError where the history does not
+// go back so far.
 func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		state := &State{KeepEnded: true}
@@ -122,7 +124,7 @@ func (r *Reader) replay(ctx context.Context, at time.Time, end uint64, state *St
 				return err
 			}
 			if h.number > 1 && !at.IsZero() && at.Before(before.Time) {
-				return fmt.Errorf("the history before %s was removed", stamp(before.Time))
+				return &RemovedError{First: h.first, Since: before.Time}
 			}
 			before.KeepEnded = state.KeepEnded
 			*state, begun = *before, true

@@ -34,24 +34,40 @@ type client struct {
 
 // linked connects to the daemon, and has the link used.
 func (p *program) linked(ctx context.Context, use func(ctx context.Context, c *client) error) error {
-	password, err := p.password()
+	if p.config.askPassword {
+		password, err := p.password()
+		if err != nil {
+			return err
+		}
+		p.config.password, p.config.askPassword = password, false // it is asked for once
+	}
+	c, end, err := p.connect(ctx)
 	if err != nil {
 		return err
 	}
+	defer end()
+	return use(ctx, c)
+}
+
+// connect connects to the daemon. The caller ends the link.
+func (p *program) connect(ctx context.Context) (c *client, end func(), err error) {
+	password := p.config.password
 	link, err := jobnet.Connect(ctx, p.config.address(), jobnet.LinkConfig{
 		Password: password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: p.log.Logger,
 	})
 	if err != nil {
-		return exit.With(exit.Connect, why(ctx, err))
+		return nil, nil, exit.With(exit.Connect, why(ctx, err))
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = link.Run(context.WithoutCancel(ctx)) // the request tells why the link ended
 	}()
-	defer func() { <-ended }()
-	defer link.Close()
-	return use(ctx, &client{address: p.config.address(), link: link, secret: password != ""})
+	end = func() {
+		link.Close()
+		<-ended
+	}
+	return &client{address: p.config.address(), link: link, secret: password != ""}, end, nil
 }
 
 // ask sends a request and gives the data of its answer.
@@ -117,12 +133,8 @@ func why(ctx context.Context, err error) error {
 	return err
 }
 
-// password gives the configured password, or asks for it: without echo on a
-// terminal, else it is the first line of stdin.
+// password asks for the password: without echo on a terminal, else it is the first line of stdin.
 func (p *program) password() (string, error) {
-	if !p.config.askPassword {
-		return p.config.password, nil
-	}
 	if file, ok := p.in.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
 		fmt.Fprint(p.err, "Password: ")
 		password, err := term.ReadPassword(int(file.Fd()))

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -58,73 +56,6 @@ func (p *program) printEvents(ctx context.Context, j *journals, q history.Query,
 		}
 		return nil
 	})
-}
-
-// followEvents prints what there is, merged by time, and then what is appended, as it comes, until ctx ends.
-func (p *program) followEvents(ctx context.Context, j *journals, q history.Query) error {
-	seen := make(map[source]uint64)
-	err := j.each(func(s source) error {
-		anchor, err := s.anchor(ctx)
-		seen[s] = anchor.Seq
-		return err
-	})
-	if err == nil {
-		err = p.printEvents(ctx, j, q, func(s source, seq uint64) { seen[s] = max(seen[s], seq) })
-	}
-	if err == nil {
-		q.Last, q.Follow = 0, true
-		err = p.printComing(ctx, j, q, seen)
-	}
-	if errors.Is(context.Cause(ctx), context.Canceled) {
-		return nil // interrupted, as it should be
-	}
-	return err
-}
-
-// printComing prints the events behind those that were seen, from all sources at once.
-func (p *program) printComing(ctx context.Context, j *journals, q history.Query, seen map[source]uint64) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	type coming struct {
-		from[journal.Event]
-		err error
-	}
-	events := make(chan coming)
-	for s, after := range seen {
-		group.Go(func() {
-			q := q
-			q.After = after
-			for e, err := range s.events(ctx, q) {
-				select {
-				case events <- coming{from[journal.Event]{s, e}, err}:
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
-	}
-	printer := p.eventPrinter(j)
-	for left := len(seen); left > 0; {
-		select {
-		case e := <-events:
-			if e.err != nil {
-				left--
-				if err := j.fail(e.source, e.err); err != nil {
-					return err
-				}
-				fmt.Fprintf(p.err, "jobctl: %v; the others go on\n", j.failed[len(j.failed)-1])
-				continue
-			}
-			if err := printer.print(e.source, e.item); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 // eventPrinter prints events, one a line.

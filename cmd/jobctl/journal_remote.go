@@ -31,7 +31,7 @@ type relayed struct {
 
 // remotes finds the journals that the daemon at the other end leads to: its own, or those of a master's workers.
 func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
-	j := &journals{}
+	j := &journals{note: p.note}
 	add := func(r *remote) { j.sources, j.remotes = append(j.sources, r), append(j.remotes, r) }
 	if !p.config.master {
 		add(&remote{client: c})
@@ -178,6 +178,12 @@ func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress f
 		progress(step.Verified)
 	}
 	return history.Verdict{}, errors.New("the worker gave no verdict")
+}
+
+func (r *remote) kept(ctx context.Context) (*journal.RemovedError, error) {
+	var answer history.AnchorAnswer
+	err := r.ask(ctx, "journal-anchor", nil, &answer)
+	return answer.Kept(), err
 }
 
 func (r *remote) anchor(ctx context.Context) (journal.Anchor, error) {

@@ -32,10 +32,21 @@ func (p *program) journalShow() *ffcli.Command {
 			}
 		}
 		if story.last == nil {
-			return fmt.Errorf("job %d: the journal knows nothing of it", id)
+			return story.unknown(ctx, id)
 		}
 		return story.end(ctx, id)
 	})
+}
+
+// unknown is the error of a job without events, which retention may have removed.
+func (s *story) unknown(ctx context.Context, id int64) error {
+	err := fmt.Errorf("job %d: the journal knows nothing of it", id)
+	for _, source := range s.journals.sources {
+		if removed, keptErr := source.kept(ctx); keptErr == nil && removed != nil {
+			err = fmt.Errorf("%w; %w", err, named(source, removed))
+		}
+	}
+	return err
 }
 
 // story tells a person what became of a job, event by event.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"time"
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
@@ -24,6 +25,8 @@ type source interface {
 	audit(ctx context.Context, anchors []journal.Anchor, progress func(seq uint64)) (history.Verdict, error)
 	// anchor is the newest event's number and hash.
 	anchor(ctx context.Context) (journal.Anchor, error)
+	// kept says what retention has removed; nil: nothing.
+	kept(ctx context.Context) (*journal.RemovedError, error)
 }
 
 // folder is a journal in a folder of this machine.
@@ -48,11 +51,16 @@ func (f folder) audit(ctx context.Context, anchors []journal.Anchor, progress fu
 
 func (f folder) anchor(ctx context.Context) (journal.Anchor, error) { return f.reader.Anchor(ctx) }
 
+func (f folder) kept(ctx context.Context) (*journal.RemovedError, error) { return f.reader.Kept(ctx) }
+
 // journals are the sources that a command reads, and what could not be read.
 type journals struct {
 	sources []source
 	remotes []*remote // the sources again, where they are read through workers
 	failed  []error   // workers that could not be asked, or failed on the way; the others go on
+
+	note  func(error) // tells what is worth knowing, and no failure
+	noted bool
 }
 
 // read opens what the flags name (folders, else a worker or a master), has it read, and tells what failed.
@@ -61,7 +69,7 @@ func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.
 		if p.giveWay != nil {
 			p.giveWay()
 		}
-		return readFolders(ctx, dirs, use)
+		return p.readFolders(ctx, dirs, use)
 	}
 	return p.linked(ctx, func(ctx context.Context, client *client) error {
 		j, err := p.remotes(ctx, client)
@@ -73,8 +81,8 @@ func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.
 }
 
 // readFolders has folders read, whatever daemon is configured.
-func readFolders(ctx context.Context, dirs []string, use func(ctx context.Context, j *journals) error) error {
-	j := &journals{}
+func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx context.Context, j *journals) error) error {
+	j := &journals{note: p.note}
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 			return fmt.Errorf("open journal %s: this is not a folder", dir)
@@ -182,12 +190,35 @@ func merge[T any](j *journals, open func(source) iter.Seq2[T, error], before fun
 
 // events gives the selected events of all sources, merged by time; with q.Last the newest of all.
 func (j *journals) events(ctx context.Context, q history.Query) iter.Seq2[from[journal.Event], error] {
+	if err := j.noteRemoved(ctx, q.Since, q.Until); err != nil {
+		return func(yield func(from[journal.Event], error) bool) { yield(from[journal.Event]{}, err) }
+	}
 	all := merge(j, func(s source) iter.Seq2[journal.Event, error] { return s.events(ctx, q) },
 		func(a, b journal.Event) bool { return a.Time.Before(b.Time) })
 	if q.Last > 0 && len(j.sources) > 1 {
 		return newest(all, q.Last)
 	}
 	return all
+}
+
+// noteRemoved tells, once, of the sources whose history does not go back to a time (the zero time: wherever it begins). Where it
+// does not even go back to until, that is an error.
+func (j *journals) noteRemoved(ctx context.Context, since, until time.Time) error {
+	if since.IsZero() || j.noted {
+		return nil
+	}
+	j.noted = true
+	return j.each(func(s source) error {
+		removed, err := s.kept(ctx)
+		switch {
+		case err != nil || removed == nil || since.After(removed.Since):
+			return err
+		case !until.IsZero() && !until.After(removed.Since):
+			return removed
+		}
+		j.note(named(s, removed))
+		return nil
+	})
 }
 
 // newest gives the last n of a sequence.

@@ -43,6 +43,8 @@ func (s *scripted) audit(context.Context, []journal.Anchor, func(uint64)) (histo
 	return history.Verdict{}, nil
 }
 
+func (s *scripted) kept(context.Context) (*journal.RemovedError, error) { return nil, nil }
+
 func (s *scripted) anchor(context.Context) (journal.Anchor, error) { return journal.Anchor{}, nil }
 
 // A busy day, 100,000 jobs in 30 slots of 3 workers, is drawn in less than 2 MiB, and is well-formed.

@@ -188,11 +188,11 @@ func (h journalHandlers) anchor(ctx context.Context, _ *jobnet.Link, _ jobnet.Re
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
 	}
 	defer r.Close()
-	anchor, err := r.Anchor(ctx)
+	answer, err := history.Anchor(ctx, r)
 	if err != nil {
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
 	}
-	return history.AnchorAnswer{Seq: anchor.Seq, Hash: anchor.Hash.String()}, nil
+	return answer, nil
 }
 
 // decode reads the data of a request into a struct. Fields that it does not have are ignored, as in every request.

@@ -49,8 +49,32 @@ type AuditStep struct {
 	Verdict  *Verdict `json:"verdict,omitempty"`
 }
 
-// AnchorAnswer is the answer to journal-anchor: the newest event's number and hash.
+// AnchorAnswer is the answer to journal-anchor: the newest event's number and hash, and where the history begins.
 type AnchorAnswer struct {
-	Seq  uint64 `json:"seq"`
-	Hash string `json:"hash"`
+	Seq     uint64    `json:"seq"`
+	Hash    string    `json:"hash"`
+	First   uint64    `json:"first,omitempty"`        // the oldest event that is kept, where retention has removed any
+	Removed time.Time `json:"removed_until,omitzero"` // when the newest event happened that was removed
+}
+
+// Kept is what the answer says of retention; nil where nothing was removed.
+func (a AnchorAnswer) Kept() *journal.RemovedError {
+	if a.First == 0 {
+		return nil
+	}
+	return &journal.RemovedError{First: a.First, Since: a.Removed}
+}
+
+// Anchor is the answer of a journal.
+func Anchor(ctx context.Context, r *journal.Reader) (AnchorAnswer, error) {
+	removed, err := r.Kept(ctx)
+	if err != nil {
+		return AnchorAnswer{}, err
+	}
+	anchor, err := r.Anchor(ctx)
+	answer := AnchorAnswer{Seq: anchor.Seq, Hash: anchor.Hash.String()}
+	if removed != nil {
+		answer.First, answer.Removed = removed.First, removed.Since
+	}
+	return answer, err
 }

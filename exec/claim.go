@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -125,10 +126,39 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	c := claiming{worker: w, found: make(map[string]int)}
 	if err := w.Table.Claim(ctx, room, c.decide); err != nil {
 		w.doubt(c.events)
+		if undone(err) {
+			return true, w.overtaken(ctx, c.events)
+		}
 		return false, err
 	}
 	w.exhausted(room, asked, c.found)
 	return true, w.enqueue(c.events)
+}
+
+// undone tells whether a claim that failed is known not to have happened, see Claimer.
+func undone(err error) bool {
+	var known interface{ Undone() bool }
+	return errors.As(err, &known) && known.Undone()
+}
+
+// overtakenPause is the longest pause of a worker whose claim lost against another one. Its length is random, so that
+// the two do not meet again and again.
+const overtakenPause = 20 * time.Millisecond
+
+// overtaken gives back what a claim that was undone had accepted: there is nothing to look for in the table.
+func (w *Worker) overtaken(ctx context.Context, claims []journal.Event) error {
+	ids := make([]int64, len(claims))
+	for i, e := range claims {
+		ids[i] = e.Job
+	}
+	if err := w.release(ids, "another claim was faster"); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(rand.N(overtakenPause)):
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // room tells how much to claim for each target, and up to which poll that answers.

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	jobexec "jobd/exec"
@@ -89,6 +90,35 @@ func TestPollsAreNotForgottenWhileTheTableIsAway(t *testing.T) {
 	story := f.story(1)
 	if n := count(story, journal.KindReleased); n != 3 {
 		t.Errorf("released %d times, want once for each claim that was not won: %v", n, story)
+	}
+}
+
+// undone is the error of a claim that certainly did not happen.
+type undone struct{ error }
+
+func (undone) Undone() bool { return true }
+
+// Regression: a claim that the server undid in favour of another one, as Galera does, was taken for one that may have
+// happened: its rows were looked at, and the worker kept away from the table as if it were lost.
+func TestAClaimThatWasUndoneIsBegunAgain(t *testing.T) {
+	t.Parallel()
+	tab := newTable(waiting(1, "a"))
+	failures := 0
+	tab.commit = func(apply func()) error {
+		if failures++; failures <= 3 {
+			return fmt.Errorf("claim: %w", undone{errors.New("1213")})
+		}
+		apply()
+		return nil
+	}
+	tab.rowsErr = errors.New("nobody needs to look")
+	f := newFixture(t, tab, nil)
+	f.start()
+	f.next().exit(0)
+	f.wait("job is done", func(s *journal.State) bool { return s.Seq > 3 && len(s.Jobs) == 0 })
+	story := f.story(1)
+	if n := count(story, journal.KindReleased); n != 3 {
+		t.Errorf("released %d times, want once for each claim that was undone: %v", n, story)
 	}
 }
 

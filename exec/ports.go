@@ -18,7 +18,8 @@ type Recorder interface {
 
 // Claimer is the jobs table as a source of work; see store.Table for the contract.
 // Whatever error a claim ends with: once decide was called, only Rows can tell
-// whether the claim was committed.
+// whether the claim was committed, unless an error among its causes has a method Undone() bool
+// that says that it was not.
 type Claimer interface {
 	Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error
 	ClaimManual(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Draft, error)) error

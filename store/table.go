@@ -31,7 +31,8 @@ type Table interface {
 	// most, and not at all when there is no row.
 	//
 	// When Claim fails after decide was called, the commit may or may not have
-	// happened: the rows must be looked at with Rows to know. Before that call
+	// happened: the rows must be looked at with Rows to know; except after an
+	// *Overtaken error, which says that it has not. Before that call
 	// deadlocks and lock waits are retried with jitter.
 	Claim(ctx context.Context, room map[string]int, decide Decide) error
 
@@ -60,6 +61,19 @@ type Table interface {
 	// Close ends all connections. No other method may be called any more.
 	Close() error
 }
+
+// Overtaken is among the causes of a claim's error where the server undid it, after decide was called, in favour
+// of another transaction, as a node of a Galera cluster does when it learns of another node's.
+type Overtaken struct{ Err error }
+
+// Error implements error.
+func (e *Overtaken) Error() string { return "another transaction was faster: " + e.Err.Error() }
+
+// Unwrap gives the server's error.
+func (e *Overtaken) Unwrap() error { return e.Err }
+
+// Undone tells that nothing of the claim was committed.
+func (e *Overtaken) Undone() bool { return true }
 
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {

@@ -84,7 +84,7 @@ func (t *Table) claim(ctx context.Context, chosen selection, found *layout, deci
 			}
 			drafts, err := decide(rows)
 			if err == nil {
-				err = t.settle(context.WithoutCancel(ctx), conn, rows, drafts)
+				err = overtaken(t.settle(context.WithoutCancel(ctx), conn, rows, drafts))
 			}
 			return err == nil, backoff.Permanent(err)
 		})

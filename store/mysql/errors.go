@@ -94,6 +94,16 @@ func isTransient(err error) bool {
 	return errors.Is(err, sqldriver.ErrBadConn)
 }
 
+// overtaken marks the errors by which a server says, also at a COMMIT (pitfall 15), that it did not
+// commit because of another transaction.
+func overtaken(err error) error {
+	switch number(err) {
+	case errLockWaitTimeout, errDeadlock, errRecordChanged:
+		return &store.Overtaken{Err: err}
+	}
+	return err
+}
+
 // lostLink tells that a connection is gone or was never made: the next one may
 // reach another server.
 func lostLink(err error) bool {

@@ -90,7 +90,7 @@ func (d *database) failing(t *testing.T, n int) {
 		END IF; END`)
 }
 
-// After decide was called nothing is tried again: the caller has to look.
+// After decide was called nothing is tried again: the caller is told that nothing happened.
 func TestPitfall15ConflictAfterDecide(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
@@ -98,8 +98,9 @@ func TestPitfall15ConflictAfterDecide(t *testing.T) {
 	id := db.insert(t, "a", journal.RowManual, "")
 	db.failing(t, 1)
 	result, calls := claimInBackground(t.Context(), table, id)
-	if err := <-result; err == nil || unusable(err) || *calls != 1 {
-		t.Fatalf("the claim: %v, decide called %d times; want an ordinary error and one call", err, *calls)
+	var overtaken *store.Overtaken
+	if err := <-result; !errors.As(err, &overtaken) || unusable(err) || *calls != 1 {
+		t.Fatalf("the claim: %v, decide called %d times; want an error that it was overtaken, and one call", err, *calls)
 	}
 	rows, err := table.Rows(t.Context(), []int64{id})
 	if err != nil || len(rows) != 1 || rows[0].Status != journal.RowManual || rows[0].Owner != "" {

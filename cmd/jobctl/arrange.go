@@ -30,7 +30,7 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 		chosen, path, words = chosen.Subcommands[i], append(path, words[0]), words[1:]
 	}
 	if len(chosen.Subcommands) > 0 && len(words) > 0 {
-		return nil, nil, fmt.Errorf("unknown command %s; the nearest known one is %s", words[0], conf.Nearest(words[0], names(chosen)))
+		return nil, nil, fmt.Errorf("unknown command %s%s; --help lists all", words[0], conf.Suggestion(words[0], names(chosen), ""))
 	}
 	for _, flag := range given {
 		switch {
@@ -74,7 +74,7 @@ func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []st
 		switch {
 		case isHelp(name):
 		case known[name] == nil:
-			return nil, nil, fmt.Errorf("unknown flag --%s; the nearest known one is --%s", name, conf.Nearest(name, slices.Collect(maps.Keys(known))))
+			return nil, nil, fmt.Errorf("unknown flag --%s%s; --help lists all", name, conf.Suggestion(name, slices.Collect(maps.Keys(known)), "--"))
 		case hasValue || !takesValue(known[name]):
 		case i+1 == len(args):
 			return nil, nil, fmt.Errorf("flag --%s needs a value", name)

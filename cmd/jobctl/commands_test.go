@@ -100,6 +100,23 @@ node-1  22 MiB    8.0 MiB     4.0 MiB    1.0 KiB   0 B
 	}
 }
 
+func TestStatusOfAJournal(t *testing.T) {
+	t.Parallel()
+	with := strings.TrimSuffix(workerAnswer, "}") + `, "journal": {"events": 12345, "mirrored": 12340, "bytes": 6815744, "segments": 2}}`
+	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(strings.Replace(masterAnswer, workerAnswer, with, 1))})
+	if got := (jobctl{}).run(t, "--port", worker.port, "status"); !strings.HasSuffix(got.out, "\njournal: 12,345 events, of which the table does not show 5; 6.5 MiB in 2 segments\n") {
+		t.Errorf("%+v", got)
+	}
+	const want = `
+NAME    EVENTS  NOT IN TABLE  ON DISK  SEGMENTS
+node-1  12345   5             6.5 MiB  2
+`
+	if got := (jobctl{}).run(t, "--master", "--port", master.port, "status"); !strings.HasSuffix(got.out, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestStatusAsJSON(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(masterAnswer)})

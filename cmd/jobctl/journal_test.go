@@ -210,7 +210,9 @@ func TestJournalWrongUsage(t *testing.T) {
 		want string
 	}{
 		"log x":             {2, `journal log: takes no arguments, got ["x"]`},
-		"log --job=x":       {2, `invalid value "x" for flag -job`},
+		"log --job=x":       {2, `--job: "x" is not allowed; allowed is a whole number`},
+		"log -n x":          {2, `-n: "x" is not allowed; allowed is a whole number`},
+		"log --follow=x":    {2, `--follow: "x" is not allowed; allowed are true and false`},
 		"log --job=-1":      {2, "not allowed to be below 0"},
 		"log -n=-1":         {2, "not allowed to be below 0"},
 		"log --kind=gone":   {2, `"gone" is not allowed; allowed are: accepted, ignored`},

@@ -89,7 +89,7 @@ func (p *program) parse(root *ffcli.Command, args []string) error {
 	err := root.Parse(args)
 	var none ffcli.NoExecError
 	if err != nil && !errors.As(err, &none) {
-		return p.set.Failed(err, p.out)
+		return p.set.Failed(wrongFlag(err), p.out)
 	}
 	if err := p.set.Finish(p.out); err != nil {
 		return err

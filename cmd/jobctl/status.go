@@ -23,6 +23,15 @@ type workerStatus struct {
 	} `json:"targets"`
 	JobPromisesCount int                `json:"jobPromisesCount"`
 	MemoryUsage      jobnet.MemoryUsage `json:"memoryUsage"`
+	Journal          *journalStatus     `json:"journal"` // nil: of the original, which has none
+}
+
+// journalStatus is how large a worker's journal is, and how far the table is behind it.
+type journalStatus struct {
+	Events   uint64 `json:"events"`
+	Mirrored uint64 `json:"mirrored"`
+	Bytes    uint64 `json:"bytes"`
+	Segments int    `json:"segments"`
 }
 
 // masterStatus is a master's answer to status.
@@ -80,11 +89,19 @@ func (p *program) status() *ffcli.Command {
 				p.print(workerTable(s))
 				fmt.Fprintln(p.out)
 				p.print(masterMemoryTable(s))
+				if journals := journalTable(s); len(journals.rows) > 0 {
+					fmt.Fprintln(p.out)
+					p.print(journals)
+				}
 			})
 		}
 		return p.showWorker(ctx, "status", args, func(s workerStatus) {
 			p.print(targetTable(s))
 			fmt.Fprintf(p.out, "\nmanual jobs that a client waits for: %d\nresident memory: %s\n", s.JobPromisesCount, humanize.IBytes(s.MemoryUsage.RSS))
+			if j := s.Journal; j != nil {
+				fmt.Fprintf(p.out, "journal: %s events, of which the table does not show %s; %s in %d segments\n",
+					humanize.Comma(int64(j.Events)), humanize.Comma(j.owed()), humanize.IBytes(j.Bytes), j.Segments)
+			}
 		})
 	})
 }
@@ -152,6 +169,20 @@ func masterMemoryTable(s masterStatus) table {
 	for _, worker := range s.Workers {
 		if worker.WorkerStatus != nil {
 			addMemory(&t, worker.Name, worker.WorkerStatus.MemoryUsage)
+		}
+	}
+	return t
+}
+
+// owed is how many events the table does not show yet.
+func (j *journalStatus) owed() int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
+
+func journalTable(s masterStatus) table {
+	t := table{head: []string{"NAME", "EVENTS", "NOT IN TABLE", "ON DISK", "SEGMENTS"}}
+	for _, worker := range s.Workers {
+		if worker.WorkerStatus != nil && worker.WorkerStatus.Journal != nil {
+			j := worker.WorkerStatus.Journal
+			t.add(line(worker.Name), line(j.Events), line(j.owed()), line(humanize.IBytes(j.Bytes)), line(j.Segments))
 		}
 	}
 	return t

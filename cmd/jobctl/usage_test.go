@@ -19,6 +19,8 @@ func TestWrongUsage(t *testing.T) {
 		"":                              "a command is missing; --help lists them",
 		"journal":                       "a command is missing; --help lists them",
 		"pol":                           "unknown command pol; the nearest known one is poll",
+		"frobnicate":                    "unknown command frobnicate; --help lists all",
+		"status --frobnicate":           "unknown flag --frobnicate; --help lists all",
 		"journal lag":                   "unknown command lag; the nearest known one is log",
 		"status --targt x":              "unknown flag --targt; the nearest known one is --target",
 		"--hots h status":               "unknown flag --hots; the nearest known one is --host",

@@ -49,7 +49,7 @@ func (s *Set) find(entry entry) *Setting {
 func (s *Set) warnUnknown(line int, what, name string, known []string) {
 	text := fmt.Sprintf("%s:%d: unknown %s %s is not used", s.path, line, what, name)
 	if len(known) > 0 {
-		text += "; the nearest known one is " + Nearest(name, known)
+		text += Suggestion(name, known, "")
 	}
 	s.warnings = append(s.warnings, text)
 }
@@ -80,15 +80,27 @@ func (s *Set) sections() []string {
 	return sections
 }
 
-// Nearest is the known name that takes the fewest single-character changes
-// to reach from name; of equal ones the first in the alphabet.
-func Nearest(name string, known []string) string {
+// Suggestion is what an error about an unknown name ends with: the known name that was probably meant, behind a prefix; nothing
+// where none is near.
+func Suggestion(name string, known []string, prefix string) string {
+	if near := nearest(name, known); near != "" {
+		return "; the nearest known one is " + prefix + near
+	}
+	return ""
+}
+
+// nearest is the known name that takes the fewest single-character changes to reach from name; of equal ones the first in the
+// alphabet. It is "" where that takes more than two and more than a third of the name.
+func nearest(name string, known []string) string {
 	best, bestDistance := "", -1
 	for _, candidate := range known {
 		distance := editDistance(strings.ToLower(name), strings.ToLower(candidate))
 		if bestDistance < 0 || distance < bestDistance || distance == bestDistance && candidate < best {
 			best, bestDistance = candidate, distance
 		}
+	}
+	if bestDistance > max(2, len(name)/3) || bestDistance >= len(name) {
+		return ""
 	}
 	return best
 }

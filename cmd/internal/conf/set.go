@@ -176,7 +176,7 @@ func (s *Set) Failed(err error, stdout io.Writer) error {
 	text := err.Error()
 	if _, name, found := strings.Cut(text, "flag provided but not defined: -"); found {
 		name = strings.TrimPrefix(name, "-")
-		return exit.With(exit.Usage, fmt.Errorf("unknown flag --%s; the nearest known one is --%s", name, Nearest(name, s.flagNames())))
+		return exit.With(exit.Usage, fmt.Errorf("unknown flag --%s%s", name, Suggestion(name, s.flagNames(), "--")))
 	}
 	return exit.With(exit.Usage, err)
 }

@@ -177,7 +177,7 @@ func TestUnknownKeysAreWarnings(t *testing.T) {
 	}
 	want := []string{
 		path + ":1: unknown key mysql_hots is not used; the nearest known one is mysql_host",
-		path + ":2: unknown key config is not used; the nearest known one is mode",
+		path + ":2: unknown key config is not used",
 		path + ":3: unknown key LAUNCHER.env.X is not used; the nearest known one is launcher.env.NAME",
 		path + ":4: unknown key pasword is not used; the nearest known one is password",
 		path + ":5: unknown section [target] is not used; the nearest known one is [targets]",

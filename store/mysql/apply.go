@@ -3,11 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
-	"fmt"
-	"strings"
-
-	driver "github.com/go-sql-driver/mysql"
 
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -152,7 +147,7 @@ func (a *application) look(ctx context.Context) error {
 	return nil
 }
 
-// execute sends updates as one transaction in one round trip and tells how
+// execute sends updates as one transaction and tells how
 // many rows each of them matched.
 func (t *Table) execute(ctx context.Context, found *layout, batch []update) (matched []int64, err error) {
 	err = t.retry(ctx, func() error {
@@ -164,35 +159,18 @@ func (t *Table) execute(ctx context.Context, found *layout, batch []update) (mat
 	return matched, err
 }
 
-// transact is one try of execute. The driver's own result is needed: database/sql's
-// knows the last statement only. Cancelling it is harmless, as it can be applied again.
+// transact is one try of execute. Cancelling it is harmless, as it can be applied again.
 func (t *Table) transact(ctx context.Context, conn *sql.Conn, found *layout, batch []update) ([]int64, error) {
-	var query strings.Builder
-	var args []sqldriver.NamedValue
-	begin := t.begin()
-	query.WriteString(begin)
-	before := strings.Count(begin, ";")
+	statements := []statement{{query: t.begin()}}
 	for _, one := range batch {
-		query.WriteString(found.query(one))
-		for _, arg := range one.args {
-			args = append(args, sqldriver.NamedValue{Ordinal: len(args) + 1, Value: arg})
-		}
+		statements = append(statements, statement{found.query(one), one.args})
 	}
-	query.WriteString("COMMIT")
-	var matched []int64
-	err := conn.Raw(func(raw any) error {
-		result, err := raw.(sqldriver.ExecerContext).ExecContext(ctx, query.String(), args)
-		if err != nil {
-			return err
-		}
-		all := result.(driver.Result).AllRowsAffected()
-		if len(all) != before+len(batch)+1 {
-			return fmt.Errorf("%d results for %d statements", len(all), before+len(batch)+1)
-		}
-		matched = all[before : before+len(batch)]
-		return nil
-	})
-	return matched, err
+	matched, err := found.send(ctx, conn, append(statements, commit)...)
+	if err != nil {
+		return nil, err
+	}
+	last := len(matched) - 1 // that of COMMIT
+	return matched[last-len(batch) : last], nil
 }
 
 // find reads rows as Judge needs them; those that do not exist are absent.

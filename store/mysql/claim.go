@@ -3,10 +3,10 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -84,7 +84,7 @@ func (t *Table) claim(ctx context.Context, chosen selection, found *layout, deci
 			}
 			drafts, err := decide(rows)
 			if err == nil {
-				err = overtaken(t.settle(context.WithoutCancel(ctx), conn, rows, drafts))
+				err = t.settle(context.WithoutCancel(ctx), conn, found, rows, drafts)
 			}
 			return err == nil, backoff.Permanent(err)
 		})
@@ -133,26 +133,57 @@ func distinct(rows []journal.Row) []journal.Row {
 	})
 }
 
-// settle updates the rows as decided and commits, in one round trip.
-func (t *Table) settle(ctx context.Context, conn *sql.Conn, rows []journal.Row, drafts []journal.Draft) error {
+// settle updates the rows as decided and commits. An update that misses rows which the transaction has locked
+// tells that the server undid the transaction and went on without: a node of a Galera cluster does
+// (pitfall 15), and what it has not committed yet, it must not.
+func (t *Table) settle(ctx context.Context, conn *sql.Conn, found *layout, rows []journal.Row, drafts []journal.Draft) error {
 	verdicts, err := rule.Verdicts(rows, drafts)
 	if err != nil {
 		return err
 	}
-	var query strings.Builder
-	var args []any
+	updates := t.decided(verdicts)
+	if !found.galera {
+		matched, err := found.send(ctx, conn, append(updates, commit)...)
+		if err != nil {
+			return overtaken(err)
+		}
+		return complete(verdicts, matched)
+	}
+	matched, err := found.send(ctx, conn, updates...)
+	if err == nil {
+		if err := complete(verdicts, matched); err != nil {
+			return &store.Overtaken{Err: err}
+		}
+		_, err = found.send(ctx, conn, commit)
+	}
+	return overtaken(err)
+}
+
+// decided is the updates that a claim consists of.
+func (t *Table) decided(verdicts []rule.Verdict) []statement {
+	updates := make([]statement, 0, len(verdicts)+1)
 	for _, verdict := range verdicts {
+		one := statement{args: []sqldriver.Value{verdict.Status}}
 		assignments := "status = ?"
-		args = append(args, verdict.Status)
 		if verdict.Token != "" {
 			assignments += ", " + quote(t.config.ClaimColumn) + " = ?"
-			args = append(args, verdict.Token)
+			one.args = append(one.args, verdict.Token)
 		}
-		fmt.Fprintf(&query, "UPDATE %s SET %s WHERE id IN (%s) AND status IN ('waiting','manual'); ",
+		one.query = fmt.Sprintf("UPDATE %s SET %s WHERE id IN (%s) AND status IN ('waiting','manual'); ",
 			t.name.quoted(), assignments, rule.List(verdict.Jobs))
+		updates = append(updates, one)
 	}
-	_, err = conn.ExecContext(ctx, query.String()+"COMMIT", args...)
-	return err
+	return updates
+}
+
+// complete tells whether the updates of a claim met all of its rows.
+func complete(verdicts []rule.Verdict, matched []int64) error {
+	for i, verdict := range verdicts {
+		if matched[i] != int64(len(verdict.Jobs)) {
+			return fmt.Errorf("the transaction lost its locks: %d of %d rows were updated", matched[i], len(verdict.Jobs))
+		}
+	}
+	return nil
 }
 
 // Rows implements store.Table.

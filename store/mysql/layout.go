@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,8 @@ type layout struct {
 	table      string // quoted
 	worker     string // the worker's name
 	version    version
-	packet     int // the server's max_allowed_packet, bytes
+	galera     bool // the server is a node of a Galera cluster
+	packet     int  // the server's max_allowed_packet, bytes
 	owner      column
 	sig        column
 	returnCode column
@@ -51,14 +53,22 @@ func (t *Table) examine(ctx context.Context) error {
 	})
 }
 
-// examineServer asks for the version and the packet limit, once for all that depends on them.
+// examineServer asks for the version, the packet limit, and whether there is a cluster, once for all that depends on them.
 func examineServer(ctx context.Context, conn *sql.Conn, found *layout) error {
 	var text string
 	err := conn.QueryRowContext(ctx, "SELECT @@version, @@max_allowed_packet").Scan(&text, &found.packet)
 	if err != nil {
 		return err
 	}
-	found.version, err = parseVersion(text)
+	if found.version, err = parseVersion(text); err != nil {
+		return err
+	}
+	var name, replicates string
+	err = conn.QueryRowContext(ctx, "SHOW VARIABLES LIKE 'wsrep_on'").Scan(&name, &replicates)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // a server that knows no Galera
+	}
+	found.galera = replicates == "ON"
 	return err
 }
 

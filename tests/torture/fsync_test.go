@@ -44,13 +44,17 @@ func TestFsyncFails(t *testing.T) {
 	suite.matrix.add(line{fault: "9 an fsync fails", runs: failures, tally: s.known(t)})
 }
 
-// saysFailure tells whether the last line of a worker's output names a file and what happened to it. The log of a
+// saysFailure tells whether what a worker said at its end names a file and what happened to it. The log of a
 // database goes by the name of the database.
 func saysFailure(output, file string) bool {
-	lines := strings.Split(strings.TrimSpace(output), "\n")
-	last := lines[len(lines)-1]
-	return strings.HasPrefix(last, "jobd: ") && strings.Contains(last, strings.TrimSuffix(file, "-wal")) &&
-		(strings.Contains(last, "disk I/O error") || strings.Contains(last, "input/output error"))
+	name := strings.TrimSuffix(file, "-wal")
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, "jobd: ") && strings.Contains(line, name) &&
+			(strings.Contains(line, "disk I/O error") || strings.Contains(line, "input/output error")) {
+			return true
+		}
+	}
+	return false
 }
 
 // injected is the line in which strace tells of a failure that it made.

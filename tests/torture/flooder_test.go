@@ -25,11 +25,13 @@ type flood struct {
 	Clients  int
 	Addr     string
 	Password string // empty: its clients stay outside
+	Seed     uint64 // of what they make up
 }
 
 // floodKinds are the ways to flood. A client does so on one connection, until it is closed.
-var floodKinds = map[string]func(f *flooder, conn net.Conn){
+var floodKinds = map[string]func(f *flooder, conn net.Conn, random *rand.Rand){
 	"fuzz":  (*flooder).fuzz,
+	"brief": (*flooder).brief,
 	"idle":  (*flooder).idle,
 	"slow":  (*flooder).slow,
 	"guess": (*flooder).guess,
@@ -75,6 +77,7 @@ func runFlooder(task string) int {
 // client makes connections, one after the other.
 func (f *flooder) client(ctx context.Context, number int) {
 	flood, dialer := floodKinds[f.Kind], dialerFrom(net.IPv4(127, 0, 1, byte(1+number%16)))
+	random := rand.New(rand.NewPCG(f.Seed, uint64(number)))
 	for ctx.Err() == nil {
 		conn, err := f.connect(ctx, dialer)
 		if err != nil {
@@ -84,7 +87,7 @@ func (f *flooder) client(ctx context.Context, number int) {
 			fmt.Println("all")
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		flood(f, conn)
+		flood(f, conn, random)
 		stop()
 		conn.Close()
 	}
@@ -139,19 +142,31 @@ func (f *flooder) enter(conn net.Conn, password string) bool {
 }
 
 // fuzz sends frames that are nearly right.
-func (f *flooder) fuzz(conn net.Conn) {
-	go func() { // so that answers do not stop it
-		_, _ = io.Copy(io.Discard, conn)
-	}()
-	for f.send(conn, mutant()) {
+func (f *flooder) fuzz(conn net.Conn, random *rand.Rand) {
+	go discard(conn)
+	for f.send(conn, mutant(random)) {
 	}
 }
 
+// brief does so only as long as they are read at once.
+func (f *flooder) brief(conn net.Conn, random *rand.Rand) {
+	go discard(conn)
+	const readAtOnce = 32
+	for range readAtOnce {
+		if !f.send(conn, mutant(random)) {
+			return
+		}
+	}
+}
+
+// discard keeps answers from stopping who asks.
+func discard(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
 // idle says nothing.
-func (f *flooder) idle(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+func (f *flooder) idle(conn net.Conn, _ *rand.Rand) { discard(conn) }
 
 // slow sends a request byte by byte.
-func (f *flooder) slow(conn net.Conn) {
+func (f *flooder) slow(conn net.Conn, _ *rand.Rand) {
 	pause := time.NewTicker(100 * time.Millisecond)
 	defer pause.Stop()
 	const request = `[0,{"no":1,"type":"status","data":"`
@@ -161,8 +176,8 @@ func (f *flooder) slow(conn net.Conn) {
 }
 
 // guess tries a password.
-func (f *flooder) guess(conn net.Conn) {
-	if f.enter(conn, fmt.Sprint(rand.Int())) {
-		f.idle(conn)
+func (f *flooder) guess(conn net.Conn, random *rand.Rand) {
+	if f.enter(conn, fmt.Sprint(random.Int())) {
+		discard(conn)
 	}
 }

@@ -76,7 +76,11 @@ func failFsync(t *testing.T, worker *harness.Daemon, nth int) (failed func() str
 	if err := strace.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if attached, err := bufio.NewReader(says).ReadString('\n'); err != nil || !strings.Contains(attached, "attached") {
+	attached, err := bufio.NewReader(says).ReadString('\n')
+	if strings.Contains(attached, "not permitted") && os.Geteuid() != 0 {
+		t.Skip("this account may not trace other processes; the journal's own tests of a failing fsync stand in")
+	}
+	if err != nil || !strings.Contains(attached, "attached") {
 		t.Fatalf("strace says %q: %v", attached, err)
 	}
 	return func() string {

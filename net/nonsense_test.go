@@ -1,6 +1,10 @@
 package net
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,4 +58,33 @@ func TestSomeNonsenseIsFree(t *testing.T) {
 		}
 		now = now.Add(nonsenseEvery)
 	}
+}
+
+// Answers that come too late are no nonsense: who waits for a slow worker would have it wait even longer.
+func TestLateAnswersAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		l := NewLink(theirs, LinkConfig{})
+		run(t, l)
+		peer := pipeEnd(t, ours)
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		go func() {
+			peer.receive()
+			time.Sleep(2 * time.Second) // the bubble's clock
+			for no := range 10 * nonsenseAtOnce {
+				peer.send(fmt.Sprintf(`[1,{"no":%d,"data":1}]`, no+1))
+			}
+			peer.send(`[2]`)
+		}()
+		if _, err := l.Request(impatient, "slow", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("request: %v", err)
+		}
+		peer.expect(`[3]`)
+		if took := time.Since(begun); took != 2*time.Second {
+			t.Errorf("they were read within %v, want at once", took)
+		}
+	})
 }

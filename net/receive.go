@@ -154,10 +154,11 @@ func (l *Link) logGarbage(size int) {
 	l.log.Warn("received a frame that is not JSON", "bytes", size)
 }
 
-// answered gives a response to the request that waits for it.
+// answered gives a response to the request that waits for it. From a peer that was never asked it is nonsense; else it
+// may be the late answer to a request that nobody waits for any more.
 func (l *Link) answered(m message) error {
 	l.mu.Lock()
-	waiting := l.calls[m.no]
+	asked, waiting := l.calls != nil, l.calls[m.no]
 	delete(l.calls, m.no)
 	if waiting != nil && !m.failed {
 		l.password = "" // it has proven itself
@@ -170,6 +171,9 @@ func (l *Link) answered(m message) error {
 	if m.failed {
 		l.receiver.complaint = m.failure
 		l.log.Warn("peer reports an error", "error", m.failure)
+	}
+	if asked {
+		return nil
 	}
 	return l.endure()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 )
 
@@ -25,8 +24,8 @@ func (r *Reader) State(ctx context.Context, at time.Time) (*State, error) {
 }
 
 // Jobs gives every job as it stood at a time, once: first those at their end, by when they ended, then the others
-// by id. The zero time means now. It reads the history twice and takes eight bytes of memory
-// a claim, and more for the jobs under way. It ends at the first error, which is a *RemovedError where the history does not
+// by id. The zero time means now. It reads the history twice and takes some bits of memory
+// a claim, up to a hundred bytes where ids lie far apart, and more for the jobs under way. It ends at the first error, which is a *RemovedError where the history does not
 // go back so far.
 func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
@@ -70,7 +69,7 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[Job, error] {
 // repeated gives, for the jobs that were claimed or ignored more than once, how often they will be again
 // after the first time.
 func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error) {
-	var begun []int64
+	begun, again := idSet{}, make(map[int64]int)
 	first := true
 	sel := selection{end: end, kinds: []Kind{KindAccepted, KindIgnored}}
 	err := r.walk(ctx, 0, func(_ part, s source, h header) error {
@@ -80,13 +79,15 @@ func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error
 				return err
 			}
 			for id := range state.Jobs {
-				begun = append(begun, id)
+				begun.add(id)
 			}
 			first = false
 		}
 		for page, err := range s.records(ctx, sel) {
 			for i := range page {
-				begun = append(begun, page[i].job)
+				if !begun.add(page[i].job) {
+					again[page[i].job]++
+				}
 				sel.after = page[i].seq
 			}
 			if err != nil {
@@ -95,14 +96,23 @@ func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error
 		}
 		return nil
 	})
-	slices.Sort(begun)
-	again := make(map[int64]int)
-	for i := 1; i < len(begun); i++ {
-		if begun[i] == begun[i-1] {
-			again[begun[i]]++
-		}
-	}
 	return again, err
+}
+
+// idSet is a set of jobs, as bits by 512 ids. An application counts its ids up, so most bits of a stretch are used.
+type idSet map[int64]*[8]uint64
+
+// add tells whether an id is new.
+func (s idSet) add(id int64) bool {
+	stretch := s[id>>9]
+	if stretch == nil {
+		stretch = new([8]uint64)
+		s[id>>9] = stretch
+	}
+	word, bit := &stretch[id>>6&7], uint64(1)<<(id&63)
+	added := *word&bit == 0
+	*word |= bit
+	return added
 }
 
 // endAt is the sequence number of the first event after a time; 0 for the zero time, which means now.

@@ -68,7 +68,7 @@ func (s *site) drainRate(n int, target string, poke func()) float64 {
 func (s *site) awaitDone() {
 	again := time.NewTicker(look)
 	defer again.Stop()
-	tooLong := time.After(5 * time.Minute)
+	tooLong := time.After(15 * time.Minute)
 	for s.Count(s.p, "id = (SELECT MIN(id) FROM jobs WHERE status IN ('waiting', 'accepted', 'running'))") > 0 {
 		select {
 		case <-again.C:

@@ -45,7 +45,7 @@ func childPaces() {
 		panic(err)
 	}
 	go func() { _ = j.Run(context.Background()) }()
-	p, err := pace1000(j, span)
+	p, err := paceJobs(j, span)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(p)
 	}
@@ -57,7 +57,7 @@ func childPaces() {
 	}
 }
 
-func pace1000(j *Journal, span time.Duration) (paced, error) {
+func paceJobs(j *Journal, span time.Duration) (paced, error) {
 	var (
 		group  sync.WaitGroup
 		mu     sync.Mutex
@@ -69,7 +69,7 @@ func pace1000(j *Journal, span time.Duration) (paced, error) {
 	)
 	jobs := int(span.Seconds() * pacedJobs)
 	for n := range jobs {
-		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / pacedJobs)))
+		<-time.After(time.Until(begun.Add(time.Duration(n) * time.Second / pacedJobs)))
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
@@ -171,7 +171,7 @@ func BenchmarkWriterBesideReadersWithin(b *testing.B) {
 			}
 			b.ResetTimer()
 			for b.Loop() {
-				p, err := pace1000(j, *pacedFor)
+				p, err := paceJobs(j, *pacedFor)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -66,6 +66,9 @@ type segment struct {
 	conn    *sql.Conn
 	inserts []driver.Stmt // each inserts as many events as rowsAtOnce says
 	bound   []driver.NamedValue
+
+	begin, note, commit, rollback driver.Stmt
+
 	encoder *zstd.Encoder
 	bytes   int64
 }
@@ -141,14 +144,18 @@ func (s *segment) open(ctx context.Context) (err error) {
 	const row = `(?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)`
 	const insert = `INSERT INTO events (seq, time, job, kind, payload, stdout, stderr, hash) VALUES ` + row
 	return s.conn.Raw(func(raw any) error {
-		for _, rows := range rowsAtOnce() {
-			statement, err := raw.(driver.ConnPrepareContext).PrepareContext(ctx, insert+strings.Repeat(`, `+row, rows-1))
-			if err != nil {
-				return err
+		prepare := func(query string) (statement driver.Stmt) {
+			if err == nil {
+				statement, err = raw.(driver.ConnPrepareContext).PrepareContext(ctx, query)
 			}
-			s.inserts = append(s.inserts, statement)
+			return statement
 		}
-		return nil
+		s.begin, s.commit, s.rollback = prepare(`BEGIN IMMEDIATE`), prepare(`COMMIT`), prepare(`ROLLBACK`)
+		s.note = prepare(`UPDATE mirror SET seq = ?, kept = ?`)
+		for _, rows := range rowsAtOnce() {
+			s.inserts = append(s.inserts, prepare(insert+strings.Repeat(`, `+row, rows-1)))
+		}
+		return err
 	})
 }
 
@@ -158,8 +165,10 @@ func (s *segment) close() error {
 	if s.conn != nil {
 		errs = append(errs, s.conn.Raw(func(any) error {
 			var errs []error
-			for _, statement := range s.inserts {
-				errs = append(errs, statement.Close())
+			for _, statement := range append(s.inserts, s.begin, s.note, s.commit, s.rollback) {
+				if statement != nil {
+					errs = append(errs, statement.Close())
+				}
 			}
 			return errors.Join(errs...)
 		}), s.conn.Close())

@@ -11,11 +11,11 @@ import (
 
 // append implements disk. It speaks to the driver directly: database/sql would take as long as SQLite.
 func (s *segment) append(records []record, n *notes) error {
-	err := s.conn.Raw(func(raw any) error {
+	err := s.conn.Raw(func(any) error {
 		if n == nil && len(records) == 1 {
 			return s.insert(records) // a statement alone is a transaction of its own
 		}
-		return s.insertNoted(raw.(driver.ExecerContext), records, n)
+		return s.insertNoted(records, n)
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
@@ -24,23 +24,30 @@ func (s *segment) append(records []record, n *notes) error {
 }
 
 // insertNoted inserts records and the notes, where there are any, in one transaction.
-func (s *segment) insertNoted(db driver.ExecerContext, records []record, n *notes) error {
-	if _, err := db.ExecContext(context.Background(), `BEGIN IMMEDIATE`, nil); err != nil {
+func (s *segment) insertNoted(records []record, n *notes) error {
+	if err := run(s.begin); err != nil {
 		return err
 	}
 	err := s.insert(records)
 	if err == nil && n != nil {
-		_, err = db.ExecContext(context.Background(), `UPDATE mirror SET seq = ?, kept = ?`, []driver.NamedValue{
-			{Ordinal: 1, Value: int64(n.position)}, {Ordinal: 2, Value: int64(n.kept)},
-		})
+		err = run(s.note, int64(n.position), int64(n.kept))
 	}
 	if err == nil {
-		_, err = db.ExecContext(context.Background(), `COMMIT`, nil)
+		err = run(s.commit)
 	}
 	if err != nil {
-		// SQLite may have rolled back by itself; then this fails, and means nothing.
-		_, _ = db.ExecContext(context.Background(), `ROLLBACK`, nil)
+		_ = run(s.rollback) // SQLite may have rolled back by itself; then this fails, and means nothing
 	}
+	return err
+}
+
+// run executes a prepared statement.
+func run(statement driver.Stmt, values ...int64) error {
+	args := make([]driver.NamedValue, len(values))
+	for i, value := range values {
+		args[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
+	}
+	_, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), args)
 	return err
 }
 

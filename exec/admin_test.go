@@ -3,8 +3,10 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -40,7 +42,11 @@ func TestPause(t *testing.T) {
 	}()
 	f.wait("the manual job is accepted", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
 	f.none()
-	if got := f.worker.Status().Targets["a"]; got != (jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1}) {
+	want, got := jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1}, jobexec.TargetStatus{}
+	for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); runtime.Gosched() {
+		got = f.worker.Status().Targets["a"] // it is queued once its claim is won
+	}
+	if got != want {
 		t.Errorf("status while paused: %+v", got)
 	}
 	if err := f.worker.Continue(nil, "me"); err != nil {

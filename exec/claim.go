@@ -125,14 +125,14 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	}
 	c := claiming{worker: w, found: make(map[string]int)}
 	if err := w.Table.Claim(ctx, room, c.decide); err != nil {
-		w.doubt(c.events)
+		w.doubt(c.claimed)
 		if undone(err) {
 			return true, w.overtaken(ctx, c.events)
 		}
 		return false, err
 	}
 	w.exhausted(room, asked, c.found)
-	return true, w.enqueue(c.events)
+	return true, w.won(c.claimed)
 }
 
 // undone tells whether a claim that failed is known not to have happened, see Claimer.
@@ -147,9 +147,11 @@ const overtakenPause = 20 * time.Millisecond
 
 // overtaken gives back what a claim that was undone had accepted: there is nothing to look for in the table.
 func (w *Worker) overtaken(ctx context.Context, claims []journal.Event) error {
-	ids := make([]int64, len(claims))
-	for i, e := range claims {
-		ids[i] = e.Job
+	var ids []int64
+	for _, e := range claims {
+		if e.Kind() == journal.KindAccepted {
+			ids = append(ids, e.Job)
+		}
 	}
 	if err := w.release(ids, "another claim was faster"); err != nil {
 		return err
@@ -205,51 +207,123 @@ func (w *Worker) exhausted(room, asked, found map[string]int) {
 type claiming struct {
 	worker *Worker
 	found  map[string]int
+	claimed
+}
+
+// claimed is what a claim has journalled, and the jobs that got a slot with it: they are started as soon as
+// the claim is known to be won.
+type claimed struct {
 	events []journal.Event
+	starts []*job
 }
 
 // decide accepts the rows that the worker may run, and journals it. A row of a
 // job that is still under way here, reset by somebody, is left alone.
-func (c *claiming) decide(rows []journal.Row) ([]journal.Draft, error) {
-	var drafts []journal.Draft
-	token := newToken(c.worker.Name)
-	c.worker.mu.Lock()
-	if c.worker.stopping {
-		c.worker.mu.Unlock()
+func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
+	w := c.worker
+	instance := w.instanceNow()
+	token := newToken(w.Name)
+	w.mu.Lock()
+	if w.stopping {
+		w.mu.Unlock()
 		return nil, errStopping
 	}
+	var drafts []journal.Draft
 	for _, row := range rows {
-		t, served := c.worker.targets[row.Target]
+		t, served := w.targets[row.Target]
 		switch {
 		case !served || t.paused || t.retiring:
 			continue
-		case c.worker.holds(row.Job):
+		case w.holds(row.Job):
 			t.skipped = true
 			continue
 		}
 		c.found[row.Target]++
-		drafts = append(drafts, journal.Draft{Job: row.Job, Payload: journal.Accepted{Target: t.name, Token: token}})
+		drafts = append(drafts, c.accept(w, row.Job, t, journal.Accepted{Target: t.name, Token: token}, instance)...)
 	}
-	c.worker.mu.Unlock()
-	if len(drafts) == 0 {
-		return nil, nil
+	w.mu.Unlock()
+	return c.journalled(w, drafts)
+}
+
+// accept is what is journalled of a row that is accepted: its start too, where a slot is free. The lock is held.
+func (c *claimed) accept(w *Worker, id int64, t *target, accepted journal.Accepted, instance string) []journal.Draft {
+	drafts := []journal.Draft{{Job: id, Payload: accepted}}
+	if instance == "" || t == nil || t.paused || len(t.queue) > 0 || t.active >= t.concurrency {
+		return drafts
 	}
-	var err error
-	c.events, err = c.worker.append(drafts...)
-	return drafts, err
+	j := &job{id: id, target: t, attempt: 1, slotted: true, waiter: w.waiters[id]}
+	t.active++
+	w.running.Add(1)
+	w.jobs[id] = j
+	if c.starts = append(c.starts, j); len(c.starts) == 1 {
+		w.beginning.Add(1)
+	}
+	return append(drafts, j.running(instance, true))
+}
+
+// journalled journals what the claim decides.
+func (c *claimed) journalled(w *Worker, drafts []journal.Draft) (events []journal.Event, err error) {
+	if len(drafts) > 0 {
+		events, err = w.append(drafts...)
+	}
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.withdraw(c)
+		return nil, err
+	}
+	c.events = events
+	return events, nil
+}
+
+// instanceNow names the runner that is there; "" where there is none to be had at the moment.
+func (w *Worker) instanceNow() string {
+	name, err := w.Keeper.Instance()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// won starts and queues what a claim has won.
+func (w *Worker) won(c claimed) error {
+	err := w.enqueue(c.events)
+	if len(c.starts) > 0 {
+		w.startAll(c.starts)
+	}
+	return err
+}
+
+// withdraw takes back the slots that a claim gave to its jobs. The lock is held.
+func (w *Worker) withdraw(c *claimed) {
+	if len(c.starts) > 0 {
+		w.beginning.Done()
+	}
+	for _, j := range c.starts {
+		w.free(j)
+		w.leave(j)
+	}
+	c.starts = nil
 }
 
 var errStopping = errors.New("worker is stopping")
 
+// doubt is a claim of which it is not known whether it was won.
+type doubt struct {
+	journal.Accepted
+	started bool // if it was won, it may have been started, by a runner that is gone
+}
+
 // doubt remembers claims whose commit may or may not have happened.
-func (w *Worker) doubt(claims []journal.Event) {
+func (w *Worker) doubt(c claimed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, e := range claims {
+	for _, e := range c.events {
 		if accepted, ok := e.Payload.(journal.Accepted); ok {
-			w.doubtful[e.Job] = accepted
+			w.doubtful[e.Job] = doubt{Accepted: accepted}
 		}
 	}
+	w.withdraw(&c)
 	if len(w.doubtful) > 0 {
 		w.wake()
 	}
@@ -268,11 +342,18 @@ func (w *Worker) resolve(ctx context.Context) error {
 	}
 	var won []journal.Event
 	for _, row := range rows {
-		accepted := claims[row.Job]
-		if row.Status == journal.RowAccepted && row.Owner == accepted.Token {
-			won = append(won, journal.Event{Job: row.Job, Payload: accepted})
-			delete(claims, row.Job)
+		claim := claims[row.Job]
+		if !underWay(row) || row.Owner != claim.Token {
+			continue
 		}
+		delete(claims, row.Job)
+		if claim.started {
+			if err := w.loseDoubted(row.Job, claim); err != nil {
+				return err
+			}
+			continue
+		}
+		won = append(won, journal.Event{Job: row.Job, Payload: claim.Accepted})
 	}
 	if err := w.release(slices.Sorted(maps.Keys(claims)), "the claim was not won"); err != nil {
 		return err
@@ -280,7 +361,20 @@ func (w *Worker) resolve(ctx context.Context) error {
 	return w.enqueue(won)
 }
 
-func (w *Worker) doubts() map[int64]journal.Accepted {
+// underWay tells whether a row is one that a worker has.
+func underWay(row journal.Row) bool {
+	return row.Status == journal.RowAccepted || row.Status == journal.RowRunning
+}
+
+// loseDoubted ends a job whose claim turned out to be won, and of which nobody knows whether it was started.
+func (w *Worker) loseDoubted(id int64, claim doubt) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.doubtful, id)
+	return w.loseOld(journal.Job{ID: id, Target: claim.Target, Attempt: 1}, killedWhileItRan)
+}
+
+func (w *Worker) doubts() map[int64]doubt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.doubtful)

@@ -143,7 +143,7 @@ func TestACommitWhoseAnswerIsLostStartsTheJobOnce(t *testing.T) {
 	}
 	f.wait("both are done", func(s *journal.State) bool { return len(s.Jobs) == 0 })
 	for id := int64(1); id <= 2; id++ {
-		if story := f.story(id); count(story, journal.KindRunning) != 1 || count(story, journal.KindReleased) != 0 {
+		if story := f.story(id); count(story, journal.KindStarted) != 1 || count(story, journal.KindReleased) != 0 {
 			t.Errorf("story of job %d: %v", id, story)
 		}
 	}

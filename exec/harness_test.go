@@ -114,6 +114,20 @@ func (f *fixture) next() *process {
 	}
 }
 
+// hold has the mirror hold up what follows. It ends a job whose slot another one waits for, and returns when that one
+// is announced.
+func (f *fixture) hold(ends *process, waits int64) (release chan struct{}) {
+	f.t.Helper()
+	f.wait("the job behind it is claimed", func(s *journal.State) bool { return s.Job(waits).Status == journal.StatusAccepted })
+	release = make(chan struct{})
+	f.mirror.mu.Lock()
+	f.mirror.held = release
+	f.mirror.mu.Unlock()
+	ends.exit(0)
+	f.wait("the job behind it is announced", func(s *journal.State) bool { return s.Job(waits).Status == journal.StatusStarting })
+	return release
+}
+
 // none checks that nothing was started.
 func (f *fixture) none() {
 	f.t.Helper()

@@ -1,10 +1,6 @@
 package exec
 
-import (
-	"slices"
-
-	"jobd/journal"
-)
+import "jobd/journal"
 
 // stoppedEarly is why a job is given back when the worker stops.
 const stoppedEarly = "the worker stopped before the start"
@@ -24,6 +20,9 @@ func (w *Worker) enqueue(claims []journal.Event) error {
 			continue
 		}
 		delete(w.doubtful, e.Job)
+		if w.jobs[e.Job] != nil {
+			continue // it has a slot already
+		}
 		t, served := w.targets[accepted.Target]
 		if !served || w.stopping {
 			orphans = append(orphans, e.Job)
@@ -42,70 +41,50 @@ func (w *Worker) put(j *job) {
 	w.dispatch(j.target)
 }
 
-// dispatch starts jobs while there are free slots. The lock is held.
+// dispatch gives free slots to jobs, which the next turn announces. The lock is held.
 func (w *Worker) dispatch(t *target) {
 	for !w.stopping && t.startable() {
 		t.active++
 		w.running.Add(1)
-		go w.slot(w.slotted(t.pop()))
+		j := t.pop()
+		j.slotted = true
+		w.inbox.due = append(w.inbox.due, j)
+		w.nudgeTurn()
 	}
 	if t.room(w.Prefetch) > 0 {
 		w.wake()
 	}
 }
 
-// take takes the next job of a target whose slot becomes free, nil where none may
-// follow. The lock is held.
-func (w *Worker) take(t *target) *job {
-	if w.stopping || t.paused || len(t.queue) == 0 || t.active > t.concurrency {
-		return nil
+// free takes a job's slot from it. The lock is held.
+func (w *Worker) free(j *job) {
+	if !j.freed {
+		j.freed = true
+		j.target.active--
 	}
-	return w.slotted(t.pop())
 }
 
-// slotted marks a job as one that is about to be started. The lock is held.
-func (w *Worker) slotted(j *job) *job {
-	w.beginning.Add(1)
-	j.begun = make(chan struct{})
-	return j
-}
-
-// unslotted says that a job was started, or will not be.
-func (w *Worker) unslotted(j *job) {
-	w.beginning.Done()
-	close(j.begun)
-}
-
-// putBack undoes take. The lock is held.
-func (w *Worker) putBack(j *job) {
-	w.unslotted(j)
-	j.begun = nil
-	j.target.queue = slices.Insert(j.target.queue, 0, j)
-}
-
-// drop takes a job out of the worker without an outcome.
+// drop takes a job that has a slot out of the worker without an outcome. The lock is held.
 func (w *Worker) drop(j *job, why string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.leave(j, nil)
 	if j.waiter != nil {
 		j.waiter.refuse(j.id, why)
 	}
+	w.free(j)
+	w.leave(j)
 }
 
-// leave gives the job's slot to the next one, or frees it. The lock is held.
-func (w *Worker) leave(j, next *job) {
+// leave takes a job that had a slot out of the worker. The lock is held.
+func (w *Worker) leave(j *job) {
 	delete(w.jobs, j.id)
+	j.settleAsked()
 	t := j.target
-	if next == nil {
-		t.active--
-	}
 	if t.skipped {
 		t.skipped = false
 		t.polls++
 	}
 	w.dispatch(t)
 	w.retire(t)
+	w.running.Done()
 }
 
 // release journals that claims are given up. The mirror gives the rows back, where

@@ -115,9 +115,9 @@ func (w *Worker) claimManual(ctx context.Context, ids []int64, clients map[int64
 		clients[id].tell(nil, refusal)
 	}
 	if err == nil {
-		err = w.enqueue(c.events)
+		err = w.won(c.claimed)
 	} else {
-		w.doubt(c.events)
+		w.doubt(c.claimed)
 	}
 	if err == nil {
 		return
@@ -153,42 +153,42 @@ type manualClaiming struct {
 	ids      []int64
 	called   bool
 	refusals map[int64]string
-	events   []journal.Event
+	claimed
 }
 
 // decide accepts the rows of status manual that are for a target of this worker. Only
 // a row that waits may be marked as ignored: any other status is history that is not
 // to be lost.
-func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Draft, error) {
+func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	c.called = true
+	w := c.worker
 	found := make(map[int64]journal.Row, len(rows))
 	for _, row := range rows {
 		found[row.Job] = row
 	}
+	instance := w.instanceNow()
 	var drafts []journal.Draft
-	token := newToken(c.worker.Name)
-	c.worker.mu.Lock()
+	token := newToken(w.Name)
+	w.mu.Lock()
 	for _, id := range c.ids {
 		row, exists := found[id]
 		if !exists {
 			c.refusals[id] = fmt.Sprintf("job %d not found", id)
 			continue
 		}
-		payload, refusal := c.worker.judge(row, token)
+		payload, refusal := w.judge(row, token)
 		if refusal != "" {
 			c.refusals[id] = refusal
 		}
-		if payload != nil {
-			drafts = append(drafts, journal.Draft{Job: id, Payload: payload})
+		switch p := payload.(type) {
+		case journal.Accepted:
+			drafts = append(drafts, c.accept(w, id, w.targets[row.Target], p, instance)...)
+		case journal.Ignored:
+			drafts = append(drafts, journal.Draft{Job: id, Payload: p})
 		}
 	}
-	c.worker.mu.Unlock()
-	if len(drafts) == 0 {
-		return nil, nil
-	}
-	var err error
-	c.events, err = c.worker.append(drafts...)
-	return drafts, err
+	w.mu.Unlock()
+	return c.journalled(w, drafts)
 }
 
 // judge says what becomes of a row that a client wants run. The lock is held.

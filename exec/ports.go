@@ -21,8 +21,8 @@ type Recorder interface {
 // whether the claim was committed, unless an error among its causes has a method Undone() bool
 // that says that it was not.
 type Claimer interface {
-	Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error
-	ClaimManual(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Draft, error)) error
+	Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Event, error)) error
+	ClaimManual(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) error
 	Rows(ctx context.Context, ids []int64) ([]journal.Row, error)
 	// UnderWay lists rows that are accepted or running: those whose owner begins so, whatever
 	// their target, and those of the targets that have no owner.
@@ -48,9 +48,10 @@ type Mirror interface {
 
 // Runner starts jobs. Its processes may outlive the worker.
 type Runner interface {
-	// Start starts a process as the leader of a process group of its own. The error is
-	// ErrOutcomeUnknown where it may have been started all the same, and ErrRunnerChanged where
-	// the runner is not the one that was announced: nothing was started then.
+	// Start asks for the start of a process as the leader of a process group of its own, and does
+	// not wait for it: what becomes of it the process tells. Starts are asked for in the order of the
+	// calls. The error is ErrRunnerChanged where the runner is not the one that was announced: nothing was
+	// asked for then.
 	Start(spec Spec) (Process, error)
 	// Adopt takes up a process whose runner is gone, if it is alive still.
 	Adopt(started journal.Started) (Process, bool)
@@ -78,11 +79,12 @@ type Recalled struct {
 	Process Process // runs, or has ended
 }
 
-// ErrOutcomeUnknown is among the causes of a failed start that may have happened.
-var ErrOutcomeUnknown = errors.New("outcome unknown")
+// ErrOutcomeUnknown is among the causes of an outcome that nobody can tell any more. Whether the
+// process was started at all may be unknown too.
+var ErrOutcomeUnknown = errors.New("nobody can tell how it ended")
 
-// ErrRunnerChanged is among the causes of a start that was announced with another runner's name.
-// What the journal says must be true before it happens: a start is looked for where it was announced.
+// ErrRunnerChanged is among the causes of a start that never happened because it was announced with another
+// runner's name. What the journal says must be true before it happens: a start is looked for where it was announced.
 var ErrRunnerChanged = errors.New("the runner is another one by now")
 
 // Spec says what to start.
@@ -94,18 +96,29 @@ type Spec struct {
 	Dir       string // "": the worker's own
 	Env       []string
 	MaxOutput int // bytes kept of stdout and of stderr, each
+
+	// OnBegun and OnEnded are called, once each at most, when the process's channels of
+	// these names have been closed; from any goroutine, and must not block. Not calling OnBegun
+	// is right for a process that has ended.
+	OnBegun, OnEnded func()
 }
 
-// Process is a job that was started.
+// Process is a job whose start was asked for.
 type Process interface {
-	// Started identifies the process for ever.
+	// Begun is closed when the process is known to run, which may be told only after some milliseconds,
+	// because most have ended by then; at the latest when it has ended.
+	Begun() <-chan struct{}
+	// Started identifies the process for ever, once it has begun. It is zero where there never was one, or nobody
+	// can tell.
 	Started() journal.Started
-	// Signal sends a signal to the process group. It fails once the process is gone.
+	// Signal sends a signal to the process group, once it has begun. It fails when the process is gone.
 	Signal(signo int) error
-	// Ended is closed when the process is gone.
+	// Ended is closed when the process is gone and its outcome is here.
 	Ended() <-chan struct{}
-	// Outcome tells how it ended, once it has; known is false where nobody can tell any more.
-	Outcome() (done journal.Done, known bool)
+	// Outcome tells how it ended, once it has. The error is ErrOutcomeUnknown where nobody can tell any more,
+	// ErrRunnerChanged where it was never started and may be under another runner's name; any other says why it
+	// could not be started.
+	Outcome() (journal.Done, error)
 }
 
 // Retry waits before something is tried again after cause, and reports cause. It

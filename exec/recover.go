@@ -51,17 +51,23 @@ func (w *Worker) unfinished() (jobs []journal.Job) {
 	return jobs
 }
 
+// status is where the journal sees a job.
+func (w *Worker) status(id int64) (status journal.Status) {
+	w.Recorder.View(func(s *journal.State) { status = s.Job(id).Status })
+	return status
+}
+
 // takeUp goes on with one job. process is what the runner has of its newest start, nil
 // where it has nothing. The lock is held.
 func (w *Worker) takeUp(old journal.Job, process Process, instance string) error {
 	switch {
 	case old.Status == journal.StatusAccepted:
-		w.doubtful[old.ID] = journal.Accepted{Target: old.Target, Manual: old.Manual, Token: old.Token}
+		w.doubtful[old.ID] = doubt{Accepted: acceptedOf(old)}
 		return nil
 	case process != nil:
 		return w.resume(old, process)
-	case old.Status == journal.StatusStarting && (old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)):
-		return w.startAfterAll(old)
+	case old.Status == journal.StatusStarting:
+		return w.takeUpStart(old, instance)
 	}
 	if old.Process != nil {
 		if stray, alive := w.Runner.Adopt(*old.Process); alive {
@@ -69,7 +75,31 @@ func (w *Worker) takeUp(old journal.Job, process Process, instance string) error
 			return nil
 		}
 	}
-	return w.loseOld(old, "the worker and its runner were killed, or the machine lost power, while it ran")
+	return w.loseOld(old, killedWhileItRan)
+}
+
+// killedWhileItRan is why nobody knows how a job ended, or whether it was started.
+const killedWhileItRan = "the worker and its runner were killed, or the machine lost power, while it ran"
+
+// takeUpStart goes on with a job that was announced, and of which the runner that is there knows nothing. It was
+// never started where that is the one that was to do it, or where that one ended in order. Where the
+// claim itself announced it, the claim may not have been won, which the table tells first. The lock is held.
+func (w *Worker) takeUpStart(old journal.Job, instance string) error {
+	never := old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
+	switch {
+	case old.Claimed:
+		w.doubtful[old.ID] = doubt{Accepted: acceptedOf(old), started: !never}
+		return nil
+	case never:
+		return w.startAfterAll(old)
+	default:
+		return w.loseOld(old, killedWhileItRan)
+	}
+}
+
+// acceptedOf is the claim of a job.
+func acceptedOf(j journal.Job) journal.Accepted {
+	return journal.Accepted{Target: j.Target, Manual: j.Manual, Token: j.Token}
 }
 
 // resume goes on with a job that the runner has.
@@ -116,15 +146,12 @@ func (w *Worker) adopt(old journal.Job, process Process) {
 	if !served {
 		t = &target{name: old.Target}
 	}
-	j := &job{id: old.ID, target: t, attempt: old.Attempt, process: process, told: true}
+	j := &job{id: old.ID, target: t, attempt: old.Attempt, slotted: true, process: process, told: true}
 	w.jobs[j.id] = j
 	t.active++
 	w.running.Add(1)
 	go func() {
-		defer w.running.Done()
-		if next := w.await(j); next != nil {
-			w.running.Add(1)
-			w.slot(next)
-		}
+		<-process.Ended()
+		w.onNews(j)
 	}()
 }

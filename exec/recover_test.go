@@ -28,6 +28,8 @@ func TestRecovery(t *testing.T) {
 	runningEnded := journal.Running{Attempt: 1, Runner: endedInstance}
 	code := 3
 	outcome := &journal.Done{Result: "fail", Code: &code}
+	claimedHere := journal.Running{Attempt: 1, Runner: instance, Claimed: true}
+	claimedThere := journal.Running{Attempt: 1, Runner: "runner-0", Claimed: true}
 	started := journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"}
 	ours := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}
 	theirs := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@abcdother"}
@@ -52,6 +54,15 @@ func TestRecovery(t *testing.T) {
 		{name: "the runner ended and never heard of it", left: []journal.Payload{accepted, runningEnded}, row: runs, starts: true, story: "running started done"},
 		{name: "the runner has its outcome", left: []journal.Payload{accepted, runningHere, started}, row: runs, recall: outcome, story: "done"},
 		{name: "the runner has its outcome, the start was not journalled", left: []journal.Payload{accepted, runningHere}, row: runs, recall: outcome, story: "started done"},
+		{name: "started with its claim, which was won", left: []journal.Payload{accepted, claimedHere}, row: runs, starts: true, story: "running started done"},
+		{name: "started with its claim, which was not won", left: []journal.Payload{accepted, claimedHere}, row: theirs, story: "released"},
+		{name: "started with its claim, the runner has it", left: []journal.Payload{accepted, claimedHere}, row: runs, recall: outcome, story: "started done"},
+		{name: "started with its claim, which was won, the runner is gone", left: []journal.Payload{accepted, claimedThere}, row: runs, story: "done"},
+		{name: "started with its claim, which was not won, the runner is gone", left: []journal.Payload{accepted, claimedThere}, row: theirs, story: "released"},
+		{
+			name: "started with its claim, which was won, to be started again",
+			left: []journal.Payload{accepted, claimedThere}, row: runs, requeue: true, starts: true, story: "running started done",
+		},
 		{
 			name: "process that is gone, for the last time",
 			left: []journal.Payload{accepted, running, started, journal.Running{Attempt: 2}}, row: runs, requeue: true, story: "done",

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -23,6 +24,15 @@ func (w *Worker) SendSignal(signals map[int64]int, by string) map[int64]bool {
 	return delivered
 }
 
+// signalling is a signal that is to be journalled.
+type signalling struct {
+	job        *job
+	draft      journal.Draft
+	journalled chan error // receives once, when it is or can't be
+}
+
+var errGone = errors.New("the process is gone")
+
 // signal journals a signal and sends it.
 func (w *Worker) signal(id int64, signo int, by string) bool {
 	j, process := w.process(id)
@@ -30,12 +40,31 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 		return false
 	}
 	if signo > 0 {
-		if err := w.tell(j, journal.Draft{Job: id, Payload: journal.Signal{Signo: signo, By: by}}); err != nil {
+		err := w.journalSignal(j, journal.Signal{Signo: signo, By: by})
+		if errors.Is(err, errGone) {
+			return false
+		}
+		if err != nil {
 			w.Logger.Warn("signal was not sent: it could not be journalled", "job", id, "signal", signo, "error", err)
 			return false
 		}
 	}
 	return process.Signal(signo) == nil
+}
+
+// journalSignal has the next turn journal a signal.
+func (w *Worker) journalSignal(j *job, signal journal.Signal) error {
+	s := &signalling{job: j, draft: journal.Draft{Job: j.id, Payload: signal}, journalled: make(chan error, 1)}
+	w.mu.Lock()
+	w.inbox.signals = append(w.inbox.signals, s)
+	w.nudgeTurn()
+	w.mu.Unlock()
+	select {
+	case err := <-s.journalled:
+		return err
+	case <-w.turned:
+		return errGone
+	}
 }
 
 // startTimeout bounds how long a signal waits for the start of a job whose row says
@@ -45,27 +74,42 @@ const startTimeout = time.Second
 // process is a job that runs here and its process, or nil. A job that is just being
 // started is waited for.
 func (w *Worker) process(id int64) (*job, Process) {
-	w.mu.Lock()
-	j := w.jobs[id]
-	var begun chan struct{}
-	if j != nil {
-		begun = j.begun
-	}
-	w.mu.Unlock()
-	if begun != nil {
-		timer := time.NewTimer(startTimeout)
-		defer timer.Stop()
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	j, process, asked := w.started(id)
+	if asked != nil {
 		select {
-		case <-begun:
+		case <-asked:
 		case <-timer.C:
 		}
+		j, process, _ = w.started(id)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if j == nil || w.jobs[id] != j {
+	if process == nil {
 		return nil, nil
 	}
-	return j, j.process
+	select {
+	case <-process.Begun():
+		return j, process
+	case <-timer.C:
+		return nil, nil
+	}
+}
+
+// started finds a job's process; where its start was not asked for yet, but is about to be, it gives
+// a channel that is closed then.
+func (w *Worker) started(id int64) (j *job, process Process, asked <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j = w.jobs[id]
+	switch {
+	case j == nil || !j.slotted:
+		return nil, nil, nil
+	case j.process != nil:
+		return j, j.process, nil
+	case j.asked == nil:
+		j.asked = make(chan struct{})
+	}
+	return j, nil, j.asked
 }
 
 // runningJobs lists the jobs that have a process.

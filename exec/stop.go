@@ -71,7 +71,22 @@ func (w *Worker) halt() []int64 {
 		}
 		t.queue = nil
 	}
-	return queued
+	return append(queued, w.haltDue()...)
+}
+
+// haltDue takes out the jobs that have a slot and were not announced. The lock is held.
+func (w *Worker) haltDue() (claimed []int64) {
+	for _, j := range w.inbox.due {
+		if j.attempt == 1 {
+			claimed = append(claimed, j.id)
+			w.free(j)
+			w.leave(j)
+			continue
+		}
+		w.drop(j, "the worker is stopping; the next start takes it up")
+	}
+	w.inbox.due = nil
+	return claimed
 }
 
 func (w *Worker) giveBack(queued []int64) {

@@ -120,17 +120,16 @@ func TestAClientIsToldThatItsJobGoesOn(t *testing.T) {
 
 func TestAJobHeldByTheMirrorIsGivenBack(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	f.mirror.held = make(chan struct{})
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
 	f.start()
-	f.wait("running is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusStarting })
+	f.hold(f.next(), 2)
 	f.stop()
 	if err := <-f.ended; err != nil {
 		t.Fatal(err)
 	}
 	f.ended <- nil
 	story := []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindReleased}
-	if diff := cmp.Diff(story, f.story(1)); diff != "" {
+	if diff := cmp.Diff(story, f.story(2)); diff != "" {
 		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

@@ -38,7 +38,7 @@ func manual(id int64, target string) journal.Row {
 	return journal.Row{Job: id, Target: target, Status: journal.RowManual}
 }
 
-func (t *table) Claim(_ context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error {
+func (t *table) Claim(_ context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Event, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.claims++
@@ -63,7 +63,7 @@ func (t *table) Claim(_ context.Context, room map[string]int, decide func([]jour
 	return t.transact(rows, decide)
 }
 
-func (t *table) ClaimManual(_ context.Context, ids []int64, decide func([]journal.Row) ([]journal.Draft, error)) error {
+func (t *table) ClaimManual(_ context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []journal.Row
@@ -75,17 +75,19 @@ func (t *table) ClaimManual(_ context.Context, ids []int64, decide func([]journa
 	return t.transact(rows, decide)
 }
 
-func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journal.Draft, error)) error {
-	drafts, err := decide(rows)
+func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journal.Event, error)) error {
+	events, err := decide(rows)
 	if err != nil {
 		return err
 	}
 	apply := func() {
-		for _, d := range drafts {
+		for _, d := range events {
 			row := t.rows[d.Job]
 			switch p := d.Payload.(type) {
 			case journal.Accepted:
 				row.Status, row.Owner = journal.RowAccepted, p.Token
+			case journal.Running:
+				row.Status = journal.RowRunning
 			case journal.Ignored:
 				row.Status = journal.RowIgnored
 			}
@@ -211,6 +213,8 @@ func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	p := &process{spec: spec, pid: r.pid, ended: make(chan struct{}), signals: make(chan int, 10), known: true}
 	if r.instant {
 		p.exit(0)
+	} else {
+		go spec.OnBegun()
 	}
 	r.started <- p
 	return p, nil
@@ -251,9 +255,20 @@ func (p *process) Signal(signo int) error {
 	}
 }
 
+func (p *process) Begun() <-chan struct{} {
+	begun := make(chan struct{})
+	close(begun)
+	return begun
+}
+
 func (p *process) Ended() <-chan struct{} { return p.ended }
 
-func (p *process) Outcome() (journal.Done, bool) { return p.done, p.known }
+func (p *process) Outcome() (journal.Done, error) {
+	if !p.known {
+		return journal.Done{}, jobexec.ErrOutcomeUnknown
+	}
+	return p.done, nil
+}
 
 func (p *process) exit(code int) {
 	p.once.Do(func() {
@@ -263,6 +278,9 @@ func (p *process) exit(code int) {
 		}
 		p.done = journal.Done{Result: result, Code: &code}
 		close(p.ended)
+		if p.spec.OnEnded != nil {
+			p.spec.OnEnded()
+		}
 	})
 }
 

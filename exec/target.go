@@ -1,10 +1,6 @@
 package exec
 
-import (
-	"sync"
-
-	"jobd/journal"
-)
+import "jobd/journal"
 
 // target is a queue of claimed jobs and the limit on how many of them run at once.
 // It is guarded by the worker's mutex.
@@ -58,33 +54,47 @@ func (t *target) pop() *job {
 }
 
 // job is a claimed job on its way. What is in the journal about it is not
-// repeated here, but for what is looked at all the time.
+// repeated here, but for what is looked at all the time. It is guarded by the worker's mutex, but
+// for what belongs to whoever journals it.
 type job struct {
-	id        int64
-	target    *target
-	attempt   int           // of the start to come, or of the process that runs
-	announced uint64        // the event that says running; 0 where there is none yet
-	runner    string        // the instance that it names
-	begun     chan struct{} // closed when it was started, or will not be; nil while it has no slot
-	process   Process
-	waiter    *waiter // the client that waits; guarded, as process is, by the worker's mutex
+	id      int64
+	target  *target
+	attempt int           // of the start to come, or of the process that runs
+	waiter  *waiter       // the client that waits
+	slotted bool          // it has, or had, a slot
+	freed   bool          // and has it no more
+	process Process       // nil until its start was asked for
+	over    bool          // its end is, or was, in the inbox
+	asked   chan struct{} // closed when its start was asked for, or will not be; nil while nobody waits for that
 
-	telling sync.Mutex // orders what is journalled while the process runs
-	told    bool       // its process is journalled
+	announced uint64 // the event that says running
+	runner    string // the instance that it names
+	told      bool   // its process is journalled
+	retry     Retry  // of its start; nil before the first one failed
 }
 
-// running says that the job is about to be started by a runner.
-func (j *job) running(instance string) journal.Draft {
+// running says that the job is about to be started by a runner; claimed, that its claim says so.
+func (j *job) running(instance string, claimed bool) journal.Draft {
 	j.runner = instance
-	return journal.Draft{Job: j.id, Payload: journal.Running{Attempt: j.attempt, Runner: instance}}
+	return journal.Draft{Job: j.id, Payload: journal.Running{Attempt: j.attempt, Runner: instance, Claimed: claimed}}
 }
 
-// untold is what the journal does not know of a job that was started. telling is held.
-func (j *job) untold() []journal.Draft {
-	if j.told || j.process == nil {
-		return nil
+// step is a step with some drafts, behind what the journal does not know yet of the job's process.
+func (j *job) step(drafts ...journal.Draft) *step {
+	s := &step{job: j, drafts: drafts}
+	if started := j.process.Started(); !j.told && started.Pid != 0 {
+		j.told, s.tells = true, true
+		s.drafts = append([]journal.Draft{{Job: j.id, Payload: started}}, drafts...)
 	}
-	return []journal.Draft{{Job: j.id, Payload: j.process.Started()}}
+	return s
+}
+
+// settleAsked tells who waits for the job's start that it was asked for, or will not be.
+func (j *job) settleAsked() {
+	if j.asked != nil {
+		close(j.asked)
+		j.asked = nil
+	}
 }
 
 // Result is how a job ended, as clients are told.

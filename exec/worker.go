@@ -49,20 +49,28 @@ type Worker struct {
 	stop     chan struct{} // closed when the worker starts nothing any more
 	hurry    chan struct{} // closed when stopping must not take time
 	failed   chan struct{} // closed when the journal takes no more
+	turns    chan struct{} // something is in the inbox
+	turned   chan struct{} // closed when no turn is taken any more
 	changing sync.Mutex    // held while targets are changed, across journal and memory
+
+	// The turn loop's.
+	busy        time.Time     // when more than one job ended in a turn
+	runnerRetry Retry         // while the runner can't be had
+	runnerPause chan struct{} // not nil: it may not be asked for until this is closed
 
 	mu        sync.Mutex
 	targets   map[string]*target
-	jobs      map[int64]*job             // claimed and not at their end
-	doubtful  map[int64]journal.Accepted // claims whose commit may or may not have happened
-	waiters   map[int64]*waiter          // clients that wait, by job
+	jobs      map[int64]*job    // claimed and not at their end
+	doubtful  map[int64]doubt   // claims whose commit may or may not have happened
+	waiters   map[int64]*waiter // clients that wait, by job
+	inbox     inbox
 	launcher  Launcher
 	strangers int // rows under way that belong to no worker
 	surveyed  bool
 	fresh     bool // the journal held nothing when the worker was opened
 	stopping  bool
 	failure   error
-	beginning sync.WaitGroup // jobs that have a slot and are not started yet
+	beginning sync.WaitGroup // announced jobs whose start is not asked for yet, by groups
 	running   sync.WaitGroup // slots in use, and answers under way
 }
 
@@ -71,9 +79,10 @@ func New(c Config) *Worker {
 	w := &Worker{
 		Config: c, launcher: c.Launcher,
 		nudge: make(chan struct{}, 1), stop: make(chan struct{}),
+		turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		hurry: make(chan struct{}), failed: make(chan struct{}),
 		targets: make(map[string]*target), jobs: make(map[int64]*job),
-		doubtful: make(map[int64]journal.Accepted), waiters: make(map[int64]*waiter),
+		doubtful: make(map[int64]doubt), waiters: make(map[int64]*waiter),
 	}
 	for name, concurrency := range c.Targets {
 		w.targets[name] = &target{name: name, concurrency: concurrency}
@@ -105,9 +114,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
+	turning, endTurns := context.WithCancel(context.Background())
+	go func() {
+		defer close(w.turned)
+		w.turnLoop(turning)
+	}()
 	w.PollAll()
 	w.claimLoop(ctx)
 	w.drain()
+	endTurns()
+	<-w.turned
 	if err := w.err(); err != nil {
 		return err
 	}

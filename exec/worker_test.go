@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	jobexec "jobd/exec"
@@ -26,7 +27,7 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	f.start()
 	p := f.next()
 	want := jobexec.Spec{Job: 7, Attempt: 1, Runner: instance, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
-	if diff := cmp.Diff(want, p.spec); diff != "" {
+	if diff := cmp.Diff(want, p.spec, cmpopts.IgnoreFields(jobexec.Spec{}, "OnBegun", "OnEnded")); diff != "" {
 		t.Errorf("what was started (-want +got):\n%s", diff)
 	}
 	p.exit(0)
@@ -69,22 +70,44 @@ func TestASlotPassesOnInOneAppend(t *testing.T) {
 
 func TestAJobIsStartedOnlyWhenItsRowSaysRunning(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), nil)
-	held := make(chan struct{})
-	f.mirror.held = held
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
 	f.start()
-	f.wait("running is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusStarting })
+	held := f.hold(f.next(), 2)
 	f.none()
 	close(held)
 	f.next().exit(0)
 }
 
+// The claim's own transaction says so where a slot is free.
+func TestAClaimThatHasASlotStartsItsJob(t *testing.T) {
+	t.Parallel()
+	table := newTable(waiting(1, "b"), waiting(2, "b"))
+	f := newFixture(t, table, nil)
+	f.mirror.held = make(chan struct{})
+	table.commit = func(apply func()) error {
+		f.none()
+		apply()
+		if got := table.rows[1].Status + " " + table.rows[2].Status; got != "running accepted" {
+			t.Errorf("the claim made the rows %s", got)
+		}
+		return nil
+	}
+	f.start()
+	p := f.next()
+	f.wait("the process is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusRunning })
+	if got, want := words(f.story(1)), "accepted running started"; got != want {
+		t.Errorf("story %q, want %q", got, want)
+	}
+	p.exit(0)
+	close(f.mirror.held)
+	f.next().exit(0)
+}
+
 func TestLaunchOfflineStartsWhileTheTableIsAway(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.LaunchOffline = true })
-	f.mirror.held = make(chan struct{})
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), func(c *jobexec.Config) { c.LaunchOffline = true })
 	f.start()
-	f.wait("running is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusStarting })
+	f.hold(f.next(), 2)
 	f.none()
 	close(f.mirror.away)
 	f.next().exit(0)
@@ -92,18 +115,17 @@ func TestLaunchOfflineStartsWhileTheTableIsAway(t *testing.T) {
 
 func TestAJobWhoseRowWasTakenIsNotStarted(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a")), nil)
-	held := make(chan struct{})
-	f.mirror.held = held
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), waiting(4, "a")), nil)
 	f.start()
-	f.wait("running is journalled", func(s *journal.State) bool {
-		return s.Job(1).Status == journal.StatusStarting && s.Job(2).Status == journal.StatusStarting
-	})
-	if _, err := f.journal.Append(journal.Draft{Job: 1, Payload: journal.Conflict{}}); err != nil {
+	first, second := f.next(), f.next()
+	held := f.hold(first, 3)
+	second.exit(0)
+	f.wait("the other one is announced", func(s *journal.State) bool { return s.Job(4).Status == journal.StatusStarting })
+	if _, err := f.journal.Append(journal.Draft{Job: 3, Payload: journal.Conflict{}}); err != nil {
 		t.Fatal(err)
 	}
 	close(held)
-	if p := f.next(); p.spec.Job != 2 {
+	if p := f.next(); p.spec.Job != 4 {
 		t.Errorf("job %d was started", p.spec.Job)
 	}
 	f.none()

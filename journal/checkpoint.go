@@ -91,6 +91,7 @@ type checkpointJob struct {
 	Status   Status   `json:"status"`
 	Attempt  int      `json:"attempt,omitempty"`
 	Runner   string   `json:"runner,omitempty"`
+	Claimed  bool     `json:"claimed,omitempty"`
 	Process  *Started `json:"process,omitempty"`
 	Lost     bool     `json:"lost,omitempty"`
 	Accepted int64    `json:"accepted,omitempty"`
@@ -106,7 +107,7 @@ func encodeCheckpoint(s *State) ([]byte, error) {
 		}
 		c.Jobs = append(c.Jobs, checkpointJob{
 			ID: j.ID, Target: j.Target, Manual: j.Manual, Token: j.Token, Status: j.Status, Attempt: j.Attempt,
-			Runner: j.Runner, Process: j.Process, Lost: j.Lost, Accepted: micros(j.Accepted), Running: micros(j.Running),
+			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: micros(j.Accepted), Running: micros(j.Running),
 		})
 	}
 	return json.Marshal(c)
@@ -127,7 +128,7 @@ func decodeCheckpoint(data []byte) (*State, error) {
 		}
 		s.Jobs[j.ID] = &Job{
 			ID: j.ID, Target: j.Target, Manual: j.Manual, Token: j.Token, Status: j.Status, Attempt: j.Attempt,
-			Runner: j.Runner, Process: j.Process, Lost: j.Lost, Accepted: moment(j.Accepted), Running: moment(j.Running),
+			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: moment(j.Accepted), Running: moment(j.Running),
 		}
 	}
 	return s, nil

@@ -86,6 +86,10 @@ type Released struct {
 type Running struct {
 	Attempt int    `json:"attempt"`          // 1 for the first start
 	Runner  string `json:"runner,omitempty"` // the instance of the runner that is to start it
+
+	// Claimed says that a slot was free when the job was claimed: the claim's own transaction
+	// makes the row running, and the job is started when that is committed.
+	Claimed bool `json:"claimed,omitempty"`
 }
 
 // Started says that the job's process exists. The three values together

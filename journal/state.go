@@ -37,6 +37,7 @@ type Job struct {
 	Status  Status
 	Attempt int      // of the newest start, from 1; 0 before the first
 	Runner  string   // the runner's instance that was to do it
+	Claimed bool     // the newest start was announced with the claim, before that was committed
 	Process *Started // the newest start's process, once it is known
 	Lost    bool     // a conflict was met while its process ran
 

@@ -80,7 +80,7 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 	if !slices.Contains(legal, p.Attempt) {
 		return Job{}, &IllegalError{Job: j.ID, Kind: KindRunning, Status: j.Status, Detail: "wrong attempt number"}
 	}
-	j.Status, j.Attempt, j.Runner, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, e.Time, nil
+	j.Status, j.Attempt, j.Runner, j.Claimed, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, p.Claimed, e.Time, nil
 	return j, nil
 }
 

@@ -60,11 +60,13 @@ func outputSize(e journal.Event) int {
 	return len(done.Stdout.Kept) + len(done.Stderr.Kept)
 }
 
-// mirrored tells whether an event shows in the row by the mirror's work: claims
-// are shown by the claim's own transaction.
+// mirrored tells whether an event shows in the row by the mirror's work: claims, and the starts
+// announced with them, are shown by the claim's own transaction.
 func mirrored(e journal.Event) bool {
-	switch e.Payload.(type) {
-	case journal.Running, journal.Released, journal.Done:
+	switch p := e.Payload.(type) {
+	case journal.Running:
+		return !p.Claimed
+	case journal.Released, journal.Done:
 		return true
 	}
 	return false

@@ -252,6 +252,20 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 	}
 }
 
+// The claim's own transaction has shown it.
+func TestAStartAnnouncedByItsClaimIsNotMirrored(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newApplier()
+	m := newMirror(j, table)
+	claimed := journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1, Claimed: true}}
+	run(t, m)
+	shown(t, m, add(t, j, accepted(1, "@aaaa00001"), claimed))
+	shown(t, m, add(t, j, done(1)))
+	if got, want := table.words(), "1 done @aaaa00001"; got != want {
+		t.Errorf("applied %q, want %q", got, want)
+	}
+}
+
 func TestALostRowBecomesAConflict(t *testing.T) {
 	t.Parallel()
 	j, table := openJournal(t), newApplier()

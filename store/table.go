@@ -8,10 +8,11 @@ import (
 )
 
 // Decide looks at rows that a claim has locked and says what is to become of
-// them: a draft with an Accepted or an Ignored payload for each row to change,
-// none for a row to leave as it is. By the time it returns the drafts must be durable in
-// the journal: the claim's update and commit follow at once. An error rolls the claim back.
-type Decide = func(rows []journal.Row) ([]journal.Draft, error)
+// them: an event with an Accepted or an Ignored payload for each row to change, and behind an Accepted
+// a Running where the job starts as soon as the claim is won; none for a row to leave as it is. By the time
+// it returns the events are durable in the journal: the claim's update and commit follow at once. An
+// error rolls the claim back.
+type Decide = func(rows []journal.Row) ([]journal.Event, error)
 
 // Table is one jobs table. Its methods are safe for concurrent use.
 //

@@ -198,9 +198,9 @@ type failingClaimer struct {
 }
 
 // Claim implements jobexec.Claimer.
-func (c failingClaimer) Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Draft, error)) error {
+func (c failingClaimer) Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Event, error)) error {
 	claimed := false
-	err := c.Claimer.Claim(ctx, room, func(rows []journal.Row) ([]journal.Draft, error) {
+	err := c.Claimer.Claim(ctx, room, func(rows []journal.Row) ([]journal.Event, error) {
 		claimed = true
 		c.point.reach("claim-selected")
 		return decide(rows)
@@ -254,7 +254,7 @@ type failingProcess struct {
 }
 
 // Outcome implements jobexec.Process.
-func (p failingProcess) Outcome() (journal.Done, bool) {
+func (p failingProcess) Outcome() (journal.Done, error) {
 	p.point.reach("exit-seen")
 	return p.Process.Outcome()
 }

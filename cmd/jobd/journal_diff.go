@@ -153,7 +153,8 @@ func (h journalHandlers) lookAgain(ctx context.Context, r *journal.Reader, seeme
 	if agrees(d.job, d.row) {
 		return nil
 	}
-	d.claiming = d.job.Status == journal.StatusAccepted && time.Since(d.job.Accepted) < claimTime
+	claim := d.job.Status == journal.StatusAccepted || d.job.Status == journal.StatusStarting && d.job.Claimed
+	d.claiming = claim && time.Since(d.job.Accepted) < claimTime
 	if seq > applied || d.claiming {
 		d.cause = history.CauseOwed
 	}

@@ -99,7 +99,7 @@ func (d *daemon) openTable(c config) error {
 
 func (d *daemon) openWorker(c config) error {
 	remote, err := runner.Open(runner.Config{
-		Dir: d.journalDir, Command: []string{"/proc/self/exe", runnerCommand}, Logger: d.log,
+		Dir: d.journalDir, Path: "/proc/self/exe", Command: []string{"jobd", runnerCommand}, Logger: d.log,
 	})
 	if err != nil {
 		return err

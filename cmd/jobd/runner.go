@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
@@ -19,12 +20,17 @@ const runnerCommand = "runner"
 // runnerSocket is the descriptor on which a runner is given its socket.
 const runnerSocket = 3
 
+// runnerProcessors are enough for two starts, which hold one each, and all the rest; more of them only wake
+// each other.
+const runnerProcessors = 3
+
 // serveRunner is the runner process: no configuration, no network, no database, only
 // jobs. It ends when it has none and nobody is connected.
 func serveRunner() error {
 	// A handler, not SIG_IGN, which jobs would inherit: a log that nobody reads must not end us.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
 	debug.SetGCPercent(runnerGCPercent)
+	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), runnerProcessors))
 	file := os.NewFile(runnerSocket, "runner socket")
 	listener, err := net.FileListener(file)
 	if err != nil {

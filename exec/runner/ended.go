@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,10 +13,39 @@ import (
 // they were asked to start. One that is not listed was killed, or the machine was.
 const endedFile = "runner.ended"
 
+// mostEnded is the size at which the list is cut to the newest runners, keptEnded of them. Only those matter that
+// a journal names as the last ones to have been asked for a start; one that is missing
+// counts as killed, which makes the outcome unknown and never starts anything again.
+const (
+	mostEnded = 16 << 10
+	keptEnded = 500
+)
+
 // openEnded opens the list. That is done when a runner starts: at its end it only writes
 // one line, to a folder that may be about to go.
 func openEnded() (*os.File, error) {
+	if err := trimEnded(); err != nil {
+		return nil, fmt.Errorf("trim %s: %w", endedFile, err)
+	}
 	return os.OpenFile(endedFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+}
+
+// trimEnded puts a shorter list in the place of one that has become long.
+func trimEnded() error {
+	info, err := os.Stat(endedFile)
+	if err != nil || info.Size() <= mostEnded {
+		return nil // opening it tells what is wrong
+	}
+	listed, err := os.ReadFile(endedFile)
+	if err != nil {
+		return err
+	}
+	lines := bytes.SplitAfter(listed, []byte("\n"))
+	newest := bytes.Join(lines[max(0, len(lines)-1-keptEnded):], nil)
+	if err := os.WriteFile(endedFile+".new", newest, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(endedFile+".new", endedFile)
 }
 
 // noteEnd lists the runner.

@@ -53,7 +53,7 @@ func serveDescriptor() error {
 func testConfig(dir string) Config {
 	return Config{
 		Dir: dir, Logger: slog.New(slog.DiscardHandler),
-		Command: []string{"/usr/bin/env", roleVariable + "=runner", "/proc/self/exe"},
+		Path: "/usr/bin/env", Command: []string{"env", roleVariable + "=runner", "/proc/self/exe"},
 	}
 }
 
@@ -68,9 +68,11 @@ func beWorker(dir string) error {
 	for job := int64(1); lines.Scan(); job++ {
 		spec := script(lines.Text())
 		spec.Job, spec.Attempt = job, 1
-		if _, err := ask(remote, spec); err != nil {
+		p, err := ask(remote, spec)
+		if err != nil {
 			return err
 		}
+		<-p.Begun()
 		fmt.Println(job)
 	}
 	select {}
@@ -110,15 +112,23 @@ func ask(remote *Remote, spec jobexec.Spec) (jobexec.Process, error) {
 	return remote.Start(spec)
 }
 
+// asked is ask that must not be refused.
+func asked(t *testing.T, remote *Remote, spec jobexec.Spec) jobexec.Process {
+	t.Helper()
+	p, err := ask(remote, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // begin starts a job under a number of its own.
 func begin(t *testing.T, remote *Remote, job int64, text string) jobexec.Process {
 	t.Helper()
 	spec := script(text)
 	spec.Job, spec.Attempt = job, 1
-	p, err := ask(remote, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := asked(t, remote, spec)
+	<-p.Begun()
 	return p
 }
 

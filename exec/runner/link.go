@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"sync"
 
 	jobexec "jobd/exec"
-	"jobd/journal"
 )
 
 // link is the worker's connection to its runner.
@@ -18,7 +18,7 @@ type link struct {
 	logger   *slog.Logger
 	onLost   func(*link, map[id]*remoteProcess) // goes on with the processes of a lost connection
 	instance string
-	recalled []jobexec.Recalled // the jobs that the runner had when the link was made
+	recalled map[id]*remoteProcess // the jobs that the runner had when the link was made
 	out      *outbox
 	written  chan struct{} // closed when nothing more is written
 	lost     chan struct{} // closed when the connection is gone
@@ -33,13 +33,17 @@ type link struct {
 	signals   []chan string // callers that wait for signalled, in order
 }
 
-// newLink greets the runner and takes over the jobs it still has.
-func newLink(conn *net.UnixConn, logger *slog.Logger, onLost func(*link, map[id]*remoteProcess)) (*link, error) {
-	w := newWire(conn)
-	if err := w.send(message{Kind: kindHello, Version: protocolVersion}); err != nil {
+// newLink greets the runner and makes processes of the jobs it still has. Those of the first link are the worker's; those
+// of another one keep the place of what is on its way there from the link before.
+func newLink(conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*link, map[id]*remoteProcess)) (*link, error) {
+	out, err := newOutbox(conn)
+	if err != nil {
 		return nil, err
 	}
-	hello, err := w.receive()
+	out.send(message{Kind: kindHello, Version: protocolVersion})
+	out.flush()
+	w := newWire(conn)
+	hello, err := w.next()
 	if err != nil {
 		return nil, err
 	}
@@ -48,40 +52,25 @@ func newLink(conn *net.UnixConn, logger *slog.Logger, onLost func(*link, map[id]
 	}
 	l := &link{
 		conn: conn, logger: logger, onLost: onLost, instance: hello.Instance,
-		out: newOutbox(), written: make(chan struct{}), lost: make(chan struct{}),
-		processes: make(map[id]*remoteProcess),
-		room:      make(chan struct{}, largeOutputs), occupied: make(map[id]bool),
+		out: out, written: make(chan struct{}), lost: make(chan struct{}),
+		processes: make(map[id]*remoteProcess), recalled: make(map[id]*remoteProcess),
+		room: make(chan struct{}, largeOutputs), occupied: make(map[id]bool),
 	}
 	for _, old := range hello.Jobs {
-		p := l.newProcess(old.ID)
+		p := newProcess(l, jobexec.Spec{Job: old.ID.Job, Attempt: old.ID.Attempt})
+		p.placeholder = !first
 		p.begin(old.Started, nil)
-		l.processes[old.ID] = p
-		l.recalled = append(l.recalled, jobexec.Recalled{Job: old.ID.Job, Attempt: old.ID.Attempt, Process: p})
+		l.processes[old.ID], l.recalled[old.ID] = p, p
 	}
 	go func() {
 		defer close(l.written)
-		l.out.write(w, conn)
+		out.write()
 	}()
 	go l.receive(w)
 	return l, nil
 }
 
-func (l *link) newProcess(id id) *remoteProcess {
-	return &remoteProcess{
-		link: l, id: id,
-		begun: make(chan struct{}), ended: make(chan struct{}), fetched: make(chan struct{}),
-		passed: make(chan struct{}),
-	}
-}
-
-func (l *link) alive() bool {
-	select {
-	case <-l.lost:
-		return false
-	default:
-		return true
-	}
-}
+func (l *link) alive() bool { return !closed(l.lost) }
 
 // close ends the connection when everything that was sent is written. Processes run on; whoever
 // waits for one waits for ever.
@@ -97,32 +86,20 @@ func (l *link) close() {
 	<-l.lost
 }
 
-// left tells whether it was us who ended the connection.
-func (l *link) left() bool {
+// start asks for a start.
+func (l *link) start(spec jobexec.Spec) (jobexec.Process, error) {
+	p := newProcess(l, spec)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.closing
-}
-
-// start asks for a start and waits until the process is there, or can't be.
-func (l *link) start(spec jobexec.Spec) (jobexec.Process, error) {
-	p := l.newProcess(id{spec.Job, spec.Attempt})
-	l.mu.Lock()
 	if !l.alive() {
-		l.mu.Unlock()
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
 	l.processes[p.id] = p
 	if !same(l.env, spec.Env) {
 		l.env = spec.Env
-		l.out.send(message{Kind: kindEnvironment, Env: spec.Env})
+		l.out.post(message{Kind: kindEnvironment, Env: spec.Env})
 	}
-	l.out.send(message{Kind: kindStart, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput})
-	l.mu.Unlock()
-	<-p.begun
-	if p.err != nil {
-		return nil, p.err
-	}
+	l.out.post(message{Kind: kindStart, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput})
 	return p, nil
 }
 
@@ -134,13 +111,23 @@ func same(a, b []string) bool {
 
 // receive passes on what the runner tells, until the connection is gone.
 func (l *link) receive(w *wire) {
+	var n news
 	var err error
 	for err == nil {
-		var m message
-		if m, err = w.receive(); err == nil {
-			l.take(m)
+		var batch []message
+		batch, err = w.receive()
+		l.mu.Lock()
+		for i := range batch {
+			l.take(&batch[i], &n)
 		}
+		l.mu.Unlock()
+		n.tell()
 	}
+	l.lose(err)
+}
+
+// lose gives up a connection that is gone.
+func (l *link) lose(err error) {
 	l.conn.Close()
 	l.out.close()
 	l.mu.Lock()
@@ -149,6 +136,7 @@ func (l *link) receive(w *wire) {
 	l.processes, l.signals = nil, nil
 	closing := l.closing
 	l.mu.Unlock()
+	maps.DeleteFunc(processes, func(_ id, p *remoteProcess) bool { return p.placeholder })
 	for _, answered := range signals {
 		answered <- os.ErrProcessDone.Error()
 	}
@@ -159,49 +147,50 @@ func (l *link) receive(w *wire) {
 	l.onLost(l, processes)
 }
 
-// take acts on one message.
-func (l *link) take(m message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// take acts on one message. The lock is held.
+func (l *link) take(m *message, n *news) {
 	p := l.processes[m.ID]
 	switch {
-	case m.Kind == kindSignalled:
-		answered := l.signals[0]
+	case m.Kind == kindSignalled && len(l.signals) > 0:
+		l.signals[0] <- m.Text
 		l.signals = l.signals[1:]
-		answered <- m.Text
 	case p == nil:
 		l.logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
 	case m.Kind == kindStarted:
-		p.begin(m.Started, nil)
+		p.begin(m.Started, n)
 	case m.Kind == kindRefused:
 		delete(l.processes, m.ID)
-		p.begin(journal.Started{}, errors.New(m.Text))
-	case m.Kind == kindEnded && m.Done.Later:
-		p.later = true
-		p.end(m.Done.done(nil, nil), true)
-	case m.Kind == kindEnded:
+		p.end(errors.New(m.Text), n)
+	case m.Kind == kindEnded && m.Later:
+		p.exit(m.Started, m.Done)
+		go l.fetch(m.ID)
+	case m.Kind == kindEnded || m.Kind == kindOutput:
 		delete(l.processes, m.ID)
-		p.end(m.Done.done(m.outputs[0], m.outputs[1]), true)
-	case m.Kind == kindOutput:
-		delete(l.processes, m.ID)
-		p.done = m.Done.done(m.outputs[0], m.outputs[1])
-		close(p.fetched)
+		p.exit(m.Started, m.Done)
+		p.end(nil, n)
 	}
 }
 
 // largeOutputs is how many large outputs may be in the worker's memory at once.
 const largeOutputs = 2
 
-// occupy notes who has a place in the room.
-func (l *link) occupy(id id) {
+// fetch asks for a large output when there is room for it, which is given up when its outcome is forgotten. On
+// a connection that is lost nobody asks: the next one is told of the job anew.
+func (l *link) fetch(id id) {
+	select {
+	case l.room <- struct{}{}:
+	case <-l.lost:
+		return
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.occupied[id] = true
+	l.mu.Unlock()
+	l.out.post(message{Kind: kindFetch, ID: id})
 }
 
 // forget tells the runner that an outcome is journalled, and makes room for the next.
 func (l *link) forget(id id) {
-	l.out.send(message{Kind: kindForget, ID: id})
+	l.out.post(message{Kind: kindForget, ID: id})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.occupied[id] {
@@ -219,10 +208,38 @@ func (l *link) signal(id id, signo int) error {
 		return os.ErrProcessDone
 	}
 	l.signals = append(l.signals, answered)
-	l.out.send(message{Kind: kindSignal, ID: id, Signo: signo})
+	l.out.post(message{Kind: kindSignal, ID: id, Signo: signo})
 	l.mu.Unlock()
 	if text := <-answered; text != "" {
 		return errors.New(text)
 	}
 	return nil
+}
+
+// takeOver goes on with those of a lost connection's processes that the runner still has, and takes them from the
+// others. It does nothing where this connection is lost too.
+func (l *link) takeOver(processes map[id]*remoteProcess, n *news) (taken bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.alive() {
+		return false
+	}
+	for id, p := range processes {
+		known := l.recalled[id]
+		if known == nil {
+			continue
+		}
+		delete(processes, id)
+		p.link.Store(l)
+		p.begin(known.started, n)
+		if known.over {
+			p.exit(known.started, known.done)
+		}
+		if closed(known.ended) {
+			p.end(known.err, n)
+		} else {
+			l.processes[id] = p
+		}
+	}
+	return true
 }

@@ -3,89 +3,120 @@ package runner
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
 
-// remoteProcess is a job that the runner has.
+// remoteProcess is a job that the runner was asked for. Its state is changed by one at a time: under the lock
+// of the link that it is on, or, between two of them, by who takes it from one to the other.
 type remoteProcess struct {
-	link *link
-	id   id
+	id               id
+	onBegun, onEnded func()
+	link             atomic.Pointer[link]
+	stray            atomic.Pointer[stray] // once its runner is gone
 
-	begun   chan struct{} // closed when started or err is set
-	started journal.Started
-	err     error
-
-	ended chan struct{} // closed when done is set
-	done  journal.Done
-	known bool
-
-	later   bool          // done came without its output
-	fetched chan struct{} // closed when done has it
-
-	// Once the connection is lost the process goes on as another one: as the same, on a
-	// new connection, or as a stray, when its runner is gone. It is nil where it can't.
-	passed chan struct{} // closed when next is set
-	next   jobexec.Process
+	begun       chan struct{} // closed when started is set, or it has ended
+	ended       chan struct{} // closed when done and err are
+	started     journal.Started
+	done        journal.Done
+	err         error
+	placeholder bool // nobody has it
+	over        bool // done is known, but for the output, which is with the runner
 }
 
-func (p *remoteProcess) begin(started journal.Started, err error) {
-	p.started, p.err = started, err
-	close(p.begun)
+func newProcess(l *link, spec jobexec.Spec) *remoteProcess {
+	p := &remoteProcess{
+		id: id{spec.Job, spec.Attempt}, onBegun: spec.OnBegun, onEnded: spec.OnEnded,
+		begun: make(chan struct{}), ended: make(chan struct{}),
+	}
+	p.link.Store(l)
+	return p
 }
 
-func (p *remoteProcess) end(done journal.Done, known bool) {
-	p.done, p.known = done, known
-	close(p.ended)
+// news is who is to be told of what happened, once no lock is held.
+type news []func()
+
+func (n *news) add(tell func()) {
+	if tell != nil {
+		*n = append(*n, tell)
+	}
 }
 
-func (p *remoteProcess) isBegun() bool {
+// tell tells it.
+func (n *news) tell() {
+	for _, tell := range *n {
+		tell()
+	}
+	clear(*n)
+	*n = (*n)[:0]
+}
+
+func (p *remoteProcess) begin(started journal.Started, n *news) {
+	if !p.hasBegun() {
+		p.started = started
+		close(p.begun)
+		n.add(p.onBegun)
+	}
+}
+
+func (p *remoteProcess) hasBegun() bool { return closed(p.begun) }
+
+// closed tells whether a channel that carries nothing is closed.
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-p.begun:
+	case <-c:
 		return true
 	default:
 		return false
 	}
 }
 
-// pass goes on with the process on a new connection.
-func (p *remoteProcess) pass(next jobexec.Process) {
-	if !p.isBegun() {
-		p.begin(next.Started(), nil)
+// exit notes how the process ended; started may be known by that alone.
+func (p *remoteProcess) exit(started journal.Started, done journal.Done) {
+	p.done, p.over = done, true
+	if !p.hasBegun() {
+		p.started = started
 	}
-	p.follow(next)
+}
+
+// end ends the process; done is set, or err tells why not.
+func (p *remoteProcess) end(err error, n *news) {
+	p.err = err
+	if !p.hasBegun() {
+		close(p.begun)
+	}
+	close(p.ended)
+	n.add(p.onEnded)
 }
 
 // orphaned goes on with a process whose runner is gone. Whether a start that
 // the runner had not answered happened is not known.
-func (p *remoteProcess) orphaned(local *Local) {
-	if !p.isBegun() {
-		p.begin(journal.Started{}, fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown))
+func (p *remoteProcess) orphaned(bootID string, n *news) {
+	if p.over { // only its output is lost
+		p.done.Reason = "its output was lost with the runner"
+		p.end(nil, n)
 		return
 	}
-	if stray, alive := local.Adopt(p.started); alive {
-		p.follow(stray)
+	if s, alive := adopt(p.started, bootID); p.hasBegun() && alive {
+		p.stray.Store(s)
+		go p.follow(s)
 		return
 	}
-	close(p.passed)
-	if !p.later { // else it has ended already, and only its output is lost
-		p.end(journal.Done{}, false)
-	}
+	p.end(fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown), n)
 }
 
-// follow ends the process when the one that it goes on as does.
-func (p *remoteProcess) follow(next jobexec.Process) {
-	p.next = next
-	close(p.passed)
-	if p.later {
-		return
-	}
-	go func() {
-		<-next.Ended()
-		p.end(next.Outcome())
-	}()
+// follow ends the process when the stray that it is now does.
+func (p *remoteProcess) follow(s *stray) {
+	<-s.Ended()
+	var n news
+	p.end(fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown), &n)
+	n.tell()
 }
+
+// Begun implements jobexec.Process.
+func (p *remoteProcess) Begun() <-chan struct{} { return p.begun }
 
 // Started implements jobexec.Process.
 func (p *remoteProcess) Started() journal.Started { return p.started }
@@ -93,55 +124,17 @@ func (p *remoteProcess) Started() journal.Started { return p.started }
 // Ended implements jobexec.Process.
 func (p *remoteProcess) Ended() <-chan struct{} { return p.ended }
 
-// Outcome implements jobexec.Process. Large output is fetched when there is room
-// for it; the room is given up when the outcome is forgotten.
-func (p *remoteProcess) Outcome() (journal.Done, bool) {
-	if !p.later {
-		return p.done, p.known
-	}
-	select {
-	case p.link.room <- struct{}{}:
-	case <-p.link.lost:
-		return p.elsewhere()
-	}
-	p.link.occupy(p.id)
-	p.link.out.send(message{Kind: kindFetch, ID: p.id})
-	select {
-	case <-p.fetched:
-		return p.done, true
-	case <-p.link.lost:
-		return p.elsewhere()
-	}
-}
+// Outcome implements jobexec.Process.
+func (p *remoteProcess) Outcome() (journal.Done, error) { return p.done, p.err }
 
-// elsewhere is the outcome of a job whose output was not fetched when the connection was lost. Where it
-// was us who left the runner, the output is there still, for the next start to fetch: this one has no
-// answer.
-func (p *remoteProcess) elsewhere() (journal.Done, bool) {
-	if p.link.left() {
-		select {}
-	}
-	<-p.passed
-	if p.next != nil {
-		<-p.next.Ended()
-		return p.next.Outcome()
-	}
-	done := p.done
-	done.Reason = "its output was lost with the runner"
-	return done, true
-}
-
-// Signal implements jobexec.Process.
+// Signal implements jobexec.Process. It may be asked before the process has begun: the runner does one
+// thing after the other.
 func (p *remoteProcess) Signal(signo int) error {
-	select {
-	case <-p.ended:
+	if closed(p.ended) {
 		return os.ErrProcessDone
-	case <-p.passed:
-		if p.next == nil {
-			return os.ErrProcessDone
-		}
-		return p.next.Signal(signo)
-	default:
-		return p.link.signal(p.id, signo)
 	}
+	if s := p.stray.Load(); s != nil {
+		return s.Signal(signo)
+	}
+	return p.link.Load().signal(p.id, signo)
 }

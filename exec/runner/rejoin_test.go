@@ -33,22 +33,22 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	lost.conn.Close()
 	<-lost.lost
 
-	if done, known := large.Outcome(); !known || string(done.Stdout.Kept) != strings.Repeat("x", size) || done.Reason != "" {
-		t.Errorf("the large output: known %t, %d bytes, reason %q", known, len(done.Stdout.Kept), done.Reason)
+	if done, err := large.Outcome(); err != nil || string(done.Stdout.Kept) != strings.Repeat("x", size) || done.Reason != "" {
+		t.Errorf("the large output: error %v, %d bytes, reason %q", err, len(done.Stdout.Kept), done.Reason)
 	}
 	for deadline := time.Now().Add(10 * time.Second); runs.Signal(15) != nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("the running job can't be signalled any more")
 		}
 	}
-	if done, known := wait(runs); !known || done.Signal != "SIGTERM" {
-		t.Errorf("the signalled job: known %t, done %+v", known, done)
+	if done, err := wait(runs); err != nil || done.Signal != "SIGTERM" {
+		t.Errorf("the signalled job: error %v, done %+v", err, done)
 	}
 	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if done, known := wait(waits); !known || *done.Code != 7 || string(done.Stdout.Kept) != "after\n" {
-		t.Errorf("the job that waits: known %t, done %+v", known, done)
+	if done, err := wait(waits); err != nil || *done.Code != 7 || string(done.Stdout.Kept) != "after\n" {
+		t.Errorf("the job that waits: error %v, done %+v", err, done)
 	}
 	if after, err := remote.Instance(); err != nil || after != before {
 		t.Errorf("the runner is %s now, not %s: %v", after, before, err)

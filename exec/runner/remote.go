@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -27,7 +23,8 @@ const logFile = "runner.log"
 // Config says where a worker's runner is and how to start it.
 type Config struct {
 	Dir     string   // the journal's folder
-	Command []string // starts a runner, which serves the socket that is its descriptor 3
+	Path    string   // of the program that is a runner, which serves the socket that is its descriptor 3
+	Command []string // its arguments; the first is the name that it goes by
 	Logger  *slog.Logger
 }
 
@@ -35,7 +32,7 @@ type Config struct {
 // methods are safe for concurrent use.
 type Remote struct {
 	config Config
-	local  *Local // to find processes whose runner is gone
+	bootID string
 
 	mu       sync.Mutex
 	closed   bool
@@ -45,16 +42,21 @@ type Remote struct {
 
 // Open connects to the runner that a former worker left, or starts one.
 func Open(c Config) (*Remote, error) {
-	local, err := NewLocal()
+	bootID, err := BootID()
 	if err != nil {
 		return nil, err
 	}
-	r := &Remote{config: c, local: local}
+	if err := keepDescriptors(); err != nil {
+		return nil, err
+	}
+	r := &Remote{config: c, bootID: bootID}
 	l, err := r.connect()
 	if err != nil {
-		return nil, errors.Join(err, local.Close())
+		return nil, err
 	}
-	r.recalled = l.recalled
+	for id, p := range l.recalled {
+		r.recalled = append(r.recalled, jobexec.Recalled{Job: id.Job, Attempt: id.Attempt, Process: p})
+	}
 	return r, nil
 }
 
@@ -66,9 +68,6 @@ func (r *Remote) Close() error {
 	r.mu.Unlock()
 	if l != nil {
 		l.close()
-	}
-	if err := r.local.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
 	}
 	return nil
 }
@@ -94,7 +93,10 @@ func (r *Remote) Forget(job int64, attempt int) {
 
 // Adopt implements jobexec.Runner.
 func (r *Remote) Adopt(started journal.Started) (jobexec.Process, bool) {
-	return r.local.Adopt(started)
+	if s, alive := adopt(started, r.bootID); alive {
+		return s, true
+	}
+	return nil, false
 }
 
 // Start implements jobexec.Runner.
@@ -136,24 +138,25 @@ func (r *Remote) connect() (*link, error) {
 // rejoin goes on with the processes of a connection that was lost: with the same runner, if it was only
 // the connection; else with what is left of them.
 func (r *Remote) rejoin(lost *link, processes map[id]*remoteProcess) {
-	found := make(map[id]*remoteProcess)
-	next, err := r.connect()
-	same := err == nil && next.instance == lost.instance
-	if same {
-		for _, recalled := range next.recalled {
-			found[id{recalled.Job, recalled.Attempt}] = recalled.Process.(*remoteProcess)
+	var n news
+	defer func() { n.tell() }()
+	same := true
+	for taken := false; same && !taken; {
+		next, err := r.connect()
+		if errors.Is(err, os.ErrClosed) {
+			return // we leave: the next worker is told of them
 		}
-	} else {
-		r.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes), "error", err)
+		if same = err == nil && next.instance == lost.instance; same {
+			taken = next.takeOver(processes, &n)
+		} else {
+			r.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", "jobs", len(processes), "error", err)
+		}
 	}
-	for id, p := range processes {
-		switch {
-		case found[id] != nil:
-			p.pass(found[id])
-		case same && !p.isBegun():
-			p.begin(journal.Started{}, fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged))
-		default:
-			p.orphaned(r.local)
+	for _, p := range processes {
+		if same && !p.hasBegun() {
+			p.end(fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged), &n)
+		} else {
+			p.orphaned(r.bootID, &n)
 		}
 	}
 }
@@ -176,98 +179,9 @@ func (r *Remote) reach() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(conn, r.config.Logger, r.rejoin)
+	l, err := newLink(conn, r.config.Logger, r.link == nil, r.rejoin)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return l, nil
-}
-
-// address is the socket's address by way of a descriptor of its folder: a
-// socket's path may have 107 bytes only, a folder's any number.
-func (r *Remote) address() (address *net.UnixAddr, folder *os.File, err error) {
-	folder, err = os.Open(r.config.Dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := filepath.Join("/proc/self/fd", fmt.Sprint(folder.Fd()), socketFile)
-	return &net.UnixAddr{Net: "unix", Name: name}, folder, nil
-}
-
-func (r *Remote) dial() (*net.UnixConn, error) {
-	address, folder, err := r.address()
-	if err != nil {
-		return nil, err
-	}
-	defer folder.Close()
-	conn, err := net.DialUnix("unix", nil, address)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkPeer(conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
-}
-
-// launch starts a runner. The socket is made here and handed over, so that
-// connecting needs no waiting; the journal's lock keeps others from doing the same.
-func (r *Remote) launch() (*net.UnixConn, error) {
-	path := filepath.Join(r.config.Dir, socketFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("start runner: %w", err)
-	}
-	address, folder, err := r.address()
-	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
-	}
-	defer folder.Close()
-	listener, err := net.ListenUnix("unix", address)
-	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
-	}
-	listener.SetUnlinkOnClose(false)
-	defer listener.Close()
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
-	}
-	if err := r.spawn(listener); err != nil {
-		return nil, fmt.Errorf("start runner: %w", errors.Join(err, os.Remove(path)))
-	}
-	return r.dial()
-}
-
-// spawn starts the runner's process in a session of its own, so that nothing that
-// ends the worker's session or group ends it.
-func (r *Remote) spawn(listener *net.UnixListener) error {
-	socket, err := listener.File()
-	if err != nil {
-		return err
-	}
-	defer socket.Close()
-	log, err := os.OpenFile(filepath.Join(r.config.Dir, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	process, err := os.StartProcess(r.config.Command[0], r.config.Command, &os.ProcAttr{
-		Dir:   r.config.Dir,
-		Env:   slices.DeleteFunc(os.Environ(), isSecret),
-		Files: []*os.File{r.local.null, log, log, socket},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		return err
-	}
-	go bury(process)
-	return nil
-}
-
-// bury waits for a runner that ends before its worker does.
-func bury(process *os.Process) { _, _ = process.Wait() }
-
-// isSecret tells variables that a runner has no use for: the worker's own, with
-// passwords among them.
-func isSecret(variable string) bool {
-	return strings.HasPrefix(variable, "JOBD_")
 }

@@ -21,9 +21,9 @@ func TestARunnerStartsJobs(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "echo out; echo err >&2; echo $PPID >&2; exit 7")
-	done, known := wait(p)
-	if !known || done.Result != "fail" || *done.Code != 7 || string(done.Stdout.Kept) != "out\n" {
-		t.Errorf("known %t, done %+v", known, done)
+	done, err := wait(p)
+	if err != nil || done.Result != "fail" || *done.Code != 7 || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("error %v, done %+v", err, done)
 	}
 	if lines := strings.Fields(string(done.Stderr.Kept)); len(lines) != 2 || lines[1] == fmt.Sprint(os.Getpid()) {
 		t.Errorf("stderr %q: the job's parent should be the runner", done.Stderr.Kept)
@@ -71,14 +71,14 @@ func TestLargeOutputIsFetchedInTurn(t *testing.T) {
 func TestARunnerRefusesWhatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	_, err := ask(remote, jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/none"}})
+	_, err := wait(asked(t, remote, jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/none"}}))
 	if err == nil || err.Error() != "start /none: no such file or directory" || errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Errorf("error %v", err)
 	}
 	wait(begin(t, remote, 2, "exit 0"))
 	spec := script("exit 0")
 	spec.Job, spec.Attempt = 2, 1
-	if _, err := ask(remote, spec); err == nil {
+	if _, err := wait(asked(t, remote, spec)); err == nil {
 		t.Error("a start was done twice")
 	}
 	remote.Forget(2, 1)
@@ -110,11 +110,7 @@ func TestEnvironments(t *testing.T) {
 	first, second := []string{"WHO=first"}, []string{"WHO=second"}
 	for i, env := range [][]string{first, first, second, nil, second, first} {
 		spec := jobexec.Spec{Job: int64(i), Attempt: 1, Argv: []string{"/bin/sh", "-c", "echo $WHO"}, Env: env, MaxOutput: 100}
-		p, err := ask(remote, spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done, _ := wait(p)
+		done, _ := wait(asked(t, remote, spec))
 		remote.Forget(int64(i), 1)
 		want := "\n"
 		if env != nil {
@@ -169,14 +165,14 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	if len(recalled) != 2 {
 		t.Fatalf("the runner has %d jobs, want 2", len(recalled))
 	}
-	if done, known := wait(recalled[2]); !known || *done.Code != 4 || string(done.Stdout.Kept) != "short\n" {
-		t.Errorf("known %t, done %+v", known, done)
+	if done, err := wait(recalled[2]); err != nil || *done.Code != 4 || string(done.Stdout.Kept) != "short\n" {
+		t.Errorf("error %v, done %+v", err, done)
 	}
 	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if done, known := wait(recalled[1]); !known || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
-		t.Errorf("known %t, done %+v", known, done)
+	if done, err := wait(recalled[1]); err != nil || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
+		t.Errorf("error %v, done %+v", err, done)
 	}
 	remote.Forget(1, 1)
 	remote.Forget(2, 1)
@@ -197,8 +193,8 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 	}
 	remote := open(t, dir)
 	for _, r := range remote.Recall() {
-		if done, known := wait(r.Process); !known || *done.Code != int(r.Job)+2 {
-			t.Errorf("job %d: known %t, done %+v", r.Job, known, done)
+		if done, err := wait(r.Process); err != nil || *done.Code != int(r.Job)+2 {
+			t.Errorf("job %d: error %v, done %+v", r.Job, err, done)
 		}
 		remote.Forget(r.Job, r.Attempt)
 	}
@@ -269,11 +265,11 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 	// The job lives on, can be signalled, and is not said to have an outcome.
 	for deadline := time.Now().Add(10 * time.Second); running.Signal(15) != nil && time.Now().Before(deadline); {
 	}
-	if _, known := wait(running); known {
+	if _, err := wait(running); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Error("nobody can know how a job ended whose runner was killed")
 	}
-	if done, known := wait(begin(t, remote, 2, "exit 5")); !known || *done.Code != 5 {
-		t.Errorf("known %t, done %+v", known, done)
+	if done, err := wait(begin(t, remote, 2, "exit 5")); err != nil || *done.Code != 5 {
+		t.Errorf("error %v, done %+v", err, done)
 	}
 	remote.Forget(2, 1)
 }
@@ -315,8 +311,8 @@ func TestAFolderWithALongName(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if done, known := wait(begin(t, open(t, dir), 1, "exit 0")); !known || *done.Code != 0 {
-		t.Errorf("known %t, done %+v", known, done)
+	if done, err := wait(begin(t, open(t, dir), 1, "exit 0")); err != nil || *done.Code != 0 {
+		t.Errorf("error %v, done %+v", err, done)
 	}
 }
 
@@ -328,7 +324,7 @@ func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
 		want string
 	}{
 		{"no hello", message{Kind: kindStart}, "hello expected, got kind 3"},
-		{"another version", message{Kind: kindHello, Version: 99}, "the other side speaks version 99, this one 1"},
+		{"another version", message{Kind: kindHello, Version: 99}, "the other side speaks version 99, this one 2"},
 	}
 	for _, test := range tests {
 		if err := checkHello(test.m); err == nil || err.Error() != test.want {

@@ -15,11 +15,11 @@ import (
 	"jobd/journal"
 )
 
-// Local starts jobs as children of this process.
+// Local starts jobs as children of this process. Run has to run for anything to be learned of them.
 type Local struct {
+	reactor
 	null   *os.File
 	bootID string
-	delay  time.Duration
 
 	oomKills atomic.Int64 // how often the kernel had killed for want of memory when we last looked
 }
@@ -30,20 +30,28 @@ const pipeDelay = time.Second
 
 // NewLocal makes a runner whose jobs are children of this process.
 func NewLocal() (*Local, error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
+	l := &Local{}
+	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("start runner: %w", err)
 	}
-	id, err := BootID()
-	if err == nil {
-		err = keepDescriptors()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", errors.Join(err, null.Close()))
-	}
-	l := &Local{null: null, bootID: id, delay: pipeDelay}
 	l.oomKills.Store(oomKills())
 	return l, nil
+}
+
+func (l *Local) open() (err error) {
+	if l.bootID, err = BootID(); err != nil {
+		return err
+	}
+	if err := keepDescriptors(); err != nil {
+		return err
+	}
+	if l.null, err = os.Open(os.DevNull); err != nil {
+		return err
+	}
+	if err := l.reactor.open(l); err != nil {
+		return errors.Join(err, l.null.Close())
+	}
+	return nil
 }
 
 // keepDescriptors keeps from jobs what this process has open. Go's own files are kept from them
@@ -55,39 +63,83 @@ func keepDescriptors() error {
 	return nil
 }
 
-// Close gives up the runner's resources; its processes run on.
-func (l *Local) Close() error { return l.null.Close() }
+// Close ends Run; processes run on.
+func (l *Local) Close() error {
+	l.stop()
+	return l.null.Close()
+}
 
-// Start implements jobexec.Runner.
-func (l *Local) Start(spec jobexec.Spec) (jobexec.Process, error) {
-	stdout, outWriter, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], err)
-	}
-	stderr, errWriter, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], errors.Join(err, stdout.Close(), outWriter.Close()))
-	}
-	process, err := os.StartProcess(spec.Argv[0], spec.Argv, &os.ProcAttr{
-		Dir: spec.Dir, Env: spec.Env,
-		Files: []*os.File{l.null, outWriter, errWriter},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
-	})
-	outWriter.Close()
-	errWriter.Close()
-	if err != nil {
-		stdout.Close()
-		stderr.Close()
+// Start starts a process, whose watcher is told of it from then on.
+func (l *Local) Start(spec jobexec.Spec, w watcher) (*child, error) {
+	c := &child{local: l, watcher: w, oomKills: l.oomKills.Load(), pidfd: -1}
+	if err := l.spawn(spec, c); err != nil {
 		return nil, startError(spec, err)
 	}
-	c := &child{process: process, delay: l.delay, local: l, oomKills: l.oomKills.Load(), ended: make(chan struct{})}
-	c.started = journal.Started{Pid: process.Pid, BootID: l.bootID, StartTime: startTime(process.Pid)}
-	c.stdout = newCapture(stdout, spec.MaxOutput)
-	c.stderr = newCapture(stderr, spec.MaxOutput)
-	go c.stdout.drain()
-	go c.stderr.drain()
-	go c.reap()
+	l.watch(c)
 	return c, nil
+}
+
+// spawn makes the pipes and the process. Descriptors are plain numbers: what watches them
+// is our own epoll, and Go's would be told of each for nothing.
+func (l *Local) spawn(spec jobexec.Spec, c *child) error {
+	stdout, err := newPipe()
+	if err != nil {
+		return err
+	}
+	stderr, err := newPipe()
+	if err != nil {
+		stdout.close()
+		return err
+	}
+	err = l.fork(spec, c, stdout.writer, stderr.writer)
+	unix.Close(stdout.writer)
+	unix.Close(stderr.writer)
+	if err != nil {
+		unix.Close(stdout.reader)
+		unix.Close(stderr.reader)
+		return err
+	}
+	c.stdout = capture{pipe: stdout.reader, limit: spec.MaxOutput}
+	c.stderr = capture{pipe: stderr.reader, limit: spec.MaxOutput}
+	return nil
+}
+
+// fork starts the process as the leader of a group of its own.
+func (l *Local) fork(spec jobexec.Spec, c *child, stdout, stderr int) error {
+	before := bootTime()
+	pid, err := syscall.ForkExec(spec.Argv[0], spec.Argv, &syscall.ProcAttr{
+		Dir: spec.Dir, Env: spec.Env,
+		Files: []uintptr{l.null.Fd(), uintptr(stdout), uintptr(stderr)},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &c.pidfd},
+	})
+	if err != nil {
+		return err
+	}
+	c.born = bootTime()
+	c.started = journal.Started{Pid: pid, BootID: l.bootID, StartTime: forkTime(pid, before, c.born)}
+	return nil
+}
+
+// pipe is a pipe's two descriptors. A job gets the writing one; reading from the other one never
+// waits.
+type pipe struct{ reader, writer int }
+
+func newPipe() (pipe, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return pipe{}, err
+	}
+	p := pipe{ends[0], ends[1]}
+	if err := unix.SetNonblock(p.reader, true); err != nil {
+		p.close()
+		return pipe{}, err
+	}
+	return p, nil
+}
+
+func (p pipe) close() {
+	unix.Close(p.reader)
+	unix.Close(p.writer)
 }
 
 // startError says what could not be started, and names the folder where that
@@ -98,104 +150,5 @@ func startError(spec jobexec.Spec, err error) error {
 			return fmt.Errorf("start %s: working folder: %w", spec.Argv[0], statErr)
 		}
 	}
-	var path *os.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
 	return fmt.Errorf("start %s: %w", spec.Argv[0], err)
-}
-
-// child is a job that runs as our child.
-type child struct {
-	process        *os.Process
-	started        journal.Started
-	stdout, stderr *capture
-	delay          time.Duration
-	local          *Local
-	oomKills       int64         // of local, when it was started
-	killed         atomic.Bool   // SIGKILL came from us
-	ended          chan struct{} // closed when done is set
-	done           journal.Done
-}
-
-// Started implements jobexec.Process.
-func (c *child) Started() journal.Started { return c.started }
-
-// Signal implements jobexec.Process.
-func (c *child) Signal(signo int) error {
-	select {
-	case <-c.ended:
-		return os.ErrProcessDone
-	default:
-		if unix.Signal(signo) == unix.SIGKILL {
-			c.killed.Store(true)
-		}
-		return unix.Kill(-c.started.Pid, unix.Signal(signo))
-	}
-}
-
-// Ended implements jobexec.Process.
-func (c *child) Ended() <-chan struct{} { return c.ended }
-
-// Outcome implements jobexec.Process.
-func (c *child) Outcome() (journal.Done, bool) { return c.done, true }
-
-// reap waits for the process, then for its output, and ends what it left in its group. As long as the
-// process is not reaped, nobody else can have its number, and with it the group's.
-func (c *child) reap() {
-	defer close(c.ended)
-	c.awaitZombie()
-	deadline := time.Now().Add(c.delay)
-	stdout, outOpen := c.stdout.result(deadline)
-	stderr, errOpen := c.stderr.result(deadline)
-	_ = unix.Kill(-c.started.Pid, unix.SIGKILL) // the process itself is past it
-	state, err := c.process.Wait()
-	if err != nil {
-		c.done = journal.Done{Result: "fail", Reason: "wait for the process: " + err.Error()}
-	} else {
-		c.done = outcome(state.Sys().(syscall.WaitStatus))
-	}
-	c.done.Stdout, c.done.Stderr = stdout, stderr
-	if c.done.Signal == "SIGKILL" && !c.killed.Load() {
-		c.done.Note = c.local.killer(c.oomKills)
-	}
-	if outOpen || errOpen {
-		c.done.Reason = fmt.Sprintf("a process it left behind kept its output open for more than %s", c.delay)
-	}
-}
-
-// awaitZombie waits until the process has ended, and leaves it to be reaped.
-func (c *child) awaitZombie() {
-	pidfd, err := openPidfd(c.started.Pid)
-	if err == nil {
-		err = awaitEnd(pidfd)
-		pidfd.Close()
-	}
-	if err == nil {
-		return
-	}
-	// No descriptor is to be had: a thread waits.
-	for unix.Waitid(unix.P_PID, c.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
-}
-
-// outcome translates what the kernel says. There is no exit code where a signal
-// ended the process: −1 would read as something else in the table (pitfall 11).
-func outcome(status syscall.WaitStatus) journal.Done {
-	if status.Signaled() {
-		return journal.Done{Result: "fail", Signal: SignalName(int(status.Signal()))}
-	}
-	code := status.ExitStatus()
-	if code == 0 {
-		return journal.Done{Result: "ok", Code: &code}
-	}
-	return journal.Done{Result: "fail", Code: &code}
-}
-
-// SignalName is the signal's name, "SIG34" where it has none (pitfall 12).
-func SignalName(signo int) string {
-	if name := unix.SignalName(unix.Signal(signo)); name != "" {
-		return name
-	}
-	return fmt.Sprintf("SIG%d", signo)
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,48 +16,6 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
-
-func newLocal(t *testing.T) *Local {
-	t.Helper()
-	local, err := NewLocal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := local.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return local
-}
-
-func script(text string) jobexec.Spec {
-	return jobexec.Spec{Job: 1, Argv: []string{"/bin/sh", "-c", text}, Env: os.Environ(), MaxOutput: 1 << 20}
-}
-
-func start(t *testing.T, local *Local, spec jobexec.Spec) jobexec.Process {
-	t.Helper()
-	p, err := local.Start(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// wait waits for the end of a process.
-func wait(p jobexec.Process) (done journal.Done, known bool) {
-	<-p.Ended()
-	return p.Outcome()
-}
-
-func run(t *testing.T, local *Local, spec jobexec.Spec) journal.Done {
-	t.Helper()
-	done, known := wait(start(t, local, spec))
-	if !known {
-		t.Error("the outcome of a child is not known")
-	}
-	return done
-}
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
@@ -153,8 +110,7 @@ func TestABufferNeverGrowsBeyondTheLimit(t *testing.T) {
 // A grandchild that keeps the pipe open must not hold up the job (pitfall 28).
 func TestPitfall28AGrandchildThatKeepsTheOutputOpen(t *testing.T) {
 	t.Parallel()
-	local := newLocal(t)
-	local.delay = 50 * time.Millisecond
+	local := newLocalWith(t, func(l *Local) { l.delay = 50 * time.Millisecond })
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	done := run(t, local, script("sleep 300 & echo $! >"+pidFile+"; echo out; exit 3"))
 	killFromFile(t, pidFile)
@@ -257,63 +213,11 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := newLocal(t).Start(jobexec.Spec{Argv: []string{test.command}, Dir: test.dir, MaxOutput: 10})
+			_, err := newLocal(t).Start(jobexec.Spec{Argv: []string{test.command}, Dir: test.dir, MaxOutput: 10}, nil)
 			if err == nil || err.Error() != test.want {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})
-	}
-}
-
-func TestAdoptFindsAProcessAgain(t *testing.T) {
-	t.Parallel()
-	local := newLocal(t)
-	p := start(t, local, script("exec sleep 300"))
-	defer func() {
-		if err := p.Signal(9); err != nil {
-			t.Error(err)
-		}
-		wait(p)
-	}()
-	if got := p.Started(); got.Pid <= 0 || got.StartTime == 0 || got.BootID == "" {
-		t.Errorf("process %+v", got)
-	}
-	other := p.Started()
-	other.StartTime++
-	if _, alive := local.Adopt(other); alive {
-		t.Error("pitfall 29: another process with the same id was taken for the job's")
-	}
-	other = p.Started()
-	other.BootID = "another boot"
-	if _, alive := local.Adopt(other); alive {
-		t.Error("pitfall 29: a process of another boot was taken for the job's")
-	}
-	gone := start(t, local, script("true"))
-	wait(gone)
-	if _, alive := local.Adopt(gone.Started()); alive {
-		t.Error("a process that is gone was adopted")
-	}
-}
-
-func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
-	t.Parallel()
-	local := newLocal(t)
-	p := start(t, local, script("exec sleep 300"))
-	adopted, alive := local.Adopt(p.Started())
-	if !alive {
-		t.Fatal("a process that runs was not adopted")
-	}
-	if err := adopted.Signal(15); err != nil {
-		t.Errorf("signal: %v", err)
-	}
-	if _, known := wait(adopted); known {
-		t.Error("the outcome of somebody else's child can't be known")
-	}
-	if err := adopted.Signal(0); err == nil {
-		t.Error("a process that is gone was signalled")
-	}
-	if done, _ := wait(p); done.Signal != "SIGTERM" {
-		t.Errorf("done %+v", done)
 	}
 }
 
@@ -333,42 +237,4 @@ func TestStartTimeBehindAStrangeName(t *testing.T) {
 		t.Error(err)
 	}
 	wait(p)
-}
-
-func BenchmarkSpawn(b *testing.B) {
-	local, err := NewLocal()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer local.Close()
-	spec := jobexec.Spec{Argv: []string{"/bin/true"}, MaxOutput: 1 << 20}
-	b.Run("runner", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetParallelism(5)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				p, err := local.Start(spec)
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				wait(p)
-			}
-		})
-	})
-	b.Run("os-exec", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetParallelism(5)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				var out, errs bytes.Buffer
-				cmd := exec.Command("/bin/true")
-				cmd.Stdout, cmd.Stderr = &out, &errs
-				if err := cmd.Run(); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	})
 }

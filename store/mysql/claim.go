@@ -82,9 +82,9 @@ func (t *Table) claim(ctx context.Context, chosen selection, found *layout, deci
 			if err != nil || len(rows) == 0 && len(chosen.targets) > 0 {
 				return false, err
 			}
-			drafts, err := decide(rows)
+			events, err := decide(rows)
 			if err == nil {
-				err = t.settle(context.WithoutCancel(ctx), conn, found, rows, drafts)
+				err = t.settle(context.WithoutCancel(ctx), conn, found, rows, events)
 			}
 			return err == nil, backoff.Permanent(err)
 		})
@@ -136,8 +136,8 @@ func distinct(rows []journal.Row) []journal.Row {
 // settle updates the rows as decided and commits. An update that misses rows which the transaction has locked
 // tells that the server undid the transaction and went on without: a node of a Galera cluster does
 // (pitfall 15), and what it has not committed yet, it must not.
-func (t *Table) settle(ctx context.Context, conn *sql.Conn, found *layout, rows []journal.Row, drafts []journal.Draft) error {
-	verdicts, err := rule.Verdicts(rows, drafts)
+func (t *Table) settle(ctx context.Context, conn *sql.Conn, found *layout, rows []journal.Row, events []journal.Event) error {
+	verdicts, err := rule.Verdicts(rows, events)
 	if err != nil {
 		return err
 	}
@@ -168,6 +168,10 @@ func (t *Table) decided(verdicts []rule.Verdict) []statement {
 		if verdict.Token != "" {
 			assignments += ", " + quote(t.config.ClaimColumn) + " = ?"
 			one.args = append(one.args, verdict.Token)
+		}
+		if verdict.Start != 0 {
+			assignments += ", time_started = ?"
+			one.args = append(one.args, verdict.Start)
 		}
 		one.query = fmt.Sprintf("UPDATE %s SET %s WHERE id IN (%s) AND status IN ('waiting','manual'); ",
 			t.name.quoted(), assignments, rule.List(verdict.Jobs))

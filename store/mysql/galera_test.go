@@ -83,13 +83,13 @@ type claimer struct {
 func (c *claimer) claimAll(t *testing.T, table *mysql.Table) {
 	for number := 0; ; number++ {
 		var chosen []int64
-		err := table.Claim(t.Context(), map[string]int{"a": 4}, func(rows []journal.Row) (drafts []journal.Draft, err error) {
+		err := table.Claim(t.Context(), map[string]int{"a": 4}, func(rows []journal.Row) (events []journal.Event, err error) {
 			for _, row := range rows {
 				chosen = append(chosen, row.Job)
 				token := fmt.Sprintf("@%d%08d", c.name, number)
-				drafts = append(drafts, journal.Draft{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}})
+				events = append(events, journal.Event{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}})
 			}
-			return drafts, nil
+			return events, nil
 		})
 		var overtaken *store.Overtaken
 		switch {

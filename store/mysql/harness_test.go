@@ -160,12 +160,12 @@ func (d *database) expect(t testing.TB, id int64, columns, want string) {
 const token = "@abcd01234"
 
 // accept decides that all rows are accepted under the token.
-func accept(rows []journal.Row) ([]journal.Draft, error) {
-	var drafts []journal.Draft
+func accept(rows []journal.Row) ([]journal.Event, error) {
+	var events []journal.Event
 	for _, row := range rows {
-		drafts = append(drafts, journal.Draft{Job: row.Job, Payload: journal.Accepted{Target: row.Target, Token: token}})
+		events = append(events, journal.Event{Job: row.Job, Payload: journal.Accepted{Target: row.Target, Token: token}})
 	}
-	return drafts, nil
+	return events, nil
 }
 
 // done is a change to done with the output on stdout.

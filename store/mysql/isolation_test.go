@@ -52,7 +52,7 @@ func TestPitfall2LocksNoMoreThanItTakes(t *testing.T) {
 			want = append(want, id)
 		}
 	}
-	err := table.Claim(t.Context(), map[string]int{"a": 2, "b": 2}, func([]journal.Row) ([]journal.Draft, error) {
+	err := table.Claim(t.Context(), map[string]int{"a": 2, "b": 2}, func([]journal.Row) ([]journal.Event, error) {
 		if diff := cmp.Diff(want, db.unlocked(t)); diff != "" {
 			t.Errorf("rows that are not locked (-want +got):\n%s", diff)
 		}
@@ -95,9 +95,9 @@ func TestPitfall3OldServer(t *testing.T) {
 	}
 	result := make(chan error, 1)
 	var later []journal.Row
-	err := first.Claim(t.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Draft, error) {
+	err := first.Claim(t.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Event, error) {
 		go func() {
-			result <- second.Claim(t.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Draft, error) {
+			result <- second.Claim(t.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Event, error) {
 				later = rows
 				return accept(rows)
 			})

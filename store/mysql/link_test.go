@@ -34,7 +34,7 @@ func TestPitfall4DoubtfulCommit(t *testing.T) {
 			id := db.insert(t, "a", journal.RowWaiting, "")
 			broken := proxy.Break("; COMMIT", c.fault)
 			calls := 0
-			err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Draft, error) {
+			err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Event, error) {
 				calls++
 				return accept(rows)
 			})
@@ -122,7 +122,7 @@ func TestPitfall6CutInTransaction(t *testing.T) {
 	db := newDatabase(t, dbserver.JobsTable)
 	table, proxy := db.proxied(t)
 	id := db.insert(t, "a", journal.RowManual, "")
-	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Draft, error) {
+	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Event, error) {
 		proxy.Cut()
 		return accept(rows)
 	})
@@ -141,7 +141,7 @@ func TestKilledInTransaction(t *testing.T) {
 	db := newDatabase(t, dbserver.JobsTable)
 	table := db.table(t)
 	id := db.insert(t, "a", journal.RowManual, "")
-	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Draft, error) {
+	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Event, error) {
 		db.killAll(t)
 		return accept(rows)
 	})

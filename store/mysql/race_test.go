@@ -31,7 +31,7 @@ func (d *database) begin(t *testing.T, statements ...string) *sql.Tx {
 func claimInBackground(ctx context.Context, table store.Table, ids ...int64) (result <-chan error, calls *int) {
 	ended, calls := make(chan error, 1), new(int)
 	go func() {
-		ended <- table.ClaimManual(ctx, ids, func(rows []journal.Row) ([]journal.Draft, error) {
+		ended <- table.ClaimManual(ctx, ids, func(rows []journal.Row) ([]journal.Event, error) {
 			*calls++
 			return accept(rows)
 		})
@@ -157,7 +157,7 @@ func TestPitfall7Cancel(t *testing.T) {
 	})
 	t.Run("after decide", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := table.ClaimManual(ctx, []int64{id}, func(rows []journal.Row) ([]journal.Draft, error) {
+		err := table.ClaimManual(ctx, []int64{id}, func(rows []journal.Row) ([]journal.Event, error) {
 			cancel()
 			return accept(rows)
 		})

@@ -26,7 +26,7 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, decide store.Dec
 			rows = append(rows, more...)
 		}
 		return rows, nil
-	}, func(rows []journal.Row) ([]journal.Draft, error) {
+	}, func(rows []journal.Row) ([]journal.Event, error) {
 		if len(rows) == 0 {
 			return nil, nil
 		}
@@ -65,11 +65,11 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 		if err != nil {
 			return false, err
 		}
-		drafts, err := decide(rows)
+		events, err := decide(rows)
 		if err != nil {
 			return false, err
 		}
-		verdicts, err := rule.Verdicts(rows, drafts)
+		verdicts, err := rule.Verdicts(rows, events)
 		if err != nil {
 			return false, err
 		}
@@ -84,6 +84,10 @@ func (t *Table) settle(ctx context.Context, tx *sql.Tx, verdicts []rule.Verdict)
 		if verdict.Token != "" {
 			assignments += ", " + quote(t.config.ClaimColumn) + " = ?"
 			args = append(args, verdict.Token)
+		}
+		if verdict.Start != 0 {
+			assignments += ", time_started = ?"
+			args = append(args, verdict.Start)
 		}
 		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+assignments+
 			" WHERE id IN ("+rule.List(verdict.Jobs)+")", args...)

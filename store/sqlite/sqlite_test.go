@@ -108,8 +108,8 @@ func TestNewFileGetsTheTableAndNothingElse(t *testing.T) {
 	}
 
 	exec(t, db, "INSERT INTO work (target, time_created) VALUES ('a', 1)")
-	err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Draft, error) {
-		return []journal.Draft{{Job: rows[0].Job, Payload: journal.Accepted{Target: "a", Token: "@abcd01234"}}}, nil
+	err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Event, error) {
+		return []journal.Event{{Job: rows[0].Job, Payload: journal.Accepted{Target: "a", Token: "@abcd01234"}}}, nil
 	})
 	if err != nil {
 		t.Fatal(err)

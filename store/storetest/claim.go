@@ -18,6 +18,7 @@ func claimTests() []test {
 		{"decide's error rolls back", claimRolledBack},
 		{"a panic of decide rolls back", claimPanics},
 		{"rows left undecided stay", claimLeavesRows},
+		{"rows that start with their claim", claimStarts},
 		{"a draft for a row of nobody's is an error", claimStrangeDraft},
 		{"pitfalls 2 and 3: rows that another claim holds are skipped, and only those", claimSkipsLocked},
 		{"many claimers, each row once", claimConcurrently},
@@ -76,7 +77,7 @@ func claimNothing(s *suite) {
 func claimRolledBack(s *suite) {
 	id := s.insert("a", journal.RowWaiting, "")
 	full := errors.New("the disk is full")
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Draft, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Event, error) {
 		return nil, full
 	})
 	if !errors.Is(err, full) {
@@ -94,7 +95,7 @@ func claimPanics(s *suite) {
 				s.Error("the panic was swallowed")
 			}
 		}()
-		_ = s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Draft, error) {
+		_ = s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Event, error) {
 			panic("in decide")
 		})
 	}()
@@ -111,10 +112,36 @@ func (s *suite) claimable(id int64) {
 	s.expect(id, journal.RowAccepted, "@other1234")
 }
 
+func claimStarts(s *suite) {
+	ids := s.insertAll(3, "a", journal.RowWaiting, "")
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func(rows []journal.Row) ([]journal.Event, error) {
+		var events []journal.Event
+		for i, row := range rows {
+			events = append(events, journal.Event{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}})
+			if i < 2 {
+				events = append(events, journal.Event{Job: row.Job, Time: time.Unix(started, 999), Payload: journal.Running{Attempt: 1, Claimed: true}})
+			}
+		}
+		return events, nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for i, id := range ids {
+		want := row{Target: "a", Status: journal.RowRunning, Started: started, Sig: token, SigSet: true, Code: -1, ResultNull: true}
+		if i == 2 {
+			want.Status, want.Started = journal.RowAccepted, 0
+		}
+		if diff := cmp.Diff(want, s.read(id)); diff != "" {
+			s.Errorf("row %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
 func claimLeavesRows(s *suite) {
 	ids := s.insertAll(3, "a", journal.RowWaiting, "")
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func(rows []journal.Row) ([]journal.Draft, error) {
-		return []journal.Draft{
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func(rows []journal.Row) ([]journal.Event, error) {
+		return []journal.Event{
 			{Job: rows[1].Job, Payload: journal.Accepted{Target: "a", Token: token}},
 			{Job: rows[2].Job, Payload: journal.Ignored{Reason: "not served"}},
 		}, nil
@@ -131,8 +158,8 @@ func claimLeavesRows(s *suite) {
 func claimStrangeDraft(s *suite) {
 	id := s.insert("a", journal.RowWaiting, "")
 	stranger := s.insert("b", journal.RowWaiting, "")
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func([]journal.Row) ([]journal.Draft, error) {
-		return []journal.Draft{{Job: stranger, Payload: journal.Accepted{Target: "b", Token: token}}}, nil
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func([]journal.Row) ([]journal.Event, error) {
+		return []journal.Event{{Job: stranger, Payload: journal.Accepted{Target: "b", Token: token}}}, nil
 	})
 	if err == nil {
 		s.Error("a draft for a row that was not locked was taken")
@@ -146,7 +173,7 @@ func claimSkipsLocked(s *suite) {
 	inner := &acceptAll{token: "@other1234"}
 	outer := &acceptAll{token: token}
 	other := func() error { return s.Other.Claim(s.within(20*time.Second), map[string]int{"a": 3}, inner.decide) }
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Draft, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Event, error) {
 		if s.RowLocks {
 			if err := other(); err != nil {
 				return nil, err
@@ -215,7 +242,7 @@ func claimLetsInsert(s *suite) {
 		inserted <- err
 	}
 	decision := &acceptAll{token: token}
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 5, "b": 5}, func(rows []journal.Row) ([]journal.Draft, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 5, "b": 5}, func(rows []journal.Row) ([]journal.Event, error) {
 		if s.RowLocks {
 			insert()
 		} else {

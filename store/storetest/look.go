@@ -57,11 +57,11 @@ func lookLocksNothing(s *suite) {
 			s.Errorf("a look at a row that is %s: %+v, %v", want, got[id], err)
 		}
 	}
-	err := s.Other.ClaimManual(context.Background(), []int64{id}, func([]journal.Row) ([]journal.Draft, error) {
+	err := s.Other.ClaimManual(context.Background(), []int64{id}, func([]journal.Row) ([]journal.Event, error) {
 		if s.RowLocks {
 			look(journal.RowWaiting)
 		}
-		return []journal.Draft{{Job: id, Payload: journal.Accepted{Target: "a", Token: token}}}, nil
+		return []journal.Event{{Job: id, Payload: journal.Accepted{Target: "a", Token: token}}}, nil
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -40,7 +40,7 @@ func manualShowsAll(s *suite) {
 	}
 	slices.Reverse(ids)
 	var got []journal.Row
-	err := s.Table.ClaimManual(s.Context(), ids, func(rows []journal.Row) ([]journal.Draft, error) {
+	err := s.Table.ClaimManual(s.Context(), ids, func(rows []journal.Row) ([]journal.Event, error) {
 		got = rows
 		return nil, nil
 	})
@@ -69,8 +69,8 @@ func manualIgnores(s *suite) {
 	for i, status := range statuses() {
 		owner := tokenOf(i)
 		id := s.insert("a", status, owner)
-		err := s.Table.ClaimManual(s.Context(), []int64{id}, func([]journal.Row) ([]journal.Draft, error) {
-			return []journal.Draft{{Job: id, Payload: journal.Ignored{Reason: "status"}}}, nil
+		err := s.Table.ClaimManual(s.Context(), []int64{id}, func([]journal.Row) ([]journal.Event, error) {
+			return []journal.Event{{Job: id, Payload: journal.Ignored{Reason: "status"}}}, nil
 		})
 		want, allowed := status, status == journal.RowWaiting || status == journal.RowManual
 		if allowed {
@@ -85,8 +85,8 @@ func manualIgnores(s *suite) {
 
 func manualAccepts(s *suite) {
 	ids := s.insertAll(2, "a", journal.RowManual, "")
-	err := s.Table.ClaimManual(s.Context(), ids, func([]journal.Row) ([]journal.Draft, error) {
-		return []journal.Draft{
+	err := s.Table.ClaimManual(s.Context(), ids, func([]journal.Row) ([]journal.Event, error) {
+		return []journal.Event{
 			{Job: ids[0], Payload: journal.Accepted{Target: "a", Manual: true, Token: tokenOf(1)}},
 			{Job: ids[1], Payload: journal.Accepted{Target: "a", Manual: true, Token: tokenOf(2)}},
 		}, nil

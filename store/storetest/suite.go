@@ -166,14 +166,14 @@ type acceptAll struct {
 	rows  []journal.Row
 }
 
-func (a *acceptAll) decide(rows []journal.Row) ([]journal.Draft, error) {
+func (a *acceptAll) decide(rows []journal.Row) ([]journal.Event, error) {
 	a.calls++
 	a.rows = rows
-	var drafts []journal.Draft
+	var events []journal.Event
 	for _, r := range rows {
-		drafts = append(drafts, journal.Draft{Job: r.Job, Payload: journal.Accepted{Target: r.Target, Token: a.token}})
+		events = append(events, journal.Event{Job: r.Job, Payload: journal.Accepted{Target: r.Target, Token: a.token}})
 	}
-	return drafts, nil
+	return events, nil
 }
 
 // jobs are the ids of rows, in their order.

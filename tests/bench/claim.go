@@ -52,13 +52,13 @@ func (s *site) table() table {
 func (t table) claim(p *program) {
 	const room = 20
 	claimed := 0
-	err := t.Claim(context.Background(), map[string]int{"a": room}, func(rows []journal.Row) ([]journal.Draft, error) {
-		drafts := make([]journal.Draft, len(rows))
+	err := t.Claim(context.Background(), map[string]int{"a": room}, func(rows []journal.Row) ([]journal.Event, error) {
+		events := make([]journal.Event, len(rows))
 		for i, row := range rows {
-			drafts[i] = journal.Draft{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}}
+			events[i] = journal.Event{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}}
 		}
 		claimed = len(rows)
-		return drafts, nil
+		return events, nil
 	})
 	p.must(err)
 	if claimed != room {

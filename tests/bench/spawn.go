@@ -19,11 +19,10 @@ import (
 func spawnCost(p *program) []reading {
 	const jobs = 3000
 	children := newInside(p, func(string) (starter, error) {
-		local, err := runner.NewLocal()
-		return ownChildren{local}, err
+		return ownChildren{}, nil
 	})
 	remote := newInside(p, func(dir string) (starter, error) {
-		return runner.Open(runner.Config{Dir: dir, Command: []string{harness.Program(p, "jobd"), "runner"}, Logger: quiet})
+		return runner.Open(runner.Config{Dir: dir, Path: harness.Program(p, "jobd"), Command: []string{"jobd", "runner"}, Logger: quiet})
 	})
 	return []reading{paired(3,
 		func() float64 { return children.site.drainRate(jobs, "a", children.worker.PollAll) },
@@ -39,14 +38,6 @@ type starter interface {
 	jobexec.Keeper
 	io.Closer
 }
-
-// ownChildren are jobs that die with the worker: there is nothing to remember.
-type ownChildren struct{ *runner.Local }
-
-func (ownChildren) Instance() (string, error)  { return "own", nil }
-func (ownChildren) Ended(string) bool          { return false }
-func (ownChildren) Recall() []jobexec.Recalled { return nil }
-func (ownChildren) Forget(int64, int)          {}
 
 // inside is a worker in this process, with a journal, a mirror and a table.
 type inside struct {

@@ -20,19 +20,19 @@ func TestVerdicts(t *testing.T) {
 		{Job: 3, Status: journal.RowWaiting},
 		{Job: 4, Status: journal.RowRunning},
 	}
-	accept := func(job int64, token string) journal.Draft {
-		return journal.Draft{Job: job, Payload: journal.Accepted{Token: token}}
+	accept := func(job int64, token string) journal.Event {
+		return journal.Event{Job: job, Payload: journal.Accepted{Token: token}}
 	}
 	cases := []struct {
 		name   string
-		drafts []journal.Draft
+		events []journal.Event
 		want   []rule.Verdict
 		err    string
 	}{
 		{name: "nothing decided"},
 		{
 			name: "one group for each status and token",
-			drafts: []journal.Draft{
+			events: []journal.Event{
 				accept(1, "@aaaa00001"), accept(2, "@aaaa00002"),
 				{Job: 3, Payload: journal.Ignored{Reason: "x"}},
 			},
@@ -44,21 +44,32 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name:   "the same token twice is one group",
-			drafts: []journal.Draft{accept(1, "@aaaa00001"), accept(3, "@aaaa00001")},
+			events: []journal.Event{accept(1, "@aaaa00001"), accept(3, "@aaaa00001")},
 			want:   []rule.Verdict{{Status: "accepted", Token: "@aaaa00001", Jobs: []int64{1, 3}}},
 		},
-		{name: "a row nobody locked", drafts: []journal.Draft{accept(9, "@")}, err: "claim job 9: accepted, but it is not among the rows"},
-		{name: "a running row", drafts: []journal.Draft{accept(4, "@")}, err: "claim job 4: accepted, but its row is running"},
+		{
+			name: "accepted and started at once",
+			events: []journal.Event{
+				accept(1, "@aaaa00001"), {Job: 1, Time: time.Unix(5, 999), Payload: journal.Running{Attempt: 1}},
+				accept(3, "@aaaa00001"),
+			},
+			want: []rule.Verdict{
+				{Status: "running", Token: "@aaaa00001", Start: 5, Jobs: []int64{1}},
+				{Status: "accepted", Token: "@aaaa00001", Jobs: []int64{3}},
+			},
+		},
+		{name: "a row nobody locked", events: []journal.Event{accept(9, "@")}, err: "claim job 9: accepted, but it is not among the rows"},
+		{name: "a running row", events: []journal.Event{accept(4, "@")}, err: "claim job 4: accepted, but its row is running"},
 		{
 			name:   "another kind of event",
-			drafts: []journal.Draft{{Job: 1, Payload: journal.Running{}}},
+			events: []journal.Event{{Job: 1, Payload: journal.Running{}}},
 			err:    "claim job 1: running: a claim only accepts and ignores",
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := rule.Verdicts(rows, c.drafts)
+			got, err := rule.Verdicts(rows, c.events)
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err)) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}

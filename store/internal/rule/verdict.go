@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,57 +9,79 @@ import (
 	"jobd/journal"
 )
 
-// Verdict is what a claim makes of some of its rows: they get the status, and,
-// where the token is not empty, the owner.
+// Verdict is what a claim makes of some of its rows: they get the status and, where they are not
+// empty, the owner and the time of the start.
 type Verdict struct {
 	Status string
 	Token  string
+	Start  int64 // seconds since 1970, for running; else 0
 	Jobs   []int64
 }
 
-// Verdicts gathers the drafts that decide answered for the locked rows: rows
-// that get the same status and token stand together. A draft for another row, for a row that is not
+// Verdicts gathers the events that decide answered for the locked rows: rows
+// that get the same stand together. An event for another row, for a row that is not
 // waiting or manual, or of another kind is an error.
-func Verdicts(rows []journal.Row, drafts []journal.Draft) ([]Verdict, error) {
+func Verdicts(rows []journal.Row, events []journal.Event) ([]Verdict, error) {
 	locked := make(map[int64]journal.Row, len(rows))
 	for _, row := range rows {
 		locked[row.Job] = row
 	}
-	var verdicts []Verdict
-	place := map[[2]string]int{}
-	for _, draft := range drafts {
-		status, token, err := decided(locked, draft)
+	decisions := make(map[int64]Verdict, len(events))
+	var order []int64
+	for _, e := range events {
+		former, again := decisions[e.Job]
+		decision, err := decide(locked, former, e)
 		if err != nil {
-			return nil, fmt.Errorf("claim job %d: %w", draft.Job, err)
+			return nil, fmt.Errorf("claim job %d: %s%w", e.Job, e.Kind(), err)
 		}
-		at, known := place[[2]string{status, token}]
-		if !known {
-			at = len(verdicts)
-			place[[2]string{status, token}] = at
-			verdicts = append(verdicts, Verdict{Status: status, Token: token})
+		if decisions[e.Job] = decision; !again {
+			order = append(order, e.Job)
 		}
-		verdicts[at].Jobs = append(verdicts[at].Jobs, draft.Job)
 	}
-	return verdicts, nil
+	return together(order, decisions), nil
 }
 
-// decided is the status and the owner that a draft gives its row.
-func decided(locked map[int64]journal.Row, draft journal.Draft) (status, token string, err error) {
-	row, ok := locked[draft.Job]
+// together joins the jobs whose rows get the same.
+func together(order []int64, decisions map[int64]Verdict) (verdicts []Verdict) {
+	type key struct {
+		status, token string
+		start         int64
+	}
+	place := map[key]int{}
+	for _, job := range order {
+		v := decisions[job]
+		k := key{v.Status, v.Token, v.Start}
+		at, known := place[k]
+		if !known {
+			at = len(verdicts)
+			place[k] = at
+			verdicts = append(verdicts, v)
+		}
+		verdicts[at].Jobs = append(verdicts[at].Jobs, job)
+	}
+	return verdicts
+}
+
+// decide is what an event makes of its row, after what the one before it of the same job made of it.
+func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verdict, error) {
+	row, ok := locked[e.Job]
 	if !ok {
-		return "", "", fmt.Errorf("%s, but it is not among the rows of this claim", draft.Payload.Kind())
+		return Verdict{}, errors.New(", but it is not among the rows of this claim")
 	}
 	if row.Status != journal.RowWaiting && row.Status != journal.RowManual {
-		return "", "", fmt.Errorf("%s, but its row is %s: only waiting and manual rows are claimed", draft.Payload.Kind(), row.Status)
+		return Verdict{}, fmt.Errorf(", but its row is %s: only waiting and manual rows are claimed", row.Status)
 	}
-	switch payload := draft.Payload.(type) {
+	switch payload := e.Payload.(type) {
 	case journal.Accepted:
-		return journal.RowAccepted, payload.Token, nil
+		return Verdict{Status: journal.RowAccepted, Token: payload.Token}, nil
 	case journal.Ignored:
-		return journal.RowIgnored, "", nil
-	default:
-		return "", "", fmt.Errorf("%s: a claim only accepts and ignores", draft.Payload.Kind())
+		return Verdict{Status: journal.RowIgnored}, nil
+	case journal.Running:
+		if former.Status == journal.RowAccepted {
+			return Verdict{Status: journal.RowRunning, Token: former.Token, Start: Seconds(e.Time)}, nil
+		}
 	}
+	return Verdict{}, errors.New(": a claim only accepts and ignores, and starts what it accepted")
 }
 
 // List is ids as SQL takes them between the brackets of IN.

@@ -50,7 +50,8 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "accepted and started at once",
 			events: []journal.Event{
-				accept(1, "@aaaa00001"), {Job: 1, Time: time.Unix(5, 999), Payload: journal.Running{Attempt: 1}},
+				accept(1, "@aaaa00001"),
+				{Job: 1, Time: time.Unix(5, 999), Payload: journal.Running{Attempt: 1}},
 				accept(3, "@aaaa00001"),
 			},
 			want: []rule.Verdict{

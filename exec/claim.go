@@ -114,8 +114,15 @@ func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
 	return w.claim(ctx)
 }
 
-// claim claims once for all targets that have room; more tells whether it found any.
+// claim claims once for all targets that have room; more tells whether it found any. Nothing is claimed while the mirror
+// can't write, even where claims could be made: with LaunchOffline the table would be owed ever more. When the
+// mirror is back the worker polls.
 func (w *Worker) claim(ctx context.Context) (more bool, err error) {
+	select {
+	case <-w.Mirror.Away():
+		return false, nil
+	default:
+	}
 	room, asked := w.room()
 	if len(room) == 0 {
 		return false, nil

@@ -72,6 +72,29 @@ func TestFetchLimitBoundsOneClaim(t *testing.T) {
 	}
 }
 
+// The table takes claims already, but the mirror has not come back yet: what was claimed and, with LaunchOffline, run
+// meanwhile would only be owed to the table, without bound.
+func TestNothingIsClaimedWhileTheMirrorIsAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.LaunchOffline = true })
+	f.mirror.seen = make(chan struct{}, 1)
+	close(f.mirror.away)
+	f.start()
+	for range 3 {
+		<-f.mirror.seen
+		f.worker.PollAll()
+	}
+	if got := f.table.status(1); got != journal.RowWaiting {
+		t.Errorf("the job is %s", got)
+	}
+	f.none()
+	f.mirror.mu.Lock()
+	f.mirror.away = make(chan struct{})
+	f.mirror.mu.Unlock()
+	f.worker.PollAll()
+	f.next().exit(0)
+}
+
 func TestPollsAreNotForgottenWhileTheTableIsAway(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"))

@@ -149,6 +149,7 @@ type mirror struct {
 	mu   sync.Mutex
 	held chan struct{} // not nil: Shown waits until it is closed
 	away chan struct{}
+	seen chan struct{} // has room for one; receives when somebody asks whether the table is away
 }
 
 func (m *mirror) Shown(uint64) <-chan struct{} {
@@ -162,7 +163,15 @@ func (m *mirror) Shown(uint64) <-chan struct{} {
 	return shown
 }
 
-func (m *mirror) Away() <-chan struct{} { return m.away }
+func (m *mirror) Away() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case m.seen <- struct{}{}:
+	default:
+	}
+	return m.away
+}
 
 // runner starts processes that the test ends.
 type runner struct {

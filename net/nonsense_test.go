@@ -70,9 +70,10 @@ func TestLateAnswersAreReadAtOnce(t *testing.T) {
 		peer := pipeEnd(t, ours)
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		begun := time.Now()
+		begun, received := time.Now(), make(chan struct{})
 		go func() {
 			peer.receive()
+			close(received)
 			time.Sleep(2 * time.Second) // the bubble's clock
 			for no := range 10 * nonsenseAtOnce {
 				peer.send(fmt.Sprintf(`[1,{"no":%d,"data":1}]`, no+1))
@@ -82,6 +83,7 @@ func TestLateAnswersAreReadAtOnce(t *testing.T) {
 		if _, err := l.Request(impatient, "slow", nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("request: %v", err)
 		}
+		<-received
 		peer.expect(`[3]`)
 		if took := time.Since(begun); took != 2*time.Second {
 			t.Errorf("they were read within %v, want at once", took)

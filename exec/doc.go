@@ -3,17 +3,22 @@
 //
 // # The way of a job
 //
-//	poll, poke, start ─► claim loop ─► Claimer.Claim ─┐ decide: journal accepted,
-//	run-manual ────────────────────► .ClaimManual ────┤ then the row, then COMMIT
-//	                                                  ▼
-//	                                          queue of its target
-//	                                                  │ a slot is free
-//	journal running ─► Mirror: row running ─► Runner.Start ─► journal started
-//	                                                  │ the process is gone
-//	journal done ─► slot free ─► Mirror: row done ─► answer to the client
+//	poll, poke, start ─► claim loop ─► Claimer.Claim ─┐ decide: journal accepted, and running
+//	run-manual ────────────────────► .ClaimManual ────┤ where a slot is free; then the row, then COMMIT
+//	                                                  ├───────────────────────────┐
+//	                                                  ▼                           │ it had a slot
+//	                                          queue of its target                 │
+//	                                                  │ a slot is free            ▼
+//	turn: journal running ─► Mirror: row running ─► launch ─────────────────► Runner.Start
+//	                                                                              │ it is known to run
+//	turn: journal started ◄───────────────────────────────────────────────────────┤
+//	                                                                              │ the process is gone
+//	turn: journal done ◄──────────────────────────────────────────────────────────┘
+//	  └─► slot to the next ─► Mirror: row done ─► answer to the client
 //
-// Every effect follows its event. One goroutine claims; every job that has a slot has a
-// goroutine of its own; a job that waits for a slot has none.
+// Every effect follows its event. One goroutine claims; one takes turns, in each of which everything that has
+// happened to jobs with a slot since the last one is journalled in one append (turn.go); each group of jobs that
+// a turn announced has one until it is started (launch.go). A job that waits or runs has none.
 //
 // # The crash argument
 //
@@ -24,7 +29,10 @@
 //   - After accepted, before or during COMMIT: the claim is in doubt. The row is read with a
 //     locking read; if it bears the claim's token it is ours and is queued, else
 //     released is journalled. A living worker does the same when a claim failed in any way
-//     after decide was called.
+//     after decide was called. It is no different where running was journalled with accepted: the start is
+//     asked for only after COMMIT was answered, so a claim in doubt is of a job that this worker did not start. After a
+//     crash nobody knows that, and the next start asks both, the table first: a row without the
+//     token was never started; for one that bears it, what follows holds.
 //   - In the queue: the same as above: the row bears the token.
 //   - After running, before the runner was asked: the runner that the event names lives and knows nothing of it, or
 //     has ended by itself, with nothing left, so it never happened, and the job is queued again. The runner reads
@@ -36,7 +44,7 @@
 //   - After done, before the runner was told: the next start finds that the journal does not wait for it, and tells it.
 //   - After done: nothing is lost; the mirror brings the row up to date.
 //   - The runner killed as well, or power lost: the process is identified by pid, start time and boot. If it is alive
-//     its end is waited for. Its outcome is unknown. At most startedDelay may pass before the journal knows
+//     its end is waited for. Its outcome is unknown. Some milliseconds may pass before the journal knows
 //     which process it is; in that time it is unknown whether there is one, and so is the outcome.
 //   - The journal lost: rows bear the mark of the worker's name; their outcome is unknown (survey.go).
 //

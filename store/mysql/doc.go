@@ -10,6 +10,10 @@
 // other updates them and commits. Applying changes takes one, however many there are, as
 // long as they fit into the server's max_allowed_packet.
 //
+// On a node of a Galera cluster each statement is sent by itself. Another node's transaction may undo ours there at any
+// moment, and the server does not always tell: so a claim is committed only when its updates met every row that it
+// had locked. Where it is known that a claim was undone, Claim fails with a *store.Overtaken.
+//
 // # What a crash or a cut link leaves
 //
 // Before the rows are locked: nothing. Before COMMIT arrives: a transaction that the server

@@ -8,13 +8,14 @@
 // # The way of a frame
 //
 //	        splitter        parse          Link.serve                       outbox
-//	bytes ──────────► frame ─────► message ───────────► a goroutine each ──────────► bytes
-//	        limit,                         password,     in turn, until      bounded in bytes,
-//	        deadline                       handler       Proceed             write deadline
+//	bytes ──────────► frame ─────► message ───────────► turn by turn, a ──────────► bytes
+//	        limit,                         password,     goroutine each      bounded in bytes,
+//	        deadline                       handler       until Proceed       write deadline
 //
 // A peer is never trusted with memory. What it sends is bounded by the message limit (a small one until it gave
-// the password), what it does not fetch by the outbox, what it asks at once by the number of requests under way;
-// at a bound the link stops reading, and a peer that stays stuck is dropped. An idle link costs one
+// the password), what it does not fetch by the outbox, what it asks at once by the number of requests under way and
+// the bytes of those that wait for their turn; at a bound the link stops reading, and a peer that stays stuck is dropped. Nor is it trusted
+// with the processors: nonsense is read slowly. An idle link costs one
 // goroutine and half a KiB of buffer.
 //
 // The protocol was born in JavaScript, and its error texts quote values the way that language prints

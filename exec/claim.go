@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"jobd/journal"
 )
 
 // Poll makes the worker look for jobs of some targets (none named: all). It

@@ -83,17 +83,18 @@ func (r *Remote) spawn(listener *net.UnixListener) error {
 		return err
 	}
 	defer null.Close()
-	process, err := os.StartProcess(r.config.Path, r.config.Command, &os.ProcAttr{
-		Dir:   r.config.Dir,
-		Env:   slices.DeleteFunc(os.Environ(), isSecret),
-		Files: []*os.File{null, log, log, socket},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
+	return withSlack(runnerSlack, func() error {
+		process, err := os.StartProcess(r.config.Path, r.config.Command, &os.ProcAttr{
+			Dir:   r.config.Dir,
+			Env:   slices.DeleteFunc(os.Environ(), isSecret),
+			Files: []*os.File{null, log, log, socket},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err == nil {
+			go bury(process)
+		}
 		return err
-	}
-	go bury(process)
-	return nil
+	})
 }
 
 // bury waits for a runner that ends before its worker does.

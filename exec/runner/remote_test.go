@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -331,4 +332,15 @@ func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
 		}
 	}
+}
+
+// A runner's own timers may ring late, its jobs' may not.
+func TestAJobsTimersAreAsPreciseAsEverybodys(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	done, err := wait(begin(t, remote, 1, "read slack </proc/self/timerslack_ns; echo $slack"))
+	if got := strings.TrimSpace(string(done.Stdout.Kept)); err != nil || got != strconv.Itoa(usualSlack) {
+		t.Errorf("slack %q ns: %v", got, err)
+	}
+	remote.Forget(1, 1)
 }

@@ -106,11 +106,14 @@ func (l *Local) spawn(spec jobexec.Spec, c *child) error {
 
 // fork starts the process as the leader of a group of its own.
 func (l *Local) fork(spec jobexec.Spec, c *child, stdout, stderr int) error {
-	before := bootTime()
-	pid, err := syscall.ForkExec(spec.Argv[0], spec.Argv, &syscall.ProcAttr{
-		Dir: spec.Dir, Env: spec.Env,
-		Files: []uintptr{l.null.Fd(), uintptr(stdout), uintptr(stderr)},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &c.pidfd},
+	before, pid := bootTime(), 0
+	err := withSlack(usualSlack, func() (err error) {
+		pid, err = syscall.ForkExec(spec.Argv[0], spec.Argv, &syscall.ProcAttr{
+			Dir: spec.Dir, Env: spec.Env,
+			Files: []uintptr{l.null.Fd(), uintptr(stdout), uintptr(stderr)},
+			Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &c.pidfd},
+		})
+		return err
 	})
 	if err != nil {
 		return err

@@ -34,9 +34,10 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// gated is a launcher whose jobs wait until the gate is open.
+// gated is a launcher whose jobs wait until the gate is open, or the test has ended.
 func (s *site) gated() string {
-	return harness.Script(s.t, fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done", s.gate)) + " {id}"
+	waits := fmt.Sprintf("while [ -d %s ] && [ ! -e %s ]; do sleep 0.05; done", filepath.Dir(s.gate), s.gate)
+	return harness.Script(s.t, waits) + " {id}"
 }
 
 // open opens the gate.

@@ -45,6 +45,7 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	relaxTimers(os.Args, environ)
 	log, err := logging.New(config.log, stderr)
 	if err != nil {
 		return err

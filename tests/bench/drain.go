@@ -32,7 +32,7 @@ func spawnRate(p *program, n int) float64 {
 	return rate(n, func() {
 		atOnce(concurrency, func() {
 			for next.Add(1) <= int64(n) {
-				if err := spawn(noop); err != nil {
+				if err := spawn(noop, "1000"); err != nil { // with an argument, as the launcher has one, /bin/true does more
 					p.Logf("%s: %v", noop, err)
 				}
 			}

@@ -34,11 +34,16 @@ type disk interface {
 
 // appending is one call of Append under way.
 type appending struct {
-	drafts []Draft
-	events []Event
-	err    error
-	done   chan struct{} // closed when events or err is set
-	lead   chan struct{} // receives when this call is to lead
+	drafts  []Draft
+	encoded []encoded // the same, see encodeAll
+	events  []Event
+	err     error
+	done    chan struct{} // closed when events or err is set
+	lead    chan struct{} // receives when this call is to lead
+}
+
+func newAppending(drafts []Draft) *appending {
+	return &appending{drafts: drafts, encoded: encodeAll(drafts), done: make(chan struct{}), lead: make(chan struct{}, 1)}
 }
 
 // Append makes drafts part of the journal, all or none, next to each other and in their
@@ -50,7 +55,7 @@ type appending struct {
 // the disk has no room; ErrClosed. After any other error what was written is not known: the journal
 // takes nothing more and must be opened anew (pitfall 24).
 func (j *Journal) Append(drafts ...Draft) ([]Event, error) {
-	a := &appending{drafts: drafts, done: make(chan struct{}), lead: make(chan struct{}, 1)}
+	a := newAppending(drafts)
 	j.mu.Lock()
 	if j.broken != nil {
 		defer j.mu.Unlock()
@@ -83,9 +88,12 @@ func (j *Journal) await(a *appending) {
 
 // commit commits what waits, the caller's own append among it, and hands the lead on.
 func (j *Journal) commit() {
-	runtime.Gosched() // those whom the commit before has woken may append again: fewer, larger commits
+	if j.together {
+		runtime.Gosched() // those whom the commit before has woken may append again: fewer, larger commits
+	}
 	j.mu.Lock()
 	group := j.take()
+	j.together = len(group) > 1
 	err, n := j.broken, j.notes
 	j.mu.Unlock()
 

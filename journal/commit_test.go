@@ -131,9 +131,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	t.Parallel()
 	j := openTest(t, t.TempDir())
 	for job := range int64(maxGroup + 2) {
-		j.waiting = append(j.waiting, &appending{
-			drafts: []Draft{{job + 1, Accepted{Target: "t"}}}, done: make(chan struct{}), lead: make(chan struct{}, 1),
-		})
+		j.waiting = append(j.waiting, newAppending([]Draft{{job + 1, Accepted{Target: "t"}}}))
 	}
 	j.leading = true
 	group := j.waiting

@@ -66,7 +66,7 @@ func TestAppendIsNotIllegalBecauseOfOneThatFailed(t *testing.T) {
 	j := openTest(t, t.TempDir())
 	limitPages(t, j, 1)
 	drafts := []Draft{{1, Accepted{Target: string(make([]byte, 100_000))}}}
-	group := []*appending{{drafts: drafts, done: make(chan struct{})}, {drafts: drafts, done: make(chan struct{})}}
+	group := []*appending{newAppending(drafts), newAppending(drafts)}
 	j.waiting, j.leading = group, true
 	j.commit()
 	for i, a := range group {

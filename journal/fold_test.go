@@ -92,8 +92,8 @@ func TestSharedCommitIsLikeOneAfterTheOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var together, alone []*appending
 		for _, batch := range rapid.SliceOfN(drafts(), 2, 25).Draw(t, "appends") {
-			together = append(together, &appending{drafts: batch})
-			alone = append(alone, &appending{drafts: batch})
+			together = append(together, newAppending(batch))
+			alone = append(alone, newAppending(batch))
 		}
 		stage(&State{}, Hash{}, together, base)
 		state := &State{}

@@ -61,6 +61,7 @@ type Journal struct {
 
 	// The leader's: only who commits touches these.
 	newest    header    // of the newest segment
+	together  bool      // the last commit was of several appends
 	retryRoll time.Time // when to try again a roll-over that found no room
 	begun     time.Time // of the newest segment's first event; likewise
 
@@ -257,7 +258,7 @@ func (j *Journal) Close() error {
 	j.mu.Unlock()
 
 	err := j.note()
-	last := &appending{done: make(chan struct{}), lead: make(chan struct{}, 1)}
+	last := newAppending(nil)
 	j.mu.Lock()
 	failed := j.broken != nil
 	if !failed {

@@ -32,17 +32,17 @@ func stage(base *State, link Hash, group []*appending, now time.Time) *staging {
 		jobs: make(map[int64]Job, size), events: make([]Event, 0, size), records: make([]record, 0, size),
 	}
 	for _, a := range group {
-		a.events, a.err = s.addAll(a.drafts, now)
+		a.events, a.err = s.addAll(a.drafts, a.encoded, now)
 	}
 	return s
 }
 
 // addAll stages the drafts of one append, all or none.
-func (s *staging) addAll(drafts []Draft, now time.Time) ([]Event, error) {
+func (s *staging) addAll(drafts []Draft, encoded []encoded, now time.Time) ([]Event, error) {
 	s.undo = s.undo[:0]
 	before := *s
 	for i, d := range drafts {
-		if err := s.add(d, now); err != nil {
+		if err := s.add(d, &encoded[i], now); err != nil {
 			undo := s.undo
 			*s = before
 			for k := len(undo) - 1; k >= 0; k-- {
@@ -56,26 +56,50 @@ func (s *staging) addAll(drafts []Draft, now time.Time) ([]Event, error) {
 }
 
 // add stages one draft.
-func (s *staging) add(d Draft, now time.Time) error {
-	if d.Payload == nil {
-		return fmt.Errorf("job %d: the draft has no payload", d.Job)
+func (s *staging) add(d Draft, as *encoded, now time.Time) error {
+	if as.err != nil {
+		return as.err
 	}
-	e := Event{Seq: s.seq + 1, Time: later(now, s.time), Job: d.Job, Payload: d.Payload}
-	r, err := encode(e)
-	if err != nil {
-		return err
-	}
-	if e.Payload, err = stored(r, e.Payload); err != nil {
-		return err
-	}
+	e := Event{Seq: s.seq + 1, Time: later(now, s.time), Job: d.Job, Payload: as.payload}
 	if err := s.check(e); err != nil {
 		return err
 	}
+	r := as.record
+	r.seq, r.micros = e.Seq, e.Time.UnixMicro()
 	e.Hash = r.chain(s.link)
 	r.hash = e.Hash
 	s.seq, s.hash, s.link, s.time = e.Seq, e.Hash, e.Hash, e.Time
 	s.events, s.records = append(s.events, e), append(s.records, r)
 	return nil
+}
+
+// encoded is a draft as it will be stored, and as it will be read back. It is made before its append waits
+// for anything, so that many appends encode at once.
+type encoded struct {
+	record  record // without sequence number, time and hash
+	payload Payload
+	err     error
+}
+
+// encodeAll encodes drafts, up to the first that can't be.
+func encodeAll(drafts []Draft) []encoded {
+	all := make([]encoded, len(drafts))
+	for i, d := range drafts {
+		if all[i] = encodeDraft(d); all[i].err != nil {
+			break
+		}
+	}
+	return all
+}
+
+func encodeDraft(d Draft) (e encoded) {
+	if d.Payload == nil {
+		return encoded{err: fmt.Errorf("job %d: the draft has no payload", d.Job)}
+	}
+	if e.record, e.err = encode(Event{Job: d.Job, Payload: d.Payload}); e.err == nil {
+		e.payload, e.err = stored(e.record, d.Payload)
+	}
+	return e
 }
 
 // stored is the payload as it will be read back. Only text that is not UTF-8 makes a

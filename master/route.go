@@ -105,28 +105,43 @@ func (m *Master) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.R
 	return result.outcomes, nil
 }
 
-// share gives each job, of which duplicates count once, to a worker; those of targets that nobody serves fail.
+// share gives each job, of which duplicates count once, to a worker, in the order of the request; those of
+// targets that nobody serves fail.
 func (m *Master) share(jobs []job, result *merged) map[*worker][]job {
-	wanted := make(map[string][]job)
-	seen := make(map[int64]bool, len(jobs))
-	for _, j := range jobs {
-		if !seen[j.id] {
-			seen[j.id] = true
-			wanted[j.target] = append(wanted[j.target], j)
-		}
+	jobs, targets, counts := distinct(jobs)
+	assigned := make(map[string][]*worker, len(targets))
+	for _, target := range targets {
+		assigned[target] = m.registry.assign(target, counts[target], time.Now())
 	}
 	shares := make(map[*worker][]job)
-	for target, his := range wanted {
-		workers := m.registry.assign(target, len(his), time.Now())
-		for i, j := range his {
-			if workers == nil {
-				result.fail(j, notServed(target))
-			} else {
-				shares[workers[i]] = append(shares[workers[i]], j)
-			}
+	for _, j := range jobs {
+		workers := assigned[j.target]
+		if len(workers) == 0 {
+			result.fail(j, notServed(j.target))
+			continue
 		}
+		shares[workers[0]] = append(shares[workers[0]], j)
+		assigned[j.target] = workers[1:]
 	}
 	return shares
+}
+
+// distinct gives the jobs without duplicates, and their targets in the order in which they come up, with how many
+// jobs each has.
+func distinct(jobs []job) (once []job, targets []string, counts map[string]int) {
+	counts = make(map[string]int)
+	seen := make(map[int64]bool, len(jobs))
+	for _, j := range jobs {
+		if seen[j.id] {
+			continue
+		}
+		seen[j.id] = true
+		if counts[j.target]++; counts[j.target] == 1 {
+			targets = append(targets, j.target)
+		}
+		once = append(once, j)
+	}
+	return once, targets, counts
 }
 
 // runShare has one worker run its share of the jobs, however long it takes.

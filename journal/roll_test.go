@@ -166,3 +166,18 @@ func TestRetention(t *testing.T) {
 		t.Errorf("%+v, %v", claim, err)
 	}
 }
+
+// Whether a claim itself announced a start is what the next start of the worker needs to know of it, across segments.
+func TestAStartAnnouncedByItsClaimIsKnownInTheNextSegment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	mustAppend(t, j, Draft{1, Accepted{Target: "t", Token: "@abcdefghi"}}, Draft{1, Running{Attempt: 1, Runner: "r", Claimed: true}})
+	roll(t, j)
+	mustAppend(t, j, Draft{2, Accepted{Target: "t", Token: "@abcdefghj"}})
+	mustClose(t, j)
+	state := snapshot(openTest(t, dir))
+	if job := state.Job(1); job.Status != StatusStarting || !job.Claimed {
+		t.Errorf("after the next segment has begun: %+v", job)
+	}
+}

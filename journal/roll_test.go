@@ -181,3 +181,21 @@ func TestAStartAnnouncedByItsClaimIsKnownInTheNextSegment(t *testing.T) {
 		t.Errorf("after the next segment has begun: %+v", job)
 	}
 }
+
+// Regression: a segment that nothing was written to yet has no log, and upkeep that met it waited for a minute.
+func TestASegmentWithoutALogHasNothingToEmpty(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mustClose(t, openTest(t, dir))
+	s, err := openSegment(t.Context(), dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := os.Remove(s.path + "-wal"); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if err := s.checkpoint(0); err != nil {
+		t.Error(err)
+	}
+}

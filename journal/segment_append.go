@@ -102,6 +102,9 @@ func (s *segment) size() int64 { return s.bytes }
 // checkpoint implements disk. Where a reader is in the way the log stays as it is.
 func (s *segment) checkpoint(bound int64) error {
 	info, err := os.Stat(s.path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was written yet, or everything is in the database
+	}
 	if err != nil || info.Size() <= bound {
 		return err
 	}

@@ -24,15 +24,19 @@ func BenchmarkAppend(b *testing.B) {
 			disk := makeFaulty(j)
 			b.ReportAllocs()
 			b.ResetTimer()
-			var next atomic.Int64
+			var next, job atomic.Int64
 			var group sync.WaitGroup
-			for appender := range c.appenders {
+			for range c.appenders {
 				group.Go(func() {
-					life := wholeLife(int64(appender) + 1)
-					for n := 0; next.Add(1) <= int64(b.N); n++ {
-						if _, err := j.Append(life[n%len(life)]); err != nil {
+					var life []Draft
+					for next.Add(1) <= int64(b.N) {
+						if len(life) == 0 {
+							life = wholeLife(job.Add(1))
+						}
+						if _, err := j.Append(life[0]); err != nil {
 							b.Error(err)
 						}
+						life = life[1:]
 					}
 				})
 			}

@@ -38,12 +38,11 @@ type appending struct {
 	encoded []encoded // the same, see encodeAll
 	events  []Event
 	err     error
-	done    chan struct{} // closed when events or err is set
-	lead    chan struct{} // receives when this call is to lead
+	turn    chan bool // receives true when this call is to lead, false when events or err is set
 }
 
 func newAppending(drafts []Draft) *appending {
-	return &appending{drafts: drafts, encoded: encodeAll(drafts), done: make(chan struct{}), lead: make(chan struct{}, 1)}
+	return &appending{drafts: drafts, encoded: encodeAll(drafts), turn: make(chan bool, 2)}
 }
 
 // Append makes drafts part of the journal, all or none, next to each other and in their
@@ -72,17 +71,15 @@ func (j *Journal) enqueue(a *appending) {
 	j.waiting = append(j.waiting, a)
 	if !j.leading {
 		j.leading = true
-		a.lead <- struct{}{}
+		a.turn <- true
 	}
 }
 
 // await waits until the append is done, leading a commit when it is its turn.
 func (j *Journal) await(a *appending) {
-	select {
-	case <-a.done:
-	case <-a.lead:
+	if leads := <-a.turn; leads {
 		j.commit()
-		<-a.done
+		<-a.turn
 	}
 }
 
@@ -110,7 +107,7 @@ func (j *Journal) commit() {
 		j.fail(err)
 	}
 	if j.leading = len(j.waiting) > 0; j.leading {
-		j.waiting[0].lead <- struct{}{}
+		j.waiting[0].turn <- true
 	}
 	j.mu.Unlock()
 	finish(group, err)
@@ -142,7 +139,7 @@ func finish(group []*appending, err error) {
 		if err != nil {
 			a.events, a.err = nil, err
 		}
-		close(a.done)
+		a.turn <- false
 	}
 }
 
@@ -176,10 +173,8 @@ func (j *Journal) write(group []*appending, n notes) (*staging, error) {
 
 // publish makes committed events visible: to the state, to followers. The lock is held.
 func (j *Journal) publish(s *staging, n notes) error {
-	for _, e := range s.events {
-		if err := j.state.Apply(e); err != nil {
-			return fmt.Errorf("fold: %w", err)
-		}
+	if err := j.state.take(s); err != nil {
+		return fmt.Errorf("fold: %w", err)
 	}
 	j.stored = n
 	if len(s.events) > 0 {

@@ -32,8 +32,8 @@ func tamper(statements ...string) func(t *testing.T, dir string) {
 		t.Helper()
 		db := openForWriting(filepath.Join(dir, segmentFile))
 		defer db.Close()
-		guards := make([]string, 3)
-		for i, name := range []string{"events_only_next", "events_no_update", "events_no_delete"} {
+		guards := make([]string, 2)
+		for i, name := range []string{"records_no_update", "records_no_delete"} {
 			if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]); err != nil {
 				t.Fatal(err)
 			}
@@ -80,25 +80,25 @@ func TestDamageIsFound(t *testing.T) {
 		seq    uint64 // what the error is about; 0: it cannot tell
 		says   string
 	}{
-		"payload":                {tamper(`UPDATE events SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
-		"hash":                   {tamper(`UPDATE events SET hash = ` + other + ` WHERE seq = 7`), 7, "hash does not match"},
-		"short hash":             {tamper(`UPDATE events SET hash = x'00' WHERE seq = 7`), 7, "its hash has 1 bytes"},
-		"time":                   {tamper(`UPDATE events SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
-		"job":                    {tamper(`UPDATE events SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
-		"kind":                   {tamper(`UPDATE events SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
-		"output":                 {tamper(`UPDATE events SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
-		"number":                 {tamper(`UPDATE events SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
-		"swapped":                {tamper(`UPDATE events SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE events SET seq = 13 + seq WHERE seq < 0`), 0, ""},
-		"deleted middle":         {tamper(`DELETE FROM events WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
-		"deleted beginning":      {tamper(`DELETE FROM events WHERE seq < 5`), 1, "it is missing; event 5 follows"},
-		"deleted tail":           {tamper(`DELETE FROM events WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
-		"deleted everything":     {tamper(`DELETE FROM events`), 1, "events up to 20 were acknowledged, the journal ends at 0"},
-		"inserted":               {tamper(`INSERT INTO events VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event 0 follows"},
-		"inserted far below":     {tamper(`INSERT INTO events VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event -9 follows"},
-		"added":                  {tamper(`INSERT INTO events VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 21, "hash does not match"},
+		"payload":                {tamper(`UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
+		"hash":                   {tamper(`UPDATE records SET hash = ` + other + ` WHERE seq = 7`), 7, "hash does not match"},
+		"short hash":             {tamper(`UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash has 1 bytes"},
+		"time":                   {tamper(`UPDATE records SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
+		"job":                    {tamper(`UPDATE records SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
+		"kind":                   {tamper(`UPDATE records SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
+		"output":                 {tamper(`UPDATE records SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
+		"number":                 {tamper(`UPDATE records SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
+		"swapped":                {tamper(`UPDATE records SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE records SET seq = 13 + seq WHERE seq < 0`), 0, ""},
+		"deleted middle":         {tamper(`DELETE FROM records WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
+		"deleted beginning":      {tamper(`DELETE FROM records WHERE seq < 5`), 1, "it is missing; event 5 follows"},
+		"deleted tail":           {tamper(`DELETE FROM records WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
+		"deleted everything":     {tamper(`DELETE FROM records`), 1, "events up to 20 were acknowledged, the journal ends at 0"},
+		"inserted":               {tamper(`INSERT INTO records VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event 0 follows"},
+		"inserted far below":     {tamper(`INSERT INTO records VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event -9 follows"},
+		"added":                  {tamper(`INSERT INTO records VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 21, "hash does not match"},
 		"no position":            {tamper(`DELETE FROM mirror`), 0, "the mirror's position is missing"},
 		"position too far":       {tamper(`UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
-		"a trigger dropped":      {tamper(`DROP TRIGGER IF EXISTS events_no_delete`, `DROP INDEX events_job`), 0, "6 of the 7 tables"},
+		"a trigger dropped":      {tamper(`DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "6 of the 7 tables"},
 		"table dropped":          {tamper(`DROP TABLE mirror`), 0, "6 of the 7 tables"},
 		"version lost":           {tamper(`PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
 		"version negative":       {tamper(`PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
@@ -172,8 +172,8 @@ func TestOldHeadIsLegal(t *testing.T) {
 func TestNewerVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := closedJournal(t, 1)
-	tamper(`PRAGMA user_version = 3`)(t, dir)
-	const says = "version 3 was written by a newer jobd; this one knows version 2"
+	tamper(`PRAGMA user_version = 4`)(t, dir)
+	const says = "version 4 was written by a newer jobd; this one knows version 3"
 	if _, err := Open(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("Open: %v", err)
 	}
@@ -189,9 +189,9 @@ func TestVerifyChecksTheIndex(t *testing.T) {
 	db := openForWriting(filepath.Join(dir, segmentFile))
 	for _, statement := range []string{
 		`PRAGMA writable_schema = ON`,
-		`UPDATE sqlite_schema SET sql = replace(sql, 'job <> 0', 'job = 77') WHERE name = 'events_job'`,
+		`UPDATE sqlite_schema SET sql = replace(sql, 'job <> 0', 'job = 77') WHERE name = 'records_job'`,
 		`PRAGMA writable_schema = RESET`, `REINDEX`, `PRAGMA writable_schema = ON`,
-		`UPDATE sqlite_schema SET sql = replace(sql, 'job = 77', 'job <> 0') WHERE name = 'events_job'`,
+		`UPDATE sqlite_schema SET sql = replace(sql, 'job = 77', 'job <> 0') WHERE name = 'records_job'`,
 	} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func TestVerifyChecksTheIndex(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "Verify", verify(t.Context(), dir), 0, "missing from index events_job")
+	refused(t, "Verify", verify(t.Context(), dir), 0, "missing from index records_job")
 }
 
 // Every block of a small journal, zeroed, is found, or holds nothing that matters.

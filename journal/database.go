@@ -128,7 +128,7 @@ func (d *database) close() error {
 func (d *database) end(ctx context.Context) (seq uint64, hash Hash, err error) {
 	var stored []byte
 	err = d.read(func(db *sql.DB) error {
-		err := db.QueryRowContext(ctx, `SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1`).Scan(&seq, &stored)
+		err := db.QueryRowContext(ctx, `SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1`).Scan(&seq, &stored)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -142,14 +142,14 @@ func (d *database) end(ctx context.Context) (seq uint64, hash Hash, err error) {
 func (d *database) firstAt(ctx context.Context, micros int64) (uint64, error) {
 	var first, last sql.NullInt64
 	err := d.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `SELECT min(seq), max(seq) FROM events`).Scan(&first, &last)
+		return db.QueryRowContext(ctx, `SELECT min(seq), max(seq) FROM records`).Scan(&first, &last)
 	})
 	low, high := uint64(first.Int64), uint64(last.Int64)+1
 	for err == nil && low < high {
 		middle := low + (high-low)/2
 		var then int64
 		err = d.read(func(db *sql.DB) error {
-			return db.QueryRowContext(ctx, `SELECT time FROM events WHERE seq = ?`, int64(middle)).Scan(&then)
+			return db.QueryRowContext(ctx, `SELECT time FROM records WHERE seq = ?`, int64(middle)).Scan(&then)
 		})
 		if errors.Is(err, sql.ErrNoRows) {
 			return 0, &DamagedError{Seq: middle, Detail: "it is missing"}

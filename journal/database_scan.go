@@ -73,7 +73,7 @@ func (s *selection) sql(after int64) (string, []driver.NamedValue) {
 	if s.output {
 		output = `stdout, stderr`
 	}
-	text := `SELECT seq, time, job, kind, CAST(payload AS BLOB), ` + output + `, hash FROM events WHERE seq > ?`
+	text := `SELECT seq, time, job, kind, CAST(payload AS BLOB), ` + output + `, hash FROM records WHERE seq > ?`
 	if add(after); s.end > 0 {
 		text += ` AND seq < ?`
 		add(int64(s.end))

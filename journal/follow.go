@@ -86,7 +86,8 @@ const (
 // recent is the end of the journal that the follower has not passed yet, in
 // memory, within bounds; beyond them the follower reads from disk.
 type recent struct {
-	events []Event
+	events []Event // within room
+	room   []Event
 	bytes  int
 
 	since int           // the weight of all events since the last waypoint
@@ -94,6 +95,7 @@ type recent struct {
 }
 
 func (r *recent) add(events []Event) {
+	r.makeRoom(len(events))
 	for _, e := range events {
 		r.events = append(r.events, e)
 		r.bytes += weight(e)
@@ -109,6 +111,21 @@ func (r *recent) add(events []Event) {
 	for len(r.events) > maxRecentEvents || r.bytes > maxRecentBytes {
 		r.shift()
 	}
+}
+
+// makeRoom makes room for n more where there is none: by moving what is kept to the front, mostly, so that events
+// which come and go leave nothing to collect.
+func (r *recent) makeRoom(n int) {
+	if len(r.events)+n <= cap(r.events) {
+		return
+	}
+	n += len(r.events)
+	if room := len(r.room); room < n+n/2 || room > max(8*n, 256) {
+		r.room = make([]Event, 2*n)
+	}
+	kept := copy(r.room, r.events)
+	clear(r.room[kept:])
+	r.events = r.room[:kept]
 }
 
 // drop forgets everything up to seq.

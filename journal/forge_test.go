@@ -136,12 +136,11 @@ func writeOpen(t *testing.T, dir string, h header, records []record) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	statements := []string{`DROP TRIGGER events_only_next`}
+	var statements []string
 	for _, r := range records {
-		statements = append(statements, fmt.Sprintf(`INSERT INTO events VALUES (%d, %d, %d, '%s', '%s', %s, NULL, x'%s')`,
+		statements = append(statements, fmt.Sprintf(`INSERT INTO records VALUES (%d, %d, %d, '%s', '%s', %s, NULL, x'%s')`,
 			r.seq, r.micros, r.job, r.kind, r.payload, literal(r.stdout), r.hash))
 	}
-	statements = append(statements, `CREATE TRIGGER events_only_next BEFORE INSERT ON events BEGIN SELECT 1; END`)
 	for _, statement := range statements {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)

@@ -95,8 +95,8 @@ func (r *Reader) examine(ctx context.Context, p part) (made bool, err error) {
 		return false, nil
 	case version > schemaVersion:
 		return false, fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", version, schemaVersion)
-	case version == 1:
-		return false, errors.New("version 1 was written before the first release, and is not read any more")
+	case version == 1 || version == 2:
+		return false, fmt.Errorf("version %d was written before the first release, and is not read any more", version)
 	case version != schemaVersion:
 		return false, &DamagedError{Detail: fmt.Sprintf("it claims to be of version %d", version)}
 	case ours != schemaObjects:

@@ -235,7 +235,7 @@ func TestDamagedSegmentIsNotSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tamper(`UPDATE events SET payload = '{}' WHERE seq = 7`)(t, j.config.Dir)
+	tamper(`UPDATE records SET payload = '{}' WHERE seq = 7`)(t, j.config.Dir)
 	err = j.Maintain(t.Context())
 	var d *DamagedError
 	if !errors.As(err, &d) || d.Seq != 7 {

@@ -16,16 +16,17 @@ import (
 
 // schemaVersion is kept in the database's user_version; a segment of another
 // version is refused.
-const schemaVersion = 2
+const schemaVersion = 3
 
-// schema makes an events table that cannot be changed by an ordinary statement:
-// rows are only added, each with the next sequence number.
+// schema makes a journal that no ordinary statement changes: the view takes none, and what is recorded is neither updated
+// nor deleted. Nothing keeps a row from being put among the records: a trigger against that would cost the writer a quarter of its
+// time. The writer's next append meets such a row, and so does verification.
 const schema = `
 CREATE TABLE segment (
   one    INTEGER PRIMARY KEY CHECK (one = 1),
   header BLOB    NOT NULL   -- number, first sequence number, previous hash, checkpoint; covered by the first event's hash
 ) STRICT;
-CREATE TABLE events (
+CREATE TABLE records (
   seq     INTEGER PRIMARY KEY,
   time    INTEGER NOT NULL, -- microseconds since 1970, UTC
   job     INTEGER NOT NULL, -- 0: the worker itself
@@ -35,20 +36,18 @@ CREATE TABLE events (
   stderr  BLOB,
   hash    BLOB    NOT NULL  -- SHA-256 over the hash before it and this event
 ) STRICT;
-CREATE INDEX events_job ON events (job, seq) WHERE job <> 0;
+CREATE INDEX records_job ON records (job, seq) WHERE job <> 0;
 CREATE TABLE mirror (
   one  INTEGER PRIMARY KEY CHECK (one = 1),
   seq  INTEGER NOT NULL,    -- the newest event that the jobs table shows
   kept INTEGER NOT NULL     -- the oldest segment that retention has left
 ) STRICT;
-CREATE TRIGGER events_no_update BEFORE UPDATE ON events
+CREATE TRIGGER records_no_update BEFORE UPDATE ON records
 BEGIN SELECT raise(ABORT, 'the journal is append-only: events are never updated'); END;
-CREATE TRIGGER events_no_delete BEFORE DELETE ON events
+CREATE TRIGGER records_no_delete BEFORE DELETE ON records
 BEGIN SELECT raise(ABORT, 'the journal is append-only: events are never deleted'); END;
-CREATE TRIGGER events_only_next BEFORE INSERT ON events
-WHEN NEW.seq <> (SELECT coalesce(max(seq), %d) + 1 FROM events)
-BEGIN SELECT raise(ABORT, 'the journal is append-only: not the next sequence number'); END;
-PRAGMA user_version = 2;
+CREATE VIEW events AS SELECT * FROM records; -- for whoever looks: it takes no change at all
+PRAGMA user_version = 3;
 `
 
 // schemaObjects is how many tables, indexes and triggers schema makes.
@@ -56,7 +55,7 @@ const schemaObjects = 7
 
 // examineSchema gives the version, how many objects there are, and how many of ours.
 const examineSchema = `SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(sum(name IN (
-  'segment', 'events', 'events_job', 'events_only_next', 'events_no_update', 'events_no_delete', 'mirror')), 0) FROM sqlite_schema`
+  'segment', 'records', 'events', 'records_job', 'records_no_update', 'records_no_delete', 'mirror')), 0) FROM sqlite_schema`
 
 // segment is one database of events, open for writing by its one writer. It implements disk.
 type segment struct {
@@ -64,7 +63,9 @@ type segment struct {
 	path    string
 	db      *sql.DB
 	conn    *sql.Conn
-	inserts []driver.Stmt // each inserts as many events as rowsAtOnce says
+	first   driver.Stmt   // inserts the segment's first event
+	inserts []driver.Stmt // each inserts as many of those that follow as rowsAtOnce says
+	empty   bool          // there is no event yet
 	bound   []driver.NamedValue
 
 	begin, note, commit, rollback driver.Stmt
@@ -103,7 +104,7 @@ func create(ctx context.Context, db *sql.DB, h header, n notes) error {
 		return damaged(err)
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf(schema, h.first-1)); err != nil {
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO segment VALUES (1, ?)`, h.bytes()); err != nil {
@@ -117,7 +118,7 @@ func create(ctx context.Context, db *sql.DB, h header, n notes) error {
 
 // rowsAtOnce is how many events one statement inserts, the most first: each
 // statement costs as much as some rows.
-func rowsAtOnce() [4]int { return [4]int{64, 16, 4, 1} }
+func rowsAtOnce() [7]int { return [7]int{64, 32, 16, 8, 4, 2, 1} }
 
 // openSegment opens a database, which was examined, for writing.
 func openSegment(ctx context.Context, dir string, number int) (*segment, error) {
@@ -141,8 +142,9 @@ func (s *segment) open(ctx context.Context) (err error) {
 	if s.conn, err = s.db.Conn(ctx); err != nil {
 		return err
 	}
-	const row = `(?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)`
-	const insert = `INSERT INTO events (seq, time, job, kind, payload, stdout, stderr, hash) VALUES ` + row
+	if err := s.conn.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM records)`).Scan(&s.empty); err != nil {
+		return err
+	}
 	return s.conn.Raw(func(raw any) error {
 		prepare := func(query string) (statement driver.Stmt) {
 			if err == nil {
@@ -152,8 +154,11 @@ func (s *segment) open(ctx context.Context) (err error) {
 		}
 		s.begin, s.commit, s.rollback = prepare(`BEGIN IMMEDIATE`), prepare(`COMMIT`), prepare(`ROLLBACK`)
 		s.note = prepare(`UPDATE mirror SET seq = ?, kept = ?`)
+		const columns = `time, job, kind, payload, stdout, stderr, hash`
+		const row = `?, ?, ?, CAST(? AS TEXT), ?, ?, ?`
+		s.first = prepare(`INSERT OR ROLLBACK INTO records (` + columns + `, seq) VALUES (` + row + `, ?)`)
 		for _, rows := range rowsAtOnce() {
-			s.inserts = append(s.inserts, prepare(insert+strings.Repeat(`, `+row, rows-1)))
+			s.inserts = append(s.inserts, prepare(`INSERT OR ROLLBACK INTO records (`+columns+`) VALUES (`+row+`)`+strings.Repeat(`, (`+row+`)`, rows-1)))
 		}
 		return err
 	})
@@ -165,7 +170,7 @@ func (s *segment) close() error {
 	if s.conn != nil {
 		errs = append(errs, s.conn.Raw(func(any) error {
 			var errs []error
-			for _, statement := range append(s.inserts, s.begin, s.note, s.commit, s.rollback) {
+			for _, statement := range append(s.inserts, s.first, s.begin, s.note, s.commit, s.rollback) {
 				if statement != nil {
 					errs = append(errs, statement.Close())
 				}

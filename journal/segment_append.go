@@ -20,6 +20,7 @@ func (s *segment) append(records []record, n *notes) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
+	s.empty = s.empty && len(records) == 0
 	return nil
 }
 
@@ -51,8 +52,15 @@ func run(statement driver.Stmt, values ...int64) error {
 	return err
 }
 
-// insert inserts records, as many at a time as there are.
+// insert inserts records, as many at a time as there are. Those that follow another get the number after the
+// last one from SQLite, which is cheaper than to be told, and tells whether anybody else has added some.
 func (s *segment) insert(records []record) error {
+	if s.empty && len(records) > 0 {
+		if err := s.insertWith(s.first, records[:1], int64(records[0].seq)); err != nil {
+			return err
+		}
+		records = records[1:]
+	}
 	for size, count := range rowsAtOnce() {
 		for len(records) >= count {
 			if err := s.insertWith(s.inserts[size], records[:count]); err != nil {
@@ -64,26 +72,34 @@ func (s *segment) insert(records []record) error {
 	return nil
 }
 
-func (s *segment) insertWith(statement driver.Stmt, records []record) error {
+// insertWith inserts records by a statement that takes their columns, and then others.
+func (s *segment) insertWith(statement driver.Stmt, records []record, others ...driver.Value) error {
 	s.bound = s.bound[:0]
 	for i := range records {
-		s.bind(&records[i])
+		s.bindRecord(&records[i])
 	}
-	_, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), s.bound)
+	s.bind(others...)
+	result, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), s.bound)
 	clear(s.bound) // lets go of the output
 	if err != nil {
 		return fmt.Errorf("events from %d: %w", records[0].seq, err)
 	}
+	last, err := result.LastInsertId()
+	if want := records[len(records)-1].seq; err != nil || uint64(last) != want {
+		return errors.Join(err, &DamagedError{Seq: records[0].seq, Detail: "somebody else has added events"})
+	}
 	return nil
 }
 
-// bind binds a record's columns.
-func (s *segment) bind(r *record) {
+// bindRecord binds a record's columns.
+func (s *segment) bindRecord(r *record) {
 	stdout, stderr := pack(s.encoder, r.stdout), pack(s.encoder, r.stderr)
 	s.bytes += int64(recordOverhead + len(r.payload) + len(stdout) + len(stderr))
-	for _, value := range [...]driver.Value{
-		int64(r.seq), r.micros, r.job, string(r.kind), r.payload, blob(stdout), blob(stderr), r.hash[:],
-	} {
+	s.bind(r.micros, r.job, string(r.kind), r.payload, blob(stdout), blob(stderr), r.hash[:])
+}
+
+func (s *segment) bind(values ...driver.Value) {
+	for _, value := range values {
 		s.bound = append(s.bound, driver.NamedValue{Ordinal: len(s.bound) + 1, Value: value})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,26 +88,55 @@ func TestEventsAreAppendOnly(t *testing.T) {
 	t.Parallel()
 	j := openTest(t, t.TempDir())
 	mustAppend(t, j, wholeLife(1)...)
-	const row = ` INTO events VALUES (%d, 0, 1, 'closed', '{}', NULL, NULL, x'00')`
-	for name, statement := range map[string]string{
-		"update":             `UPDATE events SET job = 2`,
-		"update of a number": `UPDATE events SET seq = 5 WHERE seq = 4`,
-		"delete":             `DELETE FROM events WHERE seq = 4`,
-		"gap":                `INSERT` + fmt.Sprintf(row, 6),
-		"again":              `INSERT` + fmt.Sprintf(row, 4),
-		"replace":            `INSERT OR REPLACE` + fmt.Sprintf(row, 4),
-		"replace the first":  `REPLACE` + fmt.Sprintf(row, 1),
-		"ignore":             `INSERT OR IGNORE` + fmt.Sprintf(row, 7),
-		"upsert":             `INSERT` + fmt.Sprintf(row, 4) + ` ON CONFLICT DO UPDATE SET job = 2`,
-		"second position":    `INSERT INTO mirror VALUES (2, 0, 1)`,
+	const row = ` VALUES (%d, 0, 1, 'closed', '{}', NULL, NULL, x'00')`
+	for name, c := range map[string]struct{ statement, says string }{
+		"update":             {`UPDATE records SET job = 2`, "append-only"},
+		"update of a number": {`UPDATE records SET seq = 5 WHERE seq = 4`, "append-only"},
+		"delete":             {`DELETE FROM records WHERE seq = 4`, "append-only"},
+		"again":              {`INSERT INTO records` + fmt.Sprintf(row, 4), "UNIQUE constraint"},
+		"upsert":             {`INSERT INTO records` + fmt.Sprintf(row, 4) + ` ON CONFLICT DO UPDATE SET job = 2`, "append-only"},
+		"second position":    {`INSERT INTO mirror VALUES (2, 0, 1)`, "constraint"},
+		"update the view":    {`UPDATE events SET job = 2`, "it is a view"},
+		"delete from it":     {`DELETE FROM events`, "it is a view"},
+		"insert into it":     {`INSERT INTO events` + fmt.Sprintf(row, 5), "it is a view"},
+		"replace in it":      {`REPLACE INTO events` + fmt.Sprintf(row, 1), "it is a view"},
 	} {
-		_, err := writer(j).ExecContext(t.Context(), statement)
-		if err == nil || name != "second position" && !strings.Contains(err.Error(), "the journal is append-only") {
+		_, err := writer(j).ExecContext(t.Context(), c.statement)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if state, err := j.reader.Verify(t.Context()); err != nil || state.Seq != 4 {
 		t.Fatalf("the journal ends at %d: %v", state.Seq, err)
+	}
+}
+
+// A row that somebody put among the records is met by the next append, which covers nothing of it up.
+func TestForeignEventsAreMet(t *testing.T) {
+	t.Parallel()
+	for name, foreign := range map[string]struct{ seq, bad int }{"next": {5, 5}, "gap": {7, 5}, "before": {0, 1}, "last of all": {math.MaxInt64, 5}} {
+		for _, lives := range []int{1, 3} {
+			j := openTest(t, t.TempDir())
+			mustAppend(t, j, wholeLife(1)...)
+			statement := fmt.Sprintf(`INSERT INTO records VALUES (%d, 0, 1, 'closed', '{}', NULL, NULL, zeroblob(32))`, foreign.seq)
+			if _, err := writer(j).ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+			var drafts []Draft
+			for job := range lives {
+				drafts = append(drafts, wholeLife(int64(job+2))...)
+			}
+			damaged := new(DamagedError)
+			if _, err := j.Append(drafts...); (foreign.seq > 4) != errors.As(err, &damaged) {
+				t.Errorf("%s, %d jobs: Append: %v", name, lives, err)
+			}
+			if _, err := j.reader.Verify(t.Context()); !errors.As(err, &damaged) || damaged.Seq != uint64(foreign.bad) {
+				t.Errorf("%s, %d jobs: Verify: %v, want damage at %d", name, lives, err, foreign.bad)
+			}
+			if _, err := j.Append(wholeLife(9)...); (foreign.seq > 4) != (err != nil) {
+				t.Errorf("%s, %d jobs: next Append: %v", name, lives, err)
+			}
+		}
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 // that must not change before they are durable.
 type staging struct {
 	base    *State
-	jobs    map[int64]Job // jobs as the staged events leave them
-	undo    []Job         // what the append being staged has changed in jobs
+	jobs    map[int64]*Job // jobs as the staged events leave them
+	undo    []*Job         // what the append being staged has changed in jobs
 	events  []Event
 	records []record
 	seq     uint64
@@ -29,7 +29,7 @@ func stage(base *State, link Hash, group []*appending, now time.Time) *staging {
 	}
 	s := &staging{
 		base: base, seq: base.Seq, hash: base.Hash, link: link, time: base.Time,
-		jobs: make(map[int64]Job, size), events: make([]Event, 0, size), records: make([]record, 0, size),
+		jobs: make(map[int64]*Job, size), events: make([]Event, 0, size), records: make([]record, 0, size),
 	}
 	for _, a := range group {
 		a.events, a.err = s.addAll(a.drafts, a.encoded, now)
@@ -118,14 +118,31 @@ func (s *staging) check(e Event) error {
 	}
 	job, ok := s.jobs[e.Job]
 	if !ok {
-		job = s.base.Job(e.Job)
+		before := s.base.Job(e.Job)
+		job = &before
 	}
 	next, err := job.next(e)
 	if err != nil {
 		return err
 	}
 	s.undo = append(s.undo, job)
-	s.jobs[e.Job] = next
+	s.jobs[e.Job] = &next
+	return nil
+}
+
+// take moves the state on by what was staged on top of it.
+func (s *State) take(staged *staging) error {
+	for _, e := range staged.events {
+		if e.Job == 0 {
+			if err := s.applyWorker(e); err != nil {
+				return err
+			}
+		}
+	}
+	for _, job := range staged.jobs {
+		s.put(job)
+	}
+	s.Seq, s.Time, s.Hash = staged.seq, staged.time, staged.hash
 	return nil
 }
 

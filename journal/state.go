@@ -125,15 +125,20 @@ func (s *State) applyJob(e Event) error {
 	if err != nil {
 		return err
 	}
+	s.put(&next)
+	return nil
+}
+
+// put takes in what became of a job.
+func (s *State) put(job *Job) {
 	if s.Jobs == nil {
 		s.Jobs = make(map[int64]*Job)
 	}
-	if next.Status.Ended() && !s.KeepEnded {
-		delete(s.Jobs, e.Job)
+	if job.Status.Ended() && !s.KeepEnded {
+		delete(s.Jobs, job.ID)
 	} else {
-		s.Jobs[e.Job] = &next
+		s.Jobs[job.ID] = job
 	}
-	return nil
 }
 
 // Job is what is known of one job; a zero Job (with its ID) where nothing is.

@@ -69,12 +69,12 @@ func TestTamperingBesideAWaypoint(t *testing.T) {
 		seq    uint64
 		start  bool // finds it
 	}{
-		"before it":        {tamper(`UPDATE events SET payload = '{"attempt":2}' WHERE seq = 6`), 6, false},
-		"removed before":   {tamper(`DELETE FROM events WHERE seq = 7`), 7, false},
-		"its own event":    {tamper(`UPDATE events SET hash = x'` + strings.Repeat("00", 32) + `' WHERE seq = 21`), 21, true},
-		"the event behind": {tamper(`UPDATE events SET time = time + 1 WHERE seq = 22`), 22, true},
-		"the last event":   {tamper(`DELETE FROM events WHERE seq = 29`), 29, true},
-		"the first event":  {tamper(`DELETE FROM events WHERE seq = 1`), 1, true},
+		"before it":        {tamper(`UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, false},
+		"removed before":   {tamper(`DELETE FROM records WHERE seq = 7`), 7, false},
+		"its own event":    {tamper(`UPDATE records SET hash = x'` + strings.Repeat("00", 32) + `' WHERE seq = 21`), 21, true},
+		"the event behind": {tamper(`UPDATE records SET time = time + 1 WHERE seq = 22`), 22, true},
+		"the last event":   {tamper(`DELETE FROM records WHERE seq = 29`), 29, true},
+		"the first event":  {tamper(`DELETE FROM records WHERE seq = 1`), 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -86,7 +86,7 @@ func (j *Journal) await(a *appending) {
 // commit commits what waits, the caller's own append among it, and hands the lead on.
 func (j *Journal) commit() {
 	if j.together {
-		runtime.Gosched() // those whom the commit before has woken may append again: fewer, larger commits
+		j.gather()
 	}
 	j.mu.Lock()
 	group := j.take()
@@ -111,6 +111,16 @@ func (j *Journal) commit() {
 	}
 	j.mu.Unlock()
 	finish(group, err)
+}
+
+// gather lets those whom the commit before has woken append again, as long as more of them do: fewer, larger commits.
+func (j *Journal) gather() {
+	for before, waiting := -1, 0; waiting > before; {
+		runtime.Gosched()
+		j.mu.Lock()
+		before, waiting = waiting, len(j.waiting)
+		j.mu.Unlock()
+	}
 }
 
 // take takes the next group out of what waits. The lock is held.

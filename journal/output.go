@@ -51,8 +51,11 @@ func (o Output) valid(charset Charset) string {
 	if o.Truncated() {
 		kept = trimPartialRune(kept)
 	}
-	text := strings.ToValidUTF8(string(kept), "\uFFFD")
-	if charset == CharsetFull {
+	text := string(kept)
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	if charset == CharsetFull || !hasFourBytes(text) {
 		return text
 	}
 	return strings.Map(func(r rune) rune {
@@ -61,6 +64,16 @@ func (o Output) valid(charset Charset) string {
 		}
 		return r
 	}, text)
+}
+
+// hasFourBytes tells whether valid text has characters beyond U+FFFF, which begin with such a byte.
+func hasFourBytes(text string) bool {
+	for i := range len(text) {
+		if text[i] >= 0xF0 {
+			return true
+		}
+	}
+	return false
 }
 
 // trimPartialRune drops a character at the end that the limit cut in half.

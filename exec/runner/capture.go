@@ -9,15 +9,31 @@ import (
 // capture reads a pipe to its end, keeps its beginning and counts the rest.
 type capture struct {
 	pipe   int  // the end that is read, which never waits
+	wide   bool // it was made to hold more
 	closed bool // after the end, or an error
 	epoll  int  // the one that it is in; 0: none
 	limit  int
 	kept   []byte
 	size   int64
+	rest   *rest
 }
 
-// scratchSize is as much as one read brings: what a pipe holds.
+// rest is what captures share for what they don't keep. It is the reactor's.
+type rest struct {
+	sink   int  // /dev/null, to write
+	copies bool // this kernel moves nothing from a pipe there, so it is read
+	wide   int  // how many pipes hold more than usual
+}
+
+// scratchSize is as much as one read brings: what a pipe usually holds.
 const scratchSize = 64 << 10
+
+// What pipes hold of jobs that write much, so that these and the reactor wait less for each other, and how many do at
+// once: more than those make a user's pipes small (pipe(7), pipe-user-pages-soft).
+const (
+	wideSize = 256 << 10
+	mostWide = 64
+)
 
 // turnBytes is how much of one pipe is read before others have their turn.
 const turnBytes = 256 << 10
@@ -43,28 +59,53 @@ func (c *capture) read(scratch []byte, drain bool) {
 // take reads once: into the buffer that is kept where that has room, else into scratch, so that
 // little output costs a single allocation of its size, and none costs none.
 func (c *capture) take(scratch []byte) (n, asked int, err error) {
+	if c.size >= scratchSize {
+		c.widen()
+	}
 	room := c.kept[len(c.kept):cap(c.kept)]
-	if len(room) > 0 {
+	switch {
+	case len(room) > 0:
 		n, err = unix.Read(c.pipe, room)
-		n = max(n, 0)
+		n, asked = max(n, 0), len(room)
 		c.kept = c.kept[:len(c.kept)+n]
-	} else {
-		room = scratch
-		n, err = unix.Read(c.pipe, room)
-		n = max(n, 0)
-		c.keep(room[:n])
+	case len(c.kept) == c.limit && !c.rest.copies:
+		n, err = c.discard()
+		asked = turnBytes
+	default:
+		n, err = unix.Read(c.pipe, scratch)
+		n, asked = max(n, 0), len(scratch)
+		c.keep(scratch[:n])
 	}
 	c.size += int64(n)
-	return n, len(room), err
+	return n, asked, err
 }
 
-// keep copies output, doubling the buffer but never beyond the limit.
+// widen makes the pipe hold more, once. It may be refused, which does no harm.
+func (c *capture) widen() {
+	if !c.wide && c.rest.wide < mostWide {
+		c.wide = true
+		c.rest.wide++
+		_, _ = unix.FcntlInt(uintptr(c.pipe), unix.F_SETPIPE_SZ, wideSize)
+	}
+}
+
+// discard has the kernel pass on what is not kept, uncopied.
+func (c *capture) discard() (n int, err error) {
+	moved, err := unix.Splice(c.pipe, nil, c.rest.sink, nil, turnBytes, unix.SPLICE_F_NONBLOCK)
+	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
+		c.rest.copies = true
+		return 0, unix.EINTR // try again, by reading
+	}
+	return max(int(moved), 0), err
+}
+
+// keep copies output into a buffer that grows, but never beyond the limit.
 func (c *capture) keep(more []byte) {
 	more = more[:min(len(more), c.limit-len(c.kept))]
 	if len(more) == 0 {
 		return
 	}
-	size := min(max(2*cap(c.kept), len(c.kept)+len(more)), c.limit)
+	size := min(max(4*cap(c.kept), len(c.kept)+len(more)), c.limit)
 	kept := make([]byte, len(c.kept), size)
 	copy(kept, c.kept)
 	c.kept = append(kept, more...)
@@ -79,6 +120,9 @@ func (c *capture) close() {
 		return
 	}
 	c.closed = true
+	if c.wide {
+		c.rest.wide--
+	}
 	if c.epoll != 0 {
 		_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, c.pipe, nil) // it is there
 	}

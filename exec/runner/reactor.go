@@ -23,6 +23,7 @@ type reactor struct {
 	file               *os.File // the epoll, for Go's own
 	events             syscall.RawConn
 	scratch            []byte
+	rest               rest
 
 	mu        sync.Mutex
 	children  map[int32]*child // not reaped yet, by process id

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,11 +101,37 @@ func TestOneTurnReadsAShareOfAPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := capture{pipe: zero, limit: 10}
+	c := capture{pipe: zero, limit: 10, rest: &rest{sink: -1}}
 	defer c.close()
 	c.read(make([]byte, scratchSize), true)
 	if c.size < turnBytes || c.size >= turnBytes+scratchSize {
 		t.Errorf("%d bytes were read in one turn, want %d", c.size, turnBytes)
+	}
+}
+
+// What is not kept is counted to the last byte, moved or read, in usual and in wide pipes.
+func TestTheRestIsCounted(t *testing.T) {
+	t.Parallel()
+	for _, before := range []rest{{}, {copies: true}, {wide: mostWide}, {wide: mostWide, copies: true}} {
+		local := newLocalWith(t, func(l *Local) { l.rest.copies, l.rest.wide = before.copies, before.wide })
+		var group sync.WaitGroup
+		for _, c := range []struct{ limit, size int }{
+			{0, 1}, {0, 3<<20 + 1}, {1, 3 << 20}, {scratchSize, scratchSize + 1}, {1 << 20, 5<<20 + 7}, {8 << 20, 5 << 20},
+		} {
+			group.Go(func() {
+				spec := script(fmt.Sprintf("head -c %d /dev/zero; echo end >&2", c.size))
+				spec.MaxOutput = c.limit
+				done := run(t, local, spec)
+				if len(done.Stdout.Kept) != min(c.limit, c.size) || done.Stdout.Size != int64(c.size) || done.Stderr.Size != 4 {
+					t.Errorf("%+v: %d of %d bytes, want %d; kept %d of %d",
+						before, done.Stdout.Size, c.size, c.size, len(done.Stdout.Kept), c.limit)
+				}
+			})
+		}
+		group.Wait()
+		if local.rest.wide != before.wide {
+			t.Errorf("%+v: %d pipes are taken for wide at the end", before, local.rest.wide)
+		}
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 // Local starts jobs as children of this process. Run has to run for anything to be learned of them.
 type Local struct {
 	reactor
-	null   *os.File
+	null   *os.File // for jobs to read
+	sink   *os.File // the same, to write
 	bootID string
 
 	oomKills atomic.Int64 // how often the kernel had killed for want of memory when we last looked
@@ -48,8 +49,12 @@ func (l *Local) open() (err error) {
 	if l.null, err = os.Open(os.DevNull); err != nil {
 		return err
 	}
-	if err := l.reactor.open(l); err != nil {
+	if l.sink, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
 		return errors.Join(err, l.null.Close())
+	}
+	l.rest.sink = int(l.sink.Fd())
+	if err := l.reactor.open(l); err != nil {
+		return errors.Join(err, l.null.Close(), l.sink.Close())
 	}
 	return nil
 }
@@ -66,7 +71,7 @@ func keepDescriptors() error {
 // Close ends Run; processes run on.
 func (l *Local) Close() error {
 	l.stop()
-	return l.null.Close()
+	return errors.Join(l.null.Close(), l.sink.Close())
 }
 
 // Start starts a process, whose watcher is told of it from then on.
@@ -99,8 +104,8 @@ func (l *Local) spawn(spec jobexec.Spec, c *child) error {
 		unix.Close(stderr.reader)
 		return err
 	}
-	c.stdout = capture{pipe: stdout.reader, limit: spec.MaxOutput}
-	c.stderr = capture{pipe: stderr.reader, limit: spec.MaxOutput}
+	c.stdout = capture{pipe: stdout.reader, limit: spec.MaxOutput, rest: &l.rest}
+	c.stderr = capture{pipe: stderr.reader, limit: spec.MaxOutput, rest: &l.rest}
 	return nil
 }
 

@@ -17,6 +17,7 @@ type update struct {
 	jobs      []int64
 	set       string // the assignments
 	args      []sqldriver.Value
+	texts     int // how many bytes the arguments' texts take in a packet
 	reduction reduction
 }
 
@@ -27,14 +28,16 @@ const (
 )
 
 // size is how many bytes the update takes in a packet.
-func (u update) size() int {
-	size := statementOverhead + idOverhead*len(u.jobs)
-	for _, arg := range u.args {
+func (u update) size() int { return statementOverhead + idOverhead*len(u.jobs) + u.texts }
+
+// textsLength is how many bytes the texts among arguments take in a packet.
+func textsLength(args []sqldriver.Value) (length int) {
+	for _, arg := range args {
 		if text, ok := arg.(string); ok {
-			size += escapedLength(text)
+			length += escapedLength(text)
 		}
 	}
-	return size
+	return length
 }
 
 // sameTexts is up to how many bytes of text updates are compared.
@@ -42,7 +45,7 @@ const sameTexts = 256
 
 // key is the same for updates that differ in their job only; "" where comparing them does not pay.
 func (u update) key() string {
-	if u.size()-statementOverhead-idOverhead > sameTexts {
+	if u.texts > sameTexts {
 		return ""
 	}
 	return fmt.Sprintf("%s%#v", u.set, u.args)
@@ -98,9 +101,10 @@ func (l *layout) update(change store.Change, index int, less reduction) update {
 	default:
 		l.setDone(set, change, less)
 	}
+	args = append(args, change.Token)
 	return update{
 		indexes: []int{index}, jobs: []int64{change.Job},
-		set: strings.Join(columns, ", "), args: append(args, change.Token),
+		set: strings.Join(columns, ", "), args: args, texts: textsLength(args),
 		reduction: less,
 	}
 }
@@ -175,22 +179,14 @@ func (l *layout) texts(done *journal.Done, less reduction) (stdout, stderr strin
 	return stdout, stderr
 }
 
-// grows tells whether a byte takes two in a quoted string.
-func grows(b byte) bool {
-	switch b {
-	case 0, '\n', '\r', 0x1a, '\'', '"', '\\':
-		return true
-	}
-	return false
-}
+// growing are the bytes that take two in a quoted string.
+const growing = "\x00\n\r\x1a'\"\\"
 
 // escapedLength is how many bytes a text takes in a statement.
 func escapedLength(text string) int {
 	length := len(text)
-	for i := range len(text) {
-		if grows(text[i]) {
-			length++
-		}
+	for i := range len(growing) {
+		length += strings.Count(text, growing[i:i+1])
 	}
 	return length
 }
@@ -203,7 +199,7 @@ func escapedPrefix(text string, size int) int {
 	const least = 1 // 0 would mean without limit
 	for i := range len(text) {
 		size--
-		if grows(text[i]) {
+		if strings.IndexByte(growing, text[i]) >= 0 {
 			size--
 		}
 		if size < 0 {

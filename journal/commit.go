@@ -164,7 +164,7 @@ func (j *Journal) write(group []*appending, n notes) (*staging, error) {
 	}
 	s := stage(&j.state, j.newest.link(j.state.Seq, j.state.Hash), group, now)
 	noted := &n
-	if n == j.stored {
+	if s.noted = j.toNote(n, now, len(s.records) > 0); !s.noted {
 		noted = nil
 	}
 	if len(s.records) == 0 && noted == nil {
@@ -181,12 +181,31 @@ func (j *Journal) write(group []*appending, n notes) (*staging, error) {
 	return s, j.head.write(s.seq, s.hash)
 }
 
+// noteInterval is how long a position that only moved on is not written with the events.
+const noteInterval = time.Second
+
+// toNote tells whether notes are written with a commit. What they cost, a page and some statements, is not to
+// be paid by each.
+func (j *Journal) toNote(n notes, now time.Time, events bool) bool {
+	if n == j.stored {
+		return false
+	}
+	since := now.Sub(j.noted)
+	if events && n.kept == j.stored.kept && since >= 0 && since < noteInterval {
+		return false
+	}
+	j.noted = now
+	return true
+}
+
 // publish makes committed events visible: to the state, to followers. The lock is held.
 func (j *Journal) publish(s *staging, n notes) error {
 	if err := j.state.take(s); err != nil {
 		return fmt.Errorf("fold: %w", err)
 	}
-	j.stored = n
+	if s.noted {
+		j.stored = n
+	}
 	if len(s.events) > 0 {
 		if s.events[0].Seq == j.newest.first {
 			j.begun = s.events[0].Time

@@ -63,6 +63,7 @@ type Journal struct {
 	newest    header    // of the newest segment
 	together  bool      // the last commit was of several appends
 	retryRoll time.Time // when to try again a roll-over that found no room
+	noted     time.Time // when notes were written last
 	begun     time.Time // of the newest segment's first event; likewise
 
 	mu      sync.Mutex // guards what follows; never held while the disk works
@@ -182,7 +183,7 @@ func (j *Journal) Position() uint64 {
 }
 
 // SetPosition notes that the jobs table shows everything up to seq, which was appended. It is
-// written with the next commit, or by Rest or Close: after a crash some events are mirrored
+// written with a commit every second, and by Rest and Close: after a crash some events are mirrored
 // once more, which is harmless.
 func (j *Journal) SetPosition(seq uint64) {
 	j.mu.Lock()

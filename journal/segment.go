@@ -63,9 +63,9 @@ type segment struct {
 	path    string
 	db      *sql.DB
 	conn    *sql.Conn
-	first   driver.Stmt   // inserts the segment's first event
-	inserts []driver.Stmt // each inserts as many of those that follow as rowsAtOnce says
-	empty   bool          // there is no event yet
+	first   driver.Stmt              // inserts the segment's first event
+	inserts [maxRows + 1]driver.Stmt // each inserts as many of those that follow; nil where rowsAtOnce never says so
+	empty   bool                     // there is no event yet
 	bound   []driver.NamedValue
 
 	begin, note, commit, rollback driver.Stmt
@@ -116,9 +116,21 @@ func create(ctx context.Context, db *sql.DB, h header, n notes) error {
 	return tx.Commit()
 }
 
-// rowsAtOnce is how many events one statement inserts, the most first: each
-// statement costs as much as some rows.
-func rowsAtOnce() [7]int { return [7]int{64, 32, 16, 8, 4, 2, 1} }
+// maxRows is how many events one statement inserts at most. There is a statement for any number up to a fourth of it, since an
+// append that needs one only is a transaction by itself.
+const maxRows = 64
+
+// rowsAtOnce is how many of n events one statement inserts.
+func rowsAtOnce(n int) int {
+	switch {
+	case n >= maxRows:
+		return maxRows
+	case n >= maxRows/2:
+		return maxRows / 2
+	default:
+		return min(n, maxRows/4)
+	}
+}
 
 // openSegment opens a database, which was examined, for writing.
 func openSegment(ctx context.Context, dir string, number int) (*segment, error) {
@@ -157,8 +169,10 @@ func (s *segment) open(ctx context.Context) (err error) {
 		const columns = `time, job, kind, payload, stdout, stderr, hash`
 		const row = `?, ?, ?, CAST(? AS TEXT), ?, ?, ?`
 		s.first = prepare(`INSERT OR ROLLBACK INTO records (` + columns + `, seq) VALUES (` + row + `, ?)`)
-		for _, rows := range rowsAtOnce() {
-			s.inserts = append(s.inserts, prepare(`INSERT OR ROLLBACK INTO records (`+columns+`) VALUES (`+row+`)`+strings.Repeat(`, (`+row+`)`, rows-1)))
+		for n := 1; n <= maxRows; n++ {
+			if rowsAtOnce(n) == n {
+				s.inserts[n] = prepare(`INSERT OR ROLLBACK INTO records (` + columns + `) VALUES (` + row + `)` + strings.Repeat(`, (`+row+`)`, n-1))
+			}
 		}
 		return err
 	})
@@ -170,7 +184,7 @@ func (s *segment) close() error {
 	if s.conn != nil {
 		errs = append(errs, s.conn.Raw(func(any) error {
 			var errs []error
-			for _, statement := range append(s.inserts, s.first, s.begin, s.note, s.commit, s.rollback) {
+			for _, statement := range append(s.inserts[:], s.first, s.begin, s.note, s.commit, s.rollback) {
 				if statement != nil {
 					errs = append(errs, statement.Close())
 				}

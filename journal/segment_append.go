@@ -12,7 +12,7 @@ import (
 // append implements disk. It speaks to the driver directly: database/sql would take as long as SQLite.
 func (s *segment) append(records []record, n *notes) error {
 	err := s.conn.Raw(func(any) error {
-		if n == nil && len(records) == 1 {
+		if n == nil && rowsAtOnce(len(records)) == len(records) && (!s.empty || len(records) == 1) {
 			return s.insert(records) // a statement alone is a transaction of its own
 		}
 		return s.insertNoted(records, n)
@@ -61,13 +61,12 @@ func (s *segment) insert(records []record) error {
 		}
 		records = records[1:]
 	}
-	for size, count := range rowsAtOnce() {
-		for len(records) >= count {
-			if err := s.insertWith(s.inserts[size], records[:count]); err != nil {
-				return err
-			}
-			records = records[count:]
+	for len(records) > 0 {
+		n := rowsAtOnce(len(records))
+		if err := s.insertWith(s.inserts[n], records[:n]); err != nil {
+			return err
 		}
+		records = records[n:]
 	}
 	return nil
 }

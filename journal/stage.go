@@ -18,6 +18,7 @@ type staging struct {
 	hash    Hash // of the newest event
 	link    Hash // what the next event's hash covers: hash, or the header where it opens the segment
 	time    time.Time
+	noted   bool // the notes are part of the commit
 }
 
 // stage makes the group's drafts into the events that follow base, the first of which covers link, and gives each

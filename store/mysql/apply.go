@@ -161,7 +161,10 @@ func (t *Table) execute(ctx context.Context, found *layout, batch []update) (mat
 
 // transact is one try of execute. Cancelling it is harmless, as it can be applied again.
 func (t *Table) transact(ctx context.Context, conn *sql.Conn, found *layout, batch []update) ([]int64, error) {
-	statements := []statement{{query: t.begin()}}
+	if len(batch) == 1 { // a transaction by itself
+		return found.send(ctx, conn, statement{found.query(batch[0]), batch[0].args})
+	}
+	statements := []statement{{query: begin}}
 	for _, one := range batch {
 		statements = append(statements, statement{found.query(one), one.args})
 	}

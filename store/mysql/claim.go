@@ -93,7 +93,7 @@ func (t *Table) claim(ctx context.Context, chosen selection, found *layout, deci
 
 // lock begins the transaction and locks and reads the chosen rows, in one round trip.
 func (t *Table) lock(ctx context.Context, conn *sql.Conn, chosen selection) ([]journal.Row, error) {
-	results, err := conn.QueryContext(ctx, t.begin()+chosen.query, chosen.args...)
+	results, err := conn.QueryContext(ctx, begin+chosen.query, chosen.args...)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,27 @@ func TestPitfall1LevelRefused(t *testing.T) {
 	}
 }
 
+// A server may be set up to commit nothing by itself.
+func TestAutocommitOff(t *testing.T) {
+	t.Parallel()
+	db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)
+	db.app.SetMaxOpenConns(1) // and that one commits
+	if _, err := db.app.Exec("SET GLOBAL autocommit = OFF"); err != nil {
+		t.Fatal(err)
+	}
+	ids := []int64{db.insert(t, "a", journal.RowWaiting, ""), db.insert(t, "a", journal.RowWaiting, "")}
+	table := db.table(t)
+	if err := table.Claim(t.Context(), map[string]int{"a": 2}, accept); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
+			t.Fatalf("Apply: %v, %v", got, err)
+		}
+		db.expect(t, id, "status stdout", "done x")
+	}
+}
+
 // A claim locks the rows that it takes, no other candidate.
 func TestPitfall2LocksNoMoreThanItTakes(t *testing.T) {
 	t.Parallel()
@@ -146,10 +167,17 @@ func TestPitfall6Session(t *testing.T) {
 	t.Parallel()
 	table := newDatabase(t, dbserver.JobsTable).table(t)
 	var idle, lock int
-	var mode, charset string
+	var mode, charset, level string
 	err := table.DB().QueryRow("SELECT @@wait_timeout, @@innodb_lock_wait_timeout, @@sql_mode, @@character_set_connection").Scan(&idle, &lock, &mode, &charset)
 	if err != nil {
 		t.Fatal(err)
+	}
+	name := "@@transaction_isolation"
+	if table.DB().QueryRow("SELECT " + name).Scan(&level) != nil {
+		name = "@@tx_isolation" // MariaDB before 11.1
+	}
+	if err := table.DB().QueryRow("SELECT " + name).Scan(&level); err != nil || level != "READ-COMMITTED" {
+		t.Errorf("isolation level %q, %v", level, err)
 	}
 	if idle != 30 || lock != 5 || !strings.Contains(mode, "STRICT_ALL_TABLES") || charset != "utf8mb4" {
 		t.Errorf("wait_timeout %d, innodb_lock_wait_timeout %d, sql_mode %q, charset %q", idle, lock, mode, charset)

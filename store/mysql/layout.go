@@ -138,7 +138,7 @@ func (t *Table) judgeColumns(columns map[string]column, owner column) error {
 	return nil
 }
 
-// examineUpdate updates no row, in a transaction as all others are, which
+// examineUpdate updates no row, as a single change does, which
 // shows whether the account may and whether the server takes writes.
 func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *layout) error {
 	names := []string{"status", "time_started", "time_finished", "result", "return_code", sigColumn, "stdout", "stderr", found.owner.name}
@@ -147,7 +147,7 @@ func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *layout
 	for _, name := range slices.Compact(names) {
 		assignments = append(assignments, quote(name)+" = "+quote(name))
 	}
-	_, err := conn.ExecContext(ctx, t.level()+"UPDATE "+t.name.quoted()+" SET "+strings.Join(assignments, ", ")+" WHERE 1=0")
+	_, err := conn.ExecContext(ctx, "UPDATE "+t.name.quoted()+" SET "+strings.Join(assignments, ", ")+" WHERE 1=0")
 	return err
 }
 

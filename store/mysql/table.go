@@ -35,12 +35,13 @@ func New(config Config) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql table %s: %w", config.Table, err)
 	}
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(config.MaxOpen)
-	db.SetMaxIdleConns(config.MaxOpen)
-	db.SetConnMaxLifetime(connMaxLifetime)
-	db.SetConnMaxIdleTime(connMaxIdle)
-	return &Table{config: config, name: name, db: db}, nil
+	t := &Table{config: config, name: name}
+	t.db = sql.OpenDB(sessions{connector, &t.defaultLevel})
+	t.db.SetMaxOpenConns(config.MaxOpen)
+	t.db.SetMaxIdleConns(config.MaxOpen)
+	t.db.SetConnMaxLifetime(connMaxLifetime)
+	t.db.SetConnMaxIdleTime(connMaxIdle)
+	return t, nil
 }
 
 // Close implements store.Table.

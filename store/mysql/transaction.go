@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -21,18 +22,28 @@ const (
 // rollbackTimeout is for a ROLLBACK; a connection that takes longer is closed.
 const rollbackTimeout = 5 * time.Second
 
-// begin opens every transaction. READ COMMITTED takes no gap locks, which would make applications'
-// INSERTs wait (pitfall 1). These are the statements that sql.TxOptions has the driver send, here
-// without round trips of their own; MariaDB and MySQL name the variable behind
-// them differently, the statement is the same.
-func (t *Table) begin() string { return t.level() + "START TRANSACTION; " }
+// begin opens every transaction of more than one statement.
+const begin = "START TRANSACTION; "
 
-// level sets the isolation level of the next transaction.
-func (t *Table) level() string {
-	if t.defaultLevel.Load() {
-		return ""
+// sessions makes connections with the isolation level READ COMMITTED, which takes no gap locks: they would make
+// applications' INSERTs wait (pitfall 1). MariaDB and MySQL name the variable differently, the statement
+// is the same.
+type sessions struct {
+	sqldriver.Connector
+	defaultLevel *atomic.Bool // the server refuses that level
+}
+
+// Connect implements driver.Connector.
+func (s sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := s.Connector.Connect(ctx)
+	if err != nil || s.defaultLevel.Load() {
+		return conn, err
 	}
-	return "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+	_, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 // once calls work with a connection, in which work begins and commits a
@@ -72,6 +83,8 @@ func (t *Table) retry(ctx context.Context, attempt func() error) error {
 		err := attempt()
 		if number(err) == errIsolationLevel {
 			t.defaultLevel.Store(true)
+			t.db.SetMaxIdleConns(0) // gives up those that have the level
+			t.db.SetMaxIdleConns(t.config.MaxOpen)
 			t.warn("the server refuses READ COMMITTED (binlog_format=STATEMENT): its default level is used, under which claims may block inserts", "error", err)
 		}
 		if err != nil && !isTransient(err) {

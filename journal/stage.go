@@ -119,8 +119,10 @@ func (s *staging) check(e Event) error {
 	}
 	job, ok := s.jobs[e.Job]
 	if !ok {
-		before := s.base.Job(e.Job)
-		job = &before
+		job, ok = s.base.Jobs[e.Job]
+	}
+	if !ok {
+		job = &Job{ID: e.Job}
 	}
 	next, err := job.next(e)
 	if err != nil {

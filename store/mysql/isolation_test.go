@@ -173,7 +173,7 @@ func TestPitfall6Session(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "@@transaction_isolation"
-	if table.DB().QueryRow("SELECT " + name).Scan(&level) != nil {
+	if table.DB().QueryRow("SELECT "+name).Scan(&level) != nil {
 		name = "@@tx_isolation" // MariaDB before 11.1
 	}
 	if err := table.DB().QueryRow("SELECT " + name).Scan(&level); err != nil || level != "READ-COMMITTED" {

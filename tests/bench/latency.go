@@ -20,7 +20,7 @@ func manual(p *program) []reading {
 	first := s.insert(singles+warm, "a", "manual")
 	var raw, product []float64
 	for i := range int64(singles + warm) {
-		r := took(func() { p.must(spawn(noop)) })
+		r := took(func() { p.must(spawn(noop, "1000")) }) // as for drain
 		m := took(func() { runManual(p, client, first+i) })
 		if i >= warm {
 			raw, product = append(raw, r), append(product, m)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,11 +20,29 @@ import (
 // fsync: after a power cut it may be older than the journal, which is harmless, never newer.
 const headFile = "head"
 
-const headFormat = "jobd-head %020d %s\n"
+const (
+	headPrefix = "jobd-head "
+	headDigits = 20
+	headSize   = len(headPrefix) + headDigits + len(" ") + 2*sha256.Size + len("\n")
+)
 
-var headSize = len(fmt.Sprintf(headFormat, 0, Hash{}))
+type head struct {
+	f       *os.File
+	content [headSize]byte // as it was written last
+}
 
-type head struct{ f *os.File }
+// fill makes the content: the prefix, the number in 20 digits, the hash in hexadecimal.
+func (h *head) fill(seq uint64, hash Hash) {
+	copy(h.content[:], headPrefix)
+	rest := h.content[len(headPrefix):]
+	for i := headDigits - 1; i >= 0; i-- {
+		rest[i] = byte('0' + seq%10)
+		seq /= 10
+	}
+	rest[headDigits] = ' '
+	hex.Encode(rest[headDigits+1:], hash[:])
+	rest[len(rest)-1] = '\n'
+}
 
 // openHead opens the head file for writing, making it where it is missing or
 // empty, which verification found to be legal.
@@ -32,7 +51,7 @@ func openHead(dir string) (*head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal head: %w", err)
 	}
-	h := &head{f}
+	h := &head{f: f}
 	if info, err := f.Stat(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal head: %w", err), f.Close())
 	} else if info.Size() > 0 {
@@ -53,9 +72,10 @@ func syncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// write replaces the content; it is shorter than a sector, so it is never torn.
+// write replaces the content; it is for one goroutine at a time; it is shorter than a sector, so it is never torn.
 func (h *head) write(seq uint64, hash Hash) error {
-	if _, err := h.f.WriteAt(fmt.Appendf(nil, headFormat, seq, hash), 0); err != nil {
+	h.fill(seq, hash)
+	if _, err := h.f.WriteAt(h.content[:], 0); err != nil {
 		return fmt.Errorf("write journal head: %w", err)
 	}
 	return nil

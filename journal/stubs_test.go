@@ -164,3 +164,6 @@ func noise(size int) []byte {
 }
 
 func stringReader(text string) io.Reader { return strings.NewReader(text) }
+
+// headFormat is the head file, as a reader of the documentation would write it.
+const headFormat = "jobd-head %020d %s\n"

@@ -49,6 +49,9 @@ func (w *Worker) shown(seq uint64) bool {
 
 // callOff gives back jobs that were announced and are not to be started because the worker stops.
 func (w *Worker) callOff(jobs []*job) {
+	if len(jobs) == 0 {
+		return
+	}
 	ids := make([]int64, len(jobs))
 	for i, j := range jobs {
 		ids[i] = j.id
@@ -148,13 +151,15 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // announceAgain has a job announced anew, whose start did not happen because its runner was replaced by
-// then; after a pause, or not at all when the worker stops. The lock is held.
+// then; after a pause, or not at all when the worker stops: then a turn gives it back, or, after the last one, the next
+// start does. The lock is held.
 func (w *Worker) announceAgain(j *job, cause error) {
 	if j.retry == nil {
 		j.retry = w.Retry("start a job")
 	}
 	if w.stopping {
-		go w.callOff([]*job{j})
+		w.inbox.off = append(w.inbox.off, j)
+		w.nudgeTurn()
 		return
 	}
 	w.beginning.Add(1)

@@ -134,6 +134,82 @@ func TestAJobHeldByTheMirrorIsGivenBack(t *testing.T) {
 	}
 }
 
+// lateRunner answers the start of a job when it is told to.
+type lateRunner struct {
+	*runner
+	job    int64
+	asked  chan struct{} // closed by that start
+	answer chan error
+}
+
+func (r *lateRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
+	if spec.Job != r.job {
+		return r.runner.Start(spec)
+	}
+	close(r.asked)
+	return nil, <-r.answer
+}
+
+// A start that fails because its runner has changed, while the worker hands over, is given back before the journal says
+// that the worker has closed, or by the next start.
+func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
+	late := &lateRunner{f.runner, 2, make(chan struct{}), make(chan error)}
+	end := &endJournal{f.journal, make(chan struct{})}
+	f.build(func(c *jobexec.Config) { c.Handover, c.Runner, c.Recorder = true, late, end })
+	f.start()
+	first := f.next()
+	f.wait("the other job is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	first.exit(0)
+	<-late.asked
+	f.stop()
+	for {
+		if _, err := f.worker.RunManual(t.Context(), nil); err != nil {
+			break // it is stopping
+		}
+	}
+	late.answer <- jobexec.ErrRunnerChanged
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+	var newest uint64
+	f.journal.View(func(s *journal.State) { newest = s.Seq })
+	quiet, cancel := context.WithTimeout(t.Context(), 3*overtaken)
+	defer cancel()
+	if events, err := f.journal.Next(quiet, newest-1, 2); err != nil || events[0].Kind() != journal.KindClosed {
+		t.Fatalf("the last event is not the worker's end: %v, %v", events, err)
+	}
+	if events, err := f.journal.Next(quiet, newest, 1); err == nil {
+		t.Errorf("behind the worker's end the journal has %v", events)
+	}
+	if story := words(f.story(2)); story != "accepted running released" && story != "accepted running" {
+		t.Errorf("story %q", story)
+	}
+}
+
+// endJournal lets the worker's end overtake a release, if it can.
+type endJournal struct {
+	*journal.Journal
+	closed chan struct{}
+}
+
+const overtaken = 100 * time.Millisecond
+
+func (e *endJournal) Append(drafts ...journal.Draft) ([]journal.Event, error) {
+	switch drafts[0].Payload.Kind() {
+	case journal.KindClosed:
+		defer close(e.closed)
+	case journal.KindReleased:
+		select {
+		case <-e.closed:
+		case <-time.After(overtaken):
+		}
+	}
+	return e.Journal.Append(drafts...)
+}
+
 // brokenJournal fails to append from some moment on.
 type brokenJournal struct {
 	*journal.Journal

@@ -19,6 +19,7 @@ type inbox struct {
 	begun   []*job        // are known to run
 	ended   []*job        // have ended
 	signals []*signalling // are to be signalled
+	off     []*job        // were announced, and are not to be started any more
 }
 
 // step is what a turn journals of one job.
@@ -93,6 +94,7 @@ func (w *Worker) nudgeTurn() {
 // turn takes all jobs that something has happened to one step further.
 func (w *Worker) turn() {
 	steps := w.gather(w.instance())
+	w.callOff(w.takeOff())
 	if len(steps) == 0 {
 		return
 	}
@@ -177,11 +179,19 @@ func (w *Worker) gather(instance string) (steps []*step) {
 		steps = append(steps, s.job.step(s.draft))
 		steps[len(steps)-1].signal = s
 	}
-	w.inbox = inbox{due: w.inbox.due}
+	w.inbox = inbox{due: w.inbox.due, off: w.inbox.off}
 	if instance != "" {
 		steps = append(steps, w.announcements(instance)...)
 	}
 	return steps
+}
+
+// takeOff takes the jobs that are not to be started any more.
+func (w *Worker) takeOff() (off []*job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	off, w.inbox.off = w.inbox.off, nil
+	return off
 }
 
 // announcements says of all jobs that have a slot that they are about to be started. The lock is held.

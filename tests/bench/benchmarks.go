@@ -29,6 +29,7 @@ func benchmarks() []benchmark {
 		}},
 		{name: "manual", run: manual, rows: []row{
 			{"run-manual one at a time, p50 above a spawn by hand", "ms", atMost(1.5)},
+			{what: "run-manual ÷ a spawn between two commits of SQLite and two of MariaDB", unit: "ms"},
 		}},
 		{name: "start", run: pokeToStart, rows: []row{
 			{"poke to the start of the job, idle system, p50", "ms", atMost(5)},

@@ -73,6 +73,7 @@ type yardstick struct {
 	insert *sql.Stmt
 	rows   int // in a statement, which is a commit
 	next   int64
+	args   []any
 }
 
 func newYardstick(p *program, rows int) *yardstick {
@@ -91,18 +92,25 @@ func newYardstick(p *program, rows int) *yardstick {
 
 // rate is how many rows a second are committed.
 func (y *yardstick) rate() float64 {
-	hash := bytes.Repeat([]byte{7}, 32)
-	payload := `{"pid":4711,"start_time":12345,"boot_id":"e5a1f2c0"}`
-	args := make([]any, 0, 8*y.rows)
 	rows, begun := 0, time.Now()
 	for ; time.Since(begun) < appending; rows += y.rows {
-		args = args[:0]
-		for range y.rows {
-			y.next++
-			args = append(args, y.next, int64(1_800_000_000_000_000), y.next/4, "started", payload, nil, nil, hash)
-		}
-		_, err := y.insert.ExecContext(context.Background(), args...)
-		y.p.must(err)
+		y.commit()
 	}
 	return float64(rows) / time.Since(begun).Seconds()
 }
+
+// commit commits one statement's rows.
+func (y *yardstick) commit() {
+	y.args = y.args[:0]
+	for range y.rows {
+		y.next++
+		y.args = append(y.args, y.next, int64(1_800_000_000_000_000), y.next/4, "started", yardPayload, nil, nil, yardHash)
+	}
+	_, err := y.insert.ExecContext(context.Background(), y.args...)
+	y.p.must(err)
+}
+
+// What the rows hold.
+const yardPayload = `{"pid":4711,"start_time":12345,"boot_id":"e5a1f2c0"}`
+
+var yardHash = bytes.Repeat([]byte{7}, 32)

@@ -12,21 +12,36 @@ import (
 	"jobd/tests/harness"
 )
 
-// manual is how long a client waits for one job above what a process takes, by turns.
+// manual is how long a client waits for one job, by turns with what a process takes, and with the same process between what
+// its row and its journal cost at least.
 func manual(p *program) []reading {
 	const singles, warm = 300, 20
 	s := newSite(p)
 	client := harness.Dial(p, s.worker("bench", launcher, map[string]int{"a": concurrency}).Addr)
 	first := s.insert(singles+warm, "a", "manual")
-	var raw, product []float64
+	byHand := s.insert(singles+warm, "b", "ignored")
+	journal := newYardstick(p, 1)
+	var raw, durable, product []float64
 	for i := range int64(singles + warm) {
+		d := took(func() {
+			s.commitTwice(journal, byHand+i, "running")
+			p.must(spawn(noop, "1000"))
+			s.commitTwice(journal, byHand+i, "done")
+		})
 		r := took(func() { p.must(spawn(noop, "1000")) }) // as for drain
 		m := took(func() { runManual(p, client, first+i) })
 		if i >= warm {
-			raw, product = append(raw, r), append(product, m)
+			raw, durable, product = append(raw, r), append(durable, d), append(product, m)
 		}
 	}
-	return []reading{against(median(product)-median(raw), median(raw))}
+	return []reading{against(median(product)-median(raw), median(raw)), against(median(product), median(durable))}
+}
+
+// commitTwice commits a row to SQLite, then another status to the server.
+func (s *site) commitTwice(journal *yardstick, id int64, status string) {
+	journal.commit()
+	_, err := s.Admin.Exec("UPDATE jobs SET status = ? WHERE id = ?", status, id)
+	s.p.must(err)
 }
 
 func runManual(p *program, client *harness.Wire, id int64) {

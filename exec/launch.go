@@ -151,8 +151,7 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // announceAgain has a job announced anew, whose start did not happen because its runner was replaced by
-// then; after a pause, or not at all when the worker stops: then a turn gives it back, or, after the last one, the next
-// start does. The lock is held.
+// then; after a pause, or not at all when the worker stops. The lock is held.
 func (w *Worker) announceAgain(j *job, cause error) {
 	if j.retry == nil {
 		j.retry = w.Retry("start a job")

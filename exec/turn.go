@@ -186,12 +186,16 @@ func (w *Worker) gather(instance string) (steps []*step) {
 	return steps
 }
 
-// takeOff takes the jobs that are not to be started any more.
-func (w *Worker) takeOff() (off []*job) {
+// takeOff takes the jobs that are not to be started any more, as far as they are ours still.
+func (w *Worker) takeOff() []*job {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	off, w.inbox.off = w.inbox.off, nil
-	return off
+	off := w.inbox.off
+	w.inbox.off = nil
+	w.mu.Unlock()
+	if len(off) == 0 {
+		return nil
+	}
+	return w.stillOurs(off)
 }
 
 // announcements says of all jobs that have a slot that they are about to be started. The lock is held.

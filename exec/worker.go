@@ -124,6 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.drain()
 	endTurns()
 	<-w.turned
+	w.callOff(w.takeOff())
 	if err := w.err(); err != nil {
 		return err
 	}

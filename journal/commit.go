@@ -164,7 +164,7 @@ func (j *Journal) write(group []*appending, n notes) (*staging, error) {
 	}
 	s := stage(&j.state, j.newest.link(j.state.Seq, j.state.Hash), group, now)
 	noted := &n
-	if s.noted = j.toNote(n, now, len(s.records) > 0); !s.noted {
+	if s.noted = j.toNote(group, n, now); !s.noted {
 		noted = nil
 	}
 	if len(s.records) == 0 && noted == nil {
@@ -182,16 +182,18 @@ func (j *Journal) write(group []*appending, n notes) (*staging, error) {
 }
 
 // noteInterval is how long a position that only moved on is not written with the events.
-const noteInterval = time.Second
+const noteInterval = 100 * time.Millisecond
 
-// toNote tells whether notes are written with a commit. What they cost, a page and some statements, is not to
-// be paid by each.
-func (j *Journal) toNote(n notes, now time.Time, events bool) bool {
+// toNote tells whether notes are written with a commit: when somebody asked for it, by an append of nothing, when
+// retention has moved on, and else from time to time only. What they cost, a page and some statements, is not to be paid by
+// each commit.
+func (j *Journal) toNote(group []*appending, n notes, now time.Time) bool {
 	if n == j.stored {
 		return false
 	}
+	asked := slices.ContainsFunc(group, func(a *appending) bool { return len(a.drafts) == 0 })
 	since := now.Sub(j.noted)
-	if events && n.kept == j.stored.kept && since >= 0 && since < noteInterval {
+	if !asked && n.kept == j.stored.kept && since >= 0 && since < noteInterval {
 		return false
 	}
 	j.noted = now

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -213,6 +214,74 @@ func TestPositionIsKept(t *testing.T) {
 			t.Fatalf("position %d", j.Position())
 		}
 	})
+}
+
+// A position that moves on is not written with each commit. What asks for it gets it, also in a commit with others.
+func TestPositionIsWrittenFromTimeToTime(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	dir := t.TempDir()
+	j := openWith(t, Config{Dir: dir, Now: func() time.Time { return now }})
+	disk := makeFaulty(j)
+	appendShown := func(job int64) {
+		t.Helper()
+		mustAppend(t, j, wholeLife(job)...)
+		j.SetPosition(uint64(4 * job))
+	}
+	want := func(what string, position uint64) {
+		t.Helper()
+		if got, err := openReader(t, dir).Position(t.Context()); err != nil || got != position {
+			t.Errorf("%s: position %d, %v; want %d", what, got, err, position)
+		}
+	}
+	appendShown(1)
+	appendShown(2)
+	want("first commit with one", 4)
+	appendShown(3)
+	want("again at once", 4)
+	now = now.Add(noteInterval)
+	appendShown(4)
+	want("later", 12)
+	now = now.Add(-time.Hour)
+	appendShown(5)
+	want("the clock was set back", 16)
+	appendShown(6)
+	want("again at once", 16)
+
+	// Rest and an append share a commit: both wait for the one before.
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	disk.before = func([]record) error {
+		disk.before = nil
+		close(entered)
+		<-goOn
+		return nil
+	}
+	var group sync.WaitGroup
+	group.Go(func() { mustAppend(t, j, wholeLife(7)...) })
+	<-entered
+	group.Go(func() { mustAppend(t, j, wholeLife(8)...) })
+	group.Go(func() {
+		if err := j.Rest(); err != nil {
+			t.Error(err)
+		}
+	})
+	awaitWaiting(t, j, 2)
+	close(goOn)
+	group.Wait()
+	want("Rest beside an append", 24)
+}
+
+// awaitWaiting waits until so many appends wait for a commit.
+func awaitWaiting(t *testing.T, j *Journal, n int) {
+	t.Helper()
+	for waiting := 0; waiting < n; runtime.Gosched() {
+		if t.Context().Err() != nil {
+			t.Fatal("nobody waits")
+		}
+		j.mu.Lock()
+		waiting = len(j.waiting)
+		j.mu.Unlock()
+	}
 }
 
 func TestCloseBesideAppends(t *testing.T) {

@@ -36,7 +36,7 @@
 //     more (an fsync that fails once and is then repeated tells nothing). Opening it anew verifies it.
 //   - A damaged journal is refused and left as it was found, its write-ahead log included: verification
 //     comes before anything is opened for writing.
-//   - The mirror's position is written with the next commit. After a crash it may be older than
+//   - The mirror's position is written with a commit, ten times a second. After a crash it may be older than
 //     the truth: the mirror then applies some events a second time, which the table's guards make harmless.
 //
 // Roll-over is the leader's, between two commits, so nobody appends meanwhile. Which segment counts is decided by one

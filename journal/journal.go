@@ -183,7 +183,7 @@ func (j *Journal) Position() uint64 {
 }
 
 // SetPosition notes that the jobs table shows everything up to seq, which was appended. It is
-// written with a commit every second, and by Rest and Close: after a crash some events are mirrored
+// written with a commit ten times a second, and by Rest and Close: after a crash some events are mirrored
 // once more, which is harmless.
 func (j *Journal) SetPosition(seq uint64) {
 	j.mu.Lock()

@@ -100,7 +100,7 @@ func (r *Reader) examine(ctx context.Context, p part) (made bool, err error) {
 	case version != schemaVersion:
 		return false, &DamagedError{Detail: fmt.Sprintf("it claims to be of version %d", version)}
 	case ours != schemaObjects:
-		return false, &DamagedError{Detail: fmt.Sprintf("%d of the %d tables, indexes and triggers that it was made with are there", ours, schemaObjects)}
+		return false, &DamagedError{Detail: fmt.Sprintf("%d of the %d tables, indexes, triggers and views that it was made with are there", ours, schemaObjects)}
 	}
 	return true, nil
 }

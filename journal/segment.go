@@ -18,9 +18,9 @@ import (
 // version is refused.
 const schemaVersion = 3
 
-// schema makes a journal that no ordinary statement changes: the view takes none, and what is recorded is neither updated
-// nor deleted. Nothing keeps a row from being put among the records: a trigger against that would cost the writer a quarter of its
-// time. The writer's next append meets such a row, and so does verification.
+// schema makes a journal that is hard to change by mistake: the view takes no change, and records are neither updated nor
+// deleted. They can be inserted, and so replaced: a trigger against that would cost the writer a tenth to a fifth of its time.
+// Verification finds it, and the writer's next append meets what was put behind the newest record.
 const schema = `
 CREATE TABLE segment (
   one    INTEGER PRIMARY KEY CHECK (one = 1),
@@ -50,7 +50,7 @@ CREATE VIEW events AS SELECT * FROM records; -- for whoever looks: it takes no c
 PRAGMA user_version = 3;
 `
 
-// schemaObjects is how many tables, indexes and triggers schema makes.
+// schemaObjects is how many tables, indexes, triggers and views schema makes.
 const schemaObjects = 7
 
 // examineSchema gives the version, how many objects there are, and how many of ours.

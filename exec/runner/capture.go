@@ -28,11 +28,12 @@ type rest struct {
 // scratchSize is as much as one read brings: what a pipe usually holds.
 const scratchSize = 64 << 10
 
-// What pipes hold of jobs that write much, so that these and the reactor wait less for each other, and how many do at
-// once: more than those make a user's pipes small (pipe(7), pipe-user-pages-soft).
+// What pipes hold of jobs that write more than is kept, so that these and the reactor wait less for each other, and how
+// many do at once: what a user's pipes may hold together is bounded (pipe(7), pipe-user-pages-soft), and beyond that all new
+// ones are small.
 const (
 	wideSize = 256 << 10
-	mostWide = 64
+	mostWide = 16
 )
 
 // turnBytes is how much of one pipe is read before others have their turn.
@@ -59,9 +60,6 @@ func (c *capture) read(scratch []byte, drain bool) {
 // take reads once: into the buffer that is kept where that has room, else into scratch, so that
 // little output costs a single allocation of its size, and none costs none.
 func (c *capture) take(scratch []byte) (n, asked int, err error) {
-	if c.size >= scratchSize {
-		c.widen()
-	}
 	room := c.kept[len(c.kept):cap(c.kept)]
 	switch {
 	case len(room) > 0:
@@ -80,7 +78,9 @@ func (c *capture) take(scratch []byte) (n, asked int, err error) {
 	return n, asked, err
 }
 
-// widen makes the pipe hold more, once. It may be refused, which does no harm.
+// widen makes the pipe hold more, once. It may be refused, which does no harm. It must come before a splice: kernels
+// before 6.8 may leave a writer asleep that waits for a full pipe while it is made larger, and reading does not
+// wake it, but a splice does.
 func (c *capture) widen() {
 	if !c.wide && c.rest.wide < mostWide {
 		c.wide = true
@@ -91,6 +91,7 @@ func (c *capture) widen() {
 
 // discard has the kernel pass on what is not kept, uncopied.
 func (c *capture) discard() (n int, err error) {
+	c.widen()
 	moved, err := unix.Splice(c.pipe, nil, c.rest.sink, nil, turnBytes, unix.SPLICE_F_NONBLOCK)
 	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
 		c.rest.copies = true

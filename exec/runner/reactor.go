@@ -106,7 +106,7 @@ func (r *reactor) release() error {
 	defer r.mu.Unlock()
 	unix.Close(r.timer)
 	unix.Close(r.wake)
-	return r.file.Close()
+	return errors.Join(r.file.Close(), r.local.null.Close(), r.local.sink.Close())
 }
 
 // Run watches the jobs until Close. It waits for its epoll with Go's own: a thread that waits in the

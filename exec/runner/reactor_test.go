@@ -129,6 +129,9 @@ func TestTheRestIsCounted(t *testing.T) {
 			})
 		}
 		group.Wait()
+		if local.rest.copies != before.copies {
+			t.Errorf("%+v: this kernel moves nothing from a pipe to /dev/null", before)
+		}
 		if local.rest.wide != before.wide {
 			t.Errorf("%+v: %d pipes are taken for wide at the end", before, local.rest.wide)
 		}

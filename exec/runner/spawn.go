@@ -68,10 +68,10 @@ func keepDescriptors() error {
 	return nil
 }
 
-// Close ends Run; processes run on.
+// Close ends Run, which closes what they share; processes run on.
 func (l *Local) Close() error {
 	l.stop()
-	return errors.Join(l.null.Close(), l.sink.Close())
+	return nil
 }
 
 // Start starts a process, whose watcher is told of it from then on.

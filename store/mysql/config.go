@@ -45,10 +45,11 @@ const (
 
 // session is set on every connection. A strict sql_mode refuses what does not fit instead of bending it:
 // in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement outside of a transaction commits by
-// itself, whatever the server's default is.
+// itself, and none follows another by itself, whatever the server's defaults are.
 func session() map[string]string {
 	return map[string]string{
 		"autocommit":               "1",
+		"completion_type":          "0",
 		"wait_timeout":             "30",
 		"innodb_lock_wait_timeout": "5",
 		"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",

@@ -40,24 +40,31 @@ func TestPitfall1LevelRefused(t *testing.T) {
 	}
 }
 
-// A server may be set up to commit nothing by itself.
-func TestAutocommitOff(t *testing.T) {
+// A server may be set up to commit nothing by itself, or to begin a transaction behind each.
+func TestServersThatLeaveTransactionsOpen(t *testing.T) {
 	t.Parallel()
-	db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)
-	db.app.SetMaxOpenConns(1) // and that one commits
-	if _, err := db.app.Exec("SET GLOBAL autocommit = OFF"); err != nil {
-		t.Fatal(err)
-	}
-	ids := []int64{db.insert(t, "a", journal.RowWaiting, ""), db.insert(t, "a", journal.RowWaiting, "")}
-	table := db.table(t)
-	if err := table.Claim(t.Context(), map[string]int{"a": 2}, accept); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range ids {
-		if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
-			t.Fatalf("Apply: %v, %v", got, err)
-		}
-		db.expect(t, id, "status stdout", "done x")
+	for _, setting := range []string{"autocommit = OFF", "completion_type = CHAIN"} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)
+			db.app.SetMaxOpenConns(1) // and that one is as usual
+			if _, err := db.app.Exec("SET GLOBAL " + setting); err != nil {
+				t.Fatal(err)
+			}
+			ids := []int64{db.insert(t, "a", journal.RowWaiting, ""), db.insert(t, "a", journal.RowWaiting, "")}
+			config := db.config()
+			config.MaxOpen = 1
+			table := open(t, config)
+			if err := table.Claim(t.Context(), map[string]int{"a": 2}, accept); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range ids {
+				if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
+					t.Fatalf("Apply: %v, %v", got, err)
+				}
+				db.expect(t, id, "status stdout", "done x")
+			}
+		})
 	}
 }
 

@@ -33,7 +33,7 @@ const scratchSize = 64 << 10
 // ones are small.
 const (
 	wideSize = 256 << 10
-	mostWide = 16
+	mostWide = 32
 )
 
 // turnBytes is how much of one pipe is read before others have their turn.

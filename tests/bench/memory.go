@@ -92,7 +92,7 @@ func output(p *program) []reading {
 	allowed := memory.now() + float64(writers*keptOutput+onTheWay)/megabyte
 	byCat := harness.Script(p, "{ "+write+"; "+bell.script+" $1; } | cat > /dev/null")
 	const megabytes = float64(writers) * written / megabyte
-	speed := paired(3, func() float64 {
+	speed := paired(7, func() float64 {
 		return megabytes * rate(1, func() { startAll(p, byCat); awaitAll(p, bell) })
 	}, func() float64 {
 		s.insert(writers, "a", "waiting")

@@ -9,7 +9,7 @@ import (
 // mostly garbage: copies on their way into the journal and the table. So the collector is told to
 // work harder once the process is larger than what it needs at a time.
 const (
-	memoryBase    = 24 << 20  // a worker without output
+	memoryBase    = 20 << 20  // a worker without output
 	memoryCopies  = 4         // of a largest output: fetched, journalled, as text, as a statement
 	memorySlot    = 32 << 10  // a running job
 	memoryReading = 128 << 20 // whoever reads the journal through the worker

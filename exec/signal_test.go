@@ -2,9 +2,11 @@ package exec_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	jobexec "jobd/exec"
 	"jobd/journal"
 )
 
@@ -40,8 +42,14 @@ func TestSignals(t *testing.T) {
 func TestASignalToAJobThatIsJustStarted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	late := &lateRunner{f.runner, 1, make(chan struct{}), make(chan error)}
+	f.build(func(c *jobexec.Config) { c.Runner = late })
 	f.start()
-	f.wait("running is journalled", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusStarting })
+	<-late.asked
+	go func() {
+		<-time.After(10 * time.Millisecond) // the signal is there first, most likely
+		late.answer <- nil
+	}()
 	if !f.worker.SendSignal(map[int64]int{1: 15}, "me")[1] {
 		t.Error("the row says running, but the signal was not delivered")
 	}

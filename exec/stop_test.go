@@ -134,7 +134,7 @@ func TestAJobHeldByTheMirrorIsGivenBack(t *testing.T) {
 	}
 }
 
-// lateRunner answers the start of a job when it is told to.
+// lateRunner answers the start of a job when it is told to, with an error or by starting it.
 type lateRunner struct {
 	*runner
 	job    int64
@@ -147,7 +147,10 @@ func (r *lateRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 		return r.runner.Start(spec)
 	}
 	close(r.asked)
-	return nil, <-r.answer
+	if err := <-r.answer; err != nil {
+		return nil, err
+	}
+	return r.runner.Start(spec)
 }
 
 // A start that fails because its runner has changed, while the worker hands over, is given back before the journal says

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +84,17 @@ func TestStateIsTheFoldOverTheDisk(t *testing.T) {
 		}
 		mustClose(t, j)
 	})
+}
+
+// A job's event without a job is refused, also behind an append of nothing, and leaves the others alone.
+func TestAJobsEventNeedsAJob(t *testing.T) {
+	t.Parallel()
+	group := []*appending{newAppending(nil), newAppending([]Draft{{0, Accepted{Target: "a", Manual: true, Token: "a"}}}), newAppending(wholeLife(1))}
+	staged := stage(&State{}, Hash{}, group, base)
+	illegal := new(IllegalError)
+	if group[0].err != nil || !errors.As(group[1].err, &illegal) || group[2].err != nil || len(staged.events) != 4 {
+		t.Errorf("%v, %v, %v; %d events", group[0].err, group[1].err, group[2].err, len(staged.events))
+	}
 }
 
 // Appends that share a commit fare as they would one after the other: one that is

@@ -96,7 +96,8 @@ func (r *Reader) examine(ctx context.Context, p part) (made bool, err error) {
 	case version > schemaVersion:
 		return false, fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", version, schemaVersion)
 	case version == 1 || version == 2:
-		return false, fmt.Errorf("version %d was written before the first release, and is not read any more", version)
+		return false, fmt.Errorf("version %d was written before the first release, and is not read any more: "+
+			"let the jobd that wrote it end its jobs, then move the folder away", version)
 	case version != schemaVersion:
 		return false, &DamagedError{Detail: fmt.Sprintf("it claims to be of version %d", version)}
 	case ours != schemaObjects:

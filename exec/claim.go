@@ -127,7 +127,7 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	c := claiming{worker: w, found: make(map[string]int)}
-	if err := w.Table.Claim(ctx, room, c.decide); err != nil {
+	if err := w.Table.Claim(ctx, room, nil, c.decide); err != nil {
 		w.doubt(c.claimed)
 		if undone(err) {
 			return true, w.overtaken(ctx, c.events)

@@ -39,7 +39,7 @@ func (w *Worker) resolve(ctx context.Context) error {
 	if len(claims) == 0 {
 		return nil
 	}
-	rows, err := w.Table.Rows(ctx, slices.Sorted(maps.Keys(claims)))
+	rows, _, err := w.Table.Rows(ctx, slices.Sorted(maps.Keys(claims)))
 	if err != nil {
 		return err
 	}

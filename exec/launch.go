@@ -38,7 +38,7 @@ func (w *Worker) shown(seq uint64) bool {
 		away = w.Mirror.Away()
 	}
 	select {
-	case <-w.Mirror.Shown(seq):
+	case <-w.Mirror.Shown(seq, 0):
 		return true
 	case <-away:
 		return true

@@ -139,7 +139,7 @@ func (c *manualClaiming) try(ctx context.Context) error {
 	for {
 		err := c.worker.Disk.Check()
 		if err == nil {
-			err = c.worker.Table.ClaimManual(ctx, c.ids, c.decide)
+			_, err = c.worker.Table.ClaimManual(ctx, c.ids, nil, c.decide)
 		}
 		if err == nil || c.called || retry.Wait(ctx, err) != nil {
 			return err

@@ -16,7 +16,7 @@ func (w *Worker) answer(client *waiter, seq uint64, done journal.Done) {
 	timer := time.NewTimer(answerDelay)
 	defer timer.Stop()
 	select {
-	case <-w.Mirror.Shown(seq):
+	case <-w.Mirror.Shown(seq, 0):
 	case <-timer.C:
 	}
 	result := resultOf(done)

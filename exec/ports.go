@@ -19,11 +19,16 @@ type Recorder interface {
 // Claimer is the jobs table as a source of work; see store.Table for the contract.
 // Whatever error a claim ends with: once decide was called, only Rows can tell
 // whether the claim was committed, unless an error among its causes has a method Undone() bool
-// that says that it was not.
+// that says that it was not. One that also has a method Refused() map[int64]string names rows that the table does not let
+// us claim. An error that has a method Away() bool that says true is about the whole table; any other is not.
 type Claimer interface {
-	Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Event, error)) error
-	ClaimManual(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) error
-	Rows(ctx context.Context, ids []int64) ([]journal.Row, error)
+	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
+	Hold(ctx context.Context, name string) (holder string, err error)
+	Claim(ctx context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error
+	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
+	ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
+	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)
+	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 	// UnderWay lists rows that are accepted or running: those whose owner begins so, whatever
 	// their target, and those of the targets that have no owner.
 	UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error)
@@ -39,9 +44,12 @@ type Disk interface {
 
 // Mirror brings the table up to date with the journal.
 type Mirror interface {
-	// Shown is closed when the table shows event seq, or the journal holds a
-	// conflict instead.
-	Shown(seq uint64) <-chan struct{}
+	// Shown is closed when the table shows event seq of a job, or the journal holds a
+	// conflict instead. For job 0 it is closed when that holds for all jobs.
+	Shown(seq uint64, job int64) <-chan struct{}
+	// Tried is closed when the mirror has tried to show event seq and all before it. A row that can't be updated for now
+	// is set aside, and only Shown waits for it.
+	Tried(seq uint64) <-chan struct{}
 	// Away is closed as long as the table can't be reached.
 	Away() <-chan struct{}
 }

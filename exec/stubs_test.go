@@ -38,7 +38,7 @@ func manual(id int64, target string) journal.Row {
 	return journal.Row{Job: id, Target: target, Status: journal.RowManual}
 }
 
-func (t *table) Claim(_ context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Event, error)) error {
+func (t *table) Claim(_ context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.claims++
@@ -52,7 +52,7 @@ func (t *table) Claim(_ context.Context, room map[string]int, decide func([]jour
 	for _, target := range slices.Sorted(maps.Keys(room)) {
 		left := room[target]
 		for _, id := range slices.Sorted(maps.Keys(t.rows)) {
-			if row := t.rows[id]; left > 0 && row.Target == target && row.Status == journal.RowWaiting {
+			if row := t.rows[id]; left > 0 && row.Target == target && !slices.Contains(except, id) && row.Status == journal.RowWaiting {
 				rows, left = append(rows, row), left-1
 			}
 		}
@@ -63,7 +63,7 @@ func (t *table) Claim(_ context.Context, room map[string]int, decide func([]jour
 	return t.transact(rows, decide)
 }
 
-func (t *table) ClaimManual(_ context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
+func (t *table) ClaimManual(_ context.Context, ids []int64, _ []string, decide func([]journal.Row) ([]journal.Event, error)) ([]int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []journal.Row
@@ -72,7 +72,7 @@ func (t *table) ClaimManual(_ context.Context, ids []int64, decide func([]journa
 			rows = append(rows, row)
 		}
 	}
-	return t.transact(rows, decide)
+	return nil, t.transact(rows, decide)
 }
 
 func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journal.Event, error)) error {
@@ -101,11 +101,11 @@ func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journ
 	return nil
 }
 
-func (t *table) Rows(_ context.Context, ids []int64) ([]journal.Row, error) {
+func (t *table) Rows(_ context.Context, ids []int64) ([]journal.Row, []int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.rowsErr != nil {
-		return nil, t.rowsErr
+		return nil, nil, t.rowsErr
 	}
 	var rows []journal.Row
 	for _, id := range ids {
@@ -113,8 +113,26 @@ func (t *table) Rows(_ context.Context, ids []int64) ([]journal.Row, error) {
 			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	return rows, nil, nil
 }
+
+func (t *table) Names(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+func (t *table) Hold(context.Context, string) (string, error) { return "", nil }
+
+func (t *table) Waiting(_ context.Context, targets []string, except []int64) (left []string, _ error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, row := range t.rows {
+		if row.Status == journal.RowWaiting && slices.Contains(targets, row.Target) && !slices.Contains(except, id) {
+			left = append(left, row.Target)
+		}
+	}
+	slices.Sort(left)
+	return slices.Compact(left), nil
+}
+
+func (t *table) Probe(context.Context, []int64) (map[int64]string, error) { return nil, nil }
 
 func (t *table) UnderWay(_ context.Context, owner string, targets []string) ([]journal.Row, error) {
 	t.mu.Lock()
@@ -152,7 +170,9 @@ type mirror struct {
 	seen chan struct{} // has room for one; receives when somebody asks whether the table is away
 }
 
-func (m *mirror) Shown(uint64) <-chan struct{} {
+func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
+
+func (m *mirror) Shown(uint64, int64) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.held != nil {

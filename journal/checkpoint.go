@@ -78,6 +78,8 @@ type checkpoint struct {
 	Time    int64             `json:"time,omitempty"` // microseconds since 1970; so are all times here
 	Name    string            `json:"name,omitempty"`
 	Open    bool              `json:"open,omitempty"`
+	Mark    string            `json:"mark,omitempty"`
+	Server  string            `json:"server,omitempty"`
 	Targets map[string]Target `json:"targets,omitempty"`
 	Jobs    []checkpointJob   `json:"jobs,omitempty"` // those not at their end, by id
 }
@@ -99,7 +101,7 @@ type checkpointJob struct {
 }
 
 func encodeCheckpoint(s *State) ([]byte, error) {
-	c := checkpoint{Time: micros(s.Time), Name: s.Name, Open: s.Open, Targets: s.Targets}
+	c := checkpoint{Time: micros(s.Time), Name: s.Name, Open: s.Open, Mark: s.Mark, Server: s.Server, Targets: s.Targets}
 	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
 		j := s.Jobs[id]
 		if j.Status.Ended() {
@@ -118,7 +120,7 @@ func decodeCheckpoint(data []byte) (*State, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, err
 	}
-	s := &State{Time: moment(c.Time), Name: c.Name, Open: c.Open, Targets: c.Targets}
+	s := &State{Time: moment(c.Time), Name: c.Name, Open: c.Open, Mark: c.Mark, Server: c.Server, Targets: c.Targets}
 	if len(c.Jobs) > 0 {
 		s.Jobs = make(map[int64]*Job, len(c.Jobs))
 	}

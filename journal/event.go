@@ -22,6 +22,7 @@ const (
 	KindSignal   Kind = "signal"
 	KindDone     Kind = "done"
 	KindConflict Kind = "conflict"
+	KindSetAside Kind = "set-aside"
 
 	KindOpened         Kind = "opened"
 	KindClosed         Kind = "closed"
@@ -30,6 +31,8 @@ const (
 	KindTargetAdded    Kind = "target-added"
 	KindTargetRemoved  Kind = "target-removed"
 	KindConcurrencySet Kind = "concurrency-set"
+	KindMarked         Kind = "marked"
+	KindServer         Kind = "server"
 )
 
 // Hash is the link of the chain: SHA-256 over the hash before it and the
@@ -80,6 +83,9 @@ type Ignored struct {
 // Released says that a claim is given up before the job was started.
 type Released struct {
 	Reason string `json:"reason"`
+	Target string `json:"target,omitempty"`
+	Manual bool   `json:"manual,omitempty"` // the row goes back to manual, not to waiting
+	Token  string `json:"token,omitempty"`  // of the claim; events of older versions have none
 }
 
 // Running says that the job is about to be started.
@@ -90,6 +96,8 @@ type Running struct {
 	// Claimed says that a slot was free when the job was claimed: the claim's own transaction
 	// makes the row running, and the job is started when that is committed.
 	Claimed bool `json:"claimed,omitempty"`
+
+	Token string `json:"token,omitempty"` // of the claim; events of older versions have none
 }
 
 // Started says that the job's process exists. The three values together
@@ -115,6 +123,10 @@ type Done struct {
 	Stderr Output `json:"stderr"`
 	Reason string `json:"reason,omitempty"` // why, where the process itself does not tell
 	Note   string `json:"note,omitempty"`   // what jobd adds to stderr where people look for it
+
+	// Elapsed is how long the process ran, in microseconds of a clock that nobody sets; 0 where that is not known.
+	Elapsed int64  `json:"elapsed,omitempty"`
+	Token   string `json:"token,omitempty"` // of the claim; events of older versions have none
 }
 
 // ShownStderr is what rows and clients are shown as the job's stderr: what the job wrote, and
@@ -136,6 +148,15 @@ type Conflict struct {
 	Found  *Row   `json:"found"` // nil: the row is gone
 	Wanted string `json:"wanted,omitempty"`
 	Reason string `json:"reason,omitempty"` // the server's word where it refused the update itself
+	Token  string `json:"token,omitempty"`  // of the claim that it is about; events of older versions have none
+}
+
+// SetAside says that the row can't be updated for now, for a reason that is the row's own: somebody holds a lock on it, or
+// a rule of the table refuses the update. The update is tried again until it succeeds; this is journalled once.
+type SetAside struct {
+	Wanted string `json:"wanted"` // the status that the row is to get
+	Reason string `json:"reason"`
+	Token  string `json:"token,omitempty"` // of the claim
 }
 
 // Opened is the first event of every run of a worker.
@@ -184,6 +205,20 @@ type ConcurrencySet struct {
 	By          string `json:"by"`
 }
 
+// Marked says which mark the worker's tokens bear from now on. No two workers that live have the same.
+type Marked struct {
+	Mark string `json:"mark"`
+}
+
+// Server says that the table was found on another server than before, and that the rows of the time before were compared
+// with the journal.
+type Server struct {
+	Server string `json:"server"`           // what identifies it
+	Before string `json:"before,omitempty"` // the one before; "" the first time
+	Mended int    `json:"mended,omitempty"` // rows that were behind and were brought up to date
+	Left   int    `json:"left,omitempty"`   // rows that differ, and were left as found
+}
+
 // Kind implements Payload.
 func (Accepted) Kind() Kind { return KindAccepted }
 
@@ -228,3 +263,12 @@ func (TargetRemoved) Kind() Kind { return KindTargetRemoved }
 
 // Kind implements Payload.
 func (ConcurrencySet) Kind() Kind { return KindConcurrencySet }
+
+// Kind implements Payload.
+func (SetAside) Kind() Kind { return KindSetAside }
+
+// Kind implements Payload.
+func (Marked) Kind() Kind { return KindMarked }
+
+// Kind implements Payload.
+func (Server) Kind() Kind { return KindServer }

@@ -54,6 +54,10 @@ func (p *payloads) running(c *cursor) (Running, bool) {
 	if c.skip(`,"runner":"`) {
 		v.Runner = c.shared(&p.runner)
 	}
+	v.Claimed = c.skip(`,"claimed":true`)
+	if c.skip(`,"token":"`) {
+		v.Token = string(c.text())
+	}
 	return v, c.end()
 }
 
@@ -87,6 +91,12 @@ func (p *payloads) done(c *cursor) (Done, bool) {
 	c.expect(`}`)
 	if c.skip(`,"reason":"`) {
 		v.Reason = string(c.text())
+	}
+	if c.skip(`,"elapsed":`) {
+		v.Elapsed = c.number()
+	}
+	if c.skip(`,"token":"`) {
+		v.Token = string(c.text())
 	}
 	return v, c.end()
 }

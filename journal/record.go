@@ -123,6 +123,12 @@ func (r *record) decodePayload() (Payload, error) {
 		return payloadOf[TargetRemoved](r.payload)
 	case KindConcurrencySet:
 		return payloadOf[ConcurrencySet](r.payload)
+	case KindSetAside:
+		return payloadOf[SetAside](r.payload)
+	case KindMarked:
+		return payloadOf[Marked](r.payload)
+	case KindServer:
+		return payloadOf[Server](r.payload)
 	}
 	return nil, fmt.Errorf("unknown kind")
 }

@@ -65,6 +65,8 @@ type State struct {
 	Time    time.Time // its time
 	Name    string    // the worker's name
 	Open    bool      // a run of the worker has begun and not ended in order
+	Mark    string    // the mark that its tokens bear; "" where it has none yet
+	Server  string    // the database server that the table was last found on; "" where that is not known
 	Jobs    map[int64]*Job
 	Targets map[string]Target
 
@@ -171,6 +173,10 @@ func (s *State) applyWorker(e Event) error {
 		s.Targets[p.Target] = Target{Concurrency: p.Concurrency}
 	case TargetRemoved:
 		delete(s.Targets, p.Target)
+	case Marked:
+		s.Mark = p.Mark
+	case Server:
+		s.Server = p.Server
 	case ConcurrencySet:
 		t := s.Targets[p.Target]
 		t.Concurrency = p.Concurrency

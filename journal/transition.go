@@ -18,6 +18,10 @@ import (
 //	conflict   accepted, starting                 → conflict
 //	           running                            → running, marked as lost
 //	           anything that is not under way     → unchanged
+//	set-aside  any                                → unchanged
+//
+// An event that names its claim's token is about that claim only. A conflict of another claim than the one that is
+// under way changes nothing: it is late news of an older one. Anything else with another claim's token is refused.
 func (s Status) allows(kind Kind) bool {
 	switch kind {
 	case KindAccepted, KindIgnored:
@@ -32,7 +36,7 @@ func (s Status) allows(kind Kind) bool {
 		return s == StatusRunning
 	case KindDone:
 		return s == StatusStarting || s == StatusRunning
-	case KindConflict:
+	case KindConflict, KindSetAside:
 		return true
 	}
 	return false
@@ -43,6 +47,12 @@ func (j Job) next(e Event) (Job, error) {
 	kind := e.Kind()
 	if !j.Status.allows(kind) {
 		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status}
+	}
+	if token := tokenOf(e.Payload); token != "" && token != j.Token && !j.Status.Ended() {
+		if kind == KindConflict || kind == KindSetAside {
+			return j, nil
+		}
+		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: "it is about another claim"}
 	}
 	switch p := e.Payload.(type) {
 	case Accepted:
@@ -63,11 +73,28 @@ func (j Job) next(e Event) (Job, error) {
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
 	case Conflict:
 		return j.conflict(e), nil
-	case Signal: // changes nothing but is part of the history
+	case Signal, SetAside: // change nothing but are part of the history
 	default: // a pointer, or somebody else's type with our kind
 		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: fmt.Sprintf("%T is no payload", p)}
 	}
 	return j, nil
+}
+
+// tokenOf is the token of the claim that an event is about; "" where it does not say, or makes the claim itself.
+func tokenOf(p Payload) string {
+	switch p := p.(type) {
+	case Released:
+		return p.Token
+	case Running:
+		return p.Token
+	case Done:
+		return p.Token
+	case Conflict:
+		return p.Token
+	case SetAside:
+		return p.Token
+	}
+	return ""
 }
 
 // attempt begins a start. A start whose process never came to be may be

@@ -134,7 +134,7 @@ func run(t *testing.T, m *store.Mirror) {
 func shown(t *testing.T, m *store.Mirror, seq uint64) {
 	t.Helper()
 	select {
-	case <-m.Shown(seq):
+	case <-m.Shown(seq, 0):
 	case <-time.After(10 * time.Second):
 		t.Fatalf("event %d is not in the table after 10 s", seq)
 	}
@@ -326,8 +326,8 @@ func TestShownIsToldInOrder(t *testing.T) {
 	t.Parallel()
 	j, table := openJournal(t), newApplier()
 	m := newMirror(j, table)
-	early := m.Shown(2)
-	late := m.Shown(5)
+	early := m.Shown(2, 0)
+	late := m.Shown(5, 0)
 	run(t, m)
 	add(t, j, accepted(1, "@1"), running(1))
 	<-early
@@ -338,7 +338,7 @@ func TestShownIsToldInOrder(t *testing.T) {
 	}
 	add(t, j, accepted(2, "@2"), running(2), done(2))
 	<-late
-	<-m.Shown(3)
+	<-m.Shown(3, 0)
 }
 
 // A change that is applied again after an unanswered COMMIT may meet its row under the next claim.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"jobd/journal"
@@ -16,31 +17,52 @@ type Decide = func(rows []journal.Row) ([]journal.Event, error)
 
 // Table is one jobs table. Its methods are safe for concurrent use.
 //
-// Errors: an *Unusable error is one that waiting cannot mend (access denied, unknown
-// database or table, a missing column, an engine without transactions). Any
-// other error is worth another try; lost links, deadlocks, lock waits and
-// read-only servers are among them.
+// Errors. Those that tell that the whole table is out of reach have a method Away() bool that says true: an *Unusable,
+// which waiting cannot mend (access denied, unknown database or table, a missing column, an engine without
+// transactions), and an *Unreachable (no connection, a read-only server). Any other error is about some rows, some targets or
+// the moment; it never counts as the table being away. An error number alone never tells that all rows are
+// at fault: a trigger may raise any.
 type Table interface {
 	// Check connects and examines the table: columns, engine, character sets, lengths, the
 	// owner column's width, the server's version and packet limit. The other
 	// methods do it themselves when it has not succeeded yet.
 	Check(ctx context.Context) error
 
+	// Names tells which names of targets can't be served, and why, in words for the operator: names that the column's
+	// character set does not have, and names that the column's collation takes for another one of the list,
+	// the earlier of which is served.
+	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
+
+	// Hold takes an advisory lock, which lasts until Close or until its connection is lost, and tells who has it where it is
+	// somebody else: holder is "" where it is ours, taken now or before. Where a server has no such
+	// locks it is always ours.
+	Hold(ctx context.Context, name string) (holder string, err error)
+
 	// Claim locks up to room[target] rows of status waiting for each target,
-	// lowest ids first, skipping rows that others hold, and lets decide say
+	// lowest ids first, skipping rows that others hold and those in except, and lets decide say
 	// what becomes of them, all in one transaction. decide is called once at
-	// most, and not at all when there is no row.
+	// most, and not at all when there is no row. Each row's target is the name that was asked for.
 	//
 	// When Claim fails after decide was called, the commit may or may not have
-	// happened: the rows must be looked at with Rows to know; except after an
-	// *Overtaken error, which says that it has not. Before that call
-	// deadlocks and lock waits are retried with jitter.
-	Claim(ctx context.Context, room map[string]int, decide Decide) error
+	// happened: the rows must be looked at with Rows to know; except after an error with a method Undone() bool that
+	// says true: an *Overtaken, or a *RefusedRows, which names the rows that can't be claimed. Before that call
+	// deadlocks are retried with jitter.
+	Claim(ctx context.Context, room map[string]int, except []int64, decide Decide) error
 
-	// ClaimManual does the same for the rows with the given ids, whatever
+	// Waiting tells for which of the targets there are rows of status waiting beside those in except, whoever holds them,
+	// committed or not yet. It locks nothing and waits for nobody. A claim that came back short asks it
+	// whether somebody else's lock has hidden rows.
+	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
+
+	// ClaimManual does the same as Claim for the rows with the given ids, whatever
 	// their status and target; rows that do not exist are not among those
-	// given to decide, which is called even when there are none.
-	ClaimManual(ctx context.Context, ids []int64, decide Decide) error
+	// given to decide, which is called even when there are none. A row's target is the one of targets that the table takes
+	// it for, else what the row says ("null" where it is NULL). It does not wait for rows that somebody else holds:
+	// it tells their ids, and decide is not given them.
+	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
+
+	// Probe tells which of some waiting or manual rows the table would refuse to a claim, and why. It changes nothing.
+	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)
 
 	// Apply brings rows up to date, all in one transaction where it can.
 	// It is idempotent, and guarded: a row is changed only while it is accepted or running
@@ -48,9 +70,10 @@ type Table interface {
 	// each job once. An error means that nothing is known of any of them; apply them again.
 	Apply(ctx context.Context, changes []Change) ([]Outcome, error)
 
-	// Rows reads rows with a locking read, so that it waits for a commit in
-	// flight instead of running ahead of it. Rows that do not exist are absent.
-	Rows(ctx context.Context, ids []int64) ([]journal.Row, error)
+	// Rows reads rows with a locking read, so that it never runs ahead of a commit in
+	// flight. Rows that do not exist are absent; those that somebody else holds, our own transaction whose end is not
+	// known among them, are told by id and not waited for.
+	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 
 	// UnderWay lists the rows that are accepted or running and whose owner column begins with
 	// owner, and those of the given targets whose owner column is empty. It locks nothing.
@@ -76,6 +99,25 @@ func (e *Overtaken) Unwrap() error { return e.Err }
 // Undone tells that nothing of the claim was committed.
 func (e *Overtaken) Undone() bool { return true }
 
+// RefusedRows is among the causes of a claim's error where a rule of the table, such as a trigger or a CHECK, refuses the update
+// of some of its rows. Nothing of the claim was committed. No rows are named where each by itself would have been taken.
+type RefusedRows struct {
+	Rows map[int64]string // why, by row
+	Err  error
+}
+
+// Error implements error.
+func (e *RefusedRows) Error() string { return "the table refuses the update: " + e.Err.Error() }
+
+// Unwrap gives the server's error.
+func (e *RefusedRows) Unwrap() error { return e.Err }
+
+// Undone tells that nothing of the claim was committed.
+func (e *RefusedRows) Undone() bool { return true }
+
+// Refused tells which rows are at fault, and why.
+func (e *RefusedRows) Refused() map[int64]string { return e.Rows }
+
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {
 	Seq    uint64 // the newest event that went into it
@@ -94,14 +136,15 @@ type Fate int
 const (
 	Applied Fate = iota // the row reads as the change wants it
 	Lost                // the row is somebody else's by now, or gone, and was left as found
-	Refused             // the server takes this update in no form
+	Refused             // the server takes this update in no form, for now
+	Held                // somebody else holds the row, or the update failed otherwise; it is to be tried again
 )
 
 // Outcome tells what became of one change.
 type Outcome struct {
 	Fate  Fate
 	Found *journal.Row // what the row held instead, for Lost; nil: it is gone
-	Note  string       // for Applied in a reduced form: what was reduced; for Refused: the server's word
+	Note  string       // for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for the operator
 }
 
 // Unusable is an error that waiting cannot mend: somebody has to change the
@@ -116,3 +159,27 @@ func (e *Unusable) Error() string { return e.Op + ": " + e.Err.Error() }
 
 // Unwrap gives the cause.
 func (e *Unusable) Unwrap() error { return e.Err }
+
+// Away tells that the whole table is out of reach.
+func (e *Unusable) Away() bool { return true }
+
+// Unreachable is an error of the connection: the server can't be reached, or takes no writes.
+type Unreachable struct {
+	Op  string // what was tried
+	Err error
+}
+
+// Error implements error.
+func (e *Unreachable) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// Away tells that the whole table is out of reach.
+func (e *Unreachable) Away() bool { return true }
+
+// IsAway tells whether an error says that the whole table is out of reach.
+func IsAway(err error) bool {
+	var known interface{ Away() bool }
+	return errors.As(err, &known) && known.Away()
+}

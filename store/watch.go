@@ -15,7 +15,7 @@ func (m *Mirror) Applied() uint64 {
 
 // Shown gives a channel that is closed when the mirror is done with event seq:
 // the table shows it, or the journal holds a conflict instead.
-func (m *Mirror) Shown(seq uint64) <-chan struct{} {
+func (m *Mirror) Shown(seq uint64, job int64) <-chan struct{} {
 	shown := make(chan struct{})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -26,6 +26,9 @@ func (m *Mirror) Shown(seq uint64) <-chan struct{} {
 	}
 	return shown
 }
+
+// Tried gives a channel that is closed when the mirror has tried to show event seq and all before it.
+func (m *Mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
 
 // advance notes that the mirror is done with everything up to seq.
 func (m *Mirror) advance(seq uint64) {

@@ -31,6 +31,12 @@ func describe(payload journal.Payload) string {
 		return describeDone(e)
 	case journal.Conflict:
 		return describeConflict(e)
+	case journal.SetAside:
+		return pairs("wanted", e.Wanted, "reason", e.Reason)
+	case journal.Marked:
+		return pairs("mark", e.Mark)
+	case journal.Server:
+		return pairs("server", e.Server, "before", e.Before, "mended", e.Mended, "left", e.Left)
 	case journal.Opened:
 		return pairs("name", e.Name, "version", e.Version, "pid", e.Pid, "targets", concurrencies(e.Targets))
 	case journal.Closed:

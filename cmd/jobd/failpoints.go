@@ -198,9 +198,9 @@ type failingClaimer struct {
 }
 
 // Claim implements jobexec.Claimer.
-func (c failingClaimer) Claim(ctx context.Context, room map[string]int, decide func([]journal.Row) ([]journal.Event, error)) error {
+func (c failingClaimer) Claim(ctx context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
 	claimed := false
-	err := c.Claimer.Claim(ctx, room, func(rows []journal.Row) ([]journal.Event, error) {
+	err := c.Claimer.Claim(ctx, room, except, func(rows []journal.Row) ([]journal.Event, error) {
 		claimed = true
 		c.point.reach("claim-selected")
 		return decide(rows)

@@ -159,7 +159,7 @@ func (h journalHandlers) claimAgain(ctx context.Context, r *journal.Reader, job 
 		payload = journal.Ignored{Reason: job.Reason}
 	}
 	refused = changedMeanwhile
-	err = h.table.ClaimManual(ctx, []int64{job.ID}, func(rows []journal.Row) ([]journal.Event, error) {
+	_, err = h.table.ClaimManual(ctx, []int64{job.ID}, []string{job.Target}, func(rows []journal.Row) ([]journal.Event, error) {
 		free := len(rows) == 1 && (rows[0].Status == journal.RowWaiting || rows[0].Status == journal.RowManual)
 		if !free || rows[0].Target != seen.Target {
 			return nil, nil

@@ -143,7 +143,7 @@ func (d *daemon) settle() {
 	timer := time.NewTimer(settleTimeout)
 	defer timer.Stop()
 	select {
-	case <-d.mirror.Shown(d.newest()):
+	case <-d.mirror.Shown(d.newest(), 0):
 	case <-timer.C:
 		d.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
 			"events", d.newest()-d.mirror.Applied())

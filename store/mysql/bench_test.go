@@ -61,7 +61,7 @@ func BenchmarkClaim(b *testing.B) {
 		b.StopTimer()
 		db.fill(b, batch, journal.RowWaiting, "")
 		b.StartTimer()
-		if err := table.Claim(b.Context(), map[string]int{"a": batch}, accept); err != nil {
+		if err := table.Claim(b.Context(), map[string]int{"a": batch}, nil, accept); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -114,7 +114,7 @@ func TestAccessLostAndRegained(t *testing.T) {
 	if _, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); !unusable(err) {
 		t.Errorf("without UPDATE: %v", err)
 	}
-	if err := table.Claim(t.Context(), map[string]int{"a": 1}, accept); !unusable(err) {
+	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); !unusable(err) {
 		t.Errorf("without UPDATE: %v", err)
 	}
 	grant("GRANT UPDATE ON jobs TO")

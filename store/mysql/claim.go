@@ -16,12 +16,12 @@ import (
 )
 
 // Claim implements store.Table.
-func (t *Table) Claim(ctx context.Context, room map[string]int, decide store.Decide) error {
+func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
 	found, err := t.examined(ctx)
 	if err != nil {
 		return err
 	}
-	chosen := t.waiting(room, found)
+	chosen := t.waiting(room, except, found)
 	if len(chosen.targets) == 0 {
 		return nil
 	}
@@ -29,12 +29,12 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, decide store.Dec
 }
 
 // ClaimManual implements store.Table.
-func (t *Table) ClaimManual(ctx context.Context, ids []int64, decide store.Decide) error {
+func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
 	found, err := t.examined(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return t.fail("claim jobs by id", t.claim(ctx, t.named(ids), found, decide))
+	return nil, t.fail("claim jobs by id", t.claim(ctx, t.named(ids), found, decide))
 }
 
 // selection is the statements that lock the rows of a claim, one result for each.
@@ -47,13 +47,17 @@ type selection struct {
 // waiting chooses rows of targets that have room. A statement for each, equality on status
 // and target and the order of ids, is what the index serves: with target IN (…) every
 // candidate is sorted and locked (pitfall 2).
-func (t *Table) waiting(room map[string]int, found *layout) selection {
+func (t *Table) waiting(room map[string]int, except []int64, found *layout) selection {
 	var chosen selection
+	but := ""
+	if len(except) > 0 {
+		but = " AND id NOT IN (" + rule.List(except) + ")"
+	}
 	for _, target := range slices.Sorted(maps.Keys(room)) {
 		if room[target] <= 0 {
 			continue
 		}
-		chosen.query += t.selectRow() + " WHERE status = 'waiting' AND target = ? ORDER BY id LIMIT ? " + found.version.locking() + "; "
+		chosen.query += t.selectRow() + " WHERE status = 'waiting' AND target = ?" + but + " ORDER BY id LIMIT ? " + found.version.locking() + "; "
 		chosen.args = append(chosen.args, target, room[target])
 		chosen.targets = append(chosen.targets, target)
 	}
@@ -191,16 +195,15 @@ func complete(verdicts []rule.Verdict, matched []int64) error {
 }
 
 // Rows implements store.Table.
-func (t *Table) Rows(ctx context.Context, ids []int64) ([]journal.Row, error) {
+func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
 	if _, err := t.examined(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var rows []journal.Row
-	err := t.retry(ctx, func() error {
+	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {
 			rows, err = t.lock(ctx, conn, t.named(ids))
 			return false, err // the rollback gives the locks back
 		})
 	})
-	return rows, t.fail("read jobs", err)
+	return rows, nil, t.fail("read jobs", err)
 }

@@ -147,7 +147,7 @@ func TestReleaseEmptiesOwner(t *testing.T) {
 			config.ClaimColumn = c.column
 			table := open(t, config)
 			db.exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (1, 'a', 1)")
-			if err := table.Claim(t.Context(), map[string]int{"a": 1}, accept); err != nil {
+			if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
 				t.Fatal(err)
 			}
 			db.expect(t, 1, "status "+c.column, "accepted "+token)

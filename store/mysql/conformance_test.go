@@ -104,7 +104,7 @@ func TestTableByWayOf(t *testing.T) {
 			c.change(&config)
 			table := open(t, config)
 			id := db.insert(t, c.name[:1], journal.RowWaiting, "")
-			if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+			if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {

@@ -83,7 +83,7 @@ type claimer struct {
 func (c *claimer) claimAll(t *testing.T, table *mysql.Table) {
 	for number := 0; ; number++ {
 		var chosen []int64
-		err := table.Claim(t.Context(), map[string]int{"a": 4}, func(rows []journal.Row) (events []journal.Event, err error) {
+		err := table.Claim(t.Context(), map[string]int{"a": 4}, nil, func(rows []journal.Row) (events []journal.Event, err error) {
 			for _, row := range rows {
 				chosen = append(chosen, row.Job)
 				token := fmt.Sprintf("@%d%08d", c.name, number)

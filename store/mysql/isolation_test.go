@@ -28,7 +28,7 @@ func TestPitfall1LevelRefused(t *testing.T) {
 	config.Logger = written.logger()
 	table := open(t, config)
 	id := db.insert(t, "a", journal.RowWaiting, "")
-	if err := table.Claim(t.Context(), map[string]int{"a": 1}, accept); err != nil {
+	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err != nil || got[0] != (store.Outcome{}) {
@@ -55,7 +55,7 @@ func TestServersThatLeaveTransactionsOpen(t *testing.T) {
 			config := db.config()
 			config.MaxOpen = 1
 			table := open(t, config)
-			if err := table.Claim(t.Context(), map[string]int{"a": 2}, accept); err != nil {
+			if err := table.Claim(t.Context(), map[string]int{"a": 2}, nil, accept); err != nil {
 				t.Fatal(err)
 			}
 			for _, id := range ids {
@@ -80,7 +80,7 @@ func TestPitfall2LocksNoMoreThanItTakes(t *testing.T) {
 			want = append(want, id)
 		}
 	}
-	err := table.Claim(t.Context(), map[string]int{"a": 2, "b": 2}, func([]journal.Row) ([]journal.Event, error) {
+	err := table.Claim(t.Context(), map[string]int{"a": 2, "b": 2}, nil, func([]journal.Row) ([]journal.Event, error) {
 		if diff := cmp.Diff(want, db.unlocked(t)); diff != "" {
 			t.Errorf("rows that are not locked (-want +got):\n%s", diff)
 		}
@@ -123,9 +123,9 @@ func TestPitfall3OldServer(t *testing.T) {
 	}
 	result := make(chan error, 1)
 	var later []journal.Row
-	err := first.Claim(t.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Event, error) {
+	err := first.Claim(t.Context(), map[string]int{"a": 2}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		go func() {
-			result <- second.Claim(t.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Event, error) {
+			result <- second.Claim(t.Context(), map[string]int{"a": 2}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 				later = rows
 				return accept(rows)
 			})
@@ -210,7 +210,7 @@ func TestPitfall16RoundTrips(t *testing.T) {
 		changes = append(changes, done(db.insert(t, target, journal.RowWaiting, ""), "x"))
 	}
 	writes.Store(0)
-	if err := table.Claim(t.Context(), map[string]int{"a": 5, "b": 5, "c": 5}, accept); err != nil {
+	if err := table.Claim(t.Context(), map[string]int{"a": 5, "b": 5, "c": 5}, nil, accept); err != nil {
 		t.Fatal(err)
 	}
 	if n := writes.Swap(0); n != 2 {

@@ -34,7 +34,7 @@ func TestPitfall4DoubtfulCommit(t *testing.T) {
 			id := db.insert(t, "a", journal.RowWaiting, "")
 			broken := proxy.Break("; COMMIT", c.fault)
 			calls := 0
-			err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Event, error) {
+			err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 				calls++
 				return accept(rows)
 			})
@@ -48,7 +48,7 @@ func TestPitfall4DoubtfulCommit(t *testing.T) {
 					broken.Release()
 				}()
 			}
-			rows, err := table.Rows(t.Context(), []int64{id})
+			rows, _, err := table.Rows(t.Context(), []int64{id})
 			if err != nil || len(rows) != 1 || rows[0].Owner != c.owner {
 				t.Errorf("Rows: %+v, %v; want owner %q", rows, err, c.owner)
 			}
@@ -122,14 +122,14 @@ func TestPitfall6CutInTransaction(t *testing.T) {
 	db := newDatabase(t, dbserver.JobsTable)
 	table, proxy := db.proxied(t)
 	id := db.insert(t, "a", journal.RowManual, "")
-	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Event, error) {
+	_, err := table.ClaimManual(t.Context(), []int64{id}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		proxy.Cut()
 		return accept(rows)
 	})
 	if err == nil || unusable(err) {
 		t.Errorf("the claim: %v; want an ordinary error", err)
 	}
-	if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+	if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
 		t.Errorf("the next claim: %v", err)
 	}
 	db.expect(t, id, "status sig", "accepted "+token)
@@ -141,14 +141,14 @@ func TestKilledInTransaction(t *testing.T) {
 	db := newDatabase(t, dbserver.JobsTable)
 	table := db.table(t)
 	id := db.insert(t, "a", journal.RowManual, "")
-	err := table.ClaimManual(t.Context(), []int64{id}, func(rows []journal.Row) ([]journal.Event, error) {
+	_, err := table.ClaimManual(t.Context(), []int64{id}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		db.killAll(t)
 		return accept(rows)
 	})
 	if err == nil || unusable(err) {
 		t.Errorf("the claim: %v; want an ordinary error", err)
 	}
-	if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+	if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
 		t.Errorf("the next claim: %v", err)
 	}
 }
@@ -182,7 +182,7 @@ func TestPitfall8StalePool(t *testing.T) {
 	for _, target := range []string{"a", "b", "c"} {
 		db.insert(t, target, journal.RowWaiting, "")
 		db.killAll(t)
-		if err := table.Claim(t.Context(), map[string]int{target: 1}, accept); err != nil {
+		if err := table.Claim(t.Context(), map[string]int{target: 1}, nil, accept); err != nil {
 			t.Errorf("with a stale connection in the pool: %v", err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestPitfall14ReadOnlyServer(t *testing.T) {
 	table, fresh := db.table(t), open(t, db.config())
 	id := db.insert(t, "a", journal.RowWaiting, "")
 	running := db.insert(t, "a", journal.RowRunning, token)
-	claim := func(table store.Table) error { return table.Claim(t.Context(), map[string]int{"a": 1}, accept) }
+	claim := func(table store.Table) error { return table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept) }
 	apply := func() error {
 		_, err := table.Apply(t.Context(), []store.Change{done(running, "x")})
 		return err
@@ -228,7 +228,7 @@ func TestServerAway(t *testing.T) {
 	if _, err := table.Apply(t.Context(), []store.Change{done(id, "x")}); err == nil || unusable(err) {
 		t.Errorf("with the server killed: %v; want an ordinary error", err)
 	}
-	if err := table.Claim(t.Context(), map[string]int{"a": 1}, accept); err == nil || unusable(err) {
+	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err == nil || unusable(err) {
 		t.Errorf("with the server killed: %v; want an ordinary error", err)
 	}
 	if err := server.Restart(context.Background()); err != nil {

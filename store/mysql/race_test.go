@@ -31,10 +31,11 @@ func (d *database) begin(t *testing.T, statements ...string) *sql.Tx {
 func claimInBackground(ctx context.Context, table store.Table, ids ...int64) (result <-chan error, calls *int) {
 	ended, calls := make(chan error, 1), new(int)
 	go func() {
-		ended <- table.ClaimManual(ctx, ids, func(rows []journal.Row) ([]journal.Event, error) {
+		_, err := table.ClaimManual(ctx, ids, nil, func(rows []journal.Row) ([]journal.Event, error) {
 			*calls++
 			return accept(rows)
 		})
+		ended <- err
 	}()
 	return ended, calls
 }
@@ -102,11 +103,11 @@ func TestPitfall15ConflictAfterDecide(t *testing.T) {
 	if err := <-result; !errors.As(err, &overtaken) || unusable(err) || *calls != 1 {
 		t.Fatalf("the claim: %v, decide called %d times; want an error that it was overtaken, and one call", err, *calls)
 	}
-	rows, err := table.Rows(t.Context(), []int64{id})
+	rows, _, err := table.Rows(t.Context(), []int64{id})
 	if err != nil || len(rows) != 1 || rows[0].Status != journal.RowManual || rows[0].Owner != "" {
 		t.Errorf("Rows: %v, %v; want the row as it was", rows, err)
 	}
-	if err := table.ClaimManual(t.Context(), []int64{id}, accept); err != nil {
+	if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
 		t.Errorf("the next claim: %v", err)
 	}
 }
@@ -157,7 +158,7 @@ func TestPitfall7Cancel(t *testing.T) {
 	})
 	t.Run("after decide", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := table.ClaimManual(ctx, []int64{id}, func(rows []journal.Row) ([]journal.Event, error) {
+		_, err := table.ClaimManual(ctx, []int64{id}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 			cancel()
 			return accept(rows)
 		})

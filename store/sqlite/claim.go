@@ -12,14 +12,14 @@ import (
 )
 
 // Claim implements store.Table.
-func (t *Table) Claim(ctx context.Context, room map[string]int, decide store.Decide) error {
+func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
 	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
 		var rows []journal.Row
 		for _, target := range slices.Sorted(maps.Keys(room)) {
 			if room[target] <= 0 {
 				continue
 			}
-			more, err := t.read(ctx, tx, "status = 'waiting' AND target = ? ORDER BY id LIMIT ?", target, room[target])
+			more, err := t.read(ctx, tx, "status = 'waiting' AND target = ? AND id NOT IN ("+rule.List(except)+") ORDER BY id LIMIT ?", target, room[target])
 			if err != nil {
 				return nil, err
 			}
@@ -36,23 +36,23 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, decide store.Dec
 }
 
 // ClaimManual implements store.Table.
-func (t *Table) ClaimManual(ctx context.Context, ids []int64, decide store.Decide) error {
-	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
+func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
+	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
 		return t.named(ctx, tx, ids)
 	}, decide)
-	return t.fail("claim jobs by id", err)
+	return nil, t.fail("claim jobs by id", err)
 }
 
 // Rows implements store.Table.
-func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, err error) {
+func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
 	if _, err := t.examined(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
 		rows, err = t.named(ctx, tx, ids)
 		return false, err
 	})
-	return rows, t.fail("read jobs", err)
+	return rows, nil, t.fail("read jobs", err)
 }
 
 // claim chooses rows, has them decided and updates them, in one transaction.

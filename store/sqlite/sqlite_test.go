@@ -108,7 +108,7 @@ func TestNewFileGetsTheTableAndNothingElse(t *testing.T) {
 	}
 
 	exec(t, db, "INSERT INTO work (target, time_created) VALUES ('a', 1)")
-	err := table.Claim(t.Context(), map[string]int{"a": 1}, func(rows []journal.Row) ([]journal.Event, error) {
+	err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		return []journal.Event{{Job: rows[0].Job, Payload: journal.Accepted{Target: "a", Token: "@abcd01234"}}}, nil
 	})
 	if err != nil {
@@ -160,7 +160,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 			table := open(t, sqlite.Config{Path: c.path})
 			for method, err := range map[string]error{
 				"Check": table.Check(t.Context()),
-				"Claim": table.Claim(t.Context(), map[string]int{"a": 1}, nil),
+				"Claim": table.Claim(t.Context(), map[string]int{"a": 1}, nil, nil),
 			} {
 				var unusable *store.Unusable
 				if !errors.As(err, &unusable) {
@@ -226,7 +226,7 @@ func TestBusyFileIsWorthAnotherTry(t *testing.T) { // pitfall 20
 	if _, err := writer.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = table.Rows(t.Context(), []int64{1})
+	_, _, err = table.Rows(t.Context(), []int64{1})
 	var unusable *store.Unusable
 	if err == nil || errors.As(err, &unusable) {
 		t.Errorf("with another writer at work: %v; want an error that waiting mends", err)
@@ -234,7 +234,7 @@ func TestBusyFileIsWorthAnotherTry(t *testing.T) { // pitfall 20
 	if _, err := writer.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table.Rows(t.Context(), []int64{1}); err != nil {
+	if _, _, err := table.Rows(t.Context(), []int64{1}); err != nil {
 		t.Errorf("after the other writer: %v", err)
 	}
 }

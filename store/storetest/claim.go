@@ -35,7 +35,7 @@ func claimByRoom(s *suite) {
 	s.insert("a", journal.RowDone, "")
 	decision := &acceptAll{token: token}
 	room := map[string]int{"a": 3, "b": 10, "c": 0, "nobody": 4}
-	if err := s.Table.Claim(s.Context(), room, decision.decide); err != nil {
+	if err := s.Table.Claim(s.Context(), room, nil, decision.decide); err != nil {
 		s.Fatal(err)
 	}
 	got := slices.Clone(decision.rows)
@@ -65,7 +65,7 @@ func claimNothing(s *suite) {
 	s.insert("a", journal.RowManual, "")
 	decision := &acceptAll{token: token}
 	for _, room := range []map[string]int{nil, {}, {"a": 0}, {"a": 5}, {"a": -1}} {
-		if err := s.Table.Claim(s.Context(), room, decision.decide); err != nil {
+		if err := s.Table.Claim(s.Context(), room, nil, decision.decide); err != nil {
 			s.Fatalf("room %v: %v", room, err)
 		}
 	}
@@ -77,7 +77,7 @@ func claimNothing(s *suite) {
 func claimRolledBack(s *suite) {
 	id := s.insert("a", journal.RowWaiting, "")
 	full := errors.New("the disk is full")
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Event, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 1}, nil, func([]journal.Row) ([]journal.Event, error) {
 		return nil, full
 	})
 	if !errors.Is(err, full) {
@@ -95,7 +95,7 @@ func claimPanics(s *suite) {
 				s.Error("the panic was swallowed")
 			}
 		}()
-		_ = s.Table.Claim(s.Context(), map[string]int{"a": 1}, func([]journal.Row) ([]journal.Event, error) {
+		_ = s.Table.Claim(s.Context(), map[string]int{"a": 1}, nil, func([]journal.Row) ([]journal.Event, error) {
 			panic("in decide")
 		})
 	}()
@@ -106,7 +106,7 @@ func claimPanics(s *suite) {
 func (s *suite) claimable(id int64) {
 	s.Helper()
 	decision := &acceptAll{token: "@other1234"}
-	if err := s.Other.Claim(s.Context(), map[string]int{"a": 1}, decision.decide); err != nil {
+	if err := s.Other.Claim(s.Context(), map[string]int{"a": 1}, nil, decision.decide); err != nil {
 		s.Fatal(err)
 	}
 	s.expect(id, journal.RowAccepted, "@other1234")
@@ -114,7 +114,7 @@ func (s *suite) claimable(id int64) {
 
 func claimStarts(s *suite) {
 	ids := s.insertAll(3, "a", journal.RowWaiting, "")
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func(rows []journal.Row) ([]journal.Event, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		var events []journal.Event
 		for i, row := range rows {
 			events = append(events, journal.Event{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}})
@@ -140,7 +140,7 @@ func claimStarts(s *suite) {
 
 func claimLeavesRows(s *suite) {
 	ids := s.insertAll(3, "a", journal.RowWaiting, "")
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func(rows []journal.Row) ([]journal.Event, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		return []journal.Event{
 			{Job: rows[1].Job, Payload: journal.Accepted{Target: "a", Token: token}},
 			{Job: rows[2].Job, Payload: journal.Ignored{Reason: "not served"}},
@@ -158,7 +158,7 @@ func claimLeavesRows(s *suite) {
 func claimStrangeDraft(s *suite) {
 	id := s.insert("a", journal.RowWaiting, "")
 	stranger := s.insert("b", journal.RowWaiting, "")
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, func([]journal.Row) ([]journal.Event, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 3}, nil, func([]journal.Row) ([]journal.Event, error) {
 		return []journal.Event{{Job: stranger, Payload: journal.Accepted{Target: "b", Token: token}}}, nil
 	})
 	if err == nil {
@@ -172,8 +172,10 @@ func claimSkipsLocked(s *suite) {
 	ids := s.insertAll(4, "a", journal.RowWaiting, "")
 	inner := &acceptAll{token: "@other1234"}
 	outer := &acceptAll{token: token}
-	other := func() error { return s.Other.Claim(s.within(20*time.Second), map[string]int{"a": 3}, inner.decide) }
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 2}, func(rows []journal.Row) ([]journal.Event, error) {
+	other := func() error {
+		return s.Other.Claim(s.within(20*time.Second), map[string]int{"a": 3}, nil, inner.decide)
+	}
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 2}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		if s.RowLocks {
 			if err := other(); err != nil {
 				return nil, err
@@ -209,7 +211,7 @@ func claimConcurrently(s *suite) {
 		all.Go(func() {
 			for {
 				decision := &acceptAll{token: tokenOf(n)}
-				if err := table.Claim(s.Context(), map[string]int{"a": 4}, decision.decide); err != nil {
+				if err := table.Claim(s.Context(), map[string]int{"a": 4}, nil, decision.decide); err != nil {
 					s.Errorf("claimer %d: %v", n, err)
 					return
 				}
@@ -242,7 +244,7 @@ func claimLetsInsert(s *suite) {
 		inserted <- err
 	}
 	decision := &acceptAll{token: token}
-	err := s.Table.Claim(s.Context(), map[string]int{"a": 5, "b": 5}, func(rows []journal.Row) ([]journal.Event, error) {
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 5, "b": 5}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		if s.RowLocks {
 			insert()
 		} else {

@@ -57,7 +57,7 @@ func lookLocksNothing(s *suite) {
 			s.Errorf("a look at a row that is %s: %+v, %v", want, got[id], err)
 		}
 	}
-	err := s.Other.ClaimManual(context.Background(), []int64{id}, func([]journal.Row) ([]journal.Event, error) {
+	_, err := s.Other.ClaimManual(context.Background(), []int64{id}, nil, func([]journal.Row) ([]journal.Event, error) {
 		if s.RowLocks {
 			look(journal.RowWaiting)
 		}

@@ -40,7 +40,7 @@ func manualShowsAll(s *suite) {
 	}
 	slices.Reverse(ids)
 	var got []journal.Row
-	err := s.Table.ClaimManual(s.Context(), ids, func(rows []journal.Row) ([]journal.Event, error) {
+	_, err := s.Table.ClaimManual(s.Context(), ids, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		got = rows
 		return nil, nil
 	})
@@ -56,7 +56,7 @@ func manualShowsAll(s *suite) {
 func manualNothing(s *suite) {
 	for _, ids := range [][]int64{nil, {4711}} {
 		decision := &acceptAll{}
-		if err := s.Table.ClaimManual(s.Context(), ids, decision.decide); err != nil {
+		if _, err := s.Table.ClaimManual(s.Context(), ids, nil, decision.decide); err != nil {
 			s.Fatalf("ids %v: %v", ids, err)
 		}
 		if decision.calls != 1 || len(decision.rows) != 0 {
@@ -69,7 +69,7 @@ func manualIgnores(s *suite) {
 	for i, status := range statuses() {
 		owner := tokenOf(i)
 		id := s.insert("a", status, owner)
-		err := s.Table.ClaimManual(s.Context(), []int64{id}, func([]journal.Row) ([]journal.Event, error) {
+		_, err := s.Table.ClaimManual(s.Context(), []int64{id}, nil, func([]journal.Row) ([]journal.Event, error) {
 			return []journal.Event{{Job: id, Payload: journal.Ignored{Reason: "status"}}}, nil
 		})
 		want, allowed := status, status == journal.RowWaiting || status == journal.RowManual
@@ -85,7 +85,7 @@ func manualIgnores(s *suite) {
 
 func manualAccepts(s *suite) {
 	ids := s.insertAll(2, "a", journal.RowManual, "")
-	err := s.Table.ClaimManual(s.Context(), ids, func([]journal.Row) ([]journal.Event, error) {
+	_, err := s.Table.ClaimManual(s.Context(), ids, nil, func([]journal.Row) ([]journal.Event, error) {
 		return []journal.Event{
 			{Job: ids[0], Payload: journal.Accepted{Target: "a", Manual: true, Token: tokenOf(1)}},
 			{Job: ids[1], Payload: journal.Accepted{Target: "a", Manual: true, Token: tokenOf(2)}},
@@ -102,7 +102,7 @@ func rowsTests() []test {
 	return []test{
 		{"those there are", func(s *suite) {
 			first, second := s.insert("a", journal.RowAccepted, token), s.insert("b", journal.RowManual, "")
-			got, err := s.Table.Rows(s.Context(), []int64{second, 999_999, first})
+			got, _, err := s.Table.Rows(s.Context(), []int64{second, 999_999, first})
 			if err != nil {
 				s.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func rowsTests() []test {
 			}
 		}},
 		{"none", func(s *suite) {
-			if got, err := s.Table.Rows(s.Context(), nil); err != nil || len(got) != 0 {
+			if got, _, err := s.Table.Rows(s.Context(), nil); err != nil || len(got) != 0 {
 				s.Errorf("got %v, %v", got, err)
 			}
 		}},

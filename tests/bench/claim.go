@@ -52,7 +52,7 @@ func (s *site) table() table {
 func (t table) claim(p *program) {
 	const room = 20
 	claimed := 0
-	err := t.Claim(context.Background(), map[string]int{"a": room}, func(rows []journal.Row) ([]journal.Event, error) {
+	err := t.Claim(context.Background(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		events := make([]journal.Event, len(rows))
 		for i, row := range rows {
 			events[i] = journal.Event{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}}

@@ -56,7 +56,7 @@ func (s *site) mirrorRate(t table, first int64) float64 {
 	ended := make(chan error, 1)
 	measured := rate(2*mirrored, func() {
 		go func() { ended <- m.Run(ctx) }()
-		<-m.Shown(newest)
+		<-m.Shown(newest, 0)
 	})
 	cancel()
 	s.p.must(<-ended)

@@ -92,6 +92,12 @@ func parsePayload(form eventForm) (journal.Payload, error) {
 		return as[journal.TargetRemoved](form.Payload)
 	case journal.KindConcurrencySet:
 		return as[journal.ConcurrencySet](form.Payload)
+	case journal.KindSetAside:
+		return as[journal.SetAside](form.Payload)
+	case journal.KindMarked:
+		return as[journal.Marked](form.Payload)
+	case journal.KindServer:
+		return as[journal.Server](form.Payload)
 	}
 	return nil, fmt.Errorf("unknown kind")
 }

@@ -6,8 +6,9 @@ import "jobd/journal"
 func Kinds() []journal.Kind {
 	return []journal.Kind{
 		journal.KindAccepted, journal.KindIgnored, journal.KindReleased, journal.KindRunning, journal.KindStarted,
-		journal.KindSignal, journal.KindDone, journal.KindConflict,
+		journal.KindSignal, journal.KindDone, journal.KindConflict, journal.KindSetAside,
 		journal.KindOpened, journal.KindClosed, journal.KindPaused, journal.KindContinued,
 		journal.KindTargetAdded, journal.KindTargetRemoved, journal.KindConcurrencySet,
+		journal.KindMarked, journal.KindServer,
 	}
 }

@@ -9,6 +9,7 @@ import (
 // Seen is a row as somebody who only looks finds it.
 type Seen struct {
 	journal.Row
+	Created  int64  // time_created, unix seconds; 0 where it is NULL or no number
 	Started  int64  // time_started, unix seconds; 0 for none
 	Finished int64  // time_finished, unix seconds; 0 for none
 	Result   string // "" where it is NULL

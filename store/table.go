@@ -28,6 +28,16 @@ type Table interface {
 	// methods do it themselves when it has not succeeded yet.
 	Check(ctx context.Context) error
 
+	// Server tells which server answers now: a text that is the same as long as what is committed there stays
+	// committed, and another one behind a failover or in another file. What it is made of is up to the table; it is
+	// to be compared, kept in the journal and shown.
+	Server(ctx context.Context) (id string, err error)
+
+	// Confirm makes claims possible on the server of that id, and on no other: a Claim or ClaimManual that reaches
+	// another one, or comes before any was confirmed, fails with an *AnotherServer before decide is called. All
+	// other methods work on any server. It neither waits nor fails.
+	Confirm(id string)
+
 	// Names tells which names of targets can't be served, and why, in words for the operator: names that the column's
 	// character set does not have, and names that the column's collation takes for another one of the list,
 	// the earlier of which is served.
@@ -118,15 +128,37 @@ func (e *RefusedRows) Undone() bool { return true }
 // Refused tells which rows are at fault, and why.
 func (e *RefusedRows) Refused() map[int64]string { return e.Rows }
 
+// AnotherServer is the error of a claim that reached a server whose rows have not been compared with the journal
+// yet: it may have lost what was committed elsewhere. Nothing was decided. The table is not away.
+type AnotherServer struct {
+	Reached   string // the server's identity
+	Confirmed string // the identity that claims are made on; "" where none was confirmed yet
+}
+
+// Error implements error.
+func (e *AnotherServer) Error() string {
+	if e.Confirmed == "" {
+		return "server " + e.Reached + ": its rows are compared with the journal first"
+	}
+	return "server " + e.Reached + " answers instead of " + e.Confirmed + ": its rows are compared with the journal first"
+}
+
+// Away tells that the table can be reached.
+func (e *AnotherServer) Away() bool { return false }
+
+// Undone tells that nothing of the claim was committed.
+func (e *AnotherServer) Undone() bool { return true }
+
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {
-	Seq    uint64 // the newest event that went into it
-	Job    int64
-	Token  string    // the claim's token, the guard of the update
-	Status string    // journal.RowRunning, RowDone, or, to give it back, RowWaiting or RowManual
-	Start  time.Time // time_started; zero where the job was not started
-	Finish time.Time // time_finished, for RowDone
-	Done   *journal.Done
+	Seq      uint64 // the newest event that went into it
+	Job      int64
+	Token    string    // the claim's token, the guard of the update
+	Accepted time.Time // of the claim; a row created later is another job that got an old id again; zero: unknown
+	Status   string    // journal.RowRunning, RowDone, or, to give it back, RowWaiting or RowManual
+	Start    time.Time // time_started; zero where the job was not started
+	Finish   time.Time // time_finished, for RowDone
+	Done     *journal.Done
 }
 
 // Fate is what became of a change.
@@ -143,7 +175,7 @@ const (
 // Outcome tells what became of one change.
 type Outcome struct {
 	Fate  Fate
-	Found *journal.Row // what the row held instead, for Lost; nil: it is gone
+	Found *journal.Row // what the row holds instead, for Lost, or still, for Refused; nil: it is gone
 	Note  string       // for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for the operator
 }
 

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"slices"
 
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -22,102 +23,109 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 	if err != nil {
 		return nil, err
 	}
-	run := &application{table: t, layout: found, changes: changes, outcomes: make([]store.Outcome, len(changes))}
+	run := newApplication(t, found, changes)
 	if err := run.all(ctx); err != nil {
 		return nil, t.fail("apply changes", err)
 	}
 	return run.outcomes, nil
 }
 
-// application is one call of Apply.
+// application is one call of Apply. It implements rule.Updater.
 type application struct {
 	table    *Table
 	layout   *layout
 	changes  []store.Change
+	updates  []update // of the changes, as far as they were reduced
 	outcomes []store.Outcome
+	tries    uint // of a transaction that loses against others
+	proven   bool // the table itself was asked since a first error, and works
+}
+
+func newApplication(t *Table, found *layout, changes []store.Change) *application {
+	a := &application{
+		table: t, layout: found, changes: changes, tries: tries,
+		updates: make([]update, len(changes)), outcomes: make([]store.Outcome, len(changes)),
+	}
+	for i, change := range changes {
+		a.updates[i] = found.update(change, i, whole)
+	}
+	return a
 }
 
 // all sends the updates in batches that the server takes, then looks at the
-// rows that none of them met.
+// rows that are not as they should be.
 func (a *application) all(ctx context.Context) error {
-	updates := make([]update, len(a.changes))
-	for i := range a.changes {
-		updates[i] = a.layout.update(a.changes[i], i, whole)
-	}
-	var batch []update
+	var batch []int
 	size := 0
-	for _, next := range grouped(updates) {
+	for index, next := range a.updates {
 		if len(batch) > 0 && size+next.size() > min(batchLimit, a.layout.budget()) {
-			if err := a.send(ctx, batch); err != nil {
+			if err := rule.Divide(ctx, a, batch); err != nil {
 				return err
 			}
 			batch, size = nil, 0
 		}
-		batch = append(batch, next)
+		batch = append(batch, index)
 		size += next.size()
 	}
-	if err := a.send(ctx, batch); err != nil {
+	if err := rule.Divide(ctx, a, batch); err != nil {
 		return err
 	}
 	return a.look(ctx)
 }
 
-// send applies a batch in one transaction. Where the server refuses it for good, its halves are applied
-// instead, until the update at fault stands alone: it must not hold up the others.
-func (a *application) send(ctx context.Context, batch []update) error {
-	if len(batch) == 0 {
-		return nil
+// Try implements rule.Updater. A lock wait that ended in vain tells that somebody holds rows, not which: they are passed
+// by then, and for a while from then on without waiting first.
+func (a *application) Try(ctx context.Context, some []int) error {
+	skips := a.layout.version.skipsLocked()
+	if skips && a.table.locked.lately() {
+		return a.passing(ctx, some)
 	}
-	matched, err := a.table.execute(ctx, a.layout, batch)
-	switch {
-	case err == nil:
-		return a.settleAll(ctx, batch, matched)
-	case !isRefused(err):
-		return err
-	case len(batch) > 1:
-		half := len(batch) / 2
-		if err := a.send(ctx, batch[:half]); err != nil {
-			return err
-		}
-		return a.send(ctx, batch[half:])
-	case len(batch[0].jobs) > 1:
-		return a.send(ctx, batch[0].split())
-	default:
-		return a.mend(ctx, batch[0], err)
+	err := a.run(ctx, grouped(a.chosen(some)))
+	if skips && isLockWait(err) {
+		a.table.locked.met()
+		return a.passing(ctx, some)
 	}
+	return err
 }
 
-// settleAll notes what updates did. Where one met some of its rows only, each is updated by itself to know
-// which: that changes nothing in the others.
-func (a *application) settleAll(ctx context.Context, batch []update, matched []int64) error {
+// chosen are the updates of some changes.
+func (a *application) chosen(some []int) []update {
+	updates := make([]update, len(some))
+	for i, index := range some {
+		updates[i] = a.updates[index]
+	}
+	return updates
+}
+
+// run applies a batch in one transaction. Where an update met some of its rows only, each is updated by itself to
+// know which: that changes nothing in the others.
+func (a *application) run(ctx context.Context, batch []update) error {
+	matched, err := a.execute(ctx, batch)
+	if err != nil {
+		return err
+	}
 	var unclear []update
 	for i, one := range batch {
-		if matched[i] == 0 || matched[i] == int64(len(one.jobs)) {
-			a.settle(one, matched[i] > 0)
+		if matched[i] != 0 && matched[i] != int64(len(one.jobs)) {
+			unclear = append(unclear, one.split()...)
 			continue
 		}
-		unclear = append(unclear, one.split()...)
+		a.note(one, matched[i] > 0)
 	}
-	return a.send(ctx, unclear)
-}
-
-// mend sends an update that was refused again without what it was refused for.
-func (a *application) mend(ctx context.Context, refused update, cause error) error {
-	a.table.layout.Store(nil) // the columns are not what they were taken for
-	if refused.reduction == everything {
-		a.outcomes[refused.indexes[0]] = store.Outcome{Fate: store.Refused, Note: cause.Error()}
+	if len(unclear) == 0 {
 		return nil
 	}
-	less := refused.reduction.after(number(cause))
-	index := refused.indexes[0]
-	return a.send(ctx, []update{a.layout.update(a.changes[index], index, less)})
+	return a.run(ctx, unclear)
 }
 
-// missed marks a change whose row has still to be looked at.
-const missed store.Fate = -1
+// Fates of changes whose rows have still to be looked at.
+const (
+	missed store.Fate = -1 - iota // the update met no row
+	hidden                        // the row is locked, or there is none
+)
 
-// settle notes what an update did.
-func (a *application) settle(one update, matched bool) {
+// note notes what an update did.
+func (a *application) note(one update, matched bool) {
 	outcome := store.Outcome{Fate: store.Applied, Note: one.reduction.note()}
 	if !matched {
 		outcome = store.Outcome{Fate: missed}
@@ -127,73 +135,70 @@ func (a *application) settle(one update, matched bool) {
 	}
 }
 
-// look judges the changes whose updates met no row.
-func (a *application) look(ctx context.Context) error {
-	var ids []int64
-	for i, change := range a.changes {
-		if a.outcomes[i].Fate == missed && !rule.Release(change) {
-			ids = append(ids, change.Job)
+// Sort implements rule.Updater. An error that only its number makes one of the whole table is the rows' where the table,
+// asked without any row, works.
+func (a *application) Sort(ctx context.Context, err error) (rule.Fault, error) {
+	a.tries = 2 // the rows that keep losing are to be found soon
+	refused := isRefused(err)
+	switch {
+	case number(err) == 0 && !refused:
+		return rule.Whole, err
+	case isDubious(err) && !a.proven:
+		if known := a.table.Check(ctx); known != nil {
+			return rule.Whole, known
 		}
+		a.proven = true
 	}
-	found, err := a.table.find(ctx, ids)
-	if err != nil {
-		return err
+	if refused {
+		return rule.Values, nil
 	}
-	for i, change := range a.changes {
-		if a.outcomes[i].Fate == missed {
-			a.outcomes[i] = rule.Judge(change, found[change.Job])
-		}
-	}
-	return nil
+	return rule.Moment, nil
 }
 
+// Reduce implements rule.Updater.
+func (a *application) Reduce(index int, err error) bool {
+	a.table.layout.Store(nil) // the columns are not what they were taken for
+	former := a.updates[index].reduction
+	if former == everything {
+		return false
+	}
+	a.updates[index] = a.layout.update(a.changes[index], index, former.after(number(err)))
+	return true
+}
+
+// Settle implements rule.Updater.
+func (a *application) Settle(index int, outcome store.Outcome) { a.outcomes[index] = outcome }
+
 // execute sends updates as one transaction and tells how
-// many rows each of them matched.
-func (t *Table) execute(ctx context.Context, found *layout, batch []update) (matched []int64, err error) {
-	err = t.retry(ctx, func() error {
-		return t.once(ctx, func(conn *sql.Conn) (bool, error) {
-			matched, err = t.transact(ctx, conn, found, batch)
+// many rows each of them matched. A lock is waited for once.
+func (a *application) execute(ctx context.Context, batch []update) (matched []int64, err error) {
+	err = a.table.retryUpTo(ctx, a.tries, func() error {
+		return waitedOnce(a.table.once(ctx, func(conn *sql.Conn) (bool, error) {
+			matched, err = a.layout.transact(ctx, conn, batch)
 			return err == nil, err
-		})
+		}))
 	})
 	return matched, err
 }
 
 // transact is one try of execute. Cancelling it is harmless, as it can be applied again.
-func (t *Table) transact(ctx context.Context, conn *sql.Conn, found *layout, batch []update) ([]int64, error) {
+func (l *layout) transact(ctx context.Context, conn *sql.Conn, batch []update) ([]int64, error) {
 	if len(batch) == 1 { // a transaction by itself
-		return found.send(ctx, conn, statement{found.query(batch[0]), batch[0].args})
+		return l.send(ctx, conn, statement{l.query(batch[0]), batch[0].args})
 	}
-	statements := []statement{{query: begin}}
+	return l.follow(ctx, conn, batch, statement{query: begin})
+}
+
+// follow sends updates and commits, after what the transaction begins with, where it has not begun yet.
+func (l *layout) follow(ctx context.Context, conn *sql.Conn, batch []update, beginning ...statement) ([]int64, error) {
+	statements := slices.Grow(beginning, len(batch)+1)
 	for _, one := range batch {
-		statements = append(statements, statement{found.query(one), one.args})
+		statements = append(statements, statement{l.query(one), one.args})
 	}
-	matched, err := found.send(ctx, conn, append(statements, commit)...)
+	matched, err := l.send(ctx, conn, append(statements, commit)...)
 	if err != nil {
 		return nil, err
 	}
 	last := len(matched) - 1 // that of COMMIT
 	return matched[last-len(batch) : last], nil
-}
-
-// find reads rows as Judge needs them; those that do not exist are absent.
-func (t *Table) find(ctx context.Context, ids []int64) (map[int64]*rule.Found, error) {
-	found := make(map[int64]*rule.Found, len(ids))
-	if len(ids) == 0 {
-		return found, nil
-	}
-	rows, err := t.db.QueryContext(ctx, "SELECT id, target, status, COALESCE("+quote(t.config.ClaimColumn)+", ''), "+
-		"time_started, time_finished, COALESCE(result, '') FROM "+t.name.quoted()+" WHERE id IN ("+rule.List(ids)+")")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var row rule.Found
-		if err := rows.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Started, &row.Finished, &row.Result); err != nil {
-			return nil, err
-		}
-		found[row.Job] = &row
-	}
-	return found, rows.Err()
 }

@@ -34,6 +34,11 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 	if err != nil {
 		return nil, err
 	}
+	done, err := t.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	return nil, t.fail("claim jobs by id", t.claim(ctx, t.named(ids), found, decide))
 }
 
@@ -81,7 +86,7 @@ func (t *Table) selectRow() string {
 // lost race is begun again; afterwards nothing is, and nothing is cancelled (pitfall 7).
 func (t *Table) claim(ctx context.Context, chosen selection, found *layout, decide store.Decide) error {
 	return t.retry(ctx, func() error {
-		return t.once(ctx, func(conn *sql.Conn) (bool, error) {
+		return t.claiming(ctx, func(conn *sql.Conn) (bool, error) {
 			rows, err := t.lock(ctx, conn, chosen)
 			if err != nil || len(rows) == 0 && len(chosen.targets) > 0 {
 				return false, err

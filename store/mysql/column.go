@@ -70,6 +70,18 @@ func (c column) holdsToken() bool {
 	return false
 }
 
+// seconds is an expression for the unix seconds in the column; 0 for NULL, and for what is no such number. It has the
+// range of an int64, whatever the column's type.
+func (c column) seconds() string {
+	switch c.kind {
+	case "date", "datetime", "time", "year":
+		return "0" // in which time zone, only the application knows
+	case "timestamp":
+		return "CAST(COALESCE(UNIX_TIMESTAMP(" + quote(c.name) + "), 0) AS SIGNED)"
+	}
+	return "CAST(COALESCE(" + quote(c.name) + ", 0) AS SIGNED)"
+}
+
 // empty is the column's value for nothing.
 func (c column) empty() any {
 	if c.nullable {

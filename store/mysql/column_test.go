@@ -145,7 +145,7 @@ func TestReleaseEmptiesOwner(t *testing.T) {
 			db := newDatabase(t, c.table)
 			config := db.config()
 			config.ClaimColumn = c.column
-			table := open(t, config)
+			table := confirmed(t, open(t, config))
 			db.exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (1, 'a', 1)")
 			if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
 				t.Fatal(err)

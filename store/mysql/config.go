@@ -24,16 +24,27 @@ type Config struct {
 	ClaimColumn string       // the owner column; sig
 	Worker      string       // the worker's name, for an owner column other than sig
 	Logger      *slog.Logger // slog.Default()
-	MaxOpen     int          // connections at once; 4
+	MaxOpen     int          // connections at once; 8, the least is 4
+
+	// OnServer is called when a connection reaches a server that claims are not made on, because another one or
+	// none was confirmed. It must not block.
+	OnServer func()
 
 	// ConnectTimeout (10 s) is for one dial, ReadTimeout and WriteTimeout (35 s) are for one
-	// read and one write: longer than the server waits for a lock (5 s) or for
+	// read and one write: longer than the server waits for a lock (1 s on a row, 5 s on the table) or for
 	// us in a transaction (30 s), so that it gives up before we do.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 
 	// Dial makes a connection in place of net.Dialer, which has keepalive on.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
+
+// How many connections there are at once, and at least: one each for applying, for claims, for the advisory locks and for
+// clients.
+const (
+	defaultMaxOpen = 8
+	leastMaxOpen   = reserved + 1
+)
 
 // How long things may take. The server's own limits are the shorter ones (pitfall 6).
 const (
@@ -45,13 +56,15 @@ const (
 
 // session is set on every connection. A strict sql_mode refuses what does not fit instead of bending it:
 // in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement outside of a transaction commits by
-// itself, and none follows another by itself, whatever the server's defaults are.
+// itself, and none follows another by itself, whatever the server's defaults are. Waits for other people's locks are short: who
+// holds a row is not to hold up the others.
 func session() map[string]string {
 	return map[string]string{
 		"autocommit":               "1",
 		"completion_type":          "0",
 		"wait_timeout":             "30",
-		"innodb_lock_wait_timeout": "5",
+		"innodb_lock_wait_timeout": "1",
+		"lock_wait_timeout":        "5",
 		"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 	}
 }
@@ -72,12 +85,15 @@ func (c Config) withDefaults() Config {
 	c.Port = cmp.Or(c.Port, 3306)
 	c.Table = cmp.Or(c.Table, "jobs")
 	c.ClaimColumn = cmp.Or(c.ClaimColumn, sigColumn)
-	c.MaxOpen = cmp.Or(c.MaxOpen, 4)
+	c.MaxOpen = max(cmp.Or(c.MaxOpen, defaultMaxOpen), leastMaxOpen)
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, defaultConnectTimeout)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, defaultLinkTimeout)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultLinkTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.OnServer == nil {
+		c.OnServer = func() {}
 	}
 	if c.Dial == nil {
 		dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
@@ -121,7 +137,6 @@ func (c Config) driver() *driver.Config {
 	d.ClientFoundRows = true
 	d.InterpolateParams = true
 	d.MultiStatements = true
-	d.RejectReadOnly = true
 	d.MaxAllowedPacket = 1 << 30 // the most that a server takes: the limit is the server's, see layout
 	d.Logger = slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)
 	return d

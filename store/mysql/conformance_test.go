@@ -95,14 +95,14 @@ func TestTableByWayOf(t *testing.T) {
 		{"a socket", func(c *mysql.Config) { c.Host = db.server.Socket() }},
 		{"database.table", func(c *mysql.Config) { c.Table, c.Database = db.name+".jobs", "" }},
 		{"database.table from another database", func(c *mysql.Config) { c.Table = db.name + ".jobs" }},
-		{"one connection", func(c *mysql.Config) { c.MaxOpen = 1 }},
+		{"the least connections", func(c *mysql.Config) { c.MaxOpen = 1 }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			config := db.config()
 			c.change(&config)
-			table := open(t, config)
+			table := confirmed(t, open(t, config))
 			id := db.insert(t, c.name[:1], journal.RowWaiting, "")
 			if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
 				t.Fatal(err)

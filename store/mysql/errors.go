@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	sqldriver "database/sql/driver"
 	"errors"
 	"net"
@@ -11,7 +12,10 @@ import (
 	"jobd/store"
 )
 
-// The server's errors by number, as both servers' manuals list them.
+// The server's errors by number, as the servers' manuals list them.
+//
+// A trigger may raise any of them with SIGNAL. So a number says how to try again, and what may be wrong; that the
+// table is out of reach is only believed when the table itself, asked without any row, says so too: see Table.fail.
 const (
 	errTooManyStatementBytes = 1153
 	errColumnNotNull         = 1048
@@ -21,6 +25,21 @@ const (
 	errOutOfRange            = 1264
 	errTruncated             = 1265
 	errIsolationLevel        = 1665
+
+	// The commit failed: a storage engine, the binary log or a replication plugin refused it. Nearly always it was
+	// rolled back, but the server does not promise that. So applying is done again; a claim is in doubt.
+	errDuringCommit = 1180
+	// Group Replication rolled the transaction back at its commit, in favour of another member's: like a deadlock.
+	errGroupRollback = 3101
+	// NOWAIT met a locked row: like 1205, without the wait.
+	errLockNowait = 3572
+	// TiDB: the table was altered under way; the transaction was rolled back. Done again, it sees the new table.
+	errSchemaChanged = 8028
+	// TiDB: another transaction wrote first; this one was rolled back. Like a deadlock.
+	errWriteConflict = 9007
+	// The server does not have what a statement uses. Applying uses nothing that a server could lack, so a row's trigger is
+	// at fault and the row is held; where the table itself can't be updated for it, the table is unusable.
+	errNotSupported = 1235
 )
 
 // unusableNumbers are errors of the configuration, the account or the table.
@@ -37,7 +56,31 @@ func unusableNumbers() []uint16 {
 		1054, // no such column
 		1064, // not understood: not a server we know
 		1193, // no such variable: likewise
+		errNotSupported,
 	}
+}
+
+// readOnlyNumbers are errors of a server that takes no writes, such as one that was demoted (pitfall 14): another connection
+// may reach one that does.
+func readOnlyNumbers() []uint16 {
+	return []uint16{
+		1290, // --read-only and its like
+		1792, // a read-only transaction
+		1836, // read-only mode
+	}
+}
+
+// unreachableNumbers are errors by which a server ends a connection or makes none. That a query was interrupted
+// (1317, 1969, 3024) is not among them: the connection goes on, and the statement may be done again.
+func unreachableNumbers() []uint16 {
+	return append(readOnlyNumbers(),
+		1040, 1203, 1226, // too many connections, of all or of the account; too many of something in an hour
+		1129,                               // the host is blocked
+		1152, 1158, 1159, 1160, 1161, 1184, // the connection broke, as the server saw it
+		1053,       // shutdown in progress
+		1927, 4031, // the connection was killed, or idle for too long
+		1047, // a node that has left its Galera cluster
+	)
 }
 
 // refusedNumbers are errors of one update: its values, or a rule of the
@@ -71,7 +114,7 @@ func number(err error) uint16 {
 	return 0
 }
 
-// isUnusable tells what waiting cannot mend.
+// isUnusable tells what waiting cannot mend, where the table itself gave the error.
 func isUnusable(err error) bool {
 	var already *store.Unusable
 	var table misfit
@@ -79,37 +122,66 @@ func isUnusable(err error) bool {
 		slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
+// isUnreachable tells that there is no connection to a server that takes writes, where the table itself gave the error.
+func isUnreachable(err error) bool {
+	var already *store.Unreachable
+	return errors.As(err, &already) || lostLink(err) || slices.Contains(unreachableNumbers(), number(err))
+}
+
+// isDubious tells a number that would mean that the whole table is out of reach, if a trigger did not raise it.
+func isDubious(err error) bool {
+	n := number(err)
+	return slices.Contains(unusableNumbers(), n) || slices.Contains(unreachableNumbers(), n)
+}
+
+// isReadOnly tells that the connection's server takes no writes, or says so.
+func isReadOnly(err error) bool { return slices.Contains(readOnlyNumbers(), number(err)) }
+
 // isRefused tells what is wrong with one update and stays so.
 func isRefused(err error) bool {
 	return slices.Contains(refusedNumbers(), number(err)) || errors.Is(err, driver.ErrPktTooLarge) || errors.Is(err, sqldriver.ErrSkip)
 }
 
+// isLockWait tells that somebody else's lock was waited for in vain, on a row or on the table.
+func isLockWait(err error) bool {
+	n := number(err)
+	return n == errLockWaitTimeout || n == errLockNowait
+}
+
 // isTransient tells what may well succeed at once when the whole transaction is done again.
-// driver.ErrBadConn means that nothing was sent, or that the server is read-only (pitfall 14).
+// driver.ErrBadConn means that nothing was sent.
 func isTransient(err error) bool {
 	switch number(err) {
-	case errLockWaitTimeout, errDeadlock, errRecordChanged, errIsolationLevel:
+	case errDeadlock, errRecordChanged, errIsolationLevel, errDuringCommit, errGroupRollback, errSchemaChanged, errWriteConflict:
 		return true
 	}
-	return errors.Is(err, sqldriver.ErrBadConn)
+	return isLockWait(err) || isReadOnly(err) || errors.Is(err, sqldriver.ErrBadConn)
 }
 
 // overtaken marks the errors by which a server says, also at a COMMIT (pitfall 15), that it did not
 // commit because of another transaction.
 func overtaken(err error) error {
 	switch number(err) {
-	case errLockWaitTimeout, errDeadlock, errRecordChanged:
+	case errLockWaitTimeout, errDeadlock, errRecordChanged, errGroupRollback, errLockNowait, errSchemaChanged, errWriteConflict:
 		return &store.Overtaken{Err: err}
 	}
 	return err
 }
 
 // lostLink tells that a connection is gone or was never made: the next one may
-// reach another server.
+// reach another server. That the caller's own time is over tells nothing of the link.
 func lostLink(err error) bool {
+	for _, broken := range []error{driver.ErrInvalidConn, driver.ErrMalformPkt, driver.ErrPktSync, driver.ErrPktSyncMul, sqldriver.ErrBadConn} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, driver.ErrInvalidConn) || errors.Is(err, sqldriver.ErrBadConn)
+	if !errors.As(err, &network) {
+		return false
+	}
+	return network != net.Error(context.DeadlineExceeded.(net.Error))
 }
 
-// errNotWritable explains sqldriver.ErrBadConn, whose own words say too little.
-var errNotWritable = errors.New("the server takes no writes (read-only) or closes every connection")
+// errNoConnection explains sqldriver.ErrBadConn, whose own words say too little.
+var errNoConnection = errors.New("the server closes every connection")

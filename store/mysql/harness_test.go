@@ -93,13 +93,21 @@ func open(t testing.TB, config mysql.Config) *mysql.Table {
 	return table
 }
 
-// table is a worker's access to the database, examined already.
+// table is a worker's access to the database, examined already, and trusting the server.
 func (d *database) table(t testing.TB) *mysql.Table {
 	t.Helper()
 	table := open(t, d.config())
-	if err := table.Check(t.Context()); err != nil {
+	return confirmed(t, table)
+}
+
+// confirmed lets a table make claims on the server that it reaches.
+func confirmed(t testing.TB, table *mysql.Table) *mysql.Table {
+	t.Helper()
+	server, err := table.Server(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
+	table.Confirm(server)
 	return table
 }
 
@@ -112,10 +120,7 @@ func (d *database) proxied(t testing.TB) (*mysql.Table, *linkproxy.Proxy) {
 	}
 	config := d.config()
 	config.Port = proxy.Port()
-	table := open(t, config)
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	table := confirmed(t, open(t, config))
 	t.Cleanup(func() { proxy.Close() })
 	return table, proxy
 }

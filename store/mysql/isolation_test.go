@@ -26,7 +26,7 @@ func TestPitfall1LevelRefused(t *testing.T) {
 	var written log
 	config := db.config()
 	config.Logger = written.logger()
-	table := open(t, config)
+	table := confirmed(t, open(t, config))
 	id := db.insert(t, "a", journal.RowWaiting, "")
 	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
 		t.Fatal(err)
@@ -53,8 +53,8 @@ func TestServersThatLeaveTransactionsOpen(t *testing.T) {
 			}
 			ids := []int64{db.insert(t, "a", journal.RowWaiting, ""), db.insert(t, "a", journal.RowWaiting, "")}
 			config := db.config()
-			config.MaxOpen = 1
-			table := open(t, config)
+			table := confirmed(t, open(t, config))
+			table.DB().SetMaxOpenConns(1)
 			if err := table.Claim(t.Context(), map[string]int{"a": 2}, nil, accept); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestPitfall6Session(t *testing.T) {
 	if err := table.DB().QueryRow("SELECT " + name).Scan(&level); err != nil || level != "READ-COMMITTED" {
 		t.Errorf("isolation level %q, %v", level, err)
 	}
-	if idle != 30 || lock != 5 || !strings.Contains(mode, "STRICT_ALL_TABLES") || charset != "utf8mb4" {
+	if idle != 30 || lock != 1 || !strings.Contains(mode, "STRICT_ALL_TABLES") || charset != "utf8mb4" {
 		t.Errorf("wait_timeout %d, innodb_lock_wait_timeout %d, sql_mode %q, charset %q", idle, lock, mode, charset)
 	}
 }
@@ -201,10 +201,7 @@ func TestPitfall16RoundTrips(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return countingConn{conn, &writes}, err
 	}
-	table := open(t, config)
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	table := confirmed(t, open(t, config))
 	var changes []store.Change
 	for _, target := range []string{"a", "b", "c", "a", "b", "c"} {
 		changes = append(changes, done(db.insert(t, target, journal.RowWaiting, ""), "x"))

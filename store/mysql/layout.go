@@ -23,6 +23,9 @@ type layout struct {
 	packet     int  // the server's max_allowed_packet, bytes
 	owner      column
 	sig        column
+	created    column
+	started    column
+	finished   column
 	returnCode column
 	stdout     column
 	stderr     column
@@ -111,6 +114,7 @@ func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *layou
 	}
 	found.owner = columns[strings.ToLower(t.config.ClaimColumn)]
 	found.sig, found.returnCode = columns[sigColumn], columns["return_code"]
+	found.created, found.started, found.finished = columns["time_created"], columns["time_started"], columns["time_finished"]
 	found.stdout, found.stderr = columns["stdout"], columns["stderr"]
 	return t.judgeColumns(columns, found.owner)
 }

@@ -4,17 +4,48 @@ import (
 	"context"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Look implements store.Table.
 func (t *Table) Look(ctx context.Context, ids []int64) (map[int64]*store.Seen, error) {
-	if _, err := t.examined(ctx); err != nil {
+	columns, err := t.examined(ctx)
+	if err != nil {
 		return nil, err
 	}
+	done, err := t.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var found map[int64]*store.Seen
-	err := t.retry(ctx, func() (err error) {
-		found, err = t.find(ctx, ids)
+	err = t.retry(ctx, func() (err error) {
+		found, err = t.find(ctx, columns, ids)
 		return err
 	})
 	return found, t.fail("look at jobs", err)
+}
+
+// find reads rows as Judge needs them; those that do not exist are absent. Any column may be NULL, and numbers may be
+// beyond an int64.
+func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*rule.Found, error) {
+	found := make(map[int64]*rule.Found, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	rows, err := t.db.QueryContext(ctx, "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(l.owner.name)+", ''), "+
+		l.created.seconds()+", "+l.started.seconds()+", "+l.finished.seconds()+", COALESCE(result, '') FROM "+
+		l.table+" WHERE id IN ("+rule.List(ids)+")")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row rule.Found
+		if err := rows.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result); err != nil {
+			return nil, err
+		}
+		found[row.Job] = &row
+	}
+	return found, rows.Err()
 }

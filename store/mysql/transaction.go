@@ -6,7 +6,6 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -27,36 +26,51 @@ const begin = "START TRANSACTION; "
 
 // sessions makes connections with the isolation level READ COMMITTED, which takes no gap locks: they would make
 // applications' INSERTs wait (pitfall 1). MariaDB and MySQL name the variable differently, the statement
-// is the same.
+// is the same. Each connection is asked once which server it has reached.
 type sessions struct {
 	sqldriver.Connector
-	defaultLevel *atomic.Bool // the server refuses that level
+	table *Table
 }
 
 // Connect implements driver.Connector.
 func (s sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
-	conn, err := s.Connector.Connect(ctx)
-	if err != nil || s.defaultLevel.Load() {
-		return conn, err
+	made, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
 	}
-	_, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
+	conn := made.(driverConn)
+	server, err := s.setUp(ctx, conn)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return conn, nil
+	s.table.met(server)
+	return &link{driverConn: conn, table: s.table, server: server}, nil
+}
+
+// setUp makes a session of a new connection and tells which server it leads to.
+func (s sessions) setUp(ctx context.Context, conn driverConn) (server string, err error) {
+	if !s.table.defaultLevel.Load() {
+		if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+			return "", err
+		}
+	}
+	return identify(ctx, conn)
 }
 
 // once calls work with a connection, in which work begins and commits a
 // transaction. Where it fails, or reports that it did not commit, the transaction is rolled back; where
-// even that cannot be known, the connection is closed.
-func (t *Table) once(ctx context.Context, work func(conn *sql.Conn) (committed bool, err error)) error {
+// even that cannot be known, or the server takes no writes, the connection is closed.
+func (t *Table) once(ctx context.Context, work func(conn *sql.Conn) (committed bool, err error)) (err error) {
 	conn, err := t.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	committed := false
 	defer func() {
-		if !committed {
+		switch {
+		case isReadOnly(err):
+			discard(conn)
+		case !committed:
 			rollback(context.WithoutCancel(ctx), conn)
 		}
 		_ = conn.Close() // back to the pool: it has nothing to say
@@ -70,13 +84,23 @@ func rollback(ctx context.Context, conn *sql.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, rollbackTimeout)
 	defer cancel()
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
-		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
+		discard(conn)
 	}
+}
+
+// discard makes the pool close a connection.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn })
 }
 
 // retry calls attempt again while it loses against other transactions or gets dead
 // or read-only connections.
 func (t *Table) retry(ctx context.Context, attempt func() error) error {
+	return t.retryUpTo(ctx, tries, attempt)
+}
+
+// retryUpTo is retry with a number of tries.
+func (t *Table) retryUpTo(ctx context.Context, limit uint, attempt func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.RandomizationFactor = firstPause, 1
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -91,7 +115,7 @@ func (t *Table) retry(ctx context.Context, attempt func() error) error {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
-	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
+	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(limit), backoff.WithMaxElapsedTime(0))
 	return explain(err)
 }
 
@@ -102,7 +126,7 @@ func explain(err error) error {
 		err = permanent.Err
 	}
 	if errors.Is(err, sqldriver.ErrBadConn) {
-		return fmt.Errorf("%w: %w", errNotWritable, err)
+		return fmt.Errorf("%w: %w", errNoConnection, err)
 	}
 	return err
 }

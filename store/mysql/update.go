@@ -61,10 +61,10 @@ func (u update) split() []update {
 	return single
 }
 
-// grouped joins updates that make the same of their rows.
+// grouped joins updates of one job each that make the same of their rows.
 func grouped(updates []update) []update {
 	groups := make(map[string]int, len(updates))
-	joined := updates[:0]
+	joined := make([]update, 0, len(updates))
 	for _, one := range updates {
 		key := one.key()
 		at, found := groups[key]

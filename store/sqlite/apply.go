@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 
 	"jobd/journal"
@@ -22,45 +21,113 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 	if err != nil {
 		return nil, err
 	}
-	outcomes := make([]store.Outcome, len(changes))
-	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		for i, change := range changes {
-			if outcomes[i], err = t.apply(ctx, tx, found, change); err != nil {
+	run := &application{table: t, layout: found, changes: changes, reduced: make([]bool, len(changes)), outcomes: make([]store.Outcome, len(changes))}
+	all := make([]int, len(changes))
+	for i := range all {
+		all[i] = i
+	}
+	if err := rule.Divide(ctx, run, all); err != nil {
+		return nil, t.fail("apply changes", err)
+	}
+	if err := run.look(ctx); err != nil {
+		return nil, t.fail("look at refused jobs", err)
+	}
+	return run.outcomes, nil
+}
+
+// application is one call of Apply. It implements rule.Updater.
+type application struct {
+	table    *Table
+	layout   *layout
+	changes  []store.Change
+	reduced  []bool
+	outcomes []store.Outcome
+	proven   bool // the table itself was asked since a first error, and works
+}
+
+// Try implements rule.Updater.
+func (a *application) Try(ctx context.Context, some []int) error {
+	return a.table.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		for _, index := range some {
+			outcome, err := a.one(ctx, tx, index)
+			if err != nil {
 				return false, err
 			}
+			a.outcomes[index] = outcome
 		}
 		return true, nil
 	})
-	if err != nil {
-		return nil, t.fail("apply changes", err)
-	}
-	return outcomes, nil
 }
 
-// apply updates one row. An update that the table's rules refuse undoes only itself, so it can
-// be tried again without what such a rule may be about.
-func (t *Table) apply(ctx context.Context, tx *sql.Tx, found *layout, change store.Change) (store.Outcome, error) {
-	matched, err := t.update(ctx, tx, found, change)
-	note := ""
-	if isRefused(err) {
-		refusal := err
-		note = "output, return code and signal left out"
-		matched, err = t.update(ctx, tx, found, reduced(change))
-		if isRefused(err) {
-			return store.Outcome{Fate: store.Refused, Note: refusal.Error()}, nil
-		}
+// one applies a change.
+func (a *application) one(ctx context.Context, tx *sql.Tx, index int) (store.Outcome, error) {
+	change, note := a.changes[index], ""
+	if a.reduced[index] {
+		change, note = reduced(change), "output, return code and signal left out"
 	}
-	switch {
-	case err != nil:
+	matched, err := a.table.update(ctx, tx, a.layout, change)
+	if err != nil {
 		return store.Outcome{}, err
-	case matched > 0:
+	}
+	if matched > 0 {
 		return store.Outcome{Fate: store.Applied, Note: note}, nil
 	}
-	row, err := t.find(ctx, tx, change.Job)
+	row, err := a.table.find(ctx, tx, change.Job)
 	if err != nil {
 		return store.Outcome{}, err
 	}
 	return rule.Judge(change, row), nil
+}
+
+// Sort implements rule.Updater.
+func (a *application) Sort(ctx context.Context, err error) (rule.Fault, error) {
+	switch {
+	case isRefused(err):
+		return rule.Values, nil
+	case !isDubious(err):
+		return rule.Whole, err
+	case !a.proven:
+		if known := a.table.Check(ctx); known != nil {
+			return rule.Whole, known
+		}
+		a.proven = true
+	}
+	return rule.Moment, nil
+}
+
+// Reduce implements rule.Updater.
+func (a *application) Reduce(index int, _ error) bool {
+	again := a.reduced[index]
+	a.reduced[index] = true
+	return !again && a.changes[index].Done != nil
+}
+
+// Settle implements rule.Updater.
+func (a *application) Settle(index int, outcome store.Outcome) { a.outcomes[index] = outcome }
+
+// look tells what the rows of refused changes hold.
+func (a *application) look(ctx context.Context) error {
+	var refused []int
+	for index, outcome := range a.outcomes {
+		if outcome.Fate == store.Refused {
+			refused = append(refused, index)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return a.table.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		for _, index := range refused {
+			row, err := a.table.find(ctx, tx, a.changes[index].Job)
+			if err != nil {
+				return false, err
+			}
+			if row != nil {
+				a.outcomes[index].Found = &row.Row
+			}
+		}
+		return false, nil
+	})
 }
 
 // reduced is a change with nothing in it but how the job ended.
@@ -131,16 +198,4 @@ func returnCode(code *int, found *layout) any {
 	default:
 		return failed
 	}
-}
-
-// find reads the row of a job as Judge needs it; nil: it is gone.
-func (t *Table) find(ctx context.Context, tx *sql.Tx, job int64) (*rule.Found, error) {
-	var row rule.Found
-	err := tx.QueryRowContext(ctx, "SELECT id, target, status, COALESCE("+quote(t.config.ClaimColumn)+", ''), "+
-		"time_started, time_finished, COALESCE(result, '') FROM "+quote(t.config.Table)+" WHERE id = ?", job).
-		Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Started, &row.Finished, &row.Result)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return &row, err
 }

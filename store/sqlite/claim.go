@@ -60,7 +60,7 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 	if _, err := t.examined(ctx); err != nil {
 		return err
 	}
-	return t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+	return t.claiming(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		rows, err := choose(ctx, tx)
 		if err != nil {
 			return false, err

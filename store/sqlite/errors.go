@@ -16,6 +16,10 @@ func code(err error) int {
 	return 0
 }
 
+// isDubious tells an error that is the table's where every statement meets it, and a row's where only some do: a trigger
+// fails with it, too.
+func isDubious(err error) bool { return code(err) == library.SQLITE_ERROR }
+
 // isUnusable tells what waiting cannot mend: the file's path, its permissions, its content.
 func isUnusable(err error) bool {
 	var table misfit

@@ -3,9 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"jobd/store"
 )
 
 // layout is what the table is like: which of its columns take NULL.
@@ -21,16 +24,30 @@ func (l *layout) empty(column string) any {
 	return ""
 }
 
-// Check implements store.Table. It makes the table where the file is new.
+// Check implements store.Table. It makes the table where the file is new, until it was there once.
 func (t *Table) Check(ctx context.Context) error {
-	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		created, err := t.createIn(ctx, tx)
-		if err != nil {
-			return false, err
+	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (created bool, err error) {
+		if !t.known.Load() {
+			if created, err = t.createIn(ctx, tx); err != nil {
+				return false, err
+			}
 		}
 		return created, t.examine(ctx, tx)
 	})
-	return t.fail("check table "+t.config.Table+" in "+t.config.Path, err)
+	op := "check table " + t.config.Table + " in " + t.config.Path
+	if err == nil {
+		t.known.Store(true)
+		return nil
+	}
+	t.layout.Store(nil)
+	var unreachable *store.Unreachable
+	switch {
+	case errors.As(err, &unreachable):
+		return err
+	case isUnusable(err):
+		return &store.Unusable{Op: op, Err: err}
+	}
+	return fmt.Errorf("%s: %w", op, err)
 }
 
 // examined is what the table is like; it looks where that is not known.
@@ -99,8 +116,17 @@ func (t *Table) examine(ctx context.Context, tx *sql.Tx) error {
 	if err := t.complete(&found); err != nil {
 		return err
 	}
+	if err := t.examineUpdate(ctx, tx); err != nil {
+		return err
+	}
 	t.layout.Store(&found)
 	return nil
+}
+
+// examineUpdate updates no row, which shows whether the triggers that an update sets off can run at all.
+func (t *Table) examineUpdate(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET status = status, time_started = time_started WHERE 1=0")
+	return err
 }
 
 // complete refuses a file without the table and a table without a column that it needs.

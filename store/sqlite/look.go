@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Look implements store.Table.
@@ -27,3 +29,20 @@ func (t *Table) Look(ctx context.Context, ids []int64) (map[int64]*store.Seen, e
 	})
 	return found, t.fail("look at jobs", err)
 }
+
+// find reads the row of a job as Judge needs it; nil: it is gone. Any column may be NULL, and columns of numbers may
+// hold texts, which count as 0 where they begin with no number.
+func (t *Table) find(ctx context.Context, tx *sql.Tx, job int64) (*rule.Found, error) {
+	var row rule.Found
+	err := tx.QueryRowContext(ctx, "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(t.config.ClaimColumn)+", ''), "+
+		seconds("time_created")+", "+seconds("time_started")+", "+seconds("time_finished")+", COALESCE(result, '') FROM "+
+		quote(t.config.Table)+" WHERE id = ?", job).
+		Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return &row, err
+}
+
+// seconds is an expression for the unix seconds in a column.
+func seconds(column string) string { return "COALESCE(CAST(" + column + " AS INTEGER), 0)" }

@@ -33,6 +33,17 @@ func open(t *testing.T, config sqlite.Config) *sqlite.Table {
 	return table
 }
 
+// confirmed lets a table make claims in the file that it finds.
+func confirmed(t *testing.T, table *sqlite.Table) *sqlite.Table {
+	t.Helper()
+	server, err := table.Server(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Confirm(server)
+	return table
+}
+
 // application is the application's own access to the file.
 func application(t *testing.T, path string) *sql.DB {
 	t.Helper()
@@ -55,13 +66,10 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		path := filepath.Join(t.TempDir(), "jobs 100%?#.db")
-		table := open(t, sqlite.Config{Path: path})
-		if err := table.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		table := confirmed(t, open(t, sqlite.Config{Path: path}))
 		escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 		return storetest.Fixture{
-			DB: application(t, escaped), Table: table, Other: open(t, sqlite.Config{Path: path}),
+			DB: application(t, escaped), Table: table, Other: confirmed(t, open(t, sqlite.Config{Path: path})),
 			Charset: journal.CharsetFull,
 		}
 	})
@@ -93,10 +101,7 @@ func TestEveryConnectionIsDurable(t *testing.T) { // pitfalls 18 and 19
 func TestNewFileGetsTheTableAndNothingElse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
-	table := open(t, sqlite.Config{Path: path, Table: "work", ClaimColumn: "ran_by", Worker: "node-1"})
-	if err := table.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	table := confirmed(t, open(t, sqlite.Config{Path: path, Table: "work", ClaimColumn: "ran_by", Worker: "node-1"}))
 	db := application(t, path)
 	var tables string
 	if err := db.QueryRow("SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").Scan(&tables); err != nil || tables != "work" {

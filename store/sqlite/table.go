@@ -6,7 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
+	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,11 @@ type Config struct {
 	Table       string // jobs
 	ClaimColumn string // the owner column; sig
 	Worker      string // the worker's name, for an owner column other than sig
+
+	// OnServer is called when a file is opened that claims are not made in, because another one or none was
+	// confirmed. It must not block.
+	OnServer func()
+	Logger   *slog.Logger // slog.Default()
 }
 
 // sigColumn is the owner column where no other is configured.
@@ -29,9 +35,13 @@ const sigColumn = "sig"
 
 // Table is a jobs table in an SQLite file. It implements store.Table.
 type Table struct {
-	config Config
-	db     *sql.DB
-	layout atomic.Pointer[layout] // nil until the table has been examined
+	config    Config
+	path      string
+	db        *sql.DB
+	layout    atomic.Pointer[layout]      // nil until the table has been examined
+	file      atomic.Pointer[fs.FileInfo] // that is open
+	known     atomic.Bool                 // the table was there once
+	confirmed atomic.Pointer[string]      // the file that claims are made in
 }
 
 var _ store.Table = (*Table)(nil)
@@ -40,6 +50,12 @@ var _ store.Table = (*Table)(nil)
 func New(config Config) (*Table, error) {
 	config.Table = cmp.Or(config.Table, "jobs")
 	config.ClaimColumn = cmp.Or(config.ClaimColumn, sigColumn)
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.OnServer == nil {
+		config.OnServer = func() {}
+	}
 	if config.Path == "" {
 		return nil, errors.New("sqlite table: the path is empty: a file's path is needed")
 	}
@@ -47,35 +63,36 @@ func New(config Config) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
 	}
-	db, err := sql.Open("sqlite", source(path))
+	registered, err := sql.Open("sqlite", "") // opens nothing
 	if err != nil {
 		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
 	}
-	db.SetMaxOpenConns(1) // there is one writer, and we only write
-	return &Table{config: config, db: db}, nil
-}
-
-// source names the file to the driver, with what every connection to it needs (pitfall 18).
-func source(path string) string {
-	options := url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
-		"_txlock": {"immediate"},
-	}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
+	t := &Table{config: config, path: path}
+	t.db = sql.OpenDB(files{registered.Driver(), t})
+	t.db.SetMaxOpenConns(1) // there is one writer, and we only write
+	return t, registered.Close()
 }
 
 // Close implements store.Table.
 func (t *Table) Close() error { return t.db.Close() }
 
 // transact calls work in a transaction and commits it, unless work fails or says
-// that there is nothing to commit. Once begun it is not cancelled.
+// that there is nothing to commit. Once begun it is not cancelled. What was done in a file to which the path leads no
+// more, nobody sees: it is not done.
 func (t *Table) transact(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
-	conn, err := t.db.Conn(ctx)
+	conn, err := t.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	ctx = context.WithoutCancel(ctx)
+	if err := within(context.WithoutCancel(ctx), conn, work); err != nil {
+		return err
+	}
+	return t.there()
+}
+
+// within calls work in a transaction of a connection.
+func within(ctx context.Context, conn *sql.Conn, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -88,11 +105,20 @@ func (t *Table) transact(ctx context.Context, work func(ctx context.Context, tx 
 	return tx.Commit()
 }
 
-// fail is the error of a method: what the caller needs to know of it is whether waiting helps.
+// fail is the error of a method. What a statement of ours fails with may be the fault of a trigger that it sets
+// off: then the table is asked, without any row.
 func (t *Table) fail(op string, err error) error {
+	var unreachable *store.Unreachable
+	var unusable *store.Unusable
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &unreachable), errors.As(err, &unusable):
+		return err
+	case isDubious(err):
+		if known := t.Check(context.Background()); store.IsAway(known) {
+			return fmt.Errorf("%s: %w (first seen as: %w)", op, known, err)
+		}
 	case isUnusable(err):
 		t.layout.Store(nil)
 		return &store.Unusable{Op: op, Err: err}

@@ -25,7 +25,7 @@ func lookShowsAll(s *suite) {
 			owner = tokenOf(i)
 		}
 		id := s.insert("a", status, owner)
-		want[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}}
+		want[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}, Created: 1}
 		ids = append(ids, id, id)
 	}
 	id := ids[len(ids)-1]

@@ -45,6 +45,9 @@ func (s *site) table() table {
 	})
 	s.p.must(err)
 	s.p.Cleanup(func() { opened.Close() })
+	server, err := opened.Server(context.Background())
+	s.p.must(err)
+	opened.Confirm(server)
 	return table{opened}
 }
 

@@ -48,6 +48,11 @@ type Found = store.Seen
 //
 // A running that finds its row done with the same start was applied, and what came after
 // it too: a mirror that was cut off goes over its last steps again.
+//
+// A row that the update should have met was changed back in between, or a trigger skips its updates: it is tried again.
+//
+// A row that was created after the claim is another job, which got an old id again from a server that had lost
+// rows. However much it looks like the end of this one, nothing of this one is in it.
 func Judge(change store.Change, found *Found) store.Outcome {
 	if Release(change) {
 		return store.Outcome{Fate: store.Applied}
@@ -55,10 +60,23 @@ func Judge(change store.Change, found *Found) store.Outcome {
 	if found == nil {
 		return store.Outcome{Fate: store.Lost}
 	}
-	if found.Status == journal.RowDone && sameRun(change, found) {
+	if guarded(change, found) {
+		return store.Outcome{Fate: store.Held, Note: "the update met no row, though the row is as the worker left it"}
+	}
+	if !Newer(change, found) && found.Status == journal.RowDone && sameRun(change, found) {
 		return store.Outcome{Fate: store.Applied}
 	}
 	return store.Outcome{Fate: store.Lost, Found: &found.Row}
+}
+
+// guarded tells whether a row is one that the change's update meets.
+func guarded(change store.Change, found *Found) bool {
+	return change.Token != "" && found.Owner == change.Token && (found.Status == journal.RowAccepted || found.Status == journal.RowRunning)
+}
+
+// Newer tells that a row is a later job than the one that the change is about.
+func Newer(change store.Change, found *Found) bool {
+	return !change.Accepted.IsZero() && found.Created > Seconds(change.Accepted)
 }
 
 // sameRun tells whether a done row is the end of the very run that the change is about.

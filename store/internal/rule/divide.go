@@ -1,0 +1,121 @@
+package rule
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"jobd/store"
+)
+
+// Fault is what a failed transaction says of the changes in it.
+type Fault int
+
+// The faults.
+const (
+	Whole  Fault = iota // nothing at all: the table was not reached, or can't be used
+	Values              // what one of the updates writes is refused, and stays so
+	Moment              // one of the updates fails for now
+)
+
+// Updater is one call of Apply as Divide sees it. Changes go by their index.
+type Updater interface {
+	// Try applies some changes in one transaction and notes what became of them. When it fails, it may have been
+	// applied nevertheless: trying again does no harm.
+	Try(ctx context.Context, some []int) error
+	// Sort tells what an error of Try says, and for Whole the error that Apply is to fail with.
+	Sort(ctx context.Context, err error) (Fault, error)
+	// Reduce leaves out of a change what the error may be about; false: there is nothing left to leave out.
+	Reduce(index int, err error) bool
+	// Settle notes what became of a change.
+	Settle(index int, outcome store.Outcome)
+}
+
+// The bounds of dividing. Rows that are not tried within them are held: they are tried again later.
+const (
+	// hopelessAfter is how many updates fail one by one, while none at all succeeds, before the others count as failing too.
+	hopelessAfter = 8
+	// patience is how long updates are tried and divided, once one has failed.
+	patience = 3 * time.Second
+)
+
+// Divide applies changes. An error number says how to try again, never that all rows are at fault: where a
+// transaction fails, its halves are tried, until the updates at fault stand alone. Those are reduced where that
+// can help, then refused or held. Only a fault of the whole table fails the call.
+//
+// Halves are chosen by lot. So the rows that the bounds leave untried are other ones each time, and no row
+// waits behind the same others for ever.
+func Divide(ctx context.Context, u Updater, all []int) error {
+	d := division{Updater: u, begun: time.Now()}
+	return d.send(ctx, all)
+}
+
+// division is the state of one Divide.
+type division struct {
+	Updater
+	begun     time.Time
+	succeeded bool  // something was applied
+	failed    int   // updates that failed by themselves
+	last      error // the newest failure; nil: there was none
+}
+
+// send applies some changes, in as many transactions as that takes.
+func (d *division) send(ctx context.Context, some []int) error {
+	if len(some) == 0 {
+		return nil
+	}
+	if d.hopeless() {
+		d.hold(some)
+		return nil
+	}
+	err := d.Try(ctx, some)
+	if err == nil {
+		d.succeeded = true
+		return nil
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	fault, whole := d.Sort(ctx, err)
+	if fault == Whole {
+		return whole
+	}
+	d.last = err
+	if len(some) == 1 {
+		return d.single(ctx, some, fault)
+	}
+	rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	half := len(some) / 2
+	if err := d.send(ctx, some[:half]); err != nil {
+		return err
+	}
+	return d.send(ctx, some[half:])
+}
+
+// single ends the division at one update that failed.
+func (d *division) single(ctx context.Context, one []int, fault Fault) error {
+	if fault == Values {
+		err := d.last
+		if d.Reduce(one[0], err) {
+			return d.send(ctx, one)
+		}
+		d.failed++
+		d.Settle(one[0], store.Outcome{Fate: store.Refused, Note: err.Error()})
+		return nil
+	}
+	d.failed++
+	d.hold(one)
+	return nil
+}
+
+// hopeless tells that dividing on is not worth it now.
+func (d *division) hopeless() bool {
+	return d.last != nil && (!d.succeeded && d.failed >= hopelessAfter || time.Since(d.begun) > patience)
+}
+
+// hold leaves changes for later, with the newest failure as the reason.
+func (d *division) hold(some []int) {
+	for _, index := range some {
+		d.Settle(index, store.Outcome{Fate: store.Held, Note: d.last.Error()})
+	}
+}

@@ -1,0 +1,167 @@
+package rule_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"jobd/store"
+	"jobd/store/internal/rule"
+)
+
+var (
+	errAway    = errors.New("away")
+	errRefused = errors.New("refused")
+	errMoment  = errors.New("for now")
+)
+
+// updater is a table in which some changes fail.
+type updater struct {
+	fails    map[int]error
+	reduces  map[int]int // how often a change can be reduced
+	cured    map[int]int // the reduction with which it is taken
+	slow     time.Duration
+	tries    int
+	reduced  map[int]int
+	outcomes map[int]store.Outcome
+}
+
+func (u *updater) Try(_ context.Context, some []int) error {
+	u.tries++
+	time.Sleep(u.slow)
+	for _, index := range some {
+		if err := u.fails[index]; err != nil && (u.cured[index] == 0 || u.reduced[index] < u.cured[index]) {
+			return err
+		}
+	}
+	for _, index := range some {
+		u.Settle(index, store.Outcome{})
+	}
+	return nil
+}
+
+func (u *updater) Sort(_ context.Context, err error) (rule.Fault, error) {
+	switch {
+	case errors.Is(err, errAway):
+		return rule.Whole, err
+	case errors.Is(err, errRefused):
+		return rule.Values, nil
+	}
+	return rule.Moment, nil
+}
+
+func (u *updater) Reduce(index int, _ error) bool {
+	u.reduced[index]++
+	return u.reduced[index] <= u.reduces[index]
+}
+
+func (u *updater) Settle(index int, outcome store.Outcome) { u.outcomes[index] = outcome }
+
+// divide applies n changes and gives the indexes by fate.
+func (u *updater) divide(t *testing.T, n int) (fates map[store.Fate][]int, err error) {
+	t.Helper()
+	u.reduced, u.outcomes = map[int]int{}, map[int]store.Outcome{}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	err = rule.Divide(t.Context(), u, all)
+	fates = map[store.Fate][]int{}
+	for i := range n {
+		if outcome, settled := u.outcomes[i]; settled {
+			fates[outcome.Fate] = append(fates[outcome.Fate], i)
+		}
+	}
+	return fates, err
+}
+
+// Regression: one row whose update fails held up all others of its batch, again and again.
+func TestDivideIsolatesWhatFails(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name    string
+		updater updater
+		want    map[store.Fate][]int
+		tries   int // at most
+	}{
+		{"nothing", updater{}, map[store.Fate][]int{store.Applied: {0, 1, 2, 3, 4, 5, 6, 7}}, 1},
+		{"one for now", updater{fails: map[int]error{3: errMoment}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Held: {3}}, 7},
+		{"one for good, in all forms", updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Refused: {3}}, 9},
+		{"one for good, but for a reduced form", updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}, cured: map[int]int{3: 2}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 3, 4, 5, 6, 7}}, 9},
+		{"both", updater{fails: map[int]error{3: errRefused, 6: errMoment}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 7}, store.Refused: {3}, store.Held: {6}}, 11},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			fates, err := c.updater.divide(t, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for fate := range store.Held + 1 {
+				if !slices.Equal(fates[fate], c.want[fate]) {
+					t.Errorf("fate %d: changes %v, want %v", fate, fates[fate], c.want[fate])
+				}
+			}
+			if c.updater.tries > c.tries {
+				t.Errorf("%d transactions, want %d at most", c.updater.tries, c.tries)
+			}
+		})
+	}
+}
+
+func TestDivideFailsWithTheTable(t *testing.T) {
+	t.Parallel()
+	u := updater{fails: map[int]error{3: errAway}}
+	if _, err := u.divide(t, 8); !errors.Is(err, errAway) || u.tries != 1 {
+		t.Errorf("%v after %d tries, want the table's error at once", err, u.tries)
+	}
+}
+
+// Where every row fails, not each of them is tried, and each has a chance at the next time.
+func TestDivideIsBounded(t *testing.T) {
+	t.Parallel()
+	const n = 512
+	fails := map[int]error{}
+	for i := range n - 1 {
+		fails[i] = errRefused // all but the last
+	}
+	u := updater{fails: fails}
+	applied := 0
+	for range 2000 {
+		u.tries = 0
+		fates, err := u.divide(t, n)
+		if err != nil || len(fates[store.Applied])+len(fates[store.Refused])+len(fates[store.Held]) != n {
+			t.Fatalf("%v, %d changes have no outcome", err, n-len(u.outcomes))
+		}
+		if applied = len(fates[store.Applied]); applied > 0 {
+			return
+		}
+		if u.tries > 40 {
+			t.Fatalf("%d transactions for nothing", u.tries)
+		}
+	}
+	t.Error("the one row that can be updated never was")
+}
+
+// Where failing takes long, as waiting for a lock does, dividing ends in time.
+func TestDivideHasPatience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := updater{fails: map[int]error{3: errMoment}, slow: time.Second}
+		begun := time.Now()
+		fates, err := u.divide(t, 512)
+		if err != nil || len(fates[store.Applied])+len(fates[store.Held]) != 512 || !slices.Contains(fates[store.Held], 3) {
+			t.Errorf("%v, %d applied, %d held", err, len(fates[store.Applied]), len(fates[store.Held]))
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"jobd/store"
+)
+
+// link is one connection to a server, which knows which server that is. A connection never moves to another
+// server: one that was made before a failover is lost with it. A proxy that moves a live session to another server
+// behind jobd's back is not seen here.
+type link struct {
+	driverConn
+	table  *Table
+	server string
+}
+
+// driverConn is what database/sql and this package use of the driver's connections.
+type driverConn interface {
+	sqldriver.Conn
+	sqldriver.Pinger
+	sqldriver.ExecerContext
+	sqldriver.QueryerContext
+	sqldriver.ConnBeginTx
+	sqldriver.ConnPrepareContext
+	sqldriver.SessionResetter
+	sqldriver.Validator
+	sqldriver.NamedValueChecker
+}
+
+// ResetSession is called before the pool gives the connection out again. One to another server than the newest
+// connection reached is given up: the server is the one that answers now.
+func (l *link) ResetSession(ctx context.Context) error {
+	if newest := l.table.reached.Load(); newest != nil && *newest != l.server {
+		return sqldriver.ErrBadConn
+	}
+	return l.driverConn.ResetSession(ctx)
+}
+
+// Server implements store.Table. It is asked of a connection that answers.
+func (t *Table) Server(ctx context.Context) (id string, err error) {
+	if _, err := t.examined(ctx); err != nil {
+		return "", err
+	}
+	err = t.retry(ctx, func() error {
+		return t.once(ctx, func(conn *sql.Conn) (bool, error) {
+			if err := conn.PingContext(ctx); err != nil {
+				return false, err
+			}
+			id = serverOf(conn)
+			return true, nil
+		})
+	})
+	return id, t.fail("ask which server it is", err)
+}
+
+// Confirm implements store.Table.
+func (t *Table) Confirm(id string) { t.confirmed.Store(&id) }
+
+// serverOf is the server that a connection leads to.
+func serverOf(conn *sql.Conn) (id string) {
+	_ = conn.Raw(func(raw any) error { // the connection is not used
+		id = raw.(*link).server
+		return nil
+	})
+	return id
+}
+
+// claiming is once for claims, which are made on the confirmed server only. Asking takes no round trip. OnServer is
+// called each time, so that a claim that comes again finds the server confirmed in the end.
+func (t *Table) claiming(ctx context.Context, work func(conn *sql.Conn) (committed bool, err error)) error {
+	return t.once(ctx, func(conn *sql.Conn) (bool, error) {
+		if err := t.unconfirmed(serverOf(conn)); err != nil {
+			t.config.OnServer()
+			return false, err
+		}
+		return work(conn)
+	})
+}
+
+// unconfirmed is the error for a server that is not the confirmed one.
+func (t *Table) unconfirmed(server string) error {
+	confirmed := t.confirmed.Load()
+	switch {
+	case confirmed == nil:
+		return &store.AnotherServer{Reached: server}
+	case *confirmed != server:
+		return &store.AnotherServer{Reached: server, Confirmed: *confirmed}
+	}
+	return nil
+}
+
+// met notes which server a new connection reached. What was known of another one's table is asked again.
+func (t *Table) met(server string) {
+	if former := t.reached.Swap(&server); former != nil && *former != server {
+		t.layout.Store(nil)
+	}
+	if t.unconfirmed(server) != nil {
+		t.config.OnServer()
+	}
+}
+
+// identify asks which server a connection has reached. No privilege is needed. Servers that do not know a variable leave
+// it out.
+//
+// MySQL's server_uuid says it all. MariaDB has none before server_uid, which is made of little more than host and port. All
+// nodes of a Galera cluster are one server here: what one has committed, the others have too.
+func identify(ctx context.Context, conn driverConn) (string, error) {
+	known, err := pairs(ctx, conn, "SHOW VARIABLES WHERE Variable_name IN "+
+		"('server_uuid', 'hostname', 'port', 'server_id', 'server_uid', 'wsrep_on')")
+	if err != nil {
+		return "", fmt.Errorf("ask which server it is: %w", err)
+	}
+	if known["wsrep_on"] == "ON" {
+		status, err := pairs(ctx, conn, "SHOW STATUS LIKE 'wsrep_cluster_state_uuid'")
+		if err != nil {
+			return "", fmt.Errorf("ask which cluster it is: %w", err)
+		}
+		if cluster := status["wsrep_cluster_state_uuid"]; cluster != "" {
+			return "galera:" + cluster, nil
+		}
+	}
+	if id := known["server_uuid"]; id != "" {
+		return id, nil
+	}
+	id := known["hostname"] + ":" + known["port"] + ":" + known["server_id"]
+	if uid := known["server_uid"]; uid != "" {
+		id += ":" + uid
+	}
+	return id, nil
+}
+
+// pairs reads names, in lower case, and their values.
+func pairs(ctx context.Context, conn driverConn, query string) (found map[string]string, err error) {
+	rows, err := conn.QueryContext(ctx, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	found = map[string]string{}
+	row := make([]sqldriver.Value, len(rows.Columns()))
+	if len(row) < 2 {
+		return nil, fmt.Errorf("%d columns instead of a name and a value", len(row))
+	}
+	for {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return found, nil
+		} else if err != nil {
+			return nil, err
+		}
+		found[strings.ToLower(text(row[0]))] = text(row[1])
+	}
+}
+
+// text is a value as the driver gives texts.
+func text(value sqldriver.Value) string {
+	if bytes, ok := value.([]byte); ok {
+		return string(bytes)
+	}
+	return fmt.Sprint(value)
+}

@@ -1,0 +1,167 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"syscall"
+
+	"jobd/store"
+)
+
+// files makes the table's connections, one at a time. SQLite keeps a file open by its inode: when the path leads to another
+// file or to none, it reads and writes on where nobody else looks. So each connection's inode is known and is
+// compared with the path's, before each transaction and after it.
+type files struct {
+	driver sqldriver.Driver
+	table  *Table
+}
+
+// Driver implements driver.Connector.
+func (f files) Driver() sqldriver.Driver { return f.driver }
+
+// Connect implements driver.Connector. The file is made only until it was there once: a table that vanishes under
+// way is waited for, not replaced by an empty one.
+func (f files) Connect(context.Context) (sqldriver.Conn, error) {
+	t, mode := f.table, "rwc"
+	before, err := os.Stat(t.path)
+	if t.known.Load() {
+		mode = "rw"
+		if err != nil {
+			return nil, t.gone(err)
+		}
+	}
+	conn, err := f.driver.Open(source(t.path, mode))
+	if err != nil {
+		return nil, err
+	}
+	after, err := os.Stat(t.path)
+	if err != nil || before != nil && !os.SameFile(before, after) {
+		return nil, errors.Join(t.moved(), conn.Close())
+	}
+	t.met(after)
+	return conn, nil
+}
+
+// source names the file to the driver, with what every connection to it needs (pitfall 18).
+func source(path, mode string) string {
+	options := url.Values{
+		"mode":    {mode},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
+		"_txlock": {"immediate"},
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
+}
+
+// met notes which file the new connection has open.
+func (t *Table) met(file fs.FileInfo) {
+	former := t.file.Swap(&file)
+	if former != nil && !os.SameFile(*former, file) {
+		t.layout.Store(nil)
+		t.config.Logger.Warn("the table's file was replaced by another one, which is open now", "file", t.path)
+	}
+	if t.unconfirmed() != nil {
+		t.config.OnServer()
+	}
+}
+
+// there tells whether the path still leads to the file that is open.
+func (t *Table) there() error {
+	now, err := os.Stat(t.path)
+	if err != nil {
+		return t.gone(err)
+	}
+	if !os.SameFile(*t.file.Load(), now) {
+		return t.moved()
+	}
+	return nil
+}
+
+// gone is the error for a file that is not to be found.
+func (t *Table) gone(cause error) error {
+	return &store.Unreachable{Op: "reach the table", Err: fmt.Errorf("the file %s is gone; waiting until it is back: %w", t.path, cause)}
+}
+
+// errMoved tells that the path leads to another file than before.
+var errMoved = errors.New("it was replaced by another file")
+
+// moved is the error for a file that was replaced.
+func (t *Table) moved() error {
+	return &store.Unreachable{Op: "reach the table", Err: fmt.Errorf("the file %s: %w", t.path, errMoved)}
+}
+
+// connect gives the connection, whose file the path leads to. One to a file that is gone is kept: nobody else gets
+// its inode as long as it is open, so that a new file is never taken for it. One to a file that was replaced is closed.
+func (t *Table) connect(ctx context.Context) (*sql.Conn, error) {
+	conn, err := t.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = t.there()
+	if err == nil {
+		return conn, nil
+	}
+	if errors.Is(err, errMoved) {
+		t.layout.Store(nil)
+		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // makes the pool close it
+	}
+	return nil, errors.Join(err, ignoreDone(conn.Close()))
+}
+
+// ignoreDone drops the error of closing what is closed.
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrConnDone) {
+		return nil
+	}
+	return err
+}
+
+// Server implements store.Table: the file's device and inode.
+func (t *Table) Server(ctx context.Context) (id string, err error) {
+	if _, err := t.examined(ctx); err != nil {
+		return "", err
+	}
+	err = t.transact(ctx, func(context.Context, *sql.Tx) (bool, error) {
+		id = t.server()
+		return false, nil
+	})
+	return id, t.fail("ask which file it is", err)
+}
+
+// server is the identity of the file that is open. The caller has the connection.
+func (t *Table) server() string {
+	status := (*t.file.Load()).Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("sqlite:%d:%d", status.Dev, status.Ino)
+}
+
+// Confirm implements store.Table.
+func (t *Table) Confirm(id string) { t.confirmed.Store(&id) }
+
+// claiming is transact for claims, which are made in the confirmed file only.
+func (t *Table) claiming(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
+	return t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		if err := t.unconfirmed(); err != nil {
+			t.config.OnServer()
+			return false, err
+		}
+		return work(ctx, tx)
+	})
+}
+
+// unconfirmed is the error for an open file that is not the confirmed one.
+func (t *Table) unconfirmed() error {
+	server := t.server()
+	confirmed := t.confirmed.Load()
+	switch {
+	case confirmed == nil:
+		return &store.AnotherServer{Reached: server}
+	case *confirmed != server:
+		return &store.AnotherServer{Reached: server, Confirmed: *confirmed}
+	}
+	return nil
+}

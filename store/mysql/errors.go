@@ -32,7 +32,7 @@ const (
 	// Group Replication rolled the transaction back at its commit, in favour of another member's: like a deadlock.
 	errGroupRollback = 3101
 	// NOWAIT met a locked row: like 1205, without the wait.
-	errLockNowait = 3572
+	errLockNoWait = 3572
 	// TiDB: the table was altered under way; the transaction was rolled back. Done again, it sees the new table.
 	errSchemaChanged = 8028
 	// TiDB: another transaction wrote first; this one was rolled back. Like a deadlock.
@@ -145,7 +145,7 @@ func isRefused(err error) bool {
 // isLockWait tells that somebody else's lock was waited for in vain, on a row or on the table.
 func isLockWait(err error) bool {
 	n := number(err)
-	return n == errLockWaitTimeout || n == errLockNowait
+	return n == errLockWaitTimeout || n == errLockNoWait
 }
 
 // isTransient tells what may well succeed at once when the whole transaction is done again.
@@ -162,7 +162,7 @@ func isTransient(err error) bool {
 // commit because of another transaction.
 func overtaken(err error) error {
 	switch number(err) {
-	case errLockWaitTimeout, errDeadlock, errRecordChanged, errGroupRollback, errLockNowait, errSchemaChanged, errWriteConflict:
+	case errLockWaitTimeout, errDeadlock, errRecordChanged, errGroupRollback, errLockNoWait, errSchemaChanged, errWriteConflict:
 		return &store.Overtaken{Err: err}
 	}
 	return err

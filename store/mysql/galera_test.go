@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -34,6 +35,17 @@ func TestPitfall15EachRowIsClaimedOnOneNode(t *testing.T) {
 
 	tables := []*mysql.Table{here.table(t), there.table(t)}
 	inStep(t, pair[1])
+	servers := map[string]bool{}
+	for _, table := range tables {
+		server, err := table.Server(t.Context())
+		if err != nil || !strings.HasPrefix(server, "galera:") {
+			t.Errorf("a node's server is %q, %v", server, err)
+		}
+		servers[server] = true
+	}
+	if len(servers) != 1 {
+		t.Errorf("the nodes of a cluster are %v; want one server", servers)
+	}
 
 	var claimers [2]claimer
 	var nodes sync.WaitGroup

@@ -12,6 +12,9 @@ import (
 	"jobd/store/internal/rule"
 )
 
+// skipsLocked tells whether reading rows can pass by those that are locked.
+func (l *layout) skipsLocked() bool { return l.version.locking() == "FOR UPDATE SKIP LOCKED" }
+
 // rowLocked is why a row is held, in words for the operator.
 const rowLocked = "the row is locked by somebody else"
 

@@ -27,17 +27,12 @@ func parseVersion(text string) (version, error) {
 // locking is the clause that locks rows for a claim. Servers that do not know
 // SKIP LOCKED wait for rows that another claim has (pitfall 3).
 func (v version) locking() string {
-	if !v.skipsLocked() {
-		return "FOR UPDATE"
-	}
-	return "FOR UPDATE SKIP LOCKED"
-}
-
-// skipsLocked tells whether the server knows SKIP LOCKED.
-func (v version) skipsLocked() bool {
 	since := []int{8, 0, 1}
 	if v.mariaDB {
 		since = []int{10, 6, 0}
 	}
-	return slices.Compare(v.number, since) >= 0
+	if slices.Compare(v.number, since) < 0 {
+		return "FOR UPDATE"
+	}
+	return "FOR UPDATE SKIP LOCKED"
 }

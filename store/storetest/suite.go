@@ -40,6 +40,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"Output", outputTests()},
 		{"Rows", rowsTests()},
 		{"Look", lookTests()},
+		{"Server", serverTests()},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

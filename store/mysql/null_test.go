@@ -40,7 +40,8 @@ func TestNullInAnyColumn(t *testing.T) {
 		{Fate: store.Lost, Found: &journal.Row{Job: 1, Target: "null"}},
 		{Fate: store.Lost, Found: &journal.Row{Job: 2, Target: "a", Status: "done"}},
 		{Fate: store.Lost, Found: &journal.Row{Job: 3, Target: "null", Status: "waiting"}},
-		{}, {},
+		{},
+		{},
 	}
 	for _, name := range []string{"at first", "after a restart"} {
 		table := db.table(t)

@@ -88,14 +88,30 @@ func TestDivideIsolatesWhatFails(t *testing.T) {
 		tries   int // at most
 	}{
 		{"nothing", updater{}, map[store.Fate][]int{store.Applied: {0, 1, 2, 3, 4, 5, 6, 7}}, 1},
-		{"one for now", updater{fails: map[int]error{3: errMoment}},
-			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Held: {3}}, 7},
-		{"one for good, in all forms", updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}},
-			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Refused: {3}}, 9},
-		{"one for good, but for a reduced form", updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}, cured: map[int]int{3: 2}},
-			map[store.Fate][]int{store.Applied: {0, 1, 2, 3, 4, 5, 6, 7}}, 9},
-		{"both", updater{fails: map[int]error{3: errRefused, 6: errMoment}},
-			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 7}, store.Refused: {3}, store.Held: {6}}, 11},
+		{
+			"one for now",
+			updater{fails: map[int]error{3: errMoment}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Held: {3}},
+			7,
+		},
+		{
+			"one for good, in all forms",
+			updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Refused: {3}},
+			9,
+		},
+		{
+			"one for good, but for a reduced form",
+			updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}, cured: map[int]int{3: 2}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 3, 4, 5, 6, 7}},
+			9,
+		},
+		{
+			"both",
+			updater{fails: map[int]error{3: errRefused, 6: errMoment}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 7}, store.Refused: {3}, store.Held: {6}},
+			11,
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -156,15 +156,15 @@ func finish(group []*appending, err error) {
 // write turns the group's drafts into events and makes them durable. Only the leader
 // runs it, so nobody else changes the state meanwhile.
 func (j *Journal) write(group []*appending, n notes) (*staging, error) {
-	now := j.config.Now().UTC().Truncate(time.Microsecond)
-	if j.due(now) && slices.ContainsFunc(group, func(a *appending) bool { return len(a.drafts) > 0 }) {
+	now := j.clock.read()
+	if j.due(now.real) && slices.ContainsFunc(group, func(a *appending) bool { return len(a.drafts) > 0 }) {
 		if err := j.rollOver(now, n); err != nil {
 			return nil, fmt.Errorf("begin a new segment: %w", damaged(err))
 		}
 	}
 	s := stage(&j.state, j.newest.link(j.state.Seq, j.state.Hash), group, now)
 	noted := &n
-	if s.noted = j.toNote(group, n, now); !s.noted {
+	if s.noted = j.toNote(group, n, now.real); !s.noted {
 		noted = nil
 	}
 	if len(s.records) == 0 && noted == nil {
@@ -210,8 +210,9 @@ func (j *Journal) publish(s *staging, n notes) error {
 	}
 	if len(s.events) > 0 {
 		if s.events[0].Seq == j.newest.first {
-			j.begun = s.events[0].Time
+			j.ages.begun = s.at.real
 		}
+		j.ages.last = s.at.real
 		j.recent.add(s.events)
 		j.wake()
 	}

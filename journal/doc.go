@@ -4,7 +4,7 @@
 //
 // # What is on disk
 //
-// A journal is a folder of segments, numbered without a gap, with the files head, lock and waypoint. The
+// A journal is a folder of segments, numbered without a gap, with the files head, lock, waypoint and clock. The
 // newest segment is a database, segment-00000007.db (SQLite, write-ahead log, synchronous=FULL), and
 // the only one that is written to. Those before it are sealed: segment-00000006.zst, compressed, never changed
 // again, removed or archived when they are old. docs/journal.md describes the bytes.
@@ -73,6 +73,15 @@
 //   - Where it is missing, unreadable or of no event that is there, a start verifies the whole segment, and removes it.
 //   - A change of events before it is not seen by the start. Verify finds it, and so does sealing, which verifies the whole
 //     segment. A forged state is found by the same two, since the next segment's checkpoint goes back to it.
+//
+// Ages, of the newest segment and of those that retention looks at, go by a time line that moves on with the boot clock, since
+// the wall clock may be set. The clock file keeps it across restarts: within a boot by the boot clock, else by the wall clock, three
+// days of it at most. A jump of the wall clock is warned about, and removes nothing.
+//
+//   - The file is partial, synced, renamed. Killed at any point: the one before is there, or the new one, and both are true.
+//   - It is written each hour, with each segment, after each jump and by Close. What was appended since counts as of
+//     the next start, so that it is kept for longer, never shorter. Disk full: likewise.
+//   - Where it is missing or unreadable the stamps of the events are believed, which is how older versions worked.
 //
 // The lock is the kernel's (flock), so it does not outlive its holder.
 package journal

@@ -90,7 +90,7 @@ func TestStateIsTheFoldOverTheDisk(t *testing.T) {
 func TestAJobsEventNeedsAJob(t *testing.T) {
 	t.Parallel()
 	group := []*appending{newAppending(nil), newAppending([]Draft{{0, Accepted{Target: "a", Manual: true, Token: "a"}}}), newAppending(wholeLife(1))}
-	staged := stage(&State{}, Hash{}, group, base)
+	staged := stage(&State{}, Hash{}, group, instant{wall: base})
 	illegal := new(IllegalError)
 	if group[0].err != nil || !errors.As(group[1].err, &illegal) || group[2].err != nil || len(staged.events) != 4 {
 		t.Errorf("%v, %v, %v; %d events", group[0].err, group[1].err, group[2].err, len(staged.events))
@@ -107,10 +107,10 @@ func TestSharedCommitIsLikeOneAfterTheOther(t *testing.T) {
 			together = append(together, newAppending(batch))
 			alone = append(alone, newAppending(batch))
 		}
-		stage(&State{}, Hash{}, together, base)
+		stage(&State{}, Hash{}, together, instant{wall: base})
 		state := &State{}
 		for i, a := range alone {
-			for _, e := range stage(state, state.Hash, alone[i:i+1], base).events {
+			for _, e := range stage(state, state.Hash, alone[i:i+1], instant{wall: base}).events {
 				if err := state.Apply(e); err != nil {
 					t.Fatal(err)
 				}

@@ -87,7 +87,7 @@ func generateSegment(dir string, h header, state *State, size int, open bool) (e
 		for range 250 {
 			group = append(group, newAppending(lifeBeside(int64(state.Seq)/4+int64(len(group))+1)))
 		}
-		staged := stage(state, h.link(state.Seq, state.Hash), group, base.Add(time.Duration(state.Seq)*time.Millisecond))
+		staged := stage(state, h.link(state.Seq, state.Hash), group, instant{wall: base.Add(time.Duration(state.Seq) * time.Millisecond)})
 		if err := write(staged); err != nil {
 			return err
 		}

@@ -13,9 +13,11 @@ import (
 
 // Config says how to open a journal.
 type Config struct {
-	Dir    string           // the journal's folder, which exists
-	Now    func() time.Time // the clock; nil: time.Now
-	Logger *slog.Logger     // for what Run cannot tell otherwise; nil: none
+	Dir    string               // the journal's folder, which exists
+	Now    func() time.Time     // the wall clock; nil: time.Now
+	Uptime func() time.Duration // since the boot, by a clock that nobody sets; nil: the system's, or as Now tells where that is given
+	BootID string               // names the boot that Uptime counts from; used with Uptime only
+	Logger *slog.Logger         // for what Run cannot tell otherwise; nil: none
 
 	SegmentSize int64         // bytes from which on the next segment begins; 0: 256 MiB
 	SegmentAge  time.Duration // age from which on the next segment begins; 0: 24 hours
@@ -30,9 +32,6 @@ const (
 )
 
 func (c *Config) fill() {
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -52,24 +51,29 @@ type Journal struct {
 	lock   *os.File
 	head   *head
 	reader *Reader
+	clock  *clock
 	nudge  chan struct{} // tells Run that there is something to maintain
 	life   context.Context
 	end    context.CancelFunc // called by Close
 
 	maintained sync.Mutex // held while segments are sealed and removed
 	tended     sync.Mutex // held, for a moment, while segments are checkpointed or closed
+	holding    int        // the jumps of the clock that a hold of retention was told after, and one; maintained guards it
+
+	clockNoting sync.Mutex // held while the clock file is written; guards clockNoted
+	clockNoted  int        // the newest segment that it knows
 
 	// The leader's: only who commits touches these.
-	newest    header    // of the newest segment
+	newest    header    // of the newest segment; changed under mu
 	together  bool      // the last commit was of several appends
-	retryRoll time.Time // when to try again a roll-over that found no room
-	noted     time.Time // when notes were written last
-	begun     time.Time // of the newest segment's first event; likewise
+	retryRoll time.Time // when to try again a roll-over that found no room, by the clock's time line
+	noted     time.Time // when notes were written last; likewise
 
 	mu      sync.Mutex // guards what follows; never held while the disk works
 	disk    disk       // the newest segment; changed by the leader
 	former  []disk     // segments that were rolled over, to be closed
 	state   State      // of everything committed
+	ages    ages       // of the same
 	waiting []*appending
 	leading bool  // a goroutine commits right now
 	broken  error // why nothing may be appended any more
@@ -88,7 +92,7 @@ type Journal struct {
 // hold what was once acknowledged.
 func Open(ctx context.Context, c Config) (*Journal, error) {
 	c.fill()
-	j := &Journal{config: c, nudge: make(chan struct{}, 1), recent: recent{heavy: make(chan struct{}, 1)}}
+	j := &Journal{config: c, clock: newClock(&c), nudge: make(chan struct{}, 1), recent: recent{heavy: make(chan struct{}, 1)}}
 	j.life, j.end = context.WithCancel(context.Background())
 	if err := j.open(ctx); err != nil {
 		return nil, errors.Join(err, j.release())
@@ -154,7 +158,10 @@ func (j *Journal) resume(ctx context.Context, parts []part) error {
 		j.recent.heavy <- struct{}{}
 	}
 	j.recent.since = v.weight % waypointWeight
-	j.newest, j.begun, j.state, j.notes = v.header, v.begun, *v.state, v.notes
+	j.newest, j.state, j.notes = v.header, *v.state, v.notes
+	if err := j.startClock(v.begun); err != nil {
+		return err
+	}
 	if v.unfit {
 		if err := removeIfThere(filepath.Join(j.config.Dir, waypointFile)); err != nil {
 			return err
@@ -270,7 +277,7 @@ func (j *Journal) Close() error {
 	j.mu.Unlock()
 	j.await(last)
 	if !failed && err == nil {
-		err = j.checkpoint(0)
+		err = errors.Join(j.checkpoint(0), j.noteClock())
 	}
 	return errors.Join(err, j.release())
 }

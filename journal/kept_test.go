@@ -19,7 +19,7 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 	mustMaintain(t, j)
 	j.SetPosition(30)
 	j.config.Retention = time.Nanosecond
-	j.config.Now = func() time.Time { return last.Time.Add(time.Nanosecond) } // only segment 1 is old enough
+	j.clock.now = func() time.Time { return last.Time.Add(time.Microsecond) } // only segment 1 is old enough
 	mustMaintain(t, j)
 	want := &RemovedError{First: 11, Since: last.Time}
 	removed, err := r.Kept(t.Context())

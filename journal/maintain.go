@@ -23,6 +23,7 @@ func (j *Journal) Run(ctx context.Context) error {
 	defer group.Wait()
 	defer cancel()
 	group.Go(func() { j.placeWaypoints(ctx) })
+	group.Go(func() { j.watchClock(ctx) })
 	for {
 		next, err := j.maintain(ctx)
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
@@ -85,6 +86,9 @@ func (j *Journal) maintain(ctx context.Context) (next time.Duration, err error) 
 	if err == nil {
 		next, err = j.retire(ctx)
 	}
+	if err == nil {
+		err = j.noteSegment()
+	}
 	if j.life.Err() != nil {
 		err = ErrClosed
 	}
@@ -92,6 +96,20 @@ func (j *Journal) maintain(ctx context.Context) (next time.Duration, err error) 
 		err = fmt.Errorf("maintain journal %s: %w", j.config.Dir, err)
 	}
 	return next, err
+}
+
+// noteSegment has the clock file know the newest segment, so that the age of the one before is known after a crash.
+func (j *Journal) noteSegment() error {
+	j.mu.Lock()
+	newest := j.newest.number
+	j.mu.Unlock()
+	j.clockNoting.Lock()
+	noted := j.clockNoted == newest
+	j.clockNoting.Unlock()
+	if noted {
+		return nil
+	}
+	return j.noteClock()
 }
 
 // sealFormer seals every segment before the newest that is not yet.

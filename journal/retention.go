@@ -12,7 +12,7 @@ import (
 )
 
 // retire archives or removes sealed segments that are old enough, the oldest first, and says in how long the
-// next one will be; 0: that is not known.
+// next one will be; 0: that is not known. Their age goes by the time that is known to have really passed.
 func (j *Journal) retire(ctx context.Context) (next time.Duration, err error) {
 	if j.config.Retention <= 0 {
 		return 0, nil
@@ -29,7 +29,7 @@ func (j *Journal) retire(ctx context.Context) (next time.Duration, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if left := j.config.Retention - j.config.Now().Sub(moment(t.Ended)); left > 0 {
+		if left := j.left(p.number, moment(t.Ended)); left > 0 {
 			return left, nil
 		}
 		if mirrored, err := j.mirrored(t.Last); err != nil || !mirrored {
@@ -40,6 +40,22 @@ func (j *Journal) retire(ctx context.Context) (next time.Duration, err error) {
 		}
 	}
 	return 0, nil
+}
+
+// left is for how long a segment is still to be kept, whose last event bears a stamp. Where by the clock it would go now, that is
+// told, once after each jump.
+func (j *Journal) left(segment int, stamped time.Time) time.Duration {
+	at := j.clock.read()
+	j.mu.Lock()
+	ended := j.ages.ended(segment, stamped)
+	j.mu.Unlock()
+	left := j.config.Retention - at.real.Sub(ended)
+	if told := j.clock.jumpCount() + 1; left > 0 && at.wall.Sub(stamped) >= j.config.Retention && j.holding != told {
+		j.holding = told
+		j.config.Logger.Warn("a segment of the journal is old enough to go by the clock, but that much time is not known to have passed; it is kept until it has",
+			"segment", segment, "left", left.Round(time.Second), "until", stamp(at.wall.Add(left)))
+	}
+	return left
 }
 
 func (j *Journal) trailer(p part) (trailer, error) {

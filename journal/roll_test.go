@@ -31,7 +31,7 @@ func roll(t testing.TB, j *Journal) {
 	t.Helper()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.begun = j.begun.Add(-j.config.SegmentAge)
+	j.ages.begun = j.ages.begun.Add(-j.config.SegmentAge)
 }
 
 func names(t testing.TB, dir string) (names []string) {

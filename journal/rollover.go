@@ -10,14 +10,14 @@ const rollRetry = time.Minute
 
 // rollOver begins a new segment. Only the leader calls it, between two
 // commits. Where there is no room the journal goes on in the old segment.
-func (j *Journal) rollOver(now time.Time, n notes) error {
+func (j *Journal) rollOver(now instant, n notes) error {
 	h, err := newHeader(j.newest.number+1, &j.state)
 	if err != nil {
 		return err
 	}
 	next, err := j.disk.next(h, n)
 	if full(err) {
-		j.retryRoll = now.Add(rollRetry)
+		j.retryRoll = now.real.Add(rollRetry)
 		j.config.Logger.Warn("no room for a new segment of the journal; going on in the old one", "segment", j.newest.number)
 		return nil
 	}
@@ -26,6 +26,7 @@ func (j *Journal) rollOver(now time.Time, n notes) error {
 	}
 	j.retryRoll = time.Time{}
 	j.mu.Lock()
+	j.ages.end(j.newest.number, j.state.Time, j.ages.last)
 	j.newest = h
 	j.former, j.disk, j.stored = append(j.former, j.disk), next, n
 	j.mu.Unlock()
@@ -33,12 +34,13 @@ func (j *Journal) rollOver(now time.Time, n notes) error {
 	return nil
 }
 
-// due tells whether a new segment is to begin: the newest has events, and is large or old enough.
+// due tells whether a new segment is to begin: the newest has events, and is large or old enough. Its age goes by what really passed: a clock that was
+// set back does not keep it.
 func (j *Journal) due(now time.Time) bool {
 	if j.state.Seq < j.newest.first || now.Before(j.retryRoll) {
 		return false
 	}
-	return j.disk.size() >= j.config.SegmentSize || now.Sub(j.begun) >= j.config.SegmentAge
+	return j.disk.size() >= j.config.SegmentSize || now.Sub(j.ages.begun) >= j.config.SegmentAge
 }
 
 // closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended is held.

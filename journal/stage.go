@@ -18,22 +18,23 @@ type staging struct {
 	hash    Hash // of the newest event
 	link    Hash // what the next event's hash covers: hash, or the header where it opens the segment
 	time    time.Time
-	noted   bool // the notes are part of the commit
+	at      instant // of the commit
+	noted   bool    // the notes are part of the commit
 }
 
 // stage makes the group's drafts into the events that follow base, the first of which covers link, and gives each
 // append its events or its error.
-func stage(base *State, link Hash, group []*appending, now time.Time) *staging {
+func stage(base *State, link Hash, group []*appending, now instant) *staging {
 	size := 0
 	for _, a := range group {
 		size += len(a.drafts)
 	}
 	s := &staging{
-		base: base, seq: base.Seq, hash: base.Hash, link: link, time: base.Time,
+		base: base, seq: base.Seq, hash: base.Hash, link: link, time: base.Time, at: now,
 		jobs: make(map[int64]*Job, size), events: make([]Event, 0, size), records: make([]record, 0, size),
 	}
 	for _, a := range group {
-		a.events, a.err = s.addAll(a.drafts, a.encoded, now)
+		a.events, a.err = s.addAll(a.drafts, a.encoded, now.wall)
 	}
 	return s
 }

@@ -123,7 +123,7 @@ type Process interface {
 	Signal(signo int) error
 	// Ended is closed when the process is gone and its outcome is here.
 	Ended() <-chan struct{}
-	// Outcome tells how it ended, once it has. The error is ErrOutcomeUnknown where nobody can tell any more,
+	// Outcome tells how it ended, once it has, and how long it ran, where that is known. The error is ErrOutcomeUnknown where nobody can tell any more,
 	// ErrRunnerChanged where it was never started and may be under another runner's name; any other says why it
 	// could not be started.
 	Outcome() (journal.Done, error)

@@ -222,7 +222,9 @@ func (w *Worker) outcome(j *job) *journal.Done {
 		w.startAgain(j, err)
 		return nil
 	case errors.Is(err, ErrOutcomeUnknown):
+		elapsed := done.Elapsed
 		done = w.unknownOutcome(j.attempt, err.Error())
+		done.Elapsed = elapsed
 	default:
 		done = failure(err.Error())
 	}

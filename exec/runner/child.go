@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,9 @@ type child struct {
 	local    *Local
 	watcher  watcher
 	started  journal.Started
-	born     int64 // nanoseconds since boot
+	born     int64 // nanoseconds since boot; so are the next two
+	forked   int64 // just before it was
+	gone     int64 // when it was seen to have ended; 0 before
 	oomKills int64 // of local, when it was started
 
 	stdout, stderr capture
@@ -78,6 +81,7 @@ func (c *child) reap() (reaped bool) {
 
 // describe completes the outcome of a child that is reaped.
 func (c *child) describe() {
+	c.done.Elapsed = elapsed(c.forked, c.gone)
 	c.done.Stdout, c.done.Stderr = c.stdout.output(), c.stderr.output()
 	if c.done.Signal == "SIGKILL" && !c.killed {
 		c.done.Note = c.local.killer(c.oomKills)
@@ -88,6 +92,10 @@ func (c *child) describe() {
 	c.stdout.close()
 	c.stderr.close()
 }
+
+// elapsed is the time between two moments by the boot clock, in whole microseconds of which there is one at least: 0 would
+// say that it is not known.
+func elapsed(from, to int64) int64 { return max(1, (to-from)/int64(time.Microsecond)) }
 
 // outcome translates what the kernel says. There is no exit code where a signal
 // ended the process: −1 would read as something else in the table (pitfall 11).

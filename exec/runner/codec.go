@@ -72,6 +72,9 @@ func (m *message) encodeDone(b []byte) []byte {
 	for _, o := range []journal.Output{d.Stdout, d.Stderr} {
 		b = putInt(putInt(b, int64(len(o.Kept))), o.Size)
 	}
+	if m.Timed {
+		b = putInt(b, d.Elapsed)
+	}
 	return b
 }
 
@@ -171,6 +174,10 @@ func (d *decoder) done(m *message, limit int) {
 		if !d.bad && !m.Later {
 			o.Kept = make([]byte, kept)
 		}
+	}
+	if m.Timed = len(d.rest) > 0; m.Timed {
+		m.Done.Elapsed = d.int()
+		d.bad = d.bad || m.Done.Elapsed < 0
 	}
 }
 

@@ -20,6 +20,8 @@ func examples() []message {
 	}
 	killed := journal.Done{Result: "fail", Signal: "SIGKILL", Stdout: journal.Output{Kept: []byte{}}, Stderr: journal.Output{Kept: []byte("\x00\xff")}}
 	later := journal.Done{Result: "ok", Code: &zero, Stdout: journal.Output{Size: 7}}
+	timed := killed
+	timed.Elapsed = 1 << 60
 	some := id{Job: 1 << 60, Attempt: 3}
 	return []message{
 		{Kind: kindHello, Version: 2, Instance: "instance", Jobs: []process{{ID: some, Started: started}, {ID: id{-1, 1}}}},
@@ -32,6 +34,7 @@ func examples() []message {
 		{Kind: kindEnded, ID: some, Started: started, Done: done},
 		{Kind: kindEnded, ID: some, Started: started, Done: later, Later: true},
 		{Kind: kindOutput, ID: some, Started: started, Done: killed},
+		{Kind: kindOutput, ID: some, Started: started, Done: timed, Timed: true},
 		{Kind: kindFetch, ID: some},
 		{Kind: kindForget, ID: some},
 	}

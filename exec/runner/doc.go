@@ -35,6 +35,9 @@
 //     milliseconds not even those are known.
 //   - The journal's folder is removed, or its file system detached: a runner that nobody can reach any more ends when its
 //     jobs have.
+//   - How long a job ran is measured by the boot clock, from before its fork until its end was seen. It is kept with the
+//     outcome. Of an adopted process it is the time since its start, in clock ticks. Nobody knows it of one whose end
+//     nobody saw.
 //   - A process is reaped last: until then nobody else has its number, which is also that of its group, so that signals
 //     reach nobody else.
 package runner

@@ -40,7 +40,7 @@ func newLink(conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*l
 	if err != nil {
 		return nil, err
 	}
-	out.send(message{Kind: kindHello, Version: protocolVersion})
+	out.send(message{Kind: kindHello, Version: protocolVersion, Instance: understandsElapsed})
 	out.flush()
 	w := newWire(conn)
 	hello, err := w.next()

@@ -110,6 +110,7 @@ func (p *remoteProcess) orphaned(bootID string, n *news) {
 // follow ends the process when the stray that it is now does.
 func (p *remoteProcess) follow(s *stray) {
 	<-s.Ended()
+	p.done, _ = s.Outcome()
 	var n news
 	p.end(fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown), &n)
 	n.tell()

@@ -10,7 +10,7 @@ import (
 // the runner answers with its own, in which it lists the jobs it still has from workers before.
 //
 //	worker                                runner
-//	hello {version}                ──►
+//	hello {version, elapsed}       ──►
 //	                               ◄──    hello {version, instance, jobs}
 //	environment {env}              ──►    for the starts that follow
 //	start {id, spec}               ──►
@@ -30,9 +30,16 @@ import (
 // A message is its length, four bytes with the lowest first, and its body: the kind, then its fields in the order of
 // codec.go. The output follows the message of an end as it is, stdout then stderr, so that no copy of a large
 // one is made on the way.
+//
+// A worker of this version says in its hello that it understands how long a job ran, in the field that names the instance in
+// the runner's hello. A runner of this version puts that behind an outcome then. Older ones know nothing of it: an older runner
+// passes over the word, and an older worker, which does not say it, gets outcomes without it.
 
 // protocolVersion changes when an old worker or runner would misunderstand a new one.
 const protocolVersion = 2
+
+// understandsElapsed is the worker's word for that.
+const understandsElapsed = "elapsed"
 
 // kind says what a message is.
 type kind uint8
@@ -63,7 +70,7 @@ type message struct {
 	ID   id // all but hello and environment
 
 	Version  int       // hello
-	Instance string    // hello of the runner
+	Instance string    // hello of the runner; of the worker: understandsElapsed
 	Jobs     []process // hello of the runner
 
 	Argv      []string // start
@@ -76,6 +83,7 @@ type message struct {
 	Signo   int             // signal
 	Done    journal.Done    // ended and output
 	Later   bool            // ended: the output does not follow; it is to be fetched
+	Timed   bool            // ended and output: Done.Elapsed passes, too
 }
 
 // process is a job that a runner has.

@@ -222,7 +222,9 @@ func (r *reactor) exited(c *child) {
 		unix.Close(c.pidfd)
 		c.pidfd = -1
 	}
-	c.exited = true
+	if !c.exited {
+		c.exited, c.gone = true, bootTime()
+	}
 	c.stdout.read(r.scratch, true)
 	c.stderr.read(r.scratch, true)
 	r.settle(c)

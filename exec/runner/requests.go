@@ -46,8 +46,12 @@ func (h *held) ended(c *child) {
 	}
 }
 
-// news is the message about a job that has ended.
-func (h *held) news() message { return ended(h.id, h.process.started, h.process.done) }
+// news is the message about a job that has ended. The lock is held.
+func (h *held) news() message {
+	m := ended(h.id, h.process.started, h.process.done)
+	m.Timed = h.server.timed
+	return m
+}
 
 // maxStarts is how many starts may be under way at once. Each keeps a thread and one of Go's processors until the
 // launcher is executed (pitfall 31).

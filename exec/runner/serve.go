@@ -27,6 +27,7 @@ type Server struct {
 	mu    sync.Mutex
 	jobs  map[id]*held
 	out   *outbox // to the worker that is connected; nil where none is
+	timed bool    // it understands how long a job ran
 	empty chan struct{}
 }
 
@@ -140,8 +141,8 @@ func (s *Server) serve(conn *net.UnixConn) error {
 		out.close()
 		<-written
 	}()
-	s.connect(out)
-	defer s.connect(nil)
+	s.connect(out, hello.Instance == understandsElapsed)
+	defer s.connect(nil, false)
 	if err := checkHello(hello); err != nil {
 		return err
 	}
@@ -150,10 +151,10 @@ func (s *Server) serve(conn *net.UnixConn) error {
 
 // connect makes the worker's outbox the one that gets news, beginning with what it
 // missed.
-func (s *Server) connect(out *outbox) {
+func (s *Server) connect(out *outbox, timed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out = out
+	s.out, s.timed = out, timed
 	if out == nil {
 		return
 	}

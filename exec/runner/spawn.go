@@ -123,7 +123,7 @@ func (l *Local) fork(spec jobexec.Spec, c *child, stdout, stderr int) error {
 	if err != nil {
 		return err
 	}
-	c.born = bootTime()
+	c.born, c.forked = bootTime(), before
 	c.started = journal.Started{Pid: pid, BootID: l.bootID, StartTime: forkTime(pid, before, c.born)}
 	return nil
 }

@@ -34,6 +34,7 @@ func adopt(started journal.Started, bootID string) (*stray, bool) {
 type stray struct {
 	started journal.Started
 	ended   chan struct{} // closed when the process is gone
+	elapsed int64         // how long it ran; set before that
 
 	mu    sync.Mutex // held to signal, and to close the descriptor
 	pidfd *os.File   // closed once the process is gone
@@ -66,14 +67,15 @@ func (s *stray) Signal(signo int) error {
 // Ended implements jobexec.Process.
 func (s *stray) Ended() <-chan struct{} { return s.ended }
 
-// Outcome implements jobexec.Process: nobody but its parent learns it.
+// Outcome implements jobexec.Process: nobody but its parent learns it. How long it ran is known.
 func (s *stray) Outcome() (journal.Done, error) {
-	return journal.Done{}, jobexec.ErrOutcomeUnknown
+	return journal.Done{Elapsed: s.elapsed}, jobexec.ErrOutcomeUnknown
 }
 
 // watch waits until the process is gone.
 func (s *stray) watch() {
 	_ = awaitEnd(s.pidfd) // an error would say that it was closed, which only we do
+	s.elapsed = elapsed(int64(s.started.StartTime)*tick, bootTime())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.ended)

@@ -14,7 +14,7 @@ import (
 // allowed is the import table: for each package (with all below it) the
 // imports beyond the standard library, by prefix. The longest matching key counts.
 var allowed = map[string][]string{
-	"journal":      {"modernc.org/sqlite", "github.com/klauspost/compress/zstd"},
+	"journal":      {"modernc.org/sqlite", "github.com/klauspost/compress/zstd", "golang.org/x/sys/unix"},
 	"store":        {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5"},
 	"store/mysql":  {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
 	"store/sqlite": {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "modernc.org/sqlite"},

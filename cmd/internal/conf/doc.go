@@ -15,5 +15,6 @@
 // appear in an error only where they could not be decoded; passwords always can.
 //
 // The files are those of the original jobd: comments from ; or #, also after a
-// value; values in quotes; dotted keys stay flat; names in [targets] may hold / and :.
+// value; values in quotes; dotted keys stay flat; names in [targets] may hold / and :, and
+// spaces at their ends where they are in quotes. Each stands there once.
 package conf

@@ -52,6 +52,16 @@ func (s *Setting) isMember() bool {
 	return false
 }
 
+// inSection tells the keys of a section from all others.
+func (s *Setting) inSection() bool {
+	for _, f := range s.set.families {
+		if f.section != "" && strings.HasPrefix(s.key, f.prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // sectionPrefix is the prefix of the keys in a section.
 func (s *Set) sectionPrefix(section string) (prefix string, known bool) {
 	if section == "" {

@@ -17,12 +17,29 @@ func (s *Set) parseFile(r io.Reader, set func(name, value string) error) error {
 			return nil
 		}
 		setting := s.find(entry)
+		if setting != nil && s.isRepeated(setting, entry) {
+			return nil
+		}
 		if setting == nil || setting.given && setting.place.line == 0 {
 			return nil
 		}
 		s.place = place{line: entry.line}
 		return set(setting.flag, entry.value)
 	})
+}
+
+// isRepeated notes an error where a name stands in its section for the second time. Of other keys the last one counts.
+func (s *Set) isRepeated(setting *Setting, entry entry) bool {
+	if !setting.inSection() {
+		return false
+	}
+	first, repeated := s.lines[setting]
+	if repeated {
+		s.errs = append(s.errs, fmt.Errorf("%s:%d: %s: the same name as in line %d; allowed is each name once", s.path, entry.line, setting.key, first))
+		return true
+	}
+	s.lines[setting] = entry.line
+	return false
 }
 
 // find gives the setting that a line of the file is about; nil, after a warning,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"gopkg.in/ini.v1"
 )
@@ -79,6 +80,10 @@ func parseLine(text, section string) (e entry, something bool) {
 		e.section = name
 		return e, true
 	}
+	if strings.ContainsRune("\"'`", rune(text[0])) {
+		e.key, e.value, e.bad = quotedPair(text)
+		return e, true
+	}
 	key, value, ok := loadPair(text)
 	if !ok {
 		e.bad = "not understood; allowed are key = value, [section], and comments from ; or #"
@@ -86,6 +91,32 @@ func parseLine(text, section string) (e entry, something bool) {
 	}
 	e.key, e.value = key, decodeValue(value)
 	return e, true
+}
+
+// quotedPair splits a line that begins with a key in quotes, which is what stands between them: with the escapes of JSON in
+// double quotes, as it stands in others. A key alone has the value true.
+func quotedPair(text string) (key, value, bad string) {
+	quote := text[0]
+	end := closingQuote(text, quote)
+	if end < 0 {
+		return "", "", fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
+	}
+	rest := strings.TrimSpace(text[end+1:])
+	after, isPair := strings.CutPrefix(rest, "=")
+	if !isPair && !isCommentOrEmpty(rest) {
+		return "", "", fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", quote)
+	}
+	key = text[1:end]
+	if quote == '"' && json.Unmarshal([]byte(text[:end+1]), &key) != nil {
+		return "", "", `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`
+	}
+	if key == "" || strings.Contains(key, "=") || strings.ContainsFunc(key, unicode.IsControl) {
+		return "", "", "not a name; allowed is any text but an empty one, without = and control characters"
+	}
+	if !isPair {
+		return key, "true", ""
+	}
+	return key, decodeValue(strings.TrimSpace(after)), ""
 }
 
 // loadPair splits a line into its key and its undecoded value; a key alone has

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,6 +19,10 @@ func readAll(t *testing.T, text string) []entry {
 		t.Fatalf("readINI: %v", err)
 	}
 	return entries
+}
+
+func notClosed(quote rune) string {
+	return fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
 }
 
 func TestReadINILines(t *testing.T) {
@@ -49,6 +54,37 @@ func TestReadINILines(t *testing.T) {
 		},
 		"a backslash at the end keeps to its line": {
 			"a = x\\\nb = 1", []entry{{line: 1, key: "a", value: `x\`}, {line: 2, key: "b", value: "1"}},
+		},
+		"a name in quotes is the name inside": {
+			"\" q \" = 1\n'r' = 2 ; x\n`s` = \"3\"\n'a\"b;#' = 4\n\"a\\\"\\u00e9\"=5\n\" t \" # x",
+			[]entry{
+				{line: 1, key: " q ", value: "1"},
+				{line: 2, key: "r", value: "2"},
+				{line: 3, key: "s", value: "3"},
+				{line: 4, key: `a"b;#`, value: "4"},
+				{line: 5, key: `a"é`, value: "5"},
+				{line: 6, key: " t ", value: "true"},
+			},
+		},
+		"a name without quotes is trimmed": {"  q r\t = 1", []entry{{line: 1, key: "q r", value: "1"}}},
+		"a quote in a name is part of it":  {`q"r = 1`, []entry{{line: 1, key: `q"r`, value: "1"}}},
+		"a name whose quote never closes": {
+			"\"q = 1\n'q = 1\n`q = 1\n\"q\\\" = 1",
+			[]entry{
+				{line: 1, bad: notClosed('"')},
+				{line: 2, bad: notClosed('\'')},
+				{line: 3, bad: notClosed('`')},
+				{line: 4, bad: notClosed('"')},
+			},
+		},
+		"text behind a quoted name": {`"q" r = 1`, []entry{{line: 1, bad: `text between the closing quote " and the =; allowed is the whole name in quotes`}}},
+		"a wrong escape in a name":  {`"\q" = 1`, []entry{{line: 1, bad: `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`}}},
+		"an empty name, or one with =": {
+			"\"\" = 1\n'a=b' = 1",
+			[]entry{
+				{line: 1, bad: "not a name; allowed is any text but an empty one, without = and control characters"},
+				{line: 2, bad: "not a name; allowed is any text but an empty one, without = and control characters"},
+			},
 		},
 		"references are not resolved": {"a = %(b)s\nb = 1", []entry{{line: 1, key: "a", value: "%(b)s"}, {line: 2, key: "b", value: "1"}}},
 		"no key":                      {"= 1", []entry{{line: 1, bad: notUnderstood}}},

@@ -37,8 +37,9 @@ type Set struct {
 	path     string // --config
 	help     bool
 	version  bool
-	place    place // of the values that are being set
-	missing  bool  // there is no file at path
+	place    place            // of the values that are being set
+	missing  bool             // there is no file at path
+	lines    map[*Setting]int // of the file, where the members of sections stand
 	warnings []string
 	errs     []error
 }
@@ -49,6 +50,7 @@ func New(program Program) *Set {
 		program: program,
 		flags:   flag.NewFlagSet(program.Name, flag.ContinueOnError),
 		byKey:   map[string]*Setting{},
+		lines:   map[*Setting]int{},
 	}
 	s.flags.SetOutput(io.Discard)
 	s.flags.StringVar(&s.path, "config", program.File, "the configuration file")

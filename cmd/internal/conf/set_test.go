@@ -168,6 +168,42 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
+// A name in quotes is the name inside, with its spaces.
+func TestNamesInQuotes(t *testing.T) {
+	t.Parallel()
+	set, got := newSet(writeFile(t, "[targets]\n\"q\" = 1\n\" q \" = 2\n' r' = 3\ns\t=4\n"))
+	args := []string{"--targets. r=5", "--targets.s=6"}
+	if err := errors.Join(set.Parse(args, nil, t.Output()), set.Err()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"q": 1, " q ": 2, " r": 5, "s": 6}, got.Targets); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Names that are the same without their quotes are told with both lines, also where a flag counts before them.
+func TestNamesGivenTwice(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "[targets]\nq = 1\n\"q\" = 2\n' q ' = 3\n[targets]\n q = 4\nr = 1\n'r' = 1\n\"s = 1\n")
+	set, _ := newSet(path)
+	if err := set.Parse([]string{"--targets.r=2"}, nil, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		path + ":3: targets.q: the same name as in line 2; allowed is each name once",
+		path + ":6: targets.q: the same name as in line 2; allowed is each name once",
+		path + ":8: targets.r: the same name as in line 7; allowed is each name once",
+		path + `:9: a quote " is not closed; allowed is a name between two of them`,
+	}
+	err := set.Err()
+	if diff := cmp.Diff(strings.Join(want, "\n"), fmt.Sprint(err)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if code := exit.Code(err); code != exit.Usage {
+		t.Errorf("exit code %d, want %d", code, exit.Usage)
+	}
+}
+
 func TestUnknownKeysAreWarnings(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "mysql_hots = a\nconfig = b\nLAUNCHER.env.X = c\npasword = very-secret\n[target]\na = 1\n")

@@ -59,7 +59,7 @@ func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 
 func (c *config) register(set *conf.Set) {
 	c.listen.register(set)
-	set.Add("name", "", "this worker's name; the host's name if not given", conf.NonEmpty(&c.name))
+	set.Add("name", "", "this worker's name, which no other worker of its table has; the host's name if not given", conf.NonEmpty(&c.name))
 	c.masters.register(set)
 	c.log.Register(set)
 	c.store.register(set)
@@ -79,14 +79,26 @@ func (c *config) validate(set *conf.Set, environ []string) {
 	if len(c.targets) == 0 {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
 	}
-	if c.name != "" {
-		return
+	if c.name == "" {
+		c.name = defaultName(set, environ)
+	}
+}
+
+// nameVariable gives the name of a worker that is given none otherwise. Unlike JOBD_NAME it leaves the file's key in force, so that
+// the unit for several workers on a host can set it.
+const nameVariable = environPrefix + "DEFAULT_NAME"
+
+func defaultName(set *conf.Set, environ []string) string {
+	for _, variable := range environ {
+		if name, found := strings.CutPrefix(variable, nameVariable+"="); found && name != "" {
+			return name
+		}
 	}
 	name, err := os.Hostname()
 	if err != nil {
 		set.Bad("name", fmt.Sprintf("required, because the host's name is not known: %v", err))
 	}
-	c.name = name
+	return name
 }
 
 // addTarget takes one line of [targets]. The name null is reserved for
@@ -161,7 +173,7 @@ func (c *runConfig) register(set *conf.Set) {
 	}
 	set.Add("max_output_buffer", "1MiB", "kept of a job's stdout, and of its stderr", conf.Size(&c.maxOutputBuffer, 1, 1<<30))
 	set.Add("prefetch", "1 per slot", "jobs claimed beyond a target's free slots", c.decodePrefetch)
-	set.Add("poll_interval", "0", "also poll this often; 0: only when asked, at start and after an outage", conf.Duration(&c.pollInterval, 0))
+	set.Add("poll_interval", "30", "also poll about this often; 0: only when asked, at start and after an outage", conf.Duration(&c.pollInterval, 0))
 	set.Add("launch_offline", "wait", "while the database is away: wait, or run on the journal alone", choice(&c.launchOffline, "wait", "run"))
 	set.Add("on_crash", "fail", "what becomes of a job whose outcome is unknown: fail or requeue", choice(&c.requeueCrashed, "fail", "requeue"))
 	set.Add("max_attempts", "3", "how often a job is started at most, with on_crash = requeue", conf.Int(&c.maxAttempts, 1, math.MaxInt))

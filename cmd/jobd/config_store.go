@@ -48,7 +48,15 @@ type mysqlConfig struct {
 	database   string
 	table      string // name, or database.name
 	fetchLimit int    // most rows in one claim; 0: no limit of its own
+
+	maxConnections int
 }
+
+// The bounds of mysql_max_connections: below the least, claims, the mirror and clients' requests would wait for each other.
+const (
+	leastConnections = 4
+	mostConnections  = 1000
+)
 
 func (c *mysqlConfig) register(set *conf.Set) {
 	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", conf.NonEmpty(&c.host))
@@ -58,6 +66,7 @@ func (c *mysqlConfig) register(set *conf.Set) {
 	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&c.database))
 	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&c.table))
 	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
+	set.Add("mysql_max_connections", "8", "connections to the database; claims, the mirror and clients' requests share them", conf.Int(&c.maxConnections, leastConnections, mostConnections))
 }
 
 func (c *mysqlConfig) validate(set *conf.Set) {

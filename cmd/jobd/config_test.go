@@ -68,7 +68,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			kind: "mysql", claimColumn: "sig",
 			mysql: mysqlConfig{
 				host: "10.0.0.2", port: 3306, user: "jobd", password: `it "is" a #1 secret`,
-				database: "site", table: "jobs", fetchLimit: 100,
+				database: "site", table: "jobs", fetchLimit: 100, maxConnections: 8,
 			},
 		},
 		launcher: launcherConfig{
@@ -81,7 +81,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		journal: defaultJournal,
 		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
 		run: runConfig{
-			maxOutputBuffer: 16777216, prefetch: onePerSlot, maxAttempts: 3, shutdownTimeout: 30 * time.Second,
+			maxOutputBuffer: 16777216, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second,
 		},
 	}
 	if diff := diffConfig(want, got); diff != "" {
@@ -111,12 +111,12 @@ func TestConfigDefaults(t *testing.T) {
 		log:     logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn},
 		store: storeConfig{
 			kind: "sqlite", sqlitePath: "jobs.db", claimColumn: "sig",
-			mysql: mysqlConfig{table: "jobs", fetchLimit: 100},
+			mysql: mysqlConfig{table: "jobs", fetchLimit: 100, maxConnections: 8},
 		},
 		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
 		journal:  defaultJournal,
-		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, maxAttempts: 3, shutdownTimeout: 30 * time.Second},
+		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second},
 	}
 	if diff := diffConfig(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -161,6 +161,8 @@ func TestConfigWrongValues(t *testing.T) {
 		},
 		"mysql_table: no name":        {with(append(mysql, "--mysql-table=a.")...), `mysql_table: "a."`},
 		"mysql_fetch_limit":           {with("--mysql-fetch-limit=-1"), `mysql_fetch_limit: "-1" is not allowed; allowed is a whole number of at least 0`},
+		"mysql_max_connections: few":  {with("--mysql-max-connections=3"), `mysql_max_connections: "3" is not allowed; allowed is a whole number from 4 to 1000`},
+		"mysql_max_connections: many": {with("--mysql-max-connections=1001"), `mysql_max_connections: "1001"`},
 		"claim_column":                {with("--claim-column="), `claim_column: ""`},
 		"launcher: empty":             {with("--launcher="), `launcher: ""`},
 		"launcher: blank":             {with("--launcher=  "), `launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},

@@ -79,6 +79,7 @@ func (d *daemon) openTable(c config) error {
 			User: c.store.mysql.user, Password: c.store.mysql.password,
 			Database: c.store.mysql.database, Table: c.store.mysql.table,
 			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
+			MaxOpen: c.store.mysql.maxConnections,
 		}))
 	}
 	if err != nil {

@@ -21,8 +21,9 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.Running{Attempt: 2, Runner: "r"},
 		journal.Started{Pid: 1, StartTime: 2, BootID: "b"},
 		journal.Signal{Signo: 15, By: "me"},
-		journal.Done{Result: "fail", Code: &code, Stdout: journal.Output{Kept: []byte{0xff, 0, 'a'}, Size: 3}, Stderr: journal.Output{Size: 9}},
+		journal.Done{Result: "fail", Code: &code, Stdout: journal.Output{Kept: []byte{0xff, 0, 'a'}, Size: 3}, Stderr: journal.Output{Size: 9}, Elapsed: 3_000_000, Token: "@t"},
 		journal.Conflict{Found: &journal.Row{Target: "a", Status: "waiting", Owner: "o"}, Wanted: "done"},
+		journal.SetAside{Wanted: "done", Reason: "locked", Token: "@t"},
 		journal.Opened{Name: "n", Version: "1", Pid: 3, BootID: "b", Targets: map[string]int{"a": 1}},
 		journal.Closed{Reason: "why"},
 		journal.Paused{Targets: []string{"a"}, By: "me"},
@@ -30,6 +31,8 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.TargetAdded{Target: "a", Concurrency: 1, By: "me"},
 		journal.TargetRemoved{Target: "a", By: "me"},
 		journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "me"},
+		journal.Marked{Mark: "m"},
+		journal.Server{Server: "s", Before: "b", Mended: 3, Left: 4},
 	}
 	if len(payloads) != len(Kinds()) {
 		t.Fatalf("%d payloads for %d kinds", len(payloads), len(Kinds()))

@@ -60,7 +60,11 @@ func describeDone(e journal.Done) string {
 	if e.Code != nil {
 		parts = append(parts, "code", *e.Code)
 	}
-	parts = append(parts, "signal", e.Signal, "stdout", e.Stdout.Size, "stderr", e.Stderr.Size, "reason", e.Reason)
+	elapsed := ""
+	if ran, known := measured(e); known {
+		elapsed = ran.String()
+	}
+	parts = append(parts, "signal", e.Signal, "stdout", e.Stdout.Size, "stderr", e.Stderr.Size, "elapsed", elapsed, "reason", e.Reason)
 	return pairs(parts...)
 }
 

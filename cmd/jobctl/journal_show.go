@@ -116,6 +116,8 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		return "given back, because " + clean(payload.Reason), nil
 	case journal.Ignored:
 		return "marked as not to be run, because " + clean(payload.Reason), nil
+	case journal.SetAside:
+		return fmt.Sprintf("its row can't be made %s for now, because %s", clean(payload.Wanted), clean(payload.Reason)), nil
 	case journal.Conflict:
 		return "the row was changed by somebody else: " + strings.TrimPrefix(describeConflict(payload), "found: "), nil
 	}
@@ -170,16 +172,32 @@ func describeRow(row history.Row) string {
 	return pairs(parts...)
 }
 
+// durations prints how long things took. Only how long the job ran is measured; the rest is between events, whose times tell
+// little where the clock was set back.
 func (s *story) durations() {
 	fmt.Fprintln(s.out)
-	for _, span := range []struct {
-		name     string
-		from, to time.Time
-	}{{"waited", s.claimed, s.running}, {"ran", s.running, s.ended}, {"in all", s.claimed, s.ended}} {
-		if !span.from.IsZero() && !span.to.IsZero() {
-			fmt.Fprintf(s.out, "%-7s %v\n", span.name, span.to.Sub(span.from))
-		}
+	if !s.claimed.IsZero() && !s.running.IsZero() {
+		s.printDuration("waited", s.running.Sub(s.claimed), true)
 	}
+	if s.ended.IsZero() {
+		return
+	}
+	var done journal.Done
+	if s.done != nil {
+		done = *s.done
+	}
+	ran, known := ranFor(done, s.running, s.ended)
+	if !s.running.IsZero() || known {
+		s.printDuration("ran", ran, known)
+	}
+	if !s.claimed.IsZero() {
+		all := s.ended.Sub(s.claimed)
+		s.printDuration("in all", all, all > 0 && all >= ran)
+	}
+}
+
+func (s *story) printDuration(name string, d time.Duration, known bool) {
+	fmt.Fprintf(s.out, "%-7s %s\n", name, duration(d, known))
 }
 
 func (p *program) printOutput(name string, output journal.Output) {

@@ -79,6 +79,7 @@ type underWay struct {
 // group is the counts of a target, or of an hour.
 type group struct {
 	claimed, begun, starts, done, failed, released, conflicts int
+	untimed                                                   int // of those done: nobody knows how long they ran
 
 	waited, ran durations
 }
@@ -112,8 +113,10 @@ func (s *statistics) add(e from[journal.Event]) {
 		if payload.Result != "ok" {
 			g.failed++
 		}
-		if !job.running.IsZero() {
-			g.ran.add(at.Sub(job.running))
+		if ran, known := ranFor(payload, job.running, at); known {
+			g.ran.add(ran)
+		} else if !job.running.IsZero() {
+			g.untimed++
 		}
 		delete(s.jobs, key)
 	case journal.Released:
@@ -121,6 +124,17 @@ func (s *statistics) add(e from[journal.Event]) {
 		delete(s.jobs, key)
 	case journal.Conflict:
 		g.conflicts++
+	}
+}
+
+// noteUntimed says on stderr how many jobs are not among the running times.
+func (s *statistics) noteUntimed() {
+	untimed := 0
+	for _, g := range s.groups {
+		untimed += g.untimed
+	}
+	if untimed > 0 {
+		fmt.Fprintf(s.err, "jobctl: how long %d of the jobs ran is not known; they are not among the running times\n", untimed)
 	}
 }
 
@@ -148,7 +162,8 @@ type statisticsForm struct {
 	Conflicts int     `json:"conflicts"`
 	PerJob    float64 `json:"starts_per_job"`
 	Waited    spread  `json:"waited"`
-	Ran       spread  `json:"ran"`
+	Ran       *spread `json:"ran"`                     // null: of none it is known
+	Untimed   int     `json:"ran_not_known,omitempty"` // how many are not in it
 }
 
 // spread is percentiles in seconds.
@@ -161,6 +176,15 @@ type spread struct {
 
 func (d *durations) spread() spread {
 	return spread{d.quantile(.5).Seconds(), d.quantile(.9).Seconds(), d.quantile(.99).Seconds(), d.longest.Seconds()}
+}
+
+// spreadOfSome is the percentiles of durations; nil of none.
+func (d *durations) spreadOfSome() *spread {
+	if d.count == 0 {
+		return nil
+	}
+	s := d.spread()
+	return &s
 }
 
 // perJob is how many starts a job took, of those that were begun.
@@ -182,7 +206,7 @@ func (s *statistics) print() error {
 		g := s.groups[name]
 		if s.json() {
 			if err := s.printJSON(statisticsForm{
-				name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spread(), g.ran.spread(),
+				name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spread(), g.ran.spreadOfSome(), g.untimed,
 			}); err != nil {
 				return err
 			}
@@ -195,12 +219,13 @@ func (s *statistics) print() error {
 		w, r := &g.waited, &g.ran
 		if err := list.add(t, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()),
 			brief(w.quantile(.5)), brief(w.quantile(.9)), brief(w.quantile(.99)), brief(w.longest),
-			brief(r.quantile(.5)), brief(r.quantile(.9)), brief(r.quantile(.99)), brief(r.longest)); err != nil {
+			briefOf(r, r.quantile(.5)), briefOf(r, r.quantile(.9)), briefOf(r, r.quantile(.99)), briefOf(r, r.longest)); err != nil {
 			return err
 		}
 	}
 	if s.json() {
 		return nil
 	}
+	s.noteUntimed()
 	return list.flush()
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/cmd/internal/history"
 	"jobd/journal"
 )
 
@@ -268,6 +269,14 @@ func TestParseTime(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	zero := 0
+	described := make(map[journal.Kind]bool)
+	defer func() {
+		for _, kind := range history.Kinds() {
+			if !described[kind] {
+				t.Errorf("%s is not among them", kind)
+			}
+		}
+	}()
 	for want, payload := range map[string]journal.Payload{
 		`target=a token=@t manual=yes`:   journal.Accepted{Target: "a", Token: "@t", Manual: true},
 		`two lines�of text`:              journal.Ignored{Reason: "two lines\nof text"},
@@ -279,13 +288,18 @@ func TestDescribe(t *testing.T) {
 		`found: the row is gone wanted=done`:                     journal.Conflict{Wanted: "done"},
 		`found: status=waiting owner="" reason="too long"`:       journal.Conflict{Found: &journal.Row{Status: "waiting"}, Reason: "too long"},
 		`name="a b" version=1.0.0 pid=1 targets=x/y:2`:           journal.Opened{Name: "a b", Version: "1.0.0", Pid: 1, Targets: map[string]int{"x/y": 2}},
-		`SIGTERM`:                     journal.Closed{Reason: "SIGTERM"},
-		`targets=a,b by=c`:            journal.Paused{Targets: []string{"a", "b"}, By: "c"},
-		`targets=a by=c`:              journal.Continued{Targets: []string{"a"}, By: "c"},
-		`target=a concurrency=2 by=c`: journal.TargetAdded{Target: "a", Concurrency: 2, By: "c"},
-		`target=a by=c`:               journal.TargetRemoved{Target: "a", By: "c"},
-		`target=a concurrency=4 by=c`: journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
+		`SIGTERM`:                                    journal.Closed{Reason: "SIGTERM"},
+		`targets=a,b by=c`:                           journal.Paused{Targets: []string{"a", "b"}, By: "c"},
+		`targets=a by=c`:                             journal.Continued{Targets: []string{"a"}, By: "c"},
+		`target=a concurrency=2 by=c`:                journal.TargetAdded{Target: "a", Concurrency: 2, By: "c"},
+		`target=a by=c`:                              journal.TargetRemoved{Target: "a", By: "c"},
+		`wanted=done reason="it is locked"`:          journal.SetAside{Wanted: "done", Reason: "it is locked", Token: "@t"},
+		`mark=k3f9x`:                                 journal.Marked{Mark: "k3f9x"},
+		`server=s2 before=s1 mended=3 left=0`:        journal.Server{Server: "s2", Before: "s1", Mended: 3},
+		`result=fail stdout=0 stderr=0 elapsed=1.5s`: journal.Done{Result: "fail", Elapsed: 1_500_000},
+		`target=a concurrency=4 by=c`:                journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
 	} {
+		described[payload.Kind()] = true
 		if got := describe(payload); got != want {
 			t.Errorf("%s: %s, want %s", payload.Kind(), got, want)
 		}

@@ -65,7 +65,7 @@ func toneOf(payload journal.Payload) tone {
 			return good
 		}
 		return bad
-	case journal.Conflict, journal.Released, journal.Ignored, journal.Signal:
+	case journal.Conflict, journal.SetAside, journal.Released, journal.Ignored, journal.Signal:
 		return odd
 	case journal.Accepted, journal.Running, journal.Started:
 		return plain

@@ -112,7 +112,7 @@ func (p *picture) add(e from[journal.Event]) {
 		}
 	case journal.Done:
 		ended := history.Job{Status: journal.StatusDone, Result: payload.Result, Code: payload.Code, Signal: payload.Signal}
-		p.finish(w, job, at, outcome(ended), payload.Result != "ok")
+		p.finishDone(w, job, at, payload, outcome(ended))
 		delete(w.claimed, job)
 	case journal.Released:
 		p.finish(w, job, at, "given back", false)
@@ -168,6 +168,19 @@ func (p *picture) colour(target string) int {
 		p.targets = append(p.targets, target)
 	}
 	return n
+}
+
+// finishDone ends the bar of a job that is done: it is as long as the job ran, where that is known.
+func (p *picture) finishDone(w *drawnWorker, job int64, at time.Time, done journal.Done, outcome string) {
+	if b := w.jobs[job]; b != nil {
+		ran, known := ranFor(done, b.start, at)
+		if known {
+			at = b.start.Add(ran)
+		} else {
+			outcome += ", " + notKnown + " how long it ran"
+		}
+	}
+	p.finish(w, job, at, outcome, done.Result != "ok")
 }
 
 // finish ends a job's bar, where it has one.

@@ -20,10 +20,18 @@ type workerStatus struct {
 		Paused      bool `json:"paused"`
 		Concurrency int  `json:"concurrency"`
 		Length      int  `json:"length"`
+
+		Why string `json:"why"` // nothing is claimed; "": nothing is wrong, or the worker is older
 	} `json:"targets"`
 	JobPromisesCount int                `json:"jobPromisesCount"`
 	MemoryUsage      jobnet.MemoryUsage `json:"memoryUsage"`
 	Journal          *journalStatus     `json:"journal"` // nil: of the original, which has none
+
+	// Older workers tell nothing of these.
+	Aside      []asideRow `json:"aside"` // the first of AsideCount
+	AsideCount int        `json:"asideCount"`
+	Server     string     `json:"server"` // the database server that the table is on
+	Mark       string     `json:"mark"`   // in the tokens of the worker's claims
 }
 
 // journalStatus is how large a worker's journal is, and how far the table is behind it.
@@ -93,6 +101,7 @@ func (p *program) status() *ffcli.Command {
 					fmt.Fprintln(p.out)
 					p.print(journals)
 				}
+				p.printTroubles(s)
 			})
 		}
 		return p.showWorker(ctx, "status", args, func(s workerStatus) {
@@ -102,6 +111,8 @@ func (p *program) status() *ffcli.Command {
 				fmt.Fprintf(p.out, "journal: %s events, of which the table does not show %s; %s in %d segments\n",
 					humanize.Comma(int64(j.Events)), humanize.Comma(j.owed()), humanize.IBytes(j.Bytes), j.Segments)
 			}
+			p.printIdentity(s)
+			p.printTrouble(s)
 		})
 	})
 }

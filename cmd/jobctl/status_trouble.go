@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// asideRow is a row that a worker can't update or claim for now, for a reason that is the row's own.
+type asideRow struct {
+	Job    int64     `json:"job"`
+	Target string    `json:"target"`
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
+// idle is a target for which a worker claims nothing.
+type idle struct{ worker, target, why string }
+
+// idleTargets lists them, in the order of their names.
+func (s workerStatus) idleTargets(worker string) (list []idle) {
+	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
+		if why := s.Targets[name].Why; why != "" {
+			list = append(list, idle{worker, name, why})
+		}
+	}
+	return list
+}
+
+// printIdentity prints by what the database and other workers know this one, as far as the worker tells.
+func (p *program) printIdentity(s workerStatus) {
+	if s.Server != "" {
+		fmt.Fprintf(p.out, "database server: %s\n", clean(s.Server))
+	}
+	if s.Mark != "" {
+		fmt.Fprintf(p.out, "mark in the claims of this worker: %s\n", clean(s.Mark))
+	}
+}
+
+// printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the worker is older and does
+// not tell.
+func (p *program) printTrouble(s workerStatus) {
+	if list := s.idleTargets(""); len(list) > 0 {
+		fmt.Fprintln(p.out)
+		for _, t := range list {
+			fmt.Fprintf(p.out, "nothing is claimed for target %s: %s\n", clean(t.target), clean(t.why))
+		}
+	}
+	if n := s.asides(); n > 0 {
+		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
+		p.printSome(p.asideTable(s), len(s.Aside), n)
+	}
+}
+
+// asides is how many rows are set aside, of which the worker may list the first only.
+func (s workerStatus) asides() int { return max(s.AsideCount, len(s.Aside)) }
+
+// printSome prints a table that may have some of its rows only.
+func (p *program) printSome(t table, shown, all int) {
+	if shown > 0 {
+		p.print(t)
+	}
+	if more := all - shown; more > 0 && shown > 0 {
+		fmt.Fprintf(p.out, "and %s more\n", humanize.Comma(int64(more)))
+	}
+}
+
+func (p *program) asideTable(s workerStatus) table {
+	t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}}
+	for _, row := range s.Aside {
+		t.add(line(row.Job), line(row.Target), line(p.sinceText(row.Since)), line(row.Reason))
+	}
+	return t
+}
+
+func (p *program) sinceText(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return p.stamp(since)
+}
+
+// printTroubles prints the same of all workers of a master.
+func (p *program) printTroubles(s masterStatus) {
+	targets := table{head: []string{"NAME", "TARGET", "NOTHING IS CLAIMED, BECAUSE"}}
+	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}}
+	for _, worker := range s.Workers {
+		if worker.WorkerStatus == nil {
+			continue
+		}
+		for _, t := range worker.WorkerStatus.idleTargets(worker.Name) {
+			targets.add(line(t.worker), line(t.target), line(t.why))
+		}
+		if n := worker.WorkerStatus.asides(); n > 0 {
+			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}
+			for _, aside := range p.asideTable(*worker.WorkerStatus).rows {
+				for i := range aside {
+					row[i+2] = append(row[i+2], aside[i]...)
+				}
+			}
+			rows.add(row...)
+		}
+	}
+	for _, t := range []table{targets, rows} {
+		if len(t.rows) > 0 {
+			fmt.Fprintln(p.out)
+			p.print(t)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+const troubledAnswer = `{"targets": {
+  "mail": {"paused": false, "concurrency": 5, "length": 0, "why": "12 waiting rows are locked by somebody else"},
+  "video": {"paused": false, "concurrency": 1, "length": 1, "why": ""},
+  "report": {"paused": false, "concurrency": 2, "length": 0, "why": "the launcher\u001b[31m is missing"}},
+  "jobPromisesCount": 0,
+  "memoryUsage": {"rss": 1048576},
+  "journal": {"events": 10, "mirrored": 10, "bytes": 1024, "segments": 1},
+  "server": "6f1c-uuid", "mark": "k3f9x",
+  "asideCount": 3,
+  "aside": [
+    {"job": 41, "target": "mail", "reason": "the row is locked by somebody else", "since": "2026-11-20T10:00:05Z"},
+    {"job": 42, "target": "video", "reason": "CHECK constraint \"c\" fails", "since": "2026-11-20T10:00:06.5Z"}]}`
+
+// What keeps a worker from its work is said in words, and where nothing does, or an older worker answers, nothing is said.
+func TestStatusTellsWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(troubledAnswer)})
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(strings.Replace(masterAnswer, workerAnswer, troubledAnswer, 1))})
+	for name, test := range map[string]struct {
+		daemon *daemon
+		piped  bool
+		args   string
+		want   string // how the answer ends
+	}{
+		"a worker": {daemon: worker, args: "status", want: `
+manual jobs that a client waits for: 0
+resident memory: 1.0 MiB
+journal: 10 events, of which the table does not show 0; 1.0 KiB in 1 segments
+database server: 6f1c-uuid
+mark in the claims of this worker: k3f9x
+
+nothing is claimed for target mail: 12 waiting rows are locked by somebody else
+nothing is claimed for target report: the launcher` + "\uFFFD" + `[31m is missing
+
+rows set aside, to be tried again until they can be changed: 3
+JOB | TARGET | SINCE                      | REASON
+----+--------+----------------------------+-----------------------------------
+41  | mail   | 2026-11-20 10:00:05.000000 | the row is locked by somebody else
+42  | video  | 2026-11-20 10:00:06.500000 | CHECK constraint "c" fails
+and 1 more
+`},
+		"a master": {daemon: master, args: "--master status", piped: true, want: `
+NAME    TARGET  NOTHING IS CLAIMED, BECAUSE
+node-1  mail    12 waiting rows are locked by somebody else
+node-1  report  the launcher` + "\uFFFD" + `[31m is missing
+
+NAME    ROWS SET ASIDE  JOB  TARGET  SINCE                       REASON
+node-1  3               41   mail    2026-11-20 10:00:05.000000  the row is locked by somebody else
+node-1  3               42   video   2026-11-20 10:00:06.500000  CHECK constraint "c" fails
+`},
+	} {
+		got := jobctl{terminal: !test.piped}.run(t, append([]string{"--port", test.daemon.port}, strings.Fields(test.args)...)...)
+		if got.code != 0 || !strings.HasSuffix(got.out, test.want) {
+			t.Errorf("%s: exit code %d, stderr %q, stdout:\n%s\nwant at its end:\n%s", name, got.code, got.err, got.out, test.want)
+		}
+	}
+}

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"jobd/journal"
@@ -57,6 +60,10 @@ type Table interface {
 	// happened: the rows must be looked at with Rows to know; except after an error with a method Undone() bool that
 	// says true: an *Overtaken, or a *RefusedRows, which names the rows that can't be claimed. Before that call
 	// deadlocks are retried with jitter.
+	//
+	// A target that the table refuses to look for, such as a name outside of the column's character set, does not hold up the
+	// others: they are claimed without it. Only where none of them had a row is the error a *RefusedTargets; a claim that
+	// called decide and committed is none of its business, and succeeds.
 	Claim(ctx context.Context, room map[string]int, except []int64, decide Decide) error
 
 	// Waiting tells for which of the targets there are rows of status waiting beside those in except, whoever holds them,
@@ -127,6 +134,28 @@ func (e *RefusedRows) Undone() bool { return true }
 
 // Refused tells which rows are at fault, and why.
 func (e *RefusedRows) Refused() map[int64]string { return e.Rows }
+
+// RefusedTargets is among the causes of a claim's error where the table refuses to look for rows of some targets, and no
+// other target had any: decide was not called.
+type RefusedTargets struct {
+	Names map[string]string // why, by target
+	Err   error             // that of one of them
+}
+
+// Error implements error.
+func (e *RefusedTargets) Error() string {
+	names := slices.Sorted(maps.Keys(e.Names))
+	return "the table can't be searched for target " + strings.Join(names, ", ") + ": " + e.Err.Error()
+}
+
+// Unwrap gives the server's error.
+func (e *RefusedTargets) Unwrap() error { return e.Err }
+
+// Undone tells that nothing was committed.
+func (e *RefusedTargets) Undone() bool { return true }
+
+// Targets tells which targets are at fault, and why.
+func (e *RefusedTargets) Targets() map[string]string { return e.Names }
 
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {

@@ -3,10 +3,9 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
-	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -15,200 +14,166 @@ import (
 	"jobd/store/internal/rule"
 )
 
+// claims is what the claims of a table have learned.
+type claims struct {
+	odd       rule.Odd     // rows that no worker can claim
+	crowd     atomic.Int32 // how many other claimers seem to be after the same rows, see keyed.go
+	overtaken atomic.Int32 // claims in a row that were overtaken
+	column    atomic.Pointer[targetColumn]
+}
+
+// ask is how many rows of a target are wanted.
+type ask struct {
+	target string
+	room   int
+}
+
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
 	found, err := t.examined(ctx)
 	if err != nil {
 		return err
 	}
-	chosen := t.waiting(room, except, found)
-	if len(chosen.targets) == 0 {
+	var asks []ask
+	for _, target := range slices.Sorted(maps.Keys(room)) {
+		if room[target] > 0 {
+			asks = append(asks, ask{target, room[target]})
+		}
+	}
+	run := &claim{table: t, layout: found, decide: decide}
+	err = run.waiting(ctx, asks, except)
+	if err != nil && !run.decided && t.isDividable(err) {
+		err = run.divided(ctx, asks, except, err)
+	}
+	return t.failClaim("claim waiting jobs", err)
+}
+
+// failClaim is fail for errors which tell themselves what they are about: the number of a server's error
+// among their causes says nothing of the whole table.
+func (t *Table) failClaim(op string, err error) error {
+	switch err.(type) {
+	case *store.RefusedRows, *store.RefusedTargets, *store.Overtaken:
+		return &failed{op, err}
+	}
+	return t.fail(op, err)
+}
+
+// failed is an error with the operation's name before it.
+type failed struct {
+	op  string
+	err error
+}
+
+func (f *failed) Error() string { return f.op + ": " + f.err.Error() }
+func (f *failed) Unwrap() error { return f.err }
+
+// claim is one claim.
+type claim struct {
+	table   *Table
+	layout  *layout
+	decide  store.Decide
+	decided bool // decide was called
+
+	uncommitted bool     // its update failed before COMMIT was sent
+	refusal     *refusal // how its update failed; nil: it did not
+}
+
+// chooser begins a transaction and locks rows in it.
+type chooser func(ctx context.Context, conn *sql.Conn) ([]journal.Row, error)
+
+// waiting claims waiting rows of targets.
+func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
+	if len(asks) == 0 {
 		return nil
 	}
-	return t.fail("claim waiting jobs", t.claim(ctx, chosen, found, decide))
-}
-
-// ClaimManual implements store.Table.
-func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
-	found, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
+	choose := func(ctx context.Context, conn *sql.Conn) ([]journal.Row, error) {
+		return c.table.lockWaiting(ctx, conn, c.layout, asks, except)
 	}
-	done, err := t.client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return nil, t.fail("claim jobs by id", t.claim(ctx, t.named(ids), found, decide))
+	return c.run(ctx, choose, false)
 }
 
-// selection is the statements that lock the rows of a claim, one result for each.
-type selection struct {
-	query   string
-	args    []any
-	targets []string // the target of each result; none where rows are chosen by id
-}
-
-// waiting chooses rows of targets that have room. A statement for each, equality on status
-// and target and the order of ids, is what the index serves: with target IN (…) every
-// candidate is sorted and locked (pitfall 2).
-func (t *Table) waiting(room map[string]int, except []int64, found *layout) selection {
-	var chosen selection
-	but := ""
-	if len(except) > 0 {
-		but = " AND id NOT IN (" + rule.List(except) + ")"
-	}
-	for _, target := range slices.Sorted(maps.Keys(room)) {
-		if room[target] <= 0 {
-			continue
-		}
-		chosen.query += t.selectRow() + " WHERE status = 'waiting' AND target = ?" + but + " ORDER BY id LIMIT ? " + found.version.locking() + "; "
-		chosen.args = append(chosen.args, target, room[target])
-		chosen.targets = append(chosen.targets, target)
-	}
-	return chosen
-}
-
-// named chooses rows by id. It waits for rows that others hold: the client is to hear what they are.
-func (t *Table) named(ids []int64) selection {
-	if len(ids) == 0 {
-		return selection{}
-	}
-	return selection{query: t.selectRow() + " WHERE id IN (" + rule.List(ids) + ") ORDER BY id FOR UPDATE"}
-}
-
-// selectRow begins a statement that reads rows as journal.Row has them.
-func (t *Table) selectRow() string {
-	return "SELECT id, target, status, COALESCE(" + quote(t.config.ClaimColumn) + ", '') FROM " + t.name.quoted()
-}
-
-// claim locks the chosen rows, has them decided and updates them. Until decide is called, a
+// run locks rows, has them decided and updates them. Until decide is called, a
 // lost race is begun again; afterwards nothing is, and nothing is cancelled (pitfall 7).
-func (t *Table) claim(ctx context.Context, chosen selection, found *layout, decide store.Decide) error {
-	return t.retry(ctx, func() error {
-		return t.claiming(ctx, func(conn *sql.Conn) (bool, error) {
-			rows, err := t.lock(ctx, conn, chosen)
-			if err != nil || len(rows) == 0 && len(chosen.targets) > 0 {
+// Where there is no row, decide is called only if it wants to hear of it.
+func (c *claim) run(ctx context.Context, choose chooser, empty bool) error {
+	err := c.table.retry(ctx, func() error {
+		return c.table.claiming(ctx, func(conn *sql.Conn) (bool, error) {
+			rows, err := choose(ctx, conn)
+			if err != nil || len(rows) == 0 && !empty {
 				return false, err
 			}
-			events, err := decide(rows)
+			c.decided = true
+			events, err := c.decide(rows)
 			if err == nil {
-				err = t.settle(context.WithoutCancel(ctx), conn, found, rows, events)
+				err = c.settle(context.WithoutCancel(ctx), conn, rows, events)
 			}
 			return err == nil, backoff.Permanent(err)
 		})
 	})
-}
-
-// lock begins the transaction and locks and reads the chosen rows, in one round trip.
-func (t *Table) lock(ctx context.Context, conn *sql.Conn, chosen selection) ([]journal.Row, error) {
-	results, err := conn.QueryContext(ctx, begin+chosen.query, chosen.args...)
-	if err != nil {
-		return nil, err
+	switch {
+	case c.refusal != nil:
+		return c.refusal.explain(context.WithoutCancel(ctx), c.table)
+	case err == nil && c.decided:
+		c.table.claims.overtaken.Store(0)
 	}
-	defer results.Close()
-	var rows []journal.Row
-	for n := 0; ; n++ {
-		for results.Next() {
-			row, err := scanRow(results)
-			if err != nil {
-				return nil, err
-			}
-			if n < len(chosen.targets) {
-				row.Target = chosen.targets[n] // the collation may have matched another spelling
-			}
-			rows = append(rows, row)
-		}
-		if !results.NextResultSet() {
-			return distinct(rows), results.Err()
+	return err
+}
+
+// lockWaiting begins a transaction and locks waiting rows of targets in it.
+func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) ([]journal.Row, error) {
+	if found.version.locking() != skipLocked {
+		return t.lockKeyed(ctx, conn, found, asks, except)
+	}
+	var chosen selection
+	but := t.but(except)
+	for _, one := range asks {
+		t.addWaiting(&chosen, one, but)
+	}
+	return t.lock(ctx, conn, begin, chosen)
+}
+
+// addWaiting chooses rows of a target that has room. A statement for each, equality on status
+// and target and the order of ids, is what the index serves: with target IN (…) every
+// candidate is sorted and locked (pitfall 2).
+func (t *Table) addWaiting(chosen *selection, one ask, but string) {
+	chosen.add(t.selectRow(0)+" WHERE status = 'waiting' AND target = ?"+but+" ORDER BY id LIMIT ? "+string(skipLocked), one.target, one.room)
+	chosen.targets = append(chosen.targets, one.target)
+}
+
+// isDividable tells whether an error from before decide may be about one target of several.
+func (t *Table) isDividable(err error) bool {
+	return number(err) != 0 && !isTransient(err) && !isUnusable(err) && !lostLink(err)
+}
+
+// divided claims for each of the targets which the table lets look for their rows, after a claim for
+// all of them together has failed. Each is tried by itself to know which they are.
+func (c *claim) divided(ctx context.Context, asks []ask, except []int64, cause error) error {
+	aside := map[string]string{}
+	var good []ask
+	for _, one := range asks {
+		err := c.try(ctx, one, except)
+		switch {
+		case err == nil:
+			good = append(good, one)
+		case !c.table.isDividable(err):
+			return err
+		default:
+			aside[one.target] = err.Error()
+			c.table.warn("the table can't be searched for target "+one.target, "error", err)
 		}
 	}
-}
-
-// scanRow reads one row of selectRow.
-func scanRow(results *sql.Rows) (journal.Row, error) {
-	var row journal.Row
-	err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner)
-	return row, err
-}
-
-// distinct drops rows that a second target matched too: one that the collation takes for the first.
-func distinct(rows []journal.Row) []journal.Row {
-	seen := make(map[int64]bool, len(rows))
-	return slices.DeleteFunc(rows, func(row journal.Row) bool {
-		again := seen[row.Job]
-		seen[row.Job] = true
-		return again
-	})
-}
-
-// settle updates the rows as decided and commits. An update that misses rows which the transaction has locked
-// tells that the server undid the transaction and went on without: a node of a Galera cluster does
-// (pitfall 15), and what it has not committed yet, it must not.
-func (t *Table) settle(ctx context.Context, conn *sql.Conn, found *layout, rows []journal.Row, events []journal.Event) error {
-	verdicts, err := rule.Verdicts(rows, events)
-	if err != nil {
+	if err := c.waiting(ctx, good, except); err != nil || c.decided || len(aside) == 0 {
 		return err
 	}
-	updates := t.decided(verdicts)
-	if !found.galera {
-		matched, err := found.send(ctx, conn, append(updates, commit)...)
-		if err != nil {
-			return overtaken(err)
-		}
-		return complete(verdicts, matched)
-	}
-	matched, err := found.send(ctx, conn, updates...)
-	if err == nil {
-		if err := complete(verdicts, matched); err != nil {
-			return &store.Overtaken{Err: err}
-		}
-		_, err = found.send(ctx, conn, commit)
-	}
-	return overtaken(err)
+	return &store.RefusedTargets{Names: aside, Err: cause}
 }
 
-// decided is the updates that a claim consists of.
-func (t *Table) decided(verdicts []rule.Verdict) []statement {
-	updates := make([]statement, 0, len(verdicts)+1)
-	for _, verdict := range verdicts {
-		one := statement{args: []sqldriver.Value{verdict.Status}}
-		assignments := "status = ?"
-		if verdict.Token != "" {
-			assignments += ", " + quote(t.config.ClaimColumn) + " = ?"
-			one.args = append(one.args, verdict.Token)
-		}
-		if verdict.Start != 0 {
-			assignments += ", time_started = ?"
-			one.args = append(one.args, verdict.Start)
-		}
-		one.query = fmt.Sprintf("UPDATE %s SET %s WHERE id IN (%s) AND status IN ('waiting','manual'); ",
-			t.name.quoted(), assignments, rule.List(verdict.Jobs))
-		updates = append(updates, one)
-	}
-	return updates
-}
-
-// complete tells whether the updates of a claim met all of its rows.
-func complete(verdicts []rule.Verdict, matched []int64) error {
-	for i, verdict := range verdicts {
-		if matched[i] != int64(len(verdict.Jobs)) {
-			return fmt.Errorf("the transaction lost its locks: %d of %d rows were updated", matched[i], len(verdict.Jobs))
-		}
-	}
-	return nil
-}
-
-// Rows implements store.Table.
-func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
-	if _, err := t.examined(ctx); err != nil {
-		return nil, nil, err
-	}
-	err = t.retry(ctx, func() error {
-		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {
-			rows, err = t.lock(ctx, conn, t.named(ids))
-			return false, err // the rollback gives the locks back
+// try locks the rows of one target and gives them back.
+func (c *claim) try(ctx context.Context, one ask, except []int64) error {
+	return c.table.retry(ctx, func() error {
+		return c.table.once(ctx, func(conn *sql.Conn) (bool, error) {
+			_, err := c.table.lockWaiting(ctx, conn, c.layout, []ask{one}, except)
+			return false, err
 		})
 	})
-	return rows, nil, t.fail("read jobs", err)
 }

@@ -35,6 +35,9 @@ type Config struct {
 	// us in a transaction (30 s), so that it gives up before we do.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 
+	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must not block.
+	OnOdd func(row, target, reason string)
+
 	// Dial makes a connection in place of net.Dialer, which has keepalive on.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }

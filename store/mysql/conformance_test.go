@@ -49,7 +49,14 @@ func TestConformance(t *testing.T) {
 func conform(t *testing.T, server *dbserver.Server, table string, charset journal.Charset) {
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		db := newDatabaseOn(t, server, table)
-		return storetest.Fixture{DB: db.app, Table: db.table(t), Other: db.table(t), RowLocks: true, Charset: charset}
+		odds := &storetest.Odds{}
+		config := db.config()
+		config.OnOdd = odds.Note
+		table := open(t, config)
+		if err := table.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return storetest.Fixture{DB: db.app, Table: table, Other: db.table(t), RowLocks: true, Charset: charset, Odds: odds}
 	})
 }
 

@@ -39,7 +39,8 @@ const (
 	errWriteConflict = 9007
 	// The server does not have what a statement uses. Applying uses nothing that a server could lack, so a row's trigger is
 	// at fault and the row is held; where the table itself can't be updated for it, the table is unusable.
-	errNotSupported = 1235
+	errNotSupported  = 1235
+	errInTransaction = 1568 // of SET TRANSACTION: one is open
 )
 
 // unusableNumbers are errors of the configuration, the account or the table.

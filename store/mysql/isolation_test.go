@@ -110,39 +110,40 @@ func (d *database) unlocked(t *testing.T) []int64 {
 	return ids
 }
 
-// Servers without SKIP LOCKED make the second claim wait for the first.
+// Servers without SKIP LOCKED do not make the second claim wait for the first: it gets the rows behind.
 func TestPitfall3OldServer(t *testing.T) {
 	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	first, second := db.table(t), db.table(t)
-	if err := second.Pretend("5.7.44"); err != nil {
-		t.Fatal(err)
-	}
-	for range 4 {
-		db.insert(t, "a", journal.RowWaiting, "")
-	}
-	result := make(chan error, 1)
-	var later []journal.Row
-	err := first.Claim(t.Context(), map[string]int{"a": 2}, nil, func(rows []journal.Row) ([]journal.Event, error) {
-		go func() {
-			result <- second.Claim(t.Context(), map[string]int{"a": 2}, nil, func(rows []journal.Row) ([]journal.Event, error) {
-				later = rows
-				return accept(rows)
-			})
-		}()
-		db.awaitWaiter(t)
-		return accept(rows)
-	})
-	if err := errors.Join(err, <-result); err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range later {
-		if row.Job <= 2 || row.Status != journal.RowWaiting {
-			t.Errorf("the second claim got %+v", row)
-		}
-	}
-	if len(later) == 0 {
-		t.Error("the second claim got nothing")
+	for _, version := range []string{"5.7.44", "10.2.44-MariaDB", "10.5.29-MariaDB", "8.0.11-TiDB-v7.5.0"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			first, second := db.table(t), db.table(t)
+			if err := errors.Join(first.Pretend(version), second.Pretend(version)); err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				db.insert(t, "a", journal.RowWaiting, "")
+			}
+			var got [2][]journal.Row
+			claim := func(table store.Table, i int, also func() error) error {
+				return table.Claim(t.Context(), map[string]int{"a": 2}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+					got[i] = rows
+					if err := also(); err != nil {
+						return nil, err
+					}
+					return accept(rows)
+				})
+			}
+			err := claim(first, 0, func() error { return claim(second, 1, func() error { return nil }) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, rows := range got {
+				if len(rows) != 2 || rows[0].Job != int64(2*i+1) || rows[1].Job != int64(2*i+2) {
+					t.Errorf("claim %d got %+v", i, rows)
+				}
+			}
+		})
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,16 +45,33 @@ func TestPitfall4DoubtfulCommit(t *testing.T) {
 			}
 			<-broken.Done
 			if c.fault == linkproxy.Held {
-				go func() {
-					db.awaitWaiter(t) // Rows does not run ahead of the commit in flight
-					broken.Release()
-				}()
+				rows, locked, err := table.Rows(t.Context(), []int64{id})
+				if err != nil || len(rows) != 0 || !slices.Equal(locked, []int64{id}) {
+					t.Errorf("Rows before the end of the commit in flight: %+v, %v, %v; want to hear that the row is locked", rows, locked, err)
+				}
+				broken.Release()
 			}
-			rows, _, err := table.Rows(t.Context(), []int64{id})
-			if err != nil || len(rows) != 1 || rows[0].Owner != c.owner {
-				t.Errorf("Rows: %+v, %v; want owner %q", rows, err, c.owner)
+			rows := untilUnlocked(t, table, id)
+			if len(rows) != 1 || rows[0].Owner != c.owner {
+				t.Errorf("Rows: %+v; want owner %q", rows, c.owner)
 			}
 		})
+	}
+}
+
+// untilUnlocked reads a row until nobody holds it.
+func untilUnlocked(t *testing.T, table store.Table, id int64) []journal.Row {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	for {
+		rows, locked, err := table.Rows(ctx, []int64{id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(locked) == 0 {
+			return rows
+		}
 	}
 }
 
@@ -129,6 +148,7 @@ func TestPitfall6CutInTransaction(t *testing.T) {
 	if err == nil || unusable(err) {
 		t.Errorf("the claim: %v; want an ordinary error", err)
 	}
+	untilUnlocked(t, table, id)
 	if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
 		t.Errorf("the next claim: %v", err)
 	}
@@ -148,6 +168,7 @@ func TestKilledInTransaction(t *testing.T) {
 	if err == nil || unusable(err) {
 		t.Errorf("the claim: %v; want an ordinary error", err)
 	}
+	untilUnlocked(t, table, id)
 	if _, err := table.ClaimManual(t.Context(), []int64{id}, nil, accept); err != nil {
 		t.Errorf("the next claim: %v", err)
 	}

@@ -1,21 +1,290 @@
 package mysql
 
-import "context"
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// targetColumn is what the column target is like.
+type targetColumn struct {
+	layout *layout // of the table as it was then
+	column
+	collation string // "" where it holds bytes or no text at all
+	primary   bool   // the table's primary key begins with the id
+}
+
+// targets is what the column target is like; it asks where that is not known, or was when the table was another.
+func (t *Table) targets(ctx context.Context) (*targetColumn, error) {
+	found, err := t.examined(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known := t.claims.column.Load(); known != nil && known.layout == found {
+		return known, nil
+	}
+	fresh := &targetColumn{layout: found}
+	var length uint64
+	err = t.retry(ctx, func() error {
+		return t.db.QueryRowContext(ctx, `SELECT COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
+			COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), (SELECT COUNT(*) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?
+			AND INDEX_NAME = 'PRIMARY' AND SEQ_IN_INDEX = 1 AND LOWER(COLUMN_NAME) = 'id')
+			FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND LOWER(COLUMN_NAME) = 'target'`,
+			t.name.database, t.name.table, t.name.database, t.name.table).
+			Scan(&fresh.definition, &fresh.kind, &fresh.charset, &fresh.collation, &length, &fresh.primary)
+	})
+	if err != nil {
+		return nil, err
+	}
+	fresh.length = int(min(length, 1<<30))
+	t.claims.column.Store(fresh)
+	return fresh, nil
+}
+
+// comparable gives those of some names that the column can be compared with: where a name has characters that the
+// column's character set lacks, the server refuses the whole statement (1267).
+func (t *Table) comparable(ctx context.Context, names []string) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	lacking, err := t.lacking(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return lacking[name] != "" }), nil
+}
+
+// lacking tells which names have characters that the column's character set does not have, in words.
+func (t *Table) lacking(ctx context.Context, names []string) (map[string]string, error) {
+	found, err := t.targets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	words := map[string]string{}
+	var doubtful []string
+	for _, name := range names {
+		switch {
+		case !utf8.ValidString(name):
+			words[name] = "it is not valid UTF-8"
+		case !found.surelyHas(name):
+			doubtful = append(doubtful, name)
+		}
+	}
+	for some := range slices.Chunk(doubtful, waitingLimit) {
+		err := t.ask(ctx, some, func(string) (string, []any) {
+			return "CAST(CONVERT(" + found.converted("?") + " USING utf8mb4) AS BINARY) = CAST(? AS BINARY)", nil
+		}, 2, func(name string, has bool) {
+			if !has {
+				words[name] = fmt.Sprintf("it has characters that the column target (character set %s) lacks", found.charset)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return words, nil
+}
+
+// surelyHas tells without asking that the column's character set has all of a name's characters.
+func (c *targetColumn) surelyHas(name string) bool {
+	most := rune(utf8.RuneSelf - 1)
+	switch c.charset {
+	case "", "binary", "utf8mb4":
+		return true
+	case "utf8", "utf8mb3":
+		most = 0xFFFF
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r > most })
+}
+
+// converted is an expression as the column would hold it; text is one, too.
+func (c *targetColumn) converted(text string) string {
+	if c.charset == "" || c.charset == "binary" {
+		return "CAST(" + text + " AS BINARY)"
+	}
+	return "CONVERT(" + text + " USING " + c.charset + ")"
+}
+
+// compared is an expression that compares as the column does.
+func (c *targetColumn) compared(text string) string {
+	if c.collation == "" {
+		return c.converted(text)
+	}
+	return c.converted(text) + " COLLATE " + c.collation
+}
+
+// ask asks the server the same of each name, in one round trip: the condition may begin with the name as its argument so many times
+// as mentions says; further arguments follow.
+func (t *Table) ask(ctx context.Context, names []string, condition func(name string) (text string, args []any), mentions int,
+	answer func(name string, yes bool),
+) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var query strings.Builder
+	var args []any
+	for i, name := range names {
+		if i > 0 {
+			query.WriteString(" UNION ALL ")
+		}
+		text, more := condition(name)
+		fmt.Fprintf(&query, "SELECT %d, %s", i, text)
+		for range mentions {
+			args = append(args, name)
+		}
+		args = append(args, more...)
+	}
+	return t.retry(ctx, func() error {
+		return t.each(ctx, query.String(), args, func(results *sql.Rows) error {
+			var place int
+			var yes bool
+			err := results.Scan(&place, &yes)
+			if err == nil {
+				answer(names[place], yes)
+			}
+			return err
+		})
+	})
+}
+
+// each reads all rows of a query.
+func (t *Table) each(ctx context.Context, query string, args []any, row func(*sql.Rows) error) error {
+	results, err := t.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	for results.Next() {
+		if err := row(results); err != nil {
+			return err
+		}
+	}
+	return results.Err()
+}
 
 // Names implements store.Table.
 func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]string, err error) {
-	return nil, nil
+	const op = "compare the names of targets"
+	found, err := t.targets(ctx)
+	if err != nil {
+		return nil, t.fail(op, err)
+	}
+	names = distinctNames(names)
+	unfit, err = t.lacking(ctx, names)
+	if err != nil {
+		return nil, t.fail(op, err)
+	}
+	steps := []func(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error{
+		t.findTrailing, t.findLong, t.findStrangers, t.findEqual,
+	}
+	for _, step := range steps {
+		rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return unfit[name] != "" })
+		if err := step(ctx, found, rest, unfit); err != nil {
+			return nil, t.fail(op, err)
+		}
+	}
+	return unfit, nil
 }
 
-// Hold implements store.Table.
-func (t *Table) Hold(ctx context.Context, name string) (holder string, err error) { return "", nil }
-
-// Waiting implements store.Table.
-func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
-	return nil, nil
+// distinctNames drops names that are there already.
+func distinctNames(names []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		again := seen[name]
+		seen[name] = true
+		return again
+	})
 }
 
-// Probe implements store.Table.
-func (t *Table) Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error) {
-	return nil, nil
+// findTrailing finds names that end in blanks where the column drops these and its collation counts them.
+func (t *Table) findTrailing(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error {
+	if found.kind != "char" {
+		return nil
+	}
+	blank := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, " ") })
+	return t.ask(ctx, blank, func(name string) (string, []any) {
+		return found.compared("?") + " = " + found.compared("?"), []any{strings.TrimRight(name, " ")}
+	}, 1, func(name string, same bool) {
+		if !same {
+			unfit[name] = fmt.Sprintf("it ends in a blank, which the column target (%s) does not keep", found.definition)
+		}
+	})
+}
+
+// findLong finds names that are longer than the column.
+func (t *Table) findLong(_ context.Context, found *targetColumn, names []string, unfit map[string]string) error {
+	for _, name := range names {
+		length, unit := utf8.RuneCountInString(strings.TrimRight(name, " ")), "characters"
+		switch found.kind {
+		case "char", "varchar":
+		case "binary", "varbinary":
+			length, unit = len(name), "bytes"
+		default:
+			continue
+		}
+		if length > found.length {
+			unfit[name] = fmt.Sprintf("it has %d %s, the column target (%s) can't hold more than %d: no row can match", length, unit, found.definition, found.length)
+		}
+	}
+	return nil
+}
+
+// findStrangers finds names that an ENUM column does not have.
+func (t *Table) findStrangers(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error {
+	if found.kind != "enum" {
+		return nil
+	}
+	members := found.members()
+	each := found.compared("?") + strings.Repeat(", "+found.compared("?"), len(members)-1)
+	return t.ask(ctx, names, func(string) (string, []any) {
+		return found.compared("?") + " IN (" + each + ")", members
+	}, 1, func(name string, member bool) {
+		if !member {
+			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.definition)
+		}
+	})
+}
+
+// members are the words of an ENUM column.
+func (c *targetColumn) members() []any {
+	inner := strings.TrimSuffix(c.definition[strings.Index(c.definition, "(")+1:], ")")
+	const apostrophe = "\x00"
+	var members []any
+	for i, part := range strings.Split(strings.ReplaceAll(inner, "''", apostrophe), "'") {
+		if i%2 == 1 {
+			members = append(members, strings.ReplaceAll(part, apostrophe, "'"))
+		}
+	}
+	return members
+}
+
+// findEqual finds names that the column takes for an earlier one.
+func (t *Table) findEqual(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error {
+	if len(names) < 2 {
+		return nil
+	}
+	var list strings.Builder
+	var args []any
+	for i, name := range names {
+		if i > 0 {
+			list.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&list, "SELECT %d AS place, %s AS name", i, found.compared("?"))
+		args = append(args, name)
+	}
+	query := "SELECT MIN(earlier.place), later.place FROM (" + list.String() + ") AS earlier JOIN (" + list.String() + ") AS later " +
+		"ON earlier.name = later.name AND earlier.place < later.place GROUP BY later.place"
+	return t.retry(ctx, func() error {
+		return t.each(ctx, query, append(args, args...), func(results *sql.Rows) error {
+			var earlier, later int
+			err := results.Scan(&earlier, &later)
+			if err == nil {
+				unfit[names[later]] = fmt.Sprintf("the column target takes it for %q, which is served", names[earlier])
+			}
+			return err
+		})
+	})
 }

@@ -10,24 +10,29 @@ import (
 
 // UnderWay implements store.Table.
 func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error) {
+	const op = "look for jobs under way"
 	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
+	names, err := t.comparable(ctx, targets)
+	if err != nil {
+		return nil, t.fail(op, err)
+	}
 	column := quote(t.config.ClaimColumn)
-	query := t.selectRow() + " WHERE status IN ('accepted', 'running') AND (" + column + " LIKE ?"
+	query := t.selectRow(0) + " WHERE status IN ('accepted', 'running') AND (" + column + " LIKE ?"
 	args := []any{owner + "%"}
-	if len(targets) > 0 {
-		query += " OR COALESCE(" + column + ", '') = '' AND target IN (?" + strings.Repeat(", ?", len(targets)-1) + ")"
-		for _, target := range targets {
-			args = append(args, target)
+	if len(names) > 0 {
+		query += " OR COALESCE(" + column + ", '') = '' AND target IN (?" + strings.Repeat(", ?", len(names)-1) + ")"
+		for _, name := range names {
+			args = append(args, name)
 		}
 	}
 	var rows []journal.Row
-	err := t.retry(ctx, func() error {
+	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {
-			rows, err = t.lock(ctx, conn, selection{query: query + ") ORDER BY id", args: args})
+			rows, err = t.lock(ctx, conn, begin, selection{query: query + ") ORDER BY id", args: args})
 			return false, err
 		})
 	})
-	return rows, t.fail("look for jobs under way", err)
+	return rows, t.fail(op, err)
 }

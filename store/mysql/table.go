@@ -26,6 +26,8 @@ type Table struct {
 	confirmed    atomic.Pointer[string] // the server that claims are made on
 	locked       lockMemory             // of the applied rows
 	clients      chan struct{}          // holds one for each connection that a client's request uses
+	claims       claims                 // what claims have learned
+	advisory     advisory               // the locks that Hold took
 }
 
 var _ store.Table = (*Table)(nil)
@@ -43,15 +45,15 @@ func New(config Config) (*Table, error) {
 	}
 	t := &Table{config: config, name: name, clients: make(chan struct{}, config.MaxOpen-reserved)}
 	t.db = sql.OpenDB(sessions{connector, t})
-	t.db.SetMaxOpenConns(config.MaxOpen)
-	t.db.SetMaxIdleConns(config.MaxOpen)
+	t.db.SetMaxOpenConns(config.MaxOpen - 1) // the advisory locks have a connection of their own
+	t.db.SetMaxIdleConns(config.MaxOpen - 1)
 	t.db.SetConnMaxLifetime(connMaxLifetime)
 	t.db.SetConnMaxIdleTime(connMaxIdle)
 	return t, nil
 }
 
 // Close implements store.Table.
-func (t *Table) Close() error { return t.db.Close() }
+func (t *Table) Close() error { return errors.Join(t.advisory.close(), t.db.Close()) }
 
 // Check implements store.Table.
 func (t *Table) Check(ctx context.Context) error {

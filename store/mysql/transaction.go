@@ -88,9 +88,10 @@ func rollback(ctx context.Context, conn *sql.Conn) {
 	}
 }
 
-// discard makes the pool close a connection.
+// discard ends a connection instead of giving it back to its pool.
 func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // which makes the pool close it
+	_ = conn.Close()                                              // it has nothing more to say
 }
 
 // retry calls attempt again while it loses against other transactions or gets dead
@@ -108,7 +109,7 @@ func (t *Table) retryUpTo(ctx context.Context, limit uint, attempt func() error)
 		if number(err) == errIsolationLevel {
 			t.defaultLevel.Store(true)
 			t.db.SetMaxIdleConns(0) // gives up those that have the level
-			t.db.SetMaxIdleConns(t.config.MaxOpen)
+			t.db.SetMaxIdleConns(t.config.MaxOpen - 1)
 			t.warn("the server refuses READ COMMITTED (binlog_format=STATEMENT): its default level is used, under which claims may block inserts", "error", err)
 		}
 		if err != nil && !isTransient(err) {

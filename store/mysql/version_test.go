@@ -4,17 +4,23 @@ import "testing"
 
 func TestLockingByVersion(t *testing.T) { // pitfall 3
 	t.Parallel()
-	const skip, plain = "FOR UPDATE SKIP LOCKED", "FOR UPDATE"
-	cases := []struct{ version, want string }{
+	const skip, noWait, plain = locking("FOR UPDATE SKIP LOCKED"), locking("FOR UPDATE NOWAIT"), locking("FOR UPDATE")
+	cases := []struct {
+		version string
+		want    locking
+	}{
 		{"5.7.44-log", plain},
 		{"8.0.0-dmr", plain},
 		{"8.0.1-dmr", skip},
 		{"8.0.36-0ubuntu0.22.04.1", skip},
 		{"9.7.4-2", skip},
-		{"10.5.29-MariaDB", plain},
+		{"10.2.44-MariaDB", plain},
+		{"10.5.29-MariaDB", noWait},
 		{"10.6.0-MariaDB", skip},
 		{"10.11.6-MariaDB-0+deb12u1-log", skip},
 		{"12.1.2-mariadb", skip},
+		{"5.7.25-TiDB-v7.1.0", noWait},
+		{"8.0.11-TiDB-v7.5.0", noWait},
 	}
 	for _, c := range cases {
 		t.Run(c.version, func(t *testing.T) {

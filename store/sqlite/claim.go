@@ -3,8 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"jobd/journal"
 	"jobd/store"
@@ -19,28 +22,97 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 			if room[target] <= 0 {
 				continue
 			}
-			more, err := t.read(ctx, tx, "status = 'waiting' AND target = ? AND id NOT IN ("+rule.List(except)+") ORDER BY id LIMIT ?", target, room[target])
+			more, err := t.waitingOf(ctx, tx, target, room[target], except)
 			if err != nil {
 				return nil, err
 			}
 			rows = append(rows, more...)
 		}
-		return rows, nil
+		return distinct(rows), nil
 	}, func(rows []journal.Row) ([]journal.Event, error) {
 		if len(rows) == 0 {
 			return nil, nil
 		}
 		return decide(rows)
 	})
-	return t.fail("claim waiting jobs", err)
+	return t.failClaim("claim waiting jobs", err)
 }
 
-// ClaimManual implements store.Table.
+// failClaim is fail for errors which tell themselves what they are about: the code of an error
+// among their causes says nothing of the whole table.
+func (t *Table) failClaim(op string, err error) error {
+	var refused *store.RefusedRows
+	if errors.As(err, &refused) {
+		return &failed{op, refused}
+	}
+	return t.fail(op, err)
+}
+
+// failed is an error with the operation's name before it.
+type failed struct {
+	op  string
+	err error
+}
+
+func (f *failed) Error() string { return f.op + ": " + f.err.Error() }
+func (f *failed) Unwrap() error { return f.err }
+
+// anID is the condition that a row's id is one to us.
+const anID = "typeof(id) = 'integer' AND id > 0"
+
+// waitingOf reads the waiting rows of one target. Where there are fewer than wanted, those are looked for that
+// no worker can claim.
+func (t *Table) waitingOf(ctx context.Context, tx *sql.Tx, target string, room int, except []int64) ([]journal.Row, error) {
+	rows, err := t.read(ctx, tx, nil, "status = 'waiting' AND target = ? AND "+anID+" AND id NOT IN ("+rule.List(except)+") ORDER BY id LIMIT ?", target, room)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		rows[i].Target = target // the column's collation may have matched another spelling
+	}
+	if len(rows) < room {
+		err = t.reportOdd(ctx, tx, target)
+	}
+	return rows, err
+}
+
+// oddLimit is how many rows that can't be claimed are looked at in one go.
+const oddLimit = 300
+
+// reportOdd tells of the waiting rows of a target that no worker can claim.
+func (t *Table) reportOdd(ctx context.Context, tx *sql.Tx, target string) error {
+	results, err := tx.QueryContext(ctx, "SELECT quote(id) FROM "+quote(t.config.Table)+
+		" WHERE status = 'waiting' AND target = ? AND NOT ("+anID+") LIMIT ?", target, oddLimit)
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	for results.Next() {
+		var id string
+		if err := results.Scan(&id); err != nil {
+			return err
+		}
+		t.odd.Report(id, target, t.config.OnOdd)
+	}
+	return results.Err()
+}
+
+// distinct drops rows that a second target matched too: one that the collation takes for the first.
+func distinct(rows []journal.Row) []journal.Row {
+	seen := make(map[int64]bool, len(rows))
+	return slices.DeleteFunc(rows, func(row journal.Row) bool {
+		again := seen[row.Job]
+		seen[row.Job] = true
+		return again
+	})
+}
+
+// ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for each other.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
 	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
-		return t.named(ctx, tx, ids)
+		return t.named(ctx, tx, ids, targets)
 	}, decide)
-	return nil, t.fail("claim jobs by id", err)
+	return nil, t.failClaim("claim jobs by id", err)
 }
 
 // Rows implements store.Table.
@@ -49,18 +121,20 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 		return nil, nil, err
 	}
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
-		rows, err = t.named(ctx, tx, ids)
+		rows, err = t.named(ctx, tx, ids, nil)
 		return false, err
 	})
 	return rows, nil, t.fail("read jobs", err)
 }
 
-// claim chooses rows, has them decided and updates them, in one transaction.
+// claim chooses rows, has them decided and updates them, in one transaction. An update that fails is looked into once
+// the transaction is undone.
 func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx) ([]journal.Row, error), decide store.Decide) error {
 	if _, err := t.examined(ctx); err != nil {
 		return err
 	}
-	return t.claiming(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+	var refused *refusal
+	err := t.claiming(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		rows, err := choose(ctx, tx)
 		if err != nil {
 			return false, err
@@ -73,8 +147,16 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 		if err != nil {
 			return false, err
 		}
-		return len(verdicts) > 0, t.settle(ctx, tx, verdicts)
+		if err := t.settle(ctx, tx, verdicts); err != nil {
+			refused = &refusal{verdicts, err}
+			return false, err
+		}
+		return len(verdicts) > 0, nil
 	})
+	if refused == nil {
+		return err
+	}
+	return refused.explain(context.WithoutCancel(ctx), t)
 }
 
 // settle updates the rows as decided.
@@ -90,7 +172,7 @@ func (t *Table) settle(ctx context.Context, tx *sql.Tx, verdicts []rule.Verdict)
 			args = append(args, verdict.Start)
 		}
 		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+assignments+
-			" WHERE id IN ("+rule.List(verdict.Jobs)+")", args...)
+			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND status IN ('waiting','manual')", args...)
 		if err != nil {
 			return err
 		}
@@ -99,14 +181,34 @@ func (t *Table) settle(ctx context.Context, tx *sql.Tx, verdicts []rule.Verdict)
 }
 
 // named reads the rows of the given ids.
-func (t *Table) named(ctx context.Context, tx *sql.Tx, ids []int64) ([]journal.Row, error) {
-	return t.read(ctx, tx, "id IN ("+rule.List(ids)+") ORDER BY id")
+func (t *Table) named(ctx context.Context, tx *sql.Tx, ids []int64, targets []string) ([]journal.Row, error) {
+	var rows []journal.Row
+	ids = slices.Sorted(slices.Values(ids))
+	const most = 5000 // in a statement, whose length is limited
+	for some := range slices.Chunk(slices.Compact(ids), most) {
+		more, err := t.read(ctx, tx, targets, anID+" AND id IN ("+rule.List(some)+") ORDER BY id")
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
 }
 
-// read reads the rows that a condition chooses.
-func (t *Table) read(ctx context.Context, tx *sql.Tx, condition string, args ...any) ([]journal.Row, error) {
-	results, err := tx.QueryContext(ctx, "SELECT id, target, status, COALESCE("+quote(t.config.ClaimColumn)+", '') FROM "+
-		quote(t.config.Table)+" WHERE "+condition, args...)
+// read reads the rows that a condition chooses. A row's target is the one of targets that the column takes it for, else what
+// the row says. No content of the table makes it fail: in SQLite any value may stand in any column.
+func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, condition string, args ...any) ([]journal.Row, error) {
+	place, all := "0", make([]any, 0, len(targets)+len(args))
+	if len(targets) > 0 {
+		var cases strings.Builder
+		for i, target := range targets {
+			cases.WriteString(" WHEN target = ? THEN " + strconv.Itoa(i+1))
+			all = append(all, target)
+		}
+		place = "CASE" + cases.String() + " ELSE 0 END"
+	}
+	results, err := tx.QueryContext(ctx, "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), COALESCE(CAST(status AS TEXT), ''), "+
+		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+place+" FROM "+quote(t.config.Table)+" WHERE "+condition, append(all, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +216,12 @@ func (t *Table) read(ctx context.Context, tx *sql.Tx, condition string, args ...
 	var rows []journal.Row
 	for results.Next() {
 		var row journal.Row
-		if err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner); err != nil {
+		var place int
+		if err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &place); err != nil {
 			return nil, err
+		}
+		if place > 0 {
+			row.Target = targets[place-1]
 		}
 		rows = append(rows, row)
 	}

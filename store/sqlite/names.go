@@ -1,21 +1,41 @@
 package sqlite
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
-// Names implements store.Table.
+// Names implements store.Table. The column takes any name; which ones it takes for the same is up to its collation.
 func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]string, err error) {
-	return nil, nil
-}
-
-// Hold implements store.Table.
-func (t *Table) Hold(ctx context.Context, name string) (holder string, err error) { return "", nil }
-
-// Waiting implements store.Table.
-func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
-	return nil, nil
-}
-
-// Probe implements store.Table.
-func (t *Table) Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error) {
-	return nil, nil
+	if _, err := t.examined(ctx); err != nil {
+		return nil, err
+	}
+	unfit = map[string]string{}
+	if len(names) < 2 {
+		return unfit, nil
+	}
+	// Names that come behind the column in one list are compared as the column is.
+	list := "SELECT 0 AS place, target AS name FROM " + quote(t.config.Table) + " WHERE 0"
+	var args []any
+	for i, name := range names {
+		list += fmt.Sprintf(" UNION ALL SELECT %d, ?", i)
+		args = append(args, name)
+	}
+	query := "WITH served AS (" + list + ") SELECT MIN(earlier.place), later.place FROM served AS earlier JOIN served AS later " +
+		"ON earlier.name = later.name AND earlier.place < later.place GROUP BY later.place"
+	results, err := t.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, t.fail("compare the names of targets", err)
+	}
+	defer results.Close()
+	for results.Next() {
+		var earlier, later int
+		if err := results.Scan(&earlier, &later); err != nil {
+			return nil, t.fail("compare the names of targets", err)
+		}
+		if names[earlier] != names[later] {
+			unfit[names[later]] = fmt.Sprintf("the column target takes it for %q, which is served", names[earlier])
+		}
+	}
+	return unfit, t.fail("compare the names of targets", results.Err())
 }

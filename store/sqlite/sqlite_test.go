@@ -66,11 +66,12 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		path := filepath.Join(t.TempDir(), "jobs 100%?#.db")
-		table := confirmed(t, open(t, sqlite.Config{Path: path}))
+		odds := &storetest.Odds{}
+		table := confirmed(t, open(t, sqlite.Config{Path: path, OnOdd: odds.Note}))
 		escaped := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 		return storetest.Fixture{
 			DB: application(t, escaped), Table: table, Other: confirmed(t, open(t, sqlite.Config{Path: path})),
-			Charset: journal.CharsetFull,
+			Charset: journal.CharsetFull, Odds: odds,
 		}
 	})
 }

@@ -3,9 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"jobd/journal"
+	"jobd/store/internal/rule"
 )
 
 // UnderWay implements store.Table.
@@ -14,7 +16,7 @@ func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) (r
 		return nil, err
 	}
 	column := quote(t.config.ClaimColumn)
-	condition := "status IN ('accepted', 'running') AND (" + column + " LIKE ?"
+	condition := anID + " AND status IN ('accepted', 'running') AND (" + column + " LIKE ?"
 	args := []any{owner + "%"}
 	if len(targets) > 0 {
 		condition += " OR COALESCE(" + column + ", '') = '' AND target IN (?" + strings.Repeat(", ?", len(targets)-1) + ")"
@@ -23,8 +25,28 @@ func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) (r
 		}
 	}
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
-		rows, err = t.read(ctx, tx, condition+") ORDER BY id", args...)
+		rows, err = t.read(ctx, tx, nil, condition+") ORDER BY id", args...)
 		return false, err
 	})
 	return rows, t.fail("look for jobs under way", err)
+}
+
+// Waiting implements store.Table. It reads what is committed, beside any writer: what another transaction is about to insert is for
+// nobody to see before. A claim waits for such a transaction, so none of its rows is hidden from a claim that comes after it.
+func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (waiting []string, err error) {
+	if _, err := t.examined(ctx); err != nil {
+		return nil, err
+	}
+	query := "SELECT EXISTS (SELECT 1 FROM " + quote(t.config.Table) + " WHERE status = 'waiting' AND target = ? AND " + anID +
+		" AND id NOT IN (" + rule.List(except) + "))"
+	for _, target := range slices.Compact(slices.Sorted(slices.Values(targets))) {
+		var found bool
+		if err := t.db.QueryRowContext(ctx, query, target).Scan(&found); err != nil {
+			return nil, t.fail("look for waiting jobs", err)
+		}
+		if found {
+			waiting = append(waiting, target)
+		}
+	}
+	return waiting, nil
 }

@@ -15,6 +15,7 @@ import (
 	_ "modernc.org/sqlite" // registers the driver
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Config says where the table is. Zero values mean the default.
@@ -28,6 +29,9 @@ type Config struct {
 	// confirmed. It must not block.
 	OnServer func()
 	Logger   *slog.Logger // slog.Default()
+
+	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must not block.
+	OnOdd func(row, target, reason string)
 }
 
 // sigColumn is the owner column where no other is configured.
@@ -42,6 +46,8 @@ type Table struct {
 	file      atomic.Pointer[fs.FileInfo] // that is open
 	known     atomic.Bool                 // the table was there once
 	confirmed atomic.Pointer[string]      // the file that claims are made in
+	odd       rule.Odd                    // rows that no worker can claim
+	locks     locks                       // those that Hold took
 }
 
 var _ store.Table = (*Table)(nil)
@@ -74,7 +80,7 @@ func New(config Config) (*Table, error) {
 }
 
 // Close implements store.Table.
-func (t *Table) Close() error { return t.db.Close() }
+func (t *Table) Close() error { return errors.Join(t.locks.close(), t.db.Close()) }
 
 // transact calls work in a transaction and commits it, unless work fails or says
 // that there is nothing to commit. Once begun it is not cancelled. What was done in a file to which the path leads no

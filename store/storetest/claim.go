@@ -21,6 +21,7 @@ func claimTests() []test {
 		{"rows that start with their claim", claimStarts},
 		{"a draft for a row of nobody's is an error", claimStrangeDraft},
 		{"pitfalls 2 and 3: rows that another claim holds are skipped, and only those", claimSkipsLocked},
+		{"rows that are left out do not fill the window", claimLeavesOut},
 		{"many claimers, each row once", claimConcurrently},
 		{"pitfall 1: applications insert while a claim is open", claimLetsInsert},
 	}
@@ -194,6 +195,19 @@ func claimSkipsLocked(s *suite) {
 	}
 	for i, id := range ids {
 		s.expect(id, journal.RowAccepted, []string{token, token, "@other1234", "@other1234"}[i])
+	}
+}
+
+func claimLeavesOut(s *suite) {
+	a := s.insertAll(6, "a", journal.RowWaiting, "")
+	b := s.insertAll(2, "b", journal.RowWaiting, "")
+	decision := &acceptAll{token: token}
+	err := s.Table.Claim(s.Context(), map[string]int{"a": 2, "b": 1}, []int64{a[0], a[1], a[3], b[0], 4711}, decision.decide)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{a[2], a[4], b[1]}, jobs(decision.rows)); diff != "" {
+		s.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,8 @@ func manualTests() []test {
 		{"no row at all", manualNothing},
 		{"ignored only from waiting and manual", manualIgnores},
 		{"what it accepts is committed", manualAccepts},
+		{"rows that somebody holds are told, not waited for", manualTellsLocked},
+		{"many ids and targets", manualMany},
 	}
 }
 
@@ -96,6 +99,67 @@ func manualAccepts(s *suite) {
 	}
 	s.expect(ids[0], journal.RowAccepted, tokenOf(1))
 	s.expect(ids[1], journal.RowAccepted, tokenOf(2))
+}
+
+func manualTellsLocked(s *suite) {
+	if !s.RowLocks {
+		s.Skip("transactions wait for each other here: nobody holds a row")
+	}
+	ids := s.insertAll(5, "a", journal.RowManual, "")
+	s.waitingIsConnected()
+	tx := s.begin()
+	must(s, tx, "SELECT * FROM jobs WHERE id = ? FOR UPDATE", ids[0])
+	must(s, tx, "UPDATE jobs SET status = 'done' WHERE id = ?", ids[1])
+	must(s, tx, "DELETE FROM jobs WHERE id = ?", ids[2])
+	const fresh = 4712
+	must(s, tx, "INSERT INTO jobs (id, target, time_created) VALUES (?, 'a', 1)", fresh)
+	all := append([]int64{4711, fresh, -1, 0}, ids...)
+	want := []int64{ids[0], ids[1], ids[2], fresh}
+	s.quick(func() {
+		decision := &acceptAll{token: token}
+		locked, err := s.Table.ClaimManual(s.Context(), all, []string{"a"}, decision.decide)
+		if err != nil || decision.calls != 1 {
+			s.Fatalf("%v, %d calls", err, decision.calls)
+		}
+		if diff := cmp.Diff([][]int64{want, ids[3:]}, [][]int64{locked, jobs(decision.rows)}); diff != "" {
+			s.Errorf("rows that are held, and others (-want +got):\n%s", diff)
+		}
+	})
+	s.quick(func() {
+		rows, locked, err := s.Table.Rows(s.Context(), all)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if diff := cmp.Diff([][]int64{want, ids[3:]}, [][]int64{locked, jobs(rows)}); diff != "" {
+			s.Errorf("Rows: those that are held, and others (-want +got):\n%s", diff)
+		}
+	})
+	if err := tx.Rollback(); err != nil {
+		s.Fatal(err)
+	}
+	if rows, locked, err := s.Table.Rows(s.Context(), all); err != nil || len(rows) != len(ids) || len(locked) != 0 {
+		s.Errorf("when nobody holds them any more: %v, %v, %v", rows, locked, err)
+	}
+}
+
+func manualMany(s *suite) {
+	inserted := s.insertAll(3, "b", journal.RowManual, "")
+	var ids []int64
+	for id := range int64(10_000) {
+		ids = append(ids, id+1)
+	}
+	targets := []string{"a"}
+	for i := range 300 {
+		targets = append(targets, fmt.Sprint("t", i))
+	}
+	decision := &acceptAll{token: token}
+	locked, err := s.Table.ClaimManual(s.Context(), ids, append(targets, "b"), decision.decide)
+	if err != nil || len(locked) > 0 {
+		s.Fatalf("%v, %v", locked, err)
+	}
+	if diff := cmp.Diff(inserted, jobs(decision.rows)); diff != "" || decision.rows[0].Target != "b" {
+		s.Errorf("rows (-want +got):\n%s%+v", diff, decision.rows)
+	}
 }
 
 func rowsTests() []test {

@@ -26,6 +26,8 @@ type Fixture struct {
 	RowLocks bool
 	// Charset is what stdout and stderr can hold.
 	Charset journal.Charset
+	// Odds is what Table tells of rows that can't be claimed.
+	Odds *Odds
 }
 
 // Run runs the suite; fresh makes the fixture for each of its tests.
@@ -41,6 +43,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"Rows", rowsTests()},
 		{"Look", lookTests()},
 		{"Server", serverTests()},
+		{"Waiting", waitingTests()},
+		{"Refused", refusedTests()},
+		{"Hold", holdTests()},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

@@ -1,0 +1,304 @@
+package mysql_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/storetest/dbserver"
+)
+
+// A trigger may raise any number. None is taken for the table's being away, for a race that is lost for ever, or for a commit
+// that may have happened.
+func TestRefusedClaimWhateverTheNumber(t *testing.T) {
+	t.Parallel()
+	for _, errno := range []int{1644, 1146, 1045, 1142, 1213, 1205, 1020, 1366, 4025, 3819, 1180} {
+		t.Run(fmt.Sprint(errno), func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			table := db.table(t)
+			var ids []int64
+			for range 4 {
+				ids = append(ids, db.insert(t, "a", journal.RowWaiting, ""))
+			}
+			db.exec(t, fmt.Sprintf(`CREATE TRIGGER forbid BEFORE UPDATE ON jobs FOR EACH ROW BEGIN IF NEW.id = %d THEN
+				SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %d, MESSAGE_TEXT = 'not in this house'; END IF; END`, ids[2], errno))
+			room := map[string]int{"a": 4}
+			err := table.Claim(t.Context(), room, nil, accept)
+			var lost *store.Overtaken
+			if errors.As(err, &lost) { // once, it may be true
+				err = table.Claim(t.Context(), room, nil, accept)
+			}
+			expectRefused(t, err, ids[2])
+			if err := table.Claim(t.Context(), room, ids[2:3], accept); err != nil {
+				t.Fatal(err)
+			}
+			db.expect(t, ids[3], "status", "accepted")
+			db.expect(t, ids[2], "status", "waiting")
+		})
+	}
+}
+
+func expectRefused(t *testing.T, err error, ids ...int64) {
+	t.Helper()
+	var refused *store.RefusedRows
+	if !errors.As(err, &refused) || store.IsAway(err) {
+		t.Fatalf("got %v; want rows that are refused", err)
+	}
+	if diff := cmp.Diff(ids, slices.Sorted(maps.Keys(refused.Rows))); diff != "" {
+		t.Errorf("rows at fault (-want +got):\n%s", diff)
+	}
+}
+
+// A CHECK constraint that one row violates when it is claimed.
+func TestRefusedByCheckConstraint(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, replaced("PRIMARY KEY", "CONSTRAINT c CHECK (status = 'waiting' OR time_created <> 2), PRIMARY KEY"))
+	table := db.table(t)
+	for range 3 {
+		db.insert(t, "a", journal.RowWaiting, "")
+	}
+	db.exec(t, "UPDATE jobs SET time_created = id")
+	expectRefused(t, table.Claim(t.Context(), map[string]int{"a": 3}, nil, accept), 2)
+}
+
+// Where the account has lost its right, the table as a whole is at fault, and nothing was committed.
+func TestClaimWithoutUpdatePrivilege(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	db.insert(t, "a", journal.RowWaiting, "")
+	err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+		for _, host := range []string{"%", "localhost"} {
+			db.exec(t, "REVOKE UPDATE ON jobs FROM ?@?", db.account.User, host)
+		}
+		return accept(rows)
+	})
+	var refused *store.RefusedRows
+	if !errors.As(err, &refused) || !store.IsAway(err) || len(refused.Rows) > 0 {
+		t.Errorf("got %v; want an unusable table, and a claim that was not committed", err)
+	}
+}
+
+// Probing does not wait for rows that somebody holds.
+func TestProbeWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	var ids []int64
+	for range 20 {
+		ids = append(ids, db.insert(t, "a", journal.RowWaiting, ""))
+	}
+	db.begin(t, "SELECT * FROM jobs WHERE id > 1 FOR UPDATE")
+	begun := time.Now()
+	if refused, err := table.Probe(t.Context(), ids); err != nil || len(refused) > 0 {
+		t.Errorf("%v, %v", refused, err)
+	}
+	if took := time.Since(begun); took > 900*time.Millisecond {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// Ids from 2⁶³ on, which an unsigned column can hold, stop nothing, nor do a great many of them.
+func TestIDsBeyondOurs(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []int{3, 300} {
+		t.Run(fmt.Sprint(odd), func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, replaced("`id` int(10) UNSIGNED", "`id` bigint UNSIGNED"))
+			for i := range odd {
+				db.exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (9223372036854775808 + ?, 'a', 1)", i)
+				db.exec(t, "UPDATE jobs SET status = ? WHERE id > 9223372036854775807 ORDER BY id DESC LIMIT 1",
+					[]string{"waiting", "accepted"}[min(i, 300)/299])
+			}
+			db.exec(t, "UPDATE jobs SET id = 0 WHERE id = 9223372036854775808")
+			id := db.insert2(t, 5)
+			var mu sync.Mutex
+			told := map[string]int{}
+			config := db.config()
+			config.OnOdd = func(row, target, reason string) {
+				mu.Lock()
+				defer mu.Unlock()
+				told[row]++
+			}
+			table := open(t, config)
+			var got []int64
+			for range 4 {
+				err := table.Claim(t.Context(), map[string]int{"a": 100}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+					for _, row := range rows {
+						got = append(got, row.Job)
+					}
+					return accept(rows)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(got, []int64{id}) {
+				t.Errorf("claimed: %v", got)
+			}
+			if _, err := table.UnderWay(t.Context(), token, []string{"a"}); err != nil {
+				t.Errorf("UnderWay: %v", err)
+			}
+			for row, times := range told {
+				if times != 1 {
+					t.Errorf("row %s was told %d times", row, times)
+				}
+			}
+			if told["0"] != 1 || odd < 100 && told["9223372036854775809"] != 1 {
+				t.Errorf("told: %v", told)
+			}
+			db.claimsNothing(t, table)
+		})
+	}
+}
+
+// insert2 adds a waiting row with an id of the test's.
+func (d *database) insert2(t *testing.T, id int64) int64 {
+	t.Helper()
+	d.exec(t, "INSERT INTO jobs (id, target, time_created) VALUES (?, 'a', 1)", id)
+	return id
+}
+
+// claimsNothing checks that no row of target a is left that could be claimed.
+func (d *database) claimsNothing(t *testing.T, table store.Table) {
+	t.Helper()
+	if waiting, err := table.Waiting(t.Context(), []string{"a"}, nil); err != nil || len(waiting) > 0 {
+		t.Errorf("Waiting: %v, %v", waiting, err)
+	}
+}
+
+// Where target takes NULL, a manual request for such a row hears what it is.
+func TestTargetNULL(t *testing.T) {
+	t.Parallel()
+	for name, ddl := range map[string]string{
+		"char": replaced("`target` char(16) NOT NULL", "`target` char(16)"),
+		"enum": replaced("`target` char(16) NOT NULL", "`target` enum('a')"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, ddl)
+			table := db.table(t)
+			db.exec(t, "INSERT INTO jobs (target, time_created, status) VALUES (NULL, 1, 'manual')")
+			db.exec(t, "INSERT INTO jobs (target, time_created, status, sig) VALUES (NULL, 1, 'running', ?)", token)
+			var got []journal.Row
+			_, err := table.ClaimManual(t.Context(), []int64{1}, []string{"a", "null"}, func(rows []journal.Row) ([]journal.Event, error) {
+				got = rows
+				return nil, nil
+			})
+			if diff := cmp.Diff([]journal.Row{{Job: 1, Target: "null", Status: "manual"}}, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if rows, err := table.UnderWay(t.Context(), token, []string{"a"}); err != nil || len(rows) != 1 || rows[0].Target != "null" {
+				t.Errorf("UnderWay: %v, %v", rows, err)
+			}
+			if rows, _, err := table.Rows(t.Context(), []int64{1, 2}); err != nil || len(rows) != 2 {
+				t.Errorf("Rows: %v, %v", rows, err)
+			}
+		})
+	}
+}
+
+// A row's target is the one that the column's collation takes it for.
+func TestManualTargetAsTheCollationSays(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	table := db.table(t)
+	db.insert(t, "Reports", journal.RowManual, "")
+	db.insert(t, "other", journal.RowManual, "")
+	_, err := table.ClaimManual(t.Context(), []int64{1, 2}, []string{"a", "😀", "reports"}, func(rows []journal.Row) ([]journal.Event, error) {
+		if rows[0].Target != "reports" || rows[1].Target != "other" {
+			t.Errorf("targets %q and %q", rows[0].Target, rows[1].Target)
+		}
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One target's name outside of the column's character set does not fail the others (1267).
+func TestNameOutsideTheCharset(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, replaced("CHARSET=utf8", "CHARSET=latin1"))
+	table := db.table(t)
+	id := db.insert(t, "a", journal.RowWaiting, "")
+	db.insert(t, "b", journal.RowRunning, "")
+	room := map[string]int{"a": 1, "b": 1, "😀": 1, "дом": 1}
+	targets := []string{"😀", "a", "b", "дом", "ä"}
+	if got, err := table.Waiting(t.Context(), targets, nil); err != nil || !slices.Equal(got, []string{"a"}) {
+		t.Errorf("Waiting: %v, %v", got, err)
+	}
+	if rows, err := table.UnderWay(t.Context(), token, targets); err != nil || len(rows) != 1 {
+		t.Errorf("UnderWay: %v, %v", rows, err)
+	}
+	if err := table.Claim(t.Context(), room, nil, accept); err != nil {
+		t.Fatal(err)
+	}
+	db.expect(t, id, "status", "accepted")
+	err := table.Claim(t.Context(), room, nil, accept)
+	var refused *store.RefusedTargets
+	if !errors.As(err, &refused) || store.IsAway(err) || !refused.Undone() {
+		t.Fatalf("with nothing else to claim: %v; want to hear of the names", err)
+	}
+	if names := slices.Sorted(maps.Keys(refused.Targets())); !slices.Equal(names, []string{"дом", "😀"}) {
+		t.Errorf("names at fault: %q", names)
+	}
+}
+
+// What names the table can't serve, and why.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name  string
+		table string
+		ask   []string
+		want  map[string]string
+	}{
+		{
+			"the usual table", dbserver.JobsTable, []string{"a", "b", "A", "a ", "ä", "😀", "longer than sixteen", "exactly sixteen!", "\xff", "b"},
+			map[string]string{"A": `for "a"`, "a ": `for "a"`, "ä": `for "a"`, "😀": "lacks", "longer than sixteen": "19 characters", "\xff": "UTF-8"},
+		},
+		{"a binary collation", replaced("CHARSET=utf8", "CHARSET=utf8mb4 COLLATE=utf8mb4_bin"), []string{"a", "A", "😀", "a "}, map[string]string{"a ": `for "a"`}},
+		{
+			"a collation that counts blanks", replaced("`target` char(16)", "`target` varchar(16)", "CHARSET=utf8", "CHARSET=utf8mb4 COLLATE=utf8mb4_nopad_bin"),
+			[]string{"a", "a "}, map[string]string{},
+		},
+		{
+			"a column that drops blanks, and a collation that counts them", replaced("CHARSET=utf8", "CHARSET=utf8mb4 COLLATE=utf8mb4_nopad_bin"),
+			[]string{"a", "a "}, map[string]string{"a ": "ends in a blank"},
+		},
+		{"latin1", replaced("CHARSET=utf8", "CHARSET=latin1"), []string{"a", "ö", "дом"}, map[string]string{"дом": "lacks"}},
+		{
+			"target an ENUM", replaced("`target` char(16)", "`target` enum('b','it''s','a,c')"), []string{"b", "B", "it's", "a,c", "c"},
+			map[string]string{"B": `for "b"`, "c": "no row can match"},
+		},
+		{"bytes", replaced("`target` char(16)", "`target` varbinary(4)"), []string{"a", "A", "abcde"}, map[string]string{"abcde": "5 bytes"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := newDatabase(t, c.table).table(t).Names(t.Context(), c.ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, why := range got {
+				if c.want[name] == "" || !strings.Contains(why, c.want[name]) {
+					t.Errorf("%q: %s; want %q", name, why, c.want[name])
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

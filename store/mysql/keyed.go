@@ -1,0 +1,221 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"jobd/journal"
+	"jobd/store/internal/rule"
+)
+
+// Where a server has no SKIP LOCKED that can be relied on, rows are read without locks first, and locked by their primary key
+// then, where their status is looked at again. A row that somebody else holds makes such a statement fail, or wait a
+// little; the rows are divided until the free ones are known, and only these are locked.
+
+// shortWait is how many seconds the server waits for a lock where it can't do without: the least that all of them take.
+const shortWait = 1
+
+// How often rows are locked that were free a moment ago, how often others are looked for where all were held, how
+// many times as many rows as wanted are looked at while others are after the same rows, and how long
+// it may take to find out which rows are free.
+const (
+	lockTries  = 5
+	lookTries  = 6
+	mostCrowd  = 15
+	freeBudget = 5 * time.Second
+)
+
+// lockKeyed begins a transaction and locks waiting rows of targets in it, by their keys.
+func (t *Table) lockKeyed(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) ([]journal.Row, error) {
+	held := slices.Clone(except)
+	for try := range lookTries {
+		chosen, err := t.candidates(ctx, conn, asks, held, 1<<try)
+		if err != nil || len(chosen) == 0 {
+			return nil, err
+		}
+		rows, locked, err := t.lockKeys(ctx, conn, found, keysOf(chosen), func(free []int64) selection {
+			return t.keyed(chosen, free, found)
+		})
+		if err != nil || len(rows) > 0 {
+			t.noteCrowd(len(rows) < len(chosen))
+			return rows, err
+		}
+		t.noteCrowd(true)
+		held = append(held, locked...)
+		rollback(ctx, conn)
+	}
+	return nil, nil
+}
+
+// noteCrowd learns whether others were after the same rows.
+func (t *Table) noteCrowd(met bool) {
+	crowd := t.claims.crowd.Load()
+	if met {
+		t.claims.crowd.Store(min(2*crowd+1, mostCrowd))
+	} else if crowd > 0 {
+		t.claims.crowd.Store(crowd - 1)
+	}
+}
+
+// candidate is a row that waited when it was looked at.
+type candidate struct {
+	id     int64
+	target string
+}
+
+func keysOf(rows []candidate) []int64 {
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.id
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// candidates reads rows that wait, without locks. A claimer that is alone takes the first ones; where others are about, it takes
+// as many of the first some, from any place on, lest all fight for the same.
+func (t *Table) candidates(ctx context.Context, conn *sql.Conn, asks []ask, except []int64, factor int) (chosen []candidate, err error) {
+	var looks selection
+	but := t.but(except)
+	window := factor * (1 + int(t.claims.crowd.Load()))
+	for _, one := range asks {
+		looks.add("SELECT id, target, status, '', 0 FROM "+t.name.quoted()+" WHERE status = 'waiting' AND target = ?"+but+
+			" ORDER BY id LIMIT ?", one.target, one.room*window)
+		looks.targets = append(looks.targets, one.target)
+	}
+	rows, err := t.lock(ctx, conn, "", looks)
+	if err != nil {
+		return nil, err
+	}
+	byTarget := map[string][]candidate{}
+	for _, row := range rows {
+		byTarget[row.Target] = append(byTarget[row.Target], candidate{row.Job, row.Target})
+	}
+	for _, one := range asks {
+		chosen = append(chosen, block(byTarget[one.target], one.room, t.claims.crowd.Load() > 0)...)
+	}
+	return chosen, nil
+}
+
+// block is so many neighbours of a list, the first ones or any.
+func block(list []candidate, size int, anywhere bool) []candidate {
+	from, rest := 0, len(list)-size
+	if anywhere && rest > 0 {
+		from = rand.IntN(rest + 1)
+	}
+	return list[from:min(from+size, len(list))]
+}
+
+// keyed chooses candidates that are free, where they still wait. The condition is wrapped, so that no index
+// but the primary key's serves it, in which other rows would be met and waited for.
+func (t *Table) keyed(candidates []candidate, free []int64, found *layout) (chosen selection) {
+	ids := map[string][]int64{}
+	for _, row := range candidates {
+		if _, ok := slices.BinarySearch(free, row.id); ok {
+			ids[row.target] = append(ids[row.target], row.id)
+		}
+	}
+	for _, row := range candidates {
+		if list := ids[row.target]; len(list) > 0 {
+			chosen.add(t.selectRow(0)+t.byKey()+" WHERE id IN ("+rule.List(list)+") AND IF(status = 'waiting' AND target = ?, 1, 0) ORDER BY id "+
+				string(found.version.locking()), row.target)
+			chosen.targets = append(chosen.targets, row.target)
+			delete(ids, row.target)
+		}
+	}
+	return chosen
+}
+
+// byKey makes the server find rows by their ids, not by reading the table, where it would meet others.
+func (t *Table) byKey() string {
+	if known := t.claims.column.Load(); known == nil || !known.primary {
+		return ""
+	}
+	return " FORCE INDEX (PRIMARY)"
+}
+
+// lockKeys begins a transaction and locks the rows which read selects for those ids, in ascending order, that nobody else
+// holds. It tells which somebody holds.
+func (t *Table) lockKeys(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, read func(free []int64) selection) (
+	rows []journal.Row, locked []int64, err error,
+) {
+	if _, err := t.targets(ctx); err != nil { // for byKey
+		return nil, nil, err
+	}
+	err = t.briefly(ctx, conn, found, func() error {
+		free := ids
+		for range lockTries {
+			if len(free) == 0 {
+				return nil
+			}
+			if rows, err = t.lock(ctx, conn, found.version.begin(), read(free)); !isHeld(err) {
+				return err
+			}
+			rollback(ctx, conn)
+			if free, err = t.free(ctx, conn, found, free); err != nil {
+				return err
+			}
+			locked = without(ids, free)
+		}
+		return err
+	})
+	return rows, locked, err
+}
+
+// briefly is work that waits for locks no longer than it must, on a server that knows no better.
+func (t *Table) briefly(ctx context.Context, conn *sql.Conn, found *layout, work func() error) error {
+	if found.version.locking() != forUpdate {
+		return work()
+	}
+	return t.impatient(ctx, conn, work)
+}
+
+// isHeld tells that somebody else has a lock.
+func isHeld(err error) bool {
+	switch number(err) {
+	case errLockWaitTimeout, errLockNoWait:
+		return true
+	}
+	return false
+}
+
+// without gives the ids that are not among some others; both are in ascending order.
+func without(ids, others []int64) []int64 {
+	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
+		_, found := slices.BinarySearch(others, id)
+		return found
+	})
+}
+
+// free tells which of some ids nobody else holds, those of rows that don't exist among them. Halves of what fails are tried, outside
+// of any transaction.
+func (t *Table) free(ctx context.Context, conn *sql.Conn, found *layout, ids []int64) ([]int64, error) {
+	clause := found.version.locking()
+	if clause == skipLocked {
+		clause = noWait
+	}
+	deadline := time.Now().Add(freeBudget)
+	var try func(some []int64) ([]int64, error)
+	try = func(some []int64) ([]int64, error) {
+		if len(some) == 0 || time.Now().After(deadline) {
+			return nil, nil
+		}
+		_, err := conn.ExecContext(ctx, "SELECT id FROM "+t.name.quoted()+t.byKey()+" WHERE id IN ("+rule.List(some)+") "+string(clause))
+		if !isHeld(err) {
+			return some, err
+		}
+		if len(some) == 1 {
+			return nil, nil
+		}
+		first, err := try(some[:len(some)/2])
+		if err != nil {
+			return nil, err
+		}
+		second, err := try(some[len(some)/2:])
+		return append(slices.Clone(first), second...), err
+	}
+	return try(ids)
+}

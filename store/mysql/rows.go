@@ -1,0 +1,175 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"jobd/journal"
+	"jobd/store/internal/rule"
+)
+
+// selection is the statements that read the rows of a claim, one result for each.
+type selection struct {
+	query   string
+	args    []any
+	targets []string // the target of each result; none where rows are chosen by id
+	names   []string // those that selectRow compares targets with
+}
+
+// add puts another statement behind the others.
+func (s *selection) add(query string, args ...any) {
+	s.query += query + "; "
+	s.args = append(s.args, args...)
+}
+
+// selectRow begins a statement that reads rows as journal.Row has them. Its last column is the place of the row's
+// target among the named ones, as the column's collation compares; 0: it is none of them. The
+// names must be such that the column can be compared with them.
+func (t *Table) selectRow(names int) string {
+	place := "0"
+	if names > 0 {
+		place = "COALESCE(FIELD(target" + strings.Repeat(", ?", names) + "), 0)"
+	}
+	return "SELECT id, COALESCE(target, 'null'), status, COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + place +
+		" FROM " + t.name.quoted()
+}
+
+// line is one row of selectRow.
+type line struct {
+	journal.Row
+	odd   string // the id's text, where it is no id to us
+	place int
+}
+
+// scanLine reads one row of selectRow. No content of the table makes it fail.
+func scanLine(results *sql.Rows) (line, error) {
+	var l line
+	var id rowID
+	var status sql.NullString
+	err := results.Scan(&id, &l.Target, &status, &l.Owner, &l.place)
+	l.Job, l.odd, l.Status = id.number, id.odd, status.String
+	return l, err
+}
+
+// rowID is a row's id as the table has it.
+type rowID struct {
+	number int64
+	odd    string // its text, where it is none from 1 to 2⁶³-1
+}
+
+// Scan implements sql.Scanner.
+func (id *rowID) Scan(value any) error {
+	switch value := value.(type) {
+	case int64:
+		*id = rowID{number: value}
+	case []byte:
+		*id = parseID(string(value))
+	default:
+		*id = parseID(fmt.Sprint(value))
+	}
+	if id.number <= 0 && id.odd == "" {
+		id.odd = strconv.FormatInt(id.number, 10)
+	}
+	return nil
+}
+
+func parseID(text string) rowID {
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return rowID{odd: text}
+	}
+	return rowID{number: number}
+}
+
+// lock begins the transaction and locks and reads the chosen rows, in one round trip.
+func (t *Table) lock(ctx context.Context, conn *sql.Conn, start string, chosen selection) ([]journal.Row, error) {
+	rows, _, err := t.lockAfter(ctx, conn, 0, start, chosen)
+	return rows, err
+}
+
+// lockAfter is lock where statements that read ids stand before those of the selection: it gives these ids too.
+func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, before int, start string, chosen selection) (
+	rows []journal.Row, ids []int64, err error,
+) {
+	results, err := conn.QueryContext(ctx, start+chosen.query, chosen.args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer results.Close()
+	for n := -before; ; n++ {
+		for results.Next() {
+			if n < 0 {
+				err = scanID(results, &ids)
+			} else {
+				err = t.collect(results, chosen, n, &rows)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+		if !results.NextResultSet() {
+			return distinct(rows), ids, results.Err()
+		}
+	}
+}
+
+// scanID adds the id of a result that has nothing else.
+func scanID(results *sql.Rows, ids *[]int64) error {
+	var id rowID
+	err := results.Scan(&id)
+	if id.odd == "" {
+		*ids = append(*ids, id.number)
+	}
+	return err
+}
+
+// collect adds a row of the selection's result n. One that no worker can claim is reported and left out.
+func (t *Table) collect(results *sql.Rows, chosen selection, n int, rows *[]journal.Row) error {
+	found, err := scanLine(results)
+	if err != nil {
+		return err
+	}
+	switch {
+	case n < len(chosen.targets):
+		found.Target = chosen.targets[n] // the collation may have matched another spelling
+	case found.place > 0:
+		found.Target = chosen.names[found.place-1]
+	}
+	if found.odd != "" {
+		t.claims.odd.Report(found.odd, found.Target, t.config.OnOdd)
+		return nil
+	}
+	*rows = append(*rows, found.Row)
+	return nil
+}
+
+// distinct drops rows that a second target matched too: one that the collation takes for the first.
+func distinct(rows []journal.Row) []journal.Row {
+	seen := make(map[int64]bool, len(rows))
+	return slices.DeleteFunc(rows, func(row journal.Row) bool {
+		again := seen[row.Job]
+		seen[row.Job] = true
+		return again
+	})
+}
+
+// but is the condition that leaves out rows by their ids, those that are no ids to us among them.
+func (t *Table) but(except []int64) string {
+	odd, ranged := t.claims.odd.Known()
+	words := odd
+	if len(except) > 0 {
+		words = append([]string{rule.List(except)}, odd...)
+	}
+	condition := ""
+	if len(words) > 0 {
+		condition = " AND id NOT IN (" + strings.Join(words, ",") + ")"
+	}
+	if ranged {
+		condition += " AND id BETWEEN 1 AND 9223372036854775807"
+	}
+	return condition
+}

@@ -34,6 +34,11 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 	if err != nil {
 		return err
 	}
+	if found.version.locking() != skipLocked {
+		if err := t.learnKey(ctx); err != nil {
+			return t.fail("claim waiting jobs", err)
+		}
+	}
 	var asks []ask
 	for _, target := range slices.Sorted(maps.Keys(room)) {
 		if room[target] > 0 {

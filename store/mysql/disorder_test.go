@@ -265,21 +265,25 @@ func TestNames(t *testing.T) {
 		want  map[string]string
 	}{
 		{
-			"the usual table", dbserver.JobsTable, []string{"a", "b", "A", "a ", "ä", "😀", "longer than sixteen", "exactly sixteen!", "\xff", "b"},
+			"the usual table", dbserver.JobsTable,
+			[]string{"a", "b", "A", "a ", "ä", "😀", "longer than sixteen", "exactly sixteen!", "\xff", "b"},
 			map[string]string{"A": `for "a"`, "a ": `for "a"`, "ä": `for "a"`, "😀": "lacks", "longer than sixteen": "19 characters", "\xff": "UTF-8"},
 		},
 		{"a binary collation", replaced("CHARSET=utf8", "CHARSET=utf8mb4 COLLATE=utf8mb4_bin"), []string{"a", "A", "😀", "a "}, map[string]string{"a ": `for "a"`}},
 		{
 			"a collation that counts blanks", replaced("`target` char(16)", "`target` varchar(16)", "CHARSET=utf8", "CHARSET=utf8mb4 COLLATE=utf8mb4_nopad_bin"),
-			[]string{"a", "a "}, map[string]string{},
+			[]string{"a", "a "},
+			map[string]string{},
 		},
 		{
 			"a column that drops blanks, and a collation that counts them", replaced("CHARSET=utf8", "CHARSET=utf8mb4 COLLATE=utf8mb4_nopad_bin"),
-			[]string{"a", "a "}, map[string]string{"a ": "ends in a blank"},
+			[]string{"a", "a "},
+			map[string]string{"a ": "ends in a blank"},
 		},
 		{"latin1", replaced("CHARSET=utf8", "CHARSET=latin1"), []string{"a", "ö", "дом"}, map[string]string{"дом": "lacks"}},
 		{
-			"target an ENUM", replaced("`target` char(16)", "`target` enum('b','it''s','a,c')"), []string{"b", "B", "it's", "a,c", "c"},
+			"target an ENUM", replaced("`target` char(16)", "`target` enum('b','it''s','a,c')"),
+			[]string{"b", "B", "it's", "a,c", "c"},
 			map[string]string{"B": `for "b"`, "c": "no row can match"},
 		},
 		{"bytes", replaced("`target` char(16)", "`target` varbinary(4)"), []string{"a", "A", "abcde"}, map[string]string{"abcde": "5 bytes"}},

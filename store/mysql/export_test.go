@@ -1,6 +1,9 @@
 package mysql
 
-import "database/sql"
+import (
+	"database/sql"
+	"time"
+)
 
 // DB is the table's own pool, for tests that look at its sessions.
 func (t *Table) DB() *sql.DB { return t.db }
@@ -16,3 +19,6 @@ func (t *Table) Pretend(text string) error {
 	t.layout.Store(&pretended)
 	return nil
 }
+
+// PingEvery makes the connection of the advisory locks used so often. It is to be called before Hold.
+func (t *Table) PingEvery(interval time.Duration) { t.advisory.interval = interval }

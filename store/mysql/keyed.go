@@ -39,12 +39,14 @@ func (t *Table) lockKeyed(ctx context.Context, conn *sql.Conn, found *layout, as
 		rows, locked, err := t.lockKeys(ctx, conn, found, keysOf(chosen), func(free []int64) selection {
 			return t.keyed(chosen, free, found)
 		})
-		if err != nil || len(rows) > 0 {
-			t.noteCrowd(len(rows) < len(chosen))
-			return rows, err
+		if err != nil {
+			return nil, err
 		}
-		t.noteCrowd(true)
-		held = append(held, locked...)
+		t.noteCrowd(len(rows) < len(chosen))
+		if len(rows) == len(chosen) || len(rows) > 0 && (len(locked) == 0 || try == lookTries-1) {
+			return rows, nil
+		}
+		held = append(held, locked...) // others may be free behind them
 		rollback(ctx, conn)
 	}
 	return nil, nil
@@ -129,7 +131,8 @@ func (t *Table) keyed(candidates []candidate, free []int64, found *layout) (chos
 	return chosen
 }
 
-// byKey makes the server find rows by their ids, not by reading the table, where it would meet others.
+// byKey makes the server find rows by their ids, not by reading the table, where it would meet others. What is to be known for
+// that was asked before, by learnKey.
 func (t *Table) byKey() string {
 	if known := t.claims.column.Load(); known == nil || !known.primary {
 		return ""
@@ -137,14 +140,17 @@ func (t *Table) byKey() string {
 	return " FORCE INDEX (PRIMARY)"
 }
 
+// learnKey asks what byKey needs, where it is not known. It takes a connection of its own.
+func (t *Table) learnKey(ctx context.Context) error {
+	_, err := t.targets(ctx)
+	return err
+}
+
 // lockKeys begins a transaction and locks the rows which read selects for those ids, in ascending order, that nobody else
 // holds. It tells which somebody holds.
 func (t *Table) lockKeys(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, read func(free []int64) selection) (
 	rows []journal.Row, locked []int64, err error,
 ) {
-	if _, err := t.targets(ctx); err != nil { // for byKey
-		return nil, nil, err
-	}
 	err = t.briefly(ctx, conn, found, func() error {
 		free := ids
 		for range lockTries {

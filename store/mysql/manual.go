@@ -26,6 +26,9 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 	}
 	defer done()
 	names, err := t.comparable(ctx, targets)
+	if err == nil {
+		err = t.learnKey(ctx)
+	}
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
@@ -42,6 +45,9 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 	found, err := t.examined(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := t.learnKey(ctx); err != nil {
+		return nil, nil, t.fail("read jobs", err)
 	}
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {

@@ -31,6 +31,9 @@ func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]s
 	if err != nil {
 		return nil, err
 	}
+	if err := t.learnKey(ctx); err != nil {
+		return nil, err
+	}
 	refused := map[int64]string{}
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (bool, error) {

@@ -17,7 +17,7 @@ var allowed = map[string][]string{
 	"journal":      {"modernc.org/sqlite", "github.com/klauspost/compress/zstd", "golang.org/x/sys/unix"},
 	"store":        {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5"},
 	"store/mysql":  {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
-	"store/sqlite": {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "modernc.org/sqlite"},
+	"store/sqlite": {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "modernc.org/sqlite", "golang.org/x/sys/unix"},
 	"exec":         {"jobd/journal", "jobd/exec", "github.com/cenkalti/backoff/v5", "golang.org/x/sys/unix"},
 	"net":          {},
 	"master":       {"jobd/net", "github.com/cenkalti/backoff/v5", "golang.org/x/time/rate"},

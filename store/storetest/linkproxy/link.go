@@ -25,6 +25,7 @@ func (l *link) forward() {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := l.client.Read(buffer)
+		l.proxy.rewrite(buffer[:n])
 		if n > 0 && !l.pass(buffer[:n]) {
 			return
 		}
@@ -81,6 +82,7 @@ func (l *link) backward() {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := l.server.Read(buffer)
+		l.proxy.rewrite(buffer[:n])
 		if heard := l.deaf.Load(); heard != nil {
 			close(*heard)
 			return

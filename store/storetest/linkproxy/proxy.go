@@ -30,6 +30,8 @@ type Proxy struct {
 	refuses bool
 	trap    *trap
 	bytes   int64 // the client's bytes until the cut; negative: no cut
+
+	replacements []*Replacement
 }
 
 // trap is a break that waits for its packet.

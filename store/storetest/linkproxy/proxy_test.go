@@ -147,6 +147,36 @@ func TestCutAndRefuse(t *testing.T) {
 	exchange(t, dial(), "again\n")
 }
 
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	addr, heard := echo(t)
+	proxy, err := linkproxy.Start(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	if _, err := proxy.Replace("abc", "d"); err == nil {
+		t.Error("a packet whose length would change is allowed")
+	}
+	replacement, err := proxy.Replace("abc", "xyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(proxy.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	exchange(t, client, "hello\n")
+	<-heard
+	if _, err := io.WriteString(client, "abc-abc\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-heard; line != "xyz-xyz\n" || replacement.Met() != 1 {
+		t.Errorf("the server heard %q, %d packets had the text", line, replacement.Met())
+	}
+}
+
 func exchange(t *testing.T, conn net.Conn, line string) {
 	t.Helper()
 	if _, err := io.WriteString(conn, line); err != nil {

@@ -175,7 +175,8 @@ func TestTriggerRaisesAnyNumber(t *testing.T) {
 			db := newDatabase(t, dbserver.JobsTable)
 			table := db.table(t)
 			changes := db.running(t, 40)
-			db.refusing(t, "NEW.id IN (7, 8, 33)", number)
+			db.refusing(t, "NEW.id IN (7, 8, 33, 41)", number)
+			db.insert(t, "a", journal.RowWaiting, "")
 			got, err := table.Apply(t.Context(), changes)
 			if err != nil {
 				t.Fatal(err)
@@ -186,8 +187,8 @@ func TestTriggerRaisesAnyNumber(t *testing.T) {
 			if !strings.Contains(got[6].Note, "says the trigger") {
 				t.Errorf("the reason is %q", got[6].Note)
 			}
-			if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
-				t.Errorf("a claim afterwards: %v", err)
+			if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err == nil || store.IsAway(err) {
+				t.Errorf("a claim of another such row: %v; want an error of that row", err)
 			}
 		})
 	}
@@ -275,15 +276,18 @@ func TestTableThatBecomesUnusable(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t, dbserver.JobsTable)
-			table := db.table(t)
+			table, looks, claims := db.table(t), db.table(t), db.table(t)
 			changes := db.running(t, 3)
 			db.exec(t, c.change)
 			for range 2 {
+				if _, err := looks.Look(t.Context(), []int64{1}); c.name == "renamed" && !unusable(err) {
+					t.Errorf("Look: %v; want it to be unusable", err)
+				}
+				if err := claims.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); c.name == "renamed" && !unusable(err) {
+					t.Errorf("Claim: %v; want it to be unusable", err)
+				}
 				if got, err := table.Apply(t.Context(), changes); !unusable(err) || !store.IsAway(err) {
 					t.Errorf("Apply: %v, %v; want it to be unusable", got, err)
-				}
-				if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); !unusable(err) {
-					t.Errorf("Claim: %v; want it to be unusable", err)
 				}
 			}
 			db.exec(t, c.undo)

@@ -174,9 +174,9 @@ func (d *database) awaitWaiter(t *testing.T) (query string) {
 func TestPitfall6Session(t *testing.T) {
 	t.Parallel()
 	table := newDatabase(t, dbserver.JobsTable).table(t)
-	var idle, lock int
+	var idle, lock, tableLock int
 	var mode, charset, level string
-	err := table.DB().QueryRow("SELECT @@wait_timeout, @@innodb_lock_wait_timeout, @@sql_mode, @@character_set_connection").Scan(&idle, &lock, &mode, &charset)
+	err := table.DB().QueryRow("SELECT @@wait_timeout, @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@sql_mode, @@character_set_connection").Scan(&idle, &lock, &tableLock, &mode, &charset)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +187,8 @@ func TestPitfall6Session(t *testing.T) {
 	if err := table.DB().QueryRow("SELECT " + name).Scan(&level); err != nil || level != "READ-COMMITTED" {
 		t.Errorf("isolation level %q, %v", level, err)
 	}
-	if idle != 30 || lock != 1 || !strings.Contains(mode, "STRICT_ALL_TABLES") || charset != "utf8mb4" {
-		t.Errorf("wait_timeout %d, innodb_lock_wait_timeout %d, sql_mode %q, charset %q", idle, lock, mode, charset)
+	if idle != 30 || lock != 1 || tableLock != 5 || !strings.Contains(mode, "STRICT_ALL_TABLES") || charset != "utf8mb4" {
+		t.Errorf("wait_timeout %d, innodb_lock_wait_timeout %d, lock_wait_timeout %d, sql_mode %q, charset %q", idle, lock, tableLock, mode, charset)
 	}
 }
 

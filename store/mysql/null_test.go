@@ -109,7 +109,7 @@ func TestRowCreatedAfterTheClaimIsAnotherJob(t *testing.T) {
 			change.Accepted = time.Time{} // unknown
 		}
 		got, err := table.Apply(t.Context(), []store.Change{change})
-		if err != nil || got[0].Fate != want {
+		if err != nil || got[0].Fate != want || got[0].Newer != (want == store.Lost) {
 			t.Errorf("claimed at %d: %+v, %v; want fate %d", accepted, got, err, want)
 		}
 	}

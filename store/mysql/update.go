@@ -61,10 +61,10 @@ func (u update) split() []update {
 	return single
 }
 
-// grouped joins updates of one job each that make the same of their rows.
+// grouped joins updates of one job each that make the same of their rows. It uses their slice.
 func grouped(updates []update) []update {
 	groups := make(map[string]int, len(updates))
-	joined := make([]update, 0, len(updates))
+	joined := updates[:0]
 	for _, one := range updates {
 		key := one.key()
 		at, found := groups[key]

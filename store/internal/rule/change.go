@@ -63,10 +63,11 @@ func Judge(change store.Change, found *Found) store.Outcome {
 	if guarded(change, found) {
 		return store.Outcome{Fate: store.Held, Note: "the update met no row, though the row is as the worker left it"}
 	}
-	if !Newer(change, found) && found.Status == journal.RowDone && sameRun(change, found) {
+	later := newer(change, found)
+	if !later && found.Status == journal.RowDone && sameRun(change, found) {
 		return store.Outcome{Fate: store.Applied}
 	}
-	return store.Outcome{Fate: store.Lost, Found: &found.Row}
+	return store.Outcome{Fate: store.Lost, Found: &found.Row, Newer: later}
 }
 
 // guarded tells whether a row is one that the change's update meets.
@@ -74,8 +75,8 @@ func guarded(change store.Change, found *Found) bool {
 	return change.Token != "" && found.Owner == change.Token && (found.Status == journal.RowAccepted || found.Status == journal.RowRunning)
 }
 
-// Newer tells that a row is a later job than the one that the change is about.
-func Newer(change store.Change, found *Found) bool {
+// newer tells that a row is a later job than the one that the change is about.
+func newer(change store.Change, found *Found) bool {
 	return !change.Accepted.IsZero() && found.Created > Seconds(change.Accepted)
 }
 

@@ -149,14 +149,13 @@ func TestDivideIsBounded(t *testing.T) {
 		fails[i] = errRefused // all but the last
 	}
 	u := updater{fails: fails}
-	applied := 0
 	for range 2000 {
 		u.tries = 0
 		fates, err := u.divide(t, n)
 		if err != nil || len(fates[store.Applied])+len(fates[store.Refused])+len(fates[store.Held]) != n {
 			t.Fatalf("%v, %d changes have no outcome", err, n-len(u.outcomes))
 		}
-		if applied = len(fates[store.Applied]); applied > 0 {
+		if len(fates[store.Applied]) > 0 {
 			return
 		}
 		if u.tries > 40 {
@@ -164,6 +163,22 @@ func TestDivideIsBounded(t *testing.T) {
 		}
 	}
 	t.Error("the one row that can be updated never was")
+}
+
+// Where no row at all can be updated, a few of them show it.
+func TestDivideGivesUpWhereNothingSucceeds(t *testing.T) {
+	t.Parallel()
+	const n = 512
+	for _, failure := range []error{errRefused, errMoment} {
+		u := updater{fails: map[int]error{}}
+		for i := range n {
+			u.fails[i] = failure
+		}
+		fates, err := u.divide(t, n)
+		if err != nil || len(fates[store.Refused])+len(fates[store.Held]) != n || u.tries > 40 {
+			t.Errorf("%v: %d transactions, %d refused, %d held, %v", failure, u.tries, len(fates[store.Refused]), len(fates[store.Held]), err)
+		}
+	}
 }
 
 // Where failing takes long, as waiting for a lock does, dividing ends in time.

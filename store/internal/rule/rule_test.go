@@ -122,6 +122,8 @@ func TestJudge(t *testing.T) {
 	running := store.Change{Job: 5, Status: journal.RowRunning, Start: finish}
 	row := journal.Row{Job: 5, Target: "a", Status: journal.RowDone, Owner: "SIGTERM"}
 	lost := store.Outcome{Fate: store.Lost, Found: &row}
+	another := lost
+	another.Newer = true
 	ours := journal.Row{Job: 5, Target: "a", Status: journal.RowRunning, Owner: "@abcd01234"}
 	unmet := done
 	unmet.Token = ours.Owner
@@ -138,8 +140,8 @@ func TestJudge(t *testing.T) {
 		{"done by another at another time", done, &rule.Found{Row: row, Finished: 1, Result: "ok"}, lost},
 		{"done by another with another result", done, &rule.Found{Row: row, Finished: finish.Unix(), Result: "fail"}, lost},
 		{"running, and done since", running, &rule.Found{Row: row, Started: finish.Unix()}, store.Outcome{}},
-		{"the same end, but a row created since", acceptedAt(done, 1699999999), &rule.Found{Row: row, Created: 1700000000, Finished: finish.Unix(), Result: "ok"}, lost},
-		{"the same start, but a row created since", acceptedAt(running, 1699999999), &rule.Found{Row: row, Created: 1700000000, Started: finish.Unix()}, lost},
+		{"the same end, but a row created since", acceptedAt(done, 1699999999), &rule.Found{Row: row, Created: 1700000000, Finished: finish.Unix(), Result: "ok"}, another},
+		{"the same start, but a row created since", acceptedAt(running, 1699999999), &rule.Found{Row: row, Created: 1700000000, Started: finish.Unix()}, another},
 		{"created in the second of the claim", acceptedAt(done, 1700000000), &rule.Found{Row: row, Created: 1700000000, Finished: finish.Unix(), Result: "ok"}, store.Outcome{}},
 		{"created who knows when", acceptedAt(done, 1699999999), &rule.Found{Row: row, Finished: finish.Unix(), Result: "ok"}, store.Outcome{}},
 		{"ours, though the update did not meet it", unmet, &rule.Found{Row: ours}, store.Outcome{Fate: store.Held, Note: "the update met no row, though the row is as the worker left it"}},

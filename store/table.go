@@ -183,7 +183,7 @@ const (
 // Outcome tells what became of one change.
 type Outcome struct {
 	Fate  Fate
-	Newer bool // for Lost: the row was created after the claim, so it is another job that got an old id again
+	Newer bool         // for Lost: the row was created after the claim, so it is another job that got an old id again
 	Found *journal.Row // what the row holds instead, for Lost, or still, for Refused; nil: it is gone
 	Note  string       // for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for the operator
 }

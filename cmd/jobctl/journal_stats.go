@@ -218,7 +218,7 @@ func (s *statistics) print() error {
 		}
 		w, r := &g.waited, &g.ran
 		if err := list.add(t, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()),
-			brief(w.quantile(.5)), brief(w.quantile(.9)), brief(w.quantile(.99)), brief(w.longest),
+			briefOf(w, w.quantile(.5)), briefOf(w, w.quantile(.9)), briefOf(w, w.quantile(.99)), briefOf(w, w.longest),
 			briefOf(r, r.quantile(.5)), briefOf(r, r.quantile(.9)), briefOf(r, r.quantile(.99)), briefOf(r, r.longest)); err != nil {
 			return err
 		}

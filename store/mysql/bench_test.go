@@ -3,11 +3,15 @@ package mysql_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 )
 
@@ -50,6 +54,67 @@ func BenchmarkApply(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// One operation is a thousand waiting jobs of one target claimed by eight workers, ten at a time, whose decisions are made durable.
+// Servers without SKIP LOCKED are claimed from by key.
+func BenchmarkEightClaimers(b *testing.B) {
+	const workers, rows, room = 8, 1000, 10
+	for _, version := range []string{"10.11.6-MariaDB", "10.5.29-MariaDB", "8.0.11-TiDB-v7.5.0"} {
+		b.Run(version, func(b *testing.B) {
+			db := benchmarkDatabase(b)
+			var tables []*mysql.Table
+			for range workers {
+				table := db.table(b)
+				if err := table.Pretend(version); err != nil {
+					b.Fatal(err)
+				}
+				tables = append(tables, table)
+			}
+			for b.Loop() {
+				b.StopTimer()
+				db.fill(b, rows, journal.RowWaiting, "")
+				b.StartTimer()
+				var all sync.WaitGroup
+				for _, table := range tables {
+					all.Go(func() { drain(b, table, room) })
+				}
+				all.Wait()
+			}
+			b.ReportMetric(float64(b.N*rows)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+// drain claims until no row waits. Each decision is written and flushed, as the journal does.
+func drain(b *testing.B, table store.Table, room int) {
+	file, err := os.Create(filepath.Join(b.TempDir(), "decisions"))
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer file.Close()
+	for {
+		err := table.Claim(b.Context(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+			if _, err := file.WriteString(strings.Repeat("accepted\n", len(rows))); err != nil {
+				return nil, err
+			}
+			if err := file.Sync(); err != nil {
+				return nil, err
+			}
+			return accept(rows)
+		})
+		waiting := []string{}
+		if err == nil {
+			waiting, err = table.Waiting(b.Context(), []string{"a"}, nil)
+		}
+		if err != nil {
+			b.Error(err)
+		}
+		if len(waiting) == 0 {
+			return
+		}
+	}
 }
 
 // One operation is a claim of 100 waiting jobs.

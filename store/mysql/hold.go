@@ -49,11 +49,6 @@ func (t *Table) Hold(ctx context.Context, name string) (holder string, err error
 	t.advisory.asking.Lock()
 	defer t.advisory.asking.Unlock()
 	holder, err = t.hold(ctx, name, found)
-	if number(err) != 0 && !isUnusable(err) && !isTransient(err) {
-		t.warn("the server has no advisory locks: nothing keeps another worker with the same name from the table", "error", err)
-		t.advisory.note(name, found)
-		return "", nil
-	}
 	return holder, t.fail("take the advisory lock "+name, err)
 }
 
@@ -77,8 +72,7 @@ func (a *advisory) note(name string, found *layout) {
 // hold asks the server for a lock. Callers must hold t.advisory.asking.
 func (t *Table) hold(ctx context.Context, name string, found *layout) (holder string, err error) {
 	if !found.version.manyLocks() {
-		t.warn("the server can't hold several advisory locks: nothing keeps another worker with the same name from the table")
-		t.advisory.note(name, found)
+		t.doWithout(name, found, errors.New("it can't hold several at once"))
 		return "", nil
 	}
 	if err := t.connect(ctx); err != nil {
@@ -89,6 +83,10 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 	const again = 3 // the holder may have gone in between
 	for range again {
 		taken, err := t.takeLock(ctx, name)
+		if isRefusedLock(err) {
+			t.doWithout(name, found, err)
+			return "", nil
+		}
 		if err != nil {
 			return "", t.lose(err)
 		}
@@ -101,6 +99,22 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 		}
 	}
 	return "", errors.New("it was free and taken by turns")
+}
+
+// doWithout takes a lock for held that the server does not have.
+func (t *Table) doWithout(name string, found *layout, err error) {
+	t.warn("the server has no advisory locks: nothing keeps another worker with the same name from the table", "error", err)
+	t.advisory.note(name, found)
+}
+
+// isRefusedLock tells that the server has no advisory locks, or none for this account, from what is wrong for the moment:
+// a statement or a connection that was ended, a server that shuts down, a deadlock.
+func isRefusedLock(err error) bool {
+	switch number(err) {
+	case 0, errLockWaitTimeout, errDeadlock, 3058, 1053, 1077, 1078, 1079, 1317, 1927, 1969, 3024, 4031:
+		return false
+	}
+	return true
 }
 
 // connect makes the connection of the locks, where there is none. It is one of those that the table may have.
@@ -171,11 +185,10 @@ func (t *Table) ping() {
 	_ = t.lose(a.conn.PingContext(ctx)) // the next Hold takes the locks anew
 }
 
-// lose gives up the connection, and its locks with it, where an error is not the server's answer. Callers
-// must hold t.advisory.asking.
+// lose gives up the connection, and its locks with it, where there is an error. Callers must hold t.advisory.asking.
 func (t *Table) lose(err error) error {
 	a := &t.advisory
-	if err == nil || number(err) != 0 || a.conn == nil {
+	if err == nil || a.conn == nil {
 		return err
 	}
 	discard(a.conn)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -142,6 +143,43 @@ func TestPitfall3OldServer(t *testing.T) {
 				if len(rows) != 2 || rows[0].Job != int64(2*i+1) || rows[1].Job != int64(2*i+2) {
 					t.Errorf("claim %d got %+v", i, rows)
 				}
+			}
+		})
+	}
+}
+
+// They tell of rows that somebody holds, too, and wait for them no longer than they must.
+func TestPitfall3OldServerTellsHeldRows(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"5.7.44", "10.5.29-MariaDB"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			table := db.table(t)
+			if err := table.Pretend(version); err != nil {
+				t.Fatal(err)
+			}
+			var ids []int64
+			for range 8 {
+				ids = append(ids, db.insert(t, "a", journal.RowManual, ""))
+			}
+			holder := db.begin(t, "SELECT * FROM jobs WHERE id = 3 FOR UPDATE")
+			rows, locked, err := table.Rows(t.Context(), append(ids, 4711))
+			if err != nil || len(rows) != 7 || !slices.Equal(locked, []int64{3}) {
+				t.Errorf("Rows: %v, %v, %v", rows, locked, err)
+			}
+			locked, err = table.ClaimManual(t.Context(), ids, nil, accept)
+			if err != nil || !slices.Equal(locked, []int64{3}) {
+				t.Errorf("ClaimManual: %v, %v", locked, err)
+			}
+			if err := holder.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			db.expect(t, 3, "status", "manual")
+			db.expect(t, 8, "status", "accepted")
+			var wait int
+			if err := table.DB().QueryRow("SELECT @@innodb_lock_wait_timeout").Scan(&wait); err != nil || wait < 2 {
+				t.Errorf("the session's lock wait is %d s, %v", wait, err)
 			}
 		})
 	}

@@ -166,7 +166,8 @@ func (t *Table) lockKeys(ctx context.Context, conn *sql.Conn, found *layout, ids
 			}
 			locked = without(ids, free)
 		}
-		return err
+		locked = ids // they change hands too fast
+		return nil
 	})
 	return rows, locked, err
 }
@@ -196,32 +197,43 @@ func without(ids, others []int64) []int64 {
 	})
 }
 
-// free tells which of some ids nobody else holds, those of rows that don't exist among them. Halves of what fails are tried, outside
-// of any transaction.
+// free tells which of some ids nobody else holds, those of rows that don't exist among them, outside of any transaction. Halves of
+// what fails are tried; where each failure takes a wait, all are tried one by one, as long as there is time.
 func (t *Table) free(ctx context.Context, conn *sql.Conn, found *layout, ids []int64) ([]int64, error) {
 	clause := found.version.locking()
 	if clause == skipLocked {
 		clause = noWait
 	}
-	deadline := time.Now().Add(freeBudget)
-	var try func(some []int64) ([]int64, error)
-	try = func(some []int64) ([]int64, error) {
-		if len(some) == 0 || time.Now().After(deadline) {
-			return nil, nil
-		}
-		_, err := conn.ExecContext(ctx, "SELECT id FROM "+t.name.quoted()+t.byKey()+" WHERE id IN ("+rule.List(some)+") "+string(clause))
-		if !isHeld(err) {
-			return some, err
-		}
-		if len(some) == 1 {
-			return nil, nil
-		}
-		first, err := try(some[:len(some)/2])
+	if clause != forUpdate {
+		return t.freeAmong(ctx, conn, clause, ids)
+	}
+	var free []int64
+	for deadline := time.Now().Add(freeBudget); len(ids) > 0 && time.Now().Before(deadline); ids = ids[1:] {
+		one, err := t.freeAmong(ctx, conn, clause, ids[:1])
 		if err != nil {
 			return nil, err
 		}
-		second, err := try(some[len(some)/2:])
-		return append(slices.Clone(first), second...), err
+		free = append(free, one...)
 	}
-	return try(ids)
+	return free, nil
+}
+
+// freeAmong tries to lock rows, and where it can't, the halves of them.
+func (t *Table) freeAmong(ctx context.Context, conn *sql.Conn, clause locking, ids []int64) ([]int64, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	_, err := conn.ExecContext(ctx, "SELECT id FROM "+t.name.quoted()+t.byKey()+" WHERE id IN ("+rule.List(ids)+") "+string(clause))
+	if !isHeld(err) {
+		return ids, err
+	}
+	if len(ids) == 1 {
+		return nil, nil
+	}
+	first, err := t.freeAmong(ctx, conn, clause, ids[:len(ids)/2])
+	if err != nil {
+		return nil, err
+	}
+	second, err := t.freeAmong(ctx, conn, clause, ids[len(ids)/2:])
+	return append(slices.Clone(first), second...), err
 }

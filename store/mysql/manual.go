@@ -78,7 +78,9 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 	if err != nil || len(rows) == len(ids) {
 		return rows, nil, err
 	}
-	rows, seen, err := t.lockAmong(ctx, conn, without(ids, jobsOf(rows)), read(ids))
+	free := jobsOf(rows)
+	rows, seen, err := t.lockAmong(ctx, conn, without(ids, free), read(ids))
+	seen = append(seen, free...) // what was free a moment ago may be held by now
 	slices.Sort(seen)
 	return rows, without(slices.Compact(seen), jobsOf(rows)), err
 }

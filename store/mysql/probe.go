@@ -69,22 +69,29 @@ func (t *Table) probeAll(ctx context.Context, conn *sql.Conn, found *layout, ver
 	return nil
 }
 
-// probeOne tries an update and undoes it; why is the server's word against it, "" where it takes it.
+// probeOne tries an update and undoes it; why is the server's word against it, "" where it takes it. What looks like a lost race
+// is one unless it repeats.
 func (t *Table) probeOne(ctx context.Context, conn *sql.Conn, one statement) (why string, err error) {
-	_, err = sendPacket(ctx, conn, []statement{{query: begin}, one, {query: "ROLLBACK; "}})
-	if number(err) == 0 {
-		return "", err
+	const races = 3
+	for range races {
+		_, err = sendPacket(ctx, conn, []statement{{query: begin}, one, {query: "ROLLBACK; "}})
+		if number(err) == 0 {
+			return "", err
+		}
+		failure := err
+		why = failure.Error()
+		if _, err = conn.ExecContext(ctx, "ROLLBACK"); err != nil || !isTransient(failure) {
+			break
+		}
 	}
-	why = err.Error()
-	_, err = conn.ExecContext(ctx, "ROLLBACK")
 	return why, err
 }
 
 // impatient is work during which the server does not wait for locks longer than it must.
 func (t *Table) impatient(ctx context.Context, conn *sql.Conn, work func() error) error {
 	const variable = "innodb_lock_wait_timeout"
-	usual, err := strconv.Atoi(session()[variable])
-	if err != nil {
+	var usual int
+	if err := conn.QueryRowContext(ctx, "SELECT @@SESSION."+variable).Scan(&usual); err != nil {
 		return err
 	}
 	set := func(ctx context.Context, seconds int) error {
@@ -94,7 +101,7 @@ func (t *Table) impatient(ctx context.Context, conn *sql.Conn, work func() error
 	if err := set(ctx, shortWait); err != nil {
 		return err
 	}
-	err = work()
+	err := work()
 	if set(context.WithoutCancel(ctx), usual) != nil {
 		discard(conn)
 	}

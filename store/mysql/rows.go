@@ -34,7 +34,7 @@ func (t *Table) selectRow(names int) string {
 	if names > 0 {
 		place = "COALESCE(FIELD(target" + strings.Repeat(", ?", names) + "), 0)"
 	}
-	return "SELECT id, COALESCE(target, 'null'), status, COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + place +
+	return "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + place +
 		" FROM " + t.name.quoted()
 }
 
@@ -49,9 +49,8 @@ type line struct {
 func scanLine(results *sql.Rows) (line, error) {
 	var l line
 	var id rowID
-	var status sql.NullString
-	err := results.Scan(&id, &l.Target, &status, &l.Owner, &l.place)
-	l.Job, l.odd, l.Status = id.number, id.odd, status.String
+	err := results.Scan(&id, &l.Target, &l.Status, &l.Owner, &l.place)
+	l.Job, l.odd = id.number, id.odd
 	return l, err
 }
 

@@ -40,8 +40,32 @@
 // rolls back when it notices the loss, after 30 s at the latest (wait_timeout); until then its
 // rows stay locked, which SKIP LOCKED passes by. After COMMIT arrived, and before its
 // answer: rows that bear the claim's token, or changes that are there when Apply
-// comes again. In no case can this side tell which it was: Claim fails and Rows, which
-// waits for such a transaction to end, tells.
+// comes again. In no case can this side tell which it was: Claim fails, and Rows tells: such a row is locked
+// until its transaction has ended, and then what it has become.
+//
+// # What one row, one target or somebody's lock is about
+//
+// Nobody waits for a row's lock. A claim passes by rows that somebody holds, and Waiting tells that there are such rows: it reads
+// what is committed, and what is not. Rows and ClaimManual tell rows that are held from rows that don't exist in the same way.
+//
+// An update that the server refuses says nothing by its number: a trigger may raise any. What counts is whether the
+// transaction is still open afterwards, which the server is asked: if it is, COMMIT was not reached. Then the claim's update is tried
+// for each row by itself and undone, and the error names the rows at fault.
+//
+// A claim of several targets that fails before its decision is divided: each target is tried by itself, and the others
+// are claimed. Ids that are none to us are left out and told.
+//
+// # Without SKIP LOCKED
+//
+// TiDB takes that clause and locks nothing; old servers don't know it. There the rows are read without locks, locked by
+// their keys, and looked at again (keyed.go). It is no faster than SKIP LOCKED: with eight claimers on MariaDB 10.11, 2,400
+// rows/s against 3,100 (medians of six runs in turns), so SKIP LOCKED is taken where it can be relied on.
+//
+// # Advisory locks
+//
+// Hold uses GET_LOCK on one connection of its own. When that is lost the locks are gone; it is noticed at the next ping, or at once where any other
+// connection of the table is lost too. On a Galera cluster such locks hold on one node only: two workers with one name at two
+// nodes don't see each other.
 //
 // A connection goes back to its pool only when its transaction has ended for
 // certain; every other one is closed.

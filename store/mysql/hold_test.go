@@ -3,8 +3,10 @@ package mysql_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -71,8 +73,37 @@ func TestHoldIsCheapAndStarvesNobody(t *testing.T) {
 	if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The connection that has the locks is one of those that the table may have.
+func TestHoldCountsItsConnection(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	config := db.config()
+	config.MaxOpen = 2
+	table := open(t, config)
+	hold(t, table, "name:x")
+	db.insert(t, "a", journal.RowWaiting, "")
+	ended := make(chan error, 1)
+	err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+		go func() {
+			_, err := table.Waiting(t.Context(), []string{"a"}, nil)
+			ended <- err
+		}()
+		for table.DB().Stats().WaitCount == 0 { // it waits for the claim's connection, as there is no third one
+			if len(ended) > 0 {
+				t.Error("it got a third connection")
+				break
+			}
+			runtime.Gosched()
+		}
+		return accept(rows)
+	})
+	if err := errors.Join(err, <-ended); err != nil {
+		t.Error(err)
+	}
 	var connections int
-	err := db.server.Admin().QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = ?", db.account.User).Scan(&connections)
+	err = db.server.Admin().QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = ?", db.account.User).Scan(&connections)
 	if err != nil || connections != config.MaxOpen {
 		t.Errorf("%d connections, %v; want %d", connections, err, config.MaxOpen)
 	}

@@ -16,4 +16,12 @@
 // not done: a claim is looked for in the new file, changes are applied again there. A table is made at the first Check
 // of a new Table only. What SQLite keeps beside the file (-wal, -shm) has to be moved with it: a file that is put beside another one's
 // WAL is damaged by SQLite itself.
+//
+// (WAL, synchronous FULL), any other never was. There is no doubtful commit.
+//
+// An update that fails leaves nothing behind, whatever its error: Claim then tries each row by itself, undoes it, and names those
+// at fault. Any value may stand in any column; none makes a method fail.
+//
+// Advisory locks are bytes of a file beside the table's, PATH-jobd, locked for as long as it is open: they end with
+// the process at the latest.
 package sqlite

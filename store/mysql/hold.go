@@ -134,7 +134,6 @@ func (t *Table) connect(ctx context.Context) error {
 		}
 		a.pool = sql.OpenDB(connector)
 		a.pool.SetMaxOpenConns(1)
-		t.db.SetMaxOpenConns(max(1, t.config.MaxOpen-1))
 	}
 	var err error
 	if a.conn, err = a.pool.Conn(ctx); err != nil {

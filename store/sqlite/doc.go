@@ -17,8 +17,6 @@
 // of a new Table only. What SQLite keeps beside the file (-wal, -shm) has to be moved with it: a file that is put beside another one's
 // WAL is damaged by SQLite itself.
 //
-// (WAL, synchronous FULL), any other never was. There is no doubtful commit.
-//
 // An update that fails leaves nothing behind, whatever its error: Claim then tries each row by itself, undoes it, and names those
 // at fault. Any value may stand in any column; none makes a method fail.
 //

@@ -2,154 +2,72 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
-	"time"
+
+	"jobd/journal"
 )
 
-// Poll makes the worker look for jobs of some targets (none named: all). It
-// returns at once; what was asked for is not forgotten until the table has
-// answered, however long it is away.
-func (w *Worker) Poll(names []string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	targets, err := w.find(names)
-	if err != nil {
-		return err
-	}
-	w.poll(targets)
-	return nil
+// round is one claim: for all targets that have room, or for one whose claims have failed.
+type round struct {
+	room   map[string]int
+	asked  map[string]int // the poll that the claim answers
+	except []int64
 }
 
-// PollAll is Poll for all targets.
-func (w *Worker) PollAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	targets, _ := w.find(nil)
-	w.poll(targets)
-}
-
-// poll notes that targets want a look at the table. The lock is held.
-func (w *Worker) poll(targets []*target) {
-	for _, t := range targets {
-		t.polls++
-	}
-	w.wake()
-}
-
-// find gives the targets of these names, or all. The lock is held.
-func (w *Worker) find(names []string) ([]*target, error) {
-	if names == nil {
-		names = w.names()
-	}
-	targets := make([]*target, 0, len(names))
-	for _, name := range names {
-		t, ok := w.targets[name]
-		if !ok {
-			return nil, RefusedError("invalid target '" + name + "'")
-		}
-		targets = append(targets, t)
-	}
-	return targets, nil
-}
-
-// claimLoop claims whenever there is room, until ctx ends.
-func (w *Worker) claimLoop(ctx context.Context) {
-	interval := w.pollTicks()
-	defer interval.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-interval.C:
-			w.PollAll()
-		case <-w.nudge:
-			w.claimAll(ctx)
-		}
-	}
-}
-
-// pollTicks ticks every poll interval, never where there is none.
-func (w *Worker) pollTicks() *time.Ticker {
-	if w.PollInterval > 0 {
-		return time.NewTicker(w.PollInterval)
-	}
-	never := time.NewTicker(time.Hour)
-	never.Stop()
-	return never
-}
-
-// claimAll claims until there is no room or no row left.
-func (w *Worker) claimAll(ctx context.Context) {
-	retry, failed := w.Retry("claim jobs"), false
-	for ctx.Err() == nil && w.err() == nil {
-		more, err := w.claimOnce(ctx)
-		switch {
-		case err != nil:
-			failed = true
-			if retry.Wait(ctx, err) != nil {
-				return
-			}
-		case failed: // the table is back: others may have asked in vain meanwhile
-			failed = false
-			w.PollAll()
-		case !more:
-			return
-		}
-	}
-}
-
-// claimOnce settles what was left behind, then claims for all targets that have room.
-func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
-	if err := w.survey(ctx); err != nil {
-		return false, err
-	}
-	if err := w.resolve(ctx); err != nil {
-		return false, err
-	}
-	return w.claim(ctx)
-}
-
-// claim claims once for all targets that have room; more tells whether it found any. Nothing is claimed while the mirror
+// claim claims once; more tells whether there was room. Nothing is claimed while the mirror
 // can't write, even where claims could be made: with LaunchOffline the table would be owed ever more. When the
 // mirror is back the worker polls.
 func (w *Worker) claim(ctx context.Context) (more bool, err error) {
-	select {
-	case <-w.Mirror.Away():
+	if isClosed(w.Mirror.Away()) {
+		w.claims.away = true
 		return false, nil
-	default:
 	}
-	room, asked := w.room()
-	if len(room) == 0 {
+	if w.claims.away {
+		w.claims.away = false
+		w.renew()
+		return true, nil
+	}
+	r := w.nextRound()
+	if len(r.room) == 0 {
 		return false, nil
 	}
 	if err := w.Disk.Check(); err != nil {
 		return false, err
 	}
-	c := claiming{worker: w, found: make(map[string]int)}
-	if err := w.Table.Claim(ctx, room, nil, c.decide); err != nil {
-		w.doubt(c.claimed)
-		if undone(err) {
-			return true, w.overtaken(ctx, c.events)
-		}
-		return false, err
+	c := claiming{worker: w, seen: make(map[string]int)}
+	if err := w.Table.Claim(ctx, r.room, r.except, c.decide); err != nil {
+		return true, w.claimFailed(ctx, r, &c, err)
 	}
-	w.exhausted(room, asked, c.found)
-	return true, w.won(c.claimed)
+	w.won(c.claimed)
+	return true, w.lookFor(ctx, w.claimSucceeded(r, &c))
 }
 
-// room tells how much to claim for each target, and up to which poll that answers.
-func (w *Worker) room() (room, asked map[string]int) {
+// nextRound tells how much to claim for which targets. Those whose claims have failed are claimed for one by
+// one, in turns with all others.
+func (w *Worker) nextRound() round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	room, asked = make(map[string]int), make(map[string]int)
+	healthy, suspects := make(map[string]int), make(map[string]int)
 	for name, t := range w.targets {
-		if n := t.room(w.Prefetch); n > 0 {
-			room[name], asked[name] = n, t.polls
+		if n := t.room(w.Prefetch); n > 0 && t.trouble.suspected() {
+			suspects[name] = n
+		} else if n > 0 {
+			healthy[name] = n
 		}
 	}
-	w.limit(room)
-	return room, asked
+	r := round{room: healthy, asked: make(map[string]int)}
+	if w.claims.suspect = len(suspects) > 0 && (len(healthy) == 0 || !w.claims.suspect); w.claims.suspect {
+		names := slices.SortedFunc(maps.Keys(suspects), func(a, b string) int { return w.targets[a].trouble.failed - w.targets[b].trouble.failed })
+		r.room = map[string]int{names[0]: suspects[names[0]]}
+	}
+	w.limit(r.room)
+	for name := range r.room {
+		r.asked[name] = w.targets[name].polls
+	}
+	r.except = w.except(r.room)
+	return r
 }
 
 // limit shares the fetch limit among the targets evenly.
@@ -167,13 +85,131 @@ func (w *Worker) limit(room map[string]int) {
 	}
 }
 
-// exhausted notes for which targets the table had no more than was asked for.
-func (w *Worker) exhausted(room, asked, found map[string]int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for name, n := range room {
-		if t, ok := w.targets[name]; ok && found[name] < n {
-			t.polled = asked[name]
+// except lists the rows of targets that are not to be claimed: set aside, in doubt, or waiting while their job is still under
+// way here. The lock is held.
+func (w *Worker) except(room map[string]int) (ids []int64) {
+	for id, t := range w.skipped {
+		if _, asked := room[t.name]; asked {
+			ids = append(ids, id)
 		}
 	}
+	for id, d := range w.doubtful {
+		if _, asked := room[d.Target]; asked {
+			ids = append(ids, id)
+		}
+	}
+	for id, a := range w.asides {
+		if _, asked := room[a.target]; asked && !a.trusted {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// claimSucceeded notes what a claim has found, and lists the targets for which it came back short.
+func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, n := range r.room {
+		t, served := w.targets[name]
+		if !served {
+			continue
+		}
+		t.trouble.ended()
+		if c.seen[name] < n {
+			t.polled = r.asked[name]
+			if !t.paused && !t.retiring {
+				short = append(short, name)
+			}
+		}
+	}
+	slices.Sort(short)
+	return short
+}
+
+// ended notes that a claim for the target has succeeded.
+func (t *trouble) ended() {
+	*t = trouble{narrow: 2 * t.narrow}
+	if t.narrow > wide {
+		t.narrow = 0
+	}
+}
+
+// wide is where a claim is not narrow any more.
+const wide = 1000
+
+// claimFailed does what is to follow a claim that failed. It fails where the error concerns everything.
+func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err error) error {
+	refused := refusedRows(err)
+	w.doubt(c.claimed, lostReason(err, refused))
+	if concernsAll(ctx, err) || errors.Is(err, errStopping) {
+		return err
+	}
+	if known := illegal(err); known != nil && known.Job != 0 {
+		refused = map[int64]string{known.Job: "the journal holds it as under way: " + known.Error()}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.setAsideAll(c, refused) {
+		return nil
+	}
+	for name := range r.room {
+		if t, served := w.targets[name]; served {
+			w.claimsFail(t, c, len(r.room) == 1, err)
+		}
+	}
+	return nil
+}
+
+// lostReason tells why a claim is given up that is known not to have happened: by row; nil where that is not known.
+func lostReason(err error, refused map[int64]string) func(id int64) string {
+	if !undone(err) {
+		return nil
+	}
+	return func(id int64) string {
+		if why, at := refused[id]; at {
+			return why
+		}
+		if len(refused) > 0 {
+			return "another row of the claim was refused"
+		}
+		return "another claim was faster"
+	}
+}
+
+// tooOften is how often a claim of one single row may fail before that row is taken to be at fault.
+const tooOften = 6
+
+// claimsFail has a target rest, ever longer, and claim ever fewer rows, down to a single one: where that fails
+// again and again, that row is set aside. So no error, whatever its number says, holds up more than what it
+// is about. The lock is held.
+func (w *Worker) claimsFail(t *target, c *claiming, alone bool, err error) {
+	trouble := &t.trouble
+	trouble.failed++
+	trouble.rest.grow(firstRest, longRest)
+	if !alone || trouble.failed < 2 {
+		return
+	}
+	if why := "claims fail: " + err.Error(); why != trouble.why {
+		trouble.why = why
+		w.Logger.Warn("jobs of a target can't be claimed for now; trying again", "target", t.name, "error", err)
+	}
+	taken := c.jobsOf(t.name)
+	if n := len(taken); n > 0 {
+		trouble.narrow = max(n/2, 1)
+	}
+	if len(taken) == 1 && trouble.failed >= tooOften && w.setAside(taken[0], t.name, err.Error()) {
+		trouble.failed, trouble.why, trouble.rest = 0, "", backoff{}
+	}
+}
+
+// jobsOf lists the rows of a target that a claim has accepted.
+func (c *claiming) jobsOf(name string) (ids []int64) {
+	for _, e := range c.events {
+		if accepted, ok := e.Payload.(journal.Accepted); ok && accepted.Target == name {
+			ids = append(ids, e.Job)
+		}
+	}
+	return ids
 }

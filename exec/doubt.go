@@ -2,28 +2,40 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"jobd/journal"
 )
 
-// doubt is a claim of which it is not known whether it was won.
+// doubt is a claim of which it is not known whether it was won, or that was not and is to be given up.
 type doubt struct {
 	journal.Accepted
-	started bool // if it was won, it may have been started, by a runner that is gone
+	started bool    // if it was won, it may have been started, by a runner that is gone
+	lost    string  // not "": it is to be given up, and this is why
+	rest    backoff // of the question whether it was won
+	alone   bool    // the table is asked about it by itself
 }
 
-// doubt remembers claims whose commit may or may not have happened.
-func (w *Worker) doubt(c claimed) {
+// How long it takes until the table is asked once more about a claim whose row somebody holds.
+const (
+	firstDoubt = 50 * time.Millisecond
+	longDoubt  = 5 * time.Second
+	mostDoubts = 500 // claims that the table is asked about at a time
+)
+
+// doubt remembers claims whose commit may or may not have happened, or, where lost tells why, certainly did not.
+func (w *Worker) doubt(c claimed, lost func(id int64) string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range c.events {
 		if accepted, ok := e.Payload.(journal.Accepted); ok {
-			w.doubtful[e.Job] = doubt{Accepted: accepted}
+			d := &doubt{Accepted: accepted}
+			if lost != nil {
+				d.lost = lost(e.Job)
+			}
+			w.doubtful[e.Job] = d
 		}
 	}
 	w.withdraw(&c)
@@ -33,35 +45,69 @@ func (w *Worker) doubt(c claimed) {
 }
 
 // resolve asks the table which of the claims in doubt were won: the row of one
-// that was bears the claim's token. The others are released.
+// that was bears the claim's token. The others are released. Rows that somebody holds stay in doubt and hold
+// up nothing else.
 func (w *Worker) resolve(ctx context.Context) error {
-	claims := w.doubts()
-	if len(claims) == 0 {
-		return nil
+	if ids := w.dueDoubts(time.Now()); len(ids) > 0 {
+		rows, locked, err := w.Table.Rows(ctx, ids)
+		w.judge(ids, rows, locked, err)
+		if concernsAll(ctx, err) {
+			return err
+		}
 	}
-	rows, _, err := w.Table.Rows(ctx, slices.Sorted(maps.Keys(claims)))
-	if err != nil {
-		return err
+	return w.giveUp()
+}
+
+// dueDoubts lists the claims that the table is to be asked about in one go.
+func (w *Worker) dueDoubts(now time.Time) (ids []int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, d := range w.doubtful {
+		switch {
+		case d.lost != "" || d.rest.due.After(now):
+		case d.alone:
+			return []int64{id}
+		case len(ids) < mostDoubts:
+			ids = append(ids, id)
+		}
 	}
-	var won []journal.Event
+	slices.Sort(ids)
+	return ids
+}
+
+// judge takes in what the table said of claims in doubt.
+func (w *Worker) judge(ids []int64, rows []journal.Row, locked []int64, err error) {
+	found := make(map[int64]journal.Row, len(rows))
 	for _, row := range rows {
-		claim := claims[row.Job]
-		if !underWay(row) || row.Owner != claim.Token {
-			continue
-		}
-		delete(claims, row.Job)
-		if claim.started {
-			if err := w.loseDoubted(row.Job, claim); err != nil {
-				return err
-			}
-			continue
-		}
-		won = append(won, journal.Event{Job: row.Job, Payload: claim.Accepted})
+		found[row.Job] = row
 	}
-	if err := w.release(slices.Sorted(maps.Keys(claims)), "the claim was not won"); err != nil {
-		return err
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		d, row := w.doubtful[id], found[id]
+		switch {
+		case err != nil:
+			d.alone = len(ids) > 1 || d.alone
+			d.rest.grow(firstDoubt, longDoubt)
+		case slices.Contains(locked, id):
+			d.rest.grow(firstDoubt, longDoubt)
+		case !underWay(row) || row.Owner != d.Token:
+			d.lost = "the claim was not won"
+		default:
+			delete(w.doubtful, id)
+			w.takeWon(id, d)
+		}
 	}
-	return w.enqueue(won)
+}
+
+// takeWon goes on with a job whose claim turned out to be won. The lock is held.
+func (w *Worker) takeWon(id int64, d *doubt) {
+	if d.started {
+		w.lose(w.newJob(id, d.Accepted, 1), killedWhileItRan)
+	} else {
+		w.queueClaim(id, d.Accepted)
+	}
+	w.unskip(id)
 }
 
 // underWay tells whether a row is one that a worker has.
@@ -69,51 +115,47 @@ func underWay(row journal.Row) bool {
 	return row.Status == journal.RowAccepted || row.Status == journal.RowRunning
 }
 
-// loseDoubted ends a job whose claim turned out to be won, and of which nobody knows whether it was started.
-func (w *Worker) loseDoubted(id int64, claim doubt) error {
+// giveUp journals the release of claims that were not won.
+func (w *Worker) giveUp() error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.doubtful, id)
-	return w.loseOld(journal.Job{ID: id, Target: claim.Target, Attempt: 1}, killedWhileItRan)
-}
-
-func (w *Worker) doubts() map[int64]doubt {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.doubtful)
-}
-
-// holds tells whether a job is under way here. The lock is held.
-func (w *Worker) holds(id int64) bool {
-	_, doubtful := w.doubtful[id]
-	_, claimed := w.jobs[id]
-	return claimed || doubtful
-}
-
-// undone tells whether a claim that failed is known not to have happened, see Claimer.
-func undone(err error) bool {
-	var known interface{ Undone() bool }
-	return errors.As(err, &known) && known.Undone()
-}
-
-// overtakenPause is the longest pause of a worker whose claim lost against another one. Its length is random, so that
-// the two do not meet again and again.
-const overtakenPause = 20 * time.Millisecond
-
-// overtaken gives back what a claim that was undone had accepted: there is nothing to look for in the table.
-func (w *Worker) overtaken(ctx context.Context, claims []journal.Event) error {
-	var ids []int64
-	for _, e := range claims {
-		if e.Kind() == journal.KindAccepted {
-			ids = append(ids, e.Job)
-		}
+	lost := maps.Clone(w.doubtful)
+	w.mu.Unlock()
+	maps.DeleteFunc(lost, func(_ int64, d *doubt) bool { return d.lost == "" })
+	if len(lost) == 0 {
+		return nil
 	}
-	if err := w.release(ids, "another claim was faster"); err != nil {
+	var drafts []journal.Draft
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		drafts = append(drafts, released(id, lost[id].Accepted, lost[id].lost))
+	}
+	_, err := w.append(drafts...)
+	if illegal(err) != nil { // the mirror has found some of them lost already
+		for _, d := range drafts {
+			if _, err = w.append(d); err != nil && illegal(err) == nil {
+				return err
+			}
+			w.givenUp(d.Job)
+		}
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	select {
-	case <-time.After(rand.N(overtakenPause)):
-	case <-ctx.Done():
+	for id := range lost {
+		w.givenUp(id)
 	}
 	return nil
+}
+
+// givenUp forgets a claim whose release is journalled.
+func (w *Worker) givenUp(id int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.doubtful[id]
+	delete(w.doubtful, id)
+	w.unskip(id)
+	w.pollNamed(d.Target)
+	if client, waits := w.waiters[id]; waits {
+		client.refuse(id, d.lost)
+	}
 }

@@ -159,6 +159,26 @@ func (f *fixture) wait(what string, holds func(*journal.State) bool) {
 // story lists the kinds of a job's events, in order.
 func (f *fixture) story(id int64) (kinds []journal.Kind) {
 	f.t.Helper()
+	for _, e := range f.events(id) {
+		kinds = append(kinds, e.Kind())
+	}
+	return kinds
+}
+
+// outcome is how a job ended last.
+func (f *fixture) outcome(id int64) (done journal.Done) {
+	f.t.Helper()
+	for _, e := range f.events(id) {
+		if d, is := e.Payload.(journal.Done); is {
+			done = d
+		}
+	}
+	return done
+}
+
+// events lists a job's events, in order.
+func (f *fixture) events(id int64) (found []journal.Event) {
+	f.t.Helper()
 	var newest uint64
 	f.journal.View(func(s *journal.State) { newest = s.Seq })
 	for after := uint64(0); after < newest; {
@@ -169,9 +189,9 @@ func (f *fixture) story(id int64) (kinds []journal.Kind) {
 		for _, e := range events {
 			after = e.Seq
 			if e.Job == id {
-				kinds = append(kinds, e.Kind())
+				found = append(found, e)
 			}
 		}
 	}
-	return kinds
+	return found
 }

@@ -2,111 +2,114 @@ package exec
 
 import "jobd/journal"
 
-// stoppedEarly is why a job is given back when the worker stops.
-const stoppedEarly = "the worker stopped before the start"
+// phase is where a job stands on its way:
+//
+//	queued ──► due ──► announcing ──► announced ──► starting ──► started ──► (its end)
+//	  ▲         ▲                     ▲  │                        │
+//	  │         └──── renewing ◄──────┼──┼────────────────────────┘ the runner was replaced
+//	  │         reserved ─────────────┘  │
+//	  └── paused, a manual one ◄─────────┤
+//	            leaving ◄────────────────┘ paused, or the worker stops
+//
+// Everything from due to started holds a slot. Who does something for a job later looks first whether
+// it still stands where it did.
+type phase int
 
-// enqueue puts claimed jobs into the queues of their targets. A job whose target
-// is gone by now is given back.
-func (w *Worker) enqueue(claims []journal.Event) error {
-	var orphans []int64
-	reason := "its target is not served any more"
-	w.mu.Lock()
-	if w.stopping {
-		reason = stoppedEarly
-	}
-	for _, e := range claims {
-		accepted, ok := e.Payload.(journal.Accepted)
-		if !ok {
-			continue
-		}
-		delete(w.doubtful, e.Job)
-		if w.jobs[e.Job] != nil {
-			continue // it has a slot already
-		}
-		t, served := w.targets[accepted.Target]
-		if !served || w.stopping {
-			orphans = append(orphans, e.Job)
-			continue
-		}
-		w.put(&job{id: e.Job, target: t, attempt: 1, waiter: w.waiters[e.Job]})
-	}
-	w.mu.Unlock()
-	return w.release(orphans, reason)
+const (
+	queued     phase = iota // waits for a slot
+	reserved                // its claim, which says that it is about to run, is under way
+	due                     // the next turn announces it
+	announcing              // a turn is journalling that it is about to run
+	announced               // waits until its row says so
+	starting                // the runner is being asked to start it
+	started                 // the runner was asked; the process tells what becomes of it
+	renewing                // waits to be announced once more, for another runner
+	leaving                 // is to be given back, as soon as that is journalled
+)
+
+// job is a claimed job on its way. What is in the journal about it is not
+// repeated here, but for what is looked at all the time. It is guarded by the worker's mutex, but
+// for what belongs to whoever journals it.
+type job struct {
+	id      int64
+	target  *target
+	claim   journal.Accepted
+	attempt int // of the start to come, or of the process that runs
+	phase   phase
+	waiter  *waiter       // the client that waits
+	slotted bool          // it has, or had, a slot
+	freed   bool          // and has it no more
+	process Process       // nil until its start was asked for
+	over    bool          // its end is, or was, in the inbox
+	asked   chan struct{} // closed when its start was asked for, or will not be; nil while nobody waits for that
+	recall  chan struct{} // closed when it is not announced any more; nil while nobody waits for that
+	reason  string        // why it is given back
+
+	announced uint64 // the event that says running
+	runner    string // the instance that it names
+	told      bool   // its process is journalled
+	retry     Retry  // of its start; nil before the first one failed
 }
 
-// put queues a job and starts what can be started. The lock is held.
-func (w *Worker) put(j *job) {
-	w.jobs[j.id] = j
-	j.target.queue = append(j.target.queue, j)
-	w.dispatch(j.target)
-}
-
-// dispatch gives free slots to jobs, which the next turn announces. The lock is held.
-func (w *Worker) dispatch(t *target) {
-	for !w.stopping && t.startable() {
-		t.active++
-		w.running.Add(1)
-		j := t.pop()
-		j.slotted = true
-		w.inbox.due = append(w.inbox.due, j)
-		w.nudgeTurn()
-	}
-	if t.room(w.Prefetch) > 0 {
-		w.wake()
-	}
-}
-
-// free takes a job's slot from it. The lock is held.
-func (w *Worker) free(j *job) {
-	if !j.freed {
-		j.freed = true
-		j.target.active--
+// move brings the job to another phase, and calls back who waits for its row.
+func (j *job) move(to phase) {
+	j.phase = to
+	if j.recall != nil {
+		close(j.recall)
+		j.recall = nil
 	}
 }
 
-// drop takes a job that has a slot out of the worker without an outcome. The lock is held.
-func (w *Worker) drop(j *job, why string) {
-	if j.waiter != nil {
-		j.waiter.refuse(j.id, why)
-	}
-	w.free(j)
-	w.leave(j)
+// running says that the job is about to be started by a runner; claimed, that its claim says so.
+func (j *job) running(instance string, claimed bool) journal.Draft {
+	j.runner = instance
+	return journal.Draft{Job: j.id, Payload: journal.Running{
+		Attempt: j.attempt, Runner: instance, Claimed: claimed, Token: j.claim.Token,
+	}}
 }
 
-// leave takes a job that had a slot out of the worker. The lock is held.
-func (w *Worker) leave(j *job) {
-	delete(w.jobs, j.id)
-	j.settleAsked()
-	t := j.target
-	if t.skipped {
-		t.skipped = false
-		t.polls++
-	}
-	w.dispatch(t)
-	w.retire(t)
-	w.running.Done()
+// released says that a claim is given up.
+func released(id int64, claim journal.Accepted, reason string) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Released{
+		Reason: reason, Target: claim.Target, Manual: claim.Manual, Token: claim.Token,
+	}}
 }
 
-// release journals that claims are given up. The mirror gives the rows back, where
-// they bear the claim's token.
-func (w *Worker) release(ids []int64, reason string) error {
-	if len(ids) == 0 {
-		return nil
+// step is a step with some drafts, behind what the journal does not know yet of the job's process.
+func (j *job) step(drafts ...journal.Draft) *step {
+	s := &step{job: j, drafts: drafts}
+	if started := j.process.Started(); !j.told && started.Pid != 0 {
+		j.told, s.tells = true, true
+		s.drafts = append([]journal.Draft{{Job: j.id, Payload: started}}, drafts...)
 	}
-	drafts := make([]journal.Draft, len(ids))
-	for i, id := range ids {
-		drafts[i] = journal.Draft{Job: id, Payload: journal.Released{Reason: reason}}
+	return s
+}
+
+// settleAsked tells who waits for the job's start that it was asked for, or will not be.
+func (j *job) settleAsked() {
+	if j.asked != nil {
+		close(j.asked)
+		j.asked = nil
 	}
-	if _, err := w.append(drafts...); err != nil {
-		return err
+}
+
+// Result is how a job ended, as clients are told.
+type Result struct {
+	Result string  `json:"result"`
+	Code   *int    `json:"code"`
+	Signal *string `json:"signal"`
+	Stdout string  `json:"stdout"`
+	Stderr string  `json:"stderr"`
+}
+
+// resultOf is what a client is told of an outcome.
+func resultOf(done journal.Done) Result {
+	r := Result{
+		Result: done.Result, Code: done.Code,
+		Stdout: done.Stdout.Text(0, journal.CharsetFull), Stderr: done.ShownStderr().Text(0, journal.CharsetFull),
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, id := range ids {
-		delete(w.doubtful, id)
-		if client, waits := w.waiters[id]; waits && w.jobs[id] == nil {
-			client.refuse(id, reason)
-		}
+	if done.Signal != "" {
+		r.Signal = &done.Signal
 	}
-	return nil
+	return r
 }

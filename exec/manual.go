@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
-
-	"jobd/journal"
 )
 
 // waiter is a client that waits for one job.
@@ -38,10 +35,6 @@ type Answer struct {
 	Errors map[int64]string
 }
 
-// claimTimeout bounds how long a client waits for its jobs to be claimed while
-// the database is away.
-const claimTimeout = 10 * time.Second
-
 // RunManual claims jobs of status manual and waits until all of them are done.
 // It fails, without having changed anything, when a client waits for one of them already; a
 // job that can't be run is among the answer's errors. When ctx ends before, the jobs run
@@ -53,7 +46,7 @@ func (w *Worker) RunManual(ctx context.Context, ids []int64) (Answer, error) {
 		return Answer{}, err
 	}
 	defer w.unreserve(clients)
-	w.claimManual(context.WithoutCancel(ctx), ids, clients)
+	go w.claimManual(ctx, ids, clients)
 	answer := Answer{Jobs: make(map[int64]Result), Errors: make(map[int64]string)}
 	for _, id := range ids {
 		select {
@@ -87,6 +80,7 @@ func (w *Worker) reserve(ids []int64) (map[int64]*waiter, error) {
 		clients[id] = &waiter{told: make(chan struct{})}
 		w.waiters[id] = clients[id]
 	}
+	w.beginning.add() // until the jobs are claimed
 	return clients, nil
 }
 
@@ -100,113 +94,4 @@ func (w *Worker) unreserve(clients map[int64]*waiter) {
 			j.waiter = nil
 		}
 	}
-}
-
-// claimManual claims the jobs, queues them, and tells the clients of those that can't be run.
-func (w *Worker) claimManual(ctx context.Context, ids []int64, clients map[int64]*waiter) {
-	if len(ids) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	c := manualClaiming{worker: w, ids: ids, refusals: make(map[int64]string)}
-	err := c.try(ctx)
-	for id, refusal := range c.refusals {
-		clients[id].tell(nil, refusal)
-	}
-	if err == nil {
-		err = w.won(c.claimed)
-	} else {
-		w.doubt(c.claimed)
-	}
-	if err == nil {
-		return
-	}
-	// Jobs whose claim is in doubt have a client still: the claim loop finds out
-	// whether they were won, and then they run, or the client is told.
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id, client := range clients {
-		if !w.holds(id) {
-			client.refuse(id, "the database could not be reached, or the journal not written")
-		}
-	}
-}
-
-// try claims until the table has answered or may have.
-func (c *manualClaiming) try(ctx context.Context) error {
-	retry := c.worker.Retry("claim manual jobs")
-	for {
-		err := c.worker.Disk.Check()
-		if err == nil {
-			_, err = c.worker.Table.ClaimManual(ctx, c.ids, nil, c.decide)
-		}
-		if err == nil || c.called || retry.Wait(ctx, err) != nil {
-			return err
-		}
-	}
-}
-
-// manualClaiming is a claim of named jobs under way.
-type manualClaiming struct {
-	worker   *Worker
-	ids      []int64
-	called   bool
-	refusals map[int64]string
-	claimed
-}
-
-// decide accepts the rows of status manual that are for a target of this worker. Only
-// a row that waits may be marked as ignored: any other status is history that is not
-// to be lost.
-func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
-	c.called = true
-	w := c.worker
-	found := make(map[int64]journal.Row, len(rows))
-	for _, row := range rows {
-		found[row.Job] = row
-	}
-	instance := w.instanceNow()
-	var drafts []journal.Draft
-	token := newToken(w.Name)
-	w.mu.Lock()
-	for _, id := range c.ids {
-		row, exists := found[id]
-		if !exists {
-			c.refusals[id] = fmt.Sprintf("job %d not found", id)
-			continue
-		}
-		payload, refusal := w.judge(row, token)
-		if refusal != "" {
-			c.refusals[id] = refusal
-		}
-		switch p := payload.(type) {
-		case journal.Accepted:
-			drafts = append(drafts, c.accept(w, id, w.targets[row.Target], p, instance)...)
-		case journal.Ignored:
-			drafts = append(drafts, journal.Draft{Job: id, Payload: p})
-		}
-	}
-	w.mu.Unlock()
-	return c.journalled(w, drafts)
-}
-
-// judge says what becomes of a row that a client wants run. The lock is held.
-func (w *Worker) judge(row journal.Row, token string) (payload journal.Payload, refusal string) {
-	_, served := w.targets[row.Target]
-	switch {
-	case row.Status != journal.RowManual && row.Status != journal.RowWaiting:
-		return nil, "status = " + row.Status + " != manual"
-	case w.stopping:
-		return nil, "worker is stopping"
-	case w.holds(row.Job):
-		return nil, fmt.Sprintf("job %d is still under way", row.Job)
-	case row.Status == journal.RowWaiting:
-		refusal = "status = waiting != manual"
-	case !served:
-		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
-	default:
-		return journal.Accepted{Target: row.Target, Manual: true, Token: token}, ""
-	}
-	return journal.Ignored{Reason: refusal}, refusal
 }

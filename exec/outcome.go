@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,16 +12,18 @@ import (
 const answerDelay = time.Second
 
 // answer tells a client how its job ended.
-func (w *Worker) answer(client *waiter, seq uint64, done journal.Done) {
-	defer w.running.Done()
+func (w *Worker) answer(client *waiter, id int64, seq uint64, done journal.Done) {
 	timer := time.NewTimer(answerDelay)
 	defer timer.Stop()
 	select {
-	case <-w.Mirror.Shown(seq, 0):
+	case <-w.Mirror.Shown(seq, id):
 	case <-timer.C:
 	}
 	result := resultOf(done)
 	client.tell(&result, "")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running.done()
 }
 
 // failure is the outcome of a job that could not be started.
@@ -35,4 +38,45 @@ func (w *Worker) unknownOutcome(attempt int, reason string) journal.Done {
 		reason = fmt.Sprintf("%s; attempt %d of %d", reason, attempt, w.MaxAttempts)
 	}
 	return failure("outcome unknown: " + reason)
+}
+
+// outcome is how a job ended; nil where that is not its end. The lock is held.
+func (w *Worker) outcome(j *job) *journal.Done {
+	done, err := j.process.Outcome()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrRunnerChanged):
+		w.announceAgain(j, err)
+		return nil
+	case errors.Is(err, ErrOutcomeUnknown) && w.mayRepeat(j):
+		w.startAgain(j, err)
+		return nil
+	case errors.Is(err, ErrOutcomeUnknown):
+		elapsed := done.Elapsed
+		done = w.unknownOutcome(j.attempt, err.Error())
+		done.Elapsed = elapsed
+	default:
+		done = failure(err.Error())
+	}
+	done.Token = j.claim.Token
+	w.free(j)
+	w.dispatch(j.target)
+	return &done
+}
+
+// startAgain queues a job whose outcome nobody knows for its next attempt. The lock is held.
+func (w *Worker) startAgain(j *job, cause error) {
+	w.Logger.Warn("outcome of a job is unknown; it is started again",
+		"job", j.id, "target", j.target.name, "attempt", j.attempt+1, "reason", cause)
+	w.free(j)
+	w.running.done()
+	next := w.newJob(j.id, j.claim, j.attempt+1)
+	next.waiter = j.waiter
+	w.put(next)
+}
+
+// mayRepeat tells whether a job of unknown outcome may be started once more. The lock is held.
+func (w *Worker) mayRepeat(j *job) bool {
+	_, served := w.targets[j.target.name]
+	return served && w.Requeue && j.attempt < w.MaxAttempts
 }

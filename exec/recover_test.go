@@ -127,15 +127,8 @@ func checkOutcome(t *testing.T, f *fixture, want journal.Done) {
 	if !forgotten[1] || !forgotten[99] {
 		t.Errorf("the runner was told to forget %v", forgotten)
 	}
-	var got journal.Done
-	for after := uint64(0); got.Result == ""; after++ {
-		events, err := f.journal.Next(t.Context(), after, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _ = events[0].Payload.(journal.Done)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	want.Token = "@abcdefghi" // of the claim in the journal
+	if diff := cmp.Diff(want, f.outcome(1)); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 }
@@ -162,12 +155,9 @@ func TestAnUnknownOutcomeSaysSo(t *testing.T) {
 	f := newFixture(t, newTable(), nil)
 	left(t, f.journal, journal.Accepted{Target: "gone", Token: "@abcdefghi"}, journal.Running{Attempt: 1})
 	f.start()
-	events, err := f.journal.Next(t.Context(), 3, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done, ok := events[0].Payload.(journal.Done)
-	if !ok || done.Result != "fail" || done.Code != nil || !strings.HasPrefix(string(done.Stderr.Kept), "jobd: outcome unknown: ") {
-		t.Errorf("the job ended with %+v", events[0].Payload)
+	f.wait("the job is at its end", ended(1))
+	done := f.outcome(1)
+	if done.Result != "fail" || done.Code != nil || !strings.HasPrefix(string(done.Stderr.Kept), "jobd: outcome unknown: ") {
+		t.Errorf("the job ended with %+v", done)
 	}
 }

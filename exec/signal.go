@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -126,9 +127,23 @@ func (w *Worker) runningJobs() []int64 {
 	return ids
 }
 
-// signalAll signals everything that runs because the worker stops.
+// signalAll signals everything that runs because the worker stops. It does not wait for long: where the
+// disk is full, signals can't be journalled, and are not sent.
 func (w *Worker) signalAll(signal unix.Signal) {
+	var sending sync.WaitGroup
 	for _, id := range w.runningJobs() {
-		w.signal(id, int(signal), "shutdown")
+		sending.Go(func() { w.signal(id, int(signal), "shutdown") })
+	}
+	sent := make(chan struct{})
+	go func() {
+		sending.Wait()
+		close(sent)
+	}()
+	timer := time.NewTimer(killDelay)
+	defer timer.Stop()
+	select {
+	case <-sent:
+	case <-w.hurry:
+	case <-timer.C:
 	}
 }

@@ -14,7 +14,7 @@ const killDelay = 5 * time.Second
 // drain ends the worker's work: nothing new starts, what has not started is given
 // back, what runs may end, then is made to, or is left to the next start.
 func (w *Worker) drain() {
-	w.giveBack(w.halt())
+	w.halt()
 	if w.handsOver() {
 		w.leaveRunning()
 	} else {
@@ -22,10 +22,27 @@ func (w *Worker) drain() {
 	}
 }
 
-// leaveRunning waits until every start under way has happened or not, so that the
+// halt makes sure that nothing starts any more and gives back the jobs that have not started.
+func (w *Worker) halt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopping = true
+	close(w.stop)
+	for _, t := range w.targets {
+		w.takeBackAll(t)
+	}
+}
+
+// leaveRunning waits until every start under way has happened or not, and what was not started is given back, so that the
 // journal is not closed in the middle of one.
 func (w *Worker) leaveRunning() {
-	w.beginning.Wait()
+	w.mu.Lock()
+	quiet := w.beginning.empty()
+	w.mu.Unlock()
+	select {
+	case <-quiet:
+	case <-w.failed:
+	}
 	w.Logger.Info("jobs are left to the next start", "jobs", w.runningJobs())
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -36,11 +53,7 @@ func (w *Worker) leaveRunning() {
 
 // endRunning waits for what runs, then ends it.
 func (w *Worker) endRunning() {
-	ended := make(chan struct{})
-	go func() {
-		w.running.Wait()
-		close(ended)
-	}()
+	ended := w.stopped()
 	if !w.within(ended, w.ShutdownTimeout) {
 		w.Logger.Warn("jobs still run; ending them", "jobs", w.runningJobs())
 		w.signalAll(unix.SIGTERM)
@@ -52,47 +65,23 @@ func (w *Worker) endRunning() {
 	w.refuseClients()
 }
 
-// halt makes sure that nothing starts any more and takes the jobs that have not
-// started out of the queues.
-func (w *Worker) halt() []int64 {
+// stopped gives a channel that is closed when nothing is under way any more.
+func (w *Worker) stopped() <-chan struct{} {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopping = true
-	close(w.stop)
-	var queued []int64
-	for _, t := range w.targets {
-		for _, j := range t.queue {
-			// One that ran before stays running in the journal: the next start
-			// takes it up as what it is.
-			if j.attempt == 1 {
-				queued = append(queued, j.id)
+	begun, ran := w.beginning.empty(), w.running.empty()
+	w.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		for _, empty := range []<-chan struct{}{begun, ran} {
+			select {
+			case <-empty:
+			case <-w.turned:
+				return
 			}
-			delete(w.jobs, j.id)
 		}
-		t.queue = nil
-	}
-	return append(queued, w.haltDue()...)
-}
-
-// haltDue takes out the jobs that have a slot and were not announced. The lock is held.
-func (w *Worker) haltDue() (claimed []int64) {
-	for _, j := range w.inbox.due {
-		if j.attempt == 1 {
-			claimed = append(claimed, j.id)
-			w.free(j)
-			w.leave(j)
-			continue
-		}
-		w.drop(j, "the worker is stopping; the next start takes it up")
-	}
-	w.inbox.due = nil
-	return claimed
-}
-
-func (w *Worker) giveBack(queued []int64) {
-	if err := w.release(queued, stoppedEarly); err != nil {
-		w.Logger.Error("claimed jobs could not be given back; the next start does it", "jobs", queued, "error", err)
-	}
+		close(ended)
+	}()
+	return ended
 }
 
 // within waits until all jobs have ended, for a time (0: no limit) or until there is a hurry.
@@ -123,6 +112,7 @@ func (w *Worker) waitKilled(ended <-chan struct{}) {
 	case <-w.failed:
 	case <-timer.C:
 		w.Logger.Error("jobs survived SIGKILL; the next start takes them up", "jobs", w.runningJobs())
+		w.Hurry() // what the disk has no room for is not waited for either
 	}
 }
 

@@ -3,178 +3,30 @@ package exec_test
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
 
-// table is a jobs table in memory.
-type table struct {
-	mu       sync.Mutex
-	rows     map[int64]journal.Row
-	claims   int
-	commit   func(apply func()) error // how a transaction ends; nil: apply and succeed
-	rowsErr  error
-	selected chan struct{} // receives when a claim has looked
-}
-
-func newTable(rows ...journal.Row) *table {
-	t := &table{rows: make(map[int64]journal.Row), selected: make(chan struct{}, 1000)}
-	for _, row := range rows {
-		t.rows[row.Job] = row
-	}
-	return t
-}
-
-func waiting(id int64, target string) journal.Row {
-	return journal.Row{Job: id, Target: target, Status: journal.RowWaiting}
-}
-
-func manual(id int64, target string) journal.Row {
-	return journal.Row{Job: id, Target: target, Status: journal.RowManual}
-}
-
-func (t *table) Claim(_ context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.claims++
-	defer func() {
-		select {
-		case t.selected <- struct{}{}:
-		default: // nobody counts any more
-		}
-	}()
-	var rows []journal.Row
-	for _, target := range slices.Sorted(maps.Keys(room)) {
-		left := room[target]
-		for _, id := range slices.Sorted(maps.Keys(t.rows)) {
-			if row := t.rows[id]; left > 0 && row.Target == target && !slices.Contains(except, id) && row.Status == journal.RowWaiting {
-				rows, left = append(rows, row), left-1
-			}
-		}
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return t.transact(rows, decide)
-}
-
-func (t *table) ClaimManual(_ context.Context, ids []int64, _ []string, decide func([]journal.Row) ([]journal.Event, error)) ([]int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var rows []journal.Row
-	for _, id := range ids {
-		if row, ok := t.rows[id]; ok {
-			rows = append(rows, row)
-		}
-	}
-	return nil, t.transact(rows, decide)
-}
-
-func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journal.Event, error)) error {
-	events, err := decide(rows)
-	if err != nil {
-		return err
-	}
-	apply := func() {
-		for _, d := range events {
-			row := t.rows[d.Job]
-			switch p := d.Payload.(type) {
-			case journal.Accepted:
-				row.Status, row.Owner = journal.RowAccepted, p.Token
-			case journal.Running:
-				row.Status = journal.RowRunning
-			case journal.Ignored:
-				row.Status = journal.RowIgnored
-			}
-			t.rows[d.Job] = row
-		}
-	}
-	if t.commit != nil {
-		return t.commit(apply)
-	}
-	apply()
-	return nil
-}
-
-func (t *table) Rows(_ context.Context, ids []int64) ([]journal.Row, []int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.rowsErr != nil {
-		return nil, nil, t.rowsErr
-	}
-	var rows []journal.Row
-	for _, id := range ids {
-		if row, ok := t.rows[id]; ok {
-			rows = append(rows, row)
-		}
-	}
-	return rows, nil, nil
-}
-
-func (t *table) Names(context.Context, []string) (map[string]string, error) { return nil, nil }
-
-func (t *table) Hold(context.Context, string) (string, error) { return "", nil }
-
-func (t *table) Waiting(_ context.Context, targets []string, except []int64) (left []string, _ error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, row := range t.rows {
-		if row.Status == journal.RowWaiting && slices.Contains(targets, row.Target) && !slices.Contains(except, id) {
-			left = append(left, row.Target)
-		}
-	}
-	slices.Sort(left)
-	return slices.Compact(left), nil
-}
-
-func (t *table) Probe(context.Context, []int64) (map[int64]string, error) { return nil, nil }
-
-func (t *table) UnderWay(_ context.Context, owner string, targets []string) ([]journal.Row, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var rows []journal.Row
-	for _, id := range slices.Sorted(maps.Keys(t.rows)) {
-		row := t.rows[id]
-		underWay := row.Status == journal.RowAccepted || row.Status == journal.RowRunning
-		if underWay && (row.Owner == "" && slices.Contains(targets, row.Target) || row.Owner != "" && strings.HasPrefix(row.Owner, owner)) {
-			rows = append(rows, row)
-		}
-	}
-	return rows, nil
-}
-
-func (t *table) status(id int64) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.rows[id].Status
-}
-
-func (t *table) insert(rows ...journal.Row) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, row := range rows {
-		t.rows[row.Job] = row
-	}
-}
-
 // mirror shows everything at once, unless it is held.
 type mirror struct {
 	mu   sync.Mutex
 	held chan struct{} // not nil: Shown waits until it is closed
+
+	aside map[int64]chan struct{} // the same for single jobs; Tried does not wait for them
 	away chan struct{}
 	seen chan struct{} // has room for one; receives when somebody asks whether the table is away
 }
 
 func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
 
-func (m *mirror) Shown(uint64, int64) <-chan struct{} {
+func (m *mirror) Shown(_ uint64, job int64) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if aside := m.aside[job]; aside != nil {
+		return aside
+	}
 	if m.held != nil {
 		return m.held
 	}

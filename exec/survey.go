@@ -2,83 +2,207 @@ package exec
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"time"
 
 	"jobd/journal"
 )
 
-// survey looks, once after a start, for rows under way of which the journal knows nothing. It comes
-// before the first claim.
+// After each start and each outage the worker looks for rows under way of which its journal knows nothing. They bear its
+// mark, which no other worker that lives has, and a token that the journal does not hold as live: the journal was lost, or is
+// an older copy, or the table is one. Nobody knows whether those jobs ran, so their outcome is unknown.
 //
-// Rows that bear a token of this worker, while the journal is new, tell that the journal was
-// lost: nobody knows whether those jobs ran, so their outcome is unknown. Rows of our targets that
-// bear no token were left by something else, the original jobd for one; they are counted and left
-// alone.
-func (w *Worker) survey(ctx context.Context) error {
-	if w.surveyed {
+// The look is taken twice: what the first one finds may only be behind, and the second one comes when the
+// mirror has tried to show everything up to then. A row that the mirror still owes something is left to it.
+//
+// Rows of our targets that bear no token were left by something else, the original jobd for one; they are counted
+// and left alone.
+
+// survey is such a look. Only the claim loop knows it.
+type survey struct {
+	wanted   bool
+	suspects map[int64]string // tokens of the rows that the first look has found; nil: none, or no look yet
+	upTo     uint64           // the newest event then
+	tried    <-chan struct{}  // closed when the mirror has tried to show it; the claim loop wakes then
+	rest     backoff
+}
+
+const (
+	surveyWait   = 10 * time.Second // until it is looked again whatever the mirror does
+	firstSurvey  = time.Second
+	longSurvey   = time.Minute
+	lostTogether = 100 // lost jobs that are looked at, and journalled, in one go
+)
+
+// takeSurvey takes the look that is due, if any. Its error concerns everything; any other one puts the look off.
+func (w *Worker) takeSurvey(ctx context.Context) (err error) {
+	s := &w.claims.survey
+	if s.tried != nil && isClosed(s.tried) {
+		s.tried, s.rest.due = nil, time.Time{}
+	}
+	switch {
+	case s.rest.due.After(time.Now()):
+		return nil
+	case s.suspects != nil:
+		err = w.secondLook(ctx, s)
+	case s.wanted:
+		err = w.firstLook(ctx, s)
+	default:
 		return nil
 	}
-	rows, err := w.Table.UnderWay(ctx, "@"+ownerHash(w.Name), w.TargetNames())
+	if err == nil || concernsAll(ctx, err) {
+		return err
+	}
+	w.Logger.Warn("rows under way that belong to nobody could not be looked for; trying again", "error", err)
+	s.rest.grow(firstSurvey, longSurvey)
+	return nil
+}
+
+// firstLook finds rows that may be lost.
+func (w *Worker) firstLook(ctx context.Context, s *survey) error {
+	w.mu.Lock()
+	mark, names := w.identity.mark, w.fitNames()
+	w.mu.Unlock()
+	rows, err := w.Table.UnderWay(ctx, "@"+mark, names)
 	if err != nil {
 		return err
 	}
-	var lost []journal.Row
 	strangers := 0
-	for _, row := range rows {
-		switch {
-		case row.Owner == "":
-			strangers++
-		case w.fresh && !w.knows(row.Job):
-			lost = append(lost, row)
-		}
-	}
-	if strangers > 0 {
-		w.Logger.Warn("rows of our targets are accepted or running and belong to no worker; they are left alone", "rows", strangers)
-	}
-	w.mu.Lock()
-	w.strangers, w.surveyed = strangers, true
-	w.mu.Unlock()
-	return w.takeUpLost(lost)
-}
-
-// knows tells whether the journal or a claim under way speaks of a job.
-func (w *Worker) knows(id int64) bool {
-	w.mu.Lock()
-	holds := w.holds(id)
-	w.mu.Unlock()
-	return holds || w.status(id) != journal.StatusNone
-}
-
-// takeUpLost journals jobs whose journal was lost, and ends them like all whose
-// outcome is unknown.
-func (w *Worker) takeUpLost(rows []journal.Row) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	w.Logger.Error("the journal is new, but rows bear this worker's mark: their outcome is unknown", "rows", len(rows), "requeue", w.Requeue)
-	for group := range slices.Chunk(rows, 100) {
-		var drafts []journal.Draft
-		for _, row := range group {
-			drafts = append(
-				drafts,
-				journal.Draft{Job: row.Job, Payload: journal.Accepted{Target: row.Target, Token: row.Owner}},
-				journal.Draft{Job: row.Job, Payload: journal.Running{Attempt: 1}},
-			)
-		}
-		if _, err := w.record(drafts...); err != nil {
-			return err
-		}
-		w.mu.Lock()
-		var err error
-		for _, row := range group {
-			if err = w.loseOld(journal.Job{ID: row.Job, Target: row.Target, Attempt: 1}, "the journal that knew it was lost"); err != nil {
-				break
+	suspects := make(map[int64]string)
+	w.Recorder.View(func(state *journal.State) {
+		s.upTo = state.Seq
+		for _, row := range rows {
+			if row.Owner == "" {
+				strangers++
+			} else if !live(state.Job(row.Job), row.Owner) {
+				suspects[row.Job] = row.Owner
 			}
 		}
-		w.mu.Unlock()
+	})
+	w.noteStrangers(strangers)
+	*s = survey{upTo: s.upTo}
+	if len(suspects) > 0 {
+		s.suspects, s.tried = suspects, w.Mirror.Tried(s.upTo)
+		s.rest.due = time.Now().Add(surveyWait)
+	}
+	return nil
+}
+
+// live tells whether the journal holds a claim as under way.
+func live(known journal.Job, token string) bool {
+	return !known.Status.Ended() && known.Token == token
+}
+
+func (w *Worker) noteStrangers(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n > 0 && n != w.strangers {
+		w.Logger.Warn("rows of our targets are accepted or running and belong to no worker; they are left alone", "rows", n)
+	}
+	w.strangers = n
+}
+
+// secondLook ends the jobs whose rows are still as the first look has found them, though the mirror owes them nothing. The
+// rows are locked one moment for that, on the server that claims are made on, and only while the mark is held.
+func (w *Worker) secondLook(ctx context.Context, s *survey) error {
+	if err := w.Identify(ctx); err != nil {
+		return err
+	}
+	ids := slices.Sorted(maps.Keys(s.suspects))
+	for group := range slices.Chunk(ids, lostTogether) {
+		var found []journal.Row
+		locked, err := w.Table.ClaimManual(ctx, group, nil, func(rows []journal.Row) ([]journal.Event, error) {
+			found = slices.Clone(rows)
+			return nil, nil
+		})
 		if err != nil {
 			return err
 		}
+		found = slices.DeleteFunc(found, func(row journal.Row) bool { return !underWay(row) || row.Owner != s.suspects[row.Job] })
+		lost := slices.DeleteFunc(slices.Clone(found), func(row journal.Row) bool { return !isClosed(w.Mirror.Shown(s.upTo, row.Job)) })
+		if err := w.takeUpLost(ctx, lost); err != nil {
+			return err
+		}
+		owed := make(map[int64]bool)
+		for _, row := range found {
+			owed[row.Job] = !slices.Contains(lost, row)
+		}
+		maps.DeleteFunc(s.suspects, func(id int64, _ string) bool {
+			return slices.Contains(group, id) && !owed[id] && !slices.Contains(locked, id)
+		})
+	}
+	if len(s.suspects) == 0 {
+		*s = survey{}
+	} else {
+		s.rest.grow(firstSurvey, longSurvey)
 	}
 	return nil
+}
+
+// takeUpLost journals jobs of which the journal knows nothing, and ends them like all whose
+// outcome is unknown.
+func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
+	rows = slices.DeleteFunc(rows, func(row journal.Row) bool { return w.knowsEnd(ctx, row) })
+	if len(rows) == 0 {
+		return nil
+	}
+	w.Logger.Error("rows bear this worker's mark and a claim that its journal does not know: their outcome is unknown",
+		"rows", len(rows), "journal is new", w.fresh, "requeue", w.Requeue)
+	_, err := w.append(lostDrafts(rows...)...)
+	if illegal(err) != nil && len(rows) > 1 { // some were claimed anew meanwhile
+		for _, row := range rows {
+			if err := w.takeUpLost(ctx, []journal.Row{row}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if illegal(err) != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, row := range rows {
+		w.lose(w.newJob(row.Job, lostClaim(row), 1), w.whyLost())
+	}
+	return nil
+}
+
+// lostClaim is the claim that a row tells of.
+func lostClaim(row journal.Row) journal.Accepted {
+	return journal.Accepted{Target: row.Target, Token: row.Owner}
+}
+
+// lostDrafts says what the lost journal must have said of rows, as far as can be told.
+func lostDrafts(rows ...journal.Row) (drafts []journal.Draft) {
+	for _, row := range rows {
+		drafts = append(
+			drafts,
+			journal.Draft{Job: row.Job, Payload: lostClaim(row)},
+			journal.Draft{Job: row.Job, Payload: journal.Running{Attempt: 1, Token: row.Owner}},
+		)
+	}
+	return drafts
+}
+
+// whyLost is why the journal does not know a claim of this worker.
+func (w *Worker) whyLost() string {
+	if w.fresh {
+		return "the journal that knew it was lost"
+	}
+	return "the journal does not know its claim"
+}
+
+// knowsEnd tells whether the journal's history has the end of a row's claim: then the row is behind, and not lost.
+func (w *Worker) knowsEnd(ctx context.Context, row journal.Row) bool {
+	if w.Knows == nil || !w.Knows(ctx, row.Job, row.Owner) {
+		return false
+	}
+	w.Logger.Error("a row is behind what the journal knows of its job, and is left alone; journal diff and reapply mend it",
+		"job", row.Job, "target", row.Target, "status", row.Status)
+	return true
 }

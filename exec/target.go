@@ -1,24 +1,48 @@
 package exec
 
-import "jobd/journal"
+import "time"
 
 // target is a queue of claimed jobs and the limit on how many of them run at once.
 // It is guarded by the worker's mutex.
 type target struct {
 	name        string
 	concurrency int
+	since       int // targets are ordered by when they were added; 0 is the start
 	paused      bool
-	retiring    bool   // to be removed as soon as it is empty
-	retiredBy   string // who wants it removed when it is empty; "" nobody
-	skipped     bool   // a row was passed over because its job is still under way here
+	retiring    bool   // nothing is claimed for it any more
+	retiredBy   string // who wants it removed as soon as it is empty; "" nobody
 	queue       []*job
 	active      int // jobs that hold a slot
+	leaving     int // jobs that are to be given back, until that is journalled
+	starts      int // jobs that the runner is being asked to start at this moment
 	polls       int // how often a poll was asked for
 	polled      int // the poll that was last answered by an exhausted table
+
+	unfit   string  // why the table can't hold the name, or takes it for another one; "" where it does not
+	look    backoff // rows wait that somebody else's lock hid from a claim
+	trouble trouble // of its claims
 }
 
-// length counts the jobs of the target, waiting and running.
-func (t *target) length() int { return len(t.queue) + t.active }
+// trouble is what is wrong with the claims of one target.
+type trouble struct {
+	failed int     // claims that failed, one after the other
+	narrow int     // most rows of the next claim; 0: no limit of its own
+	rest   backoff // until when nothing is claimed for it
+	why    string  // in words for the operator; "" where nothing is wrong
+}
+
+// How long a target rests after a claim of it that failed.
+const (
+	firstRest = 20 * time.Millisecond
+	longRest  = 10 * time.Second
+)
+
+// suspected tells whether claims for the target are made apart from those for others: two that failed may
+// have been its fault.
+func (t *trouble) suspected() bool { return t.failed >= 2 }
+
+// length counts the jobs of the target, waiting, running and leaving.
+func (t *target) length() int { return len(t.queue) + t.active + t.leaving }
 
 // wanted tells whether the table may hold jobs that were not claimed yet.
 func (t *target) wanted() bool { return t.polls > t.polled }
@@ -27,7 +51,7 @@ func (t *target) wanted() bool { return t.polls > t.polled }
 // prefetch more (negative: one a slot). To claim in batches the prefetched ones are
 // replenished when half of them are gone, not one by one.
 func (t *target) room(prefetch int) int {
-	if t.paused || t.retiring || !t.wanted() {
+	if t.paused || t.retiring || t.unfit != "" || !t.trouble.rest.due.IsZero() || !t.wanted() {
 		return 0
 	}
 	if prefetch < 0 {
@@ -37,7 +61,11 @@ func (t *target) room(prefetch int) int {
 	if len(t.queue) >= max(free, 0)+(prefetch+1)/2 {
 		return 0
 	}
-	return free + prefetch - len(t.queue)
+	n := free + prefetch - len(t.queue)
+	if t.trouble.narrow > 0 {
+		n = min(n, t.trouble.narrow)
+	}
+	return n
 }
 
 // startable tells whether the next job of the queue may have a slot.
@@ -51,69 +79,4 @@ func (t *target) pop() *job {
 	t.queue[0] = nil
 	t.queue = t.queue[1:]
 	return next
-}
-
-// job is a claimed job on its way. What is in the journal about it is not
-// repeated here, but for what is looked at all the time. It is guarded by the worker's mutex, but
-// for what belongs to whoever journals it.
-type job struct {
-	id      int64
-	target  *target
-	attempt int           // of the start to come, or of the process that runs
-	waiter  *waiter       // the client that waits
-	slotted bool          // it has, or had, a slot
-	freed   bool          // and has it no more
-	process Process       // nil until its start was asked for
-	over    bool          // its end is, or was, in the inbox
-	asked   chan struct{} // closed when its start was asked for, or will not be; nil while nobody waits for that
-
-	announced uint64 // the event that says running
-	runner    string // the instance that it names
-	told      bool   // its process is journalled
-	retry     Retry  // of its start; nil before the first one failed
-}
-
-// running says that the job is about to be started by a runner; claimed, that its claim says so.
-func (j *job) running(instance string, claimed bool) journal.Draft {
-	j.runner = instance
-	return journal.Draft{Job: j.id, Payload: journal.Running{Attempt: j.attempt, Runner: instance, Claimed: claimed}}
-}
-
-// step is a step with some drafts, behind what the journal does not know yet of the job's process.
-func (j *job) step(drafts ...journal.Draft) *step {
-	s := &step{job: j, drafts: drafts}
-	if started := j.process.Started(); !j.told && started.Pid != 0 {
-		j.told, s.tells = true, true
-		s.drafts = append([]journal.Draft{{Job: j.id, Payload: started}}, drafts...)
-	}
-	return s
-}
-
-// settleAsked tells who waits for the job's start that it was asked for, or will not be.
-func (j *job) settleAsked() {
-	if j.asked != nil {
-		close(j.asked)
-		j.asked = nil
-	}
-}
-
-// Result is how a job ended, as clients are told.
-type Result struct {
-	Result string  `json:"result"`
-	Code   *int    `json:"code"`
-	Signal *string `json:"signal"`
-	Stdout string  `json:"stdout"`
-	Stderr string  `json:"stderr"`
-}
-
-// resultOf is what a client is told of an outcome.
-func resultOf(done journal.Done) Result {
-	r := Result{
-		Result: done.Result, Code: done.Code,
-		Stdout: done.Stdout.Text(0, journal.CharsetFull), Stderr: done.ShownStderr().Text(0, journal.CharsetFull),
-	}
-	if done.Signal != "" {
-		r.Signal = &done.Signal
-	}
-	return r
 }

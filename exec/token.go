@@ -3,24 +3,28 @@ package exec
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"strconv"
 )
 
-// A claim's token is ten characters: "@", four of a hash of the worker's name,
-// five random ones. It stands in the row's owner column while the claim holds.
+// A claim's token is ten characters: "@", the four of the worker's mark, five random ones. It stands in
+// the row's owner column while the claim holds. No two workers that live have the same mark.
 
 // tokenAlphabet is lower-case base32: safe in every character set and collation.
 const tokenAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 // newToken makes the token of a new claim.
-func newToken(worker string) string {
+func newToken(mark string) string {
 	var random [5]byte
 	rand.Read(random[:]) // never fails
-	return "@" + ownerHash(worker) + letters(random[:])
+	return "@" + mark + letters(random[:])
 }
 
-// ownerHash is the part of a token that tells the worker.
-func ownerHash(worker string) string {
-	sum := sha256.Sum256([]byte(worker))
+// markOf is a mark for a worker's name: the one that a worker of this name tries first, or, for n above 0, a further one.
+func markOf(name string, n int) string {
+	if n > 0 {
+		name += "#" + strconv.Itoa(n)
+	}
+	sum := sha256.Sum256([]byte(name))
 	return letters(sum[:4])
 }
 

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ type Config struct {
 	BootID          string
 	Targets         map[string]int // concurrency by target
 	Launcher        Launcher
-	MaxOutput       int // bytes kept of stdout and of stderr, each
-	FetchLimit      int // most rows in one claim; 0: no limit
-	Prefetch        int // jobs claimed beyond the free slots; negative: one a slot
-	PollInterval    time.Duration
+	MaxOutput       int           // bytes kept of stdout and of stderr, each
+	FetchLimit      int           // most rows in one claim; 0: no limit
+	Prefetch        int           // jobs claimed beyond the free slots; negative: one a slot
+	PollInterval    time.Duration // ± a fifth; 0: the worker polls only when asked
 	LaunchOffline   bool          // start claimed jobs while the database is away
 	Requeue         bool          // start jobs of unknown outcome again, instead of failing them
 	MaxAttempts     int           // how often a job is started at most where Requeue is set
@@ -39,39 +40,56 @@ type Config struct {
 	Retry     func(what string) Retry
 	Logger    *slog.Logger
 	OnTargets func() // called when the set of targets has changed; must not block
+
+	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at its end. Its row is
+	// then no lost one: what became of the job is known. It may be nil.
+	Knows func(ctx context.Context, job int64, token string) bool
 }
 
 // Worker takes jobs from claim to done. All methods are safe for concurrent use;
 // Run must be called once.
 type Worker struct {
 	Config
-	nudge    chan struct{} // something may be claimed
-	stop     chan struct{} // closed when the worker starts nothing any more
-	hurry    chan struct{} // closed when stopping must not take time
-	failed   chan struct{} // closed when the journal takes no more
-	turns    chan struct{} // something is in the inbox
-	turned   chan struct{} // closed when no turn is taken any more
-	changing sync.Mutex    // held while targets are changed, across journal and memory
+	nudge  chan struct{} // something may be claimed
+	stop   chan struct{} // closed when the worker starts nothing any more
+	hurry  chan struct{} // closed when stopping must not take time
+	failed chan struct{} // closed when the journal takes no more
+	turns  chan struct{} // something is in the inbox
+	turned chan struct{} // closed when no turn is taken any more
+	again  chan struct{} // room for those who try rows that somebody else holds again
+
+	changing    sync.Mutex // held while targets are changed, across journal and memory
+	adding      sync.Mutex // held while a target is added, across the table's word on its name too
+	identifying sync.Mutex // held while name and mark are taken, across table, journal and memory
 
 	// The turn loop's.
 	busy        time.Time     // when more than one job ended in a turn
 	runnerRetry Retry         // while the runner can't be had
 	runnerPause chan struct{} // not nil: it may not be asked for until this is closed
 
+	claims claims // the claim loop's
+
 	mu        sync.Mutex
+	quiet     *sync.Cond // a target has no start under way any more
 	targets   map[string]*target
 	jobs      map[int64]*job    // claimed and not at their end
-	doubtful  map[int64]doubt   // claims whose commit may or may not have happened
+	doubtful  map[int64]*doubt  // claims whose commit may or may not have happened, or that are to be given up
+	asides    map[int64]*aside  // rows that the table does not let us claim
+	skipped   map[int64]*target // rows that wait while their job is still under way here
 	waiters   map[int64]*waiter // clients that wait, by job
+	odd       []AsideRow        // rows that can never be claimed
 	inbox     inbox
 	launcher  Launcher
-	strangers int // rows under way that belong to no worker
-	surveyed  bool
-	fresh     bool // the journal held nothing when the worker was opened
+	identity  identity
+	outage    string // why nothing at all is claimed; "" where nothing is wrong
+	strangers int    // rows under way that belong to no worker
+	added     int    // targets that were added
+	namesDue  bool   // the table is to be asked whether it takes the targets' names
+	fresh     bool   // the journal held nothing when the worker was opened
 	stopping  bool
 	failure   error
-	beginning sync.WaitGroup // announced jobs whose start is not asked for yet, by groups
-	running   sync.WaitGroup // slots in use, and answers under way
+	beginning tally // groups of jobs whose start is not asked for yet, jobs to be given back, manual claims
+	running   tally // slots in use, jobs to be given back, and answers under way
 }
 
 // New makes a worker. Run makes it work.
@@ -80,13 +98,16 @@ func New(c Config) *Worker {
 		Config: c, launcher: c.Launcher,
 		nudge: make(chan struct{}, 1), stop: make(chan struct{}),
 		turns: make(chan struct{}, 1), turned: make(chan struct{}),
-		hurry: make(chan struct{}), failed: make(chan struct{}),
+		hurry: make(chan struct{}), failed: make(chan struct{}), again: make(chan struct{}, retriers),
 		targets: make(map[string]*target), jobs: make(map[int64]*job),
-		doubtful: make(map[int64]doubt), waiters: make(map[int64]*waiter),
+		doubtful: make(map[int64]*doubt), asides: make(map[int64]*aside),
+		skipped: make(map[int64]*target), waiters: make(map[int64]*waiter),
 	}
+	w.quiet, w.namesDue = sync.NewCond(&w.mu), true
 	for name, concurrency := range c.Targets {
 		w.targets[name] = &target{name: name, concurrency: concurrency}
 	}
+	w.claims.renew()
 	return w
 }
 
@@ -124,11 +145,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.drain()
 	endTurns()
 	<-w.turned
-	w.callOff(w.takeOff())
 	if err := w.err(); err != nil {
 		return err
 	}
-	_, err := w.Recorder.Append(journal.Draft{Payload: journal.Closed{Reason: w.closing()}})
+	closed := journal.Draft{Payload: journal.Closed{Reason: w.closing()}}
+	_, err := w.Recorder.Append(closed)
+	if errors.Is(err, journal.ErrFull) {
+		w.Disk.Release()
+		_, err = w.Recorder.Append(closed)
+	}
 	return err
 }
 
@@ -172,68 +197,6 @@ func (w *Worker) closing() string {
 	return "stopped"
 }
 
-// fail ends the worker: without a journal nothing may happen any more.
-func (w *Worker) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.failure == nil {
-		w.failure = fmt.Errorf("worker %s: %w", w.Name, err)
-		close(w.failed)
-	}
-}
-
-func (w *Worker) err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.failure
-}
-
-// append makes drafts durable. Any error but a full disk or a contradiction means that the
-// journal takes nothing more, and ends the worker.
-func (w *Worker) append(drafts ...journal.Draft) ([]journal.Event, error) {
-	events, err := w.Recorder.Append(drafts...)
-	var illegal *journal.IllegalError
-	if err != nil && !errors.Is(err, journal.ErrFull) && !errors.As(err, &illegal) {
-		w.fail(err)
-	}
-	return events, err
-}
-
-// record is append for what has happened already, and is known only here until
-// it is written: a full disk is waited out.
-func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
-	events, err := w.append(drafts...)
-	if !errors.Is(err, journal.ErrFull) {
-		return events, err
-	}
-	ctx, cancel := w.until(w.hurry)
-	defer cancel()
-	w.Disk.Release()
-	events, err = w.append(drafts...)
-	for retry := w.Retry("append to the journal"); errors.Is(err, journal.ErrFull); {
-		if retry.Wait(ctx, err) != nil {
-			return nil, err
-		}
-		events, err = w.append(drafts...)
-	}
-	return events, err
-}
-
-// until is a context that ends when the worker has failed, or a channel is closed.
-func (w *Worker) until(closed <-chan struct{}) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-w.failed:
-			cancel()
-		case <-closed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
 // wake makes the claim loop look for room.
 func (w *Worker) wake() {
 	select {
@@ -242,5 +205,15 @@ func (w *Worker) wake() {
 	}
 }
 
-// names lists the targets served, in order. The lock is held.
-func (w *Worker) names() []string { return slices.Sorted(maps.Keys(w.targets)) }
+// names lists the targets served, in order: those of the start by name, then the others as they came.
+// The lock is held.
+func (w *Worker) names() []string {
+	return slices.SortedFunc(maps.Keys(w.targets), func(a, b string) int {
+		return cmp.Or(cmp.Compare(w.targets[a].since, w.targets[b].since), cmp.Compare(a, b))
+	})
+}
+
+// fitNames lists the targets whose names the table takes. The lock is held.
+func (w *Worker) fitNames() []string {
+	return slices.DeleteFunc(w.names(), func(name string) bool { return w.targets[name].unfit != "" })
+}

@@ -1,0 +1,162 @@
+package exec
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// aside is a row that waits, and that the table does not let us claim: a rule of it, such as a CHECK or a trigger, refuses
+// the update. It is left out of claims, and the table is asked from time to time, without a word in the journal,
+// whether it would let us by now.
+type aside struct {
+	target  string
+	reason  string
+	since   time.Time
+	rest    backoff
+	alone   bool // the table is asked about it by itself
+	trusted bool // the table said that it would let us: the row is claimed as any other
+	misled  bool // it said so before, and did not
+}
+
+// AsideRow is a row that can't be claimed for now, as clients are told of it.
+type AsideRow struct {
+	Job    int64     `json:"job"` // 0: the reason names it
+	Target string    `json:"target"`
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
+const (
+	mostAsides  = 1000 // of one target; beyond, the target rests
+	mostProbes  = 100  // rows that the table is asked about at a time
+	firstAside  = time.Second
+	longAside   = 10 * time.Second
+	misledAside = 5 * time.Minute
+	trustTime   = time.Minute // until a row that can be claimed, and was not found any more, is forgotten
+)
+
+// setAsideAll sets aside the rows that a claim was refused. It is false where that changes nothing. The lock is held.
+func (w *Worker) setAsideAll(c *claiming, refused map[int64]string) (changed bool) {
+	targets := make(map[int64]string)
+	for _, row := range c.rows {
+		targets[row.Job] = row.Target
+	}
+	for _, id := range slices.Sorted(maps.Keys(refused)) {
+		if name, ours := targets[id]; ours {
+			changed = w.setAside(id, name, refused[id]) || changed
+		}
+	}
+	return changed
+}
+
+// setAside keeps a row out of claims for a while. It is false where the target has too many such rows. The lock is held.
+func (w *Worker) setAside(id int64, name, reason string) bool {
+	a := w.asides[id]
+	if a == nil {
+		if w.asidesOf(name) >= mostAsides {
+			return false
+		}
+		a = &aside{target: name, since: time.Now()}
+		w.asides[id] = a
+		w.Logger.Warn("row is set aside: it can't be claimed for now", "job", id, "target", name, "reason", reason)
+	}
+	most := longAside
+	if a.misled = a.misled || a.trusted; a.misled {
+		most = misledAside
+	}
+	a.reason, a.trusted = reason, false
+	a.rest.grow(firstAside, most)
+	return true
+}
+
+// asidesOf counts the rows of a target that are set aside. The lock is held.
+func (w *Worker) asidesOf(name string) (n int) {
+	for _, a := range w.asides {
+		if a.target == name {
+			n++
+		}
+	}
+	return n
+}
+
+// probe asks the table about the rows set aside for which that is due.
+func (w *Worker) probe(ctx context.Context) error {
+	ids := w.dueAsides(time.Now())
+	if len(ids) == 0 {
+		return nil
+	}
+	refused, err := w.Table.Probe(ctx, ids)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		a, there := w.asides[id]
+		if !there {
+			continue
+		}
+		why, still := refused[id]
+		switch {
+		case err != nil:
+			a.alone = true
+			a.rest.grow(firstAside, longAside)
+		case still:
+			a.reason = why
+			a.rest.grow(firstAside, longAside)
+		default:
+			a.trusted = true
+			a.rest.due = time.Now().Add(trustTime)
+			w.pollNamed(a.target)
+		}
+	}
+	if concernsAll(ctx, err) {
+		return err
+	}
+	return nil
+}
+
+// dueAsides lists the rows that the table is to be asked about in one go, and forgets those that it lets us claim and
+// that no claim has met since: they are gone.
+func (w *Worker) dueAsides(now time.Time) (ids []int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, a := range w.asides {
+		switch {
+		case a.rest.due.After(now):
+		case a.trusted:
+			delete(w.asides, id)
+		case a.alone:
+			return []int64{id}
+		case len(ids) < mostProbes:
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// NoteOdd notes a row that can never be claimed, because what it has for an id is none.
+func (w *Worker) NoteOdd(row, target, reason string) {
+	w.Logger.Error("row can't be claimed", "row", row, "target", target, "reason", reason)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.odd) < mostAsides {
+		w.odd = append(w.odd, AsideRow{Target: target, Reason: fmt.Sprintf("row %s: %s", row, reason), Since: time.Now()})
+	}
+}
+
+// asideRows lists the rows that can't be claimed for now. The lock is held.
+func (w *Worker) asideRows() []AsideRow {
+	rows := slices.Clone(w.odd)
+	for id, a := range w.asides {
+		if !a.trusted {
+			rows = append(rows, AsideRow{Job: id, Target: a.target, Reason: a.reason, Since: a.since})
+		}
+	}
+	slices.SortFunc(rows, func(a, b AsideRow) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job))
+	})
+	return rows
+}

@@ -1,0 +1,180 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"jobd/journal"
+)
+
+// One goroutine claims. It is woken when something was asked for or a slot is free, and by one timer for all that was
+// put off: polls, looks behind somebody's locks, rows that were set aside, claims in doubt. An outage of the whole
+// table it waits out; anything else concerns some rows or some targets, which wait by themselves.
+
+// claims is what only the claim loop knows.
+type claims struct {
+	poll    time.Time // the next poll that nobody asks for; zero: none
+	away    bool      // the mirror could not write when a claim was last wanted
+	names   backoff   // of the question whether the table takes the targets' names
+	survey  survey
+	suspect bool // the last claim was for a target that is claimed for by itself
+}
+
+// renew has everything looked at again that may have changed while the table was out of reach.
+func (c *claims) renew() { c.survey = survey{wanted: true} }
+
+// renew polls, and looks at everything again that may have changed while the table was out of reach.
+func (w *Worker) renew() {
+	w.claims.renew()
+	w.mu.Lock()
+	w.identity.checked = time.Time{}
+	w.namesDue = true
+	w.mu.Unlock()
+	w.PollAll()
+}
+
+// claimLoop claims whenever there is room, until ctx ends.
+func (w *Worker) claimLoop(ctx context.Context) {
+	w.claims.poll = w.nextPoll(time.Now())
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for ctx.Err() == nil && w.err() == nil {
+		alarm.Reset(w.untilDue(time.Now()))
+		select {
+		case <-ctx.Done():
+		case <-alarm.C:
+			w.claimAll(ctx)
+		case <-w.claims.survey.tried:
+			w.claims.survey.tried, w.claims.survey.rest.due = nil, time.Time{}
+			w.claimAll(ctx)
+		case <-w.nudge:
+			w.claimAll(ctx)
+		}
+	}
+}
+
+// claimAll claims until there is no room or no row left.
+func (w *Worker) claimAll(ctx context.Context) {
+	retry, failed := w.Retry("claim jobs"), error(nil)
+	for ctx.Err() == nil && w.err() == nil {
+		more, err := w.claimOnce(ctx)
+		switch {
+		case err != nil:
+			failed = err
+			w.setOutage(err.Error())
+			if retry.Wait(ctx, err) != nil {
+				return
+			}
+		case failed != nil: // the table is back: others may have asked in vain meanwhile
+			if failed = nil; w.setOutage("") {
+				w.renew()
+			}
+		case !more:
+			return
+		}
+	}
+}
+
+// setOutage notes why nothing is claimed at all; "" when something is. It tells whether that was otherwise before.
+func (w *Worker) setOutage(why string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed := why != w.outage
+	w.outage = why
+	return changed
+}
+
+// claimOnce settles what was left behind and is due, then claims for targets that have room. Its errors are those that
+// concern everything: the table is away, or the disk full.
+func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
+	w.takeDue(time.Now())
+	for _, settle := range []func(context.Context) error{w.resolve, w.checkNames, w.probe} {
+		if err := settle(ctx); err != nil {
+			return false, err
+		}
+	}
+	if known, err := w.identified(ctx); err != nil || !known {
+		return false, err
+	}
+	if err := w.takeSurvey(ctx); err != nil {
+		return false, err
+	}
+	return w.claim(ctx)
+}
+
+// takeDue polls for the targets for which that is due, and ends rests.
+func (w *Worker) takeDue(now time.Time) {
+	if c := &w.claims; !c.poll.IsZero() && !now.Before(c.poll) {
+		c.poll = w.nextPoll(now)
+		w.PollAll()
+	}
+	w.claims.names.passed(now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.identity.rest.passed(now)
+	for _, t := range w.targets {
+		t.trouble.rest.passed(now)
+		if t.look.passed(now) {
+			t.polls++
+		}
+	}
+}
+
+// idle is how long the loop sleeps at most.
+const idle = time.Hour
+
+// untilDue is the time until the first thing that was put off is due.
+func (w *Worker) untilDue(now time.Time) time.Duration {
+	first := now.Add(idle)
+	at := func(due time.Time) {
+		if !due.IsZero() && due.Before(first) {
+			first = due
+		}
+	}
+	at(w.claims.poll)
+	at(w.claims.names.due)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at(w.identity.rest.due)
+	if !w.identity.checked.IsZero() {
+		at(w.claims.survey.rest.due)
+	}
+	for _, t := range w.targets {
+		at(t.look.due)
+		at(t.trouble.rest.due)
+	}
+	for _, d := range w.doubtful {
+		at(d.rest.due)
+	}
+	for _, a := range w.asides {
+		at(a.rest.due)
+	}
+	return max(first.Sub(now), 0)
+}
+
+// concernsAll tells whether an error is not about some rows or some targets.
+func concernsAll(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || isAway(err) || errors.Is(err, journal.ErrFull))
+}
+
+// isAway tells whether an error says that the whole table is out of reach, see Claimer.
+func isAway(err error) bool {
+	var known interface{ Away() bool }
+	return errors.As(err, &known) && known.Away()
+}
+
+// undone tells whether a claim that failed is known not to have happened, see Claimer.
+func undone(err error) bool {
+	var known interface{ Undone() bool }
+	return errors.As(err, &known) && known.Undone()
+}
+
+// refusedRows tells which rows the table does not let us claim, see Claimer.
+func refusedRows(err error) map[int64]string {
+	var known interface{ Refused() map[int64]string }
+	if errors.As(err, &known) {
+		return known.Refused()
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package exec
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A job that is not to be started is given back by a turn: it stays in memory until its release is journalled, and
+// is waited for by what waits for jobs. So a full disk delays it, and loses none.
+
+// callOff has the next turn give a job back that was not started. The lock is held.
+func (w *Worker) callOff(j *job, reason string) {
+	if j.slotted {
+		w.free(j)
+	} else {
+		w.running.add()
+	}
+	j.slotted, j.freed = true, true
+	j.target.leaving++
+	j.reason = reason
+	j.move(leaving)
+	j.settleAsked()
+	w.beginning.add()
+	w.inbox.off = append(w.inbox.off, j)
+	w.nudgeTurn()
+}
+
+// gone takes a job out of the worker that was given back, or is somebody else's by now. The lock is held.
+func (w *Worker) gone(s *step) {
+	reason := s.job.reason
+	if illegal(s.err) != nil {
+		reason = changedByOthers
+	} else if s.err != nil {
+		w.Logger.Error("a job was not started, and not given back; the next start does it", "job", s.job.id, "error", s.err)
+	}
+	if s.job.waiter != nil {
+		s.job.waiter.refuse(s.job.id, reason)
+	}
+	s.job.target.leaving--
+	w.leave(s.job)
+	w.beginning.done()
+}
+
+// mayLeave tells whether a job can be given back. One that was started before can't: the journal says that it ran.
+func (j *job) mayLeave() bool { return j.attempt == 1 }
+
+// takeBack stops a job that was not started yet, because its target is paused or the worker stops: a background
+// job is given back; a manual one, which a client wants to be run here, waits in the queue. The lock is held.
+func (w *Worker) takeBack(j *job) {
+	switch {
+	case w.stopping && j.mayLeave():
+		w.callOff(j, stoppedEarly)
+	case w.stopping:
+		w.drop(j, "the worker is stopping; the next start takes it up")
+	case j.mayLeave() && !j.claim.Manual:
+		w.callOff(j, targetPaused)
+	default:
+		w.free(j)
+		j.slotted = false
+		j.settleAsked()
+		j.move(queued)
+		j.target.queue = slices.Insert(j.target.queue, 0, j)
+		w.running.done()
+	}
+}
+
+// takeBackAll stops everything of a target that was not started yet. The lock is held.
+func (w *Worker) takeBackAll(t *target) {
+	waiting := t.queue
+	t.queue = nil
+	for _, j := range waiting {
+		switch {
+		case j.mayLeave() && (w.stopping || !j.claim.Manual):
+			w.callOff(j, map[bool]string{true: stoppedEarly, false: targetPaused}[w.stopping])
+		case w.stopping: // it stays running in the journal: the next start takes it up as what it is
+			delete(w.jobs, j.id)
+		default:
+			t.queue = append(t.queue, j)
+		}
+	}
+	for _, j := range w.unstarted(t) {
+		w.takeBack(j)
+	}
+	w.inbox.due = slices.DeleteFunc(w.inbox.due, func(j *job) bool { return j.phase != due })
+}
+
+// unstarted lists the jobs of a target that have a slot and wait for their start, the newest first. The lock is held.
+func (w *Worker) unstarted(t *target) (jobs []*job) {
+	for _, j := range w.jobs {
+		if j.target == t && (j.phase == due || j.phase == announced || j.phase == renewing) {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *job) int { return cmp.Compare(b.id, a.id) })
+	return jobs
+}

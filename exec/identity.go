@@ -1,0 +1,153 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"jobd/journal"
+)
+
+// A worker claims only while it holds its name and its mark among all workers of the table: advisory locks, which end with
+// their connection. A row with this mark and a claim that the journal does not know is then one that this
+// worker's own lost journal knew, and no living worker's.
+
+// identity is what the worker knows of its name and mark. The worker's mutex guards it.
+type identity struct {
+	mark    string    // of new claims
+	checked time.Time // when both were last known to be held; zero: they are not
+	why     string    // why they are not; "" where that is not known yet
+	rest    backoff
+}
+
+const (
+	identityAge   = 30 * time.Second // until it is checked again whether name and mark are held
+	firstIdentity = 100 * time.Millisecond
+	longIdentity  = 5 * time.Second
+	mostMarks     = 1000 // that are tried
+)
+
+// NameTakenError says that another worker has this one's name.
+type NameTakenError struct {
+	Name   string
+	Holder string // who it is, as the table knows it
+}
+
+// Error implements error.
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("the name %s is another worker's on this table: %s; give each worker a name of its own (key name)", e.Name, e.Holder)
+}
+
+// FormerError says that a former connection of this worker, which the table has not missed yet, holds its name.
+type FormerError struct {
+	Name   string
+	Holder string
+}
+
+// Error implements error.
+func (e *FormerError) Error() string {
+	return fmt.Sprintf("the name %s is held by a former connection of this worker: %s; waiting for its end", e.Name, e.Holder)
+}
+
+var errNoMark = errors.New("no mark is free for this worker's claims")
+
+// Identify takes this worker's name and mark for itself. It fails with a *NameTakenError when another worker has
+// the name; the claim loop tries again. Jobs that are claimed already go on in any case: what guards
+// them is the whole token.
+func (w *Worker) Identify(ctx context.Context) error {
+	w.identifying.Lock()
+	defer w.identifying.Unlock()
+	err := w.takeName(ctx)
+	var mark string
+	if err == nil {
+		mark, err = w.takeMark(ctx)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.identity.checked = time.Time{}
+		return err
+	}
+	w.identity = identity{mark: mark, checked: time.Now()}
+	return nil
+}
+
+// takeName takes the worker's name.
+func (w *Worker) takeName(ctx context.Context) error {
+	holder, err := w.Table.Hold(ctx, "name:"+w.Name)
+	if err != nil || holder == "" {
+		return err
+	}
+	if mark := w.knownMark(); mark != "" {
+		of, err := w.Table.Hold(ctx, "mark:"+mark)
+		if err != nil {
+			return err
+		}
+		if of == holder {
+			return &FormerError{w.Name, holder}
+		}
+	}
+	return &NameTakenError{w.Name, holder}
+}
+
+// takeMark takes a mark that no other worker has: the journal's, if it can be had. A new one is journalled before it
+// is used.
+func (w *Worker) takeMark(ctx context.Context) (string, error) {
+	known := w.knownMark()
+	candidates := []string{known}
+	for n := range mostMarks {
+		candidates = append(candidates, markOf(w.Name, n))
+	}
+	for _, mark := range candidates {
+		if mark == "" {
+			continue
+		}
+		holder, err := w.Table.Hold(ctx, "mark:"+mark)
+		if err != nil {
+			return "", err
+		}
+		if holder != "" {
+			continue
+		}
+		if mark != known {
+			_, err = w.append(journal.Draft{Payload: journal.Marked{Mark: mark}})
+		}
+		return mark, err
+	}
+	return "", errNoMark
+}
+
+// knownMark is the mark that the journal has for this worker.
+func (w *Worker) knownMark() (mark string) {
+	w.Recorder.View(func(s *journal.State) { mark = s.Mark })
+	return mark
+}
+
+// identified tells whether the worker's name and mark are held. Where they were not looked at for a while
+// it looks. Its error concerns everything.
+func (w *Worker) identified(ctx context.Context) (bool, error) {
+	w.mu.Lock()
+	held, rests := w.identity.held(), !w.identity.rest.due.IsZero()
+	w.mu.Unlock()
+	if held || rests {
+		return held, nil
+	}
+	err := w.Identify(ctx)
+	if err == nil || concernsAll(ctx, err) {
+		return err == nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if why := err.Error(); why != w.identity.why {
+		w.identity.why = why
+		w.Logger.Error("nothing is claimed: name and mark are not this worker's; trying again", "error", err)
+	}
+	w.identity.rest.grow(firstIdentity, longIdentity)
+	return false, nil
+}
+
+// held tells whether name and mark were held a moment ago.
+func (i *identity) held() bool {
+	return !i.checked.IsZero() && time.Since(i.checked) < identityAge
+}

@@ -1,0 +1,293 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
+
+// What a client's jobs wait for at most until they are claimed: claimTimeout while nothing can be claimed at all,
+// lockTimeout for a row that somebody else holds.
+const (
+	claimTimeout = 10 * time.Second
+	lockTimeout  = 5 * time.Second
+	firstLock    = 50 * time.Millisecond
+	longLock     = 500 * time.Millisecond
+	mostFailures = 3 // of one row, for a reason that is not known to pass
+	retriers     = 2 // clients that try rows that somebody else holds again, at a time
+)
+
+// manualClaim claims the jobs of one client, and tells it about those that can't be run.
+type manualClaim struct {
+	worker    *Worker
+	client    context.Context // ends when the client is gone
+	clients   map[int64]*waiter
+	retry     Retry         // while nothing can be claimed
+	lockUntil time.Time     // zero: no row was locked yet
+	rest      backoff       // until rows that were locked are tried again
+	failed    map[int64]int // tries that failed for no known reason
+}
+
+// claimManual claims jobs for their clients.
+func (w *Worker) claimManual(client context.Context, ids []int64, clients map[int64]*waiter) {
+	defer w.begun()
+	stopping, cancelStop := w.until(w.stop)
+	defer cancelStop()
+	ctx, cancel := context.WithTimeout(stopping, claimTimeout)
+	defer cancel()
+	m := &manualClaim{
+		worker: w, client: client, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
+	}
+	for groups := [][]int64{ids}; len(groups) > 0; {
+		group := groups[0]
+		groups = append(groups[1:], m.try(ctx, group)...)
+	}
+}
+
+// try claims some jobs in one go, and gives those to be tried again, in groups.
+func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
+	if len(ids) == 0 {
+		return nil
+	}
+	c := manualClaiming{worker: m.worker, ids: ids, refusals: make(map[int64]string)}
+	locked, err := m.claim(ctx, &c)
+	for id, refusal := range c.refusals {
+		m.clients[id].tell(nil, refusal)
+	}
+	if err != nil {
+		return m.claimFailed(ctx, &c, err)
+	}
+	m.worker.won(c.claimed)
+	for _, id := range ids {
+		if !c.found[id] && !slices.Contains(locked, id) {
+			m.clients[id].tell(nil, fmt.Sprintf("job %d not found", id))
+		}
+	}
+	if len(locked) > 0 && !m.waitForLock(ctx) {
+		m.refuse(locked, "the row is locked by somebody else")
+		return nil
+	}
+	return [][]int64{locked}
+}
+
+// claim claims once, where the worker may claim at all.
+func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []int64, err error) {
+	w := m.worker
+	w.mu.Lock()
+	held, targets := w.identity.held(), w.fitNames()
+	w.mu.Unlock()
+	if !held {
+		if err := w.Identify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Disk.Check(); err != nil {
+		return nil, noRoom{err}
+	}
+	if !m.lockUntil.IsZero() {
+		select {
+		case w.again <- struct{}{}:
+			defer func() { <-w.again }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return w.Table.ClaimManual(ctx, c.ids, targets, c.decide)
+}
+
+// noRoom says that the journal's disk has too little room.
+type noRoom struct{ error }
+
+// Unwrap gives the cause.
+func (e noRoom) Unwrap() error { return e.error }
+
+// waitForLock waits until rows that somebody holds are to be tried again. It is false when they were tried for long enough.
+func (m *manualClaim) waitForLock(ctx context.Context) bool {
+	if m.lockUntil.IsZero() {
+		m.lockUntil = time.Now().Add(lockTimeout)
+	}
+	m.rest.grow(firstLock, longLock)
+	if m.rest.due.After(m.lockUntil) {
+		return false
+	}
+	timer := time.NewTimer(time.Until(m.rest.due))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-m.client.Done():
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// claimFailed tells the clients what is true, and gives the jobs that are to be tried again.
+func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err error) (again [][]int64) {
+	left := slices.DeleteFunc(slices.Clone(c.ids), func(id int64) bool { return isClosed(m.clients[id].told) })
+	refused := refusedRows(err)
+	if len(c.events) > 0 && !(undone(err) && m.release(c, err, refused)) {
+		return m.leaveInDoubt(c, left, err)
+	}
+	if known := illegal(err); known != nil && known.Job != 0 {
+		refused = map[int64]string{known.Job: "the journal holds it as under way"}
+	}
+	if len(refused) > 0 {
+		for id, why := range refused {
+			if client, ours := m.clients[id]; ours {
+				client.refuse(id, "the table refuses it: "+why)
+			}
+		}
+		return [][]int64{slices.DeleteFunc(left, func(id int64) bool { _, at := refused[id]; return at })}
+	}
+	switch {
+	case isAway(err) || holdsAll(err):
+		if m.retry.Wait(ctx, err) == nil {
+			return [][]int64{left}
+		}
+	case ctx.Err() == nil && len(left) > 1: // one of them may be at fault
+		for _, id := range left {
+			again = append(again, []int64{id})
+		}
+		return again
+	case ctx.Err() == nil && len(left) == 1 && m.failed[left[0]] < mostFailures:
+		m.failed[left[0]]++
+		if m.retry.Wait(ctx, err) == nil {
+			return [][]int64{left}
+		}
+	}
+	m.refuse(left, m.words(ctx, err))
+	return nil
+}
+
+// release journals that a claim was undone, so that its jobs can be claimed again. It is false where the
+// journal has no room for that; then the claim loop does it later.
+func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]string) bool {
+	w, lost := m.worker, lostReason(err, refused)
+	var drafts []journal.Draft
+	for _, e := range c.events {
+		if accepted, ok := e.Payload.(journal.Accepted); ok {
+			drafts = append(drafts, released(e.Job, accepted, lost(e.Job)))
+		}
+	}
+	if len(drafts) > 0 {
+		if _, err := w.append(drafts...); err != nil {
+			return false
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.withdraw(&c.claimed)
+	return true
+}
+
+// leaveInDoubt has the claim loop find out what became of a claim: its jobs have a client still, and run, or the
+// client is told.
+func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [][]int64 {
+	var lost func(int64) string
+	if undone(err) {
+		lost = lostReason(err, refusedRows(err))
+	}
+	w := m.worker
+	w.doubt(c.claimed, lost)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range left {
+		if !w.holds(id) {
+			m.clients[id].refuse(id, m.words(context.Background(), err))
+		}
+	}
+	return nil
+}
+
+// holdsAll tells whether an error that is not the table's keeps the worker from claiming anything.
+func holdsAll(err error) bool {
+	var low noRoom
+	var taken *NameTakenError
+	var former *FormerError
+	return errors.As(err, &low) || errors.Is(err, journal.ErrFull) || errors.As(err, &taken) || errors.As(err, &former) ||
+		errors.Is(err, errNoMark)
+}
+
+// words says why jobs were not run, as it is.
+func (m *manualClaim) words(ctx context.Context, err error) string {
+	var low noRoom
+	switch {
+	case isClosed(m.worker.stop):
+		return "the worker is stopping"
+	case isAway(err):
+		return "the database could not be reached"
+	case errors.As(err, &low) || errors.Is(err, journal.ErrFull):
+		return "there is no room for the journal: " + err.Error()
+	case holdsAll(err):
+		return err.Error()
+	case ctx.Err() != nil:
+		return fmt.Sprintf("the database has not answered within %s", claimTimeout)
+	}
+	return "the table refuses it: " + err.Error()
+}
+
+func (m *manualClaim) refuse(ids []int64, why string) {
+	for _, id := range ids {
+		m.clients[id].refuse(id, why)
+	}
+}
+
+// manualClaiming is a claim of named jobs under way.
+type manualClaiming struct {
+	worker   *Worker
+	ids      []int64
+	found    map[int64]bool
+	refusals map[int64]string
+	claimed
+}
+
+// decide accepts the rows of status manual that are for a target of this worker. Only
+// a row that waits may be marked as ignored: any other status is history that is not
+// to be lost.
+func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
+	w := c.worker
+	c.found = make(map[int64]bool, len(rows))
+	instance := w.instanceNow()
+	var drafts []journal.Draft
+	w.mu.Lock()
+	token := newToken(w.identity.mark)
+	for _, row := range rows {
+		c.found[row.Job] = true
+		payload, refusal := w.judgeManual(row, token)
+		if refusal != "" {
+			c.refusals[row.Job] = refusal
+		}
+		switch p := payload.(type) {
+		case journal.Accepted:
+			drafts = append(drafts, c.accept(w, row.Job, w.targets[row.Target], p, instance)...)
+		case journal.Ignored:
+			drafts = append(drafts, journal.Draft{Job: row.Job, Payload: p})
+		}
+	}
+	w.mu.Unlock()
+	return c.journalled(w, drafts)
+}
+
+// judgeManual says what becomes of a row that a client wants run. The lock is held.
+func (w *Worker) judgeManual(row journal.Row, token string) (payload journal.Payload, refusal string) {
+	_, served := w.targets[row.Target]
+	switch {
+	case row.Status != journal.RowManual && row.Status != journal.RowWaiting:
+		return nil, "status = " + row.Status + " != manual"
+	case w.stopping:
+		return nil, "worker is stopping"
+	case w.holds(row.Job):
+		return nil, fmt.Sprintf("job %d is still under way", row.Job)
+	case row.Status == journal.RowWaiting:
+		refusal = "status = waiting != manual"
+	case !served:
+		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
+	default:
+		return journal.Accepted{Target: row.Target, Manual: true, Token: token}, ""
+	}
+	return journal.Ignored{Reason: refusal}, refusal
+}

@@ -1,0 +1,57 @@
+package exec
+
+// TargetStatus is what clients are told of a target.
+type TargetStatus struct {
+	Paused      bool   `json:"paused"`
+	Concurrency int    `json:"concurrency"`
+	Length      int    `json:"length"`        // jobs waiting and running
+	Why         string `json:"why,omitempty"` // why nothing is claimed for it; "" where nothing is wrong
+}
+
+// Status is what clients are told of the worker.
+type Status struct {
+	Targets   map[string]TargetStatus
+	Clients   int        // manual jobs that a client waits for
+	Strangers int        // rows of our targets that are under way and belong to no worker
+	Doubted   int        // claims of which the table has not told yet whether they were won
+	Aside     []AsideRow // rows that can't be claimed for now, the oldest first
+}
+
+// Status tells how the worker stands.
+func (w *Worker) Status() Status {
+	away := isClosed(w.Mirror.Away())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := Status{
+		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: len(w.waiters), Strangers: w.strangers,
+		Doubted: len(w.doubtful), Aside: w.asideRows(),
+	}
+	for name, t := range w.targets {
+		s.Targets[name] = TargetStatus{
+			Paused: t.paused, Concurrency: t.concurrency, Length: t.length(), Why: w.why(t, away),
+		}
+	}
+	return s
+}
+
+// why is why nothing is claimed for a target, in words for the operator. The lock is held.
+func (w *Worker) why(t *target, away bool) string {
+	switch {
+	case t.unfit != "":
+		return t.unfit
+	case w.outage != "":
+		return w.outage
+	case away:
+		return "the table can't be written"
+	case w.identity.why != "":
+		return w.identity.why
+	}
+	return t.trouble.why
+}
+
+// TargetNames lists the names of the targets served, in order.
+func (w *Worker) TargetNames() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.names()
+}

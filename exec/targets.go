@@ -1,0 +1,217 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"jobd/journal"
+)
+
+// SetTargets makes the targets what is wanted, concurrency by name, compared with what they are: whatever was changed
+// meanwhile, by whom, and whatever retirement is under way. What can't be done is among the error's causes; the
+// rest is done, and a second call does what is left.
+func (w *Worker) SetTargets(wanted map[string]int, by string) error {
+	var errs []error
+	done := func(what, name string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", what, name, err))
+		}
+	}
+	for _, name := range w.TargetNames() {
+		if _, stays := wanted[name]; !stays {
+			done("remove target", name, w.RetireTarget(name, by))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		switch now, serves := w.concurrency(name); {
+		case !serves:
+			done("add target", name, w.AddTarget(name, wanted[name], by))
+		case now != wanted[name]:
+			done("set concurrency of target", name, w.SetConcurrency(name, wanted[name], by))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// concurrency is the limit of a target; serves is false where it is not served, or about to be removed.
+func (w *Worker) concurrency(name string) (n int, serves bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t, there := w.targets[name]; there && t.retiredBy == "" {
+		return t.concurrency, true
+	}
+	return 0, false
+}
+
+// AddTarget makes the worker serve one more target, or again one that was to be removed when it is empty. A name that the
+// table does not take is refused, where the table says so soon.
+func (w *Worker) AddTarget(name string, concurrency int, by string) error {
+	w.adding.Lock()
+	defer w.adding.Unlock()
+	if concurrency < 1 {
+		return RefusedError("Invalid concurrency value.")
+	}
+	if w.keep(name) {
+		return w.SetConcurrency(name, concurrency, by)
+	}
+	if w.serves(name) {
+		return RefusedError("target '" + name + "' already added")
+	}
+	if err := w.checkName(name); err != nil {
+		return err
+	}
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	added := journal.TargetAdded{Target: name, Concurrency: concurrency, By: by}
+	if _, err := w.append(journal.Draft{Payload: added}); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.added++
+	t := &target{name: name, concurrency: concurrency, since: w.added}
+	w.targets[name] = t
+	w.namesDue = true
+	w.poll([]*target{t})
+	w.OnTargets()
+	return nil
+}
+
+// keep takes back the retirement of a target that is under way. It is false where there is none. Nothing was journalled of
+// it yet.
+func (w *Worker) keep(name string) bool {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, there := w.targets[name]
+	if !there || t.retiredBy == "" {
+		return false
+	}
+	t.retiring, t.retiredBy = false, ""
+	w.poll([]*target{t})
+	return true
+}
+
+// RemoveTarget makes the worker serve a target no more. Its queue must be empty.
+func (w *Worker) RemoveTarget(name, by string) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	return w.remove(name, by)
+}
+
+// remove removes an empty target. Where that can't be journalled, the target stays as it was. The caller
+// holds w.changing.
+func (w *Worker) remove(name, by string) error {
+	retiring, err := w.close(name)
+	if err != nil {
+		return err
+	}
+	_, err = w.append(journal.Draft{Payload: journal.TargetRemoved{Target: name, By: by}})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.targets[name].retiring = retiring
+		w.poll([]*target{w.targets[name]})
+		return err
+	}
+	delete(w.targets, name)
+	w.namesDue = true // one that was unfit beside this one may be fit now
+	w.wake()
+	w.OnTargets()
+	return nil
+}
+
+// close makes sure that an empty target stays empty until it is removed, and tells whether that was so before.
+func (w *Worker) close(name string) (retiring bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.targets[name]
+	switch {
+	case !ok:
+		return false, RefusedError("target '" + name + "' not found")
+	case t.length() > 0:
+		return false, RefusedError("queue is not empty")
+	}
+	retiring, t.retiring = t.retiring, true
+	return retiring, nil
+}
+
+// RetireTarget removes a target as soon as its queue is empty, and claims no
+// more jobs for it until then.
+func (w *Worker) RetireTarget(name, by string) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	w.mu.Lock()
+	t, ok := w.targets[name]
+	if ok && t.length() > 0 {
+		t.retiring, t.retiredBy = true, by
+		w.mu.Unlock()
+		return nil
+	}
+	w.mu.Unlock()
+	return w.remove(name, by)
+}
+
+// retire removes a target that has become empty, if that is waited for. The lock is held.
+func (w *Worker) retire(t *target) {
+	if t.retiredBy != "" && t.length() == 0 && !w.stopping {
+		go w.removeRetired(t)
+	}
+}
+
+// removeRetired removes a target that is to be removed when it is empty. Where the disk is full, that waits for room.
+func (w *Worker) removeRetired(t *target) {
+	retry := w.Retry("remove target " + t.name)
+	for {
+		err := w.removeEmpty(t)
+		if !errors.Is(err, journal.ErrFull) || !w.pause(retry, err) {
+			return
+		}
+	}
+}
+
+// removeEmpty removes a target if that is still wanted, and it is empty.
+func (w *Worker) removeEmpty(t *target) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	w.mu.Lock()
+	by := t.retiredBy
+	wanted := by != "" && t.length() == 0 && w.targets[t.name] == t && !w.stopping
+	w.mu.Unlock()
+	if !wanted {
+		return nil
+	}
+	return w.remove(t.name, by)
+}
+
+// SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
+func (w *Worker) SetConcurrency(name string, concurrency int, by string) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	switch {
+	case concurrency < 1:
+		return RefusedError("Invalid concurrency value.")
+	case !w.serves(name):
+		return RefusedError("target '" + name + "' not found")
+	}
+	set := journal.ConcurrencySet{Target: name, Concurrency: concurrency, By: by}
+	if _, err := w.append(journal.Draft{Payload: set}); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.targets[name]
+	t.concurrency = concurrency
+	w.dispatch(t)
+	return nil
+}
+
+func (w *Worker) serves(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.targets[name]
+	return ok
+}

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"testing"
 	"time"
 
@@ -70,6 +71,12 @@ func (f *fixture) start() {
 	if err := f.worker.Open(1); err != nil {
 		f.t.Fatal(err)
 	}
+	f.run()
+}
+
+// run runs the worker, which is open, until the test ends.
+func (f *fixture) run() {
+	f.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	worker, ended := f.worker, make(chan error, 1)
 	f.stop, f.ended = stop, ended
@@ -87,6 +94,28 @@ func (f *fixture) start() {
 			f.t.Errorf("the table was asked %d times: the worker does not wait for anything", n)
 		}
 	})
+}
+
+// reach waits until rows have these statuses. The table tells of each change.
+func (f *fixture) reach(want map[int64]string) {
+	f.t.Helper()
+	timer := time.NewTimer(10 * time.Second)
+	defer timer.Stop()
+	for {
+		changed := f.table.changes()
+		got := make(map[int64]string, len(want))
+		for id := range want {
+			got[id] = f.table.status(id)
+		}
+		if maps.Equal(got, want) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			f.t.Fatalf("rows are %v, want %v within 10 s", got, want)
+		}
+	}
 }
 
 // endAll ends every process that was started.

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	jobexec "jobd/exec"
@@ -15,8 +16,8 @@ type mirror struct {
 	held chan struct{} // not nil: Shown waits until it is closed
 
 	aside map[int64]chan struct{} // the same for single jobs; Tried does not wait for them
-	away chan struct{}
-	seen chan struct{} // has room for one; receives when somebody asks whether the table is away
+	away  chan struct{}
+	seen  chan struct{} // has room for one; receives when somebody asks whether the table is away
 }
 
 func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
@@ -54,6 +55,7 @@ type runner struct {
 	started chan *process
 	instant bool // processes end at once
 	pid     int
+	jobs    []int64 // that were started, in order
 
 	recalled  []jobexec.Recalled
 	forgotten chan [2]int64
@@ -72,6 +74,13 @@ func (r *runner) Ended(instance string) bool { return instance == endedInstance 
 func (r *runner) Recall() []jobexec.Recalled { return r.recalled }
 
 func (r *runner) Forget(job int64, attempt int) { r.forgotten <- [2]int64{job, int64(attempt)} }
+
+// begun lists the jobs that were started.
+func (r *runner) begun() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.jobs)
+}
 
 func newRunner() *runner {
 	return &runner{
@@ -97,6 +106,7 @@ func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	} else {
 		go spec.OnBegun()
 	}
+	r.jobs = append(r.jobs, spec.Job)
 	r.started <- p
 	return p, nil
 }

@@ -31,6 +31,7 @@ type table struct {
 	asked       [][]string    // the targets of each Waiting
 	excepts     [][]int64     // of each claim
 	probes      int
+	changed     chan struct{} // closed when a row has changed; nil while nobody waits for that
 }
 
 func newTable(rows ...journal.Row) *table {
@@ -127,6 +128,7 @@ func (t *table) find(ids []int64) (rows []journal.Row, locked []int64) {
 }
 
 func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journal.Event, error)) error {
+	defer t.tell()
 	events, err := decide(rows)
 	if err != nil {
 		return err
@@ -256,4 +258,23 @@ func (t *table) change(do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	do()
+	t.tell()
+}
+
+// changes gives a channel that is closed when a row changes.
+func (t *table) changes() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
+
+// tell tells who waits for changes. The lock is held.
+func (t *table) tell() {
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
 }

@@ -1,0 +1,104 @@
+package exec_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"jobd/journal"
+)
+
+// follower is a mirror that follows a journal and brings the table in memory up to date, as the real one does.
+type follower struct {
+	table *table
+	away  chan struct{}
+
+	mu       sync.Mutex
+	applied  uint64
+	claims   map[int64]journal.Accepted
+	watchers map[uint64][]chan struct{}
+}
+
+// follow makes a follower that works until the test ends.
+func follow(t *testing.T, j *journal.Journal, table *table) *follower {
+	m := &follower{
+		table: table, away: make(chan struct{}),
+		claims: make(map[int64]journal.Accepted), watchers: make(map[uint64][]chan struct{}),
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for seq := uint64(0); ; {
+			events, err := j.Next(ctx, seq, 100)
+			if err != nil {
+				return
+			}
+			for _, e := range events {
+				m.apply(e)
+				seq = e.Seq
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return m
+}
+
+// apply shows one event in the table, while the row bears the claim's token.
+func (m *follower) apply(e journal.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if accepted, is := e.Payload.(journal.Accepted); is {
+		m.claims[e.Job] = accepted
+	}
+	claim := m.claims[e.Job]
+	m.table.change(func() {
+		row := m.table.rows[e.Job]
+		if row.Owner != claim.Token || row.Owner == "" {
+			return
+		}
+		switch e.Kind() {
+		case journal.KindRunning:
+			row.Status = journal.RowRunning
+		case journal.KindReleased:
+			row.Owner, row.Status = "", journal.RowWaiting
+			if claim.Manual {
+				row.Status = journal.RowManual
+			}
+		case journal.KindDone:
+			row.Owner, row.Status = "", journal.RowDone
+		}
+		m.table.rows[e.Job] = row
+	})
+	m.applied = e.Seq
+	for seq, all := range m.watchers {
+		if seq <= e.Seq {
+			for _, c := range all {
+				close(c)
+			}
+			delete(m.watchers, seq)
+		}
+	}
+}
+
+// Shown implements Mirror.
+func (m *follower) Shown(seq uint64, _ int64) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := make(chan struct{})
+	if seq <= m.applied {
+		close(c)
+	} else {
+		m.watchers[seq] = append(m.watchers[seq], c)
+	}
+	return c
+}
+
+// Tried implements Mirror.
+func (m *follower) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
+
+// Away implements Mirror.
+func (m *follower) Away() <-chan struct{} { return m.away }

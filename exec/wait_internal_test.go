@@ -1,0 +1,41 @@
+package exec
+
+import (
+	"testing"
+	"time"
+)
+
+func TestABackoffGrowsUpToItsBound(t *testing.T) {
+	t.Parallel()
+	var b backoff
+	for _, most := range []time.Duration{50, 100, 200, 400, 800, 1000, 1000} {
+		before := time.Now()
+		b.grow(firstLook, longLook)
+		after := time.Now()
+		if least := most * 6 / 10; b.due.Before(before.Add(least*time.Millisecond)) || b.due.After(after.Add(most*time.Millisecond)) {
+			t.Errorf("due after %s, want %d to %d ms", b.due.Sub(before), least, most)
+		}
+	}
+	if b.passed(b.due.Add(-1)) || !b.passed(b.due) || b.passed(time.Now().Add(time.Hour)) {
+		t.Error("a try is due once, at its time")
+	}
+}
+
+func TestThePollIntervalIsOffByAFifthAtMost(t *testing.T) {
+	t.Parallel()
+	w, now := &Worker{}, time.Now()
+	if !w.nextPoll(now).IsZero() {
+		t.Error("an interval of 0 is none")
+	}
+	w.PollInterval = 30 * time.Second
+	seen := make(map[time.Duration]bool)
+	for range 1000 {
+		in := w.nextPoll(now).Sub(now)
+		if seen[in] = true; in < 24*time.Second || in > 36*time.Second {
+			t.Fatalf("next poll in %s", in)
+		}
+	}
+	if len(seen) < 100 {
+		t.Errorf("%d different intervals", len(seen))
+	}
+}

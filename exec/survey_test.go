@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -116,6 +117,98 @@ func TestTheReserveIsReleasedWhenTheDiskIsFull(t *testing.T) {
 	f.next().exit(0)
 	f.wait("the outcome is journalled", ended(1))
 	if got := words(f.story(1)); !strings.HasSuffix(got, "done") {
+		t.Errorf("story %q", got)
+	}
+}
+
+// A row that the mirror still owes something is left to it, however long that takes.
+func TestARowThatTheMirrorOwesIsNotLost(t *testing.T) {
+	t.Parallel()
+	ours := mark(t)
+	row := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"}
+	f := newFixture(t, newTable(row), nil)
+	left(t, f.journal, journal.Accepted{Target: "a", Token: row.Owner}, journal.Running{Attempt: 1}, journal.Done{Result: "ok"})
+	owed := make(chan struct{})
+	f.mirror.aside = map[int64]chan struct{}{1: owed}
+	f.start()
+	<-f.table.selected
+	f.table.insert(waiting(2, "a"))
+	f.worker.PollAll()
+	f.next().exit(0)
+	f.wait("the other job is done", ended(2))
+	f.table.insert(journal.Row{Job: 1, Target: "a", Status: journal.RowDone})
+	close(owed)
+	f.table.insert(waiting(3, "a"))
+	f.worker.PollAll()
+	f.next().exit(0)
+	f.wait("another job is done", ended(3))
+	if got := words(f.story(1)); got != "accepted running done" {
+		t.Errorf("story %q", got)
+	}
+}
+
+// What the journal's history knows is at its end is not lost: the row is behind, as after a failover to a replica that lags.
+func TestARowWhoseEndTheHistoryKnowsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	ours := mark(t)
+	tab := newTable(
+		journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"},
+		journal.Row{Job: 2, Target: "a", Status: journal.RowRunning, Owner: ours + "bbbbb"},
+	)
+	f := newFixture(t, tab, func(c *jobexec.Config) {
+		c.Knows = func(_ context.Context, job int64, token string) bool { return job == 1 && token == ours+"aaaaa" }
+	})
+	f.start()
+	f.wait("the other one is lost", func(s *journal.State) bool { return s.Seq >= 5 && len(s.Jobs) == 0 })
+	if got := words(f.story(1)); got != "" {
+		t.Errorf("story %q", got)
+	}
+}
+
+// Regression: rows were only looked for at a start with a new journal, not after an outage.
+func TestLostRowsAreLookedForAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	ours := mark(t)
+	f := newFixture(t, newTable(), nil)
+	f.mirror.seen = make(chan struct{}, 1)
+	f.start()
+	<-f.table.selected
+	f.table.insert(journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: ours + "aaaaa"})
+	f.mirror.mu.Lock()
+	away := f.mirror.away
+	f.mirror.mu.Unlock()
+	close(away)
+	<-f.mirror.seen
+	f.worker.PollAll()
+	<-f.mirror.seen
+	f.until("it is noticed", func(s jobexec.Status) bool { return s.Targets["a"].Why != "" })
+	f.worker.PollAll()
+	<-f.mirror.seen
+	<-f.mirror.seen
+	f.mirror.mu.Lock()
+	f.mirror.away = make(chan struct{})
+	f.mirror.mu.Unlock()
+	f.worker.PollAll()
+	f.wait("the lost one is ended", func(s *journal.State) bool { return s.Seq >= 5 && len(s.Jobs) == 0 })
+}
+
+// A row with a claim that lives here is no lost one, whichever look meets it.
+func TestAClaimThatLivesIsNoLostOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.start()
+	p := f.next()
+	f.table.change(func() { f.table.failing["a"] = errAway })
+	f.worker.PollAll()
+	<-f.table.selected
+	<-f.table.selected
+	f.table.change(func() { clear(f.table.failing) })
+	f.table.insert(waiting(2, "a"))
+	f.next().exit(0)
+	p.exit(0)
+	f.wait("it is done", ended(1))
+	f.wait("they are done", func(s *journal.State) bool { return len(s.Jobs) == 0 })
+	if got := words(f.story(1)); got != "accepted running started done" {
 		t.Errorf("story %q", got)
 	}
 }

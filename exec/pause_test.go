@@ -1,0 +1,124 @@
+package exec_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// Regression: a paused target kept its prefetched rows. LENGTH never reached 0, and nobody else could run them.
+func TestPauseGivesBackWhatHasNotStarted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "b")), nil)
+	f.build(func(c *jobexec.Config) { c.Mirror = follow(t, f.journal, f.table) })
+	f.start()
+	p := f.next()
+	f.wait("another is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.manual(3)
+	if err := f.worker.Pause([]string{"b"}, "me"); err != nil {
+		t.Fatal(err)
+	}
+	f.reach(map[int64]string{2: journal.RowWaiting, 3: journal.RowAccepted})
+	release := f.events(2)[1].Payload.(journal.Released)
+	if release.Reason != "the target was paused" || release.Target != "b" || release.Manual || release.Token == "" {
+		t.Errorf("released: %+v", release)
+	}
+	p.exit(0)
+	f.until("only the manual job is left", func(s jobexec.Status) bool { return s.Targets["b"].Length == 1 })
+	f.none()
+	if err := f.worker.Continue(nil, "me"); err != nil {
+		t.Fatal(err)
+	}
+	if p := f.next(); p.spec.Job != 3 {
+		t.Errorf("job %d was started first, want the manual one that waited", p.spec.Job)
+	} else {
+		p.exit(0)
+	}
+	f.next().exit(0)
+}
+
+// Regression: a job was started five seconds after a pause was answered, when a database that was frozen came back.
+func TestNothingStartsAfterAPause(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "a"), manual(4, "a"), manual(5, "a")), nil)
+	f.start()
+	first := f.next()
+	go func() { _, _ = f.worker.RunManual(context.Background(), []int64{3, 4, 5}) }()
+	second := f.next()
+	f.next()
+	f.wait("one waits", func(s *journal.State) bool { return s.Job(5).Status == journal.StatusAccepted })
+	held := f.hold(first, 2)
+	second.exit(0)
+	f.wait("the manual job is announced too", func(s *journal.State) bool { return s.Job(5).Status == journal.StatusStarting })
+	if err := f.worker.Pause(nil, "me"); err != nil {
+		t.Fatal(err)
+	}
+	f.wait("the background job is given back", func(s *journal.State) bool { return s.Job(2).Status.Ended() })
+	close(held) // the database is back
+	f.until("the manual job waits", func(s jobexec.Status) bool { return s.Targets["b"].Length == 0 && s.Targets["a"].Length == 2 })
+	f.none()
+	if err := f.worker.Continue([]string{"a"}, "me"); err != nil {
+		t.Fatal(err)
+	}
+	if p := f.next(); p.spec.Job != 5 || p.spec.Attempt != 1 {
+		t.Errorf("job %d was started, attempt %d", p.spec.Job, p.spec.Attempt)
+	}
+	f.none()
+	if n := count(f.story(5), journal.KindStarted); n > 1 {
+		t.Errorf("started %d times", n)
+	}
+}
+
+// A start that the runner is being asked for is waited for: when Pause returns it has happened.
+func TestPauseWaitsForAStartUnderWay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	late := &lateRunner{f.runner, 1, make(chan struct{}), make(chan error)}
+	f.build(func(c *jobexec.Config) { c.Runner = late })
+	f.start()
+	<-late.asked
+	paused := make(chan error, 1)
+	go func() { paused <- f.worker.Pause(nil, "me") }()
+	f.wait("the pause is journalled", func(s *journal.State) bool { return s.Targets["a"].Paused })
+	select {
+	case <-paused:
+		t.Error("the pause was answered while a start was under way")
+	case <-time.After(50 * time.Millisecond):
+	}
+	late.answer <- nil
+	if err := <-paused; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case p := <-f.runner.started:
+		p.exit(0)
+	default:
+		t.Error("nothing was started when the pause was answered")
+	}
+}
+
+// A claim whose COMMIT is under way when its target is paused is won, and given back; its job does not start.
+func TestAClaimUnderWayIsGivenBackWhenItsTargetIsPaused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a")), nil)
+	committing, paused := make(chan struct{}), make(chan struct{})
+	f.table.commit = func(apply func()) error {
+		close(committing)
+		<-paused
+		apply()
+		return nil
+	}
+	f.build(func(c *jobexec.Config) { c.Mirror = follow(t, f.journal, f.table) })
+	f.start()
+	<-committing
+	if err := f.worker.Pause(nil, "me"); err != nil {
+		t.Fatal(err)
+	}
+	close(paused)
+	f.wait("all are given back", func(s *journal.State) bool { return len(s.Jobs) == 0 })
+	f.none()
+	f.until("nothing is left here", func(s jobexec.Status) bool { return s.Targets["a"].Length == 0 })
+}

@@ -88,9 +88,3 @@ func (w *Worker) pause(retry Retry, cause error) bool {
 	defer cancel()
 	return retry.Wait(ctx, cause) == nil
 }
-
-// journalled is what the journal knows of one job.
-func (w *Worker) journalled(id int64) (job journal.Job) {
-	w.Recorder.View(func(s *journal.State) { job = s.Job(id) })
-	return job
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -175,10 +176,16 @@ func (p *process) exit(code int) {
 	})
 }
 
-// patience is a Retry that tries again at once.
+// patience is a Retry that tries again soon.
 type patience struct{}
 
-func (patience) Wait(ctx context.Context, _ error) error { return ctx.Err() }
+func (patience) Wait(ctx context.Context, _ error) error {
+	select {
+	case <-time.After(time.Millisecond):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
 
 // disk is the journal's disk, which the test fills.
 type disk struct {

@@ -26,6 +26,10 @@ func (e *RemoteError) Error() string { return e.Text }
 // ErrLinkClosed is among the causes of every request that got no answer because its link ended.
 var ErrLinkClosed = errors.New("link closed")
 
+// ErrUnsent is among the causes of a request's failure where not all of its frame was handed to
+// the connection: the peer can't carry it out, now or later.
+var ErrUnsent = errors.New("not sent")
+
 // The texts of errors that are about no handler's subject.
 const (
 	refusedPassword = Refusal("invalid password")

@@ -37,6 +37,7 @@ type Link struct {
 	entry  *entry        // nil: the peer needs no password
 	slots  chan struct{} // one for each request of the peer under way
 	log    *slog.Logger
+	born   time.Time
 	turns  turns
 	out    *outbox
 
@@ -48,7 +49,7 @@ type Link struct {
 	mu       sync.Mutex
 	number   int64
 	calls    map[int64]chan message // requests that wait for their response
-	pong     chan struct{}          // closed by the next pong; nil while nobody waits
+	pings    []ping                 // sent and not answered, the oldest first
 	password string                 // still to be sent with every request: nothing was answered yet
 
 	receiver receiver // belongs to the goroutine in Run
@@ -78,6 +79,7 @@ func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 		gate:     gate,
 		entry:    entry,
 		log:      config.Logger.With("peer", conn.RemoteAddr().String()),
+		born:     time.Now(),
 		number:   rand.Int64N(firstNumberLimit),
 		password: config.Password,
 	}
@@ -126,6 +128,12 @@ func (l *Link) Close() error {
 	l.end(nil)
 	return nil
 }
+
+// Abandon is Close with a reason, which Err and the requests that wait tell.
+func (l *Link) Abandon(reason error) { l.end(reason) }
+
+// Born is when the connection was made: of two links of one peer, it tells the newer.
+func (l *Link) Born() time.Time { return l.born }
 
 // Done is closed when the link has ended.
 func (l *Link) Done() <-chan struct{} { return l.ctx.Done() }

@@ -30,7 +30,9 @@ type outbox struct {
 
 	mu      sync.Mutex
 	frames  [][]byte
-	backlog int // bytes put and not written yet
+	backlog int   // bytes put and not written yet
+	queued  int64 // bytes put since the beginning
+	left    int64 // of those, the bytes that the connection took
 	writing bool
 	closed  bool
 	changed chan struct{} // closed at the next progress; nil while nobody waits
@@ -38,36 +40,57 @@ type outbox struct {
 
 // put queues a frame, waiting while the backlog is above its limit. It must not be changed afterwards.
 func (o *outbox) put(ctx context.Context, frame []byte) error {
+	_, err := o.send(ctx, frame)
+	return err
+}
+
+// send is put, and gives the frame's end for hasLeft. After an error nothing of the frame leaves.
+func (o *outbox) send(ctx context.Context, frame []byte) (end int64, err error) {
 	for {
-		progress, err := o.tryPut(frame)
+		end, progress, err := o.tryPut(frame)
 		if err != nil || progress == nil {
-			return err
+			return end, err
 		}
 		select {
 		case <-progress:
 		case <-ctx.Done():
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
 }
 
-// tryPut queues a frame, or gives a channel that tells when to try again.
-func (o *outbox) tryPut(frame []byte) (<-chan struct{}, error) {
+// tryPut queues a frame and gives its end, or a channel that tells when to try again.
+func (o *outbox) tryPut(frame []byte) (end int64, later <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		return nil, ErrLinkClosed
+		return 0, nil, ErrLinkClosed
 	}
 	if o.backlog > o.limit {
-		return o.progress(), nil
+		return 0, o.progress(), nil
 	}
 	o.frames = append(o.frames, frame)
 	o.backlog += len(frame)
+	o.queued += int64(len(frame))
 	if !o.writing {
 		o.writing = true
 		o.spawn(o.write)
 	}
-	return nil, nil
+	return o.queued, nil, nil
+}
+
+// hasLeft tells whether the connection took everything up to end. It must be asked only when the
+// link has ended: it waits until the writer, whose connection is closed, has noticed.
+func (o *outbox) hasLeft(end int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed || o.writing {
+		progress := o.progress()
+		o.mu.Unlock()
+		<-progress
+		o.mu.Lock()
+	}
+	return o.left >= end
 }
 
 // flush waits until everything is written, or the link is closed.
@@ -123,24 +146,37 @@ func (o *outbox) write() {
 		}
 		written = 0
 		for _, frame := range batch {
-			if err := o.writeFrame(frame); err != nil {
+			n, err := o.writeFrame(frame)
+			written += n
+			if err != nil {
 				o.fail(err)
+				o.stop(written)
 				return
 			}
-			written += len(frame)
 		}
 	}
+}
+
+// stop notes that the writer has ended, after written bytes of its batch.
+func (o *outbox) stop(written int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.left += int64(written)
+	o.writing = false
+	o.announce()
 }
 
 // take gives the frames to write next, after written bytes of former ones have left; nil when there are none.
 func (o *outbox) take(written int) [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.left += int64(written)
+	o.announce()
 	if o.closed {
+		o.writing = false
 		return nil
 	}
 	o.backlog -= written
-	o.announce()
 	if len(o.frames) == 0 {
 		o.writing = false
 		o.frames = nil
@@ -155,16 +191,18 @@ func (o *outbox) take(written int) [][]byte {
 }
 
 // writeFrame writes one frame in pieces, so that a long one to a slow but living peer gets through.
-func (o *outbox) writeFrame(frame []byte) error {
-	for len(frame) > 0 {
-		piece := frame[:min(len(frame), writtenBytes)]
+// It gives how many bytes of it the connection took.
+func (o *outbox) writeFrame(frame []byte) (written int, err error) {
+	for written < len(frame) {
+		piece := frame[written:min(len(frame), written+writtenBytes)]
 		if err := o.conn.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
-			return err
+			return written, err
 		}
-		if _, err := o.conn.Write(piece); err != nil {
-			return err
+		n, err := o.conn.Write(piece)
+		written += n
+		if err != nil {
+			return written, err
 		}
-		frame = frame[len(piece):]
 	}
-	return nil
+	return written, nil
 }

@@ -178,15 +178,6 @@ func (l *Link) answered(m message) error {
 	return l.endure()
 }
 
-func (l *Link) ponged() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pong != nil {
-		close(l.pong)
-		l.pong = nil
-	}
-}
-
 // turnAway answers a request without the right password, later and later for an address that tries again and again.
 // Nothing is read meanwhile.
 func (l *Link) turnAway(no int64) error {

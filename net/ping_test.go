@@ -1,0 +1,136 @@
+package net
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A pong answers the oldest ping. Taken for the answer to a later one, it would prove that the
+// peer has read what it has not.
+func TestPongAnswersTheOldestPing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, peer := scripted(t, LinkConfig{})
+		answered := make(chan int, 2)
+		for i := range 2 {
+			go func() {
+				if err := l.Ping(t.Context()); err == nil {
+					answered <- i
+				}
+			}()
+			peer.expect(`[2]`)
+			time.Sleep(time.Second) // the bubble's clock
+		}
+		if silence := l.Silence(); silence != 2*time.Second {
+			t.Errorf("the peer owes an answer for %v, want 2s", silence)
+		}
+		for i, silence := range []time.Duration{time.Second, 0} {
+			peer.send(`[3]`)
+			synctest.Wait()
+			if len(answered) != 1 || <-answered != i {
+				t.Fatalf("pong %d did not answer ping %d alone", i, i)
+			}
+			if got := l.Silence(); got != silence {
+				t.Errorf("the peer owes an answer for %v, want %v", got, silence)
+			}
+		}
+		peer.send(`[3]`, `[3]`) // nobody asked: they must not count for the next ping
+		synctest.Wait()
+		go func() {
+			if l.Ping(t.Context()) == nil {
+				answered <- 2
+			}
+		}()
+		peer.expect(`[2]`)
+		synctest.Wait()
+		if len(answered) != 0 {
+			t.Error("a pong from before the ping answered it")
+		}
+	})
+}
+
+// Pings that nobody answers don't fill the memory, and the answer lets the next one through.
+func TestUnansweredPingsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, peer := scripted(t, LinkConfig{})
+		seen := 0
+		go func() {
+			for ; ; seen++ {
+				if frame, err := peer.reader.ReadString(endOfFrame); err != nil || frame != "[2]\x04" {
+					return
+				}
+			}
+		}()
+		for range mostPings + 10 {
+			go func() { _ = l.Ping(context.Background()) }()
+		}
+		synctest.Wait()
+		if seen != mostPings {
+			t.Fatalf("%d pings were sent, want %d", seen, mostPings)
+		}
+		peer.send(`[3]`, `[3]`, `[3]`)
+		synctest.Wait()
+		if seen != mostPings+3 {
+			t.Errorf("%d pings were sent after three answers, want %d", seen, mostPings+3)
+		}
+	})
+}
+
+// A peer answers a ping when it has read what came before it, also where that is still being worked on.
+func TestPongProvesThatTheRequestWasRead(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}), make(chan struct{})
+	address, _ := serve(t, ServerConfig{Handlers: map[string]Handler{
+		"slow": func(context.Context, *Link, Request) (any, error) { close(begun); <-release; return "ok", nil },
+	}})
+	peer := dial(t, address)
+	peer.send(`[0,{"no":1,"type":"slow"}]`, `[2]`, `[0,{"no":2,"type":"nope"}]`, `[2]`)
+	peer.expect(`[3]`, `[1,{"no":2,"error":"unknown request type: 'nope'"}]`, `[3]`)
+	<-begun
+	close(release)
+	peer.expect(`[1,{"no":1,"data":"ok"}]`)
+}
+
+// A request that was not wholly handed to the connection when the link ended is told apart from one that
+// the peer may have got.
+func TestRequestTellsWhetherItWasSent(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		read   func(peer *wire) // what the peer takes before the end
+		unsent bool
+	}{
+		{"nothing left", func(*wire) {}, true},
+		{"half of the frame left", func(w *wire) { _, _ = w.Read(make([]byte, 10)) }, true},
+		{"all of the frame left", func(w *wire) { w.receive() }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, peer := scripted(t, LinkConfig{})
+				result := make(chan error, 1)
+				go func() { _, err := l.Request(context.Background(), "a", nil); result <- err }()
+				synctest.Wait()
+				test.read(peer)
+				synctest.Wait()
+				_ = l.Close()
+				if err := <-result; errors.Is(err, ErrUnsent) != test.unsent || !errors.Is(err, ErrLinkClosed) {
+					t.Errorf("error %v", err)
+				}
+			})
+		})
+	}
+	t.Run("the link had ended", func(t *testing.T) {
+		t.Parallel()
+		l, _ := scripted(t, LinkConfig{})
+		l.Abandon(errors.New("enough"))
+		if _, err := l.Request(within(t), "a", nil); !errors.Is(err, ErrUnsent) || err.Error() != "request a: not sent: link closed: enough" {
+			t.Errorf("error %v", err)
+		}
+	})
+}

@@ -1,11 +1,13 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	jobnet "jobd/net"
@@ -15,7 +17,10 @@ import (
 type AgentConfig struct {
 	Address          string                    // of the master, host:port
 	Name             string                    // of the worker
+	Instance         string                    // tells this worker from all others, whatever their names; empty: none
 	Targets          func() []string           // those served now; safe for concurrent use
+	Folds            func() bool               // whether the table takes names for one that differ in case; nil: it does not
+	OnRegistered     func()                    // called after each registration; must not block; nil: nobody
 	Handlers         map[string]jobnet.Handler // what the master may ask
 	Password         string                    // empty: none
 	MaxMessageSize   int                       // bytes; 0: 16 MiB
@@ -25,10 +30,12 @@ type AgentConfig struct {
 	Logger           *slog.Logger              // nil: none
 }
 
-// Agent keeps a worker registered with one master.
+// Agent keeps a worker registered with one master, and tells the master what other workers should look for.
 type Agent struct {
 	config  AgentConfig
 	changed chan struct{}
+	pokes   *gathering
+	end     func() time.Time // when Run must have returned; asked only once ctx has ended
 }
 
 // NewAgent makes an agent that does nothing before Run.
@@ -46,7 +53,18 @@ func NewAgent(config AgentConfig) *Agent {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	config.Logger = config.Logger.With("master", config.Address)
-	return &Agent{config: config, changed: make(chan struct{}, 1)}
+	if config.Folds == nil {
+		config.Folds = func() bool { return false }
+	}
+	if config.OnRegistered == nil {
+		config.OnRegistered = func() {}
+	}
+	return &Agent{
+		config:  config,
+		changed: make(chan struct{}, 1),
+		pokes:   newGathering(),
+		end:     sync.OnceValue(func() time.Time { return time.Now().Add(config.DrainTimeout) }),
+	}
 }
 
 // TargetsChanged has the agent tell the master the targets anew. It never blocks, and may be called from anywhere.
@@ -57,12 +75,14 @@ func (a *Agent) TargetsChanged() {
 	}
 }
 
-// Run connects, registers, and serves the master's requests, again and again until ctx ends. Then it lets requests under way
-// finish for the DrainTimeout, and returns nil. A worker that serves nothing stays away from the master until it does.
+// Run connects, registers, and serves the master's requests, again and again until ctx ends. Then it delivers what Poke
+// was given and lets requests under way finish, all within the DrainTimeout, and returns nil. A worker that
+// serves nothing stays away from the master until it does, or has something to tell. Run is called once.
 func (a *Agent) Run(ctx context.Context) error {
+	defer a.tellLast()
 	var last string // what was last logged: a master that stays away is not worth a line for every try
 	for ctx.Err() == nil {
-		if len(a.config.Targets()) == 0 {
+		if len(a.config.Targets()) == 0 && a.pokes.empty() {
 			a.pause(ctx, nil)
 			continue
 		}
@@ -85,83 +105,118 @@ func jitter(most time.Duration) time.Duration { return rand.N(most) }
 
 var errNoTargets = errors.New("no targets are served")
 
-// pause waits until ctx ends, or for the timer, or, without a timer, until the targets change.
+// pause waits until ctx ends, or for the timer, or, without a timer, until the targets change or something is to be told.
 func (a *Agent) pause(ctx context.Context, timer <-chan time.Time) {
-	var changed <-chan struct{}
+	var changed, poked <-chan struct{}
 	if timer == nil {
-		changed = a.changed
+		changed, poked = a.changed, a.pokes.nudge
 	}
 	select {
 	case <-ctx.Done():
 	case <-timer:
 	case <-changed:
+	case <-poked:
+		a.pokes.add(nil) // the token is for the session that follows
 	}
 }
 
 // session is one connection, from its beginning to its end. It tells whether the worker was registered.
 func (a *Agent) session(ctx context.Context) (registered bool, err error) {
+	link, leave, err := a.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return a.stay(ctx, link)
+}
+
+// connect gives a link that runs until leave is called, which must be.
+func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), err error) {
 	dialling, cancel := context.WithTimeout(ctx, a.config.ReconnectTimeout)
 	defer cancel()
-	link, err := jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
+	link, err = jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
 		Handlers:       a.config.Handlers,
 		Password:       a.config.Password,
 		MaxMessageSize: a.config.MaxMessageSize,
 		Logger:         a.config.Logger,
 	})
 	if err != nil {
-		return false, err
+		return nil, nil, err
 	}
-	ran := make(chan struct{})
-	go func() { defer close(ran); _ = link.Run(context.Background()) }()
-	defer func() { _ = link.Close(); <-ran }()
-	alive := make(chan struct{})
-	go func() { defer close(alive); _ = link.KeepAlive(context.Background(), a.config.PingInterval) }()
-	defer func() { _ = link.Close(); <-alive }()
-	return a.stay(ctx, link)
+	var tasks sync.WaitGroup
+	tasks.Go(func() { _ = link.Run(context.Background()) })
+	tasks.Go(func() { _ = link.KeepAlive(context.Background(), a.config.PingInterval) })
+	return link, func() { _ = link.Close(); tasks.Wait() }, nil
 }
 
-// stay registers, and again whenever the targets change, until the link or ctx ends.
+// stay registers, and again whenever the targets change, until the link or ctx ends. Once registered, it tells the
+// master what Poke is given.
 func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, err error) {
+	telling, stop := context.WithCancel(ctx)
+	var teller sync.WaitGroup
+	stopTelling := func() { stop(); teller.Wait() }
+	defer stopTelling()
 	for {
-		if err := a.register(ctx, link); err != nil {
+		err := a.register(ctx, link)
+		switch {
+		case errors.Is(err, errNoTargets):
+			stopTelling()
+			return registered, cmp.Or(a.tellPending(ctx, link), err)
+		case err != nil:
 			return registered, err
+		case !registered:
+			registered = true
+			teller.Go(func() { a.tell(telling, link) })
 		}
-		registered = true
 		select {
 		case <-a.changed:
 		case <-link.Done():
 			return true, link.Err()
 		case <-ctx.Done():
+			stopTelling()
 			a.drain(link)
 			return true, ctx.Err()
 		}
 	}
 }
 
-// registration is the data of register-worker.
+// registration is the data of register-worker. The original Node.js master ignores what it does not know.
 type registration struct {
-	Name    string   `json:"name"`
-	Targets []string `json:"targets"`
+	Name     string   `json:"name"`
+	Targets  []string `json:"targets"`
+	Instance string   `json:"instance,omitempty"`
+	Folds    bool     `json:"folds,omitempty"`
 }
 
 func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
-	targets := a.config.Targets()
-	if len(targets) == 0 {
+	data := registration{Name: a.config.Name, Targets: a.config.Targets(), Instance: a.instance(), Folds: a.config.Folds()}
+	if len(data.Targets) == 0 {
 		return errNoTargets
 	}
-	if _, err := link.Request(ctx, "register-worker", registration{a.config.Name, targets}); err != nil {
+	if _, err := link.Request(ctx, "register-worker", data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, err)
 	}
-	a.config.Logger.Info("registered with the master", "targets", targets)
+	a.config.Logger.Info("registered with the master", "targets", data.Targets)
+	a.config.OnRegistered()
 	return nil
 }
 
-// drain lets the master have the answers that it waits for.
+// instance names the worker and this agent of it: where a master is configured under two addresses, the two
+// agents must not replace each other's registration again and again.
+func (a *Agent) instance() string {
+	if a.config.Instance == "" {
+		return ""
+	}
+	return a.config.Instance + " at " + a.config.Address
+}
+
+// drain tells the master what is still to be told and lets it have the answers that it waits for.
 func (a *Agent) drain(link *jobnet.Link) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.config.DrainTimeout)
+	ctx, cancel := context.WithDeadline(context.Background(), a.end())
 	defer cancel()
+	a.tellSoon(ctx, link)
 	if err := link.Shutdown(ctx); err != nil {
 		a.config.Logger.Warn("stopped before the master had all answers", "error", err)
 	}

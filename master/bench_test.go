@@ -42,12 +42,15 @@ func BenchmarkAssign(b *testing.B) {
 	const jobs = 1000
 	var workers registry
 	for i := range 2000 {
-		workers.put(new(jobnet.Link), &profile{name: fmt.Sprint("w", i), targets: []string{"a", "b"}})
+		w := newProfile(profile{name: fmt.Sprint("w", i), targets: []string{"a", "b"}})
+		if _, err := workers.put(new(jobnet.Link), w); err != nil {
+			b.Fatal(err)
+		}
 	}
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, w := range workers.assign("b", jobs, now) {
+		for _, w := range workers.assign("b", jobs, nil, now) {
 			w.takeBack("b")
 		}
 	}

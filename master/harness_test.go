@@ -87,7 +87,7 @@ func connect(t testing.TB, address string, config jobnet.LinkConfig) *jobnet.Lin
 func registered(t testing.TB, address, name string, targets []string, handlers map[string]jobnet.Handler) *jobnet.Link {
 	t.Helper()
 	link := connect(t, address, jobnet.LinkConfig{Handlers: handlers, Password: "s3cret"})
-	ask(t, link, "register-worker", registration{name, targets})
+	ask(t, link, "register-worker", registration{Name: name, Targets: targets})
 	return link
 }
 

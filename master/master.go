@@ -19,13 +19,16 @@ type Config struct {
 	PingInterval time.Duration // between pings of a worker; one that is silent for three of them is dropped; 0: 30 s
 	PokeThrottle time.Duration // for which pokes are gathered after one went out; 0: not at all
 	Logger       *slog.Logger  // nil: none
+
+	deliveryTimeout time.Duration // how long a worker may take to answer a ping before it is given jobs by hand; 0: 4 s
 }
 
 // Master is the registry of workers, and what clients may ask of them. Its methods are safe for concurrent use.
 type Master struct {
 	config   Config
 	registry registry
-	pokes    *pokes
+	pokes    *gathering // to be delivered next
+	ledger   ledger     // delivered, but not answered for certain
 
 	registered chan *worker  // to Run
 	ended      chan struct{} // closed when Run has ended
@@ -37,12 +40,15 @@ func New(config Config) *Master {
 	if config.PingInterval == 0 {
 		config.PingInterval = 30 * time.Second
 	}
+	if config.deliveryTimeout == 0 {
+		config.deliveryTimeout = 4 * time.Second
+	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Master{
 		config:     config,
-		pokes:      newPokes(),
+		pokes:      newGathering(),
 		registered: make(chan *worker),
 		ended:      make(chan struct{}),
 	}
@@ -81,18 +87,18 @@ func (m *Master) Run(ctx context.Context) error {
 				attended[w] = true
 				m.tasks.Go(func() { m.attend(ctx, w, left) })
 			}
-			m.poll(w, m.pokes.recall(w))
+			m.recall(ctx, w)
 		case w := <-left:
 			delete(attended, w)
 		case <-poked:
-			m.deliver()
+			m.deliver(ctx)
 			if m.config.PokeThrottle > 0 {
 				poked, gathered = nil, time.After(m.config.PokeThrottle)
 			}
 		case <-gathered:
 			poked, gathered = m.pokes.nudge, nil
 		case <-ctx.Done():
-			m.deliver()
+			m.deliver(ctx)
 			return nil
 		}
 	}
@@ -123,7 +129,16 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	if err != nil || name == "" {
 		return nil, jobnet.Refusal("name is missing or invalid")
 	}
-	w := m.registry.put(link, &profile{name: name, targets: unique(targets)})
+	var instance string
+	if fields.Has("instance") {
+		if instance, err = fields.Text("instance"); err != nil {
+			return nil, err
+		}
+	}
+	w, err := m.registry.put(link, newProfile(profile{name: name, targets: targets, instance: instance, folds: fields.Flag("folds")}))
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case m.registered <- w:
 	case <-m.ended:

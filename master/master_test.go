@@ -75,7 +75,7 @@ func (b bubble) join(name string, handlers map[string]jobnet.Handler, targets ..
 	accepted, worker := jobnet.NewLink(ours, jobnet.LinkConfig{Handlers: b.Handlers()}), jobnet.NewLink(theirs, jobnet.LinkConfig{Handlers: handlers})
 	start(b.t, accepted.Run)
 	start(b.t, worker.Run)
-	ask(b.t, worker, "register-worker", registration{name, targets})
+	ask(b.t, worker, "register-worker", registration{Name: name, Targets: targets})
 	return worker
 }
 
@@ -143,26 +143,6 @@ func TestPokesAreGathered(t *testing.T) {
 	})
 }
 
-func TestUnservedPokesAreRemembered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, Config{})
-		b.do("poke", `{"targets":["x","y"]}`)
-		b.do("poke", `{"targets":["x","z"]}`)
-		synctest.Wait()
-		one, two := newPolls(), newPolls()
-		link := b.join("one", one.handlers(), "a", "x", "z")
-		b.join("two", two.handlers(), "x")
-		one.expect(t, "0s: x z")
-		two.expect(t)
-		ask(t, link, "register-worker", registration{"one", []string{"y"}})
-		one.expect(t, "0s: x z", "0s: y")
-		if workers := b.registry.all(); len(workers) != 2 || workers[0].serves("a") || !workers[0].serves("y") {
-			t.Error("the second registration did not replace the first in its place")
-		}
-	})
-}
-
 // A poll that a worker took with it when it broke off is made up for.
 func TestLostPollIsMadeUpFor(t *testing.T) {
 	t.Parallel()
@@ -202,20 +182,6 @@ func TestSlowWorkerGetsOnePollAtATime(t *testing.T) {
 			t.Errorf("polled %q, want %q", polled, want)
 		}
 	})
-}
-
-func TestRememberedTargetsAreBounded(t *testing.T) {
-	t.Parallel()
-	p := newPokes()
-	for i := range 3 * maxRemembered {
-		p.remember([]string{fmt.Sprint("target", i)})
-	}
-	if n := len(p.unserved.list); n != maxRemembered || p.unserved.list[n-1] != fmt.Sprint("target", 3*maxRemembered-1) {
-		t.Errorf("%d targets are remembered", n)
-	}
-	if forgotten := p.remember([]string{strings.Repeat("x", maxRememberedBytes+1)}); forgotten != maxRemembered+1 || p.unserved.bytes != 0 {
-		t.Errorf("%d targets were forgotten for a monster, %d bytes are left", forgotten, p.unserved.bytes)
-	}
 }
 
 // Pitfall 36: a worker that answers no ping is dropped.

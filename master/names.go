@@ -36,13 +36,18 @@ func (n *names) takeIf(wanted func(string) bool) []string {
 	return taken
 }
 
-// trim drops the oldest names until there are at most count, of at most bytes bytes. It tells how many.
-func (n *names) trim(count, bytes int) (dropped int) {
-	for len(n.list)-dropped > count || n.bytes > bytes {
-		n.forget(n.list[dropped])
-		dropped++
+// takeAll removes and gives all names; nil where there are none.
+func (n *names) takeAll() []string { return n.takeIf(func(string) bool { return true }) }
+
+// trim drops the oldest names until there are at most count, of at most bytes bytes. It gives those.
+func (n *names) trim(count, bytes int) []string {
+	drop := 0
+	for len(n.list)-drop > count || n.bytes > bytes {
+		n.forget(n.list[drop])
+		drop++
 	}
-	n.list = slices.Delete(n.list, 0, dropped)
+	dropped := slices.Clone(n.list[:drop])
+	n.list = slices.Delete(n.list, 0, drop)
 	return dropped
 }
 

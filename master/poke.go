@@ -3,65 +3,12 @@ package master
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	jobnet "jobd/net"
 )
-
-// Targets that nobody serves are remembered up to this many, and this many bytes of names; beyond it the oldest are forgotten.
-const (
-	maxRemembered      = 10_000
-	maxRememberedBytes = 1 << 20
-)
-
-// targetsData is the data of the requests that name targets; none stands for all.
-type targetsData struct {
-	Targets []string `json:"targets,omitempty"`
-}
-
-// pokes are the targets that were poked: those to be delivered next, and those that nobody served. It is safe for concurrent use.
-type pokes struct {
-	nudge chan struct{} // holds a token while something is pending
-
-	mu       sync.Mutex
-	pending  names
-	unserved names
-}
-
-func newPokes() *pokes { return &pokes{nudge: make(chan struct{}, 1)} }
-
-// add puts targets into the next delivery.
-func (p *pokes) add(targets []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pending.add(targets)
-	select {
-	case p.nudge <- struct{}{}:
-	default:
-	}
-}
-
-// take empties what is pending.
-func (p *pokes) take() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pending.takeIf(func(string) bool { return true })
-}
-
-// remember keeps targets until a worker that serves them registers. It tells how many older ones were forgotten for it.
-func (p *pokes) remember(targets []string) (forgotten int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unserved.add(targets)
-	return p.unserved.trim(maxRemembered, maxRememberedBytes)
-}
-
-// recall gives, and forgets, the remembered targets that a worker serves.
-func (p *pokes) recall(w *worker) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.unserved.takeIf(w.serves)
-}
 
 // poke answers poke.
 func (m *Master) poke(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
@@ -69,77 +16,132 @@ func (m *Master) poke(_ context.Context, _ *jobnet.Link, request jobnet.Request)
 	if err != nil {
 		return nil, err
 	}
-	m.pokes.add(targets)
+	m.addPokes(targets)
 	return "ok", nil
 }
 
-// deliver has every worker polled that serves something that was poked, and remembers what nobody serves.
-func (m *Master) deliver() {
+func (m *Master) addPokes(targets []string) {
+	m.warnForgotten(m.pokes.add(targets))
+}
+
+func (m *Master) warnForgotten(forgotten int) {
+	if forgotten > 0 {
+		m.config.Logger.Warn("too many targets were poked that no worker has answered: forgot the oldest", "forgotten", forgotten)
+	}
+}
+
+// deliver has every worker polled that serves something that was poked. What no worker answers stays in the ledger.
+func (m *Master) deliver(ctx context.Context) {
 	targets := m.pokes.take()
 	if len(targets) == 0 {
 		return
 	}
-	poked, served := setOf(targets), make(map[string]bool)
+	m.warnForgotten(m.ledger.enter(targets, time.Now()))
+	poked := selectionOf(targets)
 	for _, w := range m.registry.all() {
-		his := w.served(poked)
-		for _, target := range his {
-			served[target] = true
-		}
-		m.poll(w, his)
+		m.poll(ctx, w, w.profile.Load().poll(poked))
 	}
-	var unserved []string
-	for _, target := range targets {
-		if !served[target] {
-			unserved = append(unserved, target)
-		}
-	}
-	m.remember(unserved)
 }
 
-func (m *Master) remember(targets []string) {
-	if forgotten := m.pokes.remember(targets); forgotten > 0 {
-		m.config.Logger.Warn("too many targets were poked that nobody serves: forgot the oldest", "forgotten", forgotten)
+// recall has a worker polled that has just registered, for what was poked before.
+func (m *Master) recall(ctx context.Context, w *worker) {
+	if remembered := m.ledger.recall(time.Now()); len(remembered) > 0 {
+		m.poll(ctx, w, w.profile.Load().poll(selectionOf(remembered)))
 	}
 }
 
 // poll has a worker poll targets. A worker gets one poll at a time: what comes up meanwhile goes into the next.
-func (m *Master) poll(w *worker, targets []string) {
-	if !w.polls.begin(targets) {
+func (m *Master) poll(ctx context.Context, w *worker, p poll) {
+	if !w.polls.begin(p) {
 		return
 	}
 	m.tasks.Go(func() {
-		for targets := w.polls.next(); targets != nil; targets = w.polls.next() {
-			m.pollNow(w, targets)
+		for p, ok := w.polls.next(); ok; p, ok = w.polls.next() {
+			m.pollNow(ctx, w, p)
 		}
 	})
 }
 
-// pollNow sends one poll. Its context is not that of Run: what was acknowledged is still delivered when the master stops.
-func (m *Master) pollNow(w *worker, targets []string) {
-	_, err := m.ask(context.Background(), w, "poll", targetsData{targets})
+// pollNow sends one poll and waits for its answer. The context is that of Run, and the request has another: what was
+// acknowledged is still delivered when the master stops.
+func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
+	turn := m.ledger.now()
+	_, err := m.ask(context.Background(), w, "poll", targetsData{p.targets})
+	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
+		m.ledger.settle(p.settles, turn, time.Now())
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w)
-		m.pokes.add(targets) // it may be back by now; if not, they will be remembered
+		m.addPokes(m.ledger.owed(p.settles)) // it may be back by now, or another may serve them
+	case errors.As(err, &refused):
+		m.config.Logger.Warn("worker refused to poll", "worker", w.name(), "targets", p.targets, "error", err)
+		m.pollEach(w, p)
 	default:
-		m.config.Logger.Warn("worker did not poll", "worker", w.name(), "targets", targets, "error", err)
-		m.remember(targets)
+		m.config.Logger.Warn("worker did not poll", "worker", w.name(), "targets", p.targets, "error", err)
+		m.pollAgain(ctx, w, p)
 	}
 }
 
-// pollQueue gathers the targets that one worker is to poll. It is safe for concurrent use.
+// pollEach asks a worker that refused a list for one target after the other: it may have left one of them since it
+// registered, and must not keep the others from being polled. What it refuses again waits for a registration.
+func (m *Master) pollEach(w *worker, p poll) {
+	if len(p.targets) < 2 {
+		return
+	}
+	for _, target := range p.targets {
+		turn := m.ledger.now()
+		_, err := m.ask(context.Background(), w, "poll", targetsData{[]string{target}})
+		var refused *jobnet.RemoteError
+		switch {
+		case err == nil:
+			m.ledger.settle(p.of(target), turn, time.Now())
+		case !errors.As(err, &refused):
+			return // it does not answer any more
+		}
+	}
+}
+
+// pollAgain asks a worker that did not answer once more for what no other worker has answered meanwhile, unless the
+// master stops. It ends with the worker's link.
+func (m *Master) pollAgain(ctx context.Context, w *worker, p poll) {
+	if owed := m.ledger.owed(p.settles); ctx.Err() == nil && len(owed) > 0 {
+		w.polls.begin(w.profile.Load().poll(selectionOf(owed))) // the caller calls next
+	}
+}
+
+// poll is what a worker is polled for, in its own names.
+type poll struct {
+	targets []string
+	settles []string // the targets that were poked and are answered when it answers
+}
+
+// of gives what a poll for one of the targets settles.
+func (p poll) of(target string) []string {
+	var settles []string
+	for _, name := range p.settles {
+		like := fold(name) == fold(target) && !slices.Contains(p.targets, name)
+		if name == target || like {
+			settles = append(settles, name)
+		}
+	}
+	return settles
+}
+
+// pollQueue gathers what one worker is to poll. It is safe for concurrent use.
 type pollQueue struct {
 	mu      sync.Mutex
 	targets names
+	settles names
 	active  bool // somebody calls next
 }
 
-// begin queues targets and tells whether the caller must call next until it gives nil.
-func (q *pollQueue) begin(targets []string) bool {
+// begin queues a poll and tells whether the caller must call next until there is nothing more.
+func (q *pollQueue) begin(p poll) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.targets.add(targets)
+	q.targets.add(p.targets)
+	q.settles.add(p.settles)
 	if q.active || len(q.targets.list) == 0 {
 		return false
 	}
@@ -147,10 +149,10 @@ func (q *pollQueue) begin(targets []string) bool {
 	return true
 }
 
-func (q *pollQueue) next() []string {
+func (q *pollQueue) next() (p poll, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	targets := q.targets.takeIf(func(string) bool { return true })
-	q.active = targets != nil
-	return targets
+	p = poll{targets: q.targets.takeAll(), settles: q.settles.takeAll()}
+	q.active = p.targets != nil
+	return p, q.active
 }

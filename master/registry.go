@@ -2,6 +2,7 @@ package master
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,11 +14,8 @@ import (
 // lengthKeeps is for how long the queue length that a worker told is taken for true.
 const lengthKeeps = time.Minute
 
-// profile is what a worker registered with. It never changes; a new registration makes a new one.
-type profile struct {
-	name    string
-	targets []string // in the order given, each once
-}
+// silentAfter is how long a ping may go unanswered until others are given jobs by hand first.
+const silentAfter = time.Second
 
 // worker is one registered worker. It is known by its link.
 type worker struct {
@@ -34,19 +32,6 @@ type worker struct {
 }
 
 func (w *worker) name() string { return w.profile.Load().name }
-
-func (w *worker) serves(target string) bool { return slices.Contains(w.profile.Load().targets, target) }
-
-// served gives those of its targets that are among the given ones.
-func (w *worker) served(among map[string]bool) []string {
-	var served []string
-	for _, target := range w.profile.Load().targets {
-		if among[target] {
-			served = append(served, target)
-		}
-	}
-	return served
-}
 
 // load is how many jobs of a target are thought to be with the worker.
 func (w *worker) load(target string, now time.Time) (jobs int, lastGiven uint64) {
@@ -94,22 +79,52 @@ type registry struct {
 	turns   uint64 // jobs given so far
 }
 
-// put registers the worker at the other end of link; when it did so before, its profile is replaced.
-func (r *registry) put(link *jobnet.Link, p *profile) *worker {
+var (
+	errReplaced = errors.New("the worker registered again over a newer connection")
+	errOutdated = jobnet.Refusal("a newer connection of this worker is registered")
+)
+
+// put registers the worker at the other end of link; when it did so before, its profile is replaced. An instance is
+// registered once, over its newest link: the older one, whose worker has left it, is closed.
+func (r *registry) put(link *jobnet.Link, p *profile) (*worker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if other := r.sameInstance(link, p); other != nil {
+		if other.link.Born().After(link.Born()) {
+			return nil, errOutdated
+		}
+		other.link.Abandon(errReplaced)
+		r.drop(other)
+	}
 	at := slices.IndexFunc(r.workers, func(w *worker) bool { return w.link == link })
 	if at < 0 {
 		at = len(r.workers)
 		r.workers = append(r.workers, &worker{link: link, inFlight: make(map[string]int)})
 	}
 	r.workers[at].profile.Store(p)
+	return r.workers[at], nil
+}
+
+// sameInstance is the worker of the profile's instance that is registered over another link; nil where there is none.
+// The lock is held.
+func (r *registry) sameInstance(link *jobnet.Link, p *profile) *worker {
+	at := slices.IndexFunc(r.workers, func(w *worker) bool {
+		return p.instance != "" && w.link != link && w.profile.Load().instance == p.instance
+	})
+	if at < 0 {
+		return nil
+	}
 	return r.workers[at]
 }
 
 func (r *registry) remove(w *worker) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.drop(w)
+}
+
+// drop is remove for callers that hold the lock.
+func (r *registry) drop(w *worker) {
 	r.workers = slices.DeleteFunc(slices.Clone(r.workers), func(other *worker) bool { return other == w })
 }
 
@@ -121,11 +136,12 @@ func (r *registry) all() []*worker {
 }
 
 // assign gives so many jobs of the target, each to the worker that serves it and is the least loaded then, among equals to
-// the one whose turn it is; none where nobody serves it. The caller must have the workers take the jobs back.
-func (r *registry) assign(target string, jobs int, now time.Time) []*worker {
+// the one whose turn it is; none where nobody serves it. Those that were tried get none, and those that owe an
+// answer only where all do. The caller must have the workers take the jobs back.
+func (r *registry) assign(target string, jobs int, tried []*worker, now time.Time) []*worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	candidates := r.candidates(target, now)
+	candidates := r.candidates(target, tried, now)
 	if len(candidates) == 0 {
 		return nil
 	}
@@ -144,22 +160,37 @@ func (r *registry) assign(target string, jobs int, now time.Time) []*worker {
 // are looked at once, not for each job.
 type candidate struct {
 	*worker
-	load  int
-	given uint64
+	silent int // 1 where it owes an answer, else 0
+	load   int
+	given  uint64
 }
 
 func (c *candidate) compare(other *candidate) int {
-	return cmp.Or(cmp.Compare(c.load, other.load), cmp.Compare(c.given, other.given))
+	return cmp.Or(cmp.Compare(c.silent, other.silent), cmp.Compare(c.load, other.load), cmp.Compare(c.given, other.given))
 }
 
-// candidates are the workers that serve a target. The lock is held.
-func (r *registry) candidates(target string, now time.Time) []*candidate {
-	var candidates []*candidate
+// candidates are the workers that serve a target by its very name, or, where there is none, those whose table takes
+// their name for the same. The lock is held.
+func (r *registry) candidates(target string, tried []*worker, now time.Time) []*candidate {
+	var exact, like []*candidate
 	for _, w := range r.workers {
-		if w.serves(target) {
-			load, given := w.load(target, now)
-			candidates = append(candidates, &candidate{w, load, given})
+		p := w.profile.Load()
+		if slices.Contains(tried, w) || !p.serves(target) {
+			continue
+		}
+		c := &candidate{worker: w}
+		c.load, c.given = w.load(target, now)
+		if w.link.Silence() > silentAfter {
+			c.silent = 1
+		}
+		if p.exact[target] {
+			exact = append(exact, c)
+		} else {
+			like = append(like, c)
 		}
 	}
-	return candidates
+	if exact == nil {
+		return like
+	}
+	return exact
 }

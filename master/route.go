@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -96,28 +97,57 @@ func (m *Master) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.R
 	}
 	request.Proceed()
 	result := &merged{outcomes: outcomes{Jobs: map[string]json.RawMessage{}, Errors: map[string]any{}}}
-	shares := m.share(jobs, result)
-	var all sync.WaitGroup
-	for w, share := range shares {
-		all.Go(func() { runShare(ctx, w, share, result) })
-	}
-	all.Wait()
+	m.spread(ctx, jobs, nil, result)
 	return result.outcomes, nil
 }
 
+// mostTries is how many workers are tried for a job. Each takes the deliveryTimeout where it does not answer, and a client
+// must be told within 10 s what was never delivered.
+const mostTries = 2
+
+// spread has the jobs run by workers that were not tried, and waits until all have an outcome.
+func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result *merged) {
+	var all sync.WaitGroup
+	for w, share := range m.share(jobs, tried, result) {
+		all.Go(func() {
+			if m.runShare(ctx, w, share, result) {
+				return
+			}
+			m.config.Logger.Warn("jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
+			tried := append(slices.Clone(tried), w)
+			if len(tried) < mostTries {
+				m.spread(ctx, share, tried, result)
+				return
+			}
+			for _, j := range share {
+				result.fail(j, notDelivered(j, tried))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// notDelivered is what a client is told of a job that has reached none of the workers that were tried.
+func notDelivered(j job, tried []*worker) string {
+	if len(tried) == 0 {
+		return notServed(j.target)
+	}
+	return fmt.Sprintf("job %d was not delivered: worker '%s' does not answer", j.id, tried[len(tried)-1].name())
+}
+
 // share gives each job, of which duplicates count once, to a worker, in the order of the request; those of
-// targets that nobody serves fail.
-func (m *Master) share(jobs []job, result *merged) map[*worker][]job {
+// targets that nobody serves fail, or nobody but workers that were tried.
+func (m *Master) share(jobs []job, tried []*worker, result *merged) map[*worker][]job {
 	jobs, targets, counts := distinct(jobs)
 	assigned := make(map[string][]*worker, len(targets))
 	for _, target := range targets {
-		assigned[target] = m.registry.assign(target, counts[target], time.Now())
+		assigned[target] = m.registry.assign(target, counts[target], tried, time.Now())
 	}
 	shares := make(map[*worker][]job)
 	for _, j := range jobs {
 		workers := assigned[j.target]
 		if len(workers) == 0 {
-			result.fail(j, notServed(j.target))
+			result.fail(j, notDelivered(j, tried))
 			continue
 		}
 		shares[workers[0]] = append(shares[workers[0]], j)
@@ -144,23 +174,24 @@ func distinct(jobs []job) (once []job, targets []string, counts map[string]int) 
 	return once, targets, counts
 }
 
-// runShare has one worker run its share of the jobs, however long it takes.
-func runShare(ctx context.Context, w *worker, share []job, result *merged) {
+// runShare has one worker run its share of the jobs, however long it takes. It tells whether they were delivered, as far
+// as anybody can know: where they certainly were not, they have no outcome yet.
+//
+// The worker must answer a ping first. To a connection that is dead without having been closed nothing is
+// sent that starts a job: what was never sent can't be read later, and may be given to another worker.
+func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *merged) (delivered bool) {
 	data := manualData{IDs: make([]int64, len(share))}
 	for i, j := range share {
 		data.IDs[i] = j.id
 		defer w.takeBack(j.target)
 	}
-	var answer outcomes
-	raw, err := w.link.Request(ctx, "run-manual", data)
-	if err == nil {
-		if err = json.Unmarshal(raw, &answer); err != nil {
-			err = fmt.Errorf("worker '%s' gave an answer that can't be understood", w.name())
-		}
-	}
-	if err == nil {
+	answer, err := m.askManual(ctx, w, data)
+	switch {
+	case err == nil:
 		result.take(share, answer, w)
-		return
+		return true
+	case errors.Is(err, jobnet.ErrUnsent) && ctx.Err() == nil:
+		return false
 	}
 	text := told(err)
 	if errors.Is(err, jobnet.ErrLinkClosed) {
@@ -169,6 +200,25 @@ func runShare(ctx context.Context, w *worker, share []job, result *merged) {
 	for _, j := range share {
 		result.fail(j, text)
 	}
+	return true
+}
+
+// askManual sends run-manual to a worker that lives. ErrUnsent is among the causes of its error where the
+// worker has certainly not got it.
+func (m *Master) askManual(ctx context.Context, w *worker, data manualData) (answer outcomes, err error) {
+	living, cancel := context.WithTimeout(ctx, m.config.deliveryTimeout)
+	defer cancel()
+	if err := w.link.Ping(living); err != nil {
+		return answer, fmt.Errorf("%w: %w", jobnet.ErrUnsent, err)
+	}
+	raw, err := w.link.Request(ctx, "run-manual", data)
+	if err != nil {
+		return answer, err
+	}
+	if json.Unmarshal(raw, &answer) != nil {
+		err = fmt.Errorf("worker '%s' gave an answer that can't be understood", w.name())
+	}
+	return answer, err
 }
 
 // signalData is what a worker is asked for with send-signal: signal numbers by job id.
@@ -189,23 +239,24 @@ func (m *Master) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet.
 	failed := make(map[string]string)
 	var mu sync.Mutex
 	each(workers, func(_ int, w *worker) {
-		his := signalData{Jobs: make(map[string]int64)}
+		share := signalData{Jobs: make(map[string]int64)}
+		served := w.profile.Load()
 		for _, j := range jobs {
-			if w.serves(j.target) {
-				his.Jobs[j.key()] = j.signal
+			if served.serves(j.target) {
+				share.Jobs[j.key()] = j.signal
 			}
 		}
-		if len(his.Jobs) == 0 {
+		if len(share.Jobs) == 0 {
 			return
 		}
 		var answer map[string]bool
-		raw, err := m.ask(ctx, w, "send-signal", his)
+		raw, err := m.ask(ctx, w, "send-signal", share)
 		if err == nil {
 			err = json.Unmarshal(raw, &answer)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for key := range his.Jobs {
+		for key := range share.Jobs {
 			delivered[key] = delivered[key] || answer[key]
 			if err != nil {
 				failed[key] = fmt.Sprintf("worker '%s': %s", w.name(), told(err))

@@ -84,10 +84,10 @@ func (m *Master) pause(ctx context.Context, _ *jobnet.Link, request jobnet.Reque
 			return nil, err
 		}
 	}
-	workers, wanted := m.registry.all(), setOf(targets)
+	workers, wanted := m.registry.all(), selectionOf(targets)
 	failures := make([]string, len(workers))
 	each(workers, func(i int, w *worker) {
-		served := w.served(wanted)
+		served := w.profile.Load().served(wanted)
 		if targets != nil && served == nil {
 			return
 		}

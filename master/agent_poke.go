@@ -1,0 +1,93 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// Poke has the master tell every worker that serves one of the targets, this one included, to look for jobs. It
+// never blocks. What the master has not answered is told again, over the next connection where need be; an agent
+// that stops makes a last attempt, and what is lost then, or with the process, is found when a
+// worker registers or polls.
+func (a *Agent) Poke(targets []string) {
+	if forgotten := a.pokes.add(targets); forgotten > 0 {
+		a.config.Logger.Warn("too many targets are to be told to the master: forgot the oldest", "forgotten", forgotten)
+	}
+}
+
+// tell tells the master what Poke is given, until ctx or the link ends.
+func (a *Agent) tell(ctx context.Context, link *jobnet.Link) {
+	for {
+		select {
+		case <-a.pokes.nudge:
+		case <-link.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+		err := a.tellPending(ctx, link)
+		var refused *jobnet.RemoteError
+		if !errors.As(err, &refused) {
+			continue
+		}
+		a.config.Logger.Warn("the master refused a poke, trying again", "error", err, "in", answerTimeout)
+		select {
+		case <-time.After(answerTimeout):
+		case <-link.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// tellPending tells the master until nothing is pending. What it did not answer stays so.
+func (a *Agent) tellPending(ctx context.Context, link *jobnet.Link) error {
+	for targets := a.pokes.take(); targets != nil; targets = a.pokes.take() {
+		if err := pokeOver(ctx, link, targets); err != nil {
+			a.Poke(targets)
+			return err
+		}
+	}
+	return nil
+}
+
+func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
+	defer cancel()
+	_, err := link.Request(ctx, "poke", targetsData{targets})
+	return err
+}
+
+// tellSoon tells the master over the link what is pending, and takes no longer than half of the time that is left:
+// the link may be dead, and a new one be better.
+func (a *Agent) tellSoon(ctx context.Context, link *jobnet.Link) {
+	soon, cancel := context.WithTimeout(ctx, time.Until(a.end())/2)
+	defer cancel()
+	if err := a.tellPending(soon, link); err != nil {
+		a.tellAnew(ctx)
+	}
+}
+
+// tellAnew tells the master over a connection of its own what is pending.
+func (a *Agent) tellAnew(ctx context.Context) {
+	link, leave, err := a.connect(ctx)
+	if err == nil {
+		defer leave()
+		err = a.tellPending(ctx, link)
+	}
+	if err != nil {
+		a.config.Logger.Warn("stopped before the master knew what other workers should look for", "error", err)
+	}
+}
+
+// tellLast is the last attempt of an agent that stops.
+func (a *Agent) tellLast() {
+	if a.pokes.empty() || time.Until(a.end()) <= 0 {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), a.end())
+	defer cancel()
+	a.tellAnew(ctx)
+}

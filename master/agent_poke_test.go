@@ -1,0 +1,215 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// A worker that gives rows back has the others look for them, and itself.
+func TestAgentPokesOtherWorkers(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	mine, minePolled := noted()
+	other, otherPolled := noted()
+	agent := agentOf(address, targetsOf("a"), mine)
+	start(t, agent.Run)
+	registered(t, address, "other", []string{"a", "b"}, other)
+	for len(m.registry.all()) < 2 {
+		await(t, m, []string{"a", "b"}, []string{"a"})
+	}
+	agent.Poke([]string{"a"})
+	expectPoll(t, minePolled, "a")
+	expectPoll(t, otherPolled, "a")
+}
+
+// Poke lasts until the master has answered it: over the next connection, where this one is dead.
+func TestAgentPokesAgainAfterAReconnect(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	r := startRelay(t, address)
+	handlers, polled := noted()
+	agent := agentOf(r.address, targetsOf("mine"), nil)
+	start(t, agent.Run)
+	await(t, m, []string{"mine"})
+	first := <-r.made
+	first.swallow(true, true)
+	agent.Poke([]string{"a"})
+	registered(t, address, "other", []string{"a"}, handlers)
+	first.lose()
+	expectPoll(t, polled, "a")
+}
+
+// fakeMaster answers register-worker, and poke with what the test says; it notes the pokes.
+func fakeMaster(t *testing.T, poke func(targets []string) error) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveFake(t, listener, poke)
+	return listener.Addr().String()
+}
+
+func serveFake(t *testing.T, listener net.Listener, poke func(targets []string) error) {
+	t.Helper()
+	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"register-worker": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "ok", nil },
+		"poke": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			targets, err := request.Fields().Targets()
+			if err == nil {
+				err = poke(targets)
+			}
+			return "ok", err
+		},
+	}, Password: "s3cret"})
+	start(t, func(ctx context.Context) error {
+		err := server.Serve(ctx, listener)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = server.Shutdown(ended)
+		return err
+	})
+}
+
+// An agent that stops delivers what it was given before, however shortly.
+func TestAgentDeliversPokesBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	for _, situation := range []string{"registered", "not connected yet", "nothing served", "the link is half dead"} {
+		t.Run(situation, func(t *testing.T) {
+			t.Parallel()
+			pokes := make(chan string, 10)
+			address := fakeMaster(t, func(targets []string) error { pokes <- fmt.Sprint(targets); return nil })
+			r := startRelay(t, address)
+			targets := targetsOf("mine")
+			if situation == "nothing served" {
+				targets = targetsOf()
+			}
+			agent := agentOf(r.address, targets, nil)
+			onRegistered := make(chan struct{}, 100)
+			agent.config.OnRegistered = func() { onRegistered <- struct{}{} }
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			ended := make(chan error, 1)
+			if situation == "not connected yet" {
+				cancel()
+				agent.Poke([]string{"a"})
+			}
+			go func() { ended <- agent.Run(ctx) }()
+			if situation == "registered" || situation == "the link is half dead" {
+				<-onRegistered
+			}
+			if situation == "the link is half dead" {
+				(<-r.made).swallow(true, true)
+			}
+			agent.Poke([]string{"a"})
+			cancel()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case got := <-pokes:
+				if got != "[a]" {
+					t.Errorf("poked %s", got)
+				}
+			default:
+				t.Error("the agent ended and had not told its master")
+			}
+		})
+	}
+}
+
+// A master that does not answer holds up a stop only for the DrainTimeout.
+func TestAgentThatStopsIsNotHeldUp(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // and accepts nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	agent := agentOf(listener.Addr().String(), targetsOf("a"), nil)
+	agent.config.ReconnectTimeout = time.Hour
+	drain := 200 * time.Millisecond
+	agent.end = func() time.Time { return time.Now().Add(drain) }
+	agent.Poke([]string{"a"})
+	stop := start(t, agent.Run)
+	begun := time.Now()
+	stop()
+	if took := time.Since(begun); took > drain+2*time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+}
+
+// A worker that serves nothing any more gave rows back when it left its last target: its master must hear of them.
+func TestAgentWithoutTargetsPokes(t *testing.T) {
+	t.Parallel()
+	pokes := make(chan string, 10)
+	agent := agentOf(fakeMaster(t, func(targets []string) error { pokes <- fmt.Sprint(targets); return nil }), targetsOf(), nil)
+	start(t, agent.Run)
+	agent.Poke([]string{"left"})
+	expectPoll(t, pokes, "[left]")
+}
+
+// What the master refuses is kept, and told again over the next connection.
+func TestAgentKeepsARefusedPoke(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pokes := make(chan string, 10)
+	var refuse atomic.Bool
+	refuse.Store(true)
+	serveFake(t, listener, func(targets []string) error {
+		pokes <- fmt.Sprint(targets)
+		if refuse.Load() {
+			return jobnet.Refusal("shutting down")
+		}
+		return nil
+	})
+	r := startRelay(t, listener.Addr().String())
+	agent := agentOf(r.address, targetsOf("a"), nil)
+	start(t, agent.Run)
+	agent.Poke([]string{"a"})
+	expectPoll(t, pokes, "[a]")
+	refuse.Store(false)
+	(<-r.made).lose()
+	expectPoll(t, pokes, "[a]")
+}
+
+// What is to be told is bounded, and Poke never waits for anybody.
+func TestPokesOfAnAgentAreBounded(t *testing.T) {
+	t.Parallel()
+	agent := agentOf("127.0.0.1:1", targetsOf(), nil)
+	for part := range slices.Chunk(numbered("target", 2*maxRemembered), maxRemembered/10) {
+		agent.Poke(part)
+	}
+	if kept := agent.pokes.take(); len(kept) != maxRemembered || kept[0] != fmt.Sprint("target", maxRemembered) {
+		t.Errorf("%d targets are kept", len(kept))
+	}
+}
+
+// The worker hears of each registration: it may have missed pokes before it.
+func TestAgentTellsOfEachRegistration(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	r := startRelay(t, address)
+	targets := targetsOf("a")
+	agent := agentOf(r.address, targets, nil)
+	registrations := make(chan string, 10)
+	agent.config.OnRegistered = func() { registrations <- fmt.Sprint(*targets.Load()) }
+	start(t, agent.Run)
+	expectPoll(t, registrations, "[a]")
+	targets.Store(&[]string{"b"})
+	agent.TargetsChanged()
+	expectPoll(t, registrations, "[b]")
+	await(t, m, []string{"b"})
+	(<-r.made).lose()
+	expectPoll(t, registrations, "[b]")
+}

@@ -1,0 +1,374 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// relay passes connections on to one address. Any of them can be made half dead: what is sent is taken, and
+// goes nowhere, and nobody hears of it.
+type relay struct {
+	address string
+	made    chan *relayed // every connection
+}
+
+// relayed is one connection through a relay.
+type relayed struct {
+	mu           sync.Mutex
+	deafToServer bool // what the server sends is swallowed
+	deafToClient bool
+	client       net.Conn
+}
+
+func startRelay(t *testing.T, target string) *relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{address: listener.Addr().String(), made: make(chan *relayed, 100)}
+	var tasks sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	tasks.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, client, server)
+			mu.Unlock()
+			c := &relayed{client: client}
+			tasks.Go(func() { c.pass(server, client, &c.deafToServer) })
+			tasks.Go(func() { c.pass(client, server, &c.deafToClient) })
+			r.made <- c
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mu.Lock()
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		tasks.Wait()
+	})
+	return r
+}
+
+// pass passes on what from sends, unless it is swallowed. A swallowed end is not passed on either.
+func (c *relayed) pass(from, to net.Conn, deaf *bool) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		c.mu.Lock()
+		swallow := *deaf
+		c.mu.Unlock()
+		if err != nil {
+			if !swallow {
+				_ = to.Close()
+			}
+			return
+		}
+		if !swallow {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// swallow makes the connection deaf to one end or both.
+func (c *relayed) swallow(server, client bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deafToServer, c.deafToClient = server, client
+}
+
+// lose makes the connection half dead for good: the client sees its end, the server does not.
+func (c *relayed) lose() {
+	c.swallow(true, true)
+	_ = c.client.Close()
+}
+
+// client is a link to the master that no relay disturbs.
+func clientOf(t *testing.T, address string) *jobnet.Link {
+	t.Helper()
+	return connect(t, address, jobnet.LinkConfig{Password: "s3cret"})
+}
+
+// noted gives handlers that answer poll and note its targets.
+func noted() (handlers map[string]jobnet.Handler, polled chan string) {
+	polled = make(chan string, 1000)
+	return map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		targets, err := request.Fields().Targets()
+		polled <- strings.Join(targets, " ")
+		return "ok", err
+	}}, polled
+}
+
+func expectPoll(t *testing.T, polled <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-polled:
+		if got != want {
+			t.Errorf("polled for %q, want %q", got, want)
+		}
+	case <-within(t).Done():
+		t.Fatalf("never polled for %q", want)
+	}
+}
+
+// A poke that the master wrote into a link that is dead without having been closed is not lost: the worker gets it
+// when it registers again, though the master still takes the old link for good.
+func TestPokeIntoAHalfDeadLinkIsNotLost(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	r := startRelay(t, address)
+	handlers, polled := noted()
+	start(t, agentOf(r.address, targetsOf("a"), handlers).Run)
+	await(t, m, []string{"a"})
+	first := <-r.made
+	first.swallow(true, true)
+	expect(t, ask(t, clientOf(t, address), "poke", targetsData{[]string{"a"}}), `"ok"`)
+	await(t, m, []string{"a"})
+	first.lose()
+	expectPoll(t, polled, "a")
+}
+
+// manualOf is a request for jobs of target a, with the time that its answer took.
+func manualOf(t *testing.T, client *jobnet.Link, ids ...int) (answer json.RawMessage, took time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	return ask(t, client, "run-manual", json.RawMessage(jobList(ids...))), time.Since(begun)
+}
+
+// soon is when a client must know that its job was never delivered.
+const soon = 10 * time.Second
+
+// impatient are a master's settings for tests that need not wait as long as a client would. Its workers' links are
+// not ended for want of pongs.
+var impatient = Config{PingInterval: time.Hour, deliveryTimeout: 1500 * time.Millisecond}
+
+// A job for a worker whose link is dead without having been closed, in either direction or both, is answered soon as
+// not delivered, and it was not: the worker never gets it.
+func TestJobForAHalfDeadWorkerIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name           string
+		server, client bool // whose words are swallowed
+		config         Config
+	}{
+		{"neither hears the other", true, true, Config{PingInterval: time.Hour}},
+		{"the worker hears nothing", true, false, impatient},
+		{"the master hears nothing", false, true, impatient},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			address, m, _ := serveMaster(t, test.config, "s3cret")
+			r := startRelay(t, address)
+			ghost := newRunner()
+			registered(t, r.address, "ghost", []string{"a"}, ghost.handlers())
+			link := <-r.made
+			link.swallow(test.server, test.client)
+			client := clientOf(t, address)
+			answer, took := manualOf(t, client, 5)
+			expect(t, answer, `{"errors":{"5":"job 5 was not delivered: worker 'ghost' does not answer"}}`)
+			if took > soon {
+				t.Errorf("answered after %v", took)
+			}
+			link.swallow(false, false)
+			if !test.server { // all that was ever sent has arrived: see to it that it was read
+				if _, err := m.registry.all()[0].link.Request(within(t), "status", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := ghost.count(); n != 0 {
+				t.Errorf("the worker got %d jobs that were told not to be delivered", n)
+			}
+		})
+	}
+}
+
+// What was never delivered is given to another worker, and to that one at once when the first is known not to answer.
+func TestUndeliveredJobGoesToAnotherWorker(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, impatient, "s3cret")
+	r := startRelay(t, address)
+	ghost, good := newRunner(), newRunner()
+	close(good.finish)
+	registered(t, r.address, "ghost", []string{"a"}, ghost.handlers())
+	(<-r.made).swallow(true, true)
+	registered(t, address, "good", []string{"a"}, good.handlers())
+	client := clientOf(t, address)
+	answer, took := manualOf(t, client, 1, 2)
+	expect(t, answer, `{"jobs":{"1":"done","2":"done"}}`)
+	if took > soon {
+		t.Errorf("answered after %v", took)
+	}
+	answer, took = manualOf(t, client, 3, 4)
+	expect(t, answer, `{"jobs":{"3":"done","4":"done"}}`)
+	if took > silentAfter {
+		t.Errorf("answered after %v: the worker that does not answer was tried again", took)
+	}
+	for _, w := range m.registry.all() {
+		if load, _ := w.load("a", time.Now()); load != 0 {
+			t.Errorf("worker %s is left with a load of %d", w.name(), load)
+		}
+	}
+}
+
+// A worker that is only slow to answer gets its job once.
+func TestJobIsGivenOnlyWhereItWasNotSent(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	r := startRelay(t, address)
+	one, two := newRunner(), newRunner()
+	close(two.finish)
+	registered(t, r.address, "one", []string{"a"}, one.handlers())
+	await(t, m, []string{"a"})
+	answer := make(chan json.RawMessage, 1)
+	client := clientOf(t, address)
+	go func() { answer <- ask(t, client, "run-manual", json.RawMessage(jobList(1))) }()
+	for again := time.NewTicker(time.Millisecond); one.count() == 0; <-again.C {
+		if within(t).Err() != nil {
+			t.Fatal("the job was never delivered")
+		}
+	}
+	registered(t, address, "two", []string{"a"}, two.handlers())
+	link := <-r.made
+	link.swallow(true, true)
+	_ = m.registry.all()[0].link.Close() // as the master does when its pings stay unanswered
+	expect(t, <-answer, `{"errors":{"1":"the connection to worker 'one' was lost, the outcome is unknown"}}`)
+	if two.count() != 0 {
+		t.Error("a job that had been delivered was given to another worker")
+	}
+}
+
+// What else is asked of a worker that does not answer is told as it is, soon.
+func TestHalfDeadWorkerIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{PingInterval: time.Hour}, "s3cret")
+	r := startRelay(t, address)
+	registered(t, r.address, "ghost", []string{"a"}, new(nodeOne).handlers())
+	(<-r.made).swallow(true, true)
+	tests := []struct{ typ, data, want string }{
+		{"status", `{"poll_workers":true}`, `{"workers":[{"name":"ghost","workerStatusError":"no answer within 5s","workerStatus":null}]}`},
+		{"send-signal", `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`, `{"1":false,"errors":{"1":"worker 'ghost': no answer within 5s"}}`},
+		{"pause", `{"targets":["a"]}`, `"worker 'ghost': no answer within 5s"`},
+		{"continue", `{}`, `"worker 'ghost': no answer within 5s"`},
+	}
+	var all sync.WaitGroup
+	for _, test := range tests {
+		client := clientOf(t, address) // the requests of one client take turns
+		all.Go(func() {
+			begun := time.Now()
+			answer, err := client.Request(within(t), test.typ, json.RawMessage(test.data))
+			if err != nil {
+				answer, _ = json.Marshal(err.Error())
+			}
+			expect(t, answer, test.want)
+			if took := time.Since(begun); took > soon {
+				t.Errorf("%s was answered after %v", test.typ, took)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// instanceAgent is an agent that says which worker it is.
+func instanceAgent(address, instance string, handlers map[string]jobnet.Handler) *Agent {
+	agent := agentOf(address, targetsOf("a"), handlers)
+	agent.config.Instance = instance
+	return agent
+}
+
+// A worker that comes back over a new connection is registered once: the old registration, which nobody has closed, is
+// replaced, and its client is told.
+func TestNewerRegistrationReplacesTheOlder(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{PingInterval: time.Hour}, "s3cret")
+	r := startRelay(t, address)
+	runner, other := newRunner(), newRunner()
+	start(t, instanceAgent(r.address, "one", runner.handlers()).Run)
+	start(t, instanceAgent(address, "two", other.handlers()).Run)
+	await(t, m, []string{"a"}, []string{"a"})
+	client := clientOf(t, address)
+	answer := make(chan json.RawMessage, 1)
+	old := slices.Clone(m.registry.all())
+	go func() {
+		raw, _ := client.Request(within(t), "run-manual", json.RawMessage(jobList(1, 2)))
+		answer <- raw
+	}()
+	for again := time.NewTicker(time.Millisecond); runner.count() == 0; <-again.C {
+		if within(t).Err() != nil {
+			t.Fatal("no job was delivered")
+		}
+	}
+	first := <-r.made
+	first.swallow(true, true)
+	close(runner.finish) // the answer is lost
+	first.lose()
+	<-r.made // the agent is back
+	for again := time.NewTicker(time.Millisecond); ; <-again.C {
+		workers := m.registry.all()
+		if len(workers) == 2 && !slices.Equal(workers, old) {
+			break
+		}
+		if len(workers) > 2 {
+			t.Fatalf("%d workers are registered, want 2", len(workers))
+		}
+		if within(t).Err() != nil {
+			t.Fatal("the worker did not register again")
+		}
+	}
+	lost := slices.IndexFunc(old, func(w *worker) bool { return w.link.Err() != nil })
+	if lost < 0 || !strings.Contains(old[lost].link.Err().Error(), errReplaced.Error()) {
+		t.Error("the link of the older registration was not closed")
+	}
+	close(other.finish)
+	var outcome outcomes
+	if err := json.Unmarshal(<-answer, &outcome); err != nil || len(outcome.Jobs) != 1 || len(outcome.Errors) != 1 {
+		t.Fatalf("the client hears %+v, %v", outcome, err)
+	}
+	for _, text := range outcome.Errors {
+		if text != "the connection to worker 'w' was lost, the outcome is unknown" {
+			t.Errorf("the client hears: %s", text)
+		}
+	}
+}
+
+// A registration that was sent earlier and arrives later, over an older connection, replaces nothing.
+func TestOlderConnectionReplacesNothing(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	older, newer := clientOf(t, address), clientOf(t, address)
+	ask(t, older, "status", nil) // it is accepted first
+	data := registration{Name: "w", Targets: []string{"new"}, Instance: "i"}
+	ask(t, newer, "register-worker", data)
+	data.Targets = []string{"old"}
+	if _, err := older.Request(within(t), "register-worker", data); err == nil || err.Error() != string(errOutdated) {
+		t.Errorf("the older connection registered: %v", err)
+	}
+	await(t, m, []string{"new"})
+	data.Instance = "another"
+	ask(t, older, "register-worker", data)
+	ask(t, clientOf(t, address), "register-worker", registration{Name: "w", Targets: []string{"original"}})
+	ask(t, clientOf(t, address), "register-worker", registration{Name: "w", Targets: []string{"original"}})
+	await(t, m, []string{"new"}, []string{"old"}, []string{"original"}, []string{"original"})
+}

@@ -1,0 +1,114 @@
+package master
+
+import (
+	"sync"
+	"time"
+)
+
+// keepsAnswered is for how long a poke that was answered is still given to workers that register: after an
+// outage the first of them must not keep it from the others.
+const keepsAnswered = time.Minute
+
+// ledger holds the targets that were poked and are not answered yet, and those that were answered lately. It is
+// safe for concurrent use.
+//
+//	poke ──enter──► owed ──settle──► answered ──keepsAnswered──► forgotten
+//	                 ▲                  │
+//	                 └──────enter───────┘
+type ledger struct {
+	mu    sync.Mutex
+	names names
+	debts map[string]debt
+	turn  uint64 // counts the entries
+}
+
+// debt is what the ledger knows of a target.
+type debt struct {
+	turn     uint64    // of the last poke
+	answered time.Time // zero while it is owed
+}
+
+// enter notes targets as owed. It tells how many older ones that were owed were forgotten for them.
+func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.debts == nil {
+		l.debts = make(map[string]debt)
+	}
+	l.turn++
+	l.names.add(targets)
+	for _, target := range targets {
+		l.debts[target] = debt{turn: l.turn}
+	}
+	for _, keeps := range []time.Duration{keepsAnswered, 0} {
+		if l.overfull() {
+			l.forgetAnswered(now, keeps)
+		}
+	}
+	return l.forgetOldest()
+}
+
+func (l *ledger) overfull() bool {
+	return len(l.names.list) > maxRemembered || l.names.bytes > maxRememberedBytes
+}
+
+// forgetAnswered forgets what was answered so long ago. The lock is held.
+func (l *ledger) forgetAnswered(now time.Time, keeps time.Duration) {
+	l.names.takeIf(func(target string) bool {
+		answered := l.debts[target].answered
+		if answered.IsZero() || now.Sub(answered) < keeps {
+			return false
+		}
+		delete(l.debts, target)
+		return true
+	})
+}
+
+// forgetOldest keeps the ledger within its bounds. The lock is held.
+func (l *ledger) forgetOldest() (forgotten int) {
+	dropped := l.names.trim(maxRemembered, maxRememberedBytes)
+	for _, target := range dropped {
+		delete(l.debts, target)
+	}
+	return len(dropped)
+}
+
+// now gives the number of the last entry: an answer to what is asked now settles what was entered until then.
+func (l *ledger) now() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turn
+}
+
+// settle notes targets as answered, but for those that were poked again after turn.
+func (l *ledger) settle(targets []string, turn uint64, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, target := range targets {
+		if d, ok := l.debts[target]; ok && d.answered.IsZero() && d.turn <= turn {
+			d.answered = now
+			l.debts[target] = d
+		}
+	}
+}
+
+// owed gives those of the targets that no worker has answered yet.
+func (l *ledger) owed(targets []string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var owed []string
+	for _, target := range targets {
+		if d, ok := l.debts[target]; ok && d.answered.IsZero() {
+			owed = append(owed, target)
+		}
+	}
+	return owed
+}
+
+// recall gives everything that a worker that registers now is to be polled for.
+func (l *ledger) recall(now time.Time) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetAnswered(now, keepsAnswered)
+	return append([]string(nil), l.names.list...)
+}

@@ -21,9 +21,7 @@ func TestAgentPokesOtherWorkers(t *testing.T) {
 	agent := agentOf(address, targetsOf("a"), mine)
 	start(t, agent.Run)
 	registered(t, address, "other", []string{"a", "b"}, other)
-	for len(m.registry.all()) < 2 {
-		await(t, m, []string{"a", "b"}, []string{"a"})
-	}
+	until(t, "both are registered", func() bool { return len(m.registry.all()) == 2 })
 	agent.Poke([]string{"a"})
 	expectPoll(t, minePolled, "a")
 	expectPoll(t, otherPolled, "a")

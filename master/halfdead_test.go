@@ -150,6 +150,20 @@ func TestPokeIntoAHalfDeadLinkIsNotLost(t *testing.T) {
 	expectPoll(t, polled, "a")
 }
 
+// until polls what signals nothing to the outside.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for ctx := within(t); !condition(); {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
 // manualOf is a request for jobs of target a, with the time that its answer took.
 func manualOf(t *testing.T, client *jobnet.Link, ids ...int) (answer json.RawMessage, took time.Duration) {
 	t.Helper()
@@ -245,11 +259,7 @@ func TestJobIsGivenOnlyWhereItWasNotSent(t *testing.T) {
 	answer := make(chan json.RawMessage, 1)
 	client := clientOf(t, address)
 	go func() { answer <- ask(t, client, "run-manual", json.RawMessage(jobList(1))) }()
-	for again := time.NewTicker(time.Millisecond); one.count() == 0; <-again.C {
-		if within(t).Err() != nil {
-			t.Fatal("the job was never delivered")
-		}
-	}
+	until(t, "the job is delivered", func() bool { return one.count() > 0 })
 	registered(t, address, "two", []string{"a"}, two.handlers())
 	link := <-r.made
 	link.swallow(true, true)
@@ -315,28 +325,19 @@ func TestNewerRegistrationReplacesTheOlder(t *testing.T) {
 		raw, _ := client.Request(within(t), "run-manual", json.RawMessage(jobList(1, 2)))
 		answer <- raw
 	}()
-	for again := time.NewTicker(time.Millisecond); runner.count() == 0; <-again.C {
-		if within(t).Err() != nil {
-			t.Fatal("no job was delivered")
-		}
-	}
+	until(t, "a job is delivered", func() bool { return runner.count() > 0 })
 	first := <-r.made
 	first.swallow(true, true)
 	close(runner.finish) // the answer is lost
 	first.lose()
 	<-r.made // the agent is back
-	for again := time.NewTicker(time.Millisecond); ; <-again.C {
+	until(t, "the worker has registered again", func() bool {
 		workers := m.registry.all()
-		if len(workers) == 2 && !slices.Equal(workers, old) {
-			break
-		}
 		if len(workers) > 2 {
 			t.Fatalf("%d workers are registered, want 2", len(workers))
 		}
-		if within(t).Err() != nil {
-			t.Fatal("the worker did not register again")
-		}
-	}
+		return len(workers) == 2 && !slices.Equal(workers, old)
+	})
 	lost := slices.IndexFunc(old, func(w *worker) bool { return w.link.Err() != nil })
 	if lost < 0 || !strings.Contains(old[lost].link.Err().Error(), errReplaced.Error()) {
 		t.Error("the link of the older registration was not closed")

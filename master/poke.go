@@ -16,12 +16,8 @@ func (m *Master) poke(_ context.Context, _ *jobnet.Link, request jobnet.Request)
 	if err != nil {
 		return nil, err
 	}
-	m.addPokes(targets)
-	return "ok", nil
-}
-
-func (m *Master) addPokes(targets []string) {
 	m.warnForgotten(m.pokes.add(targets))
+	return "ok", nil
 }
 
 func (m *Master) warnForgotten(forgotten int) {
@@ -72,8 +68,7 @@ func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	case err == nil:
 		m.ledger.settle(p.settles, turn, time.Now())
 	case errors.Is(err, jobnet.ErrLinkClosed):
-		m.registry.remove(w)
-		m.addPokes(m.ledger.owed(p.settles)) // it may be back by now, or another may serve them
+		m.registry.remove(w) // what is owed stays in the ledger, and was given to everybody else who serves it
 	case errors.As(err, &refused):
 		m.config.Logger.Warn("worker refused to poll", "worker", w.name(), "targets", p.targets, "error", err)
 		m.pollEach(w, p)

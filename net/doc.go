@@ -18,6 +18,10 @@
 // with the processors: nonsense is read slowly. An idle link costs one
 // goroutine and half a KiB of buffer.
 //
+// A peer answers pings from the goroutine that reads, in order: a pong proves that everything before its ping was read. What
+// was only written proves nothing. A link that ends tells of each request whether all of it was handed to the
+// connection: where it was not, the peer can't carry it out; where it was, nobody knows.
+//
 // The protocol was born in JavaScript, and its error texts quote values the way that language prints
 // them; javascript.go holds those rules in one place.
 //

@@ -1,8 +1,12 @@
 package lifecycle
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"jobd/tests/harness"
 )
@@ -83,4 +87,83 @@ func TestWorkerKilledWhileAClientWaits(t *testing.T) {
 		t.Errorf("the row says %s", row)
 	}
 	expectOnce(t, launcher, 1)
+}
+
+// A poke that went into a link that is dead without having been closed is made up for when the worker registers again.
+func TestPokeIntoAHalfDeadLink(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	relay := startRelay(t, master)
+	db.Worker(t, "worker", "/bin/echo {id}", map[string]int{"a": 1}).
+		With(relay.master(), harness.Settings{"poll_interval": "0"}).StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 1)
+	link := <-relay.links
+	link.swallow()
+	db.Insert(t, 1, "a", "waiting")
+	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
+	link.lose()
+	db.AwaitDone(t, 1)
+}
+
+// A worker comes back over a new connection while the master still holds the old one, on which nobody answers: no job
+// is lost to that ghost, and clients don't wait for it.
+func TestGhostOfAWorkerGetsNoJob(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	relay := startRelay(t, master)
+	db.Worker(t, "worker", "/bin/echo {id}", map[string]int{"a": 1}).With(relay.master()).StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 1)
+	(<-relay.links).lose()
+	<-relay.links // it is back
+	client := harness.Dial(t, master.Addr)
+	for id := int64(1); id <= 2; id++ { // one of them for the ghost, by turns
+		db.Insert(t, id, "a", "manual")
+		begun := time.Now()
+		var answer harness.Jobs
+		client.Ask(t, "run-manual", map[string]any{"jobs": []any{map[string]any{"id": id, "target": "a"}}}).Decode(t, &answer)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("the client was answered after %v", took)
+		}
+		for _, message := range answer.Errors { // the worker may have registered only now
+			if !strings.Contains(message, "was not delivered") {
+				t.Errorf("the client hears %q", message)
+			}
+		}
+	}
+	db.Insert(t, 3, "a", "manual")
+	var answer harness.Jobs
+	client.Ask(t, "run-manual", map[string]any{"jobs": []any{map[string]any{"id": 3, "target": "a"}}}).Decode(t, &answer)
+	if len(answer.Jobs) != 1 {
+		t.Errorf("the client hears %+v", answer)
+	}
+}
+
+// What is poked while a restarted master knows no worker yet reaches all of them, not only the first that registers.
+func TestPokeAfterAMastersRestartReachesEveryWorker(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	port := harness.Settings{"port": harness.FreePort(t)}
+	master := harness.StartMaster(t, port)
+	const workers = 3
+	ran := make([]string, workers)
+	for i := range ran {
+		ran[i] = filepath.Join(t.TempDir(), "ran")
+		launcher := harness.Script(t, "sleep 0.2; echo $1 >> "+ran[i])
+		db.Worker(t, fmt.Sprint("worker", i), launcher+" {id}", map[string]int{"a": 1}).
+			With(harness.MasterOf(master), harness.Settings{"poll_interval": "0"}).StartWorker(t)
+	}
+	harness.AwaitWorkers(t, master, "", workers)
+	master.Kill(t)
+	db.InsertMany(t, 30, "a", "waiting")
+
+	master = harness.StartMaster(t, port)
+	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
+	db.AwaitCount(t, 30, "status = 'done'")
+	for i, file := range ran {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("worker%d did none of 30 jobs", i)
+		}
+	}
 }

@@ -59,12 +59,9 @@ func NewAgent(config AgentConfig) *Agent {
 	if config.OnRegistered == nil {
 		config.OnRegistered = func() {}
 	}
-	return &Agent{
-		config:  config,
-		changed: make(chan struct{}, 1),
-		pokes:   newGathering(),
-		end:     sync.OnceValue(func() time.Time { return time.Now().Add(config.DrainTimeout) }),
-	}
+	a := &Agent{config: config, changed: make(chan struct{}, 1), pokes: newGathering()}
+	a.end = sync.OnceValue(func() time.Time { return time.Now().Add(a.config.DrainTimeout) })
+	return a
 }
 
 // TargetsChanged has the agent tell the master the targets anew. It never blocks, and may be called from anywhere.
@@ -216,7 +213,7 @@ func (a *Agent) instance() string {
 func (a *Agent) drain(link *jobnet.Link) {
 	ctx, cancel := context.WithDeadline(context.Background(), a.end())
 	defer cancel()
-	a.tellSoon(ctx, link)
+	a.tellLast() // first: a job under way may take all the time that there is
 	if err := link.Shutdown(ctx); err != nil {
 		a.config.Logger.Warn("stopped before the master had all answers", "error", err)
 	}

@@ -60,18 +60,14 @@ func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
 	return err
 }
 
-// tellSoon tells the master over the link what is pending, and takes no longer than half of the time that is left:
-// the link may be dead, and a new one be better.
-func (a *Agent) tellSoon(ctx context.Context, link *jobnet.Link) {
-	soon, cancel := context.WithTimeout(ctx, time.Until(a.end())/2)
-	defer cancel()
-	if err := a.tellPending(soon, link); err != nil {
-		a.tellAnew(ctx)
+// tellLast is the last attempt of an agent that stops. It makes a connection of its own: the one that there may be can
+// be dead without anybody having noticed, and there is no time to wait for an answer in vain.
+func (a *Agent) tellLast() {
+	if a.pokes.empty() || time.Until(a.end()) <= 0 {
+		return
 	}
-}
-
-// tellAnew tells the master over a connection of its own what is pending.
-func (a *Agent) tellAnew(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(context.Background(), a.end())
+	defer cancel()
 	link, leave, err := a.connect(ctx)
 	if err == nil {
 		defer leave()
@@ -80,14 +76,4 @@ func (a *Agent) tellAnew(ctx context.Context) {
 	if err != nil {
 		a.config.Logger.Warn("stopped before the master knew what other workers should look for", "error", err)
 	}
-}
-
-// tellLast is the last attempt of an agent that stops.
-func (a *Agent) tellLast() {
-	if a.pokes.empty() || time.Until(a.end()) <= 0 {
-		return
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), a.end())
-	defer cancel()
-	a.tellAnew(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,38 +77,56 @@ func serveFake(t *testing.T, listener net.Listener, poke func(targets []string) 
 	})
 }
 
-// An agent that stops delivers what it was given before, however shortly.
+// An agent that stops delivers what it was given before, however shortly, and whatever else is under way.
 func TestAgentDeliversPokesBeforeItEnds(t *testing.T) {
 	t.Parallel()
-	for _, situation := range []string{"registered", "not connected yet", "nothing served", "the link is half dead"} {
-		t.Run(situation, func(t *testing.T) {
+	tests := []struct {
+		name                  string
+		served                *atomic.Pointer[[]string]
+		registers, dead, busy bool
+	}{
+		{name: "registered", served: targetsOf("mine"), registers: true},
+		{name: "not connected yet", served: targetsOf("mine")},
+		{name: "nothing served", served: targetsOf()},
+		{name: "the link is half dead", served: targetsOf("mine"), registers: true, dead: true},
+		{name: "a request is under way", served: targetsOf("mine"), registers: true, busy: true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			pokes := make(chan string, 10)
+			pokes, begun, registered := make(chan string, 10), make(chan struct{}), make(chan struct{})
 			address := fakeMaster(t, func(targets []string) error { pokes <- fmt.Sprint(targets); return nil })
 			r := startRelay(t, address)
-			targets := targetsOf("mine")
-			if situation == "nothing served" {
-				targets = targetsOf()
-			}
-			agent := agentOf(r.address, targets, nil)
-			onRegistered := make(chan struct{}, 100)
-			agent.config.OnRegistered = func() { onRegistered <- struct{}{} }
+			agent := agentOf(r.address, test.served, map[string]jobnet.Handler{
+				"run-manual": func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+					close(begun)
+					return hang(ctx, link, request)
+				},
+			})
+			agent.config.DrainTimeout = time.Second
+			agent.config.OnRegistered = sync.OnceFunc(func() { close(registered) })
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			ended := make(chan error, 1)
-			if situation == "not connected yet" {
-				cancel()
+			if !test.registers {
 				agent.Poke([]string{"a"})
+				cancel()
 			}
+			ended := make(chan error, 1)
 			go func() { ended <- agent.Run(ctx) }()
-			if situation == "registered" || situation == "the link is half dead" {
-				<-onRegistered
+			if test.registers {
+				<-registered
 			}
-			if situation == "the link is half dead" {
+			if test.dead {
 				(<-r.made).swallow(true, true)
 			}
-			agent.Poke([]string{"a"})
-			cancel()
+			if test.busy {
+				(<-r.made).inject(t, `[0,{"no":1,"type":"run-manual"}]`)
+				<-begun
+			}
+			if test.registers {
+				agent.Poke([]string{"a"})
+				cancel()
+			}
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
@@ -133,13 +152,12 @@ func TestAgentThatStopsIsNotHeldUp(t *testing.T) {
 	defer listener.Close()
 	agent := agentOf(listener.Addr().String(), targetsOf("a"), nil)
 	agent.config.ReconnectTimeout = time.Hour
-	drain := 200 * time.Millisecond
-	agent.end = func() time.Time { return time.Now().Add(drain) }
+	agent.config.DrainTimeout = 200 * time.Millisecond
 	agent.Poke([]string{"a"})
 	stop := start(t, agent.Run)
 	begun := time.Now()
 	stop()
-	if took := time.Since(begun); took > drain+2*time.Second {
+	if took := time.Since(begun); took > agent.config.DrainTimeout+2*time.Second {
 		t.Errorf("the stop took %v", took)
 	}
 }

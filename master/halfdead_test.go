@@ -99,6 +99,14 @@ func (c *relayed) swallow(server, client bool) {
 	c.deafToServer, c.deafToClient = server, client
 }
 
+// inject sends the client a frame that its server did not send.
+func (c *relayed) inject(t *testing.T, frame string) {
+	t.Helper()
+	if _, err := c.client.Write([]byte(frame + "\x04")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // lose makes the connection half dead for good: the client sees its end, the server does not.
 func (c *relayed) lose() {
 	c.swallow(true, true)

@@ -20,6 +20,9 @@ type ledger struct {
 	names names
 	debts map[string]debt
 	turn  uint64 // counts the entries
+
+	expires time.Time  // when the first of those that were answered is forgotten; zero: none was
+	kept    *selection // of names, for workers that register; nil after a change
 }
 
 // debt is what the ledger knows of a target.
@@ -38,6 +41,9 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 	l.turn++
 	l.names.add(targets)
 	for _, target := range targets {
+		if _, known := l.debts[target]; !known {
+			l.kept = nil
+		}
 		l.debts[target] = debt{turn: l.turn}
 	}
 	for _, keeps := range []time.Duration{keepsAnswered, 0} {
@@ -54,14 +60,26 @@ func (l *ledger) overfull() bool {
 
 // forgetAnswered forgets what was answered so long ago. The lock is held.
 func (l *ledger) forgetAnswered(now time.Time, keeps time.Duration) {
+	l.expires = time.Time{}
 	l.names.takeIf(func(target string) bool {
 		answered := l.debts[target].answered
-		if answered.IsZero() || now.Sub(answered) < keeps {
+		switch {
+		case answered.IsZero():
+			return false
+		case now.Sub(answered) < keeps:
+			l.expireAt(answered.Add(keepsAnswered))
 			return false
 		}
 		delete(l.debts, target)
+		l.kept = nil
 		return true
 	})
+}
+
+func (l *ledger) expireAt(at time.Time) {
+	if l.expires.IsZero() || at.Before(l.expires) {
+		l.expires = at
+	}
 }
 
 // forgetOldest keeps the ledger within its bounds. The lock is held.
@@ -69,6 +87,7 @@ func (l *ledger) forgetOldest() (forgotten int) {
 	dropped := l.names.trim(maxRemembered, maxRememberedBytes)
 	for _, target := range dropped {
 		delete(l.debts, target)
+		l.kept = nil
 	}
 	return len(dropped)
 }
@@ -88,6 +107,7 @@ func (l *ledger) settle(targets []string, turn uint64, now time.Time) {
 		if d, ok := l.debts[target]; ok && d.answered.IsZero() && d.turn <= turn {
 			d.answered = now
 			l.debts[target] = d
+			l.expireAt(now.Add(keepsAnswered))
 		}
 	}
 }
@@ -105,10 +125,16 @@ func (l *ledger) owed(targets []string) []string {
 	return owed
 }
 
-// recall gives everything that a worker that registers now is to be polled for.
-func (l *ledger) recall(now time.Time) []string {
+// recall gives everything that a worker that registers now is to be polled for. Workers come back by the thousand
+// after an outage, so it is put together once for all of them.
+func (l *ledger) recall(now time.Time) *selection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forgetAnswered(now, keepsAnswered)
-	return append([]string(nil), l.names.list...)
+	if !l.expires.IsZero() && !now.Before(l.expires) {
+		l.forgetAnswered(now, keepsAnswered)
+	}
+	if l.kept == nil {
+		l.kept = selectionOf(l.names.list)
+	}
+	return l.kept
 }

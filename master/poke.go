@@ -41,9 +41,7 @@ func (m *Master) deliver(ctx context.Context) {
 
 // recall has a worker polled that has just registered, for what was poked before.
 func (m *Master) recall(ctx context.Context, w *worker) {
-	if remembered := m.ledger.recall(time.Now()); len(remembered) > 0 {
-		m.poll(ctx, w, w.profile.Load().poll(selectionOf(remembered)))
-	}
+	m.poll(ctx, w, w.profile.Load().poll(m.ledger.recall(time.Now())))
 }
 
 // poll has a worker poll targets. A worker gets one poll at a time: what comes up meanwhile goes into the next.

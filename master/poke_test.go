@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -145,13 +146,43 @@ func TestRememberedTargetsAreBounded(t *testing.T) {
 	for _, target := range numbered("more", more) {
 		l.enter([]string{target}, now)
 	}
-	kept := l.recall(now)
-	if n := len(kept); n != maxRemembered || len(l.debts) != n || kept[0] != owed[more] {
-		t.Errorf("%d targets are remembered, the oldest is %s", n, kept[0])
+	kept := l.recall(now).exact
+	if n := len(kept); n != maxRemembered || len(l.debts) != n || kept[owed[more-1]] || !kept[owed[more]] {
+		t.Errorf("%d targets are remembered, and not the newest", n)
 	}
 	if forgotten := l.enter([]string{strings.Repeat("x", maxRememberedBytes+1)}, now); forgotten != maxRemembered+1 || l.names.bytes != 0 || len(l.debts) != 0 {
 		t.Errorf("%d targets were forgotten for a monster, %d bytes are left", forgotten, l.names.bytes)
 	}
+}
+
+// A change of the ledger reaches the workers that register after it.
+func TestRecallFollowsTheLedger(t *testing.T) {
+	t.Parallel()
+	var l ledger
+	now := time.Now()
+	expectKept := func(want ...string) {
+		t.Helper()
+		got := slices.Sorted(maps.Keys(l.recall(now).exact))
+		if !slices.Equal(got, want) {
+			t.Errorf("kept are %q, want %q", got, want)
+		}
+	}
+	expectKept()
+	l.enter([]string{"a", "b"}, now)
+	expectKept("a", "b")
+	l.settle([]string{"a"}, l.now(), now)
+	now = now.Add(keepsAnswered / 2)
+	l.enter([]string{"c"}, now)
+	l.settle([]string{"b"}, l.now(), now)
+	expectKept("a", "b", "c")
+	now = now.Add(keepsAnswered / 2)
+	expectKept("b", "c")
+	now = now.Add(keepsAnswered / 2)
+	expectKept("c")
+	l.enter([]string{"a"}, now)
+	expectKept("a", "c")
+	now = now.Add(time.Hour)
+	expectKept("a", "c")
 }
 
 func numbered(name string, n int) []string {

@@ -8,10 +8,10 @@ import (
 	jobnet "jobd/net"
 )
 
-// Poke has the master tell every worker that serves one of the targets, this one included, to look for jobs. It
-// never blocks. What the master has not answered is told again, over the next connection where need be; an agent
-// that stops makes a last attempt, and what is lost then, or with the process, is found when a
-// worker registers or polls.
+// Poke has the master tell every worker that serves one of the targets, this one included, to look
+// for jobs. It never blocks. What the master has not answered is told again, over the next
+// connection where need be; an agent that stops makes a last attempt, and what is lost then, or
+// with the process, is found when a worker registers or polls.
 func (a *Agent) Poke(targets []string) {
 	if forgotten := a.pokes.add(targets); forgotten > 0 {
 		a.config.Logger.Warn("too many targets are to be told to the master: forgot the oldest", "forgotten", forgotten)
@@ -60,8 +60,9 @@ func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
 	return err
 }
 
-// tellLast is the last attempt of an agent that stops. It makes a connection of its own: the one that there may be can
-// be dead without anybody having noticed, and there is no time to wait for an answer in vain.
+// tellLast is the last attempt of an agent that stops. It makes a connection of its own: the one
+// that there may be can be dead without anybody having noticed, and there is no time to wait for an
+// answer in vain.
 func (a *Agent) tellLast() {
 	if a.pokes.empty() || time.Until(a.end()) <= 0 {
 		return

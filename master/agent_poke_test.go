@@ -77,7 +77,8 @@ func serveFake(t *testing.T, listener net.Listener, poke func(targets []string) 
 	})
 }
 
-// An agent that stops delivers what it was given before, however shortly, and whatever else is under way.
+// An agent that stops delivers what it was given before, however shortly, and whatever else is
+// under way.
 func TestAgentDeliversPokesBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -89,7 +90,7 @@ func TestAgentDeliversPokesBeforeItEnds(t *testing.T) {
 		{name: "not connected yet", served: targetsOf("mine")},
 		{name: "nothing served", served: targetsOf()},
 		{name: "the link is half dead", served: targetsOf("mine"), registers: true, dead: true},
-		{name: "a request is under way", served: targetsOf("mine"), registers: true, busy: true},
+		{name: "a request is under way on it, too", served: targetsOf("mine"), registers: true, dead: true, busy: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -113,14 +114,16 @@ func TestAgentDeliversPokesBeforeItEnds(t *testing.T) {
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- agent.Run(ctx) }()
+			var conn *relayed
 			if test.registers {
 				<-registered
+				conn = <-r.made
 			}
 			if test.dead {
-				(<-r.made).swallow(true, true)
+				conn.swallow(true, true)
 			}
 			if test.busy {
-				(<-r.made).inject(t, `[0,{"no":1,"type":"run-manual"}]`)
+				conn.inject(t, `[0,{"no":1,"type":"run-manual"}]`)
 				<-begun
 			}
 			if test.registers {
@@ -162,7 +165,8 @@ func TestAgentThatStopsIsNotHeldUp(t *testing.T) {
 	}
 }
 
-// A worker that serves nothing any more gave rows back when it left its last target: its master must hear of them.
+// A worker that serves nothing any more gave rows back when it left its last target: its master
+// must hear of them.
 func TestAgentWithoutTargetsPokes(t *testing.T) {
 	t.Parallel()
 	pokes := make(chan string, 10)

@@ -2,7 +2,8 @@ package master
 
 import "sync"
 
-// Names of targets are kept up to this many, and this many bytes of them; beyond it the oldest are forgotten.
+// Names of targets are kept up to this many, and this many bytes of them; beyond it the oldest are
+// forgotten.
 const (
 	maxRemembered      = 10_000
 	maxRememberedBytes = 1 << 20

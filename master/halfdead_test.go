@@ -13,8 +13,8 @@ import (
 	jobnet "jobd/net"
 )
 
-// relay passes connections on to one address. Any of them can be made half dead: what is sent is taken, and
-// goes nowhere, and nobody hears of it.
+// relay passes connections on to one address. Any of them can be made half dead: what is sent is
+// taken, and goes nowhere, and nobody hears of it.
 type relay struct {
 	address string
 	made    chan *relayed // every connection
@@ -141,8 +141,8 @@ func expectPoll(t *testing.T, polled <-chan string, want string) {
 	}
 }
 
-// A poke that the master wrote into a link that is dead without having been closed is not lost: the worker gets it
-// when it registers again, though the master still takes the old link for good.
+// A poke that the master wrote into a link that is dead without having been closed is not lost: the
+// worker gets it when it registers again, though the master still takes the old link for good.
 func TestPokeIntoAHalfDeadLinkIsNotLost(t *testing.T) {
 	t.Parallel()
 	address, m, _ := serveMaster(t, Config{}, "s3cret")
@@ -182,12 +182,12 @@ func manualOf(t *testing.T, client *jobnet.Link, ids ...int) (answer json.RawMes
 // soon is when a client must know that its job was never delivered.
 const soon = 10 * time.Second
 
-// impatient are a master's settings for tests that need not wait as long as a client would. Its workers' links are
-// not ended for want of pongs.
+// impatient are a master's settings for tests that need not wait as long as a client would. Its
+// workers' links are not ended for want of pongs.
 var impatient = Config{PingInterval: time.Hour, deliveryTimeout: 1500 * time.Millisecond}
 
-// A job for a worker whose link is dead without having been closed, in either direction or both, is answered soon as
-// not delivered, and it was not: the worker never gets it.
+// A job for a worker whose link is dead without having been closed, in either direction or both, is
+// answered soon as not delivered, and it was not: the worker never gets it.
 func TestJobForAHalfDeadWorkerIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -227,7 +227,8 @@ func TestJobForAHalfDeadWorkerIsNotDelivered(t *testing.T) {
 	}
 }
 
-// What was never delivered is given to another worker, and to that one at once when the first is known not to answer.
+// What was never delivered is given to another worker, and to that one at once when the first is
+// known not to answer.
 func TestUndeliveredJobGoesToAnotherWorker(t *testing.T) {
 	t.Parallel()
 	address, m, _ := serveMaster(t, impatient, "s3cret")
@@ -316,8 +317,8 @@ func instanceAgent(address, instance string, handlers map[string]jobnet.Handler)
 	return agent
 }
 
-// A worker that comes back over a new connection is registered once: the old registration, which nobody has closed, is
-// replaced, and its client is told.
+// A worker that comes back over a new connection is registered once: the old registration, which
+// nobody has closed, is replaced, and its client is told.
 func TestNewerRegistrationReplacesTheOlder(t *testing.T) {
 	t.Parallel()
 	address, m, _ := serveMaster(t, Config{PingInterval: time.Hour}, "s3cret")
@@ -362,7 +363,8 @@ func TestNewerRegistrationReplacesTheOlder(t *testing.T) {
 	}
 }
 
-// A registration that was sent earlier and arrives later, over an older connection, replaces nothing.
+// A registration that was sent earlier and arrives later, over an older connection, replaces
+// nothing.
 func TestOlderConnectionReplacesNothing(t *testing.T) {
 	t.Parallel()
 	address, m, _ := serveMaster(t, Config{}, "s3cret")

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// keepsAnswered is for how long a poke that was answered is still given to workers that register: after an
-// outage the first of them must not keep it from the others.
+// keepsAnswered is for how long a poke that was answered is still given to workers that register:
+// after an outage the first of them must not keep it from the others.
 const keepsAnswered = time.Minute
 
-// ledger holds the targets that were poked and are not answered yet, and those that were answered lately. It is
-// safe for concurrent use.
+// ledger holds the targets that were poked and are not answered yet, and those that were answered
+// lately. It is safe for concurrent use.
 //
 //	poke ──enter──► owed ──settle──► answered ──keepsAnswered──► forgotten
 //	                 ▲                  │
@@ -92,7 +92,8 @@ func (l *ledger) forgetOldest() (forgotten int) {
 	return len(dropped)
 }
 
-// now gives the number of the last entry: an answer to what is asked now settles what was entered until then.
+// now gives the number of the last entry: an answer to what is asked now settles what was entered
+// until then.
 func (l *ledger) now() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +126,8 @@ func (l *ledger) owed(targets []string) []string {
 	return owed
 }
 
-// recall gives everything that a worker that registers now is to be polled for. Workers come back by the thousand
-// after an outage, so it is put together once for all of them.
+// recall gives everything that a worker that registers now is to be polled for. Workers come back
+// by the thousand after an outage, so it is put together once for all of them.
 func (l *ledger) recall(now time.Time) *selection {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,7 +26,8 @@ func (m *Master) warnForgotten(forgotten int) {
 	}
 }
 
-// deliver has every worker polled that serves something that was poked. What no worker answers stays in the ledger.
+// deliver has every worker polled that serves something that was poked. What no worker answers
+// stays in the ledger.
 func (m *Master) deliver(ctx context.Context) {
 	targets := m.pokes.take()
 	if len(targets) == 0 {
@@ -44,7 +45,8 @@ func (m *Master) recall(ctx context.Context, w *worker) {
 	m.poll(ctx, w, w.profile.Load().poll(m.ledger.recall(time.Now())))
 }
 
-// poll has a worker poll targets. A worker gets one poll at a time: what comes up meanwhile goes into the next.
+// poll has a worker poll targets. A worker gets one poll at a time: what comes up meanwhile goes
+// into the next.
 func (m *Master) poll(ctx context.Context, w *worker, p poll) {
 	if !w.polls.begin(p) {
 		return
@@ -56,8 +58,8 @@ func (m *Master) poll(ctx context.Context, w *worker, p poll) {
 	})
 }
 
-// pollNow sends one poll and waits for its answer. The context is that of Run, and the request has another: what was
-// acknowledged is still delivered when the master stops.
+// pollNow sends one poll and waits for its answer. The context is that of Run, and the request has
+// another: what was acknowledged is still delivered when the master stops.
 func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	turn := m.ledger.now()
 	_, err := m.ask(context.Background(), w, "poll", targetsData{p.targets})
@@ -66,7 +68,7 @@ func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	case err == nil:
 		m.ledger.settle(p.settles, turn, time.Now())
 	case errors.Is(err, jobnet.ErrLinkClosed):
-		m.registry.remove(w) // what is owed stays in the ledger, and was given to everybody else who serves it
+		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 	case errors.As(err, &refused):
 		m.config.Logger.Warn("worker refused to poll", "worker", w.name(), "targets", p.targets, "error", err)
 		m.pollEach(w, p)
@@ -76,8 +78,9 @@ func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	}
 }
 
-// pollEach asks a worker that refused a list for one target after the other: it may have left one of them since it
-// registered, and must not keep the others from being polled. What it refuses again waits for a registration.
+// pollEach asks a worker that refused a list for one target after the other: it may have left one
+// of them since it registered, and must not keep the others from being polled. What it refuses
+// again waits for a registration.
 func (m *Master) pollEach(w *worker, p poll) {
 	if len(p.targets) < 2 {
 		return
@@ -95,8 +98,8 @@ func (m *Master) pollEach(w *worker, p poll) {
 	}
 }
 
-// pollAgain asks a worker that did not answer once more for what no other worker has answered meanwhile, unless the
-// master stops. It ends with the worker's link.
+// pollAgain asks a worker that did not answer once more for what no other worker has answered
+// meanwhile, unless the master stops. It ends with the worker's link.
 func (m *Master) pollAgain(ctx context.Context, w *worker, p poll) {
 	if owed := m.ledger.owed(p.settles); ctx.Err() == nil && len(owed) > 0 {
 		w.polls.begin(w.profile.Load().poll(selectionOf(owed))) // the caller calls next

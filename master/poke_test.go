@@ -34,8 +34,8 @@ func TestUnservedPokesAreRemembered(t *testing.T) {
 	})
 }
 
-// After an outage of the master all workers register within a while, and the first must not be the only one that
-// hears of what was poked before.
+// After an outage of the master all workers register within a while, and the first must not be the
+// only one that hears of what was poked before.
 func TestRememberedPokeReachesEveryWorkerThatRegisters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestRememberedPokeReachesEveryWorkerThatRegisters(t *testing.T) {
 	})
 }
 
-// A worker that does not answer a poll is asked again, until it or another one has answered: its registration may be
-// half dead, and nobody else may know of the poke.
+// A worker that does not answer a poll is asked again, until it or another one has answered: its
+// registration may be half dead, and nobody else may know of the poke.
 func TestPokeLastsUntilItIsAnswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +193,8 @@ func numbered(name string, n int) []string {
 	return list
 }
 
-// The table's collation may take names for one that the wire tells apart. A poke is a hint, and goes to both.
+// The table's collation may take names for one that the wire tells apart. A poke is a hint, and
+// goes to both.
 func TestPokeReachesWorkersOfLikeNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +213,8 @@ func TestPokeReachesWorkersOfLikeNames(t *testing.T) {
 	})
 }
 
-// Only a worker that serves the very name, or says that its table takes both for one, settles a poke.
+// Only a worker that serves the very name, or says that its table takes both for one, settles a
+// poke.
 func TestLikeNameSettlesOnlyWhereItIsTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,10 @@ func newProfile(p profile) *profile {
 	return &p
 }
 
-// poll gives what the worker is polled for, in its own names, when these targets were poked, and which of them its
-// answer settles. A poke is a hint: it also goes to a worker whose target has a like name, since
-// the table may take both for one; but only where the worker says that it does, is its answer enough.
+// poll gives what the worker is polled for, in its own names, when these targets were poked, and
+// which of them its answer settles. A poke is a hint: it also goes to a worker whose target has a
+// like name, since the table may take both for one; but only where the worker says that it does, is
+// its answer enough.
 func (p *profile) poll(poked *selection) poll {
 	var served poll
 	for i, own := range p.targets {
@@ -93,7 +94,8 @@ func selectionOf(targets []string) *selection {
 	return &selection{setOf(targets), folded}
 }
 
-// fold gives names the same form that differ in case, as strings.EqualFold sees it, or in spaces at the end only.
+// fold gives names the same form that differ in case, as strings.EqualFold sees it, or in spaces at
+// the end only.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

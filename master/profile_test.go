@@ -41,8 +41,8 @@ func askedFor(asked *[]string, name string) map[string]jobnet.Handler {
 	}
 }
 
-// A request goes to a worker by a name that its table takes for one of its own, and only then: names compare exactly
-// on the wire.
+// A request goes to a worker by a name that its table takes for one of its own, and only then:
+// names compare exactly on the wire.
 func TestLikeNamesAreServedOnlyWhereTheTableFolds(t *testing.T) {
 	t.Parallel()
 	const notFound = `"worker serving target 'Reports' not found"`
@@ -112,7 +112,8 @@ func TestLikeNamesAreServedOnlyWhereTheTableFolds(t *testing.T) {
 	}
 }
 
-// What an agent says of itself reaches the registry; what it does not say is not sent, as by the original's workers.
+// What an agent says of itself reaches the registry; what it does not say is not sent, as by the
+// original's workers.
 func TestAgentSaysWhoItIs(t *testing.T) {
 	t.Parallel()
 	address, m, _ := serveMaster(t, Config{}, "s3cret")

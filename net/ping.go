@@ -48,8 +48,8 @@ func (l *Link) awaitPong(ctx context.Context, answered <-chan struct{}) error {
 	}
 }
 
-// tryPing sends a ping, or gives a channel that tells when to try again. Pings are noted in the order
-// in which they leave.
+// tryPing sends a ping, or gives a channel that tells when to try again. Pings are noted in the
+// order in which they leave.
 func (l *Link) tryPing() (answered, later <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +113,8 @@ func (l *Link) KeepAlive(ctx context.Context, interval time.Duration) error {
 			return l.Err()
 		}
 		silent++
-		// No room for a ping is no matter: so much is on its way to the peer that it must show life anyway.
+		// No room for a ping is no matter: so much is on its way to the peer that it must show life
+		// anyway.
 		_, _, _ = l.tryPing()
 	}
 }

@@ -80,7 +80,8 @@ func TestUnansweredPingsAreBounded(t *testing.T) {
 	})
 }
 
-// A peer answers a ping when it has read what came before it, also where that is still being worked on.
+// A peer answers a ping when it has read what came before it, also where that is still being worked
+// on.
 func TestPongProvesThatTheRequestWasRead(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -95,8 +96,8 @@ func TestPongProvesThatTheRequestWasRead(t *testing.T) {
 	peer.expect(`[1,{"no":1,"data":"ok"}]`)
 }
 
-// A request that was not wholly handed to the connection when the link ended is told apart from one that
-// the peer may have got.
+// A request that was not wholly handed to the connection when the link ended is told apart from one
+// that the peer may have got.
 func TestRequestTellsWhetherItWasSent(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -8,8 +8,8 @@ import (
 	"jobd/tests/harness"
 )
 
-// relay passes connections on to one address. Any of them can be made half dead: what is sent is taken, and goes
-// nowhere, and nobody hears of it.
+// relay passes connections on to one address. Any of them can be made half dead: what is sent is
+// taken, and goes nowhere, and nobody hears of it.
 type relay struct {
 	addr  string
 	links chan *halfDead // every connection, in the order in which they were made

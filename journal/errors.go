@@ -12,6 +12,9 @@ import (
 // ErrClosed is returned by a journal that was closed.
 var ErrClosed = errors.New("journal is closed")
 
+// ErrNoClaim is among the causes where a claim is not in the history, or not any more.
+var ErrNoClaim = errors.New("the history has no such claim")
+
 // ErrFull says that the disk has no room; nothing was appended, and the journal is
 // intact. The same append may be tried again later.
 var ErrFull = errors.New("no space left for the journal")

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Next gives the events after seq, at least one and at most limit (0: no limit), fewer where
@@ -160,14 +161,41 @@ func weight(e Event) int {
 }
 
 // Claim gives the newest accepted event of a job before seq. Errors: those of reading, and
-// one where there is no such event, or none any more.
+// ErrNoClaim where there is no such event, or none any more.
 func (j *Journal) Claim(ctx context.Context, job int64, seq uint64) (Accepted, error) {
 	claim, found, err := j.reader.claim(ctx, job, seq)
 	if err == nil && !found {
-		err = fmt.Errorf("job %d was never accepted before event %d", job, seq)
+		err = fmt.Errorf("job %d before event %d: %w", job, seq, ErrNoClaim)
 	}
 	if err != nil {
 		return Accepted{}, j.unlessClosed(err)
 	}
 	return claim, nil
+}
+
+// Back gives the number of the event from which on to read to see again what happened up to an age before
+// event seq and since, at most limit events before it: Next gives what follows it. What retention has removed is not
+// among that.
+func (j *Journal) Back(ctx context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, err error) {
+	if seq == 0 {
+		return 0, nil
+	}
+	from := time.Time{} // of event seq
+	j.View(func(s *State) { from = s.Time })
+	err = j.reader.events(ctx, selection{after: seq - 1, end: seq + 1}, nil, func(e Event) bool {
+		from = e.Time
+		return false
+	})
+	var first uint64
+	if err == nil {
+		first, err = j.reader.firstAt(ctx, from.Add(-age))
+	}
+	if err != nil {
+		return 0, j.unlessClosed(err)
+	}
+	after = min(first-1, seq)
+	if seq > limit {
+		after = max(after, seq-limit)
+	}
+	return after, nil
 }

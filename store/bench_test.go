@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"jobd/journal"
 	"jobd/store"
@@ -34,6 +35,12 @@ func (t *tape) Claim(context.Context, int64, uint64) (journal.Accepted, error) {
 	return journal.Accepted{Target: "a", Token: "@abcdefghi"}, nil
 }
 
+func (t *tape) Back(_ context.Context, seq uint64, _ time.Duration, _ uint64) (uint64, error) {
+	return seq, nil
+}
+
+func (t *tape) View(look func(*journal.State)) { look(&journal.State{Seq: t.max}) }
+
 func (t *tape) Append(...journal.Draft) ([]journal.Event, error) {
 	return nil, errors.New("nothing is in conflict")
 }
@@ -42,7 +49,10 @@ func (t *tape) SetPosition(uint64) {}
 func (t *tape) Rest() error        { return nil }
 
 // taker is a table that takes everything at once.
-type taker struct{}
+type taker struct{ store.Applier }
+
+func (taker) Server(context.Context) (string, error) { return "", nil }
+func (taker) Confirm(string)                         {}
 
 func (taker) Apply(_ context.Context, changes []store.Change) ([]store.Outcome, error) {
 	return make([]store.Outcome, len(changes)), nil

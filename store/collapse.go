@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,9 +12,30 @@ import (
 // batchBytes is how much output goes into one transaction, unless a single job has more.
 const batchBytes = 1 << 20
 
-// collapse makes changes of the first n of the events: what each job's newest
-// transition, together with those before it, makes of its row. It stops before a job is
-// claimed a second time, so that each change is about one claim, and before the output gets too large.
+// claim is what a change needs to know of the job's claim.
+type claim struct {
+	token    string
+	target   string
+	manual   bool
+	accepted time.Time
+	newest   bool // it is from the state: events before it may still come, of earlier claims
+}
+
+// remember takes the claims of the jobs under way from the state: history may not have them any
+// more.
+func (m *Mirror) remember() {
+	m.Source.View(func(s *journal.State) {
+		for id, job := range s.Jobs {
+			if !job.Status.Ended() {
+				m.claims[id] = claim{job.Token, job.Target, job.Manual, job.Accepted, true}
+			}
+		}
+	})
+}
+
+// collapse makes changes of the first n of the events: what each job's newest transition, together
+// with those before it, makes of its row. It stops before a job is claimed a second time, so that
+// each change is about one claim, and before the output gets too large.
 func (m *Mirror) collapse(ctx context.Context, events []journal.Event) (changes []Change, n int, err error) {
 	index := make(map[int64]int)
 	bytes := 0
@@ -28,19 +50,28 @@ func (m *Mirror) collapse(ctx context.Context, events []journal.Event) (changes 
 			if _, pending := index[e.Job]; pending {
 				return changes, i, nil
 			}
-			m.claims[e.Job] = claim{accepted.Token, accepted.Manual}
+			m.claims[e.Job] = claim{accepted.Token, accepted.Target, accepted.Manual, e.Time, false}
 			continue
+		}
+		if set, ok := e.Payload.(journal.SetAside); ok {
+			m.formerlyAside(e, set)
 		}
 		if !mirrored(e) {
 			continue
 		}
-		c, err := m.claim(ctx, e)
+		c, known, err := m.claim(ctx, e)
 		if err != nil {
 			return nil, 0, err
 		}
+		if !known {
+			m.lose(e)
+			continue
+		}
 		at, pending := index[e.Job]
 		if !pending {
-			at, changes = len(changes), append(changes, Change{Job: e.Job, Token: c.token})
+			at, changes = len(changes), append(changes, Change{
+				First: e.Seq, Job: e.Job, Target: c.target, Token: c.token, Accepted: c.accepted,
+			})
 			index[e.Job] = at
 		}
 		changes[at].advance(e, c)
@@ -88,16 +119,61 @@ func (c *Change) advance(e journal.Event, of claim) {
 	}
 }
 
-// claim is the claim that an event belongs to, from memory or from the journal.
-func (m *Mirror) claim(ctx context.Context, e journal.Event) (claim, error) {
-	if c, ok := m.claims[e.Job]; ok {
-		return c, nil
+// wanted is the status that an event wants its row to have.
+func wanted(e journal.Event) string {
+	var c Change
+	c.advance(e, claim{})
+	return c.Status
+}
+
+// claim is the claim that an event belongs to: the event says it, or, of an older version, memory
+// or the journal does. It is not known where retention has removed it.
+func (m *Mirror) claim(ctx context.Context, e journal.Event) (c claim, known bool, err error) {
+	c, known = m.claims[e.Job]
+	known = known && (!c.newest || c.accepted.Before(e.Time))
+	told := told(e)
+	switch {
+	case known && (told.token == "" || told.token == c.token):
+		return c, true, nil
+	case told.token != "":
+		return told, true, nil
 	}
 	accepted, err := m.Source.Claim(ctx, e.Job, e.Seq)
-	if err != nil {
-		return claim{}, fmt.Errorf("claim of job %d before event %d: %w", e.Job, e.Seq, err)
+	if errors.Is(err, journal.ErrNoClaim) {
+		return claim{}, false, nil
 	}
-	c := claim{accepted.Token, accepted.Manual}
+	if err != nil {
+		return claim{}, false, fmt.Errorf("claim of job %d before event %d: %w", e.Job, e.Seq, err)
+	}
+	c = claim{token: accepted.Token, target: accepted.Target, manual: accepted.Manual}
 	m.claims[e.Job] = c
-	return c, nil
+	return c, true, nil
+}
+
+// told is what an event itself says of its claim.
+func told(e journal.Event) claim {
+	switch p := e.Payload.(type) {
+	case journal.Running:
+		return claim{token: p.Token}
+	case journal.Released:
+		return claim{token: p.Token, target: p.Target, manual: p.Manual}
+	case journal.Done:
+		return claim{token: p.Token}
+	}
+	return claim{}
+}
+
+// unknownClaim is why a change can't be made of an event of an older version.
+const unknownClaim = "the history does not have the claim any more, so the row can't be told from another claim's"
+
+// lose notes the conflict of an event whose claim nobody knows. A conflict without a token would
+// end a claim that is under way now, which is a later one, so then it is only logged.
+func (m *Mirror) lose(e journal.Event) {
+	m.Logger.Warn("a row is not brought up to date", "job", e.Job, "event", e.Seq, "reason", unknownClaim)
+	live := false
+	m.Source.View(func(s *journal.State) { live = !s.Job(e.Job).Status.Ended() })
+	if !live {
+		conflict := journal.Conflict{Wanted: wanted(e), Reason: unknownClaim}
+		m.lost = append(m.lost, journal.Draft{Job: e.Job, Payload: conflict})
+	}
 }

@@ -5,4 +5,30 @@
 // Rows are only ever selected and updated, never inserted or deleted.
 // The table stands in MySQL or MariaDB (package mysql) or in an SQLite file
 // (package sqlite); storetest holds the one conformance suite for both.
+//
+// # The mirror's crash argument
+//
+// The mirror reads the journal in order and makes each job's transitions part of its row. What it keeps in
+// memory can be lost at any moment, since the bookmark never passes an event that is not in the table:
+//
+//   - Killed before the bookmark is on disk: the changes are applied once more. They are guarded
+//     by the claim's token, and say again what the row says already.
+//   - A row that can't be updated for now is set aside, and the bookmark stays before the oldest
+//     event of it, while the mirror goes on in memory. Killed then: the next start reads
+//     everything from there again, sets the same row aside, and finds the other rows as they
+//     should be. The event that tells of a row set aside is for people only; nothing depends on
+//     it, and a restart may journal it again.
+//   - A row that is somebody else's by now becomes a conflict. The conflict is journalled before
+//     the bookmark moves on. Killed in between: the row is judged again, and the same conflict is
+//     journalled a second time, which changes nothing, since it names its claim. Where the disk is
+//     full the change is set aside until there is room.
+//   - Several events of a job share a change, and later ones wait behind one that is set aside, so
+//     a row never goes back to an earlier state, and a later claim's change is never applied
+//     before an earlier one's.
+//   - Beyond a number of changes and an amount of output set aside the mirror reads no further.
+//     Nothing is dropped: it is in the journal.
+//   - The table on another server: rows of the last minutes are compared with the journal, and
+//     mended, before anything is claimed there. That it is done is an event; killed before it, the
+//     next start does it again, and finds mended what was. Outcomes of a server that was not
+//     compared are thrown away, and the changes applied again.
 package store

@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -16,9 +14,15 @@ import (
 type Source interface {
 	// Next gives the events after seq, at most limit, waiting until there is one.
 	Next(ctx context.Context, after uint64, limit int) ([]journal.Event, error)
-	// Claim gives the newest accepted event of a job before seq.
+	// Claim gives the newest accepted event of a job before seq; journal.ErrNoClaim is among the
+	// causes of its error where the history has none.
 	Claim(ctx context.Context, job int64, seq uint64) (journal.Accepted, error)
-	// Append makes a conflict part of the journal.
+	// Back gives the number after which to read to see again what happened up to an age before
+	// event seq.
+	Back(ctx context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, err error)
+	// View shows the state after everything appended so far.
+	View(look func(*journal.State))
+	// Append makes the mirror's own events part of the journal.
 	Append(drafts ...journal.Draft) ([]journal.Event, error)
 }
 
@@ -32,7 +36,11 @@ type Bookmark interface {
 
 // Applier is the part of a Table that the mirror uses.
 type Applier interface {
+	Looker
 	Apply(ctx context.Context, changes []Change) ([]Outcome, error)
+	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
+	Server(ctx context.Context) (id string, err error)
+	Confirm(id string)
 }
 
 // Config says what a mirror connects.
@@ -41,7 +49,18 @@ type Config struct {
 	Bookmark Bookmark
 	Table    Applier
 	Logger   *slog.Logger
-	OnReturn func() // called when the table is reached again after an outage; must not block
+
+	// Server is the server that the table was last found on, according to the journal; "" where
+	// that is not known.
+	Server string
+
+	// OnReturn is called when claims can succeed again: the table is reached after an outage, or
+	// its server was confirmed. It must not block.
+	OnReturn func()
+
+	// OnGivenBack is called with the targets of rows that read waiting again by the mirror's work,
+	// before anybody who waits for that is told. It must not block.
+	OnGivenBack func(targets []string)
 }
 
 // Mirror follows the journal in order and brings the table up to date. It
@@ -49,27 +68,38 @@ type Config struct {
 // waits, and the journal holds what is owed.
 type Mirror struct {
 	Config
-	claims map[int64]claim // of jobs under way; a cache of the journal
+	claims    map[int64]claim  // of jobs under way; a cache of the journal
+	lost      []journal.Draft  // conflicts of changes whose claim nobody knows, to be journalled
+	formerly  map[int64]former // rows that were set aside before, by the events of one turn
+	lively    time.Time        // when something was mirrored last
+	rested    bool             // the bookmark is on disk since
+	confirmed bool             // claims are let on the server that the table is on
+	back      *comparison      // of another server with the journal; nil while there is none under way
+	share     int              // how many changes that were set aside are tried together
 
-	mu       sync.Mutex
-	applied  uint64 // all events up to here are in the table
-	watchers []watcher
-	away     chan struct{} // closed while the table cannot be reached
-	isAway   bool
-}
-
-// claim is what a change needs to know of the job's claim.
-type claim struct {
-	token  string
-	manual bool
+	mu        sync.Mutex
+	tried     uint64 // all events up to here are in the table, set aside or in conflict
+	aside     map[int64]*aside
+	load      load          // of what is aside
+	oldest    uint64        // the oldest event of it; forEver where nothing is
+	nextDue   time.Time     // when the first of these is to be tried; zero: none
+	waiting   watchers      // for events that were not tried yet
+	waitAll   watchers      // for changes of any job that are aside
+	away      chan struct{} // closed while the table cannot be reached
+	isAway    bool
+	unchecked bool   // the table may be on another server than the journal says
+	interrupt func() // ends the waiting for events; nil while there is none
 }
 
 // NewMirror makes a mirror. Run makes it work.
 func NewMirror(c Config) *Mirror {
-	return &Mirror{
-		Config: c, applied: c.Bookmark.Position(),
-		claims: make(map[int64]claim), away: make(chan struct{}),
+	m := &Mirror{
+		Config: c, tried: c.Bookmark.Position(), share: batchSize, unchecked: true,
+		claims: make(map[int64]claim), formerly: make(map[int64]former),
+		aside: make(map[int64]*aside), oldest: forEver, away: make(chan struct{}),
 	}
+	m.remember()
+	return m
 }
 
 // batchSize is how many events go into one transaction at most.
@@ -80,15 +110,31 @@ const restAfter = time.Second
 
 // Run mirrors until ctx ends or the journal fails.
 func (m *Mirror) Run(ctx context.Context) error {
+	m.lively = time.Now()
 	for {
-		events, err := m.next(ctx)
-		if err != nil {
+		if err := m.step(ctx); err != nil {
 			return ended(ctx, err)
 		}
-		if err := m.mirror(ctx, events); err != nil {
-			return ended(ctx, err)
+		if ctx.Err() != nil {
+			return nil
 		}
 	}
+}
+
+// step does what is to be done next: new events first, then what is aside and due, in one
+// transaction each.
+func (m *Mirror) step(ctx context.Context) error {
+	if err := m.meetServer(ctx); err != nil {
+		return err
+	}
+	events, err := m.next(ctx)
+	if err == nil {
+		err = m.mirror(ctx, events)
+	}
+	if err == nil {
+		err = m.retryAside(ctx)
+	}
+	return err
 }
 
 // ended is nil where an error only says that ctx ended.
@@ -99,33 +145,98 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// next waits for events; when none come for a while it writes the position. Where there is
-// no room for that the next rest does it, and a crash before only means to apply some changes once more.
+// next gives the next events, or none when something else is to be done first: a change that is
+// aside is due, or the server is to be asked for. When nothing happens for a while it writes the
+// position. Where there is no room for that the next rest does it, and a crash before only means to
+// apply some changes once more.
 func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
-	quiet, cancel := context.WithTimeout(ctx, restAfter)
+	if !m.full() {
+		if after := m.triedUpTo(); m.newest() > after {
+			return m.Source.Next(ctx, after, batchSize)
+		}
+	}
+	wait, resting := m.pause()
+	if wait <= 0 && !resting {
+		return nil, nil
+	}
+	quiet, cancel := bounded(ctx, wait)
 	defer cancel()
-	events, err := m.Source.Next(quiet, m.Applied(), batchSize)
+	if !m.interruptible(cancel) {
+		return nil, nil
+	}
+	defer m.interruptible(nil)
+	events, err := m.await(quiet)
 	if err == nil || quiet.Err() == nil || ctx.Err() != nil {
 		return events, err
 	}
-	if err := m.Bookmark.Rest(); err != nil && !errors.Is(err, journal.ErrFull) {
-		return nil, err
+	if resting && time.Since(m.lively) >= restAfter {
+		m.rested = true
+		if err := m.Bookmark.Rest(); err != nil && !errors.Is(err, journal.ErrFull) {
+			return nil, err
+		}
 	}
-	return m.Source.Next(ctx, m.Applied(), batchSize)
+	return nil, nil
 }
 
-// mirror brings the table up to date with events, which follow what was applied.
+// await waits for events, or, where too much is aside, only until ctx ends.
+func (m *Mirror) await(ctx context.Context) ([]journal.Event, error) {
+	if m.full() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return m.Source.Next(ctx, m.triedUpTo(), batchSize)
+}
+
+// bounded is ctx for a while; for good where the while is that of nothing to do.
+func bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait == forGood {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, wait)
+}
+
+// forGood is a pause that only an event ends.
+const forGood = time.Duration(1<<63 - 1)
+
+// pause is for how long there is nothing to do without new events, and whether that is because of
+// the rest.
+func (m *Mirror) pause() (wait time.Duration, resting bool) {
+	wait = forGood
+	if !m.rested {
+		wait, resting = max(0, restAfter-time.Since(m.lively)), true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.nextDue.IsZero() {
+		if due := max(0, time.Until(m.nextDue)); due < wait {
+			return due, false
+		}
+	}
+	return wait, resting
+}
+
+// newest is the newest event of the journal.
+func (m *Mirror) newest() (seq uint64) {
+	m.Source.View(func(s *journal.State) { seq = s.Seq })
+	return seq
+}
+
+// mirror brings the table up to date with events, which follow what was tried.
 func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 	for len(events) > 0 {
+		m.lively, m.rested = time.Now(), false
 		changes, n, err := m.collapse(ctx, events)
 		if err != nil {
 			return err
 		}
-		outcomes, err := m.apply(ctx, changes)
+		fresh, behind := m.parted(changes)
+		outcomes, err := m.apply(ctx, fresh)
 		if err != nil {
 			return err
 		}
-		if err := m.settle(ctx, changes, outcomes, events[n-1].Seq); err != nil {
+		if err := m.settle(ctx, settling{
+			changes: fresh, outcomes: outcomes, behind: behind, upTo: events[n-1].Seq,
+		}); err != nil {
 			return err
 		}
 		events = events[n:]
@@ -133,89 +244,18 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 	return nil
 }
 
-// apply tries until the table took the changes, or ctx ends.
-func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error) {
-	if len(changes) == 0 {
-		return nil, nil
+// parted parts changes into those that can be applied and those that have to wait behind one that
+// is aside.
+func (m *Mirror) parted(changes []Change) (fresh, behind []Change) {
+	if len(m.aside) == 0 {
+		return changes, nil
 	}
-	retry := NewRetry(m.Logger, "mirror to the table")
-	for {
-		outcomes, err := m.Table.Apply(ctx, changes)
-		if err == nil {
-			m.setAway(false)
-			return outcomes, nil
-		}
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		m.setAway(true)
-		if err := retry.Wait(ctx, err); err != nil {
-			return nil, err
+	for _, c := range changes {
+		if m.aside[c.Job] == nil {
+			fresh = append(fresh, c)
+		} else {
+			behind = append(behind, c)
 		}
 	}
-}
-
-// settle journals what the table would not take, notes the position and tells who waits.
-// Dying before the position is on disk only means to apply the changes once more.
-func (m *Mirror) settle(ctx context.Context, changes []Change, outcomes []Outcome, seq uint64) error {
-	var conflicts []journal.Draft
-	for i, outcome := range outcomes {
-		if outcome.Note != "" {
-			m.Logger.Warn("the table took an update in reduced form or not at all", "job", changes[i].Job, "reason", outcome.Note)
-		}
-		if outcome.Fate == Applied {
-			continue
-		}
-		superseded, err := m.superseded(ctx, changes[i])
-		if err != nil {
-			return err
-		}
-		if !superseded {
-			conflicts = append(conflicts, conflict(changes[i], outcome))
-		}
-	}
-	if err := m.record(ctx, conflicts); err != nil {
-		return err
-	}
-	m.Bookmark.SetPosition(seq)
-	m.advance(seq)
-	return nil
-}
-
-// superseded tells whether the job was claimed again since. A change can be applied a second time after its
-// COMMIT was not answered, and meet the row as somebody reset it and this worker claimed it anew: that is no
-// conflict, and must not end the new claim.
-func (m *Mirror) superseded(ctx context.Context, c Change) (bool, error) {
-	newest, err := m.Source.Claim(ctx, c.Job, math.MaxInt64)
-	if err != nil {
-		return false, fmt.Errorf("newest claim of job %d: %w", c.Job, err)
-	}
-	return newest.Token != c.Token, nil
-}
-
-// record journals conflicts; a full disk is waited out.
-func (m *Mirror) record(ctx context.Context, conflicts []journal.Draft) error {
-	if len(conflicts) == 0 {
-		return nil
-	}
-	_, err := m.Source.Append(conflicts...)
-	for retry := NewRetry(m.Logger, "journal conflicts"); errors.Is(err, journal.ErrFull); {
-		if waitErr := retry.Wait(ctx, err); waitErr != nil {
-			return waitErr
-		}
-		_, err = m.Source.Append(conflicts...)
-	}
-	if err != nil {
-		return fmt.Errorf("journal conflicts: %w", err)
-	}
-	return nil
-}
-
-// conflict is the event for a row that is no longer as the worker left it.
-func conflict(c Change, o Outcome) journal.Draft {
-	payload := journal.Conflict{Found: o.Found, Wanted: c.Status}
-	if o.Fate == Refused {
-		payload.Reason = o.Note
-	}
-	return journal.Draft{Job: c.Job, Payload: payload}
+	return fresh, behind
 }

@@ -21,6 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // applier is a table that notes what it is given.
 type applier struct {
+	store.Applier // nil: what a test does not need is not there
+
 	mu      sync.Mutex
 	batches [][]store.Change
 	errs    []error // the first calls fail with these
@@ -55,6 +57,38 @@ func (a *applier) Apply(ctx context.Context, changes []store.Change) ([]store.Ou
 	}
 	a.applied <- struct{}{}
 	return outcomes, nil
+}
+
+// Server implements store.Applier: it does not tell servers apart.
+func (a *applier) Server(context.Context) (string, error) { return "", nil }
+
+// Confirm implements store.Applier.
+func (a *applier) Confirm(string) {}
+
+// Look implements store.Applier: there are no rows.
+func (a *applier) Look(context.Context, []int64) (map[int64]*store.Seen, error) { return nil, nil }
+
+// away is an error that says that the table is out of reach.
+func away(text string) error { return &store.Unreachable{Op: "apply", Err: errors.New(text)} }
+
+// set sets what becomes of a job's changes from now on.
+func (a *applier) set(job int64, o store.Outcome) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fate[job] = o
+}
+
+// last gives the last n changes that were applied, in words.
+func (a *applier) last(n int) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var words []string
+	for _, batch := range a.batches {
+		for _, c := range batch {
+			words = append(words, fmt.Sprintf("%d %s %s", c.Job, c.Status, c.Token))
+		}
+	}
+	return words[max(0, len(words)-n):]
 }
 
 // words puts what was applied into words: "job status token" a change, ";" between batches.
@@ -111,6 +145,8 @@ func done(id int64) journal.Draft {
 func released(id int64) journal.Draft {
 	return journal.Draft{Job: id, Payload: journal.Released{Reason: "test"}}
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newMirror(j *journal.Journal, table store.Applier) *store.Mirror {
 	return store.NewMirror(store.Config{Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler)})
@@ -201,7 +237,10 @@ func TestAChangeCarriesTimesAndOutcome(t *testing.T) {
 	run(t, m)
 	shown(t, m, 3)
 	outcome := events[2].Payload.(journal.Done)
-	want := store.Change{Seq: 3, Job: 1, Token: "@1", Status: journal.RowDone, Start: events[1].Time, Finish: events[2].Time, Done: &outcome}
+	want := store.Change{
+		First: 2, Seq: 3, Job: 1, Target: "a", Token: "@1", Accepted: events[0].Time,
+		Status: journal.RowDone, Start: events[1].Time, Finish: events[2].Time, Done: &outcome,
+	}
 	if diff := cmp.Diff(want, table.batches[0][0]); diff != "" {
 		t.Errorf("change (-want +got):\n%s", diff)
 	}
@@ -230,7 +269,7 @@ func TestTheMirrorGoesOnWhereItWas(t *testing.T) {
 func TestAnOutageIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	j, table := openJournal(t), newApplier()
-	table.errs = []error{errors.New("link lost"), errors.New("link lost"), errors.New("refused")}
+	table.errs = []error{away("link lost"), away("link lost"), away("refused")}
 	returned := make(chan struct{}, 1)
 	m := store.NewMirror(store.Config{
 		Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler),
@@ -271,7 +310,7 @@ func TestALostRowBecomesAConflict(t *testing.T) {
 	j, table := openJournal(t), newApplier()
 	found := journal.Row{Job: 1, Target: "a", Status: journal.RowWaiting}
 	table.fate[1] = store.Outcome{Fate: store.Lost, Found: &found}
-	table.fate[2] = store.Outcome{Fate: store.Refused, Note: "error 1366"}
+	table.fate[2] = store.Outcome{Fate: store.Lost}
 	seq := add(t, j, accepted(1, "@1"), accepted(2, "@2"), accepted(3, "@3"), running(1), running(2), running(3))
 	m := newMirror(j, table)
 	run(t, m)
@@ -281,8 +320,8 @@ func TestALostRowBecomesAConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []journal.Payload{
-		journal.Conflict{Found: &journal.Row{Target: "a", Status: journal.RowWaiting}, Wanted: journal.RowRunning},
-		journal.Conflict{Wanted: journal.RowRunning, Reason: "error 1366"},
+		journal.Conflict{Found: &journal.Row{Target: "a", Status: journal.RowWaiting}, Wanted: journal.RowRunning, Token: "@1"},
+		journal.Conflict{Wanted: journal.RowRunning, Token: "@2"},
 	}
 	for i, payload := range want {
 		got := events[i].Payload.(journal.Conflict)

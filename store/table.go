@@ -37,8 +37,8 @@ type Table interface {
 	Server(ctx context.Context) (id string, err error)
 
 	// Confirm makes claims possible on the server of that id, and on no other: a Claim or ClaimManual that reaches
-	// another one, or comes before any was confirmed, fails with an *AnotherServer before decide is called. All
-	// other methods work on any server. It neither waits nor fails.
+	// another one, or comes before any was confirmed, fails with an *AnotherServer before decide is called, unless
+	// its context is one of Comparing. All other methods work on any server. It neither waits nor fails.
 	Confirm(id string)
 
 	// Names tells which names of targets can't be served, and why, in words for the operator: names that the column's
@@ -160,7 +160,9 @@ func (e *RefusedTargets) Targets() map[string]string { return e.Names }
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {
 	Seq      uint64 // the newest event that went into it
+	First    uint64 // the oldest one
 	Job      int64
+	Target   string    // the claim's target; "" where it is not known
 	Token    string    // the claim's token, the guard of the update
 	Accepted time.Time // of the claim; a row created later is another job that got an old id again; zero: unknown
 	Status   string    // journal.RowRunning, RowDone, or, to give it back, RowWaiting or RowManual

@@ -1,0 +1,342 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// One row locked by somebody's SELECT … FOR UPDATE failed whole batches, the table counted as away
+// and all claims stopped. The row is set aside, told once, and taken up when it is free; all others
+// go on, and later changes of the row come in order.
+func TestALockedRowHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newMemory("")
+	for id := range int64(10) {
+		table.put(id+1, journal.RowAccepted, token(id+1))
+	}
+	table.locked[3] = true
+	m := newMirror(j, table)
+	away := m.Away()
+	run(t, m)
+	var started uint64
+	for id := range int64(10) {
+		started = add(t, j, accepted(id+1, token(id+1)), running(id+1))
+	}
+	await(t, "others of the same batch", m.Tried(started))
+	await(t, "another job", m.Shown(started, 4))
+	newest := add(t, j, done(3), done(4))
+	await(t, "the next batch", m.Tried(newest))
+	if got := table.read(4); got != "done " {
+		t.Errorf("row 4 is %q, want done", got)
+	}
+	mine, all := m.Shown(newest, 3), m.Shown(newest, 0)
+	if !open(mine) || !open(all) || !open(m.Shown(started, 3)) {
+		t.Error("a row that is locked is said to be shown")
+	}
+	if want := []string{"3 done: somebody else holds a lock on the row"}; !slices.Equal(reasons(m), want) {
+		t.Errorf("aside: %q, want %q", reasons(m), want)
+	}
+	if j.Position() >= 6 { // the oldest event that row 3 does not show
+		t.Errorf("the bookmark is at %d, behind an event that is not shown", j.Position())
+	}
+	table.change(func() { delete(table.locked, 3) })
+	await(t, "the row, once it is free", mine)
+	await(t, "all rows", all)
+	if got := table.read(3); got != "done " || len(m.Aside()) != 0 || !open(away) {
+		t.Errorf("row 3 is %q, %d rows are aside, away: %t", got, len(m.Aside()), !open(away))
+	}
+	if got := of[journal.SetAside](t, j); len(got) != 1 || got[0].Token != token(3) || got[0].Wanted != journal.RowRunning {
+		t.Errorf("journalled %+v, want one event of row 3", got)
+	}
+	if j.Position() < newest {
+		t.Errorf("the bookmark stays at %d of %d", j.Position(), newest)
+	}
+}
+
+// token is that of a job's claim.
+func token(id int64) string { return fmt.Sprintf("@aaaa%05d", id) }
+
+// An error for one row, whatever its number (a trigger that raises 1213), was repeated for the same
+// batch for ever, and counted as an outage. It is found by halving, and set aside.
+func TestARowThatFailsItsTransactionIsFound(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newMemory("")
+	const jobs = 200
+	var drafts []journal.Draft
+	for id := range int64(jobs) {
+		table.put(id+1, journal.RowAccepted, token(id+1))
+		drafts = append(drafts, accepted(id+1, token(id+1)), running(id+1))
+	}
+	table.poison[77], table.poison[78] = true, true
+	m := newMirror(j, table)
+	away := m.Away()
+	newest := add(t, j, drafts...)
+	run(t, m)
+	await(t, "the batch", m.Tried(newest))
+	if !open(away) {
+		t.Error("the table counts as away")
+	}
+	for id := range int64(jobs) {
+		want := "running " + token(id+1)
+		if id+1 == 77 || id+1 == 78 {
+			want = "accepted " + token(id+1)
+		}
+		if got := table.read(id + 1); got != want {
+			t.Errorf("row %d is %q, want %q", id+1, got, want)
+		}
+	}
+	if got := m.Aside(); len(got) != 2 || got[0].Reason != "a trigger raised 1213 for row 77" {
+		t.Errorf("aside: %+v", got)
+	}
+	table.change(func() { clear(table.poison) })
+	await(t, "the two, once they can be updated", m.Shown(newest, 0))
+}
+
+// Asides that fail together are divided too, one transaction a turn, so that one that always fails
+// does not keep the others.
+func TestARowThatAlwaysFailsDoesNotKeepOthersAside(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newMemory("")
+	const jobs = 50
+	var drafts []journal.Draft
+	for id := range int64(jobs) {
+		table.put(id+1, journal.RowAccepted, token(id+1))
+		drafts = append(drafts, accepted(id+1, token(id+1)), running(id+1))
+		table.locked[id+1] = true
+	}
+	m := newMirror(j, table)
+	newest := add(t, j, drafts...)
+	run(t, m)
+	await(t, "the batch", m.Tried(newest))
+	table.change(func() { clear(table.locked); table.poison[1] = true })
+	for id := int64(2); id <= jobs; id++ {
+		await(t, "a row that is free", m.Shown(newest, id))
+	}
+	if !open(m.Shown(newest, 1)) {
+		t.Error("row 1 is said to be shown")
+	}
+}
+
+// A later claim's change waits behind that of an earlier one, and is never applied before it.
+func TestALaterClaimWaitsBehindAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newApplier()
+	table.set(1, store.Outcome{Fate: store.Held, Note: "locked"})
+	m := newMirror(j, table)
+	run(t, m)
+	await(t, "the first claim's change", m.Tried(add(t, j, accepted(1, "@1"), running(1), released(1))))
+	newest := add(t, j, accepted(1, "@2"), running(1), done(1))
+	await(t, "the second claim's change", m.Tried(newest))
+	if !open(m.Shown(3, 1)) {
+		t.Error("the first claim's change is said to be shown")
+	}
+	table.set(1, store.Outcome{})
+	await(t, "all", m.Shown(newest, 0))
+	words := table.last(2)
+	if want := []string{"1 waiting @1", "1 done @2"}; !slices.Equal(words, want) {
+		t.Errorf("applied %q at last, want %q", words, want)
+	}
+}
+
+// A crash while a row is aside: the bookmark has not passed it, so the next mirror sets it aside
+// again and ends it. What the others' rows show already is applied again, which their guards make
+// harmless.
+func TestARowThatWasAsideIsTakenUpAfterACrash(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newMemory("")
+	table.put(1, journal.RowAccepted, token(1))
+	table.put(2, journal.RowAccepted, token(2))
+	table.locked[1] = true
+	ctx, kill := context.WithCancel(t.Context())
+	first := newMirror(j, table)
+	ended := make(chan error, 1)
+	go func() { ended <- first.Run(ctx) }()
+	newest := add(t, j, accepted(1, token(1)), running(1), done(1), accepted(2, token(2)), running(2), done(2))
+	await(t, "the first mirror", first.Tried(newest))
+	kill()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	second := newMirror(j, table)
+	run(t, second)
+	await(t, "the second mirror", second.Tried(newest))
+	if got := second.Aside(); len(got) != 1 || got[0].Job != 1 {
+		t.Fatalf("aside: %+v, want job 1", got)
+	}
+	table.change(func() { clear(table.locked) })
+	await(t, "the row", second.Shown(newest, 0))
+	if one, two := table.read(1), table.read(2); one != "done " || two != "done " {
+		t.Errorf("rows are %q and %q, want both done", one, two)
+	}
+	if n := len(of[journal.Conflict](t, j)); n != 0 {
+		t.Errorf("%d conflicts", n)
+	}
+	if n := len(of[journal.SetAside](t, j)); n != 1 {
+		t.Errorf("that the row is aside was journalled %d times, want once", n)
+	}
+}
+
+// Retention waits for the mirror: a row that the table refuses for a day becomes a conflict, with
+// the reason and the row as found. A row that is only locked never does.
+func TestARowRefusedForADayIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(t.Context(), journal.Config{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		table := newMemory("")
+		table.put(1, journal.RowAccepted, token(1))
+		table.put(2, journal.RowAccepted, token(2))
+		table.refused[1], table.locked[2] = true, true
+		m := newMirror(j, table)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		newest := add(t, j, accepted(1, token(1)), running(1), accepted(2, token(2)), running(2))
+		time.Sleep(23 * time.Hour)
+		if n := len(of[journal.Conflict](t, j)); n != 0 || len(m.Aside()) != 2 {
+			t.Errorf("after 23 h: %d conflicts, %d rows aside; want 0 and 2", n, len(m.Aside()))
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		want := []journal.Conflict{{
+			Found: &journal.Row{Target: "a", Status: journal.RowAccepted, Owner: token(1)}, Wanted: journal.RowRunning,
+			Reason: "CHECK constraint fails", Token: token(1),
+		}}
+		if diff := cmp.Diff(want, stripped(of[journal.Conflict](t, j))); diff != "" {
+			t.Errorf("after 25 h, conflicts (-want +got):\n%s", diff)
+		}
+		if open(m.Shown(newest, 1)) || !open(m.Shown(newest, 2)) {
+			t.Error("the refused row is still waited for, or the locked one is not")
+		}
+		table.change(func() { clear(table.locked) })
+		<-m.Shown(newest, 0)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stripped leaves out what JSON leaves out.
+func stripped(list []journal.Conflict) []journal.Conflict {
+	for i, c := range list {
+		if c.Found != nil {
+			row := *c.Found
+			row.Job = 0
+			list[i].Found = &row
+		}
+	}
+	return list
+}
+
+// Beyond the bounds the mirror reads no further, and drops nothing; it goes on when there is room
+// again.
+func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newMemory("")
+	m := newMirror(j, table)
+	const jobs, size = 100, 1 << 20
+	output := journal.Output{Kept: make([]byte, size), Size: size}
+	var newest uint64
+	for id := range int64(jobs) {
+		table.put(id+1, journal.RowAccepted, token(id+1))
+		table.locked[id+1] = true
+		newest = add(t, j, accepted(id+1, token(id+1)), running(id+1),
+			journal.Draft{Job: id + 1, Payload: journal.Done{Result: "ok", Stdout: output}})
+	}
+	run(t, m)
+	await(t, "the first 60", m.Tried(60*3))
+	for len(m.Aside()) < 64 {
+		await(t, "one more", m.Tried(uint64(len(m.Aside())+1)*3))
+	}
+	tries := make(chan struct{}, 1000)
+	table.change(func() {
+		table.onApply = func() {
+			select {
+			case tries <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for range 100 { // new events would have been tried among these
+		await(t, "another try", tries)
+	}
+	if n := len(m.Aside()); n > 66 || !open(m.Tried(newest)) {
+		t.Errorf("%d changes of a MiB each are aside", n)
+	}
+	table.change(func() { clear(table.locked) })
+	await(t, "all, once there is room", m.Shown(newest, 0))
+	for id := range int64(jobs) {
+		if got := table.read(id + 1); got != "done " {
+			t.Fatalf("row %d is %q", id+1, got)
+		}
+	}
+}
+
+// Rows that a stopping worker gave back were not told to anybody: an idle worker of the same target
+// never looked.
+func TestRowsGivenBackAreTold(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newMemory("")
+	for id := range int64(4) {
+		table.put(id+1, journal.RowAccepted, token(id+1))
+	}
+	told := make(chan []string, 10)
+	m := store.NewMirror(store.Config{
+		Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler),
+		OnGivenBack: func(targets []string) { told <- targets },
+	})
+	run(t, m)
+	back := func(id int64, target string, manual bool) journal.Draft {
+		return journal.Draft{Job: id, Payload: journal.Released{Reason: "stop", Target: target, Manual: manual, Token: token(id)}}
+	}
+	claim := func(id int64, target string, manual bool) journal.Draft {
+		return journal.Draft{Job: id, Payload: journal.Accepted{Target: target, Manual: manual, Token: token(id)}}
+	}
+	newest := add(t, j, claim(1, "b", false), claim(2, "a", false), claim(3, "m", true), claim(4, "b", false),
+		back(1, "b", false), back(2, "a", false), back(3, "m", true), back(4, "b", false))
+	await(t, "the rows", m.Shown(newest, 0))
+	select { // it was told before anybody who waits for the rows
+	case got := <-told:
+		if want := []string{"a", "b"}; !slices.Equal(got, want) {
+			t.Errorf("told of %q, want %q", got, want)
+		}
+	default:
+		t.Error("nobody was told")
+	}
+	if got := table.read(3); got != "manual " {
+		t.Errorf("row 3 is %q, want manual", got)
+	}
+}
+
+// Thousands of clients wait for a job each.
+func TestThousandsWaitCheaply(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newApplier()
+	m := newMirror(j, table)
+	const clients = 20_000
+	var waiting []<-chan struct{}
+	for i := range clients {
+		waiting = append(waiting, m.Shown(uint64(2*(i%100)+2), int64(i%100+1)))
+	}
+	run(t, m)
+	for id := range int64(100) {
+		add(t, j, accepted(id+1, "@1"), running(id+1))
+	}
+	for _, shown := range waiting {
+		await(t, "a client", shown)
+	}
+}

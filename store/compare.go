@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
+
+// How far a comparison goes back from what the mirror did last. A replica that lags by more is not
+// mended.
+const (
+	backAge    = 10 * time.Minute
+	backEvents = 100_000
+)
+
+// compareRows is how many rows are compared in one go.
+const compareRows = 500
+
+// comparison compares the rows of a server that the journal does not know with the journal, and
+// mends those that are behind. A row was claimed here, ran here, and is on that server as it was
+// before:
+//
+//	the row reads                the journal says                done
+//	accepted, running, ours      done, running, released         brought to it
+//	an earlier claim of ours     done, accepted, running         given back, then as below
+//	waiting, manual              done, accepted, running         claimed with the journal's token, then brought to it
+//	waiting, manual              ignored                         ignored
+//	anything else                                                left as found, and told
+//
+// Killed between two steps, or cut off, the next comparison finds what was done and goes on from
+// there.
+type comparison struct {
+	mirror *Mirror
+	server string
+	mended map[int64]bool   // rows that were brought up to date
+	begun  map[int64]bool   // rows that were tried to
+	page   []journal.Event  // of the history, as it was read last
+	left   map[int64]string // rows that were not, and why
+}
+
+func newComparison(m *Mirror, server string) *comparison {
+	return &comparison{mirror: m, server: server, mended: map[int64]bool{}, begun: map[int64]bool{}, left: map[int64]string{}}
+}
+
+// story is what the journal says of a job.
+type story struct {
+	journal.Job
+	ended   uint64   // the event that it was done with
+	earlier []string // tokens of earlier claims
+}
+
+// run compares all jobs of the last minutes, and those under way. It can be run again after an
+// error.
+func (c *comparison) run(ctx context.Context) error {
+	clear(c.left)
+	stories, err := c.stories(ctx)
+	if err != nil {
+		return err
+	}
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(stories)), compareRows) {
+		found, err := c.mirror.Table.Look(ctx, ids)
+		if err != nil {
+			return tableError{err}
+		}
+		if err := c.mend(ctx, stories, ids, found); err != nil {
+			return err
+		}
+	}
+	c.tellLeft()
+	return nil
+}
+
+// mostLogged bounds how many rows are named in the log.
+const mostLogged = 100
+
+// tellLeft logs which rows were left as found.
+func (c *comparison) tellLeft() {
+	ids := slices.Sorted(maps.Keys(c.left))
+	for _, id := range ids[:min(len(ids), mostLogged)] {
+		c.mirror.Logger.Warn("a row differs from the journal, and is left as found", "job", id, "reason", c.left[id])
+	}
+}
+
+// stories reads what happened in the last minutes, and adds the jobs that are under way for longer.
+func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
+	m := c.mirror
+	stories := map[int64]*story{}
+	seq, err := m.Source.Back(ctx, m.triedUpTo(), backAge, backEvents)
+	for newest := m.newest(); err == nil && seq < newest; {
+		var events []journal.Event
+		if events, err = m.Source.Next(ctx, seq, batchSize); err != nil {
+			break
+		}
+		for _, e := range events {
+			tell(stories, e)
+		}
+		seq = events[len(events)-1].Seq
+	}
+	m.Source.View(func(s *journal.State) {
+		for id, job := range s.Jobs {
+			if old := stories[id]; old == nil || old.Token == job.Token {
+				now := story{Job: *job}
+				if old != nil {
+					now.earlier = old.earlier
+				}
+				stories[id] = &now
+			}
+		}
+	})
+	return stories, err
+}
+
+// tell takes an event into its job's story. Events of older versions, which don't name their claim,
+// count where the claim itself is in the story.
+func tell(stories map[int64]*story, e journal.Event) {
+	s := stories[e.Job]
+	of := told(e)
+	switch {
+	case e.Job == 0:
+		return
+	case s == nil:
+		s = &story{Job: journal.Job{ID: e.Job, Token: of.token, Target: of.target, Manual: of.manual}}
+	case of.token != "" && of.token != s.Token:
+		return
+	}
+	switch p := e.Payload.(type) {
+	case journal.Accepted:
+		if s.Token != "" {
+			s.earlier = append(s.earlier, s.Token)
+		}
+		s.ended = 0
+		s.Job = journal.Job{
+			ID: e.Job, Target: p.Target, Manual: p.Manual, Token: p.Token,
+			Status: journal.StatusAccepted, Accepted: e.Time,
+		}
+	case journal.Ignored:
+		s.Job = journal.Job{ID: e.Job, Status: journal.StatusIgnored, Ended: e.Time, Reason: p.Reason}
+	case journal.Running:
+		s.Status, s.Running = journal.StatusStarting, e.Time
+	case journal.Released:
+		s.Status, s.Ended = journal.StatusReleased, e.Time
+	case journal.Done:
+		s.Status, s.Ended, s.Result, s.ended = journal.StatusDone, e.Time, p.Result, e.Seq
+	case journal.Conflict:
+		if p.Token == "" || p.Token == s.Token {
+			s.Lost = true
+		}
+	}
+	if s.Status != journal.StatusNone && (s.Token != "" || s.Status == journal.StatusIgnored) {
+		stories[e.Job] = s
+	}
+}

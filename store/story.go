@@ -1,0 +1,113 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"jobd/journal"
+)
+
+// This file judges a row by what the journal says of its job, after a table went back in time: a
+// backup that was restored, or a replica that lagged and took the place of its primary.
+
+// Agrees tells whether a row says what the journal says.
+func Agrees(job journal.Job, row *Seen) bool {
+	switch job.Status {
+	case journal.StatusNone, journal.StatusConflict: // the journal says itself that somebody else has it
+		return true
+	case journal.StatusReleased: // it may be anybody's, but not ours
+		return row == nil || !row.UnderWay() || !sameWorker(job.Token, row.Owner)
+	}
+	want := RowStatus(job)
+	switch {
+	case row == nil || row.Status != want:
+		return false
+	case want == journal.RowDone:
+		return row.Finished == seconds(job.Ended) && row.Result == job.Result
+	case want == journal.RowRunning:
+		return row.Owner == job.Token && row.Started == seconds(job.Running)
+	case want == journal.RowAccepted:
+		return row.Owner == job.Token
+	}
+	return true
+}
+
+// RowStatus is the status that a job's row has to have; "" where it is not the worker's.
+func RowStatus(job journal.Job) string {
+	switch job.Status {
+	case journal.StatusAccepted:
+		return journal.RowAccepted
+	case journal.StatusStarting, journal.StatusRunning:
+		return journal.RowRunning
+	case journal.StatusDone:
+		return journal.RowDone
+	case journal.StatusIgnored:
+		return journal.RowIgnored
+	}
+	return ""
+}
+
+// AnotherJob is why a row is left alone that was created later than the journal's claim of its id.
+const AnotherJob = "it was created after the journal's claim: another job with the same id"
+
+// Refusal tells why the journal's story does not go on from what the row says; "" where it does.
+// The claim of the row is stale where the row bears an earlier one of the same job.
+func Refusal(job journal.Job, row *Seen, stale bool) string {
+	switch {
+	case row == nil:
+		return "there is no such row, and rows are never inserted"
+	case IsAnotherJob(job, row):
+		return AnotherJob
+	case job.Target != "" && row.Target != job.Target:
+		return fmt.Sprintf("its target is '%s', the journal knows it as '%s'", row.Target, job.Target)
+	case row.Status == journal.RowDone:
+		return "it is done otherwise than the journal says"
+	case row.Status == journal.RowIgnored:
+		return "it is ignored, and the journal does not say so"
+	case row.UnderWay() && row.Owner != job.Token && !stale:
+		return fmt.Sprintf("it bears '%s', which is no claim of this journal", row.Owner)
+	case row.UnderWay() && job.Status == journal.StatusIgnored && !stale:
+		return "it is under way, and the journal knows no claim of it"
+	case row.UnderWay():
+		return ""
+	case job.Status != journal.StatusIgnored && job.Manual != (row.Status == journal.RowManual):
+		return fmt.Sprintf("it is %s, and the journal's claim was of the other kind", row.Status)
+	case row.Finished > 0 && row.Finished >= seconds(job.Accepted):
+		return "it was set back by hand after the journal's claim: time_finished says so"
+	}
+	return ""
+}
+
+// IsAnotherJob tells whether a row was created later than the job was claimed, or ignored; not in
+// the same second. A row that bears the claim's token is the one that was claimed, whatever the
+// clocks say.
+func IsAnotherJob(job journal.Job, row *Seen) bool {
+	if row != nil && row.UnderWay() && row.Owner == job.Token {
+		return false
+	}
+	claimed := job.Accepted
+	if job.Status == journal.StatusIgnored {
+		claimed = job.Ended
+	}
+	return row != nil && !claimed.IsZero() && row.Created > seconds(claimed)
+}
+
+// UnderWay tells whether a worker has the row.
+func (s *Seen) UnderWay() bool {
+	return s.Status == journal.RowAccepted || s.Status == journal.RowRunning
+}
+
+// sameWorker tells whether two tokens are of claims of one worker.
+func sameWorker(a, b string) bool {
+	const mark = 5 // "@" and the four characters of the worker's mark
+	return len(a) > mark && strings.HasPrefix(b, a[:mark])
+}
+
+// seconds is a time as the table has it.
+func seconds(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.Unix()
+}

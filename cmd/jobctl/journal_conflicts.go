@@ -35,14 +35,20 @@ func (p *program) journalConflicts() *ffcli.Command {
 	return c
 }
 
+// rowNotTold stands for a row that exists, and of which the journal does not say more.
+const rowNotTold = "not told"
+
 func (p *program) addConflict(list *listing, e from[journal.Event]) error {
 	if p.json() {
 		return p.printJSON(eventJSON(e.source.worker(), e.item))
 	}
 	conflict, _ := e.item.Payload.(journal.Conflict)
 	found, owner := "no row", ""
-	if conflict.Found != nil {
+	switch {
+	case conflict.Found != nil:
 		found, owner = conflict.Found.Status, conflict.Found.Owner
+	case conflict.Reason != "": // the row is there: it was its update that was refused
+		found = rowNotTold
 	}
 	row := []any{p.stamp(e.item.Time), e.item.Seq, e.item.Job, conflict.Wanted, found, owner, conflict.Reason}
 	if e.source.worker() != "" {

@@ -70,7 +70,10 @@ func describeDone(e journal.Done) string {
 
 func describeConflict(e journal.Conflict) string {
 	found := "the row is gone"
-	if e.Found != nil {
+	switch {
+	case e.Found == nil && e.Reason != "": // its update was refused
+		found = rowNotTold
+	case e.Found != nil:
 		found = fmt.Sprintf("status=%s owner=%s", clean(e.Found.Status), quoteIfNeeded(clean(e.Found.Owner)))
 	}
 	return strings.TrimRight("found: "+found+" "+pairs("wanted", e.Wanted, "reason", e.Reason), " ")

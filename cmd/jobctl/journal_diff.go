@@ -25,7 +25,7 @@ func (p *program) tableCommand(name, help string, exec func(ctx context.Context,
 
 func (p *program) journalDiff() *ffcli.Command {
 	return p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
-		list := p.newListing("WORKER", "JOB", "CAUSE", "JOURNAL", "TABLE")
+		list := p.newListing("WORKER", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON")
 		changed := 0
 		err := eachItem(ctx, j, "journal-diff", nil, func(s source, d history.Difference) error {
 			if d.Cause == history.CauseChanged {
@@ -41,7 +41,7 @@ func (p *program) journalDiff() *ffcli.Command {
 			if d.Cause == history.CauseChanged {
 				t = bad
 			}
-			return list.add(t, s.worker(), d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found))
+			return list.add(t, s.worker(), d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found), d.Reason)
 		})
 		if err == nil && !p.json() {
 			err = list.flush()

@@ -305,3 +305,34 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 }
+
+// "no row" was said of a row that exists, and whose update was refused.
+func TestJournalConflictsTellTheRowAsFound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	row := &journal.Row{Target: "a", Status: "accepted", Owner: "@tokenfive"}
+	appendAll(
+		t, j,
+		journal.Draft{Job: 5, Payload: journal.Conflict{Found: row, Wanted: "done", Reason: "CHECK fails", Token: "@tokenfive"}},
+		journal.Draft{Job: 6, Payload: journal.Conflict{Wanted: "done", Reason: "error 1366"}}, // of an older version
+		journal.Draft{Job: 7, Payload: journal.Conflict{Wanted: "running", Token: "@tokenseve"}},
+	)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string][]string{
+		"conflicts": {"5    done     accepted  @tokenfive  CHECK fails", "6    done     not told  -           error 1366", "7    running  no row"},
+		"log": {
+			`found: status=accepted owner=@tokenfive wanted=done reason="CHECK fails"`,
+			`found: not told wanted=done reason="error 1366"`, "found: the row is gone wanted=running",
+		},
+	} {
+		got := jobctl{}.run(t, "journal", command, "--journal", dir)
+		for _, line := range want {
+			if got.code != 0 || !strings.Contains(got.out, line) {
+				t.Errorf("journal %s: exit code %d, no %q in\n%s", command, got.code, line, got.out)
+			}
+		}
+	}
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"jobd/cmd/internal/history"
@@ -69,7 +68,11 @@ func (h journalHandlers) look(ctx context.Context, ids []int64) (map[int64]*stor
 func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
 	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
 		return h.disagreeing(ctx, r, time.Time{}, func(d disagreement) error {
-			return yield(history.Difference{Job: d.job.ID, Want: wanted(d.job), Found: rowOf(d.row), Cause: d.cause})
+			difference := history.Difference{Job: d.job.ID, Want: wanted(d.job), Found: rowOf(d.row), Cause: d.cause}
+			if d.cause == history.CauseOther {
+				difference.Reason = store.AnotherJob
+			}
+			return yield(difference)
 		})
 	})
 }
@@ -96,7 +99,7 @@ func (h journalHandlers) disagreeing(ctx context.Context, r *journal.Reader, sin
 			return err
 		}
 		for _, job := range batch {
-			if agrees(job, found[job.ID]) {
+			if store.Agrees(job, found[job.ID]) {
 				continue
 			}
 			if err := h.lookAgain(ctx, r, job, use); err != nil {
@@ -135,9 +138,9 @@ func newestOf(job journal.Job) time.Time {
 
 // lookAgain judges a job that seemed to disagree: it may only have moved on between the two looks. The mirror's
 // position is taken first, then the row, then the journal, which is ahead of both: so a row that should show an event
-// up to the position, and does not, was changed by somebody else.
+// up to the position, and does not, was changed by somebody else, unless it is set aside.
 func (h journalHandlers) lookAgain(ctx context.Context, r *journal.Reader, seemed journal.Job, use func(disagreement) error) error {
-	applied := h.mirror.Applied()
+	tried, owed := h.mirror.Standing(seemed.ID)
 	found, err := h.look(ctx, []int64{seemed.ID})
 	if err != nil {
 		return err
@@ -150,12 +153,15 @@ func (h journalHandlers) lookAgain(ctx context.Context, r *journal.Reader, seeme
 		job = seemed
 	}
 	d := disagreement{job: job, row: found[seemed.ID], cause: history.CauseChanged}
-	if agrees(d.job, d.row) {
+	if store.Agrees(d.job, d.row) {
 		return nil
 	}
 	claim := d.job.Status == journal.StatusAccepted || d.job.Status == journal.StatusStarting && d.job.Claimed
 	d.claiming = claim && time.Since(d.job.Accepted) < claimTime
-	if seq > applied || d.claiming {
+	switch {
+	case store.IsAnotherJob(d.job, d.row):
+		d.cause = history.CauseOther
+	case seq > tried || owed || d.claiming:
 		d.cause = history.CauseOwed
 	}
 	return use(d)
@@ -178,38 +184,6 @@ func replayed(ctx context.Context, r *journal.Reader, id int64) (job journal.Job
 		}
 	}
 	return state.Job(id), shown, nil
-}
-
-// agrees tells whether a row says what the journal says.
-func agrees(job journal.Job, row *store.Seen) bool {
-	switch job.Status {
-	case journal.StatusNone, journal.StatusConflict: // the journal says itself that somebody else has it
-		return true
-	case journal.StatusReleased: // it may be anybody's, but not ours
-		return row == nil || !underWay(row) || !sameWorker(job.Token, row.Owner)
-	}
-	want := wanted(job)
-	switch {
-	case row == nil || row.Status != want.Status:
-		return false
-	case want.Status == journal.RowDone:
-		return row.Finished == want.Finished && row.Result == want.Result
-	case want.Status == journal.RowRunning:
-		return row.Owner == want.Owner && row.Started == want.Started
-	case want.Status == journal.RowAccepted:
-		return row.Owner == want.Owner
-	}
-	return true
-}
-
-func underWay(row *store.Seen) bool {
-	return row.Status == journal.RowAccepted || row.Status == journal.RowRunning
-}
-
-// sameWorker tells whether two tokens are of claims of one worker.
-func sameWorker(a, b string) bool {
-	const mark = 5 // "@" and four characters of a hash of the worker's name
-	return len(a) > mark && strings.HasPrefix(b, a[:mark])
 }
 
 // wanted is what a row has to say; nil where it is not the worker's.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
@@ -20,6 +19,7 @@ import (
 //	accepted, running, a token of   any; the row's claim is an older one        given back, then as above
 //	  an earlier claim of the job
 //	waiting, manual                 ignored                                     ignored
+//	created later than the claim    any                                         refused: another job with the same id
 //	anything else                                                               refused, and left as found
 //
 // A row is waiting again after its end where somebody set it back by hand; that it was done may show in time_finished, and
@@ -36,7 +36,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 		h.log.Info("reapplying the journal to the table", "by", by, "since", q.Since, "dry_run", q.DryRun)
 		return h.disagreeing(ctx, r, q.Since, func(d disagreement) error {
 			if d.claiming && q.DryRun {
-				return nil // to claim its row is to wait for a claim under way; nothing less can tell
+				return nil // only its row's lock tells what becomes of a claim under way
 			}
 			did := history.Reapplied{Job: d.job.ID, Found: rowOf(d.row), Want: wanted(d.job), Did: history.DidApply}
 			refused, err := h.bring(ctx, r, d, q.DryRun)
@@ -72,20 +72,20 @@ func (h journalHandlers) differs(ctx context.Context, r *journal.Reader, job jou
 func (h journalHandlers) bring(ctx context.Context, r *journal.Reader, d disagreement, dry bool) (refused string, err error) {
 	job, row := d.job, d.row
 	stale := false // the row bears an earlier claim of this job
-	if row != nil && underWay(row) && row.Owner != job.Token {
+	if row != nil && row.UnderWay() && row.Owner != job.Token {
 		if stale, err = claimedBefore(ctx, r, job.ID, row.Owner); err != nil {
 			return "", err
 		}
 	}
-	if refused = refusal(job, row, stale); refused != "" || dry {
+	if refused = store.Refusal(job, row, stale); refused != "" || dry {
 		return refused, nil
 	}
 	if stale || job.Status == journal.StatusReleased {
-		if refused, err = h.applyChange(ctx, released(job, row)); err != nil || refused != "" || job.Status == journal.StatusReleased {
+		if refused, err = h.applyChange(ctx, store.GiveBack(job, row)); err != nil || refused != "" || job.Status == journal.StatusReleased {
 			return refused, err
 		}
 	}
-	if stale || !underWay(row) {
+	if stale || !row.UnderWay() {
 		if refused, err = h.claimAgain(ctx, r, job, row); err != nil || refused != "" || job.Status == journal.StatusIgnored {
 			return refused, err
 		}
@@ -98,31 +98,6 @@ func (h journalHandlers) bring(ctx context.Context, r *journal.Reader, d disagre
 		return "how it ended is not in the journal any more", nil
 	}
 	return h.applyChange(ctx, change)
-}
-
-// refusal tells why the journal's story does not continue what the row says; "" where it does.
-func refusal(job journal.Job, row *store.Seen, stale bool) string {
-	switch {
-	case row == nil:
-		return "there is no such row, and rows are never inserted"
-	case job.Target != "" && row.Target != job.Target:
-		return fmt.Sprintf("its target is '%s', the journal knows it as '%s'", row.Target, job.Target)
-	case row.Status == journal.RowDone:
-		return "it is done otherwise than the journal says"
-	case row.Status == journal.RowIgnored:
-		return "it is ignored, and the journal does not say so"
-	case underWay(row) && row.Owner != job.Token && !stale:
-		return fmt.Sprintf("it bears '%s', which is no claim of this journal", row.Owner)
-	case underWay(row) && job.Status == journal.StatusIgnored && !stale:
-		return "it is under way, and the journal knows no claim of it"
-	case underWay(row):
-		return ""
-	case job.Status != journal.StatusIgnored && job.Manual != (row.Status == journal.RowManual):
-		return fmt.Sprintf("it is %s, and the journal's claim was of the other kind", row.Status)
-	case row.Finished > 0 && row.Finished >= seconds(job.Accepted):
-		return "it was set back by hand after the journal's claim: time_finished says so"
-	}
-	return ""
 }
 
 // claimedBefore tells whether a token is of a claim of the job in this journal.
@@ -141,25 +116,12 @@ func claimedBefore(ctx context.Context, r *journal.Reader, id int64, token strin
 	return false, nil
 }
 
-// released is the change that gives a row back.
-func released(job journal.Job, row *store.Seen) store.Change {
-	change := store.Change{Job: job.ID, Token: row.Owner, Status: journal.RowWaiting}
-	if job.Manual {
-		change.Status = journal.RowManual
-	}
-	return change
-}
-
 // claimAgain makes a row that nobody has what it was after the journal's claim, which is durable already: nothing is
-// journalled. It waits for a claim under way, which holds the row's lock, and finds what became of it. A worker that is in
+// journalled. A row that somebody else holds, a claim under way among them, is left for another reapply. A worker that is in
 // doubt about its commit finds its token. A claim that it gave up meanwhile is none any more.
 func (h journalHandlers) claimAgain(ctx context.Context, r *journal.Reader, job journal.Job, seen *store.Seen) (refused string, err error) {
-	var payload journal.Payload = journal.Accepted{Target: job.Target, Manual: job.Manual, Token: job.Token}
-	if job.Status == journal.StatusIgnored {
-		payload = journal.Ignored{Reason: job.Reason}
-	}
 	refused = changedMeanwhile
-	_, err = h.table.ClaimManual(ctx, []int64{job.ID}, []string{job.Target}, func(rows []journal.Row) ([]journal.Event, error) {
+	locked, err := h.table.ClaimManual(ctx, []int64{job.ID}, []string{job.Target}, func(rows []journal.Row) ([]journal.Event, error) {
 		free := len(rows) == 1 && (rows[0].Status == journal.RowWaiting || rows[0].Status == journal.RowManual)
 		if !free || rows[0].Target != seen.Target {
 			return nil, nil
@@ -169,16 +131,27 @@ func (h journalHandlers) claimAgain(ctx context.Context, r *journal.Reader, job 
 			return nil, err
 		}
 		refused = ""
-		return []journal.Event{{Job: job.ID, Payload: payload}}, nil
+		return []journal.Event{{Job: job.ID, Payload: store.ClaimOf(job)}}, nil
 	})
+	switch {
+	case err != nil && !store.IsAway(err):
+		return heldNow + err.Error(), nil
+	case len(locked) > 0:
+		refused = heldNow + "somebody else holds a lock on it"
+	}
 	return refused, h.tableFailed(err)
 }
 
 const changedMeanwhile = "somebody changed it meanwhile"
 
+// heldNow begins why a row is left that can be reapplied later.
+const heldNow = "it can't be changed now; reapply again later: "
+
 // changeOf is what the mirror would make of a job's row; nothing for a job that is accepted, since the claim did that already.
 func changeOf(ctx context.Context, r *journal.Reader, job journal.Job) (store.Change, error) {
-	change := store.Change{Job: job.ID, Token: job.Token, Start: job.Running}
+	change := store.Change{
+		Job: job.ID, Target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running,
+	}
 	switch job.Status {
 	case journal.StatusStarting, journal.StatusRunning:
 		change.Status = journal.RowRunning
@@ -200,7 +173,10 @@ func changeOf(ctx context.Context, r *journal.Reader, job journal.Job) (store.Ch
 // applyChange applies one change with the mirror's guards.
 func (h journalHandlers) applyChange(ctx context.Context, change store.Change) (refused string, err error) {
 	outcomes, err := h.table.Apply(ctx, []store.Change{change})
-	if err != nil {
+	switch {
+	case err != nil && !store.IsAway(err):
+		return heldNow + err.Error(), nil
+	case err != nil:
 		return "", h.tableFailed(err)
 	}
 	switch outcomes[0].Fate {
@@ -208,6 +184,8 @@ func (h journalHandlers) applyChange(ctx context.Context, change store.Change) (
 		return changedMeanwhile, nil
 	case store.Refused:
 		return "the server takes it in no form: " + outcomes[0].Note, nil
+	case store.Held:
+		return heldNow + outcomes[0].Note, nil
 	}
 	return "", nil
 }

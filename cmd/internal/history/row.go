@@ -23,13 +23,16 @@ type Difference struct {
 	Job   int64  `json:"job"`
 	Want  *Row   `json:"want"`  // what the journal says; nil: that the row is not the worker's
 	Found *Row   `json:"found"` // what the table says; nil: there is no such row
-	Cause string `json:"cause"` // CauseOwed or CauseChanged
+	Cause string `json:"cause"` // CauseOwed, CauseChanged or CauseOther
+
+	Reason string `json:"reason,omitempty"` // in words, where the cause does not say it all
 }
 
 // Why a row differs.
 const (
 	CauseOwed    = "owed"    // the mirror has not written it yet
 	CauseChanged = "changed" // somebody else changed it, or it is gone
+	CauseOther   = "other"   // it is another job's, which got the same id again
 )
 
 // ReapplyQuery is the data of journal-reapply.

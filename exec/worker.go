@@ -114,7 +114,7 @@ func New(c Config) *Worker {
 // Open journals the start and takes up what a former run left. It comes before Run, and
 // before anything is served.
 func (w *Worker) Open(pid int) error {
-	w.Recorder.View(func(s *journal.State) { w.fresh = s.Seq == 0 })
+	w.Recorder.View(func(s *journal.State) { w.fresh = s.Name == "" })
 	opened := journal.Opened{Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets}
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)

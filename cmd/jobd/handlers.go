@@ -95,6 +95,10 @@ type workerStatus struct {
 	Journal       journalStatus                   `json:"journal"`
 	ClaimsInDoubt int                             `json:"claimsInDoubt"`
 	Strangers     int                             `json:"rowsOfNoWorker"` // under way, ours by target, claimed by nobody
+	Mark          string                          `json:"mark,omitempty"`
+	Server        string                          `json:"server,omitempty"` // the database server that claims are made on
+	Aside         []jobexec.AsideRow              `json:"aside"`
+	AsideCount    int                             `json:"asideCount"`
 }
 
 // journalStatus tells how far the table is behind the journal.
@@ -108,7 +112,10 @@ type journalStatus struct {
 func (h handlers) status(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
 	status := h.worker.Status()
 	bytes, segments := h.journal.Usage()
+	mark, server := h.identity()
+	aside := h.aside(status.Aside)
 	return workerStatus{
+		Mark: mark, Server: server, Aside: aside[:min(len(aside), mostAside)], AsideCount: len(aside),
 		Targets: status.Targets, Clients: status.Clients, Memory: jobnet.MeasureMemory(),
 		Name: h.worker.Name, Version: version.Version,
 		Journal:       journalStatus{Events: h.newest(), Mirrored: h.mirror.Applied(), Bytes: bytes, Segments: segments},

@@ -37,7 +37,7 @@ func open(c config, log logger) (*daemon, error) {
 }
 
 func (d *daemon) open(c config) error {
-	steps := []func(config) error{d.openJournal, d.openTable, d.openWorker, d.listen}
+	steps := []func(config) error{d.openJournal, d.openTable, d.checkTargets, d.openWorker, d.listen, d.identify}
 	for _, step := range steps {
 		if err := step(c); err != nil {
 			return err
@@ -71,7 +71,8 @@ func (d *daemon) openTable(c config) error {
 	if c.store.kind == storeSQLite {
 		d.table, err = sqlite.New(sqlite.Config{
 			Path: c.store.sqlitePath, Table: c.store.mysql.table,
-			ClaimColumn: c.store.claimColumn, Worker: c.name,
+			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
+			OnServer: d.onServer, OnOdd: d.onOdd,
 		})
 	} else {
 		d.table, err = mysql.New(failTable(d.journalDir, mysql.Config{
@@ -79,7 +80,7 @@ func (d *daemon) openTable(c config) error {
 			User: c.store.mysql.user, Password: c.store.mysql.password,
 			Database: c.store.mysql.database, Table: c.store.mysql.table,
 			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
-			MaxOpen: c.store.mysql.maxConnections,
+			MaxOpen: c.store.mysql.maxConnections, OnServer: d.onServer, OnOdd: d.onOdd,
 		}))
 	}
 	if err != nil {
@@ -95,6 +96,7 @@ func (d *daemon) openTable(c config) error {
 	if err != nil {
 		d.log.Warn("the table can't be reached; serving without it until it can", "error", err)
 	}
+	d.reached = err == nil
 	return nil
 }
 
@@ -112,8 +114,9 @@ func (d *daemon) openWorker(c config) error {
 	}
 	d.mirror = store.NewMirror(failMirror(d.journalDir, store.Config{
 		Source: d.journal, Bookmark: d.journal, Table: d.table, Logger: d.log,
-		OnReturn: func() { d.worker.PollAll() },
+		Server: d.lastServer(), OnReturn: d.onReturn, OnGivenBack: d.onGivenBack,
 	}))
+	d.mirrored.Store(d.mirror)
 	d.worker = jobexec.New(failWorker(d.journalDir, jobexec.Config{
 		Name: c.name, Version: version.Version, BootID: bootID,
 		Targets: c.targets, Launcher: c.launcher.launcher(),
@@ -125,12 +128,7 @@ func (d *daemon) openWorker(c config) error {
 		Recorder: d.journal, Table: d.table, Mirror: d.mirror,
 		Runner: remote, Keeper: remote, Disk: d.reserve,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(d.log, what) },
-		Logger: d.log,
-		OnTargets: func() {
-			for _, agent := range d.agents {
-				agent.TargetsChanged()
-			}
-		},
+		Logger: d.log, OnTargets: d.onTargets,
 	}))
 	return nil
 }
@@ -153,12 +151,17 @@ func (d *daemon) listen(c config) error {
 		MaxMessageSize:       int(c.listen.maxMessageSize), Logger: d.log,
 		OnLinks: func(open int) { d.memory.linked(open) },
 	})
+	self, err := instance(d.journalDir)
+	if err != nil {
+		return err
+	}
 	for _, address := range c.masters.addresses {
 		d.agents = append(d.agents, master.NewAgent(master.AgentConfig{
 			Address: address, Name: c.name, Targets: d.worker.TargetNames,
 			Handlers: handlers, Password: c.listen.password,
 			MaxMessageSize:   int(c.listen.maxMessageSize),
 			ReconnectTimeout: c.masters.reconnect, DrainTimeout: shutdownTimeout,
+			Instance: self, OnRegistered: d.onRegistered,
 			Logger: d.log,
 		}))
 	}

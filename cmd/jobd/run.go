@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"time"
 
 	oklog "github.com/oklog/run"
@@ -67,7 +68,7 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	if d.binary, err = findBinary(); err != nil {
 		return errors.Join(err, d.release())
 	}
-	reload := reloader{args: args, environ: environ, config: config, log: log, worker: d.worker}
+	reload := reloader{args: args, environ: environ, log: log, worker: d.worker}
 	if err := errors.Join(d.serve(signals, &reload), d.close()); err != nil || !d.restarting {
 		return err
 	}
@@ -179,8 +180,10 @@ type daemon struct {
 	journal    *journal.Journal
 	reserve    *journal.Reserve
 	table      store.Table
+	reached    bool // the table answered when it was opened
 	runner     io.Closer
 	mirror     *store.Mirror
+	mirrored   atomic.Pointer[store.Mirror] // mirror, for connections that are made before it
 	worker     *jobexec.Worker
 	listener   net.Listener
 	server     *jobnet.Server

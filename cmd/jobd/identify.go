@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"jobd/cmd/internal/exit"
+	jobexec "jobd/exec"
+)
+
+// nameRetry is how long a start waits between two looks at a name that another worker has: it may be one that was just
+// killed, whose connection the server closes in a moment.
+const nameRetry = 200 * time.Millisecond
+
+// checkTargets refuses targets whose names the table can't tell apart or can't hold. Where the table does not answer the
+// worker finds out later, and claims nothing for them.
+func (d *daemon) checkTargets(c config) error {
+	if !d.reached {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	unfit, err := d.table.Names(ctx, slices.Sorted(maps.Keys(c.targets)))
+	if err != nil {
+		d.log.Warn("the table could not be asked about the targets' names; the worker asks again", "error", err)
+		return nil
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(unfit)) {
+		errs = append(errs, fmt.Errorf("[targets] %q can't be served: %s", name, unfit[name]))
+	}
+	return exit.With(exit.Usage, errors.Join(errs...))
+}
+
+// identify takes the worker's name on its table. A name that another worker has ends the start. Where the table does not
+// answer, or a former connection of this worker has the name still, the worker waits for it before it claims.
+func (d *daemon) identify(config) error {
+	if !d.reached {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	for {
+		err := d.worker.Identify(ctx)
+		var taken *jobexec.NameTakenError
+		switch {
+		case err == nil:
+			return nil
+		case !errors.As(err, &taken):
+			d.log.Warn("nothing is claimed before this worker has its name", "error", err)
+			return nil
+		}
+		select {
+		case <-time.After(nameRetry):
+		case <-ctx.Done():
+			return taken
+		}
+	}
+}

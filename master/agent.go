@@ -30,7 +30,8 @@ type AgentConfig struct {
 	Logger           *slog.Logger              // nil: none
 }
 
-// Agent keeps a worker registered with one master, and tells the master what other workers should look for.
+// Agent keeps a worker registered with one master, and tells the master what other workers should
+// look for.
 type Agent struct {
 	config  AgentConfig
 	changed chan struct{}
@@ -64,7 +65,8 @@ func NewAgent(config AgentConfig) *Agent {
 	return a
 }
 
-// TargetsChanged has the agent tell the master the targets anew. It never blocks, and may be called from anywhere.
+// TargetsChanged has the agent tell the master the targets anew. It never blocks, and may be called
+// from anywhere.
 func (a *Agent) TargetsChanged() {
 	select {
 	case a.changed <- struct{}{}:
@@ -72,9 +74,10 @@ func (a *Agent) TargetsChanged() {
 	}
 }
 
-// Run connects, registers, and serves the master's requests, again and again until ctx ends. Then it delivers what Poke
-// was given and lets requests under way finish, all within the DrainTimeout, and returns nil. A worker that
-// serves nothing stays away from the master until it does, or has something to tell. Run is called once.
+// Run connects, registers, and serves the master's requests, again and again until ctx ends. Then
+// it delivers what Poke was given and lets requests under way finish, all within the DrainTimeout,
+// and returns nil. A worker that serves nothing stays away from the master until it does, or has
+// something to tell. Run is called once.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.tellLast()
 	var last string // what was last logged: a master that stays away is not worth a line for every try
@@ -102,7 +105,8 @@ func jitter(most time.Duration) time.Duration { return rand.N(most) }
 
 var errNoTargets = errors.New("no targets are served")
 
-// pause waits until ctx ends, or for the timer, or, without a timer, until the targets change or something is to be told.
+// pause waits until ctx ends, or for the timer, or, without a timer, until the targets change or
+// something is to be told.
 func (a *Agent) pause(ctx context.Context, timer <-chan time.Time) {
 	var changed, poked <-chan struct{}
 	if timer == nil {
@@ -117,7 +121,8 @@ func (a *Agent) pause(ctx context.Context, timer <-chan time.Time) {
 	}
 }
 
-// session is one connection, from its beginning to its end. It tells whether the worker was registered.
+// session is one connection, from its beginning to its end. It tells whether the worker was
+// registered.
 func (a *Agent) session(ctx context.Context) (registered bool, err error) {
 	link, leave, err := a.connect(ctx)
 	if err != nil {
@@ -146,8 +151,8 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 	return link, func() { _ = link.Close(); tasks.Wait() }, nil
 }
 
-// stay registers, and again whenever the targets change, until the link or ctx ends. Once registered, it tells the
-// master what Poke is given.
+// stay registers, and again whenever the targets change, until the link or ctx ends. Once
+// registered, it tells the master what Poke is given.
 func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, err error) {
 	telling, stop := context.WithCancel(ctx)
 	var teller sync.WaitGroup
@@ -177,7 +182,8 @@ func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, e
 	}
 }
 
-// registration is the data of register-worker. The original Node.js master ignores what it does not know.
+// registration is the data of register-worker. The original Node.js master ignores what it does not
+// know.
 type registration struct {
 	Name     string   `json:"name"`
 	Targets  []string `json:"targets"`
@@ -200,8 +206,8 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	return nil
 }
 
-// instance names the worker and this agent of it: where a master is configured under two addresses, the two
-// agents must not replace each other's registration again and again.
+// instance names the worker and this agent of it: where a master is configured under two addresses,
+// the two agents must not replace each other's registration again and again.
 func (a *Agent) instance() string {
 	if a.config.Instance == "" {
 		return ""

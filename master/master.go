@@ -23,7 +23,8 @@ type Config struct {
 	deliveryTimeout time.Duration // how long a worker may take to answer a ping before it is given jobs by hand; 0: 4 s
 }
 
-// Master is the registry of workers, and what clients may ask of them. Its methods are safe for concurrent use.
+// Master is the registry of workers, and what clients may ask of them. Its methods are safe for
+// concurrent use.
 type Master struct {
 	config   Config
 	registry registry
@@ -71,8 +72,9 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 	return handlers
 }
 
-// Run looks after the workers until ctx ends: it sends what they are poked for, pings them and drops the dead ones. It
-// ends with a last delivery of the pokes that were acknowledged, and returns nil.
+// Run looks after the workers until ctx ends: it sends what they are poked for, pings them and
+// drops the dead ones. It ends with a last delivery of the pokes that were acknowledged, and
+// returns nil.
 func (m *Master) Run(ctx context.Context) error {
 	defer close(m.ended)
 	defer m.tasks.Wait()

@@ -10,7 +10,7 @@ type names struct {
 }
 
 func (n *names) add(names []string) {
-	if n.in == nil {
+	if n.in == nil && len(names) > 0 {
 		n.in = make(map[string]bool)
 	}
 	for _, name := range names {
@@ -39,7 +39,8 @@ func (n *names) takeIf(wanted func(string) bool) []string {
 // takeAll removes and gives all names; nil where there are none.
 func (n *names) takeAll() []string { return n.takeIf(func(string) bool { return true }) }
 
-// trim drops the oldest names until there are at most count, of at most bytes bytes. It gives those.
+// trim drops the oldest names until there are at most count, of at most bytes bytes. It gives
+// those.
 func (n *names) trim(count, bytes int) []string {
 	drop := 0
 	for len(n.list)-drop > count || n.bytes > bytes {

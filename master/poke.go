@@ -66,7 +66,7 @@ func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
-		m.ledger.settle(p.settles, turn, time.Now())
+		m.ledger.settle(p.settles(), turn, time.Now())
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 	case errors.As(err, &refused):
@@ -86,12 +86,12 @@ func (m *Master) pollEach(w *worker, p poll) {
 		return
 	}
 	for _, target := range p.targets {
-		turn := m.ledger.now()
-		_, err := m.ask(context.Background(), w, "poll", targetsData{[]string{target}})
+		one, turn := p.of(target), m.ledger.now()
+		_, err := m.ask(context.Background(), w, "poll", targetsData{one.targets})
 		var refused *jobnet.RemoteError
 		switch {
 		case err == nil:
-			m.ledger.settle(p.of(target), turn, time.Now())
+			m.ledger.settle(one.settles(), turn, time.Now())
 		case !errors.As(err, &refused):
 			return // it does not answer any more
 		}
@@ -101,34 +101,41 @@ func (m *Master) pollEach(w *worker, p poll) {
 // pollAgain asks a worker that did not answer once more for what no other worker has answered
 // meanwhile, unless the master stops. It ends with the worker's link.
 func (m *Master) pollAgain(ctx context.Context, w *worker, p poll) {
-	if owed := m.ledger.owed(p.settles); ctx.Err() == nil && len(owed) > 0 {
+	if owed := m.ledger.owed(p.settles()); ctx.Err() == nil && len(owed) > 0 {
 		w.polls.begin(w.profile.Load().poll(selectionOf(owed))) // the caller calls next
 	}
 }
 
-// poll is what a worker is polled for, in its own names.
+// poll is what a worker is polled for.
 type poll struct {
-	targets []string
-	settles []string // the targets that were poked and are answered when it answers
+	targets []string // as the worker names them
+	likes   []string // other names of theirs to the worker's table, which were poked
 }
 
-// of gives what a poll for one of the targets settles.
-func (p poll) of(target string) []string {
-	var settles []string
-	for _, name := range p.settles {
-		like := fold(name) == fold(target) && !slices.Contains(p.targets, name)
-		if name == target || like {
-			settles = append(settles, name)
+// settles gives what the worker's answer settles.
+func (p poll) settles() []string {
+	if len(p.likes) == 0 {
+		return p.targets
+	}
+	return slices.Concat(p.targets, p.likes)
+}
+
+// of gives the part of the poll that is about one of its targets.
+func (p poll) of(target string) poll {
+	one := poll{targets: []string{target}}
+	for _, name := range p.likes {
+		if fold(name) == fold(target) {
+			one.likes = append(one.likes, name)
 		}
 	}
-	return settles
+	return one
 }
 
 // pollQueue gathers what one worker is to poll. It is safe for concurrent use.
 type pollQueue struct {
 	mu      sync.Mutex
 	targets names
-	settles names
+	likes   names
 	active  bool // somebody calls next
 }
 
@@ -137,7 +144,7 @@ func (q *pollQueue) begin(p poll) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.targets.add(p.targets)
-	q.settles.add(p.settles)
+	q.likes.add(p.likes)
 	if q.active || len(q.targets.list) == 0 {
 		return false
 	}
@@ -148,7 +155,7 @@ func (q *pollQueue) begin(p poll) bool {
 func (q *pollQueue) next() (p poll, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	p = poll{targets: q.targets.takeAll(), settles: q.settles.takeAll()}
+	p = poll{targets: q.targets.takeAll(), likes: q.likes.takeAll()}
 	q.active = p.targets != nil
 	return p, q.active
 }

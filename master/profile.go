@@ -28,16 +28,14 @@ func newProfile(p profile) *profile {
 	return &p
 }
 
-// poll gives what the worker is polled for, in its own names, when these targets were poked, and
-// which of them its answer settles. A poke is a hint: it also goes to a worker whose target has a
-// like name, since the table may take both for one; but only where the worker says that it does, is
-// its answer enough.
+// poll gives what the worker is polled for when these targets were poked. A poke is a hint: it also
+// goes to a worker whose target has a like name, since the table may take both for one; but only
+// where the worker says that it does, is its answer enough.
 func (p *profile) poll(poked *selection) poll {
 	var served poll
 	for i, own := range p.targets {
 		if poked.exact[own] {
 			served.targets = append(served.targets, own)
-			served.settles = append(served.settles, own)
 			continue
 		}
 		like := p.unserved(poked.folded[p.keys[i]])
@@ -46,7 +44,7 @@ func (p *profile) poll(poked *selection) poll {
 		}
 		served.targets = append(served.targets, own)
 		if p.folds {
-			served.settles = append(served.settles, like...)
+			served.likes = append(served.likes, like...)
 		}
 	}
 	return served

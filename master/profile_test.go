@@ -133,3 +133,16 @@ func TestAgentSaysWhoItIs(t *testing.T) {
 		t.Errorf("an instance that is no name: %v", err)
 	}
 }
+
+// A worker that refuses a list is asked for each target alone: the answer settles the names that
+// its table takes for that target, and no others.
+func TestPartOfAPollSettlesItsOwnNames(t *testing.T) {
+	t.Parallel()
+	served := newProfile(profile{targets: []string{"a", "left"}, folds: true})
+	whole := served.poll(selectionOf([]string{"A", "a ", "left"}))
+	for target, want := range map[string][]string{"a": {"a", "A", "a "}, "left": {"left"}} {
+		if got := whole.of(target).settles(); !slices.Equal(got, want) {
+			t.Errorf("%s settles %q, want %q", target, got, want)
+		}
+	}
+}

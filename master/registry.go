@@ -84,8 +84,9 @@ var (
 	errOutdated = jobnet.Refusal("a newer connection of this worker is registered")
 )
 
-// put registers the worker at the other end of link; when it did so before, its profile is replaced. An instance is
-// registered once, over its newest link: the older one, whose worker has left it, is closed.
+// put registers the worker at the other end of link; when it did so before, its profile is
+// replaced. An instance is registered once, over its newest link: the older one, whose worker has
+// left it, is closed.
 func (r *registry) put(link *jobnet.Link, p *profile) (*worker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +106,8 @@ func (r *registry) put(link *jobnet.Link, p *profile) (*worker, error) {
 	return r.workers[at], nil
 }
 
-// sameInstance is the worker of the profile's instance that is registered over another link; nil where there is none.
-// The lock is held.
+// sameInstance is the worker of the profile's instance that is registered over another link; nil
+// where there is none. The lock is held.
 func (r *registry) sameInstance(link *jobnet.Link, p *profile) *worker {
 	at := slices.IndexFunc(r.workers, func(w *worker) bool {
 		return p.instance != "" && w.link != link && w.profile.Load().instance == p.instance
@@ -135,9 +136,10 @@ func (r *registry) all() []*worker {
 	return slices.Clone(r.workers)
 }
 
-// assign gives so many jobs of the target, each to the worker that serves it and is the least loaded then, among equals to
-// the one whose turn it is; none where nobody serves it. Those that were tried get none, and those that owe an
-// answer only where all do. The caller must have the workers take the jobs back.
+// assign gives so many jobs of the target, each to the worker that serves it and is the least
+// loaded then, among equals to the one whose turn it is; none where nobody serves it. Those that
+// were tried get none, and those that owe an answer only where all do. The caller must have the
+// workers take the jobs back.
 func (r *registry) assign(target string, jobs int, tried []*worker, now time.Time) []*worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,8 +158,8 @@ func (r *registry) assign(target string, jobs int, tried []*worker, now time.Tim
 	return assigned
 }
 
-// candidate is a worker that serves a target, and how loaded it is. Jobs may be many, and workers too: they
-// are looked at once, not for each job.
+// candidate is a worker that serves a target, and how loaded it is. Jobs may be many, and workers
+// too: they are looked at once, not for each job.
 type candidate struct {
 	*worker
 	silent int // 1 where it owes an answer, else 0
@@ -169,8 +171,8 @@ func (c *candidate) compare(other *candidate) int {
 	return cmp.Or(cmp.Compare(c.silent, other.silent), cmp.Compare(c.load, other.load), cmp.Compare(c.given, other.given))
 }
 
-// candidates are the workers that serve a target by its very name, or, where there is none, those whose table takes
-// their name for the same. The lock is held.
+// candidates are the workers that serve a target by its very name, or, where there is none, those
+// whose table takes their name for the same. The lock is held.
 func (r *registry) candidates(target string, tried []*worker, now time.Time) []*candidate {
 	var exact, like []*candidate
 	for _, w := range r.workers {

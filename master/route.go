@@ -55,7 +55,8 @@ type manualData struct {
 	IDs []int64 `json:"ids"`
 }
 
-// outcomes is the answer to run-manual, a worker's and the master's: by job id. Each job of the request is in one of them.
+// outcomes is the answer to run-manual, a worker's and the master's: by job id. Each job of the
+// request is in one of them.
 type outcomes struct {
 	Jobs   map[string]json.RawMessage `json:"jobs,omitempty"`
 	Errors map[string]any             `json:"errors,omitempty"`
@@ -88,8 +89,9 @@ func (m *merged) take(jobs []job, answer outcomes, w *worker) {
 	}
 }
 
-// runManual answers run-manual: each job goes to the least loaded worker that serves its target, each worker
-// gets all of its jobs in one request, and the answers are put together when all have come.
+// runManual answers run-manual: each job goes to the least loaded worker that serves its target,
+// each worker gets all of its jobs in one request, and the answers are put together when all have
+// come.
 func (m *Master) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 	jobs, err := jobsOf(request, false)
 	if err != nil {
@@ -101,8 +103,8 @@ func (m *Master) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.R
 	return result.outcomes, nil
 }
 
-// mostTries is how many workers are tried for a job. Each takes the deliveryTimeout where it does not answer, and a client
-// must be told within 10 s what was never delivered.
+// mostTries is how many workers are tried for a job. Each takes the deliveryTimeout where it does
+// not answer, and a client must be told within 10 s what was never delivered.
 const mostTries = 2
 
 // spread has the jobs run by workers that were not tried, and waits until all have an outcome.
@@ -127,7 +129,8 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 	all.Wait()
 }
 
-// notDelivered is what a client is told of a job that has reached none of the workers that were tried.
+// notDelivered is what a client is told of a job that has reached none of the workers that were
+// tried.
 func notDelivered(j job, tried []*worker) string {
 	if len(tried) == 0 {
 		return notServed(j.target)
@@ -135,8 +138,8 @@ func notDelivered(j job, tried []*worker) string {
 	return fmt.Sprintf("job %d was not delivered: worker '%s' does not answer", j.id, tried[len(tried)-1].name())
 }
 
-// share gives each job, of which duplicates count once, to a worker, in the order of the request; those of
-// targets that nobody serves fail, or nobody but workers that were tried.
+// share gives each job, of which duplicates count once, to a worker, in the order of the request;
+// those of targets that nobody serves fail, or nobody but workers that were tried.
 func (m *Master) share(jobs []job, tried []*worker, result *merged) map[*worker][]job {
 	jobs, targets, counts := distinct(jobs)
 	assigned := make(map[string][]*worker, len(targets))
@@ -156,8 +159,8 @@ func (m *Master) share(jobs []job, tried []*worker, result *merged) map[*worker]
 	return shares
 }
 
-// distinct gives the jobs without duplicates, and their targets in the order in which they come up, with how many
-// jobs each has.
+// distinct gives the jobs without duplicates, and their targets in the order in which they come up,
+// with how many jobs each has.
 func distinct(jobs []job) (once []job, targets []string, counts map[string]int) {
 	counts = make(map[string]int)
 	seen := make(map[int64]bool, len(jobs))
@@ -174,11 +177,13 @@ func distinct(jobs []job) (once []job, targets []string, counts map[string]int) 
 	return once, targets, counts
 }
 
-// runShare has one worker run its share of the jobs, however long it takes. It tells whether they were delivered, as far
-// as anybody can know: where they certainly were not, they have no outcome yet.
+// runShare has one worker run its share of the jobs, however long it takes. It tells whether they
+// were delivered, as far as anybody can know: where they certainly were not, they have no outcome
+// yet.
 //
-// The worker must answer a ping first. To a connection that is dead without having been closed nothing is
-// sent that starts a job: what was never sent can't be read later, and may be given to another worker.
+// The worker must answer a ping first. To a connection that is dead without having been closed
+// nothing is sent that starts a job: what was never sent can't be read later, and may be given to
+// another worker.
 func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *merged) (delivered bool) {
 	data := manualData{IDs: make([]int64, len(share))}
 	for i, j := range share {
@@ -203,8 +208,8 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 	return true
 }
 
-// askManual sends run-manual to a worker that lives. ErrUnsent is among the causes of its error where the
-// worker has certainly not got it.
+// askManual sends run-manual to a worker that lives. ErrUnsent is among the causes of its error
+// where the worker has certainly not got it.
 func (m *Master) askManual(ctx context.Context, w *worker, data manualData) (answer outcomes, err error) {
 	living, cancel := context.WithTimeout(ctx, m.config.deliveryTimeout)
 	defer cancel()
@@ -226,9 +231,10 @@ type signalData struct {
 	Jobs map[string]int64 `json:"jobs"`
 }
 
-// sendSignal answers send-signal. Every worker that serves the target is asked: only one of them can run the job, and
-// only it knows. The answer is true for jobs whose signal one of them delivered. A job has an error too where nobody
-// delivered it and a worker could not be asked: it may be the one.
+// sendSignal answers send-signal. Every worker that serves the target is asked: only one of them
+// can run the job, and only it knows. The answer is true for jobs whose signal one of them
+// delivered. A job has an error too where nobody delivered it and a worker could not be asked: it
+// may be the one.
 func (m *Master) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 	jobs, err := jobsOf(request, true)
 	if err != nil {

@@ -3,6 +3,9 @@ package net
 import (
 	"context"
 	"errors"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +135,37 @@ func TestRequestTellsWhetherItWasSent(t *testing.T) {
 		l.Abandon(errors.New("enough"))
 		if _, err := l.Request(within(t), "a", nil); !errors.Is(err, ErrUnsent) || err.Error() != "request a: not sent: link closed: enough" {
 			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// lateConn takes what is written to it when it is closed, and not before.
+type lateConn struct {
+	net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *lateConn) Write(b []byte) (int, error) { <-c.closed; return len(b), nil }
+
+func (c *lateConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// While a link is closed its connection may still take a frame: then it was sent.
+func TestRequestThatLeavesAtTheLastMomentIsSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		l := NewLink(&lateConn{Conn: ours, closed: make(chan struct{})}, LinkConfig{})
+		run(t, l)
+		result := request(l, "a", nil)
+		synctest.Wait()
+		_ = l.Close()
+		if got := <-result; strings.Contains(got, ErrUnsent.Error()) || !strings.Contains(got, ErrLinkClosed.Error()) {
+			t.Errorf("the request ended with %s", got)
 		}
 	})
 }

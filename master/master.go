@@ -20,7 +20,7 @@ type Config struct {
 	PokeThrottle time.Duration // for which pokes are gathered after one went out; 0: not at all
 	Logger       *slog.Logger  // nil: none
 
-	deliveryTimeout time.Duration // how long a worker may take to answer a ping before it is given jobs by hand; 0: 4 s
+	deliveryTimeout time.Duration // how long a worker may take to answer a ping before it is given jobs by hand; 0: 3.5 s
 }
 
 // Master is the registry of workers, and what clients may ask of them. Its methods are safe for
@@ -42,7 +42,7 @@ func New(config Config) *Master {
 		config.PingInterval = 30 * time.Second
 	}
 	if config.deliveryTimeout == 0 {
-		config.deliveryTimeout = 4 * time.Second
+		config.deliveryTimeout = 3500 * time.Millisecond
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)

@@ -15,7 +15,7 @@ import (
 const lengthKeeps = time.Minute
 
 // silentAfter is how long a ping may go unanswered until others are given jobs by hand first.
-const silentAfter = time.Second
+const silentAfter = 500 * time.Millisecond
 
 // worker is one registered worker. It is known by its link.
 type worker struct {

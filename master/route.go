@@ -118,6 +118,7 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 			m.config.Logger.Warn("jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
 			tried := append(slices.Clone(tried), w)
 			if len(tried) < mostTries {
+				m.sound(ctx, share, tried)
 				m.spread(ctx, share, tried, result)
 				return
 			}
@@ -127,6 +128,18 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 		})
 	}
 	all.Wait()
+}
+
+// sound pings all workers that might be given the jobs next: where one does not answer, others may
+// not either, and they are not worth the last try.
+func (m *Master) sound(ctx context.Context, jobs []job, tried []*worker) {
+	ctx, cancel := context.WithTimeout(ctx, 2*silentAfter)
+	defer cancel()
+	_, targets, _ := distinct(jobs)
+	workers := slices.DeleteFunc(m.registry.all(), func(w *worker) bool {
+		return slices.Contains(tried, w) || !slices.ContainsFunc(targets, w.profile.Load().serves)
+	})
+	each(workers, func(_ int, w *worker) { _ = w.link.Ping(ctx) }) // the link remembers
 }
 
 // notDelivered is what a client is told of a job that has reached none of the workers that were

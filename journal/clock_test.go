@@ -242,6 +242,48 @@ func TestClockSetBeforeAKill(t *testing.T) {
 	m.segments(j, "34 days", 30)
 }
 
+// A worker that is killed before the ends of segments are noted: they count as of the next start, whatever their stamps say.
+func TestClockOfSegmentsThatEndedBeforeAKill(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	j := m.open(t.TempDir())
+	m.job(j)
+	m.maintain(j)
+	m.set(-365 * day)
+	for range 10 { // the stamps stand still, and nothing is noted
+		m.pass(day)
+		m.job(j)
+	}
+	m.set(365 * day)
+	j = m.open(copyFolder(t, j.config.Dir))
+	m.days(j, 25)
+	m.segments(j, "35 days", 36)
+	m.days(j, 5)
+	m.segments(j, "40 days", 30)
+}
+
+// The same of events in a segment that goes on.
+func TestClockOfEventsBeforeAKill(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	j := m.open(t.TempDir())
+	m.job(j)
+	m.maintain(j)
+	m.set(-365 * day)
+	m.pass(23 * time.Hour)
+	m.job(j)
+	m.set(365 * day)
+	j = m.open(copyFolder(t, j.config.Dir))
+	m.pass(2 * time.Hour)
+	m.job(j)
+	m.pass(month - day)
+	m.maintain(j)
+	m.segments(j, "the first segment ended 29 days and two hours ago", 2)
+	m.pass(day)
+	m.maintain(j)
+	m.segments(j, "a day later", 1)
+}
+
 // After a boot only the clock tells how long the machine was off. It is believed as far as that is plausible.
 func TestClockAcrossBoots(t *testing.T) {
 	t.Parallel()

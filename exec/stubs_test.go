@@ -157,7 +157,7 @@ func (p *process) Ended() <-chan struct{} { return p.ended }
 
 func (p *process) Outcome() (journal.Done, error) {
 	if !p.known {
-		return journal.Done{}, jobexec.ErrOutcomeUnknown
+		return journal.Done{Elapsed: p.done.Elapsed}, jobexec.ErrOutcomeUnknown
 	}
 	return p.done, nil
 }

@@ -56,6 +56,7 @@ type story struct {
 	last     source // of the newest event; nil before the first
 
 	claimed, running, started time.Time // of the newest claim
+	atOnce                    bool      // it was announced with the claim
 	ended                     time.Time
 	done                      *journal.Done
 }
@@ -94,7 +95,9 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 	case journal.Running:
 		waited := ""
 		if s.running.IsZero() && !s.claimed.IsZero() {
-			waited = fmt.Sprintf(", after it waited %v", at.Sub(s.claimed))
+			if s.atOnce = payload.Claimed; s.atOnce || at.After(s.claimed) {
+				waited = fmt.Sprintf(", after it waited %v", at.Sub(s.claimed))
+			}
 		}
 		s.running = at
 		return fmt.Sprintf("attempt %d is to start%s", payload.Attempt, waited), nil
@@ -177,7 +180,7 @@ func describeRow(row history.Row) string {
 func (s *story) durations() {
 	fmt.Fprintln(s.out)
 	if !s.claimed.IsZero() && !s.running.IsZero() {
-		s.printDuration("waited", s.running.Sub(s.claimed), true)
+		s.printDuration("waited", s.running.Sub(s.claimed), s.atOnce || s.running.After(s.claimed))
 	}
 	if s.ended.IsZero() {
 		return

@@ -46,7 +46,7 @@ func TestHowLongJobsRan(t *testing.T) {
 	t.Parallel()
 	dir := setBack(t)
 	for job, want := range map[string]string{
-		"1": "\nran     3s\nin all  not known\n",
+		"1": "\nwaited  not known\nran     3s\nin all  not known\n",
 		"2": "\nran     not known\nin all  not known\n",
 		"3": "\nran     not known\nin all  1h0m0s\n",
 		"4": "\nran     2s\nin all  2s\n",

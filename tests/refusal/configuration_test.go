@@ -37,6 +37,7 @@ func TestWrongValueOfEveryKey(t *testing.T) {
 		{"mysql_table", "a.b.c", "database.table"},
 		{"mysql_fetch_limit", "-1", "at least 0"},
 		{"store", "oracle", "sqlite"},
+		{"mysql_max_connections", "3", "from 4 to 1000"},
 		{"claim_column", "", "but an empty one"},
 		{"launcher", " ", "a command"},
 		{"launcher_split", "words", "shell"},

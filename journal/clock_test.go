@@ -377,6 +377,26 @@ func TestClockOfAnIdleJournalIsWatched(t *testing.T) {
 	}
 }
 
+// Where the clock file can't be written the journal works, says so once a segment, and closes in order.
+func TestClockFileThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	j := m.open(t.TempDir())
+	if err := os.MkdirAll(filepath.Join(j.config.Dir, clockFile, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.job(j)
+	m.days(j, 3)
+	m.maintain(j)
+	m.segments(j, "three days later", 4)
+	m.warned("three days later", "after a crash history will be kept for longer", 3)
+	mustClose(t, j)
+	j = m.open(j.config.Dir)
+	m.warned("opened again", "history is kept for longer", 1)
+	m.days(j, 30)
+	m.segments(j, "33 days later", 30)
+}
+
 // The system's clocks, as they are used without any others.
 func TestClockOfTheSystem(t *testing.T) {
 	t.Parallel()

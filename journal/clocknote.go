@@ -152,13 +152,31 @@ func readClock(dir string) (*clockNote, error) {
 	return note, nil
 }
 
+// noteSegment has the clock file know the newest segment, so that the age of the one before is known after a crash.
+func (j *Journal) noteSegment() {
+	j.mu.Lock()
+	newest := j.newest.number
+	j.mu.Unlock()
+	if j.clockNoted != newest {
+		j.clockNoted = newest // a failure is told once; the next try is watchClock's
+		j.tryNoteClock()
+	}
+}
+
+// tryNoteClock is noteClock where a failure only means that history will be kept for longer.
+func (j *Journal) tryNoteClock() {
+	if err := j.noteClock(); err != nil {
+		j.config.Logger.Warn("after a crash history will be kept for longer", "error", err)
+	}
+}
+
 // noteClock replaces the file. Whatever a crash leaves is the file as it was, or the new one; both are true.
 func (j *Journal) noteClock() error {
 	if j.clock.uptime == nil {
 		return nil
 	}
-	j.clockNoting.Lock()
-	defer j.clockNoting.Unlock()
+	j.noting.Lock()
+	defer j.noting.Unlock()
 	wall, up := j.clock.look()
 	note := clockNote{
 		Boot: j.clock.boot, Uptime: up.Microseconds(), Wall: wall.UnixMicro(), Real: j.clock.origin.Add(up).UnixMicro(),
@@ -182,7 +200,6 @@ func (j *Journal) noteClock() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("note the journal's clock: %w", err), removeIfThere(path+partialEnd))
 	}
-	j.clockNoted = note.Segment
 	return nil
 }
 

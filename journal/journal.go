@@ -60,8 +60,8 @@ type Journal struct {
 	tended     sync.Mutex // held, for a moment, while segments are checkpointed or closed
 	holding    int        // the jumps of the clock that a hold of retention was told after, and one; maintained guards it
 
-	clockNoting sync.Mutex // held while the clock file is written; guards clockNoted
-	clockNoted  int        // the newest segment that it knows
+	clockNoted int        // the newest segment that the clock file was to know; maintained guards it
+	noting     sync.Mutex // held while the clock file is written
 
 	// The leader's: only who commits touches these.
 	newest    header    // of the newest segment; changed under mu
@@ -277,7 +277,8 @@ func (j *Journal) Close() error {
 	j.mu.Unlock()
 	j.await(last)
 	if !failed && err == nil {
-		err = errors.Join(j.checkpoint(0), j.noteClock())
+		err = j.checkpoint(0)
+		j.tryNoteClock()
 	}
 	return errors.Join(err, j.release())
 }

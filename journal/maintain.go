@@ -87,7 +87,7 @@ func (j *Journal) maintain(ctx context.Context) (next time.Duration, err error) 
 		next, err = j.retire(ctx)
 	}
 	if err == nil {
-		err = j.noteSegment()
+		j.noteSegment()
 	}
 	if j.life.Err() != nil {
 		err = ErrClosed
@@ -96,20 +96,6 @@ func (j *Journal) maintain(ctx context.Context) (next time.Duration, err error) 
 		err = fmt.Errorf("maintain journal %s: %w", j.config.Dir, err)
 	}
 	return next, err
-}
-
-// noteSegment has the clock file know the newest segment, so that the age of the one before is known after a crash.
-func (j *Journal) noteSegment() error {
-	j.mu.Lock()
-	newest := j.newest.number
-	j.mu.Unlock()
-	j.clockNoting.Lock()
-	noted := j.clockNoted == newest
-	j.clockNoting.Unlock()
-	if noted {
-		return nil
-	}
-	return j.noteClock()
 }
 
 // sealFormer seals every segment before the newest that is not yet.

@@ -13,7 +13,7 @@ import (
 )
 
 // skipsLocked tells whether reading rows can pass by those that are locked.
-func (l *layout) skipsLocked() bool { return l.version.locking() == "FOR UPDATE SKIP LOCKED" }
+func (l *layout) skipsLocked() bool { return l.version.locking() == skipLocked }
 
 // rowLocked is why a row is held, in words for the operator.
 const rowLocked = "the row is locked by somebody else"

@@ -129,7 +129,7 @@ func TestIDsBeyondOurs(t *testing.T) {
 				defer mu.Unlock()
 				told[row]++
 			}
-			table := open(t, config)
+			table := confirmed(t, open(t, config))
 			var got []int64
 			for range 4 {
 				err := table.Claim(t.Context(), map[string]int{"a": 100}, nil, func(rows []journal.Row) ([]journal.Event, error) {

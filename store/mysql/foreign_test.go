@@ -53,10 +53,7 @@ func TestConformanceWithoutSkipLocked(t *testing.T) {
 					proxy, skips := disguised(t, db.server, version)
 					config := db.config()
 					config.Port, config.OnOdd = proxy.Port(), odds.Note
-					tables[i] = open(t, config)
-					if err := tables[i].Check(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					tables[i] = confirmed(t, open(t, config))
 					t.Cleanup(func() {
 						if n := skips.Met(); n > 0 {
 							t.Errorf("%d packets relied on SKIP LOCKED", n)
@@ -86,7 +83,7 @@ func TestNothingDecidedInVainWithoutSkipLocked(t *testing.T) {
 		proxy, _ := disguised(t, db.server, "8.0.11-TiDB-v7.5.0")
 		config := db.config()
 		config.Port = proxy.Port()
-		table := open(t, config)
+		table := confirmed(t, open(t, config))
 		go func() { failures <- claimAllOf(t.Context(), table, decided) }()
 	}
 	for range workers {

@@ -54,9 +54,9 @@ func TestHoldIsCheapAndStarvesNobody(t *testing.T) {
 	db := newDatabase(t, dbserver.JobsTable)
 	sent := make(chan string, 1000)
 	config := db.config()
-	config.MaxOpen = 2
+	config.MaxOpen = 4
 	config.Dial = spied(sent)
-	table := open(t, config)
+	table := confirmed(t, open(t, config))
 	hold(t, table, "name:x")
 	hold(t, table, "mark:y")
 	for len(sent) > 0 {
@@ -80,19 +80,26 @@ func TestHoldCountsItsConnection(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
 	config := db.config()
-	config.MaxOpen = 2
-	table := open(t, config)
+	config.MaxOpen = 4
+	table := confirmed(t, open(t, config))
 	hold(t, table, "name:x")
 	db.insert(t, "a", journal.RowWaiting, "")
 	ended := make(chan error, 1)
 	err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+		for range 2 { // those for applying and for clients
+			other, err := table.DB().Conn(t.Context())
+			if err != nil {
+				return nil, err
+			}
+			defer other.Close()
+		}
 		go func() {
 			_, err := table.Waiting(t.Context(), []string{"a"}, nil)
 			ended <- err
 		}()
-		for table.DB().Stats().WaitCount == 0 { // it waits for the claim's connection, as there is no third one
+		for table.DB().Stats().WaitCount == 0 { // it waits for the claim's connection, as there is no fifth one
 			if len(ended) > 0 {
-				t.Error("it got a third connection")
+				t.Error("it got a fifth connection")
 				break
 			}
 			runtime.Gosched()

@@ -26,7 +26,7 @@ func looseTable(t *testing.T, ddl string) (*sqlite.Table, *sql.DB, *storetest.Od
 	db := application(t, path)
 	exec(t, db, ddl)
 	odds := &storetest.Odds{}
-	return open(t, sqlite.Config{Path: path, OnOdd: odds.Note}), db, odds
+	return confirmed(t, open(t, sqlite.Config{Path: path, OnOdd: odds.Note})), db, odds
 }
 
 // No content of a column makes a method fail: not NULL, not text where a number is expected.
@@ -83,7 +83,7 @@ func TestIDThatIsNoNumber(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for collation, want := range map[string][]string{"": nil, "COLLATE NOCASE": {"A"}, "COLLATE RTRIM": {"a "}} {
-		t.Run(collation, func(t *testing.T) {
+		t.Run("collation "+collation, func(t *testing.T) {
 			t.Parallel()
 			table, _, _ := looseTable(t, strings.Replace(loose, "COLLATE NOCASE", collation, 1))
 			unfit, err := table.Names(t.Context(), []string{"a", "A", "a ", "b", "a"})

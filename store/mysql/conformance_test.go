@@ -52,10 +52,7 @@ func conform(t *testing.T, server *dbserver.Server, table string, charset journa
 		odds := &storetest.Odds{}
 		config := db.config()
 		config.OnOdd = odds.Note
-		table := open(t, config)
-		if err := table.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		table := confirmed(t, open(t, config))
 		return storetest.Fixture{DB: db.app, Table: table, Other: db.table(t), RowLocks: true, Charset: charset, Odds: odds}
 	})
 }

@@ -266,6 +266,9 @@ func claimLetsInsert(s *suite) {
 		}
 		return decision.decide(rows)
 	})
+	if decision.calls == 0 {
+		s.Fatalf("decide was not called: %v", err)
+	}
 	if err := errors.Join(err, <-inserted); err != nil {
 		s.Fatal(err)
 	}

@@ -22,9 +22,12 @@ type claim struct {
 }
 
 // remember takes the claims of the jobs under way from the state: history may not have them any
-// more.
+// more. It takes the table's server, too, where nobody told it.
 func (m *Mirror) remember() {
 	m.Source.View(func(s *journal.State) {
+		if m.Server == "" {
+			m.Server = s.Server
+		}
 		for id, job := range s.Jobs {
 			if !job.Status.Ended() {
 				m.claims[id] = claim{job.Token, job.Target, job.Manual, job.Accepted, true}

@@ -15,10 +15,8 @@ import (
 
 // onServer makes a mirror for a journal that knows the table's server.
 func onServer(j *journal.Journal, table *memory, returned chan struct{}) *store.Mirror {
-	known := ""
-	j.View(func(s *journal.State) { known = s.Server })
 	return store.NewMirror(store.Config{
-		Source: j, Bookmark: j, Table: table, Logger: discard(), Server: known,
+		Source: j, Bookmark: j, Table: table, Logger: discard(),
 		OnReturn: func() { returned <- struct{}{} },
 	})
 }

@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"testing"
+	"time"
 
 	"jobd/journal"
 )
@@ -54,8 +55,12 @@ func TestAnAnswerWaitsForItsOwnRowOnly(t *testing.T) {
 	f.mirror.aside = map[int64]chan struct{}{9: make(chan struct{}), 0: make(chan struct{})}
 	f.runner.instant = true
 	f.start()
+	began := time.Now()
 	answer, err := f.worker.RunManual(t.Context(), []int64{1})
 	if err != nil || answer.Jobs[1].Result != "ok" {
 		t.Errorf("told %+v, %v", answer, err)
+	}
+	if took := time.Since(began); took >= time.Second {
+		t.Errorf("the answer took %s: it waited for another row", took)
 	}
 }

@@ -87,7 +87,7 @@ func (c *claimed) number() {
 	starts := c.starts
 	for _, e := range c.events {
 		if e.Kind() == journal.KindRunning {
-			starts[0].announced, starts = e.Seq, starts[1:]
+			starts[0].announced, starts[0].began, starts = e.Seq, e.Time, starts[1:]
 		}
 	}
 }

@@ -22,7 +22,7 @@ type identity struct {
 }
 
 const (
-	identityAge   = 30 * time.Second // until it is checked again whether name and mark are held
+	identityAge   = 2 * time.Second // until it is checked again whether name and mark are held
 	firstIdentity = 100 * time.Millisecond
 	longIdentity  = 5 * time.Second
 	mostMarks     = 1000 // that are tried

@@ -1,6 +1,10 @@
 package exec
 
-import "jobd/journal"
+import (
+	"time"
+
+	"jobd/journal"
+)
 
 // phase is where a job stands on its way:
 //
@@ -45,10 +49,11 @@ type job struct {
 	recall  chan struct{} // closed when it is not announced any more; nil while nobody waits for that
 	reason  string        // why it is given back
 
-	announced uint64 // the event that says running
-	runner    string // the instance that it names
-	told      bool   // its process is journalled
-	retry     Retry  // of its start; nil before the first one failed
+	announced uint64    // the event that says running
+	began     time.Time // when that was
+	runner    string    // the instance that it names
+	told      bool      // its process is journalled
+	retry     Retry     // of its start; nil before the first one failed
 }
 
 // move brings the job to another phase, and calls back who waits for its row.

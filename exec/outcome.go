@@ -58,10 +58,23 @@ func (w *Worker) outcome(j *job) *journal.Done {
 	default:
 		done = failure(err.Error())
 	}
-	done.Token = j.claim.Token
+	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed)
 	w.free(j)
 	w.dispatch(j.target)
 	return &done
+}
+
+// clockSlack is how far the clock may be behind the end of a job that it timed, before it counts as set back.
+const clockSlack = time.Second
+
+// finished is when a job ended that began at a time and ran for so many microseconds, where the clock has been set back
+// since and tells an earlier time; else 0.
+func finished(began time.Time, elapsed int64) int64 {
+	end := began.Add(time.Duration(elapsed) * time.Microsecond)
+	if began.IsZero() || elapsed == 0 || !time.Now().Before(end.Add(-clockSlack)) {
+		return 0
+	}
+	return end.UnixMicro()
 }
 
 // startAgain queues a job whose outcome nobody knows for its next attempt. The lock is held.

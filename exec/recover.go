@@ -110,7 +110,7 @@ func (w *Worker) adopt(old journal.Job, process Process) {
 	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", process.Started().Pid)
 	j := w.newJob(old.ID, acceptedOf(old), old.Attempt)
 	w.takeSlot(j, started)
-	j.process, j.told = process, old.Status == journal.StatusRunning
+	j.process, j.began, j.told = process, old.Running, old.Status == journal.StatusRunning
 	w.look(j)
 	go func() {
 		for _, news := range []<-chan struct{}{process.Begun(), process.Ended()} {

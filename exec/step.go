@@ -74,7 +74,7 @@ func (w *Worker) settle(steps []*step) (group []announcement) {
 // is not to happen. The lock is held.
 func (w *Worker) announce(s *step, group []announcement) []announcement {
 	s.job.move(announced)
-	s.job.announced = s.events[0].Seq
+	s.job.announced, s.job.began = s.events[0].Seq, s.events[0].Time
 	if w.stopping || s.job.target.paused {
 		w.takeBack(s.job)
 		return group

@@ -125,9 +125,15 @@ type Done struct {
 	Note   string `json:"note,omitempty"`   // what jobd adds to stderr where people look for it
 
 	// Elapsed is how long the process ran, in microseconds of a clock that nobody sets; 0 where that is not known.
-	Elapsed int64  `json:"elapsed,omitempty"`
-	Token   string `json:"token,omitempty"` // of the claim; events of older versions have none
+	Elapsed int64 `json:"elapsed,omitempty"`
+	// Finished is when it ended, in microseconds since 1970, where that is later than the event's own time, because the
+	// host's clock was set back while it ran; else 0.
+	Finished int64  `json:"finished,omitempty"`
+	Token    string `json:"token,omitempty"` // of the claim; events of older versions have none
 }
+
+// EndedAt is when the job ended, where its done event has the given time.
+func (d Done) EndedAt(event time.Time) time.Time { return later(event, moment(d.Finished)) }
 
 // ShownStderr is what rows and clients are shown as the job's stderr: what the job wrote, and
 // the note.

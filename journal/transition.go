@@ -69,7 +69,7 @@ func (j Job) next(e Event) (Job, error) {
 	case Started:
 		j.Status, j.Process = StatusRunning, &p
 	case Done:
-		j.Status, j.Ended = StatusDone, e.Time
+		j.Status, j.Ended = StatusDone, p.EndedAt(e.Time)
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
 	case Conflict:
 		return j.conflict(e), nil

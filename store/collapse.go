@@ -118,7 +118,7 @@ func (c *Change) advance(e journal.Event, of claim) {
 			c.Status = journal.RowManual
 		}
 	case journal.Done:
-		c.Status, c.Finish, c.Done = journal.RowDone, e.Time, &p
+		c.Status, c.Finish, c.Done = journal.RowDone, p.EndedAt(e.Time), &p
 	}
 }
 

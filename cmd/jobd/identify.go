@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"jobd/cmd/internal/exit"
 	jobexec "jobd/exec"
+	"jobd/journal"
 )
 
 // nameRetry is how long a start waits between two looks at a name that another worker has: it may be one that was just
@@ -33,7 +35,45 @@ func (d *daemon) checkTargets(c config) error {
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
 		errs = append(errs, fmt.Errorf("[targets] %q can't be served: %s", name, unfit[name]))
 	}
+	d.learnFolds(ctx, c)
 	return exit.With(exit.Usage, errors.Join(errs...))
+}
+
+// learnFolds finds out whether the table takes names for one that differ in case only: masters then send jobs here whose
+// target is written otherwise.
+func (d *daemon) learnFolds(ctx context.Context, c config) {
+	for _, name := range slices.Sorted(maps.Keys(c.targets)) {
+		other := strings.ToUpper(name)
+		if other == name {
+			other = strings.ToLower(name)
+		}
+		if other == name {
+			continue // no letters
+		}
+		alone, err := d.table.Names(ctx, []string{other})
+		if err != nil || len(alone) > 0 {
+			continue
+		}
+		if both, err := d.table.Names(ctx, []string{name, other}); err == nil {
+			d.folds.Store(len(both) > 0)
+			return
+		}
+	}
+}
+
+// knows tells whether the journal has a claim of a job, by its token.
+func (d *daemon) knows(ctx context.Context, job int64, token string) bool {
+	r, err := journal.OpenReader(d.journalDir)
+	if err != nil {
+		d.log.Warn("the journal's history can't be read", "error", err)
+		return false
+	}
+	defer r.Close()
+	known, err := claimedBefore(ctx, r, job, token)
+	if err != nil {
+		d.log.Warn("the journal's history can't be read", "job", job, "error", err)
+	}
+	return known
 }
 
 // identify takes the worker's name on its table. A name that another worker has ends the start. Where the table does not

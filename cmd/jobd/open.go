@@ -128,7 +128,7 @@ func (d *daemon) openWorker(c config) error {
 		Recorder: d.journal, Table: d.table, Mirror: d.mirror,
 		Runner: remote, Keeper: remote, Disk: d.reserve,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(d.log, what) },
-		Logger: d.log, OnTargets: d.onTargets,
+		Logger: d.log, OnTargets: d.onTargets, Knows: d.knows,
 	}))
 	return nil
 }
@@ -161,7 +161,7 @@ func (d *daemon) listen(c config) error {
 			Handlers: handlers, Password: c.listen.password,
 			MaxMessageSize:   int(c.listen.maxMessageSize),
 			ReconnectTimeout: c.masters.reconnect, DrainTimeout: shutdownTimeout,
-			Instance: self, OnRegistered: d.onRegistered,
+			Instance: self, OnRegistered: d.onRegistered, Folds: d.folds.Load,
 			Logger: d.log,
 		}))
 	}

@@ -15,9 +15,7 @@ func (d *daemon) onRegistered() { d.worker.PollAll() }
 // onGivenBack is called when rows of these targets are waiting again that were this worker's: it may run them itself,
 // if it still serves them, and so may every other worker that does.
 func (d *daemon) onGivenBack(targets []string) {
-	for _, target := range targets {
-		_ = d.worker.Poll([]string{target}) // one that is not served any more is nobody's here
-	}
+	d.worker.GivenBack(targets)
 	for _, agent := range d.agents {
 		agent.Poke(targets)
 	}

@@ -24,6 +24,7 @@ import (
 // How long the last steps of stopping may take.
 const (
 	settleTimeout   = 10 * time.Second // for the mirror, to write what the table is owed
+	asideTimeout    = 2 * time.Second  // more, for rows that it has set aside
 	shutdownTimeout = 5 * time.Second  // for clients, to take their answers
 )
 
@@ -139,15 +140,25 @@ func (d *daemon) handle(signals <-chan os.Signal, serving context.Context, stopW
 	}
 }
 
-// settle gives the mirror time to write what the table is owed.
+// settle gives the mirror time to write what the table is owed, and a little more for rows that are set aside.
 func (d *daemon) settle() {
-	timer := time.NewTimer(settleTimeout)
+	within(d.mirror.Tried(d.newest()), settleTimeout)
+	if within(d.mirror.Shown(d.newest(), 0), asideTimeout) {
+		return
+	}
+	d.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
+		"events", d.newest()-d.mirror.Applied(), "rows set aside", len(d.mirror.Aside()))
+}
+
+// within waits until something is done, for a time, and tells whether it is.
+func within(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-d.mirror.Shown(d.newest(), 0):
+	case <-done:
+		return true
 	case <-timer.C:
-		d.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
-			"events", d.newest()-d.mirror.Applied())
+		return false
 	}
 }
 
@@ -180,7 +191,8 @@ type daemon struct {
 	journal    *journal.Journal
 	reserve    *journal.Reserve
 	table      store.Table
-	reached    bool // the table answered when it was opened
+	reached    bool        // the table answered when it was opened
+	folds      atomic.Bool // the table takes names for one that differ in case
 	runner     io.Closer
 	mirror     *store.Mirror
 	mirrored   atomic.Pointer[store.Mirror] // mirror, for connections that are made before it

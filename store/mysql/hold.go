@@ -29,6 +29,8 @@ type advisory struct {
 	asking sync.Mutex // held while the server is asked
 	pool   *sql.DB
 	conn   *sql.Conn
+	self   thread   // of conn
+	former []thread // of connections before it, which the server may not have missed yet
 
 	mu    sync.Mutex
 	held  map[string]bool
@@ -82,7 +84,7 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 	defer cancel()
 	const again = 3 // the holder may have gone in between
 	for range again {
-		taken, err := t.takeLock(ctx, name)
+		taken, err := t.takeLock(ctx, name, 0)
 		if isRefusedLock(err) {
 			t.doWithout(name, found, err)
 			return "", nil
@@ -94,7 +96,15 @@ func (t *Table) hold(ctx context.Context, name string, found *layout) (holder st
 			t.advisory.note(name, found)
 			return "", nil
 		}
-		if holder, err = t.holderOf(ctx, name); err != nil || holder != "" {
+		id, holder, err := t.holderOf(ctx, name)
+		if err == nil && t.advisory.isFormer(id) {
+			taken, err = t.takeOver(ctx, name, id)
+			if taken {
+				t.advisory.note(name, found)
+				return "", nil
+			}
+		}
+		if err != nil || holder != "" {
 			return holder, t.lose(err)
 		}
 	}
@@ -140,7 +150,8 @@ func (t *Table) connect(ctx context.Context) error {
 		return err
 	}
 	t.keepAlive()
-	return nil
+	a.self, err = threadOf(ctx, a.conn)
+	return t.lose(err)
 }
 
 // keepAlive starts using the connection now and then, until Close.
@@ -192,36 +203,38 @@ func (t *Table) lose(err error) error {
 	}
 	discard(a.conn)
 	a.conn = nil
+	a.leave()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.held)
 	return err
 }
 
-// takeLock tries to take a lock.
-func (t *Table) takeLock(ctx context.Context, name string) (bool, error) {
+// takeLock tries to take a lock, for some seconds.
+func (t *Table) takeLock(ctx context.Context, name string, seconds int) (bool, error) {
 	var taken sql.NullBool
-	err := t.advisory.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 0)", t.lockNames(name)...).Scan(&taken)
+	query := fmt.Sprintf("SELECT GET_LOCK(%s, %d)", lockName, seconds)
+	err := t.advisory.conn.QueryRowContext(ctx, query, t.lockNames(name)...).Scan(&taken)
 	return taken.Bool, err
 }
 
 // holderOf tells which connection has a lock: the same words each time for the same one.
-func (t *Table) holderOf(ctx context.Context, name string) (string, error) {
-	var id sql.NullInt64
-	err := t.advisory.conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+")", t.lockNames(name)...).Scan(&id)
-	if err != nil || !id.Valid {
-		return "", err
+func (t *Table) holderOf(ctx context.Context, name string) (id int64, holder string, err error) {
+	var used sql.NullInt64
+	err = t.advisory.conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+")", t.lockNames(name)...).Scan(&used)
+	if err != nil || !used.Valid {
+		return 0, "", err
 	}
-	holder := fmt.Sprintf("connection %d", id.Int64)
+	id, holder = used.Int64, fmt.Sprintf("connection %d", used.Int64)
 	var host sql.NullString
-	err = t.advisory.conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?", id.Int64).Scan(&host)
+	err = t.advisory.conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?", id).Scan(&host)
 	if err == nil && host.String != "" {
-		return holder + " from " + host.String, nil
+		return id, holder + " from " + host.String, nil
 	}
 	if number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
-		return "", err
+		return 0, "", err
 	}
-	return holder, nil // the account may not see other accounts' connections
+	return id, holder, nil // the account may not see other accounts' connections
 }
 
 // lockName is the lock's name, of which a server knows 64 characters at most. Some servers take two spellings of a table's name

@@ -18,10 +18,10 @@ type Retry struct {
 	told    string
 }
 
-// Intervals between tries: 100 ms at first, 5 s at most.
+// Intervals between tries: 100 ms at first, 1.5 s at most, so that what is back is used within two seconds.
 const (
 	firstInterval = 100 * time.Millisecond
-	maxInterval   = 5 * time.Second
+	maxInterval   = time.Second
 )
 
 // NewRetry makes a Retry for something that is named in the log.

@@ -132,7 +132,8 @@ func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, er
 	if name := e.source.worker(); name != "" {
 		return clean(name), nil
 	}
-	for first, err := range e.source.events(ctx, history.Query{Until: e.item.Time.Add(time.Microsecond)}) {
+	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.item.Time.Add(time.Microsecond)}
+	for first, err := range e.source.events(ctx, runs) {
 		if opened, ok := first.Payload.(journal.Opened); ok && err == nil {
 			return clean(opened.Name), nil
 		}

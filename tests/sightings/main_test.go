@@ -115,9 +115,13 @@ func awaitCount(t *testing.T, r rows, n int, where string, args ...any) {
 	})
 }
 
-// poll asks a worker once, as an operator does, and waits for its answer, not for its effect.
+// poll asks a worker once, about all targets where none is named, as an operator does, and waits for its answer, not for its effect.
 func poll(t *testing.T, worker *harness.Daemon, targets ...string) {
 	t.Helper()
+	if targets == nil {
+		ask(t, worker, "poll", nil)
+		return
+	}
 	ask(t, worker, "poll", map[string]any{"targets": targets})
 }
 

@@ -22,19 +22,26 @@ func newFile(t *testing.T) *file {
 	return openFile(t, filepath.Join(t.TempDir(), "jobs.db"))
 }
 
+// openFile makes the table in a file, which is new.
 func openFile(t *testing.T, path string) *file {
+	t.Helper()
+	f := reopen(t, path)
+	f.Exec(t, `CREATE TABLE jobs (id INTEGER PRIMARY KEY, target TEXT, time_created INTEGER, time_started INTEGER DEFAULT 0,
+		time_finished INTEGER DEFAULT 0, status TEXT NOT NULL DEFAULT 'waiting', result TEXT, return_code INTEGER, sig TEXT,
+		stdout TEXT, stderr TEXT)`)
+	f.Exec(t, "CREATE INDEX jobs_status_target_idx ON jobs (status, target, id)")
+	return f
+}
+
+// reopen opens a file that may have the table already.
+func reopen(t *testing.T, path string) *file {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	f := &file{path, db}
-	f.Exec(t, `CREATE TABLE jobs (id INTEGER PRIMARY KEY, target TEXT, time_created INTEGER, time_started INTEGER DEFAULT 0,
-		time_finished INTEGER DEFAULT 0, status TEXT NOT NULL DEFAULT 'waiting', result TEXT, return_code INTEGER, sig TEXT,
-		stdout TEXT, stderr TEXT)`)
-	f.Exec(t, "CREATE INDEX jobs_status_target_idx ON jobs (status, target, id)")
-	return f
+	return &file{path, db}
 }
 
 // Exec runs a statement as the application.

@@ -39,9 +39,9 @@ func TestRowsThatWereLockedWhenTheClaimLooked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, l := harness.NewDatabase(t), newLauncher(t)
-			worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4, "b": 4})).StartWorker(t)
 			insert(t, db, "a", "waiting", span(1, 20)...)
 			unlock := lockRows(t, db, span(1, 20)...)
+			worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4, "b": 4})).StartWorker(t)
 			insert(t, db, looked, "waiting", 100)
 			poll(t, worker, "a", "b")
 			awaitCount(t, db, 1, "id = 100 AND status = 'done'") // so the claim has looked
@@ -76,7 +76,7 @@ func TestKilledEightTimes(t *testing.T) {
 	if held := db.Count(t, "status <> 'done'"); held == 0 {
 		t.Fatal("the killed hold no rows")
 	}
-	to.change(func() {                                    // the server notices that the killed are gone
+	to.change(func() { // the server notices that the killed are gone
 		to.lingers = false
 		for l := range to.links {
 			if _, err := l.client.Write(nil); err != nil {

@@ -1,0 +1,134 @@
+package sightings
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/journal"
+	"jobd/store/storetest/dbserver"
+	"jobd/tests/harness"
+)
+
+// follow starts a primary with a database of the test's, and a replica.
+func follow(t *testing.T) (primary, replica *dbserver.Server, db, after *harness.Database) {
+	t.Helper()
+	primary, replica, err := dbserver.StartFollowed(t.Context(), dbserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, server := range []*dbserver.Server{primary, replica} {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	db = harness.NewDatabaseOn(t, primary)
+	after = &harness.Database{Name: db.Name, Account: db.Account, Addr: replica.Addr()}
+	if after.Admin, err = replica.Open(db.Name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { after.Admin.Close() })
+	return primary, replica, db, after
+}
+
+// The primary is killed under load, and a replica that followed it no more for a while is promoted. There
+// most rows of the last while read as they did before they ran, and some are not there. No job runs twice;
+// the rows get what the journal knows; the worker tells how many; and new jobs that get the ids of
+// those that were lost are jobs of their own.
+func TestFailoverToAReplicaThatLags(t *testing.T) {
+	t.Parallel()
+	jobs := int64(size(200, 2000))
+	primary, replica, db, after := follow(t)
+	l := newLauncher(t).slow(t)
+	to := newWay(t, primary.Addr())
+	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4, "b": 2}), to.toDatabase())
+	worker := s.StartWorker(t)
+	insert(t, db, "a", "waiting", span(1, jobs)...)
+	poll(t, worker)
+	await(t, func() string { return atLeast(t, db, 40, "status = 'done'") })
+	await(t, func() string {
+		var n int
+		if err := after.Admin.QueryRow("SELECT COUNT(*) FROM jobs WHERE status = 'done'").Scan(&n); err != nil || n < 20 {
+			return fmt.Sprintf("the replica has %d done rows: %v", n, err)
+		}
+		return ""
+	})
+	if err := replica.StopFollowing(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	behind := after.Count(t, "status = 'done'")
+	insert(t, db, "b", "waiting", span(jobs+1, jobs+10)...) // these will be lost
+	poll(t, worker)
+	await(t, func() string { return atLeast(t, db, behind+60, "target = 'a' AND status = 'done'") })
+	awaitCount(t, db, 10, "target = 'b' AND status = 'done'")
+	if err := primary.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	to.lead(replica.Addr())
+	awaitCount(t, after, int(jobs), "status = 'done' AND result = 'ok'")
+	l.expectOnce(t, int(jobs)+10)
+	await(t, func() string {
+		if events(t, s, -1, journal.KindServer) == 0 {
+			return "the journal does not tell that the server is another one"
+		}
+		return ""
+	})
+
+	<-time.After(moment) // so that new rows are newer than the claims of the lost ones
+	insert(t, after, "b", "waiting", span(jobs+1, jobs+10)...)
+	poll(t, worker)
+	awaitCount(t, after, int(jobs)+10, "status = 'done' AND result = 'ok'")
+	starts := l.starts(t)
+	for id := int64(1); id <= jobs+10; id++ {
+		want := 1
+		if id > jobs {
+			want = 2 // two jobs
+		}
+		if got := starts[fmt.Sprint(id)]; got != want {
+			t.Errorf("job %d was started %d times, want %d", id, got, want)
+		}
+	}
+}
+
+func atLeast(t *testing.T, r rows, n int, where string) string {
+	t.Helper()
+	if got := r.Count(t, where); got < n {
+		return fmt.Sprintf("%d rows, not %d, where %s", got, n, where)
+	}
+	return ""
+}
+
+// New jobs have ids that the journal knows from former ones, as after a failover that lost rows: reapply,
+// diff and the mirror leave them alone, and say why.
+func TestReapplyLeavesNewJobsWithOldIdsAlone(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t)
+	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4})).StartWorker(t)
+	insert(t, db, "a", "waiting", span(1, 10)...)
+	poll(t, worker)
+	awaitCount(t, db, 10, "status = 'done'")
+	ask(t, worker, "pause", nil)
+	db.Exec(t, "DELETE FROM jobs")
+	<-time.After(moment) // so that the new rows are newer than the claims of the old ones
+	insert(t, db, "a", "waiting", span(1, 10)...)
+	out, _ := ctl(t, worker, "journal", "reapply")
+	if left := db.Count(t, "status = 'waiting'"); left != 10 {
+		t.Errorf("%d of 10 new rows are waiting after reapply:\n%s", left, out)
+	}
+	if !strings.Contains(out, "another job") && !strings.Contains(out, "newer") {
+		t.Errorf("reapply does not say why:\n%s", out)
+	}
+	ask(t, worker, "continue", nil)
+	awaitCount(t, db, 10, "status = 'done' AND result = 'ok'")
+	for id, times := range l.starts(t) {
+		if times != 2 {
+			t.Errorf("the jobs of id %s were started %d times, want 2", id, times)
+		}
+	}
+}

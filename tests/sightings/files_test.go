@@ -72,7 +72,7 @@ func TestSQLiteFileMovedAwayAndBack(t *testing.T) {
 	poll(t, worker)
 	l.awaitStarts(t, 1)
 	awaitCount(t, f, 1, "status = 'running'")
-	other := t.TempDir() + "/away.db"
+	other, told := t.TempDir()+"/away.db", len(worker.Output())
 	f.remove(t, other)
 	l.letGo(t)
 	await(t, func() string {
@@ -81,7 +81,12 @@ func TestSQLiteFileMovedAwayAndBack(t *testing.T) {
 		}
 		return ""
 	})
-	awaitSays(t, worker, f.path)
+	await(t, func() string {
+		if log := worker.Output()[told:]; !strings.Contains(log, f.path) {
+			return "the log does not name the file that is gone: " + log
+		}
+		return ""
+	})
 	(&file{path: other, db: f.db}).remove(t, f.path)
 	again := reopen(t, f.path)
 	insert(t, again, "a", "waiting", 2)

@@ -1,6 +1,7 @@
 package sightings
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -63,44 +64,55 @@ func TestRowsInDoubtThatAreLockedAtTheStart(t *testing.T) {
 }
 
 // Eight clients ask for manual jobs whose rows somebody holds. They take no connections away from the
-// others, and they hear the truth.
+// others, however few there are, and they hear the truth.
 func TestManualJobsOnLockedRowsStarveNobody(t *testing.T) {
 	t.Parallel()
+	for _, connections := range []int{4, 8} {
+		t.Run(fmt.Sprint(connections), func(t *testing.T) {
+			t.Parallel()
+			manualOnLockedRows(t, connections)
+		})
+	}
+}
+
+func manualOnLockedRows(t *testing.T, connections int) {
 	const clients = 8
 	db, l := harness.NewDatabase(t), newLauncher(t)
-	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4})).StartWorker(t)
+	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4}),
+		harness.Settings{"mysql_max_connections": fmt.Sprint(connections)}).StartWorker(t)
 	insert(t, db, "a", "manual", span(1, clients)...)
 	unlock := lockRows(t, db, span(1, clients)...)
-	type asking struct {
-		*harness.Wire
-		id int64
-	}
-	var all []asking
-	for id := range int64(clients) {
-		client := asking{harness.Dial(t, worker.Addr), id + 1}
-		client.Request(t, "run-manual", map[string]any{"ids": []int64{client.id}})
-		all = append(all, client)
+	all := make([]*harness.Wire, clients)
+	for i := range all {
+		all[i] = harness.Dial(t, worker.Addr)
+		all[i].Request(t, "run-manual", map[string]any{"ids": []int{i + 1}})
 	}
 	insert(t, db, "a", "waiting", span(101, 140)...)
 	poll(t, worker)
-	awaitCount(t, db, 40, "id > 100 AND status = 'done' AND result = 'ok'")
-	for _, client := range all {
+	most := 0
+	await(t, func() string {
+		var now int
+		const count = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?"
+		if err := db.Admin.QueryRow(count, db.Account.User).Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, now)
+		return atLeast(t, db, 40, "id > 100 AND status = 'done' AND result = 'ok'")
+	})
+	if most > connections {
+		t.Errorf("the worker had %d connections, and may have %d", most, connections)
+	}
+	for i, client := range all {
 		response, _ := client.Answer(t)
 		var answer harness.Jobs
 		response.Decode(t, &answer)
-		if len(answer.Errors) != 1 || len(answer.Jobs) != 0 {
-			t.Errorf("the client of job %d hears %v %v", client.id, answer.Jobs, answer.Errors)
-		}
-		for _, text := range answer.Errors {
-			if !strings.Contains(text, "locked by somebody else") {
-				t.Errorf("the client of job %d hears %q", client.id, text)
-			}
+		if text := answer.Errors[fmt.Sprint(i+1)]; !strings.Contains(text, "locked by somebody else") {
+			t.Errorf("the client of job %d hears %v %v", i+1, answer.Jobs, answer.Errors)
 		}
 	}
 	unlock()
-	ids := span(1, clients)
 	var answer harness.Jobs
-	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": ids}).Decode(t, &answer)
+	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": span(1, clients)}).Decode(t, &answer)
 	if len(answer.Jobs) != clients {
 		t.Errorf("when the rows are free, the answer is %v %v", answer.Jobs, answer.Errors)
 	}

@@ -3,10 +3,8 @@ package sightings
 import (
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,9 +47,13 @@ func await(t *testing.T, condition func() string) {
 	defer deadline.Stop()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for {
-		missing := condition()
-		if missing == "" {
+	var missing string
+	for begun := time.Now(); ; {
+		before := missing
+		if missing = condition(); missing == "" {
+			if took := time.Since(begun); took > 3*time.Second {
+				t.Logf("slow: for %s %s", took.Round(100*time.Millisecond), before)
+			}
 			return
 		}
 		select {
@@ -191,87 +193,6 @@ func awaitSays(t *testing.T, daemon *harness.Daemon, words ...string) {
 		}
 		return ""
 	})
-}
-
-// launcher is a command whose jobs append to the oracle file when they start; some of them then
-// wait at a gate.
-type launcher struct{ dir, command string }
-
-// newLauncher makes a launcher whose jobs with the given ids wait until they are let go.
-func newLauncher(t *testing.T, held ...int64) launcher {
-	t.Helper()
-	dir := t.TempDir()
-	waits := " "
-	for _, id := range held {
-		waits += fmt.Sprintf("%d ", id)
-	}
-	if len(held) == 1 && held[0] == everyJob {
-		waits = "*"
-	}
-	script := harness.Script(t, fmt.Sprintf( // without its folder, which goes with the test, no job stays
-		`echo "$1" >> %[1]s/oracle
-case "%[2]s" in *" $1 "*|"*") while [ -d %[1]s ] && [ ! -e %[1]s/go ] && [ ! -e %[1]s/go-"$1" ]; do sleep 0.05; done;; esac
-echo "out $1"`, dir, waits))
-	return launcher{dir: dir, command: script + " {id}"}
-}
-
-// slow makes each job take a while.
-func (l launcher) slow(t *testing.T) launcher {
-	script := strings.Replace(l.command, "{id}", `"$1"`, 1)
-	l.command = harness.Script(t, "sleep 0.03; exec "+script) + " {id}"
-	return l
-}
-
-// everyJob makes all jobs of a launcher wait.
-const everyJob = math.MinInt64
-
-// letGo lets jobs pass the gate, none named: all there are and will be.
-func (l launcher) letGo(t *testing.T, ids ...int64) {
-	t.Helper()
-	if len(ids) == 0 {
-		harness.Touch(t, filepath.Join(l.dir, "go"))
-	}
-	for _, id := range ids {
-		harness.Touch(t, filepath.Join(l.dir, fmt.Sprintf("go-%d", id)))
-	}
-}
-
-// starts tells how often each job was started.
-func (l launcher) starts(t *testing.T) map[string]int {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(l.dir, "oracle"))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	starts := map[string]int{}
-	for _, id := range strings.Fields(string(content)) {
-		starts[id]++
-	}
-	return starts
-}
-
-func (l launcher) awaitStarts(t *testing.T, n int) {
-	t.Helper()
-	await(t, func() string {
-		if starts := l.starts(t); len(starts) != n {
-			return fmt.Sprintf("%d jobs were started, not %d: %v", len(starts), n, starts)
-		}
-		return ""
-	})
-}
-
-// expectOnce checks that n jobs were started, each once.
-func (l launcher) expectOnce(t *testing.T, n int) {
-	t.Helper()
-	starts := l.starts(t)
-	if len(starts) != n {
-		t.Errorf("%d jobs were started, want %d", len(starts), n)
-	}
-	for id, times := range starts {
-		if times != 1 {
-			t.Errorf("job %s was started %d times", id, times)
-		}
-	}
 }
 
 // events counts a job's events of some kinds, or those of all jobs where job is negative.

@@ -63,8 +63,6 @@ func newWay(t *testing.T, target string) *way {
 	return w
 }
 
-func (w *way) addr() string { return w.listener.Addr().String() }
-
 // toDatabase leads a worker to its database over the way.
 func (w *way) toDatabase() harness.Settings {
 	return harness.Settings{"mysql_port": strconv.Itoa(w.listener.Addr().(*net.TCPAddr).Port)}

@@ -36,10 +36,20 @@ func follow(t *testing.T) (primary, replica *dbserver.Server, db, after *harness
 
 // The primary is killed under load, and a replica that followed it no more for a while is promoted. There
 // most rows of the last while read as they did before they ran, and some are not there. No job runs twice;
-// the rows get what the journal knows; the worker tells how many; and new jobs that get the ids of
-// those that were lost are jobs of their own.
+// the rows get what the journal knows; the journal tells how many; and new jobs that get the ids of
+// those that were lost are jobs of their own. A worker that was killed with the primary does the same at
+// its next start.
 func TestFailoverToAReplicaThatLags(t *testing.T) {
 	t.Parallel()
+	for name, killed := range map[string]bool{"the worker lives": false, "the worker is killed too": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failover(t, killed)
+		})
+	}
+}
+
+func failover(t *testing.T, killed bool) {
 	jobs := int64(size(200, 2000))
 	primary, replica, db, after := follow(t)
 	l := newLauncher(t).slow(t)
@@ -64,6 +74,9 @@ func TestFailoverToAReplicaThatLags(t *testing.T) {
 	poll(t, worker)
 	await(t, func() string { return atLeast(t, db, behind+60, "target = 'a' AND status = 'done'") })
 	awaitCount(t, db, 10, "target = 'b' AND status = 'done'")
+	if killed {
+		worker.Kill(t)
+	}
 	if err := primary.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +84,12 @@ func TestFailoverToAReplicaThatLags(t *testing.T) {
 		t.Fatal(err)
 	}
 	to.lead(replica.Addr())
+	if killed {
+		worker = s.StartWorker(t)
+	}
 	awaitCount(t, after, int(jobs), "status = 'done' AND result = 'ok'")
 	l.expectOnce(t, int(jobs)+10)
-	await(t, func() string {
-		if events(t, s, -1, journal.KindServer) == 0 {
-			return "the journal does not tell that the server is another one"
-		}
-		return ""
-	})
+	await(t, func() string { return untoldServer(t, s) })
 
 	<-time.After(moment) // so that new rows are newer than the claims of the lost ones
 	insert(t, after, "b", "waiting", span(jobs+1, jobs+10)...)
@@ -94,6 +105,28 @@ func TestFailoverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("job %d was started %d times, want %d", id, got, want)
 		}
 	}
+}
+
+// untoldServer tells what is missing where the journal does not say that the server is another one, and
+// how many rows were mended.
+func untoldServer(t *testing.T, s harness.Settings) string {
+	t.Helper()
+	reader, err := journal.OpenReader(s["journal_dir"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	var told []journal.Server
+	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindServer}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = append(told, e.Payload.(journal.Server))
+	}
+	if last := len(told) - 1; last < 0 || told[last].Before == "" || told[last].Mended == 0 {
+		return fmt.Sprintf("the journal tells of servers %+v", told)
+	}
+	return ""
 }
 
 func atLeast(t *testing.T, r rows, n int, where string) string {

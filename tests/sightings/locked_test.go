@@ -3,6 +3,7 @@ package sightings
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,6 +62,32 @@ func TestRowsInDoubtThatAreLockedAtTheStart(t *testing.T) {
 	l.letGo(t)
 	awaitCount(t, db, 43, "status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 43)
+}
+
+// A worker stops while somebody holds one of the rows that it gives back. It gives back the others, ends, and
+// gives back that one at its next start.
+func TestStopWhileARowIsLocked(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t, 1)
+	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 1}), harness.Settings{"prefetch": "3"})
+	worker := s.StartWorker(t)
+	insert(t, db, "a", "waiting", span(1, 4)...)
+	poll(t, worker)
+	l.awaitStarts(t, 1)
+	awaitCount(t, db, 3, "status = 'accepted'")
+	unlock := lockRows(t, db, 3)
+	worker.Signal(t, syscall.SIGTERM)
+	awaitCount(t, db, 2, "id IN (2, 4) AND status = 'waiting'")
+	l.letGo(t)
+	awaitCount(t, db, 1, "id = 1 AND status = 'done'")
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	s.StartWorker(t)
+	awaitCount(t, db, 3, "id <> 3 AND status = 'done'")
+	unlock()
+	awaitCount(t, db, 4, "status = 'done' AND result = 'ok'")
+	l.expectOnce(t, 4)
 }
 
 // Eight clients ask for manual jobs whose rows somebody holds. They take no connections away from the

@@ -50,6 +50,28 @@ func TestReloadTakesABusyTargetAwayAndBringsItBack(t *testing.T) {
 	l.expectOnce(t, 3)
 }
 
+// What was changed over the wire meanwhile is no reason to leave the targets other than the file says.
+func TestReloadComparesWithWhatIs(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t)
+	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 1, "b": 1}))
+	worker := s.StartWorker(t)
+	ask(t, worker, "remove-target", map[string]any{"target": "a"})
+	ask(t, worker, "set-target-concurrency", map[string]any{"target": "b", "concurrency": 7})
+	ask(t, worker, "add-target", map[string]any{"target": "c", "concurrency": 1})
+	reload(t, worker, s)
+	await(t, func() string {
+		targets := statusOf(t, worker).Targets
+		if len(targets) != 2 || targets["a"].Concurrency != 1 || targets["b"].Concurrency != 1 {
+			return fmt.Sprintf("targets are %v", targets)
+		}
+		return ""
+	})
+	insert(t, db, "a", "waiting", 1)
+	poll(t, worker, "a")
+	awaitCount(t, db, 1, "status = 'done'")
+}
+
 // Two targets that the column's collation takes for one are refused together; the words name both.
 func TestTwoTargetsThatAreOneToTheTable(t *testing.T) {
 	t.Parallel()
@@ -103,21 +125,32 @@ func TestAddingATargetThatIsOneToTheTable(t *testing.T) {
 }
 
 // The table says Reports, the configuration reports, and the collation says that this is one name: then it
-// is for claims and for run-manual alike.
+// is for claims, for run-manual, and for what comes through the master alike.
 func TestARowsTargetIsWrittenOtherwise(t *testing.T) {
 	t.Parallel()
-	db, l := harness.NewDatabase(t), newLauncher(t)
-	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"reports": 1})).StartWorker(t)
+	db, l, master := harness.NewDatabase(t), newLauncher(t), harness.StartMaster(t)
+	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"reports": 1}), harness.MasterOf(master)).StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 1)
 	insert(t, db, "Reports", "waiting", 1)
-	insert(t, db, "Reports", "manual", 2)
 	poll(t, worker)
 	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
+	insert(t, db, "Reports", "waiting", 2)
+	poke(t, master, "Reports")
+	awaitCount(t, db, 1, "id = 2 AND status = 'done' AND result = 'ok'")
+
+	insert(t, db, "Reports", "manual", 3, 4)
 	var answer harness.Jobs
-	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int64{2}}).Decode(t, &answer)
-	if answer.Jobs["2"].Result != "ok" {
+	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int64{3}}).Decode(t, &answer)
+	if answer.Jobs["3"].Result != "ok" {
 		t.Errorf("run-manual answers %v %v", answer.Jobs, answer.Errors)
 	}
-	awaitCount(t, db, 2, "status = 'done' AND result = 'ok'")
+	jobs := []any{map[string]any{"id": 4, "target": "Reports"}}
+	harness.Dial(t, master.Addr).Ask(t, "run-manual", map[string]any{"jobs": jobs}).Decode(t, &answer)
+	if answer.Jobs["4"].Result != "ok" {
+		t.Errorf("run-manual through the master answers %v %v", answer.Jobs, answer.Errors)
+	}
+	awaitCount(t, db, 4, "status = 'done' AND result = 'ok'")
+	l.expectOnce(t, 4)
 }
 
 // A name in quotes is the name inside them, spaces kept; without them it is what is left without spaces.

@@ -64,26 +64,33 @@ func TestTwoWorkersWhoseNamesHashAlike(t *testing.T) {
 // touches none of its rows.
 func TestASecondWorkerOfTheSameNameIsRefused(t *testing.T) {
 	t.Parallel()
-	db, l := harness.NewDatabase(t), newLauncher(t, 1)
-	first := quiet(db.Worker(t, "twin", l.command, map[string]int{"a": 1})).StartWorker(t)
-	insert(t, db, "a", "waiting", 1)
-	poll(t, first)
-	l.awaitStarts(t, 1)
-	awaitCount(t, db, 1, "status = 'running'")
-	s := quiet(db.Worker(t, "twin", l.command, map[string]int{"a": 1}))
-	second := harness.Launch(t, "jobd", s.Write(t), s.Addr())
-	await(t, func() string {
-		if second.Running() {
-			return "the second one runs"
-		}
-		return ""
-	})
-	if code := second.ExitCode(t); code != 1 || !strings.Contains(second.Output(), "twin") || !strings.Contains(second.Output(), "name") {
-		t.Errorf("exit code %d: %s", code, second.Output())
+	for _, store := range stores {
+		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
+			r, settings := store.make(t)
+			l := newLauncher(t, 1)
+			s := settings(l.command, map[string]int{"a": 1}).With(harness.Settings{"name": "twin"})
+			first := s.StartWorker(t)
+			insert(t, r, "a", "waiting", 1)
+			poll(t, first)
+			l.awaitStarts(t, 1)
+			awaitCount(t, r, 1, "status = 'running'")
+			s = s.With(harness.Settings{"port": harness.FreePort(t), "journal_dir": t.TempDir() + "/journal"})
+			second := harness.Launch(t, "jobd", s.Write(t), s.Addr())
+			await(t, func() string {
+				if second.Running() {
+					return "the second one runs"
+				}
+				return ""
+			})
+			if code := second.ExitCode(t); code != 1 || !strings.Contains(second.Output(), "twin") {
+				t.Errorf("exit code %d: %s", code, second.Output())
+			}
+			l.letGo(t)
+			awaitCount(t, r, 1, "status = 'done' AND result = 'ok'")
+			l.expectOnce(t, 1)
+		})
 	}
-	l.letGo(t)
-	awaitCount(t, db, 1, "status = 'done' AND result = 'ok'")
-	l.expectOnce(t, 1)
 }
 
 // A worker that was killed has its name and its mark back when it starts again, though the server may

@@ -33,6 +33,15 @@ echo "out $1"`, dir, waits))
 	return launcher{dir: dir, command: script + " {id}"}
 }
 
+// newTurnstile makes a launcher each of whose runs waits to be let go by itself.
+func newTurnstile(t *testing.T) launcher {
+	t.Helper()
+	dir := t.TempDir()
+	script := harness.Script(t, fmt.Sprintf(
+		`echo "$1" >> %[1]s/oracle; while [ -d %[1]s ] && ! rm %[1]s/go-"$1" 2>/dev/null; do sleep 0.05; done; echo "out $1"`, dir))
+	return launcher{dir: dir, command: script + " {id}"}
+}
+
 // slow makes each job take a while.
 func (l launcher) slow(t *testing.T) launcher {
 	script := strings.Replace(l.command, "{id}", `"$1"`, 1)

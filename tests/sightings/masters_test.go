@@ -23,8 +23,8 @@ func registered(t *testing.T, held ...int64) (*harness.Database, launcher, *harn
 	return db, l, master, to
 }
 
-// The master answers a poke and writes it into a link that carries nothing any more. When the worker
-// registers again the poke is not gone.
+// The master answers a poke and writes it into a link that carries nothing any more, whose end the worker
+// notices and the master does not. When the worker registers again the poke is not gone.
 func TestPokeIntoAHalfDeadLink(t *testing.T) {
 	t.Parallel()
 	db, l, master, to := registered(t)
@@ -32,7 +32,7 @@ func TestPokeIntoAHalfDeadLink(t *testing.T) {
 	insert(t, db, "a", "waiting", span(1, 5)...)
 	poke(t, master, "a")
 	<-time.After(moment) // the poke is under way, in vain
-	to.cut()
+	to.forsake()
 	to.thaw()
 	awaitCount(t, db, 6, "status = 'done'")
 	l.expectOnce(t, 6)
@@ -44,9 +44,7 @@ func TestHalfDeadRegistrationIsReplaced(t *testing.T) {
 	t.Parallel()
 	db, l, master, to := registered(t)
 	before := registrations(t, master)
-	to.freeze(toServer) // so that the master sees no end, on its side
 	to.forsake()
-	to.change(func() { to.still = [2]bool{} })
 	await(t, func() string {
 		if now := registrations(t, master); now == before {
 			return "it has not registered again"

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"jobd/journal"
 	"jobd/tests/harness"
 )
 
@@ -165,40 +164,4 @@ func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	l.letGo(t)
 	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 1)
-}
-
-// Rows are set back by hand while their jobs run, and the database is away when these end. When it is
-// there again, what becomes of the old claims must not end the new ones.
-func TestOldClaimsDoNotEndNewOnes(t *testing.T) {
-	t.Parallel()
-	const jobs = 20
-	db, l := harness.NewDatabase(t), newLauncher(t, everyJob)
-	to := newWay(t, db.Addr)
-	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": jobs}), to.toDatabase())
-	worker := s.StartWorker(t)
-	for round := range size(3, 30) {
-		db.Exec(t, "DELETE FROM jobs")
-		first := int64(1 + jobs*round)
-		insert(t, db, "a", "waiting", span(first, first+jobs-1)...)
-		poll(t, worker)
-		l.awaitStarts(t, jobs*(round+1))
-		awaitCount(t, db, jobs, "status = 'running'")
-		db.Exec(t, "UPDATE jobs SET status = 'waiting', sig = NULL, time_started = 0")
-		to.refuse(true)
-		to.cut()
-		l.letGo(t, span(first, first+jobs-1)...)
-		await(t, func() string {
-			if done := events(t, s, -1, journal.KindDone); done < jobs*(2*round+1) {
-				return fmt.Sprintf("%d ends are journalled", done)
-			}
-			return ""
-		})
-		to.refuse(false)
-		awaitCount(t, db, jobs, "status = 'done' AND result = 'ok'")
-	}
-	for id, times := range l.starts(t) {
-		if times != 2 {
-			t.Errorf("job %s was started %d times, want twice: it was set back once", id, times)
-		}
-	}
 }

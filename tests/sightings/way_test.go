@@ -23,6 +23,8 @@ type way struct {
 	still    [2]bool
 	trap     []byte
 	caught   chan struct{}
+	hold     []byte
+	held     *link
 	links    map[*link]bool
 	finished bool
 }
@@ -103,13 +105,21 @@ func (w *way) freeze(directions ...int) {
 }
 
 // thaw lets pass again what was held back, and all that comes.
-func (w *way) thaw() { w.change(func() { w.still = [2]bool{} }) }
+func (w *way) thaw() { w.change(func() { w.still, w.held = [2]bool{}, nil }) }
 
 // freezeBehind lets the next packet to the server that holds the text pass, and then nothing from the
 // server. The signal comes when that has happened.
 func (w *way) freezeBehind(text string) <-chan struct{} {
 	caught := make(chan struct{})
 	w.change(func() { w.trap, w.caught = []byte(text), caught })
+	return caught
+}
+
+// holdLink holds back the next packet to the server that holds the text, and all behind it on its link, until
+// the thaw; the other links go on.
+func (w *way) holdLink(text string) <-chan struct{} {
+	caught := make(chan struct{})
+	w.change(func() { w.hold, w.caught = []byte(text), caught })
 	return caught
 }
 
@@ -173,7 +183,7 @@ func (w *way) carry(l *link, direction int) {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && w.pass(direction, buffer[:n]) {
+		if n > 0 && w.pass(l, direction, buffer[:n]) {
 			_, _ = to.Write(buffer[:n]) // a server that lingers goes on sending to nobody
 		}
 		if err == nil {
@@ -190,10 +200,14 @@ func (w *way) carry(l *link, direction int) {
 }
 
 // pass waits until a packet may pass, and springs the trap that it sets off.
-func (w *way) pass(direction int, packet []byte) bool {
+func (w *way) pass(l *link, direction int, packet []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.still[direction] && !w.finished {
+	if direction == toServer && w.hold != nil && bytes.Contains(packet, w.hold) {
+		w.held, w.hold = l, nil
+		close(w.caught)
+	}
+	for (w.still[direction] || w.held == l) && !w.finished {
 		w.moved.Wait()
 	}
 	if direction == toServer && w.trap != nil && bytes.Contains(packet, w.trap) {

@@ -2,12 +2,10 @@ package sightings
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"jobd/journal"
-	"jobd/tests/harness"
 )
 
 // remove takes the table's file away, with what SQLite keeps beside it.
@@ -114,40 +112,4 @@ func TestSQLiteFileReplaced(t *testing.T) {
 		t.Errorf("the log does not say that the file is another one: %s", log)
 	}
 	l.expectOnce(t, 11)
-}
-
-// A row that exists and whose change was refused is not called "no row".
-func TestConflictsTellARowThatExists(t *testing.T) {
-	t.Parallel()
-	db, l := harness.NewDatabase(t), newLauncher(t, 1, 2)
-	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 2})).StartWorker(t)
-	insert(t, db, "a", "waiting", 1, 2)
-	poll(t, worker)
-	l.awaitStarts(t, 2)
-	awaitCount(t, db, 2, "status = 'running'")
-	db.Exec(t, "CREATE TRIGGER refuses BEFORE UPDATE ON jobs FOR EACH ROW IF NEW.id = 1 AND NEW.status = 'done' THEN "+
-		"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF")
-	db.Exec(t, "DELETE FROM jobs WHERE id = 2")
-	l.letGo(t)
-	await(t, func() string {
-		table, err := ctl(t, worker, "journal", "conflicts")
-		if err != nil {
-			t.Fatalf("jobctl journal conflicts: %v: %s", err, table)
-		}
-		lines := map[string]string{}
-		for line := range strings.Lines(table) {
-			for _, job := range []string{"1", "2"} {
-				if fields := strings.Fields(line); len(fields) > 4 && slices.Contains(fields, job) {
-					lines[job] = line
-				}
-			}
-		}
-		switch {
-		case !strings.Contains(lines["1"], "not this one") || strings.Contains(lines["1"], "no row"):
-			return "the row that is there is told as: " + table
-		case !strings.Contains(lines["2"], "no row"):
-			return "the row that is gone is told as: " + table
-		}
-		return ""
-	})
 }

@@ -2,7 +2,6 @@ package sightings
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,7 +43,7 @@ func TestARefusedRowIsNotToldAsGone(t *testing.T) {
 // A conflict whose update was refused, as there are in older journals, is of a row that exists.
 func TestConflictsTellARowThatExists(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "journal")
+	dir := t.TempDir()
 	j, err := journal.Open(t.Context(), journal.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)

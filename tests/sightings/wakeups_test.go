@@ -59,7 +59,6 @@ func TestKilledEightTimes(t *testing.T) {
 	const jobs = 400
 	db, l := harness.NewDatabase(t), newLauncher(t).slow(t)
 	to := newWay(t, db.Addr)
-	to.linger()
 	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4}), to.toDatabase())
 	insert(t, db, "a", "waiting", span(1, jobs)...)
 	for i := range 8 {
@@ -76,14 +75,7 @@ func TestKilledEightTimes(t *testing.T) {
 	if held := db.Count(t, "status <> 'done'"); held == 0 {
 		t.Fatal("the killed hold no rows")
 	}
-	to.change(func() { // the server notices that the killed are gone
-		to.lingers = false
-		for l := range to.links {
-			if _, err := l.client.Write(nil); err != nil {
-				l.end()
-			}
-		}
-	})
+	to.release()
 	awaitCount(t, db, 0, "status IN ('waiting', 'accepted', 'running')")
 	if lost := db.Count(t, "status <> 'done' OR result <> 'ok'"); lost != 0 {
 		t.Errorf("%d jobs did not end well, though no runner was killed", lost)

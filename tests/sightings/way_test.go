@@ -36,7 +36,10 @@ const (
 )
 
 // link is one connection.
-type link struct{ client, server net.Conn }
+type link struct {
+	client, server net.Conn
+	trapped        bool // its packet was the one that was waited for
+}
 
 func newWay(t *testing.T, target string) *way {
 	t.Helper()
@@ -108,7 +111,8 @@ func (w *way) freeze(directions ...int) {
 func (w *way) thaw() { w.change(func() { w.still, w.held = [2]bool{}, nil }) }
 
 // freezeBehind lets the next packet to the server that holds the text pass, and then nothing from the
-// server. The signal comes when that has happened.
+// server. The signal comes when that has happened. The server does not notice when the client of that link is
+// gone, until the links are cut.
 func (w *way) freezeBehind(text string) <-chan struct{} {
 	caught := make(chan struct{})
 	w.change(func() { w.trap, w.caught = []byte(text), caught })
@@ -128,6 +132,17 @@ func (w *way) cut() {
 	w.change(func() {
 		for l := range w.links {
 			l.end()
+		}
+	})
+}
+
+// release has the server notice which clients are gone.
+func (w *way) release() {
+	w.change(func() {
+		for l := range w.links {
+			if l.trapped {
+				l.end()
+			}
 		}
 	})
 }
@@ -160,7 +175,7 @@ func (w *way) serve(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	l := &link{client, server}
+	l := &link{client: client, server: server}
 	w.change(func() {
 		w.links[l] = true
 		if w.finished {
@@ -190,7 +205,7 @@ func (w *way) carry(l *link, direction int) {
 			continue
 		}
 		w.mu.Lock()
-		stays := direction == toServer && w.lingers && !w.finished
+		stays := direction == toServer && (w.lingers || l.trapped) && !w.finished
 		w.mu.Unlock()
 		if !stays {
 			l.end()
@@ -211,7 +226,7 @@ func (w *way) pass(l *link, direction int, packet []byte) bool {
 		w.moved.Wait()
 	}
 	if direction == toServer && w.trap != nil && bytes.Contains(packet, w.trap) {
-		w.still[toClient], w.trap = true, nil
+		w.still[toClient], w.trap, l.trapped = true, nil, true
 		close(w.caught)
 	}
 	return !w.finished

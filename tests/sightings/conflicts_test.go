@@ -38,6 +38,8 @@ func TestARefusedRowIsNotToldAsGone(t *testing.T) {
 	if err != nil || strings.Count(log, "not this one") != 1 {
 		t.Errorf("the journal tells of the row that is refused: %v: %s", err, log)
 	}
+	db.Exec(t, "DROP TRIGGER refuses")
+	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
 }
 
 // A conflict whose update was refused, as there are in older journals, is of a row that exists.

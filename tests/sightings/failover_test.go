@@ -72,7 +72,7 @@ func failover(t *testing.T, killed bool) {
 	behind := after.Count(t, "status = 'done'")
 	insert(t, db, "b", "waiting", span(jobs+1, jobs+10)...) // these will be lost
 	poll(t, worker)
-	await(t, func() string { return atLeast(t, db, behind+60, "target = 'a' AND status = 'done'") })
+	await(t, func() string { return atLeast(t, db, behind+int(jobs)/4, "target = 'a' AND status = 'done'") })
 	awaitCount(t, db, 10, "target = 'b' AND status = 'done'")
 	if killed {
 		worker.Kill(t)

@@ -94,10 +94,19 @@ func TestRowsGivenBackWhileTheDatabaseWasAway(t *testing.T) {
 	}
 }
 
-// The database stands still in the middle of a claim, whose COMMIT it has got. What was answered to
-// pause holds: nothing starts afterwards, also when the claim is won at last.
+// The database stands still in the middle of a claim: when it has got the COMMIT, or has locked the rows. What
+// was answered to pause holds: nothing starts afterwards, also when the claim is won at last.
 func TestNothingStartsAfterPauseWasAnswered(t *testing.T) {
 	t.Parallel()
+	for _, last := range []string{"FOR UPDATE", "COMMIT"} {
+		t.Run(last, func(t *testing.T) {
+			t.Parallel()
+			pauseWhileFrozen(t, last)
+		})
+	}
+}
+
+func pauseWhileFrozen(t *testing.T, last string) {
 	db, l := harness.NewDatabase(t), newLauncher(t)
 	to := newWay(t, db.Addr)
 	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 2, "b": 1}), to.toDatabase()).StartWorker(t)
@@ -105,11 +114,11 @@ func TestNothingStartsAfterPauseWasAnswered(t *testing.T) {
 	poll(t, worker, "b")
 	awaitCount(t, db, 1, "id = 100 AND status = 'done'")
 	insert(t, db, "a", "waiting", span(1, 6)...)
-	caught := to.freezeBehind("COMMIT")
+	caught := to.freezeBehind(last)
 	poll(t, worker, "a")
-	happened(t, "COMMIT of a claim", caught)
-	awaitCount(t, db, 0, "id = 1 AND status = 'waiting'") // the server has done it
-	thaw := time.AfterFunc(moment, to.thaw)               // also for a pause that waits for it
+	happened(t, last+" of a claim", caught)
+	awaitCount(t, db, 0, "id = 1 AND status = 'waiting' FOR UPDATE SKIP LOCKED") // the server has done it
+	thaw := time.AfterFunc(moment, to.thaw)                                      // also for a pause that waits for it
 	ask(t, worker, "pause", map[string]any{"targets": []string{"a"}})
 	before := len(l.starts(t))
 	thaw.Stop()

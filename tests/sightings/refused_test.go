@@ -134,6 +134,34 @@ func TestAConstraintThatOneRowViolates(t *testing.T) {
 	l.expectOnce(t, 40)
 }
 
+// A client asks for a manual job that the table refuses to have claimed, beside one that it takes: each has
+// its own answer.
+func TestAManualJobThatCannotBeClaimed(t *testing.T) {
+	t.Parallel()
+	for _, store := range stores {
+		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
+			r, settings := store.make(t)
+			l := newLauncher(t)
+			worker := settings(l.command, map[string]int{"a": 2}).StartWorker(t)
+			r.Exec(t, store.refuse("NEW.id = 1 AND NEW.status IN ('accepted', 'running')", 1644))
+			insert(t, r, "a", "manual", 1, 2)
+			var answer harness.Jobs
+			harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int{1, 2}}).Decode(t, &answer)
+			if answer.Jobs["2"].Result != "ok" || !strings.Contains(answer.Errors["1"], "not this one") {
+				t.Errorf("run-manual answers %v %v", answer.Jobs, answer.Errors)
+			}
+			r.Exec(t, "DROP TRIGGER refuses")
+			answer = harness.Jobs{}
+			harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int{1}}).Decode(t, &answer)
+			if answer.Jobs["1"].Result != "ok" {
+				t.Errorf("when nothing refuses it any more: %v %v", answer.Jobs, answer.Errors)
+			}
+			l.expectOnce(t, 2)
+		})
+	}
+}
+
 // A trigger refuses to have some rows changed to running, or to done, with numbers that tell something
 // else elsewhere: no such table, a deadlock, a lock wait. It is about these rows, and the others end.
 func TestTriggersWithMisleadingNumbers(t *testing.T) {

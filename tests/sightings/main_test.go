@@ -167,6 +167,7 @@ type status struct {
 	Targets map[string]struct {
 		Paused              bool
 		Concurrency, Length int
+		Why                 string
 	}
 	Aside []struct {
 		Job            int64

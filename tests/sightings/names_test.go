@@ -96,6 +96,28 @@ func TestTwoTargetsThatAreOneToTheTable(t *testing.T) {
 	}
 }
 
+// The table can't be asked at the start. When it can, one of the two targets is told as not served, with the
+// reason, and the rows of both names are run by the other one.
+func TestTwoTargetsThatAreFoundToBeOneLater(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t)
+	to := newWay(t, db.Addr)
+	to.refuse(true)
+	insert(t, db, "A", "waiting", span(1, 10)...)
+	insert(t, db, "a", "waiting", span(11, 20)...)
+	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"A": 2, "a": 2, "b": 1}), to.toDatabase()).StartWorker(t)
+	to.refuse(false)
+	awaitCount(t, db, 20, "status = 'done' AND result = 'ok'")
+	await(t, func() string {
+		targets := statusOf(t, worker).Targets
+		if (targets["A"].Why == "") == (targets["a"].Why == "") || targets["b"].Why != "" {
+			return fmt.Sprintf("one of A and a is not told as not served: %+v", targets)
+		}
+		return ""
+	})
+	l.expectOnce(t, 20)
+}
+
 // A name that comes later, over the wire, and is one to the table with one that is served, is
 // refused as well; where the collation tells them apart both are served.
 func TestAddingATargetThatIsOneToTheTable(t *testing.T) {

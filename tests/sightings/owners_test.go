@@ -165,3 +165,23 @@ func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	awaitCount(t, db, 1, "id = 1 AND status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 1)
 }
+
+// A living worker loses its links, and the server does not miss its end of them: its name is its own all the same.
+func TestAWorkerThatLostItsLinksKeepsItsName(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t)
+	to := newWay(t, db.Addr)
+	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 1}), to.toDatabase()).StartWorker(t)
+	for i := range 3 {
+		insert(t, db, "a", "waiting", int64(i)+1)
+		begun := time.Now()
+		poll(t, worker)
+		awaitCount(t, db, i+1, "status = 'done'")
+		// Some moments; the rest is for a busy machine. The server misses its end after 30 s.
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Errorf("it worked after %s", took)
+		}
+		to.forsake()
+	}
+	l.expectOnce(t, 3)
+}

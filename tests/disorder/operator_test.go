@@ -1,0 +1,155 @@
+package disorder
+
+import (
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// fields are a request's data.
+type fields map[string]any
+
+// hint notes that somebody was asked to look for rows of some targets, nil being all that it serves.
+// Only rows that were committed before count.
+func (s *site) hint(by string, targets []string) {
+	for _, r := range s.rows {
+		if r.hidden || r.deleted || targets != nil && !slices.Contains(targets, r.target) {
+			continue
+		}
+		if by == all || s.worker(by).targets[r.target] > 0 {
+			r.hinted[by] = true
+		}
+	}
+}
+
+// forget notes that what a worker was asked for is void: it does not serve the target any more.
+func (s *site) forget(w *worker, target string) {
+	for _, r := range s.rows {
+		if r.target == target {
+			delete(r.hinted, w.name)
+		}
+	}
+}
+
+func (s *site) poke(target string) {
+	if s.askMaster("poke", fields{"targets": []string{target}}) {
+		s.hint(all, []string{target})
+	}
+}
+
+func (s *site) poll(w *worker) {
+	if s.askWorker(w, "poll", nil) {
+		s.hint(w.name, nil)
+	}
+}
+
+// window is a time in which a worker was to start nothing of a target, in ticks since boot: from the
+// answer to pause, to the moment before anything could end it.
+type window struct {
+	worker, target string
+	from, to       int64 // to: 0 as long as it lasts
+}
+
+// ticks is the time since boot as /proc counts it.
+func (s *site) ticks() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		s.Fatalf("read the clock: %v", err)
+	}
+	const perSecond = 100 // USER_HZ
+	return now.Nano() / (1_000_000_000 / perSecond)
+}
+
+func (s *site) pause(w *worker, target string) {
+	if s.askWorker(w, "pause", fields{"targets": []string{target}}) {
+		s.endWindows(w, target)
+		w.paused[target] = true
+		s.windows = append(s.windows, window{worker: w.name, target: target, from: s.ticks()})
+	}
+}
+
+func (s *site) resume(w *worker, target string) {
+	s.endWindows(w, target)
+	if s.askWorker(w, "continue", fields{"targets": []string{target}}) {
+		delete(w.paused, target)
+		if w.targets[target] > 0 {
+			s.hint(w.name, []string{target}) // continue also polls
+		}
+	}
+}
+
+// endWindows ends a worker's pauses of a target, "" being all.
+func (s *site) endWindows(w *worker, target string) {
+	now := s.ticks()
+	for i := range s.windows {
+		if p := &s.windows[i]; p.worker == w.name && (target == "" || p.target == target) && p.to == 0 {
+			p.to = now
+		}
+	}
+}
+
+// pauseAll pauses through the master: which of the workers it reaches at this moment is not known.
+func (s *site) pauseAll(target string) {
+	s.askMaster("pause", fields{"targets": []string{target}})
+	for _, w := range s.workers {
+		w.paused[target] = true
+	}
+}
+
+func (s *site) continueAll(target string) {
+	for _, w := range s.workers {
+		s.endWindows(w, target)
+	}
+	s.askMaster("continue", fields{"targets": []string{target}})
+}
+
+func (s *site) addTarget(w *worker, target string, slots int) {
+	if s.askWorker(w, "add-target", fields{"target": target, "concurrency": slots}) {
+		s.endWindows(w, target)
+		w.targets[target], w.edited = slots, true
+	}
+}
+
+func (s *site) removeTarget(w *worker, target string) {
+	w.edited = true
+	if s.askWorker(w, "remove-target", fields{"target": target}) {
+		delete(w.targets, target)
+		s.forget(w, target)
+	}
+}
+
+func (s *site) setSlots(w *worker, target string, slots int) {
+	if s.askWorker(w, "set-target-concurrency", fields{"target": target, "concurrency": slots}) {
+		w.targets[target], w.edited = slots, true
+	}
+}
+
+// reload changes the targets in the configuration file and has the worker read it.
+func (s *site) reload(w *worker, set string, slots int) {
+	file := map[string]int{}
+	for _, target := range set {
+		file[string(target)] = slots
+	}
+	s.takeOver(w, file)
+}
+
+func (s *site) takeOver(w *worker, file map[string]int) {
+	if !s.askWorker(w, "status", nil) { // a process that is just starting would die of the signal
+		return
+	}
+	w.file, w.edited = file, true
+	s.writeConfig(w)
+	for target := range w.targets {
+		if file[target] == 0 {
+			s.forget(w, target)
+		}
+	}
+	for target := range file {
+		if w.targets[target] == 0 {
+			s.endWindows(w, target)
+		}
+	}
+	w.daemon.Signal(s, syscall.SIGHUP)
+	w.targets = copied(file)
+}

@@ -1,0 +1,183 @@
+package disorder
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"pgregory.net/rapid"
+)
+
+// schedule is one case: what the site is made of, and what happens to it. Its text form is what
+// a failing case prints and what a recorded one is written as: steps end at a semicolon or a line's end.
+type schedule struct {
+	site  map[string]string // settings of the site, see siteChoices
+	steps []step
+}
+
+// step is one thing that happens: a verb of the table and its arguments.
+type step struct {
+	verb string
+	args []string
+}
+
+func (s step) String() string { return strings.Join(append([]string{s.verb}, s.args...), " ") }
+
+// siteChoice is a property of the site and the values that it may have, the plainest first.
+type siteChoice struct {
+	key    string
+	values []string
+}
+
+// siteChoices are the properties in the order in which they are written.
+var siteChoices = []siteChoice{
+	{"workers", []string{"2", "3"}},
+	{"slots", []string{"2", "1", "4"}},         // of each target on each worker
+	{"prefetch", []string{"one", "0", "3"}},    // one: the default, one a slot
+	{"fetch", []string{"100", "2", "1"}},       // mysql_fetch_limit
+	{"crash", []string{"fail", "requeue"}},     // on_crash
+	{"throttle", []string{"0.1", "0", "0.5"}},  // of the master's pokes
+	{"pings", []string{"30", "1"}},             // the master's
+	{"stop", []string{"drain", "handover"}},    // on_stop
+	{"spelling", []string{"as is", "shouted"}}, // rows' targets as the workers spell them, or in capitals
+}
+
+// String is the schedule in one line.
+func (s schedule) String() string {
+	var parts []string
+	for _, choice := range siteChoices {
+		if value := s.site[choice.key]; value != choice.values[0] {
+			parts = append(parts, choice.key+" = "+value)
+		}
+	}
+	for _, step := range s.steps {
+		parts = append(parts, step.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// parse reads the text form.
+func parse(text string) (schedule, error) {
+	s := schedule{site: map[string]string{}}
+	for _, choice := range siteChoices {
+		s.site[choice.key] = choice.values[0]
+	}
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' }) {
+		if key, value, isChoice := strings.Cut(part, "="); isChoice {
+			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+			i := slices.IndexFunc(siteChoices, func(c siteChoice) bool { return c.key == key })
+			if i < 0 || !slices.Contains(siteChoices[i].values, value) {
+				return s, fmt.Errorf("schedule: the site has no %s = %s", key, value)
+			}
+			s.site[key] = value
+			continue
+		}
+		words := strings.Fields(part)
+		if len(words) == 0 {
+			continue
+		}
+		step := step{words[0], words[1:]}
+		if err := step.check(); err != nil {
+			return s, err
+		}
+		s.steps = append(s.steps, step)
+	}
+	return s, nil
+}
+
+// check tells whether the verb exists and its arguments are values that could be drawn.
+func (s step) check() error {
+	v := verbNamed(s.verb)
+	if v == nil || len(s.args) != len(v.args) {
+		return fmt.Errorf("schedule: %q is no step", s)
+	}
+	for i, arg := range s.args {
+		if !slices.Contains(argValues[v.args[i]], arg) {
+			return fmt.Errorf("schedule: %q: %q is no %s", s, arg, v.args[i])
+		}
+	}
+	return nil
+}
+
+// argValues are the values that each sort of argument may have, the plainest first.
+var argValues = map[string][]string{
+	"worker": {"w1", "w2", "w3"},
+	"server": {"w1", "w2", "w3", "master"},
+	"target": {"a", "b", "c"}, // c is served by nobody at first
+	"few":    numbers(1, 6),
+	"row":    numbers(0, 15), // the n-th row, counted from the newest
+	"slots":  numbers(1, 4),
+	"tempo":  {"quick", "short", "long"},
+	"ms":     {"20", "100", "300", "1000"},
+	"column": {"time_finished", "time_started", "target"},
+	"errno":  {"1644", "1146", "1213", "1205", "4025"},
+	"moment": {"claim", "end", "any"},
+	"mod":    numbers(1, 3),
+	"rest":   numbers(0, 2),
+	"set":    {"a", "b", "ab", "abc"}, // the targets in a configuration file
+}
+
+func numbers(from, to int) (list []string) {
+	for n := from; n <= to; n++ {
+		list = append(list, strconv.Itoa(n))
+	}
+	return list
+}
+
+// Steps of a generated schedule come in bursts, so that there are about fifteen of them: rapid prefers short lists.
+const (
+	mostBursts = 8
+	mostSteps  = 6 // of a burst
+)
+
+// schedules generates schedules. Every step makes sense after any other: one that meets nothing
+// that it could change does nothing, so that leaving steps away leaves a schedule.
+func schedules() *rapid.Generator[schedule] {
+	return rapid.Custom(func(t *rapid.T) schedule {
+		s := schedule{site: map[string]string{}}
+		for _, choice := range siteChoices {
+			s.site[choice.key] = rapid.SampledFrom(choice.values).Draw(t, choice.key)
+		}
+		burst := rapid.SliceOfN(rapid.Custom(drawStep), 1, mostSteps)
+		s.steps = slices.Concat(rapid.SliceOfN(burst, 1, mostBursts).Draw(t, "steps")...)
+		return s
+	})
+}
+
+// withoutVariable names verbs, with commas, that are not drawn: to look for other things while one is known.
+const withoutVariable = "DISORDER_WITHOUT"
+
+// weighted holds each verb as often as its weight says. The order is stirred since rapid
+// prefers what stands at the beginning.
+var weighted = sync.OnceValue(func() (list []string) {
+	var inOrder []string
+	without := strings.Split(os.Getenv(withoutVariable), ",")
+	for _, v := range verbs {
+		if slices.Contains(without, v.name) {
+			continue
+		}
+		for range v.weight {
+			inOrder = append(inOrder, v.name)
+		}
+	}
+	const stride = 37 // a prime: it meets each place once
+	for i := range inOrder {
+		list = append(list, inOrder[i*stride%len(inOrder)])
+	}
+	if len(inOrder)%stride == 0 {
+		panic("the stride divides the number of verbs")
+	}
+	return list
+})
+
+func drawStep(t *rapid.T) step {
+	v := verbNamed(rapid.SampledFrom(weighted()).Draw(t, "verb"))
+	s := step{verb: v.name}
+	for _, sort := range v.args {
+		s.args = append(s.args, rapid.SampledFrom(argValues[sort]).Draw(t, sort))
+	}
+	return s
+}

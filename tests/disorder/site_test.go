@@ -1,0 +1,198 @@
+package disorder
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"jobd/store/storetest/dbserver"
+	"jobd/tests/harness"
+)
+
+// site is a database, a master and some workers, all real, with the ways between them, and what is known of them.
+type site struct {
+	*trial
+	choice  map[string]string
+	server  *dbserver.Server
+	db      *harness.Database
+	oracle  oracle
+	master  *master
+	workers []*worker
+
+	rows     []*row // in the order of their insertion
+	open     []*transaction
+	refusals []refusal
+	clients  []*client
+	windows  []window // in which targets were paused
+
+	crashed   bool // a runner was killed: outcomes may be unknown
+	disturbed bool // the table was out of reach of some worker, or is
+}
+
+// worker is a jobd with its ways to the table and to the master.
+type worker struct {
+	name     string
+	settings harness.Settings
+	config   string // the configuration file
+	daemon   *harness.Daemon
+	table    *way
+	line     *way
+	stopping bool
+
+	targets map[string]int  // what it serves and how many jobs at once, as far as is known
+	file    map[string]int  // what its configuration file says
+	edited  bool            // its targets may be others than at first
+	paused  map[string]bool // what it may have paused
+	killed  int             // how often it was killed or stopped
+}
+
+// master is the jobd-master.
+type master struct {
+	settings harness.Settings
+	config   string
+	daemon   *harness.Daemon
+	killed   int
+}
+
+// newSite makes a site and starts everything.
+func newSite(t *trial, server *dbserver.Server, choice map[string]string) *site {
+	s := &site{trial: t, choice: choice, server: server, oracle: newOracle(t)}
+	s.db = harness.NewDatabaseOn(t, server, tableStatements...)
+	s.db.Admin.SetMaxOpenConns(0)
+	t.Cleanup(func() { _, _ = s.db.Admin.Exec("DROP DATABASE " + s.db.Name) })
+	s.makeMaster()
+	for i := range number(choice["workers"]) {
+		s.makeWorker("w" + strconv.Itoa(i+1))
+	}
+	for _, w := range s.workers {
+		w.daemon.Ready(t)
+	}
+	s.awaitRegistered()
+	return s
+}
+
+func (s *site) makeMaster() {
+	s.master = &master{settings: harness.Settings{
+		"host": "127.0.0.1", "port": harness.FreePort(s), "log_level_console": "debug",
+		"poke_throttle_interval": s.choice["throttle"], "ping_interval": s.choice["pings"],
+	}}
+	s.master.config = s.write("master.conf", s.master.settings)
+	s.launchMaster()
+	s.master.daemon.Ready(s)
+}
+
+func (s *site) launchMaster() {
+	s.master.daemon = harness.Launch(s, "jobd-master", s.master.config, s.master.settings.Addr())
+}
+
+// makeWorker makes a worker that polls only when somebody asks it to.
+func (s *site) makeWorker(name string) {
+	w := &worker{
+		name: name, paused: map[string]bool{},
+		table: newWay(s.trial, s.db.Addr), line: newWay(s.trial, s.master.settings.Addr()),
+	}
+	slots := number(s.choice["slots"])
+	w.targets = map[string]int{"a": slots, "b": slots}
+	w.file = w.targets
+	w.settings = s.db.Settings().With(harness.Settings{
+		"mysql_port": w.table.port(), "mysql_fetch_limit": s.choice["fetch"], "poll_interval": "0",
+		"host": "127.0.0.1", "port": harness.FreePort(s), "name": name,
+		"master_host": "127.0.0.1", "master_port": w.line.port(), "master_reconnect_timeout": "1",
+		"launcher": s.oracle.launcher + " {id}", "launcher.env.SITE_WORKER": name,
+		"journal_dir": filepath.Join(s.dir, name), "log_level_console": "debug",
+		"on_crash": s.choice["crash"], "on_stop": s.choice["stop"], "shutdown_timeout": "5",
+	})
+	if prefetch := s.choice["prefetch"]; prefetch != "one" {
+		w.settings["prefetch"] = prefetch
+	}
+	s.writeConfig(w)
+	s.workers = append(s.workers, w)
+	s.Cleanup(func() {
+		if pid := runnerOf(w.settings["journal_dir"]); pid != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be ending by itself
+		}
+		s.oracle.killRunning(s.trial)
+	})
+	s.launch(w)
+}
+
+// writeConfig writes the worker's configuration file as its targets in the file say.
+func (s *site) writeConfig(w *worker) {
+	w.config = s.write(w.name+".conf", w.settings.With(harness.Targets(w.file)))
+}
+
+func (s *site) write(name string, settings harness.Settings) string {
+	file := filepath.Join(s.dir, name)
+	if err := os.WriteFile(file, []byte(settings.String()), 0o600); err != nil {
+		s.Fatalf("write %s: %v", name, err)
+	}
+	return file
+}
+
+// launch starts a worker's process; it serves what its file says, and nothing is paused.
+func (s *site) launch(w *worker) {
+	s.endWindows(w, "")
+	w.daemon = harness.Launch(s, "jobd", w.config, w.settings.Addr())
+	w.stopping = false
+	w.targets = copied(w.file)
+	w.paused = map[string]bool{}
+}
+
+func copied(m map[string]int) map[string]int {
+	c := map[string]int{}
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// worker is the worker of a name; the last one where a schedule names one more than there are.
+func (s *site) worker(name string) *worker {
+	for _, w := range s.workers {
+		if w.name == name {
+			return w
+		}
+	}
+	return s.workers[len(s.workers)-1]
+}
+
+// up tells whether the worker is to answer. One that ended by itself violates a rule.
+func (s *site) up(w *worker) bool {
+	if w.daemon == nil || w.stopping {
+		return false
+	}
+	if !w.daemon.Running() {
+		s.violated("worker ended", "%s ended by itself: …%s", w.name, tail(w.daemon.Output(), 1500))
+		w.daemon = nil
+		return false
+	}
+	return true
+}
+
+func tail(text string, most int) string { return strings.TrimSpace(text[max(0, len(text)-most):]) }
+
+// tableStatements make the database: the jobs table, in which an application allows NULL where it
+// should not, and what makes the server refuse rows, see refuse.
+var tableStatements = []string{
+	strings.NewReplacer(
+		"`target` char(16) NOT NULL", "`target` char(16) NULL",
+		"`time_started` int(10) UNSIGNED NOT NULL", "`time_started` int(10) UNSIGNED NULL",
+		"`time_finished` int(10) UNSIGNED NOT NULL", "`time_finished` int(10) UNSIGNED NULL",
+	).Replace(dbserver.JobsTable),
+	"CREATE TABLE refusals (modulus INT, remainder INT, errno INT, moment CHAR(8)) ENGINE=InnoDB",
+	`CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW BEGIN
+		DECLARE number INT;
+		IF USER() NOT LIKE 'root@%' THEN
+			SET number = (SELECT MAX(errno) FROM refusals WHERE NEW.id DIV 10 MOD modulus = remainder AND
+				(moment = 'any' OR moment = 'claim' AND OLD.status IN ('waiting', 'manual') OR moment = 'end' AND NEW.status = 'done'));
+			IF number = 1644 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'refused by the application';
+			ELSEIF number = 1146 THEN SIGNAL SQLSTATE '42S02' SET MYSQL_ERRNO = 1146, MESSAGE_TEXT = "Table 'audit' doesn't exist";
+			ELSEIF number = 1213 THEN SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'refused as a deadlock';
+			ELSEIF number = 1205 THEN SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'refused as a lock wait';
+			ELSEIF number = 4025 THEN SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 4025, MESSAGE_TEXT = 'CONSTRAINT refused failed';
+			END IF;
+		END IF;
+	END`,
+}

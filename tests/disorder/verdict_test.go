@@ -1,0 +1,286 @@
+package disorder
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"jobd/journal"
+	"jobd/tests/harness"
+)
+
+// run is a trial from its beginning to its end.
+func run(t *trial, lane *lane, schedule schedule) {
+	s := newSite(t, lane.server, schedule.site)
+	if t.Failed() {
+		return
+	}
+	for _, step := range schedule.steps {
+		s.Logf("--- %s", step)
+		verbNamed(step.verb).do(s, step.args)
+		if t.Failed() {
+			return
+		}
+	}
+	s.Logf("--- heal")
+	s.heal()
+	if t.Failed() {
+		return
+	}
+	s.settleAtTheEnd()
+	s.judge()
+}
+
+// judge compares the table, the oracle, the journals and what clients were told.
+func (s *site) judge() {
+	table := s.readTable()
+	s.checkClients(table)
+	table = s.readTable()
+	s.checkRows(table)
+	s.checkStarts()
+	s.checkPauses()
+	s.awaitRegistered()
+	for _, w := range s.workers {
+		if s.up(w) {
+			s.checkStatus(w)
+			s.checkDiff(w)
+		}
+		s.checkJournal(w)
+	}
+	for _, w := range s.workers {
+		s.checkStop(w)
+	}
+}
+
+// checkRows compares rows with what their jobs do.
+func (s *site) checkRows(table map[int64]record) {
+	ends := map[int64]bool{}
+	for _, begun := range s.oracle.read(s.trial) {
+		ends[begun.job] = ends[begun.job] || begun.ended
+	}
+	for _, r := range s.rows {
+		found, exists := table[r.id]
+		if exists == r.deleted {
+			s.violated("rows", "row %d: it is there: %t, the application deleted it: %t", r.id, exists, r.deleted)
+		}
+		if found.status != "done" {
+			continue
+		}
+		if wrong := s.wrongOutcome(r, found, ends[r.id]); wrong != "" {
+			s.violated("wrong outcome", "job %d: %s: %s", r.id, wrong, found)
+		}
+	}
+	if len(table) > len(s.rows) {
+		s.violated("rows", "there are %d rows, and only %d were inserted", len(table), len(s.rows))
+	}
+}
+
+// wrongOutcome tells what is wrong with a row that is done.
+func (s *site) wrongOutcome(r *row, found record, ended bool) string {
+	if found.result == "fail" && found.code == "NULL" {
+		if !s.crashed {
+			return "its outcome is not known, though no runner was killed"
+		}
+		return ""
+	}
+	code, result := codeOf(r.id), "ok"
+	if code != 0 {
+		result = "fail"
+	}
+	switch {
+	case found.result != result || found.code != fmt.Sprint(code):
+		return fmt.Sprintf("it exits with %d", code)
+	case found.sig != "":
+		return "the owner's column is not empty"
+	case found.stdout != fmt.Sprintf("out %d\n", r.id):
+		return fmt.Sprintf("its output is %q", found.stdout)
+	case !ended:
+		return "its process never came to its end"
+	}
+	return ""
+}
+
+// checkStarts counts how often each job was started.
+func (s *site) checkStarts() {
+	byJob := map[int64][]*start{}
+	for _, begun := range s.oracle.read(s.trial) {
+		byJob[begun.job] = append(byJob[begun.job], begun)
+	}
+	for _, r := range s.rows {
+		starts := byJob[r.id]
+		delete(byJob, r.id)
+		attempts := map[int]int{}
+		for _, begun := range starts {
+			attempts[begun.attempt]++
+			again := s.crashed && s.choice["crash"] == "requeue"
+			if most := r.lives; attempts[begun.attempt] > most || begun.attempt > 1 && !again {
+				s.violated("doubled", "job %d was to be claimed %d times at most, and was started %s", r.id, most, describeStarts(starts))
+				break
+			}
+		}
+	}
+	for id, starts := range byJob {
+		s.violated("doubled", "job %d does not exist, and was started %s", id, describeStarts(starts))
+	}
+}
+
+func describeStarts(starts []*start) string {
+	var text []string
+	for _, begun := range starts {
+		text = append(text, fmt.Sprintf("by %s as process %d, attempt %d", begun.worker, begun.pid, begun.attempt))
+	}
+	return strings.Join(text, " and ")
+}
+
+// checkPauses looks for starts while their target was paused. The kernel's clock for processes has ticks
+// of 10 ms, so that one to either side is left out.
+func (s *site) checkPauses() {
+	targets := map[int64]string{}
+	for _, r := range s.rows {
+		targets[r.id] = r.target
+	}
+	for _, p := range s.windows {
+		for _, begun := range s.oracle.read(s.trial) {
+			if begun.worker == p.worker && targets[begun.job] == p.target && begun.ticks > p.from+1 && (p.to == 0 || begun.ticks < p.to-1) {
+				s.violated("started while paused", "%s started job %d of target %s %d ms after it had answered to pause",
+					p.worker, begun.job, p.target, 10*(begun.ticks-p.from))
+			}
+		}
+	}
+}
+
+// checkStatus waits until the worker's table shows all that its journal has, and looks at what it says of itself.
+func (s *site) checkStatus(w *worker) {
+	var text json.RawMessage
+	wrong := ""
+	within(settleTime, func() bool {
+		var err error
+		if text, err = exchange(w.settings.Addr(), "status", nil, answerTime); err != nil {
+			wrong = err.Error()
+			return false
+		}
+		wrong = s.wrongStatus(text)
+		return wrong == ""
+	})
+	if wrong != "" {
+		s.violated("status", "%s: %s: %s", w.name, wrong, text)
+	}
+}
+
+// wrongStatus tells what in a worker's status is not as it is when all is well.
+func (s *site) wrongStatus(text []byte) string {
+	var status struct {
+		Targets map[string]struct {
+			Paused              bool
+			Concurrency, Length int
+			Why                 string
+		}
+		Aside            []json.RawMessage
+		JobPromisesCount int
+		Journal          struct{ Events, Mirrored uint64 }
+	}
+	if err := json.Unmarshal(text, &status); err != nil {
+		return err.Error()
+	}
+	for name, target := range status.Targets {
+		if target.Paused || target.Length > 0 || target.Why != "" || fmt.Sprint(target.Concurrency) != s.choice["slots"] {
+			return fmt.Sprintf("target %s is not as it was at first", name)
+		}
+	}
+	switch {
+	case len(status.Targets) != 2:
+		return "it does not serve a and b"
+	case len(status.Aside) > 0:
+		return "rows are set aside"
+	case status.JobPromisesCount > 0:
+		return "clients wait"
+	case status.Journal.Events != status.Journal.Mirrored:
+		return "the mirror is behind"
+	}
+	return ""
+}
+
+// touched are the rows that the application changed by hand.
+func (s *site) touched() map[int64]bool {
+	ids := map[int64]bool{}
+	for _, r := range s.rows {
+		ids[r.id] = r.touched
+	}
+	return ids
+}
+
+// checkDiff asks whether the rows say what the journal says, but for those that were changed by hand.
+func (s *site) checkDiff(w *worker) {
+	ids := s.touched()
+	var wrong string
+	within(settleTime, func() bool {
+		wrong = ""
+		output, err := s.jobctl("--host", "127.0.0.1", "--port", w.settings["port"], "--output", "json", "journal", "diff")
+		if err != nil && !strings.Contains(output, "somebody else changed") {
+			wrong = fmt.Sprintf("%v: %s", err, output)
+		}
+		for line := range strings.Lines(output) {
+			var difference struct{ Job int64 }
+			if json.Unmarshal([]byte(line), &difference) == nil && difference.Job != 0 && !ids[difference.Job] {
+				wrong += line
+			}
+		}
+		return wrong == ""
+	})
+	if wrong != "" {
+		s.violated("diff", "%s: rows do not say what its journal says: %s", w.name, wrong)
+	}
+}
+
+func (s *site) jobctl(args ...string) (string, error) {
+	output, err := exec.Command(harness.Program(s, "jobctl"), args...).CombinedOutput()
+	return string(output), err
+}
+
+// checkJournal verifies a worker's journal, and looks for conflicts about rows that nobody touched.
+func (s *site) checkJournal(w *worker) {
+	if output, err := s.jobctl("journal", "verify", "--journal", w.settings["journal_dir"]); err != nil {
+		s.violated("journal", "%s: verify: %v: %s", w.name, err, output)
+		return
+	}
+	reader, err := journal.OpenReader(w.settings["journal_dir"])
+	if err != nil {
+		s.Fatalf("read the journal of %s: %v", w.name, err)
+	}
+	defer reader.Close()
+	ids := s.touched()
+	for e, err := range reader.Events(s.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindConflict}}) {
+		if err != nil {
+			s.Fatalf("read the journal of %s: %v", w.name, err)
+		}
+		if !ids[e.Job] {
+			s.violated("conflict", "%s met a conflict about a row that nobody changed: job %d %+v", w.name, e.Job, e.Payload)
+		}
+	}
+}
+
+// checkStop stops a worker that has nothing to do.
+func (s *site) checkStop(w *worker) {
+	if !s.up(w) {
+		return
+	}
+	output := w.daemon.Output()
+	w.daemon.Signal(s, syscall.SIGTERM)
+	begun := time.Now()
+	if !within(stopTime, func() bool { return !w.daemon.Running() }) {
+		s.violated("stop", "%s, idle, did not stop within %s", w.name, stopTime)
+		return
+	}
+	if code := w.daemon.ExitCode(s); code != 0 {
+		s.violated("stop", "%s, idle, ended with %d after %s: …%s", w.name, code, time.Since(begun), tail(output, 1500))
+	}
+	if found := panicked.FindString(w.daemon.Output()); found != "" {
+		s.violated("panic", "%s: %s", w.name, found)
+	}
+}
+
+var panicked = regexp.MustCompile(`(?m)^(panic|fatal error): .*$`)

@@ -147,6 +147,7 @@ func (s *site) insertLocked(target string, n int) {
 }
 
 func (s *site) commitOldest() { s.endOldest(func(t *transaction) bool { return len(t.hidden) > 0 }) }
+
 func (s *site) unlockOldest() { s.endOldest(func(t *transaction) bool { return len(t.hidden) == 0 }) }
 
 func (s *site) endOldest(of func(*transaction) bool) {

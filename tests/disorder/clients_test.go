@@ -14,7 +14,8 @@ import (
 type client struct {
 	via    string // the daemon
 	rows   []*row
-	began  int // how often the daemon had been killed by then
+	began  int  // how often the daemon had been killed by then
+	served bool // it is a worker, and served their target
 	done   chan struct{}
 	answer harness.Jobs // once done is closed
 	err    error        // errGone: the link ended
@@ -31,6 +32,7 @@ func (s *site) runManual(via, target string, n int, tempo string) {
 		return
 	}
 	c.began = s.deaths(via)
+	c.served = via != "master" && s.worker(via).targets[target] > 0 && !s.worker(via).edited
 	s.clients = append(s.clients, c)
 	go func() {
 		defer close(c.done)
@@ -73,42 +75,59 @@ func (s *site) deaths(via string) int {
 	return s.worker(via).killed
 }
 
-// checkClients tells what is wrong with the answers, once everything is well again.
-func (s *site) checkClients(table map[int64]record) {
-	late := time.After(settleTime)
-	for _, c := range s.clients {
-		select {
-		case <-c.done:
-			s.checkClient(c, table)
-		case <-late:
-			s.violated("client unanswered", "a client of %s got no answer for %v", c.via, describe(c.rows, table))
-			return
+// awaitClients waits until all clients are answered, once everything is well again.
+func (s *site) awaitClients() {
+	left := s.settle(func(table map[int64]record) string {
+		for _, c := range s.clients {
+			select {
+			case <-c.done:
+			default:
+				return fmt.Sprintf("a client of %s that waits for %s", c.via, describe(c.rows, table))
+			}
 		}
+		return ""
+	})
+	if left != "" {
+		s.violated("client unanswered", "for %s nothing happened to %s", settleTime, left)
 	}
 }
 
-func (s *site) checkClient(c *client, table map[int64]record) {
-	var no refused
-	switch {
-	case errors.Is(c.err, errGone):
-		if s.deaths(c.via) == c.began {
-			s.violated("client unanswered", "%s closed a client's link, and was not ended meanwhile: %v", c.via, describe(c.rows, table))
+// checkClients compares what clients were told with the rows; a row may come after the answer.
+func (s *site) checkClients() {
+	wrong := ""
+	var about *client
+	within(settleTime, func() bool {
+		table := s.readTable()
+		for _, about = range s.clients {
+			if wrong = s.wrongAnswers(about, table); wrong != "" {
+				return false
+			}
 		}
-		return
-	case errors.As(c.err, &no) && s.deaths(c.via) > c.began:
-		return // it was stopping
-	case errors.As(c.err, &no):
-		s.violated("client told wrong", "a client of %s was refused as a whole: %s", c.via, no)
-		return
+		return true
+	})
+	if wrong != "" {
+		s.violated("client told wrong", "a client of %s: %s", about.via, wrong)
+	}
+}
+
+// wrongAnswers tells what is wrong with what a client was told.
+func (s *site) wrongAnswers(c *client, table map[int64]record) string {
+	var no refused
+	switch ended := s.deaths(c.via) > c.began; {
+	case errors.Is(c.err, errGone) || errors.As(c.err, &no):
+		if ended {
+			return "" // it was killed, or was stopping
+		}
+		return fmt.Sprintf("%v, though the daemon was there all the time: %s", c.err, describe(c.rows, table))
 	case c.err != nil:
-		s.violated("client unanswered", "a client of %s: %v", c.via, c.err)
-		return
+		return c.err.Error()
 	}
 	for _, r := range c.rows {
 		if wrong := s.wrongAnswer(c, r, table[r.id]); wrong != "" {
-			s.violated("client told wrong", "a client of %s about job %d: %s; its row: %s", c.via, r.id, wrong, table[r.id])
+			return fmt.Sprintf("job %d: %s; its row: %s", r.id, wrong, table[r.id])
 		}
 	}
+	return ""
 }
 
 // wrongAnswer compares what a client was told of a job with its row.
@@ -126,6 +145,8 @@ func (s *site) wrongAnswer(c *client, r *row, found record) string {
 		return fmt.Sprintf("told %s", job)
 	case failed && strings.Contains(problem, fmt.Sprintf("job %d not found", r.id)):
 		return "told that there is none"
+	case failed && c.served && found.status == "ignored":
+		return fmt.Sprintf("told, by a worker that serves its target: %s", problem)
 	case failed && strings.Contains(problem, "database") && !s.disturbed:
 		return fmt.Sprintf("told of the database, which was there all the time: %s", problem)
 	}

@@ -2,18 +2,18 @@
 // real life, many things at once and in any order, plays them to real daemons and a real server, and asks at
 // every quiet point whether the promise holds. It is written from the promise, not from the code.
 //
-//	 schedule ──► application: insert, late COMMIT, locks, refusing triggers, NULLs, edits by hand
-//	 (rapid)      operator:    poke, poll, pause, continue, targets, slots, reload, stop, start
-//	              clients:     run-manual
-//	              faults:      kill -9, runner killed, links cut, frozen or deaf, server and master killed
-//	                 │
-//	                 ▼
-//	  MariaDB ◄── way ── w1, w2, w3 ── way ──► jobd-master        a way is a link that can be made bad
-//	     ▲                 │     │
-//	     │                 │     └► journals ──► verify, diff, conflicts
-//	     │                 └► launcher ──► oracle: each start and each end, with the kernel's time
-//	     │                                    │
-//	  model: what is known of each row ───────┴──► heal ──► settle ──► verdict
+//	schedule ──► application: insert, late COMMIT, locks, refusing triggers, NULLs, edits by hand
+//	(rapid)      operator:    poke, poll, pause, continue, targets, slots, reload, stop, start
+//	             clients:     run-manual
+//	             faults:      kill -9, runner killed, links cut, frozen or deaf, server and master killed
+//	                │
+//	                ▼
+//	 MariaDB ◄── way ── w1, w2, w3 ── way ──► jobd-master        a way is a link that can be made bad
+//	    ▲                 │     │
+//	    │                 │     └► journals ──► verify, diff, conflicts
+//	    │                 └► launcher ──► oracle: each start and each end, with the kernel's time
+//	    │                                    │
+//	 model: what is known of each row ───────┴──► heal ──► settle ──► verdict
 //
 // No worker polls by itself (poll_interval = 0). When a schedule is through, everything that is wrong is
 // healed, and nobody gets a hint that the rules do not ask for: a row that the application was to poke for has been

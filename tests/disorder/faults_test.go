@@ -28,6 +28,7 @@ func (s *site) stopped(w *worker, patience time.Duration) bool {
 	if !within(patience, func() bool { return !w.daemon.Running() }) {
 		return false
 	}
+	w.gone = w.daemon.ExitCode(s) == 0
 	w.daemon, w.stopping = nil, false
 	return true
 }

@@ -84,13 +84,20 @@ func (s *site) quiet() {
 	}
 }
 
-// ailing names a process that does not run, or a link that is bad; "" where there is none.
+// ailing names a process that does not run, or a link that is bad; "" where there is none. A worker
+// that was stopped has given back what it had, unless it left its jobs to the runner.
 func (s *site) ailing() string {
 	if s.master.daemon == nil {
 		return "master"
 	}
 	for _, w := range s.workers {
-		if !s.up(w) || !w.table.good() || !w.line.good() {
+		if !w.table.good() || !w.line.good() {
+			return w.name
+		}
+		if w.stopping {
+			s.stopped(w, stopTime)
+		}
+		if gone := w.gone && s.choice["stop"] == "drain"; !gone && !s.up(w) {
 			return w.name
 		}
 	}
@@ -106,7 +113,7 @@ func (s *site) mustEnd(r *row, found record) bool {
 		return false
 	}
 	for _, w := range s.workers {
-		if w.targets[r.target] > 0 && !w.paused[r.target] && (r.hinted[all] || r.hinted[w.name]) {
+		if w.daemon != nil && w.targets[r.target] > 0 && !w.paused[r.target] && (r.hinted[all] || r.hinted[w.name]) {
 			return true
 		}
 	}

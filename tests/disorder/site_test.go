@@ -1,11 +1,13 @@
 package disorder
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
@@ -40,6 +42,7 @@ type worker struct {
 	table    *way
 	line     *way
 	stopping bool
+	gone     bool // it was stopped, and ended in order
 
 	targets map[string]int  // what it serves and how many jobs at once, as far as is known
 	file    map[string]int  // what its configuration file says
@@ -61,7 +64,7 @@ func newSite(t *trial, server *dbserver.Server, choice map[string]string) *site 
 	s := &site{trial: t, choice: choice, server: server, oracle: newOracle(t)}
 	s.db = harness.NewDatabaseOn(t, server, tableStatements...)
 	s.db.Admin.SetMaxOpenConns(0)
-	t.Cleanup(func() { _, _ = s.db.Admin.Exec("DROP DATABASE " + s.db.Name) })
+	t.Cleanup(s.dropDatabase)
 	s.makeMaster()
 	for i := range number(choice["workers"]) {
 		s.makeWorker("w" + strconv.Itoa(i+1))
@@ -71,6 +74,16 @@ func newSite(t *trial, server *dbserver.Server, choice map[string]string) *site 
 	}
 	s.awaitRegistered()
 	return s
+}
+
+// dropDatabase keeps the server small; what is still open would be in its way.
+func (s *site) dropDatabase() {
+	for _, t := range s.open {
+		_ = t.tx.Rollback() // its connection may be gone
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, _ = s.db.Admin.ExecContext(ctx, "DROP DATABASE "+s.db.Name) // the server goes with the test
 }
 
 func (s *site) makeMaster() {
@@ -135,7 +148,7 @@ func (s *site) write(name string, settings harness.Settings) string {
 func (s *site) launch(w *worker) {
 	s.endWindows(w, "")
 	w.daemon = harness.Launch(s, "jobd", w.config, w.settings.Addr())
-	w.stopping = false
+	w.stopping, w.gone = false, false
 	w.targets = copied(w.file)
 	w.paused = map[string]bool{}
 }

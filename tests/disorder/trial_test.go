@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,12 +96,13 @@ func (t *trial) violated(rule, format string, args ...any) {
 	t.found = append(t.found, v)
 }
 
+// cleanUp runs all cleanups, the newest first. One that fails ends only its own goroutine.
 func (t *trial) cleanUp() {
 	t.cancel()
-	for len(t.cleanups) > 0 {
-		last := t.cleanups[len(t.cleanups)-1]
-		t.cleanups = t.cleanups[:len(t.cleanups)-1]
-		last()
+	for _, clean := range slices.Backward(t.cleanups) {
+		var wait sync.WaitGroup
+		wait.Go(clean)
+		wait.Wait()
 	}
 }
 

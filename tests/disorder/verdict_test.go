@@ -31,16 +31,15 @@ func run(t *trial, lane *lane, schedule schedule) {
 	if t.Failed() {
 		return
 	}
+	s.awaitClients()
 	s.settleAtTheEnd()
 	s.judge()
 }
 
 // judge compares the table, the oracle, the journals and what clients were told.
 func (s *site) judge() {
-	table := s.readTable()
-	s.checkClients(table)
-	table = s.readTable()
-	s.checkRows(table)
+	s.checkClients()
+	s.checkRows(s.readTable())
 	s.checkStarts()
 	s.checkPauses()
 	s.awaitRegistered()

@@ -79,7 +79,7 @@ func TestGenerated(t *testing.T) {
 }
 
 const (
-	randomSeeds = 4
+	randomSeeds = 24
 	longTime    = 30 * time.Minute
 )
 

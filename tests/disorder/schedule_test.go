@@ -106,7 +106,7 @@ func (s step) check() error {
 var argValues = map[string][]string{
 	"worker": {"w1", "w2", "w3"},
 	"server": {"w1", "w2", "w3", "master"},
-	"target": {"a", "b", "c"}, // c is served by nobody at first
+	"target": {"a", "b", "a", "b", "c"}, // c is served by nobody at first
 	"few":    numbers(1, 6),
 	"row":    numbers(0, 15), // the n-th row, counted from the newest
 	"slots":  numbers(1, 4),

@@ -26,10 +26,10 @@ func init() { // the steps refer to the table
 		}},
 		{"slip", 4, []string{"target", "few", "tempo"}, func(s *site, a []string) { s.insert(a[0], number(a[1]), a[2], waiting) }},
 		{"late", 4, []string{"target", "few"}, func(s *site, a []string) { s.insertLate(a[0], number(a[1])) }},
-		{"commit", 3, nil, func(s *site, _ []string) { s.commitOldest() }},
+		{"commit", 2, nil, func(s *site, _ []string) { s.commitOldest() }},
 		{"lock", 5, []string{"row", "few"}, func(s *site, a []string) { s.lock(number(a[0]), number(a[1])) }},
 		{"insert-locked", 4, []string{"target", "few"}, func(s *site, a []string) { s.insertLocked(a[0], number(a[1])) }},
-		{"unlock", 4, nil, func(s *site, _ []string) { s.unlockOldest() }},
+		{"unlock", 2, nil, func(s *site, _ []string) { s.unlockOldest() }},
 		{"refuse", 4, []string{"errno", "moment", "mod", "rest"}, func(s *site, a []string) {
 			s.refuse(a[0], a[1], number(a[2]), number(a[3]))
 		}},
@@ -64,7 +64,7 @@ func init() { // the steps refer to the table
 		{"cut-table", 3, []string{"worker"}, func(s *site, a []string) { s.spoilt(a[0]).cut() }},
 		{"freeze-table", 3, []string{"worker"}, func(s *site, a []string) { s.spoilt(a[0]).hold() }},
 		{"deafen-table", 1, []string{"worker"}, func(s *site, a []string) { s.spoilt(a[0]).deafen(both) }},
-		{"heal-table", 4, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).table.heal() }},
+		{"heal-table", 3, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).table.heal() }},
 		{"cut-line", 2, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).line.cut() }},
 		{"deafen-line", 3, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).line.deafen(answers) }},
 		{"heal-line", 2, []string{"worker"}, func(s *site, a []string) { s.worker(a[0]).line.heal() }},

@@ -105,10 +105,18 @@ func (s *site) continueAll(target string) {
 }
 
 func (s *site) addTarget(w *worker, target string, slots int) {
-	if s.askWorker(w, "add-target", fields{"target": target, "concurrency": slots}) {
+	if w.targets[target] == 0 {
 		s.endWindows(w, target)
-		w.targets[target], w.edited = slots, true
 	}
+	if s.askWorker(w, "add-target", fields{"target": target, "concurrency": slots}) {
+		w.allot(target, slots)
+	}
+}
+
+// allot notes what the worker may run of a target.
+func (w *worker) allot(target string, slots int) {
+	w.targets[target], w.edited = slots, true
+	w.most[target] = max(w.most[target], slots)
 }
 
 func (s *site) removeTarget(w *worker, target string) {
@@ -121,7 +129,7 @@ func (s *site) removeTarget(w *worker, target string) {
 
 func (s *site) setSlots(w *worker, target string, slots int) {
 	if s.askWorker(w, "set-target-concurrency", fields{"target": target, "concurrency": slots}) {
-		w.targets[target], w.edited = slots, true
+		w.allot(target, slots)
 	}
 }
 
@@ -150,6 +158,9 @@ func (s *site) takeOver(w *worker, file map[string]int) {
 			s.endWindows(w, target)
 		}
 	}
-	w.daemon.Signal(s, syscall.SIGHUP)
+	for target, slots := range file {
+		w.allot(target, slots)
+	}
 	w.targets = copied(file)
+	w.daemon.Signal(s, syscall.SIGHUP)
 }

@@ -44,35 +44,48 @@ func codeOf(id int64) int {
 	return 0
 }
 
-// start is one process that a job was started as.
-type start struct {
+// mark is a line of the oracle.
+type mark struct {
+	word         string // start or end
 	job          int64
 	attempt, pid int
 	worker       string
-	ticks        int64
-	ended        bool
+	ticks        int64 // of a start: when the process was made
 }
 
-// read gives all starts in their order.
-func (o oracle) read(t *trial) (starts []*start) {
+// start is one process that a job was started as.
+type start struct {
+	mark
+	ended bool
+}
+
+// marks gives what the jobs noted, in its order.
+func (o oracle) marks(t *trial) (marks []mark) {
 	content, err := os.ReadFile(o.file)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatalf("read the oracle: %v", err)
 	}
-	running := map[int]*start{}
 	for line := range strings.Lines(string(content)) {
-		var word string
-		var s start
-		if _, err := fmt.Sscanf(line, "%s %d %d %d %s %d\n", &word, &s.job, &s.attempt, &s.pid, &s.worker, &s.ticks); err != nil {
+		var m mark
+		if _, err := fmt.Sscanf(line, "%s %d %d %d %s %d\n", &m.word, &m.job, &m.attempt, &m.pid, &m.worker, &m.ticks); err != nil {
 			t.Fatalf("the oracle says %q: %v", line, err)
 		}
-		if word == "start" {
-			starts = append(starts, &s)
-			running[s.pid] = &s
-		} else if begun := running[s.pid]; begun != nil && begun.job == s.job {
+		marks = append(marks, m)
+	}
+	return marks
+}
+
+// read gives all starts in their order.
+func (o oracle) read(t *trial) (starts []*start) {
+	running := map[int]*start{}
+	for _, m := range o.marks(t) {
+		if m.word == "start" {
+			running[m.pid] = &start{mark: m}
+			starts = append(starts, running[m.pid])
+		} else if begun := running[m.pid]; begun != nil && begun.job == m.job {
 			begun.ended = true
 		} else {
-			t.Fatalf("the oracle says %q of a process that was not started", line)
+			t.Fatalf("the oracle says %+v of a process that was not started", m)
 		}
 	}
 	return starts

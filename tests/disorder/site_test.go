@@ -45,6 +45,7 @@ type worker struct {
 	gone     bool // it was stopped, and ended in order
 
 	targets map[string]int  // what it serves and how many jobs at once, as far as is known
+	most    map[string]int  // how many jobs at once it was ever allowed
 	file    map[string]int  // what its configuration file says
 	edited  bool            // its targets may be others than at first
 	paused  map[string]bool // what it may have paused
@@ -109,6 +110,7 @@ func (s *site) makeWorker(name string) {
 	slots := number(s.choice["slots"])
 	w.targets = map[string]int{"a": slots, "b": slots}
 	w.file = w.targets
+	w.most = copied(w.targets)
 	w.settings = s.db.Settings().With(harness.Settings{
 		"mysql_port": w.table.port(), "mysql_fetch_limit": s.choice["fetch"], "poll_interval": "0",
 		"host": "127.0.0.1", "port": harness.FreePort(s), "name": name,

@@ -32,7 +32,7 @@ func (s *site) runManual(via, target string, n int, tempo string) {
 		return
 	}
 	c.began = s.deaths(via)
-	c.served = via != "master" && s.worker(via).targets[target] > 0 && !s.worker(via).edited
+	c.served = via != "master" && s.worker(via).targets[target] > 0
 	s.clients = append(s.clients, c)
 	go func() {
 		defer close(c.done)
@@ -145,7 +145,7 @@ func (s *site) wrongAnswer(c *client, r *row, found record) string {
 		return fmt.Sprintf("told %s", job)
 	case failed && strings.Contains(problem, fmt.Sprintf("job %d not found", r.id)):
 		return "told that there is none"
-	case failed && c.served && found.status == "ignored":
+	case failed && c.served && !s.worker(c.via).edited && found.status == "ignored":
 		return fmt.Sprintf("told, by a worker that serves its target: %s", problem)
 	case failed && strings.Contains(problem, "database") && !s.disturbed:
 		return fmt.Sprintf("told of the database, which was there all the time: %s", problem)

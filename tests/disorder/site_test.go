@@ -77,11 +77,16 @@ func newSite(t *trial, server *dbserver.Server, choice map[string]string) *site 
 	return s
 }
 
-// dropDatabase keeps the server small; what is still open would be in its way.
-func (s *site) dropDatabase() {
+// rollBack ends what the application has open.
+func (s *site) rollBack() {
 	for _, t := range s.open {
 		_ = t.tx.Rollback() // its connection may be gone
 	}
+	s.open = nil
+}
+
+// dropDatabase keeps the server small.
+func (s *site) dropDatabase() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_, _ = s.db.Admin.ExecContext(ctx, "DROP DATABASE "+s.db.Name) // the server goes with the test

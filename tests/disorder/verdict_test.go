@@ -19,6 +19,7 @@ func run(t *trial, lane *lane, schedule schedule) {
 	if t.Failed() {
 		return
 	}
+	defer s.rollBack() // else the workers would stop only when they had waited for the rows
 	for _, step := range schedule.steps {
 		s.Logf("--- %s", step)
 		verbNamed(step.verb).do(s, step.args)

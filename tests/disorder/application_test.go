@@ -1,6 +1,7 @@
 package disorder
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -97,9 +98,9 @@ func (s *site) mustInsert(on execer, statement string, n int) {
 	s.Fatalf("the application could not insert %d rows", n)
 }
 
-// begin opens a transaction.
+// begin opens a transaction. With a stricter level SKIP LOCKED locks the gap behind a row that it skips.
 func (s *site) begin() *transaction {
-	tx, err := s.db.Admin.Begin()
+	tx, err := s.db.Admin.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		s.Fatalf("the application: begin: %v", err)
 	}

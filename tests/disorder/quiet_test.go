@@ -73,7 +73,7 @@ func (s *site) quiet() {
 	left := s.settle(func(table map[int64]record) string {
 		var missing []*row
 		for _, r := range s.rows {
-			if s.mustEnd(r, table[r.id]) {
+			if s.mustEnd(r, table[r.id]) && !s.behindAside(r, table) {
 				missing = append(missing, r)
 			}
 		}
@@ -106,10 +106,7 @@ func (s *site) ailing() string {
 
 // mustEnd tells whether a row has to end though others are held up.
 func (s *site) mustEnd(r *row, found record) bool {
-	if r.hidden || r.deleted || r.manual || found.status == "done" || found.target == "NULL" || s.locked(r) {
-		return false
-	}
-	if slices.ContainsFunc(s.refusals, func(f refusal) bool { return f.concerns(r) }) {
+	if r.hidden || r.deleted || r.manual || found.status == "done" || found.target == "NULL" || s.locked(r) || s.refused(r) {
 		return false
 	}
 	for _, w := range s.workers {
@@ -122,6 +119,10 @@ func (s *site) mustEnd(r *row, found record) bool {
 
 func (s *site) locked(r *row) bool {
 	return slices.ContainsFunc(s.open, func(t *transaction) bool { return slices.Contains(t.locked, r) })
+}
+
+func (s *site) refused(r *row) bool {
+	return slices.ContainsFunc(s.refusals, func(f refusal) bool { return f.concerns(r) })
 }
 
 // holdUps describes what rightly holds up rows now.

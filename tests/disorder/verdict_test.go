@@ -176,8 +176,8 @@ func (s *site) checkDiff(w *worker) {
 			wrong = fmt.Sprintf("%v: %s", err, output)
 		}
 		for line := range strings.Lines(output) {
-			var difference struct{ Job int64 }
-			if json.Unmarshal([]byte(line), &difference) == nil && difference.Job != 0 && !ids[difference.Job] {
+			var d difference
+			if json.Unmarshal([]byte(line), &d) == nil && d.Job != 0 && !ids[d.Job] && !s.isUncommitted(d) {
 				wrong += line
 			}
 		}

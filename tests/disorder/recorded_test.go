@@ -1,7 +1,7 @@
 package disorder
 
-// fixedSeeds are tried each time.
-var fixedSeeds = []uint64{1, 2, 3, 4, 5, 6, 7, 8}
+// fixedSeeds are tried each time; the last ones violated a rule once.
+var fixedSeeds = []uint64{1, 2, 3, 4, 5, 6, 7, 8, 2221, 4142, 6022}
 
 // recorded are schedules that violated a rule once, as small as they could be made.
 var recorded = []struct{ name, text string }{

@@ -79,7 +79,7 @@ func TestGenerated(t *testing.T) {
 }
 
 const (
-	randomSeeds = 24
+	randomSeeds = 12
 	longTime    = 30 * time.Minute
 )
 

@@ -71,7 +71,7 @@ func (s *site) checkRows(table map[int64]record) {
 		if found.status != "done" {
 			continue
 		}
-		if wrong := s.wrongOutcome(r, found, ends[r.id]); wrong != "" && !s.isReduced(r, found) {
+		if wrong := s.wrongOutcome(r, found, ends[r.id]); wrong != "" && !s.isReduced(found) {
 			s.violated("wrong outcome", "job %d: %s: %s", r.id, wrong, found)
 		}
 	}

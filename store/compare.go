@@ -35,6 +35,7 @@ const compareRows = 500
 type comparison struct {
 	mirror *Mirror
 	server string
+	met    time.Time        // when it was noticed
 	mended map[int64]bool   // rows that were brought up to date
 	begun  map[int64]bool   // rows that were tried to
 	page   []journal.Event  // of the history, as it was read last
@@ -42,7 +43,7 @@ type comparison struct {
 }
 
 func newComparison(m *Mirror, server string) *comparison {
-	return &comparison{mirror: m, server: server, mended: map[int64]bool{}, begun: map[int64]bool{}, left: map[int64]string{}}
+	return &comparison{mirror: m, server: server, met: time.Now(), mended: map[int64]bool{}, begun: map[int64]bool{}, left: map[int64]string{}}
 }
 
 // story is what the journal says of a job.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 
 	"jobd/journal"
 )
@@ -130,6 +131,9 @@ func (m *Mirror) goBack(ctx context.Context, id string) error {
 	if err := m.back.run(ctx); err != nil {
 		return err
 	}
+	if err := m.waitForOthers(ctx); err != nil {
+		return err
+	}
 	now, err := m.Table.Server(ctx)
 	if err != nil {
 		return tableError{err}
@@ -145,4 +149,16 @@ func (m *Mirror) goBack(ctx context.Context, id string) error {
 		"server", id, "mended", met.Mended, "left", met.Left)
 	m.back = nil
 	return nil
+}
+
+// waitForOthers waits until other workers have had their time to compare their rows.
+func (m *Mirror) waitForOthers(ctx context.Context) error {
+	timer := time.NewTimer(time.Until(m.back.met.Add(m.Together)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -26,6 +26,10 @@ type logger = *slog.Logger
 // it then goes on without.
 const checkTimeout = 3 * time.Second
 
+// together is how long claims wait on another database server: longer than workers that met it together take to notice it,
+// and to compare the rows of ten minutes.
+const together = 5 * time.Second
+
 // open readies all parts of the daemon. What is wrong for good ends it here:
 // nothing has been claimed yet, and nothing is left behind.
 func open(c config, log logger) (*daemon, error) {
@@ -114,7 +118,7 @@ func (d *daemon) openWorker(c config) error {
 	}
 	d.mirror = store.NewMirror(failMirror(d.journalDir, store.Config{
 		Source: d.journal, Bookmark: d.journal, Table: d.table, Logger: d.log,
-		Server: d.lastServer(), OnReturn: d.onReturn, OnGivenBack: d.onGivenBack,
+		Server: d.lastServer(), Together: together, OnReturn: d.onReturn, OnGivenBack: d.onGivenBack,
 	}))
 	d.mirrored.Store(d.mirror)
 	d.worker = jobexec.New(failWorker(d.journalDir, jobexec.Config{

@@ -84,7 +84,8 @@ func (db *Database) Settings() Settings {
 		panic(err) // the server's own address
 	}
 	return Settings{
-		"mysql_host": host, "mysql_port": port, "mysql_database": db.Name,
+		"poll_interval": "0", // what is found is found because somebody said so
+		"mysql_host":    host, "mysql_port": port, "mysql_database": db.Name,
 		"mysql_user": db.Account.User, "mysql_password": db.Account.Password,
 	}
 }

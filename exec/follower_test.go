@@ -16,6 +16,9 @@ type follower struct {
 	mu       sync.Mutex
 	applied  uint64
 	claims   map[int64]journal.Accepted
+	aside    map[int64][]journal.Event // what rows that somebody holds are owed
+	locked   map[int64]bool            // by somebody else, after their claims
+	asides   map[int64][]chan struct{} // closed when a row is owed nothing any more
 	watchers map[uint64][]chan struct{}
 }
 
@@ -24,6 +27,7 @@ func follow(t *testing.T, j *journal.Journal, table *table) *follower {
 	m := &follower{
 		table: table, away: make(chan struct{}),
 		claims: make(map[int64]journal.Accepted), watchers: make(map[uint64][]chan struct{}),
+		aside: make(map[int64][]journal.Event), locked: make(map[int64]bool), asides: make(map[int64][]chan struct{}),
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -47,10 +51,50 @@ func follow(t *testing.T, j *journal.Journal, table *table) *follower {
 	return m
 }
 
-// apply shows one event in the table, while the row bears the claim's token.
+// lock has somebody hold a row, and everything that it is owed wait.
+func (m *follower) lock(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.locked[id] = true
+}
+
+// unlock lets a row go, and brings it up to date.
+func (m *follower) unlock(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.locked, id)
+	for _, e := range m.aside[id] {
+		m.show(e)
+	}
+	delete(m.aside, id)
+	for _, c := range m.asides[id] {
+		close(c)
+	}
+	delete(m.asides, id)
+}
+
+// apply shows one event in the table, or sets it aside.
 func (m *follower) apply(e journal.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.locked[e.Job] && e.Kind() != journal.KindAccepted {
+		m.aside[e.Job] = append(m.aside[e.Job], e)
+	} else {
+		m.show(e)
+	}
+	m.applied = e.Seq
+	for seq, all := range m.watchers {
+		if seq <= e.Seq {
+			for _, c := range all {
+				close(c)
+			}
+			delete(m.watchers, seq)
+		}
+	}
+}
+
+// show shows one event in the table, while the row bears the claim's token. The lock is held.
+func (m *follower) show(e journal.Event) {
 	if accepted, is := e.Payload.(journal.Accepted); is {
 		m.claims[e.Job] = accepted
 	}
@@ -73,23 +117,16 @@ func (m *follower) apply(e journal.Event) {
 		}
 		m.table.rows[e.Job] = row
 	})
-	m.applied = e.Seq
-	for seq, all := range m.watchers {
-		if seq <= e.Seq {
-			for _, c := range all {
-				close(c)
-			}
-			delete(m.watchers, seq)
-		}
-	}
 }
 
 // Shown implements Mirror.
-func (m *follower) Shown(seq uint64, _ int64) <-chan struct{} {
+func (m *follower) Shown(seq uint64, job int64) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := make(chan struct{})
-	if seq <= m.applied {
+	if m.locked[job] {
+		m.asides[job] = append(m.asides[job], c)
+	} else if seq <= m.applied {
 		close(c)
 	} else {
 		m.watchers[seq] = append(m.watchers[seq], c)

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 
@@ -62,7 +63,9 @@ func again(f *fixture, do func() error) {
 // end as if nothing had been, without a restart.
 func TestEveryAppendMayFindTheDiskFull(t *testing.T) {
 	t.Parallel()
-	for name, l := range lives() {
+	all := lives()
+	maps.Copy(all, laterLives())
+	for name, l := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for nth := 1; ; nth++ {
@@ -100,7 +103,8 @@ func newLife(t *testing.T, l life, nth int) (*fixture, *fullOnce) {
 	full := &fullOnce{Journal: f.journal, nth: nth}
 	f.runner.instant = l.instant
 	f.build(func(c *jobexec.Config) {
-		c.Recorder, c.Mirror, c.Targets = full, follow(t, f.journal, f.table), map[string]int{"a": 2, "b": 1}
+		f.follower = follow(t, f.journal, f.table)
+		c.Recorder, c.Mirror, c.Targets = full, f.follower, map[string]int{"a": 2, "b": 1}
 		if l.change != nil {
 			l.change(c)
 		}

@@ -41,26 +41,28 @@ func (w *Worker) gone(s *step) {
 	w.beginning.done()
 }
 
+// leftToNext is why a job that was started before is not, when the worker stops.
+const leftToNext = "the worker is stopping; the next start takes it up"
+
 // mayLeave tells whether a job can be given back. One that was started before can't: the journal says that it ran.
 func (j *job) mayLeave() bool { return j.attempt == 1 }
 
 // takeBack stops a job that was not started yet, because its target is paused or the worker stops: a background
-// job is given back; a manual one, which a client wants to be run here, waits in the queue. The lock is held.
+// job is given back; a manual one, which a client wants to be run here, waits in the queue, or parked. The lock is held.
 func (w *Worker) takeBack(j *job) {
 	switch {
 	case w.stopping && j.mayLeave():
 		w.callOff(j, stoppedEarly)
+	case w.stopping && j.phase == parked:
+		w.quit(j, leftToNext)
 	case w.stopping:
-		w.drop(j, "the worker is stopping; the next start takes it up")
+		w.drop(j, leftToNext)
 	case j.mayLeave() && !j.claim.Manual:
 		w.callOff(j, targetPaused)
+	case j.phase == parked: // it has no slot, and goes on when its row shows it
 	default:
-		w.free(j)
-		j.slotted = false
-		j.settleAsked()
-		j.move(queued)
-		j.target.queue = slices.Insert(j.target.queue, 0, j)
-		w.running.done()
+		w.unslot(j, queued)
+		w.putFirst(j)
 	}
 }
 
@@ -84,10 +86,11 @@ func (w *Worker) takeBackAll(t *target) {
 	w.inbox.due = slices.DeleteFunc(w.inbox.due, func(j *job) bool { return j.phase != due })
 }
 
-// unstarted lists the jobs of a target that have a slot and wait for their start, the newest first. The lock is held.
+// unstarted lists the jobs of a target that wait for their start, with a slot or parked, the newest first. The lock is
+// held.
 func (w *Worker) unstarted(t *target) (jobs []*job) {
 	for _, j := range w.jobs {
-		if j.target == t && (j.phase == due || j.phase == announced || j.phase == renewing) {
+		if j.target == t && (j.phase == due || j.phase == announced || j.phase == parked || j.phase == renewing) {
 			jobs = append(jobs, j)
 		}
 	}

@@ -13,15 +13,16 @@ import (
 
 // fixture is a worker with a real journal, and everything else in the test's hands.
 type fixture struct {
-	t       *testing.T
-	journal *journal.Journal
-	table   *table
-	mirror  *mirror
-	runner  *runner
-	disk    *disk
-	worker  *jobexec.Worker
-	stop    context.CancelFunc
-	ended   chan error
+	t        *testing.T
+	journal  *journal.Journal
+	table    *table
+	mirror   *mirror
+	follower *follower // nil where the mirror is the one above
+	runner   *runner
+	disk     *disk
+	worker   *jobexec.Worker
+	stop     context.CancelFunc
+	ended    chan error
 }
 
 // newFixture makes a worker that serves target a with two slots, and b with one.

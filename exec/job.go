@@ -9,13 +9,14 @@ import (
 // phase is where a job stands on its way:
 //
 //	queued ──► due ──► announcing ──► announced ──► starting ──► started ──► (its end)
-//	  ▲         ▲                     ▲  │                        │
-//	  │         └──── renewing ◄──────┼──┼────────────────────────┘ the runner was replaced
-//	  │         reserved ─────────────┘  │
-//	  └── paused, a manual one ◄─────────┤
-//	            leaving ◄────────────────┘ paused, or the worker stops
+//	 ▲ ▲        ▲                     ▲  │                        │
+//	 │ │        └──── renewing ◄──────┼──┼────────────────────────┘ the runner was replaced
+//	 │ │        reserved ─────────────┘  │
+//	 │ └── its row says running ── parked ◄┤ its row can't be updated for now
+//	 └──── paused, a manual one ◄────────┤
+//	            leaving ◄────────────────┘ paused, or the worker stops; from queued and parked, too
 //
-// Everything from due to started holds a slot. Who does something for a job later looks first whether
+// Everything from due to started holds a slot; parked holds none. Who does something for a job later looks first whether
 // it still stands where it did.
 type phase int
 
@@ -25,6 +26,7 @@ const (
 	due                     // the next turn announces it
 	announcing              // a turn is journalling that it is about to run
 	announced               // waits until its row says so
+	parked                  // the same, without a slot
 	starting                // the runner is being asked to start it
 	started                 // the runner was asked; the process tells what becomes of it
 	renewing                // waits to be announced once more, for another runner
@@ -58,6 +60,12 @@ type job struct {
 
 // move brings the job to another phase, and calls back who waits for its row.
 func (j *job) move(to phase) {
+	if j.phase == parked {
+		j.target.parked--
+	}
+	if to == parked {
+		j.target.parked++
+	}
 	j.phase = to
 	if j.recall != nil {
 		close(j.recall)

@@ -1,5 +1,7 @@
 package exec
 
+import "time"
+
 // announcement is a start that is journalled, under the number of its event.
 type announcement struct {
 	job *job
@@ -10,7 +12,7 @@ type announcement struct {
 // holds up its own job only.
 func (w *Worker) launch(group []announcement) {
 	defer w.begun()
-	if !w.wait(w.Mirror.Tried(group[len(group)-1].seq), nil) {
+	if !w.wait(w.Mirror.Tried(group[len(group)-1].seq), nil, nil) {
 		return
 	}
 	ready := group[:0]
@@ -27,26 +29,6 @@ func (w *Worker) launch(group []announcement) {
 	w.startAll(ready)
 }
 
-// launchLate starts a job whose row is set aside for now.
-func (w *Worker) launchLate(a announcement) {
-	defer w.begun()
-	recall := w.recall(a)
-	if recall != nil && w.wait(w.Mirror.Shown(a.seq, a.job.id), recall) {
-		w.startAll([]announcement{a})
-	}
-}
-
-// recall gives a channel that is closed when the job is not announced any more; nil where it is not now.
-func (w *Worker) recall(a announcement) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !a.stands() {
-		return nil
-	}
-	a.job.recall = make(chan struct{})
-	return a.job.recall
-}
-
 // stands tells whether the job still waits for its start as it was announced. The lock is held.
 func (a announcement) stands() bool {
 	return a.job.phase == announced && a.job.announced == a.seq
@@ -59,9 +41,9 @@ func (w *Worker) begun() {
 	w.beginning.done()
 }
 
-// wait waits until the mirror has closed a channel. It is false when the worker stops, or recall is closed, before. While
-// the database is away it may be true at once, if so configured.
-func (w *Worker) wait(mirrored, recall <-chan struct{}) bool {
+// wait waits until the mirror has closed a channel. It is false when the worker stops, recall is closed, or limit
+// receives, before. While the database is away it may be true at once, if so configured.
+func (w *Worker) wait(mirrored, recall <-chan struct{}, limit <-chan time.Time) bool {
 	var away <-chan struct{}
 	if w.LaunchOffline {
 		away = w.Mirror.Away()
@@ -72,6 +54,7 @@ func (w *Worker) wait(mirrored, recall <-chan struct{}) bool {
 	case <-away:
 		return true
 	case <-recall:
+	case <-limit:
 	case <-w.stop:
 	}
 	return false
@@ -100,8 +83,12 @@ func (w *Worker) taken(a announcement) {
 	if !a.stands() {
 		return
 	}
-	w.Logger.Warn("job is not started: its row was changed by somebody else", "job", a.job.id, "target", a.job.target.name)
+	w.logTaken(a.job)
 	w.drop(a.job, changedByOthers)
+}
+
+func (w *Worker) logTaken(j *job) {
+	w.Logger.Warn("job is not started: its row was changed by somebody else", "job", j.id, "target", j.target.name)
 }
 
 // startClaimed starts jobs whose claims said that they are running.

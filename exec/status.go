@@ -46,6 +46,9 @@ func (w *Worker) why(t *target, away bool) string {
 	case w.identity.why != "":
 		return w.identity.why
 	}
+	if t.trouble.why == "" && t.crowded(w.Prefetch) {
+		return t.whyCrowded()
+	}
 	return t.trouble.why
 }
 

@@ -91,7 +91,7 @@ func (w *Worker) notJournalled(s *step) {
 	case s.done != nil:
 		w.Logger.Error("outcome of a job could not be journalled", "job", s.job.id, "error", s.err)
 	case s.start && w.failure == nil:
-		w.Logger.Warn("job is not started: its row was changed by somebody else", "job", s.job.id, "target", s.job.target.name)
+		w.logTaken(s.job)
 	case !s.start:
 		w.Logger.Error("job runs, but its process could not be journalled", "job", s.job.id, "error", s.err)
 		return

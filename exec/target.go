@@ -13,6 +13,7 @@ type target struct {
 	retiredBy   string // who wants it removed as soon as it is empty; "" nobody
 	queue       []*job
 	active      int // jobs that hold a slot
+	parked      int // jobs that have given up their slots until their rows can be updated
 	leaving     int // jobs that are to be given back, until that is journalled
 	starts      int // jobs that the runner is being asked to start at this moment
 	polls       int // how often a poll was asked for
@@ -41,8 +42,8 @@ const (
 // have been its fault.
 func (t *trouble) suspected() bool { return t.failed >= 2 }
 
-// length counts the jobs of the target, waiting, running and leaving.
-func (t *target) length() int { return len(t.queue) + t.active + t.leaving }
+// length counts the jobs of the target, waiting, parked, running and leaving.
+func (t *target) length() int { return len(t.queue) + t.parked + t.active + t.leaving }
 
 // wanted tells whether the table may hold jobs that were not claimed yet.
 func (t *target) wanted() bool { return t.polls > t.polled }
@@ -56,6 +57,9 @@ func (t *target) room(prefetch int) int {
 	}
 	if prefetch < 0 {
 		prefetch = t.concurrency
+	}
+	if t.crowded(prefetch) {
+		return 0
 	}
 	free := t.concurrency - t.active
 	if len(t.queue) >= max(free, 0)+(prefetch+1)/2 {

@@ -37,7 +37,9 @@
 //     word, and the table is asked from time to time whether it would take them by now (aside.go). Rows that the worker
 //     passes over because it still has their job are left out of claims until that has ended. A row that is locked
 //     while its claim is in doubt stays in doubt (doubt.go), while its start is announced delays that start (launch.go),
-//     while a client wants it run is tried for some seconds (manual_claim.go).
+//     while a client wants it run is tried for some seconds (manual_claim.go). A job whose start is delayed for more than a
+//     moment gives its slot to the next one, and is announced anew when its row can be updated (park.go). A slot
+//     is free again when the end of its job is known, whatever the row says.
 //   - some targets. One whose name the table does not take is not claimed for (names.go). Claims that fail twice for several
 //     targets are made for one at a time, and the one that fails rests, ever longer; it claims ever fewer rows, down to
 //     one, which is set aside when it alone is what fails (claim.go).
@@ -59,7 +61,7 @@
 // the exception: they are reserved while a claim is journalled, and given back where that fails.
 //
 // A pause takes effect in this order: it is journalled; nothing new is claimed or announced; what is queued or announced is
-// given back, manual jobs go back to their queue; starts that the runner is being asked for are waited for; it
+// given back, manual jobs go back to their queue, or stay parked; starts that the runner is being asked for are waited for; it
 // is answered. A claim whose COMMIT is under way meanwhile is given back when it is won.
 //
 // # The crash argument
@@ -76,11 +78,16 @@
 //     asked for only after COMMIT was answered, so a claim in doubt is of a job that this worker did not start. After a
 //     crash nobody knows that, and the next start asks both, the table first: a row without the
 //     token was never started; for one that bears it, what follows holds.
+//   - After ignored, before or during COMMIT: a living worker reads the row, and takes the event back by a conflict where
+//     the row is not ignored (doubt.go); the client is told at once that the job is not run. After a crash, and where the
+//     worker stops meanwhile, nobody asks: the journal says ignored, the row may say manual; nothing was
+//     or will be run by that, journal diff tells of it, and reapply or another run-manual has the row ignored.
 //   - In the queue: the same as above: the row bears the token.
 //   - After running, before the runner was asked: the runner that the event names lives and knows nothing of it, or
 //     has ended by itself, with nothing left, so it never happened, and the job is queued again. The runner reads
 //     all that a killed worker sent before it listens to the next one. No other runner does a start than the one
 //     that was announced for it; where that one was replaced, running is journalled anew.
+//   - While a job is parked: the same. Its row says running by and by, and it is announced once more.
 //   - After the runner was asked: it has the process, or its outcome, until it is told to forget it. The next start
 //     goes on waiting, and gets the true outcome.
 //   - After the end, before done: the same.

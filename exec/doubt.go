@@ -9,9 +9,11 @@ import (
 	"jobd/journal"
 )
 
-// doubt is a claim of which it is not known whether it was won, or that was not and is to be given up.
+// doubt is a claim of which it is not known whether it was won, or that was not and is to be given up; or the same of
+// a row that was to be ignored.
 type doubt struct {
 	journal.Accepted
+	ignored bool    // no claim: the row was to be ignored
 	started bool    // if it was won, it may have been started, by a runner that is gone
 	lost    string  // not "": it is to be given up, and this is why
 	rest    backoff // of the question whether it was won
@@ -30,13 +32,19 @@ func (w *Worker) doubt(c claimed, lost func(id int64) string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range c.events {
-		if accepted, ok := e.Payload.(journal.Accepted); ok {
-			d := &doubt{Accepted: accepted}
-			if lost != nil {
-				d.lost = lost(e.Job)
-			}
-			w.doubtful[e.Job] = d
+		d := &doubt{}
+		switch p := e.Payload.(type) {
+		case journal.Accepted:
+			d.Accepted = p
+		case journal.Ignored:
+			d.ignored = true
+		default:
+			continue
 		}
+		if lost != nil {
+			d.lost = lost(e.Job)
+		}
+		w.doubtful[e.Job] = d
 	}
 	w.withdraw(&c)
 	if len(w.doubtful) > 0 {
@@ -45,7 +53,7 @@ func (w *Worker) doubt(c claimed, lost func(id int64) string) {
 }
 
 // resolve asks the table which of the claims in doubt were won: the row of one
-// that was bears the claim's token. The others are released. Rows that somebody holds stay in doubt and hold
+// that was bears the claim's token, or is ignored. The others are given up. Rows that somebody holds stay in doubt and hold
 // up nothing else.
 func (w *Worker) resolve(ctx context.Context) error {
 	if ids := w.dueDoubts(time.Now()); len(ids) > 0 {
@@ -91,6 +99,11 @@ func (w *Worker) judge(ids []int64, rows []journal.Row, locked []int64, err erro
 			d.rest.grow(firstDoubt, longDoubt)
 		case slices.Contains(locked, id):
 			d.rest.grow(firstDoubt, longDoubt)
+		case d.ignored && row.Status == journal.RowIgnored:
+			delete(w.doubtful, id)
+			w.unskip(id)
+		case d.ignored:
+			d.lost = notIgnored(row)
 		case !underWay(row) || row.Owner != d.Token:
 			d.lost = "the claim was not won"
 		default:
@@ -115,7 +128,39 @@ func underWay(row journal.Row) bool {
 	return row.Status == journal.RowAccepted || row.Status == journal.RowRunning
 }
 
-// giveUp journals the release of claims that were not won.
+// notIgnored is why an ignored event is taken back whose row was found otherwise.
+func notIgnored(row journal.Row) string {
+	if row.Status == "" {
+		return "the row is gone"
+	}
+	return "the update was not committed: the row is " + row.Status
+}
+
+// givesUp takes back what was journalled of a row whose update was not committed; nothing where the event is of another kind.
+func givesUp(e journal.Event, why string) (drafts []journal.Draft) {
+	switch p := e.Payload.(type) {
+	case journal.Accepted:
+		drafts = append(drafts, released(e.Job, p, why))
+	case journal.Ignored:
+		drafts = append(drafts, unignored(e.Job, why))
+	}
+	return drafts
+}
+
+// unignored says that a row was not ignored.
+func unignored(id int64, why string) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.RowIgnored, Reason: why}}
+}
+
+// draft gives it up. The lock is not needed: nothing changes a doubt that is lost.
+func (d *doubt) draft(id int64) journal.Draft {
+	if d.ignored {
+		return unignored(id, d.lost)
+	}
+	return released(id, d.Accepted, d.lost)
+}
+
+// giveUp journals that claims were not won.
 func (w *Worker) giveUp() error {
 	w.mu.Lock()
 	lost := maps.Clone(w.doubtful)
@@ -126,7 +171,7 @@ func (w *Worker) giveUp() error {
 	}
 	var drafts []journal.Draft
 	for _, id := range slices.Sorted(maps.Keys(lost)) {
-		drafts = append(drafts, released(id, lost[id].Accepted, lost[id].lost))
+		drafts = append(drafts, lost[id].draft(id))
 	}
 	_, err := w.append(drafts...)
 	if illegal(err) != nil { // the mirror has found some of them lost already

@@ -1,8 +1,7 @@
 package exec_test
 
 import (
-	"context"
-
+	jobexec "jobd/exec"
 	"jobd/journal"
 )
 
@@ -45,6 +44,31 @@ func laterLives() map[string]life {
 				third.exit(0)
 			},
 		},
+		"ignored, and refused": {
+			rows: []journal.Row{manual(1, "c"), waiting(2, "a"), waiting(3, "a")}, instant: true, starts: 2,
+			end:     map[int64]string{1: journal.RowManual, 2: journal.RowDone, 3: journal.RowDone},
+			prepare: func(f *fixture) { f.table.refused[1] = "a trigger" },
+			live: func(f *fixture) {
+				f.ignored()
+				f.agree()
+			},
+		},
+		"ignored, in doubt, and not won": {
+			rows: []journal.Row{manual(1, "c")}, end: map[int64]string{1: journal.RowManual},
+			prepare: func(f *fixture) { f.table.commit = failing(1, errLink) },
+			live: func(f *fixture) {
+				f.ignored()
+				f.agree()
+			},
+		},
+		"ignored, in doubt, and won": {
+			rows:    []journal.Row{manual(1, "c")},
+			prepare: func(f *fixture) { f.table.commit = func(apply func()) error { apply(); return errLink } },
+			live: func(f *fixture) {
+				f.ignored()
+				f.agree()
+			},
+		},
 	}
 }
 
@@ -58,4 +82,24 @@ func (f *fixture) pass(id int64) *process {
 	return f.next()
 }
 
-var _ = context.Background
+// ignored asks for job 1, which is not to be run.
+func (f *fixture) ignored() {
+	f.t.Helper()
+	answer, err := f.worker.RunManual(f.t.Context(), []int64{1})
+	if err != nil || answer.Errors[1] == "" {
+		f.t.Errorf("the client was told %+v, %v", answer, err)
+	}
+	f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
+}
+
+// agree checks that the journal says ignored where the row does, and the opposite where it does not.
+func (f *fixture) agree() {
+	f.t.Helper()
+	last := journal.Kind("")
+	for _, kind := range f.story(1) {
+		last = kind
+	}
+	if ignored := f.table.status(1) == journal.RowIgnored; last != "" && ignored != (last == journal.KindIgnored) {
+		f.t.Errorf("the row is %s, the journal says last that it is %s", f.table.status(1), last)
+	}
+}

@@ -9,12 +9,12 @@ import (
 // phase is where a job stands on its way:
 //
 //	queued ──► due ──► announcing ──► announced ──► starting ──► started ──► (its end)
-//	 ▲ ▲        ▲                     ▲  │                        │
-//	 │ │        └──── renewing ◄──────┼──┼────────────────────────┘ the runner was replaced
-//	 │ │        reserved ─────────────┘  │
-//	 │ └── its row says running ── parked ◄┤ its row can't be updated for now
-//	 └──── paused, a manual one ◄────────┤
-//	            leaving ◄────────────────┘ paused, or the worker stops; from queued and parked, too
+//	 ▲  ▲       ▲                     ▲  │                        │
+//	 │  │       └──── renewing ◄──────┼──┼────────────────────────┘ the runner was replaced
+//	 │  │       reserved ─────────────┘  │
+//	 │  └────── parked ◄─────────────────┤ its row can't be updated for now; it goes back when it says running
+//	 └── paused, a manual one ◄──────────┤
+//	            leaving ◄────────────────┘ paused, or the worker stops; so it is with queued and parked ones
 //
 // Everything from due to started holds a slot; parked holds none. Who does something for a job later looks first whether
 // it still stands where it did.

@@ -53,7 +53,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	if len(ids) == 0 {
 		return nil
 	}
-	c := manualClaiming{worker: m.worker, ids: ids, refusals: make(map[int64]string)}
+	c := manualClaiming{worker: m.worker, ids: ids, refusals: make(map[int64]string), ignores: make(map[int64]string)}
 	locked, err := m.claim(ctx, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
@@ -62,6 +62,9 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 		return m.claimFailed(ctx, &c, err)
 	}
 	m.worker.won(c.claimed)
+	for id, refusal := range c.ignores {
+		m.clients[id].tell(nil, refusal)
+	}
 	for _, id := range ids {
 		if !c.found[id] && !slices.Contains(locked, id) {
 			m.clients[id].tell(nil, fmt.Sprintf("job %d not found", id))
@@ -137,9 +140,7 @@ func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err er
 	}
 	if len(refused) > 0 {
 		for id, why := range refused {
-			if client, ours := m.clients[id]; ours {
-				client.refuse(id, "the table refuses it: "+why)
-			}
+			m.notClaimed(c, id, "the table refuses it: "+why)
 		}
 		return [][]int64{slices.DeleteFunc(left, func(id int64) bool { _, at := refused[id]; return at })}
 	}
@@ -159,19 +160,31 @@ func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err er
 			return [][]int64{left}
 		}
 	}
-	m.refuse(left, m.words(ctx, err))
+	for _, id := range left {
+		m.notClaimed(c, id, m.words(ctx, err))
+	}
 	return nil
 }
 
-// release journals that a claim was undone, so that its jobs can be claimed again. It is false where the
+// notClaimed tells a client that its row could not be claimed; or, where the row was not to be run anyway, could not be
+// marked as ignored.
+func (m *manualClaim) notClaimed(c *manualClaiming, id int64, why string) {
+	client, ours := m.clients[id]
+	switch refusal, ignored := c.ignores[id]; {
+	case ignored:
+		client.tell(nil, refusal+"; the row could not be marked as ignored: "+why)
+	case ours:
+		client.refuse(id, why)
+	}
+}
+
+// release journals that a claim was undone, so that its rows can be claimed or ignored again. It is false where the
 // journal has no room for that; then the claim loop does it later.
 func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]string) bool {
 	w, lost := m.worker, lostReason(err, refused)
 	var drafts []journal.Draft
 	for _, e := range c.events {
-		if accepted, ok := e.Payload.(journal.Accepted); ok {
-			drafts = append(drafts, released(e.Job, accepted, lost(e.Job)))
-		}
+		drafts = append(drafts, givesUp(e, lost(e.Job))...)
 	}
 	if len(drafts) > 0 {
 		if _, err := w.append(drafts...); err != nil {
@@ -185,7 +198,7 @@ func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]st
 }
 
 // leaveInDoubt has the claim loop find out what became of a claim: its jobs have a client still, and run, or the
-// client is told.
+// client is told. A client whose row was to be ignored has nothing to wait for.
 func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [][]int64 {
 	var lost func(int64) string
 	if undone(err) {
@@ -193,6 +206,9 @@ func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [
 	}
 	w := m.worker
 	w.doubt(c.claimed, lost)
+	for id, refusal := range c.ignores {
+		m.clients[id].tell(nil, refusal+"; it is not known yet whether the row was marked as ignored")
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range left {
@@ -241,7 +257,8 @@ type manualClaiming struct {
 	worker   *Worker
 	ids      []int64
 	found    map[int64]bool
-	refusals map[int64]string
+	refusals map[int64]string // why rows are left as they are
+	ignores  map[int64]string // why rows are ignored, once that is committed
 	claimed
 }
 
@@ -258,14 +275,14 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	for _, row := range rows {
 		c.found[row.Job] = true
 		payload, refusal := w.judgeManual(row, token)
-		if refusal != "" {
-			c.refusals[row.Job] = refusal
-		}
 		switch p := payload.(type) {
 		case journal.Accepted:
 			drafts = append(drafts, c.accept(w, row.Job, w.targets[row.Target], p, instance)...)
 		case journal.Ignored:
+			c.ignores[row.Job] = refusal
 			drafts = append(drafts, journal.Draft{Job: row.Job, Payload: p})
+		default:
+			c.refusals[row.Job] = refusal
 		}
 	}
 	w.mu.Unlock()

@@ -75,7 +75,8 @@ type Accepted struct {
 	Token  string `json:"token"`
 }
 
-// Ignored says that the worker marks the row as not to be run.
+// Ignored says that the worker marks the row as not to be run. It is appended inside the transaction that updates the
+// row, before that; where the row was not updated, a Conflict with the Wanted "ignored" follows.
 type Ignored struct {
 	Reason string `json:"reason"`
 }
@@ -149,7 +150,7 @@ func (d Done) ShownStderr() Output {
 }
 
 // Conflict says that the mirror met a row that somebody else changed or
-// deleted while it was the worker's.
+// deleted while it was the worker's; or, where Wanted is "ignored", that the worker could not mark the row.
 type Conflict struct {
 	Found  *Row   `json:"found"` // nil: the row is gone
 	Wanted string `json:"wanted,omitempty"`

@@ -48,7 +48,7 @@ type Job struct {
 	Result string // of a job that is done: "ok" or "fail"
 	Code   *int
 	Signal string
-	Reason string // why it was released or ignored, or is done without an outcome of its own
+	Reason string // why it was released, ignored or could not be, or is done without an outcome of its own
 }
 
 // Target is what the journal knows of a target that the worker serves.

@@ -17,11 +17,14 @@ import (
 //	done       starting, running                  → done
 //	conflict   accepted, starting                 → conflict
 //	           running                            → running, marked as lost
-//	           anything that is not under way     → unchanged
+//	           ignored, of the ignoring itself    → conflict
+//	           anything else                      → unchanged
 //	set-aside  any                                → unchanged
 //
 // An event that names its claim's token is about that claim only. A conflict of another claim than the one that is
 // under way changes nothing: it is late news of an older one. Anything else with another claim's token is refused.
+// A conflict whose Wanted is "ignored" is about an ignored event whose transaction was not committed, and about nothing
+// else: it takes that event back, and changes no claim.
 func (s Status) allows(kind Kind) bool {
 	switch kind {
 	case KindAccepted, KindIgnored:
@@ -72,7 +75,7 @@ func (j Job) next(e Event) (Job, error) {
 		j.Status, j.Ended = StatusDone, p.EndedAt(e.Time)
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
 	case Conflict:
-		return j.conflict(e), nil
+		return j.conflict(p, e), nil
 	case Signal, SetAside: // change nothing but are part of the history
 	default: // a pointer, or somebody else's type with our kind
 		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: fmt.Sprintf("%T is no payload", p)}
@@ -112,12 +115,15 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 }
 
 // conflict ends a job that has not been started; a process that runs is waited
-// for all the same.
-func (j Job) conflict(e Event) Job {
-	switch j.Status {
-	case StatusAccepted, StatusStarting:
+// for all the same. One of an ignored event takes that back.
+func (j Job) conflict(p Conflict, e Event) Job {
+	switch ignoring := p.Wanted == RowIgnored; {
+	case ignoring && j.Status == StatusIgnored:
+		j.Status, j.Ended, j.Reason = StatusConflict, e.Time, p.Reason
+	case ignoring:
+	case j.Status == StatusAccepted, j.Status == StatusStarting:
 		j.Status, j.Ended = StatusConflict, e.Time
-	case StatusRunning:
+	case j.Status == StatusRunning:
 		j.Lost = true
 	}
 	return j

@@ -90,6 +90,29 @@ func TestTransitionTable(t *testing.T) {
 	}
 }
 
+// A conflict of an ignored event takes that back, and touches nothing else.
+func TestAConflictOfAnIgnoringTakesItBack(t *testing.T) {
+	t.Parallel()
+	for status, path := range paths {
+		t.Run(fmt.Sprintf("after %q", status), func(t *testing.T) {
+			t.Parallel()
+			state := stateAfter(t, path)
+			want := state.Job(1)
+			at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+			if status == StatusIgnored {
+				want = Job{ID: 1, Status: StatusConflict, Ended: at, Reason: "a trigger"}
+			}
+			conflict := Conflict{Wanted: RowIgnored, Reason: "a trigger"}
+			if err := state.Apply(Event{Seq: state.Seq + 1, Time: at, Job: 1, Payload: conflict}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, state.Job(1)); diff != "" {
+				t.Errorf("job (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func stateAfter(t *testing.T, path []Payload) *State {
 	t.Helper()
 	state := &State{KeepEnded: true}

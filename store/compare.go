@@ -144,9 +144,13 @@ func tell(stories map[int64]*story, e journal.Event) {
 	case journal.Released:
 		s.Status, s.Ended = journal.StatusReleased, e.Time
 	case journal.Done:
-		s.Status, s.Ended, s.Result, s.ended = journal.StatusDone, e.Time, p.Result, e.Seq
+		s.Status, s.Ended, s.Result, s.ended = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq
 	case journal.Conflict:
-		if p.Token == "" || p.Token == s.Token {
+		if p.Wanted == journal.RowIgnored {
+			if s.Status == journal.StatusIgnored {
+				s.Status = journal.StatusConflict
+			}
+		} else if p.Token == "" || p.Token == s.Token {
 			s.Lost = true
 		}
 	}

@@ -157,7 +157,8 @@ func (h journalHandlers) lookAgain(ctx context.Context, r *journal.Reader, seeme
 		return nil
 	}
 	claim := d.job.Status == journal.StatusAccepted || d.job.Status == journal.StatusStarting && d.job.Claimed
-	d.claiming = claim && time.Since(d.job.Accepted) < claimTime
+	ignoring := d.job.Status == journal.StatusIgnored && time.Since(d.job.Ended) < claimTime
+	d.claiming = ignoring || claim && time.Since(d.job.Accepted) < claimTime
 	switch {
 	case store.IsAnotherJob(d.job, d.row):
 		d.cause = history.CauseOther

@@ -243,3 +243,18 @@ func TestAJournalThatFailsEndsAWorkerWithAParkedJob(t *testing.T) {
 	f.ended <- nil
 	f.none()
 }
+
+// The end of a job frees its slot when it is known, whether or not its row can show it.
+func TestAnEndThatARowDoesNotShowKeepsNoSlot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
+	f.mirror.aside = map[int64]chan struct{}{1: make(chan struct{})}
+	f.start()
+	f.next().exit(0)
+	if p := f.next(); p.spec.Job != 2 {
+		t.Errorf("job %d was started", p.spec.Job)
+	}
+	if got := f.worker.Status().Targets["b"].Length; got != 1 {
+		t.Errorf("length %d, want 1", got)
+	}
+}

@@ -1,6 +1,12 @@
 package exec
 
-import "jobd/journal"
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
 
 // Every change of targets is journalled before it takes effect, with who asked for it.
 
@@ -8,9 +14,46 @@ import "jobd/journal"
 // have not started are given back; manual ones, whose clients want them run here, wait. Nothing starts
 // any more when Pause has returned.
 func (w *Worker) Pause(names []string, by string) error {
-	return w.setPaused(names, true, func(names []string) journal.Payload {
+	err := w.setPaused(names, true, func(names []string) journal.Payload {
 		return journal.Paused{Targets: names, By: by}
 	})
+	if err != nil {
+		return err
+	}
+	return w.awaitStarts(names)
+}
+
+// startsTimeout is for a runner to tell of starts that it was asked for. It takes milliseconds, unless it stands still.
+const startsTimeout = 10 * time.Second
+
+// awaitStarts waits until the runner has told of all starts that it was asked for, for targets that are paused by now: those
+// that it has not read yet can't be taken back.
+func (w *Worker) awaitStarts(names []string) error {
+	timer := time.NewTimer(startsTimeout)
+	defer timer.Stop()
+	pending := w.pendingStarts(names)
+	for i, process := range pending {
+		select {
+		case <-process.Begun():
+		case <-process.Ended():
+		case <-timer.C:
+			return RefusedError(fmt.Sprintf("paused, but %d jobs may still start: the runner was asked for them, and does not answer", len(pending)-i))
+		}
+	}
+	return nil
+}
+
+// pendingStarts lists the processes that the runner was asked for, and of which it has told nothing.
+func (w *Worker) pendingStarts(names []string) (pending []Process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		asked := j.process != nil && (names == nil || slices.Contains(names, j.target.name))
+		if asked && !isClosed(j.process.Begun()) && !isClosed(j.process.Ended()) {
+			pending = append(pending, j.process)
+		}
+	}
+	return pending
 }
 
 // Continue ends a pause, and polls.

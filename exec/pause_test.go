@@ -2,7 +2,10 @@ package exec_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	jobexec "jobd/exec"
@@ -121,4 +124,64 @@ func TestAClaimUnderWayIsGivenBackWhenItsTargetIsPaused(t *testing.T) {
 	f.wait("all are given back", func(s *journal.State) bool { return len(s.Jobs) == 0 })
 	f.none()
 	f.until("nothing is left here", func(s jobexec.Status) bool { return s.Targets["a"].Length == 0 })
+}
+
+// silentRunner starts processes, and does not tell that they run before it is asked to.
+type silentRunner struct {
+	*runner
+	tell chan struct{} // closed when it tells
+}
+
+type silentProcess struct {
+	jobexec.Process
+	begun <-chan struct{}
+}
+
+func (p silentProcess) Begun() <-chan struct{} { return p.begun }
+
+func (r silentRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
+	spec.OnBegun = func() {}
+	p, err := r.runner.Start(spec)
+	return silentProcess{p, r.tell}, err
+}
+
+// Regression: the runner stood still when a pause was answered, and did afterwards what it had been asked for before.
+func TestAPauseIsAnsweredWhenTheRunnerHasToldOfAllStarts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)
+	silent := silentRunner{f.runner, make(chan struct{})}
+	f.build(func(c *jobexec.Config) { c.Runner = silent })
+	f.start()
+	f.next()
+	f.next()
+	paused := make(chan error, 1)
+	go func() { paused <- f.worker.Pause([]string{"a"}, "me") }()
+	f.wait("the pause is journalled", func(s *journal.State) bool { return s.Targets["a"].Paused })
+	select {
+	case err := <-paused:
+		t.Errorf("the pause was answered with %v while nobody knew whether the job had started", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(silent.tell)
+	if err := <-paused; err != nil {
+		t.Error(err)
+	}
+}
+
+// A runner that does not answer is told of: what it was asked for may still start.
+func TestAPauseSaysThatTheRunnerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newTable(waiting(1, "a")), nil)
+		silent := silentRunner{f.runner, make(chan struct{})}
+		f.build(func(c *jobexec.Config) { c.Runner = silent })
+		f.start()
+		f.next()
+		err := f.worker.Pause(nil, "me")
+		var refused jobexec.RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "1 jobs may still start") {
+			t.Errorf("the answer is %v", err)
+		}
+		close(silent.tell)
+	})
 }

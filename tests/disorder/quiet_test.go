@@ -73,7 +73,7 @@ func (s *site) quiet() {
 	left := s.settle(func(table map[int64]record) string {
 		var missing []*row
 		for _, r := range s.rows {
-			if s.mustEnd(r, table[r.id]) && !s.behindAside(r, table) {
+			if s.mustEnd(r, table[r.id]) {
 				missing = append(missing, r)
 			}
 		}

@@ -5,6 +5,11 @@ var fixedSeeds = []uint64{1, 2, 3, 4, 5, 6, 7, 8, 2221, 4142, 6022}
 
 // recorded are schedules that violated a rule once, as small as they could be made.
 var recorded = []struct{ name, text string }{
+	{
+		"a job whose row is locked before it is shown as running keeps no slot",
+		"slots = 1; pause w2 a; insert a 2 long; wait 300; continue w2 a; lock 0 1; wait 1000; insert a 3 quick; quiet",
+	},
+	{"a row that could not be ignored", "refuse 1644 claim 1 0; manual w1 c 1 quick; wait 1000"},
 	{"nothing odd", "insert a 3 quick; insert b 2 short; manual master a 2 quick; manual w1 b 1 quick; quiet; stop w1; start w1"},
 
 	// Wake-ups.

@@ -28,7 +28,6 @@ type trial struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	log     *os.File
-	strict  bool          // nothing passes
 	slowest time.Duration // the longest time at a quiet point in which nothing happened
 
 	mu       sync.Mutex
@@ -38,12 +37,7 @@ type trial struct {
 }
 
 // try runs a schedule on a server and gives what did not hold.
-func try(t testing.TB, lane *lane, s schedule) *trial { return tryWith(t, lane, s, false) }
-
-// tryStrictly does not let pass what is in limits.
-func tryStrictly(t testing.TB, lane *lane, s schedule) *trial { return tryWith(t, lane, s, true) }
-
-func tryWith(t testing.TB, lane *lane, s schedule, strict bool) *trial {
+func try(t testing.TB, lane *lane, s schedule) *trial {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "jobd-disorder-")
 	if err != nil {
@@ -53,7 +47,7 @@ func tryWith(t testing.TB, lane *lane, s schedule, strict bool) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &trial{TB: t, dir: dir, log: log, begun: time.Now(), strict: strict}
+	tr := &trial{TB: t, dir: dir, log: log, begun: time.Now()}
 	tr.ctx, tr.cancel = context.WithTimeout(t.Context(), mostTime)
 	ended := make(chan struct{})
 	go func() {

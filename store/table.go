@@ -178,7 +178,7 @@ type Fate int
 const (
 	Applied Fate = iota // the row reads as the change wants it
 	Lost                // the row is somebody else's by now, or gone, and was left as found
-	Refused             // the server takes this update in no form, for now
+	Refused             // the server takes this update in no form for now, or a rule of the application's refuses it
 	Held                // somebody else holds the row, or the update failed otherwise; it is to be tried again
 )
 

@@ -139,18 +139,18 @@ func (a *application) note(one update, matched bool) {
 // asked without any row, works.
 func (a *application) Sort(ctx context.Context, err error) (rule.Fault, error) {
 	a.tries = 2 // the rows that keep losing are to be found soon
-	refused := isRefused(err)
 	switch {
-	case number(err) == 0 && !refused:
+	case isOfValues(err):
+		return rule.Values, nil
+	case isOfRule(err):
+		return rule.Rule, nil
+	case number(err) == 0:
 		return rule.Whole, err
 	case isDubious(err) && !a.proven:
 		if known := a.table.Check(ctx); known != nil {
 			return rule.Whole, known
 		}
 		a.proven = true
-	}
-	if refused {
-		return rule.Values, nil
 	}
 	return rule.Moment, nil
 }

@@ -184,6 +184,49 @@ func TestRefusedUpdate(t *testing.T) {
 	}
 }
 
+// Regression: an update that a rule of the application's refused was tried in reduced form; where the rule had ended meanwhile, the row
+// lost the job's return code and output for nothing. Such an update is refused whole, and whole it is once the rule has ended.
+func TestRuleReducesNoUpdate(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, rule, end string }{
+		{"a CHECK", "ALTER TABLE jobs ADD CONSTRAINT house CHECK (return_code <> 0)", "ALTER TABLE jobs DROP CONSTRAINT house"},
+		{
+			"a trigger",
+			"CREATE TRIGGER house BEFORE UPDATE ON jobs FOR EACH ROW IF NEW.return_code = 0 THEN SIGNAL SQLSTATE '45000'; END IF",
+			"DROP TRIGGER house",
+		},
+		{"a unique index", "ALTER TABLE jobs ADD UNIQUE KEY house (return_code)", "ALTER TABLE jobs DROP KEY house"},
+		{
+			"a foreign key",
+			"ALTER TABLE jobs ADD CONSTRAINT house FOREIGN KEY (return_code) REFERENCES codes (n)", "ALTER TABLE jobs DROP FOREIGN KEY house",
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, dbserver.JobsTable)
+			if c.name == "a unique index" {
+				db.exec(t, "INSERT INTO jobs (id, target, time_created, status, return_code) VALUES (9, 'a', 1, 'done', 0)")
+			}
+			db.exec(t, "CREATE TABLE codes (n tinyint(3) UNSIGNED PRIMARY KEY) ENGINE=InnoDB")
+			table := db.table(t)
+			db.exec(t, "INSERT INTO jobs (id, target, time_created, status, sig) VALUES (1, 'a', 1, 'running', ?)", token)
+			db.exec(t, c.rule)
+			changes := []store.Change{done(1, "ä")}
+			got, err := table.Apply(t.Context(), changes)
+			if err != nil || got[0].Fate != store.Refused {
+				t.Errorf("%+v, %v; want it refused", got, err)
+			}
+			db.expect(t, 1, "status return_code", "running -")
+			db.exec(t, c.end)
+			if got, err := table.Apply(t.Context(), changes); err != nil || got[0] != (store.Outcome{}) {
+				t.Errorf("when the rule has ended: %+v, %v; want it applied whole", got, err)
+			}
+			db.expect(t, 1, "status return_code stdout", "done 0 ä")
+		})
+	}
+}
+
 // Updates that are too big for the server's max_allowed_packet are cut, those that
 // are too many are split.
 func TestPitfall9PacketLimit(t *testing.T) {

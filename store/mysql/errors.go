@@ -84,15 +84,22 @@ func unreachableNumbers() []uint16 {
 	)
 }
 
-// refusedNumbers are errors of one update: its values, or a rule of the
-// application's against them. The same update fails for ever; others need not.
-func refusedNumbers() []uint16 {
+// valueNumbers are errors of what an update writes: a column cannot hold it, or the server takes no packet of its size.
+// The same update fails for ever, and one that writes less need not.
+func valueNumbers() []uint16 {
 	return []uint16{
 		errColumnNotNull, errTooManyStatementBytes, errOutOfRange, errTruncated,
-		1062, 1169, // a unique index
 		1118, 1406, // row or column too long
 		1267, 1271, 1300, 1366, 1977, 3854, // characters that the column cannot hold
 		1292, 1411, 3140, // a value of the wrong kind
+	}
+}
+
+// ruleNumbers are errors of rules that the application has for the row. The update is refused as long as they last,
+// and is right as it is: one that writes less would only lose what the job has brought.
+func ruleNumbers() []uint16 {
+	return []uint16{
+		1062, 1169, // a unique index
 		1451, 1452, 3819, 4025, // a foreign key, a CHECK
 		1442, 1644, // a trigger
 	}
@@ -138,10 +145,13 @@ func isDubious(err error) bool {
 // isReadOnly tells that the connection's server takes no writes, or says so.
 func isReadOnly(err error) bool { return slices.Contains(readOnlyNumbers(), number(err)) }
 
-// isRefused tells what is wrong with one update and stays so.
-func isRefused(err error) bool {
-	return slices.Contains(refusedNumbers(), number(err)) || errors.Is(err, driver.ErrPktTooLarge) || errors.Is(err, sqldriver.ErrSkip)
+// isOfValues tells that what one update writes can't be written.
+func isOfValues(err error) bool {
+	return slices.Contains(valueNumbers(), number(err)) || errors.Is(err, driver.ErrPktTooLarge) || errors.Is(err, sqldriver.ErrSkip)
 }
+
+// isOfRule tells that a rule of the application's refuses one update, whatever it writes.
+func isOfRule(err error) bool { return slices.Contains(ruleNumbers(), number(err)) }
 
 // isLockWait tells that somebody else's lock was waited for in vain, on a row or on the table.
 func isLockWait(err error) bool {

@@ -18,7 +18,7 @@ import (
 // What the servers' errors mean, those of Galera, Group Replication and TiDB among them.
 func TestErrorsByNumber(t *testing.T) {
 	t.Parallel()
-	type meaning struct{ transient, undone, lock, refused, dubious bool }
+	type meaning struct{ transient, undone, lock, values, rule, dubious bool }
 	cases := []struct {
 		name    string
 		numbers []uint16
@@ -34,13 +34,17 @@ func TestErrorsByNumber(t *testing.T) {
 		{"read-only: another connection may do", []uint16{1290, 1792, 1836}, meaning{transient: true, dubious: true}},
 		{"the server ends or is full", []uint16{1053, 1927, 4031, 1040, 1047}, meaning{dubious: true}},
 		{"a query that was interrupted", []uint16{1317, 1969, 3024}, meaning{}},
-		{"a value, a rule", []uint16{1366, 1264, 4025, 3819, 1644, 1062}, meaning{refused: true}},
+		{
+			"what a column or a packet cannot hold",
+			[]uint16{1048, 1118, 1153, 1264, 1265, 1267, 1271, 1292, 1300, 1366, 1406, 1411, 1977, 3140, 3854}, meaning{values: true},
+		},
+		{"a rule of the application's", []uint16{1062, 1169, 1442, 1451, 1452, 1644, 3819, 4025}, meaning{rule: true}},
 	}
 	for _, c := range cases {
 		for _, number := range c.numbers {
 			err := fmt.Errorf("apply: %w", &driver.MySQLError{Number: number})
 			var overtook *store.Overtaken
-			got := meaning{isTransient(err), errors.As(overtaken(err), &overtook), isLockWait(err), isRefused(err), isDubious(err)}
+			got := meaning{isTransient(err), errors.As(overtaken(err), &overtook), isLockWait(err), isOfValues(err), isOfRule(err), isDubious(err)}
 			if got != c.want {
 				t.Errorf("%s, %d: %+v, want %+v", c.name, number, got, c.want)
 			}

@@ -82,8 +82,10 @@ func (a *application) one(ctx context.Context, tx *sql.Tx, index int) (store.Out
 // Sort implements rule.Updater.
 func (a *application) Sort(ctx context.Context, err error) (rule.Fault, error) {
 	switch {
-	case isRefused(err):
+	case isOfValues(err):
 		return rule.Values, nil
+	case isOfRule(err):
+		return rule.Rule, nil
 	case !isDubious(err):
 		return rule.Whole, err
 	case !a.proven:

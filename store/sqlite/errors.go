@@ -8,10 +8,13 @@ import (
 )
 
 // code is SQLite's primary result code of an error; 0: it is not SQLite's.
-func code(err error) int {
+func code(err error) int { return kind(err) & 0xff }
+
+// kind is SQLite's extended result code of an error; 0: it is not SQLite's.
+func kind(err error) int {
 	var failure *sqlite.Error
 	if errors.As(err, &failure) {
-		return failure.Code() & 0xff // the rest says which kind of it
+		return failure.Code()
 	}
 	return 0
 }
@@ -34,12 +37,17 @@ func isUnusable(err error) bool {
 	return false
 }
 
-// isRefused tells what is wrong with one update and stays so: a rule of the application's
-// against its values, or their size.
-func isRefused(err error) bool {
+// isOfValues tells that a column cannot hold what one update writes.
+func isOfValues(err error) bool {
 	switch code(err) {
-	case library.SQLITE_CONSTRAINT, library.SQLITE_TOOBIG, library.SQLITE_MISMATCH:
+	case library.SQLITE_TOOBIG, library.SQLITE_MISMATCH:
 		return true
+	case library.SQLITE_CONSTRAINT:
+		return kind(err) == library.SQLITE_CONSTRAINT_NOTNULL || kind(err) == library.SQLITE_CONSTRAINT_DATATYPE
 	}
 	return false
 }
+
+// isOfRule tells that a rule of the application's refuses one update: a CHECK, a trigger, a foreign key, a unique index. The
+// update is right as it is, and one that writes less would only lose what the job has brought.
+func isOfRule(err error) bool { return code(err) == library.SQLITE_CONSTRAINT && !isOfValues(err) }

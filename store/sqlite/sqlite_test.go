@@ -194,10 +194,10 @@ func TestRefusedUpdateDoesNotHoldUpOthers(t *testing.T) {
 	}
 	db := application(t, path)
 	exec(t, db, "INSERT INTO jobs (target, time_created, status, sig) VALUES ('a',1,'running','@'), ('a',1,'running','@'), ('a',1,'running','@')")
-	exec(t, db, `CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.stdout LIKE 'bad%' OR NEW.id = 3
+	exec(t, db, `CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.id = 3
 		BEGIN SELECT RAISE(ABORT, 'not in this house'); END`)
 	var changes []store.Change
-	for i, text := range []string{"good", "bad", "good"} {
+	for i, text := range []string{"good", "good", "good"} {
 		changes = append(changes, store.Change{Job: int64(i + 1), Token: "@", Status: "done", Done: &journal.Done{
 			Result: "ok", Stdout: journal.Output{Kept: []byte(text), Size: int64(len(text))},
 		}})
@@ -206,14 +206,53 @@ func TestRefusedUpdateDoesNotHoldUpOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got[0] != (store.Outcome{}) {
-		t.Errorf("the good one: %+v", got[0])
-	}
-	if got[1].Fate != store.Applied || !strings.Contains(got[1].Note, "left out") {
-		t.Errorf("the bad one, without its output: %+v", got[1])
+	for _, outcome := range got[:2] {
+		if outcome != (store.Outcome{}) {
+			t.Errorf("a good one: %+v", outcome)
+		}
 	}
 	if got[2].Fate != store.Refused || !strings.Contains(got[2].Note, "not in this house") {
 		t.Errorf("the one that cannot be: %+v", got[2])
+	}
+}
+
+// Regression: what a CHECK or a trigger refused was written without the job's output and return code where the rule had nothing
+// against that. Only what a column cannot hold is left out.
+func TestRuleReducesNoUpdate(t *testing.T) {
+	t.Parallel()
+	column := func(old, now string) string { return strings.Replace(loose, old, now, 1) }
+	cases := []struct {
+		name, table, more string
+		fate              store.Fate
+		note              string
+	}{
+		{"a trigger", loose, "CREATE TRIGGER rule BEFORE UPDATE ON jobs WHEN NEW.return_code = 3 BEGIN SELECT RAISE(ABORT, 'no'); END", store.Refused, "no"},
+		{"a CHECK", column("return_code", "return_code CHECK (return_code <> 3)"), "", store.Refused, "CHECK"},
+		{"a unique index", column("return_code", "return_code UNIQUE"), "INSERT INTO jobs (id, return_code) VALUES (2, 3)", store.Refused, "UNIQUE"},
+		{
+			"a type", strings.NewReplacer(
+				"target COLLATE NOCASE", "target TEXT", "time_created", "time_created INT", "time_started", "time_started INT", "time_finished", "time_finished INT",
+				"status", "status TEXT", "result", "result TEXT", "return_code", "return_code BLOB", "sig", "sig TEXT",
+				"stdout", "stdout TEXT", "stderr)", "stderr TEXT) STRICT",
+			).Replace(loose), "", store.Applied, "left out",
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			table, db, _ := looseTable(t, c.table)
+			exec(t, db, "INSERT INTO jobs (id, target, status, sig) VALUES (1, 'a', 'running', ?)", token)
+			if c.more != "" {
+				exec(t, db, c.more)
+			}
+			code := 3
+			changes := doneJobs(1)
+			changes[0].Done.Code, changes[0].Done.Stdout = &code, journal.Output{Kept: []byte("x"), Size: 1}
+			got, err := table.Apply(t.Context(), changes)
+			if err != nil || got[0].Fate != c.fate || !strings.Contains(got[0].Note, c.note) {
+				t.Errorf("%+v, %v; want fate %d, %q", got, err, c.fate, c.note)
+			}
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ type Fault int
 const (
 	Whole  Fault = iota // nothing at all: the table was not reached, or can't be used
 	Values              // what one of the updates writes is refused, and stays so
+	Rule                // the application's rules refuse one of the updates, whatever it writes
 	Moment              // one of the updates fails for now
 )
 
@@ -40,8 +41,11 @@ const (
 )
 
 // Divide applies changes. An error number says how to try again, never that all rows are at fault: where a
-// transaction fails, its halves are tried, until the updates at fault stand alone. Those are reduced where that
-// can help, then refused or held. Only a fault of the whole table fails the call.
+// transaction fails, its halves are tried, until the updates at fault stand alone. Those are reduced where their values
+// are at fault, then refused or held. Only a fault of the whole table fails the call.
+//
+// What a rule refuses is never reduced: the rule may end between two tries, and the second would then be taken without what
+// was left out of it for nothing.
 //
 // Halves are chosen by lot. So the rows that the bounds leave untried are other ones each time, and no row
 // waits behind the same others for ever.
@@ -94,17 +98,15 @@ func (d *division) send(ctx context.Context, some []int) error {
 
 // single ends the division at one update that failed.
 func (d *division) single(ctx context.Context, one []int, fault Fault) error {
-	if fault == Values {
-		err := d.last
-		if d.Reduce(one[0], err) {
-			return d.send(ctx, one)
-		}
-		d.failed++
-		d.Settle(one[0], store.Outcome{Fate: store.Refused, Note: err.Error()})
-		return nil
+	if fault == Values && d.Reduce(one[0], d.last) {
+		return d.send(ctx, one)
 	}
 	d.failed++
-	d.hold(one)
+	if fault == Moment {
+		d.hold(one)
+		return nil
+	}
+	d.Settle(one[0], store.Outcome{Fate: store.Refused, Note: d.last.Error()})
 	return nil
 }
 

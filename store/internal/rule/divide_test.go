@@ -15,6 +15,7 @@ import (
 var (
 	errAway    = errors.New("away")
 	errRefused = errors.New("refused")
+	errRule    = errors.New("against a rule")
 	errMoment  = errors.New("for now")
 )
 
@@ -49,6 +50,8 @@ func (u *updater) Sort(_ context.Context, err error) (rule.Fault, error) {
 		return rule.Whole, err
 	case errors.Is(err, errRefused):
 		return rule.Values, nil
+	case errors.Is(err, errRule):
+		return rule.Rule, nil
 	}
 	return rule.Moment, nil
 }
@@ -105,6 +108,12 @@ func TestDivideIsolatesWhatFails(t *testing.T) {
 			updater{fails: map[int]error{3: errRefused}, reduces: map[int]int{3: 2}, cured: map[int]int{3: 2}},
 			map[store.Fate][]int{store.Applied: {0, 1, 2, 3, 4, 5, 6, 7}},
 			9,
+		},
+		{
+			"one against a rule, which a reduced form would not meet",
+			updater{fails: map[int]error{3: errRule}, reduces: map[int]int{3: 2}, cured: map[int]int{3: 1}},
+			map[store.Fate][]int{store.Applied: {0, 1, 2, 4, 5, 6, 7}, store.Refused: {3}},
+			7,
 		},
 		{
 			"both",
@@ -169,7 +178,7 @@ func TestDivideIsBounded(t *testing.T) {
 func TestDivideGivesUpWhereNothingSucceeds(t *testing.T) {
 	t.Parallel()
 	const n = 512
-	for _, failure := range []error{errRefused, errMoment} {
+	for _, failure := range []error{errRefused, errRule, errMoment} {
 		u := updater{fails: map[int]error{}}
 		for i := range n {
 			u.fails[i] = failure

@@ -41,7 +41,10 @@ func (r *refusal) explain(ctx context.Context, t *Table) error {
 	if len(refused) == 0 && races {
 		return lost
 	}
-	if err == nil && isUnusable(r.err) {
+	switch {
+	case isDubious(err): // the rows could not even be locked to try them
+		err = t.fail("try jobs one by one", err)
+	case err == nil && isUnusable(r.err):
 		err = t.Check(ctx) // of the table itself, beside which triggers don't matter
 	}
 	if err != nil {

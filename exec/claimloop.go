@@ -18,11 +18,12 @@ type claims struct {
 	away    bool      // the mirror could not write when a claim was last wanted
 	names   backoff   // of the question whether the table takes the targets' names
 	survey  survey
+	strays  strays
 	suspect bool // the last claim was for a target that is claimed for by itself
 }
 
 // renew has everything looked at again that may have changed while the table was out of reach.
-func (c *claims) renew() { c.survey = survey{wanted: true} }
+func (c *claims) renew() { c.survey, c.strays = survey{wanted: true}, strays{} }
 
 // renew polls, and looks at everything again that may have changed while the table was out of reach.
 func (w *Worker) renew() {
@@ -97,8 +98,10 @@ func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
 	if known, err := w.identified(ctx); err != nil || !known {
 		return false, err
 	}
-	if err := w.takeSurvey(ctx); err != nil {
-		return false, err
+	for _, look := range []func(context.Context) error{w.takeSurvey, w.watchStrays} {
+		if err := look(ctx); err != nil {
+			return false, err
+		}
 	}
 	return w.claim(ctx)
 }
@@ -139,6 +142,7 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	at(w.identity.rest.due)
 	if !w.identity.checked.IsZero() {
 		at(w.claims.survey.rest.due)
+		at(w.claims.strays.due)
 	}
 	for _, t := range w.targets {
 		at(t.look.due)

@@ -58,10 +58,12 @@ var errNoMark = errors.New("no mark is free for this worker's claims")
 func (w *Worker) Identify(ctx context.Context) error {
 	w.identifying.Lock()
 	defer w.identifying.Unlock()
-	err := w.takeName(ctx)
-	var mark string
+	mark, err := w.takeMark(ctx) // first: it protects the rows of a worker whose name somebody else has taken
 	if err == nil {
-		mark, err = w.takeMark(ctx)
+		err = w.takeName(ctx)
+	}
+	if err == nil {
+		err = w.noteMark(mark)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,8 +93,8 @@ func (w *Worker) takeName(ctx context.Context) error {
 	return &NameTakenError{w.Name, holder}
 }
 
-// takeMark takes a mark that no other worker has: the journal's, if it can be had. A new one is journalled before it
-// is used.
+// takeMark takes a mark that no other worker has: the journal's, if it can be had; else one that no row bears either, which
+// may be the row of a worker that can't reach the table at the moment.
 func (w *Worker) takeMark(ctx context.Context) (string, error) {
 	known := w.knownMark()
 	candidates := []string{known}
@@ -103,6 +105,15 @@ func (w *Worker) takeMark(ctx context.Context) (string, error) {
 		if mark == "" {
 			continue
 		}
+		if mark != known {
+			rows, err := w.Table.UnderWay(ctx, "@"+mark, nil)
+			if err != nil {
+				return "", err
+			}
+			if len(rows) > 0 {
+				continue
+			}
+		}
 		holder, err := w.Table.Hold(ctx, "mark:"+mark)
 		if err != nil {
 			return "", err
@@ -110,12 +121,18 @@ func (w *Worker) takeMark(ctx context.Context) (string, error) {
 		if holder != "" {
 			continue
 		}
-		if mark != known {
-			_, err = w.append(journal.Draft{Payload: journal.Marked{Mark: mark}})
-		}
-		return mark, err
+		return mark, nil
 	}
 	return "", errNoMark
+}
+
+// noteMark journals a mark that is another one than before. Only then it is used.
+func (w *Worker) noteMark(mark string) error {
+	if mark == w.knownMark() {
+		return nil
+	}
+	_, err := w.append(journal.Draft{Payload: journal.Marked{Mark: mark}})
+	return err
 }
 
 // knownMark is the mark that the journal has for this worker.

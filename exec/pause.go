@@ -29,7 +29,7 @@ const startsTimeout = 10 * time.Second
 // awaitStarts waits until the runner has told of all starts that it was asked for, for targets that are paused by now: those
 // that it has not read yet can't be taken back.
 func (w *Worker) awaitStarts(names []string) error {
-	timer := time.NewTimer(startsTimeout)
+	timer := time.NewTimer(w.startsTimeout)
 	defer timer.Stop()
 	pending := w.pendingStarts(names)
 	for i, process := range pending {

@@ -2,10 +2,7 @@ package exec_test
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	jobexec "jobd/exec"
@@ -166,22 +163,4 @@ func TestAPauseIsAnsweredWhenTheRunnerHasToldOfAllStarts(t *testing.T) {
 	if err := <-paused; err != nil {
 		t.Error(err)
 	}
-}
-
-// A runner that does not answer is told of: what it was asked for may still start.
-func TestAPauseSaysThatTheRunnerDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newTable(waiting(1, "a")), nil)
-		silent := silentRunner{f.runner, make(chan struct{})}
-		f.build(func(c *jobexec.Config) { c.Runner = silent })
-		f.start()
-		f.next()
-		err := f.worker.Pause(nil, "me")
-		var refused jobexec.RefusedError
-		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "1 jobs may still start") {
-			t.Errorf("the answer is %v", err)
-		}
-		close(silent.tell)
-	})
 }

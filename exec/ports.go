@@ -24,6 +24,7 @@ type Recorder interface {
 type Claimer interface {
 	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
 	Hold(ctx context.Context, name string) (holder string, err error)
+	Holder(ctx context.Context, name string) (holder string, err error)
 	Claim(ctx context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)

@@ -81,13 +81,21 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 		}
 	})
 	w.noteStrangers(strangers)
-	*s = survey{upTo: s.upTo}
-	if len(suspects) > 0 {
-		s.suspects, s.tried = suspects, w.Mirror.Tried(s.upTo)
-		s.rest.due = time.Now().Add(surveyWait)
-	}
+	s.suspect(suspects, s.upTo, w.Mirror.Tried(s.upTo))
 	return nil
 }
+
+// suspect plans the second look at rows, for when the mirror has tried to show everything up to an event.
+func (s *survey) suspect(rows map[int64]string, upTo uint64, tried <-chan struct{}) {
+	*s = survey{upTo: upTo}
+	if len(rows) > 0 {
+		s.suspects, s.tried = rows, tried
+		s.rest.due = time.Now().Add(surveyWait)
+	}
+}
+
+// busy tells whether a look is wanted or under way.
+func (s *survey) busy() bool { return s.wanted || s.suspects != nil }
 
 // live tells whether the journal holds a claim as under way.
 func live(known journal.Job, token string) bool {

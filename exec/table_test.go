@@ -191,6 +191,8 @@ func (t *table) Hold(_ context.Context, name string) (string, error) {
 	return t.holders[name], nil
 }
 
+func (t *table) Holder(ctx context.Context, name string) (string, error) { return t.Hold(ctx, name) }
+
 func (t *table) Waiting(_ context.Context, targets []string, except []int64) (left []string, _ error) {
 	t.mu.Lock()
 	held := t.waitingHeld

@@ -27,6 +27,7 @@ type Config struct {
 	PollInterval    time.Duration // ± a fifth; 0: the worker polls only when asked
 	LaunchOffline   bool          // start claimed jobs while the database is away
 	Requeue         bool          // start jobs of unknown outcome again, instead of failing them
+	LostAfter       time.Duration // for how long nobody must have held a mark, before its rows count as lost with a journal
 	MaxAttempts     int           // how often a job is started at most where Requeue is set
 	ShutdownTimeout time.Duration // 0: no limit
 	Handover        bool          // on stop leave what runs to the runner, for the next start
@@ -58,9 +59,10 @@ type Worker struct {
 	turned chan struct{} // closed when no turn is taken any more
 	again  chan struct{} // room for those who try rows that somebody else holds again
 
-	changing    sync.Mutex // held while targets are changed, across journal and memory
-	adding      sync.Mutex // held while a target is added, across the table's word on its name too
-	identifying sync.Mutex // held while name and mark are taken, across table, journal and memory
+	startsTimeout time.Duration // of awaitStarts
+	changing      sync.Mutex    // held while targets are changed, across journal and memory
+	adding        sync.Mutex    // held while a target is added, across the table's word on its name too
+	identifying   sync.Mutex    // held while name and mark are taken, across table, journal and memory
 
 	// The turn loop's.
 	busy        time.Time     // when more than one job ended in a turn
@@ -108,6 +110,7 @@ func New(c Config) *Worker {
 		w.targets[name] = &target{name: name, concurrency: concurrency}
 	}
 	w.claims.renew()
+	w.startsTimeout = startsTimeout
 	return w
 }
 

@@ -51,6 +51,10 @@ type Table interface {
 	// locks it is always ours.
 	Hold(ctx context.Context, name string) (holder string, err error)
 
+	// Holder tells who has an advisory lock, without taking it: "" where nobody has it, or it is ours, or the server has no
+	// such locks.
+	Holder(ctx context.Context, name string) (holder string, err error)
+
 	// Claim locks up to room[target] rows of status waiting for each target,
 	// lowest ids first, skipping rows that others hold and those in except, and lets decide say
 	// what becomes of them, all in one transaction. decide is called once at

@@ -155,7 +155,8 @@ type runConfig struct {
 	requeueCrashed  bool          // run a job again whose outcome is unknown
 	maxAttempts     int           // how often at most
 	shutdownTimeout time.Duration // 0: no limit
-	handover        bool          // leave running jobs to the runner on stop
+	lostAfter       time.Duration
+	handover        bool // leave running jobs to the runner on stop
 }
 
 // onePerSlot is the default of prefetch.
@@ -178,6 +179,7 @@ func (c *runConfig) register(set *conf.Set) {
 	set.Add("on_crash", "fail", "what becomes of a job whose outcome is unknown: fail or requeue", choice(&c.requeueCrashed, "fail", "requeue"))
 	set.Add("max_attempts", "3", "how often a job is started at most, with on_crash = requeue", conf.Int(&c.maxAttempts, 1, math.MaxInt))
 	set.Add("shutdown_timeout", "30", "what running jobs get on SIGTERM before it is passed on to them; 0: no limit", conf.Duration(&c.shutdownTimeout, 0))
+	set.Add("lost_after", "5m", "how long rows are left alone that bear a mark of this worker's name and are unknown to its new journal", conf.Duration(&c.lostAfter, 0))
 	set.Add("on_stop", "drain", "on SIGTERM drain, or handover: leave running jobs to the next start", choice(&c.handover, "drain", "handover"))
 }
 

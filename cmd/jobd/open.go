@@ -128,6 +128,7 @@ func (d *daemon) openWorker(c config) error {
 		Prefetch: c.run.prefetch, PollInterval: c.run.pollInterval,
 		LaunchOffline: c.run.launchOffline, Requeue: c.run.requeueCrashed,
 		MaxAttempts:     c.run.maxAttempts,
+		LostAfter:       c.run.lostAfter,
 		ShutdownTimeout: c.run.shutdownTimeout, Handover: c.run.handover,
 		Recorder: d.journal, Table: d.table, Mirror: d.mirror,
 		Runner: remote, Keeper: remote, Disk: d.reserve,

@@ -36,7 +36,8 @@ func TestErrorsByNumber(t *testing.T) {
 		{"a query that was interrupted", []uint16{1317, 1969, 3024}, meaning{}},
 		{
 			"what a column or a packet cannot hold",
-			[]uint16{1048, 1118, 1153, 1264, 1265, 1267, 1271, 1292, 1300, 1366, 1406, 1411, 1977, 3140, 3854}, meaning{values: true},
+			[]uint16{1048, 1118, 1153, 1264, 1265, 1267, 1271, 1292, 1300, 1366, 1406, 1411, 1977, 3140, 3854},
+			meaning{values: true},
 		},
 		{"a rule of the application's", []uint16{1062, 1169, 1442, 1451, 1452, 1644, 3819, 4025}, meaning{rule: true}},
 	}

@@ -63,6 +63,8 @@ func (t *Table) Check(ctx context.Context) error {
 		return nil
 	}
 	t.layout.Store(nil)
+	t.db.SetMaxIdleConns(0) // a session keeps the server's variables as they were when it was made
+	t.db.SetMaxIdleConns(t.config.MaxOpen - 1)
 	switch {
 	case isUnusable(err):
 		return &store.Unusable{Op: op, Err: err}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -26,25 +27,61 @@ func (t *Table) Hold(_ context.Context, name string) (holder string, err error) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	const op = "take the advisory lock "
-	if err := l.open(t.path + "-jobd"); err != nil {
+	if err := l.open(t.lockPath()); err != nil {
 		return "", fmt.Errorf(op+"%s: %w", name, err)
 	}
 	if l.held[name] {
 		return "", nil
 	}
-	sum := sha256.Sum256([]byte(t.config.Table + "\x00" + name))
-	const positive = 1<<62 - 1
-	region := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) & positive), Len: 1}
+	region := t.region(name)
 	err = unix.FcntlFlock(l.file.Fd(), unix.F_OFD_SETLK, &region)
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
-		return "another process on this host", nil
+		return anotherProcess, nil
 	case err != nil:
 		return "", fmt.Errorf(op+"%s: %s: %w", name, l.file.Name(), err)
 	}
 	l.held[name] = true
 	return "", nil
 }
+
+// region is the byte that stands for a lock.
+func (t *Table) region(name string) unix.Flock_t {
+	sum := sha256.Sum256([]byte(t.config.Table + "\x00" + name))
+	const positive = 1<<62 - 1
+	return unix.Flock_t{Type: unix.F_WRLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) & positive), Len: 1}
+}
+
+// Holder implements store.Table.
+func (t *Table) Holder(_ context.Context, name string) (holder string, err error) {
+	l := &t.locks
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const op = "look at the advisory lock "
+	if err := l.open(t.lockPath()); err != nil {
+		return "", fmt.Errorf(op+"%s: %w", name, err)
+	}
+	region := t.region(name)
+	if err := unix.FcntlFlock(l.file.Fd(), unix.F_OFD_GETLK, &region); err != nil {
+		return "", fmt.Errorf(op+"%s: %s: %w", name, l.file.Name(), err)
+	}
+	if region.Type == unix.F_UNLCK {
+		return "", nil
+	}
+	return anotherProcess, nil
+}
+
+// lockPath is the file of the locks. It stands beside the table's file itself, whatever link the path is.
+func (t *Table) lockPath() string {
+	path, err := filepath.EvalSymlinks(t.path)
+	if err != nil {
+		path = t.path
+	}
+	return path + "-jobd"
+}
+
+// anotherProcess is all that is known of who has a lock.
+const anotherProcess = "another process on this host"
 
 // open opens the file, where it is not open or is not the one of that path any more: others would lock another then.
 // Callers must hold l.mu.

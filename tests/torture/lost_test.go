@@ -21,6 +21,7 @@ func TestJournalLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.oracle.open(t)
+	s.settings["lost_after"] = "1s"
 	s.start(t)
 	s.awaitDone(t)
 	found := s.audit(t)

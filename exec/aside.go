@@ -31,7 +31,7 @@ type AsideRow struct {
 }
 
 const (
-	mostAsides  = 10_000 // of one target; beyond, the target rests
+	mostAsides  = 3000 // of one target; beyond, the target rests
 	mostProbes  = 100  // rows that the table is asked about at a time
 	firstAside  = time.Second
 	longAside   = 10 * time.Second

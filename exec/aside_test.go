@@ -67,16 +67,16 @@ func TestARowThatTheTableRefusesIsSetAside(t *testing.T) {
 func TestATargetWithTooManyRefusedRowsRests(t *testing.T) {
 	t.Parallel()
 	tab := newTable()
-	for id := int64(1); id <= 1001; id++ {
+	for id := int64(1); id <= 3001; id++ {
 		tab.rows[id] = waiting(id, "a")
 		tab.refused[id] = "CHECK weight is violated"
 	}
-	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1}; c.Prefetch = 2000 })
+	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1}; c.Prefetch = 6000 })
 	f.start()
 	f.until("the target says why", func(s jobexec.Status) bool {
-		return len(s.Aside) == 1000 && strings.Contains(s.Targets["a"].Why, "refuses") && s.Targets["b"].Why == ""
+		return len(s.Aside) == 3000 && strings.Contains(s.Targets["a"].Why, "refuses") && s.Targets["b"].Why == ""
 	})
-	tab.insert(waiting(2000, "b"))
+	tab.insert(waiting(4000, "b"))
 	f.worker.PollAll()
 	f.next().exit(0)
 }

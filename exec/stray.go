@@ -36,7 +36,7 @@ const (
 func (w *Worker) watchStrays(ctx context.Context) error {
 	s := &w.claims.strays
 	if !s.listed {
-		*s = strays{listed: true, marks: w.formerMarks(), due: time.Now()}
+		*s = strays{listed: true, marks: w.formerMarks()}
 	}
 	if len(s.marks) == 0 || s.due.After(time.Now()) || w.claims.survey.busy() {
 		return nil

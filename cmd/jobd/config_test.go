@@ -81,7 +81,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		journal: defaultJournal,
 		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
 		run: runConfig{
-			maxOutputBuffer: 16777216, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second,
+			maxOutputBuffer: 16777216, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute,
 		},
 	}
 	if diff := diffConfig(want, got); diff != "" {
@@ -116,7 +116,7 @@ func TestConfigDefaults(t *testing.T) {
 		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
 		journal:  defaultJournal,
-		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second},
+		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute},
 	}
 	if diff := diffConfig(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -221,11 +221,11 @@ func TestConfigNothingGiven(t *testing.T) {
 
 func TestConfigChoices(t *testing.T) {
 	t.Parallel()
-	args := with("--prefetch=7", "--launch-offline=run", "--on-crash=requeue", "--max-attempts=5", "--on-stop=handover", "--poll-interval=2m", "--shutdown-timeout=0", "--max-output-buffer=64KiB", "--log-level-console=trace")
+	args := with("--prefetch=7", "--launch-offline=run", "--on-crash=requeue", "--max-attempts=5", "--lost-after=1m", "--on-stop=handover", "--poll-interval=2m", "--shutdown-timeout=0", "--max-output-buffer=64KiB", "--log-level-console=trace")
 	c := mustParse(t, args, nil)
 	want := runConfig{
 		maxOutputBuffer: 64 << 10, prefetch: 7, pollInterval: 2 * time.Minute,
-		launchOffline: true, requeueCrashed: true, maxAttempts: 5, handover: true,
+		launchOffline: true, requeueCrashed: true, maxAttempts: 5, lostAfter: time.Minute, handover: true,
 	}
 	if c.run != want || c.log.ConsoleLevel != conf.LevelTrace {
 		t.Errorf("got %+v and level %v, want %+v and trace", c.run, c.log.ConsoleLevel, want)

@@ -3,6 +3,8 @@ package torture
 import (
 	"os"
 	"testing"
+
+	"jobd/tests/harness"
 )
 
 // The worker comes back on a new disk: what it had claimed is reported as unknown, what
@@ -10,7 +12,7 @@ import (
 func TestJournalLost(t *testing.T) {
 	t.Parallel()
 	const slots, rest = 8, 20
-	s := newSite(t, atGate, map[string]int{"a": slots}, polling)
+	s := newSite(t, atGate, map[string]int{"a": slots}, polling, harness.Settings{"lost_after": "1s"})
 	s.insert(t, 2*slots+rest, "a")
 	worker, _ := s.start(t)
 	s.oracle.awaitStarts(t, slots)
@@ -21,7 +23,6 @@ func TestJournalLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.oracle.open(t)
-	s.settings["lost_after"] = "1s"
 	s.start(t)
 	s.awaitDone(t)
 	found := s.audit(t)

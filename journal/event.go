@@ -23,6 +23,7 @@ const (
 	KindDone     Kind = "done"
 	KindConflict Kind = "conflict"
 	KindSetAside Kind = "set-aside"
+	KindRequeued Kind = "requeued"
 
 	KindOpened         Kind = "opened"
 	KindClosed         Kind = "closed"
@@ -33,6 +34,11 @@ const (
 	KindConcurrencySet Kind = "concurrency-set"
 	KindMarked         Kind = "marked"
 	KindServer         Kind = "server"
+	KindRequested      Kind = "requested"
+	KindRefused        Kind = "refused"
+	KindReloaded       Kind = "reloaded"
+	KindReapplied      Kind = "reapplied"
+	KindRetention      Kind = "retention"
 )
 
 // Hash is the link of the chain: SHA-256 over the hash before it and the
@@ -73,6 +79,9 @@ type Accepted struct {
 	Target string `json:"target"`
 	Manual bool   `json:"manual,omitempty"`
 	Token  string `json:"token"`
+
+	// Created is the row's time_created, in seconds since 1970; 0 where the table has none, as in events of older versions.
+	Created int64 `json:"created,omitempty"`
 }
 
 // Ignored says that the worker marks the row as not to be run. It is appended inside the transaction that updates the
@@ -173,6 +182,9 @@ type Opened struct {
 	Pid     int            `json:"pid"`
 	BootID  string         `json:"boot_id"`
 	Targets map[string]int `json:"targets"` // concurrency by target
+
+	Host     string   `json:"host,omitempty"`     // the machine's name; events of older versions have none
+	Launcher []string `json:"launcher,omitempty"` // the command that runs a job, word by word
 }
 
 // Closed is the last event of a run that ended in order.
@@ -224,6 +236,54 @@ type Server struct {
 	Before string `json:"before,omitempty"` // the one before; "" the first time
 	Mended int    `json:"mended,omitempty"` // rows that were behind and were brought up to date
 	Left   int    `json:"left,omitempty"`   // rows that differ, and were left as found
+}
+
+// Requeued says why a job whose outcome is not known is to run once more; its next attempt follows.
+type Requeued struct {
+	Reason string `json:"reason"`
+	By     string `json:"by"`              // who asked: a client's address, or a key of the configuration
+	Token  string `json:"token,omitempty"` // of the claim
+}
+
+// Requested says that a client asked for jobs to be run by hand. What became of each is told by the events that follow.
+type Requested struct {
+	Jobs []int64 `json:"jobs"`
+	By   string  `json:"by"`
+}
+
+// Refused says that a client asked for a change that was refused.
+type Refused struct {
+	Request string `json:"request"`         // its type, as on the wire
+	About   string `json:"about,omitempty"` // what it was to change, cut to a readable length
+	Reason  string `json:"reason"`
+	By      string `json:"by"`
+}
+
+// Reloaded says that the configuration was read again, and what that changed.
+type Reloaded struct {
+	File    string   `json:"file"`
+	Digest  string   `json:"digest"`            // SHA-256 of the file's bytes, in hexadecimal
+	Changed []string `json:"changed,omitempty"` // the keys whose values differ; never a value, which may be a password
+	By      string   `json:"by"`
+}
+
+// Reapplied says that rows of the table were compared with the journal at somebody's wish, and brought up to date.
+type Reapplied struct {
+	From  uint64 `json:"from"` // the first event that was applied once more
+	To    uint64 `json:"to"`   // the last
+	Rows  int    `json:"rows"` // that were changed
+	By    string `json:"by"`
+	Notes string `json:"notes,omitempty"` // what could not be known
+}
+
+// Retention says that segments leave the journal's folder. It is durable before the first of them does.
+type Retention struct {
+	First   int    `json:"first"`             // the number of the oldest segment that goes
+	Last    int    `json:"last"`              // of the newest that goes; those behind it stay
+	Seq     uint64 `json:"seq"`               // the newest event that goes
+	Hash    string `json:"hash"`              // its hash, in hexadecimal
+	Reason  string `json:"reason"`            // why, as in "older than 720h0m0s"
+	Archive string `json:"archive,omitempty"` // the folder that they were copied to; "" where they were not
 }
 
 // Kind implements Payload.
@@ -279,3 +339,21 @@ func (Marked) Kind() Kind { return KindMarked }
 
 // Kind implements Payload.
 func (Server) Kind() Kind { return KindServer }
+
+// Kind implements Payload.
+func (Requeued) Kind() Kind { return KindRequeued }
+
+// Kind implements Payload.
+func (Requested) Kind() Kind { return KindRequested }
+
+// Kind implements Payload.
+func (Refused) Kind() Kind { return KindRefused }
+
+// Kind implements Payload.
+func (Reloaded) Kind() Kind { return KindReloaded }
+
+// Kind implements Payload.
+func (Reapplied) Kind() Kind { return KindReapplied }
+
+// Kind implements Payload.
+func (Retention) Kind() Kind { return KindRetention }

@@ -1,7 +1,5 @@
 package journal
 
-import "encoding/json"
-
 // Payloads are read with encoding/json. That costs more than all the rest of a replay, so the four kinds that make up
 // nearly all of a journal are read by hand, in exactly the form in which the encoder writes them; whatever
 // differs by a byte (an escape, a character beyond ASCII, another order) is left to encoding/json.
@@ -44,6 +42,9 @@ func (p *payloads) accepted(c *cursor) (Accepted, bool) {
 	v.Manual = c.skip(`,"manual":true`)
 	c.expect(`,"token":"`)
 	v.Token = string(c.text())
+	if c.skip(`,"created":`) {
+		v.Created = c.number()
+	}
 	return v, c.end()
 }
 
@@ -163,13 +164,6 @@ func (c *cursor) number() int64 {
 func (c *cursor) end() bool {
 	c.expect(`}`)
 	return !c.failed && len(c.rest) == 0
-}
-
-// payloadOf reads a payload of any form.
-func payloadOf[P Payload](data []byte) (P, error) {
-	var p P
-	err := json.Unmarshal(data, &p)
-	return p, err
 }
 
 // kindOf is bytes as a kind, without taking memory for the frequent ones.

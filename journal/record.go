@@ -89,46 +89,7 @@ func appendSized[T []byte | Kind](b []byte, value T) []byte {
 	return append(b, value...)
 }
 
+// decodePayload reads the record's payload, of any form.
 func (r *record) decodePayload() (Payload, error) {
-	switch r.kind {
-	case KindAccepted:
-		return payloadOf[Accepted](r.payload)
-	case KindIgnored:
-		return payloadOf[Ignored](r.payload)
-	case KindReleased:
-		return payloadOf[Released](r.payload)
-	case KindRunning:
-		return payloadOf[Running](r.payload)
-	case KindStarted:
-		return payloadOf[Started](r.payload)
-	case KindSignal:
-		return payloadOf[Signal](r.payload)
-	case KindDone:
-		done, err := payloadOf[Done](r.payload)
-		done.Stdout.Kept, done.Stderr.Kept = r.stdout, r.stderr
-		return done, err
-	case KindConflict:
-		return payloadOf[Conflict](r.payload)
-	case KindOpened:
-		return payloadOf[Opened](r.payload)
-	case KindClosed:
-		return payloadOf[Closed](r.payload)
-	case KindPaused:
-		return payloadOf[Paused](r.payload)
-	case KindContinued:
-		return payloadOf[Continued](r.payload)
-	case KindTargetAdded:
-		return payloadOf[TargetAdded](r.payload)
-	case KindTargetRemoved:
-		return payloadOf[TargetRemoved](r.payload)
-	case KindConcurrencySet:
-		return payloadOf[ConcurrencySet](r.payload)
-	case KindSetAside:
-		return payloadOf[SetAside](r.payload)
-	case KindMarked:
-		return payloadOf[Marked](r.payload)
-	case KindServer:
-		return payloadOf[Server](r.payload)
-	}
-	return nil, fmt.Errorf("unknown kind")
+	return DecodePayload(r.kind, r.payload, r.stdout, r.stderr)
 }

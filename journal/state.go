@@ -173,6 +173,7 @@ func (s *State) applyWorker(e Event) error {
 		s.Targets[p.Target] = Target{Concurrency: p.Concurrency}
 	case TargetRemoved:
 		delete(s.Targets, p.Target)
+	case Requested, Refused, Reloaded, Reapplied, Retention: // change nothing but are part of the history
 	case Marked:
 		s.Mark = p.Mark
 	case Server:

@@ -20,6 +20,7 @@ import (
 //	           ignored, of the ignoring itself    → conflict
 //	           anything else                      → unchanged
 //	set-aside  any                                → unchanged
+//	requeued   starting, running                  → unchanged
 //
 // An event that names its claim's token is about that claim only. A conflict of another claim than the one that is
 // under way changes nothing: it is late news of an older one. Anything else with another claim's token is refused.
@@ -38,6 +39,8 @@ func (s Status) allows(kind Kind) bool {
 	case KindSignal:
 		return s == StatusRunning
 	case KindDone:
+		return s == StatusStarting || s == StatusRunning
+	case KindRequeued:
 		return s == StatusStarting || s == StatusRunning
 	case KindConflict, KindSetAside:
 		return true
@@ -76,7 +79,7 @@ func (j Job) next(e Event) (Job, error) {
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
 	case Conflict:
 		return j.conflict(p, e), nil
-	case Signal, SetAside: // change nothing but are part of the history
+	case Signal, SetAside, Requeued: // change nothing but are part of the history
 	default: // a pointer, or somebody else's type with our kind
 		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: fmt.Sprintf("%T is no payload", p)}
 	}
@@ -95,6 +98,8 @@ func tokenOf(p Payload) string {
 	case Conflict:
 		return p.Token
 	case SetAside:
+		return p.Token
+	case Requeued:
 		return p.Token
 	}
 	return ""

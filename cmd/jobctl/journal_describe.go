@@ -49,6 +49,18 @@ func describe(payload journal.Payload) string {
 		return pairs("target", e.Target, "concurrency", e.Concurrency, "by", e.By)
 	case journal.TargetRemoved:
 		return pairs("target", e.Target, "by", e.By)
+	case journal.Requeued:
+		return pairs("reason", e.Reason, "by", e.By)
+	case journal.Requested:
+		return pairs("jobs", someIDs(e.Jobs), "by", e.By)
+	case journal.Refused:
+		return pairs("request", e.Request, "about", e.About, "reason", e.Reason, "by", e.By)
+	case journal.Reloaded:
+		return pairs("file", e.File, "digest", e.Digest, "changed", strings.Join(e.Changed, ","), "by", e.By)
+	case journal.Reapplied:
+		return pairs("from", e.From, "to", e.To, "rows", e.Rows, "by", e.By, "notes", e.Notes)
+	case journal.Retention:
+		return pairs("first", e.First, "last", e.Last, "seq", e.Seq, "archive", e.Archive, "reason", e.Reason)
 	case journal.ConcurrencySet:
 		return pairs("target", e.Target, "concurrency", e.Concurrency, "by", e.By)
 	}
@@ -77,6 +89,20 @@ func describeConflict(e journal.Conflict) string {
 		found = fmt.Sprintf("status=%s owner=%s", clean(e.Found.Status), quoteIfNeeded(clean(e.Found.Owner)))
 	}
 	return strings.TrimRight("found: "+found+" "+pairs("wanted", e.Wanted, "reason", e.Reason), " ")
+}
+
+// someIDs lists ids, the first few of many.
+func someIDs(ids []int64) string {
+	const most = 8
+	var parts []string
+	for _, id := range ids[:min(len(ids), most)] {
+		parts = append(parts, fmt.Sprint(id))
+	}
+	text := strings.Join(parts, ",")
+	if more := len(ids) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func concurrencies(targets map[string]int) string {

@@ -147,7 +147,7 @@ func (f *kindsFlag) Set(text string) error {
 // kindNames lists the kinds in the order in which they are documented.
 func kindNames() []string {
 	var names []string
-	for _, kind := range history.Kinds() {
+	for _, kind := range journal.Kinds() {
 		names = append(names, string(kind))
 	}
 	return names

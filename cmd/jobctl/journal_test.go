@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"jobd/cmd/internal/history"
 	"jobd/journal"
 )
 
@@ -271,7 +270,7 @@ func TestDescribe(t *testing.T) {
 	zero := 0
 	described := make(map[journal.Kind]bool)
 	defer func() {
-		for _, kind := range history.Kinds() {
+		for _, kind := range journal.Kinds() {
 			if !described[kind] {
 				t.Errorf("%s is not among them", kind)
 			}
@@ -298,6 +297,13 @@ func TestDescribe(t *testing.T) {
 		`server=s2 before=s1 mended=3 left=0`:        journal.Server{Server: "s2", Before: "s1", Mended: 3},
 		`result=fail stdout=0 stderr=0 elapsed=1.5s`: journal.Done{Result: "fail", Elapsed: 1_500_000},
 		`target=a concurrency=4 by=c`:                journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
+		`reason="the runner is gone" by=on_crash`:    journal.Requeued{Reason: "the runner is gone", By: "on_crash"},
+		`jobs=1,2 by=c`:                              journal.Requested{Jobs: []int64{1, 2}, By: "c"},
+		`jobs="1,2,3,4,5,6,7,8 and 1 more" by=c`:     journal.Requested{Jobs: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, By: "c"},
+		`request=add-target about=a reason=no by=c`:  journal.Refused{Request: "add-target", About: "a", Reason: "no", By: "c"},
+		`file=/f digest=00 changed=a,b by=SIGHUP`:    journal.Reloaded{File: "/f", Digest: "00", Changed: []string{"a", "b"}, By: "SIGHUP"},
+		`from=1 to=9 rows=2 by=c`:                    journal.Reapplied{From: 1, To: 9, Rows: 2, By: "c"},
+		`first=1 last=2 seq=9 reason=old`:            journal.Retention{First: 1, Last: 2, Seq: 9, Reason: "old"},
 	} {
 		described[payload.Kind()] = true
 		if got := describe(payload); got != want {

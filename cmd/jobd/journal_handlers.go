@@ -109,7 +109,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 		return nil, err
 	}
 	for _, kind := range q.Kinds {
-		if !slices.Contains(history.Kinds(), kind) {
+		if !slices.Contains(journal.Kinds(), kind) {
 			return nil, jobnet.Refusef("unknown kind of event '%s'", kind)
 		}
 	}

@@ -50,60 +50,10 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("event %d: %w", form.Seq, err)
 	}
-	payload, err := parsePayload(form)
+	payload, err := journal.DecodePayload(form.Kind, form.Payload, form.Stdout, form.Stderr)
 	if err != nil {
 		return fmt.Errorf("event %d: payload of kind %q: %w", form.Seq, form.Kind, err)
 	}
 	e.Event = journal.Event{Seq: form.Seq, Time: form.Time.UTC(), Job: form.Job, Payload: payload, Hash: anchor.Hash}
 	return nil
-}
-
-func parsePayload(form eventForm) (journal.Payload, error) {
-	switch form.Kind {
-	case journal.KindAccepted:
-		return as[journal.Accepted](form.Payload)
-	case journal.KindIgnored:
-		return as[journal.Ignored](form.Payload)
-	case journal.KindReleased:
-		return as[journal.Released](form.Payload)
-	case journal.KindRunning:
-		return as[journal.Running](form.Payload)
-	case journal.KindStarted:
-		return as[journal.Started](form.Payload)
-	case journal.KindSignal:
-		return as[journal.Signal](form.Payload)
-	case journal.KindDone:
-		done, err := as[journal.Done](form.Payload)
-		done.Stdout.Kept, done.Stderr.Kept = form.Stdout, form.Stderr
-		return done, err
-	case journal.KindConflict:
-		return as[journal.Conflict](form.Payload)
-	case journal.KindOpened:
-		return as[journal.Opened](form.Payload)
-	case journal.KindClosed:
-		return as[journal.Closed](form.Payload)
-	case journal.KindPaused:
-		return as[journal.Paused](form.Payload)
-	case journal.KindContinued:
-		return as[journal.Continued](form.Payload)
-	case journal.KindTargetAdded:
-		return as[journal.TargetAdded](form.Payload)
-	case journal.KindTargetRemoved:
-		return as[journal.TargetRemoved](form.Payload)
-	case journal.KindConcurrencySet:
-		return as[journal.ConcurrencySet](form.Payload)
-	case journal.KindSetAside:
-		return as[journal.SetAside](form.Payload)
-	case journal.KindMarked:
-		return as[journal.Marked](form.Payload)
-	case journal.KindServer:
-		return as[journal.Server](form.Payload)
-	}
-	return nil, fmt.Errorf("unknown kind")
-}
-
-func as[P journal.Payload](data []byte) (P, error) {
-	var payload P
-	err := json.Unmarshal(data, &payload)
-	return payload, err
 }

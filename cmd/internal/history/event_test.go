@@ -24,6 +24,7 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.Done{Result: "fail", Code: &code, Stdout: journal.Output{Kept: []byte{0xff, 0, 'a'}, Size: 3}, Stderr: journal.Output{Size: 9}, Elapsed: 3_000_000, Token: "@t"},
 		journal.Conflict{Found: &journal.Row{Target: "a", Status: "waiting", Owner: "o"}, Wanted: "done"},
 		journal.SetAside{Wanted: "done", Reason: "locked", Token: "@t"},
+		journal.Requeued{Reason: "the runner is gone", By: "on_crash", Token: "@t"},
 		journal.Opened{Name: "n", Version: "1", Pid: 3, BootID: "b", Targets: map[string]int{"a": 1}},
 		journal.Closed{Reason: "why"},
 		journal.Paused{Targets: []string{"a"}, By: "me"},
@@ -33,9 +34,14 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "me"},
 		journal.Marked{Mark: "m"},
 		journal.Server{Server: "s", Before: "b", Mended: 3, Left: 4},
+		journal.Requested{Jobs: []int64{1, 2}, By: "me"},
+		journal.Refused{Request: "add-target", About: "a", Reason: "no", By: "me"},
+		journal.Reloaded{File: "/f", Digest: "00", Changed: []string{"a"}, By: "me"},
+		journal.Reapplied{From: 1, To: 9, Rows: 2, By: "me", Notes: "n"},
+		journal.Retention{First: 1, Last: 2, Seq: 9, Hash: "00", Reason: "old", Archive: "/a"},
 	}
-	if len(payloads) != len(Kinds()) {
-		t.Fatalf("%d payloads for %d kinds", len(payloads), len(Kinds()))
+	if len(payloads) != len(journal.Kinds()) {
+		t.Fatalf("%d payloads for %d kinds", len(payloads), len(journal.Kinds()))
 	}
 	for i, payload := range payloads {
 		want := Event{journal.Event{
@@ -52,8 +58,8 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", payload.Kind(), diff)
 		}
-		if payload.Kind() != Kinds()[i] {
-			t.Errorf("kind %d is %s, want %s", i, Kinds()[i], payload.Kind())
+		if payload.Kind() != journal.Kinds()[i] {
+			t.Errorf("kind %d is %s, want %s", i, journal.Kinds()[i], payload.Kind())
 		}
 	}
 }

@@ -6,8 +6,14 @@ import (
 	"os"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/private"
 )
 
+// main hides the process first, be it a worker or a runner: jobs are not to read its passwords.
 func main() {
-	os.Exit(exit.Report(os.Stderr, "jobd", run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)))
+	err := private.Hide()
+	if err == nil {
+		err = run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	}
+	os.Exit(exit.Report(os.Stderr, "jobd", err))
 }

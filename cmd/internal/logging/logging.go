@@ -1,13 +1,18 @@
 // Package logging sets up a daemon's log: the console and a file, each with a
 // level of its own that can be changed while the daemon runs.
+//
+// A daemon's log never blocks the daemon: see [Open]. What it could not write is counted, and told in its place.
 package logging
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
@@ -41,31 +46,65 @@ type Log struct {
 	console slog.LevelVar
 	file    slog.LevelVar
 	sink    *lumberjack.Logger // nil where there is no file
+	queues  []*queue           // of the console and the file; none: they are written to at once
 }
 
-// New opens the log: the console, which is stderr and coloured on a terminal only, and
-// the file. The error is about the file.
+// New opens the log: the console, which is stderr and coloured on a terminal only. It is for a program that ends soon.
 func New(config Config, stderr io.Writer) (*Log, error) {
 	log := &Log{}
 	log.SetLevels(config)
-	handlers := []slog.Handler{tint.NewTextHandler(stderr, &tint.Options{
-		Level:       &log.console,
-		NoColor:     !isTerminal(stderr),
-		TimeFormat:  "2006-01-02 15:04:05.000",
-		ReplaceAttr: nameTrace("TRC"),
-	})}
+	log.Logger = slog.New(log.consoleHandler(stderr, stderr))
+	return log, nil
+}
+
+// Open opens a daemon's log: the console and the file. The error is about the file. Logging never blocks, and what a console or
+// a file does not take in time is dropped; Close waits a moment for what is under way. So what a daemon wrote last is lost where it
+// crashes: not more than the file system would lose.
+func Open(config Config, stderr io.Writer) (*Log, error) {
+	log := &Log{}
+	log.SetLevels(config)
+	console := newQueue(stderr, noteWith(func(w io.Writer) slog.Handler { return log.consoleHandler(w, stderr) }), nil)
+	log.queues = append(log.queues, console)
+	handlers := []slog.Handler{log.consoleHandler(console, stderr)}
 	if config.File != "" {
 		if err := tryFile(config.File); err != nil {
-			return nil, fmt.Errorf("log_file: %w", err)
+			return nil, errors.Join(fmt.Errorf("log_file: %w", err), log.Close())
 		}
 		log.sink = &lumberjack.Logger{Filename: config.File, MaxSize: maxFileSize}
-		handlers = append(handlers, slog.NewTextHandler(log.sink, &slog.HandlerOptions{
-			Level:       &log.file,
-			ReplaceAttr: nameTrace("TRACE"),
-		}))
+		alone := slog.New(handlers[0])
+		file := newQueue(log.sink, noteWith(log.fileHandler), func(err error) {
+			alone.Error("log_file can't be written; its records are dropped until it can", "error", err)
+		})
+		log.queues = append(log.queues, file)
+		handlers = append(handlers, log.fileHandler(file))
 	}
 	log.Logger = slog.New(slog.NewMultiHandler(handlers...))
 	return log, nil
+}
+
+// consoleHandler writes for people to w, which leads to stderr.
+func (l *Log) consoleHandler(w, stderr io.Writer) slog.Handler {
+	return tint.NewTextHandler(w, &tint.Options{
+		Level:       &l.console,
+		NoColor:     !isTerminal(stderr),
+		TimeFormat:  "2006-01-02 15:04:05.000",
+		ReplaceAttr: nameTrace("TRC"),
+	})
+}
+
+func (l *Log) fileHandler(w io.Writer) slog.Handler {
+	return slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l.file, ReplaceAttr: nameTrace("TRACE")})
+}
+
+// noteWith makes records about lost records, as a handler writes them.
+func noteWith(handler func(io.Writer) slog.Handler) func(lost int, why error) []byte {
+	return func(lost int, why error) []byte {
+		var text bytes.Buffer
+		note := slog.NewRecord(time.Now(), slog.LevelError, "records of the log are missing here", 0)
+		note.AddAttrs(slog.Int("records", lost), slog.Any("error", why))
+		_ = handler(&text).Handle(context.Background(), note) // a buffer takes everything
+		return text.Bytes()
+	}
 }
 
 // SetLevels takes over the levels of config, and nothing else of it.
@@ -74,16 +113,45 @@ func (l *Log) SetLevels(config Config) {
 	l.file.Set(config.FileLevel)
 }
 
+// Flush waits until what was logged so far is written, for a second at most, and tells whether it is: before the program becomes
+// another one, and everything that waits would be gone.
+func (l *Log) Flush() bool {
+	done := true
+	for _, q := range l.queues {
+		done = q.do(func() {}) && done
+	}
+	return done
+}
+
 // Reopen lets go of the file, which may have been moved away: the next record goes to
 // a file of the configured name.
-func (l *Log) Reopen() error { return l.Close() }
-
-// Close closes the file.
-func (l *Log) Close() error {
+func (l *Log) Reopen() error {
 	if l.sink == nil {
 		return nil
 	}
-	return l.sink.Close()
+	return l.release(l.queues[1].do)
+}
+
+// Close writes what waits, for a second at most, and closes the file. What is logged later is dropped.
+func (l *Log) Close() error {
+	var errs []error
+	for i, q := range l.queues {
+		if i == 0 {
+			q.close(func() {}) // there is nobody left to be told
+			continue
+		}
+		errs = append(errs, l.release(q.close))
+	}
+	return errors.Join(errs...)
+}
+
+// release closes the file between two records.
+func (l *Log) release(between func(func()) bool) error {
+	closed := make(chan error, 1)
+	if !between(func() { closed <- l.sink.Close() }) {
+		return fmt.Errorf("log_file %s: it takes nothing for %v", l.sink.Filename, patience)
+	}
+	return <-closed
 }
 
 // Warnings logs the warnings of a configuration.

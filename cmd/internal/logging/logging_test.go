@@ -15,16 +15,20 @@ import (
 func open(t *testing.T, config logging.Config) (*logging.Log, *strings.Builder) {
 	t.Helper()
 	var console strings.Builder
-	log, err := logging.New(config, &console)
+	log, err := logging.Open(config, &console)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { _ = log.Close() }) // for the second time, mostly
 	return log, &console
+}
+
+// end has everything written.
+func end(t *testing.T, log *logging.Log) {
+	t.Helper()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func read(t *testing.T, path string) string {
@@ -43,6 +47,7 @@ func TestEachSinkHasItsLevel(t *testing.T) {
 	log.Log(context.Background(), conf.LevelTrace, "frame", "bytes", 7)
 	log.Info("polled")
 	log.Warn("lost", "link", "mysql")
+	end(t, log)
 
 	if got := console.String(); !strings.HasSuffix(got, "WRN lost link=mysql\n") || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
 		t.Errorf("console %q, want the warning alone, without colours", got)
@@ -61,6 +66,7 @@ func TestLevelsChangeAtRunTime(t *testing.T) {
 	log.Warn("before")
 	log.SetLevels(logging.Config{ConsoleLevel: conf.LevelTrace})
 	log.Log(context.Background(), conf.LevelTrace, "after")
+	end(t, log)
 	if got := console.String(); strings.Contains(got, "before") || !strings.HasSuffix(got, "TRC after\n") {
 		t.Errorf("console %q, want only what came after, as TRC", got)
 	}
@@ -71,6 +77,7 @@ func TestReopenFollowsAMovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobd.log")
 	log, _ := open(t, logging.Config{File: path})
 	log.Info("one")
+	log.Flush()
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +85,7 @@ func TestReopenFollowsAMovedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Info("two")
+	end(t, log)
 	if old, now := read(t, path+".1"), read(t, path); !strings.Contains(old, "one") || strings.Contains(now, "one") || !strings.Contains(now, "two") {
 		t.Errorf("moved file %q, new file %q", old, now)
 	}
@@ -88,7 +96,7 @@ func TestReopenFollowsAMovedFile(t *testing.T) {
 
 func TestAFileThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
-	_, err := logging.New(logging.Config{File: "/dev/null/jobd.log"}, t.Output())
+	_, err := logging.Open(logging.Config{File: "/dev/null/jobd.log"}, t.Output())
 	if err == nil || !strings.Contains(err.Error(), "log_file: open /dev/null/jobd.log") {
 		t.Errorf("error %v, want one that names log_file and the path", err)
 	}
@@ -98,6 +106,7 @@ func TestWarningsOfAConfiguration(t *testing.T) {
 	t.Parallel()
 	log, console := open(t, logging.Config{ConsoleLevel: slog.LevelWarn})
 	log.Warnings([]string{"a.conf:1: unknown key x", "b"})
+	end(t, log)
 	if got := console.String(); strings.Count(got, "WRN configuration: ") != 2 || !strings.Contains(got, "a.conf:1: unknown key x") {
 		t.Errorf("console %q", got)
 	}

@@ -53,9 +53,9 @@ func defaultFile(environ []string) string {
 
 func (c *config) register(set *conf.Set) {
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
-	set.Add("host", "127.0.0.1", "where it listens", conf.NonEmpty(&c.host)).Alias("hostname")
+	set.Add("host", "127.0.0.1", "where it listens", conf.Host(&c.host, "port")).Alias("hostname")
 	set.Add("port", "", "its port; 7080 if not given, with --master 7081", conf.Int(&c.port, 1, 65535))
-	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch()
+	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch().Secret()
 	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
 	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
 	set.Add("timeout", "0", "how long the command may take; 0: no limit", conf.Duration(&c.timeout, 0))

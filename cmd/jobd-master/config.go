@@ -45,14 +45,15 @@ func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 		return config{}, err
 	}
 	set.Require("", "host", "port")
+	set.WarnOpen(c.host, c.password)
 	c.path, c.warnings = set.Path(), set.Warnings()
 	return c, set.Err()
 }
 
 func (c *config) register(set *conf.Set) {
-	set.Add("host", "", "address or name to listen on; :: for all", conf.NonEmpty(&c.host))
+	set.Add("host", "", "address or name to listen on; :: for all", conf.Host(&c.host, "port"))
 	set.Add("port", "", "port to listen on; 0 for any", conf.Int(&c.port, 0, 65535))
-	set.Add("password", "", "what clients and workers must know; better kept in the file", conf.Text(&c.password))
+	set.Add("password", "", "what clients and workers must know; better kept in the file", conf.Text(&c.password)).Secret()
 	set.Add("always_allow_localhost", "false", "clients on this host need no password", conf.Bool(&c.allowLocalhost)).Switch()
 	set.Add("max_message_size", "16MiB", "longest message accepted", conf.Size(&c.maxMessageSize, 64<<10, 1<<30))
 	set.Add("ping_interval", "30", "how often each worker is pinged", conf.Duration(&c.pingInterval, time.Millisecond))

@@ -4,12 +4,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 )
@@ -93,5 +95,45 @@ func TestShippedConfiguration(t *testing.T) {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}
+	}
+}
+
+// What only this program has is known to the others by a list, which is compared with what there is.
+func TestKeysOfThisProgramOnly(t *testing.T) {
+	t.Parallel()
+	var help strings.Builder
+	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
+		t.Fatal(err)
+	}
+	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "log_file", "log_level_file", "log_level_console"}
+	for line := range strings.Lines(help.String()) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || !strings.HasPrefix(line, "--") || strings.ReplaceAll(fields[0][2:], "-", "_") != fields[1] {
+			continue
+		}
+		if key := fields[1]; slices.Contains(shared, key) == slices.Contains(conf.ProgramKeys("jobd-master"), key) {
+			t.Errorf("key %s: one of the keys of this program only: %v", key, !slices.Contains(shared, key))
+		}
+	}
+}
+
+// A master that listens beyond its host says that nobody needs a password, and takes a worker's keys for what they are.
+func TestConfigOddValues(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "master.conf")
+	if err := os.WriteFile(path, []byte("host = ::\nport = 0\nmysql_password = hunter2\nalways_allow_localhost = on\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := parseConfig([]string{"--config", path}, nil, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		path + ":3: mysql_password is a key of jobd and is not used here; its place is the configuration of jobd",
+		path + ":4: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",
+		path + ":1: host: it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1",
+	}
+	if diff := cmp.Diff(want, c.warnings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -32,6 +32,8 @@ type config struct {
 	targets  map[string]int // concurrency by name
 	run      runConfig
 
+	targetPlaces map[string]string // where each target was given, for what is found to be wrong with it later
+
 	journalDir string // as configured; resolveJournalDir says where the journal is
 	journal    journalConfig
 }
@@ -54,6 +56,7 @@ func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 	}
 	c.validate(set, environ)
 	c.path, c.warnings = set.Path(), set.Warnings()
+	c.targetPlaces = placesOfTargets(set, c.targets)
 	return c, set.Err()
 }
 
@@ -117,7 +120,22 @@ func (c *config) addTarget(name, text string) error {
 		return err
 	}
 	c.targets[name] = concurrency
+	if concurrency > manyJobs {
+		return conf.Odd(fmt.Sprintf("%d jobs may run at once, each with a process of its own; is that what this host can bear?", concurrency))
+	}
 	return nil
+}
+
+// manyJobs is more jobs at once than a host usually has processes.
+const manyJobs = 10000
+
+// placesOfTargets says for each target where it was given.
+func placesOfTargets(set *conf.Set, targets map[string]int) map[string]string {
+	places := make(map[string]string, len(targets))
+	for name := range targets {
+		places[name] = set.Place("targets." + name)
+	}
+	return places
 }
 
 // listenConfig says where jobd listens, and to whom.
@@ -130,15 +148,16 @@ type listenConfig struct {
 }
 
 func (c *listenConfig) register(set *conf.Set) {
-	set.Add("host", "", "address or name to listen on; :: for all", conf.NonEmpty(&c.host))
+	set.Add("host", "", "address or name to listen on; :: for all", conf.Host(&c.host, "port"))
 	set.Add("port", "", "port to listen on; 0 for any", conf.Int(&c.port, 0, 65535))
-	set.Add("password", "", "what clients must know; better kept in the file", conf.Text(&c.password))
+	set.Add("password", "", "what clients must know; better kept in the file", conf.Text(&c.password)).Secret()
 	set.Add("always_allow_localhost", "false", "clients on this host need no password", conf.Bool(&c.allowLocalhost)).Switch()
 	set.Add("max_message_size", "16MiB", "longest message accepted from a client", conf.Size(&c.maxMessageSize, 64<<10, 1<<30))
 }
 
 func (c *listenConfig) validate(set *conf.Set) {
 	set.Require("", "host", "port")
+	set.WarnOpen(c.host, c.password)
 }
 
 // address is what net.Listen takes.

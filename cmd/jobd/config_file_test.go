@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 )
 
@@ -56,7 +58,7 @@ func TestConfigReadAgain(t *testing.T) {
 func TestShippedConfiguration(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "packaging", "jobd.conf")
-	if c := mustParse(t, []string{"--config", path}, nil); len(c.warnings) > 0 {
+	if c := mustParse(t, []string{"--config", private(t, path)}, nil); len(c.warnings) > 0 {
 		t.Errorf("warnings: %q", c.warnings)
 	}
 	content, err := os.ReadFile(path)
@@ -103,5 +105,73 @@ func TestVersionAlone(t *testing.T) {
 	var major, minor, patch int
 	if n, _ := fmt.Sscanf(out.String(), "%d.%d.%d\n", &major, &minor, &patch); n != 3 {
 		t.Errorf("printed %q, want a version alone", out.String())
+	}
+}
+
+// What the other programs call unknown here is compared with what there is.
+func TestKeysOfThisProgramOnly(t *testing.T) {
+	t.Parallel()
+	var help strings.Builder
+	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
+		t.Fatal(err)
+	}
+	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "log_file", "log_level_file", "log_level_console"}
+	own := conf.ProgramKeys("jobd")
+	for _, key := range keysOfHelp(help.String()) {
+		if slices.Contains(shared, key) == slices.Contains(own, key) {
+			t.Errorf("key %s: one of the keys of this program only: %v", key, slices.Contains(own, key))
+		}
+	}
+	if want := len(keysOfHelp(help.String())) - len(shared); len(own) != want {
+		t.Errorf("%d keys of this program only, want %d", len(own), want)
+	}
+}
+
+// What was hardly meant is taken as ever, and told with its line; what never worked is refused.
+func TestConfigOddValues(t *testing.T) {
+	t.Parallel()
+	const least = "port = 0\nlauncher = run {id}\nstore = sqlite\nsqlite_path = x\nhost = "
+	const server = "host = ::1\nport = 0\nlauncher = run {id}\nmysql_user = u\nmysql_password = x\nmysql_database = d\nmysql_port = 3306\n"
+	for name, test := range map[string]struct{ text, warning, problem string }{
+		"open to all":                    {text: least + "0.0.0.0", warning: ":5: host: it listens beyond this host, and there is no password"},
+		"open to all, by IPv6":           {text: least + "[::]", warning: ":5: host: it listens beyond this host"},
+		"open to all, by name":           {text: least + "web-1", warning: ":5: host: it listens beyond this host"},
+		"open, with a password":          {text: least + "::\npassword = x"},
+		"open to this host":              {text: least + "127.1.2.3"},
+		"open to this host, by IPv6":     {text: least + "::1"},
+		"open to this host, by name":     {text: least + "localhost"},
+		"host with a port":               {text: least + "127.0.0.1:7080", problem: `:5: host: "127.0.0.1:7080" is not allowed; allowed is one name or address; a port belongs to the key port`},
+		"mysql_host with a port":         {text: server + "mysql_host = db:3306", problem: `:8: mysql_host: "db:3306" is not allowed; allowed is one name or address; a port belongs to the key mysql_port`},
+		"mysql_host as a URL":            {text: server + "mysql_host = mysql://u:hunter2@db/x", problem: `:8: mysql_host: its value is not allowed`},
+		"mysql_host by IPv6":             {text: server + "mysql_host = [::1]"},
+		"mysql_host as a socket":         {text: server + "mysql_host = /run/mysqld/mysqld.sock"},
+		"another store's key":            {text: server + "mysql_host = db\nsqlite_path = x", warning: ":9: sqlite_path: it is not used"},
+		"a master twice":                 {text: least + "::1\nmaster_port = 1\nmaster_host = a, b, a:1", warning: `:7: master_host: "a:1" stands there twice`},
+		"masters with blanks only":       {text: least + "::1\nmaster_port = 1\nmaster_host = a b", problem: `:7: master_host: "a b" is not allowed`},
+		"a master with a password in it": {text: least + "::1\nmaster_host = u:hunter2@b:1", problem: ":6: master_host: its value is not allowed"},
+		"so many jobs":                   {text: least + "::1\n[targets]\nb = 1000000", warning: ":7: targets.b: 1000000 jobs may run at once"},
+		"retention in bare days":         {text: least + "::1\njournal_retention = 30", warning: ":6: journal_retention: history is gone after 30s; a number without a unit is seconds, 30d are days"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "jobd.conf")
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := parseConfig([]string{"--config", path, "--targets.a=1"}, nil, t.Output())
+			problem, warning := fmt.Sprint(err), strings.Join(c.warnings, "\n")
+			if err == nil {
+				problem = ""
+			}
+			if test.problem != "" && !strings.Contains(problem, path+test.problem) || test.problem == "" && problem != "" {
+				t.Errorf("error %q, want %q", problem, test.problem)
+			}
+			if test.warning != "" && !strings.Contains(warning, path+test.warning) || test.problem == "" && test.warning == "" && warning != "" {
+				t.Errorf("warnings %q, want %q", warning, test.warning)
+			}
+			if strings.Contains(problem+warning, "hunter2") {
+				t.Errorf("a password is told: %s %s", problem, warning)
+			}
+		})
 	}
 }

@@ -30,7 +30,13 @@ func (c *journalConfig) register(set *conf.Set) {
 	set.Add("journal_min_free", "64MiB", "no job is claimed while the journal's disk has less room (or less than a tenth of it)", conf.Size(&c.minFree, 0, 1<<40))
 }
 
+// shortRetention is what nobody keeps a journal for; the number was hardly meant as seconds.
+const shortRetention = time.Hour
+
 func (c *journalConfig) validate(set *conf.Set) {
+	if set.Given("journal_retention") && c.retention > 0 && c.retention < shortRetention {
+		set.Warn("journal_retention", fmt.Sprintf("history is gone after %v; a number without a unit is seconds, 30d are days", c.retention))
+	}
 	if c.archiveDir == "" {
 		return
 	}

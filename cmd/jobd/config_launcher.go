@@ -27,7 +27,7 @@ type launcherConfig struct {
 }
 
 func (c *launcherConfig) register(set *conf.Set) {
-	set.Add("launcher", "", "the command that runs a job; {id} in it is the job's id", conf.NonEmpty(&c.command))
+	set.Add("launcher", "", "the command that runs a job; {id} in it is the job's id", conf.NonEmpty(&c.command)).OwnQuotes()
 	set.Add("launcher_split", "spaces", "how it is split into words: at spaces, or as a shell would: shell", conf.OneOf(&c.split, "spaces", "shell"))
 	set.Add("launcher.cwd", "", "where it runs; where jobd was started if not given", conf.NonEmpty(&c.dir))
 	set.AddFamily("launcher.env", "a variable added to its environment", func(name, text string) error {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,10 +36,14 @@ func (c *masterConfig) validate(set *conf.Set) {
 		}
 		name, port, err := c.split(host)
 		switch {
+		case err != nil && strings.Contains(host, "@"):
+			set.Bad("master_host", "its value is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case err != nil:
 			set.Bad("master_host", fmt.Sprintf("%q is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081", host))
 		case port == 0 && !set.Given("master_port"):
 			set.Warn("master_host", fmt.Sprintf("%q is not used: it has no port, and there is no master_port", host))
+		case port != 0 && slices.Contains(c.addresses, net.JoinHostPort(name, strconv.Itoa(port))):
+			set.Warn("master_host", fmt.Sprintf("%q stands there twice; the worker registers with it once", host))
 		case port != 0:
 			c.addresses = append(c.addresses, net.JoinHostPort(name, strconv.Itoa(port)))
 		}
@@ -47,7 +53,10 @@ func (c *masterConfig) validate(set *conf.Set) {
 // split takes a port off host, or uses master_port; 0 is none.
 func (c *masterConfig) split(host string) (name string, port int, err error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if net.ParseIP(bare) != nil || !strings.Contains(host, ":") {
+	if strings.ContainsAny(host, "/@ \t") {
+		return "", 0, fmt.Errorf("neither a name nor an address: %q", host)
+	}
+	if _, err := netip.ParseAddr(bare); err == nil || !strings.Contains(host, ":") {
 		return bare, c.port, nil
 	}
 	name, text, err := net.SplitHostPort(host)

@@ -34,6 +34,9 @@ func (c *storeConfig) validate(set *conf.Set) {
 	switch c.kind {
 	case storeMySQL:
 		c.mysql.validate(set)
+		if set.Given("sqlite_path") {
+			set.Warn("sqlite_path", "it is not used: the table is on a server, unless store = sqlite")
+		}
 	case storeSQLite:
 		set.Require(" for store = sqlite", "sqlite_path")
 	}
@@ -59,14 +62,23 @@ const (
 )
 
 func (c *mysqlConfig) register(set *conf.Set) {
-	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", conf.NonEmpty(&c.host))
+	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", c.decodeHost)
 	set.Add("mysql_port", "", "its port", conf.Int(&c.port, 1, 65535))
 	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&c.user))
-	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password))
+	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password)).Secret()
 	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&c.database))
 	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&c.table))
 	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))
 	set.Add("mysql_max_connections", "8", "connections to the database; claims, the mirror and clients' requests share them", conf.Int(&c.maxConnections, leastConnections, mostConnections))
+}
+
+// decodeHost takes a host, or the path of a socket.
+func (c *mysqlConfig) decodeHost(text string) error {
+	if strings.HasPrefix(text, "/") {
+		c.host = text
+		return nil
+	}
+	return conf.Host(&c.host, "mysql_port")(text)
 }
 
 func (c *mysqlConfig) validate(set *conf.Set) {

@@ -33,7 +33,7 @@ func (d *daemon) checkTargets(c config) error {
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
-		errs = append(errs, fmt.Errorf("[targets] %q can't be served: %s", name, unfit[name]))
+		errs = append(errs, fmt.Errorf("%s: %q can't be served: %s", c.targetPlaces[name], name, unfit[name]))
 	}
 	d.learnFolds(ctx, c)
 	return exit.With(exit.Usage, errors.Join(errs...))

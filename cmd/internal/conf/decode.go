@@ -5,17 +5,25 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 )
 
 // Decode puts the value that a text stands for into a field. Its error says
-// what is allowed, as in "a whole number of at least 1".
+// what is allowed, as in "a whole number of at least 1"; an [Odd] one warns of a text that was taken.
 type Decode func(text string) error
+
+// Odd is the error for a text that is taken although it was hardly meant so. It says how it is taken, and what is allowed.
+type Odd string
+
+// Error implements error.
+func (o Odd) Error() string { return string(o) }
 
 // Text takes the text as it is.
 func Text(field *string) Decode {
@@ -36,10 +44,26 @@ func NonEmpty(field *string) Decode {
 	}
 }
 
-// Bool takes 1 and true as true, all else as false.
+// Bool takes 1 and true as true, all else as false. What is none of 1, true, 0 and false is odd.
 func Bool(field *bool) Decode {
 	return func(text string) error {
 		*field = text == "1" || text == "true"
+		if slices.Contains([]string{"1", "true", "0", "false", ""}, text) {
+			return nil
+		}
+		return Odd("its value counts as false; allowed are 1 and true, 0 and false")
+	}
+}
+
+// Host takes a name or an address to connect to or to listen on. Its port has a key of its own.
+func Host(field *string, portKey string) Decode {
+	return func(text string) error {
+		bare := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+		_, err := netip.ParseAddr(bare)
+		if bare == "" || err != nil && (strings.ContainsAny(text, ":/@,") || strings.ContainsFunc(text, unicode.IsSpace)) {
+			return fmt.Errorf("one name or address; a port belongs to the key %s", portKey)
+		}
+		*field = text
 		return nil
 	}
 }

@@ -3,7 +3,9 @@ package conf
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // parseFile is a ff.ConfigFileParser. It gives set what the file says of known
@@ -13,7 +15,7 @@ func (s *Set) parseFile(r io.Reader, set func(name, value string) error) error {
 	defer func() { s.place = place{} }()
 	return readINI(r, func(entry entry) error {
 		if entry.bad != "" {
-			s.errs = append(s.errs, fmt.Errorf("%s:%d: %s", s.path, entry.line, entry.bad))
+			s.badLine(entry.line, entry.bad)
 			return nil
 		}
 		setting := s.find(entry)
@@ -23,34 +25,71 @@ func (s *Set) parseFile(r io.Reader, set func(name, value string) error) error {
 		if setting == nil || setting.given && setting.place.line == 0 {
 			return nil
 		}
+		s.warnOdd(setting, entry)
+		setting.plain = !entry.quoted
 		s.place = place{line: entry.line}
 		return set(setting.flag, entry.value)
 	})
 }
 
-// isRepeated notes an error where a name stands in its section for the second time. Of other keys the last one counts.
-func (s *Set) isRepeated(setting *Setting, entry entry) bool {
-	if !setting.inSection() {
-		return false
+// badLine notes an error about a line. One that is about the whole file is told once.
+func (s *Set) badLine(line int, bad string) {
+	if !s.told[bad] {
+		s.errs = append(s.errs, fmt.Errorf("%s:%d: %s", s.path, line, bad))
 	}
+	s.told[bad] = strings.HasPrefix(bad, "a NUL byte")
+}
+
+// warnLine adds a warning about a line.
+func (s *Set) warnLine(line int, format string, args ...any) {
+	s.warnings = append(s.warnings, fmt.Sprintf("%s:%d: ", s.path, line)+fmt.Sprintf(format, args...))
+}
+
+// warnOdd warns of what is odd about a value as it is written.
+func (s *Set) warnOdd(setting *Setting, entry entry) {
+	for _, odd := range entry.odd {
+		if odd.quotes && setting.ownQuotes || odd.secrets && !setting.isSecret() {
+			continue
+		}
+		s.warnLine(entry.line, "%s: %s", setting.key, odd.text)
+	}
+	if !entry.quoted && strings.ContainsFunc(entry.key, unicode.IsControl) {
+		s.warnLine(entry.line, "%q: there is a tab or another control character within the name; it counts", setting.key)
+	}
+}
+
+// earlier is where a key stood in the file before, and with what value.
+type earlier struct {
+	line  int
+	value string
+}
+
+// isRepeated notes an error where a name stands in its section for the second time. Of other keys the last one counts,
+// which is worth a warning where the values differ.
+func (s *Set) isRepeated(setting *Setting, entry entry) bool {
 	first, repeated := s.lines[setting]
-	if repeated {
-		s.errs = append(s.errs, fmt.Errorf("%s:%d: %s: the same name as in line %d; allowed is each name once", s.path, entry.line, setting.key, first))
+	if repeated && setting.inSection() {
+		s.errs = append(s.errs, fmt.Errorf("%s:%d: %s: the same name as in line %d; allowed is each name once", s.path, entry.line, setting.key, first.line))
 		return true
 	}
-	s.lines[setting] = entry.line
+	if repeated && first.value != entry.value {
+		s.warnLine(entry.line, "%s: given in line %d too, with another value; the last one counts, delete the other", setting.key, first.line)
+	}
+	s.lines[setting] = earlier{entry.line, entry.value}
 	return false
 }
 
-// find gives the setting that a line of the file is about; nil, after a warning,
+// find gives the setting that a line of the file is about; nil, after a warning or an error,
 // for a line about nothing known.
 func (s *Set) find(entry entry) *Setting {
 	prefix, known := s.sectionPrefix(entry.section)
 	switch {
 	case !known && entry.key == "":
-		s.warnUnknown(entry.line, "section", "["+entry.section+"]", s.sections())
+		s.warnUnknownSection(entry)
 		return nil
 	case !known || entry.key == "":
+		return nil
+	case prefix != "" && s.isMisplaced(entry):
 		return nil
 	}
 	if setting := s.member(prefix + entry.key); setting != nil {
@@ -59,86 +98,44 @@ func (s *Set) find(entry entry) *Setting {
 	if prefix == "" && s.byKey[entry.key] != nil {
 		return s.byKey[entry.key]
 	}
-	s.warnUnknown(entry.line, "key", entry.key, s.keys())
+	s.warnUnknownKey(entry)
 	return nil
 }
 
-func (s *Set) warnUnknown(line int, what, name string, known []string) {
-	text := fmt.Sprintf("%s:%d: unknown %s %s is not used", s.path, line, what, name)
-	if len(known) > 0 {
-		text += Suggestion(name, known, "")
+// isMisplaced notes an error where a line of a section is none of its names: a key of the program that stands below the section's
+// head by mistake, or no pair at all. A key whose value would do for a name of the section may be one, which the original took.
+func (s *Set) isMisplaced(entry entry) bool {
+	isKey := s.isKey(entry.key)
+	switch {
+	case entry.quoted && !entry.alone:
+		return false
+	case !entry.alone && !isKey:
+		return false
+	case !entry.alone && isWhole(entry.value):
+		s.warnLine(entry.line, "%s.%s: taken as a name of [%[1]s], not as the key %[2]s, whose place is above [%[1]s]; put quotes around the name if it is meant", entry.section, entry.key)
+		return false
+	case isKey:
+		s.badLine(entry.line, fmt.Sprintf("the key %s stands in the section [%s]; allowed is the place above it", entry.key, entry.section))
+	default:
+		s.badLine(entry.line, fmt.Sprintf("a line without a = in the section [%s]; allowed is name = value", entry.section))
 	}
-	s.warnings = append(s.warnings, text)
+	return true
 }
 
-// keys are the names that a line of the file may begin with.
-func (s *Set) keys() []string {
-	var keys []string
-	for key, setting := range s.byKey {
-		if !setting.isMember() {
-			keys = append(keys, key)
-		}
+// isKey tells whether a line of no section may begin with the key.
+func (s *Set) isKey(key string) bool {
+	if setting := s.byKey[key]; setting != nil {
+		return !setting.inSection()
 	}
 	for _, f := range s.families {
-		if f.section == "" {
-			keys = append(keys, f.prefix+"NAME")
+		if f.section == "" && strings.HasPrefix(key, f.prefix) {
+			return true
 		}
 	}
-	return keys
+	return false
 }
 
-func (s *Set) sections() []string {
-	var sections []string
-	for _, f := range s.families {
-		if f.section != "" {
-			sections = append(sections, "["+f.section+"]")
-		}
-	}
-	return sections
-}
-
-// Suggestion is what an error about an unknown name ends with: the known name that was probably meant, behind a prefix; nothing
-// where none is near.
-func Suggestion(name string, known []string, prefix string) string {
-	if near := nearest(name, known); near != "" {
-		return "; the nearest known one is " + prefix + near
-	}
-	return ""
-}
-
-// nearest is the known name that takes the fewest single-character changes to reach from name; of equal ones the first in the
-// alphabet. It is "" where that takes more than two and more than a third of the name.
-func nearest(name string, known []string) string {
-	best, bestDistance := "", -1
-	for _, candidate := range known {
-		distance := editDistance(strings.ToLower(name), strings.ToLower(candidate))
-		if bestDistance < 0 || distance < bestDistance || distance == bestDistance && candidate < best {
-			best, bestDistance = candidate, distance
-		}
-	}
-	if bestDistance > max(2, len(name)/3) || bestDistance >= len(name) {
-		return ""
-	}
-	return best
-}
-
-// editDistance is the Levenshtein distance of two names, in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+func isWhole(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
 }

@@ -20,6 +20,9 @@ type entry struct {
 	key     string
 	value   string
 	bad     string
+	alone   bool     // a key without a value
+	quoted  bool     // the key stands in quotes
+	odd     []oddity // of the value as it is written
 }
 
 // guard stands before every value that package ini gets to see, and keeps it
@@ -38,19 +41,29 @@ func loadOptions() ini.LoadOptions {
 	}
 }
 
+// mostBytes is more than anybody writes: a file that is longer is another sort of file.
+const mostBytes = 16 << 20
+
 // readINI calls yield for every line of r that is not empty and no comment. Lines
 // are given to package ini one by one: in these files no value goes on in the
-// next line, and so every mistake has its line number.
+// next line, and so every mistake has its line number. A carriage return ends a line, too, but is not counted as one.
 func readINI(r io.Reader, yield func(entry) error) error {
-	lines := bufio.NewReader(r)
+	limited := &io.LimitedReader{R: r, N: mostBytes + 1}
+	lines := bufio.NewReader(limited)
 	section := ""
 	for number := 1; ; number++ {
 		text, err := lines.ReadString('\n')
+		if limited.N == 0 {
+			return errTooLong
+		}
 		if err != nil && err != io.EOF {
 			return fmt.Errorf("read line %d: %w", number, err)
 		}
-		e, something := parseLine(text, section)
-		if something {
+		for part := range strings.SplitSeq(text, "\r") {
+			e, something := parseLine(part, section)
+			if !something {
+				continue
+			}
 			e.line, section = number, e.section
 			if err := yield(e); err != nil {
 				return err
@@ -62,6 +75,9 @@ func readINI(r io.Reader, yield func(entry) error) error {
 	}
 }
 
+// errTooLong is about a file that is none of configuration.
+var errTooLong = fmt.Errorf("it is longer than %d MiB; allowed is a file of lines: key = value", mostBytes>>20)
+
 // parseLine tells what a line within section says. What is bad is told without
 // the line's text: it may hold a password.
 func parseLine(text, section string) (e entry, something bool) {
@@ -70,6 +86,10 @@ func parseLine(text, section string) (e entry, something bool) {
 		return entry{}, false
 	}
 	e.section = section
+	if strings.ContainsRune(text, 0) {
+		e.bad = "a NUL byte; allowed is text in UTF-8 (a file in UTF-16 must be converted, as with: iconv -f UTF-16 -t UTF-8)"
+		return e, true
+	}
 	if text[0] == '[' {
 		name, rest, closed := strings.Cut(text[1:], "]")
 		name = strings.TrimSpace(name)
@@ -81,7 +101,7 @@ func parseLine(text, section string) (e entry, something bool) {
 		return e, true
 	}
 	if strings.ContainsRune("\"'`", rune(text[0])) {
-		e.key, e.value, e.bad = quotedPair(text)
+		e.quotedPair(text)
 		return e, true
 	}
 	key, value, ok := loadPair(text)
@@ -89,34 +109,42 @@ func parseLine(text, section string) (e entry, something bool) {
 		e.bad = "not understood; allowed are key = value, [section], and comments from ; or #"
 		return e, true
 	}
-	e.key, e.value = key, decodeValue(value)
+	e.key, e.alone = key, !strings.Contains(text, "=")
+	e.setValue(value)
 	return e, true
 }
 
+// setValue decodes the value, and looks for what is odd about it.
+func (e *entry) setValue(text string) { e.value, e.odd = decodeValue(text), oddities(text) }
+
 // quotedPair splits a line that begins with a key in quotes, which is what stands between them: with the escapes of JSON in
 // double quotes, as it stands in others. A key alone has the value true.
-func quotedPair(text string) (key, value, bad string) {
+func (e *entry) quotedPair(text string) {
 	quote := text[0]
 	end := closingQuote(text, quote)
 	if end < 0 {
-		return "", "", fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
+		e.bad = fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
+		return
 	}
 	rest := strings.TrimSpace(text[end+1:])
 	after, isPair := strings.CutPrefix(rest, "=")
 	if !isPair && !isCommentOrEmpty(rest) {
-		return "", "", fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", quote)
+		e.bad = fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", quote)
+		return
 	}
-	key = text[1:end]
+	key := text[1:end]
 	if quote == '"' && json.Unmarshal([]byte(text[:end+1]), &key) != nil {
-		return "", "", `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`
+		e.bad = `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`
+		return
 	}
 	if key == "" || strings.Contains(key, "=") || strings.ContainsFunc(key, unicode.IsControl) {
-		return "", "", "not a name; allowed is any text but an empty one, without = and control characters"
+		e.bad = "not a name; allowed is any text but an empty one, without = and control characters"
+		return
 	}
-	if !isPair {
-		return key, "true", ""
+	e.key, e.quoted, e.alone, e.value = key, true, !isPair, "true"
+	if isPair {
+		e.setValue(strings.TrimSpace(after))
 	}
-	return key, decodeValue(strings.TrimSpace(after)), ""
 }
 
 // loadPair splits a line into its key and its undecoded value; a key alone has

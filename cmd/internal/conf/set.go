@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3"
@@ -37,9 +36,10 @@ type Set struct {
 	path     string // --config
 	help     bool
 	version  bool
-	place    place            // of the values that are being set
-	missing  bool             // there is no file at path
-	lines    map[*Setting]int // of the file, where the members of sections stand
+	place    place                // of the values that are being set
+	missing  bool                 // there is no file at path
+	lines    map[*Setting]earlier // where in the file keys stand
+	told     map[string]bool      // what was said about the whole file
 	warnings []string
 	errs     []error
 }
@@ -50,7 +50,8 @@ func New(program Program) *Set {
 		program: program,
 		flags:   flag.NewFlagSet(program.Name, flag.ContinueOnError),
 		byKey:   map[string]*Setting{},
-		lines:   map[*Setting]int{},
+		lines:   map[*Setting]earlier{},
+		told:    map[string]bool{},
 	}
 	s.flags.SetOutput(io.Discard)
 	s.flags.StringVar(&s.path, "config", program.File, "the configuration file")
@@ -113,6 +114,7 @@ func (s *Set) Environ(environ []string) {
 		if name != s.program.Prefix+"CONFIG" {
 			setting := s.byVariable(name)
 			if setting == nil {
+				s.warnVariable(name)
 				continue
 			}
 			flagName = setting.flag
@@ -139,18 +141,11 @@ func (s *Set) Finish(stdout io.Writer) error {
 	if err := s.answer(stdout); err != nil {
 		return err
 	}
-	if s.path != "" {
-		_, err := os.Stat(s.path)
-		s.missing = errors.Is(err, os.ErrNotExist)
-	}
-	given := false
-	s.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "config" })
-	if s.missing && given {
-		s.errs = append(s.errs, fmt.Errorf("config %s: no such file", s.path))
-	}
+	s.checkMissing()
 	for _, setting := range s.settings {
 		setting.finish()
 	}
+	s.checkMode()
 	return nil
 }
 
@@ -180,7 +175,7 @@ func (s *Set) Failed(err error, stdout io.Writer) error {
 		name = strings.TrimPrefix(name, "-")
 		return exit.With(exit.Usage, fmt.Errorf("unknown flag --%s%s", name, Suggestion(name, s.flagNames(), "--")))
 	}
-	return exit.With(exit.Usage, err)
+	return exit.With(exit.Usage, s.explainFile(err))
 }
 
 func (s *Set) flagNames() []string {
@@ -197,6 +192,9 @@ func (s *Set) Path() string { return s.path }
 
 // Warnings is what is odd but does not keep the program from starting.
 func (s *Set) Warnings() []string { return s.warnings }
+
+// Place names the place of key's value, and the key, as warnings and errors do.
+func (s *Set) Place(key string) string { return s.where(key) }
 
 // Warn adds to the warnings one about key, told with its place.
 func (s *Set) Warn(key, text string) {

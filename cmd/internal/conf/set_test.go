@@ -34,7 +34,7 @@ func newSet(file string) (*conf.Set, *settings) {
 	c := &settings{Env: map[string]string{}, Targets: map[string]int{}}
 	set.Add("mysql_host", "localhost", "where", conf.NonEmpty(&c.Host)).Alias("mysql_hostname")
 	set.Add("port", "", "which", conf.Int(&c.Port, 1, 65535))
-	set.Add("password", "", "secret", conf.Text(&c.Password))
+	set.Add("password", "", "secret", conf.Text(&c.Password)).Secret()
 	set.Add("always_allow", "false", "whether", conf.Bool(&c.Local)).Switch()
 	set.Add("wait", "10", "how long", conf.Duration(&c.Wait, 0))
 	set.Add("size", "1KiB", "how much", conf.Size(&c.Size, 1, 1<<20))
@@ -100,8 +100,8 @@ func TestPrecedence(t *testing.T) {
 			file: "mysql_host = from-file\n", args: []string{"--mysql-hostname=from-flag"},
 			change: func(c *settings) { c.Host = "from-flag" },
 		},
-		"the last value in the file counts": {
-			file:   "port = 1\nport = 2\n",
+		"the same twice in the file": {
+			file:   "port = 2\nport = \"2\"\n",
 			change: func(c *settings) { c.Port = 2 },
 		},
 		"a switch needs no value": {
@@ -216,7 +216,7 @@ func TestUnknownKeysAreWarnings(t *testing.T) {
 		path + ":2: unknown key config is not used",
 		path + ":3: unknown key LAUNCHER.env.X is not used; the nearest known one is launcher.env.NAME",
 		path + ":4: unknown key pasword is not used; the nearest known one is password",
-		path + ":5: unknown section [target] is not used; the nearest known one is [targets]",
+		path + ":5: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]",
 	}
 	if diff := cmp.Diff(want, set.Warnings()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -254,7 +254,7 @@ func TestFiles(t *testing.T) {
 		"an absent file by flag":           {args: []string{"--config", absent}, want: "config " + absent + ": no such file"},
 		"an absent file by the variable":   {environ: []string{"TESTD_CONFIG=" + absent}, want: "config " + absent + ": no such file"},
 		"an absent file by flag, default":  {standard: absent, args: []string{"--config", absent}, want: "config " + absent + ": no such file"},
-		"a folder":                         {args: []string{"--config", folder}, want: "read line 1: read " + folder + ": is a directory"},
+		"a folder":                         {args: []string{"--config", folder}, want: "config " + folder + ": it is a folder; allowed is a file"},
 		"unknown flag":                     {args: []string{"--mysql-hots=x"}, want: "unknown flag --mysql-hots; the nearest known one is --mysql-host"},
 		"flag without its value":           {args: []string{"--port"}, want: "flag needs an argument: -port"},
 		"an argument that is no flag":      {args: []string{"start"}, want: `unexpected argument "start"; testd takes flags only, see --help`},

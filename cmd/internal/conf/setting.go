@@ -1,7 +1,9 @@
 package conf
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +17,10 @@ type Setting struct {
 	usage  string
 	toggle bool
 	decode Decode
+
+	secret    bool
+	ownQuotes bool
+	plain     bool // its name in the file has no quotes around it
 
 	text  string
 	given bool
@@ -32,6 +38,27 @@ type place struct {
 func (s *Setting) Switch() *Setting {
 	s.toggle = true
 	return s
+}
+
+// Secret marks the key of a password: no part of it is told, and a file that has one is nobody else's business.
+func (s *Setting) Secret() *Setting {
+	s.secret = true
+	return s
+}
+
+// OwnQuotes marks a key whose value may have quotes of its own, as commands do.
+func (s *Setting) OwnQuotes() *Setting {
+	s.ownQuotes = true
+	return s
+}
+
+// isSecret tells whether the value is, or may be, a password.
+func (s *Setting) isSecret() bool {
+	if s.secret || !s.isMember() || s.inSection() {
+		return s.secret
+	}
+	name := strings.ToUpper(s.key)
+	return strings.Contains(name, "PASS") || strings.Contains(name, "SECRET") || strings.Contains(name, "TOKEN")
 }
 
 // Alias gives the key a second name.
@@ -62,9 +89,55 @@ func (s *Setting) finish() {
 			return
 		}
 	}
-	if allowed := s.decode(text); allowed != nil {
-		s.set.Bad(s.key, fmt.Sprintf("%q is not allowed; allowed is %v", text, allowed))
+	s.checkSecret(text)
+	var odd Odd
+	switch problem := s.decode(text); {
+	case problem == nil:
+	case errors.As(problem, &odd):
+		s.set.Warn(s.key, odd.Error())
+	default:
+		s.set.Bad(s.key, fmt.Sprintf("%s is not allowed; allowed is %v%s", s.shown(text), problem, s.meantKey()))
 	}
+}
+
+// checkSecret warns of a password that was hardly meant as it is, or that others see.
+func (s *Setting) checkSecret(text string) {
+	if !s.secret || !s.given || text == "" {
+		return
+	}
+	if strings.TrimSpace(text) != text {
+		s.set.Warn(s.key, "it begins or ends with a blank or a line's end, which counts")
+	}
+	if s.place == (place{}) && !s.toggle {
+		s.set.Warn(s.key, "everybody on this host can see it in the list of processes; its place is the file, or the environment")
+	}
+}
+
+// mostShown is the longest value that an error repeats.
+const mostShown = 64
+
+// shown is a value as an error may repeat it. The lines of a section take any name, so any of them may be a password's by mistake.
+func (s *Setting) shown(text string) string {
+	byFlag := s.place == place{}
+	switch {
+	case s.secret || s.isMember() && !s.inSection(), len(text) > mostShown, strings.ContainsAny(text, "=@"),
+		!byFlag && s.inSection() && strings.Trim(text, "+-0123456789.,") != "":
+		return "its value"
+	}
+	return strconv.Quote(text)
+}
+
+// meantKey says which key of the program the name of a section's line may have been meant for.
+func (s *Setting) meantKey() string {
+	if !s.given || s.place.line == 0 || !s.plain || !s.inSection() {
+		return ""
+	}
+	_, name, _ := strings.Cut(s.key, ".")
+	key, distance := nearestOf(name, s.set.keys())
+	if distance > likely(len(name)) {
+		return ""
+	}
+	return "; if the key " + key + " is meant: its place is above the section"
 }
 
 // where names the key and the place of its value.

@@ -1,0 +1,108 @@
+package conf
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// checkMissing notes an error where there is no file, and one was named, or a link leads nowhere.
+func (s *Set) checkMissing() {
+	if s.path == "" {
+		return
+	}
+	_, err := os.Stat(s.path)
+	s.missing = errors.Is(err, fs.ErrNotExist)
+	given := false
+	s.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "config" })
+	target, notLink := os.Readlink(s.path)
+	switch {
+	case s.missing && notLink == nil:
+		s.errs = append(s.errs, fmt.Errorf("config %s: it is a link to %s, where there is no file", s.path, target))
+	case s.missing && given:
+		s.errs = append(s.errs, fmt.Errorf("config %s: no such file", s.path))
+	}
+}
+
+// checkMode warns where others than the program's own user can change the file, or read the passwords in it.
+func (s *Set) checkMode() {
+	info, err := os.Stat(s.path)
+	if s.path == "" || err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	const (
+		othersRead  = 0o004
+		othersWrite = 0o002
+	)
+	switch mode := info.Mode().Perm(); {
+	case mode&othersWrite != 0:
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: everybody on this host can change it (mode %04o); %s", s.path, mode, s.mendMode(info)))
+	case mode&othersRead != 0 && s.secretInFile() != "":
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: everybody on this host can read it (mode %04o), and there is a password in it (%s); %s",
+			s.path, mode, s.secretInFile(), s.mendMode(info)))
+	}
+}
+
+// secretInFile is the first key whose value in the file is a password; "" if there is none.
+func (s *Set) secretInFile() string {
+	for _, setting := range s.settings {
+		if setting.isSecret() && setting.given && setting.place.line > 0 && setting.text != "" {
+			return setting.key
+		}
+	}
+	return ""
+}
+
+// mendMode is the command that leaves the file to the program's user.
+func (s *Set) mendMode(info fs.FileInfo) string {
+	chmod := "chmod 600 " + s.path
+	if owner, known := fileOwner(info); !known || owner == os.Geteuid() {
+		return chmod
+	}
+	return "chown " + userName(os.Geteuid()) + " " + s.path + " && " + chmod
+}
+
+// explainFile says what to do about a file that can't be read.
+func (s *Set) explainFile(err error) error {
+	switch {
+	case errors.Is(err, errTooLong):
+		return fmt.Errorf("config %s: %w", s.path, err)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("config %s: it is a folder; allowed is a file, as in: --config %s", s.path, filepath.Join(s.path, s.program.Name+".conf"))
+	case !errors.Is(err, fs.ErrPermission):
+		return err
+	}
+	info, statErr := os.Stat(s.path)
+	who := userName(os.Geteuid())
+	if statErr != nil {
+		return fmt.Errorf("config %s: a folder on the way to it is closed to user %s; chmod o+x opens it", s.path, who)
+	}
+	owner := "somebody else"
+	if id, known := fileOwner(info); known {
+		owner = userName(id)
+	}
+	return fmt.Errorf("config %s: user %s may not read it (it is %s's, mode %04o); %s", s.path, who, owner, info.Mode().Perm(), s.mendMode(info))
+}
+
+// fileOwner is the number of the file's owner.
+func fileOwner(info fs.FileInfo) (id int, known bool) {
+	stat, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return 0, false
+	}
+	return int(stat.Uid), true
+}
+
+// userName is a user's name, or the number where nobody knows one.
+func userName(id int) string {
+	if found, err := user.LookupId(strconv.Itoa(id)); err == nil {
+		return found.Username
+	}
+	return strconv.Itoa(id)
+}

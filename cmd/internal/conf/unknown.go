@@ -1,0 +1,154 @@
+package conf
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+)
+
+// plainName is what a name that is told looks like. What a line has in the place of a name may be part of a password that
+// goes on in the next line.
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)
+
+// warnUnknownSection warns of a section that nobody reads.
+func (s *Set) warnUnknownSection(entry entry) {
+	name := "section"
+	if plainName.MatchString(entry.section) {
+		name = "section [" + entry.section + "]"
+	}
+	s.warnLine(entry.line, "unknown %s is not used, nor is what stands below it%s", name, Suggestion("["+entry.section+"]", s.sections(), ""))
+}
+
+// warnUnknownKey warns of a line that nobody reads.
+func (s *Set) warnUnknownKey(entry entry) {
+	if key, found := s.withoutEquals(entry); found {
+		s.warnLine(entry.line, "%s: there is no = behind the key, so the line is not used; allowed is %[1]s = value", key)
+		return
+	}
+	if owner := s.ownerOf(entry.key); owner != "" {
+		s.warnLine(entry.line, "%s is a key of %s and is not used here; its place is the configuration of %[2]s", entry.key, owner)
+		return
+	}
+	near := Suggestion(entry.key, s.keys(), "")
+	isPair := !entry.alone && strings.TrimLeft(entry.value, "=") != ""
+	if isPair && (near != "" || plainName.MatchString(entry.key)) {
+		s.warnLine(entry.line, "unknown key %s is not used%s", entry.key, near)
+		return
+	}
+	s.warnLine(entry.line, "the line is no known key, and not used%s", near)
+}
+
+// withoutEquals finds the known key that a line begins with which has no = but a colon or a blank in its place.
+func (s *Set) withoutEquals(entry entry) (key string, found bool) {
+	if !entry.alone {
+		return "", false
+	}
+	key, _, found = strings.Cut(strings.NewReplacer(":", " ", "\t", " ").Replace(entry.key), " ")
+	return key, found && s.isKey(key)
+}
+
+// warnVariable warns of a variable that is nearly one of the program's. Others are nobody's business.
+func (s *Set) warnVariable(name string) {
+	var known []string
+	for key, setting := range s.byKey {
+		if !setting.isMember() {
+			known = append(known, s.variable(key))
+		}
+	}
+	near, distance := nearestOf(name, known)
+	if distance <= likely(len(name)-len(s.program.Prefix)) {
+		s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %s", name, near))
+		return
+	}
+	for _, f := range s.families {
+		prefix := s.variable(f.prefix)
+		for cut := len(prefix) - 1; cut <= len(prefix)+1 && cut < len(name); cut++ {
+			if strings.HasSuffix(name[:cut], "_") && editDistance(name[:cut], prefix) <= 1 {
+				s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %sNAME", name, prefix))
+				return
+			}
+		}
+	}
+}
+
+// likely is how many slips of the pen a name of that length has at most.
+func likely(length int) int { return min(2, length/3) }
+
+// keys are the names that a line of the file may begin with.
+func (s *Set) keys() []string {
+	var keys []string
+	for key, setting := range s.byKey {
+		if !setting.isMember() {
+			keys = append(keys, key)
+		}
+	}
+	for _, f := range s.families {
+		if f.section == "" {
+			keys = append(keys, f.prefix+"NAME")
+		}
+	}
+	return keys
+}
+
+func (s *Set) sections() []string {
+	var sections []string
+	for _, f := range s.families {
+		if f.section != "" {
+			sections = append(sections, "["+f.section+"]")
+		}
+	}
+	return sections
+}
+
+// Suggestion is what an error about an unknown name ends with: the known name that was probably meant, behind a prefix; nothing
+// where none is near.
+func Suggestion(name string, known []string, prefix string) string {
+	if near := nearest(name, known); near != "" {
+		return "; the nearest known one is " + prefix + near
+	}
+	return ""
+}
+
+// nearest is the known name that takes the fewest single-character changes to reach from name; of equal ones the first in the
+// alphabet. It is "" where that takes more than two and more than a third of the name.
+func nearest(name string, known []string) string {
+	best, distance := nearestOf(name, known)
+	if distance > max(2, len(name)/3) || distance >= len(name) {
+		return ""
+	}
+	return best
+}
+
+// nearestOf is nearest with the number of changes, however many they are.
+func nearestOf(name string, known []string) (best string, changes int) {
+	changes = math.MaxInt
+	for _, candidate := range known {
+		distance := editDistance(strings.ToLower(name), strings.ToLower(candidate))
+		if distance < changes || distance == changes && candidate < best {
+			best, changes = candidate, distance
+		}
+	}
+	return best, changes
+}
+
+// editDistance is the Levenshtein distance of two names, in bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/cmd/internal/conf"
+)
+
+// An operator's own file is looked at like a daemon's: who else reads it, and what is in it that was hardly meant.
+func TestOwnFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), ".jobctl.conf")
+	text := "password = hunter2#x\nmaster = yes\nmysql_host = db\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	set := newSet([]string{"HOME=" + filepath.Dir(path)}, nil)
+	var c config
+	c.register(set)
+	if err := set.Parse(nil, []string{"JOBCTL_TIMEUOT=1"}, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"environment JOBCTL_TIMEUOT: unknown, and not used; the nearest known one is JOBCTL_TIMEOUT",
+		path + ":1: password: it ends before its #, with which a comment begins; allowed are quotes around the whole value, or blanks before and behind the # of a comment",
+		path + ":3: mysql_host is a key of jobd and is not used here; its place is the configuration of jobd",
+		path + ":2: master: its value counts as false; allowed are 1 and true, 0 and false",
+		path + ": everybody on this host can read it (mode 0644), and there is a password in it (password); chmod 600 " + path,
+	}
+	if diff := cmp.Diff(want, set.Warnings()); diff != "" || c.master || set.Err() != nil {
+		t.Errorf("%+v, %v (-want +got):\n%s", c, set.Err(), diff)
+	}
+}
+
+// What only this program has is known to the daemons by a list, which is compared with what there is.
+func TestKeysOfThisProgramOnly(t *testing.T) {
+	t.Parallel()
+	set := newSet(nil, nil)
+	new(config).register(set)
+	var help strings.Builder
+	set.Help(&help)
+	for _, key := range conf.ProgramKeys("jobctl") {
+		if !strings.Contains(help.String(), "--"+strings.ReplaceAll(key, "_", "-")+" ") {
+			t.Errorf("there is no key %s", key)
+		}
+	}
+}

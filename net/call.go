@@ -8,7 +8,8 @@ import (
 
 // Request asks the peer and waits for its answer: data (nil where it is null), or a *RemoteError; ErrLinkClosed is among the
 // causes where the link ends first, and then nobody knows whether the request was carried out, unless
-// ErrUnsent is among them too: then the peer has certainly not got it.
+// ErrUnsent is among them too: then the peer has certainly not got it. Data that goes to several
+// links is best given as Encoded.
 func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessage, error) {
 	answer := make(chan message, 1)
 	body := l.call(answer)
@@ -18,7 +19,7 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 	if err != nil {
 		return nil, fmt.Errorf("request %s: %w", typ, err)
 	}
-	end, err := l.out.send(ctx, frame)
+	end, err := l.out.send(ctx, frame...)
 	if err != nil {
 		return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, l.why(err))
 	}

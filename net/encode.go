@@ -28,8 +28,41 @@ type errorBody struct {
 	Error string `json:"error"`
 }
 
-// encodeRequest gives a whole frame. It fails where data has no JSON form.
-func encodeRequest(body requestBody) ([]byte, error) { return encode(kindRequest, body) }
+// Encoded is the data of a request as JSON. It may be asked of any number of links, which share its
+// memory: only what is around it is made for each.
+type Encoded struct{ text []byte }
+
+// Encode makes the data of requests. It fails where data has no JSON form.
+func Encode(data any) (Encoded, error) {
+	var buf bytes.Buffer
+	if err := encodeTo(&buf, data); err != nil {
+		return Encoded{}, err
+	}
+	return Encoded{stringified(buf.Bytes())}, nil
+}
+
+// Len is the length in bytes.
+func (e Encoded) Len() int { return len(e.text) }
+
+// encodeRequest gives a whole frame, in parts where its data is shared. It fails where data has no JSON form.
+func encodeRequest(body requestBody) ([][]byte, error) {
+	shared, ok := body.Data.(Encoded)
+	if !ok || shared.text == nil {
+		if ok {
+			body.Data = nil
+		}
+		frame, err := encode(kindRequest, body)
+		return [][]byte{frame}, err
+	}
+	body.Data = nil
+	frame, err := encode(kindRequest, body)
+	if err != nil {
+		return nil, err
+	}
+	end := len(frame) - len("}]\x04")
+	head := append(frame[:end:end], `,"data":`...)
+	return [][]byte{head, shared.text, frame[end:]}, nil
+}
 
 // encodeResponse gives a whole frame. It fails where data has no JSON form.
 func encodeResponse(no int64, data any) ([]byte, error) {
@@ -46,14 +79,22 @@ func encodeError(no int64, text string) []byte {
 func encode(kind byte, body any) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.Write([]byte{'[', '0' + kind, ','})
-	encoder := json.NewEncoder(&buf)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(body); err != nil {
+	if err := encodeTo(&buf, body); err != nil {
 		return nil, err
 	}
-	buf.Truncate(buf.Len() - len("\n"))
 	buf.Write([]byte{']', endOfFrame})
 	return stringified(buf.Bytes()), nil
+}
+
+// encodeTo appends a value's JSON.
+func encodeTo(buf *bytes.Buffer, value any) error {
+	encoder := json.NewEncoder(buf)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	buf.Truncate(buf.Len() - len("\n"))
+	return nil
 }
 
 // stringified undoes what encoding/json does otherwise than JSON.stringify: it escapes three characters that

@@ -53,10 +53,17 @@ func TestMessagesRoundTrip(t *testing.T) {
 		no := rapid.Int64Range(-maxSafe, maxSafe).Draw(t, "no")
 		text := rapid.String().Draw(t, "text")
 		data := rapid.SliceOf(rapid.String()).Draw(t, "data")
-		request, err := encodeRequest(requestBody{No: no, Type: text, Data: data, Password: text})
+		var asked any = data
+		if shared, err := Encode(data); err != nil {
+			t.Fatal(err)
+		} else if rapid.Bool().Draw(t, "shared") {
+			asked = shared
+		}
+		parts, err := encodeRequest(requestBody{No: no, Type: text, Data: asked, Password: text})
 		if err != nil {
 			t.Fatal(err)
 		}
+		request := bytes.Join(parts, nil)
 		response, err := encodeResponse(no, data)
 		if err != nil {
 			t.Fatal(err)

@@ -29,10 +29,10 @@ type outbox struct {
 	fail    func(error)  // ends the link
 
 	mu      sync.Mutex
-	frames  [][]byte
-	backlog int   // bytes put and not written yet
-	queued  int64 // bytes put since the beginning
-	left    int64 // of those, the bytes that the connection took
+	frames  [][]byte // whole frames, or the parts of one behind each other
+	backlog int      // bytes put and not written yet
+	queued  int64    // bytes put since the beginning
+	left    int64    // of those, the bytes that the connection took
 	writing bool
 	closed  bool
 	changed chan struct{} // closed at the next progress; nil while nobody waits
@@ -44,10 +44,11 @@ func (o *outbox) put(ctx context.Context, frame []byte) error {
 	return err
 }
 
-// send is put, and gives the frame's end for hasLeft. After an error nothing of the frame leaves.
-func (o *outbox) send(ctx context.Context, frame []byte) (end int64, err error) {
+// send is put for a frame in parts, and gives the frame's end for hasLeft. After an error nothing of
+// the frame leaves.
+func (o *outbox) send(ctx context.Context, parts ...[]byte) (end int64, err error) {
 	for {
-		end, progress, err := o.tryPut(frame)
+		end, progress, err := o.tryPut(parts...)
 		if err != nil || progress == nil {
 			return end, err
 		}
@@ -60,7 +61,7 @@ func (o *outbox) send(ctx context.Context, frame []byte) (end int64, err error) 
 }
 
 // tryPut queues a frame and gives its end, or a channel that tells when to try again.
-func (o *outbox) tryPut(frame []byte) (end int64, later <-chan struct{}, err error) {
+func (o *outbox) tryPut(parts ...[]byte) (end int64, later <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -69,9 +70,11 @@ func (o *outbox) tryPut(frame []byte) (end int64, later <-chan struct{}, err err
 	if o.backlog > o.limit {
 		return 0, o.progress(), nil
 	}
-	o.frames = append(o.frames, frame)
-	o.backlog += len(frame)
-	o.queued += int64(len(frame))
+	for _, part := range parts {
+		o.frames = append(o.frames, part)
+		o.backlog += len(part)
+		o.queued += int64(len(part))
+	}
 	if !o.writing {
 		o.writing = true
 		o.spawn(o.write)

@@ -50,6 +50,9 @@ func (s *splitter) next(limit int) ([]byte, error) {
 // begun tells whether a frame has begun and not ended.
 func (s *splitter) begun() bool { return s.end > s.start }
 
+// pending is the frame that has begun, as far as it was read. It is valid until the next call of fill.
+func (s *splitter) pending() []byte { return s.buf[s.start:s.end] }
+
 // fill reads once. It must be called only after next had nothing more to give.
 func (s *splitter) fill(r io.Reader) error {
 	s.makeRoom()

@@ -18,12 +18,14 @@ const unprovenLimit = 64 << 10
 
 // receiver is what a link knows of the bytes that come in.
 type receiver struct {
-	in        splitter
-	begun     time.Time // when the frame that is not complete began; zero where there is none
-	deadline  time.Time // set on the connection
-	nonsense  nonsense
-	garbage   bool   // the peer sent something that is not JSON: logged once as a warning
-	complaint string // what the peer last said that belongs to no request
+	in         splitter
+	begun      time.Time // when the frame that is not complete began; zero where there is none
+	deadline   time.Time // set on the connection
+	nonsense   nonsense
+	recognised bool   // the peer speaks this protocol
+	looked     int    // bytes of its first frame that were looked at for that
+	garbage    bool   // the peer sent something that is not JSON: logged once as a warning
+	complaint  string // what the peer last said that belongs to no request
 }
 
 // dismissal ends a link whose peer broke a rule, and was told so.
@@ -48,10 +50,14 @@ func (l *Link) receive() error {
 		case err != nil:
 			err = l.dismiss(0, fmt.Sprintf("message too long: at most %d bytes are allowed", l.frameLimit()))
 		case frame == nil:
-			err = l.read()
+			if err = l.receiver.recognise(l.receiver.in.pending(), false); err == nil {
+				err = l.read()
+			}
 		default:
 			l.receiver.begun = time.Time{}
-			err = l.handle(frame)
+			if err = l.receiver.recognise(frame, true); err == nil {
+				err = l.handle(frame)
+			}
 		}
 		if err != nil {
 			return err

@@ -73,6 +73,7 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 
 func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 	config = config.withDefaults()
+	watch(conn, config.WriteTimeout)
 	l := &Link{
 		conn:     conn,
 		config:   config,

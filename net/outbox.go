@@ -96,6 +96,13 @@ func (o *outbox) hasLeft(end int64) bool {
 	return o.left >= end
 }
 
+// idle tells whether everything is written.
+func (o *outbox) idle() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.writing
+}
+
 // flush waits until everything is written, or the link is closed.
 func (o *outbox) flush(ctx context.Context) error {
 	for {

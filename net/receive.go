@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 )
 
-// lingering is how long a link that ends in order is given: a peer that breaks a rule to read why, and the requests
-// under way to be answered when the peer has said all that it had to say.
+// lingering is how long a peer that breaks a rule is given to read why, and the answers to what it
+// asked before.
 const lingering = 2 * time.Second
 
 // unprovenLimit is the longest frame in bytes that a peer may send before it gave the password.
@@ -77,6 +78,13 @@ func (l *Link) frameLimit() int {
 		return max(answerLimit, l.config.MaxMessageSize)
 	}
 	return l.config.MaxMessageSize
+}
+
+// hasAsked tells whether we ever sent the peer a request.
+func (l *Link) hasAsked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls != nil
 }
 
 // asks tells whether a request of ours waits for its response.
@@ -221,17 +229,17 @@ func (l *Link) part(cause error) {
 		if complaint := l.receiver.complaint; complaint != "" {
 			cause = fmt.Errorf("%w, saying: %s", cause, complaint)
 		}
-		l.settle(ctx)
+		// Who was asked something must be able to answer: of such a peer nothing can be heard any more.
+		if tcp, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
+			l.hearOut(tcp)
+		}
 	}
 	l.end(cause)
 }
 
-// settle waits for the requests under way and their answers: a peer may ask, close its own half, and read on.
-// It must be the last that the reading goroutine does with requests: it takes all slots.
+// settle waits for the requests under way, and until all answers are written. It must be the last that
+// the reading goroutine does with requests: it takes all slots.
 func (l *Link) settle(ctx context.Context) {
-	if len(l.slots) == 0 {
-		return
-	}
 	for range cap(l.slots) {
 		select {
 		case l.slots <- struct{}{}:

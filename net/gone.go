@@ -59,7 +59,9 @@ func (l *Link) hearOut(tcp *net.TCPConn) {
 		for interval := firstSpace; ; interval = nextSpace {
 			select {
 			case <-time.After(interval):
-				_, _, _ = l.out.tryPut(nothing) // a full outbox needs none
+				if l.out.idle() { // what is under way asks as much of the peer's system
+					_, _, _ = l.out.tryPut(nothing)
+				}
 			case <-l.Done():
 				return
 			}

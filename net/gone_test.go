@@ -150,7 +150,11 @@ func TestEndOfAPeerThatWasAskedIsNoticedAtOnce(t *testing.T) {
 	defer listener.Close()
 	begun := make(chan struct{})
 	worker := link(t, listener.Addr().String(), LinkConfig{Handlers: map[string]Handler{
-		"run-manual": func(ctx context.Context, _ *Link, _ Request) (any, error) { close(begun); <-ctx.Done(); return nil, ctx.Err() },
+		"run-manual": func(ctx context.Context, _ *Link, _ Request) (any, error) {
+			close(begun)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
 	}})
 	conn, err := listener.Accept()
 	if err != nil {

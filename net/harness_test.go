@@ -5,13 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"os"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) != "" {
+		serveWithFewDescriptors()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of the tests: a test that reaches it has failed.
 const patience = 20 * time.Second

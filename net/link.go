@@ -27,19 +27,22 @@ type LinkConfig struct {
 	FrameTimeout   time.Duration      // within which a frame must be complete once begun; 0: 30 s
 	WriteTimeout   time.Duration      // within which the peer must take 64 KiB; 0: 30 s
 	Logger         *slog.Logger       // nil: none
+
+	bound *chatter // what peers may have us log; nil: one of the link's own
 }
 
 // Link is one connection, each end of which may send requests. Its methods are safe for concurrent use.
 type Link struct {
-	conn   net.Conn
-	config LinkConfig
-	gate   *gate         // of the server, or the link's own
-	entry  *entry        // nil: the peer needs no password
-	slots  chan struct{} // one for each request of the peer under way
-	log    *slog.Logger
-	born   time.Time
-	turns  turns
-	out    *outbox
+	conn    net.Conn
+	config  LinkConfig
+	gate    *gate         // of the server, or the link's own
+	entry   *entry        // nil: the peer needs no password
+	noticed func()        // called once, when the peer has said something that is understood; nil: nobody asks
+	slots   chan struct{} // one for each request of the peer under way
+	log     *slog.Logger
+	born    time.Time
+	turns   turns
+	out     *outbox
 
 	ctx    context.Context // of the handlers; ends with the link
 	cancel context.CancelCauseFunc
@@ -79,7 +82,7 @@ func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 		config:   config,
 		gate:     gate,
 		entry:    entry,
-		log:      config.Logger.With("peer", conn.RemoteAddr().String()),
+		log:      config.bound.logger(config.Logger, conn.RemoteAddr()),
 		born:     time.Now(),
 		number:   rand.Int64N(firstNumberLimit),
 		password: config.Password,
@@ -105,6 +108,9 @@ func (c LinkConfig) withDefaults() LinkConfig {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.bound == nil {
+		c.bound = &chatter{log: c.Logger}
 	}
 	return c
 }
@@ -146,6 +152,10 @@ func (l *Link) Err() error {
 	}
 	return context.Cause(l.ctx)
 }
+
+// Logger is for what is to be said of the peer: it names it, and is bounded by its address, so that no
+// peer can fill the log. What the peer itself said belongs there as Excerpt gives it.
+func (l *Link) Logger() *slog.Logger { return l.log }
 
 // RemoteAddr is the peer's address.
 func (l *Link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }

@@ -25,7 +25,6 @@ type receiver struct {
 	nonsense   nonsense
 	recognised bool   // the peer speaks this protocol
 	looked     int    // bytes of its first frame that were looked at for that
-	garbage    bool   // the peer sent something that is not JSON: logged once as a warning
 	complaint  string // what the peer last said that belongs to no request
 }
 
@@ -137,13 +136,17 @@ func (l *Link) handle(frame []byte) error {
 	m, err := parse(frame)
 	switch {
 	case errors.Is(err, errNotJSON):
-		l.logGarbage(len(frame))
+		l.log.Warn("received a frame that is not JSON", "bytes", len(frame))
 		return l.endure()
 	case err != nil:
 		if err := l.out.put(l.ctx, encodeError(0, err.Error())); err != nil {
 			return err
 		}
 		return l.endure()
+	}
+	if l.noticed != nil {
+		l.noticed()
+		l.noticed = nil
 	}
 	switch m.kind {
 	case kindRequest:
@@ -156,16 +159,6 @@ func (l *Link) handle(frame []byte) error {
 		l.ponged()
 	}
 	return nil
-}
-
-// logGarbage says once as a warning that the peer does not speak the protocol: it must not fill the log.
-func (l *Link) logGarbage(size int) {
-	if l.receiver.garbage {
-		l.log.Debug("received a frame that is not JSON", "bytes", size)
-		return
-	}
-	l.receiver.garbage = true
-	l.log.Warn("received a frame that is not JSON", "bytes", size)
 }
 
 // answered gives a response to the request that waits for it. From a peer that was never asked it is nonsense; else it
@@ -182,9 +175,9 @@ func (l *Link) answered(m message) error {
 		waiting <- m // has room for one
 		return nil
 	}
-	if m.failed {
-		l.receiver.complaint = m.failure
-		l.log.Warn("peer reports an error", "error", m.failure)
+	if m.failed && !l.entry.needed() { // nothing is logged of what a peer says before it gave the password
+		l.receiver.complaint = Excerpt(m.failure)
+		l.log.Warn("peer reports an error", "error", l.receiver.complaint)
 	}
 	if asked {
 		return nil
@@ -192,12 +185,11 @@ func (l *Link) answered(m message) error {
 	return l.endure()
 }
 
-// turnAway answers a request without the right password, later and later for an address that tries again and again.
-// Nothing is read meanwhile.
-func (l *Link) turnAway(no int64) error {
+// turnAway answers a request without the right password. Nothing is read meanwhile.
+func (l *Link) turnAway(no int64, delay time.Duration) error {
 	l.log.Warn("wrong password")
 	select {
-	case <-time.After(l.entry.failed()):
+	case <-time.After(delay):
 	case <-l.Done():
 		return l.Err()
 	}
@@ -221,6 +213,8 @@ func (l *Link) part(cause error) {
 	defer cancel()
 	var dismissed *dismissal
 	switch {
+	case errors.Is(cause, errForeign):
+		l.log.Warn("connection closed: its peer speaks another protocol")
 	case errors.As(cause, &dismissed):
 		_ = l.out.flush(ctx)
 		l.discard()

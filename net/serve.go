@@ -1,6 +1,7 @@
 package net
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -8,8 +9,16 @@ import (
 
 // serve starts the handler of a request, if the peer may send requests.
 func (l *Link) serve(m message) error {
-	if l.entry.needed() && !l.entry.admit(m.password) {
-		return l.turnAway(m.no)
+	if l.entry.needed() {
+		admitted, delay, err := l.entry.admit(l.ctx, m.password)
+		switch {
+		case errors.Is(err, errCrowdedOut):
+			return l.dismiss(m.no, err.Error())
+		case err != nil:
+			return err
+		case !admitted:
+			return l.turnAway(m.no, delay)
+		}
 	}
 	handler := l.config.Handlers[m.typ]
 	if handler == nil {
@@ -58,7 +67,7 @@ func (l *Link) answer(handler Handler, request Request) []byte {
 	}
 	text, whole := publicText(err)
 	if whole || l.ctx.Err() != nil {
-		l.log.Debug("request refused", "type", request.Type, "no", request.No, "error", err)
+		l.log.Debug("request refused", "type", request.Type, "no", request.No, "error", Excerpt(err.Error()))
 	} else {
 		l.log.Error("request failed", "type", request.Type, "no", request.No, "error", err)
 	}

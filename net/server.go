@@ -1,7 +1,6 @@
 package net
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,8 @@ type ServerConfig struct {
 	AlwaysAllowLocalhost bool   // peers from a loopback address need none either
 	MaxMessageSize       int    // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
 	MaxRequests          int    // under way at once on one link; 0: 1,024. Beyond it the link is not read
-	MaxUnproven          int    // links whose password is still to come; 0: 1,024. Beyond it the oldest of them is closed, see unprovenGrace
+	MaxLinks             int    // open at once; 0: three quarters of the process's descriptors, at most 32,768
+	MaxUnproven          int    // links whose password is still to come; 0: 1,024, and half of MaxLinks at most
 
 	PasswordTimeout time.Duration // within which the password must come; 0: 30 s
 	FrameTimeout    time.Duration // within which a frame must be complete once begun; 0: 30 s
@@ -27,10 +27,6 @@ type ServerConfig struct {
 
 	OnLinks func(open int) // told how many links there are, whenever that changes, one call at a time; must not block; nil: nobody
 }
-
-// unprovenGrace is how long a link is left alone however many come behind it: the password may be in its first packet,
-// which nobody has read yet. Where there are too many links without one, no more are accepted meanwhile.
-const unprovenGrace = 50 * time.Millisecond
 
 // Server accepts links and serves them. Its methods are safe for concurrent use.
 type Server struct {
@@ -43,7 +39,8 @@ type Server struct {
 	mu       sync.Mutex
 	closed   bool
 	links    map[*Link]struct{}
-	unproven *list.List // of *Link, the oldest first
+	unproven newcomers // their password is to come
+	silent   newcomers // they need none, and said nothing yet
 }
 
 // NewServer makes a server that listens nowhere yet.
@@ -51,8 +48,11 @@ func NewServer(config ServerConfig) *Server {
 	if config.MaxRequests == 0 {
 		config.MaxRequests = 1024
 	}
+	if config.MaxLinks == 0 {
+		config.MaxLinks = mostLinks()
+	}
 	if config.MaxUnproven == 0 {
-		config.MaxUnproven = 1024
+		config.MaxUnproven = min(1024, max(1, config.MaxLinks/2))
 	}
 	if config.PasswordTimeout == 0 {
 		config.PasswordTimeout = 30 * time.Second
@@ -66,12 +66,14 @@ func NewServer(config ServerConfig) *Server {
 		Logger:         config.Logger,
 	}.withDefaults()
 	config.Logger = link.Logger
+	link.bound = &chatter{log: link.Logger}
 	return &Server{
 		config:   config,
 		link:     link,
 		guard:    newGuard(config.Password, config.AlwaysAllowLocalhost),
 		links:    make(map[*Link]struct{}),
-		unproven: list.New(),
+		unproven: newcomers{most: config.MaxUnproven, share: shareOf(config.MaxUnproven)},
+		silent:   newcomers{most: config.MaxLinks, share: config.MaxLinks},
 	}
 }
 
@@ -94,8 +96,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept on %s: %w", listener.Addr(), err)
 		default:
+			if backoff == 0 {
+				s.config.Logger.Error("accept failed, trying again", "listener", listener.Addr().String(), "error", err)
+			}
 			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
-			s.config.Logger.Error("accept failed", "listener", listener.Addr().String(), "error", err, "retry_in", backoff)
+			if s.makeRoom() {
+				backoff = 5 * time.Millisecond
+			}
 			wait(ctx, backoff)
 		}
 	}
@@ -117,71 +124,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// accept starts a link.
-func (s *Server) accept(conn net.Conn) {
-	address := addressOf(conn.RemoteAddr())
-	if s.guard.lets(address) {
-		s.start(newLink(conn, s.link, &s.gate, nil), func() {})
-		return
-	}
-	if wait := s.crowded(); wait > 0 {
-		<-time.After(wait)
-	}
-	now := time.Now()
-	entry := &entry{guard: s.guard, address: address, accepted: now, deadline: now.Add(s.config.PasswordTimeout)}
-	link := newLink(conn, s.link, &s.gate, entry)
-	place := s.queueUnproven(link)
-	entry.admitted = func() { s.leaveUnproven(place) }
-	s.start(link, entry.admitted)
-}
-
-// start runs a link; left is called when it has ended.
-func (s *Server) start(link *Link, left func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = link.Close()
-		return
-	}
-	s.links[link] = struct{}{}
-	s.tellLinks()
-	s.tasks.Go(func() {
-		link.log.Debug("link accepted")
-		err := link.Run(context.Background())
-		link.log.Debug("link ended", "reason", err)
-		s.remove(link)
-		left()
-	})
-}
-
-// crowded tells how long it takes until the oldest link without a password may be closed for another one.
-func (s *Server) crowded() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unproven.Len() < s.config.MaxUnproven {
-		return 0
-	}
-	oldest := s.unproven.Front().Value.(*Link)
-	return unprovenGrace - time.Since(oldest.entry.accepted)
-}
-
-// queueUnproven notes a link whose password is still to come, and closes the oldest such link where there are too many.
-func (s *Server) queueUnproven(link *Link) *list.Element {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unproven.Len() >= s.config.MaxUnproven {
-		oldest := s.unproven.Remove(s.unproven.Front()).(*Link)
-		oldest.end(errors.New("too many links without a password"))
-	}
-	return s.unproven.PushBack(link)
-}
-
-func (s *Server) leaveUnproven(place *list.Element) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unproven.Remove(place) // does nothing where it was removed before
 }
 
 func (s *Server) remove(link *Link) {

@@ -1,0 +1,136 @@
+package net
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// newcomerGrace is how long a link is left alone however many come behind it: what it has to say may be in its
+// first packet, which nobody has read yet. Where there are too many newcomers, no more are accepted meanwhile.
+const newcomerGrace = 50 * time.Millisecond
+
+// mostLinks is how many links a server may have open: a quarter of the process's descriptors is
+// left for what else it does, its files, its database, its jobs.
+func mostLinks() int {
+	const most = 32768 // bounds their memory
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
+		return most
+	}
+	all := int(limit.Cur)
+	return max(1, min(all-max(all/4, min(all/2, 128)), most))
+}
+
+// shareOf is how many of the newcomers without a password one address may have.
+func shareOf(most int) int { return min(most, max(most/4, 64)) }
+
+// accept starts a link.
+func (s *Server) accept(conn net.Conn) {
+	address := addressOf(conn.RemoteAddr())
+	comers, entry := &s.silent, (*entry)(nil)
+	if !s.guard.lets(address) {
+		comers, entry = &s.unproven, s.entry(address)
+	}
+	link := newLink(conn, s.link, &s.gate, entry)
+	place := newcomer{link: link, from: prefixOf(address)}
+	for {
+		wait, ok := s.crowded(comers, &place)
+		if !ok {
+			link.end(errors.New("too many links are open"))
+			return
+		}
+		if wait <= 0 {
+			break
+		}
+		<-time.After(wait)
+	}
+	left := func() { s.leave(comers, &place) }
+	link.noticed = left
+	if entry != nil {
+		link.noticed, entry.admitted = nil, left
+	}
+	s.start(link, left)
+}
+
+func (s *Server) entry(address netip.Addr) *entry {
+	return &entry{guard: s.guard, address: address, deadline: time.Now().Add(s.config.PasswordTimeout)}
+}
+
+// start runs a link; left is called when it has ended.
+func (s *Server) start(link *Link, left func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = link.Close()
+		return
+	}
+	s.links[link] = struct{}{}
+	s.tellLinks()
+	s.tasks.Go(func() {
+		link.log.Debug("link accepted")
+		err := link.Run(context.Background())
+		link.log.Debug("link ended", "reason", err)
+		s.remove(link)
+		left()
+	})
+}
+
+// crowded gives a link its place among the newcomers, closing others where there are too many; or it tells
+// how long it takes until those may be closed. It is not ok where there are too many links and none of them
+// may be closed.
+func (s *Server) crowded(comers *newcomers, place *newcomer) (wait time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	excess := comers.excess(place.from)
+	if excess == nil && len(s.links) >= s.config.MaxLinks {
+		if excess = s.oldest(); excess == nil {
+			return 0, false
+		}
+	}
+	if excess != nil {
+		if wait := newcomerGrace - time.Since(excess.came); wait > 0 {
+			return wait, true
+		}
+		s.dropNewcomer(excess)
+	}
+	comers.add(place)
+	return 0, true
+}
+
+// oldest is the newcomer to close where there are too many links; nil where there is none. The caller holds
+// mu.
+func (s *Server) oldest() *newcomer {
+	if one := s.unproven.oldest(); one != nil {
+		return one
+	}
+	return s.silent.oldest()
+}
+
+// makeRoom closes the oldest newcomer, if there is one, for want of descriptors.
+func (s *Server) makeRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := s.oldest()
+	if oldest != nil {
+		s.dropNewcomer(oldest)
+	}
+	return oldest != nil
+}
+
+// dropNewcomer closes a link that has shown nothing yet. The caller holds mu.
+func (s *Server) dropNewcomer(one *newcomer) {
+	s.unproven.remove(one)
+	s.silent.remove(one)
+	one.link.end(errors.New("too many links that have proven nothing"))
+}
+
+func (s *Server) leave(comers *newcomers, place *newcomer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	comers.remove(place)
+}

@@ -1,0 +1,136 @@
+package net
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// lineLog is a log that may be written while it is read.
+type lineLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lineLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lineLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Regression: 640 frames without the password made a log of 21 MiB.
+func TestPeersDoNotWriteTheLog(t *testing.T) {
+	t.Parallel()
+	const secret = "written by a peer"
+	text := strings.Repeat(secret, 3000)
+	frames := map[string]string{
+		"an error":         `[1,{"no":0,"error":"` + text + `"}]`,
+		"an answer":        `[1,{"no":1,"data":"` + text + `"}]`,
+		"nonsense":         `[` + text,
+		"a wrong password": `[0,{"no":1,"type":"` + text + `","password":"` + text[:1000] + `"}]`,
+		"another protocol": text,
+		"a wrong kind":     `["` + text + `"]`,
+		"no request":       `[0,{"no":1,"type":7,"` + text + `":1}]`,
+	}
+	for name, frame := range frames {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var log lineLog
+				server := NewServer(ServerConfig{Password: "s3cret", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				for range 100 {
+					ours, theirs := net.Pipe()
+					server.accept(theirs)
+					go func() {
+						defer ours.Close()
+						go func() { _, _ = io.Copy(io.Discard, ours) }()
+						for range 6 {
+							_, _ = io.WriteString(ours, frame+"\x04")
+						}
+					}()
+				}
+				synctest.Wait()
+				time.Sleep(2 * lineWindow) // the bubble's clock
+				if strings.Contains(log.String(), secret) || len(log.String()) > 4000 {
+					t.Errorf("a log of %d bytes: %.1000s", len(log.String()), log.String())
+				}
+				if strings.Count(log.String(), "\n") > linesEach && !strings.Contains(log.String(), "lines about peers left out") {
+					t.Errorf("the log does not say that it is not all:\n%s", log.String())
+				}
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				_ = server.Shutdown(ended)
+			})
+		})
+	}
+}
+
+// A peer with the password does not write the log either, though it is heard.
+func TestPeersOfOurOwnAreCutShort(t *testing.T) {
+	t.Parallel()
+	var log lineLog
+	address, _ := serve(t, ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	peer := dial(t, address)
+	for range 30 {
+		peer.send(`[1,{"no":0,"error":"` + strings.Repeat("x", 60000) + `"}]`)
+	}
+	peer.send(`[2]`)
+	peer.expect(`[3]`)
+	if lines := strings.Count(log.String(), "\n"); lines != linesEach || len(log.String()) > lines*500 || !strings.Contains(log.String(), "xxx") {
+		t.Errorf("%d lines, %d bytes", lines, len(log.String()))
+	}
+}
+
+// However many addresses peers come from, all their lines together are bounded.
+func TestLinesOfAllPeersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log lineLog
+		base := slog.New(slog.NewTextHandler(&log, nil))
+		c := &chatter{log: base}
+		for i := range 20 * linesOfAll {
+			peer := c.logger(base, &net.TCPAddr{IP: net.IPv4(10, 0, byte(i>>8), byte(i)), Port: 1})
+			peer.With("x", 1).WithGroup("g").Warn("something", "y", 2)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != linesOfAll {
+			t.Errorf("%d lines", lines)
+		}
+		time.Sleep(lineWindow + time.Second) // the bubble's clock
+		if want := fmt.Sprintf("lines=%d", 19*linesOfAll); !strings.Contains(log.String(), want) {
+			t.Errorf("%s is not told", want)
+		}
+		c.logger(base, &net.TCPAddr{}).Warn("later")
+		if !strings.Contains(log.String(), "later") {
+			t.Error("nothing is written later")
+		}
+	})
+}
+
+func TestExcerpt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain é":                "plain é",
+		"a\nb\x1b[2J":            `a\nb\x1b[2J`,
+		"\u202egnp":              `\u202egnp`,
+		"\xff":                   "",
+		strings.Repeat("é", 150): strings.Repeat("é", 100) + "… (300 bytes)",
+	} {
+		if got := Excerpt(text); got != want {
+			t.Errorf("Excerpt(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

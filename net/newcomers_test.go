@@ -1,0 +1,148 @@
+package net
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// serveVariable has the test's program be a server with few descriptors.
+const (
+	serveVariable  = "JOBNET_TEST_SERVE"
+	fewDescriptors = 160
+)
+
+// serveWithFewDescriptors tells its address on its output, and ends with its input. Its handler opens as many
+// files as a daemon may need.
+func serveWithFewDescriptors() {
+	limit := syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		panic(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	config := ServerConfig{AlwaysAllowLocalhost: os.Getenv(serveVariable) == "trusted", Password: "s3cret", Handlers: map[string]Handler{
+		"work": func(context.Context, *Link, Request) (any, error) {
+			for range fewDescriptors / 8 {
+				file, err := os.Open(os.DevNull)
+				if err != nil {
+					return nil, Refusal(err.Error())
+				}
+				defer file.Close()
+			}
+			return "ok", nil
+		},
+	}}
+	go func() { _ = NewServer(config).Serve(context.Background(), listener) }()
+	fmt.Println(listener.Addr())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// Regression: peers that gave no password, and those on the same host that said nothing at all, used up the
+// process's descriptors: nobody else was let in, and no file could be opened.
+func TestDescriptorsAreKeptForWork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"trusted", "with a password"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			process := exec.Command(os.Args[0])
+			process.Env = append(os.Environ(), serveVariable+"="+kind)
+			process.Stderr = os.Stderr
+			input, err := process.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			output, err := process.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := process.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = input.Close(); _ = process.Wait() }()
+			address, err := bufio.NewReader(output).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			address = strings.TrimSpace(address)
+			for round := range 4 {
+				for range fewDescriptors {
+					dial(t, address)
+				}
+				honest := dial(t, address)
+				honest.send(`[0,{"no":1,"type":"work","password":"s3cret"}]`)
+				if answer := honest.receive(); answer != `[1,{"no":1,"data":"ok"}]` {
+					t.Fatalf("round %d: answer %s", round, answer)
+				}
+			}
+		})
+	}
+}
+
+// Who has said something is not closed for those who come later; they are told no.
+func TestLinksInUseAreNotClosed(t *testing.T) {
+	t.Parallel()
+	address, _ := serve(t, ServerConfig{MaxLinks: 5})
+	var used []*wire
+	for range 5 {
+		peer := dial(t, address)
+		peer.send(`[2]`)
+		peer.expect(`[3]`)
+		used = append(used, peer)
+	}
+	dial(t, address).expectEnd()
+	for _, peer := range used {
+		peer.send(`[2]`)
+		peer.expect(`[3]`)
+	}
+}
+
+// One address must not crowd out the others' newcomers.
+func TestNewcomersHaveShares(t *testing.T) {
+	t.Parallel()
+	n := newcomers{most: 8, share: 3}
+	one, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	var came []*newcomer
+	come := func(from netip.Prefix) (gone *newcomer) {
+		if gone = n.excess(from); gone != nil {
+			n.remove(gone)
+			n.remove(gone) // does nothing
+		}
+		next := &newcomer{from: from}
+		n.add(next)
+		came = append(came, next)
+		return gone
+	}
+	if come(other) != nil || come(one) != nil || come(one) != nil || come(one) != nil {
+		t.Error("somebody was closed before there were too many")
+	}
+	if come(one) != came[1] || come(one) != came[2] {
+		t.Error("the oldest of the same address must go")
+	}
+	for i := range 4 {
+		if come(netip.MustParsePrefix(fmt.Sprintf("198.51.100.%d/32", i))) != nil {
+			t.Error("somebody was closed before there were too many")
+		}
+	}
+	if come(netip.MustParsePrefix("203.0.113.1/32")) != came[0] {
+		t.Error("the oldest of all must go")
+	}
+	for _, each := range came {
+		n.remove(each)
+	}
+	if n.all.Len() != 0 || len(n.from) != 0 || n.oldest() != nil {
+		text, _ := json.Marshal(n.from)
+		t.Errorf("left behind: %s", text)
+	}
+}

@@ -137,7 +137,7 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 	dialling, cancel := context.WithTimeout(ctx, a.config.ReconnectTimeout)
 	defer cancel()
 	link, err = jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
-		Handlers:       a.config.Handlers,
+		Handlers:       overOwnLink(a.config.Handlers),
 		Password:       a.config.Password,
 		MaxMessageSize: a.config.MaxMessageSize,
 		Logger:         a.config.Logger,

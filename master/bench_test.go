@@ -25,7 +25,7 @@ func BenchmarkPoke(b *testing.B) {
 			client := connect(b, address, jobnet.LinkConfig{})
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := client.Request(b.Context(), "poke", targetsData{[]string{"a"}}); err != nil {
+				if _, err := client.Request(b.Context(), "poke", targetsData{Targets: []string{"a"}}); err != nil {
 					b.Fatal(err)
 				}
 				for range fleet {

@@ -12,6 +12,7 @@ const (
 // targetsData is the data of the requests that name targets; none stands for all.
 type targetsData struct {
 	Targets []string `json:"targets,omitempty"`
+	By      string   `json:"by,omitempty"` // who asks, see Asker
 }
 
 // gathering collects targets until somebody takes them. It is safe for concurrent use.

@@ -51,7 +51,7 @@ func TestPokeIntoAHalfDeadLinkIsNotLost(t *testing.T) {
 	await(t, m, []string{"a"})
 	first := <-r.made
 	first.swallow(true, true)
-	expect(t, ask(t, clientOf(t, address), "poke", targetsData{[]string{"a"}}), `"ok"`)
+	expect(t, ask(t, clientOf(t, address), "poke", targetsData{Targets: []string{"a"}}), `"ok"`)
 	await(t, m, []string{"a"})
 	first.lose()
 	expectPoll(t, polled, "a")

@@ -55,21 +55,45 @@ func start(t testing.TB, f func(ctx context.Context) error) (stop func()) {
 // serveMaster runs a master with its server.
 func serveMaster(t testing.TB, config Config, password string) (address string, m *Master, stop func()) {
 	t.Helper()
+	listener := listen(t)
+	m = New(config)
+	stopMaster := start(t, m.Run)
+	stopServer := serve(t, jobnet.NewServer(jobnet.ServerConfig{Handlers: m.Handlers(), Password: password}), listener)
+	return listener.Addr().String(), m, func() { stopServer(); stopMaster() }
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = New(config)
-	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: m.Handlers(), Password: password})
-	stopMaster := start(t, m.Run)
-	stopServer := start(t, func(ctx context.Context) error {
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// serve runs a server.
+func serve(t testing.TB, server *jobnet.Server, listener net.Listener) (stop func()) {
+	t.Helper()
+	return start(t, func(ctx context.Context) error {
 		err := server.Serve(ctx, listener)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = server.Shutdown(ended)
 		return err
 	})
-	return listener.Addr().String(), m, func() { stopServer(); stopMaster() }
+}
+
+// known is a client's link, and its address as the server sees it.
+func known(t testing.TB, address string) (link *jobnet.Link, own string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link = jobnet.NewLink(conn, jobnet.LinkConfig{Password: "s3cret"})
+	start(t, link.Run)
+	return link, conn.LocalAddr().String()
 }
 
 // connect gives a running link.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"time"
 
@@ -31,7 +32,7 @@ type JournalAnswer struct {
 // journal answers a request about journals: every worker is asked the same, or the one that the field worker names, by its
 // name or address. It keeps nothing between two requests: a stream stands in the worker, and advances as
 // fast as the client asks for its pages.
-func (m *Master) journal(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	workers := m.registry.all()
 	if fields := request.Fields(); fields.Has("worker") {
 		name, err := fields.Text("worker")
@@ -42,17 +43,27 @@ func (m *Master) journal(ctx context.Context, _ *jobnet.Link, request jobnet.Req
 			return nil, jobnet.Refusef("worker '%s' not found", name)
 		}
 	}
+	data := handedOn(request, link.RemoteAddr().String())
 	request.Proceed()
 	answers := make([]JournalAnswer, len(workers))
 	each(workers, func(i int, w *worker) {
 		answer := &answers[i]
 		answer.Name, answer.Address = w.name(), w.address()
 		var err error
-		if answer.Data, err = askWithin(ctx, pageTimeout, w, request.Type, request.Data); err != nil {
+		if answer.Data, err = askWithin(ctx, pageTimeout, w, request.Type, data); err != nil {
 			answer.Error = told(err)
 		}
 	})
 	return map[string][]JournalAnswer{"workers": answers}, nil
+}
+
+// handedOn is what the workers get of a request's data: its fields, but for what the master itself has read, and who asks.
+func handedOn(request jobnet.Request, by string) jobnet.Fields {
+	data := jobnet.Fields{}
+	maps.Copy(data, request.Fields())
+	delete(data, "worker")
+	data["by"], _ = json.Marshal(by) // a text never fails
+	return data
 }
 
 // named gives the workers of a name or an address.

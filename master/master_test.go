@@ -59,13 +59,15 @@ func TestRefusals(t *testing.T) {
 // bubble is a master in a synctest bubble, whose workers are at the other ends of pipes.
 type bubble struct {
 	*Master
-	t *testing.T
+	t      *testing.T
+	client *jobnet.Link // who asks
 }
 
 func newBubble(t *testing.T, config Config) bubble {
 	m := New(config)
 	start(t, m.Run)
-	return bubble{m, t}
+	ours, _ := net.Pipe()
+	return bubble{m, t, jobnet.NewLink(ours, jobnet.LinkConfig{})}
 }
 
 // join registers a worker; it tells what it is polled for, and when.
@@ -82,7 +84,7 @@ func (b bubble) join(name string, handlers map[string]jobnet.Handler, targets ..
 // do has the master handle a request, and gives its answer as JSON, or the error's text.
 func (b bubble) do(typ, data string) string {
 	b.t.Helper()
-	answer, err := b.Handlers()[typ](b.t.Context(), nil, jobnet.Request{Type: typ, Data: json.RawMessage(data)})
+	answer, err := b.Handlers()[typ](b.t.Context(), b.client, jobnet.Request{Type: typ, Data: json.RawMessage(data)})
 	if err != nil {
 		return err.Error()
 	}

@@ -62,7 +62,7 @@ func (m *Master) poll(ctx context.Context, w *worker, p poll) {
 // another: what was acknowledged is still delivered when the master stops.
 func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	turn := m.ledger.now()
-	_, err := m.ask(context.Background(), w, "poll", targetsData{p.targets})
+	_, err := m.ask(context.Background(), w, "poll", targetsData{Targets: p.targets})
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
@@ -87,7 +87,7 @@ func (m *Master) pollEach(w *worker, p poll) {
 	}
 	for _, target := range p.targets {
 		one, turn := p.of(target), m.ledger.now()
-		_, err := m.ask(context.Background(), w, "poll", targetsData{one.targets})
+		_, err := m.ask(context.Background(), w, "poll", targetsData{Targets: one.targets})
 		var refused *jobnet.RemoteError
 		switch {
 		case err == nil:

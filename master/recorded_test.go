@@ -40,7 +40,7 @@ func (n *nodeOne) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.
 	}
 	jobs := make(map[string]any)
 	for _, id := range data.IDs {
-		jobs[strconv.FormatInt(id, 10)] = n.run(ctx, strconv.FormatInt(id, 10))
+		jobs[strconv.FormatInt(int64(id), 10)] = n.run(ctx, strconv.FormatInt(int64(id), 10))
 	}
 	return map[string]any{"jobs": jobs}, nil
 }

@@ -52,7 +52,8 @@ func notServed(target string) string {
 
 // manualData is what a worker is asked for with run-manual.
 type manualData struct {
-	IDs []int64 `json:"ids"`
+	IDs []jobnet.Whole `json:"ids"`
+	By  string         `json:"by"` // who asks, see Asker
 }
 
 // outcomes is the answer to run-manual, a worker's and the master's: by job id. Each job of the
@@ -64,6 +65,8 @@ type outcomes struct {
 
 // merged gathers outcomes from several workers.
 type merged struct {
+	by string // who asks for the jobs
+
 	mu sync.Mutex
 	outcomes
 }
@@ -92,13 +95,13 @@ func (m *merged) take(jobs []job, answer outcomes, w *worker) {
 // runManual answers run-manual: each job goes to the least loaded worker that serves its target,
 // each worker gets all of its jobs in one request, and the answers are put together when all have
 // come.
-func (m *Master) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	jobs, err := jobsOf(request, false)
 	if err != nil {
 		return nil, err
 	}
 	request.Proceed()
-	result := &merged{outcomes: outcomes{Jobs: map[string]json.RawMessage{}, Errors: map[string]any{}}}
+	result := &merged{by: link.RemoteAddr().String(), outcomes: outcomes{Jobs: map[string]json.RawMessage{}, Errors: map[string]any{}}}
 	m.spread(ctx, jobs, nil, result)
 	return result.outcomes, nil
 }
@@ -198,9 +201,9 @@ func distinct(jobs []job) (once []job, targets []string, counts map[string]int) 
 // nothing is sent that starts a job: what was never sent can't be read later, and may be given to
 // another worker.
 func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *merged) (delivered bool) {
-	data := manualData{IDs: make([]int64, len(share))}
+	data := manualData{IDs: make([]jobnet.Whole, len(share)), By: result.by}
 	for i, j := range share {
-		data.IDs[i] = j.id
+		data.IDs[i] = jobnet.Whole(j.id)
 		defer w.takeBack(j.target)
 	}
 	answer, err := m.askManual(ctx, w, data)

@@ -17,7 +17,7 @@ import (
 // runner is a worker that runs manual jobs when it is told to.
 type runner struct {
 	mu     sync.Mutex
-	got    []int64
+	got    []jobnet.Whole
 	finish chan struct{} // closed: jobs end
 	length int           // that status tells of target a
 }
@@ -39,7 +39,7 @@ func (r *runner) handlers() map[string]jobnet.Handler {
 			case <-r.finish:
 			case <-ctx.Done():
 			}
-			jobs := make(map[int64]string)
+			jobs := make(map[jobnet.Whole]string)
 			for _, id := range data.IDs {
 				jobs[id] = "done"
 			}
@@ -182,7 +182,7 @@ func TestClientThatLeavesIsForgotten(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = b.runManual(ctx, nil, jobnet.Request{Data: json.RawMessage(jobList(1))})
+			_, _ = b.runManual(ctx, b.client, jobnet.Request{Data: json.RawMessage(jobList(1))})
 		}()
 		synctest.Wait()
 		w := b.registry.all()[0]

@@ -12,13 +12,14 @@ import (
 // signalData is what a worker is asked for with send-signal: signal numbers by job id.
 type signalData struct {
 	Jobs map[string]int64 `json:"jobs"`
+	By   string           `json:"by"` // who asks, see Asker
 }
 
 // sendSignal answers send-signal. Every worker that serves the target is asked: only one of them
 // can run the job, and only it knows. The answer is true for jobs whose signal one of them
 // delivered. A job has an error too where nobody delivered it and a worker could not be asked: it
 // may be the one.
-func (m *Master) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	jobs, err := jobsOf(request, true)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (m *Master) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet.
 	failed := make(map[string]string)
 	var mu sync.Mutex
 	each(workers, func(_ int, w *worker) {
-		share := signalData{Jobs: make(map[string]int64)}
+		share := signalData{Jobs: make(map[string]int64), By: link.RemoteAddr().String()}
 		served := w.profile.Load()
 		for _, j := range jobs {
 			if served.serves(j.target) {

@@ -76,7 +76,7 @@ func (w *worker) noteStatus(answer []byte) {
 
 // pause answers pause and continue: each worker concerned is asked the same for the targets that it serves. The answer is ok
 // when all of them did it.
-func (m *Master) pause(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var targets []string
 	if fields := request.Fields(); fields.Has("targets") {
 		var err error
@@ -91,7 +91,7 @@ func (m *Master) pause(ctx context.Context, _ *jobnet.Link, request jobnet.Reque
 		if targets != nil && served == nil {
 			return
 		}
-		if _, err := m.ask(ctx, w, request.Type, targetsData{served}); err != nil {
+		if _, err := m.ask(ctx, w, request.Type, targetsData{Targets: served, By: link.RemoteAddr().String()}); err != nil {
 			failures[i] = "worker '" + w.name() + "': " + told(err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
+	"jobd/master"
 	jobnet "jobd/net"
 )
 
@@ -47,7 +48,7 @@ func answer(data any, err error) (any, error) {
 
 // onTargets handles a request about targets; none named means all.
 func (h handlers) onTargets(do func(targets []string, by string) error) jobnet.Handler {
-	return func(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 		var targets []string
 		if fields := request.Fields(); fields.Has("targets") {
 			var err error
@@ -55,7 +56,7 @@ func (h handlers) onTargets(do func(targets []string, by string) error) jobnet.H
 				return nil, err
 			}
 		}
-		return answer(ok, do(targets, link.RemoteAddr().String()))
+		return answer(ok, do(targets, master.Asker(ctx, link, request)))
 	}
 }
 
@@ -63,7 +64,7 @@ func (h handlers) poll(targets []string, _ string) error { return h.worker.Poll(
 
 // onConcurrency handles a request about how many jobs of a target may run at once.
 func (h handlers) onConcurrency(do func(target string, concurrency int, by string) error) jobnet.Handler {
-	return func(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 		fields := request.Fields()
 		target, err := fields.Text("target")
 		if err != nil {
@@ -73,16 +74,16 @@ func (h handlers) onConcurrency(do func(target string, concurrency int, by strin
 		if err != nil {
 			return nil, err
 		}
-		return answer(ok, do(target, int(concurrency), link.RemoteAddr().String()))
+		return answer(ok, do(target, int(concurrency), master.Asker(ctx, link, request)))
 	}
 }
 
-func (h handlers) removeTarget(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+func (h handlers) removeTarget(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	target, err := request.Fields().Text("target")
 	if err != nil {
 		return nil, err
 	}
-	return answer(ok, h.worker.RemoveTarget(target, link.RemoteAddr().String()))
+	return answer(ok, h.worker.RemoveTarget(target, master.Asker(ctx, link, request)))
 }
 
 // workerStatus is the answer to status. What the original's clients know comes first.
@@ -159,7 +160,7 @@ func jobID(item json.RawMessage) (int64, error) {
 
 // sendSignal answers false for whatever can't be signalled: ids that are no
 // integers, jobs that don't run here, unknown signals.
-func (h handlers) sendSignal(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+func (h handlers) sendSignal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	delivered := make(map[string]bool)
 	signals := make(map[int64]int)
 	for key, value := range jobnet.FieldsOf(request.Fields()["jobs"]) {
@@ -170,7 +171,7 @@ func (h handlers) sendSignal(_ context.Context, link *jobnet.Link, request jobne
 			signals[id] = int(signo)
 		}
 	}
-	for id, sent := range h.worker.SendSignal(signals, link.RemoteAddr().String()) {
+	for id, sent := range h.worker.SendSignal(signals, master.Asker(ctx, link, request)) {
 		delivered[strconv.FormatInt(id, 10)] = sent
 	}
 	return delivered, nil

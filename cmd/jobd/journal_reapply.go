@@ -5,6 +5,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/store"
 )
@@ -31,7 +32,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 	if err := decode(request, &q); err != nil {
 		return nil, err
 	}
-	by := link.RemoteAddr().String()
+	by := master.Asker(ctx, link, request)
 	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
 		h.log.Info("reapplying the journal to the table", "by", by, "since", q.Since, "dry_run", q.DryRun)
 		return h.disagreeing(ctx, r, q.Since, func(d disagreement) error {

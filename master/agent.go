@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jobnet "jobd/net"
@@ -37,6 +37,7 @@ type Agent struct {
 	changed chan struct{}
 	pokes   *gathering
 	end     func() time.Time // when Run must have returned; asked only once ctx has ended
+	state   atomic.Pointer[AgentStatus]
 }
 
 // NewAgent makes an agent that does nothing before Run.
@@ -61,6 +62,7 @@ func NewAgent(config AgentConfig) *Agent {
 		config.OnRegistered = func() {}
 	}
 	a := &Agent{config: config, changed: make(chan struct{}, 1), pokes: newGathering()}
+	a.note(false, nil)
 	a.end = sync.OnceValue(func() time.Time { return time.Now().Add(a.config.DrainTimeout) })
 	return a
 }
@@ -87,6 +89,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			continue
 		}
 		registered, err := a.session(ctx)
+		a.note(false, err)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errNoTargets):
 			continue
@@ -180,39 +183,6 @@ func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, e
 			return true, ctx.Err()
 		}
 	}
-}
-
-// registration is the data of register-worker. The original Node.js master ignores what it does not
-// know.
-type registration struct {
-	Name     string   `json:"name"`
-	Targets  []string `json:"targets"`
-	Instance string   `json:"instance,omitempty"`
-	Folds    bool     `json:"folds,omitempty"`
-}
-
-func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
-	defer cancel()
-	data := registration{Name: a.config.Name, Targets: a.config.Targets(), Instance: a.instance(), Folds: a.config.Folds()}
-	if len(data.Targets) == 0 {
-		return errNoTargets
-	}
-	if _, err := link.Request(ctx, "register-worker", data); err != nil {
-		return fmt.Errorf("register with %s: %w", a.config.Address, err)
-	}
-	a.config.Logger.Info("registered with the master", "targets", data.Targets)
-	a.config.OnRegistered()
-	return nil
-}
-
-// instance names the worker and this agent of it: where a master is configured under two addresses,
-// the two agents must not replace each other's registration again and again.
-func (a *Agent) instance() string {
-	if a.config.Instance == "" {
-		return ""
-	}
-	return a.config.Instance + " at " + a.config.Address
 }
 
 // drain tells the master what is still to be told and lets it have the answers that it waits for.

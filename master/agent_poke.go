@@ -54,9 +54,7 @@ func (a *Agent) tellPending(ctx context.Context, link *jobnet.Link) error {
 }
 
 func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
-	defer cancel()
-	_, err := link.Request(ctx, "poke", targetsData{Targets: targets})
+	_, err := requestWithin(ctx, answerTimeout, link, "poke", targetsData{Targets: targets})
 	return err
 }
 

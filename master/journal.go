@@ -50,7 +50,7 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 		answer := &answers[i]
 		answer.Name, answer.Address = w.name(), w.address()
 		var err error
-		if answer.Data, err = askWithin(ctx, pageTimeout, w, request.Type, data); err != nil {
+		if answer.Data, err = requestWithin(ctx, pageTimeout, w.link, request.Type, data); err != nil {
 			answer.Error = told(err)
 		}
 	})

@@ -2,17 +2,12 @@ package master
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	jobnet "jobd/net"
 )
-
-// answerTimeout is how long a worker may take for anything but a manual job.
-const answerTimeout = 5 * time.Second
 
 // Config says how a master treats its workers.
 type Config struct {
@@ -150,54 +145,6 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 		m.registry.remove(w)
 		return nil, ctx.Err()
 	}
-	m.config.Logger.Info("worker registered", "worker", name, "address", link.RemoteAddr().String(), "targets", targets)
+	m.config.Logger.Info("worker registered", "worker", name, "address", link.RemoteAddr().String(), "targets", listed(targets))
 	return "ok", nil
-}
-
-// ask sends a request that a worker answers at once, and waits for it no longer than answerTimeout.
-func (m *Master) ask(ctx context.Context, w *worker, typ string, data any) ([]byte, error) {
-	return askWithin(ctx, answerTimeout, w, typ, data)
-}
-
-var errNoAnswer = fmt.Errorf("no answer within %v", answerTimeout)
-
-// askWithin is ask with a time of its own.
-func askWithin(ctx context.Context, timeout time.Duration, w *worker, typ string, data any) ([]byte, error) {
-	silent := fmt.Errorf("no answer within %v", timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, silent)
-	defer cancel()
-	answer, err := w.link.Request(ctx, typ, data)
-	if err != nil && errors.Is(context.Cause(ctx), silent) {
-		err = silent
-	}
-	return answer, err
-}
-
-// told is a worker's failure as clients are told: its own words, or why there are none.
-func told(err error) string {
-	var remote *jobnet.RemoteError
-	switch {
-	case errors.As(err, &remote):
-		return remote.Text
-	case errors.Is(err, jobnet.ErrLinkClosed):
-		return "connection lost"
-	}
-	return err.Error()
-}
-
-// fanOut is how many workers are asked at once for one request of a client.
-const fanOut = 256
-
-// each calls do for every worker, fanOut at a time, and waits for all.
-func each(workers []*worker, do func(i int, w *worker)) {
-	slots := make(chan struct{}, fanOut)
-	var all sync.WaitGroup
-	for i, w := range workers {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			do(i, w)
-		})
-	}
-	all.Wait()
 }

@@ -70,10 +70,10 @@ func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 	case errors.As(err, &refused):
-		m.config.Logger.Warn("worker refused to poll", "worker", w.name(), "targets", p.targets, "error", err)
+		m.config.Logger.Warn("worker refused to poll", "worker", w.name(), "targets", listed(p.targets), "error", err)
 		m.pollEach(w, p)
 	default:
-		m.config.Logger.Warn("worker did not poll", "worker", w.name(), "targets", p.targets, "error", err)
+		m.config.Logger.Warn("worker did not poll", "worker", w.name(), "targets", listed(p.targets), "error", err)
 		m.pollAgain(ctx, w, p)
 	}
 }

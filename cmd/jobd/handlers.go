@@ -100,6 +100,7 @@ type workerStatus struct {
 	Server        string                          `json:"server,omitempty"` // the database server that claims are made on
 	Aside         []jobexec.AsideRow              `json:"aside"`
 	AsideCount    int                             `json:"asideCount"`
+	Masters       []master.AgentStatus            `json:"masters,omitempty"`
 }
 
 // journalStatus tells how far the table is behind the journal.
@@ -120,8 +121,17 @@ func (h handlers) status(context.Context, *jobnet.Link, jobnet.Request) (any, er
 		Targets: status.Targets, Clients: status.Clients, Memory: jobnet.MeasureMemory(),
 		Name: h.worker.Name, Version: version.Version,
 		Journal:       journalStatus{Events: h.newest(), Mirrored: h.mirror.Applied(), Bytes: bytes, Segments: segments},
-		ClaimsInDoubt: status.Doubted, Strangers: status.Strangers,
+		ClaimsInDoubt: status.Doubted, Strangers: status.Strangers, Masters: h.masters(),
 	}, nil
+}
+
+// masters is how the worker stands with each of its masters.
+func (h handlers) masters() []master.AgentStatus {
+	var all []master.AgentStatus
+	for _, agent := range h.agents {
+		all = append(all, agent.Status())
+	}
+	return all
 }
 
 // manualAnswer is the answer to run-manual: each part only where it has entries.

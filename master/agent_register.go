@@ -1,0 +1,88 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// AgentStatus is how an agent stands with its master.
+type AgentStatus struct {
+	Address    string `json:"address"` // of the master, host:port
+	Registered bool   `json:"registered"`
+	Error      string `json:"error,omitempty"` // why it is not registered, since the last try
+}
+
+// Status tells how the agent stands with its master. It is safe for concurrent use.
+func (a *Agent) Status() AgentStatus { return *a.state.Load() }
+
+// note remembers what Status tells.
+func (a *Agent) note(registered bool, err error) {
+	status := AgentStatus{Address: a.config.Address, Registered: registered}
+	if err != nil {
+		status.Error = err.Error()
+	}
+	a.state.Store(&status)
+}
+
+// registration is the data of register-worker. The original Node.js master ignores what it does not
+// know.
+type registration struct {
+	Name     string   `json:"name"`
+	Targets  []string `json:"targets"`
+	Instance string   `json:"instance,omitempty"`
+	Folds    bool     `json:"folds,omitempty"`
+}
+
+// registerTimeout is how long the master may take to answer a registration. It holds its answer to
+// a wrong password back, for five seconds where the address has given many: whoever hangs up before
+// never hears that it is the password.
+const registerTimeout = 15 * time.Second
+
+// register registers over a link.
+func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
+	targets := a.config.Targets()
+	if len(targets) == 0 {
+		return errNoTargets
+	}
+	data := registration{Name: a.config.Name, Targets: targets, Instance: a.instance(), Folds: a.config.Folds()}
+	if _, err := requestWithin(ctx, registerTimeout, link, "register-worker", data); err != nil {
+		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
+	}
+	a.config.Logger.Info("registered with the master", "targets", listed(targets))
+	a.note(true, nil)
+	a.config.OnRegistered()
+	return nil
+}
+
+// explained is why a registration failed, with what an operator can do about it.
+func explained(err error) error {
+	var refused *jobnet.RemoteError
+	var silent *noAnswerError
+	hint := ""
+	switch {
+	case errors.As(err, &silent), errors.Is(err, jobnet.ErrLinkClosed):
+		hint = "is it a master that listens there?"
+	case !errors.As(err, &refused):
+		return err
+	case refused.Text == "invalid password":
+		hint = "the worker's password must be that of the master"
+	case refused.Text == "unknown request type: 'register-worker'":
+		hint = "it is no master that listens there, but perhaps a worker"
+	default:
+		return fmt.Errorf("the master refuses: %w", err)
+	}
+	return fmt.Errorf("%w: %s", err, hint)
+}
+
+// instance names the worker and this agent of it: where a master is configured under two addresses,
+// the two agents must not replace each other's registration again and again.
+func (a *Agent) instance() string {
+	if a.config.Instance == "" {
+		return ""
+	}
+	return a.config.Instance + " at " + a.config.Address
+}

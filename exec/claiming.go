@@ -46,7 +46,7 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 			w.skipped[row.Job] = t
 			continue
 		}
-		drafts = append(drafts, c.accept(w, row.Job, t, journal.Accepted{Target: t.name, Token: token}, instance)...)
+		drafts = append(drafts, c.accept(w, row.Job, t, journal.Accepted{Target: t.name, Token: token, Created: row.Created}, instance)...)
 	}
 	w.mu.Unlock()
 	return c.journalled(w, drafts)

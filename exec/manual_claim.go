@@ -304,7 +304,7 @@ func (w *Worker) judgeManual(row journal.Row, token string) (payload journal.Pay
 	case !served:
 		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
 	default:
-		return journal.Accepted{Target: row.Target, Manual: true, Token: token}, ""
+		return journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created}, ""
 	}
 	return journal.Ignored{Reason: refusal}, refusal
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -16,20 +17,25 @@ import (
 
 func (p *program) journalStats() *ffcli.Command {
 	var span *window
-	by := byFlag("target")
+	by := byFlag(byTarget)
 	c := p.journalCommand("stats", "", "counts, failures, waiting and running times", func(ctx context.Context, j *journals, _ []string) error {
-		s := statistics{program: p, byHour: by == "hour", groups: make(map[string]*group), jobs: make(map[workerJob]*underWay)}
+		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), names: make(map[source]string)}
 		q := history.Query{
 			Since: span.since.at, Until: span.until.at,
 			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict},
 		}
+		if err := s.begin(ctx, j, q.Since); err != nil {
+			return err
+		}
 		count, progress := uint64(0), p.progress("events counted")
 		defer progress.end()
 		for e, err := range j.events(ctx, q) {
+			if err == nil {
+				err = s.add(ctx, e)
+			}
 			if err != nil {
 				return err
 			}
-			s.add(e)
 			count++
 			progress.at(count)
 		}
@@ -37,9 +43,16 @@ func (p *program) journalStats() *ffcli.Command {
 		return s.print()
 	})
 	span = p.windowFlags(c.FlagSet)
-	c.FlagSet.Var(&by, "by", "target or hour")
+	c.FlagSet.Var(&by, "by", "target, hour or worker")
 	return c
 }
+
+// What statistics are grouped by.
+const (
+	byTarget = "target"
+	byHour   = "hour"
+	byWorker = "worker"
+)
 
 // byFlag is a flag.Value for what statistics are grouped by.
 type byFlag string
@@ -49,8 +62,8 @@ func (f *byFlag) String() string { return string(*f) }
 
 // Set implements flag.Value.
 func (f *byFlag) Set(text string) error {
-	if text != "target" && text != "hour" {
-		return fmt.Errorf("%q is not allowed; allowed are: target, hour", text)
+	if text != byTarget && text != byHour && text != byWorker {
+		return fmt.Errorf("%q is not allowed; allowed are: target, hour, worker", text)
 	}
 	*f = byFlag(text)
 	return nil
@@ -59,21 +72,16 @@ func (f *byFlag) Set(text string) error {
 // statistics counts what happened. Its memory is bounded by the jobs under way and the groups.
 type statistics struct {
 	*program
-	byHour bool
+	by     byFlag
 	groups map[string]*group
 	jobs   map[workerJob]*underWay
+	names  map[source]string // of the workers
 }
 
 // workerJob names a job of a worker: two may have the same one, one after the other.
 type workerJob struct {
 	source source
 	job    int64
-}
-
-// underWay is what is known of a job that has not ended.
-type underWay struct {
-	target            string
-	accepted, running time.Time
 }
 
 // group is the counts of a target, or of an hour.
@@ -85,17 +93,20 @@ type group struct {
 }
 
 // add counts an event. A claim counts where it was made, what follows where it happened.
-func (s *statistics) add(e from[journal.Event]) {
+func (s *statistics) add(ctx context.Context, e from[journal.Event]) error {
 	key := workerJob{e.source, e.item.Job}
 	job, at := s.jobs[key], e.item.Time
-	if job == nil {
-		job = &underWay{target: "?"} // claimed before the time that is looked at
-	}
 	if accepted, ok := e.item.Payload.(journal.Accepted); ok {
-		job = &underWay{target: accepted.Target, accepted: at}
+		job = &underWay{target: accepted.Target, accepted: at, claim: &accepted}
 		s.jobs[key] = job
 	}
-	g := s.group(job.target, at)
+	if job == nil {
+		var err error
+		if job, err = s.ended(ctx, e); err != nil {
+			return err
+		}
+	}
+	g := s.group(e.source, job.target, at)
 	switch payload := e.item.Payload.(type) {
 	case journal.Accepted:
 		g.claimed++
@@ -104,8 +115,10 @@ func (s *statistics) add(e from[journal.Event]) {
 		if payload.Attempt == 1 {
 			g.begun++
 		}
-		if job.running.IsZero() && !job.accepted.IsZero() {
-			g.waited.add(at.Sub(job.accepted))
+		if job.running.IsZero() {
+			if err := s.waited(ctx, e, job, g); err != nil {
+				return err
+			}
 		}
 		job.running = at
 	case journal.Done:
@@ -125,6 +138,7 @@ func (s *statistics) add(e from[journal.Event]) {
 	case journal.Conflict:
 		g.conflicts++
 	}
+	return nil
 }
 
 // noteUntimed says on stderr how many jobs are not among the running times.
@@ -138,10 +152,13 @@ func (s *statistics) noteUntimed() {
 	}
 }
 
-func (s *statistics) group(target string, at time.Time) *group {
+func (s *statistics) group(worker source, target string, at time.Time) *group {
 	name := target
-	if s.byHour {
+	switch s.by {
+	case byHour:
 		name = at.In(s.location).Format("2006-01-02 15:00")
+	case byWorker:
+		name = s.names[worker]
 	}
 	g := s.groups[name]
 	if g == nil {
@@ -196,11 +213,7 @@ func (g *group) perJob() float64 {
 }
 
 func (s *statistics) print() error {
-	title := "TARGET"
-	if s.byHour {
-		title = "HOUR"
-	}
-	list := s.newListing(title, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB",
+	list := s.newListing(strings.ToUpper(string(s.by)), "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB",
 		"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX")
 	for _, name := range slices.SortedFunc(maps.Keys(s.groups), cmp.Compare[string]) {
 		g := s.groups[name]

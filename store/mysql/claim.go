@@ -132,7 +132,7 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 	var chosen selection
 	but := t.but(except)
 	for _, one := range asks {
-		t.addWaiting(&chosen, one, but)
+		t.addWaiting(&chosen, one, but, found)
 	}
 	return t.lock(ctx, conn, begin, chosen)
 }
@@ -140,8 +140,8 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 // addWaiting chooses rows of a target that has room. A statement for each, equality on status
 // and target and the order of ids, is what the index serves: with target IN (…) every
 // candidate is sorted and locked (pitfall 2).
-func (t *Table) addWaiting(chosen *selection, one ask, but string) {
-	chosen.add(t.selectRow(0)+" WHERE status = 'waiting' AND target = ?"+but+" ORDER BY id LIMIT ? "+string(skipLocked), one.target, one.room)
+func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
+	chosen.add(t.selectRow(0, found)+" WHERE status = 'waiting' AND target = ?"+but+" ORDER BY id LIMIT ? "+string(skipLocked), one.target, one.room)
 	chosen.targets = append(chosen.targets, one.target)
 }
 

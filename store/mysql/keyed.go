@@ -84,7 +84,7 @@ func (t *Table) candidates(ctx context.Context, conn *sql.Conn, asks []ask, exce
 	but := t.but(except)
 	window := factor * (1 + int(t.claims.crowd.Load()))
 	for _, one := range asks {
-		looks.add("SELECT id, target, status, '', 0 FROM "+t.name.quoted()+" WHERE status = 'waiting' AND target = ?"+but+
+		looks.add("SELECT id, target, status, '', 0, 0 FROM "+t.name.quoted()+" WHERE status = 'waiting' AND target = ?"+but+
 			" ORDER BY id LIMIT ?", one.target, one.room*window)
 		looks.targets = append(looks.targets, one.target)
 	}
@@ -122,7 +122,7 @@ func (t *Table) keyed(candidates []candidate, free []int64, found *layout) (chos
 	}
 	for _, row := range candidates {
 		if list := ids[row.target]; len(list) > 0 {
-			chosen.add(t.selectRow(0)+t.byKey()+" WHERE id IN ("+rule.List(list)+") AND IF(status = 'waiting' AND target = ?, 1, 0) ORDER BY id "+
+			chosen.add(t.selectRow(0, found)+t.byKey()+" WHERE id IN ("+rule.List(list)+") AND IF(status = 'waiting' AND target = ?, 1, 0) ORDER BY id "+
 				string(found.version.locking()), row.target)
 			chosen.targets = append(chosen.targets, row.target)
 			delete(ids, row.target)

@@ -70,7 +70,7 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 		return nil, nil, nil
 	}
 	clause := found.version.locking()
-	read := func(some []int64) selection { return t.named(some, names, clause) }
+	read := func(some []int64) selection { return t.named(some, names, found) }
 	if clause != skipLocked {
 		return t.lockKeys(ctx, conn, found, ids, read)
 	}
@@ -115,14 +115,14 @@ func jobsOf(rows []journal.Row) []int64 {
 }
 
 // named chooses rows by id.
-func (t *Table) named(ids []int64, names []string, clause locking) selection {
+func (t *Table) named(ids []int64, names []string, found *layout) selection {
 	chosen := selection{names: names}
 	args := make([]any, len(names))
 	for i, name := range names {
 		args[i] = name
 	}
 	for some := range slices.Chunk(ids, idsLimit) {
-		chosen.add(t.selectRow(len(names))+t.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+string(clause), args...)
+		chosen.add(t.selectRow(len(names), found)+t.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+string(found.version.locking()), args...)
 	}
 	return chosen
 }

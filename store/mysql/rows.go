@@ -29,12 +29,12 @@ func (s *selection) add(query string, args ...any) {
 // selectRow begins a statement that reads rows as journal.Row has them. Its last column is the place of the row's
 // target among the named ones, as the column's collation compares; 0: it is none of them. The
 // names must be such that the column can be compared with them.
-func (t *Table) selectRow(names int) string {
+func (t *Table) selectRow(names int, found *layout) string {
 	place := "0"
 	if names > 0 {
 		place = "COALESCE(FIELD(target" + strings.Repeat(", ?", names) + "), 0)"
 	}
-	return "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + place +
+	return "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + found.created.seconds() + ", " + place +
 		" FROM " + t.name.quoted()
 }
 
@@ -49,7 +49,7 @@ type line struct {
 func scanLine(results *sql.Rows) (line, error) {
 	var l line
 	var id rowID
-	err := results.Scan(&id, &l.Target, &l.Status, &l.Owner, &l.place)
+	err := results.Scan(&id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.place)
 	l.Job, l.odd = id.number, id.odd
 	return l, err
 }

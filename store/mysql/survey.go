@@ -11,7 +11,8 @@ import (
 // UnderWay implements store.Table.
 func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error) {
 	const op = "look for jobs under way"
-	if _, err := t.examined(ctx); err != nil {
+	found, err := t.examined(ctx)
+	if err != nil {
 		return nil, err
 	}
 	names, err := t.comparable(ctx, targets)
@@ -19,7 +20,7 @@ func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) ([
 		return nil, t.fail(op, err)
 	}
 	column := quote(t.config.ClaimColumn)
-	query := t.selectRow(0) + " WHERE status IN ('accepted', 'running') AND (" + column + " LIKE ?"
+	query := t.selectRow(0, found) + " WHERE status IN ('accepted', 'running') AND (" + column + " LIKE ?"
 	args := []any{owner + "%"}
 	if len(names) > 0 {
 		query += " OR COALESCE(" + column + ", '') = '' AND target IN (?" + strings.Repeat(", ?", len(names)-1) + ")"

@@ -208,7 +208,7 @@ func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, conditio
 		place = "CASE" + cases.String() + " ELSE 0 END"
 	}
 	results, err := tx.QueryContext(ctx, "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), COALESCE(CAST(status AS TEXT), ''), "+
-		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+place+" FROM "+quote(t.config.Table)+" WHERE "+condition, append(all, args...)...)
+		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+seconds("time_created")+", "+place+" FROM "+quote(t.config.Table)+" WHERE "+condition, append(all, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, conditio
 	for results.Next() {
 		var row journal.Row
 		var place int
-		if err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &place); err != nil {
+		if err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &place); err != nil {
 			return nil, err
 		}
 		if place > 0 {

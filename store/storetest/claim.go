@@ -43,10 +43,10 @@ func claimByRoom(s *suite) {
 	slices.SortFunc(got, func(x, y journal.Row) int { return int(x.Job - y.Job) })
 	var want []journal.Row
 	for _, id := range a[:3] {
-		want = append(want, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting})
+		want = append(want, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting, Created: 1})
 	}
 	for _, id := range b {
-		want = append(want, journal.Row{Job: id, Target: "b", Status: journal.RowWaiting})
+		want = append(want, journal.Row{Job: id, Target: "b", Status: journal.RowWaiting, Created: 1})
 	}
 	if diff := cmp.Diff(want, got); diff != "" || decision.calls != 1 {
 		s.Errorf("decide was called %d times, last with (-want +got):\n%s", decision.calls, diff)

@@ -38,7 +38,7 @@ func manualShowsAll(s *suite) {
 		}
 		target := []string{"a", "b"}[i%2]
 		id := s.insert(target, status, owner)
-		want = append(want, journal.Row{Job: id, Target: target, Status: status, Owner: owner})
+		want = append(want, journal.Row{Job: id, Target: target, Status: status, Owner: owner, Created: 1})
 		ids = append(ids, id, id)
 	}
 	slices.Reverse(ids)
@@ -171,8 +171,8 @@ func rowsTests() []test {
 				s.Fatal(err)
 			}
 			want := []journal.Row{
-				{Job: first, Target: "a", Status: journal.RowAccepted, Owner: token},
-				{Job: second, Target: "b", Status: journal.RowManual},
+				{Job: first, Target: "a", Status: journal.RowAccepted, Owner: token, Created: 1},
+				{Job: second, Target: "b", Status: journal.RowManual, Created: 1},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				s.Errorf("rows (-want +got):\n%s", diff)
@@ -190,8 +190,8 @@ func rowsTests() []test {
 				s.Fatal(err)
 			}
 			want := []journal.Row{
-				{Job: ours, Target: "b", Status: journal.RowRunning, Owner: token},
-				{Job: stranger, Target: "a", Status: journal.RowRunning},
+				{Job: ours, Target: "b", Status: journal.RowRunning, Owner: token, Created: 1},
+				{Job: stranger, Target: "a", Status: journal.RowRunning, Created: 1},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				s.Errorf("rows (-want +got):\n%s", diff)

@@ -12,6 +12,9 @@ import (
 type AtQuery struct {
 	At     time.Time      `json:"at,omitzero"` // the zero time: now
 	Status journal.Status `json:"status,omitempty"`
+
+	// UnderWay selects, instead, the jobs that were under way just before At; the zero time: where the history begins.
+	UnderWay bool `json:"under_way,omitempty"`
 }
 
 // Job is a job's state in its form on the wire, and as jobctl prints it.
@@ -53,12 +56,31 @@ func (j Job) Before(other Job) bool {
 
 // Jobs gives every job of the status, or all, as it stood at the time. It ends at the first error.
 func Jobs(ctx context.Context, r *journal.Reader, q AtQuery) iter.Seq2[Job, error] {
+	if q.UnderWay {
+		return underWay(ctx, r, q.At)
+	}
 	return func(yield func(Job, error) bool) {
 		for job, err := range r.Jobs(ctx, q.At) {
 			if err == nil && q.Status != "" && job.Status != q.Status {
 				continue
 			}
 			if !yield(JobOf(job), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// underWay gives the jobs that were under way just before a time.
+func underWay(ctx context.Context, r *journal.Reader, at time.Time) iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		jobs, err := r.UnderWay(ctx, at)
+		if err != nil {
+			yield(Job{}, err)
+			return
+		}
+		for _, job := range jobs {
+			if !yield(JobOf(job), nil) {
 				return
 			}
 		}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/journal"
+)
+
+// longWaits makes a journal whose first segment retention has removed. Job 1 was claimed and started there, and job 2 claimed;
+// both end later. Job 3's row was created 601 s before its claim, job 4's within the same second, job 5 is manual. The row of
+// job 3 is lost after its job's end.
+func longWaits(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	now := begin
+	j, err := journal.Open(t.Context(), journal.Config{
+		Dir: dir, SegmentAge: time.Second, Retention: 10 * time.Second, Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(second int, job int64, payload journal.Payload) {
+		now = begin.Add(time.Duration(second) * time.Second)
+		appendAll(t, j, journal.Draft{Job: job, Payload: payload})
+	}
+	created := func(before time.Duration) int64 { return now.Add(-before).Unix() }
+	ok := journal.Done{Result: "ok"}
+	one(1, 1, journal.Accepted{Target: "early", Token: "@1", Created: created(time.Hour)})
+	one(1, 2, journal.Accepted{Target: "early", Token: "@2", Created: created(time.Hour)})
+	one(1, 1, journal.Running{Attempt: 1})
+	one(3, 0, journal.Opened{Name: "node-1"})
+	one(5, 1, ok)
+	one(6, 2, journal.Running{Attempt: 1})
+	one(8, 2, ok)
+	one(9, 3, journal.Accepted{Target: "waited", Token: "@3", Created: created(600 * time.Second)}) // the clock still says 8
+	one(9, 3, journal.Running{Attempt: 1})
+	one(10, 3, ok)
+	one(10, 4, journal.Accepted{Target: "at once", Token: "@4", Created: created(0)})
+	one(10, 4, journal.Running{Attempt: 1})
+	one(11, 4, ok)
+	one(11, 5, journal.Accepted{Target: "by hand", Token: "@5", Manual: true, Created: created(time.Hour)})
+	one(11, 5, journal.Running{Attempt: 1})
+	one(12, 5, ok)
+	one(12, 3, journal.Conflict{Wanted: journal.RowDone, Token: "@3"})
+	j.SetPosition(17)
+	if err := j.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// What was claimed before the time that is looked at, and conflicts behind a job's end, are counted under their target; a wait
+// counts from the row's creation.
+func TestStatisticsOfWhatTheClaimSays(t *testing.T) {
+	t.Parallel()
+	dir := longWaits(t)
+	for name, test := range map[string]struct {
+		args []string
+		want []string // claimed, starts, done, failed, released, conflicts, per job, wait P50
+	}{
+		"all that is kept": {nil, []string{
+			"at once 1 1 1 0 0 0 1.00 0s", "by hand 1 1 1 0 0 0 1.00 0s", "early 0 1 2 0 0 0 1.00 -", "waited 1 1 1 0 0 1 1.00 10m0s",
+		}},
+		"from a time on": {[]string{"--since", "2026-11-20T10:00:12"}, []string{
+			"by hand 0 0 1 0 0 0 0.00 -", "waited 0 0 0 0 0 1 0.00 -",
+		}},
+		"claimed before": {[]string{"--since", "2026-11-20T10:00:10", "--until", "2026-11-20T10:00:11"}, []string{
+			"at once 1 1 0 0 0 0 1.00 0s", "waited 0 0 1 0 0 0 0.00 -",
+		}},
+		"by worker": {[]string{"--by", "worker"}, []string{"node-1 3 4 5 0 0 1 1.00 1µs"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := jobctl{}.run(t, append([]string{"journal", "stats", "--journal", dir}, test.args...)...)
+			var rows []string
+			for row := range strings.Lines(got.out) {
+				fields := strings.Fields(row)
+				rows = append(rows, strings.Join(fields[:len(fields)-7], " "))
+			}
+			if got.code != 0 || strings.Join(rows[1:], "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("%+v\nrows %q\nwant %q", got, rows, test.want)
+			}
+		})
+	}
+}

@@ -37,7 +37,7 @@ func TestPause(t *testing.T) {
 	f.table.insert(waiting(1, "a"), manual(2, "a"))
 	answers := make(chan jobexec.Answer, 1)
 	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{2})
+		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer
 	}()
 	f.wait("the manual job is accepted", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })

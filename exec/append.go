@@ -51,6 +51,38 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	return events, err
 }
 
+// Note journals what was asked of the worker, where that has no event of its own. What is to follow it must wait until it is
+// durable. Nothing is noted once the end of the worker's run is journalled.
+func (w *Worker) Note(payload journal.Payload) error {
+	w.noting.Lock()
+	defer w.noting.Unlock()
+	if w.closed {
+		return errStopping
+	}
+	_, err := w.append(journal.Draft{Payload: payload})
+	return err
+}
+
+// journalEnd journals that the worker's run ended in order, as the last event of it.
+func (w *Worker) journalEnd() error {
+	w.noting.Lock()
+	defer w.noting.Unlock()
+	w.closed = true
+	var drafts []journal.Draft
+	if w.LastWords != nil {
+		for _, payload := range w.LastWords() {
+			drafts = append(drafts, journal.Draft{Payload: payload})
+		}
+	}
+	drafts = append(drafts, journal.Draft{Payload: journal.Closed{Reason: w.closing()}})
+	_, err := w.Recorder.Append(drafts...)
+	if errors.Is(err, journal.ErrFull) {
+		w.Disk.Release()
+		_, err = w.Recorder.Append(drafts...)
+	}
+	return err
+}
+
 // until is a context that ends when the worker has failed, or a channel is closed.
 func (w *Worker) until(closed <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -157,7 +157,7 @@ func TestACommitWhoseAnswerIsLostStartsTheJobOnce(t *testing.T) {
 	f.next().exit(0)
 	answers := make(chan jobexec.Answer, 1)
 	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{2})
+		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer
 	}()
 	f.next().exit(3)

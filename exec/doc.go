@@ -80,8 +80,10 @@
 //     token was never started; for one that bears it, what follows holds.
 //   - After ignored, before or during COMMIT: a living worker reads the row, and takes the event back by a conflict where
 //     the row is not ignored (doubt.go); the client is told at once that the job is not run. After a crash, and where the
-//     worker stops meanwhile, nobody asks: the journal says ignored, the row may say manual; nothing was
-//     or will be run by that, journal diff tells of it, and reapply or another run-manual has the row ignored.
+//     worker stopped meanwhile, the next start asks the rows that were ignored last, and does the same.
+//   - Before a client's request is journalled: nothing was done about it. It is journalled with the first event
+//     about any of its jobs, in one append: both are there, or none.
+//   - After requeued, before the next attempt's running: the next start finds the job as it was, and says so once more.
 //   - In the queue: the same as above: the row bears the token.
 //   - After running, before the runner was asked: the runner that the event names lives and knows nothing of it, or
 //     has ended by itself, with nothing left, so it never happened, and the job is queued again. The runner reads

@@ -14,6 +14,7 @@ import (
 type doubt struct {
 	journal.Accepted
 	ignored bool    // no claim: the row was to be ignored
+	former  bool    // by a former run of the worker
 	started bool    // if it was won, it may have been started, by a runner that is gone
 	lost    string  // not "": it is to be given up, and this is why
 	rest    backoff // of the question whether it was won
@@ -102,6 +103,11 @@ func (w *Worker) judge(ids []int64, rows []journal.Row, locked []int64, err erro
 		case d.ignored && row.Status == journal.RowIgnored:
 			delete(w.doubtful, id)
 			w.unskip(id)
+		case d.ignored && d.former && row.Status == "": // what is ignored may be deleted
+			delete(w.doubtful, id)
+			w.unskip(id)
+		case d.ignored && d.former:
+			d.lost = "when the worker was started again the row was " + row.Status
 		case d.ignored:
 			d.lost = notIgnored(row)
 		case !underWay(row) || row.Owner != d.Token:

@@ -173,7 +173,7 @@ func lives() map[string]life {
 		"manual": {
 			rows: []journal.Row{manual(1, "b"), manual(2, "b")}, instant: true, end: done(1, 2), starts: 2,
 			live: func(f *fixture) {
-				answer, err := f.worker.RunManual(f.t.Context(), []int64{1, 2})
+				answer, err := f.worker.RunManual(f.t.Context(), []int64{1, 2}, "me")
 				if err != nil || len(answer.Jobs) != 2 {
 					f.t.Errorf("the client was told %+v, %v", answer, err)
 				}
@@ -303,6 +303,6 @@ func failing(times int, err error) func(func()) error {
 // manual has a client ask for a job, and waits until it is accepted.
 func (f *fixture) manual(id int64) {
 	f.t.Helper()
-	go func() { _, _ = f.worker.RunManual(context.Background(), []int64{id}) }()
+	go func() { _, _ = f.worker.RunManual(context.Background(), []int64{id}, "me") }()
 	f.wait("the manual job is accepted", func(s *journal.State) bool { return s.Job(id).Status == journal.StatusAccepted })
 }

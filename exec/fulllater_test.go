@@ -85,7 +85,7 @@ func (f *fixture) pass(id int64) *process {
 // ignored asks for job 1, which is not to be run.
 func (f *fixture) ignored() {
 	f.t.Helper()
-	answer, err := f.worker.RunManual(f.t.Context(), []int64{1})
+	answer, err := f.worker.RunManual(f.t.Context(), []int64{1}, "me")
 	if err != nil || answer.Errors[1] == "" {
 		f.t.Errorf("the client was told %+v, %v", answer, err)
 	}

@@ -20,7 +20,7 @@ func TestAnIgnoringThatTheTableRefusesIsTakenBack(t *testing.T) {
 	f.table.refused[1] = "a trigger"
 	f.runner.instant = true
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2}, "me")
 	want := map[int64]string{1: notFound + "; the row could not be marked as ignored: the table refuses it: a trigger"}
 	if diff := cmp.Diff(want, answer.Errors); err != nil || diff != "" {
 		t.Errorf("%v, errors (-want +got):\n%s", err, diff)
@@ -73,7 +73,7 @@ func TestTheRowTellsWhetherAnIgnoringWasCommitted(t *testing.T) {
 					return errLink
 				}
 			})
-			answer, err := f.worker.RunManual(t.Context(), []int64{1})
+			answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
 			want := map[int64]string{1: notFound + "; it is not known yet whether the row was marked as ignored"}
 			if diff := cmp.Diff(want, answer.Errors); err != nil || diff != "" {
 				t.Errorf("%v, errors (-want +got):\n%s", err, diff)
@@ -102,7 +102,7 @@ func TestAnIgnoringThatWasUndoneIsTriedAgain(t *testing.T) {
 	f := newFixture(t, newTable(manual(1, "c")), nil)
 	f.table.commit = failing(1, undone{errors.New("deadlock")})
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
 	if diff := cmp.Diff(map[int64]string{1: notFound}, answer.Errors); err != nil || diff != "" {
 		t.Errorf("%v, errors (-want +got):\n%s", err, diff)
 	}
@@ -127,7 +127,7 @@ func TestARowInDoubtIsClaimedLater(t *testing.T) {
 			return errLink
 		}
 	})
-	if _, err := f.worker.RunManual(t.Context(), []int64{1}); err != nil {
+	if _, err := f.worker.RunManual(t.Context(), []int64{1}, "me"); err != nil {
 		t.Fatal(err)
 	}
 	f.table.insert(waiting(1, "b")) // somebody means another target by now

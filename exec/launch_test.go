@@ -56,7 +56,7 @@ func TestAnAnswerWaitsForItsOwnRowOnly(t *testing.T) {
 	f.runner.instant = true
 	f.start()
 	began := time.Now()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
 	if err != nil || answer.Jobs[1].Result != "ok" {
 		t.Errorf("told %+v, %v", answer, err)
 	}

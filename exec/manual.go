@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+
+	"jobd/journal"
 )
 
 // waiter is a client that waits for one job.
@@ -33,20 +36,39 @@ func (c *waiter) refuse(id int64, why string) {
 type Answer struct {
 	Jobs   map[int64]Result
 	Errors map[int64]string
+
+	Requested bool // something was done about the request, which is in the journal
 }
 
-// RunManual claims jobs of status manual and waits until all of them are done.
+// wish is what a client asks for: that jobs be run. It is journalled in one append with the first event about any of them, so
+// that it costs nothing, and a client who asks in vain fills nothing.
+type wish struct {
+	by         string
+	ids        []int64 // in ascending order
+	journalled atomic.Bool
+}
+
+// mostNamed bounds how many ids of a request are journalled.
+const mostNamed = 10_000
+
+func (r *wish) draft() journal.Draft {
+	named := r.ids[:min(len(r.ids), mostNamed)]
+	return journal.Draft{Payload: journal.Requested{Jobs: named, More: len(r.ids) - len(named), By: r.by}}
+}
+
+// RunManual claims jobs of status manual and waits until all of them are done. by is who asked.
 // It fails, without having changed anything, when a client waits for one of them already; a
 // job that can't be run is among the answer's errors. When ctx ends before, the jobs run
 // on without a client.
-func (w *Worker) RunManual(ctx context.Context, ids []int64) (Answer, error) {
+func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (Answer, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	clients, err := w.reserve(ids)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer w.unreserve(clients)
-	go w.claimManual(ctx, ids, clients)
+	asked := &wish{by: by, ids: ids}
+	go w.claimManual(ctx, asked, clients)
 	answer := Answer{Jobs: make(map[int64]Result), Errors: make(map[int64]string)}
 	for _, id := range ids {
 		select {
@@ -60,6 +82,7 @@ func (w *Worker) RunManual(ctx context.Context, ids []int64) (Answer, error) {
 			answer.Errors[id] = clients[id].refusal
 		}
 	}
+	answer.Requested = asked.journalled.Load()
 	return answer, nil
 }
 

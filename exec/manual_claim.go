@@ -25,6 +25,7 @@ const (
 type manualClaim struct {
 	worker    *Worker
 	client    context.Context // ends when the client is gone
+	asked     *wish
 	clients   map[int64]*waiter
 	retry     Retry         // while nothing can be claimed
 	lockUntil time.Time     // zero: no row was locked yet
@@ -33,16 +34,16 @@ type manualClaim struct {
 }
 
 // claimManual claims jobs for their clients.
-func (w *Worker) claimManual(client context.Context, ids []int64, clients map[int64]*waiter) {
+func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
 	defer w.begun()
 	stopping, cancelStop := w.until(w.stop)
 	defer cancelStop()
 	ctx, cancel := context.WithTimeout(stopping, claimTimeout)
 	defer cancel()
 	m := &manualClaim{
-		worker: w, client: client, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
+		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
 	}
-	for groups := [][]int64{ids}; len(groups) > 0; {
+	for groups := [][]int64{asked.ids}; len(groups) > 0; {
 		group := groups[0]
 		groups = append(groups[1:], m.try(ctx, group)...)
 	}
@@ -53,7 +54,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	if len(ids) == 0 {
 		return nil
 	}
-	c := manualClaiming{worker: m.worker, ids: ids, refusals: make(map[int64]string), ignores: make(map[int64]string)}
+	c := manualClaiming{worker: m.worker, asked: m.asked, ids: ids, refusals: make(map[int64]string), ignores: make(map[int64]string)}
 	locked, err := m.claim(ctx, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
@@ -255,6 +256,7 @@ func (m *manualClaim) refuse(ids []int64, why string) {
 // manualClaiming is a claim of named jobs under way.
 type manualClaiming struct {
 	worker   *Worker
+	asked    *wish
 	ids      []int64
 	found    map[int64]bool
 	refusals map[int64]string // why rows are left as they are
@@ -286,7 +288,21 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 		}
 	}
 	w.mu.Unlock()
-	return c.journalled(w, drafts)
+	return c.journalledAsAsked(w, drafts)
+}
+
+// journalledAsAsked journals what the claim decides, behind the client's request where that is not in the journal yet.
+func (c *manualClaiming) journalledAsAsked(w *Worker, drafts []journal.Draft) ([]journal.Event, error) {
+	if len(drafts) == 0 || c.asked.journalled.Load() {
+		return c.journalled(w, drafts)
+	}
+	_, err := c.journalled(w, append([]journal.Draft{c.asked.draft()}, drafts...))
+	if err != nil {
+		return nil, err
+	}
+	c.asked.journalled.Store(true)
+	c.events = c.events[1:] // the table knows nothing of requests
+	return c.events, nil
 }
 
 // judgeManual says what becomes of a row that a client wants run. The lock is held.

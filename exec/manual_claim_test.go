@@ -23,7 +23,7 @@ func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
 	began := time.Now()
 	answers := make(chan jobexec.Answer, 1)
 	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{1, 2, 3, 9})
+		answer, _ := f.worker.RunManual(context.Background(), []int64{1, 2, 3, 9}, "me")
 		answers <- answer
 	}()
 	f.until("the row that nobody holds is run", func(jobexec.Status) bool { return count(f.story(3), journal.KindDone) == 1 })
@@ -54,7 +54,7 @@ func TestManyClientsWithLockedRowsHoldUpNoClaim(t *testing.T) {
 	}
 	f.start()
 	for id := int64(1); id <= 50; id++ {
-		go func() { _, _ = f.worker.RunManual(f.t.Context(), []int64{id}) }()
+		go func() { _, _ = f.worker.RunManual(f.t.Context(), []int64{id}, "me") }()
 	}
 	f.until("all wait", func(s jobexec.Status) bool { return s.Clients == 50 })
 	f.table.insert(waiting(99, "a"))
@@ -71,7 +71,7 @@ func TestAClientIsToldWhatTheTableRefuses(t *testing.T) {
 	f.table.refused[1] = "CHECK weight is violated"
 	f.runner.instant = true
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2}, "me")
 	want := map[int64]string{1: "job 1 was not run: the table refuses it: CHECK weight is violated"}
 	if diff := cmp.Diff(want, answer.Errors); err != nil || diff != "" {
 		t.Errorf("%v, errors (-want +got):\n%s", err, diff)
@@ -102,7 +102,7 @@ func TestAClientIsToldTheTruthAboutAnError(t *testing.T) {
 	}
 	f.runner.instant = true
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1, 2}, "me")
 	want := map[int64]string{1: "job 1 was not run: the table refuses it: 1146, raised by a trigger"}
 	if diff := cmp.Diff(want, answer.Errors); err != nil || diff != "" {
 		t.Errorf("%v, errors (-want +got):\n%s", err, diff)
@@ -118,7 +118,7 @@ func TestAManualRowRunsUnderTheNameThatTheTableTakesItFor(t *testing.T) {
 	f := newFixture(t, newTable(manual(1, "A")), nil)
 	f.runner.instant = true
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
 	if err != nil || answer.Jobs[1].Result != "ok" {
 		t.Fatalf("told %+v, %v", answer, err)
 	}
@@ -135,7 +135,7 @@ func TestAClientWithALockedRowDoesNotHoldUpAStop(t *testing.T) {
 	f.start()
 	answers := make(chan jobexec.Answer, 1)
 	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{1})
+		answer, _ := f.worker.RunManual(context.Background(), []int64{1}, "me")
 		answers <- answer
 	}()
 	f.until("it waits", func(s jobexec.Status) bool { return s.Clients == 1 })

@@ -23,7 +23,7 @@ func TestManualJobsThatCannotBeRun(t *testing.T) {
 	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"b": 1} })
 	f.start()
 	go func() { (<-f.runner.started).exit(0) }()
-	answer, err := f.worker.RunManual(t.Context(), []int64{8, 1, 2, 3, 4, 5, 6, 7, 8})
+	answer, err := f.worker.RunManual(t.Context(), []int64{8, 1, 2, 3, 4, 5, 6, 7, 8}, "me")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,11 +52,11 @@ func TestOneClientWaitsForAJob(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() {
-		_, err := f.worker.RunManual(gone, []int64{1})
+		_, err := f.worker.RunManual(gone, []int64{1}, "me")
 		first <- err
 	}()
 	p := f.next()
-	_, err := f.worker.RunManual(t.Context(), []int64{2, 1})
+	_, err := f.worker.RunManual(t.Context(), []int64{2, 1}, "me")
 	if want := "another client is already waiting for job 1"; err == nil || err.Error() != want {
 		t.Errorf("a second client: %v, want %q", err, want)
 	}
@@ -83,7 +83,7 @@ func TestAManualClaimThatWasNotWonIsToldToTheClient(t *testing.T) {
 	tab.commit = func(func()) error { return errors.New("link lost before the commit") }
 	f := newFixture(t, tab, nil)
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
 	if err != nil {
 		t.Fatal(err)
 	}

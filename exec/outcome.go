@@ -40,17 +40,17 @@ func (w *Worker) unknownOutcome(attempt int, reason string) journal.Done {
 	return failure("outcome unknown: " + reason)
 }
 
-// outcome is how a job ended; nil where that is not its end. The lock is held.
-func (w *Worker) outcome(j *job) *journal.Done {
+// outcome is how a job ended; nil where that is not its end. Why it is started once more is told in again. The lock is held.
+func (w *Worker) outcome(j *job) (_ *journal.Done, again *journal.Requeued) {
 	done, err := j.process.Outcome()
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrRunnerChanged):
 		w.announceAgain(j, err)
-		return nil
+		return nil, nil
 	case errors.Is(err, ErrOutcomeUnknown) && w.mayRepeat(j):
 		w.startAgain(j, err)
-		return nil
+		return nil, &journal.Requeued{Reason: err.Error(), By: byRequeue, Token: j.claim.Token}
 	case errors.Is(err, ErrOutcomeUnknown):
 		elapsed := done.Elapsed
 		done = w.unknownOutcome(j.attempt, err.Error())
@@ -61,8 +61,11 @@ func (w *Worker) outcome(j *job) *journal.Done {
 	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed)
 	w.free(j)
 	w.dispatch(j.target)
-	return &done
+	return &done, nil
 }
+
+// byRequeue is who wants jobs of unknown outcome started once more.
+const byRequeue = "on_crash = requeue"
 
 // clockSlack is how far the clock may be behind the end of a job that it timed, before it counts as set back.
 const clockSlack = time.Second

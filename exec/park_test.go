@@ -112,7 +112,7 @@ func TestAParkedJobWhoseRowWasTakenIsDropped(t *testing.T) {
 	first := f.next()
 	answers := make(chan jobexec.Answer, 1)
 	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{2})
+		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer
 	}()
 	f.wait("the other is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
@@ -211,7 +211,7 @@ func TestAStopLeavesAParkedSecondAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.ended <- nil
-	if got := words(f.story(2)); got != "accepted running running" {
+	if got := words(f.story(2)); got != "accepted running requeued running" {
 		t.Errorf("story %q", got)
 	}
 }

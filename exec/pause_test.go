@@ -46,7 +46,7 @@ func TestNothingStartsAfterAPause(t *testing.T) {
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "a"), manual(4, "a"), manual(5, "a")), nil)
 	f.start()
 	first := f.next()
-	go func() { _, _ = f.worker.RunManual(context.Background(), []int64{3, 4, 5}) }()
+	go func() { _, _ = f.worker.RunManual(context.Background(), []int64{3, 4, 5}, "me") }()
 	second := f.next()
 	f.next()
 	f.wait("one waits", func(s *journal.State) bool { return s.Job(5).Status == journal.StatusAccepted })

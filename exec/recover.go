@@ -14,8 +14,8 @@ type start struct {
 
 // recover takes up the jobs that a former run of the worker did not bring to
 // their end. It needs no table, and journals nothing: claims go to the claim loop, which asks the table
-// whether they were won; ends go to the turns.
-func (w *Worker) recover() error {
+// whether they were won; ends go to the turns. ignored are the rows that were ignored last: the claim loop asks those too.
+func (w *Worker) recover(ignored []int64) error {
 	instance, err := w.Keeper.Instance()
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
@@ -30,6 +30,11 @@ func (w *Worker) recover() error {
 		key := start{old.ID, old.Attempt}
 		w.takeUp(old, recalled[key], instance)
 		delete(recalled, key)
+	}
+	for _, id := range ignored {
+		if !w.holds(id) {
+			w.doubtful[id] = &doubt{ignored: true, former: true}
+		}
 	}
 	for key, process := range recalled {
 		go w.abandon(key, process)

@@ -61,7 +61,7 @@ func TestRecovery(t *testing.T) {
 		{name: "started with its claim, which was not won, the runner is gone", left: []journal.Payload{accepted, claimedThere}, row: theirs, story: "released"},
 		{
 			name: "started with its claim, which was won, to be started again",
-			left: []journal.Payload{accepted, claimedThere}, row: runs, requeue: true, starts: true, story: "running started done",
+			left: []journal.Payload{accepted, claimedThere}, row: runs, requeue: true, starts: true, story: "requeued running started done",
 		},
 		{
 			name: "process that is gone, for the last time",
@@ -69,11 +69,11 @@ func TestRecovery(t *testing.T) {
 		},
 		{
 			name: "process that is gone, to be started again",
-			left: []journal.Payload{accepted, running, started}, row: runs, requeue: true, starts: true, story: "running started done",
+			left: []journal.Payload{accepted, running, started}, row: runs, requeue: true, starts: true, story: "requeued running started done",
 		},
 		{
 			name: "killed around the start, to be started again",
-			left: []journal.Payload{accepted, running}, row: runs, requeue: true, starts: true, story: "running started done",
+			left: []journal.Payload{accepted, running}, row: runs, requeue: true, starts: true, story: "requeued running started done",
 		},
 	}
 	for _, test := range tests {

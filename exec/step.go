@@ -9,6 +9,7 @@ type step struct {
 	signal *signalling
 	start  bool // the job is announced
 	off    bool // the job is given back
+	again  bool // why the job is to be started once more
 	tells  bool // the job's process is among what is journalled
 	drafts []journal.Draft
 	events []journal.Event
@@ -53,6 +54,7 @@ func (w *Worker) settle(steps []*step) (group []announcement) {
 			s.signal.journalled <- s.err
 		case s.off:
 			w.gone(s)
+		case s.again: // where that contradicts the journal the next start does too, which gives the job up
 		case s.err != nil:
 			w.notJournalled(s)
 		case s.done != nil:

@@ -19,7 +19,7 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 	p := f.next()
 	answers := make(chan jobexec.Answer, 1)
 	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{3})
+		answer, _ := f.worker.RunManual(context.Background(), []int64{3}, "me")
 		answers <- answer
 	}()
 	f.wait("three jobs are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
@@ -28,7 +28,7 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 	if got, want := (<-answers).Errors[3], "job 3 was not run: the worker stopped before the start"; got != want {
 		t.Errorf("the client was told %q, want %q", got, want)
 	}
-	if _, err := f.worker.RunManual(t.Context(), []int64{3}); err == nil {
+	if _, err := f.worker.RunManual(t.Context(), []int64{3}, "me"); err == nil {
 		t.Error("a stopping worker takes manual jobs")
 	}
 	p.exit(0)
@@ -102,7 +102,7 @@ func TestAClientIsToldThatItsJobGoesOn(t *testing.T) {
 	f.start()
 	answers := make(chan jobexec.Answer, 1)
 	go func() {
-		answer, _ := f.worker.RunManual(context.Background(), []int64{1})
+		answer, _ := f.worker.RunManual(context.Background(), []int64{1}, "me")
 		answers <- answer
 	}()
 	f.next()
@@ -168,7 +168,7 @@ func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
 	<-late.asked
 	f.stop()
 	for {
-		if _, err := f.worker.RunManual(t.Context(), nil); err != nil {
+		if _, err := f.worker.RunManual(t.Context(), nil, "me"); err != nil {
 			break // it is stopping
 		}
 	}

@@ -110,9 +110,14 @@ func (w *Worker) gather(instance string) (steps []*step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, j := range w.inbox.ended {
-		if done := w.outcome(j); done != nil {
+		done, again := w.outcome(j)
+		if done != nil {
 			steps = append(steps, j.step(journal.Draft{Job: j.id, Payload: *done}))
 			steps[len(steps)-1].done = done
+		}
+		if again != nil { // its next start is announced behind this, in this turn or a later one
+			steps = append(steps, j.step(journal.Draft{Job: j.id, Payload: *again}))
+			steps[len(steps)-1].again = true
 		}
 	}
 	for _, j := range w.inbox.begun {

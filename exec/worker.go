@@ -3,7 +3,6 @@ package exec
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -20,6 +19,7 @@ type Config struct {
 	Version         string
 	BootID          string
 	Targets         map[string]int // concurrency by target
+	Host            string         // the machine's name
 	Launcher        Launcher
 	MaxOutput       int           // bytes kept of stdout and of stderr, each
 	FetchLimit      int           // most rows in one claim; 0: no limit
@@ -45,6 +45,13 @@ type Config struct {
 	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at its end. Its row is
 	// then no lost one: what became of the job is known. It may be nil.
 	Knows func(ctx context.Context, job int64, token string) bool
+
+	// Ignored lists the rows that were ignored last before this start; it may be nil. Whether that was committed the rows
+	// tell.
+	Ignored func() []int64
+
+	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it may be nil.
+	LastWords func() []journal.Payload
 }
 
 // Worker takes jobs from claim to done. All methods are safe for concurrent use;
@@ -61,6 +68,8 @@ type Worker struct {
 
 	startsTimeout time.Duration // of awaitStarts
 	changing      sync.Mutex    // held while targets are changed, across journal and memory
+	noting        sync.Mutex    // held while something is journalled by Note, and at the end
+	closed        bool          // the end is journalled; guarded by noting
 	adding        sync.Mutex    // held while a target is added, across the table's word on its name too
 	identifying   sync.Mutex    // held while name and mark are taken, across table, journal and memory
 
@@ -118,11 +127,18 @@ func New(c Config) *Worker {
 // before anything is served.
 func (w *Worker) Open(pid int) error {
 	w.Recorder.View(func(s *journal.State) { w.fresh = s.Name == "" })
-	opened := journal.Opened{Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets}
+	opened := journal.Opened{
+		Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets,
+		Host: w.Host, Launcher: w.Launcher.Words,
+	}
+	var ignored []int64
+	if w.Ignored != nil {
+		ignored = w.Ignored()
+	}
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)
 	}
-	return w.recover()
+	return w.recover(ignored)
 }
 
 // Run claims and runs jobs until ctx ends. Then it claims nothing more, gives
@@ -151,13 +167,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.err(); err != nil {
 		return err
 	}
-	closed := journal.Draft{Payload: journal.Closed{Reason: w.closing()}}
-	_, err := w.Recorder.Append(closed)
-	if errors.Is(err, journal.ErrFull) {
-		w.Disk.Release()
-		_, err = w.Recorder.Append(closed)
-	}
-	return err
+	return w.journalEnd()
 }
 
 // Hurry makes a worker that stops kill what runs at once. It may be called more than once.

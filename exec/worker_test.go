@@ -150,7 +150,7 @@ func TestALauncherThatCannotBeStartedFailsTheJob(t *testing.T) {
 	f := newFixture(t, newTable(manual(1, "a")), nil)
 	f.runner.refuse = errors.New("start /launcher: no such file or directory")
 	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1})
+	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -241,22 +241,25 @@ type Server struct {
 // Requeued says why a job whose outcome is not known is to run once more; its next attempt follows.
 type Requeued struct {
 	Reason string `json:"reason"`
-	By     string `json:"by"`              // who asked: a client's address, or a key of the configuration
+	By     string `json:"by"`              // who wants it: the key of the configuration
 	Token  string `json:"token,omitempty"` // of the claim
 }
 
-// Requested says that a client asked for jobs to be run by hand. What became of each is told by the events that follow.
+// Requested says that a client asked for jobs to be run by hand. It is durable together with the first thing that was done
+// about it: the events that follow tell what became of each job. A request that changed nothing is a Refused.
 type Requested struct {
-	Jobs []int64 `json:"jobs"`
+	Jobs []int64 `json:"jobs"`           // in ascending order
+	More int     `json:"more,omitempty"` // how many the client named beyond those
 	By   string  `json:"by"`
 }
 
-// Refused says that a client asked for a change that was refused.
+// Refused says that somebody asked for a change that was refused as a whole. Who asks again and again is counted.
 type Refused struct {
-	Request string `json:"request"`         // its type, as on the wire
+	Request string `json:"request"`         // its type, as on the wire; "reload" for SIGHUP
 	About   string `json:"about,omitempty"` // what it was to change, cut to a readable length
-	Reason  string `json:"reason"`
+	Reason  string `json:"reason"`          // what the client was told, cut likewise
 	By      string `json:"by"`
+	Times   int    `json:"times,omitempty"` // how many more such requests were refused up to now that have no event; 0: this is one
 }
 
 // Reloaded says that the configuration was read again, and what that changed.
@@ -265,15 +268,24 @@ type Reloaded struct {
 	Digest  string   `json:"digest"`            // SHA-256 of the file's bytes, in hexadecimal
 	Changed []string `json:"changed,omitempty"` // the keys whose values differ; never a value, which may be a password
 	By      string   `json:"by"`
+
+	Launcher []string `json:"launcher,omitempty"` // the new command, where that is another one
 }
 
-// Reapplied says that rows of the table were compared with the journal at somebody's wish, and brought up to date.
+// Reapplied says that rows of the table are brought up to what a journal says, at somebody's wish. There are two of each: one
+// before the first row is changed, and one, Ended, that counts them. Where the second is missing the worker was killed.
 type Reapplied struct {
-	From  uint64 `json:"from"` // the first event that was applied once more
+	From  uint64 `json:"from"` // the first event of the history that is applied once more
 	To    uint64 `json:"to"`   // the last
-	Rows  int    `json:"rows"` // that were changed
+	Rows  int    `json:"rows"` // that were changed; 0 in the first of the two
 	By    string `json:"by"`
 	Notes string `json:"notes,omitempty"` // what could not be known
+
+	Since   int64  `json:"since,omitempty"`   // only jobs to which something happened since, in microseconds since 1970
+	Journal string `json:"journal,omitempty"` // whose journal it is, where that is another, lost worker's
+	Hash    string `json:"hash,omitempty"`    // of that journal's event To, in hexadecimal
+	Refused int    `json:"refused,omitempty"` // rows that were left as found
+	Ended   bool   `json:"ended,omitempty"`
 }
 
 // Retention says that segments leave the journal's folder. It is durable before the first of them does.

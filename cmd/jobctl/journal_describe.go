@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"jobd/journal"
 )
@@ -38,7 +39,8 @@ func describe(payload journal.Payload) string {
 	case journal.Server:
 		return pairs("server", e.Server, "before", e.Before, "mended", e.Mended, "left", e.Left)
 	case journal.Opened:
-		return pairs("name", e.Name, "version", e.Version, "pid", e.Pid, "targets", concurrencies(e.Targets))
+		return pairs("name", e.Name, "version", e.Version, "pid", e.Pid, "targets", concurrencies(e.Targets),
+			"host", e.Host, "launcher", strings.Join(e.Launcher, " "))
 	case journal.Closed:
 		return clean(e.Reason)
 	case journal.Paused:
@@ -52,13 +54,13 @@ func describe(payload journal.Payload) string {
 	case journal.Requeued:
 		return pairs("reason", e.Reason, "by", e.By)
 	case journal.Requested:
-		return pairs("jobs", someIDs(e.Jobs), "by", e.By)
+		return pairs("jobs", someIDs(e.Jobs, e.More), "by", e.By)
 	case journal.Refused:
-		return pairs("request", e.Request, "about", e.About, "reason", e.Reason, "by", e.By)
+		return pairs("request", e.Request, "about", e.About, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
 	case journal.Reloaded:
-		return pairs("file", e.File, "digest", e.Digest, "changed", strings.Join(e.Changed, ","), "by", e.By)
+		return pairs("file", e.File, "digest", e.Digest, "changed", strings.Join(e.Changed, ","), "launcher", strings.Join(e.Launcher, " "), "by", e.By)
 	case journal.Reapplied:
-		return pairs("from", e.From, "to", e.To, "rows", e.Rows, "by", e.By, "notes", e.Notes)
+		return describeReapplied(e)
 	case journal.Retention:
 		return pairs("first", e.First, "last", e.Last, "seq", e.Seq, "archive", e.Archive, "reason", e.Reason)
 	case journal.ConcurrencySet:
@@ -91,15 +93,35 @@ func describeConflict(e journal.Conflict) string {
 	return strings.TrimRight("found: "+found+" "+pairs("wanted", e.Wanted, "reason", e.Reason), " ")
 }
 
-// someIDs lists ids, the first few of many.
-func someIDs(ids []int64) string {
+// describeReapplied tells of a reapply, which has an event before its first row and one behind its last.
+func describeReapplied(e journal.Reapplied) string {
+	if e.Ended {
+		return pairs("rows", e.Rows, "refused", e.Refused, "journal", e.Journal, "by", e.By)
+	}
+	since := ""
+	if e.Since != 0 {
+		since = time.UnixMicro(e.Since).UTC().Format(time.RFC3339)
+	}
+	return pairs("from", e.From, "to", e.To, "since", since, "journal", e.Journal, "by", e.By, "notes", e.Notes)
+}
+
+// someTimes is a count that is left out where there is none.
+func someTimes(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// someIDs lists ids, the first few of many; so many more are not among them.
+func someIDs(ids []int64, unlisted int) string {
 	const most = 8
 	var parts []string
 	for _, id := range ids[:min(len(ids), most)] {
 		parts = append(parts, fmt.Sprint(id))
 	}
 	text := strings.Join(parts, ",")
-	if more := len(ids) - most; more > 0 {
+	if more := max(len(ids)-most, 0) + unlisted; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -22,6 +22,7 @@ import (
 type config struct {
 	path     string   // the file that was read
 	warnings []string // to be logged
+	values   conf.Values
 
 	name     string
 	listen   listenConfig
@@ -55,7 +56,7 @@ func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 		return config{}, err
 	}
 	c.validate(set, environ)
-	c.path, c.warnings = set.Path(), set.Warnings()
+	c.path, c.warnings, c.values = set.Path(), set.Warnings(), set.Values()
 	c.targetPlaces = placesOfTargets(set, c.targets)
 	return c, set.Err()
 }

@@ -18,7 +18,7 @@ import (
 type handlers struct{ *daemon }
 
 func (h handlers) all() map[string]jobnet.Handler {
-	return withJournal(h.daemon, map[string]jobnet.Handler{
+	return withRefusals(h.daemon, withJournal(h.daemon, map[string]jobnet.Handler{
 		"poll":                   h.onTargets(h.poll),
 		"pause":                  h.onTargets(h.worker.Pause),
 		"continue":               h.onTargets(h.worker.Continue),
@@ -29,7 +29,7 @@ func (h handlers) all() map[string]jobnet.Handler {
 		"run-manual":             h.runManual,
 		"send-signal":            h.sendSignal,
 		"restart":                h.restart,
-	})
+	}))
 }
 
 const ok = "ok"
@@ -140,7 +140,7 @@ type manualAnswer struct {
 	Errors map[int64]string         `json:"errors,omitempty"`
 }
 
-func (h handlers) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+func (h handlers) runManual(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	list, err := request.Fields().List("ids")
 	if err != nil {
 		return nil, err
@@ -152,7 +152,10 @@ func (h handlers) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.
 		}
 	}
 	request.Proceed()
-	result, err := h.worker.RunManual(ctx, ids)
+	result, err := h.worker.RunManual(ctx, ids, asker(ctx, link, request))
+	if err == nil && !result.Requested && len(result.Errors) > 0 {
+		h.refusals.add(request, asker(ctx, link, request), firstOf(result.Errors))
+	}
 	return answer(manualAnswer{result.Jobs, result.Errors}, err)
 }
 

@@ -35,14 +35,14 @@ func (d *daemon) checkTargets(c config) error {
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
 		errs = append(errs, fmt.Errorf("%s: %q can't be served: %s", c.targetPlaces[name], name, unfit[name]))
 	}
-	d.learnFolds(ctx, c)
+	d.learnFolds(ctx, slices.Sorted(maps.Keys(c.targets)))
 	return exit.With(exit.Usage, errors.Join(errs...))
 }
 
 // learnFolds finds out whether the table takes names for one that differ in case only: masters then send jobs here whose
 // target is written otherwise.
-func (d *daemon) learnFolds(ctx context.Context, c config) {
-	for _, name := range slices.Sorted(maps.Keys(c.targets)) {
+func (d *daemon) learnFolds(ctx context.Context, names []string) {
+	for _, name := range names {
 		other := strings.ToUpper(name)
 		if other == name {
 			other = strings.ToLower(name)
@@ -58,6 +58,18 @@ func (d *daemon) learnFolds(ctx context.Context, c config) {
 			d.folds.Store(len(both) > 0)
 			return
 		}
+	}
+}
+
+// learnFoldsAgain does it for a table that was opened again: it may not have answered at the start, or be another one now.
+// Masters are told where that is news.
+func (d *daemon) learnFoldsAgain() {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	before := d.folds.Load()
+	d.learnFolds(ctx, d.worker.TargetNames())
+	if d.folds.Load() != before {
+		d.onTargets()
 	}
 }
 

@@ -121,8 +121,12 @@ func (d *daemon) openWorker(c config) error {
 		Server: d.lastServer(), Together: together, OnReturn: d.onReturn, OnGivenBack: d.onGivenBack,
 	}))
 	d.mirrored.Store(d.mirror)
+	host, err := os.Hostname()
+	if err != nil {
+		d.log.Warn("the host's name is not known, and will not be in the history", "error", err)
+	}
 	d.worker = jobexec.New(failWorker(d.journalDir, jobexec.Config{
-		Name: c.name, Version: version.Version, BootID: bootID,
+		Host: host, Name: c.name, Version: version.Version, BootID: bootID,
 		Targets: c.targets, Launcher: c.launcher.launcher(),
 		MaxOutput: int(c.run.maxOutputBuffer), FetchLimit: c.store.mysql.fetchLimit,
 		Prefetch: c.run.prefetch, PollInterval: c.run.pollInterval,
@@ -134,7 +138,9 @@ func (d *daemon) openWorker(c config) error {
 		Runner: remote, Keeper: remote, Disk: d.reserve,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(d.log, what) },
 		Logger: d.log, OnTargets: d.onTargets, Knows: d.knows,
+		Ignored: d.ignoredLast, LastWords: d.lastWords,
 	}))
+	d.refusals = newRefusals(d.worker.Note, d.log)
 	return nil
 }
 

@@ -6,7 +6,10 @@ import "jobd/journal"
 // do it too.
 
 // onReturn is called when the table can be reached again.
-func (d *daemon) onReturn() { d.worker.PollAll() }
+func (d *daemon) onReturn() {
+	d.worker.PollAll()
+	go d.learnFoldsAgain() // the mirror does not wait for it
+}
 
 // onRegistered is called when a master knows this worker again. What the master was poked for in between nobody has
 // heard.

@@ -69,7 +69,7 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	if d.binary, err = findBinary(); err != nil {
 		return errors.Join(err, d.release())
 	}
-	reload := reloader{args: args, environ: environ, log: log, worker: d.worker}
+	reload := reloader{args: args, environ: environ, log: log, worker: d.worker, refusals: d.refusals, current: config}
 	if err := errors.Join(d.serve(signals, &reload), d.close()); err != nil || !d.restarting {
 		return err
 	}
@@ -198,6 +198,7 @@ type daemon struct {
 	mirrored   atomic.Pointer[store.Mirror] // mirror, for connections that are made before it
 	worker     *jobexec.Worker
 	listener   net.Listener
+	refusals   *refusals
 	server     *jobnet.Server
 	agents     []*master.Agent
 }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"jobd/journal"
+	jobnet "jobd/net"
+)
+
+// noted is what refusals have journalled.
+type noted struct{ events []journal.Refused }
+
+func (n *noted) note(p journal.Payload) error {
+	n.events = append(n.events, p.(journal.Refused))
+	return nil
+}
+
+func pauseOf(target string) jobnet.Request {
+	return jobnet.Request{Type: "pause", Data: []byte(`{"targets":["` + target + `"],"by":"x"}`)}
+}
+
+func TestRefusalsInALoopAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var n noted
+		r := newRefusals(n.note, slog.New(slog.DiscardHandler))
+		for i := range 1000 {
+			r.add(pauseOf("nobody"), fmt.Sprint("10.0.0.1:", 1000+i), "target 'nobody' not found")
+		}
+		r.add(pauseOf("nobody"), "10.0.0.2:1", "target 'nobody' not found")
+		if len(n.events) != mostRefusals+1 {
+			t.Fatalf("%d events, want %d of the one client and one of the other", len(n.events), mostRefusals)
+		}
+		if first := n.events[0]; first.About != `targets=["nobody"]` || first.Times != 0 || first.By != "10.0.0.1:1000" {
+			t.Errorf("the first is %+v", first)
+		}
+		time.Sleep(refusalTime + time.Second)
+		synctest.Wait()
+		if len(n.events) != mostRefusals+2 {
+			t.Fatalf("%d events after a minute, want one more that counts the rest", len(n.events))
+		}
+		if last := n.events[mostRefusals+1]; last.Times != 1000-mostRefusals || last.By != "10.0.0.1:1999" {
+			t.Errorf("the count is %+v", last)
+		}
+		r.add(pauseOf("nobody"), "10.0.0.1:1", "target 'nobody' not found")
+		if len(n.events) != mostRefusals+3 {
+			t.Error("a minute later it has no event of its own again")
+		}
+		if rest := r.rest(); len(rest) != 0 {
+			t.Errorf("left at the end: %+v", rest)
+		}
+	})
+}
+
+func TestManyClientsTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var n noted
+		r := newRefusals(n.note, slog.New(slog.DiscardHandler))
+		for i := range 10_000 {
+			r.add(pauseOf("nobody"), fmt.Sprintf("[2001:db8::%x]:1", i), "no")
+		}
+		if len(n.events) > allRefusals {
+			t.Errorf("%d events within a minute", len(n.events))
+		}
+		times := 0
+		for _, p := range r.rest() { // as at the end of the worker's run
+			times += p.(journal.Refused).Times
+		}
+		if got := len(n.events) + times; got != 10_000 {
+			t.Errorf("%d are told, want 10,000", got)
+		}
+		time.Sleep(refusalTime)
+		synctest.Wait()
+	})
+}
+
+func TestWhatIsToldOfARefusalIsShort(t *testing.T) {
+	t.Parallel()
+	var n noted
+	r := newRefusals(n.note, slog.New(slog.DiscardHandler))
+	long := strings.Repeat("ö", 1<<20)
+	r.add(pauseOf(long), "10.0.0.1:1", "target '"+long+"' not found")
+	r.rest()
+	got := n.events[0]
+	if len(got.About)+len(got.Reason) > 3*mostRefusedFor || !strings.HasPrefix(got.Reason, "target 'ö") {
+		t.Errorf("%d and %d bytes: %+v", len(got.About), len(got.Reason), got)
+	}
+	if clean := strings.ToValidUTF8(got.About, "?"); clean != got.About {
+		t.Errorf("cut within a character: %q", got.About)
+	}
+}

@@ -1,0 +1,107 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"jobd/store/storetest/linkproxy"
+	"jobd/tests/harness"
+)
+
+// What clients ask for is in the history, with who asked, and so is what they were refused, and the configuration that was
+// taken over; never a password.
+func TestWhatWasAskedIsInTheHistory(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	settings := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"mail": 1}).
+		With(harness.Settings{"password": "s3cret", "always_allow_localhost": "true"})
+	worker := settings.StartWorker(t)
+	client := harness.Dial(t, worker.Addr)
+	db.Insert(t, 1, "mail", "manual")
+	db.Insert(t, 2, "mail", "done")
+	client.Ask(t, "run-manual", map[string]any{"ids": []int{1, 7}})
+	for kind, data := range map[string]map[string]any{
+		"pause":                  {"targets": []string{"nobody"}},
+		"continue":               {"targets": []string{"nobody"}},
+		"add-target":             {"target": "mail", "concurrency": 1},
+		"remove-target":          {"target": "gone"},
+		"set-target-concurrency": {"target": "mail", "concurrency": 0},
+		"run-manual":             {"ids": []int{2}},
+	} {
+		client.Ask(t, kind, data)
+	}
+	client.Ask(t, "run-manual", map[string]any{"ids": []string{"x"}})
+	client.Ask(t, "send-signal", map[string]any{"jobs": map[string]int{"5": 15}})
+	client.Ask(t, "send-signal", map[string]any{"jobs": map[string]int{"5": 0}}) // probes only
+
+	changed := settings.With(harness.Settings{"password": "an0ther", "launcher": "/bin/true --job={id}"}, harness.Targets(map[string]int{"mail": 3, "print": 1}))
+	reload := func(content, done string) {
+		t.Helper()
+		if err := os.WriteFile(worker.Config, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		worker.Signal(t, syscall.SIGHUP)
+		harness.Until(t, func() string {
+			if !strings.Contains(worker.Output(), done) {
+				return "not read again"
+			}
+			return ""
+		})
+	}
+	reload(changed.String(), "configuration was read again")
+	reload(changed.With(harness.Settings{"prefetch": "s3cret-and-wrong"}).String(), "is not taken over")
+
+	log := expect(t, 0, []string{
+		`requested       jobs=1,7 by=127.0.0.1:`,
+		`request=pause about="targets=[\"nobody\"]" reason="invalid target 'nobody'" by=127.0.0.1:`,
+		`request=continue`, `request=add-target`, `reason="target 'mail' already added"`, `request=remove-target about="target=\"gone\""`,
+		`request=set-target-concurrency`, `request=run-manual about="ids=[2]" reason="status = done != manual"`,
+		`reason="all ids must be numbers, got string"`, `request=send-signal about="jobs={\"5\":15}" reason="nothing was signalled"`,
+		`host=`, `launcher="/bin/echo {id}"`,
+		fmt.Sprintf("digest=%x", sha256.Sum256([]byte(changed.String()))), `changed=launcher,password,targets.mail,targets.print`,
+		`launcher="/bin/true --job={id}" by=SIGHUP`,
+		`request=reload`, `reason="the configuration can't be taken over; the worker's log says why" by=SIGHUP`,
+	}, worker.Addr, "journal", "log")
+	if strings.Count(log, "request=send-signal") != 1 {
+		t.Errorf("a probe is in the history:\n%s", log)
+	}
+	for _, secret := range []string{"s3cret", "an0ther"} {
+		if strings.Contains(log, secret) {
+			t.Errorf("%q is in the history:\n%s", secret, log)
+		}
+	}
+	if requested, accepted := strings.Index(log, " requested "), strings.Index(log, " accepted "); requested < 0 || requested > accepted {
+		t.Errorf("the request does not stand before what was done:\n%s", log)
+	}
+}
+
+// A table that did not answer at the start is asked later whether it takes names for one that differ in case.
+func TestTheTablesCaseIsLearntWhenItIsThere(t *testing.T) {
+	t.Parallel()
+	db, master := harness.NewDatabase(t), harness.StartMaster(t)
+	proxy, err := linkproxy.Start(db.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	proxy.Refuse(true)
+	worker := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"mail": 1}).
+		With(harness.MasterOf(master), harness.Settings{"mysql_port": fmt.Sprint(proxy.Port())}).StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 1)
+	proxy.Refuse(false)
+	db.Insert(t, 1, "mail", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	db.AwaitDone(t, 1)
+	client := harness.Dial(t, master.Addr)
+	harness.Until(t, func() string {
+		response := client.Ask(t, "run-manual", map[string]any{"jobs": []map[string]any{{"id": 99, "target": "MAIL"}}})
+		if text := string(response.Data) + response.Error; !strings.Contains(text, "job 99 not found") {
+			return "the master knows no worker for MAIL: " + text
+		}
+		return ""
+	})
+}

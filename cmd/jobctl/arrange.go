@@ -56,7 +56,7 @@ type givenFlag struct {
 }
 
 // separate tells flags, each with its value, from words. After -- there are only
-// words. A flag that no command knows is an error.
+// words, and a negative number is one anywhere. A flag that no command knows is an error.
 func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []string, err error) {
 	known := map[string]*flag.Flag{}
 	collect(root, known)
@@ -65,7 +65,7 @@ func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []st
 		if arg == "--" {
 			return flags, append(words, args[i+1:]...), nil
 		}
-		if len(arg) < 2 || arg[0] != '-' {
+		if len(arg) < 2 || arg[0] != '-' || negative.MatchString(arg) {
 			words = append(words, arg)
 			continue
 		}

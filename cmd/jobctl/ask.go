@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -16,20 +17,17 @@ import (
 	jobnet "jobd/net"
 )
 
-// What an operator's own daemon may answer: the outputs of many jobs at once, over a slow link.
-const (
-	maxAnswer     = 1 << 30
-	answerTimeout = time.Hour
-)
-
 // passwordRefused is what every daemon says to a client without the right password.
 const passwordRefused = "invalid password"
 
 // client is a link to the daemon, over which any number of requests may go.
 type client struct {
-	address string
-	link    *jobnet.Link
-	secret  bool // a password was sent
+	address  string
+	link     *jobnet.Link
+	bounds   *bounded
+	secret   bool          // a password was sent
+	master   bool          // a master is to be at the other end
+	patience time.Duration // with each answer; 0: no limit, or one for the whole run
 }
 
 // linked connects to the daemon, and has the link used.
@@ -51,38 +49,99 @@ func (p *program) linked(ctx context.Context, use func(ctx context.Context, c *c
 
 // connect connects to the daemon. The caller ends the link.
 func (p *program) connect(ctx context.Context) (c *client, end func(), err error) {
-	password := p.config.password
-	link, err := jobnet.Connect(ctx, p.config.address(), jobnet.LinkConfig{
-		Password: password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: p.log.Logger,
-	})
+	c = &client{address: p.config.address(), secret: p.config.password != "", master: p.config.master, patience: p.patience()}
+	dialing, cancel := c.within(ctx, c.patience)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(dialing, "tcp", c.address)
 	if err != nil {
-		return nil, nil, exit.With(exit.Connect, why(ctx, err))
+		return nil, nil, couldNotConnect(ctx, fmt.Errorf("connect to %s: %w", c.address, why(dialing, err)))
 	}
+	c.bounds = bound(conn)
+	c.link = jobnet.NewLink(c.bounds, jobnet.LinkConfig{
+		Password: p.config.password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: p.log.Logger,
+	})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = link.Run(context.WithoutCancel(ctx)) // the request tells why the link ended
+		_ = c.link.Run(context.WithoutCancel(ctx)) // the request tells why the link ended
 	}()
 	end = func() {
-		link.Close()
+		c.link.Close()
 		<-ended
 	}
-	return &client{address: p.config.address(), link: link, secret: password != ""}, end, nil
+	return c, end, nil
+}
+
+// couldNotConnect gives an error its exit code, unless it was somebody's wish that the run ends.
+func couldNotConnect(ctx context.Context, err error) error {
+	if interrupted(ctx) {
+		return why(ctx, err)
+	}
+	return exit.With(exit.Connect, err)
 }
 
 // ask sends a request and gives the data of its answer.
 func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
-	answer, err := c.link.Request(ctx, typ, data)
+	patience := c.patienceWith(typ)
+	asking, cancel := c.within(ctx, patience)
+	defer cancel()
+	c.bounds.allow(answerLimit(typ))
+	diagnosis := c.diagnose(asking, patience)
+	answer, err := c.link.Request(asking, typ, data)
 	var remote *jobnet.RemoteError
 	switch {
+	case err == nil:
+		return answer, nil
 	case errors.As(err, &remote) && remote.Text == passwordRefused && !c.secret:
 		return nil, fmt.Errorf("%s: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password", c.address)
 	case errors.As(err, &remote):
-		return nil, fmt.Errorf("%s: %w", c.address, err)
-	case err != nil:
-		return nil, why(ctx, err)
+		return nil, c.refused(remote.Text)
+	case errors.Is(context.Cause(asking), errSilent):
+		return nil, &unanswered{typ, &because{fmt.Errorf("%s: %w within %v%s", c.address, errSilent, patience, <-diagnosis), err}}
 	}
-	return answer, nil
+	if tooLong := c.bounds.failure(); tooLong != nil {
+		return nil, &unanswered{typ, &because{fmt.Errorf("%s: %w", c.address, tooLong), err}}
+	}
+	return nil, &unanswered{typ, why(ctx, err)}
+}
+
+// unanswered is why a request has no answer. Unless ErrUnsent is among the causes, the daemon may have done what it was
+// asked for.
+type unanswered struct {
+	typ string
+	err error
+}
+
+// Error implements error.
+func (u *unanswered) Error() string { return u.err.Error() }
+
+// Unwrap gives the cause.
+func (u *unanswered) Unwrap() error { return u.err }
+
+// leftOpen tells whether err leaves open what became of a request of this type.
+func leftOpen(err error, typ string) bool {
+	var u *unanswered
+	return errors.As(err, &u) && u.typ == typ && !errors.Is(err, jobnet.ErrUnsent)
+}
+
+// mostLines is how many lines of a peer's error are told.
+const mostLines = 100
+
+// refused is what the daemon said instead of an answer. Each line of it names the daemon: none can
+// pass for jobctl's own.
+func (c *client) refused(text string) error {
+	var lines []error
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		if len(lines) == mostLines {
+			lines = append(lines, fmt.Errorf("%s: …", c.address))
+			break
+		}
+		lines = append(lines, fmt.Errorf("%s: %w", c.address, &jobnet.RemoteError{Text: clean(line)}))
+	}
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return errors.Join(lines...)
 }
 
 // askInto asks and decodes the answer's data.
@@ -101,7 +160,16 @@ func (c *client) askInto(ctx context.Context, typ string, data, into any) error 
 // prints if the output is to be JSON.
 func (p *program) ask(ctx context.Context, typ string, data any) (answer json.RawMessage, err error) {
 	err = p.linked(ctx, func(ctx context.Context, c *client) error {
-		if answer, err = c.ask(ctx, typ, data); err != nil || !p.json() {
+		if typ != "status" {
+			err = c.expect(ctx)
+		}
+		if err == nil {
+			answer, err = c.ask(ctx, typ, data)
+		}
+		if err == nil && typ == "status" {
+			err = c.isWhat(answer)
+		}
+		if err != nil || !p.json() {
 			return err
 		}
 		_, err = fmt.Fprintf(p.out, "%s\n", answer)
@@ -125,12 +193,18 @@ func (p *program) askInto(ctx context.Context, typ string, data, into any) error
 // json tells whether the answer's data is the output.
 func (p *program) json() bool { return p.config.output == "json" }
 
-// why puts the reason for a context's end in place of the end. Of no error it says nothing.
+// why puts the reason for a context's end before the end; somebody's wish that the run ends in place of it. Of no error it
+// says nothing.
 func why(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
+	cause := context.Cause(ctx)
+	var by interruption
+	switch {
+	case err == nil || cause == nil || errors.Is(err, cause):
+		return err
+	case errors.As(cause, &by):
+		return &because{cause, err}
 	}
-	return err
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // password asks for the password: without echo on a terminal, else it is the first line of stdin.

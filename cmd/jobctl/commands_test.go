@@ -95,6 +95,9 @@ node-1  22 MiB    8.0 MiB     4.0 MiB    1.0 KiB   0 B
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := output{out: strings.TrimPrefix(test.want, "\n")}
+			if test.daemon == master {
+				want.code, want.err = 1, "jobctl: worker 'node-2': timed out\n"
+			}
 			jobctl{terminal: !test.piped}.expect(t, test.daemon, want, strings.Fields(test.args)...)
 		})
 	}
@@ -122,7 +125,7 @@ func TestStatusAsJSON(t *testing.T) {
 	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(masterAnswer)})
 	for _, name := range []string{"status", "list-workers", "memory-usage"} {
 		got := jobctl{}.run(t, "--master", "--port", d.port, name, "--output", "json")
-		if got.code != 0 || !sameJSON(t, got.out, masterAnswer) || strings.Count(got.out, "\n") != 1 {
+		if got.code != 1 || got.err != "jobctl: worker 'node-2': timed out\n" || !sameJSON(t, got.out, masterAnswer) || strings.Count(got.out, "\n") != 1 {
 			t.Errorf("%s: exit code %d, output %s", name, got.code, got.out)
 		}
 	}
@@ -138,9 +141,9 @@ func TestCommandsThatAreAnsweredOK(t *testing.T) {
 	for args, want := range map[string]string{
 		"poll":                         `poll {}`,
 		"poll a b/c:d":                 `poll {"targets":["a","b/c:d"]}`,
-		"--master poke a b":            `poke {"targets":["a","b"]}`,
+		"--master poke a b":            `poke {"detail":true,"targets":["a","b"]}`,
 		"pause":                        `pause {}`,
-		"--master pause a":             `pause {"targets":["a"]}`,
+		"--master pause a":             `pause {"detail":true,"targets":["a"]}`,
 		"continue":                     `continue {}`,
 		"continue a -- --b":            `continue {"targets":["a","--b"]}`,
 		"add-target a 4":               `add-target {"concurrency":4,"target":"a"}`,
@@ -174,7 +177,7 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 		}
 	}
 	for _, asked := range d.asked() {
-		if asked != `poke {"targets":["a"]}` {
+		if asked != `poke {"detail":true,"targets":["a"]}` {
 			t.Errorf("asked %s", asked)
 		}
 	}
@@ -206,7 +209,7 @@ func TestControlCharactersOfAPeerAreShownAsSuch(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"\u001b[31mred\n": {}}}`)})
 	got := jobctl{terminal: true}.run(t, "--port", d.port, "list-targets")
-	if strings.Contains(got.out, "\x1b") || !strings.Contains(got.out, "\uFFFD[31mred\uFFFD |") {
+	if strings.Contains(got.out, "\x1b") || !strings.Contains(got.out, `\x1b[31mred\n |`) {
 		t.Errorf("printed %q", got.out)
 	}
 }

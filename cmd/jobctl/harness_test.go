@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,11 +13,15 @@ import (
 
 	"go.uber.org/goleak"
 
-	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // daemon is a server that answers each type of request with what the test says,
 // and keeps what it was asked.
@@ -89,18 +94,19 @@ type output struct {
 type jobctl struct {
 	stdin    string
 	environ  []string
-	terminal bool
+	terminal bool          // stdout and stderr are one
+	patience time.Duration // 0: as ever
 }
 
 func (j jobctl) run(t *testing.T, args ...string) output {
 	t.Helper()
 	var out, errs strings.Builder
-	err := run(t.Context(), args, surroundings{
-		environ: j.environ, in: strings.NewReader(j.stdin), out: &out, err: &errs, terminal: j.terminal,
+	code := shell(t.Context(), args, surroundings{
+		environ: j.environ, in: strings.NewReader(j.stdin), out: &out, err: &errs,
+		terminal: j.terminal, errTerminal: j.terminal, patience: j.patience,
 		now:      func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) },
 		location: time.UTC,
 	})
-	code := exit.Report(&errs, "jobctl", err)
 	return output{code: code, out: out.String(), err: errs.String()}
 }
 

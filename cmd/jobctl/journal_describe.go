@@ -146,9 +146,10 @@ func pairs(namesAndValues ...any) string {
 	return strings.Join(parts, " ")
 }
 
+// quoteIfNeeded puts text that was cleaned into quotes where it would not be one word without.
 func quoteIfNeeded(text string) string {
 	if text == "" || strings.ContainsAny(text, " \"=") {
-		return fmt.Sprintf("%q", text)
+		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
 	}
 	return text
 }

@@ -31,8 +31,8 @@ func (p *program) followEvents(ctx context.Context, j *journals, q history.Query
 		q.Last, q.Follow = 0, true
 		err = p.printComing(ctx, j, q, seen)
 	}
-	if errors.Is(context.Cause(ctx), context.Canceled) {
-		return nil // interrupted, as it should be
+	if interrupted(ctx) {
+		return nil // as it should be
 	}
 	return err
 }

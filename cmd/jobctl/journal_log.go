@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,8 +22,8 @@ func (p *program) journalLog() *ffcli.Command {
 		follow bool
 	)
 	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *journals, _ []string) error {
-		if q.Job < 0 || q.Last < 0 {
-			return wrongUsage("journal log: --job and -n are not allowed to be below 0")
+		if q.Last < 0 {
+			return wrongUsage("journal log: -n is not allowed to be below 0")
 		}
 		q.Kinds, q.Since, q.Until = kinds, span.since.at, span.until.at
 		if follow {
@@ -33,7 +32,7 @@ func (p *program) journalLog() *ffcli.Command {
 		return p.printEvents(ctx, j, q, func(source, uint64) {})
 	})
 	span = p.windowFlags(c.FlagSet)
-	c.FlagSet.Int64Var(&q.Job, "job", 0, "only events of this job")
+	c.FlagSet.Var(idFlag{&q.Job}, "job", "only events of this job")
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(&kinds, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
 	c.FlagSet.IntVar(&q.Last, "n", 0, "only the newest N of them")
@@ -87,12 +86,6 @@ func (p *eventPrinter) print(s source, e journal.Event) error {
 	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.stamp(e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
 	_, err := fmt.Fprintln(p.out, p.paint(strings.TrimRight(text, " "), toneOf(e.Payload)))
 	return err
-}
-
-func (p *program) printJSON(value any) error {
-	encoder := json.NewEncoder(p.out)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
 }
 
 // eventForm is an event as JSON. A job's output is there if it was read: as text, or, where it is none, as base64.

@@ -81,7 +81,7 @@ func (r *remote) ask(ctx context.Context, typ string, data map[string]any, into 
 		return fmt.Errorf("the master gave %d answers to %s", len(answer.Workers), typ)
 	}
 	if text := answer.Workers[0].Error; text != "" {
-		return misses(&jobnet.RemoteError{Text: text})
+		return misses(&jobnet.RemoteError{Text: clean(text)})
 	}
 	return json.Unmarshal(answer.Workers[0].Data, into)
 }
@@ -89,12 +89,16 @@ func (r *remote) ask(ctx context.Context, typ string, data map[string]any, into 
 // fieldsOf is a query as the data of a request.
 func fieldsOf(query any) map[string]any {
 	fields := map[string]any{}
+	var members map[string]json.RawMessage // as they are: any would round numbers
 	encoded, err := json.Marshal(query)
 	if err == nil {
-		err = json.Unmarshal(encoded, &fields)
+		err = json.Unmarshal(encoded, &members)
 	}
 	if err != nil {
 		panic(err) // queries are plain structs
+	}
+	for name, value := range members {
+		fields[name] = value
 	}
 	return fields
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	jobnet "jobd/net"
 )
 
 func (p *program) journalShow() *ffcli.Command {
@@ -18,9 +18,9 @@ func (p *program) journalShow() *ffcli.Command {
 		if len(args) != 1 {
 			return wrongUsage("journal show: needs one job's ID, got %q", args)
 		}
-		id, err := strconv.ParseInt(args[0], 10, 64)
-		if err != nil || id < 1 {
-			return wrongUsage("journal show: job %q is not allowed; allowed is a whole number of at least 1", args[0])
+		id, err := parseID(args[0])
+		if err != nil {
+			return wrongUsage("journal show: job %q is not allowed; allowed is %w", args[0], err)
 		}
 		story := story{program: p, journals: j}
 		for e, err := range j.events(ctx, history.Query{Job: id, Output: true}) {
@@ -39,7 +39,7 @@ func (p *program) journalShow() *ffcli.Command {
 }
 
 // unknown is the error of a job without events, which retention may have removed.
-func (s *story) unknown(ctx context.Context, id int64) error {
+func (s *story) unknown(ctx context.Context, id jobnet.Whole) error {
 	err := fmt.Errorf("job %d: the journal knows nothing of it", id)
 	for _, source := range s.journals.sources {
 		if removed, keptErr := source.kept(ctx); keptErr == nil && removed != nil {
@@ -143,7 +143,7 @@ func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, er
 }
 
 // end tells how long things took, what the job printed, and what the table says.
-func (s *story) end(ctx context.Context, id int64) error {
+func (s *story) end(ctx context.Context, id jobnet.Whole) error {
 	if !s.json() {
 		s.durations()
 		if s.done != nil {
@@ -156,7 +156,7 @@ func (s *story) end(ctx context.Context, id int64) error {
 		return nil
 	}
 	var answer history.RowsAnswer
-	err := r.ask(ctx, "journal-rows", map[string]any{"ids": []int64{id}}, &answer)
+	err := r.ask(ctx, "journal-rows", map[string]any{"ids": []jobnet.Whole{id}}, &answer)
 	switch {
 	case err != nil:
 		return fmt.Errorf("what the table says of job %d now: %w", id, err)

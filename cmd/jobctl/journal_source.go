@@ -72,6 +72,9 @@ func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.
 		return p.readFolders(ctx, dirs, use)
 	}
 	return p.linked(ctx, func(ctx context.Context, client *client) error {
+		if err := client.expect(ctx); err != nil {
+			return err
+		}
 		j, err := p.remotes(ctx, client)
 		if err != nil {
 			return err

@@ -209,21 +209,23 @@ func TestJournalWrongUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		"log x":             {2, `journal log: takes no arguments, got ["x"]`},
-		"log --job=x":       {2, `--job: "x" is not allowed; allowed is a whole number`},
-		"log -n x":          {2, `-n: "x" is not allowed; allowed is a whole number`},
-		"log --follow=x":    {2, `--follow: "x" is not allowed; allowed are true and false`},
-		"log --job=-1":      {2, "not allowed to be below 0"},
-		"log -n=-1":         {2, "not allowed to be below 0"},
-		"log --kind=gone":   {2, `"gone" is not allowed; allowed are: accepted, ignored`},
-		"log --since=then":  {2, `"then" is not allowed; allowed is a time such as 2026-11-20 14:00`},
-		"log --until=-5m":   {2, `"-5m" is not allowed`},
-		"show":              {2, "journal show: needs one job's ID"},
-		"show x":            {2, `journal show: job "x" is not allowed`},
-		"state x":           {2, "journal state: takes no arguments"},
-		"state --status=x":  {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, conflict`},
-		"state --at=2026-1": {2, `"2026-1" is not allowed`},
-		"verify x":          {2, "journal verify: takes no arguments"},
+		"log x":                     {2, `journal log: takes no arguments, got ["x"]`},
+		"log --job=x":               {2, `--job: "x" is not allowed; allowed is a whole number of 64 bits other than 0`},
+		"log -n x":                  {2, `-n: "x" is not allowed; allowed is a whole number`},
+		"log --follow=x":            {2, `--follow: "x" is not allowed; allowed are true and false`},
+		"log --job=0":               {2, `--job: "0" is not allowed; allowed is a whole number of 64 bits other than 0`},
+		"show 0":                    {2, `journal show: job "0" is not allowed; allowed is a whole number of 64 bits other than 0`},
+		"show -9223372036854775809": {2, `job "-9223372036854775809" is not allowed`},
+		"log -n=-1":                 {2, "not allowed to be below 0"},
+		"log --kind=gone":           {2, `"gone" is not allowed; allowed are: accepted, ignored`},
+		"log --since=then":          {2, `"then" is not allowed; allowed is a time such as 2026-11-20 14:00`},
+		"log --until=-5m":           {2, `"-5m" is not allowed`},
+		"show":                      {2, "journal show: needs one job's ID"},
+		"show x":                    {2, `journal show: job "x" is not allowed`},
+		"state x":                   {2, "journal state: takes no arguments"},
+		"state --status=x":          {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, conflict`},
+		"state --at=2026-1":         {2, `"2026-1" is not allowed`},
+		"verify x":                  {2, "journal verify: takes no arguments"},
 	} {
 		got := jobctl{}.run(t, append([]string{"journal", "--journal", dir}, strings.Fields(args)...)...)
 		if got.code != test.code || !strings.Contains(got.err, test.want) {
@@ -278,7 +280,7 @@ func TestDescribe(t *testing.T) {
 	}()
 	for want, payload := range map[string]journal.Payload{
 		`target=a token=@t manual=yes`:   journal.Accepted{Target: "a", Token: "@t", Manual: true},
-		`two lines�of text`:              journal.Ignored{Reason: "two lines\nof text"},
+		`two lines\nof text`:             journal.Ignored{Reason: "two lines\nof text"},
 		`why`:                            journal.Released{Reason: "why"},
 		`attempt=2`:                      journal.Running{Attempt: 2},
 		`pid=7`:                          journal.Started{Pid: 7},

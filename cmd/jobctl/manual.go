@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	jobnet "jobd/net"
 )
 
 // jobRef names a job on the command line: ID for a worker, TARGET:ID for a master.
 type jobRef struct {
-	id     int64
+	id     jobnet.Whole
 	target string
 }
 
@@ -35,9 +36,9 @@ func (p *program) jobRefs(name string, args []string) ([]jobRef, error) {
 			colon := strings.LastIndexByte(arg, ':')
 			job.target, text = arg[:max(colon, 0)], arg[colon+1:]
 		}
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id < 1 || p.config.master && job.target == "" {
-			return nil, wrongUsage("%s: job %q is not allowed; allowed is %s, where ID is a whole number of at least 1", name, arg, form)
+		id, err := parseID(text)
+		if err != nil || p.config.master && job.target == "" {
+			return nil, wrongUsage("%s: job %q is not allowed; allowed is %s, where ID is %w", name, arg, form, errID)
 		}
 		job.id = id
 		if !slices.Contains(jobs, job) {
@@ -49,8 +50,8 @@ func (p *program) jobRefs(name string, args []string) ([]jobRef, error) {
 
 // manualAnswer is the answer to run-manual.
 type manualAnswer struct {
-	Jobs   map[int64]manualJob `json:"jobs"`
-	Errors map[int64]string    `json:"errors"`
+	Jobs   map[jobnet.Whole]manualJob `json:"jobs"`
+	Errors map[jobnet.Whole]string    `json:"errors"`
 }
 
 type manualJob struct {
@@ -70,7 +71,7 @@ func (p *program) runManual() *ffcli.Command {
 		}
 		var answer manualAnswer
 		if err := p.askInto(ctx, name, p.manualRequest(jobs), &answer); err != nil {
-			return err
+			return p.goOn(err, jobs)
 		}
 		if !p.json() {
 			p.printOutputs(jobs, answer)
@@ -81,7 +82,7 @@ func (p *program) runManual() *ffcli.Command {
 
 func (p *program) manualRequest(jobs []jobRef) any {
 	if !p.config.master {
-		ids := make([]int64, len(jobs))
+		ids := make([]jobnet.Whole, len(jobs))
 		for i, job := range jobs {
 			ids[i] = job.id
 		}
@@ -92,6 +93,37 @@ func (p *program) manualRequest(jobs []jobRef) any {
 		list[i] = map[string]any{"id": job.id, "target": job.target}
 	}
 	return map[string]any{"jobs": list}
+}
+
+// goOn says that jobs that were asked for go on without jobctl, where that is why there is no answer.
+func (p *program) goOn(err error, jobs []jobRef) error {
+	if !leftOpen(err, "run-manual") {
+		return err
+	}
+	jobctl, what := "jobctl", "the job goes on"
+	if p.config.master {
+		jobctl += " --master"
+	}
+	if len(jobs) > 1 {
+		what = "the jobs go on"
+	}
+	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' tells how it ends", err, what, jobctl, jobs[0].id)
+}
+
+// afterwards says what became of the row of a job that was refused, where the daemon's words, which are the original's,
+// leave that out.
+func afterwards(id jobnet.Whole, refusal string) string {
+	before := ""
+	switch {
+	case refusal == "status = waiting != manual":
+		before = "waiting"
+	case strings.HasPrefix(refusal, "target '") && strings.HasSuffix(refusal, fmt.Sprintf("' not found (job id=%d)", id)):
+		before = "manual"
+	default:
+		return ""
+	}
+	return fmt.Sprintf("; run-manual has made the row 'ignored', so it will not run. To undo that, in the jobs table: "+
+		"UPDATE … SET status = '%s' WHERE id = %d AND status = 'ignored'", before, id)
 }
 
 // printOutputs passes stdout on to stdout and stderr to stderr, as the jobs wrote them; of several
@@ -131,7 +163,7 @@ func (a manualAnswer) failures(jobs []jobRef) error {
 		case refused:
 			// Some of the daemons' texts name the job themselves.
 			text = strings.TrimPrefix(text, fmt.Sprintf("job %d ", job.id))
-			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(text)))
+			failed = append(failed, fmt.Errorf("job %d: %s%s", job.id, clean(text), afterwards(job.id, text)))
 		case !ran:
 			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.id))
 		case done.Result != "ok":

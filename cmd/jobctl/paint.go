@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"charm.land/lipgloss/v2"
-
 	"jobd/journal"
 )
 
@@ -43,18 +41,18 @@ func (p *program) paint(text string, t tone) string {
 	if t == plain || !p.coloured() {
 		return text
 	}
-	style := lipgloss.NewStyle()
+	sequence := ""
 	switch t {
 	case good:
-		style = style.Foreground(lipgloss.Green)
+		sequence = "\x1b[32m"
 	case bad:
-		style = style.Foreground(lipgloss.Red)
+		sequence = "\x1b[31m"
 	case odd:
-		style = style.Foreground(lipgloss.Yellow)
+		sequence = "\x1b[33m"
 	case faint:
-		style = style.Faint(true)
+		sequence = "\x1b[2m"
 	}
-	return style.Render(text)
+	return p.ours(sequence) + text + p.ours("\x1b[m")
 }
 
 // toneOf is the tone of an event.

@@ -28,7 +28,7 @@ func (g *progress) at(n uint64) {
 		return
 	}
 	if now := g.p.now(); now.Sub(g.told) >= progressInterval {
-		fmt.Fprintf(g.p.err, "\r%s %s\x1b[K", humanize.Comma(int64(n)), g.what)
+		fmt.Fprintf(g.p.err, "%s%s %s%s", g.p.ours("\r"), humanize.Comma(int64(n)), g.what, g.p.ours("\x1b[K"))
 		g.told, g.shown = now, true
 	}
 }
@@ -36,6 +36,6 @@ func (g *progress) at(n uint64) {
 // end wipes what was told.
 func (g *progress) end() {
 	if g.shown {
-		fmt.Fprint(g.p.err, "\r\x1b[K")
+		fmt.Fprint(g.p.err, g.p.ours("\r\x1b[K"))
 	}
 }

@@ -23,10 +23,12 @@ type surroundings struct {
 	in          io.Reader
 	out         io.Writer
 	err         io.Writer
-	terminal    bool // out is one: tables get their lines, and colours
-	errTerminal bool // err is one: long runs tell how far they are
+	terminal    bool   // out is one: tables get their lines, and colours
+	errTerminal bool   // err is one: long runs tell how far they are
+	mark        string // stands before and behind what may steer a terminal; see screen
 	now         func() time.Time
 	location    *time.Location // of times that are told and given
+	patience    time.Duration  // with each answer of a daemon; 0: queryTimeout
 	giveWay     func()         // lowers the process's priority, before it reads beside a worker; may be nil
 }
 

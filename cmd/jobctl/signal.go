@@ -11,6 +11,8 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/sys/unix"
+
+	jobnet "jobd/net"
 )
 
 // The real-time signals of Linux as the C library counts them.
@@ -35,7 +37,7 @@ func (p *program) sendSignal() *ffcli.Command {
 		}
 		var answer map[string]json.RawMessage
 		if err := p.askInto(ctx, name, p.signalRequest(jobs, signo), &answer); err != nil {
-			return err
+			return mayBeDone(err, name)
 		}
 		return p.showDelivered(jobs, signo, answer)
 	})
@@ -45,7 +47,7 @@ func (p *program) signalRequest(jobs []jobRef, signo int) any {
 	if !p.config.master {
 		signals := map[string]int{}
 		for _, job := range jobs {
-			signals[strconv.FormatInt(job.id, 10)] = signo
+			signals[strconv.FormatInt(int64(job.id), 10)] = signo
 		}
 		return map[string]any{"jobs": signals}
 	}
@@ -58,7 +60,7 @@ func (p *program) signalRequest(jobs []jobRef, signo int) any {
 
 // showDelivered prints where the signal went, and is an error where it did not.
 func (p *program) showDelivered(jobs []jobRef, signo int, answer map[string]json.RawMessage) error {
-	refused := map[int64]string{}
+	refused := map[jobnet.Whole]string{}
 	if data, ok := answer["errors"]; ok {
 		if err := json.Unmarshal(data, &refused); err != nil {
 			return fmt.Errorf("answer to send-signal is not understood: %w", err)
@@ -67,7 +69,7 @@ func (p *program) showDelivered(jobs []jobRef, signo int, answer map[string]json
 	t := table{head: []string{"JOB", "SIGNAL", "DELIVERED"}}
 	var failed []error
 	for _, job := range jobs {
-		delivered := string(answer[strconv.FormatInt(job.id, 10)]) == "true"
+		delivered := string(answer[strconv.FormatInt(int64(job.id), 10)]) == "true"
 		t.add(line(job.id), line(signalName(signo)), line(yesOrNo(delivered)))
 		switch reason := refused[job.id]; {
 		case reason != "":

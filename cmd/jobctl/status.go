@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -130,17 +131,19 @@ func (p *program) showWorker(ctx context.Context, name string, args []string, sh
 	return nil
 }
 
-// showMaster does the same with a master, which asks its workers.
+// showMaster does the same with a master, which asks its workers. Those that did not answer are an error.
 func (p *program) showMaster(ctx context.Context, name string, args []string, show func(masterStatus)) error {
 	if len(args) > 0 {
 		return wrongUsage("%s: takes no arguments, got %q", name, args)
 	}
 	var status masterStatus
-	if err := p.askInto(ctx, "status", map[string]bool{"poll_workers": true}, &status); err != nil || p.json() {
+	if err := p.askInto(ctx, "status", map[string]bool{"poll_workers": true}, &status); err != nil {
 		return err
 	}
-	show(status)
-	return nil
+	if !p.json() {
+		show(status)
+	}
+	return errors.Join(status.failures()...)
 }
 
 func targetTable(s workerStatus) table {

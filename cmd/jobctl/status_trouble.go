@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	jobnet "jobd/net"
 )
 
 // asideRow is a row that a worker can't update or claim for now, for a reason that is the row's own.
 type asideRow struct {
-	Job    int64     `json:"job"`
-	Target string    `json:"target"`
-	Reason string    `json:"reason"`
-	Since  time.Time `json:"since"`
+	Job    jobnet.Whole `json:"job"`
+	Target string       `json:"target"`
+	Reason string       `json:"reason"`
+	Since  time.Time    `json:"since"`
 }
 
 // idle is a target for which a worker claims nothing.

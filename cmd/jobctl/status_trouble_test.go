@@ -38,7 +38,7 @@ database server: 6f1c-uuid
 mark in the claims of this worker: k3f9x
 
 nothing is claimed for target mail: 12 waiting rows are locked by somebody else
-nothing is claimed for target report: the launcher` + "\uFFFD" + `[31m is missing
+nothing is claimed for target report: the launcher\x1b[31m is missing
 
 rows set aside, to be tried again until they can be changed: 3
 JOB | TARGET | SINCE                      | REASON
@@ -50,7 +50,7 @@ and 1 more
 		"a master": {daemon: master, args: "--master status", piped: true, want: `
 NAME    TARGET  NOTHING IS CLAIMED, BECAUSE
 node-1  mail    12 waiting rows are locked by somebody else
-node-1  report  the launcher` + "\uFFFD" + `[31m is missing
+node-1  report  the launcher\x1b[31m is missing
 
 NAME    ROWS SET ASIDE  JOB  TARGET  SINCE                       REASON
 node-1  3               41   mail    2026-11-20 10:00:05.000000  the row is locked by somebody else
@@ -58,7 +58,8 @@ node-1  3               42   video   2026-11-20 10:00:06.500000  CHECK constrain
 `},
 	} {
 		got := jobctl{terminal: !test.piped}.run(t, append([]string{"--port", test.daemon.port}, strings.Fields(test.args)...)...)
-		if got.code != 0 || !strings.HasSuffix(got.out, test.want) {
+		if (got.code == 1) != (test.daemon == master) || // a worker of the master is silent
+			!strings.HasSuffix(got.out, test.want) {
 			t.Errorf("%s: exit code %d, stderr %q, stdout:\n%s\nwant at its end:\n%s", name, got.code, got.err, got.out, test.want)
 		}
 	}

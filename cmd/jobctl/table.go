@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -22,16 +21,6 @@ func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
 // line makes a cell of one line.
 func line(a any) cell { return cell{clean(fmt.Sprint(a))} }
-
-// clean keeps what a peer says from steering the terminal.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, text)
-}
 
 func (p *program) print(t table) {
 	if p.terminal {

@@ -68,7 +68,7 @@ func (h journalHandlers) look(ctx context.Context, ids []int64) (map[int64]*stor
 func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
 	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
 		return h.disagreeing(ctx, r, time.Time{}, func(d disagreement) error {
-			difference := history.Difference{Job: d.job.ID, Want: wanted(d.job), Found: rowOf(d.row), Cause: d.cause}
+			difference := history.Difference{Job: jobnet.Whole(d.job.ID), Want: wanted(d.job), Found: rowOf(d.row), Cause: d.cause}
 			if d.cause == history.CauseOther {
 				difference.Reason = store.AnotherJob
 			}
@@ -189,7 +189,7 @@ func replayed(ctx context.Context, r *journal.Reader, id int64) (job journal.Job
 
 // wanted is what a row has to say; nil where it is not the worker's.
 func wanted(job journal.Job) *history.Row {
-	row := &history.Row{Job: job.ID, Target: job.Target, Owner: job.Token, Started: seconds(job.Running)}
+	row := &history.Row{Job: jobnet.Whole(job.ID), Target: job.Target, Owner: job.Token, Started: seconds(job.Running)}
 	switch job.Status {
 	case journal.StatusAccepted:
 		row.Status = journal.RowAccepted
@@ -219,7 +219,7 @@ func rowOf(row *store.Seen) *history.Row {
 		return nil
 	}
 	return &history.Row{
-		Job: row.Job, Target: row.Target, Status: row.Status, Owner: row.Owner,
+		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Owner: row.Owner,
 		Started: row.Started, Finished: row.Finished, Result: row.Result,
 	}
 }

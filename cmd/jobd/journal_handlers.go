@@ -113,8 +113,8 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 			return nil, jobnet.Refusef("unknown kind of event '%s'", kind)
 		}
 	}
-	if q.Job < 0 || q.Last < 0 {
-		return nil, jobnet.Refusal("'job' and 'last' must not be below 0")
+	if q.Last < 0 {
+		return nil, jobnet.Refusal("'last' must not be below 0")
 	}
 	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {

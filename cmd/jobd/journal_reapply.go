@@ -39,7 +39,7 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 			if d.claiming && q.DryRun {
 				return nil // only its row's lock tells what becomes of a claim under way
 			}
-			did := history.Reapplied{Job: d.job.ID, Found: rowOf(d.row), Want: wanted(d.job), Did: history.DidApply}
+			did := history.Reapplied{Job: jobnet.Whole(d.job.ID), Found: rowOf(d.row), Want: wanted(d.job), Did: history.DidApply}
 			refused, err := h.bring(ctx, r, d, q.DryRun)
 			if err == nil && refused == changedMeanwhile && !h.differs(ctx, r, d.job) {
 				return nil // the mirror was quicker

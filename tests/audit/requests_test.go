@@ -17,7 +17,7 @@ func TestWrongJournalRequests(t *testing.T) {
 	for name, test := range map[string]struct{ kind, data, want string }{
 		"unknown kind":     {"journal-events", `{"kinds":["gone"]}`, "unknown kind of event 'gone'"},
 		"job of a type":    {"journal-events", `{"job":"5"}`, "'job' must not be string"},
-		"job below 0":      {"journal-events", `{"job":-1}`, "'job' and 'last' must not be below 0"},
+		"last below 0":     {"journal-events", `{"last":-1}`, "'last' must not be below 0"},
 		"since":            {"journal-events", `{"since":"yesterday"}`, times},
 		"at":               {"journal-state", `{"at":"2026-13-01T00:00:00Z"}`, times},
 		"unknown status":   {"journal-state", `{"status":"gone"}`, "unknown status 'gone'"},

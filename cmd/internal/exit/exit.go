@@ -15,6 +15,8 @@ const (
 	Failure = 1 // the program, a daemon or a check said no
 	Usage   = 2 // wrong usage or wrong configuration
 	Connect = 3 // jobctl could not connect
+
+	Signal = 128 // and the signal's number, where one ended the program
 )
 
 // coded is an error that knows its exit code.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	jobnet "jobd/net"
 )
 
 // maxOutput is how much of a job's stdout, and of its stderr, goes over the wire with an event: whatever a
@@ -18,7 +19,7 @@ type Event struct{ journal.Event }
 type eventForm struct {
 	Seq     uint64          `json:"seq"`
 	Time    time.Time       `json:"time"`
-	Job     int64           `json:"job"`
+	Job     jobnet.Whole    `json:"job"`
 	Kind    journal.Kind    `json:"kind"`
 	Payload json.RawMessage `json:"payload"`
 	Stdout  []byte          `json:"stdout,omitempty"` // base64
@@ -32,7 +33,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	form := eventForm{Seq: e.Seq, Time: e.Time.UTC(), Job: e.Job, Kind: e.Kind(), Payload: payload, Hash: e.Hash.String()}
+	form := eventForm{Seq: e.Seq, Time: e.Time.UTC(), Job: jobnet.Whole(e.Job), Kind: e.Kind(), Payload: payload, Hash: e.Hash.String()}
 	if done, ok := e.Payload.(journal.Done); ok {
 		form.Stdout = done.Stdout.Kept[:min(len(done.Stdout.Kept), maxOutput)]
 		form.Stderr = done.Stderr.Kept[:min(len(done.Stderr.Kept), maxOutput)]
@@ -54,6 +55,6 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("event %d: payload of kind %q: %w", form.Seq, form.Kind, err)
 	}
-	e.Event = journal.Event{Seq: form.Seq, Time: form.Time.UTC(), Job: form.Job, Payload: payload, Hash: anchor.Hash}
+	e.Event = journal.Event{Seq: form.Seq, Time: form.Time.UTC(), Job: int64(form.Job), Payload: payload, Hash: anchor.Hash}
 	return nil
 }

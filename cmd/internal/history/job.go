@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	jobnet "jobd/net"
 )
 
 // AtQuery selects jobs by how they stood at a time. In its JSON form it is the data of journal-state.
@@ -19,7 +20,7 @@ type AtQuery struct {
 
 // Job is a job's state in its form on the wire, and as jobctl prints it.
 type Job struct {
-	Job      int64          `json:"job"`
+	Job      jobnet.Whole   `json:"job"`
 	Target   string         `json:"target"`
 	Manual   bool           `json:"manual"`
 	Status   journal.Status `json:"status"`
@@ -37,7 +38,7 @@ type Job struct {
 // JobOf is the form of a job.
 func JobOf(j journal.Job) Job {
 	return Job{
-		Job: j.ID, Target: j.Target, Manual: j.Manual, Status: j.Status, Token: j.Token,
+		Job: jobnet.Whole(j.ID), Target: j.Target, Manual: j.Manual, Status: j.Status, Token: j.Token,
 		Result: j.Result, Code: j.Code, Signal: j.Signal, Reason: j.Reason,
 		Attempt: j.Attempt, Accepted: j.Accepted, Running: j.Running, Ended: j.Ended,
 	}

@@ -1,16 +1,20 @@
 package history
 
-import "time"
+import (
+	"time"
+
+	jobnet "jobd/net"
+)
 
 // Row is what the table says of a job, or should say.
 type Row struct {
-	Job      int64  `json:"job"`
-	Target   string `json:"target,omitempty"`
-	Status   string `json:"status"`
-	Owner    string `json:"owner,omitempty"`    // the owner column; "" where it is NULL or empty
-	Started  int64  `json:"started,omitempty"`  // unix seconds
-	Finished int64  `json:"finished,omitempty"` // unix seconds
-	Result   string `json:"result,omitempty"`
+	Job      jobnet.Whole `json:"job"`
+	Target   string       `json:"target,omitempty"`
+	Status   string       `json:"status"`
+	Owner    string       `json:"owner,omitempty"`    // the owner column; "" where it is NULL or empty
+	Started  int64        `json:"started,omitempty"`  // unix seconds
+	Finished int64        `json:"finished,omitempty"` // unix seconds
+	Result   string       `json:"result,omitempty"`
 }
 
 // RowsAnswer is the answer to journal-rows: the rows that there are.
@@ -20,10 +24,10 @@ type RowsAnswer struct {
 
 // Difference is an item of the stream of journal-diff: a row that does not say what the journal says.
 type Difference struct {
-	Job   int64  `json:"job"`
-	Want  *Row   `json:"want"`  // what the journal says; nil: that the row is not the worker's
-	Found *Row   `json:"found"` // what the table says; nil: there is no such row
-	Cause string `json:"cause"` // CauseOwed, CauseChanged or CauseOther
+	Job   jobnet.Whole `json:"job"`
+	Want  *Row         `json:"want"`  // what the journal says; nil: that the row is not the worker's
+	Found *Row         `json:"found"` // what the table says; nil: there is no such row
+	Cause string       `json:"cause"` // CauseOwed, CauseChanged or CauseOther
 
 	Reason string `json:"reason,omitempty"` // in words, where the cause does not say it all
 }
@@ -44,11 +48,11 @@ type ReapplyQuery struct {
 // Reapplied is an item of the stream of journal-reapply: what was done with a row. Rows that
 // agree with the journal are not among them.
 type Reapplied struct {
-	Job    int64  `json:"job"`
-	Found  *Row   `json:"found"` // what the table said
-	Want   *Row   `json:"want"`  // what the journal says
-	Did    string `json:"did"`   // DidApply, WouldApply or DidRefuse
-	Reason string `json:"reason,omitempty"`
+	Job    jobnet.Whole `json:"job"`
+	Found  *Row         `json:"found"` // what the table said
+	Want   *Row         `json:"want"`  // what the journal says
+	Did    string       `json:"did"`   // DidApply, WouldApply or DidRefuse
+	Reason string       `json:"reason,omitempty"`
 }
 
 // What reapply does with a row that does not say what the journal says.

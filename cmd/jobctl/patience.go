@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the whole run may
+// take.
+const queryTimeout = 10 * time.Second
+
+// errSilent says that no answer came in time.
+var errSilent = errors.New("no answer")
+
+// patienceWith is how long the answer to a request may take. Some are answered when jobs have ended, or the worker has
+// started again; pause waits itself for up to 10 s, for starts under way.
+func (c *client) patienceWith(typ string) time.Duration {
+	switch typ {
+	case "run-manual", "restart":
+		return 0
+	case "pause":
+		return c.patience * 3 / 2
+	}
+	return c.patience
+}
+
+// patience is how long each answer may take; 0: the whole run has a limit, or none was wanted.
+func (p *program) patience() time.Duration {
+	switch {
+	case p.set.Given("timeout"):
+		return 0
+	case p.surroundings.patience > 0:
+		return p.surroundings.patience
+	}
+	return queryTimeout
+}
+
+// within gives a request its time.
+func (c *client) within(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	if patience == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, patience, errSilent)
+}
+
+// diagnose finds out, when half of the time for an answer has gone by, who is silent: the daemon, or workers behind a
+// master. What it found, as the end of a sentence, is there when the time is up.
+func (c *client) diagnose(ctx context.Context, patience time.Duration) <-chan string {
+	found := make(chan string, 1)
+	go func() {
+		if patience == 0 {
+			<-ctx.Done()
+		}
+		select {
+		case <-time.After(patience / 2):
+			found <- c.silent(context.WithoutCancel(ctx), patience/2)
+		case <-ctx.Done():
+			found <- ""
+		}
+	}()
+	return found
+}
+
+// silent says who is, so far as that is known after a while.
+func (c *client) silent(ctx context.Context, patience time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pinging, cancel := context.WithTimeout(ctx, patience*4/5)
+	defer cancel()
+	if c.link.Ping(pinging) != nil {
+		return "; it does not answer a ping either: it hangs, is stopped, or is out of reach"
+	}
+	if !c.master {
+		return "; it does answer a ping"
+	}
+	answer, err := c.link.Request(ctx, "status", map[string]bool{"poll_workers": true})
+	var status masterStatus
+	if err != nil || json.Unmarshal(answer, &status) != nil {
+		return "; the master does answer a ping: workers may hang"
+	}
+	var text strings.Builder
+	for _, failed := range status.failures() {
+		fmt.Fprintf(&text, "; %v", failed)
+	}
+	return text.String()
+}
+
+// failures names the workers that did not answer their master.
+func (s masterStatus) failures() []error {
+	var failed []error
+	for _, worker := range s.Workers {
+		if worker.WorkerStatusError != "" {
+			failed = append(failed, fmt.Errorf("worker '%s': %s", clean(worker.Name), clean(worker.WorkerStatusError)))
+		}
+	}
+	return failed
+}

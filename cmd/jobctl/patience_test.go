@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// silentDaemon answers the requests that are named, and others never; with asked it tells what it was asked.
+func silentDaemon(t *testing.T, answers map[string]any, asked chan<- string) (port string) {
+	t.Helper()
+	handlers := map[string]jobnet.Handler{}
+	for _, typ := range []string{"status", "poll", "pause", "run-manual", "restart", "journal-anchor", "journal-events", "journal-next"} {
+		handlers[typ] = func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			if answer, known := answers[typ]; known && (typ != "status" || !request.Fields().Flag("hang")) {
+				return answer, nil
+			}
+			request.Proceed()
+			if asked != nil {
+				asked <- typ
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}
+	return listen(t, jobnet.ServerConfig{Handlers: handlers})
+}
+
+// A daemon that hangs is named after a while, whatever it was asked; what waits for jobs waits.
+func TestAnAnswerThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	const patience = time.Second
+	status := map[string]any{"status": json.RawMessage(workerAnswer)}
+	for args, answers := range map[string]map[string]any{
+		"status": nil, "list-targets": nil, "poll": status, "pause": status, "run-manual 5": nil, "restart": nil, "journal log": status,
+		"journal log --follow": status, "journal show 5": {"status": status["status"], "journal-events": map[string]string{"cursor": "c"}},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			port := silentDaemon(t, answers, nil)
+			got := jobctl{patience: patience}.run(t, append([]string{"--port", port}, strings.Fields(args)...)...)
+			if got.code != 1 || !strings.HasPrefix(got.err, "jobctl: 127.0.0.1:"+port+": no answer within ") || !strings.Contains(got.err, "it does answer a ping") {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	if queryTimeout != 10*time.Second {
+		t.Errorf("the default is %v, and the documentation says 10 s", queryTimeout)
+	}
+}
+
+// A process that was stopped takes connections and answers nothing, not even a ping.
+func TestADaemonThatWasStopped(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	for _, args := range []string{"status", "run-manual 5", "pause"} {
+		got := jobctl{patience: 200 * time.Millisecond}.run(t, append([]string{"--port", port}, strings.Fields(args)...)...)
+		want := "jobctl: 127.0.0.1:" + port + ": no answer within 200ms; it does not answer a ping either: it hangs, is stopped, or is out of reach\n"
+		if got != (output{code: 1, err: want}) {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+// Behind a master it is the worker that is named.
+func TestAWorkerThatHangsBehindItsMaster(t *testing.T) {
+	t.Parallel()
+	port := silentDaemon(t, map[string]any{"status": json.RawMessage(masterAnswer)}, nil)
+	for _, args := range []string{"pause", "journal log"} {
+		got := jobctl{patience: 2 * time.Second}.run(t, append([]string{"--master", "--port", port}, strings.Fields(args)...)...)
+		if got.code != 1 || !strings.Contains(got.err, "; worker 'node-2': timed out") || strings.Contains(got.err, "node-1") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+// --timeout is for the whole run, and takes the place of the default, also where it is longer, or 0.
+func TestTimeoutTakesThePlaceOfTheDefault(t *testing.T) {
+	t.Parallel()
+	slow := startSlow(t, 100*time.Millisecond)
+	for _, timeout := range []string{"0", "1h"} {
+		if got := (jobctl{patience: time.Millisecond}).run(t, "--port", slow, "--timeout", timeout, "status"); got.code != 0 {
+			t.Errorf("--timeout %s: %+v", timeout, got)
+		}
+	}
+	if got := (jobctl{patience: time.Hour}).run(t, "--port", slow, "--timeout", "10ms", "status"); got.code != 1 || !strings.Contains(got.err, "no answer within 10ms") {
+		t.Errorf("--timeout 10ms: %+v", got)
+	}
+}
+
+// startSlow starts a worker that takes so long for an answer.
+func startSlow(t *testing.T, takes time.Duration) (port string) {
+	t.Helper()
+	return listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"status": func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			request.Proceed()
+			select {
+			case <-time.After(takes):
+			case <-ctx.Done():
+			}
+			return json.RawMessage(workerAnswer), nil
+		},
+	}})
+}
+
+// Ctrl-C ends jobctl, not the jobs, and says so.
+func TestInterruptedRuns(t *testing.T) {
+	t.Parallel()
+	status := map[string]any{"status": json.RawMessage(workerAnswer)}
+	for name, test := range map[string]struct {
+		signal syscall.Signal
+		args   string
+		asked  string
+		code   int
+		want   string
+	}{
+		"one job":     {syscall.SIGINT, "run-manual 5", "run-manual", 130, "jobctl: interrupted; the job goes on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
+		"two jobs":    {syscall.SIGTERM, "run-manual 5 6", "run-manual", 143, "jobctl: terminated; the jobs go on without jobctl: 'jobctl journal show 5' tells how it ends\n"},
+		"a change":    {syscall.SIGINT, "pause", "pause", 130, "jobctl: interrupted; whether it did what it was asked for (pause) is not known\n"},
+		"a question":  {syscall.SIGINT, "list-targets", "status", 130, "jobctl: interrupted\n"},
+		"before that": {syscall.SIGINT, "run-manual 5", "status", 130, "jobctl: interrupted\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, answers := make(chan string, 1), status
+			if test.asked == "status" {
+				answers = nil
+			}
+			port := silentDaemon(t, answers, asked)
+			cmd := process(t, append([]string{"--port", port}, strings.Fields(test.args)...)...)
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if typ := <-asked; typ != test.asked {
+				t.Fatalf("asked %s", typ)
+			}
+			if err := cmd.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if cmd.ProcessState.ExitCode() != test.code || errs.String() != test.want {
+				t.Errorf("%v, stderr %q, want exit code %d and %q", cmd.ProcessState, errs.String(), test.code, test.want)
+			}
+		})
+	}
+}
+
+// endlessServer answers everything with bytes that do not end.
+func endlessServer(t *testing.T, head string) (port string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				request, _ := bufio.NewReader(conn).ReadString(4)
+				no := request[strings.Index(request, `"no":`)+5:]
+				no = no[:strings.IndexAny(no, ",}")]
+				fmt.Fprintf(conn, head, no)
+				filler := bytes.Repeat([]byte("x"), 1<<20)
+				for err == nil {
+					_, err = conn.Write(filler)
+				}
+			}()
+		}
+	}()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// A server that writes without end costs neither the memory nor the patience of whoever asked it.
+func TestAnEndlessAnswer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the memory is measured as Linux tells it")
+	}
+	for name, head := range map[string]string{"a string": `[1,{"no":%s,"data":"`, "no frame": `%s`, "a frame of another": "[2]\x04%s"} {
+		cmd := process(t, "--port", endlessServer(t, head), "status")
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		_ = cmd.Run()
+		usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "the answer is longer than 64 MiB, and was not read to its end") {
+			t.Errorf("%s: %v, stderr %q", name, cmd.ProcessState, errs.String())
+		}
+		if most := int64(400 << 10); usage.Maxrss > most && os.Getenv("GORACE") == "" {
+			t.Errorf("%s: %d KiB of memory, want at most %d", name, usage.Maxrss, most)
+		}
+		t.Logf("%s: %d KiB", name, usage.Maxrss)
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
+)
+
+// longestLine is how many characters of a line a terminal is shown: fifty screens or so. The rest is
+// counted. Into a pipe or a file everything goes.
+const longestLine = 1 << 16
+
+// screen is the last step before a terminal. Whatever jobs, peers, files and arguments say passes
+// through it, and what a terminal would obey or hide is written out instead: control characters but
+// the line's end and the tab, C1, bidirectional overrides, characters without width, bytes that are
+// no UTF-8. Only what stands between two of jobctl's own marks goes through as it is.
+type screen struct {
+	to   io.Writer
+	mark string // nobody else can know it
+
+	mu     sync.Mutex
+	begun  []byte // of a character that ends in the next write
+	shown  int    // characters of the line
+	hidden int    // those of it beyond longestLine
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := append(s.begun, p...)
+	s.begun = nil
+	var out []byte
+	for len(text) > 0 {
+		if own, rest, found := s.own(text); found {
+			if text, out = rest, append(out, own...); bytes.HasPrefix(own, []byte("\r")) {
+				s.shown, s.hidden = 0, 0
+			}
+			continue
+		}
+		if !utf8.FullRune(text) {
+			s.begun = bytes.Clone(text)
+			break
+		}
+		_, size := utf8.DecodeRune(text)
+		out, text = s.show(out, text[:size]), text[size:]
+	}
+	if _, err := s.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// own cuts what stands between two marks off text that begins with one.
+func (s *screen) own(text []byte) (own, rest []byte, found bool) {
+	if text, found = bytes.CutPrefix(text, []byte(s.mark)); !found {
+		return nil, nil, false
+	}
+	return bytes.Cut(text, []byte(s.mark))
+}
+
+// show appends one character as it is shown.
+func (s *screen) show(out, char []byte) []byte {
+	if char[0] == '\n' {
+		out = s.endLine(out)
+		return append(out, '\n')
+	}
+	if s.shown++; s.shown > longestLine {
+		s.hidden++
+		return out
+	}
+	if char[0] == '\t' {
+		return append(out, '\t')
+	}
+	return appendVisible(out, char)
+}
+
+// endLine says how much of the line was not shown.
+func (s *screen) endLine(out []byte) []byte {
+	if s.hidden > 0 {
+		out = fmt.Appendf(out, " … and %s more characters in this line", humanize.Comma(int64(s.hidden)))
+	}
+	s.shown, s.hidden = 0, 0
+	return out
+}
+
+// flush shows what was begun and not ended.
+func (s *screen) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []byte
+	for i := range s.begun {
+		out = s.show(out, s.begun[i:i+1])
+	}
+	s.begun = nil
+	out = s.endLine(out)
+	if len(out) > 0 {
+		_, _ = s.to.Write(out) // what it writes to remembers
+	}
+}
+
+// appendVisible appends one character, or one byte that belongs to none, in such a form that it is
+// seen and does nothing. Beyond ASCII that is JSON's own escape: JSON on a terminal stays JSON.
+func appendVisible(out, char []byte) []byte {
+	r, size := utf8.DecodeRune(char)
+	switch {
+	case r == utf8.RuneError && size < 2:
+		return fmt.Appendf(out, `\x%02x`, char[0])
+	case !invisible(r):
+		return append(out, char...)
+	case r == '\n':
+		return append(out, `\n`...)
+	case r == '\r':
+		return append(out, `\r`...)
+	case r == '\t':
+		return append(out, `\t`...)
+	case r < ' ':
+		return fmt.Appendf(out, `\x%02x`, r)
+	case r > 0xffff:
+		high, low := utf16.EncodeRune(r)
+		return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(out, `\u%04x`, r)
+}
+
+// unseen are the characters that take no room, or look like none, beside those of the categories
+// control, format and separator: selectors of variants, fillers, joiners.
+var unseen = []*unicode.RangeTable{
+	unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Noncharacter_Code_Point,
+}
+
+// invisible tells whether a character would steer a terminal, or not be seen.
+func invisible(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' || r == 0x7f
+	}
+	return unicode.In(r, unseen...)
+}
+
+// clean is text in one line, as tables and messages have it wherever they go: cells are as wide as
+// they look, and a line is a line.
+func clean(text string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, invisible) < 0 {
+		return text
+	}
+	var out []byte
+	for rest := []byte(text); len(rest) > 0; {
+		_, size := utf8.DecodeRune(rest)
+		out, rest = appendVisible(out, rest[:size]), rest[size:]
+	}
+	return string(out)
+}

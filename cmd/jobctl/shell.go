@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"sync"
+
+	"jobd/cmd/internal/exit"
+)
+
+// shell is a whole run of jobctl, as a shell sees it: run between checked files, terminals behind a
+// screen, the error on stderr, the exit code.
+//
+//	run ──► screen, where it is a terminal ──► checked ──► stdout
+//	run, its error ──► the same for stderr
+func shell(ctx context.Context, args []string, around surroundings) int {
+	out, errs := &checked{to: around.out}, &checked{to: around.err}
+	around.out, around.err = out, errs
+	around.mark = "\xff" + rand.Text() // begins with what is no UTF-8
+	if around.terminal {
+		s := &screen{to: out, mark: around.mark}
+		defer s.flush()
+		around.out = s
+	}
+	if around.errTerminal {
+		s := &screen{to: errs, mark: around.mark}
+		defer s.flush()
+		around.err = s
+	}
+	err := out.failure(run(ctx, args, around))
+	code := exit.Report(around.err, "jobctl", err)
+	return exit.Code(errs.failure(exit.With(code, err)))
+}
+
+// checked remembers that a write failed: who prints seldom looks, and what was asked for has not
+// arrived.
+type checked struct {
+	to io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements io.Writer.
+func (c *checked) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.to.Write(p)
+	c.err = err
+	return n, err
+}
+
+// failure is err with the failed write, where that is not what it is about.
+func (c *checked) failure(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err == nil || errors.Is(err, c.err):
+		return err
+	case exit.Code(err) == exit.Success:
+		return c.err
+	}
+	return errors.Join(err, c.err)
+}
+
+// ours is a sequence that steers the terminal, marked as jobctl's own.
+func (s surroundings) ours(sequence string) string { return s.mark + sequence + s.mark }

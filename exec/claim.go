@@ -30,6 +30,7 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		return true, nil
 	}
 	r := w.nextRound()
+	w.probeRoom(r.room)
 	if len(r.room) == 0 {
 		return false, nil
 	}

@@ -55,7 +55,7 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 // accept is what is journalled of a row that is accepted: its start too, where a slot is free. The lock is held.
 func (c *claimed) accept(w *Worker, id int64, t *target, accepted journal.Accepted, instance string) []journal.Draft {
 	drafts := []journal.Draft{{Job: id, Payload: accepted}}
-	if instance == "" || t.paused || len(t.queue) > 0 || t.active >= t.concurrency {
+	if instance == "" || t.paused || len(t.queue) > 0 || t.active >= t.concurrency || !w.mayStart() {
 		return drafts
 	}
 	j := w.newJob(id, accepted, 1)

@@ -116,6 +116,9 @@ func (w *Worker) takeDue(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.identity.rest.passed(now)
+	if w.hitch != nil && w.hitchRest.passed(now) {
+		go w.examine(true)
+	}
 	for _, t := range w.targets {
 		t.trouble.rest.passed(now)
 		if t.look.passed(now) {
@@ -140,6 +143,9 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at(w.identity.rest.due)
+	if w.hitch != nil {
+		at(w.hitchRest.due)
+	}
 	if !w.identity.checked.IsZero() {
 		at(w.claims.survey.rest.due)
 		at(w.claims.strays.due)

@@ -46,6 +46,13 @@
 //
 // All of it tells in Status why.
 //
+// # What cannot be started has not failed
+//
+// The system may refuse to execute the launcher, or be short of what a process takes. Nothing ran then, so that is no
+// outcome of the job: it is given back, and nothing is claimed until a start succeeds (hitch.go). What comes back by itself is
+// waited for first, some tenths of a second. A second attempt, whose job ran before, waits in its queue. A program that was
+// executed and ends with 126 or 127 has run.
+//
 // # Whose rows
 //
 // A worker claims while it holds two advisory locks of the table, on its name and on the mark that its tokens bear
@@ -90,6 +97,9 @@
 //     all that a killed worker sent before it listens to the next one. No other runner does a start than the one
 //     that was announced for it; where that one was replaced, running is journalled anew.
 //   - While a job is parked: the same. Its row says running by and by, and it is announced once more.
+//   - After the runner was refused the start by the system, before released is journalled: the runner knows nothing of the job,
+//     so that it never happened, and the job is queued again; whoever starts it finds out anew. After released: the mirror gives
+//     the row back. That nothing can be started is nowhere but in memory, and found out by one job after each start of the worker.
 //   - After the runner was asked: it has the process, or its outcome, until it is told to forget it. The next start
 //     goes on waiting, and gets the true outcome.
 //   - After the end, before done: the same.

@@ -47,8 +47,12 @@ const leftToNext = "the worker is stopping; the next start takes it up"
 // mayLeave tells whether a job can be given back. One that was started before can't: the journal says that it ran.
 func (j *job) mayLeave() bool { return j.attempt == 1 }
 
-// takeBack stops a job that was not started yet, because its target is paused or the worker stops: a background
-// job is given back; a manual one, which a client wants to be run here, waits in the queue, or parked. The lock is held.
+// stays tells whether a job is not to be started for now. The lock is held.
+func (w *Worker) stays(j *job) bool { return w.stopping || j.target.paused || w.hitched(j) }
+
+// takeBack stops a job that was not started, because its target is paused, the launcher can't be executed or the worker
+// stops: a background job is given back; a manual one, which a client wants to be run here, waits in the queue, or parked,
+// unless it can't be started anyway. The lock is held.
 func (w *Worker) takeBack(j *job) {
 	switch {
 	case w.stopping && j.mayLeave():
@@ -57,12 +61,15 @@ func (w *Worker) takeBack(j *job) {
 		w.quit(j, leftToNext)
 	case w.stopping:
 		w.drop(j, leftToNext)
+	case j.mayLeave() && w.hitched(j):
+		w.callOff(j, w.hitch.text())
 	case j.mayLeave() && !j.claim.Manual:
 		w.callOff(j, targetPaused)
 	case j.phase == parked: // it has no slot, and goes on when its row shows it
 	default:
 		w.unslot(j, queued)
 		w.putFirst(j)
+		w.excuse(j)
 	}
 }
 
@@ -72,12 +79,17 @@ func (w *Worker) takeBackAll(t *target) {
 	t.queue = nil
 	for _, j := range waiting {
 		switch {
-		case j.mayLeave() && (w.stopping || !j.claim.Manual):
-			w.callOff(j, map[bool]string{true: stoppedEarly, false: targetPaused}[w.stopping])
+		case j.mayLeave() && w.stopping:
+			w.callOff(j, stoppedEarly)
+		case j.mayLeave() && w.hitch != nil:
+			w.callOff(j, w.hitch.text())
+		case j.mayLeave() && !j.claim.Manual:
+			w.callOff(j, targetPaused)
 		case w.stopping: // it stays running in the journal: the next start takes it up as what it is
 			delete(w.jobs, j.id)
 		default:
 			t.queue = append(t.queue, j)
+			w.excuse(j)
 		}
 	}
 	for _, j := range w.unstarted(t) {

@@ -10,11 +10,12 @@ import (
 //
 //	queued ──► due ──► announcing ──► announced ──► starting ──► started ──► (its end)
 //	 ▲  ▲       ▲                     ▲  │                        │
-//	 │  │       └──── renewing ◄──────┼──┼────────────────────────┘ the runner was replaced
+//	 │  │       └──── renewing ◄──────┼──┼────────────────────────┤ the runner was replaced
 //	 │  │       reserved ─────────────┘  │
 //	 │  └────── parked ◄─────────────────┤ its row can't be updated for now; it goes back when it says running
 //	 └── paused, a manual one ◄──────────┤
-//	            leaving ◄────────────────┘ paused, or the worker stops; so it is with queued and parked ones
+//	            leaving ◄────────────────┴────────────────────────┘ paused, the launcher can't be executed, or the
+//	                                                                worker stops; so it is with queued and parked ones
 //
 // Everything from due to started holds a slot; parked holds none. Who does something for a job later looks first whether
 // it still stands where it did.
@@ -28,7 +29,7 @@ const (
 	announced               // waits until its row says so
 	parked                  // the same, without a slot
 	starting                // the runner is being asked to start it
-	started                 // the runner was asked; the process tells what becomes of it
+	started                 // the runner was asked; the process, or the system's refusal, tells what becomes of it
 	renewing                // waits to be announced once more, for another runner
 	leaving                 // is to be given back, as soon as that is journalled
 )
@@ -56,6 +57,8 @@ type job struct {
 	runner    string    // the instance that it names
 	told      bool      // its process is journalled
 	retry     Retry     // of its start; nil before the first one failed
+	refusals  int       // starts that were refused for want of something
+	launcher  int       // the number of the launcher that it was started with
 }
 
 // move brings the job to another phase, and calls back who waits for its row.

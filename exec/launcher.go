@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,11 +43,11 @@ func (l Launcher) find(command string) (string, error) {
 	}
 	for _, folder := range filepath.SplitList(l.variable("PATH")) {
 		path := filepath.Join(folder, command)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(l.at(path)); err == nil && info.Mode().IsRegular() && executable(l.at(path)) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s: not found in PATH", command)
+	return "", &NotStartedError{Why: command + ": not found in PATH"}
 }
 
 func (l Launcher) variable(name string) string {

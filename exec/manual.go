@@ -32,6 +32,13 @@ func (c *waiter) refuse(id int64, why string) {
 	c.tell(nil, fmt.Sprintf("job %d was not run: %s", id, why))
 }
 
+// refuse tells a client that some of its jobs were not run.
+func (m *manualClaim) refuse(ids []int64, why string) {
+	for _, id := range ids {
+		m.clients[id].refuse(id, why)
+	}
+}
+
 // Answer tells a client what became of the jobs that it named.
 type Answer struct {
 	Jobs   map[int64]Result

@@ -43,6 +43,10 @@ func (w *Worker) claimManual(client context.Context, asked *wish, clients map[in
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
 	}
+	if why := w.whyNoStart(); why != "" {
+		m.refuse(asked.ids, why)
+		return
+	}
 	for groups := [][]int64{asked.ids}; len(groups) > 0; {
 		group := groups[0]
 		groups = append(groups[1:], m.try(ctx, group)...)
@@ -245,12 +249,6 @@ func (m *manualClaim) words(ctx context.Context, err error) string {
 		return fmt.Sprintf("the database has not answered within %s", claimTimeout)
 	}
 	return "the table refuses it: " + err.Error()
-}
-
-func (m *manualClaim) refuse(ids []int64, why string) {
-	for _, id := range ids {
-		m.clients[id].refuse(id, why)
-	}
 }
 
 // manualClaiming is a claim of named jobs under way.

@@ -26,7 +26,7 @@ func (w *Worker) answer(client *waiter, id int64, seq uint64, done journal.Done)
 	w.running.done()
 }
 
-// failure is the outcome of a job that could not be started.
+// failure is the outcome of a job that nobody saw ending, or that the runner will not start.
 func failure(reason string) journal.Done {
 	text := []byte("jobd: " + reason + "\n")
 	return journal.Done{Result: "fail", Reason: reason, Stderr: journal.Output{Kept: text, Size: int64(len(text))}}
@@ -43,8 +43,13 @@ func (w *Worker) unknownOutcome(attempt int, reason string) journal.Done {
 // outcome is how a job ended; nil where that is not its end. Why it is started once more is told in again. The lock is held.
 func (w *Worker) outcome(j *job) (_ *journal.Done, again *journal.Requeued) {
 	done, err := j.process.Outcome()
+	var never *NotStartedError
 	switch {
 	case err == nil:
+		w.proves(j)
+	case errors.As(err, &never):
+		w.notStarted(j, never)
+		return nil, nil
 	case errors.Is(err, ErrRunnerChanged):
 		w.announceAgain(j, err)
 		return nil, nil

@@ -86,6 +86,7 @@ func (w *Worker) setPaused(names []string, paused bool, event func([]string) jou
 		w.holdBack(targets)
 		return nil
 	}
+	w.lookSoon()
 	w.poll(targets)
 	for _, t := range targets {
 		w.dispatch(t)

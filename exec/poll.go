@@ -7,7 +7,7 @@ import (
 
 // Poll makes the worker look for jobs of some targets (none named: all). It
 // returns at once; what was asked for is not forgotten until the table has
-// answered, however long it is away.
+// answered, however long it is away. Where the launcher can't be executed, that is looked at again at once.
 func (w *Worker) Poll(names []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -15,6 +15,7 @@ func (w *Worker) Poll(names []string) error {
 	if err != nil {
 		return err
 	}
+	w.lookSoon()
 	w.poll(targets)
 	return nil
 }

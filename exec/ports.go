@@ -96,6 +96,16 @@ var ErrOutcomeUnknown = errors.New("nobody can tell how it ended")
 // runner's name. What the journal says must be true before it happens: a start is looked for where it was announced.
 var ErrRunnerChanged = errors.New("the runner is another one by now")
 
+// NotStartedError is among the causes of a start that never happened because the system refused to execute the program. A
+// program that was executed and ended at once, be it with 126 or 127, was started.
+type NotStartedError struct {
+	Why   string
+	Short bool // what was missing comes back by itself: a process, memory, descriptors, a file that is being written
+}
+
+// Error implements error.
+func (e *NotStartedError) Error() string { return e.Why }
+
 // Spec says what to start.
 type Spec struct {
 	Job       int64

@@ -35,6 +35,8 @@ func (w *Worker) queueClaim(id int64, claim journal.Accepted) {
 		w.callOff(j, notServed)
 	case j.target.paused && !claim.Manual:
 		w.callOff(j, targetPaused)
+	case !w.mayStart():
+		w.callOff(j, w.hitch.text())
 	default:
 		w.put(j)
 	}
@@ -60,7 +62,7 @@ func (w *Worker) put(j *job) {
 
 // dispatch gives free slots to jobs, which the next turn announces. The lock is held.
 func (w *Worker) dispatch(t *target) {
-	for !w.stopping && t.startable() {
+	for !w.stopping && w.mayStart() && t.startable() {
 		j := t.pop()
 		w.takeSlot(j, due)
 		w.inbox.due = append(w.inbox.due, j)
@@ -77,6 +79,7 @@ func (w *Worker) takeSlot(j *job, to phase) {
 	j.slotted, j.freed = true, false
 	j.target.active++
 	w.running.add()
+	w.probeWith(j)
 }
 
 // free takes a job's slot from it. The lock is held.
@@ -84,6 +87,7 @@ func (w *Worker) free(j *job) {
 	if !j.freed {
 		j.freed = true
 		j.target.active--
+		w.probedInVain(j)
 	}
 }
 

@@ -53,11 +53,12 @@ func (w *Worker) beginStart(a announcement) (launcher Launcher, starts bool) {
 	switch {
 	case !a.stands():
 		return launcher, false
-	case w.stopping || a.job.target.paused:
+	case w.stays(a.job):
 		w.takeBack(a.job)
 		return launcher, false
 	}
 	a.job.move(starting)
+	a.job.launcher = w.launchers
 	a.job.target.starts++
 	return w.launcher, true
 }
@@ -95,11 +96,11 @@ func (w *Worker) look(j *job) {
 }
 
 // announceAgain has a job announced anew, whose start did not happen because its runner was replaced by
-// then; after a pause, or not at all when the worker stops or the target is paused. The lock is held.
+// then, or something was missing for a moment; after a pause, or not at all when it is to stay. The lock is held.
 func (w *Worker) announceAgain(j *job, cause error) {
 	j.move(renewing)
 	j.process, j.over = nil, false
-	if w.stopping || j.target.paused {
+	if w.stays(j) {
 		w.takeBack(j)
 		return
 	}

@@ -15,6 +15,7 @@ type Status struct {
 	Strangers int        // rows of our targets that are under way and belong to no worker
 	Doubted   int        // claims of which the table has not told yet whether they were won
 	Aside     []AsideRow // rows that can't be claimed for now, the oldest first
+	Launcher  *Hitch     // why no job can be started; nil where nothing is wrong
 }
 
 // Status tells how the worker stands.
@@ -25,6 +26,7 @@ func (w *Worker) Status() Status {
 	s := Status{
 		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: len(w.waiters), Strangers: w.strangers,
 		Doubted: len(w.doubtful), Aside: w.asideRows(),
+		Launcher: w.hitchStatus(),
 	}
 	for name, t := range w.targets {
 		s.Targets[name] = TargetStatus{
@@ -45,6 +47,8 @@ func (w *Worker) why(t *target, away bool) string {
 		return "the table can't be written"
 	case w.identity.why != "":
 		return w.identity.why
+	case w.hitch != nil:
+		return w.hitch.text()
 	}
 	if t.trouble.why == "" && t.crowded(w.Prefetch) {
 		return t.whyCrowded()

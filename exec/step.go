@@ -72,12 +72,12 @@ func (w *Worker) settle(steps []*step) (group []announcement) {
 	return group
 }
 
-// announce notes that a job's start is journalled; where its target was paused meanwhile, or the worker stops, it
-// is not to happen. The lock is held.
+// announce notes that a job's start is journalled; where its target was paused meanwhile, say, it is not to
+// happen. The lock is held.
 func (w *Worker) announce(s *step, group []announcement) []announcement {
 	s.job.move(announced)
 	s.job.announced, s.job.began = s.events[0].Seq, s.events[0].Time
-	if w.stopping || s.job.target.paused {
+	if w.stays(s.job) {
 		w.takeBack(s.job)
 		return group
 	}

@@ -122,6 +122,7 @@ func (w *Worker) gather(instance string) (steps []*step) {
 	}
 	for _, j := range w.inbox.begun {
 		if !j.told && !j.freed && j.process != nil {
+			w.proves(j)
 			steps = append(steps, j.step())
 		}
 	}

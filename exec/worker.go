@@ -91,6 +91,10 @@ type Worker struct {
 	odd       []AsideRow        // rows that can never be claimed
 	inbox     inbox
 	launcher  Launcher
+	launchers int       // how often it was replaced
+	hitch     *hitch    // why no job can be started; nil where nothing is wrong
+	hitchRest backoff   // until the launcher is looked at again
+	unhitched time.Time // when jobs could be started again
 	identity  identity
 	outage    string // why nothing at all is claimed; "" where nothing is wrong
 	strangers int    // rows under way that belong to no worker
@@ -181,11 +185,15 @@ func (w *Worker) Hurry() {
 	}
 }
 
-// SetLauncher makes jobs started from now on use another launcher.
+// SetLauncher makes jobs started from now on use another launcher. Where none could be started, it is looked at at once.
 func (w *Worker) SetLauncher(l Launcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.launcher = l
+	w.launchers++
+	if w.hitch != nil {
+		go w.examine(true)
+	}
 }
 
 // HandOver makes a worker that stops, or will be, leave what runs to the next start.

@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -142,21 +141,6 @@ func TestAStartIsAnnouncedAnewWhenTheRunnerHasChanged(t *testing.T) {
 	f.wait("the job is at its end", ended(1))
 	if got, want := words(f.story(1)), "accepted running running started done"; got != want {
 		t.Errorf("story %q, want %q", got, want)
-	}
-}
-
-func TestALauncherThatCannotBeStartedFailsTheJob(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, newTable(manual(1, "a")), nil)
-	f.runner.refuse = errors.New("start /launcher: no such file or directory")
-	f.start()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := jobexec.Result{Result: "fail", Stderr: "jobd: start /launcher: no such file or directory\n"}
-	if diff := cmp.Diff(want, answer.Jobs[1]); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 }
 

@@ -33,6 +33,8 @@ type workerStatus struct {
 	AsideCount int        `json:"asideCount"`
 	Server     string     `json:"server"` // the database server that the table is on
 	Mark       string     `json:"mark"`   // in the tokens of the worker's claims
+
+	Launcher *launcherTrouble `json:"launcher"` // nil where jobs can be started
 }
 
 // journalStatus is how large a worker's journal is, and how far the table is behind it.

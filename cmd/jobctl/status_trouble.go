@@ -19,6 +19,12 @@ type asideRow struct {
 	Since  time.Time    `json:"since"`
 }
 
+// launcherTrouble is why a worker starts nothing.
+type launcherTrouble struct {
+	Broken string    `json:"broken"`
+	Since  time.Time `json:"since"`
+}
+
 // idle is a target for which a worker claims nothing.
 type idle struct{ worker, target, why string }
 
@@ -45,6 +51,9 @@ func (p *program) printIdentity(s workerStatus) {
 // printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the worker is older and does
 // not tell.
 func (p *program) printTrouble(s workerStatus) {
+	if h := s.Launcher; h != nil {
+		fmt.Fprintf(p.out, "\nsince %s nothing is started: %s\n", p.sinceText(h.Since), clean(h.Broken))
+	}
 	if list := s.idleTargets(""); len(list) > 0 {
 		fmt.Fprintln(p.out)
 		for _, t := range list {

@@ -87,6 +87,15 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 	c.dir = dir
 }
 
+// check looks whether jobs can be started with it. That is no part of reading the configuration: what is missing may be there
+// by the time that the worker starts, and the other way round.
+func (c *launcherConfig) check() error {
+	if err := c.launcher().Check(); err != nil {
+		return fmt.Errorf("launcher: it can't be executed: %w", err)
+	}
+	return nil
+}
+
 // splitWords splits as a shell does, but replaces nothing: words end at spaces; single
 // quotes keep all between them, double quotes all but the backslashes before ", \ and
 // a backslash outside of quotes keeps the character after it.

@@ -35,8 +35,8 @@ func mustParse(t *testing.T, args, environ []string) config {
 	return c
 }
 
-// private is a copy of a file that only its owner reads, as it is installed.
-func private(t *testing.T, path ...string) string {
+// installed is a copy of a file that only its owner reads, as it is installed.
+func installed(t *testing.T, path ...string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(path...))
 	if err != nil {
@@ -69,7 +69,7 @@ var defaultJournal = journalConfig{
 
 func TestConfigOfTheOriginal(t *testing.T) {
 	t.Parallel()
-	path := private(t, "..", "..", "testdata", "configurations", "jobd.conf")
+	path := installed(t, "..", "..", "testdata", "configurations", "jobd.conf")
 	got := mustParse(t, []string{"--config", path}, []string{"PATH=/bin", "LC_ALL=C", "JOBD_SECRET=x"})
 	want := config{
 		path: path,

@@ -101,6 +101,7 @@ type workerStatus struct {
 	Aside         []jobexec.AsideRow              `json:"aside"`
 	AsideCount    int                             `json:"asideCount"`
 	Masters       []master.AgentStatus            `json:"masters,omitempty"`
+	Launcher      *jobexec.Hitch                  `json:"launcher,omitempty"` // why no job can be started
 }
 
 // journalStatus tells how far the table is behind the journal.
@@ -121,7 +122,7 @@ func (h handlers) status(context.Context, *jobnet.Link, jobnet.Request) (any, er
 		Targets: status.Targets, Clients: status.Clients, Memory: jobnet.MeasureMemory(),
 		Name: h.worker.Name, Version: version.Version,
 		Journal:       journalStatus{Events: h.newest(), Mirrored: h.mirror.Applied(), Bytes: bytes, Segments: segments},
-		ClaimsInDoubt: status.Doubted, Strangers: status.Strangers, Masters: h.masters(),
+		ClaimsInDoubt: status.Doubted, Strangers: status.Strangers, Masters: h.masters(), Launcher: status.Launcher,
 	}, nil
 }
 

@@ -41,7 +41,7 @@ func open(c config, log logger) (*daemon, error) {
 }
 
 func (d *daemon) open(c config) error {
-	steps := []func(config) error{d.openJournal, d.openTable, d.checkTargets, d.openWorker, d.listen, d.identify}
+	steps := []func(config) error{d.checkLauncher, d.openJournal, d.openTable, d.checkTargets, d.openWorker, d.listen, d.identify}
 	for _, step := range steps {
 		if err := step(c); err != nil {
 			return err
@@ -50,6 +50,9 @@ func (d *daemon) open(c config) error {
 	// Last, because it changes the journal.
 	return d.worker.Open(os.Getpid())
 }
+
+// checkLauncher refuses to start a worker none of whose jobs could be started.
+func (d *daemon) checkLauncher(c config) error { return c.launcher.check() }
 
 func (d *daemon) openJournal(c config) error {
 	var err error

@@ -38,6 +38,9 @@ func (r *reloader) reload() {
 		r.log.Error("log file could not be opened again", "error", err)
 	}
 	config, err := parseConfig(r.args, r.environ, io.Discard)
+	if err == nil {
+		err = config.launcher.check()
+	}
 	if err != nil {
 		r.refuse(err)
 		return

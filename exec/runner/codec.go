@@ -43,12 +43,22 @@ func (m *message) encodeJob(b []byte) []byte {
 		return putInt(putString(putStrings(b, m.Argv), m.Dir), int64(m.MaxOutput))
 	case kindStarted:
 		return putStarted(b, m.Started)
-	case kindRefused, kindSignalled:
+	case kindRefused:
+		return m.encodeRefusal(b)
+	case kindSignalled:
 		return putString(b, m.Text)
 	case kindSignal:
 		return putInt(b, int64(m.Signo))
 	case kindEnded, kindOutput:
 		return m.encodeDone(putStarted(b, m.Started))
+	}
+	return b
+}
+
+func (m *message) encodeRefusal(b []byte) []byte {
+	b = putString(b, m.Text)
+	if m.Class != 0 {
+		b = putInt(b, int64(m.Class))
 	}
 	return b
 }
@@ -144,7 +154,11 @@ func (d *decoder) job(m *message, limit int) {
 		d.bad = d.bad || len(m.Argv) == 0 || m.MaxOutput < 0
 	case kindStarted:
 		m.Started = d.started()
-	case kindRefused, kindSignalled:
+	case kindRefused:
+		if m.Text = d.text(); len(d.rest) > 0 {
+			m.Class = class(d.int())
+		}
+	case kindSignalled:
 		m.Text = d.text()
 	case kindSignal:
 		m.Signo = int(d.int())

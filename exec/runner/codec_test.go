@@ -29,6 +29,7 @@ func examples() []message {
 		{Kind: kindStart, ID: some, Argv: []string{"/bin/sh", "-c", ""}, Dir: "/tmp", MaxOutput: 1 << 30},
 		{Kind: kindStarted, ID: some, Started: started},
 		{Kind: kindRefused, ID: some, Text: "why"},
+		{Kind: kindRefused, ID: some, Text: "why", Class: classShort},
 		{Kind: kindSignal, ID: some, Signo: 15},
 		{Kind: kindSignalled, ID: some},
 		{Kind: kindEnded, ID: some, Started: started, Done: done},

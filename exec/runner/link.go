@@ -40,7 +40,9 @@ func newLink(conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*l
 	if err != nil {
 		return nil, err
 	}
-	out.send(message{Kind: kindHello, Version: protocolVersion, Instance: understandsElapsed})
+	out.send(message{
+		Kind: kindHello, Version: protocolVersion, Instance: understandsElapsed, Jobs: []process{understands(understandsClasses)},
+	})
 	out.flush()
 	w := newWire(conn)
 	hello, err := w.next()
@@ -160,7 +162,7 @@ func (l *link) take(m *message, n *news) {
 		p.begin(m.Started, n)
 	case m.Kind == kindRefused:
 		delete(l.processes, m.ID)
-		p.end(errors.New(m.Text), n)
+		p.end(refusal(m), n)
 	case m.Kind == kindEnded && m.Later:
 		p.exit(m.Started, m.Done)
 		go l.fetch(m.ID)

@@ -10,11 +10,11 @@ import (
 // the runner answers with its own, in which it lists the jobs it still has from workers before.
 //
 //	worker                                runner
-//	hello {version, elapsed}       ──►
+//	hello {version, elapsed, jobs} ──►
 //	                               ◄──    hello {version, instance, jobs}
 //	environment {env}              ──►    for the starts that follow
 //	start {id, spec}               ──►
-//	                               ◄──    refused {id, text}
+//	                               ◄──    refused {id, text, class}
 //	                               ◄──    started {id, process}, of a job that runs for some milliseconds
 //	signal {id, signo}             ──►
 //	                               ◄──    started, where it was not told yet
@@ -34,12 +34,22 @@ import (
 // A worker of this version says in its hello that it understands how long a job ran, in the field that names the instance in
 // the runner's hello. A runner of this version puts that behind an outcome then. Older ones know nothing of it: an older runner
 // passes over the word, and an older worker, which does not say it, gets outcomes without it.
+//
+// What else a worker understands it says in the list of jobs of its hello, for which it has no other use: a job with the number 0,
+// which there is not, has the word in place of the boot. Older runners pass over the list. A runner that finds
+// understandsClasses there puts the class behind the text of a refusal. Of an older one's the text has to do.
 
 // protocolVersion changes when an old worker or runner would misunderstand a new one.
 const protocolVersion = 2
 
 // understandsElapsed is the worker's word for that.
 const understandsElapsed = "elapsed"
+
+// understandsClasses is the worker's word for the classes of refusals.
+const understandsClasses = "classes"
+
+// understands is the place for such a word.
+func understands(word string) process { return process{Started: journal.Started{BootID: word}} }
 
 // kind says what a message is.
 type kind uint8
@@ -71,7 +81,7 @@ type message struct {
 
 	Version  int       // hello
 	Instance string    // hello of the runner; of the worker: understandsElapsed
-	Jobs     []process // hello of the runner
+	Jobs     []process // hello of the runner; of the worker: what else it understands
 
 	Argv      []string // start
 	Dir       string   // start
@@ -80,6 +90,7 @@ type message struct {
 
 	Started journal.Started // started, ended and output
 	Text    string          // refused and signalled: why not; "" where it was
+	Class   class           // refused; 0: it does not pass
 	Signo   int             // signal
 	Done    journal.Done    // ended and output
 	Later   bool            // ended: the output does not follow; it is to be fetched

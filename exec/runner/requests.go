@@ -93,7 +93,7 @@ func (r *requests) take(m *message) error {
 func (r *requests) note(m *message) {
 	job := &held{server: r.server, id: m.ID}
 	if !r.server.hold(job) {
-		r.server.tell(message{Kind: kindRefused, ID: m.ID, Text: "it was started already"})
+		r.server.refuse(m.ID, alreadyStarted, classKnown)
 		return
 	}
 	spec := jobexec.Spec{Argv: m.Argv, Dir: m.Dir, Env: r.env, MaxOutput: m.MaxOutput}
@@ -125,7 +125,7 @@ func (a *request) do() {
 	c, err := s.local.Start(a.spec, a.job)
 	if err != nil {
 		s.forget(a.job.id)
-		s.tell(message{Kind: kindRefused, ID: a.job.id, Text: err.Error()})
+		s.refuse(a.job.id, err.Error(), classOf(err))
 		return
 	}
 	s.mu.Lock()
@@ -183,14 +183,5 @@ func (s *Server) forget(id id) {
 		case s.empty <- struct{}{}:
 		default:
 		}
-	}
-}
-
-// tell sends a message to the worker, if one is connected.
-func (s *Server) tell(m message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.out != nil {
-		s.out.send(m)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type Server struct {
 	out   *outbox // to the worker that is connected; nil where none is
 	timed bool    // it understands how long a job ran
 	empty chan struct{}
+
+	classes bool // it understands the classes of refusals
 }
 
 // NewServer makes a runner that has no jobs. The working folder is the journal's.
@@ -141,8 +144,8 @@ func (s *Server) serve(conn *net.UnixConn) error {
 		out.close()
 		<-written
 	}()
-	s.connect(out, hello.Instance == understandsElapsed)
-	defer s.connect(nil, false)
+	s.connect(out, hello)
+	defer s.connect(nil, message{})
 	if err := checkHello(hello); err != nil {
 		return err
 	}
@@ -150,11 +153,12 @@ func (s *Server) serve(conn *net.UnixConn) error {
 }
 
 // connect makes the worker's outbox the one that gets news, beginning with what it
-// missed.
-func (s *Server) connect(out *outbox, timed bool) {
+// missed, as far as the worker's hello says that it understands it.
+func (s *Server) connect(out *outbox, theirs message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out, s.timed = out, timed
+	s.out, s.timed = out, theirs.Instance == understandsElapsed
+	s.classes = slices.Contains(theirs.Jobs, understands(understandsClasses))
 	if out == nil {
 		return
 	}

@@ -149,14 +149,3 @@ func (p pipe) close() {
 	unix.Close(p.reader)
 	unix.Close(p.writer)
 }
-
-// startError says what could not be started, and names the folder where that
-// is what is missing.
-func startError(spec jobexec.Spec, err error) error {
-	if spec.Dir != "" {
-		if _, statErr := os.Stat(spec.Dir); statErr != nil {
-			return fmt.Errorf("start %s: working folder: %w", spec.Argv[0], statErr)
-		}
-	}
-	return fmt.Errorf("start %s: %w", spec.Argv[0], err)
-}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -204,18 +205,38 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tests := []struct{ name, command, dir, want string }{
-		{"no such command", dir + "/none", "", "start " + dir + "/none: no such file or directory"},
-		{"not executable", plain, "", "start " + plain + ": permission denied"},
-		{"a folder", dir, "", "start " + dir + ": permission denied"},
-		{"no such working folder", "/bin/true", dir + "/none", "start /bin/true: working folder: stat " + dir + "/none: no such file or directory"},
+	orphan, text, busy := filepath.Join(dir, "orphan"), filepath.Join(dir, "text"), filepath.Join(dir, "busy")
+	for path, content := range map[string]string{orphan: "#!/no/interpreter\n", text: "exit 0\n", busy: "#!/bin/sh\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writer, err := os.OpenFile(busy, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { writer.Close() })
+	long := "/" + strings.Repeat("x", 5000)
+	tests := []struct {
+		name, command, dir, want string
+		short                    bool
+	}{
+		{"no such command", dir + "/none", "", "start " + dir + "/none: no such file or directory", false},
+		{"not executable", plain, "", "start " + plain + ": permission denied", false},
+		{"a folder", dir, "", "start " + dir + ": permission denied", false},
+		{"no interpreter", orphan, "", "start " + orphan + ": no such file or directory", false},
+		{"no program", text, "", "start " + text + ": exec format error", false},
+		{"a name that is too long", long, "", "start " + long + ": file name too long", false},
+		{"no such working folder", "/bin/true", dir + "/none", "start /bin/true: working folder: stat " + dir + "/none: no such file or directory", false},
+		{"being written", busy, "", "start " + busy + ": text file busy", true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := newLocal(t).Start(jobexec.Spec{Argv: []string{test.command}, Dir: test.dir, MaxOutput: 10}, nil)
-			if err == nil || err.Error() != test.want {
-				t.Errorf("error %v, want %s", err, test.want)
+			var refusal *jobexec.NotStartedError
+			if !errors.As(err, &refusal) || refusal.Why != test.want || refusal.Short != test.short {
+				t.Errorf("refusal %+v, want %s, short %t", refusal, test.want, test.short)
 			}
 		})
 	}

@@ -3,9 +3,7 @@ package refusal
 import (
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,54 +26,6 @@ func TestPortInUse(t *testing.T) {
 	s := harness.Settings{"host": "127.0.0.1", "port": port}
 	master := harness.Launch(t, "jobd-master", s.Write(t), "")
 	expect(t, master.ExitCode(t), 1, master.Output(), listener.Addr().String(), "address already in use")
-}
-
-func TestLauncherThatDoesNotExist(t *testing.T) {
-	t.Parallel()
-	notExecutable := filepath.Join(t.TempDir(), "launch.sh")
-	harness.Touch(t, notExecutable)
-	cases := []struct{ name, launcher, reason string }{
-		{"missing", "/nowhere/launcher {id}", "no such file"},
-		{"not in PATH", "no-such-program {id}", "not found"},
-		{"not executable", notExecutable + " {id}", "permission denied"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			db := harness.NewDatabase(t)
-			worker := db.Worker(t, "worker", c.launcher, map[string]int{"a": 1}).StartWorker(t)
-			db.Insert(t, 1, "a", "manual")
-			var answer harness.Jobs
-			harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int{1}}).Decode(t, &answer)
-			program, _, _ := strings.Cut(c.launcher, " ")
-			if job := answer.Jobs["1"]; job.Result != "fail" || !strings.Contains(job.Stderr, program) || !strings.Contains(job.Stderr, c.reason) {
-				t.Errorf("answer: %s; want fail, and a stderr that names %s and says %q", job, program, c.reason)
-			}
-			row := db.AwaitDone(t, 1)
-			if stderr := harness.Text(row.Stderr); harness.Text(row.Result) != "fail" || row.Code != nil || !strings.Contains(stderr, c.reason) {
-				t.Errorf("row: %s; want fail, and a stderr that says %q", row, c.reason)
-			}
-		})
-	}
-}
-
-func TestWorkingFolderThatVanished(t *testing.T) {
-	t.Parallel()
-	db := harness.NewDatabase(t)
-	cwd := filepath.Join(t.TempDir(), "cwd")
-	if err := os.Mkdir(cwd, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).
-		With(harness.Settings{"launcher.cwd": cwd, "poll_interval": "50ms"}).StartWorker(t)
-	if err := os.Remove(cwd); err != nil {
-		t.Fatal(err)
-	}
-	db.Insert(t, 1, "a", "waiting")
-	row := db.AwaitDone(t, 1)
-	if harness.Text(row.Result) != "fail" || !strings.Contains(harness.Text(row.Stderr), cwd) {
-		t.Errorf("%s: want fail, and a stderr that names %s", row, cwd)
-	}
 }
 
 // A folder below a regular file can be made by nobody, not even by root.

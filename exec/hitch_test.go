@@ -126,7 +126,7 @@ func TestASecondAttemptThatCannotBeStartedStays(t *testing.T) {
 	first.known = false
 	first.exit(1)
 	f.until("status tells", func(s jobexec.Status) bool { return s.Launcher != nil && s.Targets["a"].Length == 2 })
-	if got, want := words(f.story(first.spec.Job)), "accepted running started running"; got != want {
+	if got, want := words(f.story(first.spec.Job)), "accepted running started requeued running"; got != want {
 		t.Errorf("story %q, want %q", got, want)
 	}
 	f.runner.refuseAll(nil)

@@ -304,7 +304,7 @@ func TestDescribe(t *testing.T) {
 		`jobs="1,2,3,4,5,6,7,8 and 1 more" by=c`:     journal.Requested{Jobs: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, By: "c"},
 		`request=add-target about=a reason=no by=c`:  journal.Refused{Request: "add-target", About: "a", Reason: "no", By: "c"},
 		`file=/f digest=00 changed=a,b by=SIGHUP`:    journal.Reloaded{File: "/f", Digest: "00", Changed: []string{"a", "b"}, By: "SIGHUP"},
-		`rows=2 by=c`:                                journal.Reapplied{Rows: 2, By: "c", Ended: true},
+		`rows=2 refused=0 by=c`:                      journal.Reapplied{Rows: 2, By: "c", Ended: true},
 		`first=1 last=2 seq=9 reason=old`:            journal.Retention{First: 1, Last: 2, Seq: 9, Reason: "old"},
 	} {
 		described[payload.Kind()] = true

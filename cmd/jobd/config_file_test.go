@@ -58,7 +58,7 @@ func TestConfigReadAgain(t *testing.T) {
 func TestShippedConfiguration(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "packaging", "jobd.conf")
-	if c := mustParse(t, []string{"--config", private(t, path)}, nil); len(c.warnings) > 0 {
+	if c := mustParse(t, []string{"--config", installed(t, path)}, nil); len(c.warnings) > 0 {
 		t.Errorf("warnings: %q", c.warnings)
 	}
 	content, err := os.ReadFile(path)

@@ -229,7 +229,7 @@ func TestCheckWarnsWithoutIndex(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := strings.Count(written.String(), "ADD KEY"); n != c.warns {
+			if n := strings.Count(written.String(), "CREATE INDEX"); n != c.warns {
 				t.Errorf("%d warnings, want %d:\n%s", n, c.warns, written.String())
 			}
 		})

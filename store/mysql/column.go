@@ -19,14 +19,19 @@ type column struct {
 	definition string // as in "enum('ok','fail')"
 	kind       string // as in "enum"
 	charset    string // "" where it holds bytes or no text at all
+	collation  string // "" where it holds bytes or no text at all
 	length     int    // bytes of a text type, characters of a char type; 0: not such a column
+	digits     int    // before the point, of a decimal type
 	nullable   bool
+	generated  bool   // the server computes it
+	def        string // its DEFAULT clause, with a blank before it; "" for none
+	comment    string
 }
 
 // readColumns reads the table's columns, by their names in lower case.
-func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]column, error) {
-	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, DATA_TYPE, COALESCE(CHARACTER_SET_NAME, ''),
-		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), IS_NULLABLE = 'YES'
+func (t *Table) readColumns(ctx context.Context, conn *sql.Conn, server version) (map[string]column, error) {
+	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
+		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0), IS_NULLABLE = 'YES', COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT
 		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
 	if err != nil {
 		return nil, err
@@ -36,14 +41,69 @@ func (t *Table) readColumns(ctx context.Context, conn *sql.Conn) (map[string]col
 	for rows.Next() {
 		var c column
 		var length uint64
-		if err := rows.Scan(&c.name, &c.definition, &c.kind, &c.charset, &length, &c.nullable); err != nil {
+		var def sql.NullString
+		var extra string
+		err := rows.Scan(&c.name, &c.definition, &c.kind, &c.charset, &c.collation, &length, &c.digits, &c.nullable, &def, &extra, &c.comment)
+		if err != nil {
 			return nil, err
 		}
-		c.kind = strings.ToLower(c.kind)
 		c.length = int(min(length, math.MaxInt32))
+		extra = strings.ToUpper(extra)
+		c.generated = strings.Contains(extra, " GENERATED") || strings.Contains(extra, "PERSISTENT")
+		if def.Valid {
+			c.def = defaultClause(server, def.String, extra)
+		}
 		columns[strings.ToLower(c.name)] = c
 	}
 	return columns, rows.Err()
+}
+
+// defaultClause is a column's DEFAULT as a statement needs it: MariaDB gives it as it is written, MySQL without its quotes.
+func defaultClause(server version, def, extra string) string {
+	switch {
+	case server.mariaDB && server.since(nil, []int{10, 2, 7}):
+		return " DEFAULT " + def
+	case strings.Contains(extra, "DEFAULT_GENERATED"):
+		return " DEFAULT (" + def + ")"
+	}
+	return " DEFAULT " + literal(def)
+}
+
+// declared is the column with another type, and otherwise as it is.
+func (c column) declared(kind string) string {
+	text := quote(c.name) + " " + kind
+	if c.collation != "" {
+		text += " CHARACTER SET " + c.charset + " COLLATE " + c.collation
+	}
+	return text + c.rest()
+}
+
+// rest is what stands behind the type.
+func (c column) rest() string {
+	text := " NOT NULL"
+	if c.nullable {
+		text = " NULL"
+	}
+	text += c.def
+	if c.comment != "" {
+		text += " COMMENT " + literal(c.comment)
+	}
+	return text
+}
+
+// isText tells the types that hold text or bytes of any content.
+func (c column) isText() bool {
+	switch c.kind {
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
+		"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return true
+	}
+	return false
+}
+
+// isBytes tells the types that hold bytes.
+func (c column) isBytes() bool {
+	return c.isText() && (strings.HasSuffix(c.kind, "blob") || strings.HasSuffix(c.kind, "binary"))
 }
 
 // lacks are the words that the column cannot hold.

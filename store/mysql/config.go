@@ -25,6 +25,7 @@ type Config struct {
 	Worker      string       // the worker's name, for an owner column other than sig
 	Logger      *slog.Logger // slog.Default()
 	MaxOpen     int          // connections at once; 8, the least is 4
+	MaxOutput   int          // bytes kept of stdout and of stderr each, which the columns are judged by; 0: nobody knows
 
 	// OnServer is called when a connection reaches a server that claims are not made on, because another one or
 	// none was confirmed. It must not block.

@@ -52,6 +52,7 @@ func unusableNumbers() []uint16 {
 		1227,                   // a privilege is missing
 		1251,                   // the account's authentication is not supported
 		1820, 1862, 3118, 4151, // password expired, account locked
+		1524, 3159, // no such means of authentication; TLS only
 		1046, 1049, 1102, // no database, unknown database, wrong name
 		1103, 1146, // wrong table name, no such table
 		1054, // no such column

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"jobd/journal"
+	"jobd/store"
 )
 
 // The columns of the table that are used by name.
@@ -21,6 +21,7 @@ type layout struct {
 	version    version
 	galera     bool // the server is a node of a Galera cluster
 	packet     int  // the server's max_allowed_packet, bytes
+	target     column
 	owner      column
 	sig        column
 	created    column
@@ -31,33 +32,76 @@ type layout struct {
 	stderr     column
 }
 
-// requiredColumns are the columns that a jobs table must have, beside the owner column.
-func requiredColumns() []string {
-	return []string{
-		"id", "target", "time_created", "time_started", "time_finished",
-		"status", "result", "return_code", sigColumn, "stdout", "stderr",
-	}
+// inspection is an examination of the table under way: what it is like, and what is wrong with it.
+type inspection struct {
+	layout
+	columns  map[string]column // by name in lower case
+	findings []store.Finding
+	unseen   []store.Finding // what may be wrong, and nobody can tell: for those who ask, not for the log
 }
 
-// examine asks the server for the table's layout and keeps it.
+// examine asks the server for the table's layout and keeps it. Faults are its error, all of them at once; of the
+// rest it warns.
 func (t *Table) examine(ctx context.Context) error {
-	found := layout{table: t.name.quoted(), worker: t.config.Worker}
-	return t.once(ctx, func(conn *sql.Conn) (bool, error) {
-		steps := []func(context.Context, *sql.Conn, *layout) error{
-			examineServer, t.examineAccess, t.examineEngine, t.examineColumns, t.examineUpdate, t.examineIndexes,
+	found, err := t.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	var faults []string
+	for _, finding := range found.findings {
+		if finding.Severity == store.Fault {
+			faults = append(faults, strings.TrimPrefix(finding.String(), finding.Where+": "))
+		}
+	}
+	if len(faults) > 0 {
+		return misfit{strings.Join(faults, "; and ")}
+	}
+	for _, finding := range found.findings {
+		t.warn(strings.TrimPrefix(finding.String(), finding.Where+": "))
+	}
+	t.layout.Store(&found.layout)
+	return nil
+}
+
+// inspect asks the server what it and the table are like. What is wrong with the table does not end it; what was found up to an
+// error comes with it.
+func (t *Table) inspect(ctx context.Context) (*inspection, error) {
+	var found *inspection
+	err := t.once(ctx, func(conn *sql.Conn) (bool, error) {
+		found = &inspection{layout: layout{table: t.name.quoted(), worker: t.config.Worker}}
+		steps := []func(context.Context, *sql.Conn, *inspection) error{
+			examineServer, t.examineAccess, t.examineKind, t.examineColumns, t.examineUpdate, t.examineIndexes, t.examineTriggers,
 		}
 		for _, step := range steps {
-			if err := step(ctx, conn, &found); err != nil {
-				return false, err
+			if err := step(ctx, conn, found); err != nil {
+				return false, ofAccount(ctx, conn, err)
 			}
 		}
-		t.layout.Store(&found)
 		return true, nil
 	})
+	if found == nil {
+		found = &inspection{}
+	}
+	return found, err
+}
+
+// fault notes what keeps the table from being used.
+func (i *inspection) fault(remedy, format string, args ...any) {
+	i.findings = append(i.findings, store.Finding{Severity: store.Fault, Where: "table " + i.table, What: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// warning notes what somebody ought to know.
+func (i *inspection) warning(remedy, format string, args ...any) {
+	i.findings = append(i.findings, store.Finding{Severity: store.Warning, Where: "table " + i.table, What: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// isFaulty tells whether a fault was found.
+func (i *inspection) isFaulty() bool {
+	return slices.ContainsFunc(i.findings, func(f store.Finding) bool { return f.Severity == store.Fault })
 }
 
 // examineServer asks for the version, the packet limit, and whether there is a cluster, once for all that depends on them.
-func examineServer(ctx context.Context, conn *sql.Conn, found *layout) error {
+func examineServer(ctx context.Context, conn *sql.Conn, found *inspection) error {
 	var text string
 	err := conn.QueryRowContext(ctx, "SELECT @@version, @@max_allowed_packet").Scan(&text, &found.packet)
 	if err != nil {
@@ -76,97 +120,63 @@ func examineServer(ctx context.Context, conn *sql.Conn, found *layout) error {
 }
 
 // examineAccess reads nothing from the table, which shows whether it is there and may be read.
-func (t *Table) examineAccess(ctx context.Context, conn *sql.Conn, _ *layout) error {
+func (t *Table) examineAccess(ctx context.Context, conn *sql.Conn, _ *inspection) error {
 	_, err := conn.ExecContext(ctx, "SELECT 1 FROM "+t.name.quoted()+" WHERE 1=0")
 	return err
 }
 
-// examineEngine refuses engines that have no transactions or no row locks.
-func (t *Table) examineEngine(ctx context.Context, conn *sql.Conn, _ *layout) error {
-	var engine string
+// examineKind refuses what is no table, and engines that have no transactions or no row locks.
+func (t *Table) examineKind(ctx context.Context, conn *sql.Conn, found *inspection) error {
+	var kind, engine string
 	err := conn.QueryRowContext(ctx,
-		"SELECT COALESCE(ENGINE, TABLE_TYPE) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
-		t.name.database, t.name.table).Scan(&engine)
+		"SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+		t.name.database, t.name.table).Scan(&kind, &engine)
 	if err != nil {
 		return fmt.Errorf("its entry in information_schema.TABLES: %w", err)
 	}
-	if !strings.EqualFold(engine, "InnoDB") {
-		return unfit("its engine is %s, which has no transactions or no row locks; only InnoDB will do: ALTER TABLE %s ENGINE=InnoDB",
-			engine, t.name.quoted())
+	switch {
+	case strings.Contains(kind, "VIEW"):
+		found.fault("name in mysql_table the table that the view reads", "it is a view, of which rows can't be claimed")
+	case !strings.EqualFold(engine, "InnoDB"):
+		found.fault("ALTER TABLE "+t.name.quoted()+" ENGINE=InnoDB", "its engine is %s, which has no transactions or no row locks; only InnoDB will do", engine)
 	}
 	return nil
 }
 
-// examineColumns reads what the columns can hold and refuses what cannot work.
-func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *layout) error {
-	columns, err := t.readColumns(ctx, conn)
+// examineColumns reads what the columns can hold, and judges it.
+func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspection) error {
+	columns, err := t.readColumns(ctx, conn, found.version)
 	if err != nil {
 		return err
 	}
-	var missing []string
-	for _, name := range append(requiredColumns(), t.config.ClaimColumn) {
-		if _, ok := columns[strings.ToLower(name)]; !ok && !slices.Contains(missing, name) {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) > 0 {
-		return unfit("it has no column %s", strings.Join(missing, ", "))
-	}
-	found.owner = columns[strings.ToLower(t.config.ClaimColumn)]
+	found.columns = columns
+	found.target, found.owner = columns["target"], columns[strings.ToLower(t.config.ClaimColumn)]
 	found.sig, found.returnCode = columns[sigColumn], columns["return_code"]
 	found.created, found.started, found.finished = columns["time_created"], columns["time_started"], columns["time_finished"]
 	found.stdout, found.stderr = columns["stdout"], columns["stderr"]
-	return t.judgeColumns(columns, found.owner)
-}
-
-// judgeColumns refuses columns that cannot hold what jobd writes into them.
-func (t *Table) judgeColumns(columns map[string]column, owner column) error {
-	words := map[string][]string{
-		"status": {
-			journal.RowWaiting, journal.RowManual, journal.RowAccepted,
-			journal.RowRunning, journal.RowDone, journal.RowIgnored,
-		},
-		"result": {"ok", "fail"},
-	}
-	for _, name := range []string{"status", "result"} {
-		if lacking := columns[name].lacks(words[name]); len(lacking) > 0 {
-			return unfit("column %s (%s) cannot hold %s; it needs '%s'",
-				name, columns[name].definition, strings.Join(lacking, ", "), strings.Join(words[name], "','"))
-		}
-	}
-	if !owner.holdsToken() {
-		return unfit("column %s (%s) cannot hold a claim's token, %d characters; either ALTER TABLE %s MODIFY %s char(%d) DEFAULT NULL, "+
-			"or add a column for the tokens and name it in claim_column: ALTER TABLE %[4]s ADD jobd_claim char(%[6]d) DEFAULT NULL",
-			owner.name, owner.definition, tokenLength, t.name.quoted(), quote(owner.name), tokenLength)
-	}
+	t.judgeColumns(found)
 	return nil
 }
 
 // examineUpdate updates no row, as a single change does, which
 // shows whether the account may and whether the server takes writes.
-func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *layout) error {
-	names := []string{"status", "time_started", "time_finished", "result", "return_code", sigColumn, "stdout", "stderr", found.owner.name}
-	slices.Sort(names)
-	assignments := make([]string, 0, len(names))
-	for _, name := range slices.Compact(names) {
+func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *inspection) error {
+	if found.isFaulty() {
+		return nil // it would only fail
+	}
+	assignments := make([]string, 0, len(found.columns))
+	for _, name := range t.writtenColumns() {
 		assignments = append(assignments, quote(name)+" = "+quote(name))
 	}
 	_, err := conn.ExecContext(ctx, "UPDATE "+t.name.quoted()+" SET "+strings.Join(assignments, ", ")+" WHERE 1=0")
 	return err
 }
 
-// examineIndexes warns where every claim would read the whole table.
-func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, _ *layout) error {
-	var helpful int
-	err := conn.QueryRowContext(ctx, `SELECT COUNT(*) FROM (
-		SELECT INDEX_NAME FROM information_schema.STATISTICS
-		WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND SEQ_IN_INDEX <= 2 AND LOWER(COLUMN_NAME) IN ('status', 'target')
-		GROUP BY INDEX_NAME HAVING COUNT(*) = 2) AS helpful`, t.name.database, t.name.table).Scan(&helpful)
-	if err == nil && helpful == 0 {
-		t.warn("no index helps claims, each one reads the whole table: ALTER TABLE " + t.name.quoted() +
-			" ADD KEY status_target_idx (status, target, id)")
-	}
-	return err
+// writtenColumns are the columns that jobd writes.
+func (t *Table) writtenColumns() []string {
+	names := []string{"status", "time_started", "time_finished", "result", "return_code", sigColumn, "stdout", "stderr", t.config.ClaimColumn}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // misfit is an error of the table itself, which somebody has to change.

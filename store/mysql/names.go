@@ -13,8 +13,7 @@ import (
 type targetColumn struct {
 	layout *layout // of the table as it was then
 	column
-	collation string // "" where it holds bytes or no text at all
-	primary   bool   // the table's primary key begins with the id
+	primary bool // the table's primary key begins with the id
 }
 
 // targets is what the column target is like; it asks where that is not known, or was when the table was another.
@@ -26,20 +25,14 @@ func (t *Table) targets(ctx context.Context) (*targetColumn, error) {
 	if known := t.claims.column.Load(); known != nil && known.layout == found {
 		return known, nil
 	}
-	fresh := &targetColumn{layout: found}
-	var length uint64
+	fresh := &targetColumn{layout: found, column: found.target}
 	err = t.retry(ctx, func() error {
-		return t.db.QueryRowContext(ctx, `SELECT COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
-			COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), (SELECT COUNT(*) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?
-			AND INDEX_NAME = 'PRIMARY' AND SEQ_IN_INDEX = 1 AND LOWER(COLUMN_NAME) = 'id')
-			FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND LOWER(COLUMN_NAME) = 'target'`,
-			t.name.database, t.name.table, t.name.database, t.name.table).
-			Scan(&fresh.definition, &fresh.kind, &fresh.charset, &fresh.collation, &length, &fresh.primary)
+		return t.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?
+			AND INDEX_NAME = 'PRIMARY' AND SEQ_IN_INDEX = 1 AND LOWER(COLUMN_NAME) = 'id'`, t.name.database, t.name.table).Scan(&fresh.primary)
 	})
 	if err != nil {
 		return nil, err
 	}
-	fresh.length = int(min(length, 1<<30))
 	t.claims.column.Store(fresh)
 	return fresh, nil
 }
@@ -163,128 +156,4 @@ func (t *Table) each(ctx context.Context, query string, args []any, row func(*sq
 		}
 	}
 	return results.Err()
-}
-
-// Names implements store.Table.
-func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]string, err error) {
-	const op = "compare the names of targets"
-	found, err := t.targets(ctx)
-	if err != nil {
-		return nil, t.fail(op, err)
-	}
-	names = distinctNames(names)
-	unfit, err = t.lacking(ctx, names)
-	if err != nil {
-		return nil, t.fail(op, err)
-	}
-	steps := []func(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error{
-		t.findTrailing, t.findLong, t.findStrangers, t.findEqual,
-	}
-	for _, step := range steps {
-		rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return unfit[name] != "" })
-		if err := step(ctx, found, rest, unfit); err != nil {
-			return nil, t.fail(op, err)
-		}
-	}
-	return unfit, nil
-}
-
-// distinctNames drops names that are there already.
-func distinctNames(names []string) []string {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		again := seen[name]
-		seen[name] = true
-		return again
-	})
-}
-
-// findTrailing finds names that end in blanks where the column drops these and its collation counts them.
-func (t *Table) findTrailing(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error {
-	if found.kind != "char" {
-		return nil
-	}
-	blank := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, " ") })
-	return t.ask(ctx, blank, func(name string) (string, []any) {
-		return found.compared("?") + " = " + found.compared("?"), []any{strings.TrimRight(name, " ")}
-	}, 1, func(name string, same bool) {
-		if !same {
-			unfit[name] = fmt.Sprintf("it ends in a blank, which the column target (%s) does not keep", found.definition)
-		}
-	})
-}
-
-// findLong finds names that are longer than the column.
-func (t *Table) findLong(_ context.Context, found *targetColumn, names []string, unfit map[string]string) error {
-	for _, name := range names {
-		length, unit := utf8.RuneCountInString(strings.TrimRight(name, " ")), "characters"
-		switch found.kind {
-		case "char", "varchar":
-		case "binary", "varbinary":
-			length, unit = len(name), "bytes"
-		default:
-			continue
-		}
-		if length > found.length {
-			unfit[name] = fmt.Sprintf("it has %d %s, the column target (%s) can't hold more than %d: no row can match", length, unit, found.definition, found.length)
-		}
-	}
-	return nil
-}
-
-// findStrangers finds names that an ENUM column does not have.
-func (t *Table) findStrangers(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error {
-	if found.kind != "enum" {
-		return nil
-	}
-	members := found.members()
-	each := found.compared("?") + strings.Repeat(", "+found.compared("?"), len(members)-1)
-	return t.ask(ctx, names, func(string) (string, []any) {
-		return found.compared("?") + " IN (" + each + ")", members
-	}, 1, func(name string, member bool) {
-		if !member {
-			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.definition)
-		}
-	})
-}
-
-// members are the words of an ENUM column.
-func (c *targetColumn) members() []any {
-	inner := strings.TrimSuffix(c.definition[strings.Index(c.definition, "(")+1:], ")")
-	const apostrophe = "\x00"
-	var members []any
-	for i, part := range strings.Split(strings.ReplaceAll(inner, "''", apostrophe), "'") {
-		if i%2 == 1 {
-			members = append(members, strings.ReplaceAll(part, apostrophe, "'"))
-		}
-	}
-	return members
-}
-
-// findEqual finds names that the column takes for an earlier one.
-func (t *Table) findEqual(ctx context.Context, found *targetColumn, names []string, unfit map[string]string) error {
-	if len(names) < 2 {
-		return nil
-	}
-	var list strings.Builder
-	var args []any
-	for i, name := range names {
-		if i > 0 {
-			list.WriteString(" UNION ALL ")
-		}
-		fmt.Fprintf(&list, "SELECT %d AS place, %s AS name", i, found.compared("?"))
-		args = append(args, name)
-	}
-	query := "SELECT MIN(earlier.place), later.place FROM (" + list.String() + ") AS earlier JOIN (" + list.String() + ") AS later " +
-		"ON earlier.name = later.name AND earlier.place < later.place GROUP BY later.place"
-	return t.retry(ctx, func() error {
-		return t.each(ctx, query, append(args, args...), func(results *sql.Rows) error {
-			var earlier, later int
-			err := results.Scan(&earlier, &later)
-			if err == nil {
-				unfit[names[later]] = fmt.Sprintf("the column target takes it for %q, which is served", names[earlier])
-			}
-			return err
-		})
-	})
 }

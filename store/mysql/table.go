@@ -30,7 +30,10 @@ type Table struct {
 	advisory     advisory               // the locks that Hold took
 }
 
-var _ store.Table = (*Table)(nil)
+var (
+	_ store.Table     = (*Table)(nil)
+	_ store.Inspector = (*Table)(nil)
+)
 
 // New makes a table. It connects when it is first used; its errors are about the configuration.
 func New(config Config) (*Table, error) {
@@ -67,9 +70,9 @@ func (t *Table) Check(ctx context.Context) error {
 	t.db.SetMaxIdleConns(t.config.MaxOpen - 1)
 	switch {
 	case isUnusable(err):
-		return &store.Unusable{Op: op, Err: err}
+		return &store.Unusable{Op: op, Err: t.explained(err)}
 	case isUnreachable(err):
-		return &store.Unreachable{Op: op, Err: err}
+		return &store.Unreachable{Op: op, Err: t.explained(err)}
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }
@@ -107,10 +110,10 @@ func (t *Table) fail(op string, err error) error {
 		}
 	case isUnusable(err):
 		t.layout.Store(nil)
-		return &store.Unusable{Op: op, Err: err}
+		return &store.Unusable{Op: op, Err: t.explained(err)}
 	case isUnreachable(err):
 		t.layout.Store(nil)
-		return &store.Unreachable{Op: op, Err: err}
+		return &store.Unreachable{Op: op, Err: t.explained(err)}
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

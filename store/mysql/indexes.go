@@ -1,0 +1,138 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"jobd/store"
+)
+
+// index is one of the table's, with its columns in lower case.
+type index struct {
+	columns []string
+	unique  bool
+}
+
+// readIndexes reads the indexes that a search can use, and the names of all.
+func (t *Table) readIndexes(ctx context.Context, conn *sql.Conn) (usable map[string]index, names map[string]bool, err error) {
+	rows, err := conn.QueryContext(ctx, "SHOW INDEX FROM "+t.name.quoted())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	heads, err := rows.Columns() // servers and versions have others
+	if err != nil {
+		return nil, nil, err
+	}
+	usable, names = map[string]index{}, map[string]bool{}
+	values := make([]sql.NullString, len(heads))
+	targets := make([]any, len(heads))
+	for i := range values {
+		targets[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return nil, nil, err
+		}
+		part := map[string]string{}
+		for i, head := range heads {
+			part[strings.ToLower(head)] = values[i].String
+		}
+		name := part["key_name"]
+		names[strings.ToLower(name)] = true
+		if part["visible"] == "NO" || part["ignored"] == "YES" || part["index_type"] != "BTREE" {
+			continue
+		}
+		found := usable[name]
+		at, _ := strconv.Atoi(part["seq_in_index"])
+		for len(found.columns) < at {
+			found.columns = append(found.columns, "")
+		}
+		found.columns[at-1], found.unique = strings.ToLower(part["column_name"]), part["non_unique"] == "0"
+		usable[name] = found
+	}
+	return usable, names, rows.Err()
+}
+
+// examineIndexes warns where every claim, or every update, would read the whole table.
+func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspection) error {
+	if found.isFaulty() {
+		return nil
+	}
+	indexes, names, err := t.readIndexes(ctx, conn)
+	if err != nil {
+		return err
+	}
+	helpsClaims := func(i index) bool {
+		return len(i.columns) > 1 && slices.Contains(i.columns[:2], "status") && slices.Contains(i.columns[:2], "target")
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(indexes)), helpsClaims) {
+		target := "target"
+		if strings.HasSuffix(found.target.kind, "text") || strings.HasSuffix(found.target.kind, "blob") {
+			target = "target(64)"
+		}
+		found.warning("CREATE INDEX "+free("status_target_idx", names)+" ON "+t.name.quoted()+" (status, "+target+", id)",
+			"no index helps claims, each one reads the whole table")
+	}
+	leads := func(i index) bool { return i.columns[0] == "id" }
+	unique := func(i index) bool { return leads(i) && i.unique && len(i.columns) == 1 }
+	switch all := slices.Collect(maps.Values(indexes)); {
+	case !slices.ContainsFunc(all, leads):
+		found.warning("CREATE UNIQUE INDEX "+free("id_idx", names)+" ON "+t.name.quoted()+" (id)", "no index begins with id: each update reads, and locks, the whole table")
+	case !slices.ContainsFunc(all, unique):
+		found.warning("CREATE UNIQUE INDEX "+free("id_idx", names)+" ON "+t.name.quoted()+" (id)", "nothing keeps two rows from having the same id: they would be one job")
+	}
+	t.judgePacket(found)
+	return nil
+}
+
+// free is a name that no index has.
+func free(name string, taken map[string]bool) string {
+	for taken[name] {
+		name = "jobd_" + name
+	}
+	return name
+}
+
+// assigned finds the columns that a trigger's body sets.
+var assigned = regexp.MustCompile("(?i)\\bNEW\\s*\\.\\s*`?(\\w+)`?\\s*:?=")
+
+// examineTriggers warns of triggers that write, at an update, what jobd writes. Only an account with the privilege
+// TRIGGER is shown what they do; others are told of by those who ask for all findings.
+func (t *Table) examineTriggers(ctx context.Context, conn *sql.Conn, found *inspection) error {
+	rows, err := conn.QueryContext(ctx, `SELECT TRIGGER_NAME, COALESCE(ACTION_STATEMENT, '') FROM information_schema.TRIGGERS
+		WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? AND EVENT_MANIPULATION = 'UPDATE'`, t.name.database, t.name.table)
+	if number(err) != 0 {
+		return nil // a server that has none
+	}
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, body string
+		if err := rows.Scan(&name, &body); err != nil {
+			return err
+		}
+		if body == "" {
+			found.unseen = append(found.unseen, store.Finding{
+				Severity: store.Warning, Where: "table " + found.table, What: "its trigger " + name + " does something at each update, and this account is not shown what",
+				Remedy: "see to it that it leaves the columns alone that jobd writes: SHOW CREATE TRIGGER " + quote(t.name.database) + "." + quote(name),
+			})
+		}
+		for _, match := range assigned.FindAllStringSubmatch(body, -1) {
+			column := strings.ToLower(match[1])
+			if slices.ContainsFunc(append(t.writtenColumns(), "target", "id"), func(written string) bool { return strings.EqualFold(written, column) }) {
+				found.warning("", "its trigger %s may write column %s during an update of jobd's, which then reads as somebody else's: let it leave such rows alone, or DROP TRIGGER %s.%s",
+					name, column, quote(t.name.database), quote(name))
+				break
+			}
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,199 @@
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"jobd/journal"
+)
+
+// requiredColumns are the columns that a jobs table must have, beside the owner column, in the order of the usual table, and
+// how they are made. Rows that are there when status is added are not to be run.
+func requiredColumns() [][2]string {
+	return [][2]string{
+		{"id", "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"},
+		{"target", "char(16) NOT NULL"},
+		{"time_created", "int UNSIGNED NOT NULL DEFAULT 0"},
+		{"time_started", secondsType},
+		{"time_finished", secondsType},
+		{"status", "enum('waiting','manual','accepted','running','done','ignored') NOT NULL DEFAULT 'ignored'"},
+		{"result", "enum('ok','fail') DEFAULT NULL"},
+		{"return_code", "tinyint UNSIGNED DEFAULT NULL"},
+		{sigColumn, "char(10) DEFAULT NULL"},
+		{"stdout", "mediumtext DEFAULT NULL"},
+		{"stderr", "mediumtext DEFAULT NULL"},
+	}
+}
+
+// secondsType is a column of unix seconds.
+const secondsType = "int UNSIGNED NOT NULL DEFAULT 0"
+
+// judgeColumns notes what columns can't hold of what jobd writes, and what is lost on the way.
+func (t *Table) judgeColumns(found *inspection) {
+	t.judgeMissing(found)
+	judged := []func(*inspection, column){
+		t.judgeGenerated, t.judgeWords, t.judgeWritten, t.judgeCreated, t.judgeOwner, t.judgeID, t.judgeTarget, t.judgeCode, t.judgeSignal, t.judgeOutput,
+	}
+	for _, required := range append(requiredColumns(), [2]string{t.config.ClaimColumn}) {
+		c, there := found.columns[strings.ToLower(required[0])]
+		if !there || required[0] == t.config.ClaimColumn && t.isRequired(required) {
+			continue // or judged before, under its own name
+		}
+		for _, judge := range judged {
+			judge(found, c)
+		}
+	}
+}
+
+// isRequired tells that the claim column, which comes last, is one of the others.
+func (t *Table) isRequired(last [2]string) bool {
+	return last[1] == "" && slices.ContainsFunc(requiredColumns(), func(r [2]string) bool { return r[0] == t.config.ClaimColumn })
+}
+
+// judgeMissing refuses a table without a column that it needs.
+func (t *Table) judgeMissing(found *inspection) {
+	var missing, added []string
+	after := ""
+	for _, required := range append(requiredColumns(), [2]string{t.config.ClaimColumn, fmt.Sprintf("char(%d) DEFAULT NULL", tokenLength)}) {
+		if _, there := found.columns[strings.ToLower(required[0])]; there || slices.Contains(missing, required[0]) {
+			continue
+		}
+		missing = append(missing, required[0])
+		added = append(added, "ADD "+quote(required[0])+" "+required[1])
+		if required[0] == "status" {
+			after = "; ALTER TABLE " + t.name.quoted() + " ALTER `status` SET DEFAULT 'waiting'"
+		}
+	}
+	if len(missing) > 0 {
+		found.fault("ALTER TABLE "+t.name.quoted()+" "+strings.Join(added, ", ")+after, "it has no column %s", strings.Join(missing, ", "))
+	}
+}
+
+// judgeGenerated refuses columns that the server computes, where jobd writes them.
+func (t *Table) judgeGenerated(found *inspection, c column) {
+	if !c.generated || !slices.ContainsFunc(t.writtenColumns(), func(name string) bool { return strings.EqualFold(name, c.name) }) {
+		return
+	}
+	plain := "plain_" + c.name
+	found.fault(t.replaced(c, c.definition+" NULL", quote(c.name), plain),
+		"column %s is generated, so that nobody can write it", c.name)
+}
+
+// replaced is the statements that put a column of another type in a column's place, with what an expression makes of its values.
+func (t *Table) replaced(c column, declaration, expression, temporary string) string {
+	table := t.name.quoted()
+	return fmt.Sprintf("ALTER TABLE %s ADD %s %s AFTER %s; UPDATE %[1]s SET %[2]s = %[5]s; ALTER TABLE %[1]s DROP %[4]s, CHANGE %[2]s %[4]s %[3]s",
+		table, quote(temporary), declaration, quote(c.name), expression)
+}
+
+// judgeWords refuses a status or a result that lacks a word.
+func (t *Table) judgeWords(found *inspection, c column) {
+	words := map[string][]string{
+		"status": {
+			journal.RowWaiting, journal.RowManual, journal.RowAccepted,
+			journal.RowRunning, journal.RowDone, journal.RowIgnored,
+		},
+		"result": {"ok", "fail"},
+	}[strings.ToLower(c.name)]
+	lacking := c.lacks(words)
+	if len(lacking) == 0 {
+		return
+	}
+	kind, length := "enum('"+strings.Join(words, "','")+"')", 8
+	switch {
+	case c.kind == "enum":
+		kind = withWords(c.definition, lacking)
+	case c.isText():
+		kind = fmt.Sprintf("%s(%d)", c.kind, length)
+	}
+	found.fault(t.modify(c.declared(kind)), "column %s (%s) cannot hold %s; it needs '%s'",
+		c.name, c.definition, strings.Join(lacking, ", "), strings.Join(words, "','"))
+}
+
+// judgeWritten refuses the times that jobd writes where they can't hold unix seconds: every claim would fail.
+func (t *Table) judgeWritten(found *inspection, c column) {
+	const enough = 10 // digits
+	if name := strings.ToLower(c.name); name != "time_started" && name != "time_finished" {
+		return
+	}
+	const no = "column %s (%s) cannot hold unix seconds, which claims and updates write into it"
+	switch c.kind {
+	case "int", "integer", "bigint", "double":
+	case "datetime", "timestamp":
+		found.fault(t.inSeconds(c), no, c.name, c.definition)
+	case "float":
+		found.warning(t.modify(quote(c.name)+" "+secondsType), "column %s (%s) holds unix seconds to the minute only", c.name, c.definition)
+	case "decimal":
+		if c.digits < enough {
+			found.fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
+		}
+	case "tinyint", "smallint", "mediumint", "bit", "year":
+		found.fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
+	default:
+		if !c.isText() || c.length < enough {
+			found.fault(t.fromText(c), no, c.name, c.definition)
+			return
+		}
+		found.warning(t.fromText(c), "column %s (%s) holds unix seconds as text, which sorts and compares otherwise", c.name, c.definition)
+	}
+}
+
+// inSeconds is the statements that make unix seconds of a column of dates.
+func (t *Table) inSeconds(c column) string {
+	return t.replaced(c, secondsType, "COALESCE(UNIX_TIMESTAMP("+quote(c.name)+"), 0)", c.name+"_seconds")
+}
+
+// fromText is the statements that make unix seconds of a column of texts.
+func (t *Table) fromText(c column) string {
+	return t.replaced(c, secondsType, "IF("+quote(c.name)+" REGEXP '^[0-9]{1,9}$|^[1-3][0-9]{9}$', "+quote(c.name)+", 0)", c.name+"_seconds")
+}
+
+// judgeCreated warns where nobody can tell when a row was created: the application writes that column, jobd reads it.
+func (t *Table) judgeCreated(found *inspection, c column) {
+	if !strings.EqualFold(c.name, "time_created") {
+		return
+	}
+	switch c.kind {
+	case "datetime", "date", "time", "year":
+		found.warning(t.inSeconds(c),
+			"column time_created (%s) is read as unknown, since its time zone is: how long jobs wait is not told, and a job that got an old id again is not known as new; the application must write unix seconds then", c.definition)
+	}
+}
+
+// judgeOwner refuses an owner column that is too short for a token, and warns where it is too short for the worker's name.
+func (t *Table) judgeOwner(found *inspection, c column) {
+	if !strings.EqualFold(c.name, t.config.ClaimColumn) {
+		return
+	}
+	if !c.holdsToken() {
+		found.fault(t.modify(quote(c.name)+fmt.Sprintf(" char(%d) DEFAULT NULL", tokenLength)),
+			"column %s (%s) cannot hold a claim's token, %d characters (or leave it as it is, and name in claim_column a column of its own for the tokens: ALTER TABLE %s ADD jobd_claim char(%[3]d) DEFAULT NULL)",
+			c.name, c.definition, tokenLength, t.name.quoted())
+		return
+	}
+	if worker := len([]rune(t.config.Worker)); !strings.EqualFold(c.name, sigColumn) && c.length < worker {
+		found.warning(t.modify(c.declared(fmt.Sprintf("varchar(%d)", worker))), "column %s (%s) is too short for this worker's name, %d characters, which is cut when a job is done",
+			c.name, c.definition, worker)
+	}
+}
+
+// judgeID warns of ids that may be none.
+func (t *Table) judgeID(found *inspection, c column) {
+	if !strings.EqualFold(c.name, "id") {
+		return
+	}
+	switch c.kind {
+	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
+	default:
+		found.warning("let id be a bigint UNSIGNED AUTO_INCREMENT", "column id (%s) is no whole number: rows whose id is none, or is beyond 64 bits, are never run", c.definition)
+	}
+}
+
+// judgeTarget warns of a column that takes names for numbers.
+func (t *Table) judgeTarget(found *inspection, c column) {
+	if !strings.EqualFold(c.name, "target") || c.isText() || c.kind == "enum" {
+		return
+	}
+	found.warning(t.modify(quote(c.name)+" varchar(64) NOT NULL"), "column target (%s) is no text: names are compared with it as numbers, and any name that begins with no digit is 0", c.definition)
+}

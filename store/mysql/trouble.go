@@ -1,0 +1,141 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"jobd/store"
+)
+
+// trouble is an error of the way to the table, with what it means to those who can mend it.
+type trouble struct {
+	finding store.Finding
+	err     error
+}
+
+// Error implements error. The server's own words come first.
+func (e *trouble) Error() string {
+	return e.err.Error() + ": " + strings.TrimPrefix(e.finding.String(), e.finding.Where+": ")
+}
+
+// Unwrap gives the error itself.
+func (e *trouble) Unwrap() error { return e.err }
+
+// asAccount is an error of a connection whose account is known, which the server's words don't always tell.
+type asAccount struct {
+	err     error
+	account string // as in 'jobd'@'%'
+}
+
+func (e *asAccount) Error() string { return e.err.Error() }
+func (e *asAccount) Unwrap() error { return e.err }
+
+// ofAccount adds to an error about privileges which account the connection has.
+func ofAccount(ctx context.Context, conn *sql.Conn, err error) error {
+	var account string
+	if !slices.Contains([]uint16{errDeniedTable, errDeniedColumn, errDenied}, number(err)) ||
+		conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account) != nil {
+		return err
+	}
+	at := strings.LastIndex(account, "@")
+	if at < 0 {
+		return err
+	}
+	return &asAccount{err: err, account: accountName(account[:at], account[at+1:])}
+}
+
+// accountName is an account as statements need it.
+func accountName(user, host string) string { return literal(user) + "@" + literal(host) }
+
+// literal makes a text in quotes of any text.
+func literal(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+}
+
+// explained adds to an error of the way to the table what it means. Others are as they were.
+func (t *Table) explained(err error) error {
+	var known *trouble
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	what, remedy := t.meaning(err)
+	if what == "" {
+		return err
+	}
+	return &trouble{store.Finding{Severity: store.Fault, Where: t.way(), What: what, Remedy: remedy}, err}
+}
+
+// findingOf is the finding that an error is.
+func (t *Table) findingOf(err error) store.Finding {
+	var known *trouble
+	if errors.As(t.explained(err), &known) {
+		found := known.finding
+		found.What += " (" + known.err.Error() + ")"
+		return found
+	}
+	return store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error()}
+}
+
+// way is where the server is, and the keys that say so.
+func (t *Table) way() string {
+	if strings.HasPrefix(t.config.Host, "/") {
+		return t.config.Host + " (mysql_host)"
+	}
+	return net.JoinHostPort(t.config.Host, strconv.Itoa(t.config.Port)) + " (mysql_host, mysql_port)"
+}
+
+// meaning tells what an error means and what mends it; "" where its own words say all.
+func (t *Table) meaning(err error) (what, remedy string) {
+	if n := number(err); n != 0 {
+		return t.meaningOfNumber(n, err)
+	}
+	var unknown *net.DNSError
+	switch {
+	case errors.As(err, &unknown):
+		return "the name of the server, " + t.config.Host + " (mysql_host), leads to no address", "correct mysql_host, or the host's name service"
+	case errors.Is(err, syscall.ENOENT):
+		return "there is no socket " + t.way(), "correct mysql_host (SELECT @@socket tells the path), or start the server"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens at " + t.way(), "start the server, correct mysql_host and mysql_port, or let the server listen there: bind_address, skip_networking"
+	case errors.Is(err, syscall.EACCES):
+		return "this program's user may not use the socket " + t.way(), "chmod o+rwx on it, or enter the user into its group"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no network leads to " + t.way(), "correct mysql_host, or the routes and the firewall"
+	case slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) }):
+		return "the server at " + t.way() + " wants another kind of authentication of user " + literal(t.config.User) + " (mysql_user) than this program has, such as one over TLS",
+			"ALTER USER " + accountName(t.config.User, "%") + " IDENTIFIED BY '...', with mysql_native_password or caching_sha2_password"
+	case isTimeout(err):
+		return t.way() + " does not answer in time", "correct mysql_host and mysql_port; a firewall may drop what is sent there"
+	}
+	return "", ""
+}
+
+// isTimeout tells that the network took too long, and not that the caller's time was over.
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout() && network != net.Error(context.DeadlineExceeded.(net.Error))
+}
+
+// accountInText finds the account in the server's words: 'jobd'@'localhost'.
+var accountInText = regexp.MustCompile(`'([^']*)'@'([^']*)'`)
+
+// hostInText finds the host in the server's words: Host '10.0.0.7' is not allowed.
+var hostInText = regexp.MustCompile(`[Hh]ost '([^']*)'`)
+
+// words are the server's own.
+func words(err error) string {
+	var server *driver.MySQLError
+	if errors.As(err, &server) {
+		return server.Message
+	}
+	return err.Error()
+}

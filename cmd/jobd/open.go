@@ -87,7 +87,7 @@ func (d *daemon) openTable(c config) error {
 			User: c.store.mysql.user, Password: c.store.mysql.password,
 			Database: c.store.mysql.database, Table: c.store.mysql.table,
 			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
-			MaxOpen: c.store.mysql.maxConnections, OnServer: d.onServer, OnOdd: d.onOdd,
+			MaxOpen: c.store.mysql.maxConnections, MaxOutput: int(c.run.maxOutputBuffer), OnServer: d.onServer, OnOdd: d.onOdd,
 		}))
 	}
 	if err != nil {

@@ -95,8 +95,8 @@ func (t *Table) refused(err error) (what, remedy string) {
 	}
 	what = fmt.Sprintf("the server at %s does not let in user %s (mysql_user), who comes from host %s as it sees it, %s", t.way(), literal(t.config.User), literal(host), how)
 	remedy = fmt.Sprintf("as an administrator: SELECT user, host, plugin FROM mysql.user WHERE user IN (%s, ''); of these the one with the nearest host counts, so that an anonymous one (''@%s) "+
-		"goes before %s: DROP USER ''@%[2]s then; else correct mysql_user and mysql_password, or: %s; an account or a server that requires TLS (REQUIRE SSL, require_secure_transport) lets nobody in here",
-		literal(t.config.User), literal(host), accountName(t.config.User, "%"), t.createAccount(host))
+		"goes before %s: DROP USER ''@%s then; else correct mysql_user and mysql_password, or: %s; where the account or the server requires TLS (REQUIRE SSL, require_secure_transport), this program is not let in",
+		literal(t.config.User), literal(host), accountName(t.config.User, "%"), literal(host), t.createAccount(host))
 	return what, remedy
 }
 

@@ -71,7 +71,7 @@ func (t *Table) explained(err error) error {
 	if what == "" {
 		return err
 	}
-	return &trouble{store.Finding{Severity: store.Fault, Where: t.way(), What: what, Remedy: remedy}, err}
+	return &trouble{store.Finding{Severity: store.Fault, Where: theServer, What: what, Remedy: remedy}, err}
 }
 
 // findingOf is the finding that an error is.
@@ -82,8 +82,11 @@ func (t *Table) findingOf(err error) store.Finding {
 		found.What += " (" + known.err.Error() + ")"
 		return found
 	}
-	return store.Finding{Severity: store.Fault, Where: t.way(), What: err.Error()}
+	return store.Finding{Severity: store.Fault, Where: theServer, What: t.way() + ": " + err.Error()}
 }
+
+// theServer is what findings about the way to the table are about.
+const theServer = "database server"
 
 // way is where the server is, and the keys that say so.
 func (t *Table) way() string {

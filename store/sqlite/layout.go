@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"jobd/store"
@@ -45,6 +44,9 @@ func (t *Table) Check(ctx context.Context) error {
 	case errors.As(err, &unreachable):
 		return err
 	case isUnusable(err):
+		if found, _ := t.inspectFile(); len(found) > 0 {
+			err = fmt.Errorf("%w: %s; %s", err, found[0].What, found[0].Remedy)
+		}
 		return &store.Unusable{Op: op, Err: err}
 	}
 	return fmt.Errorf("%s: %w", op, err)
@@ -94,58 +96,43 @@ func (t *Table) createIn(ctx context.Context, tx *sql.Tx) (created bool, err err
 	return true, err
 }
 
-// examine reads the table's columns and keeps what it found.
+// examine looks at the table and keeps what it found. Faults are its error, all of them at once; of the rest it warns.
 func (t *Table) examine(ctx context.Context, tx *sql.Tx) error {
-	rows, err := tx.QueryContext(ctx, `SELECT name, "notnull" FROM pragma_table_info(?)`, t.config.Table)
+	found, err := t.inspect(ctx, tx)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	found := layout{nullable: map[string]bool{}}
-	for rows.Next() {
-		var name string
-		var notNull bool
-		if err := rows.Scan(&name, &notNull); err != nil {
-			return err
+	var faults []string
+	for _, finding := range found.findings {
+		if finding.Severity == store.Fault {
+			faults = append(faults, strings.TrimPrefix(finding.String(), finding.Where+": "))
 		}
-		found.nullable[strings.ToLower(name)] = !notNull
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	if err := t.complete(&found); err != nil {
-		return err
+	if len(faults) > 0 {
+		return misfit{strings.Join(faults, "; and ")}
 	}
 	if err := t.examineUpdate(ctx, tx); err != nil {
 		return err
 	}
-	t.layout.Store(&found)
+	for _, finding := range found.findings {
+		t.warn(finding)
+	}
+	t.layout.Store(&found.layout)
 	return nil
+}
+
+// warn logs a finding the first time.
+func (t *Table) warn(finding store.Finding) {
+	text := strings.TrimPrefix(finding.String(), finding.Where+": ")
+	if _, given := t.warned.LoadOrStore(text, true); !given {
+		t.config.Logger.Warn(text, "table", t.config.Table, "file", t.path)
+	}
 }
 
 // examineUpdate updates no row, which shows whether the triggers that an update sets off can run at all.
 func (t *Table) examineUpdate(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET status = status, time_started = time_started WHERE 1=0")
 	return err
-}
-
-// complete refuses a file without the table and a table without a column that it needs.
-func (t *Table) complete(found *layout) error {
-	if len(found.nullable) == 0 {
-		return misfit{"the file has other content, but no such table: name the table in it, or a new file"}
-	}
-	required := []string{
-		"id", "target", "time_created", "time_started", "time_finished",
-		"status", "result", "return_code", sigColumn, "stdout", "stderr", t.config.ClaimColumn,
-	}
-	missing := slices.DeleteFunc(required, func(name string) bool {
-		_, ok := found.nullable[strings.ToLower(name)]
-		return ok
-	})
-	if len(missing) > 0 {
-		return misfit{"it has no column " + strings.Join(slices.Compact(missing), ", ")}
-	}
-	return nil
 }
 
 // misfit is an error of the table itself, which somebody has to change.

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"database/sql"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // open makes a table and closes it when the test ends.
 func open(t *testing.T, config sqlite.Config) *sqlite.Table {
 	t.Helper()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
 	table, err := sqlite.New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	_ "modernc.org/sqlite" // registers the driver
@@ -48,9 +49,13 @@ type Table struct {
 	confirmed atomic.Pointer[string]      // the file that claims are made in
 	odd       rule.Odd                    // rows that no worker can claim
 	locks     locks                       // those that Hold took
+	warned    sync.Map                    // findings that were logged
 }
 
-var _ store.Table = (*Table)(nil)
+var (
+	_ store.Table     = (*Table)(nil)
+	_ store.Inspector = (*Table)(nil)
+)
 
 // New makes a table. The file is opened when the table is first used; errors are about the configuration.
 func New(config Config) (*Table, error) {

@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/store"
+)
+
+// Findings implements store.Inspector. A file that does not exist is not made: then only its folder is looked at.
+func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding, error) {
+	if found, isNew := t.inspectFile(); isNew || len(found) > 0 {
+		return found, nil
+	}
+	var findings []store.Finding
+	isEmpty := false
+	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		var things int
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things); err != nil || things == 0 {
+			isEmpty = err == nil
+			return false, err
+		}
+		found, err := t.inspect(ctx, tx)
+		findings = found.findings
+		return false, err
+	})
+	isFaulty := slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Severity == store.Fault })
+	if err == nil && !isFaulty && !isEmpty {
+		findings, err = t.findNames(ctx, targets, findings)
+	}
+	if err != nil {
+		findings = append(findings, store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()})
+	}
+	slices.SortStableFunc(findings, func(a, b store.Finding) int { return int(b.Severity) - int(a.Severity) })
+	return findings, err
+}
+
+// findNames adds the targets that can't be served.
+func (t *Table) findNames(ctx context.Context, targets []string, findings []store.Finding) ([]store.Finding, error) {
+	unfit, err := t.Names(ctx, targets)
+	for _, name := range slices.Sorted(maps.Keys(unfit)) {
+		findings = append(findings, store.Finding{Severity: store.Fault, Where: "target " + strconv.Quote(name), What: "it can't be served: " + unfit[name]})
+	}
+	return findings, err
+}
+
+// inspectFile looks at what can be known without opening the file, which would make it; isNew tells that there is none.
+func (t *Table) inspectFile() (found []store.Finding, isNew bool) {
+	fault := func(what, remedy string) []store.Finding {
+		return []store.Finding{{Severity: store.Fault, Where: "file " + t.path + " (sqlite_path)", What: what, Remedy: remedy}}
+	}
+	dir := filepath.Dir(t.path)
+	info, err := os.Stat(t.path)
+	isNew = errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err == nil && info.IsDir():
+		return fault("it is a folder", "name a file in it"), false
+	case err != nil && !isNew:
+		return fault(err.Error(), "let this program's user enter the folders on the way to it"), false
+	}
+	folder, err := os.Stat(dir)
+	switch {
+	case err != nil || !folder.IsDir():
+		return fault("there is no folder "+dir, "mkdir "+dir+", and give it to this program's user"), isNew
+	case unix.Access(dir, unix.W_OK|unix.X_OK) != nil:
+		return fault("this program's user may not write in folder "+dir+", where SQLite needs files beside it", "give the folder to that user"), isNew
+	case !isNew && unix.Access(t.path, unix.R_OK|unix.W_OK) != nil:
+		return fault("this program's user may not read and write it", "give the file to that user"), false
+	}
+	return nil, isNew
+}

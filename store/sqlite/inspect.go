@@ -111,10 +111,18 @@ func (t *Table) writtenColumns() []string {
 // added are not to be run.
 func (t *Table) judgeMissing(found *inspection) {
 	required := [][2]string{
-		{"id", ""}, {"target", "TEXT NOT NULL DEFAULT ''"}, {"time_created", "INTEGER NOT NULL DEFAULT 0"},
-		{"time_started", "INTEGER NOT NULL DEFAULT 0"}, {"time_finished", "INTEGER NOT NULL DEFAULT 0"},
-		{"status", "TEXT NOT NULL DEFAULT 'waiting'"}, {"result", "TEXT"}, {"return_code", "INTEGER"},
-		{sigColumn, "TEXT"}, {"stdout", "TEXT"}, {"stderr", "TEXT"}, {t.config.ClaimColumn, "TEXT"},
+		{"id", ""},
+		{"target", "TEXT NOT NULL DEFAULT ''"},
+		{"time_created", "INTEGER NOT NULL DEFAULT 0"},
+		{"time_started", "INTEGER NOT NULL DEFAULT 0"},
+		{"time_finished", "INTEGER NOT NULL DEFAULT 0"},
+		{"status", "TEXT NOT NULL DEFAULT 'waiting'"},
+		{"result", "TEXT"},
+		{"return_code", "INTEGER"},
+		{sigColumn, "TEXT"},
+		{"stdout", "TEXT"},
+		{"stderr", "TEXT"},
+		{t.config.ClaimColumn, "TEXT"},
 	}
 	table := quote(t.config.Table)
 	var missing, added []string

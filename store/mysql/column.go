@@ -64,7 +64,7 @@ func defaultClause(server version, def, extra string) string {
 	case server.mariaDB && server.since(nil, []int{10, 2, 7}):
 		return " DEFAULT " + def
 	case strings.Contains(extra, "DEFAULT_GENERATED"):
-		return " DEFAULT (" + def + ")"
+		return " DEFAULT (" + strings.ReplaceAll(def, `\'`, "'") + ")"
 	}
 	return " DEFAULT " + literal(def)
 }

@@ -39,6 +39,9 @@ func (t *Table) judgeOutput(found *inspection, c column) {
 		return
 	}
 	most := max(t.config.MaxOutput, 1)
+	if def, isLiteral := strings.CutPrefix(c.def, " DEFAULT '"); isLiteral && !found.version.mariaDB {
+		c.def = " DEFAULT ('" + def + ")" // MySQL takes none but expressions for texts
+	}
 	switch {
 	case !c.isText():
 		found.warning(t.modify(quote(c.name)+" "+outputType(c, most)+" DEFAULT NULL"), "column %s (%s) is no text: output is left out", c.name, c.definition)

@@ -1,6 +1,7 @@
 package refusal
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +24,9 @@ func complete(t *testing.T) harness.Settings {
 func TestWrongValueOfEveryKey(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ key, value, allowed string }{
-		{"host", "", "but an empty one"},
+		{"host", "", "one name or address"},
+		{"host", "127.0.0.1:7080", "one name or address; a port belongs to the key port"},
+		{"mysql_host", "db:3306", "a port belongs to the key mysql_port"},
 		{"port", "eighty", "0 to 65535"},
 		{"port", "65536", "0 to 65535"},
 		{"port", "-1", "0 to 65535"},
@@ -63,6 +66,35 @@ func TestWrongValueOfEveryKey(t *testing.T) {
 			code, output := settings.Refused(t)
 			expect(t, code, 2, output, "jobd.conf", key, c.allowed)
 		})
+	}
+}
+
+// What the original took without a word is taken still, and told with the file, the line and what to do, before anything else happens.
+func TestOddValuesAreTold(t *testing.T) {
+	t.Parallel()
+	settings := complete(t)
+	text := strings.Replace(settings.String(), `host = "127.0.0.1"`, "host = 0.0.0.0", 1)
+	text = "password = do-not-tell#me\nalways_allow_localhost = yes\nport = 1\n" + text + "b = 1\n  mysql_table = 3\n"
+	text = strings.Replace(text, "password = do-not-tell#me", "password = #do-not-tell", 1)
+	file := filepath.Join(t.TempDir(), "jobd.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	launched := harness.Launch(t, "jobd", file, "", "--on-crash=never") // a mistake, so that it ends
+	code, output := launched.ExitCode(t), launched.Output()
+	expect(t, code, 2, output,
+		file+":1: password: it ends before its #",
+		file+":2: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",
+		"port: given in line 3 too, with another value",
+		"host: it listens beyond this host, and there is no password",
+		"targets.mysql_table: taken as a name of [targets], not as the key mysql_table",
+		file+": everybody on this host can read it (mode 0644), and there is a password in it (mysql_password)",
+	)
+	if strings.Contains(output, "do-not-tell") {
+		t.Errorf("it tells a password:\n%s", output)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jobnet "jobd/net"
@@ -30,7 +31,7 @@ func requestWithin(ctx context.Context, timeout time.Duration, link *jobnet.Link
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, silent)
 	defer cancel()
 	answer, err := link.Request(ctx, typ, data)
-	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == error(silent) {
+	if err != nil && errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == error(silent) {
 		err = silent
 	}
 	return answer, err
@@ -48,19 +49,97 @@ func told(err error) string {
 	return err.Error()
 }
 
-// fanOut is how many workers are asked at once for one request of a client.
-const fanOut = 256
+// letter is data that several workers are asked for.
+type letter struct {
+	to   []*worker
+	data any
+}
 
-// each calls do for every worker, fanOut at a time, and waits for all.
-func each(workers []*worker, do func(i int, w *worker)) {
-	slots := make(chan struct{}, fanOut)
-	var all sync.WaitGroup
-	for i, w := range workers {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			do(i, w)
+// round asks workers for a client.
+type round struct {
+	*Master
+	from    *client
+	typ     string
+	timeout time.Duration // of each worker
+
+	// answered gets each worker's answer, all at once from many goroutines.
+	answered func(w *worker, answer []byte, err error)
+
+	budget atomic.Int64 // bytes that the answers may still have
+	all    sync.WaitGroup
+}
+
+var errTooMuch = fmt.Errorf("not kept: the answers of all workers may have at most %d bytes", mostAnswerBytes)
+
+// ask asks for what the letters say, and waits for all answers. Each letter is made JSON once. Few
+// long ones are on their way at once, and fanOut workers are asked at once for all that the
+// client wants.
+//
+// It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only: so
+// nobody waits for somebody who waits.
+func (r *round) ask(ctx context.Context, letters []letter) {
+	r.budget.Store(mostAnswerBytes)
+	defer r.all.Wait()
+	for _, l := range letters {
+		if err := r.send(ctx, l); err != nil {
+			for _, w := range l.to {
+				r.answered(w, nil, err)
+			}
+		}
+	}
+}
+
+// send asks the workers of one letter. After an error it has asked none of them.
+func (r *round) send(ctx context.Context, l letter) error {
+	data, err := encoded(l.data)
+	if err != nil {
+		return err
+	}
+	held := 0
+	if data.Len() > longBytes {
+		held = min(data.Len(), forwardedBytes)
+		if err := r.forwarded.hold(ctx, held); err != nil {
+			return err
+		}
+	}
+	left := new(atomic.Int64)
+	left.Store(int64(len(l.to)))
+	for _, w := range l.to {
+		r.from.slots <- struct{}{} // those who have one give it back within the timeout
+		r.all.Go(func() {
+			answer, err := requestWithin(ctx, r.timeout, w.link, r.typ, data)
+			<-r.from.slots
+			if left.Add(-1) == 0 {
+				r.forwarded.release(held)
+			}
+			if r.budget.Add(-int64(len(answer))) < 0 && len(answer) > 0 {
+				answer, err = nil, errTooMuch
+			}
+			r.answered(w, answer, err)
 		})
 	}
-	all.Wait()
+	return nil
+}
+
+// encoded is data made JSON; nil is none.
+func encoded(data any) (jobnet.Encoded, error) {
+	if data == nil {
+		return jobnet.Encoded{}, nil
+	}
+	return jobnet.Encode(data)
+}
+
+// aside does what is long work, where bytes says that it is: only so many at once that a processor
+// stays free for others.
+func (m *Master) aside(ctx context.Context, bytes int, work func() error) error {
+	if bytes <= longBytes {
+		return work()
+	}
+	select {
+	case m.long <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.long }()
+	return work()
 }

@@ -43,15 +43,15 @@ func BenchmarkAssign(b *testing.B) {
 	var workers registry
 	for i := range 2000 {
 		w := newProfile(profile{name: fmt.Sprint("w", i), targets: []string{"a", "b"}})
-		if _, err := workers.put(new(jobnet.Link), w); err != nil {
+		if _, _, err := workers.put(new(jobnet.Link), w); err != nil {
 			b.Fatal(err)
 		}
 	}
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, w := range workers.assign("b", jobs, nil, now) {
-			w.takeBack("b")
+		for _, w := range workers.assign([]string{"b"}, map[string]int{"b": jobs}, nil, now)["b"] {
+			w.takeBack("b", 1)
 		}
 	}
 }

@@ -33,6 +33,9 @@ type JournalAnswer struct {
 // name or address. It keeps nothing between two requests: a stream stands in the worker, and advances as
 // fast as the client asks for its pages.
 func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	if len(request.Data) > mostJournalBytes {
+		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostJournalBytes)
+	}
 	workers := m.registry.all()
 	if fields := request.Fields(); fields.Has("worker") {
 		name, err := fields.Text("worker")
@@ -43,17 +46,24 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 			return nil, jobnet.Refusef("worker '%s' not found", name)
 		}
 	}
+	from, leave := m.clients.enter(link)
+	defer leave()
 	data := handedOn(request, link.RemoteAddr().String())
 	request.Proceed()
 	answers := make([]JournalAnswer, len(workers))
-	each(workers, func(i int, w *worker) {
-		answer := &answers[i]
-		answer.Name, answer.Address = w.name(), w.address()
-		var err error
-		if answer.Data, err = requestWithin(ctx, pageTimeout, w.link, request.Type, data); err != nil {
-			answer.Error = told(err)
+	at := make(map[*worker]*JournalAnswer, len(workers))
+	for i, w := range workers {
+		answers[i] = JournalAnswer{Name: w.name(), Address: w.address()}
+		at[w] = &answers[i]
+	}
+	asking := round{Master: m, from: from, typ: request.Type, timeout: pageTimeout}
+	asking.answered = func(w *worker, answer []byte, err error) {
+		at[w].Data = answer
+		if err != nil {
+			at[w].Error = told(err)
 		}
-	})
+	}
+	asking.ask(ctx, []letter{{workers, data}})
 	return map[string][]JournalAnswer{"workers": answers}, nil
 }
 

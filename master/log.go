@@ -1,9 +1,15 @@
 package master
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
+	"sync"
+	"time"
+
+	jobnet "jobd/net"
 )
 
 // How much of what peers send the log shows: so many names of a list, and so many bytes of a text.
@@ -11,6 +17,81 @@ const (
 	namesShown = 5
 	textShown  = 100
 )
+
+// How many lines peers may write to the log: so many from one address at once, and then one every
+// so often. mostAddresses are told apart.
+const (
+	linesAtOnce   = 1000
+	lineEvery     = 100 * time.Millisecond
+	mostAddresses = 4096
+)
+
+// chatter is what peers have written to the log. The zero value is ready; it is safe for concurrent
+// use.
+type chatter struct {
+	mu sync.Mutex
+	of map[string]*voice // by address
+}
+
+// voice is the peers at one address.
+type voice struct {
+	pace   pace
+	last   time.Time
+	unsaid int // lines that were left out since the last one
+}
+
+// may tells whether a peer at an address may write a line, and how many of its lines were left out
+// before it.
+func (c *chatter) may(address string, now time.Time) (may bool, unsaid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.of[address]
+	if v == nil {
+		v = c.welcome(address, now)
+	}
+	v.last = now
+	if v.pace.due(now, linesAtOnce, lineEvery) > 0 {
+		v.pace.forgive(lineEvery)
+		v.unsaid++
+		return false, 0
+	}
+	unsaid, v.unsaid = v.unsaid, 0
+	return true, unsaid
+}
+
+// welcome makes room for an address: those that were quiet for so long that they may say everything
+// again are forgotten, or else all. The lock is held.
+func (c *chatter) welcome(address string, now time.Time) *voice {
+	if len(c.of) >= mostAddresses {
+		for other, v := range c.of {
+			if now.Sub(v.last) > linesAtOnce*lineEvery {
+				delete(c.of, other)
+			}
+		}
+	}
+	if c.of == nil || len(c.of) >= mostAddresses {
+		c.of = make(map[string]*voice)
+	}
+	c.of[address] = new(voice)
+	return c.of[address]
+}
+
+// say logs what a peer did.
+func (m *Master) say(level slog.Level, link *jobnet.Link, text string, details ...any) {
+	remote := link.RemoteAddr().String()
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	may, unsaid := m.chatter.may(host, time.Now())
+	if !may {
+		return
+	}
+	if unsaid > 0 {
+		details = append(details, "lines_left_out", unsaid)
+	}
+	m.config.Logger.Log(context.Background(), level, text, append(details, "address", remote)...)
+}
 
 // listed is a list of names as the log shows it: how many there are, and the first.
 func listed(names []string) slog.Value {

@@ -23,8 +23,13 @@ type Config struct {
 type Master struct {
 	config   Config
 	registry registry
+	clients  clients
+	chatter  chatter
 	pokes    *gathering // to be delivered next
 	ledger   ledger     // delivered, but not answered for certain
+
+	long      chan struct{} // one for each long message that is read or made
+	forwarded *cargo        // long messages on their way to workers
 
 	registered chan *worker  // to Run
 	ended      chan struct{} // closed when Run has ended
@@ -45,6 +50,8 @@ func New(config Config) *Master {
 	return &Master{
 		config:     config,
 		pokes:      newGathering(),
+		long:       make(chan struct{}, processors()),
+		forwarded:  newCargo(forwardedBytes),
 		registered: make(chan *worker),
 		ended:      make(chan struct{}),
 	}
@@ -108,43 +115,9 @@ func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
 		return
 	}
 	m.registry.remove(w)
-	m.config.Logger.Info("worker left", "worker", w.name(), "address", w.link.RemoteAddr().String(), "reason", err)
+	m.say(slog.LevelInfo, w.link, "worker left", "worker", w.name(), "reason", cut(err.Error()))
 	select {
 	case left <- w:
 	case <-ctx.Done():
 	}
-}
-
-// register answers register-worker.
-func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	fields := request.Fields()
-	targets, err := fields.Targets()
-	if err != nil {
-		return nil, err
-	}
-	name, err := fields.Text("name")
-	if err != nil || name == "" {
-		return nil, jobnet.Refusal("name is missing or invalid")
-	}
-	var instance string
-	if fields.Has("instance") {
-		if instance, err = fields.Text("instance"); err != nil {
-			return nil, err
-		}
-	}
-	w, err := m.registry.put(link, newProfile(profile{name: name, targets: targets, instance: instance, folds: fields.Flag("folds")}))
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case m.registered <- w:
-	case <-m.ended:
-		m.registry.remove(w)
-		return nil, jobnet.Refusal("shutting down")
-	case <-ctx.Done():
-		m.registry.remove(w)
-		return nil, ctx.Err()
-	}
-	m.config.Logger.Info("worker registered", "worker", name, "address", link.RemoteAddr().String(), "targets", listed(targets))
-	return "ok", nil
 }

@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -11,20 +12,30 @@ import (
 )
 
 // poke answers poke.
-func (m *Master) poke(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-	targets, err := request.Fields().Targets()
+func (m *Master) poke(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	var targets []string
+	var answer any = "ok"
+	err := m.aside(ctx, len(request.Data), func() (err error) {
+		fields := request.Fields()
+		if targets, err = targetList(fields); err != nil {
+			return err
+		}
+		if fields.Flag("detail") {
+			poked := selectionOf(targets)
+			answer = m.detail(targets, func(p *profile) []string { return p.liked(poked) })
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	m.warnForgotten(m.pokes.add(targets))
-	return "ok", nil
+	if forgotten := m.pokes.add(targets); forgotten > 0 {
+		m.say(slog.LevelWarn, link, tooManyPokes, "forgotten", forgotten)
+	}
+	return answer, nil
 }
 
-func (m *Master) warnForgotten(forgotten int) {
-	if forgotten > 0 {
-		m.config.Logger.Warn("too many targets were poked that no worker has answered: forgot the oldest", "forgotten", forgotten)
-	}
-}
+const tooManyPokes = "too many targets were poked that no worker has answered: forgot the oldest"
 
 // deliver has every worker polled that serves something that was poked. What no worker answers
 // stays in the ledger.
@@ -33,7 +44,9 @@ func (m *Master) deliver(ctx context.Context) {
 	if len(targets) == 0 {
 		return
 	}
-	m.warnForgotten(m.ledger.enter(targets, time.Now()))
+	if forgotten := m.ledger.enter(targets, time.Now()); forgotten > 0 {
+		m.config.Logger.Warn(tooManyPokes, "forgotten", forgotten)
+	}
 	poked := selectionOf(targets)
 	for _, w := range m.registry.all() {
 		m.poll(ctx, w, w.profile.Load().poll(poked))
@@ -70,10 +83,10 @@ func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 	case errors.As(err, &refused):
-		m.config.Logger.Warn("worker refused to poll", "worker", w.name(), "targets", listed(p.targets), "error", err)
+		m.say(slog.LevelWarn, w.link, "worker refused to poll", "worker", w.name(), "targets", listed(p.targets), "error", cut(err.Error()))
 		m.pollEach(w, p)
 	default:
-		m.config.Logger.Warn("worker did not poll", "worker", w.name(), "targets", listed(p.targets), "error", err)
+		m.say(slog.LevelWarn, w.link, "worker did not poll", "worker", w.name(), "targets", listed(p.targets), "error", cut(err.Error()))
 		m.pollAgain(ctx, w, p)
 	}
 }
@@ -85,8 +98,8 @@ func (m *Master) pollEach(w *worker, p poll) {
 	if len(p.targets) < 2 {
 		return
 	}
-	for _, target := range p.targets {
-		one, turn := p.of(target), m.ledger.now()
+	for one := range p.each {
+		turn := m.ledger.now()
 		_, err := m.ask(context.Background(), w, "poll", targetsData{Targets: one.targets})
 		var refused *jobnet.RemoteError
 		switch {
@@ -120,15 +133,14 @@ func (p poll) settles() []string {
 	return slices.Concat(p.targets, p.likes)
 }
 
-// of gives the part of the poll that is about one of its targets.
-func (p poll) of(target string) poll {
-	one := poll{targets: []string{target}}
-	for _, name := range p.likes {
-		if fold(name) == fold(target) {
-			one.likes = append(one.likes, name)
+// each gives the parts of the poll that are about one of its targets each.
+func (p poll) each(yield func(poll) bool) {
+	likes := selectionOf(p.likes)
+	for _, target := range p.targets {
+		if !yield(poll{targets: []string{target}, likes: likes.folded[fold(target)]}) {
+			return
 		}
 	}
-	return one
 }
 
 // pollQueue gathers what one worker is to poll. It is safe for concurrent use.

@@ -28,7 +28,7 @@ func TestUnservedPokesAreRemembered(t *testing.T) {
 		time.Sleep(2 * keepsAnswered) // the bubble's clock
 		ask(t, link, "register-worker", registration{Name: "one", Targets: []string{"y"}})
 		one.expect(t, "0s: x z", "2m0s: y")
-		if workers := b.registry.all(); len(workers) != 1 || workers[0].profile.Load().serves("a") || !workers[0].profile.Load().serves("y") {
+		if workers := b.registry.all(); len(workers) != 1 || workers[0].profile.Load().exact["a"] || !workers[0].profile.Load().exact["y"] {
 			t.Error("the second registration did not replace the first in its place")
 		}
 	})

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -13,57 +14,131 @@ type profile struct {
 	folds    bool     // its table takes names for one that differ in case or in spaces at the end
 
 	exact  map[string]bool
-	keys   []string        // the targets' folded forms
-	folded map[string]bool // the same
+	folded map[string][]int32 // by the targets' folded forms: which of targets have it
 }
 
 func newProfile(p profile) *profile {
 	p.targets = unique(p.targets)
 	p.exact = setOf(p.targets)
-	p.keys = make([]string, len(p.targets))
+	p.folded = make(map[string][]int32, len(p.targets))
 	for i, target := range p.targets {
-		p.keys[i] = fold(target)
+		key := fold(target)
+		p.folded[key] = append(p.folded[key], int32(i))
 	}
-	p.folded = setOf(p.keys)
 	return &p
+}
+
+// What a registration takes besides its texts, in bytes.
+const (
+	profileOverhead = 1000
+	targetOverhead  = 150
+)
+
+// cost is about how many bytes of memory the profile takes.
+func (p *profile) cost() int {
+	bytes := profileOverhead + len(p.name) + len(p.instance)
+	for _, target := range p.targets {
+		bytes += targetOverhead + 2*len(target)
+	}
+	return bytes
+}
+
+// equal tells whether two workers registered as the same.
+func (p *profile) equal(other *profile) bool {
+	return p.name == other.name && p.instance == other.instance && p.folds == other.folds && slices.Equal(p.targets, other.targets)
+}
+
+// shared calls do for each folded name that the worker and the selection have in common: which of
+// the worker's targets have it, and which of the selection's. Whichever has fewer names is gone
+// through: a fleet that comes back is looked at for each of many pokes, and each poke for a fleet.
+func (p *profile) shared(s *selection, do func(own []int32, names []string)) {
+	if len(p.folded) < len(s.folded) {
+		for key, own := range p.folded {
+			if names := s.folded[key]; names != nil {
+				do(own, names)
+			}
+		}
+		return
+	}
+	for key, names := range s.folded {
+		if own := p.folded[key]; own != nil {
+			do(own, names)
+		}
+	}
 }
 
 // poll gives what the worker is polled for when these targets were poked. A poke is a hint: it also
 // goes to a worker whose target has a like name, since the table may take both for one; but only
 // where the worker says that it does, is its answer enough.
 func (p *profile) poll(poked *selection) poll {
-	var served poll
-	for i, own := range p.targets {
-		if poked.exact[own] {
-			served.targets = append(served.targets, own)
-			continue
-		}
-		like := p.unserved(poked.folded[p.keys[i]])
-		if len(like) == 0 {
-			continue
-		}
-		served.targets = append(served.targets, own)
+	var served []int32
+	var likes []string
+	p.shared(poked, func(own []int32, names []string) {
+		unserved := p.unserved(names)
+		served = append(served, p.meant(own, poked, len(unserved) > 0)...)
 		if p.folds {
-			served.likes = append(served.likes, like...)
+			likes = append(likes, unserved...)
 		}
-	}
-	return served
+	})
+	slices.Sort(likes)
+	return poll{targets: p.named(served), likes: likes}
 }
 
 // served gives those of its targets that are meant by the selection, in the worker's own names.
 func (p *profile) served(wanted *selection) []string {
-	var served []string
-	for i, own := range p.targets {
-		if wanted.exact[own] || p.folds && len(p.unserved(wanted.folded[p.keys[i]])) > 0 {
-			served = append(served, own)
-		}
-	}
-	return served
+	var served []int32
+	p.shared(wanted, func(own []int32, names []string) {
+		served = append(served, p.meant(own, wanted, p.folds && len(p.unserved(names)) > 0)...)
+	})
+	return p.named(served)
 }
 
-// serves tells whether the worker takes the name for one of its targets.
-func (p *profile) serves(target string) bool {
-	return p.exact[target] || p.folds && p.folded[fold(target)]
+// meant gives those of the targets that the selection has, or all of them.
+func (p *profile) meant(own []int32, wanted *selection, all bool) []int32 {
+	if all {
+		return own
+	}
+	var meant []int32
+	for _, i := range own {
+		if wanted.exact[p.targets[i]] {
+			meant = append(meant, i)
+		}
+	}
+	return meant
+}
+
+// named are the names of some of its targets, in the order given by the worker; nil for none.
+func (p *profile) named(which []int32) []string {
+	if which == nil {
+		return nil
+	}
+	slices.Sort(which)
+	names := make([]string, len(which))
+	for i, at := range which {
+		names[i] = p.targets[at]
+	}
+	return names
+}
+
+// wanted gives those names of the selection that the worker takes for targets of its own.
+func (p *profile) wanted(s *selection) []string {
+	var wanted []string
+	p.shared(s, func(_ []int32, names []string) {
+		for _, name := range names {
+			if p.folds || p.exact[name] {
+				wanted = append(wanted, name)
+			}
+		}
+	})
+	return wanted
+}
+
+// liked gives those names of the selection that are like targets of the worker, whether its table
+// takes them for one or not.
+func (p *profile) liked(s *selection) []string {
+	var liked []string
+	p.shared(s, func(_ []int32, names []string) { liked = append(liked, names...) })
+	return liked
 }
 
 // unserved are the names that no target of the worker has exactly.

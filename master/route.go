@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -24,26 +25,50 @@ func (j job) key() string { return strconv.FormatInt(j.id, 10) }
 
 // jobsOf reads the list of jobs of a request, all of it before anything is done.
 func jobsOf(request jobnet.Request, withSignal bool) ([]job, error) {
-	items, err := request.Fields().List("jobs")
-	if err != nil {
-		return nil, err
+	var jobs []job
+	targets := make(map[string]string) // each text once
+	err := listOf(request.Fields(), "jobs", mostJobs, func(item json.RawMessage) error {
+		j, err := jobOf(jobnet.FieldsOf(item), withSignal)
+		if err != nil {
+			return err
+		}
+		if once, known := targets[j.target]; known {
+			j.target = once
+		} else if len(targets) == mostTargets {
+			return jobnet.Refusef("too many targets: at most %d are allowed", mostTargets)
+		}
+		targets[j.target] = j.target
+		jobs = append(jobs, j)
+		return nil
+	})
+	return jobs, err
+}
+
+// jobOf reads one job.
+func jobOf(fields jobnet.Fields, withSignal bool) (j job, err error) {
+	if j.id, err = idOf(fields); err != nil {
+		return j, err
 	}
-	jobs := make([]job, len(items))
-	for i, item := range items {
-		fields := jobnet.FieldsOf(item)
-		if jobs[i].id, err = fields.Int("id"); err != nil {
-			return nil, err
-		}
-		if withSignal {
-			if jobs[i].signal, err = fields.Int("signal"); err != nil {
-				return nil, err
-			}
-		}
-		if jobs[i].target, err = fields.Text("target"); err != nil {
-			return nil, err
+	if withSignal {
+		if j.signal, err = fields.Int("signal"); err != nil {
+			return j, err
 		}
 	}
-	return jobs, nil
+	if j.target, err = fields.Text("target"); err != nil {
+		return j, err
+	}
+	return j, withinLimit("a target", j.target, mostNameBytes)
+}
+
+// idOf is the id of a job: a number, or the decimal digits of one that JavaScript does not hold
+// exactly.
+func idOf(fields jobnet.Fields) (int64, error) {
+	if jobnet.TypeOf(fields["id"]) == "string" {
+		if id, err := jobnet.ParseWhole(fields["id"]); err == nil {
+			return int64(id), nil
+		}
+	}
+	return fields.Int("id")
 }
 
 func notServed(target string) string {
@@ -96,10 +121,19 @@ func (m *merged) take(jobs []job, answer outcomes, w *worker) {
 // each worker gets all of its jobs in one request, and the answers are put together when all have
 // come.
 func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	jobs, err := jobsOf(request, false)
-	if err != nil {
+	from, leave := m.clients.enter(link)
+	defer leave()
+	var jobs []job
+	if err := m.aside(ctx, len(request.Data), func() (err error) {
+		jobs, err = jobsOf(request, false)
+		return err
+	}); err != nil {
 		return nil, err
 	}
+	if err := m.clients.take(from, len(jobs)); err != nil {
+		return nil, err
+	}
+	defer m.clients.give(from, len(jobs))
 	request.Proceed()
 	result := &merged{by: link.RemoteAddr().String(), outcomes: outcomes{Jobs: map[string]json.RawMessage{}, Errors: map[string]any{}}}
 	m.spread(ctx, jobs, nil, result)
@@ -118,7 +152,7 @@ func (m *Master) spread(ctx context.Context, jobs []job, tried []*worker, result
 			if m.runShare(ctx, w, share, result) {
 				return
 			}
-			m.config.Logger.Warn("jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
+			m.say(slog.LevelWarn, w.link, "jobs by hand not delivered", "worker", w.name(), "jobs", len(share))
 			tried := append(slices.Clone(tried), w)
 			if len(tried) < mostTries {
 				m.sound(ctx, share, tried)
@@ -139,10 +173,20 @@ func (m *Master) sound(ctx context.Context, jobs []job, tried []*worker) {
 	ctx, cancel := context.WithTimeout(ctx, 2*silentAfter)
 	defer cancel()
 	_, targets, _ := distinct(jobs)
-	workers := slices.DeleteFunc(m.registry.all(), func(w *worker) bool {
-		return slices.Contains(tried, w) || !slices.ContainsFunc(targets, w.profile.Load().serves)
-	})
-	each(workers, func(_ int, w *worker) { _ = w.link.Ping(ctx) }) // the link remembers
+	wanted := selectionOf(targets)
+	slots := make(chan struct{}, fanOut)
+	var all sync.WaitGroup
+	for _, w := range m.registry.all() {
+		if slices.Contains(tried, w) || len(w.profile.Load().wanted(wanted)) == 0 {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			_ = w.link.Ping(ctx) // the link remembers
+			<-slots
+		})
+	}
+	all.Wait()
 }
 
 // notDelivered is what a client is told of a job that has reached none of the workers that were
@@ -158,10 +202,7 @@ func notDelivered(j job, tried []*worker) string {
 // those of targets that nobody serves fail, or nobody but workers that were tried.
 func (m *Master) share(jobs []job, tried []*worker, result *merged) map[*worker][]job {
 	jobs, targets, counts := distinct(jobs)
-	assigned := make(map[string][]*worker, len(targets))
-	for _, target := range targets {
-		assigned[target] = m.registry.assign(target, counts[target], tried, time.Now())
-	}
+	assigned := m.registry.assign(targets, counts, tried, time.Now())
 	shares := make(map[*worker][]job)
 	for _, j := range jobs {
 		workers := assigned[j.target]
@@ -204,8 +245,13 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 	data := manualData{IDs: make([]jobnet.Whole, len(share)), By: result.by}
 	for i, j := range share {
 		data.IDs[i] = jobnet.Whole(j.id)
-		defer w.takeBack(j.target)
 	}
+	_, _, counts := distinct(share)
+	defer func() {
+		for target, jobs := range counts {
+			w.takeBack(target, jobs)
+		}
+	}()
 	answer, err := m.askManual(ctx, w, data)
 	switch {
 	case err == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	jobnet "jobd/net"
@@ -20,54 +21,120 @@ type signalData struct {
 // delivered. A job has an error too where nobody delivered it and a worker could not be asked: it
 // may be the one.
 func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	jobs, err := jobsOf(request, true)
-	if err != nil {
+	from, leave := m.clients.enter(link)
+	defer leave()
+	var s *signalling
+	var letters []letter
+	if err := m.aside(ctx, len(request.Data), func() error {
+		jobs, err := jobsOf(request, true)
+		if err == nil {
+			s = newSignalling(jobs)
+			letters = s.letters(m.registry.all(), link.RemoteAddr().String())
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	workers := m.registry.all()
-	delivered := make(map[string]bool)
-	failed := make(map[string]string)
-	var mu sync.Mutex
-	each(workers, func(_ int, w *worker) {
-		share := signalData{Jobs: make(map[string]int64), By: link.RemoteAddr().String()}
-		served := w.profile.Load()
-		for _, j := range jobs {
-			if served.serves(j.target) {
-				share.Jobs[j.key()] = j.signal
-			}
-		}
-		if len(share.Jobs) == 0 {
-			return
-		}
-		var answer map[string]bool
-		raw, err := m.ask(ctx, w, "send-signal", share)
-		if err == nil {
-			err = json.Unmarshal(raw, &answer)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for key := range share.Jobs {
-			delivered[key] = delivered[key] || answer[key]
-			if err != nil {
-				failed[key] = fmt.Sprintf("worker '%s': %s", w.name(), told(err))
-			}
-		}
-	})
-	return signalAnswer(jobs, delivered, failed), nil
+	asking := round{Master: m, from: from, typ: "send-signal", timeout: answerTimeout, answered: s.take}
+	asking.ask(ctx, letters)
+	return s.answer(), nil
 }
 
-// signalAnswer puts together what was delivered and what failed, by job id.
-func signalAnswer(jobs []job, delivered map[string]bool, failed map[string]string) map[string]any {
-	answer, failures := make(map[string]any), make(map[string]string)
+// signalling is one request to send signals, and what became of it.
+type signalling struct {
+	jobs     []job
+	byTarget map[string][]job
+	asked    map[*worker][]string // the targets of the jobs that it was asked about; not changed once they are asked
+
+	mu        sync.Mutex
+	delivered map[string]bool // by job id; of all that a worker was asked about
+	failed    map[string]string
+}
+
+func newSignalling(jobs []job) *signalling {
+	s := &signalling{jobs: jobs, byTarget: make(map[string][]job), asked: make(map[*worker][]string),
+		delivered: make(map[string]bool), failed: make(map[string]string)}
 	for _, j := range jobs {
+		s.byTarget[j.target] = append(s.byTarget[j.target], j)
+	}
+	return s
+}
+
+// letters asks every worker for the jobs of the targets that it serves.
+func (s *signalling) letters(workers []*worker, by string) []letter {
+	targets := make([]string, 0, len(s.byTarget))
+	for target := range s.byTarget {
+		targets = append(targets, target)
+	}
+	wanted := selectionOf(targets)
+	return sorted(workers, func(w *worker) []string {
+		served := w.profile.Load().wanted(wanted)
+		slices.Sort(served)
+		s.asked[w] = served
+		return served
+	}, func(served []string) any { return signalLetter{s, served, by} })
+}
+
+// signalLetter is the signalData of jobs of some targets, made only when it is sent.
+type signalLetter struct {
+	of      *signalling
+	targets []string
+	by      string
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l signalLetter) MarshalJSON() ([]byte, error) {
+	data := signalData{Jobs: make(map[string]int64), By: l.by}
+	for _, target := range l.targets {
+		for _, j := range l.of.byTarget[target] {
+			data.Jobs[j.key()] = j.signal
+		}
+	}
+	return json.Marshal(data)
+}
+
+// answerBytes is more than what a worker needs to tell of a job whether its signal was delivered.
+const answerBytes = 40
+
+// take takes a worker's answer over.
+func (s *signalling) take(w *worker, raw []byte, err error) {
+	s.mu.Lock() // from here on: one answer is read at a time
+	defer s.mu.Unlock()
+	var answer map[string]bool
+	switch {
+	case err != nil:
+	case len(raw) > answerBytes*(len(s.jobs)+1):
+		err = fmt.Errorf("the answer is too long: it has %d bytes", len(raw))
+	default:
+		err = json.Unmarshal(raw, &answer)
+	}
+	text := ""
+	if err != nil {
+		text = fmt.Sprintf("worker '%s': %s", w.name(), told(err))
+	}
+	for _, target := range s.asked[w] {
+		for _, j := range s.byTarget[target] {
+			key := j.key()
+			s.delivered[key] = s.delivered[key] || answer[key]
+			if err != nil {
+				s.failed[key] = text
+			}
+		}
+	}
+}
+
+// answer puts together what was delivered and what failed, by job id.
+func (s *signalling) answer() map[string]any {
+	answer, failures := make(map[string]any), make(map[string]string)
+	for _, j := range s.jobs {
 		key := j.key()
-		done, asked := delivered[key]
+		done, asked := s.delivered[key]
 		switch {
 		case !asked:
 			failures[key] = notServed(j.target)
 			continue
-		case !done && failed[key] != "":
-			failures[key] = failed[key]
+		case !done && s.failed[key] != "":
+			failures[key] = s.failed[key]
 		}
 		answer[key] = done
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"strings"
 	"time"
 
 	jobnet "jobd/net"
@@ -27,24 +26,28 @@ type WorkerInfo struct {
 }
 
 // status answers status.
-func (m *Master) status(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	workers := m.registry.all()
 	status := Status{Workers: make([]WorkerInfo, len(workers))}
+	at := make(map[*worker]*WorkerInfo, len(workers))
 	for i, w := range workers {
 		status.Workers[i] = w.info()
+		at[w] = &status.Workers[i]
 	}
 	if request.Fields().Flag("poll_workers") {
+		from, leave := m.clients.enter(link)
+		defer leave()
 		request.Proceed()
-		each(workers, func(i int, w *worker) {
-			info := &status.Workers[i]
-			answer, err := m.ask(ctx, w, "status", nil)
+		asking := round{Master: m, from: from, typ: "status", timeout: answerTimeout}
+		asking.answered = func(w *worker, answer []byte, err error) {
 			if err != nil {
-				info.WorkerStatusError = told(err)
+				at[w].WorkerStatusError = told(err)
 				return
 			}
-			info.WorkerStatus = answer
+			at[w].WorkerStatus = answer
 			w.noteStatus(answer)
-		})
+		}
+		asking.ask(ctx, []letter{{to: workers}})
 	}
 	status.MemoryUsage = jobnet.MeasureMemory()
 	return status, nil
@@ -59,8 +62,15 @@ func (w *worker) info() WorkerInfo {
 	return info
 }
 
+// statusBytes is how long a status may be from which something is learnt: that of a worker with
+// mostTargets is shorter.
+const statusBytes = 2 << 20
+
 // noteStatus learns the lengths of the worker's queues from its status; from one that can't be understood, nothing.
 func (w *worker) noteStatus(answer []byte) {
+	if len(answer) > statusBytes {
+		return
+	}
 	var status struct {
 		Targets map[string]struct{ Length int }
 	}
@@ -72,41 +82,4 @@ func (w *worker) noteStatus(answer []byte) {
 		lengths[target] = queue.Length
 	}
 	w.noteLengths(lengths, time.Now())
-}
-
-// pause answers pause and continue: each worker concerned is asked the same for the targets that it serves. The answer is ok
-// when all of them did it.
-func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	var targets []string
-	if fields := request.Fields(); fields.Has("targets") {
-		var err error
-		if targets, err = fields.Targets(); err != nil {
-			return nil, err
-		}
-	}
-	workers, wanted := m.registry.all(), selectionOf(targets)
-	failures := make([]string, len(workers))
-	each(workers, func(i int, w *worker) {
-		served := w.profile.Load().served(wanted)
-		if targets != nil && served == nil {
-			return
-		}
-		if _, err := m.ask(ctx, w, request.Type, targetsData{Targets: served, By: link.RemoteAddr().String()}); err != nil {
-			failures[i] = "worker '" + w.name() + "': " + told(err)
-		}
-	})
-	if failed := strings.Join(nonEmpty(failures), "; "); failed != "" {
-		return nil, jobnet.Refusal(failed)
-	}
-	return "ok", nil
-}
-
-func nonEmpty(list []string) []string {
-	var out []string
-	for _, text := range list {
-		if text != "" {
-			out = append(out, text)
-		}
-	}
-	return out
 }

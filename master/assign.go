@@ -1,0 +1,111 @@
+package master
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+)
+
+// silentAfter is how long a ping may go unanswered until others are given jobs by hand first.
+const silentAfter = 500 * time.Millisecond
+
+// assign gives jobs of targets, so many of each, to workers: each job to the worker that serves its
+// target and is the least loaded then, among equals to the one whose turn it is; none where nobody
+// serves it. Those that were tried get none, and those that owe an answer only where all do. The
+// caller must have the workers take the jobs back.
+//
+// Jobs may be many, and workers and targets too: each worker is looked at once, not for each job.
+func (r *registry) assign(targets []string, jobs map[string]int, tried []*worker, now time.Time) map[string][]*worker {
+	r.assigning.Lock()
+	defer r.assigning.Unlock()
+	assigned := make(map[string][]*worker, len(targets))
+	candidates := r.candidates(selectionOf(targets), tried, now)
+	for _, target := range targets {
+		if c := candidates[target]; c != nil {
+			assigned[target] = r.spread(c.best(), target, jobs[target])
+		}
+	}
+	return assigned
+}
+
+// spread gives so many jobs of a target to the candidates.
+func (r *registry) spread(candidates ranking, target string, jobs int) []*worker {
+	for _, c := range candidates { // the jobs of other targets may have changed it
+		_, c.last = c.worker.load(target, time.Time{})
+	}
+	heap.Init(&candidates)
+	assigned := make([]*worker, jobs)
+	for i := range assigned {
+		least := candidates[0]
+		r.turns++
+		least.load, least.last, least.more = least.load+1, r.turns, least.more+1
+		assigned[i] = least.worker
+		heap.Fix(&candidates, 0)
+	}
+	for _, c := range candidates {
+		if c.more > 0 {
+			c.worker.give(target, c.more, c.last)
+		}
+	}
+	return assigned
+}
+
+// candidate is a worker that serves a target, and how loaded it is.
+type candidate struct {
+	worker *worker
+	silent int // 1 where it owes an answer, else 0
+	load   int
+	last   uint64 // the registry's count when it was last given a job
+	more   int    // jobs that it gets now
+}
+
+// ranking is a heap of candidates, the next one to get a job first.
+type ranking []*candidate
+
+func (r ranking) Len() int      { return len(r) }
+func (r ranking) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
+func (r ranking) Push(any)      {} // nobody comes or goes
+func (r ranking) Pop() any      { return nil }
+func (r ranking) Less(i, j int) bool {
+	a, b := r[i], r[j]
+	return cmp.Or(cmp.Compare(a.silent, b.silent), cmp.Compare(a.load, b.load), cmp.Compare(a.last, b.last)) < 0
+}
+
+// choice is who may get the jobs of a target: those that serve it by its very name, or, where there
+// is none, those whose table takes their name for the same.
+type choice struct{ exact, like ranking }
+
+func (c *choice) best() ranking {
+	if c.exact == nil {
+		return c.like
+	}
+	return c.exact
+}
+
+// candidates are the workers that serve the targets, by target.
+func (r *registry) candidates(wanted *selection, tried []*worker, now time.Time) map[string]*choice {
+	candidates := make(map[string]*choice)
+	for _, w := range r.all() {
+		if slices.Contains(tried, w) {
+			continue
+		}
+		p, silent := w.profile.Load(), 0
+		if w.link.Silence() > silentAfter {
+			silent = 1
+		}
+		for _, target := range p.wanted(wanted) {
+			c := &candidate{worker: w, silent: silent}
+			c.load, c.last = w.load(target, now)
+			if candidates[target] == nil {
+				candidates[target] = &choice{}
+			}
+			if of := candidates[target]; p.exact[target] {
+				of.exact = append(of.exact, c)
+			} else {
+				of.like = append(of.like, c)
+			}
+		}
+	}
+	return candidates
+}

@@ -75,8 +75,8 @@ var errTooMuch = fmt.Errorf("not kept: the answers of all workers may have at mo
 // long ones are on their way at once, and fanOut workers are asked at once for all that the
 // client wants.
 //
-// It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only: so
-// nobody waits for somebody who waits.
+// It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only, or
+// for a moment: so nobody waits for somebody who waits.
 func (r *round) ask(ctx context.Context, letters []letter) {
 	r.budget.Store(mostAnswerBytes)
 	defer r.all.Wait()
@@ -106,8 +106,10 @@ func (r *round) send(ctx context.Context, l letter) error {
 	left.Store(int64(len(l.to)))
 	for _, w := range l.to {
 		r.from.slots <- struct{}{} // those who have one give it back within the timeout
+		pass := r.turn()
 		r.all.Go(func() {
 			answer, err := requestWithin(ctx, r.timeout, w.link, r.typ, data)
+			pass()
 			<-r.from.slots
 			if left.Add(-1) == 0 {
 				r.forwarded.release(held)
@@ -119,6 +121,16 @@ func (r *round) send(ctx context.Context, l letter) error {
 		})
 	}
 	return nil
+}
+
+// turn waits until a worker may be asked: those that answer at once are asked in such an order that each
+// client has its share of the processors, however many workers another one asks. pass ends it; a
+// worker that does not answer keeps nobody for longer than a moment.
+func (m *Master) turn() (pass func()) {
+	m.turns <- struct{}{}
+	once := sync.OnceFunc(func() { <-m.turns })
+	timer := time.AfterFunc(turnLasts, once)
+	return func() { timer.Stop(); once() }
 }
 
 // encoded is data made JSON; nil is none.

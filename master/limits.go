@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"runtime"
+	"time"
 
 	jobnet "jobd/net"
 )
@@ -27,6 +28,12 @@ const (
 
 // fanOut is how many workers are asked at once for one client, whatever it asks.
 const fanOut = 256
+
+// So many workers are asked at once for all clients, but for those that have not answered so soon.
+const (
+	turnsAtOnce = 16
+	turnLasts   = 50 * time.Millisecond
+)
 
 // processors is how many long messages are read or made at once. One processor stays free for those
 // who send short ones.

@@ -29,6 +29,7 @@ type Master struct {
 	ledger   ledger     // delivered, but not answered for certain
 
 	long      chan struct{} // one for each long message that is read or made
+	turns     chan struct{} // one for each worker that is asked, see turn
 	forwarded *cargo        // long messages on their way to workers
 
 	registered chan *worker  // to Run
@@ -51,6 +52,7 @@ func New(config Config) *Master {
 		config:     config,
 		pokes:      newGathering(),
 		long:       make(chan struct{}, processors()),
+		turns:      make(chan struct{}, turnsAtOnce),
 		forwarded:  newCargo(forwardedBytes),
 		registered: make(chan *worker),
 		ended:      make(chan struct{}),

@@ -127,17 +127,20 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 	return describe(e.item.Payload), nil
 }
 
-// claimant names who claimed the job: the worker through which it is read, or the one whose run the journal tells of first.
+// claimant names who claimed the job: the worker through which it is read, or the one whose run the journal tells of then.
 func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, error) {
 	if name := e.source.worker(); name != "" {
 		return clean(name), nil
 	}
-	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.item.Time.Add(time.Microsecond)}
-	for first, err := range e.source.events(ctx, runs) {
-		if opened, ok := first.Payload.(journal.Opened); ok && err == nil {
+	runs := history.Query{Kinds: []journal.Kind{journal.KindOpened}, Until: e.item.Time.Add(time.Microsecond), Last: 1}
+	for newest, err := range e.source.events(ctx, runs) {
+		if opened, ok := newest.Payload.(journal.Opened); ok && err == nil {
 			return clean(opened.Name), nil
 		}
 		return "the worker", err
+	}
+	if f, ok := e.source.(folder); ok {
+		return clean(f.own), nil // retention has removed the beginning of the run
 	}
 	return "the worker", nil
 }

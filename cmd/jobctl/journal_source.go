@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"jobd/cmd/internal/history"
@@ -32,7 +34,9 @@ type source interface {
 // folder is a journal in a folder of this machine.
 type folder struct {
 	reader *journal.Reader
-	name   string // of the folder, where several are read; else ""
+	dir    string // as it was given
+	own    string // the worker's name, as the journal has it; of a journal that does not tell, the folder's
+	name   string // the same, where several are read, made to differ from the others'; else ""
 }
 
 func (f folder) worker() string { return f.name }
@@ -86,7 +90,11 @@ func (p *program) read(ctx context.Context, dirs []string, use func(ctx context.
 // readFolders has folders read, whatever daemon is configured.
 func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx context.Context, j *journals) error) error {
 	j := &journals{note: p.note}
-	for _, dir := range dirs {
+	var folders []folder
+	for i, dir := range dirs {
+		if slices.ContainsFunc(dirs[:i], func(other string) bool { return filepath.Clean(other) == filepath.Clean(dir) }) {
+			return wrongUsage("--journal %s is given twice", dir)
+		}
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 			return fmt.Errorf("open journal %s: this is not a folder", dir)
 		}
@@ -95,13 +103,47 @@ func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx c
 			return err
 		}
 		defer r.Close()
-		f := folder{reader: r}
-		if len(dirs) > 1 {
-			f.name = filepath.Base(filepath.Clean(dir))
-		}
+		folders = append(folders, folder{reader: r, dir: dir, own: ownerOf(ctx, r, dir)})
+	}
+	if len(folders) > 1 {
+		p.tellApart(folders)
+	}
+	for _, f := range folders {
 		j.sources = append(j.sources, f)
 	}
 	return j.use(ctx, use)
+}
+
+// ownerOf is the name of the worker whose journal a folder holds. One that does not tell, or is damaged, which its reader will
+// notice, has the folder's.
+func ownerOf(ctx context.Context, r *journal.Reader, dir string) string {
+	if name, err := r.Name(ctx); err == nil && name != "" {
+		return name
+	}
+	if absolute, err := filepath.Abs(dir); err == nil {
+		dir = absolute
+	}
+	return filepath.Base(dir)
+}
+
+// tellApart gives folders their names. Where two journals are of one name, as an archive and what it was cut off from are, or
+// those of two hosts whose workers were named alike, each bears its folder too, and that is said.
+func (p *program) tellApart(folders []folder) {
+	count := make(map[string]int)
+	for _, f := range folders {
+		count[f.own]++
+	}
+	for i := range folders {
+		f := &folders[i]
+		if f.name = f.own; count[f.own] > 1 {
+			f.name = fmt.Sprintf("%s (%s)", f.own, f.dir)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		if n := count[name]; n > 1 {
+			p.note(fmt.Errorf("%d journals are of worker '%s': they are told apart by their folders", n, clean(name)))
+		}
+	}
 }
 
 // use has the journals read; what failed on the way is told with the rest.

@@ -21,7 +21,7 @@ import (
 // silentDaemon answers the requests that are named, and others never; with asked it tells what it was asked.
 func silentDaemon(t *testing.T, answers map[string]any, asked chan<- string) (port string) {
 	t.Helper()
-	handlers := map[string]jobnet.Handler{}
+	handlers, over := map[string]jobnet.Handler{}, make(chan struct{})
 	for _, typ := range []string{"status", "poll", "pause", "run-manual", "restart", "journal-anchor", "journal-events", "journal-next"} {
 		handlers[typ] = func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 			if answer, known := answers[typ]; known && (typ != "status" || !request.Fields().Flag("hang")) {
@@ -31,11 +31,16 @@ func silentDaemon(t *testing.T, answers map[string]any, asked chan<- string) (po
 			if asked != nil {
 				asked <- typ
 			}
-			<-ctx.Done()
-			return nil, ctx.Err()
+			select {
+			case <-ctx.Done():
+			case <-over:
+			}
+			return nil, context.Canceled
 		}
 	}
-	return listen(t, jobnet.ServerConfig{Handlers: handlers})
+	port = listen(t, jobnet.ServerConfig{Handlers: handlers})
+	t.Cleanup(func() { close(over) })
+	return port
 }
 
 // A daemon that hangs is named after a while, whatever it was asked; what waits for jobs waits.

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -85,8 +88,8 @@ func (p *program) exporter(format string) (write func(from[journal.Event]) error
 			stdout, stderr = string(done.Stdout.Kept), string(done.Stderr.Kept)
 		}
 		return errors.Join(head(), w.Write([]string{
-			e.source.worker(), strconv.FormatUint(e.item.Seq, 10), e.item.Time.UTC().Format(time.RFC3339Nano),
-			strconv.FormatInt(e.item.Job, 10), string(e.item.Kind()), string(payload), stdout, stderr, e.item.Hash.String(),
+			harmless(e.source.worker()), strconv.FormatUint(e.item.Seq, 10), e.item.Time.UTC().Format(time.RFC3339Nano),
+			strconv.FormatInt(e.item.Job, 10), string(e.item.Kind()), harmless(string(payload)), harmless(stdout), harmless(stderr), e.item.Hash.String(),
 		}))
 	}
 	return write, func() error {
@@ -94,4 +97,22 @@ func (p *program) exporter(format string) (write func(from[journal.Event]) error
 		w.Flush()
 		return errors.Join(err, w.Error())
 	}
+}
+
+// formula begins what a spreadsheet takes for a formula, also behind blanks; the wide forms too.
+const formula = "=+-@\uff1d\uff0b\uff0d\uff20"
+
+// plainNumber is what a spreadsheet takes for a number. A line's end behind it is as harmless.
+var plainNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\n?$`)
+
+// harmless is text for a cell that no spreadsheet runs: an apostrophe before it makes it text.
+func harmless(text string) string {
+	begins := strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || invisible(r) })
+	switch {
+	case text == "" || plainNumber.MatchString(text):
+		return text
+	case strings.ContainsRune("\t\r\n", rune(text[0])) || begins != "" && strings.IndexAny(begins, formula) == 0:
+		return "'" + text
+	}
+	return text
 }

@@ -235,7 +235,11 @@ func merge[T any](j *journals, open func(source) iter.Seq2[T, error], before fun
 
 // events gives the selected events of all sources, merged by time; with q.Last the newest of all.
 func (j *journals) events(ctx context.Context, q history.Query) iter.Seq2[from[journal.Event], error] {
-	if err := j.noteRemoved(ctx, q.Since, q.Until); err != nil {
+	err := inOrder(q.Since, q.Until)
+	if err == nil {
+		err = j.noteRemoved(ctx, q.Since, q.Until)
+	}
+	if err != nil {
 		return func(yield func(from[journal.Event], error) bool) { yield(from[journal.Event]{}, err) }
 	}
 	all := merge(j, func(s source) iter.Seq2[journal.Event, error] { return s.events(ctx, q) },

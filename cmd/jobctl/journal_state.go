@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -17,11 +18,14 @@ func (p *program) journalState() *ffcli.Command {
 	at := timeFlag{p: p}
 	var status statusFlag
 	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *journals, _ []string) error {
+		if at.at.After(p.now()) {
+			p.note(errors.New("--at is in the future: this is how it stands now"))
+		}
 		q := history.AtQuery{At: at.at, Status: journal.Status(status)}
 		all := merge(j, func(s source) iter.Seq2[history.Job, error] { return s.jobs(ctx, q) }, history.Job.Before)
 		return p.buffered(func() error { return p.printStates(j, all) })
 	})
-	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 2h (ago), or unix time")
+	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
 	c.FlagSet.Var(&status, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
 	return c
 }

@@ -238,34 +238,6 @@ func TestJournalWrongUsage(t *testing.T) {
 	}
 }
 
-func TestParseTime(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	east := time.FixedZone("east", 3600)
-	for text, want := range map[string]time.Time{
-		"2026-11-20 14:00":          time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC),
-		"2026-11-20 14:00:30":       time.Date(2026, 11, 20, 13, 0, 30, 0, time.UTC),
-		"2026-11-20T14:00":          time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC),
-		"2026-11-20":                time.Date(2026, 11, 19, 23, 0, 0, 0, time.UTC),
-		"2026-11-20T14:00:00Z":      time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC),
-		"2026-11-20T14:00:00.5Z":    time.Date(2026, 11, 20, 14, 0, 0, 500_000_000, time.UTC),
-		"2026-11-20T14:00:00+02:00": time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
-		"2h":                        now.Add(-2 * time.Hour),
-		"30d":                       now.AddDate(0, 0, -30),
-		"1763640000":                time.Unix(1763640000, 0),
-		"0":                         time.Unix(0, 0),
-	} {
-		if got, err := parseTime(text, now, east); err != nil || !got.Equal(want) {
-			t.Errorf("parseTime(%s) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "then", "-2h", "14:00", "2026-13-01", "1.5e400"} {
-		if got, err := parseTime(text, now, east); err == nil {
-			t.Errorf("parseTime(%q) = %v, want an error", text, got)
-		}
-	}
-}
-
 // Every kind that there is is described, in one line.
 func TestDescribe(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // Berlin, wherever this runs
+)
+
+func TestParseTime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	east := time.FixedZone("east", 3600)
+	for text, want := range map[string]time.Time{
+		"2026-11-20 14:00":          time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC),
+		"2026-11-20 14:00:30":       time.Date(2026, 11, 20, 13, 0, 30, 0, time.UTC),
+		"2026-11-20 14:00:30.25":    time.Date(2026, 11, 20, 13, 0, 30, 250_000_000, time.UTC),
+		"2026-11-20T14:00":          time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC),
+		"2026-11-20":                time.Date(2026, 11, 19, 23, 0, 0, 0, time.UTC),
+		"2026-11-20T14:00:00Z":      time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC),
+		"2026-11-20T14:00:00.5Z":    time.Date(2026, 11, 20, 14, 0, 0, 500_000_000, time.UTC),
+		"2026-11-20T14:00:00+02:00": time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		"2h":                        now.Add(-2 * time.Hour),
+		"1.5h":                      now.Add(-90 * time.Minute),
+		"30d":                       now.AddDate(0, 0, -30),
+		"0s":                        now,
+		"1763640000":                time.Unix(1763640000, 0),
+		"1795299125.2":              time.Unix(1795299125, 200_000_000),
+		"1795299125.123456789":      time.Unix(1795299125, 123_456_789),
+		"1795299125.":               time.Unix(1795299125, 0),
+		"1000000000":                time.Unix(1000000000, 0),
+		"9999999999":                time.Unix(9999999999, 0),
+	} {
+		if got, err := parseTime(text, now, east); err != nil || !got.Equal(want) {
+			t.Errorf("parseTime(%s) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, says := range map[string]string{
+		"": "allowed is a time such as", "then": "allowed is a time such as", "-2h": "allowed is", "14:00": "allowed is", "2026-13-01": "allowed is",
+		"2026-02-30": "allowed is", "2026-11": "allowed is", "1M": "allowed is", "0x6ad0": "allowed is", "1_763_640_000": "allowed is", " 2h": "allowed is",
+		"20261121":            "a date is written 2026-11-21",
+		"20261121140000":      "a date and time are written",
+		"202611211400":        "a date and time are written",
+		"1795299125200":       "this may be milliseconds",
+		"1795299125200.5":     "this may be milliseconds",
+		"1795299125200000":    "this may be microseconds",
+		"1795299125200000000": "this may be nanoseconds",
+		"0":                   "how long ago has a unit", "5": "how long ago has a unit", "2026": "how long ago has a unit", "90.5": "how long ago has a unit",
+		"999999999": "unix time in seconds, of ten digits", "10000000000": "unix time in seconds, of ten digits",
+		"-1763640000": "unix time", "+1763640000": "unix time", "1.7e9": "unix time", "1.5e400": "unix time", "1763640000e1": "unix time", ".5": "unix time",
+		"1795299125.1234567891": "unix time", "1795299125.2.3": "allowed is", "٢٠٢٦١١٢١": "allowed is", "1795299125,2": "allowed is", "inf": "allowed is", "NaN": "allowed is",
+	} {
+		if got, err := parseTime(text, now, east); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("parseTime(%q) = %v, %v, want an error with %q", text, got, err, says)
+		}
+	}
+}
+
+// Where the clocks are put back a time comes twice, and where they are put forward one does not come at all.
+func TestParseTimeWhereClocksAreChanged(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]time.Time{
+		"2026-10-25 01:59": time.Date(2026, 10, 24, 23, 59, 0, 0, time.UTC),
+		"2026-10-25 03:00": time.Date(2026, 10, 25, 2, 0, 0, 0, time.UTC),
+		"2026-10-25":       time.Date(2026, 10, 24, 22, 0, 0, 0, time.UTC),
+		"2026-03-29 03:00": time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC),
+		"2026-07-01 12:00": time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC),
+	} {
+		if got, err := parseTime(text, begin, berlin); err != nil || !got.Equal(want) {
+			t.Errorf("parseTime(%s) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, says := range map[string]string{
+		"2026-10-25 02:30":    "showed that time twice; it is 2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00",
+		"2026-03-29 02:30":    "were put forward past that time",
+		"2026-03-29T02:00:00": "were put forward past that time",
+	} {
+		if got, err := parseTime(text, begin, berlin); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("parseTime(%q) = %v, %v, want an error with %q", text, got, err, says)
+		}
+	}
+}
+
+// All flags that take a time take the same.
+func TestEveryTimeFlagRefusesTheSame(t *testing.T) {
+	t.Parallel()
+	dir := oneDay(t)
+	for _, args := range []string{
+		"log --since", "log --until", "conflicts --since", "stats --since", "stats --until", "export --since", "timeline --out=x.svg --since",
+		"state --at", "reapply --since",
+	} {
+		for _, text := range []string{"20261121", "1795299125200", "5"} {
+			words := append(append([]string{"journal", "--journal", dir}, strings.Fields(args)...), text)
+			if got := (jobctl{}).run(t, words...); got.code != 2 || !strings.Contains(got.err, `"`+text+`" is not allowed: a number is unix time`) {
+				t.Errorf("%s %s: %+v", args, text, got)
+			}
+		}
+	}
+	for args, want := range map[string]output{
+		"log --since 2026-11-20T10:00:17Z --until 2026-11-20T10:00:16Z": {2, "", "jobctl: --since 2026-11-20T10:00:17Z is not before --until 2026-11-20T10:00:16Z\n"},
+		"stats --since 1h --until 1h":                                   {2, "", "jobctl: --since 2026-11-20T11:00:00Z is not before --until 2026-11-20T11:00:00Z\n"},
+	} {
+		if got := (jobctl{}).run(t, append([]string{"journal", "--journal", dir}, strings.Fields(args)...)...); got != want {
+			t.Errorf("%s: %+v, want %+v", args, got, want)
+		}
+	}
+	got := jobctl{}.run(t, "journal", "state", "--journal", dir, "--at", "2100-01-01")
+	if got.code != 0 || got.err != "jobctl: --at is in the future: this is how it stands now\n" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -47,8 +47,8 @@ func (c *client) within(ctx context.Context, patience time.Duration) (context.Co
 	return context.WithTimeoutCause(ctx, patience, errSilent)
 }
 
-// diagnose finds out, when half of the time for an answer has gone by, who is silent: the daemon, or workers behind a
-// master. What it found, as the end of a sentence, is there when the time is up.
+// diagnose finds out, when some of the time for an answer has gone by, who is silent: the daemon, or workers behind a
+// master, which takes 5 s to say so of one. What it found, as the end of a sentence, is there when the time is up.
 func (c *client) diagnose(ctx context.Context, patience time.Duration) <-chan string {
 	found := make(chan string, 1)
 	go func() {
@@ -56,8 +56,8 @@ func (c *client) diagnose(ctx context.Context, patience time.Duration) <-chan st
 			<-ctx.Done()
 		}
 		select {
-		case <-time.After(patience / 2):
-			found <- c.silent(context.WithoutCancel(ctx), patience/2)
+		case <-time.After(patience * 3 / 10):
+			found <- c.silent(context.WithoutCancel(ctx), patience*7/10)
 		case <-ctx.Done():
 			found <- ""
 		}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"os"
@@ -159,16 +160,21 @@ func TestOriginalDaemon(t *testing.T) {
 // original answers as the original jobd does to requests that it does not know.
 func original(conn net.Conn) {
 	defer conn.Close()
-	buffer := make([]byte, 4096)
-	n, err := conn.Read(buffer)
-	if err != nil {
-		return
+	requests := bufio.NewReader(conn)
+	for {
+		request, err := requests.ReadString(4)
+		if err != nil {
+			return
+		}
+		_, after, _ := strings.Cut(request, `"no":`)
+		var no int
+		_, _ = fmt.Sscan(strings.SplitN(after, ",", 2)[0], &no)
+		_, typ, _ := strings.Cut(after, `"type":"`)
+		typ, _, _ = strings.Cut(typ, `"`)
+		answer := fmt.Sprintf(`"error":"unknown request type: '%s'"`, typ)
+		if typ == "status" {
+			answer = `"data":{"targets":{},"jobPromisesCount":0}`
+		}
+		fmt.Fprintf(conn, `[1,{"no":%d,%s}]`+"\x04", no, answer)
 	}
-	_, after, _ := strings.Cut(string(buffer[:n]), `"no":`)
-	var no int
-	_, _ = fmt.Sscan(strings.SplitN(after, ",", 2)[0], &no)
-	_, typ, _ := strings.Cut(after, `"type":"`)
-	typ, _, _ = strings.Cut(typ, `"`)
-	fmt.Fprintf(conn, `[1,{"no":%d,"error":"unknown request type: '%s'"}]`+"\x04", no, typ)
-	_, _ = conn.Read(buffer)
 }

@@ -1,0 +1,177 @@
+package operator
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// ran is what a run of jobctl left behind.
+type ran struct {
+	stdout, stderr string
+	code           int
+}
+
+// arguments reach a daemon, and nobody's configuration.
+func arguments(t *testing.T, d *harness.Daemon, args ...string) []string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(d.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{"--host", host, "--port", port, "--config", os.DevNull}, args...)
+}
+
+func jobctl(t *testing.T, d *harness.Daemon, args ...string) ran {
+	t.Helper()
+	cmd := exec.Command(harness.Program(t, "jobctl"), arguments(t, d, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return ran{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// inTerminal runs jobctl in a tmux and gives what a person sees when it has ended.
+func inTerminal(t *testing.T, d *harness.Daemon, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is missing: make deps installs it")
+	}
+	dir, err := os.MkdirTemp("", "mux")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	tmux := func(args ...string) string {
+		cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(dir, "s"), "-f", "/dev/null"}, args...)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TMUX=")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("tmux %q: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	words := harness.Program(t, "jobctl")
+	for _, arg := range arguments(t, d, args...) {
+		words += " '" + arg + "'"
+	}
+	tmux("new-session", "-d", "-x", "100", "-y", "50", words+"; tmux wait-for -S ended; exec cat")
+	defer tmux("kill-server")
+	tmux("wait-for", "ended")
+	return tmux("capture-pane", "-p", "-J")
+}
+
+// What a job prints is seen in the terminal and steers nothing; in a pipe and in a file it is what the job wrote.
+func TestAJobThatPrintsEscapeSequences(t *testing.T) {
+	t.Parallel()
+	const printed = "begin \x1b[2J\x1b[H\x1b]0;title\x07\u202eright\u202c \rover\n"
+	const seen = `begin \x1b[2J\x1b[H\x1b]0;title\x07\u202eright\u202c \rover`
+	db := harness.NewDatabase(t)
+	launcher := harness.Script(t, `printf 'begin \033[2J\033[H\033]0;title\007\342\200\256right\342\200\254 \rover\n'`)
+	worker := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1}).StartWorker(t)
+	db.Insert(t, 1, "a", "manual")
+	db.Insert(t, 2, "a", "manual")
+	if shown := inTerminal(t, worker, "run-manual", "1"); !strings.Contains(shown, seen) {
+		t.Errorf("run-manual shows %q", shown)
+	}
+	if shown := inTerminal(t, worker, "journal", "show", "1"); !strings.Contains(shown, seen) || !strings.Contains(shown, "job 1") {
+		t.Errorf("journal show shows %q", shown)
+	}
+	if got := jobctl(t, worker, "run-manual", "2"); got != (ran{printed, "", 0}) {
+		t.Errorf("in a pipe: %+q", got.stdout+got.stderr)
+	}
+}
+
+// A worker that hangs is named, by itself and through its master, and nothing waits for it without end.
+func TestAWorkerThatHangsIsNamed(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	start := func(name, target string) *harness.Daemon {
+		return db.Worker(t, name, "/bin/true {id}", map[string]int{target: 1}).With(harness.MasterOf(master)).StartWorker(t)
+	}
+	hangs := start("node-1", "a")
+	start("node-2", "b")
+	harness.AwaitWorkers(t, master, "", 2)
+	hangs.Signal(t, syscall.SIGSTOP)
+	t.Cleanup(func() { hangs.Signal(t, syscall.SIGCONT) })
+	var all sync.WaitGroup // each takes 5 or 10 s
+	defer all.Wait()
+	harness.Program(t, "jobctl")
+	for _, args := range []string{"status", "list-workers", "memory-usage", "status --output=json", "pause", "journal log", "journal anchor"} {
+		all.Go(func() {
+			got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...)
+			if got.code != 1 || !strings.Contains(got.stderr, "worker 'node-1'") || strings.Contains(got.stderr, "node-2") {
+				t.Errorf("%s: %+v", args, got)
+			}
+		})
+	}
+	got := jobctl(t, hangs, "status")
+	if want := "jobctl: " + hangs.Addr + ": no answer within 10s; it does not answer a ping either: it hangs, is stopped, or is out of reach\n"; got != (ran{"", want, 1}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheWrongDaemon(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1}).With(harness.MasterOf(master)).StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 1)
+	for _, args := range []string{"list-targets", "status --output=json", "pause", "journal log", "run-manual 1"} {
+		if got := jobctl(t, master, strings.Fields(args)...); got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "this is a master, not a worker: use --master") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	for _, args := range []string{"list-workers", "status --output=json", "pause", "journal log", "run-manual a:1"} {
+		if got := jobctl(t, worker, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "this is a worker, not a master: leave --master away") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := jobctl(t, worker, "list-targets"); !strings.Contains(got.stdout, "a  ") || strings.Contains(got.stdout, "yes") {
+		t.Errorf("somebody was paused: %+v", got)
+	}
+}
+
+// The statement that jobctl names has a row that run-manual has ignored run after all.
+func TestAnIgnoredRowIsHadBack(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	worker := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"a": 1}).StartWorker(t)
+	if got := jobctl(t, worker, "pause", "a"); got != (ran{"ok\n", "", 0}) {
+		t.Fatalf("%+v", got)
+	}
+	db.Insert(t, 5, "a", "waiting")
+	db.Insert(t, 6, "x", "manual")
+	undo := regexp.MustCompile(`UPDATE … (SET status = '(\w+)' WHERE id = (\d+) AND status = 'ignored')`)
+	for id, status := range map[int64]string{5: "waiting", 6: "manual"} {
+		got := jobctl(t, worker, "run-manual", fmt.Sprint(id))
+		found := undo.FindStringSubmatch(got.stderr)
+		if got.code != 1 || len(found) == 0 || found[2] != status || found[3] != fmt.Sprint(id) {
+			t.Fatalf("%+v", got)
+		}
+		db.AwaitStatus(t, id, "ignored")
+		db.Exec(t, "UPDATE jobs "+found[1])
+		db.AwaitStatus(t, id, status)
+	}
+	jobctl(t, worker, "continue", "a")
+	db.AwaitDone(t, 5)
+	jobctl(t, worker, "add-target", "x", "1")
+	if got := jobctl(t, worker, "run-manual", "6"); got.code != 0 || got.stdout != "6\n" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -125,7 +125,7 @@ func TestAnOlderRunnerIsUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer l.close(time.Minute)
 	w := newWire(runner)
 	hello, err := w.next()
 	if err != nil || hello.Version != 2 || hello.Instance != "elapsed" {

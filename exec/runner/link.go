@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	jobexec "jobd/exec"
 )
@@ -45,7 +46,7 @@ func newLink(conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*l
 	})
 	out.flush()
 	w := newWire(conn)
-	hello, err := w.next()
+	hello, err := greeted(conn, w)
 	if err != nil {
 		return nil, err
 	}
@@ -74,18 +75,55 @@ func newLink(conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*l
 
 func (l *link) alive() bool { return !closed(l.lost) }
 
-// close ends the connection when everything that was sent is written. Processes run on; whoever
-// waits for one waits for ever.
-func (l *link) close() {
+// greetTimeout is how long a runner may take to answer a hello. It does what former workers have asked it for before.
+const greetTimeout = 10 * time.Second
+
+// errSilent says that a runner is there, and does not answer.
+var errSilent = errors.New("the runner does not answer; it may have been stopped, as by SIGSTOP")
+
+// greeted waits for the runner's hello.
+func greeted(conn *net.UnixConn, w *wire) (message, error) {
+	if err := conn.SetReadDeadline(time.Now().Add(greetTimeout)); err != nil {
+		return message{}, err
+	}
+	hello, err := w.next()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return message{}, fmt.Errorf("%w (for %s)", errSilent, greetTimeout)
+	}
+	if err != nil {
+		return message{}, err
+	}
+	return hello, conn.SetReadDeadline(time.Time{})
+}
+
+// close ends the connection when everything that was sent is written, and the runner has read it, or has not for as long as
+// patience. Processes run on; whoever waits for one waits for ever. What the runner finds when it goes on it does, before it
+// serves the next worker.
+func (l *link) close(patience time.Duration) {
 	l.mu.Lock()
 	l.closing = true
+	jobs := len(l.processes)
 	l.mu.Unlock()
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	l.out.close()
-	<-l.written
-	if err := l.conn.CloseWrite(); err != nil {
-		l.conn.Close()
+	select {
+	case <-l.written:
+		if err := l.conn.CloseWrite(); err != nil {
+			l.conn.Close()
+		}
+	case <-late.C:
+		late.Reset(0)
 	}
-	<-l.lost
+	select {
+	case <-l.lost:
+	case <-late.C:
+		l.logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it",
+			"jobs", jobs, "requests that it was not sent", l.out.length())
+		l.conn.Close()
+		<-l.lost
+		<-l.written
+	}
 }
 
 // start asks for a start.

@@ -76,6 +76,13 @@ func (o *outbox) close() {
 	o.hand()
 }
 
+// length is how many messages wait.
+func (o *outbox) length() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.messages)
+}
+
 // flush writes what there is, as far as the socket takes it now.
 func (o *outbox) flush() {
 	o.mu.Lock()

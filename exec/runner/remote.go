@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -31,8 +32,10 @@ type Config struct {
 // Remote starts jobs through a runner process, which outlives the worker. Its
 // methods are safe for concurrent use.
 type Remote struct {
-	config Config
-	bootID string
+	config  Config
+	bootID  string
+	closing chan struct{} // closed when Close was called
+	leaving sync.Once
 
 	mu       sync.Mutex
 	closed   bool
@@ -49,7 +52,7 @@ func Open(c Config) (*Remote, error) {
 	if err := keepDescriptors(); err != nil {
 		return nil, err
 	}
-	r := &Remote{config: c, bootID: bootID}
+	r := &Remote{config: c, bootID: bootID, closing: make(chan struct{})}
 	l, err := r.connect()
 	if err != nil {
 		return nil, err
@@ -60,14 +63,18 @@ func Open(c Config) (*Remote, error) {
 	return r, nil
 }
 
+// leaveTimeout is how long Close waits for a runner that does not answer.
+const leaveTimeout = 5 * time.Second
+
 // Close leaves the runner, which goes on with its jobs. It may be called more than once.
 func (r *Remote) Close() error {
+	r.leaving.Do(func() { close(r.closing) })
 	r.mu.Lock()
 	r.closed = true
 	l := r.link
 	r.mu.Unlock()
 	if l != nil {
-		l.close()
+		l.close(leaveTimeout)
 	}
 	return nil
 }
@@ -143,8 +150,11 @@ func (r *Remote) rejoin(lost *link, processes map[id]*remoteProcess) {
 	same := true
 	for taken := false; same && !taken; {
 		next, err := r.connect()
-		if errors.Is(err, os.ErrClosed) {
+		if closed(r.closing) || errors.Is(err, os.ErrClosed) {
 			return // we leave: the next worker is told of them
+		}
+		if errors.Is(err, errSilent) {
+			continue // it is there, and has them
 		}
 		if same = err == nil && next.instance == lost.instance; same {
 			taken = next.takeOver(processes, &n)
@@ -179,6 +189,15 @@ func (r *Remote) reach() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	made := make(chan struct{})
+	defer close(made)
+	go func() { // whoever closes does not wait for the runner's answer
+		select {
+		case <-r.closing:
+			_ = conn.SetReadDeadline(time.Now())
+		case <-made:
+		}
+	}()
 	l, err := newLink(conn, r.config.Logger, r.link == nil, r.rejoin)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())

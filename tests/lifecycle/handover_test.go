@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -92,4 +93,80 @@ func TestHandoverTellsClients(t *testing.T) {
 	db.AwaitCount(t, 1, "status = 'manual' AND COALESCE(sig, '') = ''")
 	expectOnce(t, launcher, 1)
 	verify(t, settings)
+}
+
+// Regression: a worker whose runner had been stopped waited for its answer for ever, and so never ended. Nor did the next one
+// say why it did not start.
+func TestHandoverWhileTheRunnerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	launcher := newGated(t)
+	db, settings, worker := midway(t, launcher, handover)
+	runner := worker.Runner(t)
+	freeze(t, runner)
+	client := harness.Dial(t, worker.Addr)
+	client.Ask(t, "set-target-concurrency", map[string]any{"target": "a", "concurrency": 3})
+	db.AwaitCount(t, 3, "status = 'running'") // the runner was asked for the third, or is about to be
+	worker.Signal(t, syscall.SIGTERM)
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if said := "the runner does not answer: it is left as it is"; !strings.Contains(worker.Output(), said) {
+		t.Errorf("the log does not say %q", said)
+	}
+
+	if code, output := settings.Refused(t); code != 1 || !strings.Contains(output, "the runner does not answer") {
+		t.Errorf("the next start ended with %d:\n%s\nwant words about the runner", code, output)
+	}
+	thaw(t, runner)
+	settings.StartWorker(t)
+	launcher.open(t)
+	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
+	expectOnce(t, launcher, 4)
+	verify(t, settings)
+}
+
+// A worker that is to end at once does so, whether its runner kills the jobs or not.
+func TestStopWhileTheRunnerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	launcher := newGated(t)
+	db, settings, worker := midway(t, launcher, nil)
+	runner := worker.Runner(t)
+	freeze(t, runner)
+	worker.Signal(t, syscall.SIGTERM)
+	harness.Until(t, func() string {
+		if !strings.Contains(worker.Output(), "stopping") {
+			return "the worker does not stop"
+		}
+		return ""
+	})
+	worker.Signal(t, syscall.SIGTERM)
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if said := "jobs survived SIGKILL"; !strings.Contains(worker.Output(), said) {
+		t.Errorf("the log does not say %q", said)
+	}
+	thaw(t, runner)
+	settings.StartWorker(t)
+	db.AwaitCount(t, 2, "status = 'done' AND result = 'fail' AND sig IS NOT NULL")
+	launcher.open(t)
+	db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
+	expectOnce(t, launcher, 4)
+	verify(t, settings)
+}
+
+// freeze stops a process until it is thawed, or the test ends.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // it may be gone
+}
+
+func thaw(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 }

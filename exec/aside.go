@@ -31,7 +31,7 @@ type AsideRow struct {
 }
 
 const (
-	mostAsides  = 3000 // of one target; beyond, the target rests
+	mostOdd     = 3000 // rows that can never be claimed, of which clients are told
 	mostProbes  = 100  // rows that the table is asked about at a time
 	firstAside  = time.Second
 	longAside   = 10 * time.Second
@@ -47,19 +47,17 @@ func (w *Worker) setAsideAll(c *claiming, refused map[int64]string) (changed boo
 	}
 	for _, id := range slices.Sorted(maps.Keys(refused)) {
 		if name, ours := targets[id]; ours {
-			changed = w.setAside(id, name, refused[id]) || changed
+			w.setAside(id, name, refused[id])
+			changed = true
 		}
 	}
 	return changed
 }
 
-// setAside keeps a row out of claims for a while. It is false where the target has too many such rows. The lock is held.
-func (w *Worker) setAside(id int64, name, reason string) bool {
+// setAside keeps a row out of claims for a while. The lock is held.
+func (w *Worker) setAside(id int64, name, reason string) {
 	a := w.asides[id]
 	if a == nil {
-		if w.asidesOf(name) >= mostAsides {
-			return false
-		}
 		a = &aside{target: name, since: time.Now()}
 		w.asides[id] = a
 		w.Logger.Warn("row is set aside: it can't be claimed for now", "job", id, "target", name, "reason", reason)
@@ -70,17 +68,27 @@ func (w *Worker) setAside(id int64, name, reason string) bool {
 	}
 	a.reason, a.trusted = reason, false
 	a.rest.grow(firstAside, most)
-	return true
 }
 
-// asidesOf counts the rows of a target that are set aside. The lock is held.
-func (w *Worker) asidesOf(name string) (n int) {
-	for _, a := range w.asides {
-		if a.target == name {
-			n++
+// retryOthers has the rows claimed again, and nothing behind them, that a claim would have won but for those that were refused:
+// else they would wait until all refused rows are known. The lock is held.
+func (w *Worker) retryOthers(r round, c *claiming, refused map[int64]string) {
+	for name := range r.room {
+		t, served := w.targets[name]
+		if !served {
+			continue
+		}
+		taken := c.jobsOf(name)
+		others := slices.DeleteFunc(slices.Clone(taken), func(id int64) bool { _, is := refused[id]; return is })
+		switch {
+		case len(others) == len(taken):
+		case len(others) > 0:
+			t.trouble.narrow = len(others)
+		default:
+			t.trouble.ended()
+			w.forgetAsides(t)
 		}
 	}
-	return n
 }
 
 // probe asks the table about the rows set aside for which that is due.
@@ -142,7 +150,7 @@ func (w *Worker) NoteOdd(row, target, reason string) {
 	w.Logger.Error("row can't be claimed", "row", row, "target", target, "reason", reason)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.odd) < mostAsides {
+	if len(w.odd) < mostOdd {
 		w.odd = append(w.odd, AsideRow{Target: target, Reason: fmt.Sprintf("row %s: %s", row, reason), Since: time.Now()})
 	}
 }
@@ -153,6 +161,11 @@ func (w *Worker) asideRows() []AsideRow {
 	for id, a := range w.asides {
 		if !a.trusted {
 			rows = append(rows, AsideRow{Job: id, Target: a.target, Reason: a.reason, Since: a.since})
+		}
+	}
+	for _, t := range w.targets {
+		if t.sweep.passed > 0 {
+			rows = append(rows, t.passedOver())
 		}
 	}
 	slices.SortFunc(rows, func(a, b AsideRow) int {

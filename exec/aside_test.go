@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,22 +64,51 @@ func TestARowThatTheTableRefusesIsSetAside(t *testing.T) {
 	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Aside) == 0 })
 }
 
-// More rows than the worker remembers: the target rests, and says why; the others go on.
-func TestATargetWithTooManyRefusedRowsRests(t *testing.T) {
+// Regression: more refused rows than the worker remembers held up those behind them. Those that can be claimed are, wherever
+// they stand; what is remembered stays bounded; and when the table takes the rows, they are claimed too.
+func TestMoreRefusedRowsThanAreRemembered(t *testing.T) {
 	t.Parallel()
+	const rows = 7000
 	tab := newTable()
-	for id := int64(1); id <= 3001; id++ {
+	good, all := map[int64]string{}, map[int64]string{}
+	for id := int64(1); id <= rows; id++ {
 		tab.rows[id] = waiting(id, "a")
-		tab.refused[id] = "CHECK weight is violated"
+		if all[id] = journal.RowDone; id%1000 == 500 {
+			good[id] = journal.RowDone
+		} else {
+			tab.refused[id] = "CHECK weight is violated"
+		}
 	}
-	f := newFixture(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1}; c.Prefetch = 6000 })
+	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 200, "b": 1}; c.Prefetch = 100 })
+	f.runner.instant = true
+	go func() { // more than the stub has room for
+		for {
+			select {
+			case <-f.runner.started:
+			case <-f.runner.forgotten:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
 	f.start()
-	f.until("the target says why", func(s jobexec.Status) bool {
-		return len(s.Aside) == 3000 && strings.Contains(s.Targets["a"].Why, "refuses") && s.Targets["b"].Why == ""
+	f.reach(good)
+	f.until("all rows were tried", func(s jobexec.Status) bool {
+		return len(s.Aside) == 3001 && slices.ContainsFunc(s.Aside, func(row jobexec.AsideRow) bool {
+			return row.Job == 0 && strings.Contains(row.Reason, "3993 more rows, up to job ")
+		})
 	})
-	tab.insert(waiting(4000, "b"))
+	if why := f.worker.Status().Targets["a"].Why; why != "" {
+		t.Errorf("nothing is said to be claimed for target a: %s", why)
+	}
+	tab.insert(waiting(rows+1, "a"))
 	f.worker.PollAll()
-	f.next().exit(0)
+	f.reach(map[int64]string{rows + 1: journal.RowDone})
+
+	tab.change(func() { clear(tab.refused) })
+	f.reach(map[int64]string{rows: journal.RowDone}) // it is remembered, and asked about
+	f.until("all are claimed, when the target is swept again", func(s jobexec.Status) bool { return tab.status(1) == journal.RowDone })
+	f.reach(all)
 }
 
 // Regression: one target whose claims fail, as a name outside the column's character set did, failed the claims of all.

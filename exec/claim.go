@@ -9,11 +9,13 @@ import (
 	"jobd/journal"
 )
 
-// round is one claim: for all targets that have room, or for one whose claims have failed.
+// round is one claim: for all targets that have room, or for one whose claims have failed, or which is swept.
 type round struct {
 	room   map[string]int
 	asked  map[string]int // the poll that the claim answers
 	except []int64
+	behind int64 // only rows behind this one
+	atEnd  bool  // of the sweep before: a look at new rows
 }
 
 // claim claims once; more tells whether there was room. Nothing is claimed while the mirror
@@ -38,21 +40,32 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	c := claiming{worker: w, seen: make(map[string]int)}
-	if err := w.Table.Claim(ctx, r.room, r.except, c.decide); err != nil {
+	if err := w.ask(ctx, r, c.decide); err != nil {
 		return true, w.claimFailed(ctx, r, &c, err)
 	}
 	w.won(c.claimed)
 	return true, w.lookFor(ctx, w.claimSucceeded(r, &c))
 }
 
-// nextRound tells how much to claim for which targets. Those whose claims have failed are claimed for one by
-// one, in turns with all others.
+// ask asks the table for rows.
+func (w *Worker) ask(ctx context.Context, r round, decide func([]journal.Row) ([]journal.Event, error)) error {
+	if r.behind == 0 {
+		return w.Table.Claim(ctx, r.room, r.except, decide)
+	}
+	for name, room := range r.room { // it is one
+		return w.Table.ClaimBehind(ctx, name, r.behind, room, r.except, decide)
+	}
+	return nil
+}
+
+// nextRound tells how much to claim for which targets. Those whose claims have failed, or which are swept, are claimed for
+// one by one, in turns with all others.
 func (w *Worker) nextRound() round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	healthy, suspects := make(map[string]int), make(map[string]int)
 	for name, t := range w.targets {
-		if n := t.room(w.Prefetch); n > 0 && t.trouble.suspected() {
+		if n := t.room(w.Prefetch); n > 0 && (t.trouble.suspected() || t.sweep.swept()) {
 			suspects[name] = n
 		} else if n > 0 {
 			healthy[name] = n
@@ -62,6 +75,7 @@ func (w *Worker) nextRound() round {
 	if w.claims.suspect = len(suspects) > 0 && (len(healthy) == 0 || !w.claims.suspect); w.claims.suspect {
 		names := slices.SortedFunc(maps.Keys(suspects), func(a, b string) int { return w.targets[a].trouble.failed - w.targets[b].trouble.failed })
 		r.room = map[string]int{names[0]: suspects[names[0]]}
+		r.behind, r.atEnd = w.targets[names[0]].sweep.next()
 	}
 	w.limit(r.room)
 	for name := range r.room {
@@ -118,7 +132,9 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 			continue
 		}
 		t.trouble.ended()
-		if c.seen[name] < n {
+		w.forgetAsides(t)
+		if c.seen[name] < n && !r.atEnd {
+			t.sweep.ended()
 			t.polled = r.asked[name]
 			if !t.paused && !t.retiring {
 				short = append(short, name)
@@ -129,7 +145,7 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 	return short
 }
 
-// ended notes that a claim for the target has succeeded.
+// ended notes that a claim for the target has succeeded, or has met refused rows only.
 func (t *trouble) ended() {
 	*t = trouble{narrow: 2 * t.narrow}
 	if t.narrow > wide {
@@ -153,6 +169,7 @@ func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err erro
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.setAsideAll(c, refused) {
+		w.retryOthers(r, c, refused)
 		return nil
 	}
 	for name := range r.room {
@@ -200,7 +217,9 @@ func (w *Worker) claimsFail(t *target, c *claiming, alone bool, err error) {
 	if n := len(taken); n > 0 {
 		trouble.narrow = max(n/2, 1)
 	}
-	if len(taken) == 1 && trouble.failed >= tooOften && w.setAside(taken[0], t.name, err.Error()) {
+	if len(taken) == 1 && trouble.failed >= tooOften {
+		w.setAside(taken[0], t.name, err.Error())
+		w.forgetAsides(t)
 		trouble.failed, trouble.why, trouble.rest = 0, "", backoff{}
 	}
 }

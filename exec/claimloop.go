@@ -124,6 +124,9 @@ func (w *Worker) takeDue(now time.Time) {
 		if t.look.passed(now) {
 			t.polls++
 		}
+		if t.sweep.rest.passed(now) {
+			w.sweepAgain(t)
+		}
 	}
 }
 
@@ -153,6 +156,7 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	for _, t := range w.targets {
 		at(t.look.due)
 		at(t.trouble.rest.due)
+		at(t.sweep.rest.due)
 	}
 	for _, d := range w.doubtful {
 		at(d.rest.due)

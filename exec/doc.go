@@ -34,7 +34,8 @@
 // mark that is not held stop all claims. Whatever else goes wrong concerns
 //
 //   - some rows. Those that the table refuses to a claim are set aside, journalled once as released with the table's own
-//     word, and the table is asked from time to time whether it would take them by now (aside.go). Rows that the worker
+//     word, and the table is asked from time to time whether it would take them by now (aside.go). Where there are
+//     thousands, the newest are remembered, and claims are made behind them (sweep.go). Rows that the worker
 //     passes over because it still has their job are left out of claims until that has ended. A row that is locked
 //     while its claim is in doubt stays in doubt (doubt.go), while its start is announced delays that start (launch.go),
 //     while a client wants it run is tried for some seconds (manual_claim.go). A job whose start is delayed for more than a

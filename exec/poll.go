@@ -33,6 +33,9 @@ func (w *Worker) GivenBack(names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
+		if t, served := w.targets[name]; served {
+			t.sweepSoon(time.Now())
+		}
 		w.pollNamed(name)
 	}
 }

@@ -71,6 +71,14 @@ func (refusedError) Undone() bool { return true }
 func (e refusedError) Refused() map[int64]string { return e }
 
 func (t *table) Claim(_ context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
+	return t.claim(room, 0, except, decide)
+}
+
+func (t *table) ClaimBehind(_ context.Context, target string, behind int64, room int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
+	return t.claim(map[string]int{target: room}, behind, except, decide)
+}
+
+func (t *table) claim(room map[string]int, behind int64, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.claims++
@@ -89,7 +97,7 @@ func (t *table) Claim(_ context.Context, room map[string]int, except []int64, de
 		left := room[target]
 		for _, id := range slices.Sorted(maps.Keys(t.rows)) {
 			row := t.rows[id]
-			if left > 0 && row.Target == target && !slices.Contains(except, id) && row.Status == journal.RowWaiting && !t.locked[id] {
+			if left > 0 && id > behind && row.Target == target && !slices.Contains(except, id) && row.Status == journal.RowWaiting && !t.locked[id] {
 				rows, left = append(rows, row), left-1
 			}
 		}

@@ -22,6 +22,7 @@ type target struct {
 	unfit   string  // why the table can't hold the name, or takes it for another one; "" where it does not
 	look    backoff // rows wait that somebody else's lock hid from a claim
 	trouble trouble // of its claims
+	sweep   sweep   // where there are too many refused rows to remember
 }
 
 // trouble is what is wrong with the claims of one target.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"maps"
 	"slices"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/cenkalti/backoff/v5"
@@ -26,10 +27,35 @@ type claims struct {
 type ask struct {
 	target string
 	room   int
+	behind int64 // only rows with a greater id
+}
+
+// beyond is the condition that a row is behind those that are passed over.
+func (a ask) beyond() string {
+	if a.behind == 0 {
+		return ""
+	}
+	return " AND id > " + strconv.FormatInt(a.behind, 10)
 }
 
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
+	var asks []ask
+	for _, target := range slices.Sorted(maps.Keys(room)) {
+		if room[target] > 0 {
+			asks = append(asks, ask{target: target, room: room[target]})
+		}
+	}
+	return t.claimWaiting(ctx, asks, except, decide)
+}
+
+// ClaimBehind implements store.Table.
+func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide store.Decide) error {
+	return t.claimWaiting(ctx, []ask{{target, room, behind}}, except, decide)
+}
+
+// claimWaiting claims waiting rows.
+func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, decide store.Decide) error {
 	found, err := t.examined(ctx)
 	if err != nil {
 		return err
@@ -37,12 +63,6 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 	if found.version.locking() != skipLocked {
 		if err := t.learnKey(ctx); err != nil {
 			return t.fail("claim waiting jobs", err)
-		}
-	}
-	var asks []ask
-	for _, target := range slices.Sorted(maps.Keys(room)) {
-		if room[target] > 0 {
-			asks = append(asks, ask{target, room[target]})
 		}
 	}
 	run := &claim{table: t, layout: found, decide: decide}
@@ -141,7 +161,7 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 // and target and the order of ids, is what the index serves: with target IN (…) every
 // candidate is sorted and locked (pitfall 2).
 func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
-	chosen.add(t.selectRow(0, found)+" WHERE status = 'waiting' AND target = ?"+but+" ORDER BY id LIMIT ? "+string(skipLocked), one.target, one.room)
+	chosen.add(t.selectRow(0, found)+" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+" ORDER BY id LIMIT ? "+string(skipLocked), one.target, one.room)
 	chosen.targets = append(chosen.targets, one.target)
 }
 

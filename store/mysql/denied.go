@@ -24,9 +24,8 @@ func (t *Table) meaningOfNumber(n uint16, err error) (what, remedy string) {
 	case errDeniedDatabase, errDeniedTable, errDeniedColumn:
 		return t.denied(n, err)
 	case errDeniedPlugin:
-		_, host := t.seenAs(err)
 		return "the server at " + t.way() + " knows " + user + " by other means than a password (unix_socket or auth_socket)",
-			"ALTER USER " + accountName(t.config.User, host) + " IDENTIFIED BY '...' (mysql_password)"
+			t.alterUser("IDENTIFIED BY '...' (mysql_password)")
 	case 1049:
 		return "the server at " + t.way() + " has no database " + literal(t.name.database) + " (mysql_database)", "name one that it has: SHOW DATABASES"
 	case 1146:
@@ -43,15 +42,15 @@ func (t *Table) meaningOfNumber(n uint16, err error) (what, remedy string) {
 	case 1040:
 		return "the server at " + t.way() + " has no connection left", "SET GLOBAL max_connections to more, or mysql_max_connections of the workers to less (this one takes up to " + fmt.Sprint(t.config.MaxOpen) + ")"
 	case 1203, 1226:
-		return user + " has used up what the server at " + t.way() + " grants it", "ALTER USER " + accountName(t.config.User, "%") + " WITH MAX_USER_CONNECTIONS 0, or mysql_max_connections of the workers to less (this one takes up to " + fmt.Sprint(t.config.MaxOpen) + ")"
+		return user + " has used up what the server at " + t.way() + " grants it", t.alterUser("WITH MAX_USER_CONNECTIONS 0") + ", or mysql_max_connections of the workers to less (this one takes up to " + fmt.Sprint(t.config.MaxOpen) + ")"
 	case 1820, 1862:
-		return "the password of " + user + " has expired", "ALTER USER " + t.accountOf(err) + " IDENTIFIED BY '...' PASSWORD EXPIRE NEVER"
+		return "the password of " + user + " has expired", t.alterUser("IDENTIFIED BY '...' PASSWORD EXPIRE NEVER")
 	case 3118, 4151:
-		return "the account of " + user + " is locked", "ALTER USER " + t.accountOf(err) + " ACCOUNT UNLOCK"
+		return "the account of " + user + " is locked", t.alterUser("ACCOUNT UNLOCK")
 	case 3159:
 		return "the server at " + t.way() + " takes TLS connections only, which this program does not make", "SET GLOBAL require_secure_transport = OFF, or a socket in mysql_host, or a tunnel on this host"
 	case 1251, 1524:
-		return "the server at " + t.way() + " knows " + user + " by a method that this program or the server lacks", "ALTER USER " + t.accountOf(err) + " IDENTIFIED BY '...'"
+		return "the server at " + t.way() + " knows " + user + " by a method that this program or the server lacks", t.alterUser("IDENTIFIED BY '...'")
 	case 1290, 1792, 1836:
 		return "the server at " + t.way() + " takes no writes: a replica, or one that was demoted", "let mysql_host lead to the one that does"
 	}
@@ -62,6 +61,11 @@ func (t *Table) meaningOfNumber(n uint16, err error) (what, remedy string) {
 func (t *Table) createAccount(host string) string {
 	account := accountName(t.config.User, host)
 	return "CREATE USER " + account + " IDENTIFIED BY '...' (mysql_password); " + t.grant(account)
+}
+
+// alterUser is a statement that changes the account. Who is not let in is not told which account that is.
+func (t *Table) alterUser(how string) string {
+	return "ALTER USER " + accountName(t.config.User, "%") + " " + how + " (with the account's host: SELECT host FROM mysql.user WHERE user = " + literal(t.config.User) + ")"
 }
 
 // grant is the statement that lets an account do what it must.

@@ -232,6 +232,9 @@ func TestFindingsOfViewsAndTriggers(t *testing.T) {
 		config.Logger = written.logger()
 		table := open(t, config)
 		findings, err := table.Findings(t.Context(), nil)
+		if grant == "" && !shared.IsMariaDB() {
+			continue // MySQL shows nothing of it
+		}
 		if got := about(findings, want); err != nil || len(got) != 1 || got[0].Severity != store.Warning || len(findings) != 1 {
 			t.Errorf("with privilege %q: %q, %v", grant, findings, err)
 		}

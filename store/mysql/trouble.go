@@ -115,7 +115,7 @@ func (t *Table) meaning(err error) (what, remedy string) {
 		return "no network leads to " + t.way(), "correct mysql_host, or the routes and the firewall"
 	case slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) }):
 		return "the server at " + t.way() + " wants another kind of authentication of user " + literal(t.config.User) + " (mysql_user) than this program has, such as one over TLS",
-			"ALTER USER " + accountName(t.config.User, "%") + " IDENTIFIED BY '...', with mysql_native_password or caching_sha2_password"
+			t.alterUser("IDENTIFIED BY '...'") + ", with mysql_native_password or caching_sha2_password"
 	case isTimeout(err):
 		return t.way() + " does not answer in time", "correct mysql_host and mysql_port; a firewall may drop what is sent there"
 	}

@@ -92,7 +92,15 @@ func (s *Set) find(entry entry) *Setting {
 	case prefix != "" && s.isMisplaced(entry):
 		return nil
 	}
+	if entry.alone && strings.ContainsAny(entry.key, " \t:") && s.isKey(entry.key) {
+		s.warnLine(entry.line, "there is no = behind the key, so the line is not used; allowed is key = value")
+		return nil
+	}
 	if setting := s.member(prefix + entry.key); setting != nil {
+		if entry.alone && setting.inSection() {
+			s.badLine(entry.line, "a name of a section without a =; allowed is name = value")
+			return nil
+		}
 		return setting
 	}
 	if prefix == "" && s.byKey[entry.key] != nil {
@@ -114,7 +122,7 @@ func (s *Set) isMisplaced(entry entry) bool {
 	case !entry.alone && isWhole(entry.value):
 		s.warnLine(entry.line, "%s.%s: taken as a name of [%[1]s], not as the key %[2]s, whose place is above [%[1]s]; put quotes around the name if it is meant", entry.section, entry.key)
 		return false
-	case isKey:
+	case isKey && plainName.MatchString(entry.key):
 		s.badLine(entry.line, fmt.Sprintf("the key %s stands in the section [%s]; allowed is the place above it", entry.key, entry.section))
 	default:
 		s.badLine(entry.line, fmt.Sprintf("a line without a = in the section [%s]; allowed is name = value", entry.section))

@@ -20,7 +20,7 @@ type entry struct {
 	key     string
 	value   string
 	bad     string
-	alone   bool     // a key without a value
+	alone   bool     // a key without a value, or text that ends in = as the last line of something encoded does
 	quoted  bool     // the key stands in quotes
 	odd     []oddity // of the value as it is written
 }
@@ -109,7 +109,7 @@ func parseLine(text, section string) (e entry, something bool) {
 		e.bad = "not understood; allowed are key = value, [section], and comments from ; or #"
 		return e, true
 	}
-	e.key, e.alone = key, !strings.Contains(text, "=")
+	e.key, e.alone = key, !strings.Contains(text, "=") || value != "" && strings.Trim(value, "=") == ""
 	e.setValue(value)
 	return e, true
 }

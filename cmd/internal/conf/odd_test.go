@@ -241,3 +241,31 @@ func TestEndlessFile(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// However a line with a password is broken, none of what is said of it has any part of the password.
+func TestNoPartOfAPasswordIsTold(t *testing.T) {
+	t.Parallel()
+	const secret = "Xq7Zk9Wv"
+	keys := []string{"password", "pasword", "PASSWORD", `"password"`, `"password`, "mysql password", "targets.password", "launcher.env.PASS", "[password", "[password]", "b"}
+	betweens := []string{" = ", "=", ":", " ", "\t", " == ", "\n", " =\n", "=\"\n", "]=", " = ; ", " = #", "\x00=", "\r"}
+	values := []string{secret, `"` + secret, `'` + secret, `"` + secret + `" x`, `"` + secret + `\q"`, secret + "==", "“" + secret + "”", secret + "\u200b", "a\n" + secret, "a " + secret + "\n[" + secret + "]", secret + ":" + secret + "@x"}
+	sections := []string{"", "[targets]\n", "[target]\n"}
+	path := writeFile(t, "")
+	for _, section := range sections {
+		for _, key := range keys {
+			for _, between := range betweens {
+				for _, value := range values {
+					text := section + key + between + value
+					if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					set, _ := newSet(path)
+					err := set.Parse(nil, nil, t.Output())
+					if said := fmt.Sprint(err, set.Err(), set.Warnings()); strings.Contains(strings.ToLower(said), strings.ToLower(secret)) {
+						t.Errorf("%q: %s", text, said)
+					}
+				}
+			}
+		}
+	}
+}

@@ -11,13 +11,13 @@ import (
 // goes on in the next line.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)
 
-// warnUnknownSection warns of a section that nobody reads.
+// warnUnknownSection warns of a section that nobody reads. Its name is only told where it is nearly that of one.
 func (s *Set) warnUnknownSection(entry entry) {
-	name := "section"
-	if plainName.MatchString(entry.section) {
+	name, near := "section", Suggestion("["+entry.section+"]", s.sections(), "")
+	if near != "" {
 		name = "section [" + entry.section + "]"
 	}
-	s.warnLine(entry.line, "unknown %s is not used, nor is what stands below it%s", name, Suggestion("["+entry.section+"]", s.sections(), ""))
+	s.warnLine(entry.line, "unknown %s is not used, nor is what stands below it%s", name, near)
 }
 
 // warnUnknownKey warns of a line that nobody reads.

@@ -243,3 +243,33 @@ func TestFindingsOfViewsAndTriggers(t *testing.T) {
 		}
 	}
 }
+
+// What no statement mends is told in words: ids that are none, and a packet that is too small.
+func TestFindingsWithoutAStatement(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		server *dbserver.Server
+		table  string
+		want   string
+	}{
+		"ids of text":    {shared, replaced("`id` int(10) UNSIGNED NOT NULL AUTO_INCREMENT", "`id` varchar(20) NOT NULL"), "column id (varchar(20)) is no whole number"},
+		"a small packet": {newServer(t, "--max-allowed-packet=1M"), dbserver.JobsTable, "the server's max_allowed_packet, 1048576 bytes, is too small for stdout and stderr of max_output_buffer, 1048576 bytes each"},
+	} {
+		config := newDatabaseOn(t, c.server, c.table).config()
+		config.MaxOutput = 1 << 20
+		findings, err := open(t, config).Findings(t.Context(), []string{"a"})
+		if err != nil || len(findings) != 1 || !strings.Contains(findings[0].What, c.want) || findings[0].Severity != store.Warning || findings[0].Remedy == "" {
+			t.Errorf("%s: %q, %v", name, findings, err)
+		}
+	}
+}
+
+// A column is judged once, whatever the case in which claim_column names it.
+func TestFindingsOfAColumnOnce(t *testing.T) {
+	t.Parallel()
+	config := newDatabase(t, replaced("`sig` char(10)", "`sig` char(3)")).config()
+	config.ClaimColumn = "SIG"
+	if findings, err := open(t, config).Findings(t.Context(), nil); err != nil || len(findings) != 1 {
+		t.Errorf("found %q, %v", findings, err)
+	}
+}

@@ -35,20 +35,16 @@ func (t *Table) judgeColumns(found *inspection) {
 	judged := []func(*inspection, column){
 		t.judgeGenerated, t.judgeWords, t.judgeWritten, t.judgeCreated, t.judgeOwner, t.judgeID, t.judgeTarget, t.judgeCode, t.judgeSignal, t.judgeOutput,
 	}
+	seen := map[string]bool{}
 	for _, required := range append(requiredColumns(), [2]string{t.config.ClaimColumn}) {
-		c, there := found.columns[strings.ToLower(required[0])]
-		if !there || required[0] == t.config.ClaimColumn && t.isRequired(required) {
-			continue // or judged before, under its own name
+		name := strings.ToLower(required[0])
+		if c, there := found.columns[name]; there && !seen[name] {
+			for _, judge := range judged {
+				judge(found, c)
+			}
 		}
-		for _, judge := range judged {
-			judge(found, c)
-		}
+		seen[name] = true
 	}
-}
-
-// isRequired tells that the claim column, which comes last, is one of the others.
-func (t *Table) isRequired(last [2]string) bool {
-	return last[1] == "" && slices.ContainsFunc(requiredColumns(), func(r [2]string) bool { return r[0] == t.config.ClaimColumn })
 }
 
 // judgeMissing refuses a table without a column that it needs.

@@ -36,8 +36,8 @@ func (c *masterConfig) validate(set *conf.Set) {
 		}
 		name, port, err := c.split(host)
 		switch {
-		case err != nil && strings.Contains(host, "@"):
-			set.Bad("master_host", "its value is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
+		case strings.ContainsAny(host, "/@ \t"):
+			set.Warn("master_host", "one of its names is not used, being neither a name nor an address; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case err != nil:
 			set.Bad("master_host", fmt.Sprintf("%q is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081", host))
 		case port == 0 && !set.Given("master_port"):
@@ -53,9 +53,6 @@ func (c *masterConfig) validate(set *conf.Set) {
 // split takes a port off host, or uses master_port; 0 is none.
 func (c *masterConfig) split(host string) (name string, port int, err error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.ContainsAny(host, "/@ \t") {
-		return "", 0, fmt.Errorf("neither a name nor an address: %q", host)
-	}
 	if _, err := netip.ParseAddr(bare); err == nil || !strings.Contains(host, ":") {
 		return bare, c.port, nil
 	}

@@ -16,9 +16,29 @@ func objectOf(value json.RawMessage) (Fields, bool) {
 	if firstByte(value) != '{' {
 		return nil, false
 	}
-	var fields Fields
-	err := json.Unmarshal(value, &fields)
-	return fields, err == nil
+	if !json.Valid(value) {
+		return nil, false
+	}
+	fields := make(Fields)
+	for name, item := range items(value) {
+		fields[textOf(name)] = item
+	}
+	return fields, true
+}
+
+// membersOf gives those members of a valid object that the protocol knows; not ok where it is none.
+func membersOf(value json.RawMessage) (fields Fields, ok bool) {
+	if firstByte(value) != '{' {
+		return nil, false
+	}
+	fields = make(Fields)
+	for name, item := range items(value) {
+		switch name := textOf(name); name {
+		case "no", "type", "data", "password", "error":
+			fields[name] = item
+		}
+	}
+	return fields, true
 }
 
 // Has tells whether the field is there, null included.
@@ -56,12 +76,29 @@ func (f Fields) List(name string) ([]json.RawMessage, error) {
 	if firstByte(f[name]) != '[' {
 		return nil, Refusef("%s must be array", name)
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(f[name], &items); err != nil {
+	if !json.Valid(f[name]) {
 		return nil, Refusef("%s must be array", name)
 	}
-	return items, nil
+	var list []json.RawMessage
+	for _, item := range items(f[name]) {
+		list = append(list, item)
+	}
+	return list, nil
 }
+
+// AtMost refuses a list or an object of more than so many: a request's cost grows with each of them.
+func AtMost(name string, are, most int) error {
+	if are > most {
+		return Refusef("%s: at most %d are allowed in a request, got %d", name, most, are)
+	}
+	return nil
+}
+
+// What a list of targets may be.
+const (
+	mostTargets   = 10_000
+	longestTarget = 1024 // bytes
+)
 
 // Targets is the required list of target names. Refusals, in this order: "targets must be array",
 // "targets are empty", "all targets must be strings, number given". Where the list may be absent,
@@ -74,10 +111,16 @@ func (f Fields) Targets() ([]string, error) {
 	if len(items) == 0 {
 		return nil, Refusal("targets are empty")
 	}
+	if err := AtMost("targets", len(items), mostTargets); err != nil {
+		return nil, err
+	}
 	targets := make([]string, len(items))
 	for i, item := range items {
 		if TypeOf(item) != "string" || json.Unmarshal(item, &targets[i]) != nil {
 			return nil, Refusef("all targets must be strings, %s given", TypeOf(item))
+		}
+		if len(targets[i]) > longestTarget {
+			return nil, Refusef("target '%s' is too long: at most %d bytes are allowed", Excerpt(targets[i]), longestTarget)
 		}
 	}
 	return targets, nil

@@ -53,6 +53,14 @@ func (s *splitter) begun() bool { return s.end > s.start }
 // pending is the frame that has begun, as far as it was read. It is valid until the next call of fill.
 func (s *splitter) pending() []byte { return s.buf[s.start:s.end] }
 
+// grown is how long the buffer is for the next fill.
+func (s *splitter) grown() int {
+	if len(s.buf) > 0 && s.end-s.start == len(s.buf) {
+		return 2 * len(s.buf)
+	}
+	return len(s.buf)
+}
+
 // fill reads once. It must be called only after next had nothing more to give.
 func (s *splitter) fill(r io.Reader) error {
 	s.makeRoom()
@@ -62,6 +70,20 @@ func (s *splitter) fill(r io.Reader) error {
 		return nil // an error comes again with the next read
 	}
 	return err
+}
+
+// shrink gives back a buffer that grew for a long frame which was handed out, and is not needed any more.
+func (s *splitter) shrink() {
+	rest, size := s.pending(), smallBuffer
+	for size < len(rest) {
+		size *= 2
+	}
+	if len(s.buf) <= keptBuffer || size >= len(s.buf) {
+		return
+	}
+	s.buf = append(make([]byte, 0, size), rest...)[:size]
+	s.scanned -= s.start
+	s.start, s.end = 0, len(rest)
 }
 
 // makeRoom moves what is begun to the buffer's front, and doubles a full buffer.

@@ -67,7 +67,12 @@ func TestPitfall34MessageSize(t *testing.T) {
 // accepted runs a server's link over a pipe, so that a bubble's clock is all the time there is.
 func accepted(t *testing.T, config ServerConfig) *wire {
 	t.Helper()
-	server := NewServer(config)
+	return acceptedBy(t, NewServer(config))
+}
+
+// acceptedBy is one more link of a server, which ends with the test.
+func acceptedBy(t *testing.T, server *Server) *wire {
+	t.Helper()
 	ours, theirs := net.Pipe()
 	server.accept(theirs)
 	t.Cleanup(func() {

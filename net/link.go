@@ -28,7 +28,8 @@ type LinkConfig struct {
 	WriteTimeout   time.Duration      // within which the peer must take 64 KiB; 0: 30 s
 	Logger         *slog.Logger       // nil: none
 
-	bound *chatter // what peers may have us log; nil: one of the link's own
+	bound   *chatter // what peers may have us log; nil: one of the link's own
+	rations *rations // the server's
 }
 
 // Link is one connection, each end of which may send requests. Its methods are safe for concurrent use.
@@ -43,6 +44,8 @@ type Link struct {
 	born    time.Time
 	turns   turns
 	out     *outbox
+	pen     chan struct{} // held by the answer that is on its way to the outbox
+	rations *rations      // nil: bounded by nothing but the link\'s own limits
 
 	ctx    context.Context // of the handlers; ends with the link
 	cancel context.CancelCauseFunc
@@ -89,7 +92,8 @@ func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.slots = make(chan struct{}, config.MaxRequests)
-	l.out = &outbox{conn: conn, limit: config.MaxMessageSize, timeout: config.WriteTimeout, spawn: l.tasks.Go, fail: l.end}
+	l.pen, l.rations = make(chan struct{}, 1), config.rations
+	l.out = &outbox{conn: conn, limit: min(config.MaxMessageSize, mostBacklog), timeout: config.WriteTimeout, spawn: l.tasks.Go, fail: l.end}
 	return l
 }
 

@@ -1,6 +1,7 @@
 package net
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 )
@@ -20,6 +21,8 @@ type message struct {
 	typ      string          // of a request
 	password string          // of a request
 	data     json.RawMessage // of a request or a response; nil where absent or null
+	weight   int             // of a request: about what it takes in memory
+	excess   error           // of a request: why it is made of too much
 	failed   bool            // a response that tells an error
 	failure  string          // the error it tells
 }
@@ -30,37 +33,44 @@ var errNotJSON = errors.New("not JSON")
 // parse reads one frame. Errors are errNotJSON, or a Refusal whose text the peer gets
 // in a response with number 0.
 func parse(frame []byte) (message, error) {
-	if firstByte(frame) != '[' {
-		if !json.Valid(frame) {
-			return message{}, errNotJSON
-		}
-		return message{}, Refusef("JSON array expected, got: %s", toString(frame))
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(frame, &items); err != nil {
+	if !json.Valid(frame) {
 		return message{}, errNotJSON
 	}
-	var kind, body json.RawMessage
-	if len(items) > 0 {
-		kind = items[0]
+	found := shapeOf(frame)
+	if found.levels > mostLevels {
+		return message{}, Refusef("nested too deeply: at most %d levels are allowed", mostLevels)
 	}
-	if len(items) > 1 {
-		body = items[1]
+	if firstByte(frame) != '[' {
+		return message{}, Refusef("JSON array expected, got: %s", quoted(frame))
+	}
+	var kind, body json.RawMessage
+	at := 0
+	for _, item := range items(frame) {
+		switch at++; at {
+		case 1:
+			kind = item
+		case 2:
+			body = item
+		default: // ignored
+		}
+		if at == 2 {
+			break
+		}
 	}
 	number, isInteger := Integer(kind)
 	switch {
 	case isInteger && number == kindRequest:
-		return parseRequest(body)
+		return parseRequest(body, found)
 	case isInteger && number == kindResponse:
 		return parseResponse(body)
 	case isInteger && (number == kindPing || number == kindPong):
 		return message{kind: int(number)}, nil
 	}
-	return message{}, Refusef("unexpected type %s", toString(kind))
+	return message{}, Refusef("unexpected type %s", quoted(kind))
 }
 
-func parseRequest(body json.RawMessage) (message, error) {
-	fields, ok := objectOf(body)
+func parseRequest(body json.RawMessage, found shape) (message, error) {
+	fields, ok := membersOf(body)
 	if !ok {
 		return message{}, Refusal("malformed REQUEST message: data is not an object")
 	}
@@ -80,11 +90,12 @@ func parseRequest(body json.RawMessage) (message, error) {
 	if m.data, err = fields.payload(); err != nil {
 		return message{}, malformed("REQUEST", err)
 	}
+	m.data, m.weight, m.excess = bytes.Clone(m.data), found.weight(len(m.data)), found.isTooMuch()
 	return m, nil
 }
 
 func parseResponse(body json.RawMessage) (message, error) {
-	fields, ok := objectOf(body)
+	fields, ok := membersOf(body)
 	if !ok {
 		return message{}, Refusal("malformed RESPONSE message: data is not an object")
 	}
@@ -101,7 +112,17 @@ func parseResponse(body json.RawMessage) (message, error) {
 	if m.data, err = fields.payload(); err != nil {
 		return message{}, malformed("RESPONSE", err)
 	}
+	m.data = bytes.Clone(m.data)
 	return m, nil
+}
+
+// quoted is a value as JavaScript prints it; of a long one, how it begins.
+func quoted(value json.RawMessage) string {
+	const most = 4 << 10
+	if len(value) > most {
+		return Excerpt(string(value[:most]))
+	}
+	return toString(value)
 }
 
 func malformed(kind string, err error) Refusal {

@@ -24,9 +24,11 @@ const (
 // serveWithFewDescriptors tells its address on its output, and ends with its input. Its handler opens as many
 // files as a daemon may need.
 func serveWithFewDescriptors() {
-	limit := syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		panic(err)
+	if kind := os.Getenv(serveVariable); kind != "measured" {
+		limit := syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			panic(err)
+		}
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,10 +45,47 @@ func serveWithFewDescriptors() {
 			}
 			return "ok", nil
 		},
+		"register-worker": func(_ context.Context, _ *Link, request Request) (any, error) {
+			targets, err := request.Fields().Targets()
+			return len(targets), err
+		},
+		"peak": func(context.Context, *Link, Request) (any, error) {
+			status, err := os.ReadFile("/proc/self/status")
+			if err != nil {
+				return nil, err
+			}
+			_, peak, _ := strings.Cut(string(status), "VmHWM:")
+			return strings.Fields(peak)[0], nil // KiB
+		},
 	}}
 	go func() { _ = NewServer(config).Serve(context.Background(), listener) }()
 	fmt.Println(listener.Addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// serveElsewhere starts such a server in a process of its own.
+func serveElsewhere(t *testing.T, kind string) (address string) {
+	t.Helper()
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), serveVariable+"="+kind)
+	process.Stderr = os.Stderr
+	input, err := process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = input.Close(); _ = process.Wait() })
+	address, err = bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(address)
 }
 
 // Regression: peers that gave no password, and those on the same host that said nothing at all, used up the
@@ -56,26 +95,7 @@ func TestDescriptorsAreKeptForWork(t *testing.T) {
 	for _, kind := range []string{"trusted", "with a password"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			process := exec.Command(os.Args[0])
-			process.Env = append(os.Environ(), serveVariable+"="+kind)
-			process.Stderr = os.Stderr
-			input, err := process.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			output, err := process.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := process.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = input.Close(); _ = process.Wait() }()
-			address, err := bufio.NewReader(output).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			address = strings.TrimSpace(address)
+			address := serveElsewhere(t, kind)
 			for round := range 4 {
 				for range fewDescriptors {
 					dial(t, address)

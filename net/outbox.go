@@ -15,6 +15,9 @@ const (
 	writtenBytes = 64 << 10
 )
 
+// mostBacklog is how many bytes may wait before senders do.
+const mostBacklog = 1 << 20
+
 // outbox is what a link has still to send: whole frames, in order. It is safe for concurrent use. A goroutine writes
 // while there is something to write, and only then.
 //
@@ -94,6 +97,24 @@ func (o *outbox) hasLeft(end int64) bool {
 		o.mu.Lock()
 	}
 	return o.left >= end
+}
+
+// await waits until the connection took everything up to end, or the link has ended.
+func (o *outbox) await(ctx context.Context, end int64) {
+	for {
+		o.mu.Lock()
+		if o.closed || o.left >= end {
+			o.mu.Unlock()
+			return
+		}
+		progress := o.progress()
+		o.mu.Unlock()
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // idle tells whether everything is written.

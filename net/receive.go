@@ -23,6 +23,7 @@ type receiver struct {
 	begun      time.Time // when the frame that is not complete began; zero where there is none
 	deadline   time.Time // set on the connection
 	nonsense   nonsense
+	held       held
 	recognised bool   // the peer speaks this protocol
 	looked     int    // bytes of its first frame that were looked at for that
 	complaint  string // what the peer last said that belongs to no request
@@ -37,7 +38,9 @@ func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
 // why the link ended, never nil, when all its goroutines have; a link is run once.
 func (l *Link) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
-	l.part(l.receive())
+	reason := l.receive()
+	l.release()
+	l.part(reason)
 	l.tasks.Wait()
 	return l.Err()
 }
@@ -106,6 +109,13 @@ func (l *Link) read() error {
 			return err
 		}
 	}
+	if r.in.begun() {
+		if err := l.hold(r.in.grown()); err != nil {
+			return l.dismissRationed(err)
+		}
+	} else {
+		l.release()
+	}
 	err := r.in.fill(l.conn)
 	switch {
 	case err == nil:
@@ -133,7 +143,7 @@ func (l *Link) readDeadline() (deadline time.Time, reason string) {
 
 // handle does what one frame asks for. An error ends the link.
 func (l *Link) handle(frame []byte) error {
-	m, err := parse(frame)
+	m, err := l.parse(frame)
 	switch {
 	case errors.Is(err, errNotJSON):
 		l.log.Warn("received a frame that is not JSON", "bytes", len(frame))

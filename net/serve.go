@@ -20,6 +20,9 @@ func (l *Link) serve(m message) error {
 			return l.turnAway(m.no, delay)
 		}
 	}
+	if m.excess != nil {
+		return l.out.put(l.ctx, encodeError(m.no, m.excess.Error()))
+	}
 	handler := l.config.Handlers[m.typ]
 	if handler == nil {
 		if err := l.out.put(l.ctx, encodeError(m.no, fmt.Sprintf("unknown request type: '%s'", m.typ))); err != nil {
@@ -27,22 +30,32 @@ func (l *Link) serve(m message) error {
 		}
 		return l.endure()
 	}
+	l.receiver.in.shrink() // of the frame nothing is kept but what the request needs
+	l.release()
+	paid, err := l.afford(m.weight)
+	if err != nil {
+		return l.dismissRationed(err)
+	}
 	select {
 	case l.slots <- struct{}{}:
 	case <-l.Done():
+		paid()
 		return l.Err()
 	}
 	if !l.gate.enter() {
+		paid()
 		<-l.slots
 		return l.out.put(l.ctx, encodeError(m.no, string(refusedStopping)))
 	}
-	done := sync.OnceFunc(l.turns.pass)
+	// Who lets others go on has read what it was asked.
+	done := sync.OnceFunc(func() { paid(); l.turns.pass() })
 	request := Request{No: m.no, Type: m.typ, Data: m.data, proceed: done}
 	relief := l.turns.take(len(m.data), func() {
 		l.tasks.Go(func() {
 			defer func() { done(); l.gate.leave(); <-l.slots }()
-			// An answer that can't be sent any more is nobody's: the link has ended.
-			_ = l.out.put(l.ctx, l.answer(handler, request))
+			asked := request
+			request.Data = nil // the handler alone keeps it, for as long as it needs it
+			l.answer(handler, asked)
 		})
 	})
 	if relief == nil {
@@ -56,22 +69,38 @@ func (l *Link) serve(m message) error {
 	}
 }
 
-// answer runs a handler and gives the frame that answers the request.
-func (l *Link) answer(handler Handler, request Request) []byte {
+// answer runs a handler and sends what it answers.
+func (l *Link) answer(handler Handler, request Request) {
+	no, typ := request.No, request.Type
 	data, err := l.protected(handler, request)
-	if err == nil {
-		var frame []byte
-		if frame, err = encodeResponse(request.No, data); err == nil {
-			return frame
+	l.reply(func() []byte {
+		frame, failed := []byte(nil), err
+		if failed == nil {
+			if frame, failed = encodeResponse(no, data); failed == nil {
+				return frame
+			}
 		}
-	}
+		return l.failed(no, typ, failed)
+	})
+}
+
+// failed logs why a request failed, and gives the frame that tells it.
+func (l *Link) failed(no int64, typ string, err error) []byte {
 	text, whole := publicText(err)
 	if whole || l.ctx.Err() != nil {
-		l.log.Debug("request refused", "type", request.Type, "no", request.No, "error", Excerpt(err.Error()))
+		l.log.Debug("request refused", "type", typ, "no", no, "error", Excerpt(err.Error()))
 	} else {
-		l.log.Error("request failed", "type", request.Type, "no", request.No, "error", err)
+		l.log.Error("request failed", "type", typ, "no", no, "error", err)
 	}
-	return encodeError(request.No, text)
+	return encodeError(no, text)
+}
+
+// dismissRationed tells a peer that there is no memory for what it sends.
+func (l *Link) dismissRationed(err error) error {
+	if errors.Is(err, errRationed) {
+		return l.dismiss(0, err.Error())
+	}
+	return err
 }
 
 // protected makes an error of a handler's panic: one request must not end what runs for all others.

@@ -66,7 +66,7 @@ func NewServer(config ServerConfig) *Server {
 		Logger:         config.Logger,
 	}.withDefaults()
 	config.Logger = link.Logger
-	link.bound = &chatter{log: link.Logger}
+	link.bound, link.rations = &chatter{log: link.Logger}, newRations(link.MaxMessageSize)
 	return &Server{
 		config:   config,
 		link:     link,

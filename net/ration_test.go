@@ -1,0 +1,112 @@
+package net
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Regression: a dozen registrations of 14 MiB took 1.5 GiB. What many send at once is bounded for all of them
+// together, and who asks little is answered beside them.
+func TestWhatPeersSendIsBoundedInMemory(t *testing.T) {
+	t.Parallel()
+	const peers, size, mayTake = 12, 14 << 20, 400 << 20
+	tests := map[string]string{ // of 14 MiB each
+		"unused data":     `"x":"` + strings.Repeat("x", size) + `"`,
+		"a million names": `"targets":["t"` + strings.Repeat(`,"tttttttt"`, size/len(`,"tttttttt"`)) + `]`,
+		"many members":    `"a":0` + strings.Repeat(`,"a":0`, size/len(`,"a":0`)),
+		"never complete":  `"x":"` + strings.Repeat("x", size),
+	}
+	for name, data := range tests {
+		t.Run(name, func(t *testing.T) {
+			address := serveElsewhere(t, "measured")
+			var all sync.WaitGroup
+			for range peers {
+				peer := dial(t, address)
+				all.Go(func() {
+					_, _ = io.WriteString(peer, `[0,{"no":1,"type":"register-worker","password":"s3cret"}]`+"\x04")
+					_, _ = io.WriteString(peer, `[0,{"no":2,"type":"register-worker","data":{`+data)
+					if name != "never complete" {
+						_, _ = io.WriteString(peer, "}}]\x04")
+						peer.receive()
+						peer.receive()
+					}
+				})
+			}
+			honest := dial(t, address)
+			honest.send(`[0,{"no":1,"type":"peak","password":"s3cret"}]`)
+			honest.receive()
+			all.Wait()
+			honest.send(`[0,{"no":1,"type":"peak"}]`)
+			answer := honest.receive()
+			peak, err := strconv.Atoi(strings.Split(answer, `"`)[5])
+			if err != nil {
+				t.Fatalf("%s: %v", answer, err)
+			}
+			t.Logf("%d MiB", peak>>10)
+			if peak<<10 > mayTake {
+				t.Errorf("the server took %d MiB", peak>>10)
+			}
+		})
+	}
+}
+
+func TestRation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := ration{limit: 100}
+		if r.take(t.Context(), 60) != nil || r.tryTake(50) == nil || r.take(t.Context(), 40) != nil {
+			t.Error("100 are 60 and 40")
+		}
+		taken := make(chan error)
+		go func() { taken <- r.take(t.Context(), 150) }()
+		r.give(60)
+		synctest.Wait()
+		select {
+		case <-taken:
+			t.Error("more was taken than there is")
+		default:
+		}
+		r.give(40)
+		if err := <-taken; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Many answers to one peer that takes none are not all made, and none of them hinders others.
+func TestAnswersAreMadeOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		server := NewServer(ServerConfig{Handlers: map[string]Handler{
+			"long": func(_ context.Context, _ *Link, request Request) (any, error) {
+				request.Proceed()
+				return counted{&made, strings.Repeat("x", 2<<20)}, nil
+			},
+			"short": constant("ok", nil),
+		}})
+		peer, other := acceptedBy(t, server), acceptedBy(t, server)
+		go func() {
+			for no := range 100 {
+				_, _ = fmt.Fprintf(peer, `[0,{"no":%d,"type":"long"}]`+"\x04", no+1)
+			}
+		}()
+		synctest.Wait()
+		if made > 2 {
+			t.Errorf("%d answers were made", made)
+		}
+		begun := time.Now()
+		go other.send(`[0,{"no":1,"type":"short"}]`)
+		other.expect(`[1,{"no":1,"data":"ok"}]`)
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("the other peer waited %v", took)
+		}
+	})
+}

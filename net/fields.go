@@ -68,6 +68,18 @@ func (f Fields) Int(name string) (int64, error) {
 	return number, nil
 }
 
+// Whole is a required whole number of 64 bits. Refusals: "missing required field NAME", "'NAME' must be integer".
+func (f Fields) Whole(name string) (Whole, error) {
+	if !f.Has(name) {
+		return 0, Refusef("missing required field %s", name)
+	}
+	number, err := ParseWhole(f[name])
+	if err != nil {
+		return 0, Refusef("'%s' must be integer", name)
+	}
+	return number, nil
+}
+
 // Flag is an optional boolean: what JavaScript takes for true is true.
 func (f Fields) Flag(name string) bool { return truthy(f[name]) }
 

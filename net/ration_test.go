@@ -16,7 +16,7 @@ import (
 // together, and who asks little is answered beside them.
 func TestWhatPeersSendIsBoundedInMemory(t *testing.T) {
 	t.Parallel()
-	const peers, size, mayTake = 12, 14 << 20, 400 << 20
+	const peers, size, mayTake = 12, 14 << 20, 340 << 20
 	tests := map[string]string{ // of 14 MiB each
 		"unused data":     `"x":"` + strings.Repeat("x", size) + `"`,
 		"a million names": `"targets":["t"` + strings.Repeat(`,"tttttttt"`, size/len(`,"tttttttt"`)) + `]`,

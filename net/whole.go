@@ -25,6 +25,9 @@ func (n Whole) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (n *Whole) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil // as of any number
+	}
 	number, err := ParseWhole(data)
 	*n = number
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	jobnet "jobd/net"
 )
 
 func (p *program) journalLog() *ffcli.Command {
@@ -93,7 +94,7 @@ type eventForm struct {
 	Worker    string          `json:"worker,omitempty"`
 	Seq       uint64          `json:"seq"`
 	Time      time.Time       `json:"time"`
-	Job       int64           `json:"job"`
+	Job       jobnet.Whole    `json:"job"`
 	Kind      journal.Kind    `json:"kind"`
 	Payload   journal.Payload `json:"payload"`
 	Stdout    string          `json:"stdout,omitempty"`
@@ -104,7 +105,7 @@ type eventForm struct {
 }
 
 func eventJSON(worker string, e journal.Event) eventForm {
-	form := eventForm{Worker: worker, Seq: e.Seq, Time: e.Time.UTC(), Job: e.Job, Kind: e.Kind(), Payload: e.Payload, Hash: e.Hash.String()}
+	form := eventForm{Worker: worker, Seq: e.Seq, Time: e.Time.UTC(), Job: jobnet.Whole(e.Job), Kind: e.Kind(), Payload: e.Payload, Hash: e.Hash.String()}
 	if done, ok := e.Payload.(journal.Done); ok {
 		form.Stdout, form.StdoutRaw = textOrBytes(done.Stdout.Kept)
 		form.Stderr, form.StderrRaw = textOrBytes(done.Stderr.Kept)

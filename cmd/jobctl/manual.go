@@ -84,13 +84,13 @@ func (p *program) manualRequest(jobs []jobRef) any {
 	if !p.config.master {
 		ids := make([]jobnet.Whole, len(jobs))
 		for i, job := range jobs {
-			ids[i] = job.id
+			ids[i] = jobnet.Whole(job.id)
 		}
 		return map[string]any{"ids": ids}
 	}
 	list := make([]map[string]any, len(jobs))
 	for i, job := range jobs {
-		list[i] = map[string]any{"id": job.id, "target": job.target}
+		list[i] = map[string]any{"id": jobnet.Whole(job.id), "target": job.target}
 	}
 	return map[string]any{"jobs": list}
 }

@@ -53,7 +53,7 @@ func (p *program) signalRequest(jobs []jobRef, signo int) any {
 	}
 	list := make([]map[string]any, len(jobs))
 	for i, job := range jobs {
-		list[i] = map[string]any{"id": job.id, "signal": signo, "target": job.target}
+		list[i] = map[string]any{"id": jobnet.Whole(job.id), "signal": signo, "target": job.target}
 	}
 	return map[string]any{"jobs": list}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"jobd/cmd/internal/version"
@@ -98,7 +97,7 @@ type workerStatus struct {
 	Strangers     int                             `json:"rowsOfNoWorker"` // under way, ours by target, claimed by nobody
 	Mark          string                          `json:"mark,omitempty"`
 	Server        string                          `json:"server,omitempty"` // the database server that claims are made on
-	Aside         []jobexec.AsideRow              `json:"aside"`
+	Aside         []asideRow                      `json:"aside"`
 	AsideCount    int                             `json:"asideCount"`
 	Masters       []master.AgentStatus            `json:"masters,omitempty"`
 	Launcher      *jobexec.Hitch                  `json:"launcher,omitempty"` // why no job can be started
@@ -160,24 +159,33 @@ func (h handlers) runManual(ctx context.Context, link *jobnet.Link, request jobn
 	return answer(manualAnswer{result.Jobs, result.Errors}, err)
 }
 
-// jobID is an id that a client sent: an integer, before it goes anywhere.
+// jobID is an id that a client sent, as jobnet.Whole has them. A number in quotes is none.
 func jobID(item json.RawMessage) (int64, error) {
-	if kind := jobnet.TypeOf(item); kind != "number" {
+	id, err := jobnet.ParseWhole(item)
+	switch kind := jobnet.TypeOf(item); {
+	case err != nil && kind != "number":
 		return 0, jobnet.Refusal("all ids must be numbers, got " + kind)
+	case err != nil:
+		return 0, jobnet.Refusef("all ids must be integers: %v", err)
+	case id == 0:
+		return 0, jobnet.Refusal("no job has the id 0")
 	}
-	id, whole := jobnet.Integer(item)
-	if !whole {
-		return 0, jobnet.Refusal(fmt.Sprintf("all ids must be integers, got %s", item))
-	}
-	return id, nil
+	return int64(id), nil
 }
+
+// mostSignals is how many jobs one request may signal: each signal is journalled before it is sent.
+const mostSignals = 10_000
 
 // sendSignal answers false for whatever can't be signalled: ids that are no
 // integers, jobs that don't run here, unknown signals.
 func (h handlers) sendSignal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	jobs := jobnet.FieldsOf(request.Fields()["jobs"])
+	if err := jobnet.AtMost("jobs", len(jobs), mostSignals); err != nil {
+		return nil, err
+	}
 	delivered := make(map[string]bool)
 	signals := make(map[int64]int)
-	for key, value := range jobnet.FieldsOf(request.Fields()["jobs"]) {
+	for key, value := range jobs {
 		delivered[key] = false
 		id, err := strconv.ParseInt(key, 10, 64)
 		signo, whole := jobnet.Integer(value)

@@ -2,17 +2,27 @@ package main
 
 import (
 	"slices"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
+	jobnet "jobd/net"
 )
 
 // mostAside is how many of the rows that are set aside a client is told of; their number is told besides.
 const mostAside = 100
 
+// asideRow is a row as a client is told of it.
+type asideRow struct {
+	Job    jobnet.Whole `json:"job"` // 0: the reason names it
+	Target string       `json:"target"`
+	Reason string       `json:"reason"`
+	Since  time.Time    `json:"since"`
+}
+
 // aside lists the rows that can't be claimed for now, and those that the mirror can't bring up to date, the oldest
 // first.
-func (h handlers) aside(rows []jobexec.AsideRow) []jobexec.AsideRow {
+func (h handlers) aside(rows []jobexec.AsideRow) []asideRow {
 	all := append([]jobexec.AsideRow{}, rows...)
 	targets := make(map[int64]string)
 	held := h.mirror.Aside()
@@ -28,7 +38,11 @@ func (h handlers) aside(rows []jobexec.AsideRow) []jobexec.AsideRow {
 		})
 	}
 	slices.SortStableFunc(all, func(a, b jobexec.AsideRow) int { return a.Since.Compare(b.Since) })
-	return all
+	told := make([]asideRow, len(all))
+	for i, row := range all {
+		told[i] = asideRow{jobnet.Whole(row.Job), row.Target, row.Reason, row.Since}
+	}
+	return told
 }
 
 // identity is by what rows and other workers know this one: its mark, and the database server.

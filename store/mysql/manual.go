@@ -63,7 +63,7 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, names []string) (
 	rows []journal.Row, locked []int64, err error,
 ) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id <= 0 })
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id == 0 })
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	if len(ids) == 0 {

@@ -57,7 +57,7 @@ func scanLine(results *sql.Rows) (line, error) {
 // rowID is a row's id as the table has it.
 type rowID struct {
 	number int64
-	odd    string // its text, where it is none from 1 to 2⁶³-1
+	odd    string // its text, where it is 0 or not within 64 bits
 }
 
 // Scan implements sql.Scanner.
@@ -70,7 +70,7 @@ func (id *rowID) Scan(value any) error {
 	default:
 		*id = parseID(fmt.Sprint(value))
 	}
-	if id.number <= 0 && id.odd == "" {
+	if id.number == 0 && id.odd == "" {
 		id.odd = strconv.FormatInt(id.number, 10)
 	}
 	return nil

@@ -69,7 +69,7 @@ func (f *failed) Error() string { return f.op + ": " + f.err.Error() }
 func (f *failed) Unwrap() error { return f.err }
 
 // anID is the condition that a row's id is one to us.
-const anID = "typeof(id) = 'integer' AND id > 0"
+const anID = "typeof(id) = 'integer' AND id <> 0"
 
 // waitingOf reads the waiting rows of one target. Where there are fewer than wanted, those are looked for that
 // no worker can claim.

@@ -14,8 +14,8 @@ import (
 // first packet, which nobody has read yet. Where there are too many newcomers, no more are accepted meanwhile.
 const newcomerGrace = 50 * time.Millisecond
 
-// mostLinks is how many links a server may have open: a quarter of the process's descriptors is
-// left for what else it does, its files, its database, its jobs.
+// mostLinks is how many links a server may have open: a quarter of the process's descriptors, but no
+// more than 512, is left for what else it does, its files, its database, its jobs.
 func mostLinks() int {
 	const most = 32768 // bounds their memory
 	var limit syscall.Rlimit
@@ -23,7 +23,7 @@ func mostLinks() int {
 		return most
 	}
 	all := int(limit.Cur)
-	return max(1, min(all-max(all/4, min(all/2, 128)), most))
+	return max(1, min(all-min(all/4, 512), most))
 }
 
 // shareOf is how many of the newcomers without a password one address may have.

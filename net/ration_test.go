@@ -16,11 +16,14 @@ import (
 // together, and who asks little is answered beside them.
 func TestWhatPeersSendIsBoundedInMemory(t *testing.T) {
 	t.Parallel()
-	const peers, size, mayTake = 12, 14 << 20, 340 << 20
+	const size = 14 << 20
+	peers, mayTake := 12, 340<<20
+	if raceDetected { // which takes several times the memory and the time for itself
+		peers, mayTake = 3, 900<<20
+	}
 	tests := map[string]string{ // of 14 MiB each
 		"unused data":     `"x":"` + strings.Repeat("x", size) + `"`,
 		"a million names": `"targets":["t"` + strings.Repeat(`,"tttttttt"`, size/len(`,"tttttttt"`)) + `]`,
-		"many members":    `"a":0` + strings.Repeat(`,"a":0`, size/len(`,"a":0`)),
 		"never complete":  `"x":"` + strings.Repeat("x", size),
 	}
 	for name, data := range tests {

@@ -17,7 +17,7 @@ type ServerConfig struct {
 	AlwaysAllowLocalhost bool   // peers from a loopback address need none either
 	MaxMessageSize       int    // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
 	MaxRequests          int    // under way at once on one link; 0: 1,024. Beyond it the link is not read
-	MaxLinks             int    // open at once; 0: three quarters of the process's descriptors, at most 32,768
+	MaxLinks             int    // open at once; 0: as the process's descriptors allow, see mostLinks
 	MaxUnproven          int    // links whose password is still to come; 0: 1,024, and half of MaxLinks at most
 
 	PasswordTimeout time.Duration // within which the password must come; 0: 30 s

@@ -33,7 +33,7 @@ func looseTable(t *testing.T, ddl string) (*sqlite.Table, *sql.DB, *storetest.Od
 func TestAnyValueInAnyColumn(t *testing.T) {
 	t.Parallel()
 	table, db, _ := looseTable(t, loose)
-	exec(t, db, "INSERT INTO jobs (id, target, status, sig) VALUES (1, NULL, NULL, NULL), (2, x'ff00', 17, x'ff'), (3, 4.5, 'running', 12), (-4, 'a', 'waiting', NULL)")
+	exec(t, db, "INSERT INTO jobs (id, target, status, sig) VALUES (1, NULL, NULL, NULL), (2, x'ff00', 17, x'ff'), (3, 4.5, 'running', 12), (0, 'a', 'waiting', NULL)")
 	exec(t, db, "INSERT INTO jobs (id, target, time_created, time_started, sig) VALUES (5, 'A', 'yesterday', 'now', 99)")
 	rows, _, err := table.Rows(t.Context(), []int64{1, 2, 3, -4, 5})
 	if err != nil || len(rows) != 4 || rows[0] != (journal.Row{Job: 1, Target: "null"}) {
@@ -59,11 +59,11 @@ func TestAnyValueInAnyColumn(t *testing.T) {
 	}
 }
 
-// An id that is no number is left out, and told.
+// An id that is no whole number, or 0, is left out, and told. A negative one is an id.
 func TestIDThatIsNoNumber(t *testing.T) {
 	t.Parallel()
 	table, db, _ := looseTable(t, strings.Replace(loose, "id INTEGER PRIMARY KEY", "id PRIMARY KEY", 1))
-	exec(t, db, "INSERT INTO jobs (id, target) VALUES ('first', 'a'), (NULL, 'a'), (1.5, 'a'), (x'00', 'a'), (-3, 'a'), (7, 'a')")
+	exec(t, db, "INSERT INTO jobs (id, target) VALUES ('first', 'a'), (NULL, 'a'), (1.5, 'a'), (x'00', 'a'), (0, 'a'), (7, 'a')")
 	for range 2 {
 		var got []journal.Row
 		err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
@@ -73,6 +73,10 @@ func TestIDThatIsNoNumber(t *testing.T) {
 		if err != nil || len(got) != 1 || got[0].Job != 7 {
 			t.Errorf("Claim: %+v, %v", got, err)
 		}
+	}
+	exec(t, db, "INSERT INTO jobs (id, target, status) VALUES (-3, 'a', 'manual')")
+	if rows, _, err := table.Rows(t.Context(), []int64{0, -3}); err != nil || len(rows) != 1 || rows[0].Job != -3 {
+		t.Errorf("Rows: %+v, %v", rows, err)
 	}
 	if waiting, err := table.Waiting(t.Context(), []string{"a"}, []int64{7}); err != nil || len(waiting) > 0 {
 		t.Errorf("Waiting: %v, %v", waiting, err)

@@ -44,6 +44,7 @@ type Job struct {
 	Accepted time.Time
 	Running  time.Time // when the newest start was journalled
 	Ended    time.Time
+	Seq      uint64 // the newest event about it; 0 where only a checkpoint tells of it
 
 	Result string // of a job that is done: "ok" or "fail"
 	Code   *int
@@ -127,6 +128,7 @@ func (s *State) applyJob(e Event) error {
 	if err != nil {
 		return err
 	}
+	next.Seq = e.Seq
 	s.put(&next)
 	return nil
 }

@@ -103,6 +103,10 @@ type Table interface {
 	// owner, and those of the given targets whose owner column is empty. It locks nothing.
 	UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error)
 
+	// Unclaimed lists the rows of these targets that are waiting or manual, were created before a time (unix seconds), or at
+	// one that the column does not tell, and have a higher id than after: so many at most, by id. It locks nothing.
+	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
+
 	// Looker reads rows without locking them.
 	Looker
 

@@ -102,7 +102,7 @@ func describeReapplied(e journal.Reapplied) string {
 	if e.Since != 0 {
 		since = time.UnixMicro(e.Since).UTC().Format(time.RFC3339)
 	}
-	return pairs("from", e.From, "to", e.To, "since", since, "journal", e.Journal, "by", e.By, "notes", e.Notes)
+	return pairs("from", e.From, "to", e.To, "since", since, "journal", e.Journal, "rows", someTimes(e.Rows), "by", e.By, "notes", e.Notes)
 }
 
 // someTimes is a count that is left out where there is none.

@@ -152,9 +152,9 @@ func (h handlers) runManual(ctx context.Context, link *jobnet.Link, request jobn
 		}
 	}
 	request.Proceed()
-	result, err := h.worker.RunManual(ctx, ids, asker(ctx, link, request))
+	result, err := h.worker.RunManual(ctx, ids, master.Asker(ctx, link, request))
 	if err == nil && !result.Requested && len(result.Errors) > 0 {
-		h.refusals.add(request, asker(ctx, link, request), firstOf(result.Errors))
+		h.refusals.add(request, master.Asker(ctx, link, request), firstOf(result.Errors))
 	}
 	return answer(manualAnswer{result.Jobs, result.Errors}, err)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"jobd/cmd/internal/history"
@@ -10,8 +11,8 @@ import (
 	"jobd/store"
 )
 
-// lookBatch is how many rows are looked at in one statement.
-const lookBatch = 500
+// lookBatch is how many rows are looked at in one statement, and brought up to date in one transaction.
+const lookBatch = 200
 
 // claimTime is how long a claim may take from its event to its commit: until then its row still reads as before.
 const claimTime = time.Minute
@@ -67,12 +68,21 @@ func (h journalHandlers) look(ctx context.Context, ids []int64) (map[int64]*stor
 
 func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
 	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
-		return h.disagreeing(ctx, r, time.Time{}, func(d disagreement) error {
-			difference := history.Difference{Job: jobnet.Whole(d.job.ID), Want: wanted(d.job), Found: rowOf(d.row), Cause: d.cause}
-			if d.cause == history.CauseOther {
-				difference.Reason = store.AnotherJob
+		moved, err := h.movedSince(ctx, r)
+		if err != nil {
+			return err
+		}
+		return h.disagreeing(ctx, r, moved, time.Time{}, func(batch []disagreement) error {
+			for _, d := range batch {
+				difference := history.Difference{Job: jobnet.Whole(d.job.ID), Want: wanted(d.job), Found: rowOf(d.row), Cause: d.cause}
+				if d.cause == history.CauseOther {
+					difference.Reason = store.AnotherJob
+				}
+				if err := yield(difference); err != nil {
+					return err
+				}
 			}
-			return yield(difference)
+			return nil
 		})
 	})
 }
@@ -87,27 +97,23 @@ type disagreement struct {
 }
 
 // disagreeing compares the journal's jobs to which something happened since a time with the table, a batch at a time.
-func (h journalHandlers) disagreeing(ctx context.Context, r *journal.Reader, since time.Time, use func(disagreement) error) error {
+func (h journalHandlers) disagreeing(ctx context.Context, r *journal.Reader, moved *moved, since time.Time, use func([]disagreement) error) error {
 	var batch []journal.Job
 	compare := func() error {
-		ids := make([]int64, len(batch))
-		for i, job := range batch {
-			ids[i] = job.ID
-		}
-		found, err := h.look(ctx, ids)
+		found, err := h.look(ctx, idsOf(batch))
 		if err != nil {
 			return err
 		}
-		for _, job := range batch {
-			if store.Agrees(job, found[job.ID]) {
-				continue
-			}
-			if err := h.lookAgain(ctx, r, job, use); err != nil {
-				return err
-			}
+		seemed := slices.DeleteFunc(batch, func(job journal.Job) bool { return store.Agrees(job, found[job.ID]) })
+		batch = nil
+		if len(seemed) == 0 {
+			return nil
 		}
-		batch = batch[:0]
-		return nil
+		judged, err := h.lookTwice(ctx, r, moved, seemed)
+		if err != nil || len(judged) == 0 {
+			return err
+		}
+		return use(judged)
 	}
 	for job, err := range r.Jobs(ctx, time.Time{}) {
 		if err != nil {
@@ -125,6 +131,14 @@ func (h journalHandlers) disagreeing(ctx context.Context, r *journal.Reader, sin
 	return compare()
 }
 
+func idsOf(jobs []journal.Job) []int64 {
+	ids := make([]int64, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.ID
+	}
+	return ids
+}
+
 // newestOf is when something last happened to a job.
 func newestOf(job journal.Job) time.Time {
 	newest := job.Accepted
@@ -138,7 +152,8 @@ func newestOf(job journal.Job) time.Time {
 
 // lookAgain judges a job that seemed to disagree: it may only have moved on between the two looks. The mirror's
 // position is taken first, then the row, then the journal, which is ahead of both: so a row that should show an event
-// up to the position, and does not, was changed by somebody else, unless it is set aside.
+// up to the position, and does not, was changed by somebody else, unless it is set aside. A job that has come to agree is
+// given to nobody.
 func (h journalHandlers) lookAgain(ctx context.Context, r *journal.Reader, seemed journal.Job, use func(disagreement) error) error {
 	tried, owed := h.mirror.Standing(seemed.ID)
 	found, err := h.look(ctx, []int64{seemed.ID})
@@ -152,9 +167,17 @@ func (h journalHandlers) lookAgain(ctx context.Context, r *journal.Reader, seeme
 	if job.Status == journal.StatusNone { // retention has removed how it began
 		job = seemed
 	}
-	d := disagreement{job: job, row: found[seemed.ID], cause: history.CauseChanged}
+	if d, differs := judge(job, found[seemed.ID], seq > tried || owed); differs {
+		return use(d)
+	}
+	return nil
+}
+
+// judge tells how a job's row differs from what the journal says, if it does. The row may be owed what it does not show.
+func judge(job journal.Job, row *store.Seen, owed bool) (d disagreement, differs bool) {
+	d = disagreement{job: job, row: row, cause: history.CauseChanged}
 	if store.Agrees(d.job, d.row) {
-		return nil
+		return d, false
 	}
 	claim := d.job.Status == journal.StatusAccepted || d.job.Status == journal.StatusStarting && d.job.Claimed
 	ignoring := d.job.Status == journal.StatusIgnored && time.Since(d.job.Ended) < claimTime
@@ -162,10 +185,10 @@ func (h journalHandlers) lookAgain(ctx context.Context, r *journal.Reader, seeme
 	switch {
 	case store.IsAnotherJob(d.job, d.row):
 		d.cause = history.CauseOther
-	case seq > tried || owed || d.claiming:
+	case owed || d.claiming:
 		d.cause = history.CauseOwed
 	}
-	return use(d)
+	return d, true
 }
 
 // replayed is one job by replay of its own events, and the newest one that shows in its row.

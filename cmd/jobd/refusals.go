@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/master"
 	jobnet "jobd/net"
 )
 
@@ -41,19 +42,14 @@ func withRefusals(d *daemon, handlers map[string]jobnet.Handler) map[string]jobn
 			var refusal jobnet.Refusal
 			switch delivered, signals := data.(map[string]bool); {
 			case errors.As(err, &refusal):
-				d.refusals.add(request, asker(ctx, link, request), string(refusal))
+				d.refusals.add(request, master.Asker(ctx, link, request), string(refusal))
 			case signals && err == nil && reachedNobody(delivered, request):
-				d.refusals.add(request, asker(ctx, link, request), "nothing was signalled")
+				d.refusals.add(request, master.Asker(ctx, link, request), "nothing was signalled")
 			}
 			return data, err
 		}
 	}
 	return handlers
-}
-
-// asker names who asks.
-func asker(_ context.Context, link *jobnet.Link, _ jobnet.Request) string {
-	return link.RemoteAddr().String()
 }
 
 // reachedNobody tells whether signals were asked for, beside those that only probe, and none was delivered.

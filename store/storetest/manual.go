@@ -200,6 +200,28 @@ func rowsTests() []test {
 				s.Errorf("without targets: %v, %v", got, err)
 			}
 		}},
+		{"that nobody has claimed", func(s *suite) {
+			waits, by, other := s.insert("a", journal.RowWaiting, ""), s.insert("b", journal.RowManual, ""), s.insert("a", journal.RowWaiting, "")
+			s.insert("a", journal.RowDone, "")
+			s.insert("c", journal.RowWaiting, "")
+			s.insert("a", journal.RowAccepted, token)
+			if _, err := s.DB.Exec("UPDATE jobs SET time_created = 5 WHERE id = " + fmt.Sprint(other)); err != nil {
+				s.Fatal(err)
+			}
+			for _, c := range []struct {
+				created, after int64
+				limit          int
+				want           []int64
+			}{{5, 0, 10, []int64{waits, by}}, {6, 0, 10, []int64{waits, by, other}}, {6, waits, 1, []int64{by}}, {1, 0, 10, nil}} {
+				got, err := s.Table.Unclaimed(s.Context(), []string{"a", "b"}, c.created, c.after, c.limit)
+				if err != nil || !slices.Equal(got, c.want) {
+					s.Errorf("created before %d, behind %d: %v, %v; want %v", c.created, c.after, got, err, c.want)
+				}
+			}
+			if got, err := s.Table.Unclaimed(s.Context(), nil, 9, 0, 10); err != nil || len(got) != 0 {
+				s.Errorf("of no target: %v, %v", got, err)
+			}
+		}},
 		{"none", func(s *suite) {
 			if got, _, err := s.Table.Rows(s.Context(), nil); err != nil || len(got) != 0 {
 				s.Errorf("got %v, %v", got, err)

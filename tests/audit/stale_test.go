@@ -67,7 +67,7 @@ func TestReapplyToClaimsThatWereGivenUp(t *testing.T) {
 func TestReapplyKilledBetweenSteps(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	const n = 120
+	const n = 1000
 	worker, settings := start(t, db, "node-1", "mail", 1, n)
 	log, _, _ := ctl(t, worker.Addr, "journal", "log", "--kind", "accepted")
 	want := content(t, db)
@@ -78,10 +78,10 @@ func TestReapplyKilledBetweenSteps(t *testing.T) {
 		id := strings.Fields(strings.SplitAfter(line, " job ")[1])[0]
 		_, token, _ := strings.Cut(strings.TrimSpace(line), "token=")
 		switch id {
-		case "119":
-			db.Exec(t, "UPDATE jobs SET status = 'accepted', sig = ? WHERE id = 119", token)
-		case "120":
-			db.Exec(t, "UPDATE jobs SET status = 'running', sig = ?, time_started = 5 WHERE id = 120", token)
+		case "999":
+			db.Exec(t, "UPDATE jobs SET status = 'accepted', sig = ? WHERE id = 999", token)
+		case "1000":
+			db.Exec(t, "UPDATE jobs SET status = 'running', sig = ?, time_started = 5 WHERE id = 1000", token)
 		}
 	}
 	idle := settings.Without("[targets] mail").With(harness.Targets(map[string]int{"other": 1})) // it claims nothing of this
@@ -93,7 +93,7 @@ func TestReapplyKilledBetweenSteps(t *testing.T) {
 			stop <- code
 		}()
 		harness.Until(t, func() string {
-			if db.Count(t, "status = 'done'") < 20*round {
+			if db.Count(t, "status = 'done'") < 150*round {
 				return "nothing is reapplied"
 			}
 			return ""

@@ -43,6 +43,24 @@ const (
 type ReapplyQuery struct {
 	Since  time.Time `json:"since,omitzero"` // only jobs to which something happened from this time on
 	DryRun bool      `json:"dry_run,omitempty"`
+
+	// AcceptUnknown goes on although rows wait of which the journal can't tell whether they have run.
+	AcceptUnknown bool `json:"accept_unknown,omitempty"`
+	// Journal is a folder on the worker's machine: the journal of a lost worker, which is reapplied instead of the worker's own.
+	Journal string `json:"journal,omitempty"`
+
+	// Unknown asks, instead, for the rows that wait and of which the journal can't tell; the stream is of Unknown then. Among
+	// narrows it to these, whenever they were created.
+	Unknown bool    `json:"unknown,omitempty"`
+	Among   []int64 `json:"among,omitempty"`
+}
+
+// Unknown is an item of the stream of rows of which a journal can't tell whether they have run. There is always one.
+type Unknown struct {
+	Name    string    `json:"name"`              // the worker whose journal it is
+	Begins  time.Time `json:"begins,omitzero"`   // when the history begins; zero: it goes back far enough
+	Removed bool      `json:"removed,omitempty"` // retention has removed what was before
+	Rows    []int64   `json:"rows,omitempty"`    // that were created before, wait, and are not in the history
 }
 
 // Reapplied is an item of the stream of journal-reapply: what was done with a row. Rows that
@@ -53,6 +71,8 @@ type Reapplied struct {
 	Want   *Row         `json:"want"`  // what the journal says
 	Did    string       `json:"did"`   // DidApply, WouldApply or DidRefuse
 	Reason string       `json:"reason,omitempty"`
+
+	Journal string `json:"journal,omitempty"` // the lost worker whose journal says so; "" where it is the worker's own
 }
 
 // What reapply does with a row that does not say what the journal says.

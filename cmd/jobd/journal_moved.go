@@ -58,6 +58,11 @@ func (h journalHandlers) lookTwice(ctx context.Context, r *journal.Reader, m *mo
 		return nil, err
 	}
 	for i, job := range seemed {
+		if job.Status == journal.StatusIgnored { // it may have been taken back
+			if job, _, err = replayed(ctx, r, job.ID); err != nil {
+				return nil, err
+			}
+		}
 		switch at := standings[i]; {
 		case m.reader == nil:
 			if d, differs := judge(job, found[job.ID], false); differs {

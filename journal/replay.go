@@ -39,7 +39,11 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[Job, error] {
 		if err == nil {
 			err = r.replay(ctx, at, end, state, func(e Event) bool {
 				job, ok := state.Jobs[e.Job]
-				if !ok || !job.Status.Ended() {
+				if !ok || !job.Status.Ended() || job.Status == StatusIgnored && e.Kind() != KindIgnored {
+					return true
+				}
+				if again[e.Job] > 0 && job.Status == StatusIgnored { // what takes it back needs it
+					again[e.Job]--
 					return true
 				}
 				delete(state.Jobs, e.Job)
@@ -66,12 +70,13 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[Job, error] {
 	}
 }
 
-// repeated gives, for the jobs that were claimed or ignored more than once, how often they will be again
-// after the first time.
+// repeated gives, for the jobs that were claimed or ignored more than once, or ignored and that was taken back, how often
+// they come to an end after the first time.
 func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error) {
 	begun, again := idSet{}, make(map[int64]int)
+	ignored := make(map[int64]bool)
 	first := true
-	sel := selection{end: end, kinds: []Kind{KindAccepted, KindIgnored}}
+	sel := selection{end: end, kinds: []Kind{KindAccepted, KindIgnored, KindConflict}}
 	err := r.walk(ctx, 0, func(_ part, s source, h header) error {
 		if first {
 			state, err := h.state()
@@ -85,10 +90,28 @@ func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error
 		}
 		for page, err := range s.records(ctx, sel) {
 			for i := range page {
-				if !begun.add(page[i].job) {
-					again[page[i].job]++
-				}
+				job := page[i].job
 				sel.after = page[i].seq
+				if page[i].kind != KindConflict {
+					if !begun.add(job) {
+						again[job]++
+					}
+					if ignored[job] = page[i].kind == KindIgnored; !ignored[job] {
+						delete(ignored, job)
+					}
+					continue
+				}
+				if !ignored[job] {
+					continue
+				}
+				payload, err := page[i].decodePayload()
+				if err != nil {
+					return err
+				}
+				if conflict, ok := payload.(Conflict); ok && conflict.Wanted == RowIgnored {
+					again[job]++
+					delete(ignored, job)
+				}
 			}
 			if err != nil {
 				return err

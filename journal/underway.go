@@ -7,7 +7,7 @@ import (
 )
 
 // UnderWay gives the jobs that were under way just before a time, by id; before the zero time, and before a time that the
-// history does not go back to, those of its first checkpoint. It reads one segment at most.
+// history does not go back to, those of its first checkpoint. It reads one segment, or two where one is not sealed yet.
 func (r *Reader) UnderWay(ctx context.Context, at time.Time) ([]Job, error) {
 	var state *State
 	end, err := uint64(1), error(nil)
@@ -16,21 +16,19 @@ func (r *Reader) UnderWay(ctx context.Context, at time.Time) ([]Job, error) {
 	}
 	if err == nil {
 		err = r.walk(ctx, end-1, func(_ part, s source, h header) error {
-			if state == nil {
-				if state, err = h.state(); err != nil {
-					return err
-				}
+			if state != nil && h.first > end {
+				return errEnough
 			}
-			if state.Seq+1 < end {
-				err := r.apply(ctx, s, selection{after: state.Seq, end: end}, state, func(Event) bool { return true })
-				if err != nil {
-					return err
-				}
+			if state, err = h.state(); err != nil || state.Seq+1 >= end {
+				return errors.Join(err, errEnough)
 			}
-			return errEnough
+			return r.apply(ctx, s, selection{after: state.Seq, end: end}, state, func(Event) bool { return true })
 		})
 	}
-	if err != nil && !errors.Is(err, errEnough) {
+	if errors.Is(err, errEnough) && state != nil {
+		err = nil
+	}
+	if err != nil {
 		return nil, r.failed("replay", err)
 	}
 	if state == nil {

@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"time"
 
 	oklog "github.com/oklog/run"
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
@@ -37,18 +37,13 @@ func run(args, environ []string, stdout, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	log, err := logging.New(config.log, stderr)
+	log, err := logging.Open(config.log, stderr)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	log.Warnings(config.warnings)
-
-	// From before anybody can connect: a signal that is not handled would end the process on the spot.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, unix.SIGHUP)
-	defer signal.Stop(hangups)
-	ctx, cancel := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
 	listener, err := net.Listen("tcp", config.address())
@@ -68,9 +63,9 @@ func run(args, environ []string, stdout, stderr io.Writer) (err error) {
 	{ // The server.
 		group.Add(func() error { return serve(ctx, server, listener, log.Logger) }, func(error) { cancel() })
 	}
-	{ // SIGHUP.
+	{ // Signals.
 		reload := func() { reload(log, args, environ) }
-		group.Add(func() error { return onHangup(ctx, hangups, reload) }, func(error) { cancel() })
+		group.Add(func() error { handle(ctx, signals.Caught(), reload); return nil }, func(error) { cancel() })
 	}
 	log.Info("master serves", "version", version.Version, "address", listener.Addr().String())
 	if err := group.Run(); err != nil {
@@ -91,14 +86,17 @@ func serve(ctx context.Context, server *jobnet.Server, listener net.Listener, lo
 	return served
 }
 
-// onHangup calls reload on every SIGHUP until ctx ends.
-func onHangup(ctx context.Context, hangups <-chan os.Signal, reload func()) error {
+// handle calls reload on every SIGHUP, until a SIGTERM or SIGINT comes or ctx ends.
+func handle(ctx context.Context, caught <-chan os.Signal, reload func()) {
 	for {
 		select {
-		case <-hangups:
+		case s := <-caught:
+			if s != unix.SIGHUP {
+				return
+			}
 			reload()
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

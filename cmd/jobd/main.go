@@ -6,14 +6,17 @@ import (
 	"os"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/private"
+	"jobd/cmd/internal/signals"
 )
 
-// main hides the process first, be it a worker or a runner: jobs are not to read its passwords.
+// main catches signals first, and hides the process, be it a worker or a runner: jobs are not to read its passwords.
 func main() {
+	signals.Catch()
 	err := private.Hide()
 	if err == nil {
 		err = run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	}
-	os.Exit(exit.Report(os.Stderr, "jobd", err))
+	os.Exit(exit.Report(logging.Patient(os.Stderr), "jobd", err))
 }

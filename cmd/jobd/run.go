@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/signals"
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/master"
@@ -48,18 +48,12 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	relaxTimers(os.Args, environ)
-	log, err := logging.New(config.log, stderr)
+	log, err := logging.Open(config.log, stderr)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	log.Warnings(config.warnings)
-
-	// Before the parts are opened, which may take a while: from here on no signal is lost, or ends
-	// the process in the middle.
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	defer signal.Stop(signals)
 
 	d, err := open(config, log.Logger)
 	if err != nil {
@@ -70,14 +64,14 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 		return errors.Join(err, d.release())
 	}
 	reload := reloader{args: args, environ: environ, log: log, worker: d.worker, refusals: d.refusals, current: config}
-	if err := errors.Join(d.serve(signals, &reload), d.close()); err != nil || !d.restarting {
+	if err := errors.Join(d.serve(signals.Caught(), &reload), d.close()); err != nil || !d.restarting {
 		return err
 	}
 	return become(d.binary, environ)
 }
 
 // serve runs everything until a signal, or until something fails.
-func (d *daemon) serve(signals <-chan os.Signal, reload *reloader) error {
+func (d *daemon) serve(caught <-chan os.Signal, reload *reloader) error {
 	working, stopWork := context.WithCancel(context.Background())
 	defer stopWork()
 	serving, stopServing := context.WithCancel(context.Background())
@@ -105,7 +99,7 @@ func (d *daemon) serve(signals <-chan os.Signal, reload *reloader) error {
 	}
 	{ // Signals.
 		group.Add(func() error {
-			d.handle(signals, serving, stopWork, reload)
+			d.handle(caught, serving, stopWork, reload)
 			return nil
 		}, func(error) {})
 	}
@@ -116,7 +110,7 @@ func (d *daemon) serve(signals <-chan os.Signal, reload *reloader) error {
 // handle acts on signals until the worker has ended: the first SIGTERM or SIGINT stops
 // it, a second one makes it hurry, SIGHUP makes it read its configuration again. A client's
 // restart stops it too.
-func (d *daemon) handle(signals <-chan os.Signal, serving context.Context, stopWork func(), reload *reloader) {
+func (d *daemon) handle(caught <-chan os.Signal, serving context.Context, stopWork func(), reload *reloader) {
 	for stopping := false; ; {
 		select {
 		case <-serving.Done():
@@ -124,7 +118,7 @@ func (d *daemon) handle(signals <-chan os.Signal, serving context.Context, stopW
 		case <-d.restarts:
 			stopping, d.restarting = true, true
 			stopWork()
-		case s := <-signals:
+		case s := <-caught:
 			switch {
 			case s == unix.SIGHUP:
 				reload.reload()

@@ -29,6 +29,7 @@ const runnerProcessors = 3
 func serveRunner() error {
 	// A handler, not SIG_IGN, which jobs would inherit: a log that nobody reads must not end us.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
+	signal.Reset(unix.SIGTERM) // which main has caught, for a worker
 	debug.SetGCPercent(runnerGCPercent)
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), runnerProcessors))
 	file := os.NewFile(runnerSocket, "runner socket")

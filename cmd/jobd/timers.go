@@ -4,6 +4,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/cmd/internal/signals"
 )
 
 // timerSlack is how many nanoseconds late the timers of this process may ring.
@@ -29,5 +31,8 @@ func relaxTimers(args, environ []string) {
 	if slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0); err != nil || slack < timerSlack {
 		return
 	}
-	_ = unix.Exec("/proc/self/exe", args, environ)
+	if signals.Waiting() { // it has a stop to come to
+		return
+	}
+	_ = signals.Become("/proc/self/exe", args, environ)
 }

@@ -81,7 +81,8 @@ type checkpoint struct {
 	Mark    string            `json:"mark,omitempty"`
 	Server  string            `json:"server,omitempty"`
 	Targets map[string]Target `json:"targets,omitempty"`
-	Jobs    []checkpointJob   `json:"jobs,omitempty"` // those not at their end, by id
+	Jobs    []checkpointJob   `json:"jobs,omitempty"`    // those not at their end, by id
+	Removed *Removal          `json:"removed,omitempty"` // {} in journals that nothing was removed from; older versions have none
 }
 
 // checkpointJob is a job under way; what only a job at its end has is not there.
@@ -101,7 +102,7 @@ type checkpointJob struct {
 }
 
 func encodeCheckpoint(s *State) ([]byte, error) {
-	c := checkpoint{Time: micros(s.Time), Name: s.Name, Open: s.Open, Mark: s.Mark, Server: s.Server, Targets: s.Targets}
+	c := checkpoint{Time: micros(s.Time), Name: s.Name, Open: s.Open, Mark: s.Mark, Server: s.Server, Targets: s.Targets, Removed: s.Removed}
 	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
 		j := s.Jobs[id]
 		if j.Status.Ended() {
@@ -120,7 +121,7 @@ func decodeCheckpoint(data []byte) (*State, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, err
 	}
-	s := &State{Time: moment(c.Time), Name: c.Name, Open: c.Open, Mark: c.Mark, Server: c.Server, Targets: c.Targets}
+	s := &State{Time: moment(c.Time), Name: c.Name, Open: c.Open, Mark: c.Mark, Server: c.Server, Targets: c.Targets, Removed: c.Removed}
 	if len(c.Jobs) > 0 {
 		s.Jobs = make(map[int64]*Job, len(c.Jobs))
 	}

@@ -157,7 +157,7 @@ func finish(group []*appending, err error) {
 // runs it, so nobody else changes the state meanwhile.
 func (j *Journal) write(group []*appending, n notes) (*staging, error) {
 	now := j.clock.read()
-	if j.due(now.real) && slices.ContainsFunc(group, func(a *appending) bool { return len(a.drafts) > 0 }) {
+	if j.due(now.real) && slices.ContainsFunc(group, (*appending).mayRoll) {
 		if err := j.rollOver(now, n); err != nil {
 			return nil, fmt.Errorf("begin a new segment: %w", damaged(err))
 		}
@@ -179,6 +179,16 @@ func (j *Journal) write(group []*appending, n notes) (*staging, error) {
 		return s, nil
 	}
 	return s, j.head.write(s.seq, s.hash)
+}
+
+// mayRoll tells whether an append may begin a new segment. What retention says does not: else an idle worker would begin one
+// for each that it removes.
+func (a *appending) mayRoll() bool {
+	if len(a.drafts) != 1 {
+		return len(a.drafts) > 0
+	}
+	_, removal := a.drafts[0].Payload.(Retention)
+	return !removal
 }
 
 // noteInterval is how long a position that only moved on is not written with the events.

@@ -52,6 +52,7 @@ type database struct {
 	decoder *zstd.Decoder
 	db      *sql.DB // nil: not connected
 	seen    appearance
+	passes  int // how often damage was passed over
 }
 
 // appearance tells whether a database file has been written to.
@@ -144,6 +145,9 @@ func (d *database) firstAt(ctx context.Context, micros int64) (uint64, error) {
 	err := d.read(func(db *sql.DB) error {
 		return db.QueryRowContext(ctx, `SELECT min(seq), max(seq) FROM records`).Scan(&first, &last)
 	})
+	if err == nil && !first.Valid {
+		return 0, nil // there is no event yet
+	}
 	low, high := uint64(first.Int64), uint64(last.Int64)+1
 	for err == nil && low < high {
 		middle := low + (high-low)/2

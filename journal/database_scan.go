@@ -31,12 +31,20 @@ func (d *database) records(ctx context.Context, sel selection) iter.Seq2[[]recor
 			var page []record
 			began := time.Now()
 			err := d.read(func(db *sql.DB) (err error) {
-				page, more, err = d.page(ctx, db, sel, after)
+				page, more, err = d.page(ctx, db, sel, after, pageSize)
 				return err
 			})
 			d.since(ctx, began)
 			if len(page) > 0 {
 				after = int64(page[len(page)-1].seq)
+			}
+			if err != nil && sel.goOn && isDamage(err) {
+				damage := d.pass(ctx, sel, after)
+				if len(page) > 0 && !yield(page, nil) || !yield(nil, damage) || damage.Last == 0 {
+					return
+				}
+				after, more = int64(damage.Last), true
+				continue
 			}
 			if (len(page) > 0 || err != nil) && !yield(page, damaged(err)) || err != nil {
 				return
@@ -47,26 +55,26 @@ func (d *database) records(ctx context.Context, sel selection) iter.Seq2[[]recor
 
 // page reads records behind a sequence number, fewer than a page where they are large, and tells
 // whether there may be more. It goes past database/sql, which costs as much as SQLite itself.
-func (d *database) page(ctx context.Context, db *sql.DB, sel selection, after int64) (page []record, more bool, err error) {
+func (d *database) page(ctx context.Context, db *sql.DB, sel selection, after int64, limit int) (page []record, more bool, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer conn.Close()
-	text, args := sel.sql(after)
+	text, args := sel.sql(after, limit)
 	err = conn.Raw(func(raw any) error {
 		rows, err := raw.(driver.QueryerContext).QueryContext(ctx, text, args)
 		if err != nil {
 			return err
 		}
-		page, more, err = d.scan(rows)
+		page, more, err = d.scan(rows, limit)
 		return errors.Join(err, rows.Close())
 	})
 	return page, more, err
 }
 
 // sql is the selection as a statement that gives one page.
-func (s *selection) sql(after int64) (string, []driver.NamedValue) {
+func (s *selection) sql(after int64, limit int) (string, []driver.NamedValue) {
 	var args []driver.NamedValue
 	add := func(value driver.Value) { args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: value}) }
 	output := `NULL, NULL`
@@ -88,16 +96,16 @@ func (s *selection) sql(after int64) (string, []driver.NamedValue) {
 			add(string(kind))
 		}
 	}
-	add(int64(pageSize))
+	add(int64(limit))
 	return text + ` ORDER BY seq LIMIT ?`, args
 }
 
 // scan reads rows into a page.
-func (d *database) scan(rows driver.Rows) (page []record, more bool, err error) {
+func (d *database) scan(rows driver.Rows, limit int) (page []record, more bool, err error) {
 	values := make([]driver.Value, 8)
 	for size := 0; ; {
 		if err := rows.Next(values); errors.Is(err, io.EOF) {
-			return page, len(page) == pageSize, nil
+			return page, len(page) == limit, nil
 		} else if err != nil {
 			return page, false, err
 		}

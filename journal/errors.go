@@ -22,6 +22,7 @@ var ErrFull = errors.New("no space left for the journal")
 // DamagedError says that the journal does not hold what was once appended.
 type DamagedError struct {
 	Seq    uint64 // the first event concerned; 0 where it cannot be told
+	Last   uint64 // the last one; 0 where it cannot be told
 	Detail string
 	Err    error // the cause, where another error tells
 }
@@ -47,11 +48,13 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 // damaged tells SQLite's errors about an unreadable database apart from others.
 func damaged(err error) error {
 	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	var known *DamagedError
+	if !errors.As(err, &e) || errors.As(err, &known) {
 		return err
 	}
 	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT,
+		sqlite3.SQLITE_ERROR: // our statements are right: the tables are not those that they are about
 		return &DamagedError{Err: err}
 	}
 	return err

@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"time"
@@ -20,16 +22,30 @@ type Filter struct {
 	Output bool      // with the jobs' stdout and stderr
 }
 
-// errEnough ends a walk early.
-var errEnough = errors.New("enough")
+// errEnough ends a walk early: who reads wants no more. errPast does where nothing more is selected.
+var (
+	errEnough = errors.New("enough")
+	errPast   = errors.New("past the end of what is selected")
+)
 
-// Events gives the selected events, oldest first. It ends at the first error.
+// Events gives the selected events, oldest first. It ends at the first error: what it gave before that is sound.
 // A job's output is left out unless the filter asks for it.
 func (r *Reader) Events(ctx context.Context, f Filter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		sel, err := r.resolve(ctx, f)
-		if err == nil {
-			err = r.events(ctx, sel, r.matcher(f), func(e Event) bool { return yield(e, nil) })
+		var narrowed *narrowedError
+		if err == nil || errors.As(err, &narrowed) {
+			stopped := false
+			readErr := r.events(ctx, sel, r.matcher(f), func(e Event) bool {
+				stopped = !yield(e, nil)
+				return !stopped
+			})
+			if stopped {
+				return
+			}
+			if readErr != nil || err == nil {
+				err = readErr
+			}
 		}
 		if err != nil {
 			yield(Event{}, r.failed("read", err))
@@ -37,26 +53,11 @@ func (r *Reader) Events(ctx context.Context, f Filter) iter.Seq2[Event, error] {
 	}
 }
 
-// events gives decoded events to yield until it has enough.
-func (r *Reader) events(ctx context.Context, sel selection, m *matcher, yield func(Event) bool) error {
-	var p payloads
-	return r.scan(ctx, sel, m, func(rec *record) error {
-		e, err := rec.decode(&p)
-		if err != nil {
-			return err
-		}
-		if !yield(e) {
-			return errEnough
-		}
-		return nil
-	})
-}
-
-// scan gives the records that are selected and that the matcher, where there is one, finds to match.
+// scan gives the records that are selected and that the matcher, where there is one, finds to match. They are not verified.
 func (r *Reader) scan(ctx context.Context, sel selection, m *matcher, use func(*record) error) error {
-	err := r.walk(ctx, sel.after, func(_ part, s source, h header) error {
+	return r.walk(ctx, sel.after, func(_ part, s source, h header) error {
 		if sel.end > 0 && h.first >= sel.end {
-			return errEnough
+			return errPast
 		}
 		for page, err := range s.records(ctx, sel) {
 			for i := range page {
@@ -78,10 +79,6 @@ func (r *Reader) scan(ctx context.Context, sel selection, m *matcher, use func(*
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // resolve puts times and counts into sequence numbers.
@@ -117,28 +114,36 @@ func (r *Reader) resolve(ctx context.Context, f Filter) (selection, error) {
 	return sel, nil
 }
 
-// firstAt is the sequence number of the first event at or after a time; one after the newest where there is none.
-func (r *Reader) firstAt(ctx context.Context, at time.Time) (uint64, error) {
+// firstAt is the sequence number of the first event at or after a time; one after the newest where there is none. It looks from
+// the newest segment back, so that older ones matter only where they are needed.
+func (r *Reader) firstAt(ctx context.Context, at time.Time) (seq uint64, err error) {
 	micros := at.Add(time.Microsecond - 1).UnixMicro() // rounded up: events have whole ones
-	seq := uint64(1)
-	err := r.walk(ctx, 0, func(_ part, s source, h header) error {
-		if sealed, ok := s.(*sealed); ok && sealed.trailer.Ended < micros {
-			seq = sealed.trailer.Last + 1
-			return nil
+	for range maxLooks {
+		if seq, err = r.lookFor(ctx, micros); !errors.Is(err, fs.ErrNotExist) {
+			break
 		}
-		found, err := s.firstAt(ctx, micros)
-		if err != nil {
+	}
+	return seq, err
+}
+
+func (r *Reader) lookFor(ctx context.Context, micros int64) (seq uint64, err error) {
+	parts, err := r.present(ctx)
+	seq = 1
+	for i := len(parts) - 1; i >= 0 && err == nil; i-- {
+		before := false // there are events before the time
+		err = r.visit(ctx, parts[i], 0, func(_ part, s source, h header) error {
+			if sealed, ok := s.(*sealed); ok && sealed.trailer.Begun >= micros {
+				seq = h.first
+				return nil
+			}
+			found, err := s.firstAt(ctx, micros)
+			seq = max(found, h.first)
+			before = err == nil && seq > h.first
 			return err
+		})
+		if before {
+			break
 		}
-		seq = max(found, h.first)
-		last, _, err := s.end(ctx)
-		if err == nil && seq <= last {
-			err = errEnough
-		}
-		return err
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
 	}
 	return seq, err
 }
@@ -151,41 +156,82 @@ const (
 
 // narrow narrows a selection to the newest n events that it and the filter select now.
 func (r *Reader) narrow(ctx context.Context, sel selection, f Filter) (selection, error) {
+	head, err := readHead(r.dir)
+	if err != nil && !isDamage(err) {
+		return sel, err
+	}
 	newest, err := r.newest(ctx)
 	if err != nil {
 		return sel, err
 	}
+	if head.seq > newest.Seq && sel.end == 0 {
+		err = &DamagedError{Seq: newest.Seq + 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the journal ends at %d", head.seq, newest.Seq)}
+	}
+	lost := err
+	err = nil
 	if sel.end == 0 || sel.end > newest.Seq+1 {
 		sel.end = newest.Seq + 1
 	}
 	found := newestSeqs{wanted: f.Last}
 	stretch := sel
 	stretch.output = false
-	for length := uint64(firstStretch); ; length = min(2*length, longestStretch) {
+	for length := uint64(firstStretch); err == nil; length = min(2*length, longestStretch) {
 		stretch.after = sel.after
 		if f.Job == 0 && stretch.end > sel.after+length+1 { // a job's events are few, and found by index
 			stretch.after = stretch.end - length - 1
 		}
 		var here []uint64
-		if err := r.scan(ctx, stretch, r.matcher(f), func(rec *record) error {
-			if here = append(here, rec.seq); len(here) > 2*f.Last {
-				here = append(here[:0], here[len(here)-f.Last:]...)
-			}
-			return nil
-		}); err != nil {
-			return sel, err
+		if stretch.after, err = r.within(ctx, stretch.after, stretch.end, f.Job); err == nil {
+			err = r.scan(ctx, stretch, r.matcher(f), func(rec *record) error {
+				if here = append(here, rec.seq); len(here) > 2*f.Last {
+					here = append(here[:0], here[len(here)-f.Last:]...)
+				}
+				return nil
+			})
 		}
-		if found.before(here) || stretch.after <= sel.after {
+		if errors.Is(err, errPast) {
+			err = nil
+		}
+		if err == nil && found.before(here) || stretch.after <= sel.after {
 			break
 		}
 		stretch.end = stretch.after + 1
 	}
+	if err != nil && !isDamage(err) {
+		return sel, err
+	}
+	if err == nil {
+		err = lost
+	}
+	if err != nil {
+		err = &narrowedError{err} // what is behind the damage can be read
+	}
 	if len(found.seqs) == 0 {
 		sel.end = sel.after + 1
-		return sel, nil
+		return sel, err
 	}
 	sel.after = found.seqs[0] - 1
-	return sel, nil
+	return sel, err
+}
+
+// narrowedError says why not as many of the newest events as were wanted could be found.
+type narrowedError struct{ error }
+
+// Unwrap gives the cause.
+func (e *narrowedError) Unwrap() error { return e.error }
+
+// within has a stretch before an event begin no earlier than the segment does that it ends in.
+func (r *Reader) within(ctx context.Context, after, end uint64, job int64) (uint64, error) {
+	if job != 0 || end <= after+1 {
+		return after, nil
+	}
+	number, err := r.beginsBefore(ctx, end-1)
+	if number > 0 && err == nil {
+		if first, ok := r.firstOf(ctx, number); ok {
+			after = max(after, first-1)
+		}
+	}
+	return after, err
 }
 
 // newestSeqs collects sequence numbers from the newest back.

@@ -137,7 +137,7 @@ func (j *Journal) make(ctx context.Context) error {
 	if err := j.reader.none(); !errors.Is(err, errNone) {
 		return err
 	}
-	h, err := newHeader(1, &State{})
+	h, err := newHeader(1, &State{Removed: &Removal{}})
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (j *Journal) resume(ctx context.Context, parts []part) error {
 	if newest.sealed {
 		return &DamagedError{Detail: "the newest segment is missing: all that are there are sealed"}
 	}
-	v := &verifier{reader: j.reader}
+	v := newVerifier(j.reader, Audit{})
 	if err := v.runNewest(ctx, parts, j.config.Logger); err != nil {
 		return err
 	}

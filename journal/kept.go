@@ -46,9 +46,26 @@ func (r *Reader) kept(ctx context.Context) (removed *RemovedError, err error) {
 
 // reaches fails with a *RemovedError where the event behind seq is not kept any more.
 func (r *Reader) reaches(ctx context.Context, seq uint64) error {
+	if number, err := r.beginsBefore(ctx, seq+1); number > 0 || err != nil {
+		return err
+	}
 	removed, err := r.kept(ctx)
 	if err == nil && removed != nil && seq+1 < removed.First {
 		err = removed
 	}
 	return err
+}
+
+// firstOf is the first event of a segment; ok is false where that can't be told.
+func (r *Reader) firstOf(ctx context.Context, number int) (first uint64, ok bool) {
+	parts, err := r.present(ctx)
+	for _, p := range parts {
+		if p.number == number && err == nil {
+			err = r.visit(ctx, p, 0, func(_ part, _ source, h header) error {
+				first = h.first
+				return nil
+			})
+		}
+	}
+	return first, err == nil && first > 0
 }

@@ -79,31 +79,21 @@ func (r *Reader) settled(ctx context.Context) (parts []part, err error) {
 	return parts, err
 }
 
+// present is settled where damage to the newest segment does not matter, since whoever reads it will meet it.
+func (r *Reader) present(ctx context.Context) ([]part, error) {
+	parts, err := r.settled(ctx)
+	if isDamage(err) {
+		err = nil
+	}
+	return parts, err
+}
+
 // examine looks whether a database is one that this version can read, with all that
-// belongs to it; made tells whether there is anything in it.
+// belongs to it and nothing else; made tells whether there is anything in it.
 func (r *Reader) examine(ctx context.Context, p part) (made bool, err error) {
 	d := &database{path: p.path, decoder: r.decoder}
 	defer d.close()
-	var version, objects, ours int
-	err = d.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, examineSchema).Scan(&version, &objects, &ours)
-	})
-	switch {
-	case err != nil:
-		return false, damaged(err)
-	case version == 0 && objects == 0:
-		return false, nil
-	case version > schemaVersion:
-		return false, fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", version, schemaVersion)
-	case version == 1 || version == 2:
-		return false, fmt.Errorf("version %d was written before the first release, and is not read any more: "+
-			"let the jobd that wrote it end its jobs, then move the folder away", version)
-	case version != schemaVersion:
-		return false, &DamagedError{Detail: fmt.Sprintf("it claims to be of version %d", version)}
-	case ours != schemaObjects:
-		return false, &DamagedError{Detail: fmt.Sprintf("%d of the %d tables, indexes, triggers and views that it was made with are there", ours, schemaObjects)}
-	}
-	return true, nil
+	return d.examine(ctx)
 }
 
 // open opens a part for reading. The caller closes it.

@@ -23,7 +23,7 @@ type Reader struct {
 // OpenReader opens the journal in a folder for reading.
 func OpenReader(dir string) (*Reader, error) {
 	r := newReader(dir)
-	parts, err := r.settled(context.Background())
+	parts, err := r.present(context.Background())
 	if err == nil && len(parts) == 0 {
 		err = r.none()
 	}
@@ -78,8 +78,12 @@ const maxLooks = 5
 // after. A segment is visited again where it was sealed or followed by another meanwhile, since it may
 // have got more events until then. One that retention removed is passed over.
 func (r *Reader) walk(ctx context.Context, after uint64, visit func(p part, s source, h header) error) error {
-	done, looks, newest := 0, 0, 0 // segments by number: newest was the newest when it was visited
-	for {
+	done, err := r.beginsBefore(ctx, after+1)
+	if err != nil {
+		return err
+	}
+	done = max(done, 1) - 1
+	for looks, newest := 0, 0; ; { // segments by number: newest was the newest when it was visited
 		parts, err := r.behind(ctx, done)
 		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].number == newest {
 			return err
@@ -89,12 +93,8 @@ func (r *Reader) walk(ctx context.Context, after uint64, visit func(p part, s so
 			if looks++; looks < maxLooks {
 				continue
 			}
-			n, _, err := r.notes(ctx)
-			if err == nil && n.kept <= done+1 {
-				err = &missingSegment{done + 1}
-			}
-			if err != nil {
-				return err
+			if overtaken, err := r.overtaken(ctx, done); err != nil || !overtaken {
+				return errors.Join(err, missing(done+1, p.number-1))
 			}
 		}
 		err = r.visit(ctx, p, after, visit)
@@ -113,6 +113,27 @@ func (r *Reader) walk(ctx context.Context, after uint64, visit func(p part, s so
 	}
 }
 
+// beginsBefore is the newest segment that begins with an event or before it; 0 where that is the oldest, or can't be told. What is
+// before it does not matter, and may be damaged.
+func (r *Reader) beginsBefore(ctx context.Context, seq uint64) (number int, err error) {
+	if seq <= 1 {
+		return 0, nil
+	}
+	parts, err := r.present(ctx)
+	for i := len(parts) - 1; i >= 0 && err == nil && number == 0; i-- {
+		err = r.visit(ctx, parts[i], 0, func(p part, _ source, h header) error {
+			if h.first <= seq {
+				number = p.number
+			}
+			return nil
+		})
+		if isDamage(err) || errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return number, err
+}
+
 // behind lists the segments behind a number. A database without a header is not there.
 func (r *Reader) behind(ctx context.Context, number int) ([]part, error) {
 	parts, err := list(r.dir)
@@ -124,6 +145,9 @@ func (r *Reader) behind(ctx context.Context, number int) ([]part, error) {
 		made, err := r.examine(ctx, parts[n-1])
 		if errors.Is(err, fs.ErrNotExist) {
 			return parts, nil // it was sealed; who opens it will notice
+		}
+		if isDamage(err) {
+			return parts, nil // likewise
 		}
 		if err != nil || !made {
 			return parts[:n-1], err
@@ -153,17 +177,35 @@ func (r *Reader) visit(ctx context.Context, p part, after uint64, visit func(par
 	return visit(p, s, h)
 }
 
-// missingSegment says that a segment between others is not there.
-type missingSegment struct{ number int }
+// missingSegment says that segments between others are not there.
+type missingSegment struct{ first, last int }
 
 // Error implements error.
-func (e *missingSegment) Error() string { return fmt.Sprintf("segment %d is missing", e.number) }
+func (e *missingSegment) Error() string {
+	if e.first == e.last {
+		return fmt.Sprintf("segment %d is missing", e.first)
+	}
+	return fmt.Sprintf("segments %d to %d are missing", e.first, e.last)
+}
+
+func missing(first, last int) error { return &DamagedError{Err: &missingSegment{first, last}} }
+
+// overtaken tells whether retention has removed what follows a segment while it was read: then that segment, which is older,
+// is gone as well. Where it is still there, what should follow was taken out of the middle.
+func (r *Reader) overtaken(ctx context.Context, done int) (bool, error) {
+	parts, err := list(r.dir)
+	if err != nil || len(parts) > 0 && parts[0].number <= done {
+		return false, err
+	}
+	n, _, err := r.notes(ctx)
+	return n.kept > done+1, err
+}
 
 // notes gives what the newest segment keeps beside the events; found is false in a folder of sealed segments only.
 func (r *Reader) notes(ctx context.Context) (n notes, found bool, err error) {
 	for range maxLooks {
 		var parts []part
-		if parts, err = r.settled(ctx); err != nil || len(parts) == 0 || parts[len(parts)-1].sealed {
+		if parts, err = r.present(ctx); err != nil || len(parts) == 0 || parts[len(parts)-1].sealed {
 			return n, false, err
 		}
 		d := &database{path: parts[len(parts)-1].path, decoder: r.decoder}
@@ -188,7 +230,7 @@ func (r *Reader) Newest(ctx context.Context) (uint64, error) {
 func (r *Reader) newest(ctx context.Context) (a Anchor, err error) {
 	for range maxLooks {
 		var parts []part
-		if parts, err = r.settled(ctx); err != nil || len(parts) == 0 {
+		if parts, err = r.present(ctx); err != nil || len(parts) == 0 {
 			return a, err
 		}
 		newest := parts[len(parts)-1]

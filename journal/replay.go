@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 )
@@ -35,6 +34,10 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[Job, error] {
 		var again map[int64]int
 		if err == nil {
 			again, err = r.repeated(ctx, end)
+			var gap *missingSegment
+			if isDamage(err) || errors.As(err, &gap) {
+				err = nil // it is met again where it matters
+			}
 		}
 		if err == nil {
 			err = r.replay(ctx, at, end, state, func(e Event) bool {
@@ -149,67 +152,26 @@ func (r *Reader) endAt(ctx context.Context, at time.Time) (uint64, error) {
 // replay applies the events before end (0: all) to a state that begins where the history does, and gives each to
 // use until that has enough.
 func (r *Reader) replay(ctx context.Context, at time.Time, end uint64, state *State, use func(Event) bool) error {
-	begun := false
-	err := r.walk(ctx, 0, func(_ part, s source, h header) error {
-		if !begun {
-			before, err := h.state()
-			if err != nil {
-				return err
-			}
-			if h.number > 1 && !at.IsZero() && at.Before(before.Time) {
-				return &RemovedError{First: h.first, Since: before.Time}
-			}
-			before.KeepEnded = state.KeepEnded
-			*state, begun = *before, true
-		}
-		if end > 0 && h.first >= end {
-			return errEnough
-		}
-		if h.first > state.Seq+1 {
-			return fmt.Errorf("events %d to %d were removed while they were to be read", state.Seq+1, h.first-1)
-		}
-		return r.apply(ctx, s, selection{after: state.Seq, end: end}, state, use)
-	})
-	var missing *missingSegment
-	switch {
-	case errors.As(err, &missing):
-		return &DamagedError{Seq: state.Seq + 1, Err: missing}
-	case errors.Is(err, errEnough):
-		return nil
-	}
-	return err
-}
-
-// apply applies a segment's events.
-func (r *Reader) apply(ctx context.Context, s source, sel selection, state *State, use func(Event) bool) error {
-	pages := func(ctx context.Context) iter.Seq2[[]record, error] { return s.records(ctx, sel) }
-	for page, err := range ahead(ctx, pages, decodeAll) {
-		for _, e := range page.events {
-			if err := state.Apply(e); err != nil {
-				return &DamagedError{Seq: e.Seq, Err: err}
-			}
-			if !use(e) {
-				return errEnough
-			}
-		}
-		if err := errors.Join(page.err, err); err != nil {
+	q := &sequence{reader: r, end: end}
+	q.begin = func(h header) error {
+		before, err := h.state()
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// decodeAll decodes records, up to the first that cannot be.
-func decodeAll(records []record) (c checked) {
-	c.events = make([]Event, 0, len(records))
-	var p payloads
-	for i := range records {
-		e, err := records[i].decode(&p)
-		if err != nil {
-			c.err = err
-			return c
+		if h.number > 1 && !at.IsZero() && at.Before(before.Time) {
+			return &RemovedError{First: h.first, Since: before.Time}
 		}
-		c.events = append(c.events, e)
+		before.KeepEnded = state.KeepEnded
+		*state = *before
+		return nil
 	}
-	return c
+	return q.read(ctx, func(e *Event) error {
+		if err := state.Apply(*e); err != nil {
+			return &DamagedError{Seq: e.Seq, Err: err}
+		}
+		if !use(*e) {
+			return errEnough
+		}
+		return nil
+	})
 }

@@ -14,32 +14,107 @@ import (
 // retire archives or removes sealed segments that are old enough, the oldest first, and says in how long the
 // next one will be; 0: that is not known. Their age goes by the time that is known to have really passed.
 func (j *Journal) retire(ctx context.Context) (next time.Duration, err error) {
-	if j.config.Retention <= 0 {
-		return 0, nil
-	}
 	parts, err := list(j.config.Dir)
-	if err != nil {
+	if err == nil && len(parts) > 0 {
+		err = j.adopt(ctx, parts[0])
+	}
+	if err != nil || j.config.Retention <= 0 {
 		return 0, err
 	}
-	for _, p := range parts {
-		if !p.sealed || ctx.Err() != nil {
-			return 0, ctx.Err()
+	old, next, err := j.outdated(ctx, parts)
+	if len(old) > 0 {
+		if err := j.journalRemoval(old); err != nil {
+			return 0, fmt.Errorf("remove segments: %w", err)
 		}
-		t, err := j.trailer(p)
-		if err != nil {
-			return 0, err
-		}
-		if left := j.left(p.number, moment(t.Ended)); left > 0 {
-			return left, nil
-		}
-		if mirrored, err := j.mirrored(t.Last); err != nil || !mirrored {
-			return 0, err
-		}
-		if err := j.remove(ctx, p); err != nil {
+	}
+	for _, p := range old {
+		if err := j.remove(p.part); err != nil {
 			return 0, fmt.Errorf("remove segment %d: %w", p.number, err)
 		}
 	}
-	return 0, nil
+	return next, err
+}
+
+// retired is a segment that is to go.
+type retired struct {
+	part
+	trailer trailer
+}
+
+// outdated gives the segments that may go now, archived where there is an archive, and says in how long the next one will. Those
+// before an error are among them.
+func (j *Journal) outdated(ctx context.Context, parts []part) (old []retired, next time.Duration, err error) {
+	for _, p := range parts {
+		if !p.sealed || ctx.Err() != nil {
+			return old, 0, ctx.Err()
+		}
+		t, err := j.trailer(p)
+		if err != nil {
+			return old, 0, err
+		}
+		if left := j.left(p.number, moment(t.Ended)); left > 0 {
+			return old, left, nil
+		}
+		if mirrored, err := j.mirrored(t.Last); err != nil || !mirrored {
+			return old, 0, err
+		}
+		if j.config.ArchiveDir != "" {
+			if err := j.archive(ctx, p); err != nil {
+				return old, 0, fmt.Errorf("archive segment %d: %w", p.number, err)
+			}
+		}
+		old = append(old, retired{p, t})
+	}
+	return old, 0, nil
+}
+
+// journalRemoval appends the event that says which segments go, unless the history says so already: a run that died has left some.
+func (j *Journal) journalRemoval(old []retired) error {
+	newest := old[len(old)-1]
+	var gone int
+	j.View(func(s *State) { gone = s.Removed.segment() })
+	if gone >= newest.number {
+		return nil
+	}
+	_, err := j.Append(Draft{Payload: Retention{
+		First: max(old[0].number, gone+1), Last: newest.number, Seq: newest.trailer.Last, Hash: newest.trailer.Hash.String(),
+		Reason: "older than " + j.config.Retention.String(), Archive: j.config.ArchiveDir,
+	}})
+	return err
+}
+
+// Reasons of the retention event that a journal of an older version begins with.
+const (
+	reasonBefore  = "removed by a version that did not journal it"
+	reasonNothing = "nothing was removed so far; from here on it is journalled"
+)
+
+// adopt journals what was removed from a journal by versions that only noted it. From then on whatever is missing beyond that
+// is a hole. What was not even noted stays one.
+func (j *Journal) adopt(ctx context.Context, oldest part) error {
+	var known bool
+	var noted int
+	j.View(func(s *State) { known = s.Removed != nil })
+	j.mu.Lock()
+	noted = j.notes.kept
+	j.mu.Unlock()
+	switch {
+	case known:
+		return nil
+	case oldest.number > noted:
+		return &DamagedError{Detail: fmt.Sprintf("the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.number, noted)}
+	}
+	event := Retention{Reason: reasonNothing}
+	err := j.reader.visit(ctx, oldest, 0, func(_ part, _ source, h header) error {
+		if h.number > 1 {
+			event = Retention{First: 1, Last: h.number - 1, Seq: h.first - 1, Hash: h.previous.String(), Reason: reasonBefore}
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = j.Append(Draft{Payload: event})
+	}
+	return err
 }
 
 // left is for how long a segment is still to be kept, whose last event bears a stamp. Where by the clock it would go now, that is
@@ -80,13 +155,8 @@ func (j *Journal) mirrored(seq uint64) (bool, error) {
 	return true, j.note()
 }
 
-// remove archives a segment where there is an archive, notes that the journal begins behind it, and removes it.
-func (j *Journal) remove(ctx context.Context, p part) error {
-	if j.config.ArchiveDir != "" {
-		if err := j.archive(ctx, p); err != nil {
-			return fmt.Errorf("archive: %w", err)
-		}
-	}
+// remove notes that the journal begins behind a segment, and removes it. That is journalled.
+func (j *Journal) remove(p part) error {
 	j.mu.Lock()
 	j.notes.kept = max(j.notes.kept, p.number+1)
 	j.mu.Unlock()

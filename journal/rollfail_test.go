@@ -167,6 +167,13 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 			}
 		},
 		"before it removed": func(t *testing.T, j *Journal, _ string) {
+			p := part{1, sealedPath(j.config.Dir, 1), true}
+			trailer, err := j.trailer(p)
+			if err := errors.Join(err, j.archive(t.Context(), p), j.journalRemoval([]retired{{p, trailer}})); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"before it removed, of an older version": func(t *testing.T, j *Journal, _ string) {
 			j.notes.kept = 2
 			if err := errors.Join(j.archive(t.Context(), part{1, sealedPath(j.config.Dir, 1), true}), j.note()); err != nil {
 				t.Fatal(err)
@@ -184,6 +191,10 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 		j.SetPosition(30)
 		mustMaintain(t, j)
 		got := append(events(t, openReader(t, archive), Filter{}), events(t, j.reader, Filter{})...)
+		if n := len(all); len(got) != n+1 || got[n].Kind() != KindRetention {
+			t.Errorf("%s: %d events, not one that says what went", name, len(got)-n)
+		}
+		got = got[:len(all)]
 		if diff := cmp.Diff(all, got); diff != "" || len(names(t, archive)) != 1 {
 			t.Errorf("%s: %v %s", name, names(t, archive), diff)
 		}

@@ -101,8 +101,8 @@ func (s *sealer) verify(ctx context.Context, path string, number int) error {
 		return err
 	}
 	s.worked = time.Now()
-	v := &verifier{reader: s.reader, number: h.number, audit: Audit{Progress: func(uint64) { _ = s.pause(ctx) }}}
-	if err := v.segment(ctx, file, h); err != nil {
+	v := newVerifier(s.reader, Audit{Progress: func(uint64) { _ = s.pause(ctx) }})
+	if err := v.sealing(ctx, file, h); err != nil {
 		return err
 	}
 	next := &database{path: databasePath(s.dir, number+1), decoder: s.reader.decoder}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -43,6 +44,9 @@ func (s *sealed) open() error {
 	info, err := s.file.Stat()
 	if err != nil {
 		return err
+	}
+	if info.Size() < int64(trailerSize) {
+		return s.damaged(0, fmt.Errorf("it has %d bytes, fewer than its end alone takes", info.Size()))
 	}
 	end := make([]byte, trailerSize)
 	if _, err := s.file.ReadAt(end, info.Size()-int64(len(end))); err != nil {
@@ -107,7 +111,7 @@ func (s *sealed) records(ctx context.Context, sel selection) iter.Seq2[[]record,
 	return func(yield func([]record, error) bool) {
 		wanted, err := s.selectBlocks(sel)
 		if err != nil {
-			yield(nil, err)
+			yield(nil, upTo(s.trailer.Last, err))
 			return
 		}
 		for i := range wanted {
@@ -118,12 +122,35 @@ func (s *sealed) records(ctx context.Context, sel selection) iter.Seq2[[]record,
 			began := time.Now()
 			page, err := s.block(i, sel.output)
 			s.since(ctx, began)
+			if err != nil && sel.goOn {
+				if !yield(nil, upTo(s.lastOf(i), err)) {
+					return
+				}
+				continue
+			}
 			page = slices.DeleteFunc(page, func(r record) bool { return !sel.has(&r) })
 			if (len(page) > 0 || err != nil) && !yield(page, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// lastOf is the sequence number of a block's last record, by the directory.
+func (s *sealed) lastOf(i int) uint64 {
+	if i+1 < len(s.blocks) {
+		return s.blocks[i+1].First - 1
+	}
+	return s.trailer.Last
+}
+
+// upTo says where damage ends.
+func upTo(last uint64, err error) error {
+	var d *DamagedError
+	if errors.As(err, &d) {
+		d.Last = last
+	}
+	return err
 }
 
 // selectBlocks gives the indexes of the blocks that may hold what is selected.

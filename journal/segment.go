@@ -50,13 +50,6 @@ CREATE VIEW events AS SELECT * FROM records; -- for whoever looks: it takes no c
 PRAGMA user_version = 3;
 `
 
-// schemaObjects is how many tables, indexes, triggers and views schema makes.
-const schemaObjects = 7
-
-// examineSchema gives the version, how many objects there are, and how many of ours.
-const examineSchema = `SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(sum(name IN (
-  'segment', 'records', 'events', 'records_job', 'records_no_update', 'records_no_delete', 'mirror')), 0) FROM sqlite_schema`
-
 // segment is one database of events, open for writing by its one writer. It implements disk.
 type segment struct {
 	dir     string

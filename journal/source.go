@@ -13,7 +13,8 @@ type source interface {
 	header(ctx context.Context) (header, error)
 	// end gives the last event's sequence number and hash, zeros where there is no event.
 	end(ctx context.Context) (uint64, Hash, error)
-	// records gives what is selected in pages, in order. Records before an error come with it.
+	// records gives what is selected in pages, in order. Records before an error come with it, and nothing comes after it, unless
+	// the selection wants to go on.
 	records(ctx context.Context, sel selection) iter.Seq2[[]record, error]
 	// firstAt is the sequence number of the first event at or after a time in
 	// microseconds; one after the last where there is none.
@@ -32,6 +33,7 @@ type selection struct {
 	job        int64  // 0: all
 	kinds      []Kind // empty: all
 	output     bool   // with stdout and stderr; the hash cannot be checked without
+	goOn       bool   // behind damage, which is told as a *DamagedError between two pages, with its bounds
 }
 
 // has tells whether a record is selected.

@@ -70,6 +70,7 @@ type State struct {
 	Server  string    // the database server that the table was last found on; "" where that is not known
 	Jobs    map[int64]*Job
 	Targets map[string]Target
+	Removed *Removal // what retention has taken; nil where older versions wrote all there is, which did not journal that
 
 	// KeepEnded keeps jobs that are at their end, to look at history. Without
 	// it memory is bounded by the number of jobs under way.
@@ -175,7 +176,9 @@ func (s *State) applyWorker(e Event) error {
 		s.Targets[p.Target] = Target{Concurrency: p.Concurrency}
 	case TargetRemoved:
 		delete(s.Targets, p.Target)
-	case Requested, Refused, Reloaded, Reapplied, Retention: // change nothing but are part of the history
+	case Requested, Refused, Reloaded, Reapplied: // change nothing but are part of the history
+	case Retention:
+		s.Removed = s.Removed.after(p)
 	case Marked:
 		s.Mark = p.Mark
 	case Server:

@@ -31,25 +31,37 @@ func (m *matcher) matches(ctx context.Context, r *record) (bool, error) {
 	if m == nil {
 		return true, nil
 	}
-	about, err := m.isAbout(ctx, r)
-	return about && (len(m.kinds) == 0 || slices.Contains(m.kinds, r.kind)), err
+	return m.has(ctx, r.seq, r.job, r.kind, r.decodePayload)
 }
 
-func (m *matcher) isAbout(ctx context.Context, r *record) (bool, error) {
-	if r.job == 0 {
-		payload, err := r.decodePayload()
-		return err == nil && about(payload, m.target), err
+// matchesEvent is matches of an event.
+func (m *matcher) matchesEvent(ctx context.Context, e *Event) (bool, error) {
+	if m == nil {
+		return true, nil
 	}
-	target, known := m.claims[r.job]
+	return m.has(ctx, e.Seq, e.Job, e.Kind(), func() (Payload, error) { return e.Payload, nil })
+}
+
+func (m *matcher) has(ctx context.Context, seq uint64, job int64, kind Kind, payload func() (Payload, error)) (bool, error) {
+	about, err := m.isAbout(ctx, seq, job, kind, payload)
+	return about && (len(m.kinds) == 0 || slices.Contains(m.kinds, kind)), err
+}
+
+func (m *matcher) isAbout(ctx context.Context, seq uint64, job int64, kind Kind, payload func() (Payload, error)) (bool, error) {
+	if job == 0 {
+		p, err := payload()
+		return err == nil && about(p, m.target), err
+	}
+	target, known := m.claims[job]
 	switch {
-	case r.kind == KindAccepted:
-		claim, err := payloadOf[Accepted](r.payload)
+	case kind == KindAccepted:
+		p, err := payload()
 		if err != nil {
 			return false, err
 		}
-		target = claim.Target
+		target = p.(Accepted).Target
 	case !known:
-		claim, _, err := m.reader.claim(ctx, r.job, r.seq)
+		claim, _, err := m.reader.claim(ctx, job, seq)
 		if err != nil {
 			return false, err
 		}
@@ -58,7 +70,7 @@ func (m *matcher) isAbout(ctx context.Context, r *record) (bool, error) {
 	if len(m.claims) >= maxClaims {
 		clear(m.claims)
 	}
-	m.claims[r.job] = target
+	m.claims[job] = target
 	return target == m.target, nil
 }
 
@@ -98,7 +110,7 @@ func (r *Reader) findClaim(ctx context.Context, job int64, seq uint64) (claim Ac
 	if job == 0 {
 		return claim, false, nil
 	}
-	parts, err := r.settled(ctx)
+	parts, err := r.present(ctx)
 	for i := len(parts) - 1; i >= 0 && err == nil && !found; i-- {
 		err = r.visit(ctx, parts[i], 0, func(_ part, s source, h header) error {
 			if h.first >= seq {

@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -16,34 +17,37 @@ type Audit struct {
 	Progress func(seq uint64) // called now and then with the newest verified event; may be nil
 }
 
-// Audited is what a verification covered.
+// Audited is what a verification found.
 type Audited struct {
-	First      uint64   // the first event that was verified: 1, or what retention has left
-	State      *State   // after the last sound event; without jobs at their end
-	Compared   int      // how many anchors were compared
-	Unanswered []Anchor // anchors before First: the events are gone
+	First      uint64   // the first event that is kept: 1, or what retention has left
+	State      *State   // after the last event before anything is wrong; without jobs at their end
+	Compared   int      // how many anchors agree
+	Unanswered []Anchor // anchors of events that retention has removed
+
+	Ranges   []Range // all events by number, what retention has removed included
+	Faults   []Fault // all that is wrong, in the order in which it was met; about files too
+	More     int     // how many faults more there were, which Ranges know of only
+	Proven   uint64  // every event up to this one that is kept is proven; 0: none is
+	Unproven uint64  // events up to this one were removed before that was journalled: only a note says so. 0: none
 }
 
 // Verify reads the whole history and checks sequence, hash chain, transitions, times, segments and their
 // checkpoints, the head file, the mirror's position, and that the indexes agree with the events. It gives
-// the state after the last sound event; a *DamagedError says what is wrong with the next.
+// the state after the last event before anything is wrong; a *DamagedError says what that is.
 func (r *Reader) Verify(ctx context.Context) (*State, error) {
 	audited, err := r.Audit(ctx, Audit{})
 	return audited.State, err
 }
 
 // Audit is Verify, and compares the history with anchors besides: a history that was cut off, or rewritten with
-// all its hashes, is sound in itself and disagrees with them.
+// all its hashes, is sound in itself and disagrees with them. It goes on behind damage, and tells of every event what is known.
 func (r *Reader) Audit(ctx context.Context, a Audit) (*Audited, error) {
-	v := &verifier{reader: r, audit: a, state: &State{}}
-	audited := &Audited{}
+	v := newVerifier(r, a)
 	err := v.run(ctx)
-	audited.First, audited.State, audited.Compared = v.first, v.state, v.compared
-	for _, anchor := range a.Anchors {
-		if anchor.Seq+1 < v.first {
-			audited.Unanswered = append(audited.Unanswered, anchor)
-		}
+	if err == nil {
+		err = v.problem()
 	}
+	audited := v.audited()
 	if err != nil {
 		err = r.failed("verify", err)
 	}
@@ -52,219 +56,206 @@ func (r *Reader) Audit(ctx context.Context, a Audit) (*Audited, error) {
 
 // verifier verifies a journal, segment by segment.
 type verifier struct {
-	reader    *Reader
-	audit     Audit
-	expected  []expected // what is not passed yet, by sequence number
-	compared  int
-	head      acknowledgement
-	waypoint  *waypoint // nil: there is none, or it was passed
-	unfit     bool      // there is one that a start could not go on from
-	notes     notes
-	live      bool      // there is a newest segment, so this is no archive
-	first     uint64    // of all that is verified
-	number    int       // of the newest segment begun; 0: none
-	header    header    // of the newest segment begun
-	begun     time.Time // of its first event
-	state     *State
+	reader   *Reader
+	audit    Audit
+	head     acknowledgement
+	waypoint *waypoint // nil: there is none, or it was passed
+	unfit    bool      // there is one that a start could not go on from
+	notes    notes
+	examined string   // the database whose definitions were looked at
+	live     bool     // there is a newest segment, so this is no archive
+	oldest   header   // what the history begins with
+	removal  *Removal // what retention has removed, as the newest event that was verified knows it
+	removed  *Range   // the same as a range, once it is known
+	unproven uint64
+
+	progress
+	before progress       // the same, when the newest segment was begun
+	ends   map[int]Anchor // the last event before a segment, by its number
+
+	number    int        // of the newest segment begun; 0: none
+	header    header     // of the newest segment begun
+	begun     time.Time  // of its first event
 	occurring []jobBlock // where jobs occur in the segment in hand
 	weight    int        // of what was verified
 }
 
+// progress is how far a verification is.
+type progress struct {
+	links    links
+	expected []expected // what is not passed yet, by sequence number
+	compared int
+	state    *State // nil: not known, behind damage
+	sound    *State // before the first damage; nil: nothing is wrong yet
+	last     Hash   // of the newest event, as it is stored
+	other    Hash   // as it should be
+	unknown  bool   // neither is known
+	doubt    *disagreement
+	faults   []Fault
+	more     int
+}
+
+func newVerifier(r *Reader, a Audit) *verifier {
+	return &verifier{reader: r, audit: a, ends: map[int]Anchor{}, progress: progress{state: &State{}}}
+}
+
+// maxFaults bounds how many faults are told one by one. What is wrong beyond that widens the last range.
+const maxFaults = 1000
+
+// fault notes something that is wrong.
+func (v *verifier) fault(f Fault) {
+	if v.sound == nil {
+		sound := *v.stateOr()
+		v.sound = &sound
+	}
+	if f.Last == 0 && slices.ContainsFunc(v.faults, func(g Fault) bool { return g.File == f.File && g.Last == 0 && g.text() == f.text() }) {
+		return // the same file was met by another way
+	}
+	if len(v.faults) < maxFaults {
+		v.faults = append(v.faults, f)
+		return
+	}
+	v.more++
+	if last := &v.faults[len(v.faults)-1]; f.Last > 0 {
+		if last.Last == 0 {
+			last.First = f.First
+		}
+		last.Missing, last.Last, last.surplus = false, max(last.Last, f.Last), false
+		last.Detail, last.Err = fmt.Sprintf("more than %d places are damaged", maxFaults), nil
+	}
+}
+
+func (v *verifier) stateOr() *State {
+	if v.state != nil {
+		return v.state
+	}
+	return &State{}
+}
+
+// problem is the first fault as an error; nil where there is none.
+func (v *verifier) problem() error {
+	for i := range v.faults {
+		return v.faults[i].error()
+	}
+	return nil
+}
+
+// faulty notes an error that is about the journal as a fault of a file, and gives back any other.
+func (v *verifier) faulty(file string, err error) error {
+	var d *DamagedError
+	if err = damaged(err); !errors.As(err, &d) {
+		return err
+	}
+	v.fault(Fault{First: d.Seq, File: file, Detail: d.Detail, Err: d.Err})
+	return nil
+}
+
 func (v *verifier) run(ctx context.Context) (err error) {
-	// Head, waypoint and notes go first: what a worker appends while we read must not look missing.
-	if v.head, err = readHead(v.reader.dir); err != nil {
+	if err := v.prepare(ctx); err != nil {
 		return err
 	}
-	if v.waypoint, err = readWaypoint(v.reader.dir); err != nil {
+	for looks, done, newest := 0, 0, 0; ; {
+		parts, err := v.reader.behind(ctx, done)
+		if err != nil {
+			return err
+		}
+		if len(parts) == 0 || len(parts) == 1 && parts[0].number == newest {
+			break
+		}
+		p := parts[0]
+		if gap := done > 0 && p.number != done+1; gap && looks < maxLooks {
+			looks++
+			continue
+		} else if gap {
+			overtaken, err := v.reader.overtaken(ctx, done)
+			if err != nil {
+				return err
+			}
+			if overtaken {
+				v.restart()
+			}
+		}
+		err = v.part(ctx, p, parts[1:])
+		if errors.Is(err, fs.ErrNotExist) && looks < maxLooks {
+			looks++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if looks = 0; len(parts) == 1 {
+			newest = p.number
+		} else {
+			done = p.number
+		}
+	}
+	v.end()
+	return ctx.Err()
+}
+
+// prepare reads what the history is compared with. Head, waypoint and notes go first: what a worker appends while we read must
+// not look missing.
+func (v *verifier) prepare(ctx context.Context) (err error) {
+	v.head, err = readHead(v.reader.dir)
+	unreadable := err != nil
+	if err := v.faulty(headFile, err); err != nil {
 		return err
 	}
-	if v.notes, v.live, err = v.reader.notes(ctx); err != nil {
+	v.head.found = v.head.found || unreadable
+	v.waypoint, err = readWaypoint(v.reader.dir)
+	if err := v.faulty(waypointFile, err); err != nil {
+		return err
+	}
+	if v.examined, err = v.reader.newestDatabase(); err == nil && v.examined != "" {
+		err = v.faulty(filepath.Base(v.examined), v.reader.checkSchema(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	v.notes, v.live, err = v.reader.notes(ctx)
+	if err := v.faulty(filepath.Base(v.examined), err); err != nil {
 		return err
 	}
 	for _, anchor := range v.audit.Anchors {
 		v.expected = append(v.expected, expected{anchor, false})
 	}
-	if v.head.found {
+	if v.head.found && !unreadable {
 		v.expected = append(v.expected, expected{Anchor{v.head.seq, v.head.hash}, true})
 	}
 	slices.SortStableFunc(v.expected, func(a, b expected) int { return cmp.Compare(a.Seq, b.Seq) })
-	err = v.reader.walk(ctx, 0, func(_ part, s source, h header) error { return v.segment(ctx, s, h) })
-	var missing *missingSegment
-	if errors.As(err, &missing) {
-		return &DamagedError{Seq: v.state.Seq + 1, Err: missing}
-	}
-	if err != nil {
-		return err
-	}
-	return v.end()
-}
-
-// segment verifies one segment, from its beginning.
-func (v *verifier) segment(ctx context.Context, s source, h header) error {
-	if err := v.events(ctx, s, h); err != nil {
-		return err
-	}
-	if sealed, ok := s.(*sealed); ok {
-		if t := sealed.trailer; t.Last != v.state.Seq || t.Hash != v.state.Hash || t.Ended != v.state.Time.UnixMicro() {
-			return &DamagedError{Seq: v.state.Seq + 1, Detail: fmt.Sprintf("segment %d was sealed with event %d as its last, and holds %d", h.number, t.Last, v.state.Seq)}
-		}
-	}
-	if err := s.checkRest(ctx, v.occurring); err != nil {
-		return err
-	}
-	if v.audit.Progress != nil {
-		v.audit.Progress(v.state.Seq)
-	}
 	return nil
 }
 
-// events verifies a segment's header and events.
-func (v *verifier) events(ctx context.Context, s source, h header) error {
-	if err := v.begin(ctx, h); err != nil {
-		return err
-	}
-	v.occurring = v.occurring[:0]
-	if err := v.compare(Anchor{h.first - 1, h.previous}); err != nil {
-		return err
-	}
-	return v.rest(v.reader.verified(ctx, s, 0, linked{after: h.first - 1, previous: h.opening()}))
+// restart forgets what was verified: retention has removed it meanwhile, and the history begins later.
+func (v *verifier) restart() {
+	kept := v.progress
+	v.progress = progress{expected: kept.expected, compared: kept.compared, faults: kept.faults, more: kept.more, sound: kept.sound, state: nil}
+	v.number = 0
 }
 
-// rest takes pages of checked events into the state.
-func (v *verifier) rest(pages iter.Seq2[checked, error]) error {
-	for page, err := range pages {
-		if err := v.page(page); err != nil {
-			return err
-		}
-		if err != nil {
-			return wrong(v.state.Seq+1, err)
-		}
+// audited is what was found.
+func (v *verifier) audited() *Audited {
+	a := &Audited{
+		First: v.oldest.first, State: v.sound, Compared: v.compared, Faults: v.faults, More: v.more, Unproven: v.unproven,
+		Ranges: v.links.ranges(v.oldest.first, v.faults),
 	}
-	return nil
-}
-
-// begin compares a segment's header with the events before it.
-func (v *verifier) begin(ctx context.Context, h header) error {
-	state, err := h.state()
-	if err != nil {
-		return err
+	if a.State == nil {
+		a.State = v.stateOr()
 	}
-	switch {
-	case v.number == h.number: // it was sealed while we read it: once more
-	case v.number == 0, h.number > v.number+1: // the oldest, or retention has overtaken us
-		v.first = h.first
-		err = v.checkFirst(ctx, h)
-	default:
-		err = agrees(h, v.state)
+	if v.removed != nil && v.removed.Last > 0 {
+		a.Ranges = slices.Concat([]Range{*v.removed}, a.Ranges)
 	}
-	if err != nil {
-		return err
-	}
-	v.number, v.header, v.state = h.number, h, state
-	return nil
-}
-
-// checkFirst checks that nothing but retention has removed what was before a segment.
-func (v *verifier) checkFirst(ctx context.Context, h header) error {
-	if h.number == 1 {
-		return agrees(h, &State{})
-	}
-	n, live, err := v.reader.notes(ctx)
-	if err == nil && live && h.number > n.kept {
-		err = &DamagedError{Seq: h.first, Detail: fmt.Sprintf(
-			"the history begins with segment %d, and segments from %d on were not removed by jobd", h.number, n.kept)}
-	}
-	return err
-}
-
-// agrees compares a header with the state that the events before it give.
-func agrees(h header, s *State) error {
-	checkpoint, err := encodeCheckpoint(s)
-	switch {
-	case err != nil:
-		return err
-	case h.first > s.Seq+1:
-		return &DamagedError{Seq: s.Seq + 1, Detail: fmt.Sprintf("it is missing; segment %d begins with event %d", h.number, h.first)}
-	case h.first <= s.Seq:
-		return &DamagedError{Seq: h.first, Detail: fmt.Sprintf("it is there twice; segment %d begins with it, the one before ends with %d", h.number, s.Seq)}
-	case h.previous != s.Hash:
-		return &DamagedError{Seq: h.first, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.number)}
-	case string(checkpoint) != string(h.checkpoint):
-		return &DamagedError{Seq: h.first, Detail: fmt.Sprintf("the checkpoint of segment %d disagrees with the events before it", h.number)}
-	}
-	return nil
-}
-
-// page takes checked events into the state.
-func (v *verifier) page(p checked) error {
-	for _, e := range p.events {
-		if e.Seq == v.header.first {
-			v.begun = e.Time
-		}
-		if err := v.state.Apply(e); err != nil {
-			return &DamagedError{Seq: e.Seq, Err: err}
-		}
-		v.weight += weight(e)
-		if v.waypoint != nil && v.waypoint.anchor.Seq == e.Seq {
-			if err := v.waypoint.agrees(v.state); err != nil {
-				return err
-			}
-			v.waypoint = nil
-		}
-		if len(v.expected) > 0 && v.expected[0].Seq <= e.Seq {
-			if err := v.compare(Anchor{e.Seq, e.Hash}); err != nil {
-				return err
-			}
+	for _, r := range a.Ranges {
+		if r.Verdict == Proven {
+			a.Proven = r.Last
+		} else if r.Verdict != Removed {
+			break
 		}
 	}
-	v.occurring = appendJobs(v.occurring, p.jobs, p.index)
-	if v.audit.Progress != nil {
-		v.audit.Progress(v.state.Seq)
-	}
-	return p.err
-}
-
-// expected is a hash that an event must have.
-type expected struct {
-	Anchor
-	head bool // it is what the head file says
-}
-
-// compare compares an event with what is expected of its number, and passes what is before it.
-func (v *verifier) compare(event Anchor) error {
-	for ; len(v.expected) > 0 && v.expected[0].Seq <= event.Seq; v.expected = v.expected[1:] {
-		want := v.expected[0]
-		switch {
-		case want.Seq < event.Seq || want.Seq == 0:
-			continue
-		case want.Hash != event.Hash && want.head:
-			return &DamagedError{Seq: event.Seq, Detail: "it is not the event that was acknowledged under this number"}
-		case want.Hash != event.Hash:
-			return &DamagedError{Seq: event.Seq, Detail: "it is not the event that the anchor knows under this number: the history was rewritten"}
-		case !want.head:
-			v.compared++
+	for _, anchor := range v.audit.Anchors {
+		if anchor.Seq+1 < a.First && v.removed != nil && anchor.Seq <= v.removed.Last {
+			a.Unanswered = append(a.Unanswered, anchor)
 		}
 	}
-	return nil
-}
-
-// end compares the end of the history with what is known of it from elsewhere.
-func (v *verifier) end() error {
-	end := v.state.Seq
-	switch {
-	case v.live && !v.head.found && end > 0:
-		return &DamagedError{Detail: "the head file is missing, so nobody can tell whether the newest events are"}
-	case v.head.found && v.head.seq > end:
-		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the journal ends at %d", v.head.seq, end)}
-	case v.head.found && !v.live:
-		return &DamagedError{Seq: end + 1, Detail: "the newest segment is missing: all that are there are sealed"}
-	case v.waypoint != nil && v.waypoint.anchor.Seq > end:
-		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("the waypoint file knows event %d, the journal ends at %d", v.waypoint.anchor.Seq, end)}
-	case v.notes.position > end:
-		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("the jobs table shows event %d, the journal ends at %d", v.notes.position, end)}
-	case len(v.expected) > 0:
-		last := v.expected[len(v.expected)-1]
-		return &DamagedError{Seq: end + 1, Detail: fmt.Sprintf("an anchor knows event %d, the journal ends at %d", last.Seq, end)}
-	}
-	return nil
+	return a
 }

@@ -130,13 +130,20 @@ func recordAt(ctx context.Context, s source, seq uint64) (*record, error) {
 	return nil, nil
 }
 
-// agrees compares the waypoint with the state after its event.
-func (w *waypoint) agrees(s *State) error {
-	checkpoint, err := encodeCheckpoint(s)
-	if err == nil && (w.anchor.Hash != s.Hash || !bytes.Equal(w.State, checkpoint)) {
-		err = &DamagedError{Seq: s.Seq, Detail: "the waypoint file disagrees with the events up to here"}
+// agrees compares the waypoint with its event's hash, and with the state after it where that is known.
+func (w *waypoint) agrees(hash Hash, s *State) error {
+	differs := w.anchor.Hash != hash
+	if s != nil && !differs {
+		checkpoint, err := encodeCheckpoint(s)
+		if err != nil {
+			return err
+		}
+		differs = !bytes.Equal(w.State, checkpoint)
 	}
-	return err
+	if differs {
+		return &DamagedError{Seq: w.anchor.Seq, Detail: "the waypoint file disagrees with the events up to here"}
+	}
+	return nil
 }
 
 // placeWaypoints writes a waypoint whenever enough was appended, until ctx ends or the journal is closed.

@@ -1,0 +1,99 @@
+package journal
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// known is the newest event that anything knows of, whether or not it is there.
+func (v *verifier) known() uint64 {
+	seq := max(v.head.seq, v.notes.position)
+	if v.waypoint != nil {
+		seq = max(seq, v.waypoint.anchor.Seq)
+	}
+	if n := len(v.expected); n > 0 {
+		seq = max(seq, v.expected[n-1].Seq)
+	}
+	return seq
+}
+
+// end compares beginning and end of the history with what is known of them from elsewhere.
+func (v *verifier) end() {
+	v.atEnd()
+	if v.number > 0 {
+		v.atBeginning()
+	}
+	if v.live && v.removal != nil && v.notes.kept > v.removal.Segment+1 {
+		v.fault(Fault{File: filepath.Base(databasePath("", v.number)), Detail: fmt.Sprintf(
+			"it notes that the history begins with segment %d, and no event says that retention removed those from %d on", v.notes.kept, v.removal.Segment+1)})
+	}
+}
+
+// atEnd compares the end.
+func (v *verifier) atEnd() {
+	end := max(v.links.next, 1) - 1
+	lost := func(last uint64, file, format string) {
+		if last > end {
+			v.fault(Fault{First: end + 1, Last: last, Missing: true, File: file, Detail: fmt.Sprintf(format, last, end)})
+		}
+	}
+	if v.live && !v.head.found && end > 0 {
+		v.fault(Fault{File: headFile, Detail: "the head file is missing, so nobody can tell whether the newest events are"})
+	}
+	if v.head.found {
+		lost(v.head.seq, "", "events up to %d were acknowledged, the journal ends at %d")
+		if !v.live && v.head.seq <= end {
+			v.fault(Fault{First: end + 1, Detail: "the newest segment is missing: all that are there are sealed"})
+		}
+	}
+	if v.waypoint != nil {
+		lost(v.waypoint.anchor.Seq, "", "the waypoint file knows event %d, the journal ends at %d")
+	}
+	lost(v.notes.position, "", "the jobs table shows event %d, the journal ends at %d")
+	if n := len(v.expected); n > 0 && !v.expected[n-1].head {
+		lost(v.expected[n-1].Seq, "", "an anchor knows event %d, the journal ends at %d")
+	}
+}
+
+// atBeginning asks whether retention has removed what is not there.
+func (v *verifier) atBeginning() {
+	oldest := v.oldest
+	if v.removal == nil {
+		v.atNotedBeginning()
+		return
+	}
+	if f := v.removal.leaves(oldest); f != nil && (oldest.previous != Hash{} || f.Missing) {
+		v.fault(*f)
+	}
+	if v.removal.Segment == 0 || oldest.number == 1 {
+		return
+	}
+	last := min(v.removal.Seq, oldest.first-1)
+	v.removed = &Range{First: 1, Last: last, Verdict: Removed, Detail: "by retention"}
+	if v.removal.Noted > 0 {
+		v.removed.Detail = fmt.Sprintf("by retention, segments up to %d before that was journalled: only a note said so", v.removal.Noted)
+		v.unproven = v.ends[v.removal.Noted+1].Seq
+		if v.unproven == 0 {
+			v.unproven = last
+		}
+	}
+}
+
+// atNotedBeginning is atBeginning of a journal that only versions wrote which noted what they removed, and did not journal it. The note can be
+// edited, so it proves nothing; that is told, and is no damage. The next start of a worker journals it, and bounds it so.
+func (v *verifier) atNotedBeginning() {
+	oldest := v.oldest
+	if oldest.number == 1 || oldest.first == 1 {
+		return
+	}
+	if v.live && oldest.number > v.notes.kept {
+		v.fault(Fault{First: 1, Last: oldest.first - 1, Missing: true, Detail: fmt.Sprintf(
+			"the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.number, v.notes.kept)})
+		return
+	}
+	v.unproven = oldest.first - 1
+	v.removed = &Range{First: 1, Last: oldest.first - 1, Verdict: Removed, Detail: "before removals were journalled: only a note says so"}
+	if !v.live {
+		v.removed.Detail = "before removals were journalled: nothing here says so"
+	}
+}

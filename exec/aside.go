@@ -32,6 +32,7 @@ type AsideRow struct {
 
 const (
 	mostOdd     = 3000 // rows that can never be claimed, of which clients are told
+	mostLogged  = 100  // rows set aside that the log names
 	mostProbes  = 100  // rows that the table is asked about at a time
 	firstAside  = time.Second
 	longAside   = 10 * time.Second
@@ -60,7 +61,7 @@ func (w *Worker) setAside(id int64, name, reason string) {
 	if a == nil {
 		a = &aside{target: name, since: time.Now()}
 		w.asides[id] = a
-		w.Logger.Warn("row is set aside: it can't be claimed for now", "job", id, "target", name, "reason", reason)
+		w.logAside(id, name, reason)
 	}
 	most := longAside
 	if a.misled = a.misled || a.trusted; a.misled {
@@ -68,6 +69,16 @@ func (w *Worker) setAside(id int64, name, reason string) {
 	}
 	a.reason, a.trusted = reason, false
 	a.rest.grow(firstAside, most)
+}
+
+// logAside says that a row is set aside, as long as there are not too many to be read. The lock is held.
+func (w *Worker) logAside(id int64, name, reason string) {
+	switch n := len(w.asides); {
+	case n <= mostLogged:
+		w.Logger.Warn("row is set aside: it can't be claimed for now", "job", id, "target", name, "reason", reason)
+	case n == mostLogged+1:
+		w.Logger.Warn("more rows are set aside; status lists them", "target", name)
+	}
 }
 
 // retryOthers has the rows claimed again, and nothing behind them, that a claim would have won but for those that were refused:

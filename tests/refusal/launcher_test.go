@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"jobd/tests/harness"
 )
 
@@ -180,6 +182,30 @@ func breakAndMend(t *testing.T, harm func(*testing.T, string) func(), reason str
 			t.Errorf("the log says %d times %q; want it once", n, once)
 		}
 	}
+}
+
+// A machine that is short of something for a while fails no job.
+func TestShortageFailsNoJob(t *testing.T) {
+	t.Parallel()
+	const rows = 50
+	db := harness.NewDatabase(t)
+	worker := db.Worker(t, "worker", program(t, sound, 0o755)+" {id}", map[string]int{"a": 4}).StartWorker(t)
+	var usual unix.Rlimit
+	if err := unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, nil, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4, Max: usual.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	db.InsertMany(t, rows, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	awaitTrouble(t, worker, "no job can be started for now: start ")
+	db.AwaitCount(t, rows, "status = 'waiting' AND result IS NULL")
+	if err := unix.Prlimit(worker.Runner(t), unix.RLIMIT_NOFILE, &usual, nil); err != nil {
+		t.Fatal(err)
+	}
+	db.AwaitCount(t, rows, "status = 'done' AND result = 'ok'")
+	awaitTrouble(t, worker, "")
 }
 
 // A program that was executed and says 126 or 127 itself has run.

@@ -68,7 +68,7 @@ func TestARowThatTheTableRefusesIsSetAside(t *testing.T) {
 // they stand; what is remembered stays bounded; and when the table takes the rows, they are claimed too.
 func TestMoreRefusedRowsThanAreRemembered(t *testing.T) {
 	t.Parallel()
-	const rows = 7000
+	const rows = 4000
 	tab := newTable()
 	good, all := map[int64]string{}, map[int64]string{}
 	for id := int64(1); id <= rows; id++ {
@@ -79,7 +79,7 @@ func TestMoreRefusedRowsThanAreRemembered(t *testing.T) {
 			tab.refused[id] = "CHECK weight is violated"
 		}
 	}
-	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 200, "b": 1}; c.Prefetch = 100 })
+	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 300, "b": 1}; c.Prefetch = 300 })
 	f.runner.instant = true
 	go func() { // more than the stub has room for
 		for {
@@ -95,7 +95,7 @@ func TestMoreRefusedRowsThanAreRemembered(t *testing.T) {
 	f.reach(good)
 	f.until("all rows were tried", func(s jobexec.Status) bool {
 		return len(s.Aside) == 3001 && slices.ContainsFunc(s.Aside, func(row jobexec.AsideRow) bool {
-			return row.Job == 0 && strings.Contains(row.Reason, "3993 more rows, up to job ")
+			return row.Job == 0 && strings.Contains(row.Reason, "996 more rows, up to job ")
 		})
 	})
 	if why := f.worker.Status().Targets["a"].Why; why != "" {

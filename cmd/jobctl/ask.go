@@ -80,7 +80,7 @@ func couldNotConnect(ctx context.Context, err error) error {
 	return exit.With(exit.Connect, err)
 }
 
-// ask sends a request and gives the data of its answer.
+// ask sends a request and gives the data of its answer. The status of another daemon than the one that was meant is an error.
 func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
 	patience := c.patienceWith(typ)
 	asking, cancel := c.within(ctx, patience)
@@ -90,6 +90,8 @@ func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage
 	answer, err := c.link.Request(asking, typ, data)
 	var remote *jobnet.RemoteError
 	switch {
+	case err == nil && typ == "status":
+		return answer, c.isWhat(answer)
 	case err == nil:
 		return answer, nil
 	case errors.As(err, &remote) && remote.Text == passwordRefused && !c.secret:
@@ -165,9 +167,6 @@ func (p *program) ask(ctx context.Context, typ string, data any) (answer json.Ra
 		}
 		if err == nil {
 			answer, err = c.ask(ctx, typ, data)
-		}
-		if err == nil && typ == "status" {
-			err = c.isWhat(answer)
 		}
 		if err != nil || !p.json() {
 			return err

@@ -58,7 +58,7 @@ func (c *config) register(set *conf.Set) {
 	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch().Secret()
 	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
 	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
-	set.Add("timeout", "0", "how long the command may take; 0: no limit. Without it each answer may take 10 s, and what waits for jobs any time", conf.Duration(&c.timeout, 0))
+	set.Add("timeout", "", "how long the command may take in all; 0: no limit. Without it each answer may take 10 s, and what waits for jobs any time", conf.Duration(&c.timeout, 0))
 }
 
 func (c *config) validate(set *conf.Set) {

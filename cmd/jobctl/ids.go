@@ -26,17 +26,19 @@ func parseID(text string) (jobnet.Whole, error) {
 var negative = regexp.MustCompile(`^-[0-9]+$`)
 
 // idFlag is a flag.Value for a job's id.
-type idFlag struct{ id *jobnet.Whole }
+type idFlag struct{ id *int64 }
 
 // String implements flag.Value.
 func (f idFlag) String() string { return "" }
 
 // Set implements flag.Value.
-func (f idFlag) Set(text string) (err error) {
-	if *f.id, err = parseID(text); err != nil {
-		err = errors.New(strconv.Quote(text) + " is not allowed; allowed is " + err.Error())
+func (f idFlag) Set(text string) error {
+	id, err := parseID(text)
+	if err != nil {
+		return errors.New(strconv.Quote(text) + " is not allowed; allowed is " + err.Error())
 	}
-	return err
+	*f.id = int64(id)
+	return nil
 }
 
 // roundable is the length from which on a number may be rounded: 2⁵³ has so many digits.

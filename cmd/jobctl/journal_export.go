@@ -16,6 +16,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
+	"jobd/cmd/internal/screen"
 	"jobd/journal"
 )
 
@@ -107,7 +108,7 @@ var plainNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\
 
 // harmless is text for a cell that no spreadsheet runs: an apostrophe before it makes it text.
 func harmless(text string) string {
-	begins := strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || invisible(r) })
+	begins := strings.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || screen.Invisible(r) })
 	switch {
 	case text == "" || plainNumber.MatchString(text):
 		return text

@@ -23,7 +23,7 @@ func (p *program) journalShow() *ffcli.Command {
 			return wrongUsage("journal show: job %q is not allowed; allowed is %w", args[0], err)
 		}
 		story := story{program: p, journals: j}
-		for e, err := range j.events(ctx, history.Query{Job: id, Output: true}) {
+		for e, err := range j.events(ctx, history.Query{Job: int64(id), Output: true}) {
 			if err != nil {
 				return err
 			}
@@ -32,14 +32,14 @@ func (p *program) journalShow() *ffcli.Command {
 			}
 		}
 		if story.last == nil {
-			return story.unknown(ctx, id)
+			return story.unknown(ctx, int64(id))
 		}
-		return story.end(ctx, id)
+		return story.end(ctx, int64(id))
 	})
 }
 
 // unknown is the error of a job without events, which retention may have removed.
-func (s *story) unknown(ctx context.Context, id jobnet.Whole) error {
+func (s *story) unknown(ctx context.Context, id int64) error {
 	err := fmt.Errorf("job %d: the journal knows nothing of it", id)
 	for _, source := range s.journals.sources {
 		if removed, keptErr := source.kept(ctx); keptErr == nil && removed != nil {
@@ -146,7 +146,7 @@ func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, er
 }
 
 // end tells how long things took, what the job printed, and what the table says.
-func (s *story) end(ctx context.Context, id jobnet.Whole) error {
+func (s *story) end(ctx context.Context, id int64) error {
 	if !s.json() {
 		s.durations()
 		if s.done != nil {
@@ -159,7 +159,7 @@ func (s *story) end(ctx context.Context, id jobnet.Whole) error {
 		return nil
 	}
 	var answer history.RowsAnswer
-	err := r.ask(ctx, "journal-rows", map[string]any{"ids": []jobnet.Whole{id}}, &answer)
+	err := r.ask(ctx, "journal-rows", map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
 	switch {
 	case err != nil:
 		return fmt.Errorf("what the table says of job %d now: %w", id, err)

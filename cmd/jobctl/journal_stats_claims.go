@@ -6,7 +6,6 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
-	jobnet "jobd/net"
 )
 
 // Statistics count events, and most of these don't say what they are about: the job's claim does, which may lie before the
@@ -59,7 +58,7 @@ func nameOf(ctx context.Context, worker source) (string, error) {
 // claimBefore is the newest claim of a job up to an event, the one of the token where that is given; nil where the history does
 // not have it any more.
 func claimBefore(ctx context.Context, e from[journal.Event], token string) (claim *journal.Accepted, err error) {
-	for claimed, err := range e.source.events(ctx, history.Query{Job: jobnet.Whole(e.item.Job), Kinds: []journal.Kind{journal.KindAccepted}}) {
+	for claimed, err := range e.source.events(ctx, history.Query{Job: e.item.Job, Kinds: []journal.Kind{journal.KindAccepted}}) {
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"jobd/cmd/internal/exit"
+	"jobd/cmd/internal/screen"
 )
 
 // shell is a whole run of jobctl, as a shell sees it: run between checked files, terminals behind a
@@ -20,13 +21,13 @@ func shell(ctx context.Context, args []string, around surroundings) int {
 	around.out, around.err = out, errs
 	around.mark = "\xff" + rand.Text() // begins with what is no UTF-8
 	if around.terminal {
-		s := &screen{to: out, mark: around.mark}
-		defer s.flush()
+		s := screen.New(out, around.mark)
+		defer s.Flush()
 		around.out = s
 	}
 	if around.errTerminal {
-		s := &screen{to: errs, mark: around.mark}
-		defer s.flush()
+		s := screen.New(errs, around.mark)
+		defer s.Flush()
 		around.err = s
 	}
 	err := out.failure(run(ctx, args, around))
@@ -67,6 +68,9 @@ func (c *checked) failure(err error) error {
 	}
 	return errors.Join(err, c.err)
 }
+
+// clean is text in one line that steers nothing.
+func clean(text string) string { return screen.Clean(text) }
 
 // ours is a sequence that steers the terminal, marked as jobctl's own.
 func (s surroundings) ours(sequence string) string { return s.mark + sequence + s.mark }

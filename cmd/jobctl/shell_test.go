@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// process is jobctl as a process of its own.
-func process(t *testing.T, args ...string) *exec.Cmd {
+// ownProcess is jobctl as a process of its own.
+func ownProcess(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -59,7 +59,7 @@ func TestAFullDiskIsNoSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		var errs strings.Builder
-		cmd := process(t, words...)
+		cmd := ownProcess(t, words...)
 		cmd.Stdout, cmd.Stderr = full, &errs
 		err = cmd.Run()
 		full.Close()
@@ -79,7 +79,7 @@ func TestAFullDiskUnderStderrAndFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	cmd := process(t, "run-manual", "5", "--port", d.port)
+	cmd := ownProcess(t, "run-manual", "5", "--port", d.port)
 	cmd.Stderr = full
 	if out, err := cmd.Output(); cmd.ProcessState.ExitCode() != 1 || string(out) != "out" {
 		t.Errorf("stderr is full: %v, stdout %q", err, out)
@@ -104,7 +104,7 @@ func TestAPictureThatCouldNotBeWritten(t *testing.T) {
 	if err := os.WriteFile(file, []byte("older"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := limitedTo("1", process(t, "journal", "timeline", "--journal", dir, "--out", file))
+	cmd := limitedTo("1", ownProcess(t, "journal", "timeline", "--journal", dir, "--out", file))
 	out, err := cmd.CombinedOutput()
 	content, _ := os.ReadFile(file)
 	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "file too large") || string(content) != "older" {
@@ -143,7 +143,7 @@ func TestAPipeThatIsClosed(t *testing.T) {
 	for range 50 {
 		args = append(args, "--journal", oneDay(t))
 	}
-	cmd := process(t, args...)
+	cmd := ownProcess(t, args...)
 	line, errs := headOf(t, cmd)
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !strings.HasPrefix(line, "{") || !status.Signaled() || status.Signal() != syscall.SIGPIPE || strings.Contains(errs, "pipe") {

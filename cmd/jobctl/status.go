@@ -24,6 +24,9 @@ type workerStatus struct {
 
 		Why string `json:"why"` // nothing is claimed; "": nothing is wrong, or the worker is older
 	} `json:"targets"`
+	Masters          []itsMaster        `json:"masters"`
+	Doubted          int                `json:"claimsInDoubt"`  // claims of which it is not known whether they were committed
+	Strangers        int                `json:"rowsOfNoWorker"` // rows under way that nobody has claimed
 	JobPromisesCount int                `json:"jobPromisesCount"`
 	MemoryUsage      jobnet.MemoryUsage `json:"memoryUsage"`
 	Journal          *journalStatus     `json:"journal"` // nil: of the original, which has none
@@ -116,6 +119,7 @@ func (p *program) status() *ffcli.Command {
 			}
 			p.printIdentity(s)
 			p.printTrouble(s)
+			p.printOdds(s)
 		})
 	})
 }

@@ -66,6 +66,28 @@ func (p *program) printTrouble(s workerStatus) {
 	}
 }
 
+// itsMaster is how a worker stands with one of its masters.
+type itsMaster struct {
+	Address    string `json:"address"`
+	Registered bool   `json:"registered"`
+	Error      string `json:"error"` // why it is not
+}
+
+// printOdds prints what is not settled, and settles by itself or needs somebody's look.
+func (p *program) printOdds(s workerStatus) {
+	for _, m := range s.Masters {
+		if !m.Registered {
+			fmt.Fprintf(p.out, "\nnot registered with the master %s: %s\n", clean(m.Address), clean(m.Error))
+		}
+	}
+	if s.Doubted > 0 {
+		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.Doubted)))
+	}
+	if s.Strangers > 0 {
+		fmt.Fprintf(p.out, "\nrows of its targets that are under way, and that no worker has claimed: %s\n", humanize.Comma(int64(s.Strangers)))
+	}
+}
+
 // asides is how many rows are set aside, of which the worker may list the first only.
 func (s workerStatus) asides() int { return max(s.AsideCount, len(s.Aside)) }
 
@@ -97,10 +119,18 @@ func (p *program) sinceText(since time.Time) string {
 // printTroubles prints the same of all workers of a master.
 func (p *program) printTroubles(s masterStatus) {
 	targets := table{head: []string{"NAME", "TARGET", "NOTHING IS CLAIMED, BECAUSE"}}
+	hitches := table{head: []string{"NAME", "SINCE", "NOTHING IS STARTED, BECAUSE"}}
+	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}}
 	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}}
 	for _, worker := range s.Workers {
 		if worker.WorkerStatus == nil {
 			continue
+		}
+		if h := worker.WorkerStatus.Launcher; h != nil {
+			hitches.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.Broken))
+		}
+		if s := worker.WorkerStatus; s.Doubted+s.Strangers > 0 {
+			odds.add(line(worker.Name), line(s.Doubted), line(s.Strangers))
 		}
 		for _, t := range worker.WorkerStatus.idleTargets(worker.Name) {
 			targets.add(line(t.worker), line(t.target), line(t.why))
@@ -115,7 +145,7 @@ func (p *program) printTroubles(s masterStatus) {
 			rows.add(row...)
 		}
 	}
-	for _, t := range []table{targets, rows} {
+	for _, t := range []table{hitches, targets, odds, rows} {
 		if len(t.rows) > 0 {
 			fmt.Fprintln(p.out)
 			p.print(t)

@@ -64,3 +64,34 @@ node-1  3               42   video   2026-11-20 10:00:06.500000  CHECK constrain
 		}
 	}
 }
+
+// A launcher that is broken is what an operator must see first.
+func TestStatusTellsOfALauncherThatIsBroken(t *testing.T) {
+	t.Parallel()
+	with := strings.TrimSuffix(workerAnswer, "}") + `, "launcher": {"broken": "/opt/run\u001b: no such file", "since": "2026-11-20T10:00:05Z"}, "claimsInDoubt": 2, "rowsOfNoWorker": 1234,
+		"masters": [{"address": "10.0.0.1:7081", "registered": true}, {"address": "10.0.0.2:7081", "registered": false, "error": "invalid password"}]}`
+	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(strings.Replace(masterAnswer, workerAnswer, with, 1))})
+	got := jobctl{}.run(t, "--port", worker.port, "status")
+	if want := `
+since 2026-11-20 10:00:05.000000 nothing is started: /opt/run\x1b: no such file
+
+not registered with the master 10.0.0.2:7081: invalid password
+
+claims of which it is not known yet whether they were committed: 2
+
+rows of its targets that are under way, and that no worker has claimed: 1,234
+`; got.code != 0 || !strings.HasSuffix(got.out, want) {
+		t.Errorf("%+v", got)
+	}
+	got = jobctl{}.run(t, "--master", "--port", master.port, "status")
+	if want := `
+NAME    SINCE                       NOTHING IS STARTED, BECAUSE
+node-1  2026-11-20 10:00:05.000000  /opt/run\x1b: no such file
+
+NAME    CLAIMS IN DOUBT  ROWS OF NO WORKER
+node-1  2                1234
+`; !strings.HasSuffix(got.out, want) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -202,12 +202,12 @@ func decode(request jobnet.Request, into any) error {
 	}
 	err := json.Unmarshal(request.Data, into)
 	var wrongType *json.UnmarshalTypeError
-	var notWhole jobnet.Refusal
+	var refusal jobnet.Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return refusal
 	case errors.As(err, &wrongType):
 		return jobnet.Refusef("'%s' must not be %s", wrongType.Field, wrongType.Value)
-	case errors.As(err, &notWhole): // the one id
-		return jobnet.Refusal("'job': " + string(notWhole))
 	case err != nil: // a time
 		return jobnet.Refusal("'at', 'since' and 'until' must be times such as 2026-11-20T14:00:00Z")
 	}

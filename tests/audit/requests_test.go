@@ -16,7 +16,7 @@ func TestWrongJournalRequests(t *testing.T) {
 	const times = "'at', 'since' and 'until' must be times such as 2026-11-20T14:00:00Z"
 	for name, test := range map[string]struct{ kind, data, want string }{
 		"unknown kind":     {"journal-events", `{"kinds":["gone"]}`, "unknown kind of event 'gone'"},
-		"job of a type":    {"journal-events", `{"job":"5"}`, `'job': "5" is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond`},
+		"job of a type":    {"journal-events", `{"job":"5"}`, `"5" is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond`},
 		"last below 0":     {"journal-events", `{"last":-1}`, "'last' must not be below 0"},
 		"since":            {"journal-events", `{"since":"yesterday"}`, times},
 		"at":               {"journal-state", `{"at":"2026-13-01T00:00:00Z"}`, times},

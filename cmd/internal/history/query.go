@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"jobd/journal"
-	jobnet "jobd/net"
 )
 
 // Query selects events. In its JSON form it is the data of journal-events.
 type Query struct {
 	After  uint64         `json:"after,omitempty"`
-	Job    jobnet.Whole   `json:"job,omitempty"`
+	Job    int64          `json:"job,omitempty"`
 	Kinds  []journal.Kind `json:"kinds,omitempty"`
 	Target string         `json:"target,omitempty"`
 	Since  time.Time      `json:"since,omitzero"`
@@ -24,7 +23,7 @@ type Query struct {
 
 func (q Query) filter() journal.Filter {
 	return journal.Filter{
-		After: q.After, Job: int64(q.Job), Kinds: q.Kinds, Target: q.Target,
+		After: q.After, Job: q.Job, Kinds: q.Kinds, Target: q.Target,
 		Since: q.Since, Until: q.Until, Last: q.Last, Output: q.Output,
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package screen is the last step before a terminal: what others said is shown there, and steers nothing.
+package screen
 
 import (
 	"bytes"
@@ -17,13 +18,14 @@ import (
 // counted. Into a pipe or a file everything goes.
 const longestLine = 1 << 16
 
-// screen is the last step before a terminal. Whatever jobs, peers, files and arguments say passes
+// Screen is a terminal as a writer. Whatever jobs, peers, files and arguments say passes
 // through it, and what a terminal would obey or hide is written out instead: control characters but
 // the line's end and the tab, C1, bidirectional overrides, characters without width, bytes that are
-// no UTF-8. Only what stands between two of jobctl's own marks goes through as it is.
-type screen struct {
+// no UTF-8. Only what stands between two of the program's own marks goes through as it is. Its methods are
+// safe for concurrent use.
+type Screen struct {
 	to   io.Writer
-	mark string // nobody else can know it
+	mark string
 
 	mu     sync.Mutex
 	begun  []byte // of a character that ends in the next write
@@ -31,8 +33,11 @@ type screen struct {
 	hidden int    // those of it beyond longestLine
 }
 
+// New makes a screen of a writer. The mark must be such that nobody else can know it.
+func New(to io.Writer, mark string) *Screen { return &Screen{to: to, mark: mark} }
+
 // Write implements io.Writer.
-func (s *screen) Write(p []byte) (int, error) {
+func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := append(s.begun, p...)
@@ -59,7 +64,7 @@ func (s *screen) Write(p []byte) (int, error) {
 }
 
 // own cuts what stands between two marks off text that begins with one.
-func (s *screen) own(text []byte) (own, rest []byte, found bool) {
+func (s *Screen) own(text []byte) (own, rest []byte, found bool) {
 	if text, found = bytes.CutPrefix(text, []byte(s.mark)); !found {
 		return nil, nil, false
 	}
@@ -67,7 +72,7 @@ func (s *screen) own(text []byte) (own, rest []byte, found bool) {
 }
 
 // show appends one character as it is shown.
-func (s *screen) show(out, char []byte) []byte {
+func (s *Screen) show(out, char []byte) []byte {
 	if char[0] == '\n' {
 		out = s.endLine(out)
 		return append(out, '\n')
@@ -83,7 +88,7 @@ func (s *screen) show(out, char []byte) []byte {
 }
 
 // endLine says how much of the line was not shown.
-func (s *screen) endLine(out []byte) []byte {
+func (s *Screen) endLine(out []byte) []byte {
 	if s.hidden > 0 {
 		out = fmt.Appendf(out, " … and %s more characters in this line", humanize.Comma(int64(s.hidden)))
 	}
@@ -91,8 +96,8 @@ func (s *screen) endLine(out []byte) []byte {
 	return out
 }
 
-// flush shows what was begun and not ended.
-func (s *screen) flush() {
+// Flush shows what was begun and not ended.
+func (s *Screen) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []byte
@@ -113,7 +118,7 @@ func appendVisible(out, char []byte) []byte {
 	switch {
 	case r == utf8.RuneError && size < 2:
 		return fmt.Appendf(out, `\x%02x`, char[0])
-	case !invisible(r):
+	case !Invisible(r):
 		return append(out, char...)
 	case r == '\n':
 		return append(out, `\n`...)
@@ -137,18 +142,18 @@ var unseen = []*unicode.RangeTable{
 	unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Noncharacter_Code_Point,
 }
 
-// invisible tells whether a character would steer a terminal, or not be seen.
-func invisible(r rune) bool {
+// Invisible tells whether a character would steer a terminal, or not be seen.
+func Invisible(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == 0x7f
 	}
 	return unicode.In(r, unseen...)
 }
 
-// clean is text in one line, as tables and messages have it wherever they go: cells are as wide as
+// Clean is text in one line, as tables and messages have it wherever they go: cells are as wide as
 // they look, and a line is a line.
-func clean(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, invisible) < 0 {
+func Clean(text string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, Invisible) < 0 {
 		return text
 	}
 	var out []byte

@@ -35,7 +35,7 @@ type linked struct {
 	records  []record
 	after    uint64
 	previous Hash
-	unknown  bool // what the first record's hash covers is not known
+	unknown  bool          // what the first record's hash covers is not known
 	bound    uint64        // the first event of the segment that follows; 0: that is not known
 	known    uint64        // the newest event that anything knows of
 	damage   *DamagedError // instead of records: they can't be read

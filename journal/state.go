@@ -44,7 +44,7 @@ type Job struct {
 	Accepted time.Time
 	Running  time.Time // when the newest start was journalled
 	Ended    time.Time
-	Seq      uint64 // the newest event about it; 0 where only a checkpoint tells of it
+	End      uint64 // the event with which it came to its end; 0 while it is under way
 
 	Result string // of a job that is done: "ok" or "fail"
 	Code   *int
@@ -125,11 +125,14 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000
 
 // applyJob moves one job on.
 func (s *State) applyJob(e Event) error {
-	next, err := s.Job(e.Job).next(e)
+	before := s.Job(e.Job)
+	next, err := before.next(e)
 	if err != nil {
 		return err
 	}
-	next.Seq = e.Seq
+	if !before.Status.Ended() && next.Status.Ended() {
+		next.End = e.Seq
+	}
 	s.put(&next)
 	return nil
 }

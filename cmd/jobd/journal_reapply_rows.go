@@ -236,12 +236,12 @@ func (b *bringing) changes(ctx context.Context, jobs []journal.Job, use func(sto
 	done := make(map[uint64]journal.Job)
 	first, last := uint64(0), uint64(0)
 	for _, job := range jobs {
-		if job.Status == journal.StatusDone && job.Seq > 0 {
-			done[job.Seq] = job
-			if first == 0 || job.Seq < first {
-				first = job.Seq
+		if job.Status == journal.StatusDone && job.End > 0 {
+			done[job.End] = job
+			if first == 0 || job.End < first {
+				first = job.End
 			}
-			last = max(last, job.Seq)
+			last = max(last, job.End)
 		}
 	}
 	if last-first > nearby*uint64(len(done)) {
@@ -266,7 +266,7 @@ func (b *bringing) changes(ctx context.Context, jobs []journal.Job, use func(sto
 		}
 	}
 	for _, job := range jobs {
-		if _, given := done[job.Seq]; given {
+		if _, given := done[job.End]; given {
 			continue
 		}
 		change, err := changeOf(ctx, b.reader, job)

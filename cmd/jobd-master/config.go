@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/version"
@@ -26,6 +27,8 @@ type config struct {
 	pingInterval   time.Duration
 	pokeThrottle   time.Duration
 	log            logging.Config
+
+	check check.Mode // look only: --check
 }
 
 // parseConfig reads the configuration from args, the environment (as of os.Environ) and the
@@ -34,12 +37,13 @@ type config struct {
 func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 	set := conf.New(conf.Program{
 		Name:    "jobd-master",
-		Summary: "jobd-master finds the workers that serve a target.",
+		Summary: "jobd-master finds the workers that serve a target.\nWith --check it looks at all that it needs, tells what is wrong with it, and changes nothing.",
 		Version: version.Version,
 		Prefix:  "JOBD_MASTER_",
 		File:    "/etc/jobd-master.conf",
 	})
 	var c config
+	c.check.Register(set)
 	c.register(set)
 	if err := set.Parse(args, environ, stdout); err != nil {
 		return config{}, err

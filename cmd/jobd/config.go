@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/version"
@@ -35,6 +36,8 @@ type config struct {
 
 	targetPlaces map[string]string // where each target was given, for what is found to be wrong with it later
 
+	check check.Mode // look only: --check
+
 	journalDir string // as configured; resolveJournalDir says where the journal is
 	journal    journalConfig
 }
@@ -45,12 +48,13 @@ type config struct {
 func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 	set := conf.New(conf.Program{
 		Name:    "jobd",
-		Summary: "jobd runs the jobs of a table's rows, for the targets it serves.",
+		Summary: "jobd runs the jobs of a table's rows, for the targets it serves.\nWith --check it looks at all that it needs, tells what is wrong with it, and changes nothing.",
 		Version: version.Version,
 		Prefix:  environPrefix,
 		File:    "/etc/jobd.conf",
 	})
 	var c config
+	c.check.Register(set)
 	c.register(set)
 	if err := set.Parse(args, environ, stdout); err != nil {
 		return config{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strconv"
 
 	"jobd/cmd/internal/version"
@@ -100,6 +101,8 @@ type workerStatus struct {
 	Aside         []asideRow                      `json:"aside"`
 	AsideCount    int                             `json:"asideCount"`
 	Masters       []master.AgentStatus            `json:"masters,omitempty"`
+	PID           int                             `json:"pid"`
+	Started       int64                           `json:"startedAt"`          // unix milliseconds; another one after each restart
 	Launcher      *jobexec.Hitch                  `json:"launcher,omitempty"` // why no job can be started
 }
 
@@ -117,6 +120,7 @@ func (h handlers) status(context.Context, *jobnet.Link, jobnet.Request) (any, er
 	mark, server := h.identity()
 	aside := h.aside(status.Aside)
 	return workerStatus{
+		PID: os.Getpid(), Started: h.started.UnixMilli(),
 		Mark: mark, Server: server, Aside: aside[:min(len(aside), mostAside)], AsideCount: len(aside),
 		Targets: status.Targets, Clients: status.Clients, Memory: jobnet.MeasureMemory(),
 		Name: h.worker.Name, Version: version.Version,

@@ -7,14 +7,14 @@ import (
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/private"
+	hiding "jobd/cmd/internal/private"
 	"jobd/cmd/internal/signals"
 )
 
 // main catches signals first, and hides the process, be it a worker or a runner: jobs are not to read its passwords.
 func main() {
 	signals.Catch()
-	err := private.Hide()
+	err := hiding.Hide()
 	if err == nil {
 		err = run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	}

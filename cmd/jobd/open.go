@@ -33,7 +33,7 @@ const together = 5 * time.Second
 // open readies all parts of the daemon. What is wrong for good ends it here:
 // nothing has been claimed yet, and nothing is left behind.
 func open(c config, log logger) (*daemon, error) {
-	d := &daemon{log: log, restarts: make(chan struct{}, 1)}
+	d := &daemon{log: log, restarts: make(chan struct{}, 1), started: time.Now()}
 	if err := d.open(c); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
@@ -82,13 +82,9 @@ func (d *daemon) openTable(c config) error {
 			OnServer: d.onServer, OnOdd: d.onOdd,
 		})
 	} else {
-		d.table, err = mysql.New(failTable(d.journalDir, mysql.Config{
-			Host: c.store.mysql.host, Port: c.store.mysql.port,
-			User: c.store.mysql.user, Password: c.store.mysql.password,
-			Database: c.store.mysql.database, Table: c.store.mysql.table,
-			ClaimColumn: c.store.claimColumn, Worker: c.name, Logger: d.log,
-			MaxOpen: c.store.mysql.maxConnections, MaxOutput: int(c.run.maxOutputBuffer), OnServer: d.onServer, OnOdd: d.onOdd,
-		}))
+		config := c.mysqlConfig()
+		config.Logger, config.OnServer, config.OnOdd = d.log, d.onServer, d.onOdd
+		d.table, err = mysql.New(failTable(d.journalDir, config))
 	}
 	if err != nil {
 		return err
@@ -105,6 +101,17 @@ func (d *daemon) openTable(c config) error {
 	}
 	d.reached = err == nil
 	return nil
+}
+
+// mysqlConfig is where the table is, and as whom it is used.
+func (c *config) mysqlConfig() mysql.Config {
+	return mysql.Config{
+		Host: c.store.mysql.host, Port: c.store.mysql.port,
+		User: c.store.mysql.user, Password: c.store.mysql.password,
+		Database: c.store.mysql.database, Table: c.store.mysql.table,
+		ClaimColumn: c.store.claimColumn, Worker: c.name,
+		MaxOpen: c.store.mysql.maxConnections, MaxOutput: int(c.run.maxOutputBuffer),
+	}
 }
 
 func (d *daemon) openWorker(c config) error {

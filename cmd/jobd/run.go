@@ -44,6 +44,9 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 		return serveRunner()
 	}
 	config, err := parseConfig(args, environ, stdout)
+	if config.check.Asked() {
+		return checkAll(config, err, stdout)
+	}
 	if err != nil {
 		return err
 	}
@@ -59,7 +62,7 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	d.memory = limitMemory(config)
+	d.memory, d.args, d.environ = limitMemory(config), args, environ
 	if d.binary, err = findBinary(); err != nil {
 		return errors.Join(err, d.release())
 	}
@@ -67,6 +70,7 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 	if err := errors.Join(d.serve(signals.Caught(), &reload), d.close()); err != nil || !d.restarting {
 		return err
 	}
+	log.Flush()
 	return become(d.binary, environ)
 }
 
@@ -116,14 +120,17 @@ func (d *daemon) handle(caught <-chan os.Signal, serving context.Context, stopWo
 		case <-serving.Done():
 			return
 		case <-d.restarts:
-			stopping, d.restarting = true, true
-			stopWork()
+			if !stopping { // else it is for good
+				stopping, d.restarting = true, true
+				stopWork()
+			}
 		case s := <-caught:
 			switch {
 			case s == unix.SIGHUP:
 				reload.reload()
 			case !stopping || d.restarting:
 				stopping, d.restarting = true, false
+				d.stopping.Store(true)
 				d.log.Info("stopping", "signal", s.String())
 				stopWork()
 			default:
@@ -178,6 +185,11 @@ type daemon struct {
 	binary     string        // what a restart starts
 	restarts   chan struct{} // a client wants a restart
 	restarting bool          // the stop under way is for one
+
+	args, environ []string // of this process
+	restartBegun  atomic.Bool
+	stopping      atomic.Bool // for good
+	started       time.Time
 
 	log        logger
 	memory     *memory

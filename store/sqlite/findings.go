@@ -22,31 +22,47 @@ func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding
 		return found, nil
 	}
 	var findings []store.Finding
-	isEmpty := false
-	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		var things int
-		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things); err != nil || things == 0 {
-			isEmpty = err == nil
-			return false, err
-		}
-		found, err := t.inspect(ctx, tx)
-		findings = found.findings
+	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
+		findings, _, err = t.lookThrough(ctx, tx, targets)
 		return false, err
 	})
-	isFaulty := slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Severity == store.Fault })
-	if err == nil && !isFaulty && !isEmpty {
-		findings, err = t.findNames(ctx, targets, findings)
+	if err != nil && len(findings) == 0 {
+		findings = append(findings, t.found(err))
 	}
-	if err != nil {
-		findings = append(findings, store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()})
-	}
-	slices.SortStableFunc(findings, func(a, b store.Finding) int { return int(b.Severity) - int(a.Severity) })
 	return findings, err
 }
 
+// lookThrough examines the table in a transaction, faults first; isNew tells that the file is empty. An error is among the findings.
+func (t *Table) lookThrough(ctx context.Context, tx *sql.Tx, targets []string) (findings []store.Finding, isNew bool, err error) {
+	var things int
+	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things)
+	if err == nil && things == 0 {
+		return nil, true, nil
+	}
+	if err == nil {
+		var seen *inspection
+		seen, err = t.inspect(ctx, tx)
+		findings = seen.findings
+	}
+	isFaulty := slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Severity == store.Fault })
+	if err == nil && !isFaulty {
+		findings, err = t.findNames(ctx, tx, targets, findings)
+	}
+	if err != nil {
+		findings = append(findings, t.found(err))
+	}
+	slices.SortStableFunc(findings, func(a, b store.Finding) int { return int(b.Severity) - int(a.Severity) })
+	return findings, false, err
+}
+
+// found is an error as a finding.
+func (t *Table) found(err error) store.Finding {
+	return store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()}
+}
+
 // findNames adds the targets that can't be served.
-func (t *Table) findNames(ctx context.Context, targets []string, findings []store.Finding) ([]store.Finding, error) {
-	unfit, err := t.Names(ctx, targets)
+func (t *Table) findNames(ctx context.Context, tx *sql.Tx, targets []string, findings []store.Finding) ([]store.Finding, error) {
+	unfit, err := t.alike(ctx, tx, targets)
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
 		findings = append(findings, store.Finding{Severity: store.Fault, Where: "target " + strconv.Quote(name), What: "it can't be served: " + unfit[name]})
 	}

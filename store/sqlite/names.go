@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -10,6 +11,17 @@ func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]str
 	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
+	unfit, err = t.alike(ctx, t.db, names)
+	return unfit, t.fail("compare the names of targets", err)
+}
+
+// querier is a connection, or a transaction of one.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// alike gives, of names that the column takes for the same, all but the first, each with what is to be said of it.
+func (t *Table) alike(ctx context.Context, db querier, names []string) (unfit map[string]string, err error) {
 	unfit = map[string]string{}
 	if len(names) < 2 {
 		return unfit, nil
@@ -23,19 +35,19 @@ func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]str
 	}
 	query := "WITH served AS (" + list + ") SELECT MIN(earlier.place), later.place FROM served AS earlier JOIN served AS later " +
 		"ON earlier.name = later.name AND earlier.place < later.place GROUP BY later.place"
-	results, err := t.db.QueryContext(ctx, query, args...)
+	results, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, t.fail("compare the names of targets", err)
+		return nil, err
 	}
 	defer results.Close()
 	for results.Next() {
 		var earlier, later int
 		if err := results.Scan(&earlier, &later); err != nil {
-			return nil, t.fail("compare the names of targets", err)
+			return nil, err
 		}
 		if names[earlier] != names[later] {
 			unfit[names[later]] = fmt.Sprintf("the column target takes it for %q, which is served", names[earlier])
 		}
 	}
-	return unfit, t.fail("compare the names of targets", results.Err())
+	return unfit, results.Err()
 }

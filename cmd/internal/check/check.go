@@ -1,0 +1,176 @@
+// Package check gathers and shows what a daemon would find at its start: the report of --check.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
+)
+
+// Level tells how good a finding is.
+type Level int
+
+// The levels.
+const (
+	OK      Level = iota
+	Warning       // it works, but not as somebody may expect
+	Wrong         // something outside of the configuration has to be mended
+	Mistake       // the configuration itself is wrong
+)
+
+// String is how the report begins a line.
+func (l Level) String() string {
+	return [...]string{"ok", "warning", "wrong", "wrong"}[l]
+}
+
+// Finding is one line of the report. No part of it holds a password.
+type Finding struct {
+	Level  Level
+	What   string // the thing that it is about
+	Detail string // how it is, or what is wrong with it
+	Remedy string // what mends it; "": nothing, or it is plain
+	Ends   bool   // it would end a start
+}
+
+// Part looks at one thing. All parts look at once.
+type Part struct {
+	What string
+	Look func(ctx context.Context) []Finding
+}
+
+// limit bounds how long a part may look: longer than anything that answers at all needs.
+const limit = 6 * time.Second
+
+// Look has all parts look, and gives what they found in their order. A part that is not through in time is left behind, and said to be
+// so: a database, a network disk or a master that hangs delays the report and keeps nothing else out of it.
+func Look(parts []Part) []Finding {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	found := make([]chan []Finding, len(parts))
+	for i, part := range parts {
+		found[i] = make(chan []Finding, 1)
+		go func() { found[i] <- part.Look(ctx) }()
+	}
+	late := time.NewTimer(limit + time.Second) // for those who say themselves what did not answer
+	defer late.Stop()
+	ended := make(chan struct{})
+	go func() { <-late.C; close(ended) }()
+	var all []Finding
+	for i, part := range parts {
+		select {
+		case findings := <-found[i]:
+			all = append(all, findings...)
+		case <-ended:
+			all = append(all, Finding{Level: Wrong, What: part.What, Detail: fmt.Sprintf("no answer within %v", limit)})
+		}
+	}
+	return all
+}
+
+// Configuration makes findings of what a configuration's reading has said: an error's lines are the warnings, too.
+func Configuration(path string, warnings []string, err error) []Finding {
+	var findings []Finding
+	warned := map[string]bool{}
+	for _, warning := range warnings {
+		warned[warning] = true
+		findings = append(findings, Finding{Level: Warning, What: "configuration", Detail: warning})
+	}
+	if err == nil {
+		return append([]Finding{{What: "configuration", Detail: path}}, findings...)
+	}
+	for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
+		if line != "" && !warned[line] {
+			findings = append(findings, Finding{Level: Mistake, What: "configuration", Detail: line, Ends: true})
+		}
+	}
+	return findings
+}
+
+// Report writes the findings, a line each, and gives the program's end: without a text, since everything was said, and with exit code 0
+// where nothing is wrong (warnings are allowed), 1 where something outside of the configuration is, 2 where the configuration is. For a
+// start, only what would end it is wrong.
+func Report(w io.Writer, findings []Finding, start bool) error {
+	code := exit.Success
+	var text strings.Builder
+	for _, f := range findings {
+		if start && !f.Ends && f.Level != OK {
+			f.Level = Warning
+		}
+		switch f.Level {
+		case Mistake:
+			code = exit.Usage
+		case Wrong:
+			code = max(code, exit.Failure)
+		}
+		line := f.What + ": " + f.Detail
+		if f.Remedy != "" {
+			line += "; " + f.Remedy
+		}
+		fmt.Fprintf(&text, "%-8s %s\n", f.Level, plain(line))
+	}
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return exit.With(code, errors.New(""))
+}
+
+// plain is a text in one line, without what a terminal would obey: some of it comes from servers and peers.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// Mode is what --check was given. The zero value is none.
+type Mode struct {
+	asked bool
+	start string // the address that the worker serves which is to start again; "": that is not the question
+}
+
+const startPrefix = "start:"
+
+// ForStart is --check as a worker asks it of the binary that is to follow it.
+func ForStart(served string) string { return "--check=" + startPrefix + served }
+
+// Register makes the flag known. It is no key of the file, nor a variable.
+func (m *Mode) Register(set *conf.Set) {
+	set.FlagSet().Var(m, "check", "look whether the daemon could start, and at all that it needs; change nothing")
+}
+
+// Set implements flag.Value.
+func (m *Mode) Set(text string) error {
+	served, start := strings.CutPrefix(text, startPrefix)
+	if text != "true" && (!start || served == "") {
+		return errors.New("it takes no value")
+	}
+	m.asked, m.start = true, strings.TrimPrefix(text, "true")
+	if start {
+		m.start = served
+	}
+	return nil
+}
+
+// String implements flag.Value.
+func (m *Mode) String() string { return "" }
+
+// IsBoolFlag tells package flag that it needs no value.
+func (m *Mode) IsBoolFlag() bool { return true }
+
+// Asked tells whether the daemon is to look only.
+func (m *Mode) Asked() bool { return m.asked }
+
+// Start tells whether a worker asks that is to start again, and where it serves.
+func (m *Mode) Start() (served string, start bool) { return m.start, m.start != "" }

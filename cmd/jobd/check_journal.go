@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/cmd/internal/check"
+	"jobd/journal"
+)
+
+// checkJournal looks at the journal as a start would find it, and makes nothing. successor tells that the worker asks that is to start
+// again: it has the journal.
+func (c *config) checkJournal(ctx context.Context, successor bool) []check.Finding {
+	dir, exists, tried := c.findJournal()
+	if dir == "" {
+		return []check.Finding{{
+			Level: check.Wrong, What: "journal", Detail: strings.Join(tried, "; "),
+			Remedy: "give a folder that can be written with the key journal_dir", Ends: true,
+		}}
+	}
+	what := "journal " + dir
+	var findings []check.Finding
+	if !exists {
+		findings = append(findings, check.Finding{What: what, Detail: "will be made"})
+	}
+	findings = append(findings, c.checkLock(what, dir, successor)...)
+	if exists {
+		findings = append(findings, checkHistory(ctx, what, dir)...)
+	}
+	findings = append(findings, c.checkRoom(what, dir)...)
+	if archive := c.journal.archiveDir; archive != "" {
+		f := check.Finding{What: "journal_archive_dir " + archive, Detail: "can be written"}
+		if err := unix.Access(archive, unix.W_OK|unix.X_OK); err != nil {
+			f.Level, f.Detail, f.Remedy = check.Wrong, err.Error(), "make it a folder that this account can write: old segments stay in the journal until then"
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// findJournal is the folder that a start would take, and whether it is there already; else why there is none.
+func (c *config) findJournal() (dir string, exists bool, tried []string) {
+	for _, candidate := range c.journalCandidates(os.Getenv) {
+		dir, err := filepath.Abs(candidate)
+		if err == nil {
+			exists, err = couldWrite(dir)
+		}
+		if err == nil {
+			return dir, exists, nil
+		}
+		tried = append(tried, fmt.Sprintf("%s: %v", candidate, err))
+	}
+	return "", false, tried
+}
+
+// couldWrite tells whether a folder can be written, or made.
+func couldWrite(dir string) (exists bool, err error) {
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at):
+			continue
+		case err != nil:
+			return false, err
+		case !info.IsDir():
+			return false, fmt.Errorf("%s is no folder", at)
+		}
+		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
+			return false, fmt.Errorf("write %s: %w", at, err)
+		}
+		return at == dir, nil
+	}
+}
+
+// checkLock tells who has the journal. It takes no lock: the kernel's list of them is read.
+func (c *config) checkLock(what, dir string, successor bool) []check.Finding {
+	holder, pid := lockHolder(dir)
+	switch {
+	case successor && pid != os.Getppid():
+		return []check.Finding{{
+			Level: check.Wrong, What: what, Detail: "it is another one than the journal of the worker that is to start again, whose jobs would be lost sight of",
+			Remedy: "leave journal_dir as it was, or stop the worker and start it", Ends: true,
+		}}
+	case pid == 0 || successor:
+		return nil
+	}
+	return []check.Finding{{What: what, Detail: "in use by " + holder + ": this worker, if it runs"}}
+}
+
+// lockHolder is who has the journal in a folder, in words and by process id; 0: nobody, or it can't be told.
+func lockHolder(dir string) (words string, pid int) {
+	path := filepath.Join(dir, "lock")
+	var file unix.Stat_t
+	if unix.Stat(path, &file) != nil {
+		return "", 0
+	}
+	signed, _ := os.ReadFile(path)
+	locks, _ := os.ReadFile("/proc/locks")
+	for line := range strings.Lines(string(locks)) {
+		// 1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[3] != "WRITE" {
+			continue
+		}
+		var holder int
+		var major, minor uint32
+		var inode uint64
+		if _, err := fmt.Sscanf(fields[4]+" "+fields[5], "%d %x:%x:%d", &holder, &major, &minor, &inode); err != nil || inode != file.Ino {
+			continue
+		}
+		// On some file systems a file's device is not the one that the kernel names; what the holder wrote tells as well.
+		if unix.Mkdev(major, minor) == file.Dev || bytes.HasPrefix(signed, fmt.Appendf(nil, "process %d ", holder)) {
+			return fmt.Sprintf("process %d", holder), holder
+		}
+	}
+	return "", 0
+}
+
+// checkHistory verifies what a start relies on.
+func checkHistory(ctx context.Context, what, dir string) []check.Finding {
+	r, err := journal.OpenReader(dir)
+	if err == nil {
+		defer r.Close()
+		err = r.Sound(ctx)
+	}
+	var damaged *journal.DamagedError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return []check.Finding{{What: what, Detail: "empty"}}
+	case errors.As(err, &damaged):
+		return []check.Finding{{
+			Level: check.Wrong, What: what, Detail: err.Error(), Ends: true,
+			Remedy: "keep the folder for whoever looks into it, and give the worker an empty one (docs/operations.md)",
+		}}
+	case err != nil:
+		return []check.Finding{{Level: check.Wrong, What: what, Detail: err.Error(), Ends: ctx.Err() == nil}}
+	}
+	newest, err := r.Newest(ctx)
+	if err != nil {
+		return []check.Finding{{Level: check.Wrong, What: what, Detail: err.Error()}}
+	}
+	return []check.Finding{{What: what, Detail: fmt.Sprintf("sound as far as a start relies on it, up to event %d", newest)}}
+}
+
+// checkRoom compares what the journal's disk has with what it needs.
+func (c *config) checkRoom(what, dir string) []check.Finding {
+	at := dir
+	for free, total, err := check.Free(at); ; free, total, err = check.Free(at) {
+		if err != nil && at != filepath.Dir(at) {
+			at = filepath.Dir(at)
+			continue
+		}
+		if err != nil {
+			return []check.Finding{{Level: check.Wrong, What: what, Detail: err.Error()}}
+		}
+		f := check.Finding{What: what, Detail: fmt.Sprintf("%d MiB are free on its disk", free>>20)}
+		if need := min(c.journal.minFree, total/10); free < need {
+			f.Level, f.Remedy = check.Wrong, fmt.Sprintf("make room: below %d MiB no job is claimed (key journal_min_free)", need>>20)
+		}
+		return []check.Finding{f}
+	}
+}

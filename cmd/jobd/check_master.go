@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"jobd/cmd/internal/check"
+	jobnet "jobd/net"
+)
+
+// probeRequest is a request that no daemon knows: its answer tells whether the password was right, and has no effect.
+const probeRequest = "check"
+
+// checkMaster looks whether a master answers and takes the worker's password. It does not register.
+func (c *config) checkMaster(ctx context.Context, address string) []check.Finding {
+	f := check.Finding{What: "master " + address, Detail: "answers, and takes the password"}
+	if c.listen.password == "" {
+		f.Detail = "answers without a password"
+	}
+	switch err := c.askMaster(ctx, address); {
+	case err == nil:
+	case errors.Is(err, errPassword):
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it refuses this worker's password", "give the same in the key password of both"
+	default:
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "start it, or mend master_host and master_port; the worker runs without it, and is not poked"
+	}
+	return []check.Finding{f}
+}
+
+// errPassword says that the peer does not take the password.
+var errPassword = errors.New("invalid password")
+
+func (c *config) askMaster(ctx context.Context, address string) error {
+	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.listen.password})
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	go func() { _ = link.Run(ctx) }()
+	_, err = link.Request(ctx, probeRequest, nil)
+	var answer *jobnet.RemoteError
+	switch {
+	case errors.As(err, &answer) && strings.Contains(answer.Text, errPassword.Error()):
+		return errPassword
+	case err == nil || errors.As(err, &answer):
+		return nil
+	}
+	return err
+}

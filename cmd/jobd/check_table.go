@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"jobd/cmd/internal/check"
+	"jobd/store"
+	"jobd/store/mysql"
+	"jobd/store/sqlite"
+)
+
+// possible tells whether there is enough to look for the table.
+func (c *storeConfig) possible() bool {
+	if c.kind == storeSQLite {
+		return c.sqlitePath != ""
+	}
+	return c.kind == storeMySQL && c.mysql.host != "" && c.mysql.user != "" && c.mysql.database != ""
+}
+
+// dialLimit is how long the database may take to answer at all, below the limit of the report.
+const dialLimit = 4 * time.Second
+
+// checkTable looks at the table and its server.
+func (c *config) checkTable(ctx context.Context) []check.Finding {
+	targets := slices.Sorted(maps.Keys(c.targets))
+	if c.store.kind == storeSQLite {
+		table := sqlite.Config{Path: c.store.sqlitePath, Table: c.store.mysql.table, ClaimColumn: c.store.claimColumn, Worker: c.name}
+		findings, isNew, err := sqlite.Glance(ctx, table, targets)
+		seen := store.Inspection{Findings: findings}
+		if isNew && len(findings) == 0 {
+			seen.Facts = append(seen.Facts, "it will be made")
+		}
+		if len(findings) > 0 {
+			err = nil // it is among them
+		}
+		return tableFindings("table "+c.store.mysql.table+" in "+c.store.sqlitePath, seen, err)
+	}
+	config := c.mysqlConfig()
+	config.Logger = slog.New(slog.DiscardHandler)
+	config.ConnectTimeout, config.ReadTimeout, config.WriteTimeout = dialLimit, dialLimit, dialLimit
+	what := "table " + config.Table + " on " + config.Host
+	table, err := mysql.New(config)
+	if err != nil {
+		return tableFindings(what, store.Inspection{}, err)
+	}
+	defer table.Close()
+	layout, err := table.Findings(ctx, targets)
+	if len(layout) > 0 {
+		err = nil // it is among them
+	}
+	if err != nil {
+		return tableFindings(what, store.Inspection{}, err)
+	}
+	seen, inspectErr := table.Inspect(ctx)
+	seen.Findings = append(layout, seen.Findings...)
+	if err == nil && !slices.ContainsFunc(layout, func(f store.Finding) bool { return f.Severity == store.Fault }) {
+		err = inspectErr // else it would say the same once more
+	}
+	return tableFindings(what, seen, err)
+}
+
+// tableFindings is what was seen of a table, for the report. Of a server that can't be reached a start warns only.
+func tableFindings(what string, seen store.Inspection, err error) []check.Finding {
+	var findings []check.Finding
+	for _, fact := range seen.Facts {
+		findings = append(findings, check.Finding{What: what, Detail: fact})
+	}
+	for _, f := range seen.Findings {
+		finding := check.Finding{Level: check.Warning, What: f.Where, Detail: f.What, Remedy: f.Remedy}
+		if f.Severity == store.Fault {
+			finding.Level, finding.Ends = check.Wrong, true
+		}
+		findings = append(findings, finding)
+	}
+	var unusable *store.Unusable
+	switch {
+	case errors.As(err, &unusable):
+		findings = append(findings, check.Finding{Level: check.Wrong, What: what, Detail: err.Error(), Ends: true})
+	case err != nil:
+		findings = append(findings, check.Finding{
+			Level: check.Wrong, What: what, Detail: "it can't be reached: " + err.Error(),
+			Remedy: "start the server, or mend the keys mysql_host and mysql_port; until then nothing is claimed",
+		})
+	}
+	return findings
+}

@@ -1,0 +1,205 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+func jsonOf(t testing.TB, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func manyJobs(n int, target func(i int) string) string {
+	jobs := make([]map[string]any, n)
+	for i := range jobs {
+		jobs[i] = map[string]any{"id": i + 1, "signal": 0, "target": target(i)}
+	}
+	text, _ := json.Marshal(map[string]any{"jobs": jobs})
+	return string(text)
+}
+
+// Whatever is asked in too large a number is refused, with the limit; what is within it is not.
+func TestNumbersAreLimited(t *testing.T) {
+	t.Parallel()
+	long, longest := strings.Repeat("x", 256), strings.Repeat("x", 255)
+	a := func(int) string { return "a" }
+	tests := []struct{ name, typ, data, want string }{
+		{"targets of a worker", "register-worker", `{"name":"w","targets":` + jsonOf(t, numbered("t", 10_001)) + `}`,
+			"too many targets: at most 10000 are allowed"},
+		{"a long name", "register-worker", `{"name":"` + long + `","targets":["a"]}`, "the name is too long: at most 255 bytes are allowed"},
+		{"a long target", "register-worker", `{"name":"w","targets":["` + long + `"]}`, "a target is too long: at most 255 bytes are allowed"},
+		{"a long instance", "register-worker", `{"name":"w","targets":["a"],"instance":"` + strings.Repeat(long, 5) + `"}`,
+			"the instance is too long: at most 1024 bytes are allowed"},
+		{"a long registration", "register-worker", `{"name":"w","targets":["a"],"x":"` + strings.Repeat("x", 4<<20) + `"}`,
+			"the registration is too long: at most 4194304 bytes are allowed"},
+		{"targets of a poke", "poke", `{"targets":` + jsonOf(t, numbered("t", 10_001)) + `}`, "too many targets: at most 10000 are allowed"},
+		{"the most targets of a poke", "poke", `{"targets":` + jsonOf(t, numbered("t", 10_000)) + `}`, `"ok"`},
+		{"a long target of a poke", "poke", `{"targets":["` + long + `"]}`, "a target is too long: at most 255 bytes are allowed"},
+		{"the longest target of a poke", "poke", `{"targets":["` + longest + `"]}`, `"ok"`},
+		{"targets of a pause", "pause", `{"targets":` + jsonOf(t, numbered("t", 10_001)) + `}`, "too many targets: at most 10000 are allowed"},
+		{"jobs", "run-manual", manyJobs(100_001, a), "too many jobs: at most 100000 are allowed"},
+		{"jobs of a signal", "send-signal", manyJobs(100_001, a), "too many jobs: at most 100000 are allowed"},
+		{"targets of jobs", "run-manual", manyJobs(10_001, func(i int) string { return fmt.Sprint(i) }), "too many targets: at most 10000 are allowed"},
+		{"a long target of a job", "send-signal", manyJobs(1, func(int) string { return long }), "a target is too long: at most 255 bytes are allowed"},
+		{"a long request about journals", "journal-next", `{"x":"` + strings.Repeat("x", 1<<20) + `"}`,
+			"the request is too long: at most 1048576 bytes are allowed"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				if got := newBubble(t, Config{}).do(test.typ, test.data); got != test.want {
+					t.Errorf("answer %.200s, want %s", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// All workers together are bounded too, in number and in what their targets take.
+func TestWorkersAreLimited(t *testing.T) {
+	t.Parallel()
+	var many registry
+	small := newProfile(profile{name: "w", targets: []string{"a"}})
+	for range mostWorkers {
+		if _, _, err := many.put(new(jobnet.Link), small); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := many.put(new(jobnet.Link), small); err == nil || err.Error() != "too many workers: at most 10000 may be registered" {
+		t.Errorf("error %v", err)
+	}
+
+	var large registry
+	big := newProfile(profile{name: "w", targets: numbered(strings.Repeat("x", 240), mostTargets)})
+	var last *jobnet.Link
+	taken := 0
+	for ; taken < mostWorkers; taken++ {
+		link := new(jobnet.Link)
+		if _, _, err := large.put(link, big); err != nil {
+			if want := fmt.Sprintf("too many targets of all workers: they may take at most %d bytes, of which this worker's take %d",
+				mostProfileBytes, big.cost()); err.Error() != want {
+				t.Errorf("error %v, want %s", err, want)
+			}
+			break
+		}
+		last = link
+	}
+	if want := mostProfileBytes / big.cost(); taken != want {
+		t.Errorf("%d large workers were registered, want %d", taken, want)
+	}
+	if _, _, err := large.put(last, big); err != nil {
+		t.Errorf("a worker that registers again takes no more than before: %v", err)
+	}
+	for _, w := range large.all() {
+		large.remove(w)
+		large.remove(w) // has left already
+	}
+	if large.bytes != 0 || len(large.byLink) != 0 || len(large.byInstance) != 0 {
+		t.Errorf("of no worker are left %d bytes, %d links", large.bytes, len(large.byLink))
+	}
+}
+
+// One client can't wait for more jobs than others may have left; a few are always taken.
+func TestJobsThatClientsWaitForAreLimited(t *testing.T) {
+	t.Parallel()
+	var c clients
+	for range mostJobsOfAll / mostJobs {
+		from, _ := c.enter(new(jobnet.Link))
+		if err := c.take(from, mostJobs); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.take(from, 1); err == nil || err.Error() !=
+			"too many jobs: a connection may wait for at most 100000 at once, and waits for 100000" {
+			t.Errorf("error %v", err)
+		}
+	}
+	link := new(jobnet.Link)
+	other, leave := c.enter(link)
+	if err := c.take(other, freeJobs+1); err == nil || err.Error() !=
+		"too many jobs: all clients together may wait for at most 1000000 at once, and wait for 1000000" {
+		t.Errorf("error %v", err)
+	}
+	if err := c.take(other, freeJobs); err != nil {
+		t.Error(err)
+	}
+	c.give(other, freeJobs)
+	leave()
+	if c.of[link] != nil || c.jobs != mostJobsOfAll {
+		t.Error("a client that has nothing under way is remembered")
+	}
+}
+
+// A client's request is made JSON once, however many workers get it, and has nothing in it that they can't use.
+func TestWorkersGetOnlyWhatTheyCanUse(t *testing.T) {
+	t.Parallel()
+	address, _, _ := serveMaster(t, Config{}, "s3cret")
+	var got atomic.Int64
+	handlers := make(map[string]jobnet.Handler)
+	for _, typ := range []string{"pause", "send-signal", "run-manual", "status", "poll"} {
+		handlers[typ] = func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			got.Add(int64(len(request.Data)))
+			return json.RawMessage(`{}`), nil
+		}
+	}
+	const workers = 10
+	for i := range workers {
+		registered(t, address, fmt.Sprint("w", i), []string{"a"}, handlers)
+	}
+	client := clientOf(t, address)
+	ask(t, client, "status", nil) // a long message needs the password before it
+	unused := `,"x":"` + strings.Repeat("x", 10<<20) + `"}`
+	for typ, data := range map[string]string{
+		"pause":       `{"targets":["a"]`,
+		"send-signal": `{"jobs":[{"id":1,"signal":0,"target":"a"}]`,
+		"run-manual":  `{"jobs":[{"id":1,"target":"a"}]`,
+		"status":      `{"poll_workers":true`,
+		"poke":        `{"targets":["a"]`,
+	} {
+		ask(t, client, typ, json.RawMessage(data+unused))
+	}
+	if bytes := got.Load(); bytes > 100*5*workers {
+		t.Errorf("the workers got %d bytes", bytes)
+	}
+}
+
+// What a worker answers to pokes of many like names is found at once: it is looked up for each name, not for each pair.
+func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
+	t.Parallel()
+	likes := func(offset int) (names []string) {
+		for i := range mostTargets {
+			name := []byte("abcdefghijklmno")
+			for bit := range name {
+				if (i+offset)>>bit&1 == 1 {
+					name[bit] -= 'a' - 'A'
+				}
+			}
+			names = append(names, string(name))
+		}
+		return names
+	}
+	p := newProfile(profile{name: "w", targets: likes(0), folds: true})
+	begun := time.Now()
+	found := p.poll(selectionOf(likes(mostTargets)))
+	if len(found.targets) != mostTargets || len(found.likes) != mostTargets {
+		t.Errorf("%d targets, %d like names", len(found.targets), len(found.likes))
+	}
+	parts := 0
+	for range found.each {
+		parts++
+	}
+	t.Logf("%d parts, %v", parts, time.Since(begun))
+}

@@ -62,8 +62,8 @@ type round struct {
 	typ     string
 	timeout time.Duration // of each worker
 
-	// answered gets each worker's answer, all at once from many goroutines.
-	answered func(w *worker, answer []byte, err error)
+	// answered gets each worker's answer to each letter, from many goroutines at once.
+	answered func(l letter, w *worker, answer []byte, err error)
 
 	budget atomic.Int64 // bytes that the answers may still have
 	all    sync.WaitGroup
@@ -83,7 +83,7 @@ func (r *round) ask(ctx context.Context, letters []letter) {
 	for _, l := range letters {
 		if err := r.send(ctx, l); err != nil {
 			for _, w := range l.to {
-				r.answered(w, nil, err)
+				r.answered(l, w, nil, err)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (r *round) send(ctx context.Context, l letter) error {
 			if r.budget.Add(-int64(len(answer))) < 0 && len(answer) > 0 {
 				answer, err = nil, errTooMuch
 			}
-			r.answered(w, answer, err)
+			r.answered(l, w, answer, err)
 		})
 	}
 	return nil

@@ -57,7 +57,7 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 		at[w] = &answers[i]
 	}
 	asking := round{Master: m, from: from, typ: request.Type, timeout: pageTimeout}
-	asking.answered = func(w *worker, answer []byte, err error) {
+	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 		at[w].Data = answer
 		if err != nil {
 			at[w].Error = told(err)

@@ -25,7 +25,7 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	var mu sync.Mutex
 	failures := make(map[*worker]string)
 	asking := round{Master: m, from: from, typ: request.Type, timeout: answerTimeout}
-	asking.answered = func(w *worker, _ []byte, err error) {
+	asking.answered = func(_ letter, w *worker, _ []byte, err error) {
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -44,7 +45,6 @@ func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobn
 type signalling struct {
 	jobs     []job
 	byTarget map[string][]job
-	asked    map[*worker][]string // the targets of the jobs that it was asked about; not changed once they are asked
 
 	mu        sync.Mutex
 	delivered map[string]bool // by job id; of all that a worker was asked about
@@ -52,13 +52,16 @@ type signalling struct {
 }
 
 func newSignalling(jobs []job) *signalling {
-	s := &signalling{jobs: jobs, byTarget: make(map[string][]job), asked: make(map[*worker][]string),
+	s := &signalling{jobs: jobs, byTarget: make(map[string][]job),
 		delivered: make(map[string]bool), failed: make(map[string]string)}
 	for _, j := range jobs {
 		s.byTarget[j.target] = append(s.byTarget[j.target], j)
 	}
 	return s
 }
+
+// signalsALetter is how many jobs a worker is asked about in one request: more it refuses.
+const signalsALetter = 10_000
 
 // letters asks every worker for the jobs of the targets that it serves.
 func (s *signalling) letters(workers []*worker, by string) []letter {
@@ -67,29 +70,63 @@ func (s *signalling) letters(workers []*worker, by string) []letter {
 		targets = append(targets, target)
 	}
 	wanted := selectionOf(targets)
-	return sorted(workers, func(w *worker) []string {
+	var letters []letter
+	for _, l := range sorted(workers, func(w *worker) []string {
 		served := w.profile.Load().wanted(wanted)
 		slices.Sort(served)
-		s.asked[w] = served
 		return served
-	}, func(served []string) any { return signalLetter{s, served, by} })
+	}, func(served []string) any { return served }) {
+		for jobs := range s.parts(l.data.([]string)) {
+			letters = append(letters, letter{l.to, signalLetter{jobs, by}})
+		}
+	}
+	return letters
 }
 
-// signalLetter is the signalData of jobs of some targets, made only when it is sent.
+// parts gives the jobs of some targets, signalsALetter at a time. They are not copied: many workers may
+// serve many targets, and no two of them the same.
+func (s *signalling) parts(targets []string) iter.Seq[[][]job] {
+	return func(yield func([][]job) bool) {
+		var part [][]job
+		room := signalsALetter
+		for _, target := range targets {
+			for rest := s.byTarget[target]; len(rest) > 0; {
+				n := min(room, len(rest))
+				part, rest, room = append(part, rest[:n]), rest[n:], room-n
+				if room > 0 {
+					continue
+				}
+				if !yield(part) {
+					return
+				}
+				part, room = nil, signalsALetter
+			}
+		}
+		if part != nil {
+			yield(part)
+		}
+	}
+}
+
+// signalLetter is the signalData of some jobs, made only when it is sent.
 type signalLetter struct {
-	of      *signalling
-	targets []string
-	by      string
+	jobs [][]job
+	by   string
+}
+
+// each calls do for each job.
+func (l signalLetter) each(do func(job)) {
+	for _, jobs := range l.jobs {
+		for _, j := range jobs {
+			do(j)
+		}
+	}
 }
 
 // MarshalJSON implements json.Marshaler.
 func (l signalLetter) MarshalJSON() ([]byte, error) {
 	data := signalData{Jobs: make(map[string]int64), By: l.by}
-	for _, target := range l.targets {
-		for _, j := range l.of.byTarget[target] {
-			data.Jobs[j.key()] = j.signal
-		}
-	}
+	l.each(func(j job) { data.Jobs[j.key()] = j.signal })
 	return json.Marshal(data)
 }
 
@@ -97,13 +134,13 @@ func (l signalLetter) MarshalJSON() ([]byte, error) {
 const answerBytes = 40
 
 // take takes a worker's answer over.
-func (s *signalling) take(w *worker, raw []byte, err error) {
+func (s *signalling) take(l letter, w *worker, raw []byte, err error) {
 	s.mu.Lock() // from here on: one answer is read at a time
 	defer s.mu.Unlock()
 	var answer map[string]bool
 	switch {
 	case err != nil:
-	case len(raw) > answerBytes*(len(s.jobs)+1):
+	case len(raw) > answerBytes*signalsALetter:
 		err = fmt.Errorf("the answer is too long: it has %d bytes", len(raw))
 	default:
 		err = json.Unmarshal(raw, &answer)
@@ -112,15 +149,13 @@ func (s *signalling) take(w *worker, raw []byte, err error) {
 	if err != nil {
 		text = fmt.Sprintf("worker '%s': %s", w.name(), told(err))
 	}
-	for _, target := range s.asked[w] {
-		for _, j := range s.byTarget[target] {
-			key := j.key()
-			s.delivered[key] = s.delivered[key] || answer[key]
-			if err != nil {
-				s.failed[key] = text
-			}
+	l.data.(signalLetter).each(func(j job) {
+		key := j.key()
+		s.delivered[key] = s.delivered[key] || answer[key]
+		if err != nil {
+			s.failed[key] = text
 		}
-	}
+	})
 }
 
 // answer puts together what was delivered and what failed, by job id.

@@ -39,7 +39,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 		defer leave()
 		request.Proceed()
 		asking := round{Master: m, from: from, typ: "status", timeout: answerTimeout}
-		asking.answered = func(w *worker, answer []byte, err error) {
+		asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 			if err != nil {
 				at[w].WorkerStatusError = told(err)
 				return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
@@ -28,7 +29,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
 		log: logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, check.Mode{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

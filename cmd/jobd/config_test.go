@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
@@ -60,7 +61,7 @@ func workingDir(t *testing.T) string {
 
 func diffConfig(want, got config) string {
 	got.targetPlaces, got.values = nil, nil // where things stood, not what they say
-	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, listenConfig{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}, journalConfig{}))
+	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, listenConfig{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}, journalConfig{}, check.Mode{}))
 }
 
 var defaultJournal = journalConfig{

@@ -194,7 +194,7 @@ func TestTargetNULL(t *testing.T) {
 				got = rows
 				return nil, nil
 			})
-			if diff := cmp.Diff([]journal.Row{{Job: 1, Target: "null", Status: "manual"}}, got); diff != "" || err != nil {
+			if diff := cmp.Diff([]journal.Row{{Job: 1, Target: "null", Status: "manual", Created: 1}}, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 			if rows, err := table.UnderWay(t.Context(), token, []string{"a"}); err != nil || len(rows) != 1 || rows[0].Target != "null" {

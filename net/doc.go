@@ -14,9 +14,21 @@
 //
 // A peer is never trusted with memory. What it sends is bounded by the message limit (a small one until it gave
 // the password), what it does not fetch by the outbox, what it asks at once by the number of requests under way and
-// the bytes of those that wait for their turn; at a bound the link stops reading, and a peer that stays stuck is dropped. Nor is it trusted
-// with the processors: nonsense is read slowly. An idle link costs one
-// goroutine and half a KiB of buffer.
+// the bytes of those that wait for their turn; at a bound the link stops reading, and a peer that stays stuck is dropped. What
+// is long counts for all links of a server together (ration.go), so that many peers can't do what one
+// can't; what is short never waits for it. How much memory a byte becomes is bounded by a message's
+// shape. Nor is a peer trusted with the processors: nonsense is read slowly, and long frames are parsed
+// one at a time. An idle link costs one goroutine and half a KiB of buffer.
+//
+// Nor with descriptors: links that have proven nothing make room for those that come (newcomers.go), and some
+// are kept for the rest of the process. Nor with the log (chatter.go), nor with guesses at the password (suspects.go): both are
+// bounded by address.
+//
+// # How a link ends
+//
+// A peer that closes its half says no more and reads on; one that has ended looks the same until something is sent to it. Where we
+// have asked it something, that makes no difference: it can't answer, the link ends. Else its requests are
+// answered, and a space now and then asks its system whether it is there (gone.go).
 //
 // A peer answers pings from the goroutine that reads, in order: a pong proves that everything before its ping was read. What
 // was only written proves nothing. A link that ends tells of each request whether all of it was handed to the

@@ -38,7 +38,7 @@ type Link struct {
 	config  LinkConfig
 	gate    *gate         // of the server, or the link's own
 	entry   *entry        // nil: the peer needs no password
-	noticed func()        // called once, when the peer has said something that is understood; nil: nobody asks
+	noticed func()        // called once, when the peer has asked something; nil: nobody asks
 	slots   chan struct{} // one for each request of the peer under way
 	log     *slog.Logger
 	born    time.Time

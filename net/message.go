@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // The kinds of message: the first item of each array.
@@ -108,6 +109,7 @@ func parseResponse(body json.RawMessage) (message, error) {
 		if m.failure, err = fields.Text("error"); err != nil {
 			return message{}, malformed("RESPONSE", err)
 		}
+		m.failure = cut(m.failure)
 	}
 	if m.data, err = fields.payload(); err != nil {
 		return message{}, malformed("RESPONSE", err)
@@ -123,6 +125,15 @@ func quoted(value json.RawMessage) string {
 		return Excerpt(string(value[:most]))
 	}
 	return toString(value)
+}
+
+// cut bounds a peer's error: it goes into logs and into other errors.
+func cut(text string) string {
+	const most = 4 << 10
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 func malformed(kind string, err error) Refusal {

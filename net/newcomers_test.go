@@ -110,15 +110,15 @@ func TestDescriptorsAreKeptForWork(t *testing.T) {
 	}
 }
 
-// Who has said something is not closed for those who come later; they are told no.
+// Who has asked something is not closed for those who come later; they are told no.
 func TestLinksInUseAreNotClosed(t *testing.T) {
 	t.Parallel()
-	address, _ := serve(t, ServerConfig{MaxLinks: 5})
+	address, _ := serve(t, ServerConfig{MaxLinks: 5, Handlers: map[string]Handler{"ok": constant("ok", nil)}})
 	var used []*wire
 	for range 5 {
 		peer := dial(t, address)
-		peer.send(`[2]`)
-		peer.expect(`[3]`)
+		peer.send(`[0,{"no":1,"type":"ok"}]`)
+		peer.expect(`[1,{"no":1,"data":"ok"}]`)
 		used = append(used, peer)
 	}
 	dial(t, address).expectEnd()

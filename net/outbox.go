@@ -41,6 +41,16 @@ type outbox struct {
 	changed chan struct{} // closed at the next progress; nil while nobody waits
 }
 
+// pongBytes is how much more pongs may fill the outbox than all else: while one waits nothing is read, and
+// two peers that each wait to be read would wait for each other.
+const pongBytes = 64 << 10
+
+// pong queues the answer to a ping.
+func (o *outbox) pong(ctx context.Context) error {
+	_, err := o.sendWithin(ctx, o.limit+pongBytes, pongFrame)
+	return err
+}
+
 // put queues a frame, waiting while the backlog is above its limit. It must not be changed afterwards.
 func (o *outbox) put(ctx context.Context, frame []byte) error {
 	_, err := o.send(ctx, frame)
@@ -50,8 +60,12 @@ func (o *outbox) put(ctx context.Context, frame []byte) error {
 // send is put for a frame in parts, and gives the frame's end for hasLeft. After an error nothing of
 // the frame leaves.
 func (o *outbox) send(ctx context.Context, parts ...[]byte) (end int64, err error) {
+	return o.sendWithin(ctx, o.limit, parts...)
+}
+
+func (o *outbox) sendWithin(ctx context.Context, limit int, parts ...[]byte) (end int64, err error) {
 	for {
-		end, progress, err := o.tryPut(parts...)
+		end, progress, err := o.tryPutWithin(limit, parts...)
 		if err != nil || progress == nil {
 			return end, err
 		}
@@ -65,12 +79,16 @@ func (o *outbox) send(ctx context.Context, parts ...[]byte) (end int64, err erro
 
 // tryPut queues a frame and gives its end, or a channel that tells when to try again.
 func (o *outbox) tryPut(parts ...[]byte) (end int64, later <-chan struct{}, err error) {
+	return o.tryPutWithin(o.limit, parts...)
+}
+
+func (o *outbox) tryPutWithin(limit int, parts ...[]byte) (end int64, later <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return 0, nil, ErrLinkClosed
 	}
-	if o.backlog > o.limit {
+	if o.backlog > limit {
 		return 0, o.progress(), nil
 	}
 	for _, part := range parts {

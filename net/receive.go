@@ -154,17 +154,13 @@ func (l *Link) handle(frame []byte) error {
 		}
 		return l.endure()
 	}
-	if l.noticed != nil {
-		l.noticed()
-		l.noticed = nil
-	}
 	switch m.kind {
 	case kindRequest:
 		return l.serve(m)
 	case kindResponse:
 		return l.answered(m)
 	case kindPing:
-		return l.out.put(l.ctx, pongFrame)
+		return l.out.pong(l.ctx)
 	case kindPong:
 		l.ponged()
 	}

@@ -24,6 +24,10 @@ func (l *Link) serve(m message) error {
 		return l.out.put(l.ctx, encodeError(m.no, m.excess.Error()))
 	}
 	handler := l.config.Handlers[m.typ]
+	if handler != nil && l.noticed != nil {
+		l.noticed()
+		l.noticed = nil
+	}
 	if handler == nil {
 		if err := l.out.put(l.ctx, encodeError(m.no, fmt.Sprintf("unknown request type: '%s'", m.typ))); err != nil {
 			return err

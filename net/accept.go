@@ -26,9 +26,6 @@ func mostLinks() int {
 	return max(1, min(all-min(all/4, 512), most))
 }
 
-// shareOf is how many of the newcomers without a password one address may have.
-func shareOf(most int) int { return min(most, max(most/4, 64)) }
-
 // accept starts a link.
 func (s *Server) accept(conn net.Conn) {
 	address := addressOf(conn.RemoteAddr())
@@ -86,7 +83,7 @@ func (s *Server) start(link *Link, left func()) {
 func (s *Server) crowded(comers *newcomers, place *newcomer) (wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	excess := comers.excess(place.from)
+	excess := comers.excess()
 	if excess == nil && len(s.links) >= s.config.MaxLinks {
 		if excess = s.oldest(); excess == nil {
 			return 0, false

@@ -50,11 +50,7 @@ func (l *Link) hearOut(tcp *net.TCPConn) {
 		return
 	}
 	_ = tcp.SetReadDeadline(time.Time{})
-	l.tasks.Go(func() {
-		if err := awaitReset(tcp); err != nil {
-			l.end(err)
-		}
-	})
+	l.tasks.Go(func() { l.end(awaitReset(tcp)) })
 	l.tasks.Go(func() {
 		for interval := firstSpace; ; interval = nextSpace {
 			select {
@@ -72,7 +68,7 @@ func (l *Link) hearOut(tcp *net.TCPConn) {
 
 var errGone = errors.New("peer is gone")
 
-// awaitReset returns when the peer is known to be gone, or the connection was closed here.
+// awaitReset tells how the connection ended, when the peer is known to be gone or it was closed here.
 func awaitReset(tcp *net.TCPConn) error {
 	raw, err := tcp.SyscallConn()
 	if err != nil {

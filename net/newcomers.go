@@ -9,10 +9,9 @@ import (
 // newcomers are links that have not shown yet that somebody needs them, in the order in which they
 // came. The zero value has room for none.
 type newcomers struct {
-	most  int
-	share int       // of one address
-	all   list.List // of *newcomer
-	from  map[netip.Prefix]*list.List
+	most int
+	all  list.List // of *newcomer
+	from map[netip.Prefix]*list.List
 }
 
 // newcomer is one of them. It is in one list of newcomers at most.
@@ -48,15 +47,19 @@ func (n *newcomers) remove(one *newcomer) {
 	}
 }
 
-// excess is who is to go before one more may come from an address; nil where nobody needs to.
-func (n *newcomers) excess(from netip.Prefix) *newcomer {
-	if own := n.from[from]; own != nil && own.Len() >= n.share {
-		return own.Front().Value.(*newcomer)
+// excess is who is to go before one more may come: the oldest of the address that has most of them. It is nil
+// where nobody needs to.
+func (n *newcomers) excess() *newcomer {
+	if n.all.Len() < n.most || n.all.Len() == 0 {
+		return nil
 	}
-	if n.all.Len() >= n.most {
-		return n.oldest()
+	most := n.from[n.oldest().from]
+	for _, own := range n.from {
+		if own.Len() > most.Len() {
+			most = own
+		}
 	}
-	return nil
+	return most.Front().Value.(*newcomer)
 }
 
 // oldest is nil where there is none.

@@ -129,13 +129,13 @@ func TestLinksInUseAreNotClosed(t *testing.T) {
 }
 
 // One address must not crowd out the others' newcomers.
-func TestNewcomersHaveShares(t *testing.T) {
+func TestNewcomersOfOneAddressMakeRoom(t *testing.T) {
 	t.Parallel()
-	n := newcomers{most: 8, share: 3}
+	n := newcomers{most: 5}
 	one, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	var came []*newcomer
 	come := func(from netip.Prefix) (gone *newcomer) {
-		if gone = n.excess(from); gone != nil {
+		if gone = n.excess(); gone != nil {
 			n.remove(gone)
 			n.remove(gone) // does nothing
 		}
@@ -144,19 +144,16 @@ func TestNewcomersHaveShares(t *testing.T) {
 		came = append(came, next)
 		return gone
 	}
-	if come(other) != nil || come(one) != nil || come(one) != nil || come(one) != nil {
-		t.Error("somebody was closed before there were too many")
-	}
-	if come(one) != came[1] || come(one) != came[2] {
-		t.Error("the oldest of the same address must go")
-	}
-	for i := range 4 {
-		if come(netip.MustParsePrefix(fmt.Sprintf("198.51.100.%d/32", i))) != nil {
+	for _, from := range []netip.Prefix{other, one, one, one, other} {
+		if come(from) != nil {
 			t.Error("somebody was closed before there were too many")
 		}
 	}
-	if come(netip.MustParsePrefix("203.0.113.1/32")) != came[0] {
-		t.Error("the oldest of all must go")
+	if come(one) != came[1] || come(other) != came[2] {
+		t.Error("the oldest of the address that has most must go")
+	}
+	if gone := come(netip.MustParsePrefix("198.51.100.1/32")); gone != came[0] {
+		t.Error("the oldest of the address that has most must go, whoever comes")
 	}
 	for _, each := range came {
 		n.remove(each)

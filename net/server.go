@@ -72,8 +72,8 @@ func NewServer(config ServerConfig) *Server {
 		link:     link,
 		guard:    newGuard(config.Password, config.AlwaysAllowLocalhost),
 		links:    make(map[*Link]struct{}),
-		unproven: newcomers{most: config.MaxUnproven, share: shareOf(config.MaxUnproven)},
-		silent:   newcomers{most: config.MaxLinks, share: config.MaxLinks},
+		unproven: newcomers{most: config.MaxUnproven},
+		silent:   newcomers{most: config.MaxLinks},
 	}
 }
 

@@ -1,0 +1,169 @@
+package refusal
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// check runs a daemon with --check, and gives its exit code and its report.
+func check(t *testing.T, program string, settings harness.Settings) (code int, report string) {
+	t.Helper()
+	cmd := exec.Command(harness.Program(t, program), "--config", settings.Write(t), "--check")
+	out, _ := cmd.CombinedOutput() // the code tells
+	for line := range strings.Lines(string(out)) {
+		level, rest, _ := strings.Cut(line, " ")
+		if !slices.Contains([]string{"ok", "warning", "wrong"}, level) || !strings.Contains(rest, ": ") {
+			t.Errorf("line of the report: %q", line)
+		}
+	}
+	for _, secret := range []string{"password", "mysql_password"} {
+		if settings[secret] != "" && strings.Contains(string(out), settings[secret]) {
+			t.Errorf("the report tells %s", secret)
+		}
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// tree is the files below a folder, with their sizes and times.
+func tree(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			files = append(files, fmt.Sprint(path, info.Size(), info.ModTime(), info.Mode()))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// Beside a worker that runs everything is right, and --check leaves everything as it is.
+func TestCheckBesideAWorker(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t, harness.Settings{"password": "open sesame"})
+	settings := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1}).
+		With(harness.MasterOf(master), harness.Settings{"password": "open sesame"})
+	before := settings.With(harness.Settings{"journal_dir": filepath.Join(t.TempDir(), "below", "journal")})
+	if code, report := check(t, "jobd", before); code != 0 || !strings.Contains(report, "will be made") {
+		t.Errorf("before the first start: exit code %d:\n%s", code, report)
+	}
+	if _, err := os.Stat(filepath.Dir(before["journal_dir"])); !os.IsNotExist(err) {
+		t.Errorf("--check made the journal's folder: %v", err)
+	}
+
+	worker := settings.StartWorker(t)
+	harness.AwaitWorkers(t, master, "open sesame", 1)
+	db.Insert(t, 1, "a", "done")
+	code, report := check(t, "jobd", settings)
+	expect(t, code, 0, report, fmt.Sprintf("in use by process %d", worker.Pid), "sound as far as a start relies on it",
+		"takes the password", "/bin/true can be executed", "server ", "its clock is", "no more rights than it needs")
+	if strings.Contains(report, "wrong ") {
+		t.Errorf("report:\n%s", report)
+	}
+	if code, report := check(t, "jobd-master", harness.Settings{"host": "127.0.0.1", "port": strings.Split(master.Addr, ":")[1]}); code != 0 {
+		t.Errorf("of the master: exit code %d:\n%s", code, report)
+	}
+
+	worker.Signal(t, syscall.SIGTERM)
+	worker.ExitCode(t)
+	files := tree(t, settings["journal_dir"])
+	if code, report = check(t, "jobd", settings); code != 0 || strings.Contains(report, "in use") {
+		t.Errorf("after the worker: exit code %d:\n%s", code, report)
+	}
+	if after := tree(t, settings["journal_dir"]); !slices.Equal(after, files) {
+		t.Errorf("the journal's folder was\n%q\nand is\n%q", files, after)
+	}
+}
+
+// Whatever is wrong is told at once, though the database hangs.
+func TestCheckTellsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	_, port, _ := net.SplitHostPort(silent.Addr().String())
+	file := filepath.Join(t.TempDir(), "file")
+	harness.Touch(t, file)
+	master := harness.StartMaster(t, harness.Settings{"password": "open sesame"})
+	wrong := harness.NewDatabase(t).Worker(t, "worker", "/nowhere/launcher {id}", map[string]int{"a": 1}).
+		With(harness.MasterOf(master), harness.Settings{
+			"password": "geheim", "port": port, "mysql_host": "127.0.0.1", "mysql_port": port,
+			"journal_dir": filepath.Join(file, "journal"), "log_file": "/nowhere/jobd.log",
+		})
+	all := []string{
+		"wrong    log_file /nowhere/jobd.log", "wrong    address 127.0.0.1:" + port, "in use by another program",
+		"wrong    launcher: ", "/nowhere/launcher", "wrong    journal: ", file, "wrong    table", "refuses this worker's password",
+	}
+	code, report := check(t, "jobd", wrong)
+	expect(t, code, 1, report, all...)
+	code, report = check(t, "jobd", wrong.With(harness.Targets(map[string]int{"a": 0})))
+	expect(t, code, 2, report, append(all, "wrong    configuration: ", "targets.a")...)
+	code, report = check(t, "jobd-master", harness.Settings{"host": "127.0.0.1", "port": port, "log_file": "/nowhere/master.log"})
+	expect(t, code, 1, report, "in use by another program", "/nowhere/master.log")
+	code, report = check(t, "jobd-master", harness.Settings{"host": "127.0.0.1", "port": port, "ping_interval": "x"})
+	expect(t, code, 2, report, "in use by another program", "ping_interval")
+}
+
+// An account that may not update, or far too much, a name that no row can have, and a damaged journal.
+func TestCheckOfTheTableAndTheJournal(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	settings := db.Worker(t, "worker", "/bin/true {id}", map[string]int{"a": 1})
+	settings.StartWorker(t).Crash(t)
+	head := filepath.Join(settings["journal_dir"], "head")
+	if err := os.WriteFile(head, []byte("jobd-head 999999 nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 300)
+	code, report := check(t, "jobd", settings.With(harness.Targets(map[string]int{long: 1})))
+	expect(t, code, 1, report, "wrong    journal ", "head file", long)
+
+	settings["journal_dir"] = filepath.Join(t.TempDir(), "journal")
+	account := fmt.Sprintf("'%s'@'%%'", db.Account.User)
+	db.Exec(t, "GRANT DELETE ON "+db.Name+".jobs TO "+account)
+	code, report = check(t, "jobd", settings)
+	expect(t, code, 0, report, "warning  account ", "DELETE")
+	db.Exec(t, "REVOKE UPDATE ON "+db.Name+".jobs FROM "+account)
+	code, report = check(t, "jobd", settings)
+	expect(t, code, 1, report, "UPDATE command denied")
+}
+
+// Of an SQLite table nothing is made, beside it neither.
+func TestCheckOfAnSQLiteTable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	settings := harness.Targets(map[string]int{"a": 1}).With(harness.Settings{
+		"host": "127.0.0.1", "port": harness.FreePort(t), "name": "worker", "launcher": "/bin/true {id}",
+		"store": "sqlite", "sqlite_path": filepath.Join(dir, "jobs.db"), "journal_dir": filepath.Join(t.TempDir(), "journal"),
+	})
+	code, report := check(t, "jobd", settings)
+	expect(t, code, 0, report, "the file and the table will be made")
+	if files := tree(t, dir); len(files) != 1 {
+		t.Errorf("--check made %q", files)
+	}
+	worker := settings.StartWorker(t)
+	code, report = check(t, "jobd", settings)
+	expect(t, code, 0, report, "the table has its 11 columns")
+	worker.Crash(t)
+	code, report = check(t, "jobd", settings.With(harness.Settings{"claim_column": "claim"}))
+	expect(t, code, 1, report, "it has no column claim")
+}

@@ -34,7 +34,7 @@ const stopTimeout = 3 * time.Second
 // master delivers the pokes that it acknowledged.
 func run(args, environ []string, stdout, stderr io.Writer) (err error) {
 	config, err := parseConfig(args, environ, stdout)
-	if config.check.Asked() {
+	if config.check.Asked {
 		return checkAll(config, err, stdout)
 	}
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 func checkAll(c config, mistakes error, stdout io.Writer) error {
 	signals.Release() // whoever waits for the report may give it up
 	findings := check.Configuration(c.path, c.warnings, mistakes)
-	served, start := c.check.Start()
+	served := c.check.Served
+	start := served != ""
 	var parts []check.Part
 	add := func(what string, possible bool, look func(context.Context) []check.Finding) {
 		if possible {

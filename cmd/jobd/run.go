@@ -44,7 +44,7 @@ func run(args, environ []string, stdout, stderr io.Writer) error {
 		return serveRunner()
 	}
 	config, err := parseConfig(args, environ, stdout)
-	if config.check.Asked() {
+	if config.check.Asked {
 		return checkAll(config, err, stdout)
 	}
 	if err != nil {

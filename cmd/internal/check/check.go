@@ -136,8 +136,8 @@ func plain(text string) string {
 
 // Mode is what --check was given. The zero value is none.
 type Mode struct {
-	asked bool
-	start string // the address that the worker serves which is to start again; "": that is not the question
+	Asked  bool   // the daemon is to look only
+	Served string // where the worker serves that asks because it is to start again; "": that is not the question
 }
 
 const startPrefix = "start:"
@@ -156,9 +156,9 @@ func (m *Mode) Set(text string) error {
 	if text != "true" && (!start || served == "") {
 		return errors.New("it takes no value")
 	}
-	m.asked, m.start = true, strings.TrimPrefix(text, "true")
+	m.Asked, m.Served = true, ""
 	if start {
-		m.start = served
+		m.Served = served
 	}
 	return nil
 }
@@ -168,9 +168,3 @@ func (m *Mode) String() string { return "" }
 
 // IsBoolFlag tells package flag that it needs no value.
 func (m *Mode) IsBoolFlag() bool { return true }
-
-// Asked tells whether the daemon is to look only.
-func (m *Mode) Asked() bool { return m.asked }
-
-// Start tells whether a worker asks that is to start again, and where it serves.
-func (m *Mode) Start() (served string, start bool) { return m.start, m.start != "" }

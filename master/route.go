@@ -46,9 +46,11 @@ func jobsOf(request jobnet.Request, withSignal bool) ([]job, error) {
 
 // jobOf reads one job.
 func jobOf(fields jobnet.Fields, withSignal bool) (j job, err error) {
-	if j.id, err = idOf(fields); err != nil {
+	id, err := fields.Whole("id")
+	if err != nil {
 		return j, err
 	}
+	j.id = int64(id)
 	if withSignal {
 		if j.signal, err = fields.Int("signal"); err != nil {
 			return j, err
@@ -58,17 +60,6 @@ func jobOf(fields jobnet.Fields, withSignal bool) (j job, err error) {
 		return j, err
 	}
 	return j, withinLimit("a target", j.target, mostNameBytes)
-}
-
-// idOf is the id of a job: a number, or the decimal digits of one that JavaScript does not hold
-// exactly.
-func idOf(fields jobnet.Fields) (int64, error) {
-	if jobnet.TypeOf(fields["id"]) == "string" {
-		if id, err := jobnet.ParseWhole(fields["id"]); err == nil {
-			return int64(id), nil
-		}
-	}
-	return fields.Int("id")
 }
 
 func notServed(target string) string {

@@ -56,8 +56,10 @@ func (t *Table) inspectServer(ctx context.Context, conn *sql.Conn, seen *store.I
 	warn := func(what, remedy string) { seen.Findings = append(seen.Findings, warning("server", what, remedy)) }
 	for _, name := range []string{"super_read_only", "innodb_read_only", "read_only"} {
 		if isOn(known[name]) {
-			seen.Findings = append(seen.Findings, store.Finding{Severity: store.Warning, Where: "server", What: name + " is on: it takes no writes now, so nothing is claimed",
-				Remedy: "connect to the one that takes writes, or SET GLOBAL " + name + " = 0"})
+			seen.Findings = append(seen.Findings, store.Finding{
+				Severity: store.Warning, Where: "server", What: name + " is on: it takes no writes now, so nothing is claimed",
+				Remedy: "connect to the one that takes writes, or SET GLOBAL " + name + " = 0",
+			})
 			break
 		}
 	}

@@ -106,7 +106,7 @@ func (r *round) send(ctx context.Context, l letter) error {
 	left.Store(int64(len(l.to)))
 	for _, w := range l.to {
 		r.from.slots <- struct{}{} // those who have one give it back within the timeout
-		pass := r.turn()
+		pass := r.turn(held > 0)
 		r.all.Go(func() {
 			answer, err := requestWithin(ctx, r.timeout, w.link, r.typ, data)
 			pass()
@@ -126,9 +126,13 @@ func (r *round) send(ctx context.Context, l letter) error {
 // turn waits until a worker may be asked: those that answer at once are asked in such an order that each
 // client has its share of the processors, however many workers another one asks. pass ends it; a
 // worker that does not answer keeps nobody for longer than a moment.
-func (m *Master) turn() (pass func()) {
-	m.turns <- struct{}{}
-	once := sync.OnceFunc(func() { <-m.turns })
+func (m *Master) turn(long bool) (pass func()) {
+	turns := m.turns
+	if long {
+		turns = m.longTurns
+	}
+	turns <- struct{}{}
+	once := sync.OnceFunc(func() { <-turns })
 	timer := time.AfterFunc(turnLasts, once)
 	return func() { timer.Stop(); once() }
 }

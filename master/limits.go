@@ -31,8 +31,9 @@ const fanOut = 256
 
 // So many workers are asked at once for all clients, but for those that have not answered so soon.
 const (
-	turnsAtOnce = 16
-	turnLasts   = 50 * time.Millisecond
+	turnsAtOnce     = 16
+	longTurnsAtOnce = 2 // with long messages
+	turnLasts       = 50 * time.Millisecond
 )
 
 // processors is how many long messages are read or made at once. One processor stays free for those

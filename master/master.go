@@ -30,6 +30,7 @@ type Master struct {
 
 	long      chan struct{} // one for each long message that is read or made
 	turns     chan struct{} // one for each worker that is asked, see turn
+	longTurns chan struct{} // the same, with a long message
 	forwarded *cargo        // long messages on their way to workers
 
 	registered chan *worker  // to Run
@@ -53,6 +54,7 @@ func New(config Config) *Master {
 		pokes:      newGathering(),
 		long:       make(chan struct{}, processors()),
 		turns:      make(chan struct{}, turnsAtOnce),
+		longTurns:  make(chan struct{}, longTurnsAtOnce),
 		forwarded:  newCargo(forwardedBytes),
 		registered: make(chan *worker),
 		ended:      make(chan struct{}),

@@ -60,6 +60,10 @@ func benchmarks() []benchmark {
 			{"master with 2,000 workers, a poke reaches the 1,980th ÷ plain writes", "ms", atMost(150)},
 			{"its resident memory", "MB", atMost(120)},
 		}},
+		{name: "floods", run: besideFloods, rows: []row{
+			{"a master's answers to ping, status and poke beside a flooding peer, p99 of the worst flood ÷ without", "ms", atMost(100)},
+			{"its memory at most, of the worst flood", "MB", atMost(1000)},
+		}},
 		{name: "running", run: runningAtOnce, rows: []row{
 			{"1,000 running jobs on one worker, memory of jobd and runner ÷ idle", "MB", atMost(60)},
 			{"its answers to status meanwhile, p99 ÷ idle", "ms", atMost(50)},

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,8 +11,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"flag"
 )
 
 // mutations is how many mutations TestTamperingRun tries. TORTURE=long in the environment makes it what an auditor tried.

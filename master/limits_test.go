@@ -37,14 +37,20 @@ func TestNumbersAreLimited(t *testing.T) {
 	long, longest := strings.Repeat("x", 256), strings.Repeat("x", 255)
 	a := func(int) string { return "a" }
 	tests := []struct{ name, typ, data, want string }{
-		{"targets of a worker", "register-worker", `{"name":"w","targets":` + jsonOf(t, numbered("t", 10_001)) + `}`,
-			"too many targets: at most 10000 are allowed"},
+		{
+			"targets of a worker", "register-worker", `{"name":"w","targets":` + jsonOf(t, numbered("t", 10_001)) + `}`,
+			"too many targets: at most 10000 are allowed",
+		},
 		{"a long name", "register-worker", `{"name":"` + long + `","targets":["a"]}`, "the name is too long: at most 255 bytes are allowed"},
 		{"a long target", "register-worker", `{"name":"w","targets":["` + long + `"]}`, "a target is too long: at most 255 bytes are allowed"},
-		{"a long instance", "register-worker", `{"name":"w","targets":["a"],"instance":"` + strings.Repeat(long, 5) + `"}`,
-			"the instance is too long: at most 1024 bytes are allowed"},
-		{"a long registration", "register-worker", `{"name":"w","targets":["a"],"x":"` + strings.Repeat("x", 4<<20) + `"}`,
-			"the registration is too long: at most 4194304 bytes are allowed"},
+		{
+			"a long instance", "register-worker", `{"name":"w","targets":["a"],"instance":"` + strings.Repeat(long, 5) + `"}`,
+			"the instance is too long: at most 1024 bytes are allowed",
+		},
+		{
+			"a long registration", "register-worker", `{"name":"w","targets":["a"],"x":"` + strings.Repeat("x", 4<<20) + `"}`,
+			"the registration is too long: at most 4194304 bytes are allowed",
+		},
 		{"targets of a poke", "poke", `{"targets":` + jsonOf(t, numbered("t", 10_001)) + `}`, "too many targets: at most 10000 are allowed"},
 		{"the most targets of a poke", "poke", `{"targets":` + jsonOf(t, numbered("t", 10_000)) + `}`, `"ok"`},
 		{"a long target of a poke", "poke", `{"targets":["` + long + `"]}`, "a target is too long: at most 255 bytes are allowed"},
@@ -54,8 +60,10 @@ func TestNumbersAreLimited(t *testing.T) {
 		{"jobs of a signal", "send-signal", manyJobs(100_001, a), "too many jobs: at most 100000 are allowed"},
 		{"targets of jobs", "run-manual", manyJobs(10_001, func(i int) string { return fmt.Sprint(i) }), "too many targets: at most 10000 are allowed"},
 		{"a long target of a job", "send-signal", manyJobs(1, func(int) string { return long }), "a target is too long: at most 255 bytes are allowed"},
-		{"a long request about journals", "journal-next", `{"x":"` + strings.Repeat("x", 1<<20) + `"}`,
-			"the request is too long: at most 1048576 bytes are allowed"},
+		{
+			"a long request about journals", "journal-next", `{"x":"` + strings.Repeat("x", 1<<20) + `"}`,
+			"the request is too long: at most 1048576 bytes are allowed",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -52,8 +52,10 @@ type signalling struct {
 }
 
 func newSignalling(jobs []job) *signalling {
-	s := &signalling{jobs: jobs, byTarget: make(map[string][]job),
-		delivered: make(map[string]bool), failed: make(map[string]string)}
+	s := &signalling{
+		jobs: jobs, byTarget: make(map[string][]job),
+		delivered: make(map[string]bool), failed: make(map[string]string),
+	}
 	for _, j := range jobs {
 		s.byTarget[j.target] = append(s.byTarget[j.target], j)
 	}

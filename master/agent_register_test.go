@@ -147,7 +147,7 @@ func TestAgentTellsWhyItIsNotRegistered(t *testing.T) {
 			address := test.listen(t)
 			agent := NewAgent(AgentConfig{
 				Address: address, Name: "w", Targets: func() []string { return []string{"a"} },
-				Password: "s3cret", ReconnectTimeout: 20 * time.Millisecond, Logger: log.logger(),
+				Password: "s3cret", ReconnectTimeout: patience, Logger: log.logger(),
 			})
 			if got := agent.Status(); got != (AgentStatus{Address: address}) {
 				t.Errorf("status before: %+v", got)

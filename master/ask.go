@@ -91,6 +91,9 @@ func (r *round) ask(ctx context.Context, letters []letter) {
 
 // send asks the workers of one letter. After an error it has asked none of them.
 func (r *round) send(ctx context.Context, l letter) error {
+	if len(l.to) == 0 {
+		return nil
+	}
 	data, err := encoded(l.data)
 	if err != nil {
 		return err

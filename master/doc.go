@@ -42,6 +42,13 @@
 // which not all was handed to the connection counts as undelivered. The job, if it was delivered,
 // runs on and is in the worker's journal.
 //
+// # Many peers, one master
+//
+// What a peer asks is bounded by number (limits.go), since its cost grows with numbers, not with bytes
+// alone; a name is looked up, never compared with each of many. Workers that are asked for a client are
+// asked in turns that all clients share: none of them keeps the processors, and a worker that does not
+// answer keeps its turn for a moment only. Long messages are read, made and sent a few at a time.
+//
 // # Names
 //
 // Targets compare exactly, as everywhere on the wire. A worker may say when it registers that its

@@ -184,6 +184,28 @@ func TestWorkersGetOnlyWhatTheyCanUse(t *testing.T) {
 	}
 }
 
+// What was taken for a request is given back with its end, whatever became of it.
+func TestNothingIsHeldAfterARequest(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	client := clientOf(t, address)
+	ask(t, client, "status", nil)
+	long := json.RawMessage(`{"x":"` + strings.Repeat("x", 500_000) + `"}`)
+	ask(t, client, "journal-close", long) // nobody is there
+	worker := registered(t, address, "w", []string{"a"}, map[string]jobnet.Handler{"journal-close": hang})
+	go func() { _, _ = client.Request(within(t), "journal-close", long) }()
+	until(t, "it is under way", func() bool { return len(m.long) == 0 && free(m) < forwardedBytes })
+	_ = worker.Close()
+	ask(t, client, "journal-close", long)
+	until(t, "all is free", func() bool { return free(m) == forwardedBytes && len(m.turns) == 0 && len(m.longTurns) == 0 })
+}
+
+func free(m *Master) int {
+	m.forwarded.mu.Lock()
+	defer m.forwarded.mu.Unlock()
+	return m.forwarded.free
+}
+
 // What a worker answers to pokes of many like names is found at once: it is looked up for each name, not for each pair.
 func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
 	t.Parallel()

@@ -44,8 +44,8 @@ func (f *Fault) error() *DamagedError {
 	return &DamagedError{Seq: f.First, Last: f.Last, Detail: f.Detail, Err: f.Err}
 }
 
-// text is what the fault says, without naming events.
-func (f *Fault) text() string {
+// Text is what the fault says, without naming events.
+func (f *Fault) Text() string {
 	switch {
 	case f.Err == nil:
 		return f.Detail
@@ -143,9 +143,9 @@ func (l *links) ranges(first uint64, faults []Fault) []Range {
 		switch {
 		case f.Last == 0 || f.surplus:
 		case f.Missing:
-			add(weightMissing, Range{First: f.First, Last: f.Last, Verdict: Missing, Detail: f.text()})
+			add(weightMissing, Range{First: f.First, Last: f.Last, Verdict: Missing, Detail: f.Text()})
 		default:
-			add(weightDamaged, Range{First: f.First, Last: f.Last, Verdict: Damaged, Detail: f.text()})
+			add(weightDamaged, Range{First: f.First, Last: f.Last, Verdict: Damaged, Detail: f.Text()})
 		}
 	}
 	return flatten(pieces)

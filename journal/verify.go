@@ -108,7 +108,7 @@ func (v *verifier) fault(f Fault) {
 		sound := *v.stateOr()
 		v.sound = &sound
 	}
-	if f.Last == 0 && slices.ContainsFunc(v.faults, func(g Fault) bool { return g.File == f.File && g.Last == 0 && g.text() == f.text() }) {
+	if f.Last == 0 && slices.ContainsFunc(v.faults, func(g Fault) bool { return g.File == f.File && g.Last == 0 && g.Text() == f.Text() }) {
 		return // the same file was met by another way
 	}
 	if len(v.faults) < maxFaults {

@@ -100,7 +100,14 @@ func TestJournalVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = jobctl{}.run(t, "journal", "verify", "--journal", dir)
-	if got.code != 1 || got.out != "sound up to event 10\nfirst bad sequence number: 11\n" || !strings.Contains(got.err, "damaged at event 11") {
+	want := `not as it was written: 1 event is damaged
+first bad sequence number: 11
+EVENTS  COUNT  VERDICT     WHY
+1-10    10     consistent  -
+11-11   1      damaged     its hash does not match its content and the event before it
+12-17   6      consistent  -
+`
+	if got.code != 1 || got.out != want || !strings.Contains(got.err, "damaged at event 11") {
 		t.Errorf("altered: %+v", got)
 	}
 	got = jobctl{}.run(t, "journal", "verify", "--journal", dir, "--output=json")

@@ -22,7 +22,7 @@ func (p *program) journalVerify() *ffcli.Command {
 		}
 		var unsound []error
 		err = j.each(func(s source) error {
-			anchors, err := known.of(s, file)
+			anchors, err := known.of(ctx, s, file)
 			if err != nil {
 				return err
 			}
@@ -49,46 +49,6 @@ func named(s source, err error) error {
 		return err
 	}
 	return fmt.Errorf("worker '%s': %w", clean(s.worker()), err)
-}
-
-func (p *program) printVerdict(s source, v history.Verdict) error {
-	if p.json() {
-		return p.printJSON(struct {
-			Worker string `json:"worker,omitempty"`
-			history.Verdict
-		}{s.worker(), v})
-	}
-	var text strings.Builder
-	if s.worker() != "" {
-		fmt.Fprintf(&text, "%s: ", clean(s.worker()))
-	}
-	if !v.Sound {
-		fmt.Fprintf(&text, "sound up to event %d\n", v.Events)
-		if v.FirstBad > 0 {
-			fmt.Fprintf(&text, "first bad sequence number: %d\n", v.FirstBad)
-		}
-		_, err := fmt.Fprint(p.out, p.paint(text.String(), bad))
-		return err
-	}
-	count := v.Events
-	if v.First > 0 {
-		count = v.Events - v.First + 1
-	}
-	fmt.Fprintf(&text, "verified: %d events", count)
-	if v.First > 1 {
-		fmt.Fprintf(&text, " from %d on, before which retention has removed what was there", v.First)
-	}
-	if count > 0 {
-		fmt.Fprintf(&text, ", the last of %s with hash %s", p.stamp(v.Time), v.Hash)
-	}
-	if v.Compared+v.Unanswered > 0 {
-		fmt.Fprintf(&text, "\nanchors: %d agree", v.Compared)
-		if v.Unanswered > 0 {
-			fmt.Fprintf(&text, ", %d are about events that retention has removed", v.Unanswered)
-		}
-	}
-	_, err := fmt.Fprintln(p.out, p.paint(text.String(), good))
-	return err
 }
 
 func (p *program) journalAnchor() *ffcli.Command {
@@ -172,22 +132,38 @@ func readAnchors(file string) (anchorFile, error) {
 	return known, nil
 }
 
-// of gives the anchors that are about a source. One journal alone may be compared with those of the one worker in the file.
-func (f anchorFile) of(s source, file string) ([]journal.Anchor, error) {
+// of gives the anchors that are about a source: those of the worker's own name. A line without a name is of whatever journal it is
+// compared with.
+func (f anchorFile) of(ctx context.Context, s source, file string) ([]journal.Anchor, error) {
 	if len(f) == 0 {
 		return nil, nil
 	}
-	if s.worker() != "" {
-		if len(f[clean(s.worker())]) == 0 {
-			return nil, fmt.Errorf("%s has no anchor of this worker", file)
+	name := s.worker()
+	if folder, ok := s.(folder); ok {
+		own, err := folder.reader.Name(ctx)
+		if err != nil {
+			return nil, err
 		}
-		return f[clean(s.worker())], nil
+		if own != "" {
+			name = own
+		}
 	}
-	if len(f) > 1 {
-		return nil, fmt.Errorf("%s has anchors of %d workers; one journal is compared with one worker's", file, len(f))
-	}
-	for _, anchors := range f {
+	if anchors := f[clean(name)]; len(anchors) > 0 {
 		return anchors, nil
 	}
-	return nil, nil
+	if anchors := f[""]; len(anchors) > 0 && len(f) == 1 && s.worker() == "" {
+		return anchors, nil
+	}
+	if name == "" && len(f) == 1 { // a journal that no worker has opened yet says nothing of its name
+		for _, anchors := range f {
+			return anchors, nil
+		}
+	}
+	if s.worker() != "" {
+		return nil, fmt.Errorf("%s has no anchor of this worker", file)
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%s has anchors of %d workers, and the journal does not say which worker's it is", file, len(f))
+	}
+	return nil, fmt.Errorf("%s has no anchor of worker '%s', whose journal this is", file, clean(name))
 }

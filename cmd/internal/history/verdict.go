@@ -12,13 +12,19 @@ import (
 type Verdict struct {
 	Sound      bool      `json:"ok"`
 	First      uint64    `json:"first"`  // the first event that was verified: 1, or what retention has left
-	Events     uint64    `json:"events"` // the newest sound event's number
+	Events     uint64    `json:"events"` // the newest event before anything that is damaged or missing
 	Time       time.Time `json:"time,omitzero"`
 	Hash       string    `json:"hash"`
 	Compared   int       `json:"anchors_compared"`
 	Unanswered int       `json:"anchors_unanswered"`  // their events were removed by retention
 	FirstBad   uint64    `json:"first_bad,omitempty"` // the first event that is wrong, where that can be told
 	Error      string    `json:"error,omitempty"`
+
+	Proven   uint64  `json:"proven,omitempty"`           // an anchor proves every event up to this one that is kept
+	Unproven uint64  `json:"removed_unproven,omitempty"` // only a note says that retention removed the events up to this one
+	Ranges   []Range `json:"ranges,omitempty"`           // all events by number; older workers tell none
+	Faults   []Fault `json:"faults,omitempty"`           // what is wrong with files, and what contradicts the events
+	More     int     `json:"more,omitempty"`             // how many more of both there are
 }
 
 // Audit verifies a journal and compares it with anchors; progress is told now and then which event is verified. Its error is
@@ -40,6 +46,7 @@ func Audit(ctx context.Context, r *journal.Reader, anchors []journal.Anchor, pro
 	if err != nil {
 		v.Error, v.FirstBad = err.Error(), damaged.Seq
 	}
+	v.add(audited)
 	return v, nil
 }
 

@@ -58,6 +58,18 @@ func TestFoldersCarryTheirWorkersNames(t *testing.T) {
 	if got := (jobctl{}).run(t, append([]string{"journal", "verify", "--anchor", anchors}, both...)...); got.code != 0 || strings.Count(got.out, "anchors: 1 agree") != 2 {
 		t.Errorf("%+v", got)
 	}
+	for _, folder := range []string{one, two} { // each alone finds its own among them
+		got := jobctl{}.run(t, "journal", "verify", "--anchor", anchors, "--journal", folder)
+		if got.code != 0 || !strings.Contains(got.out, "anchors: 1 agree\nproven up to event 2\n") {
+			t.Errorf("%s: %+v", folder, got)
+		}
+	}
+	stranger := filepath.Join(top, "stranger")
+	journalOf(t, stranger, "node-3", 3)
+	got := jobctl{}.run(t, "journal", "verify", "--anchor", anchors, "--journal", stranger)
+	if got.code != 1 || !strings.Contains(got.err, "has no anchor of worker 'node-3'") {
+		t.Errorf("a worker that the file does not know: %+v", got)
+	}
 }
 
 // Two journals of one worker's name are two, and that is said.

@@ -86,13 +86,23 @@ func TestShippedConfiguration(t *testing.T) {
 // keysOfHelp is the second column of the help's table.
 func keysOfHelp(help string) []string {
 	var keys []string
+	flagsAlone := []string{"--config", "--check", "--help", "--version"}
 	for line := range strings.Lines(help) {
 		fields := strings.Fields(line)
-		if len(fields) > 2 && strings.HasPrefix(line, "--") && !strings.HasSuffix(fields[0], "NAME") && len(fields[1]) > 1 && fields[0] != "--config" && fields[0] != "--help" && fields[0] != "--version" {
+		if len(fields) > 2 && strings.HasPrefix(line, "--") && !strings.HasSuffix(fields[0], "NAME") && len(fields[1]) > 1 && !slices.Contains(flagsAlone, fields[0]) {
 			keys = append(keys, fields[1])
 		}
 	}
 	return keys
+}
+
+func TestHelpListsCheck(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	_, _ = parseConfig([]string{"--help"}, nil, &out)
+	if !strings.Contains(out.String(), "\n--check ") {
+		t.Errorf("--help does not list --check:\n%s", out.String())
+	}
 }
 
 func TestVersionAlone(t *testing.T) {

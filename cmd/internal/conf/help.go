@@ -28,6 +28,9 @@ func (s *Set) Help(w io.Writer) {
 		fmt.Fprintf(table, "--%sNAME\t%s\t–\t%s\n", f.prefix, inFile, f.usage)
 	}
 	fmt.Fprintf(table, "--config\t\t%s\tthe configuration file\n", orDash(s.program.File))
+	if check := s.flags.Lookup("check"); check != nil {
+		fmt.Fprintf(table, "--check\t\t\t%s\n", check.Usage)
+	}
 	fmt.Fprintf(table, "--help\t\t\tprint this\n")
 	fmt.Fprintf(table, "--version\t\t\tprint the version\n")
 	table.Flush()

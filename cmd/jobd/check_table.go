@@ -32,11 +32,13 @@ func (c *config) checkTable(ctx context.Context) []check.Finding {
 		table := sqlite.Config{Path: c.store.sqlitePath, Table: c.store.mysql.table, ClaimColumn: c.store.claimColumn, Worker: c.name}
 		findings, isNew, err := sqlite.Glance(ctx, table, targets)
 		seen := store.Inspection{Findings: findings}
-		if isNew && len(findings) == 0 {
-			seen.Facts = append(seen.Facts, "it will be made")
-		}
-		if len(findings) > 0 {
+		switch {
+		case len(findings) > 0:
 			err = nil // it is among them
+		case isNew:
+			seen.Facts = append(seen.Facts, "it will be made")
+		case err == nil:
+			seen.Facts = append(seen.Facts, "it has what a worker needs")
 		}
 		return tableFindings("table "+c.store.mysql.table+" in "+c.store.sqlitePath, seen, err)
 	}

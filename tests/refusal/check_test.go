@@ -156,13 +156,13 @@ func TestCheckOfAnSQLiteTable(t *testing.T) {
 		"store": "sqlite", "sqlite_path": filepath.Join(dir, "jobs.db"), "journal_dir": filepath.Join(t.TempDir(), "journal"),
 	})
 	code, report := check(t, "jobd", settings)
-	expect(t, code, 0, report, "the file and the table will be made")
+	expect(t, code, 0, report, "jobs.db: it will be made")
 	if files := tree(t, dir); len(files) != 1 {
 		t.Errorf("--check made %q", files)
 	}
 	worker := settings.StartWorker(t)
 	code, report = check(t, "jobd", settings)
-	expect(t, code, 0, report, "the table has its 11 columns")
+	expect(t, code, 0, report, "jobs.db: it has what a worker needs")
 	worker.Crash(t)
 	code, report = check(t, "jobd", settings.With(harness.Settings{"claim_column": "claim"}))
 	expect(t, code, 1, report, "it has no column claim")

@@ -109,6 +109,10 @@ func readHead(dir string) (acknowledgement, error) {
 	if n, err := hex.Decode(a.hash[:], []byte(text)); err != nil || n != len(a.hash) {
 		return acknowledgement{}, &DamagedError{Detail: "the head file's hash is not readable"}
 	}
+	var written head
+	if written.fill(a.seq, a.hash); !bytes.Equal(written.content[:], data) {
+		return acknowledgement{}, &DamagedError{Detail: "the head file is not as jobd writes it"}
+	}
 	return a, nil
 }
 

@@ -1,29 +1,41 @@
 package journal
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
-// Name is the name of the worker whose journal this is: as of its newest run, or, where retention has removed the beginning
-// of that, as the oldest segment has it. It is "" where the journal tells of no run.
+// Name is the name of the worker whose journal this is, as its newest segment has it; "" where no worker has opened it yet.
 func (r *Reader) Name(ctx context.Context) (string, error) {
-	for e, err := range r.Events(ctx, Filter{Kinds: []Kind{KindOpened}, Last: 1}) {
-		if opened, ok := e.Payload.(Opened); ok || err != nil {
-			return opened.Name, err
+	name := ""
+	parts, err := r.present(ctx)
+	for i := len(parts) - 1; i >= 0 && err == nil && name == ""; i-- {
+		err = r.visit(ctx, parts[i], 0, func(_ part, s source, h header) error {
+			state, err := h.state()
+			if err != nil || state.Name != "" {
+				name = stateName(state)
+				return err
+			}
+			for page, err := range s.records(ctx, selection{kinds: []Kind{KindOpened}}) {
+				if err != nil || len(page) == 0 {
+					return err
+				}
+				opened, err := payloadOf[Opened](page[0].payload)
+				name = opened.Name
+				return err
+			}
+			return nil
+		})
+		if isDamage(err) {
+			err = nil // the segment before knows it too
 		}
 	}
-	name := ""
-	err := r.walk(ctx, 0, func(_ part, _ source, h header) error {
-		before, err := h.state()
-		if err != nil {
-			return err
-		}
-		name = before.Name
-		return errEnough
-	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil {
 		return "", r.failed("read", err)
 	}
 	return name, nil
+}
+
+func stateName(s *State) string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
 }

@@ -132,7 +132,7 @@ func forged(name string, natural bool, tamper tampering) mutation {
 	}}
 }
 
-// sql is a mutation of the newest segment by a statement about some of its rows.
+// sql4 is a mutation of the newest segment by a statement about some of its rows.
 func sql4(name, statement string, natural bool) mutation {
 	return mutation{name, func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
 		text := statement
@@ -378,7 +378,7 @@ func checkProven(t *testing.T, s scene, dir string, a *Audited, anchors []Anchor
 		case !there:
 		case bytes.Equal(content, s.truth[anchor.Seq]) && proven(a, anchor.Seq):
 			agreed = anchor.Seq
-		case !bytes.HasSuffix(content, anchor.Hash[:]):
+		case !bytes.HasSuffix(content, anchor.Hash[:]) && !bytes.Equal(unhashed(content), unhashed(s.truth[anchor.Seq])):
 			for _, r := range a.Ranges {
 				if r.Verdict == Consistent && r.Last > agreed && r.First <= anchor.Seq {
 					t.Errorf("the anchor of %d disagrees, and: %v", anchor.Seq, verdicts(a))
@@ -387,6 +387,9 @@ func checkProven(t *testing.T, s scene, dir string, a *Audited, anchors []Anchor
 		}
 	}
 }
+
+// unhashed is what a record's hash is made of, without the hash before it.
+func unhashed(raw []byte) []byte { return raw[:len(raw)-len(Hash{})] }
 
 func proven(a *Audited, seq uint64) bool {
 	return slices.ContainsFunc(a.Ranges, func(r Range) bool { return r.Verdict == Proven && r.First <= seq && seq <= r.Last })

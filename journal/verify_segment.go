@@ -212,9 +212,13 @@ func (v *verifier) damaged(f Fault) {
 		v.last, v.other, v.unknown = f.stored, f.stored, false
 		return
 	}
+	if len(v.expected) > 0 && v.expected[0].Seq == f.First && !v.expected[0].head &&
+		v.expected[0].Hash == f.computed && f.computed != f.stored && v.links.run.first > 0 {
+		v.links.agrees(f.First - 1) // only the hash was changed: the event, and all before it, are what the anchor was made of
+	}
 	v.links.cut()
 	v.links.next = f.Last + 1
-	v.last, v.other, v.unknown = f.stored, f.computed, f.stored == Hash{}
+	v.last, v.other, v.unknown = f.stored, f.computed, f.stored == Hash{} && f.computed == Hash{}
 	for ; len(v.expected) > 0 && v.expected[0].Seq <= f.Last; v.expected = v.expected[1:] {
 		want := v.expected[0]
 		if want.Seq == f.First && f.Last == f.First && !f.Missing && want.Hash != f.stored && want.Hash != f.computed && !want.head {

@@ -77,7 +77,13 @@ func TestThroughTheWorker(t *testing.T) {
 
 	heads := filepath.Join(t.TempDir(), "heads")
 	expect(t, 0, nil, addr, "journal", "anchor", "--out", heads)
-	expect(t, 0, []string{"verified: ", "anchors: 1 agree"}, addr, "journal", "verify", "--anchor", heads)
+	expect(t, 0, []string{"verified: ", "anchors: 1 agree", "proven up to event "}, addr, "journal", "verify", "--anchor", heads)
+	expect(t, 0, []string{`"ranges":[{"first":1,`, `"verdict":"proven"`}, addr, "journal", "verify", "--anchor", heads, "--output", "json")
+	forged := filepath.Join(t.TempDir(), "forged")
+	if err := os.WriteFile(forged, []byte("3 "+strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, 1, []string{"damaged  an anchor knows another history", "event 3: it is not the event that the anchor knows"}, addr, "journal", "verify", "--anchor", forged)
 	expect(t, 0, nil, addr, "journal", "diff")
 
 	// What the worker hands out is what is in its folder, to the byte.
@@ -96,7 +102,7 @@ func TestThroughTheMaster(t *testing.T) {
 	db := harness.NewDatabase(t)
 	secret := harness.Settings{"password": "s3cret"}
 	master := harness.StartMaster(t, secret)
-	first, _ := start(t, db, "node-1", "mail", 1, 4, secret, harness.MasterOf(master))
+	first, settings := start(t, db, "node-1", "mail", 1, 4, secret, harness.MasterOf(master))
 	start(t, db, "node-2", "report", 11, 4, secret, harness.MasterOf(master))
 	harness.AwaitWorkers(t, master, "s3cret", 2)
 	t.Run("a password is needed", func(t *testing.T) {
@@ -126,7 +132,8 @@ func TestThroughTheMaster(t *testing.T) {
 	ask(0, nil, "journal", "diff")
 	heads := filepath.Join(t.TempDir(), "heads")
 	ask(0, nil, "journal", "anchor", "--out", heads)
-	ask(0, []string{"anchors: 1 agree"}, "journal", "verify", "--anchor", heads)
+	ask(0, []string{"anchors: 1 agree", "proven up to event "}, "journal", "verify", "--anchor", heads)
+	ask(0, []string{"anchors: 1 agree"}, "journal", "verify", "--journal", settings["journal_dir"], "--anchor", heads) // of two workers
 
 	// One that is away is named, and the others are heard.
 	first.Kill(t)

@@ -190,7 +190,7 @@ def main():
     except (Bad, OSError, ValueError, LookupError, TypeError, struct.error, sqlite3.Error, subprocess.SubprocessError) as e:
         sys.exit(f"{e if isinstance(e, Bad) else repr(e)}")
     time = datetime(1970, 1, 1) + timedelta(microseconds=state.get("time", 0))
-    print(f"verified: {seq - first + 1} events, the last of {time} with hash {last.hex()}")
+    print(f"verified: {seq - first + 1} events, the last of {time:%Y-%m-%d %H:%M:%S.%f} with hash {last.hex()}")
 
 if __name__ == "__main__":
     main()

@@ -108,6 +108,7 @@ func TestTheOtherVerifierAgrees(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
+	agree(t, "an older version's", vectorsDir+"/before", "sound")
 	for name, dirs := range map[string][]string{
 		"vectors": {vectorsDir + "/journal", vectorsDir + "/archive"}, "fresh": {fresh, archive}, "running": {running, archive},
 	} {

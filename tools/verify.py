@@ -125,7 +125,8 @@ def find(folders):
     parts, heads = {}, []
     for path in (os.path.join(folder, name) for folder in folders for name in sorted(os.listdir(folder))):
         name = os.path.basename(path)
-        if re.fullmatch(r"segment-\d{8,}\.(db|zst)", name): parts[int(name.split("-")[1].split(".")[0])] = path
+        if m := re.fullmatch(r"segment-(\d{8,})\.(db|zst)", name):
+            if int(m[1]) not in parts or m[2] == "zst": parts[int(m[1])] = path
         if name == "head" and os.path.getsize(path) > 0:
             m = re.fullmatch(rb"jobd-head (\d{20}) ([0-9a-f]{64})\n", open(path, "rb").read())
             need(m, 0, "the head file is not readable")

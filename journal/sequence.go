@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 )
 
@@ -181,6 +182,16 @@ type noted struct {
 // removal is what the history says of retention: the newest segment's checkpoint, and, where that does not explain what
 // the history begins with, the events behind it.
 func (r *Reader) removal(ctx context.Context, oldest header) (removal *Removal, n noted, err error) {
+	for range maxLooks {
+		removal, n, err = r.lookForRemoval(ctx, oldest)
+		if !errors.Is(err, fs.ErrNotExist) { // else a segment was sealed while it was looked at
+			break
+		}
+	}
+	return removal, n, err
+}
+
+func (r *Reader) lookForRemoval(ctx context.Context, oldest header) (removal *Removal, n noted, err error) {
 	if n.notes, n.live, err = r.notes(ctx); err != nil && !isDamage(err) {
 		return nil, n, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"jobd/cmd/internal/conf"
+	"jobd/store"
 )
 
 // The stores to choose from.
@@ -31,6 +32,9 @@ func (c *storeConfig) register(set *conf.Set) {
 }
 
 func (c *storeConfig) validate(set *conf.Set) {
+	if store.IsTaken(c.claimColumn) {
+		set.Bad("claim_column", strconv.Quote(c.claimColumn)+" is not allowed: the column holds something else; allowed is sig, or a column of its own")
+	}
 	switch c.kind {
 	case storeMySQL:
 		c.mysql.validate(set)

@@ -25,6 +25,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{name: "unknown account", change: func(c *mysql.Config) { c.User = "nobody" }, want: []string{"Access denied", "nobody"}},
 		{name: "unknown database", change: func(c *mysql.Config) { c.Database = "nowhere" }, want: []string{"nowhere"}},
 		{name: "unknown table", change: func(c *mysql.Config) { c.Table = "jbos" }, want: []string{"jbos"}},
+		{name: "another's claim column", change: func(c *mysql.Config) { c.ClaimColumn = "Target" }, want: []string{"column target holds something else", "ADD jobd_claim char"}},
 		{name: "unknown claim column", change: func(c *mysql.Config) { c.ClaimColumn = "ran_by" }, want: []string{"no column ran_by"}},
 		{name: "a column missing", table: replaced("`stderr` mediumtext DEFAULT NULL,", ""), want: []string{"no column stderr"}},
 		{name: "columns missing", table: replaced("`stderr`", "`err`", "`return_code`", "`code`"), want: []string{"no column return_code, stderr"}},

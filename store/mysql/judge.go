@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"jobd/journal"
+	"jobd/store"
 )
 
 // requiredColumns are the columns that a jobs table must have, beside the owner column, in the order of the usual table, and
@@ -157,9 +158,14 @@ func (t *Table) judgeCreated(found *inspection, c column) {
 	}
 }
 
-// judgeOwner refuses an owner column that is too short for a token, and warns where it is too short for the worker's name.
+// judgeOwner refuses an owner column that holds something else or is too short for a token, and warns where it is too short for the worker's name.
 func (t *Table) judgeOwner(found *inspection, c column) {
 	if !strings.EqualFold(c.name, t.config.ClaimColumn) {
+		return
+	}
+	if store.IsTaken(c.name) {
+		found.fault(fmt.Sprintf("name in claim_column a column of its own for the tokens: ALTER TABLE %s ADD jobd_claim char(%d) DEFAULT NULL", t.name.quoted(), tokenLength),
+			"column %s holds something else, which claims would overwrite with their tokens", c.name)
 		return
 	}
 	if !c.holdsToken() {

@@ -43,6 +43,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 			bare: true, severity: store.Fault, want: "no column status", paste: true, left: "no index",
 		},
 		{name: "the claim column missing", config: sqlite.Config{ClaimColumn: "ran_by"}, severity: store.Fault, want: "no column ran_by", paste: true},
+		{name: "the claim column another's", config: sqlite.Config{ClaimColumn: "Target"}, severity: store.Fault, want: "column target holds something else"},
 		{name: "id missing", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "number", bare: true, severity: store.Fault, want: "no column id"},
 		{name: "a word missing", old: ",'ignored'", severity: store.Warning, want: "lacks the word ignored"},
 		{name: "no index", more: "DROP INDEX jobs_status_target_idx", severity: store.Warning, want: "no index helps claims", paste: true},

@@ -92,12 +92,21 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 		found.generated[strings.ToLower(name)] = hidden == virtual || hidden == stored
 	}
 	t.judgeMissing(found)
+	t.judgeOwner(found)
 	for _, name := range t.writtenColumns() {
 		if found.generated[strings.ToLower(name)] {
 			found.note(store.Fault, "make the table anew with a column of its own", "column %s is generated, so that nobody can write it", name)
 		}
 	}
 	return rows.Err()
+}
+
+// judgeOwner refuses an owner column that holds something else.
+func (t *Table) judgeOwner(found *inspection) {
+	if store.IsTaken(t.config.ClaimColumn) {
+		found.note(store.Fault, "name in claim_column a column of its own for the tokens: ALTER TABLE "+quote(t.config.Table)+" ADD COLUMN jobd_claim TEXT",
+			"column %s holds something else, which claims would overwrite with their tokens", strings.ToLower(t.config.ClaimColumn))
+	}
 }
 
 // writtenColumns are the columns that jobd writes.

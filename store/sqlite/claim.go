@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,23 +16,23 @@ import (
 
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, room, math.MinInt64, except, decide)
+	return t.claimWaiting(ctx, room, "", except, decide)
 }
 
 // ClaimBehind implements store.Table.
 func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, map[string]int{target: room}, behind, except, decide)
+	return t.claimWaiting(ctx, map[string]int{target: room}, " AND id > "+strconv.FormatInt(behind, 10), except, decide)
 }
 
-// claimWaiting claims waiting rows.
-func (t *Table) claimWaiting(ctx context.Context, room map[string]int, behind int64, except []int64, decide store.Decide) error {
+// claimWaiting claims waiting rows: all, or those that a further condition chooses.
+func (t *Table) claimWaiting(ctx context.Context, room map[string]int, further string, except []int64, decide store.Decide) error {
 	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
 		var rows []journal.Row
 		for _, target := range slices.Sorted(maps.Keys(room)) {
 			if room[target] <= 0 {
 				continue
 			}
-			more, err := t.waitingOf(ctx, tx, target, behind, room[target], except)
+			more, err := t.waitingOf(ctx, tx, target, further, room[target], except)
 			if err != nil {
 				return nil, err
 			}
@@ -73,8 +72,8 @@ const anID = "typeof(id) = 'integer' AND id <> 0"
 
 // waitingOf reads the waiting rows of one target. Where there are fewer than wanted, those are looked for that
 // no worker can claim.
-func (t *Table) waitingOf(ctx context.Context, tx *sql.Tx, target string, behind int64, room int, except []int64) ([]journal.Row, error) {
-	rows, err := t.read(ctx, tx, nil, "status = 'waiting' AND target = ? AND "+anID+" AND id > ? AND id NOT IN ("+rule.List(except)+") ORDER BY id LIMIT ?", target, behind, room)
+func (t *Table) waitingOf(ctx context.Context, tx *sql.Tx, target, further string, room int, except []int64) ([]journal.Row, error) {
+	rows, err := t.read(ctx, tx, nil, "status = 'waiting' AND target = ? AND "+anID+further+" AND id NOT IN ("+rule.List(except)+") ORDER BY id LIMIT ?", target, room)
 	if err != nil {
 		return nil, err
 	}

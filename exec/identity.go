@@ -19,6 +19,8 @@ type identity struct {
 	checked time.Time // when both were last known to be held; zero: they are not
 	why     string    // why they are not; "" where that is not known yet
 	rest    backoff
+	named   bool      // the name was this worker's in this run
+	taken   time.Time // since when another worker is known to have it, before it ever was ours; zero: it is not known
 }
 
 const (
@@ -69,10 +71,39 @@ func (w *Worker) Identify(ctx context.Context) error {
 	defer w.mu.Unlock()
 	if err != nil {
 		w.identity.checked = time.Time{}
+		w.identity.noteTaken(err)
 		return err
 	}
-	w.identity = identity{mark: mark, checked: time.Now()}
+	w.identity = identity{mark: mark, checked: time.Now(), named: true}
 	return nil
+}
+
+// noteTaken notes since when another worker has the name. What is no answer says nothing of that.
+func (i *identity) noteTaken(err error) {
+	var taken *NameTakenError
+	var former *FormerError
+	switch {
+	case errors.As(err, &former):
+		i.taken = time.Time{}
+	case errors.As(err, &taken) && !i.named && i.taken.IsZero():
+		i.taken = time.Now()
+	}
+}
+
+// giveUpName tells whoever started the worker that the name is another one's, once that is no matter of a moment: it never
+// was ours, and there is no job that has to go on. A worker that had the name waits for it.
+func (w *Worker) giveUpName(err error) {
+	var taken *NameTakenError
+	if w.OnNameTaken == nil || !errors.As(err, &taken) {
+		return
+	}
+	w.mu.Lock()
+	i := &w.identity
+	hopeless := !i.named && !i.taken.IsZero() && time.Since(i.taken) >= w.NamePatience && len(w.jobs) == 0
+	w.mu.Unlock()
+	if hopeless {
+		w.OnNameTaken(taken)
+	}
 }
 
 // takeName takes the worker's name.
@@ -154,6 +185,7 @@ func (w *Worker) identified(ctx context.Context) (bool, error) {
 	if err == nil || concernsAll(ctx, err) {
 		return err == nil, err
 	}
+	defer w.giveUpName(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if why := err.Error(); why != w.identity.why {

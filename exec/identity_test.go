@@ -95,3 +95,64 @@ func TestAFormerConnectionIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// Regression: a worker that could not ask for its name when it started, and found out later that another one has it, ran on
+// without it for ever.
+func TestANameThatNeverWasOursIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		had  bool // before somebody else got it
+		job  bool // is under way
+		want bool
+	}{
+		"never ours":     {want: true},
+		"ours before":    {had: true},
+		"with jobs left": {job: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given := make(chan *jobexec.NameTakenError, 1)
+			f := newFixture(t, newTable(), func(c *jobexec.Config) {
+				c.OnNameTaken = func(taken *jobexec.NameTakenError) {
+					select {
+					case given <- taken:
+					default:
+					}
+				}
+			})
+			if test.job {
+				f.table.rows[1] = journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: "@qqqqaaaaa"}
+				p := &process{pid: 5, ended: make(chan struct{}), signals: make(chan int, 10), known: true}
+				f.runner.alive[5] = p
+				for _, payload := range []journal.Payload{journal.Accepted{Target: "a", Token: "@qqqqaaaaa"}, journal.Running{Attempt: 1, Runner: instance, Token: "@qqqqaaaaa"}, p.Started()} {
+					if _, err := f.journal.Append(journal.Draft{Job: 1, Payload: payload}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				defer p.exit(0)
+			}
+			if test.had {
+				if err := f.worker.Identify(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.table.change(func() { f.table.holders["name:node-1"] = "connection 7" })
+			if err := f.worker.Identify(t.Context()); err == nil {
+				t.Fatal("it has the name")
+			}
+			f.start()
+			if test.want {
+				if taken := <-given; taken.Holder != "connection 7" {
+					t.Errorf("given up: %v", taken)
+				}
+				return
+			}
+			f.until("it says why", func(s jobexec.Status) bool { return strings.Contains(s.Targets["a"].Why, "connection 7") })
+			select {
+			case taken := <-given:
+				t.Errorf("given up: %v", taken)
+			default:
+			}
+		})
+	}
+}

@@ -42,6 +42,11 @@ type Config struct {
 	Logger    *slog.Logger
 	OnTargets func() // called when the set of targets has changed; must not block
 
+	// OnNameTaken is called, again and again, when another worker has had the name for NamePatience, this one never had it,
+	// and no job is under way; it must not block, and may be nil.
+	OnNameTaken  func(*NameTakenError)
+	NamePatience time.Duration
+
 	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at its end. Its row is
 	// then no lost one: what became of the job is known. It may be nil.
 	Knows func(ctx context.Context, job int64, token string) bool

@@ -96,20 +96,39 @@ func (d *daemon) identify(config) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
+	taken, err := takeName(ctx, d.worker.Identify)
+	if taken != nil {
+		return taken
+	}
+	if err != nil {
+		d.log.Warn("nothing is claimed before this worker has its name", "error", err)
+	}
+	return nil
+}
+
+// takeName tries to take the name for as long as another worker has it, until ctx ends. The last try may be cut short by
+// that: then what the table has said before counts.
+func takeName(ctx context.Context, identify func(context.Context) error) (taken *jobexec.NameTakenError, _ error) {
 	for {
-		err := d.worker.Identify(ctx)
-		var taken *jobexec.NameTakenError
-		switch {
-		case err == nil:
-			return nil
-		case !errors.As(err, &taken):
-			d.log.Warn("nothing is claimed before this worker has its name", "error", err)
-			return nil
+		err := identify(ctx)
+		if err != nil && ctx.Err() != nil && taken != nil {
+			return taken, nil
+		}
+		if !errors.As(err, &taken) {
+			return nil, err
 		}
 		select {
 		case <-time.After(nameRetry):
 		case <-ctx.Done():
-			return taken
+			return taken, nil
 		}
+	}
+}
+
+// noteTaken ends the run of a worker that finds out only now that its name is another one's: the table did not say so in time.
+func (d *daemon) noteTaken(taken *jobexec.NameTakenError) {
+	select {
+	case d.nameless <- taken:
+	default:
 	}
 }

@@ -33,7 +33,7 @@ const together = 5 * time.Second
 // open readies all parts of the daemon. What is wrong for good ends it here:
 // nothing has been claimed yet, and nothing is left behind.
 func open(c config, log logger) (*daemon, error) {
-	d := &daemon{log: log, restarts: make(chan struct{}, 1), started: time.Now()}
+	d := &daemon{log: log, restarts: make(chan struct{}, 1), nameless: make(chan error, 1), started: time.Now()}
 	if err := d.open(c); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
@@ -149,6 +149,7 @@ func (d *daemon) openWorker(c config) error {
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(d.log, what) },
 		Logger: d.log, OnTargets: d.onTargets, Knows: d.knows,
 		Ignored: d.ignoredLast, LastWords: d.lastWords,
+		OnNameTaken: d.noteTaken, NamePatience: checkTimeout,
 	}))
 	d.refusals = newRefusals(d.worker.Note, d.log)
 	return nil

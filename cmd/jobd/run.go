@@ -101,6 +101,16 @@ func (d *daemon) serve(caught <-chan os.Signal, reload *reloader) error {
 	for _, agent := range d.agents { // The masters.
 		group.Add(func() error { return agent.Run(serving) }, func(error) {})
 	}
+	{ // The worker's name, where it turns out to be another one's.
+		group.Add(func() error {
+			select {
+			case taken := <-d.nameless:
+				return taken
+			case <-serving.Done():
+				return nil
+			}
+		}, func(error) {})
+	}
 	{ // Signals.
 		group.Add(func() error {
 			d.handle(caught, serving, stopWork, reload)
@@ -184,6 +194,7 @@ func (d *daemon) newest() (seq uint64) {
 type daemon struct {
 	binary     string        // what a restart starts
 	restarts   chan struct{} // a client wants a restart
+	nameless   chan error    // the worker's name is another one's
 	restarting bool          // the stop under way is for one
 
 	args, environ []string // of this process

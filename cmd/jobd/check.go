@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 
 	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/signals"
+	"jobd/cmd/internal/version"
 )
 
 // checkAll is --check: it looks at all that the worker needs, at once, and writes a line about each. It changes nothing, takes no
@@ -36,8 +38,18 @@ func checkAll(c config, mistakes error, stdout io.Writer) error {
 	for _, address := range c.masters.addresses {
 		add("master "+address, !start, func(ctx context.Context) []check.Finding { return c.checkMaster(ctx, address) })
 	}
-	return check.Report(stdout, append(findings, check.Look(parts)...), start)
+	findings = append(findings, check.Look(parts)...)
+	if start {
+		if _, err := fmt.Fprintln(stdout, reportHead+version.Version); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	return check.Report(stdout, findings, start)
 }
+
+// reportHead is how the report begins for a worker that is to start again: with the program, and behind it its version. Another program
+// of jobd's would report much the same.
+const reportHead = "jobd "
 
 // running says which process works with the journal, and so with this configuration; "": none.
 func (c *config) running() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -76,6 +77,7 @@ func (d *daemon) probe(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, d.binary, append(slices.Clone(d.args), check.ForStart(d.listener.Addr().String()))...)
 	cmd.Env, cmd.WaitDelay = d.environ, time.Second
 	out, err := cmd.CombinedOutput()
+	named := strings.HasPrefix(string(out), reportHead)
 	var lines []string
 	for line := range strings.Lines(string(out[:min(len(out), mostWords)])) {
 		if wrong, found := strings.CutPrefix(line, "wrong "); found {
@@ -83,18 +85,43 @@ func (d *daemon) probe(ctx context.Context) error {
 		}
 	}
 	switch {
-	case len(lines) > 0:
+	case len(lines) > 0 && named:
 		return errors.New(strings.Join(lines, "\n"))
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s --check: no answer within %v", d.binary, probeTimeout)
-	case err != nil && strings.Contains(string(out), "check"):
+	case err != nil && !named && strings.Contains(string(out), "check") && len(lines) == 0:
 		return fmt.Errorf("%s does not know --check: it is an older version; to go back to it, stop the worker and start it", d.binary)
-	case err != nil:
+	case errors.Is(err, fs.ErrNotExist) && isThere(d.binary):
+		return fmt.Errorf("%s is there, but its interpreter, the program that runs it, is missing%s", d.binary, interpreter(d.binary))
+	case err != nil && (named || len(lines) == 0):
 		return fmt.Errorf("%s --check: %w", d.binary, err)
-	case !strings.Contains(string(out), "ok "):
-		return fmt.Errorf("%s --check tells %q, which is no report: it is no jobd", d.binary, out[:min(len(out), 100)])
+	case !named:
+		return fmt.Errorf("%s --check tells %q, which is no report of jobd: it is no jobd, or an older version", d.binary, out[:min(len(out), 100)])
 	}
 	return nil
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// interpreter names what a script's first line says, for an error; "" where the file is no script.
+func interpreter(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(file, head) // a short script is one, too
+	line, isScript := strings.CutPrefix(string(head[:n]), "#!")
+	line, _, _ = strings.Cut(line, "\n")
+	words := strings.Fields(line)
+	if !isScript || len(words) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": its first line names %q", words[0])
 }
 
 // mostWords is how much of the report is told on.

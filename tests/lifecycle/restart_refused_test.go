@@ -101,6 +101,12 @@ func TestRestartIsRefusedWhereAStartWouldEnd(t *testing.T) {
 		"another program": {func(t *testing.T, r restartable) {
 			r.install(t, "#!/bin/sh\necho hello\n")
 		}, []string{"it is no jobd"}},
+		"the master": {func(t *testing.T, r restartable) {
+			replace(t, r.binary, harness.Program(t, "jobd-master"))
+		}, []string{"it is no jobd"}},
+		"a script without its interpreter": {func(t *testing.T, r restartable) {
+			r.install(t, "#!/nowhere/sh\necho hello\n")
+		}, []string{"its interpreter", "is missing", `"/nowhere/sh"`}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // command's words, flags of the command, its arguments. People write flags wherever they
 // think of them. It also tells which command is meant.
 func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, error) {
-	given, words, err := separate(root, args)
+	given, words, places, err := separate(root, args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -27,10 +27,10 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 		if i < 0 {
 			break
 		}
-		chosen, path, words = chosen.Subcommands[i], append(path, words[0]), words[1:]
+		chosen, path, words, places = chosen.Subcommands[i], append(path, words[0]), words[1:], places[1:]
 	}
 	if len(chosen.Subcommands) > 0 && len(words) > 0 {
-		return nil, nil, fmt.Errorf("unknown command %s%s; --help lists all", words[0], conf.Suggestion(words[0], names(chosen), ""))
+		return nil, nil, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
 	}
 	for _, flag := range given {
 		switch {
@@ -56,17 +56,20 @@ type givenFlag struct {
 }
 
 // separate tells flags, each with its value, from words. After -- there are only
-// words, and a negative number is one anywhere. A flag that no command knows is an error.
-func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []string, err error) {
+// words, and a negative number is one anywhere. A flag that no command knows is an error. The places are those of the words in args.
+func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []string, places []int, err error) {
 	known := map[string]*flag.Flag{}
 	collect(root, known)
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
-			return flags, append(words, args[i+1:]...), nil
+			for i++; i < len(args); i++ {
+				words, places = append(words, args[i]), append(places, i)
+			}
+			break
 		}
 		if len(arg) < 2 || arg[0] != '-' || negative.MatchString(arg) {
-			words = append(words, arg)
+			words, places = append(words, arg), append(places, i)
 			continue
 		}
 		name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
@@ -74,17 +77,17 @@ func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []st
 		switch {
 		case isHelp(name):
 		case known[name] == nil:
-			return nil, nil, fmt.Errorf("unknown flag --%s%s; --help lists all", name, conf.Suggestion(name, slices.Collect(maps.Keys(known)), "--"))
+			return nil, nil, nil, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
 		case hasValue || !takesValue(known[name]):
 		case i+1 == len(args):
-			return nil, nil, fmt.Errorf("flag --%s needs a value", name)
+			return nil, nil, nil, fmt.Errorf("flag --%s needs a value", name)
 		default:
 			i++
 			given.args = append(given.args, args[i])
 		}
 		flags = append(flags, given)
 	}
-	return flags, words, nil
+	return flags, words, places, nil
 }
 
 // collect gathers the flags of a command and of all below it. A flag has the

@@ -45,13 +45,14 @@ type program struct {
 //	args ──► arrange ──► ffcli ──► conf ──► the command ──► link or journal ──► out
 //
 // Its error knows its exit code.
-func run(ctx context.Context, args []string, around surroundings) error {
+func run(ctx context.Context, args []string, around surroundings) (err error) {
+	defer func(given []string) { err = withhold(err, given) }(args)
 	p := &program{surroundings: around}
 	var chosen *ffcli.Command
 	p.set = newSet(p.environ, func(w io.Writer) { usage(w, chosen) })
 	p.config.register(p.set)
 	root := p.tree()
-	chosen, args, err := arrange(root, p.set.Args(args))
+	chosen, args, err = arrange(root, p.set.Args(args))
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}

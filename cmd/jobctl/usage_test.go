@@ -76,6 +76,22 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
+// Words of the command line may be passwords: what people give a flag that takes none, or the way another program takes it.
+func TestPasswordsOnTheCommandLineAreNotTold(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"--password Zq7SECRET status", "--password hunter status", "status password=Zq7SECRET", "password=Zq7SECRET", "-pZq7SECRET status",
+		"-phunter status", "status --password Zq7SECRET", "status -- -pZq7SECRET", "run-manual password=Zq7SECRET", "Zq7SECRET",
+		"journal --password Zq7SECRET", "--Zq7SECRET status", "remove-target a password=Zq7SECRET", "journal verify --password Zq7SECRET",
+		"--master=false -p hunter status",
+	} {
+		got := jobctl{}.run(t, append([]string{"--port", closedPort(t)}, strings.Fields(args)...)...)
+		if got.code != exit.Usage || got.err == "" || strings.Contains(got.err, "SECRET") || strings.Contains(got.err, "hunter") {
+			t.Errorf("%s: %+v, want exit code 2 and nothing of a password", args, got)
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for args, wants := range map[string][]string{

@@ -33,6 +33,7 @@ type Set struct {
 	byKey    map[string]*Setting // aliases too
 	families []family
 
+	args     []string
 	path     string // --config
 	help     bool
 	version  bool
@@ -82,7 +83,8 @@ func (s *Set) Parse(args, environ []string, stdout io.Writer) error {
 		return s.Failed(err, stdout)
 	}
 	if rest := s.flags.Args(); len(rest) > 0 {
-		return exit.With(exit.Usage, fmt.Errorf("unexpected argument %q; %s takes flags only, see --help", rest[0], s.program.Name))
+		return exit.With(exit.Usage, fmt.Errorf("%s; %s takes flags only, see --help",
+			Unexpected("unexpected argument", args, len(args)-len(rest), nil), s.program.Name))
 	}
 	return s.Finish(stdout)
 }
@@ -127,6 +129,7 @@ func (s *Set) Environ(environ []string) {
 
 // Args is args, after the flags of family members among them were made known.
 func (s *Set) Args(args []string) []string {
+	s.args = args
 	for _, arg := range args {
 		if name, isFlag := strings.CutPrefix(arg, "-"); isFlag {
 			name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
@@ -171,9 +174,17 @@ func (s *Set) Failed(err error, stdout io.Writer) error {
 		return answered
 	}
 	text := err.Error()
+	if _, name, found := strings.Cut(text, "flag needs an argument: -"); found {
+		if family, _, isMember := strings.Cut(name, "."); isMember { // whose name may be anything
+			return exit.With(exit.Usage, fmt.Errorf("a flag --%s.NAME needs a value", family))
+		}
+	}
 	if _, name, found := strings.Cut(text, "flag provided but not defined: -"); found {
-		name = strings.TrimPrefix(name, "-")
-		return exit.With(exit.Usage, fmt.Errorf("unknown flag --%s%s", name, Suggestion(name, s.flagNames(), "--")))
+		words := Unexpected("unknown flag", []string{"--?"}, 0, nil)
+		if at := indexOfFlag(s.args, strings.TrimPrefix(name, "-")); at >= 0 {
+			words = Unexpected("unknown flag", s.args, at, s.flagNames())
+		}
+		return exit.With(exit.Usage, errors.New(words))
 	}
 	return exit.With(exit.Usage, s.explainFile(err))
 }

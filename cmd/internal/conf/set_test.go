@@ -257,7 +257,7 @@ func TestFiles(t *testing.T) {
 		"a folder":                         {args: []string{"--config", folder}, want: "config " + folder + ": it is a folder; allowed is a file"},
 		"unknown flag":                     {args: []string{"--mysql-hots=x"}, want: "unknown flag --mysql-hots; the nearest known one is --mysql-host"},
 		"flag without its value":           {args: []string{"--port"}, want: "flag needs an argument: -port"},
-		"an argument that is no flag":      {args: []string{"start"}, want: `unexpected argument "start"; testd takes flags only, see --help`},
+		"an argument that is no flag":      {args: []string{"start"}, want: `unexpected argument start; testd takes flags only, see --help`},
 		"a family's flag without a member": {args: []string{"--launcher.env.=x"}, want: "unknown flag --launcher.env.; the nearest known one is --launcher.env.NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {

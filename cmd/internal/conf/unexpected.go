@@ -1,0 +1,54 @@
+package conf
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// plainWord is what a mistyped command or flag looks like, and a password hardly does. Where it is near a known word, capitals are fine.
+var (
+	plainWord  = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	lettersAny = regexp.MustCompile(`^[A-Za-z][A-Za-z.-]*$`)
+)
+
+// Unexpected names the word of the command line with that index, of which nobody knows what it is to be: what sort of thing it would
+// be, then the word, and what was probably meant. Words may be passwords, given to a flag that takes none or without a flag. So
+// one is told only if it looks like a slip of the pen, does not stand behind the flag of a password, and does not begin as
+// mysql's -pPASSWORD does; else only its place is.
+func Unexpected(what string, args []string, index int, known []string) string {
+	word := args[index]
+	name, isFlag := strings.CutPrefix(word, "-")
+	name, twoDashes := strings.CutPrefix(name, "-")
+	dashes := ""
+	if isFlag {
+		name, _, _ = strings.Cut(name, "=")
+		dashes = "--"
+	}
+	near := Suggestion(name, known, dashes)
+	switch {
+	case BehindPassword(args, index), isFlag && !twoDashes && strings.HasPrefix(name, "p"):
+	case near != "" && lettersAny.MatchString(name), plainWord.MatchString(name):
+		return fmt.Sprintf("%s %s%s%s", what, dashes, name, near)
+	}
+	return fmt.Sprintf("%s in place %d of the command line (its text is not told, it may be a password)", what, index+1)
+}
+
+// BehindPassword tells whether the word with that index may be what somebody gave the flag of a password.
+func BehindPassword(args []string, index int) bool {
+	if index == 0 || strings.HasPrefix(args[index], "-") && strings.Trim(args[index], "-") == "" {
+		return false
+	}
+	before := strings.ToLower(args[index-1])
+	return strings.HasPrefix(before, "-") && (before == "-p" || strings.Contains(before, "pass"))
+}
+
+// indexOfFlag is where in args a flag of that name stands; -1 if nowhere.
+func indexOfFlag(args []string, name string) int {
+	return slices.IndexFunc(args, func(arg string) bool {
+		rest, isFlag := strings.CutPrefix(arg, "-")
+		rest, _, _ = strings.Cut(strings.TrimPrefix(rest, "-"), "=")
+		return isFlag && rest == name
+	})
+}

@@ -123,6 +123,30 @@ func TestCheckTellsEverythingAtOnce(t *testing.T) {
 	expect(t, code, 2, report, "in use by another program", "ping_interval")
 }
 
+// A configuration and a log file that are pipes are refused at once, with --check and without: opening them would not end.
+func TestFilesThatArePipes(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := harness.Targets(map[string]int{"a": 1}).With(harness.Settings{
+		"host": "127.0.0.1", "port": harness.FreePort(t), "name": "worker", "launcher": "/bin/true {id}", "store": "sqlite",
+		"sqlite_path": filepath.Join(t.TempDir(), "jobs.db"), "journal_dir": filepath.Join(t.TempDir(), "journal"), "log_file": pipe,
+	})
+	code, report := check(t, "jobd", settings)
+	expect(t, code, 1, report, "wrong    log_file "+pipe, "no regular file")
+	code, report = settings.Refused(t)
+	expect(t, code, 1, report, "log_file: "+pipe, "no regular file")
+	for _, program := range []string{"jobd", "jobd-master"} {
+		for _, args := range [][]string{{"--check"}, nil} {
+			cmd := exec.Command(harness.Program(t, program), append(args, "--config", pipe)...)
+			out, _ := cmd.CombinedOutput() // the code tells
+			expect(t, cmd.ProcessState.ExitCode(), 2, string(out), "config "+pipe, "no regular file")
+		}
+	}
+}
+
 // An account that may not update, or far too much, a name that no row can have, and a damaged journal.
 func TestCheckOfTheTableAndTheJournal(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"jobd/cmd/internal/logging"
 	jobnet "jobd/net"
 )
 
@@ -103,6 +104,9 @@ func LogFile(path string) []Finding {
 	}
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
 		err = syscall.EISDIR
+	}
+	if kind := logging.Kind(path); kind != nil {
+		err = kind
 	}
 	if err != nil {
 		return []Finding{{Level: Wrong, What: f.What, Detail: err.Error(), Remedy: "make it writable for this account, or name another file", Ends: true}}

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// checkMissing notes an error where there is no file, and one was named, or a link leads nowhere.
+// checkMissing notes an error where there is no file, and one was named, or a link leads nowhere, or where there is something else.
 func (s *Set) checkMissing() {
 	if s.path == "" {
 		return
@@ -23,6 +23,8 @@ func (s *Set) checkMissing() {
 	s.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "config" })
 	target, notLink := os.Readlink(s.path)
 	switch {
+	case !isFile(s.path):
+		s.errs = append(s.errs, fmt.Errorf("config %s: %w", s.path, errNoFile))
 	case s.missing && notLink == nil:
 		s.errs = append(s.errs, fmt.Errorf("config %s: it is a link to %s, where there is no file", s.path, target))
 	case s.missing && given:

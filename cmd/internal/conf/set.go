@@ -55,7 +55,8 @@ func New(program Program) *Set {
 		told:    map[string]bool{},
 	}
 	s.flags.SetOutput(io.Discard)
-	s.flags.StringVar(&s.path, "config", program.File, "the configuration file")
+	s.path = program.File
+	s.flags.Var(pathFlag{&s.path}, "config", "the configuration file")
 	s.flags.BoolVar(&s.help, "help", false, "print this and exit")
 	s.flags.BoolVar(&s.version, "version", false, "print the version and exit")
 	return s
@@ -201,8 +202,8 @@ func (s *Set) flagNames() []string {
 // Path is the file that was, or would have been, read.
 func (s *Set) Path() string { return s.path }
 
-// Warnings is what is odd but does not keep the program from starting.
-func (s *Set) Warnings() []string { return s.warnings }
+// Warnings is what is odd but does not keep the program from starting: the first of it, and how much there is.
+func (s *Set) Warnings() []string { return bounded(s.warnings, "warnings") }
 
 // Place names the place of key's value, and the key, as warnings and errors do.
 func (s *Set) Place(key string) string { return s.where(key) }
@@ -247,8 +248,12 @@ func (s *Set) Err() error {
 		return nil
 	}
 	var all []error
-	for _, warning := range s.warnings {
+	for _, warning := range s.Warnings() {
 		all = append(all, errors.New(warning))
 	}
-	return exit.With(exit.Usage, errors.Join(append(all, s.errs...)...))
+	all = append(all, s.errs[:min(len(s.errs), mostTold)]...)
+	if more := len(s.errs) - mostTold; more > 0 {
+		all = append(all, fmt.Errorf("%d more mistakes, which are not told", more))
+	}
+	return exit.With(exit.Usage, errors.Join(all...))
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -163,11 +164,31 @@ func (l *Log) Warnings(warnings []string) {
 
 // tryFile finds out at the start what slog would keep to itself.
 func tryFile(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err := Kind(path); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
 	return file.Close()
+}
+
+// errKind is about a path at which there is something else than a file, which may take nothing for ever.
+var errKind = errors.New("it is no regular file; allowed is one, a path where there is none yet, or /dev/null")
+
+// Kind tells whether what is at the path, if anything is, may be a log file.
+func Kind(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() || info.IsDir() { // else opening it tells
+		return nil
+	}
+	for _, device := range []string{os.DevNull, "/dev/full"} { // they always answer at once
+		if known, err := os.Stat(device); err == nil && os.SameFile(info, known) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w", path, errKind)
 }
 
 // nameTrace gives conf.LevelTrace its name, where slog says DEBUG-4.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"jobd/cmd/internal/conf"
@@ -100,6 +101,22 @@ func TestAFileThatCannotBeOpened(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "log_file: open /dev/null/jobd.log") {
 		t.Errorf("error %v, want one that names log_file and the path", err)
 	}
+}
+
+// A pipe that nobody reads would keep the daemon from starting.
+func TestALogFileThatIsNoFile(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero"} {
+		if _, err := logging.Open(logging.Config{File: path}, t.Output()); err == nil || !strings.Contains(err.Error(), "log_file: "+path+": it is no regular file") {
+			t.Errorf("%s: %v, want that it is no regular file", path, err)
+		}
+	}
+	log, _ := open(t, logging.Config{File: "/dev/null"})
+	end(t, log)
 }
 
 func TestWarningsOfAConfiguration(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,11 @@ func withJournal(d *daemon, handlers map[string]jobnet.Handler) map[string]jobne
 
 // toldOfJournal is what a client hears of a failed reading; the log has it all.
 func (d *daemon) toldOfJournal(err error) string {
-	d.log.Warn("reading the journal for a client failed", "error", err)
+	level := slog.LevelWarn
+	if errors.Is(err, context.Canceled) {
+		level = slog.LevelDebug // the client has left
+	}
+	d.log.Log(context.Background(), level, "reading the journal for a client failed", "error", err)
 	var refusal jobnet.Refusal
 	var damaged *journal.DamagedError
 	switch {

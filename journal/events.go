@@ -41,7 +41,11 @@ func (r *Reader) jobEvents(ctx context.Context, sel selection, m *matcher, yield
 	sel.output = true
 	var p payloads
 	var oldest *header
-	err := r.walk(ctx, sel.after, func(_ part, s source, h header) error {
+	head, headErr, err := r.acknowledged()
+	if err != nil {
+		return err
+	}
+	err = r.walk(ctx, sel.after, func(_ part, s source, h header) error {
 		if sel.end > 0 && h.first >= sel.end {
 			return errPast
 		}
@@ -80,6 +84,12 @@ func (r *Reader) jobEvents(ctx context.Context, sel selection, m *matcher, yield
 		return nil
 	}
 	if err == nil || errors.Is(err, errPast) {
+		err = r.ending(ctx, head, sel.end)
+	}
+	if err == nil {
+		err = headErr
+	}
+	if err == nil {
 		err = r.checkSchema(ctx)
 	}
 	if err == nil && from == 0 && oldest != nil {

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
 	"slices"
@@ -156,19 +155,20 @@ const (
 
 // narrow narrows a selection to the newest n events that it and the filter select now.
 func (r *Reader) narrow(ctx context.Context, sel selection, f Filter) (selection, error) {
-	head, err := readHead(r.dir)
-	if err != nil && !isDamage(err) {
+	head, _, err := r.acknowledged()
+	if err != nil {
 		return sel, err
 	}
 	newest, err := r.newest(ctx)
 	if err != nil {
 		return sel, err
 	}
-	if head.seq > newest.Seq && sel.end == 0 {
-		err = &DamagedError{Seq: newest.Seq + 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the journal ends at %d", head.seq, newest.Seq)}
+	var lost error
+	if sel.end == 0 || sel.end > newest.Seq {
+		if lost = r.endsAt(head, newest); lost != nil && !isDamage(lost) {
+			return sel, lost
+		}
 	}
-	lost := err
-	err = nil
 	if sel.end == 0 || sel.end > newest.Seq+1 {
 		sel.end = newest.Seq + 1
 	}

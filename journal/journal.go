@@ -106,6 +106,7 @@ func (j *Journal) open(ctx context.Context) error {
 		return err
 	}
 	j.reader = newReader(j.config.Dir)
+	j.reader.writer = true
 	if err := j.make(ctx); err != nil {
 		return j.reader.failed("open", err)
 	}
@@ -148,7 +149,7 @@ func (j *Journal) make(ctx context.Context) error {
 func (j *Journal) resume(ctx context.Context, parts []part) error {
 	newest := parts[len(parts)-1]
 	if newest.sealed {
-		return &DamagedError{Detail: "the newest segment is missing: all that are there are sealed"}
+		return &DamagedError{Detail: detailAllSealed}
 	}
 	v := newVerifier(j.reader, Audit{})
 	if err := v.runNewest(ctx, parts, j.config.Logger); err != nil {

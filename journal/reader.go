@@ -18,6 +18,7 @@ type Reader struct {
 	dir     string
 	decoder *zstd.Decoder
 	rests   int
+	writer  bool // it is the journal's own, whose start has seen the head file and holds it open
 }
 
 // OpenReader opens the journal in a folder for reading.
@@ -217,13 +218,10 @@ func (r *Reader) notes(ctx context.Context) (n notes, found bool, err error) {
 	return n, true, err
 }
 
-// Newest is the newest event's sequence number, 0 where there is none.
+// Newest is the newest event's sequence number, 0 where there is none. Errors are those of Anchor.
 func (r *Reader) Newest(ctx context.Context) (uint64, error) {
-	anchor, err := r.newest(ctx)
-	if err != nil {
-		return 0, r.failed("read", err)
-	}
-	return anchor.Seq, nil
+	anchor, err := r.Anchor(ctx)
+	return anchor.Seq, err
 }
 
 // newest is the newest event's sequence number and hash.

@@ -27,13 +27,13 @@ type sequence struct {
 
 // read gives the events to use until that has enough.
 func (q *sequence) read(ctx context.Context, use func(*Event) error) error {
-	whole, from := q.end == 0, q.after
-	head, headErr := readHead(q.reader.dir) // first: what is appended while we read must not look missing
-	if headErr != nil && !isDamage(headErr) {
-		return headErr
+	from := q.after
+	head, headErr, err := q.reader.acknowledged()
+	if err != nil {
+		return err
 	}
 	q.head = head
-	err := q.reader.walk(ctx, q.after, func(_ part, s source, h header) error { return q.segment(ctx, s, h, use) })
+	err = q.reader.walk(ctx, q.after, func(_ part, s source, h header) error { return q.segment(ctx, s, h, use) })
 	var gap *missingSegment
 	switch {
 	case errors.As(err, &gap):
@@ -43,8 +43,8 @@ func (q *sequence) read(ctx context.Context, use func(*Event) error) error {
 	case errors.Is(err, errPast):
 		err = nil
 	}
-	if err == nil && whole && q.begun {
-		err = q.atEnd()
+	if err == nil && q.begun {
+		err = q.reader.ending(ctx, q.head, q.end)
 	}
 	if err == nil && from == 0 && q.begun {
 		err = q.reader.beginning(ctx, q.first)
@@ -97,7 +97,7 @@ func (q *sequence) segment(ctx context.Context, s source, h header, use func(*Ev
 				e := &stretch.events[i]
 				q.after, q.last = e.Seq, Anchor{e.Seq, e.Hash}
 				if e.Seq == q.head.seq && e.Hash != q.head.hash {
-					return &DamagedError{Seq: e.Seq, Detail: "it is not the event that was acknowledged under this number"}
+					return &DamagedError{Seq: e.Seq, Detail: detailHeadDiffer}
 				}
 				if err := use(e); err != nil {
 					return err
@@ -133,14 +133,6 @@ func (q *sequence) enter(h header) error {
 		return &DamagedError{Seq: q.after + 1, Detail: fmt.Sprintf("it is missing; segment %d begins with event %d", h.number, h.first)}
 	case h.first == q.after+1 && q.last.Seq == q.after && h.previous != q.last.Hash:
 		return &DamagedError{Seq: h.first, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.number)}
-	}
-	return nil
-}
-
-// atEnd compares the end of the history with the head file.
-func (q *sequence) atEnd() error {
-	if q.head.seq > q.after {
-		return &DamagedError{Seq: q.after + 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the journal ends at %d", q.head.seq, q.after)}
 	}
 	return nil
 }

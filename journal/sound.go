@@ -12,7 +12,7 @@ func (r *Reader) Sound(ctx context.Context) error {
 	parts, err := r.settled(ctx)
 	if err == nil && len(parts) > 0 {
 		if newest := parts[len(parts)-1]; newest.sealed {
-			err = &DamagedError{Detail: "the newest segment is missing: all that are there are sealed"}
+			err = &DamagedError{Detail: detailAllSealed}
 		} else {
 			err = newVerifier(r, Audit{}).runNewest(ctx, parts, slog.New(slog.DiscardHandler))
 		}

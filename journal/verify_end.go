@@ -38,13 +38,13 @@ func (v *verifier) atEnd() {
 		}
 	}
 	if v.live && !v.head.found && end > 0 {
-		v.fault(Fault{File: headFile, Detail: "the head file is missing, so nobody can tell whether the newest events are"})
+		v.fault(Fault{File: headFile, Detail: detailNoHead})
 	}
 	if v.head.found {
-		lost(v.head.seq, "", "events up to %d were acknowledged, the journal ends at %d")
-		if !v.live && v.head.seq <= end {
-			v.fault(Fault{First: end + 1, Detail: "the newest segment is missing: all that are there are sealed"})
-		}
+		lost(v.head.seq, "", detailCut)
+	}
+	if !v.live && v.head.seq <= end && (v.head.found || usedByWorker(v.reader.dir)) {
+		v.fault(Fault{First: end + 1, Detail: detailAllSealed})
 	}
 	if v.waypoint != nil {
 		lost(v.waypoint.anchor.Seq, "", "the waypoint file knows event %d, the journal ends at %d")

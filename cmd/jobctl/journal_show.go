@@ -25,6 +25,7 @@ func (p *program) journalShow() *ffcli.Command {
 		story := story{program: p, journals: j}
 		for e, err := range j.events(ctx, history.Query{Job: int64(id), Output: true}) {
 			if err != nil {
+				story.outcome() // of what is sound
 				return err
 			}
 			if err := story.tell(ctx, e); err != nil {
@@ -147,13 +148,7 @@ func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, er
 
 // end tells how long things took, what the job printed, and what the table says.
 func (s *story) end(ctx context.Context, id int64) error {
-	if !s.json() {
-		s.durations()
-		if s.done != nil {
-			s.printOutput("stdout", s.done.Stdout)
-			s.printOutput("stderr", s.done.Stderr)
-		}
-	}
+	s.outcome()
 	r, throughWorker := s.last.(*remote)
 	if !throughWorker {
 		return nil
@@ -171,6 +166,18 @@ func (s *story) end(ctx context.Context, id int64) error {
 		_, err = fmt.Fprintf(s.out, "\nthe table now: %s\n", describeRow(answer.Rows[0]))
 	}
 	return err
+}
+
+// outcome tells how long things took and what the job printed.
+func (s *story) outcome() {
+	if s.json() || s.last == nil {
+		return
+	}
+	s.durations()
+	if s.done != nil {
+		s.printOutput("stdout", s.done.Stdout)
+		s.printOutput("stderr", s.done.Stderr)
+	}
 }
 
 // describeRow tells what a row says.

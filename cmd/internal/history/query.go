@@ -42,20 +42,20 @@ func Events(ctx context.Context, r *journal.Reader, q Query) iter.Seq2[journal.E
 		defer ticker.Stop()
 		for seen := q.After; ; {
 			newest, err := r.Newest(ctx)
-			if err == nil && newest > seen {
+			if err != nil || newest > seen { // where it fails, the events that are sound go before the error
 				for e, err := range r.Events(ctx, q.filter()) {
 					if !yield(e, err) || err != nil {
 						return
 					}
 					seen = e.Seq
 				}
+				if err != nil {
+					yield(journal.Event{}, err)
+					return
+				}
 				// What came after newest and was not selected is looked at once more.
 				seen = max(seen, newest)
 				q.After, q.Last = seen, 0
-			}
-			if err != nil {
-				yield(journal.Event{}, err)
-				return
 			}
 			select {
 			case <-ticker.C:

@@ -16,7 +16,7 @@ const (
 	mostTargets       = 10_000    // of a worker, and of one request
 	mostJobs          = 100_000   // of one request, and that one client waits for at once
 	mostWorkers       = 10_000    // that are registered
-	mostProfileBytes  = 256 << 20 // that all registrations may take, see profile.cost
+	mostProfileBytes  = 64 << 20  // that all registrations may take, see profile.cost
 	mostJobsOfAll     = 1_000_000 // that all clients wait for at once
 	freeJobs          = 1_000     // a request of at most so many jobs is taken however many the others wait for
 	mostJournalBytes  = 1 << 20   // of the data of a request about journals

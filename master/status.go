@@ -15,11 +15,12 @@ type Status struct {
 	MemoryUsage jobnet.MemoryUsage `json:"memoryUsage"`
 }
 
-// WorkerInfo describes one registered worker. The last two are there only where workers were polled.
+// WorkerInfo describes one registered worker. What a worker itself answered is there only where workers were polled.
 type WorkerInfo struct {
 	RemoteAddr        string          `json:"remoteAddr"`
 	RemotePort        int             `json:"remotePort"`
 	Targets           []string        `json:"targets"`
+	TargetsCut        int             `json:"targetsCut,omitempty"` // how many more it has than there is room for
 	Name              string          `json:"name"`
 	WorkerStatus      json.RawMessage `json:"workerStatus,omitempty"` // the worker's own answer to status
 	WorkerStatusError string          `json:"workerStatusError,omitempty"`
@@ -34,6 +35,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 		status.Workers[i] = w.info()
 		at[w] = &status.Workers[i]
 	}
+	cutTargets(status.Workers, mostStatusBytes)
 	if request.Fields().Flag("poll_workers") {
 		from, leave := m.clients.enter(link)
 		defer leave()

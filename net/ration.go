@@ -17,7 +17,7 @@ const (
 	requestsBytes  = 128 << 20 // requests under way, as their handlers read them
 	answersBytes   = 128 << 20 // answers that are being sent
 	deliveredBytes = 512 << 20 // answers to our own requests, beyond the length of a request
-	encodedAtOnce  = 16
+	encodedAtOnce  = 4         // more would be no faster, and each takes several times the length of its answer
 	rationPatience = 5 * time.Second
 )
 

@@ -54,6 +54,7 @@ type masterStatus struct {
 		RemoteAddr        string        `json:"remoteAddr"`
 		RemotePort        int           `json:"remotePort"`
 		Targets           []string      `json:"targets"`
+		TargetsCut        int           `json:"targetsCut"`
 		Name              string        `json:"name"`
 		WorkerStatus      *workerStatus `json:"workerStatus"`
 		WorkerStatusError string        `json:"workerStatusError"`
@@ -169,6 +170,9 @@ func workerTable(s masterStatus) table {
 		slices.Sort(worker.Targets)
 		for _, name := range worker.Targets {
 			targets = append(targets, clean(name))
+		}
+		if worker.TargetsCut > 0 {
+			targets = append(targets, fmt.Sprintf("(and %d more)", worker.TargetsCut))
 		}
 		if status := worker.WorkerStatus; status != nil {
 			targets = nil

@@ -59,7 +59,9 @@ func (w *Worker) claimLoop(ctx context.Context) {
 func (w *Worker) claimAll(ctx context.Context) {
 	retry, failed := w.Retry("claim jobs"), error(nil)
 	for ctx.Err() == nil && w.err() == nil {
+		over := w.watchClaim()
 		more, err := w.claimOnce(ctx)
+		over(err)
 		switch {
 		case err != nil:
 			failed = err

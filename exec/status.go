@@ -1,5 +1,7 @@
 package exec
 
+import "time"
+
 // TargetStatus is what clients are told of a target.
 type TargetStatus struct {
 	Paused      bool   `json:"paused"`
@@ -43,6 +45,8 @@ func (w *Worker) why(t *target, away bool) string {
 		return t.unfit
 	case w.outage != "":
 		return w.outage
+	case w.asked.stuck():
+		return "the claim has waited for the database since " + w.asked.since.UTC().Format(time.RFC3339)
 	case away:
 		return "the table can't be written"
 	case w.identity.why != "":

@@ -101,6 +101,7 @@ type Worker struct {
 	hitchRest backoff   // until the launcher is looked at again
 	unhitched time.Time // when jobs could be started again
 	identity  identity
+	asked     asked
 	outage    string // why nothing at all is claimed; "" where nothing is wrong
 	strangers int    // rows under way that belong to no worker
 	added     int    // targets that were added

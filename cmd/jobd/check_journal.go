@@ -73,6 +73,10 @@ func couldWrite(dir string) (exists bool, err error) {
 		case !info.IsDir():
 			return false, fmt.Errorf("%s is no folder", at)
 		}
+		var system unix.Statfs_t
+		if unix.Statfs(at, &system) == nil && (system.Type == unix.PROC_SUPER_MAGIC || system.Type == unix.SYSFS_MAGIC) {
+			return false, fmt.Errorf("%s is the kernel's: no folder can be made there", at)
+		}
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 			return false, fmt.Errorf("write %s: %w", at, err)
 		}

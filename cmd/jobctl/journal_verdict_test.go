@@ -60,6 +60,32 @@ func TestAMastersAnchorsOnAFolder(t *testing.T) {
 	}
 }
 
+// A line of anchors is a number, a hash and perhaps a name, and one that bears another worker's name is not compared.
+func TestAnchorsOfOthersAreNotCompared(t *testing.T) {
+	t.Parallel()
+	dir, anchor := workersJournal(t, "w1", 5)
+	bad := strings.Replace(anchor, "5 ", "9 ", 1)
+	file := filepath.Join(t.TempDir(), "heads")
+	for lines, says := range map[string]string{
+		anchor + "\n":                                    "",
+		anchor + " w1\n":                                 "",
+		anchor + " w1\n" + bad + " w9\n":                 "",
+		anchor + " w9\n":                                 "has no anchor of worker 'w1', whose journal this is",
+		anchor + " " + anchor + "\n":                     "nothing behind",
+		anchor + " w1 more\n":                            "nothing behind",
+		bad + "\n" + anchor + " w1\n":                    "an anchor knows event 9",
+		anchor + " w1\n" + bad + "\n" + anchor + " w9\n": "an anchor knows event 9",
+	} {
+		if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := jobctl{}.run(t, "journal", "verify", "--journal", dir, "--anchor", file)
+		if (got.code == 0) != (says == "") || !strings.Contains(got.err, says) {
+			t.Errorf("%q: %+v, want %q", lines, got, says)
+		}
+	}
+}
+
 // Readers end with exit code 1 and a word on stderr where what they read is not what was written, behind what is.
 func TestReadersEndWithExitCode1(t *testing.T) {
 	t.Parallel()
@@ -72,7 +98,7 @@ func TestReadersEndWithExitCode1(t *testing.T) {
 	if err := os.WriteFile(head, []byte(strings.Replace(string(content), "00005 ", "00006 ", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"log", "log -n 2", "export", "stats", "state", "log --kind opened"} {
+	for _, command := range []string{"log", "log -n 2", "export", "stats", "state", "log --kind opened", "show 2", "anchor"} {
 		got := jobctl{}.run(t, append(append([]string{"journal"}, strings.Fields(command)...), "--journal", dir)...)
 		if got.code != 1 || !strings.Contains(got.err, "events up to 6 were acknowledged, the journal ends at 5") {
 			t.Errorf("%s: %+v", command, got)

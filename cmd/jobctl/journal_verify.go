@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -118,7 +119,9 @@ func readAnchors(file string) (anchorFile, error) {
 		words := strings.SplitN(text, " ", 3)
 		worker := ""
 		if len(words) == 3 {
-			worker = words[2]
+			if worker = words[2]; strings.ContainsAny(worker, " \t") {
+				return nil, fmt.Errorf("read anchors: %s, line %d: %q is not allowed; allowed is a number, a hash and a worker's name, nothing behind", file, n, text)
+			}
 		}
 		anchor, err := journal.ParseAnchor(strings.Join(words[:min(2, len(words))], " "))
 		if err != nil {
@@ -148,22 +151,20 @@ func (f anchorFile) of(ctx context.Context, s source, file string) ([]journal.An
 			name = own
 		}
 	}
-	if anchors := f[clean(name)]; len(anchors) > 0 {
-		return anchors, nil
-	}
-	if anchors := f[""]; len(anchors) > 0 && len(f) == 1 && s.worker() == "" {
-		return anchors, nil
-	}
-	if name == "" && len(f) == 1 { // a journal that no worker has opened yet says nothing of its name
-		for _, anchors := range f {
-			return anchors, nil
+	anchors := f[""]
+	if name != "" {
+		if anchors = f[clean(name)]; s.worker() == "" {
+			anchors = slices.Concat(f[""], anchors)
 		}
+	}
+	if len(anchors) > 0 {
+		return anchors, nil
 	}
 	if s.worker() != "" {
 		return nil, fmt.Errorf("%s has no anchor of this worker", file)
 	}
 	if name == "" {
-		return nil, fmt.Errorf("%s has anchors of %d workers, and the journal does not say which worker's it is", file, len(f))
+		return nil, fmt.Errorf("%s has anchors of named workers only, and the journal does not say which worker's it is", file)
 	}
 	return nil, fmt.Errorf("%s has no anchor of worker '%s', whose journal this is", file, clean(name))
 }

@@ -13,6 +13,7 @@ import (
 // Aside is a row that can't be updated for now, for people to see.
 type Aside struct {
 	Job    int64
+	Target string // of the claim; "" where it is not known
 	Wanted string // the status that it is to get next
 	Reason string
 	Since  time.Time
@@ -66,7 +67,7 @@ func (m *Mirror) Aside() []Aside {
 	defer m.mu.Unlock()
 	list := make([]Aside, 0, len(m.aside))
 	for job, a := range m.aside {
-		list = append(list, Aside{Job: job, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since.Add(-a.earlier)})
+		list = append(list, Aside{Job: job, Target: a.changes[0].Target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since.Add(-a.earlier)})
 	}
 	slices.SortFunc(list, func(a, b Aside) int { return cmp.Compare(a.Job, b.Job) })
 	return list

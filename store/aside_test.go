@@ -95,7 +95,7 @@ func TestARowThatFailsItsTransactionIsFound(t *testing.T) {
 			t.Errorf("row %d is %q, want %q", id+1, got, want)
 		}
 	}
-	if got := m.Aside(); len(got) != 2 || got[0].Reason != "a trigger raised 1213 for row 77" {
+	if got := m.Aside(); len(got) != 2 || got[0].Reason != "a trigger raised 1213 for row 77" || got[0].Target == "" {
 		t.Errorf("aside: %+v", got)
 	}
 	table.change(func() { clear(table.poison) })

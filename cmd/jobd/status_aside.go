@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -27,8 +28,8 @@ func (h handlers) aside(rows []jobexec.AsideRow) []asideRow {
 	targets := make(map[int64]string)
 	held := h.mirror.Aside()
 	h.journal.View(func(s *journal.State) {
-		for _, a := range held {
-			targets[a.Job] = s.Job(a.Job).Target
+		for _, a := range held { // a job that has ended is known to the mirror only
+			targets[a.Job] = cmp.Or(a.Target, s.Job(a.Job).Target)
 		}
 	})
 	for _, a := range held {

@@ -71,8 +71,8 @@ func TestAnchorsOfOthersAreNotCompared(t *testing.T) {
 		anchor + " w1\n":                                 "",
 		anchor + " w1\n" + bad + " w9\n":                 "",
 		anchor + " w9\n":                                 "has no anchor of worker 'w1', whose journal this is",
-		anchor + " " + anchor + "\n":                     "nothing behind",
-		anchor + " w1 more\n":                            "nothing behind",
+		anchor + " " + anchor + "\n":                     "has no anchor of worker",
+		anchor + " w1 more\n":                            "has no anchor of worker",
 		bad + "\n" + anchor + " w1\n":                    "an anchor knows event 9",
 		anchor + " w1\n" + bad + "\n" + anchor + " w9\n": "an anchor knows event 9",
 	} {

@@ -119,9 +119,7 @@ func readAnchors(file string) (anchorFile, error) {
 		words := strings.SplitN(text, " ", 3)
 		worker := ""
 		if len(words) == 3 {
-			if worker = words[2]; strings.ContainsAny(worker, " \t") {
-				return nil, fmt.Errorf("read anchors: %s, line %d: %q is not allowed; allowed is a number, a hash and a worker's name, nothing behind", file, n, text)
-			}
+			worker = words[2] // which may have blanks in it
 		}
 		anchor, err := journal.ParseAnchor(strings.Join(words[:min(2, len(words))], " "))
 		if err != nil {

@@ -28,7 +28,8 @@ func (s *Set) checkMissing() {
 	case s.missing && notLink == nil:
 		s.errs = append(s.errs, fmt.Errorf("config %s: it is a link to %s, where there is no file", s.path, target))
 	case s.missing && given:
-		s.errs = append(s.errs, fmt.Errorf("config %s: no such file", s.path))
+		s.absent = fmt.Errorf("config %s: no such file", s.path)
+		s.errs = append(s.errs, s.absent)
 	}
 }
 

@@ -39,6 +39,7 @@ type Set struct {
 	version  bool
 	place    place                // of the values that are being set
 	missing  bool                 // there is no file at path
+	absent   error                // the file that was named is not there
 	lines    map[*Setting]earlier // where in the file keys stand
 	told     map[string]bool      // what was said about the whole file
 	warnings []string
@@ -246,6 +247,9 @@ func (s *Set) Bad(key, why string) {
 func (s *Set) Err() error {
 	if len(s.errs) == 0 {
 		return nil
+	}
+	if s.absent != nil { // what else is missing follows from it
+		return exit.With(exit.Usage, s.absent)
 	}
 	var all []error
 	for _, warning := range s.Warnings() {

@@ -294,6 +294,22 @@ func TestRequireTellsThatTheFileIsAbsent(t *testing.T) {
 	}
 }
 
+// Where the file that was named is missing, nothing is said of the keys that it would have had.
+func TestAnAbsentNamedFileIsAllThatIsTold(t *testing.T) {
+	t.Parallel()
+	absent := filepath.Join(t.TempDir(), "absent.conf")
+	set, _ := newSet("")
+	if err := set.Parse([]string{"--config", absent}, nil, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	set.Require("", "port")
+	set.Missing("no targets")
+	want := "config " + absent + ": no such file"
+	if err := set.Err(); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	unreadable := t.TempDir() // a folder: reading it fails

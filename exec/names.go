@@ -2,7 +2,10 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -75,4 +78,36 @@ func (w *Worker) checkName(name string) error {
 		return RefusedError(fmt.Sprintf("target '%s' can't be served: %s", name, why))
 	}
 	return nil
+}
+
+// CheckTargets tells which of these targets, each new to the worker, the table would not take when SetTargets is given
+// them all: it asks, and changes nothing. Where the table does not answer soon, that is found out later. A target that is served
+// already stays, whatever the table says of it.
+func (w *Worker) CheckTargets(wanted map[string]int) error {
+	var names, added []string
+	w.mu.Lock()
+	for _, name := range w.names() { // those that stay, and those that stay until their jobs have run
+		if _, stays := wanted[name]; stays || w.targets[name].length() > 0 {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if _, served := w.targets[name]; !served {
+			added = append(added, name)
+		}
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
+	defer cancel()
+	unfit, err := w.Table.Names(ctx, append(names, added...))
+	if err != nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range added {
+		if why, is := unfit[name]; is {
+			errs = append(errs, RefusedError(fmt.Sprintf("target '%s' can't be served: %s", name, why)))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -33,6 +33,11 @@ const reloadRequest = "reload"
 
 // reload reads the configuration again and reopens the log. A configuration with a
 // mistake changes nothing, nor does one whose taking over can't be journalled.
+//
+// The order: everything that may be refused is asked first, the table too, and changes nothing. Then reloaded is
+// appended, then what it tells takes effect; a crash between the two starts the worker with this very file. What fails after
+// the append (the disk filled up meanwhile, or the table that did not answer then refuses a target now) is in the log, and the
+// events of each target tell what became of it.
 func (r *reloader) reload() {
 	if err := r.log.Reopen(); err != nil {
 		r.log.Error("log file could not be opened again", "error", err)
@@ -42,6 +47,10 @@ func (r *reloader) reload() {
 		err = config.launcher.check()
 	}
 	if err != nil {
+		r.refuse(err)
+		return
+	}
+	if err := r.worker.CheckTargets(config.targets); err != nil {
 		r.refuse(err)
 		return
 	}

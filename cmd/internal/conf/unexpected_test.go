@@ -12,8 +12,15 @@ import (
 func TestPasswordsOnTheCommandLineAreNotTold(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"password=Zq7SECRET"}, {"--password=Zq7SECRET", "Zq7SECRET"}, {"--password=hunter", "hunter"}, {"-pZq7SECRET"},
-		{"-phunter"}, {"--Zq7SECRET"}, {"Zq7SECRET"}, {"--", "-pZq7SECRET"}, {"--launcher.env.Zq7SECRET"},
+		{"password=Zq7SECRET"},
+		{"--password=Zq7SECRET", "Zq7SECRET"},
+		{"--password=hunter", "hunter"},
+		{"-pZq7SECRET"},
+		{"-phunter"},
+		{"--Zq7SECRET"},
+		{"Zq7SECRET"},
+		{"--", "-pZq7SECRET"},
+		{"--launcher.env.Zq7SECRET"},
 	} {
 		set, _ := newSet("")
 		err := set.Parse(args, nil, io.Discard)

@@ -158,7 +158,7 @@ func TestOwnRowsThatTheJournalDoesNotKnow(t *testing.T) {
 	to.refuse(true)
 	to.cut()
 	poll(t, worker)
-	awaitSays(t, worker, "trying again")
+	awaitSays(t, worker, "trying again until it succeeds")
 	to.refuse(false)
 	awaitCount(t, db, 1, told, 51)
 	l.letGo(t)

@@ -59,9 +59,16 @@
 //   - It is then renamed to segment-N.zst and the folder is synced: from here on it counts, and the database
 //     beside it does not. Killed here: the sealed file is verified once more before the database goes.
 //   - The database goes first, then its emptied log, so that no reader meets a database without its log.
-//   - Retention archives first: copied, synced, compared, renamed, the folder synced. Then it notes in the newest segment, durably, that the journal
-//     begins later. Only then is the file removed. So a segment that is missing without that note was
-//     not removed by the journal. Killed in between: the note is there and the file too, and it is removed next time.
+//   - Retention archives first: copied, synced, compared, renamed, the folder synced, for all that is to go. Then one retention event,
+//     durable, says which segments go, with the number and the hash of the newest event in them. Then it notes in the newest segment
+//     where the journal begins. Only then are the files removed, the oldest first, and the folder synced after each.
+//   - Killed before the event: copies may be in the archive, and are compared and taken next time. The history is whole.
+//   - Killed behind it: files are there that the history says are gone. They are as good as ever, and are removed next time, without
+//     another event. Disk full, so that there is no event: nothing is removed.
+//   - Checkpoints carry on what the event says, so that it outlives the segment that holds the event. So what is missing
+//     without such an event was not removed by the journal; the note alone, which anybody can edit, proves nothing.
+//   - A journal of an older version, which only noted, gets one such event by the first Maintain: what was noted until then. Killed
+//     before it: the next one appends it. Where more is missing than was noted nothing is appended, and it stays a hole.
 //   - Only what the mirror is durably past is removed, and never the newest segment.
 //
 // A waypoint is the state after some event of the newest segment, so that a start folds and verifies the events behind it only.
@@ -82,6 +89,9 @@
 //   - It is written each hour, with each segment, after each jump and by Close. What was appended since counts as of
 //     the next start, so that it is kept for longer, never shorter. Disk full: likewise.
 //   - Where it is missing or unreadable the stamps of the events are believed, which is how older versions worked.
+//
+// Verification (see Audit) goes on behind damage and gives a verdict of each range of events. Readers check what they read
+// and end at the first thing that does not fit; what lies behind what they need, in older segments, they do not touch.
 //
 // The lock is the kernel's (flock), so it does not outlive its holder.
 package journal

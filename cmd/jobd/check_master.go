@@ -9,9 +9,6 @@ import (
 	jobnet "jobd/net"
 )
 
-// probeRequest is a request that no daemon knows: its answer tells whether the password was right, and has no effect.
-const probeRequest = "check"
-
 // checkMaster looks whether a master answers and takes the worker's password. It does not register.
 func (c *config) checkMaster(ctx context.Context, address string) []check.Finding {
 	f := check.Finding{What: "master " + address, Detail: "answers, and takes the password"}
@@ -22,14 +19,19 @@ func (c *config) checkMaster(ctx context.Context, address string) []check.Findin
 	case err == nil:
 	case errors.Is(err, errPassword):
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it refuses this worker's password", "give the same in the key password of both"
+	case errors.Is(err, errNoMaster):
+		f.Level, f.Detail, f.Remedy = check.Wrong, "it is no master that listens there", "mend master_host and master_port: a master has port 7081 unless it is told otherwise"
 	default:
 		f.Level, f.Detail, f.Remedy = check.Wrong, "it can't be reached: "+err.Error(), "start it, or mend master_host and master_port; the worker runs without it, and is not poked"
 	}
 	return []check.Finding{f}
 }
 
-// errPassword says that the peer does not take the password.
-var errPassword = errors.New("invalid password")
+// What a peer that answers may be wrong with.
+var (
+	errPassword = errors.New("invalid password")
+	errNoMaster = errors.New("no master")
+)
 
 func (c *config) askMaster(ctx context.Context, address string) error {
 	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.listen.password})
@@ -38,13 +40,13 @@ func (c *config) askMaster(ctx context.Context, address string) error {
 	}
 	defer link.Close()
 	go func() { _ = link.Run(ctx) }()
-	_, err = link.Request(ctx, probeRequest, nil)
+	data, err := link.Request(ctx, "status", nil) // has no effect
 	var answer *jobnet.RemoteError
 	switch {
 	case errors.As(err, &answer) && strings.Contains(answer.Text, errPassword.Error()):
 		return errPassword
-	case err == nil || errors.As(err, &answer):
-		return nil
+	case errors.As(err, &answer), err == nil && !jobnet.FieldsOf(data).Has("workers"):
+		return errNoMaster
 	}
 	return err
 }

@@ -186,8 +186,8 @@ func TestQuotedTargetNames(t *testing.T) {
 	awaitCount(t, db, 2, "status = 'done'")
 }
 
-// A file adds a target whose name the column's character set does not have. That target can't be served,
-// which the log says; the others go on.
+// A file adds a target whose name the column's character set does not have. That target can't be served:
+// the file is not taken over, which the log says, and the others go on.
 func TestATargetOutsideTheColumnsCharset(t *testing.T) {
 	t.Parallel()
 	table := strings.Replace(dbserver.JobsTable, "CHARSET=utf8", "CHARSET=latin1", 1)
@@ -195,7 +195,7 @@ func TestATargetOutsideTheColumnsCharset(t *testing.T) {
 	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 2, "b": 2}))
 	worker := s.StartWorker(t)
 	reload(t, worker, s.With(harness.Targets(map[string]int{"目标": 1})))
-	awaitSays(t, worker, "configuration was read again")
+	awaitSays(t, worker, "configuration is not taken over")
 	insert(t, db, "a", "waiting", span(1, 20)...)
 	insert(t, db, "b", "waiting", span(21, 40)...)
 	poll(t, worker)

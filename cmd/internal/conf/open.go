@@ -7,7 +7,7 @@ import (
 )
 
 // errNoFile is about a path at which there is something else than a file.
-var errNoFile = errors.New("it is no regular file; allowed is one, or a link to one, and nothing else: no pipe, no device, no terminal")
+var errNoFile = errors.New("it is no regular file; allowed is one, a link to one, or /dev/null for none, and nothing else: no pipe, no device, no terminal")
 
 // pathFlag is the flag.Value of --config, from which package ff takes what it opens.
 type pathFlag struct{ path *string }
@@ -33,7 +33,7 @@ func (f pathFlag) String() string {
 // isFile tells whether what is at the path, if anything is, may be read.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
-	return err != nil || info.Mode().IsRegular() || info.IsDir()
+	return err != nil || info.Mode().IsRegular() || info.IsDir() || path == os.DevNull
 }
 
 // mostTold is how many warnings are told, and how many mistakes: somebody reads them.

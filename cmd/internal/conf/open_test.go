@@ -23,7 +23,7 @@ func TestConfigurationsThatAreNoFiles(t *testing.T) {
 	if err := os.Symlink(pipe, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{pipe, link, "/dev/urandom", "/dev/zero", "/dev/null"} {
+	for _, path := range []string{pipe, link, "/dev/urandom", "/dev/zero"} {
 		for name, err := range map[string]error{
 			"flag":     readFrom([]string{"--config", path}, nil, ""),
 			"variable": readFrom(nil, []string{"TESTD_CONFIG=" + path}, ""),
@@ -39,8 +39,10 @@ func TestConfigurationsThatAreNoFiles(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := readFrom([]string{"--config", link}, nil, ""); err != nil {
-		t.Errorf("a link to a file: %v", err)
+	for _, path := range []string{link, os.DevNull} {
+		if err := readFrom([]string{"--config", path}, nil, ""); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

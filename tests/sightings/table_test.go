@@ -1,6 +1,7 @@
 package sightings
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,44 @@ func TestATableThatIsLockedForAWhile(t *testing.T) {
 	}
 	awaitCount(t, db, 21, "status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 21)
+}
+
+// A claim that waits for a locked table gives no error: status and log say what is waited for, and the log that it is over.
+func TestALockedTableIsTold(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t)
+	worker := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 2})).StartWorker(t)
+	insert(t, db, "a", "waiting", 1)
+	poll(t, worker)
+	awaitCount(t, db, 1, "status = 'done'")
+	conn, err := db.Admin.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	insert(t, db, "a", "waiting", 2)
+	if _, err := conn.ExecContext(t.Context(), "LOCK TABLES jobs WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, worker)
+	client := harness.Dial(t, worker.Addr)
+	await(t, func() string {
+		var s struct {
+			Targets map[string]struct{ Why string }
+		}
+		client.Ask(t, "status", nil).Decode(t, &s)
+		if !strings.Contains(s.Targets["a"].Why, "the claim has waited for the database since") {
+			return "status says of the target: " + s.Targets["a"].Why
+		}
+		return ""
+	})
+	awaitSays(t, worker, "a claim waits for the database")
+	if _, err := conn.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
+		t.Fatal(err)
+	}
+	awaitCount(t, db, 2, "status = 'done' AND result = 'ok'")
+	awaitSays(t, worker, "claims go on")
+	l.expectOnce(t, 2)
 }
 
 // The server takes no writes for a while, as before a failover. When it does again all is done, without another

@@ -24,7 +24,7 @@ func TestFilesStaySmall(t *testing.T) {
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {
-		if !f.isTest() && !within(f.folder(), []string{"tests", "store/storetest", "journal/journaltest"}) {
+		if !f.isTest() && !within(f.folder(), trials) {
 			continue
 		}
 		if slices.ContainsFunc(f.syntax.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` }) {

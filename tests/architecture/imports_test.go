@@ -11,23 +11,27 @@ import (
 	"testing"
 )
 
-// allowed is the import table: for each package (with all below it) the
-// imports beyond the standard library, by prefix. The longest matching key counts.
+// allowed is the import table: what a package, and those below it without a row of their own, imports
+// beyond the standard library, by prefix. The longest matching key counts.
 var allowed = map[string][]string{
-	"journal":      {"modernc.org/sqlite", "github.com/klauspost/compress/zstd", "golang.org/x/sys/unix"},
-	"store":        {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5"},
-	"store/mysql":  {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
-	"store/sqlite": {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "modernc.org/sqlite", "golang.org/x/sys/unix"},
-	"exec":         {"jobd/journal", "jobd/exec", "github.com/cenkalti/backoff/v5", "golang.org/x/sys/unix"},
-	"net":          {},
-	"master":       {"jobd/net", "github.com/cenkalti/backoff/v5", "golang.org/x/time/rate"},
+	"journal":             {"modernc.org/sqlite", "github.com/klauspost/compress/zstd", "golang.org/x/sys/unix"},
+	"store":               {"jobd/journal", "github.com/cenkalti/backoff/v5"},
+	"store/internal/rule": {"jobd/journal", "jobd/store"},
+	"store/mysql":         {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
+	"store/sqlite":        {"jobd/journal", "jobd/store", "modernc.org/sqlite", "golang.org/x/sys/unix"},
+	"exec":                {"jobd/journal", "golang.org/x/sys/unix"},
+	"exec/runner":         {"jobd/exec", "jobd/journal", "golang.org/x/sys/unix"},
+	"net":                 {},
+	"master":              {"jobd/net"},
 }
 
-// free are the folders that may import everything of the repository: the
-// wiring, and what only tests and tries it out.
-var free = []string{"cmd", "tests", "examples", "store/storetest", "journal/journaltest"}
+// trials only test and try out what the programs are made of.
+var trials = []string{"tests", "examples", "store/storetest", "journal/journaltest"}
 
-// testing are the modules that test files may use beside the table.
+// free are the folders that may import everything of the repository: the wiring, and trials.
+var free = append([]string{"cmd"}, trials...)
+
+// testModules are the modules that test files may use beside the table.
 var testModules = []string{
 	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
 	"golang.org/x/sys/unix", "jobd/store/storetest", "jobd/journal/journaltest",
@@ -35,11 +39,13 @@ var testModules = []string{
 
 func TestImportsStayInTheTable(t *testing.T) {
 	t.Parallel()
+	used := map[string]bool{} // by row and permission
 	for _, f := range sources(t) {
 		if within(f.folder(), free) {
 			continue
 		}
-		table := slices.Clone(allowed[ruleOf(t, f.folder())])
+		row := ruleOf(t, f.folder())
+		table := slices.Clone(allowed[row])
 		if f.isTest() {
 			table = append(table, testModules...)
 			table = append(table, "jobd/"+f.folder(), "jobd/"+path.Dir(f.folder()))
@@ -52,6 +58,18 @@ func TestImportsStayInTheTable(t *testing.T) {
 			if !standard(imported) && !within(imported, table) {
 				t.Errorf("%s imports %s: its row of the import table has only %s and the standard library",
 					f.path, imported, table)
+			}
+			for _, permission := range allowed[row] {
+				if !f.isTest() && within(imported, []string{permission}) {
+					used[row+" "+permission] = true
+				}
+			}
+		}
+	}
+	for row, permissions := range allowed {
+		for _, permission := range permissions {
+			if !used[row+" "+permission] {
+				t.Errorf("the import table allows %s to import %s, and nothing there does", row, permission)
 			}
 		}
 	}

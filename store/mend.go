@@ -102,20 +102,13 @@ func (c *comparison) bring(ctx context.Context, list []*story) error {
 // change is what the mirror makes of a job's row; nothing for one that is accepted, which its claim
 // has shown.
 func (c *comparison) change(ctx context.Context, s *story) (Change, error) {
-	change := Change{
-		Seq: s.ended, Job: s.ID, Target: s.Target, Token: s.Token, Accepted: s.Accepted, Start: s.Running,
+	change := ChangeTo(s.Job)
+	change.Seq = s.ended
+	var err error
+	if change.Status == journal.RowDone {
+		change.Done, err = c.done(ctx, s.ended)
 	}
-	switch s.Status {
-	case journal.StatusStarting, journal.StatusRunning:
-		change.Status = journal.RowRunning
-	case journal.StatusDone:
-		done, err := c.done(ctx, s.ended)
-		if err != nil {
-			return change, err
-		}
-		change.Status, change.Finish, change.Done = journal.RowDone, s.Ended, done
-	}
-	return change, nil
+	return change, err
 }
 
 // done is how a job ended, with its output, from the history, which is read by the page.
@@ -288,7 +281,7 @@ func (c *comparison) free(s *story, row journal.Row) bool {
 		return false
 	}
 	if s.Status == journal.StatusIgnored {
-		return row.Status == journal.RowWaiting || row.Status == journal.RowManual
+		return IsFree(row)
 	}
 	status := journal.RowWaiting
 	if s.Manual {

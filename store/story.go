@@ -19,33 +19,51 @@ func Agrees(job journal.Job, row *Seen) bool {
 	case journal.StatusReleased: // it may be anybody's, but not ours
 		return row == nil || !row.UnderWay() || !sameWorker(job.Token, row.Owner)
 	}
-	want := RowStatus(job)
+	want := Wanted(job)
 	switch {
-	case row == nil || row.Status != want:
+	case row == nil || row.Status != want.Status:
 		return false
-	case want == journal.RowDone:
-		return row.Finished == seconds(job.Ended) && row.Result == job.Result
-	case want == journal.RowRunning:
-		return row.Owner == job.Token && row.Started == seconds(job.Running)
-	case want == journal.RowAccepted:
-		return row.Owner == job.Token
+	case want.Status == journal.RowDone:
+		return row.Finished == want.Finished && row.Result == want.Result
+	case want.Status == journal.RowRunning:
+		return row.Owner == want.Owner && row.Started == want.Started
+	case want.Status == journal.RowAccepted:
+		return row.Owner == want.Owner
 	}
 	return true
 }
 
-// RowStatus is the status that a job's row has to have; "" where it is not the worker's.
-func RowStatus(job journal.Job) string {
+// Wanted is what the row of a job has to say; nil where it is not the worker's.
+func Wanted(job journal.Job) *Seen {
+	row := &Seen{Row: journal.Row{Job: job.ID, Target: job.Target, Owner: job.Token}, Started: seconds(job.Running)}
 	switch job.Status {
 	case journal.StatusAccepted:
-		return journal.RowAccepted
+		row.Status = journal.RowAccepted
 	case journal.StatusStarting, journal.StatusRunning:
-		return journal.RowRunning
+		row.Status = journal.RowRunning
 	case journal.StatusDone:
-		return journal.RowDone
+		row.Status, row.Owner = journal.RowDone, ""
+		row.Finished, row.Result = seconds(job.Ended), job.Result
 	case journal.StatusIgnored:
-		return journal.RowIgnored
+		row.Status = journal.RowIgnored
+	default:
+		return nil
 	}
-	return ""
+	return row
+}
+
+// ChangeTo is the change that brings a row which bears the job's claim to what the journal says.
+// Its status is empty where the claim itself has shown all there is. Callers add how a done job
+// ended.
+func ChangeTo(job journal.Job) Change {
+	change := Change{Job: job.ID, Target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running}
+	switch job.Status {
+	case journal.StatusStarting, journal.StatusRunning:
+		change.Status = journal.RowRunning
+	case journal.StatusDone:
+		change.Status, change.Finish = journal.RowDone, job.Ended
+	}
+	return change
 }
 
 // AnotherJob is why a row is left alone that was created later than the journal's claim of its id.
@@ -96,6 +114,11 @@ func IsAnotherJob(job journal.Job, row *Seen) bool {
 // UnderWay tells whether a worker has the row.
 func (s *Seen) UnderWay() bool {
 	return s.Status == journal.RowAccepted || s.Status == journal.RowRunning
+}
+
+// IsFree tells whether nobody has claimed a row, nor run or ignored it.
+func IsFree(row journal.Row) bool {
+	return row.Status == journal.RowWaiting || row.Status == journal.RowManual
 }
 
 // sameWorker tells whether two tokens are of claims of one worker.

@@ -12,6 +12,7 @@ import (
 	"jobd/cmd/internal/exit"
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/store/reconcile"
 )
 
 // nameRetry is how long a start waits between two looks at a name that another worker has: it may be one that was just
@@ -81,7 +82,7 @@ func (d *daemon) knows(ctx context.Context, job int64, token string) bool {
 		return false
 	}
 	defer r.Close()
-	known, err := claimedBefore(ctx, r, job, token)
+	known, err := reconcile.Claimed(ctx, r, job, token)
 	if err != nil {
 		d.log.Warn("the journal's history can't be read", "job", job, "error", err)
 	}

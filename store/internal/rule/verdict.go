@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"jobd/journal"
+	"jobd/store"
 )
 
 // Verdict is what a claim makes of some of its rows: they get the status and, where they are not
@@ -68,7 +69,7 @@ func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verd
 	if !ok {
 		return Verdict{}, errors.New(", but it is not among the rows of this claim")
 	}
-	if row.Status != journal.RowWaiting && row.Status != journal.RowManual {
+	if !store.IsFree(row) {
 		return Verdict{}, fmt.Errorf(", but its row is %s: only waiting and manual rows are claimed", row.Status)
 	}
 	switch payload := e.Payload.(type) {

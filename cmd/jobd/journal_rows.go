@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+
+	"jobd/cmd/internal/history"
+	jobnet "jobd/net"
+	"jobd/store"
+)
+
+// errTable is what clients hear of a table that fails; the log says why.
+const errTable = jobnet.Refusal("the table can't be read now; the worker's log says why")
+
+// mostRows bounds journal-rows.
+const mostRows = 1000
+
+func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+	list, err := request.Fields().List("ids")
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > mostRows {
+		return nil, jobnet.Refusef("too many ids: at most %d are allowed", mostRows)
+	}
+	ids := make([]int64, len(list))
+	for i, item := range list {
+		if ids[i], err = jobID(item); err != nil {
+			return nil, err
+		}
+	}
+	request.Proceed()
+	answer := history.RowsAnswer{Rows: []history.Row{}}
+	if len(ids) == 0 {
+		return answer, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := h.table.Look(ctx, ids)
+	if err != nil {
+		h.log.Warn("looking at rows for a client failed", "error", err)
+		return nil, errTable
+	}
+	for _, id := range ids {
+		if row := found[id]; row != nil {
+			answer.Rows = append(answer.Rows, *rowOf(row))
+		}
+	}
+	return answer, nil
+}
+
+// rowOf is a row in its form on the wire; nil of none.
+func rowOf(row *store.Seen) *history.Row {
+	if row == nil {
+		return nil
+	}
+	return &history.Row{
+		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Owner: row.Owner,
+		Started: row.Started, Finished: row.Finished, Result: row.Result,
+	}
+}

@@ -1,0 +1,76 @@
+package reconcile
+
+import (
+	"context"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// nearby is how many events per end the ends of a batch may lie apart to be read in one go.
+const nearby = 200
+
+// changes gives what the mirror would make of the jobs' rows. Ends are read in one go where they lie
+// close together.
+func (b *batch) changes(ctx context.Context, jobs []journal.Job, use func(store.Change) error) error {
+	read, err := b.endsTogether(ctx, jobs, use)
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		if read[job.End] {
+			continue
+		}
+		change := store.ChangeTo(job)
+		if change.Status == journal.RowDone {
+			if change.Done, err = endOf(ctx, b.Journal, job.ID); err != nil {
+				return err
+			}
+			if change.Done == nil {
+				b.refused[job.ID] = "how it ended is not in the journal any more"
+				continue
+			}
+		}
+		if err := use(change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endsTogether gives the changes of jobs that are done, in the order of their ends, in one go
+// through the journal; it tells which ends it read through for, none where they lie too far apart.
+func (b *batch) endsTogether(ctx context.Context, jobs []journal.Job, use func(store.Change) error) (read map[uint64]bool, err error) {
+	done := make(map[uint64]journal.Job)
+	read = make(map[uint64]bool)
+	first, last := uint64(0), uint64(0)
+	for _, job := range jobs {
+		if job.Status == journal.StatusDone && job.End > 0 {
+			done[job.End], read[job.End] = job, true
+			if first == 0 || job.End < first {
+				first = job.End
+			}
+			last = max(last, job.End)
+		}
+	}
+	if len(done) == 0 || last-first > nearby*uint64(len(done)) {
+		return nil, nil
+	}
+	for e, err := range b.Journal.Events(ctx, journal.Filter{After: first - 1, Kinds: []journal.Kind{journal.KindDone}, Output: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq > last {
+			break
+		}
+		if job, wanted := done[e.Seq]; wanted {
+			end := e.Payload.(journal.Done)
+			change := store.ChangeTo(job)
+			change.Done = &end
+			if err := use(change); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return read, nil
+}

@@ -1,0 +1,85 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"jobd/journal"
+)
+
+// replay is one job by replay of its own events, and the newest one that shows in its row.
+func replay(ctx context.Context, j Journal, id int64) (job journal.Job, shown uint64, err error) {
+	state := journal.State{KeepEnded: true}
+	for e, err := range j.Events(ctx, journal.Filter{Job: id}) {
+		if err != nil {
+			return job, 0, err
+		}
+		state.Seq = e.Seq - 1 // the events of the others are not needed
+		if err := state.Apply(e); err != nil {
+			continue // its beginning was removed
+		}
+		switch e.Payload.(type) {
+		case journal.Running, journal.Released, journal.Done:
+			shown = e.Seq
+		}
+	}
+	return state.Job(id), shown, nil
+}
+
+// Claimed tells whether a token is of a claim of the job in this journal.
+func Claimed(ctx context.Context, j Journal, id int64, token string) (bool, error) {
+	if token == "" {
+		return false, nil
+	}
+	for e, err := range j.Events(ctx, journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindAccepted}}) {
+		if err != nil {
+			return false, err
+		}
+		if claim, ok := e.Payload.(journal.Accepted); ok && claim.Token == token {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// endOf is how a job ended last, with its output; nil where the journal does not have it any more.
+func endOf(ctx context.Context, j Journal, id int64) (end *journal.Done, err error) {
+	newest := journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindDone}, Last: 1, Output: true}
+	for e, err := range j.Events(ctx, newest) {
+		if err != nil {
+			return nil, err
+		}
+		if done, ok := e.Payload.(journal.Done); ok {
+			end = &done
+		}
+	}
+	return end, nil
+}
+
+// nameIn is the name of the worker that wrote a journal.
+func nameIn(ctx context.Context, j Journal) (string, error) {
+	for e, err := range j.Events(ctx, journal.Filter{Kinds: []journal.Kind{journal.KindOpened}, Last: 1}) {
+		if err != nil {
+			return "", err
+		}
+		if opened, ok := e.Payload.(journal.Opened); ok {
+			return opened.Name, nil
+		}
+	}
+	return "a lost worker", nil
+}
+
+// beginning is when a history begins, and whether retention has removed what was before.
+func beginning(ctx context.Context, j Journal) (begins time.Time, removed bool, err error) {
+	kept, err := j.Kept(ctx)
+	if err != nil {
+		return begins, false, err
+	}
+	if kept != nil {
+		return kept.Since, true, nil
+	}
+	for e, err := range j.Events(ctx, journal.Filter{}) {
+		return e.Time, false, err
+	}
+	return time.Now(), false, nil
+}

@@ -13,6 +13,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest"
 )
 
 // One row locked by somebody's SELECT … FOR UPDATE failed whole batches, the table counted as away
@@ -20,11 +21,11 @@ import (
 // go on, and later changes of the row come in order.
 func TestALockedRowHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
+	j, table := openJournal(t), storetest.NewMemory("")
 	for id := range int64(10) {
-		table.put(id+1, journal.RowAccepted, token(id+1))
+		table.Put(id+1, journal.RowAccepted, token(id+1))
 	}
-	table.locked[3] = true
+	table.Locked[3] = true
 	m := newMirror(j, table)
 	away := m.Away()
 	run(t, m)
@@ -36,7 +37,7 @@ func TestALockedRowHoldsUpNoOther(t *testing.T) {
 	await(t, "another job", m.Shown(started, 4))
 	newest := add(t, j, done(3), done(4))
 	await(t, "the next batch", m.Tried(newest))
-	if got := table.read(4); got != "done " {
+	if got := table.Read(4); got != "done " {
 		t.Errorf("row 4 is %q, want done", got)
 	}
 	mine, all := m.Shown(newest, 3), m.Shown(newest, 0)
@@ -49,10 +50,10 @@ func TestALockedRowHoldsUpNoOther(t *testing.T) {
 	if j.Position() >= 6 { // the oldest event that row 3 does not show
 		t.Errorf("the bookmark is at %d, behind an event that is not shown", j.Position())
 	}
-	table.change(func() { delete(table.locked, 3) })
+	table.Change(func() { delete(table.Locked, 3) })
 	await(t, "the row, once it is free", mine)
 	await(t, "all rows", all)
-	if got := table.read(3); got != "done " || len(m.Aside()) != 0 || !open(away) {
+	if got := table.Read(3); got != "done " || len(m.Aside()) != 0 || !open(away) {
 		t.Errorf("row 3 is %q, %d rows are aside, away: %t", got, len(m.Aside()), !open(away))
 	}
 	if got := of[journal.SetAside](t, j); len(got) != 1 || got[0].Token != token(3) || got[0].Wanted != journal.RowRunning {
@@ -70,14 +71,14 @@ func token(id int64) string { return fmt.Sprintf("@aaaa%05d", id) }
 // batch for ever, and counted as an outage. It is found by halving, and set aside.
 func TestARowThatFailsItsTransactionIsFound(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
+	j, table := openJournal(t), storetest.NewMemory("")
 	const jobs = 200
 	var drafts []journal.Draft
 	for id := range int64(jobs) {
-		table.put(id+1, journal.RowAccepted, token(id+1))
+		table.Put(id+1, journal.RowAccepted, token(id+1))
 		drafts = append(drafts, accepted(id+1, token(id+1)), running(id+1))
 	}
-	table.poison[77], table.poison[78] = true, true
+	table.Poison[77], table.Poison[78] = true, true
 	m := newMirror(j, table)
 	away := m.Away()
 	newest := add(t, j, drafts...)
@@ -91,14 +92,14 @@ func TestARowThatFailsItsTransactionIsFound(t *testing.T) {
 		if id+1 == 77 || id+1 == 78 {
 			want = "accepted " + token(id+1)
 		}
-		if got := table.read(id + 1); got != want {
+		if got := table.Read(id + 1); got != want {
 			t.Errorf("row %d is %q, want %q", id+1, got, want)
 		}
 	}
 	if got := m.Aside(); len(got) != 2 || got[0].Reason != "a trigger raised 1213 for row 77" || got[0].Target == "" {
 		t.Errorf("aside: %+v", got)
 	}
-	table.change(func() { clear(table.poison) })
+	table.Change(func() { clear(table.Poison) })
 	await(t, "the two, once they can be updated", m.Shown(newest, 0))
 }
 
@@ -106,19 +107,19 @@ func TestARowThatFailsItsTransactionIsFound(t *testing.T) {
 // does not keep the others.
 func TestARowThatAlwaysFailsDoesNotKeepOthersAside(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
+	j, table := openJournal(t), storetest.NewMemory("")
 	const jobs = 50
 	var drafts []journal.Draft
 	for id := range int64(jobs) {
-		table.put(id+1, journal.RowAccepted, token(id+1))
+		table.Put(id+1, journal.RowAccepted, token(id+1))
 		drafts = append(drafts, accepted(id+1, token(id+1)), running(id+1))
-		table.locked[id+1] = true
+		table.Locked[id+1] = true
 	}
 	m := newMirror(j, table)
 	newest := add(t, j, drafts...)
 	run(t, m)
 	await(t, "the batch", m.Tried(newest))
-	table.change(func() { clear(table.locked); table.poison[1] = true })
+	table.Change(func() { clear(table.Locked); table.Poison[1] = true })
 	for id := int64(2); id <= jobs; id++ {
 		await(t, "a row that is free", m.Shown(newest, id))
 	}
@@ -153,10 +154,10 @@ func TestALaterClaimWaitsBehindAnEarlierOne(t *testing.T) {
 // harmless.
 func TestARowThatWasAsideIsTakenUpAfterACrash(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
-	table.put(1, journal.RowAccepted, token(1))
-	table.put(2, journal.RowAccepted, token(2))
-	table.locked[1] = true
+	j, table := openJournal(t), storetest.NewMemory("")
+	table.Put(1, journal.RowAccepted, token(1))
+	table.Put(2, journal.RowAccepted, token(2))
+	table.Locked[1] = true
 	ctx, kill := context.WithCancel(t.Context())
 	first := newMirror(j, table)
 	ended := make(chan error, 1)
@@ -173,9 +174,9 @@ func TestARowThatWasAsideIsTakenUpAfterACrash(t *testing.T) {
 	if got := second.Aside(); len(got) != 1 || got[0].Job != 1 {
 		t.Fatalf("aside: %+v, want job 1", got)
 	}
-	table.change(func() { clear(table.locked) })
+	table.Change(func() { clear(table.Locked) })
 	await(t, "the row", second.Shown(newest, 0))
-	if one, two := table.read(1), table.read(2); one != "done " || two != "done " {
+	if one, two := table.Read(1), table.Read(2); one != "done " || two != "done " {
 		t.Errorf("rows are %q and %q, want both done", one, two)
 	}
 	if n := len(of[journal.Conflict](t, j)); n != 0 {
@@ -196,10 +197,10 @@ func TestARowRefusedForADayIsGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer j.Close()
-		table := newMemory("")
-		table.put(1, journal.RowAccepted, token(1))
-		table.put(2, journal.RowAccepted, token(2))
-		table.refused[1], table.locked[2] = true, true
+		table := storetest.NewMemory("")
+		table.Put(1, journal.RowAccepted, token(1))
+		table.Put(2, journal.RowAccepted, token(2))
+		table.Refused[1], table.Locked[2] = true, true
 		m := newMirror(j, table)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -221,7 +222,7 @@ func TestARowRefusedForADayIsGivenUp(t *testing.T) {
 		if open(m.Shown(newest, 1)) || !open(m.Shown(newest, 2)) {
 			t.Error("the refused row is still waited for, or the locked one is not")
 		}
-		table.change(func() { clear(table.locked) })
+		table.Change(func() { clear(table.Locked) })
 		<-m.Shown(newest, 0)
 		cancel()
 		if err := <-ended; err != nil {
@@ -246,14 +247,14 @@ func stripped(list []journal.Conflict) []journal.Conflict {
 // again.
 func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
+	j, table := openJournal(t), storetest.NewMemory("")
 	m := newMirror(j, table)
 	const jobs, size = 100, 1 << 20
 	output := journal.Output{Kept: make([]byte, size), Size: size}
 	var newest uint64
 	for id := range int64(jobs) {
-		table.put(id+1, journal.RowAccepted, token(id+1))
-		table.locked[id+1] = true
+		table.Put(id+1, journal.RowAccepted, token(id+1))
+		table.Locked[id+1] = true
 		newest = add(t, j, accepted(id+1, token(id+1)), running(id+1),
 			journal.Draft{Job: id + 1, Payload: journal.Done{Result: "ok", Stdout: output}})
 	}
@@ -263,8 +264,8 @@ func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
 		await(t, "one more", m.Tried(uint64(len(m.Aside())+1)*3))
 	}
 	tries := make(chan struct{}, 1000)
-	table.change(func() {
-		table.onApply = func() {
+	table.Change(func() {
+		table.OnApply = func() {
 			select {
 			case tries <- struct{}{}:
 			default:
@@ -277,10 +278,10 @@ func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
 	if n := len(m.Aside()); n > 66 || !open(m.Tried(newest)) {
 		t.Errorf("%d changes of a MiB each are aside", n)
 	}
-	table.change(func() { clear(table.locked) })
+	table.Change(func() { clear(table.Locked) })
 	await(t, "all, once there is room", m.Shown(newest, 0))
 	for id := range int64(jobs) {
-		if got := table.read(id + 1); got != "done " {
+		if got := table.Read(id + 1); got != "done " {
 			t.Fatalf("row %d is %q", id+1, got)
 		}
 	}
@@ -290,9 +291,9 @@ func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
 // never looked.
 func TestRowsGivenBackAreTold(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
+	j, table := openJournal(t), storetest.NewMemory("")
 	for id := range int64(4) {
-		table.put(id+1, journal.RowAccepted, token(id+1))
+		table.Put(id+1, journal.RowAccepted, token(id+1))
 	}
 	told := make(chan []string, 10)
 	m := store.NewMirror(store.Config{
@@ -317,7 +318,7 @@ func TestRowsGivenBackAreTold(t *testing.T) {
 	default:
 		t.Error("nobody was told")
 	}
-	if got := table.read(3); got != "manual " {
+	if got := table.Read(3); got != "manual " {
 		t.Errorf("row 3 is %q, want manual", got)
 	}
 }

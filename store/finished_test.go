@@ -8,6 +8,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest"
 )
 
 // replayed is a job by replay of the whole journal.
@@ -26,13 +27,13 @@ func replayed(t *testing.T, j *journal.Journal, id int64) journal.Job {
 // a comparison with the journal agrees with it, and a row that was behind gets the same end on another server.
 func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("one"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
 	m := onServer(j, table, returned)
 	run(t, m)
 	await(t, "claims", returned)
 	finish := time.Now().Add(time.Hour)
 	for id := int64(1); id <= 2; id++ {
-		table.put(id, journal.RowAccepted, token(id))
+		table.Put(id, journal.RowAccepted, token(id))
 		done := journal.Done{Result: "ok", Finished: finish.UnixMicro(), Elapsed: 1, Token: token(id)}
 		newest := add(t, j, accepted(id, token(id)), running(id), journal.Draft{Job: id, Payload: done})
 		await(t, "its end", m.Shown(newest, id))
@@ -40,8 +41,8 @@ func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for id := int64(1); id <= 2; id++ {
-			table.change(func() {
-				row := table.rows[id]
+			table.Change(func() {
+				row := table.Rows[id]
 				if row.Finished != finish.Unix() {
 					t.Errorf("row %d ended at %d, want %d", id, row.Finished, finish.Unix())
 				}
@@ -52,9 +53,9 @@ func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 		}
 	}
 	check()
-	table.change(func() {
-		table.server = "two"
-		row := table.rows[1] // row 2 is as it is
+	table.Change(func() {
+		table.Reached = "two"
+		row := table.Rows[1] // row 2 is as it is
 		row.Status, row.Owner, row.Result, row.Finished = journal.RowRunning, token(1), "", 0
 	})
 	m.CheckServer()
@@ -69,26 +70,26 @@ func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 // A row that was to be ignored, and was not, is left alone on another server too, and counts as in agreement.
 func TestARowThatCouldNotBeIgnoredIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("one"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
 	m := onServer(j, table, returned)
 	run(t, m)
 	await(t, "claims", returned)
-	table.put(1, journal.RowManual, "")
-	table.put(2, journal.RowManual, "")
+	table.Put(1, journal.RowManual, "")
+	table.Put(2, journal.RowManual, "")
 	ignored := journal.Ignored{Reason: "target 'c' not found"}
 	undone := journal.Conflict{Wanted: journal.RowIgnored, Reason: "a trigger"}
 	newest := add(t, j, journal.Draft{Job: 1, Payload: ignored}, journal.Draft{Job: 2, Payload: ignored}, journal.Draft{Job: 1, Payload: undone})
 	await(t, "all", m.Shown(newest, 0))
-	table.change(func() { table.server = "two" })
+	table.Change(func() { table.Reached = "two" })
 	m.CheckServer()
 	await(t, "claims on the new server", returned)
-	if got := table.read(1) + table.read(2); got != "manual ignored " {
+	if got := table.Read(1) + table.Read(2); got != "manual ignored " {
 		t.Errorf("rows %q", got)
 	}
 	for id, status := range map[int64]journal.Status{1: journal.StatusConflict, 2: journal.StatusIgnored} {
 		job := replayed(t, j, id)
-		if job.Status != status || !store.Agrees(job, table.rows[id]) {
-			t.Errorf("job %+v, want %s, in agreement with %+v", job, status, table.rows[id])
+		if job.Status != status || !store.Agrees(job, table.Rows[id]) {
+			t.Errorf("job %+v, want %s, in agreement with %+v", job, status, table.Rows[id])
 		}
 	}
 	met := []journal.Server{{Server: "one"}, {Server: "two", Before: "one", Mended: 1}}

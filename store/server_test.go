@@ -11,10 +11,11 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest"
 )
 
 // onServer makes a mirror for a journal that knows the table's server.
-func onServer(j *journal.Journal, table *memory, returned chan struct{}) *store.Mirror {
+func onServer(j *journal.Journal, table *storetest.Memory, returned chan struct{}) *store.Mirror {
 	return store.NewMirror(store.Config{
 		Source: j, Bookmark: j, Table: table, Logger: discard(),
 		OnReturn: func() { returned <- struct{}{} },
@@ -24,16 +25,16 @@ func onServer(j *journal.Journal, table *memory, returned chan struct{}) *store.
 // The first server ever is only noted, and confirmed.
 func TestTheFirstServerIsNoted(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("one"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
 	add(t, j, accepted(1, token(1)), running(1))
-	table.put(1, journal.RowWaiting, "")
+	table.Put(1, journal.RowWaiting, "")
 	run(t, onServer(j, table, returned))
 	await(t, "claims", returned)
-	if diff := cmp.Diff([]journal.Server{{Server: "one"}}, of[journal.Server](t, j)); diff != "" || table.confirmed != "one" {
-		t.Errorf("confirmed %q; journalled (-want +got):\n%s", table.confirmed, diff)
+	if diff := cmp.Diff([]journal.Server{{Server: "one"}}, of[journal.Server](t, j)); diff != "" || table.Confirmed != "one" {
+		t.Errorf("confirmed %q; journalled (-want +got):\n%s", table.Confirmed, diff)
 	}
-	if table.claims != 0 {
-		t.Errorf("%d rows were claimed again", table.claims)
+	if table.Claims != 0 {
+		t.Errorf("%d rows were claimed again", table.Claims)
 	}
 }
 
@@ -42,13 +43,13 @@ func TestTheFirstServerIsNoted(t *testing.T) {
 // restart. All are mended before anything is claimed.
 func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("one"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
 	m := onServer(j, table, returned)
 	run(t, m)
 	await(t, "claims", returned)
 	const jobs = 12
 	for id := int64(1); id <= jobs; id++ {
-		table.put(id, journal.RowAccepted, token(id))
+		table.Put(id, journal.RowAccepted, token(id))
 		claim := journal.Accepted{Target: "a", Token: token(id), Manual: id == 7}
 		add(t, j, journal.Draft{Job: id, Payload: claim})
 	}
@@ -62,24 +63,24 @@ func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 		journal.Draft{Job: 12, Payload: journal.Released{Reason: "stop", Target: "a", Token: token(12)}})
 	await(t, "the old server", m.Shown(newest, 0))
 
-	table.change(func() {
-		table.server = "two"
+	table.Change(func() {
+		table.Reached = "two"
 		set := func(id int64, status, owner string) {
-			table.rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}}
+			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}}
 		}
 		set(1, journal.RowRunning, token(1))
 		set(2, journal.RowAccepted, token(2))
 		set(3, journal.RowWaiting, "")        // it ran
-		delete(table.rows, 4)                 // the replica never saw it, and it is done
+		delete(table.Rows, 4)                 // the replica never saw it, and it is done
 		set(5, journal.RowAccepted, token(5)) // it runs
 		set(6, journal.RowWaiting, "")        // it waits here for a slot
 		set(7, journal.RowManual, "")         // it ran, by hand
 		set(8, journal.RowWaiting, "")        // it runs
 		set(9, journal.RowRunning, "@zzzz00") // another worker's
 		set(10, journal.RowWaiting, "")       // an old id that was given to another job
-		table.rows[10].Created = time.Now().Unix() + 60
+		table.Rows[10].Created = time.Now().Unix() + 60
 		set(11, journal.RowWaiting, "") // set back by hand before
-		table.rows[11].Finished = time.Now().Unix() + 60
+		table.Rows[11].Finished = time.Now().Unix() + 60
 		set(12, journal.RowAccepted, token(12)) // given back
 	})
 	given := make(chan []string, 10)
@@ -94,13 +95,13 @@ func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 		7: "done ", 8: "running " + token(8), 9: "running @zzzz00", 10: "waiting ", 11: "waiting ", 12: "waiting ",
 	}
 	for id, text := range want {
-		if got := table.read(id); got != text {
+		if got := table.Read(id); got != text {
 			t.Errorf("row %d is %q, want %q", id, got, text)
 		}
 	}
 	met := []journal.Server{{Server: "one"}, {Server: "two", Before: "one", Mended: 8, Left: 3}}
-	if diff := cmp.Diff(met, of[journal.Server](t, j)); diff != "" || table.confirmed != "two" {
-		t.Errorf("confirmed %q; journalled (-want +got):\n%s", table.confirmed, diff)
+	if diff := cmp.Diff(met, of[journal.Server](t, j)); diff != "" || table.Confirmed != "two" {
+		t.Errorf("confirmed %q; journalled (-want +got):\n%s", table.Confirmed, diff)
 	}
 	select {
 	case <-given:
@@ -111,7 +112,7 @@ func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 	newest = add(t, j, end(5), running(6), end(6), end(8))
 	await(t, "their ends", m.Shown(newest, 0))
 	for _, id := range []int64{5, 6, 8} {
-		if got := table.read(id); got != "done " {
+		if got := table.Read(id); got != "done " {
 			t.Errorf("row %d is %q in the end", id, got)
 		}
 	}
@@ -124,22 +125,22 @@ func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 // compared, else a row that it never saw claimed would be a conflict and end its claim.
 func TestWhatAnUncheckedServerAnswersDoesNotCount(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("one"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
 	m := onServer(j, table, returned)
 	run(t, m)
 	await(t, "claims", returned)
-	table.put(1, journal.RowWaiting, "") // on the replica; the primary had it claimed
-	table.change(func() {
-		table.onApply = func() {
-			if table.server == "one" {
-				table.server = "two"
+	table.Put(1, journal.RowWaiting, "") // on the replica; the primary had it claimed
+	table.Change(func() {
+		table.OnApply = func() {
+			if table.Reached == "one" {
+				table.Reached = "two"
 				m.CheckServer() // as a connection does that reached it
 			}
 		}
 	})
 	newest := add(t, j, accepted(1, token(1)), running(1))
 	await(t, "the start", m.Shown(newest, 1))
-	if got := table.read(1); got != "running "+token(1) || len(of[journal.Conflict](t, j)) != 0 {
+	if got := table.Read(1); got != "running "+token(1) || len(of[journal.Conflict](t, j)) != 0 {
 		t.Errorf("the row is %q, %d conflicts", got, len(of[journal.Conflict](t, j)))
 	}
 }
@@ -147,12 +148,12 @@ func TestWhatAnUncheckedServerAnswersDoesNotCount(t *testing.T) {
 // Killed while it goes back: nothing is confirmed, and the next start does it again.
 func TestGoingBackIsRepeatedAfterACrash(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("one"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	newest := add(t, j, accepted(1, token(1)), running(1), done(1))
 	j.SetPosition(newest)
-	table.put(1, journal.RowRunning, token(1))
-	table.server = "two"
+	table.Put(1, journal.RowRunning, token(1))
+	table.Reached = "two"
 	ctx, kill := context.WithCancel(t.Context())
 	killed := store.NewMirror(store.Config{
 		Source: j, Bookmark: j, Table: &dying{table, kill}, Logger: discard(), Server: "one",
@@ -163,25 +164,25 @@ func TestGoingBackIsRepeatedAfterACrash(t *testing.T) {
 	if n := len(of[journal.Server](t, j)); n != 1 {
 		t.Errorf("%d servers are journalled, want one", n)
 	}
-	if table.confirmed != "" {
-		t.Errorf("%q was confirmed before it was compared", table.confirmed)
+	if table.Confirmed != "" {
+		t.Errorf("%q was confirmed before it was compared", table.Confirmed)
 	}
 	run(t, onServer(j, table, returned))
 	await(t, "claims", returned)
-	if got := table.read(1); got != "done " {
+	if got := table.Read(1); got != "done " {
 		t.Errorf("the row is %q", got)
 	}
 }
 
 // dying is a table whose user is killed when it has done what it was to do.
 type dying struct {
-	*memory
+	*storetest.Memory
 	kill func()
 }
 
 // Apply implements store.Applier.
 func (d *dying) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	_, _ = d.memory.Apply(ctx, changes)
+	_, _ = d.Memory.Apply(ctx, changes)
 	d.kill()
 	return nil, ctx.Err()
 }
@@ -195,19 +196,19 @@ func TestGoingBackIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.Close() })
-	table, returned := newMemory("two"), make(chan struct{}, 10)
+	table, returned := storetest.NewMemory("two"), make(chan struct{}, 10)
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	for id := int64(1); id <= 2; id++ {
 		j.SetPosition(add(t, j, accepted(id, token(id)), running(id), done(id)))
-		table.put(id, journal.RowWaiting, "")
+		table.Put(id, journal.RowWaiting, "")
 		now = now.Add(9 * time.Minute)
 	}
 	j.SetPosition(add(t, j, accepted(3, token(3))))
-	table.put(3, journal.RowWaiting, "")
+	table.Put(3, journal.RowWaiting, "")
 	run(t, onServer(j, table, returned))
 	await(t, "claims", returned)
 	for id, want := range map[int64]string{1: "waiting ", 2: "done ", 3: "accepted " + token(3)} {
-		if got := table.read(id); got != want {
+		if got := table.Read(id); got != want {
 			t.Errorf("row %d is %q, want %q", id, got, want)
 		}
 	}
@@ -226,19 +227,19 @@ func TestGoingBackIsBounded(t *testing.T) {
 // second time else.
 func TestARowThatIsHeldIsClaimedAgainOnceItIsFree(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("two"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("two"), make(chan struct{}, 10)
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	var drafts []journal.Draft
 	for id := range int64(1200) { // more than one stretch
-		table.put(id+1, journal.RowWaiting, "")
+		table.Put(id+1, journal.RowWaiting, "")
 		drafts = append(drafts, accepted(id+1, token(id+1)), running(id+1), done(id+1))
 	}
 	j.SetPosition(add(t, j, drafts...))
-	table.locked[7] = true
+	table.Locked[7] = true
 	looks := 0
-	tries := &counting{memory: table, onClaim: func() {
+	tries := &counting{Memory: table, onClaim: func() {
 		if looks++; looks == 3 {
-			table.change(func() { clear(table.locked) })
+			table.Change(func() { clear(table.Locked) })
 		}
 	}}
 	m := store.NewMirror(store.Config{
@@ -247,7 +248,7 @@ func TestARowThatIsHeldIsClaimedAgainOnceItIsFree(t *testing.T) {
 	run(t, m)
 	await(t, "claims", returned)
 	for id := range int64(1200) {
-		if got := table.read(id + 1); got != "done " {
+		if got := table.Read(id + 1); got != "done " {
 			t.Fatalf("row %d is %q", id+1, got)
 		}
 	}
@@ -258,26 +259,26 @@ func TestARowThatIsHeldIsClaimedAgainOnceItIsFree(t *testing.T) {
 
 // counting is a table that tells of each claim.
 type counting struct {
-	*memory
+	*storetest.Memory
 	onClaim func()
 }
 
 // ClaimManual implements store.Applier.
 func (c *counting) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) ([]int64, error) {
 	c.onClaim()
-	return c.memory.ClaimManual(ctx, ids, targets, decide)
+	return c.Memory.ClaimManual(ctx, ids, targets, decide)
 }
 
 // An outage while the server is compared is waited out, and the comparison done again; what was
 // mended counts once.
 func TestAnOutageWhileGoingBackIsWaitedOut(t *testing.T) {
 	t.Parallel()
-	j, table, returned := openJournal(t), newMemory("two"), make(chan struct{}, 10)
+	j, table, returned := openJournal(t), storetest.NewMemory("two"), make(chan struct{}, 10)
 	add(t, j, journal.Draft{Payload: journal.Server{Server: "one"}})
 	j.SetPosition(add(t, j, accepted(1, token(1)), running(1), done(1), accepted(2, token(2)), running(2), done(2)))
-	table.put(1, journal.RowWaiting, "")
-	table.put(2, journal.RowRunning, token(2))
-	flaky := &flaky{memory: table, fails: 2}
+	table.Put(1, journal.RowWaiting, "")
+	table.Put(2, journal.RowRunning, token(2))
+	flaky := &flaky{Memory: table, fails: 2}
 	m := store.NewMirror(store.Config{
 		Source: j, Bookmark: j, Table: flaky, Logger: discard(), Server: "one", OnReturn: func() { returned <- struct{}{} },
 	})
@@ -285,7 +286,7 @@ func TestAnOutageWhileGoingBackIsWaitedOut(t *testing.T) {
 	run(t, m)
 	await(t, "the outage", away)
 	await(t, "claims", returned)
-	if one, two := table.read(1), table.read(2); one != "done " || two != "done " {
+	if one, two := table.Read(1), table.Read(2); one != "done " || two != "done " {
 		t.Errorf("rows are %q and %q", one, two)
 	}
 	if met := of[journal.Server](t, j); met[1].Mended != 2 || met[1].Left != 0 {
@@ -295,13 +296,13 @@ func TestAnOutageWhileGoingBackIsWaitedOut(t *testing.T) {
 
 // flaky is a table that is lost a few times, after it did what it was to do.
 type flaky struct {
-	*memory
+	*storetest.Memory
 	fails int
 }
 
 // Apply implements store.Applier.
 func (f *flaky) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	outcomes, err := f.memory.Apply(ctx, changes)
+	outcomes, err := f.Memory.Apply(ctx, changes)
 	if f.fails--; f.fails >= 0 {
 		return nil, &store.Unreachable{Op: "apply", Err: fmt.Errorf("link lost")}
 	}

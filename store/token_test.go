@@ -7,6 +7,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest"
 )
 
 // racing is a journal in which the claim loop accepts a job anew right before the mirror's next
@@ -31,10 +32,10 @@ func (r *racing) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 // and the row stayed running for ever.
 func TestAnOldClaimsConflictDoesNotEndANewClaim(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
+	j, table := openJournal(t), storetest.NewMemory("")
 	add(t, j, accepted(1, "@aaaa00001"), running(1), done(1))
-	table.put(1, journal.RowWaiting, "") // reset by hand, before the mirror came
-	table.onApply = func() { table.rows[1].Status, table.rows[1].Owner = journal.RowAccepted, "@aaaa00002" }
+	table.Put(1, journal.RowWaiting, "") // reset by hand, before the mirror came
+	table.OnApply = func() { table.Rows[1].Status, table.Rows[1].Owner = journal.RowAccepted, "@aaaa00002" }
 	source := &racing{Journal: j, claim: accepted(1, "@aaaa00002")}
 	m := store.NewMirror(store.Config{Source: source, Bookmark: j, Table: table, Logger: discard()})
 	run(t, m)
@@ -43,13 +44,13 @@ func TestAnOldClaimsConflictDoesNotEndANewClaim(t *testing.T) {
 	if len(conflicts) != 1 || conflicts[0].Token != "@aaaa00001" {
 		t.Fatalf("conflicts %+v, want one of the old claim", conflicts)
 	}
-	table.change(func() { table.onApply = nil })
+	table.Change(func() { table.OnApply = nil })
 	// Nothing of the new claim is refused, and its row ends.
 	newest := add(t, j, running(1),
 		journal.Draft{Job: 1, Payload: journal.Started{Pid: 7}},
 		journal.Draft{Job: 1, Payload: journal.Done{Result: "ok", Token: "@aaaa00002"}})
 	await(t, "the new claim's end", m.Shown(newest, 1))
-	if got := table.read(1); got != "done " {
+	if got := table.Read(1); got != "done " {
 		t.Errorf("the row is %q, want done", got)
 	}
 }
@@ -75,8 +76,8 @@ func TestAClaimThatRetentionRemovedDoesNotEndTheMirror(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			j, table := openJournal(t), newMemory("")
-			table.put(1, journal.RowRunning, token(1))
+			j, table := openJournal(t), storetest.NewMemory("")
+			table.Put(1, journal.RowRunning, token(1))
 			j.SetPosition(add(t, j, accepted(1, token(1)), running(1)))
 			m := store.NewMirror(store.Config{Source: forgetful{j}, Bookmark: j, Table: table, Logger: discard()})
 			run(t, m)
@@ -84,7 +85,7 @@ func TestAClaimThatRetentionRemovedDoesNotEndTheMirror(t *testing.T) {
 			// The mirror of this process knows the claim from the state.
 			newest := add(t, j, journal.Draft{Job: 1, Payload: test.end})
 			await(t, "the end", m.Shown(newest, 1))
-			if got := table.read(1); got != "done " {
+			if got := table.Read(1); got != "done " {
 				t.Errorf("the row is %q, want done", got)
 			}
 		})
@@ -95,19 +96,19 @@ func TestAClaimThatRetentionRemovedDoesNotEndTheMirror(t *testing.T) {
 // on.
 func TestAnEndWithoutItsClaimIsAConflict(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
-	table.put(1, journal.RowRunning, token(1))
-	table.put(2, journal.RowAccepted, token(2))
+	j, table := openJournal(t), storetest.NewMemory("")
+	table.Put(1, journal.RowRunning, token(1))
+	table.Put(2, journal.RowAccepted, token(2))
 	add(t, j, accepted(1, token(1)), running(1))
 	j.SetPosition(2)
 	newest := add(t, j, done(1), accepted(2, token(2)), running(2)) // by an older version, before the start
 	m := store.NewMirror(store.Config{Source: forgetful{j}, Bookmark: j, Table: table, Logger: discard()})
 	run(t, m)
 	await(t, "all", m.Shown(newest, 0))
-	if got := table.read(1); got != "running "+token(1) {
+	if got := table.Read(1); got != "running "+token(1) {
 		t.Errorf("row 1 is %q, want it untouched", got)
 	}
-	if got := table.read(2); got != "running "+token(2) {
+	if got := table.Read(2); got != "running "+token(2) {
 		t.Errorf("row 2 is %q, want running", got)
 	}
 	if got := of[journal.Conflict](t, j); len(got) != 1 || got[0].Reason == "" || got[0].Wanted != journal.RowDone {
@@ -119,8 +120,8 @@ func TestAnEndWithoutItsClaimIsAConflict(t *testing.T) {
 // under way now.
 func TestAnEndWithoutItsClaimDoesNotEndALaterClaim(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
-	table.put(1, journal.RowAccepted, "@aaaa00009")
+	j, table := openJournal(t), storetest.NewMemory("")
+	table.Put(1, journal.RowAccepted, "@aaaa00009")
 	add(t, j, accepted(1, token(1)), running(1))
 	j.SetPosition(2)
 	newest := add(t, j, done(1), accepted(1, "@aaaa00009"))
@@ -142,7 +143,7 @@ func TestAnEndWithoutItsClaimDoesNotEndALaterClaim(t *testing.T) {
 // A history that can't be read is not a claim that is missing.
 func TestAHistoryThatCannotBeReadEndsTheMirror(t *testing.T) {
 	t.Parallel()
-	j, table := openJournal(t), newMemory("")
+	j, table := openJournal(t), storetest.NewMemory("")
 	add(t, j, accepted(1, token(1)), running(1))
 	j.SetPosition(2)
 	add(t, j, done(1))

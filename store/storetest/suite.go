@@ -48,6 +48,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"Waiting", waitingTests()},
 		{"Refused", refusedTests()},
 		{"Hold", holdTests()},
+		{"Reconcile", reconcileTests()},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

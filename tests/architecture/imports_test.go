@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"exec/runner":         {"jobd/exec", "jobd/journal", "golang.org/x/sys/unix"},
 	"net":                 {},
 	"master":              {"jobd/net"},
+	"store/reconcile":     {"jobd/journal", "jobd/store"},
 }
 
 // trials only test and try out what the programs are made of.

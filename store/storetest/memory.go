@@ -1,0 +1,197 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/internal/rule"
+)
+
+// Memory is a jobs table in memory, with the guards of a real one: rows change only under their
+// token. It implements store.Applier. Tests that change its fields while it is used do so by Change.
+type Memory struct {
+	mu        sync.Mutex
+	Reached   string // the server that answers
+	Confirmed string // the one that claims are made on
+	Rows      map[int64]*store.Seen
+	Locked    map[int64]bool // rows that somebody else holds
+	Refused   map[int64]bool // rows whose updates a rule of the table refuses
+	Poison    map[int64]bool // rows for which the whole transaction fails
+	Away      error          // what every call fails with; nil: the table answers
+	Applies   int            // calls of Apply
+	Claims    int            // rows that were claimed
+	OnApply   func()
+	OnChange  func(store.Change) // is told of each change that is tried
+}
+
+// NewMemory makes an empty table on a server.
+func NewMemory(server string) *Memory {
+	return &Memory{
+		Reached: server, Rows: map[int64]*store.Seen{}, Locked: map[int64]bool{},
+		Refused: map[int64]bool{}, Poison: map[int64]bool{},
+	}
+}
+
+// Put puts a row into the table.
+func (m *Memory) Put(id int64, status, owner string) *store.Seen {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}}
+	return m.Rows[id]
+}
+
+// Change changes the table between two transactions.
+func (m *Memory) Change(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// Read puts a row into words: status and owner.
+func (m *Memory) Read(id int64) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Rows[id] == nil {
+		return "none"
+	}
+	return m.Rows[id].Status + " " + m.Rows[id].Owner
+}
+
+// Apply implements store.Applier.
+func (m *Memory) Apply(_ context.Context, changes []store.Change) ([]store.Outcome, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Away != nil {
+		return nil, m.Away
+	}
+	m.Applies++
+	if m.OnApply != nil {
+		m.OnApply()
+	}
+	for _, c := range changes {
+		if m.Poison[c.Job] {
+			return nil, fmt.Errorf("a trigger raised 1213 for row %d", c.Job)
+		}
+	}
+	outcomes := make([]store.Outcome, len(changes))
+	for i, c := range changes {
+		if m.OnChange != nil {
+			m.OnChange(c)
+		}
+		outcomes[i] = m.apply(c)
+	}
+	return outcomes, nil
+}
+
+func (m *Memory) apply(c store.Change) store.Outcome {
+	row := m.Rows[c.Job]
+	switch {
+	case m.Locked[c.Job]:
+		return store.Outcome{Fate: store.Held, Note: "somebody else holds a lock on the row"}
+	case m.Refused[c.Job]:
+		return store.Outcome{Fate: store.Refused, Note: "CHECK constraint fails", Found: &row.Row}
+	case row == nil || !row.UnderWay() || row.Owner != c.Token:
+		return rule.Judge(c, row)
+	}
+	row.Status = c.Status
+	switch {
+	case rule.Release(c):
+		row.Owner, row.Started = "", 0
+	case c.Done != nil:
+		row.Owner, row.Result, row.Finished = "", c.Done.Result, c.Finish.Unix()
+	}
+	if !c.Start.IsZero() {
+		row.Started = c.Start.Unix()
+	}
+	return store.Outcome{}
+}
+
+// ClaimManual implements store.Applier.
+func (m *Memory) ClaimManual(ctx context.Context, ids []int64, _ []string, decide store.Decide) (locked []int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Away != nil {
+		return nil, m.Away
+	}
+	if m.Reached != m.Confirmed && !store.IsComparing(ctx) {
+		return nil, &store.AnotherServer{Reached: m.Reached, Confirmed: m.Confirmed}
+	}
+	var rows []journal.Row
+	for _, id := range ids {
+		switch {
+		case m.Locked[id]:
+			locked = append(locked, id)
+		case m.Rows[id] != nil:
+			rows = append(rows, m.Rows[id].Row)
+		}
+	}
+	events, err := decide(rows)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range events {
+		row := m.Rows[e.Job]
+		if row.Status != journal.RowWaiting && row.Status != journal.RowManual {
+			return nil, fmt.Errorf("row %d is %s and can't be claimed", e.Job, row.Status)
+		}
+		m.Claims++
+		switch p := e.Payload.(type) {
+		case journal.Accepted:
+			row.Status, row.Owner = journal.RowAccepted, p.Token
+		case journal.Ignored:
+			row.Status = journal.RowIgnored
+		}
+	}
+	return locked, nil
+}
+
+// Look implements store.Applier.
+func (m *Memory) Look(_ context.Context, ids []int64) (map[int64]*store.Seen, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Away != nil {
+		return nil, m.Away
+	}
+	found := map[int64]*store.Seen{}
+	for _, id := range ids {
+		if row := m.Rows[id]; row != nil {
+			seen := *row
+			found[id] = &seen
+		}
+	}
+	return found, nil
+}
+
+// Server implements store.Applier.
+func (m *Memory) Server(context.Context) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.Reached, nil
+}
+
+// Confirm implements store.Applier.
+func (m *Memory) Confirm(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Confirmed = id
+}
+
+// Unclaimed implements store.Table, whatever the targets are.
+func (m *Memory) Unclaimed(_ context.Context, _ []string, created, after int64, limit int) (ids []int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Away != nil {
+		return nil, m.Away
+	}
+	for id, row := range m.Rows {
+		if store.IsFree(row.Row) && row.Created < created && id > after {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(len(ids), limit)], nil
+}

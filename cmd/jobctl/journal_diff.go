@@ -25,28 +25,21 @@ func (p *program) tableCommand(name, help string, exec func(ctx context.Context,
 
 func (p *program) journalDiff() *ffcli.Command {
 	return p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
-		list := p.newListing("WORKER", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON")
+		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON")
 		changed := 0
 		err := eachItem(ctx, j, "journal-diff", nil, func(s source, d history.Difference) error {
+			tone := odd
 			if d.Cause == history.CauseChanged {
 				changed++
+				tone = bad
 			}
-			if p.json() {
-				return p.printJSON(struct {
-					Worker string `json:"worker,omitempty"`
-					history.Difference
-				}{s.worker(), d})
-			}
-			t := odd
-			if d.Cause == history.CauseChanged {
-				t = bad
-			}
-			return list.add(t, s.worker(), d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found), d.Reason)
+			form := struct {
+				Worker string `json:"worker,omitempty"`
+				history.Difference
+			}{s.worker(), d}
+			return found.add(s.worker(), form, tone, d.Job, d.Cause, describeWanted(d.Want), describeFound(d.Found), d.Reason)
 		})
-		if err == nil && !p.json() {
-			err = list.flush()
-		}
-		if err == nil && changed > 0 {
+		if err = found.end(err); err == nil && changed > 0 {
 			err = fmt.Errorf("rows that somebody else changed: %d", changed)
 		}
 		return err

@@ -30,7 +30,12 @@ func (p *program) journalLog() *ffcli.Command {
 		if follow {
 			return p.followEvents(ctx, j, q)
 		}
-		return p.printEvents(ctx, j, q, func(source, uint64) {})
+		none := true
+		err := p.printEvents(ctx, j, q, func(source, uint64) { none = false })
+		if err == nil && none && !p.json() {
+			err = p.sayNone("no events")
+		}
+		return err
 	})
 	span = p.windowFlags(c.FlagSet)
 	c.FlagSet.Var(idFlag{&q.Job}, "job", "only events of this job")

@@ -22,7 +22,7 @@ func (p *program) journalReapply() *ffcli.Command {
 		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
 			run := reapply{
 				program: p, journals: j, query: history.ReapplyQuery{Since: since.at, DryRun: dry, AcceptUnknown: true},
-				list: p.newListing("WORKER", "JOB", "DID", "JOURNAL", "TABLE", "REASON"),
+				done: p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON"),
 			}
 			return run.all(ctx, lost, accept)
 		})
@@ -39,7 +39,7 @@ type reapply struct {
 	*program
 	journals *journals
 	query    history.ReapplyQuery
-	list     *listing
+	done     *report
 	refused  int
 }
 
@@ -60,10 +60,7 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 			err = p.stream(ctx, one.reader, query, func(r history.Reapplied) error { return p.tell(one.reader, r) })
 		}
 	}
-	if err == nil && !p.json() {
-		err = p.list.flush()
-	}
-	if err == nil && p.refused > 0 {
+	if err = p.done.end(err); err == nil && p.refused > 0 {
 		err = fmt.Errorf("rows that were refused, and left as found: %d", p.refused)
 	}
 	return err
@@ -115,24 +112,19 @@ func (p *reapply) own(ctx context.Context) error {
 
 // tell prints what was done with a row.
 func (p *reapply) tell(s source, r history.Reapplied) error {
+	worker, tone := s.worker(), good
 	if r.Did == history.DidRefuse {
 		p.refused++
+		tone = bad
 	}
-	worker := s.worker()
 	if r.Journal != "" {
 		worker = r.Journal
 	}
-	if p.json() {
-		return p.printJSON(struct {
-			Worker string `json:"worker,omitempty"`
-			history.Reapplied
-		}{worker, r})
-	}
-	t := good
-	if r.Did == history.DidRefuse {
-		t = bad
-	}
-	return p.list.add(t, worker, r.Job, r.Did, describeWanted(r.Want), describeFound(r.Found), r.Reason)
+	form := struct {
+		Worker string `json:"worker,omitempty"`
+		history.Reapplied
+	}{worker, r}
+	return p.done.add(worker, form, tone, r.Job, r.Did, describeWanted(r.Want), describeFound(r.Found), r.Reason)
 }
 
 // lostJournal is the journal of a worker that is gone, and the worker that reads it.

@@ -31,41 +31,25 @@ func (p *program) journalState() *ffcli.Command {
 }
 
 func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], error]) error {
-	head := []string{"JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT", "ACCEPTED", "RUNNING", "ENDED"}
-	if j.named() {
-		head = append([]string{"WORKER"}, head...)
-	}
-	list := p.newListing(head...)
-	count, progress := uint64(0), p.progress("jobs")
+	states := p.report(j.named(), "no jobs", "JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT", "ACCEPTED", "RUNNING", "ENDED")
+	progress := p.progress("jobs")
 	defer progress.end()
 	for entry, err := range jobs {
 		if err != nil {
-			return err
+			return states.end(err)
 		}
-		job := entry.item
-		if p.json() {
-			err = p.printJSON(workersJob{entry.source.worker(), job})
-		} else {
-			row := []any{
-				job.Job, job.Target, string(job.Status), outcome(job), job.Attempt,
-				p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended),
-			}
-			if j.named() {
-				row = append([]any{entry.source.worker()}, row...)
-			}
-			err = list.add(toneOfStatus(job.Status, job.Result), row...)
-		}
+		worker, job := entry.source.worker(), entry.item
+		err = states.add(worker, workersJob{worker, job}, toneOfStatus(job.Status, job.Result),
+			job.Job, job.Target, string(job.Status), outcome(job), job.Attempt,
+			p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
 		if err != nil {
 			return err
 		}
-		if count++; !p.terminal {
-			progress.at(count)
+		if !p.terminal {
+			progress.at(states.count)
 		}
 	}
-	if p.json() {
-		return nil
-	}
-	return list.flush()
+	return states.end(nil)
 }
 
 // workersJob is a job's state as JSON.

@@ -213,32 +213,26 @@ func (g *group) perJob() float64 {
 }
 
 func (s *statistics) print() error {
-	list := s.newListing(strings.ToUpper(string(s.by)), "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB",
+	counts := s.report(false, "no events", strings.ToUpper(string(s.by)), "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB",
 		"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX")
 	for _, name := range slices.SortedFunc(maps.Keys(s.groups), cmp.Compare[string]) {
 		g := s.groups[name]
-		if s.json() {
-			if err := s.printJSON(statisticsForm{
-				name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spread(), g.ran.spreadOfSome(), g.untimed,
-			}); err != nil {
-				return err
-			}
-			continue
+		form := statisticsForm{
+			name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spread(), g.ran.spreadOfSome(), g.untimed,
 		}
-		t := plain
+		tone := plain
 		if g.failed > 0 {
-			t = bad
+			tone = bad
 		}
 		w, r := &g.waited, &g.ran
-		if err := list.add(t, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()),
+		if err := counts.add("", form, tone, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()),
 			briefOf(w, w.quantile(.5)), briefOf(w, w.quantile(.9)), briefOf(w, w.quantile(.99)), briefOf(w, w.longest),
 			briefOf(r, r.quantile(.5)), briefOf(r, r.quantile(.9)), briefOf(r, r.quantile(.99)), briefOf(r, r.longest)); err != nil {
 			return err
 		}
 	}
-	if s.json() {
-		return nil
+	if !s.json() {
+		s.noteUntimed()
 	}
-	s.noteUntimed()
-	return list.flush()
+	return counts.end(nil)
 }

@@ -154,7 +154,7 @@ func (p *program) showMaster(ctx context.Context, name string, args []string, sh
 }
 
 func targetTable(s workerStatus) table {
-	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}}
+	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets"}
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
 		target := s.Targets[name]
 		t.add(line(name), line(target.Concurrency), line(target.Length), line(yesOrNo(target.Paused)))
@@ -164,7 +164,7 @@ func targetTable(s workerStatus) table {
 
 // workerTable has a line for each target of a worker.
 func workerTable(s masterStatus) table {
-	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}}
+	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers"}
 	for _, worker := range s.Workers {
 		var targets, concurrency, length, paused cell
 		slices.Sort(worker.Targets)
@@ -177,8 +177,8 @@ func workerTable(s masterStatus) table {
 		if status := worker.WorkerStatus; status != nil {
 			targets = nil
 			for _, row := range targetTable(*status).rows {
-				targets, concurrency = append(targets, row[0]...), append(concurrency, row[1]...)
-				length, paused = append(length, row[2]...), append(paused, row[3]...)
+				targets, concurrency = append(targets, row.cells[0]...), append(concurrency, row.cells[1]...)
+				length, paused = append(length, row.cells[2]...), append(paused, row.cells[3]...)
 			}
 		}
 		address := net.JoinHostPort(worker.RemoteAddr, strconv.Itoa(worker.RemotePort))

@@ -138,8 +138,8 @@ func (p *program) printTroubles(s masterStatus) {
 		if n := worker.WorkerStatus.asides(); n > 0 {
 			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}
 			for _, aside := range p.asideTable(*worker.WorkerStatus).rows {
-				for i := range aside {
-					row[i+2] = append(row[i+2], aside[i]...)
+				for i, cell := range aside.cells {
+					row[i+2] = append(row[i+2], cell...)
 				}
 			}
 			rows.add(row...)

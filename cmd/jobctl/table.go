@@ -1,110 +1,196 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 )
 
-// table is printed with lines on a terminal, in plain columns elsewhere.
+// table is what jobctl prints in columns, with lines on a terminal:
+//
+//	TARGET | CONCURRENCY
+//	-------+------------
+//	a      | 10
+//
+// Elsewhere it is for other programs: every line is complete, so cells of one line are repeated beside
+// those of many, and an empty cell is a hyphen. A table is made row by row and printed as a whole, or,
+// where it may be of any length, begun by program.stream, which holds a chunk of it.
 type table struct {
 	head []string
-	rows [][]cell
+	none string // said on a terminal in place of a table without rows; "" prints the head alone
+	rows []row  // that are not printed yet
+
+	to     *program
+	widths []int // of the columns, as the rows so far need them
+	begun  bool  // the head is printed
+	blanks string
+}
+
+type row struct {
+	tone  tone
+	cells []cell
 }
 
 // cell is the lines of a cell. In one row, cells have one line or all the same number.
 type cell []string
 
-func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
+// chunk is how many rows of a stream decide how wide its columns are.
+const chunk = 1000
 
 // line makes a cell of one line.
-func line(a any) cell { return cell{clean(fmt.Sprint(a))} }
+func line(a any) cell { return cell{clean(textOf(a))} }
 
+// add adds a row to a table that is printed as a whole.
+func (t *table) add(cells ...cell) { t.rows = append(t.rows, row{plain, cells}) }
+
+// print prints a whole table.
 func (p *program) print(t table) {
-	if p.terminal {
-		t.draw(p.out)
-	} else {
-		t.list(p.out)
+	t.to = p
+	_ = t.end() // what can't be written is told at the end of the run
+}
+
+// stream begins a table of any length. What it prints looks like a table that is printed as a whole,
+// but for columns that later rows need wider.
+func (p *program) stream(head ...string) *table { return &table{to: p, head: head} }
+
+// put adds a row to a stream; its values are printed as fmt does.
+func (t *table) put(tone tone, values ...any) error {
+	texts, cells := make([]string, len(values)), make([]cell, len(values))
+	for i, value := range values {
+		texts[i] = clean(textOf(value))
+		cells[i] = texts[i : i+1]
+	}
+	if t.rows = append(t.rows, row{tone, cells}); len(t.rows) >= chunk {
+		return t.flush()
+	}
+	return nil
+}
+
+// end prints what is left of a table, or that there is nothing.
+func (t *table) end() error {
+	if t.none != "" && !t.begun && len(t.rows) == 0 && t.to.terminal {
+		return t.to.sayNone(t.none)
+	}
+	return t.flush()
+}
+
+// sayNone tells a person that there is nothing to print; a program sees it.
+func (p *program) sayNone(text string) error {
+	if !p.terminal {
+		return nil
+	}
+	_, err := fmt.Fprintln(p.out, text)
+	return err
+}
+
+// flush prints the rows so far, and the head before the first ones.
+func (t *table) flush() error {
+	if !t.begun {
+		t.widths = make([]int, len(t.head))
+		t.widen(t.head)
+	}
+	for _, row := range t.rows {
+		for n := range row.height() {
+			t.widen(row.line(n, t.complete()))
+		}
+	}
+	var text bytes.Buffer
+	if !t.begun {
+		t.write(&text, t.head, plain)
+		if t.to.terminal {
+			t.dashes(&text)
+		}
+		t.begun = true
+	}
+	for _, row := range t.rows {
+		for n := range row.height() {
+			t.write(&text, row.line(n, t.complete()), row.tone)
+		}
+	}
+	t.rows = t.rows[:0]
+	_, err := t.to.out.Write(text.Bytes())
+	return err
+}
+
+// complete says that every line is to have a text in every column: it is for a program.
+func (t *table) complete() bool { return !t.to.terminal }
+
+func (t *table) widen(texts []string) {
+	for i, text := range texts {
+		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(text))
 	}
 }
 
-// draw writes the table as the original did:
-//
-//	TARGET | CONCURRENCY
-//	-------+------------
-//	a      | 10
-func (t *table) draw(w io.Writer) {
-	widths := make([]int, len(t.head))
-	for i, title := range t.head {
-		widths[i] = utf8.RuneCountInString(title)
+// write writes one line.
+func (t *table) write(to *bytes.Buffer, texts []string, tone tone) {
+	between := "  "
+	if t.to.terminal {
+		between = " | "
 	}
-	for _, row := range t.rows {
-		for i, cell := range row {
-			for _, text := range cell {
-				widths[i] = max(widths[i], utf8.RuneCountInString(text))
-			}
+	var line []byte
+	for i, text := range texts {
+		if i > 0 {
+			line = append(line, between...)
 		}
+		line = append(append(line, text...), t.spaces(t.widths[i]-utf8.RuneCountInString(text))...)
 	}
-	dashes := make([]string, len(widths))
-	for i, width := range widths {
+	to.WriteString(t.to.paint(string(bytes.TrimRight(line, " ")), tone))
+	to.WriteByte('\n')
+}
+
+func (t *table) dashes(to *bytes.Buffer) {
+	dashes := make([]string, len(t.widths))
+	for i, width := range t.widths {
 		dashes[i] = strings.Repeat("-", width)
 	}
-	drawLine(w, widths, t.head, " | ")
-	fmt.Fprintln(w, strings.Join(dashes, "-+-"))
-	for _, row := range t.rows {
-		for n := range height(row) {
-			drawLine(w, widths, texts(row, n, false), " | ")
-		}
-	}
+	fmt.Fprintln(to, strings.Join(dashes, "-+-"))
 }
 
-func drawLine(w io.Writer, widths []int, texts []string, between string) {
-	padded := make([]string, len(texts))
-	for i, text := range texts {
-		padded[i] = text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+// spaces is so many blanks, kept for the next time.
+func (t *table) spaces(n int) string {
+	if n > len(t.blanks) {
+		t.blanks = strings.Repeat(" ", 2*n)
 	}
-	fmt.Fprintln(w, strings.TrimRight(strings.Join(padded, between), " "))
+	return t.blanks[:n]
 }
 
-// list writes the table for other programs: every line is complete, so cells of one
-// line are repeated beside those of many, and an empty one is a hyphen.
-func (t *table) list(w io.Writer) {
-	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, strings.Join(t.head, "\t"))
-	for _, row := range t.rows {
-		for n := range height(row) {
-			cells := texts(row, n, true)
-			for i, text := range cells {
-				if text == "" {
-					cells[i] = "-"
-				}
-			}
-			fmt.Fprintln(columns, strings.Join(cells, "\t"))
-		}
-	}
-	columns.Flush()
-}
-
-func height(row []cell) int {
+// height is how many lines a row has.
+func (r row) height() int {
 	height := 1
-	for _, cell := range row {
+	for _, cell := range r.cells {
 		height = max(height, len(cell))
 	}
 	return height
 }
 
-// texts is the n-th line of a row.
-func texts(row []cell, n int, repeat bool) []string {
-	texts := make([]string, len(row))
-	for i, cell := range row {
+// line is the n-th line of a row. A complete one repeats what has one line only, and has no empty text.
+func (r row) line(n int, complete bool) []string {
+	texts := make([]string, len(r.cells))
+	for i, cell := range r.cells {
 		switch {
 		case n < len(cell):
 			texts[i] = cell[n]
-		case repeat && len(cell) == 1:
+		case complete && len(cell) == 1:
 			texts[i] = cell[0]
+		}
+		if complete && texts[i] == "" {
+			texts[i] = "-"
 		}
 	}
 	return texts
+}
+
+// textOf is what fmt prints of a value, faster for what long tables are made of.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case int:
+		return strconv.Itoa(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	}
+	return fmt.Sprint(value)
 }

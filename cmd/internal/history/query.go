@@ -32,10 +32,15 @@ func (q Query) filter() journal.Filter {
 // process, which tells nobody when it appends.
 const followInterval = 200 * time.Millisecond
 
-// Events gives the selected events, oldest first. It ends at the first error; a query that follows ends with ctx's.
+// Events gives the selected events, oldest first. It ends at the first error; one for the newest events
+// goes on behind damage first, and a query that follows ends with ctx's.
 func Events(ctx context.Context, r *journal.Reader, q Query) iter.Seq2[journal.Event, error] {
 	if !q.Follow {
-		return r.Events(ctx, q.filter())
+		events := read(func(f journal.Filter) iter.Seq2[journal.Event, error] { return r.Events(ctx, f) })
+		if q.Last > 0 {
+			return events.newest(q.filter())
+		}
+		return events(q.filter())
 	}
 	return func(yield func(journal.Event, error) bool) {
 		ticker := time.NewTicker(followInterval)

@@ -14,7 +14,7 @@ import (
 
 // arrange puts args into the order that ffcli wants: flags of jobctl, the
 // command's words, flags of the command, its arguments. People write flags wherever they
-// think of them. It also tells which command is meant.
+// think of them. It also returns the command that is meant.
 func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, error) {
 	given, words, places, err := separate(root, args)
 	if err != nil {
@@ -55,8 +55,9 @@ type givenFlag struct {
 	args []string
 }
 
-// separate tells flags, each with its value, from words. After -- there are only
-// words, and a negative number is one anywhere. A flag that no command knows is an error. The places are those of the words in args.
+// separate tells flags, each with its value, from words. After -- there are only words, and a
+// negative number is one anywhere. A flag that no command knows is an error. The places are those
+// of the words in args.
 func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []string, places []int, err error) {
 	known := map[string]*flag.Flag{}
 	collect(root, known)

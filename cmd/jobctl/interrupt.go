@@ -21,8 +21,8 @@ func (i interruption) Error() string {
 	return "terminated"
 }
 
-// interruptible gives a context that ends with SIGINT or SIGTERM. A second signal ends the process on
-// the spot.
+// interruptible gives a context that ends with SIGINT or SIGTERM. A second signal ends the process
+// on the spot.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
@@ -42,7 +42,7 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// interrupted tells whether ctx ended because somebody wanted the run to end.
+// interrupted reports whether ctx ended because somebody wanted the run to end.
 func interrupted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	var by interruption

@@ -7,8 +7,8 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 )
 
-// journal is the commands that read journals: from a worker's folder, through the worker, or through a master
-// from all its workers.
+// journal is the commands that read journals: from a worker's folder, through the worker, or
+// through a master from all its workers.
 func (p *program) journal() *ffcli.Command {
 	c := command("journal", "journal COMMAND [--journal DIR]", "read the journal of a worker, from its folder or through it; with --master those of all workers", nil)
 	c.Subcommands = []*ffcli.Command{

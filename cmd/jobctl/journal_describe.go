@@ -93,7 +93,8 @@ func describeConflict(e journal.Conflict) string {
 	return strings.TrimRight("found: "+found+" "+pairs("wanted", e.Wanted, "reason", e.Reason), " ")
 }
 
-// describeReapplied tells of a reapply, which has an event before its first row and one behind its last.
+// describeReapplied tells of a reapply, which has an event before its first row and one behind its
+// last.
 func describeReapplied(e journal.Reapplied) string {
 	if e.Ended {
 		return pairs("rows", e.Rows, "refused", e.Refused, "journal", e.Journal, "by", e.By)

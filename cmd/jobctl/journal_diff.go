@@ -13,7 +13,8 @@ import (
 // errNeedsTable says why a folder is not enough.
 var errNeedsTable = errors.New("the table is reached through the worker: leave --journal away, and name the worker with --host and --port, or use --master")
 
-// tableCommand makes a command that compares journals with the table, which only their workers reach.
+// tableCommand makes a command that compares journals with the table, which only their workers
+// reach.
 func (p *program) tableCommand(name, help string, exec func(ctx context.Context, j *journals) error) *ffcli.Command {
 	return p.journalCommand(name, "", help, func(ctx context.Context, j *journals, _ []string) error {
 		if len(j.remotes) == 0 && len(j.sources) > 0 {

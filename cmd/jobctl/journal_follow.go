@@ -15,8 +15,8 @@ import (
 	jobnet "jobd/net"
 )
 
-// followEvents prints what there is, merged by time, and then what is appended, as it comes, until ctx ends. A connection
-// that is lost meanwhile is made again.
+// followEvents prints what there is, merged by time, and then what is appended, as it comes, until
+// ctx ends. A connection that is lost meanwhile is made again.
 func (p *program) followEvents(ctx context.Context, j *journals, q history.Query) error {
 	seen := make(map[source]uint64)
 	err := j.each(func(s source) error {
@@ -91,9 +91,9 @@ const (
 	followMaxRetry = 10 * time.Second
 )
 
-// follow gives one source's events behind q.After, over as many connections as it takes, until ctx ends or the source fails for
-// a reason that no other connection mends. Between two connections nothing is missed and nothing comes twice: it
-// goes on after the last one given.
+// follow gives one source's events behind q.After, over as many connections as it takes, until ctx
+// ends or the source fails for a reason that no other connection mends. Between two connections
+// nothing is missed and nothing comes twice: it goes on after the last one given.
 func (p *program) follow(ctx context.Context, s source, q history.Query, give func(coming) bool) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = followRetry, followMaxRetry
@@ -148,7 +148,8 @@ func closeIf(reading, first source) {
 	}
 }
 
-// mended tells whether another connection may mend an error: the worker or the master is gone, maybe for a moment.
+// mended reports whether another connection may mend an error: the worker or the master is gone,
+// maybe for a moment.
 func mended(err error) bool {
 	var answer *jobnet.RemoteError
 	if !errors.As(err, &answer) {
@@ -170,7 +171,8 @@ type again struct {
 	end  func()
 }
 
-// connect finds the worker again, maybe under another address, whose journal has the event that was seen last.
+// connect finds the worker again, maybe under another address, whose journal has the event that was
+// seen last.
 func (a *again) connect(ctx context.Context, after uint64) error {
 	client, end, err := a.p.connect(ctx)
 	if err != nil {

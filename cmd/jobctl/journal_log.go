@@ -94,7 +94,8 @@ func (p *eventPrinter) print(s source, e journal.Event) error {
 	return err
 }
 
-// eventForm is an event as JSON. A job's output is there if it was read: as text, or, where it is none, as base64.
+// eventForm is an event as JSON. A job's output is there if it was read: as text, or, where it is
+// none, as base64.
 type eventForm struct {
 	Worker    string          `json:"worker,omitempty"`
 	Seq       uint64          `json:"seq"`

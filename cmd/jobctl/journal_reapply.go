@@ -43,8 +43,8 @@ type reapply struct {
 	refused  int
 }
 
-// all has the workers reapply their own journals, and then one of them each journal of a worker that is gone, unless there
-// are rows that may have run before all that.
+// all has the workers reapply their own journals, and then one of them each journal of a worker
+// that is gone, unless there are rows that may have run before all that.
 func (p *reapply) all(ctx context.Context, folders []string, accept bool) error {
 	lost, err := p.findLost(ctx, folders)
 	if err == nil {
@@ -57,7 +57,7 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 		if err == nil {
 			query := p.query
 			query.Journal = one.folder
-			err = p.stream(ctx, one.reader, query, func(r history.Reapplied) error { return p.tell(one.reader, r) })
+			err = p.stream(ctx, one.reader, query, func(r history.Reapplied) error { return p.printRow(one.reader, r) })
 		}
 	}
 	if err = p.done.end(err); err == nil && p.refused > 0 {
@@ -79,8 +79,9 @@ func (p *reapply) stream(ctx context.Context, r *remote, query history.ReapplyQu
 	return nil
 }
 
-// own has all workers reapply their journals. Where one gave a row back that another was refused, since the row bore
-// the first one's claim, all are asked again: what the other knows of the row applies now.
+// own has all workers reapply their journals. Where one gave a row back that another was refused,
+// since the row bore the first one's claim, all are asked again: what the other knows of the row
+// applies now.
 func (p *reapply) own(ctx context.Context) error {
 	type reapplied = from[history.Reapplied]
 	for {
@@ -97,21 +98,21 @@ func (p *reapply) own(ctx context.Context) error {
 					return nil
 				}
 				gaveBack = gaveBack || item.Did == history.DidApply && item.Want == nil
-				return p.tell(r, item)
+				return p.printRow(r, item)
 			})
 		}
 		if err == nil && gaveBack && len(refused) > 0 {
 			continue
 		}
 		for _, r := range refused {
-			err = errors.Join(err, p.tell(r.source, r.item))
+			err = errors.Join(err, p.printRow(r.source, r.item))
 		}
 		return err
 	}
 }
 
-// tell prints what was done with a row.
-func (p *reapply) tell(s source, r history.Reapplied) error {
+// printRow prints what was done with a row.
+func (p *reapply) printRow(s source, r history.Reapplied) error {
 	worker, tone := s.worker(), good
 	if r.Did == history.DidRefuse {
 		p.refused++

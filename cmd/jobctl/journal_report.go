@@ -2,8 +2,8 @@ package main
 
 import "errors"
 
-// report is how journal commands print what they find, item by item: as JSON, one a line, or as rows of
-// a table, with the worker in front where there are several.
+// report is how journal commands print what they find, item by item: as JSON, one a line, or as
+// rows of a table, with the worker in front where there are several.
 type report struct {
 	*program
 	table   *table
@@ -33,8 +33,8 @@ func (r *report) add(worker string, form any, tone tone, values ...any) error {
 	return r.table.put(tone, values...)
 }
 
-// end prints what is left; err is why there is no more, or nil. What was found before an error is printed
-// as well, but that nothing was found is said only of a report that is complete.
+// end prints what is left; err is why there is no more, or nil. What was found before an error is
+// printed as well, but that nothing was found is said only of a report that is complete.
 func (r *report) end(err error) error {
 	if r.json() || err != nil && r.count == 0 {
 		return err

@@ -28,7 +28,7 @@ func (p *program) journalShow() *ffcli.Command {
 				story.outcome() // of what is sound
 				return err
 			}
-			if err := story.tell(ctx, e); err != nil {
+			if err := story.printEvent(ctx, e); err != nil {
 				return err
 			}
 		}
@@ -62,8 +62,8 @@ type story struct {
 	done                      *journal.Done
 }
 
-// tell tells one event.
-func (s *story) tell(ctx context.Context, e from[journal.Event]) error {
+// printEvent prints one event.
+func (s *story) printEvent(ctx context.Context, e from[journal.Event]) error {
 	first := s.last == nil
 	s.last = e.source
 	if s.json() {
@@ -128,7 +128,8 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 	return describe(e.item.Payload), nil
 }
 
-// claimant names who claimed the job: the worker through which it is read, or the one whose run the journal tells of then.
+// claimant names who claimed the job: the worker through which it is read, or the one whose run the
+// journal tells of then.
 func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, error) {
 	if name := e.source.worker(); name != "" {
 		return clean(name), nil
@@ -146,7 +147,7 @@ func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, er
 	return "the worker", nil
 }
 
-// end tells how long things took, what the job printed, and what the table says.
+// end prints how long things took, what the job printed, and what the table says.
 func (s *story) end(ctx context.Context, id int64) error {
 	s.outcome()
 	r, throughWorker := s.last.(*remote)
@@ -168,7 +169,7 @@ func (s *story) end(ctx context.Context, id int64) error {
 	return err
 }
 
-// outcome tells how long things took and what the job printed.
+// outcome prints how long things took and what the job printed.
 func (s *story) outcome() {
 	if s.json() || s.last == nil {
 		return
@@ -180,14 +181,14 @@ func (s *story) outcome() {
 	}
 }
 
-// describeRow tells what a row says.
+// describeRow puts a row into words.
 func describeRow(row history.Row) string {
 	parts := []any{"status", row.Status, "target", row.Target, "owner", row.Owner, "result", row.Result}
 	return pairs(parts...)
 }
 
-// durations prints how long things took. Only how long the job ran is measured; the rest is between events, whose times tell
-// little where the clock was set back.
+// durations prints how long things took. Only how long the job ran is measured; the rest is between
+// events, whose times tell little where the clock was set back.
 func (s *story) durations() {
 	fmt.Fprintln(s.out)
 	if !s.claimed.IsZero() && !s.running.IsZero() {

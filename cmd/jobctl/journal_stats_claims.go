@@ -8,8 +8,8 @@ import (
 	"jobd/journal"
 )
 
-// Statistics count events, and most of these don't say what they are about: the job's claim does, which may lie before the
-// time that is looked at, or in a checkpoint only.
+// Statistics count events, and most of these don't say what they are about: the job's claim does,
+// which may lie before the time that is looked at, or in a checkpoint only.
 
 // notTold stands for what the history does not tell any more.
 const notTold = "?"
@@ -21,7 +21,8 @@ type underWay struct {
 	claim             *journal.Accepted // nil: it lies before the time that is looked at
 }
 
-// begin takes in what was under way when the time begins that is looked at, and who the workers are.
+// begin notes the jobs that were under way when the time that is looked at begins, and the workers'
+// names.
 func (s *statistics) begin(ctx context.Context, j *journals, since time.Time) error {
 	return j.each(func(worker source) (err error) {
 		if s.by == byWorker {
@@ -55,8 +56,8 @@ func nameOf(ctx context.Context, worker source) (string, error) {
 	return notTold, nil
 }
 
-// claimBefore is the newest claim of a job up to an event, the one of the token where that is given; nil where the history does
-// not have it any more.
+// claimBefore is the newest claim of a job up to an event, the one of the token where that is
+// given; nil where the history does not have it any more.
 func claimBefore(ctx context.Context, e from[journal.Event], token string) (claim *journal.Accepted, err error) {
 	for claimed, err := range e.source.events(ctx, history.Query{Job: e.item.Job, Kinds: []journal.Kind{journal.KindAccepted}}) {
 		if err != nil {
@@ -70,8 +71,8 @@ func claimBefore(ctx context.Context, e from[journal.Event], token string) (clai
 	return claim, nil
 }
 
-// ended is what is known of a job that is not under way: a conflict is met when the row is written, which may be after its
-// job's end.
+// ended finds the claim of a job that is not under way. There is such an event where a conflict was
+// noticed when the row was written, after the job's end.
 func (s *statistics) ended(ctx context.Context, e from[journal.Event]) (*underWay, error) {
 	job := &underWay{target: notTold}
 	conflict, ok := e.item.Payload.(journal.Conflict)
@@ -103,8 +104,9 @@ func (s *statistics) waited(ctx context.Context, e from[journal.Event], job *und
 	return nil
 }
 
-// waitedFor is how long a row waited at least: time_created has whole seconds, so it was up to a second longer. A manual row
-// waits for its client, not for a worker, and so counts from the claim, as do the rows of older journals.
+// waitedFor is how long a row waited at least: time_created has whole seconds, so it was up to a
+// second longer. A manual row waits for its client, not for a worker, and so counts from the claim,
+// as do the rows of older journals.
 func waitedFor(claim journal.Accepted, accepted, running time.Time) time.Duration {
 	waited := running.Sub(accepted)
 	if claim.Created > 0 && !claim.Manual {

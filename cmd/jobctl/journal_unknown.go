@@ -17,8 +17,8 @@ const unknownPage = 10_000
 var errUnknown = errors.New("nothing was changed: nobody can tell whether some rows that wait have run, and they would be run (again); " +
 	"give the journals of lost workers with --journal DIR, or go on with --accept-unknown")
 
-// checkUnknown finds the rows that wait and may have run without any of the journals telling, and says so. They are left as they
-// are, which somebody has to accept.
+// checkUnknown lists the rows that wait and that no journal knows: they may have run, and would run
+// again. reapply leaves them as they are, and goes on only if the operator accepts that.
 func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept bool) error {
 	suspects := make(map[int64]bool)
 	var notes []string
@@ -58,7 +58,7 @@ func (p *reapply) checkUnknown(ctx context.Context, lost []lostJournal, accept b
 	return nil
 }
 
-// describeBeginning says from when on a worker's journal can tell.
+// describeBeginning says when a worker's history begins, and why not earlier.
 func (p *reapply) describeBeginning(told history.Unknown) string {
 	why := "it holds nothing from before, as that of a new worker, or of one that lost its journal"
 	if told.Removed {
@@ -83,7 +83,7 @@ func (p *reapply) narrow(ctx context.Context, r *remote, folder string, suspects
 	return nil
 }
 
-// unknown has a worker tell of which rows a journal can't tell.
+// unknown asks a worker which rows one journal does not know.
 func (p *reapply) unknown(ctx context.Context, r *remote, query history.ReapplyQuery) (told history.Unknown, err error) {
 	query.Unknown = true
 	var rows []int64

@@ -8,7 +8,8 @@ import (
 	"jobd/journal"
 )
 
-// printVerdict prints what a verification found, in words and, where not everything is of one kind, as a table of ranges.
+// printVerdict prints what a verification found, in words and, where not everything is of one kind,
+// as a table of ranges.
 func (p *program) printVerdict(s source, v history.Verdict) error {
 	if p.json() {
 		return p.printJSON(struct {

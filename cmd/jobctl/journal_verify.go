@@ -100,7 +100,8 @@ func appendTo(file, lines string) error {
 // anchorFile is the anchors of a file, by the worker that stands behind them; "" where none does.
 type anchorFile map[string][]journal.Anchor
 
-// readAnchors reads what journal anchor wrote: a number, a hash and, from a master, a worker's name on each line.
+// readAnchors reads what journal anchor wrote: a number, a hash and, from a master, a worker's name
+// on each line.
 func readAnchors(file string) (anchorFile, error) {
 	known := anchorFile{}
 	if file == "" {
@@ -133,8 +134,8 @@ func readAnchors(file string) (anchorFile, error) {
 	return known, nil
 }
 
-// of gives the anchors that are about a source: those of the worker's own name. A line without a name is of whatever journal it is
-// compared with.
+// of gives the anchors that are about a source: those of the worker's own name. A line without a
+// name is of whatever journal it is compared with.
 func (f anchorFile) of(ctx context.Context, s source, file string) ([]journal.Anchor, error) {
 	if len(f) == 0 {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"jobd/journal"
 )
 
-// tone is what a line is to say at a glance.
+// tone is a line's colour, by what the line means.
 type tone int
 
 // The tones. A plain line has no colour.
@@ -19,7 +19,8 @@ const (
 	faint // about the worker itself
 )
 
-// coloured tells whether stdout takes colours: a terminal that says what it is, and nobody who wants none.
+// coloured reports whether stdout takes colours: a terminal that says what it is, and nobody who
+// wants none.
 func (s surroundings) coloured() bool {
 	if !s.terminal {
 		return false

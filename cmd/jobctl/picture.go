@@ -10,9 +10,9 @@ import (
 	"jobd/journal"
 )
 
-// What a picture is made of, in pixels. Bars narrower than leastBar are not drawn one by one: each pixel of
-// a lane shows how much of its time was used, by which target most, and whether a job failed. So the size of a picture depends
-// on its lanes and not on the jobs.
+// What a picture is made of, in pixels. Bars narrower than leastBar are not drawn one by one: each
+// pixel of a lane shows how much of its time was used, by which target most, and whether a job
+// failed. So the size of a picture depends on its lanes and not on the jobs.
 const (
 	plotWidth = 1200
 	leastBar  = 6
@@ -42,7 +42,8 @@ type drawnWorker struct {
 	outages []outage
 }
 
-// outage is a time without a worker: from its end, or the last that was heard of it, to its next start.
+// outage is a time without a worker: from its end, or the last that was heard of it, to its next
+// start.
 type outage struct {
 	from, to time.Time
 	crash    bool // it did not end in order

@@ -19,7 +19,8 @@ const (
 	workerGap   = 24
 )
 
-// palette is the colours of targets, which are told apart by people who see few colours too. Further targets begin again.
+// palette is the colours of targets, which are told apart by people who see few colours too.
+// Further targets begin again.
 var palette = [...]string{"#4477aa", "#66ccee", "#228833", "#ccbb44", "#aa3377", "#88aadd", "#999933", "#44aa99", "#ddaa77", "#332288"}
 
 const unknownColour = "#aaaaaa"

@@ -10,7 +10,8 @@ import (
 // progressInterval is how often progress is told.
 const progressInterval = 200 * time.Millisecond
 
-// progress tells on stderr how far a long run is, where that is a terminal and the run takes long enough.
+// progress tells on stderr how far a long run is, where that is a terminal and the run takes long
+// enough.
 type progress struct {
 	p     *program
 	what  string
@@ -22,7 +23,7 @@ func (p *program) progress(what string) *progress {
 	return &progress{p: p, what: what, told: p.now()}
 }
 
-// at tells that n of what is counted are behind.
+// at shows that n were counted so far.
 func (g *progress) at(n uint64) {
 	if !g.p.errTerminal {
 		return
@@ -33,7 +34,7 @@ func (g *progress) at(n uint64) {
 	}
 }
 
-// end wipes what was told.
+// end removes what is shown.
 func (g *progress) end() {
 	if g.shown {
 		fmt.Fprint(g.p.err, g.p.ours("\r\x1b[K"))

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// growth is by how much the buckets of durations grow: so far a percentile may be from the truth.
+// growth is how much wider each bucket of durations is than the one before it, and so the greatest
+// error of a percentile.
 const growth = 1.02
 
-// durations counts durations in buckets that grow by growth, so that any number of them takes little
-// memory. The zero value is ready.
+// durations counts durations in buckets that grow by growth, so that any number of them takes
+// little memory. The zero value is ready.
 type durations struct {
 	buckets map[int]int
 	count   int

@@ -10,17 +10,18 @@ import (
 // notKnown is printed where it can't be told how long something took. A 0 would be a claim.
 const notKnown = "not known"
 
-// unknownOutcome begins the reason of a job of which nobody saw the end: the event tells when that was noticed.
+// unknownOutcome begins the reason of a job of which nobody saw the end: the event tells when that
+// was noticed.
 const unknownOutcome = "outcome unknown"
 
-// measured is how long a job ran, by a clock that nobody sets; false where the journal does not hold it, as in events of older
-// versions.
+// measured is how long a job ran, by a clock that nobody sets; false where the journal does not
+// hold it, as in events of older versions.
 func measured(done journal.Done) (ran time.Duration, known bool) {
 	return time.Duration(done.Elapsed) * time.Microsecond, done.Elapsed > 0
 }
 
-// ranFor is how long a job ran: as measured, or else the time between its events, where nothing speaks against that. A clock
-// that was set back lets events bear the same time.
+// ranFor is how long a job ran: as measured, or else the time between its events, where nothing
+// speaks against that. A clock that was set back lets events bear the same time.
 func ranFor(done journal.Done, running, ended time.Time) (ran time.Duration, known bool) {
 	if ran, known := measured(done); known {
 		return ran, true

@@ -75,7 +75,8 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 // note tells what is worth knowing beside what a command prints.
 func (p *program) note(err error) { fmt.Fprintf(p.err, "jobctl: %v\n", err) }
 
-// buffered has what print prints written in large pieces, save on a terminal, where somebody waits for each line.
+// buffered has what print prints written in large pieces, save on a terminal, where somebody waits
+// for each line.
 func (p *program) buffered(print func() error) error {
 	if p.terminal {
 		return print()

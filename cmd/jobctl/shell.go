@@ -35,8 +35,8 @@ func shell(ctx context.Context, args []string, around surroundings) int {
 	return exit.Code(errs.failure(exit.With(code, err)))
 }
 
-// checked remembers that a write failed: who prints seldom looks, and what was asked for has not
-// arrived.
+// checked remembers that a write failed. Printing code seldom looks at the error of a write, but a
+// run whose output did not arrive must not end as a success.
 type checked struct {
 	to io.Writer
 

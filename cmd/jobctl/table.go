@@ -14,9 +14,9 @@ import (
 //	-------+------------
 //	a      | 10
 //
-// Elsewhere it is for other programs: every line is complete, so cells of one line are repeated beside
-// those of many, and an empty cell is a hyphen. A table is made row by row and printed as a whole, or,
-// where it may be of any length, begun by program.stream, which holds a chunk of it.
+// Elsewhere it is for other programs: every line is complete, so cells of one line are repeated
+// beside those of many, and an empty cell is a hyphen. A table is made row by row and printed as a
+// whole, or, where it may be of any length, begun by program.stream, which holds a chunk of it.
 type table struct {
 	head []string
 	none string // said on a terminal in place of a table without rows; "" prints the head alone
@@ -51,8 +51,8 @@ func (p *program) print(t table) {
 	_ = t.end() // what can't be written is told at the end of the run
 }
 
-// stream begins a table of any length. What it prints looks like a table that is printed as a whole,
-// but for columns that later rows need wider.
+// stream begins a table of any length. What it prints looks like a table that is printed as a
+// whole, but for columns that later rows need wider.
 func (p *program) stream(head ...string) *table { return &table{to: p, head: head} }
 
 // put adds a row to a stream; its values are printed as fmt does.
@@ -165,7 +165,8 @@ func (r row) height() int {
 	return height
 }
 
-// line is the n-th line of a row. A complete one repeats what has one line only, and has no empty text.
+// line is the n-th line of a row. A complete one repeats what has one line only, and has no empty
+// text.
 func (r row) line(n int, complete bool) []string {
 	texts := make([]string, len(r.cells))
 	for i, cell := range r.cells {

@@ -44,8 +44,8 @@ func (f *timeFlag) Set(text string) (err error) {
 	return err
 }
 
-// The unix times that are taken: of ten digits, from 2001 to 2286. Any other number may be a date, milliseconds, or a
-// number of something.
+// The unix times that are taken: of ten digits, from 2001 to 2286. Any other number may be a date,
+// milliseconds, or a number of something.
 const (
 	firstUnix = 1_000_000_000
 	lastUnix  = 10_000_000_000 - 1
@@ -57,8 +57,8 @@ var number = regexp.MustCompile(`^[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?$`)
 // length knows how long ago something was: numbers, each with its unit.
 var length = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$`)
 
-// parseTime reads a moment: a date with or without a time of day, in location or as RFC 3339 has it; unix time in
-// seconds; or how long before now it was. What may mean two things is refused.
+// parseTime reads a moment: a date with or without a time of day, in location or as RFC 3339 has
+// it; unix time in seconds; or how long before now it was. What may mean two things is refused.
 func parseTime(text string, now time.Time, location *time.Location) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02 15:04", time.DateTime, time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if wall, err := time.Parse(layout, text); err == nil {
@@ -107,8 +107,8 @@ func meant(whole string) string {
 	return "how long ago has a unit, as in 90s, 2h or 30d"
 }
 
-// onlyMoment is the one moment at which the clocks of a place showed a time. Where they are put back there are two, where they
-// are put forward none.
+// onlyMoment is the one moment at which the clocks of a place showed a time. Where they are put
+// back there are two, where they are put forward none.
 func onlyMoment(text string, wall time.Time, location *time.Location) (time.Time, error) {
 	var found []time.Time
 	for _, offset := range offsetsAround(wall, location) {

@@ -9,8 +9,8 @@ import (
 	jobnet "jobd/net"
 )
 
-// expect asks the daemon what it is before it is asked for something: a master takes pause for all of
-// its workers, and answers others' requests in forms of its own.
+// expect asks the daemon what it is before it is asked for something: a master takes pause for all
+// of its workers, and answers others' requests in forms of its own.
 func (c *client) expect(ctx context.Context) error {
 	_, err := c.ask(ctx, "status", nil)
 	var refused *jobnet.RemoteError

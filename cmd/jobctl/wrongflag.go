@@ -14,8 +14,9 @@ import (
 // wrongValue is how package flag words a value that a flag does not take.
 var wrongValue = regexp.MustCompile(`invalid (boolean )?value ("(?:[^"\\]|\\.)*") for (?:flag )?-(\S+): (.*)$`)
 
-// withhold takes out of an error of exit code 2 the words of the command line that may be passwords: what stands behind the flag of
-// one, what has a = in it, and what begins as mysql's -pPASSWORD does. Errors have words in quotes.
+// withhold takes out of an error of exit code 2 the words of the command line that may be
+// passwords: what stands behind the flag of one, what has a = in it, and what begins as mysql's
+// -pPASSWORD does. Errors have words in quotes.
 func withhold(err error, args []string) error {
 	if err == nil || exit.Code(err) != exit.Usage {
 		return err
@@ -33,7 +34,8 @@ func withhold(err error, args []string) error {
 	return exit.With(exit.Usage, errors.New(text))
 }
 
-// wrongFlag words the error of a flag's value as all of jobd's errors are: the flag, the value, what is allowed.
+// wrongFlag words the error of a flag's value as all of jobd's errors are: the flag, the value,
+// what is allowed.
 func wrongFlag(err error) error {
 	if err == nil {
 		return nil

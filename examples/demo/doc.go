@@ -1,6 +1,7 @@
 // Command demo is a small application that runs its jobs with jobd, from the first row to the
-// audit: it makes the jobs table, starts a master and two workers, inserts rows, pokes, runs jobs by hand,
-// kills one, and then checks every row against what its job must have done. `make demo` runs it.
+// audit: it makes the jobs table, starts a master and two workers, inserts rows, pokes, runs jobs
+// by hand, kills one, and then checks every row against what its job must have done. `make demo`
+// runs it.
 //
 //	demo [--store sqlite|mysql] [--bin DIR]
 //

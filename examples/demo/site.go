@@ -86,7 +86,8 @@ func (s *site) start(ctx context.Context, tableSettings string) error {
 
 func (s *site) journal(worker string) string { return filepath.Join(s.dir, "journal-"+worker) }
 
-// launch starts a daemon with a configuration file of its own and waits until it accepts connections.
+// launch starts a daemon with a configuration file of its own and waits until it accepts
+// connections.
 func (s *site) launch(ctx context.Context, program, name string, port int, config string) error {
 	file := filepath.Join(s.dir, name+".conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {

@@ -133,7 +133,8 @@ func (x export) reachedByName(contracts []*types.Interface) bool {
 	})
 }
 
-// interfaces are all that the repository declares or that the packages it imports export, and error.
+// interfaces are all that the repository declares or that the packages it imports export, and
+// error.
 func interfaces(packages []checked) []*types.Interface {
 	scopes := map[*types.Scope]bool{types.Universe: true}
 	var found []*types.Interface

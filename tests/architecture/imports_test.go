@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// allowed is the import table: what a package, and those below it without a row of their own, imports
-// beyond the standard library, by prefix. The longest matching key counts.
+// allowed is the import table: what a package, and those below it without a row of their own,
+// imports beyond the standard library, by prefix. The longest matching key counts.
 var allowed = map[string][]string{
 	"journal":             {"modernc.org/sqlite", "github.com/klauspost/compress/zstd", "golang.org/x/sys/unix"},
 	"store":               {"jobd/journal", "github.com/cenkalti/backoff/v5"},
@@ -135,7 +135,7 @@ func ruleOf(t *testing.T, folder string) string {
 	return ""
 }
 
-// within tells whether name is one of the roots or below one.
+// within reports whether name is one of the roots or below one.
 func within(name string, roots []string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool {
 		return name == root || strings.HasPrefix(name, root+"/")

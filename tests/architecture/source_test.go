@@ -63,8 +63,8 @@ func sources(t *testing.T) []file {
 	return files
 }
 
-// The kernel sends a parent-death signal when the thread that started the process ends, not when the
-// program does. The test server is started from a thread that is kept; nothing else may use it.
+// The kernel sends a parent-death signal when the thread that started the process ends, not when
+// the program does. The test server is started from a thread that is kept; nothing else may use it.
 func TestPitfall30NoParentDeathSignal(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {

@@ -75,7 +75,8 @@ func jobs(n int) string {
 	return `{"jobs":` + list(n, func(i int) string { return fmt.Sprintf(`{"id":%d,"signal":0,"target":"a"}`, i+1) }) + `}`
 }
 
-// likeNames are 10,000 names that differ in case or in spaces at the end only, others for another offset.
+// likeNames are 10,000 names that differ in case or in spaces at the end only, others for another
+// offset.
 func likeNames(offset int) string {
 	return list(10_000, func(i int) string {
 		i += offset
@@ -89,7 +90,8 @@ func likeNames(offset int) string {
 	})
 }
 
-// Start floods until stop is called, which tells how many frames were sent. A peer that is thrown out comes back.
+// Start floods until stop is called, which tells how many frames were sent. A peer that is thrown
+// out comes back.
 func (f Flood) Start(t testing.TB, addr, password string) (stop func() (sent int)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -121,7 +123,8 @@ func (f Flood) Start(t testing.TB, addr, password string) (stop func() (sent int
 	return stop
 }
 
-// flood is one connection, until it breaks or ctx ends. What comes back is read and dropped, but for polls.
+// flood is one connection, until it breaks or ctx ends. What comes back is read and dropped, but
+// for polls.
 func flood(ctx context.Context, addr, first, frame string) (sent int) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -191,8 +194,8 @@ func Fleet(t testing.TB, master *Daemon, password string, n int) {
 	AwaitWorkers(t, master, password, n)
 }
 
-// Honest asks a master what clients ask, a ping, its status and a poke in turn, for so long, and gives how long each answer took. It
-// fails the test where one does not come.
+// Honest asks a master what clients ask, a ping, its status and a poke in turn, for so long, and
+// gives how long each answer took. It fails the test where one does not come.
 func Honest(t testing.TB, master *Daemon, password string, during time.Duration) (took []time.Duration) {
 	t.Helper()
 	client := Dial(t, master.Addr)

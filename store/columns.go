@@ -3,16 +3,38 @@ package store
 import (
 	"slices"
 	"strings"
+
+	"jobd/journal"
 )
 
-// ownColumns are the columns of a jobs table that have a meaning of their own: none of them may
-// be the one for the tokens of claims, which would overwrite it. The column sig is made for that.
-var ownColumns = []string{
-	"id", "target", "time_created", "time_started", "time_finished", "status", "result", "return_code", "stdout", "stderr",
+// SigColumn holds the tokens of claims where the configuration names no other column for them, and
+// the name of the signal that ended a job.
+const SigColumn = "sig"
+
+// TokenLength is how many characters a claim's token has: "@", the mark of its worker, and five of
+// its own.
+const TokenLength = 10
+
+// markLength is how many characters of a token are the same for all claims of a worker.
+const markLength = 5
+
+// Columns are the columns that a jobs table must have, in the order of the usual table.
+func Columns() []string {
+	return []string{
+		"id", "target", "time_created", "time_started", "time_finished", "status", "result", "return_code", SigColumn, "stdout", "stderr",
+	}
 }
 
-// IsTaken tells whether a column can't hold the tokens of claims because it holds something else. Databases take no notice
-// of the case of letters in names of columns.
+// Statuses are the words that the column status must be able to hold.
+func Statuses() []string {
+	return []string{
+		journal.RowWaiting, journal.RowManual, journal.RowAccepted, journal.RowRunning, journal.RowDone, journal.RowIgnored,
+	}
+}
+
+// IsTaken tells whether a column can't hold the tokens of claims because it holds something else.
+// Databases take no notice of the case of letters in names of columns.
 func IsTaken(column string) bool {
-	return slices.ContainsFunc(ownColumns, func(own string) bool { return strings.EqualFold(own, column) })
+	return !strings.EqualFold(column, SigColumn) &&
+		slices.ContainsFunc(Columns(), func(own string) bool { return strings.EqualFold(own, column) })
 }

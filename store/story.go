@@ -123,8 +123,7 @@ func IsFree(row journal.Row) bool {
 
 // sameWorker tells whether two tokens are of claims of one worker.
 func sameWorker(a, b string) bool {
-	const mark = 5 // "@" and the four characters of the worker's mark
-	return len(a) > mark && strings.HasPrefix(b, a[:mark])
+	return len(a) > markLength && strings.HasPrefix(b, a[:markLength])
 }
 
 // seconds is a time as the table has it.

@@ -14,10 +14,8 @@ const batchLimit = 4 << 20
 
 // Apply implements store.Table.
 func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	for _, change := range changes {
-		if err := rule.Check(change); err != nil {
-			return nil, err
-		}
+	if err := rule.CheckAll(changes); err != nil {
+		return nil, err
 	}
 	found, err := t.examined(ctx)
 	if err != nil {
@@ -38,7 +36,6 @@ type application struct {
 	updates  []update // of the changes, as far as they were reduced
 	outcomes []store.Outcome
 	tries    uint // of a transaction that loses against others
-	proven   bool // the table itself was asked since a first error, and works
 }
 
 func newApplication(t *Table, found *layout, changes []store.Change) *application {
@@ -135,25 +132,24 @@ func (a *application) note(one update, matched bool) {
 	}
 }
 
-// Sort implements rule.Updater. An error that only its number makes one of the whole table is the rows' where the table,
-// asked without any row, works.
-func (a *application) Sort(ctx context.Context, err error) (rule.Fault, error) {
+// Sort implements rule.Updater.
+func (a *application) Sort(err error) rule.Fault {
 	a.tries = 2 // the rows that keep losing are to be found soon
 	switch {
 	case isOfValues(err):
-		return rule.Values, nil
+		return rule.Values
 	case isOfRule(err):
-		return rule.Rule, nil
+		return rule.Rule
 	case number(err) == 0:
-		return rule.Whole, err
-	case isDubious(err) && !a.proven:
-		if known := a.table.Check(ctx); known != nil {
-			return rule.Whole, known
-		}
-		a.proven = true
+		return rule.Whole
+	case isDubious(err):
+		return rule.Dubious
 	}
-	return rule.Moment, nil
+	return rule.Moment
 }
+
+// Ask implements rule.Updater.
+func (a *application) Ask(ctx context.Context) error { return a.table.Check(ctx) }
 
 // Reduce implements rule.Updater.
 func (a *application) Reduce(index int, err error) bool {
@@ -166,8 +162,8 @@ func (a *application) Reduce(index int, err error) bool {
 	return true
 }
 
-// Settle implements rule.Updater.
-func (a *application) Settle(index int, outcome store.Outcome) { a.outcomes[index] = outcome }
+// Note implements rule.Updater.
+func (a *application) Note(index int, outcome store.Outcome) { a.outcomes[index] = outcome }
 
 // execute sends updates as one transaction and tells how
 // many rows each of them matched. A lock is waited for once.

@@ -70,27 +70,8 @@ func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, de
 	if err != nil && !run.decided && t.isDividable(err) {
 		err = run.divided(ctx, asks, except, err)
 	}
-	return t.failClaim("claim waiting jobs", err)
+	return t.failures.FailClaim("claim waiting jobs", err)
 }
-
-// failClaim is fail for errors which tell themselves what they are about: the number of a server's error
-// among their causes says nothing of the whole table.
-func (t *Table) failClaim(op string, err error) error {
-	switch err.(type) {
-	case *store.RefusedRows, *store.RefusedTargets, *store.Overtaken:
-		return &failed{op, err}
-	}
-	return t.fail(op, err)
-}
-
-// failed is an error with the operation's name before it.
-type failed struct {
-	op  string
-	err error
-}
-
-func (f *failed) Error() string { return f.op + ": " + f.err.Error() }
-func (f *failed) Unwrap() error { return f.err }
 
 // claim is one claim.
 type claim struct {

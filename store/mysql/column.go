@@ -8,10 +8,8 @@ import (
 	"unicode/utf8"
 
 	"jobd/journal"
+	"jobd/store"
 )
-
-// tokenLength is how many characters a claim's token has.
-const tokenLength = 10
 
 // column is what a column can hold.
 type column struct {
@@ -125,7 +123,7 @@ func (c column) lacks(words []string) []string {
 func (c column) holdsToken() bool {
 	switch c.kind {
 	case "char", "varchar", "varbinary", "tinytext", "text", "mediumtext", "longtext":
-		return c.length >= tokenLength
+		return c.length >= store.TokenLength
 	}
 	return false
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
+
+	"jobd/store"
 )
 
 // Config says where the table is and how it is reached. Zero values mean the default.
@@ -88,7 +90,7 @@ func quote(identifier string) string {
 func (c Config) withDefaults() Config {
 	c.Port = cmp.Or(c.Port, 3306)
 	c.Table = cmp.Or(c.Table, "jobs")
-	c.ClaimColumn = cmp.Or(c.ClaimColumn, sigColumn)
+	c.ClaimColumn = cmp.Or(c.ClaimColumn, store.SigColumn)
 	c.MaxOpen = max(cmp.Or(c.MaxOpen, defaultMaxOpen), leastMaxOpen)
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, defaultConnectTimeout)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, defaultLinkTimeout)

@@ -10,6 +10,7 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // The server's errors by number, as the servers' manuals list them.
@@ -126,7 +127,7 @@ func number(err error) uint16 {
 // isUnusable tells what waiting cannot mend, where the table itself gave the error.
 func isUnusable(err error) bool {
 	var already *store.Unusable
-	var table misfit
+	var table rule.Misfit
 	return errors.As(err, &already) || errors.As(err, &table) || slices.Contains(unusableNumbers(), number(err)) ||
 		slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) })
 }

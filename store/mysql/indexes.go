@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // index is one of the table's, with its columns in lower case.
@@ -61,7 +62,7 @@ func (t *Table) readIndexes(ctx context.Context, conn *sql.Conn) (usable map[str
 
 // examineIndexes warns where every claim, or every update, would read the whole table.
 func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	if found.isFaulty() {
+	if found.IsFaulty() {
 		return nil
 	}
 	indexes, names, err := t.readIndexes(ctx, conn)
@@ -76,16 +77,16 @@ func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspe
 		if strings.HasSuffix(found.target.kind, "text") || strings.HasSuffix(found.target.kind, "blob") {
 			target = "target(64)"
 		}
-		found.warning("CREATE INDEX "+free("status_target_idx", names)+" ON "+t.name.quoted()+" (status, "+target+", id)",
+		found.Warn("CREATE INDEX "+free("status_target_idx", names)+" ON "+t.name.quoted()+" (status, "+target+", id)",
 			"no index helps claims, each one reads the whole table")
 	}
 	leads := func(i index) bool { return i.columns[0] == "id" }
 	unique := func(i index) bool { return leads(i) && i.unique && len(i.columns) == 1 }
 	switch all := slices.Collect(maps.Values(indexes)); {
 	case !slices.ContainsFunc(all, leads):
-		found.warning("CREATE UNIQUE INDEX "+free("id_idx", names)+" ON "+t.name.quoted()+" (id)", "no index begins with id: each update reads, and locks, the whole table")
+		found.Warn("CREATE UNIQUE INDEX "+free("id_idx", names)+" ON "+t.name.quoted()+" (id)", "no index begins with id: each update reads, and locks, the whole table")
 	case !slices.ContainsFunc(all, unique):
-		found.warning("CREATE UNIQUE INDEX "+free("id_idx", names)+" ON "+t.name.quoted()+" (id)", "nothing keeps two rows from having the same id: they would be one job")
+		found.Warn("CREATE UNIQUE INDEX "+free("id_idx", names)+" ON "+t.name.quoted()+" (id)", "nothing keeps two rows from having the same id: they would be one job")
 	}
 	t.judgePacket(found)
 	return nil
@@ -127,8 +128,8 @@ func (t *Table) examineTriggers(ctx context.Context, conn *sql.Conn, found *insp
 		}
 		for _, match := range assigned.FindAllStringSubmatch(body, -1) {
 			column := strings.ToLower(match[1])
-			if slices.ContainsFunc(append(t.writtenColumns(), "target", "id"), func(written string) bool { return strings.EqualFold(written, column) }) {
-				found.warning("", "its trigger %s may write column %s during an update of jobd's, which then reads as somebody else's: let it leave such rows alone, or DROP TRIGGER %s.%s",
+			if slices.ContainsFunc(append(rule.Written(t.config.ClaimColumn), "target", "id"), func(written string) bool { return strings.EqualFold(written, column) }) {
+				found.Warn("", "its trigger %s may write column %s during an update of jobd's, which then reads as somebody else's: let it leave such rows alone, or DROP TRIGGER %s.%s",
 					name, column, quote(t.name.database), quote(name))
 				break
 			}

@@ -5,27 +5,34 @@ import (
 	"slices"
 	"strings"
 
-	"jobd/journal"
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
-// requiredColumns are the columns that a jobs table must have, beside the owner column, in the order of the usual table, and
-// how they are made. Rows that are there when status is added are not to be run.
-func requiredColumns() [][2]string {
-	return [][2]string{
-		{"id", "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"},
-		{"target", "char(16) NOT NULL"},
-		{"time_created", "int UNSIGNED NOT NULL DEFAULT 0"},
-		{"time_started", secondsType},
-		{"time_finished", secondsType},
-		{"status", "enum('waiting','manual','accepted','running','done','ignored') NOT NULL DEFAULT 'ignored'"},
-		{"result", "enum('ok','fail') DEFAULT NULL"},
-		{"return_code", "tinyint UNSIGNED DEFAULT NULL"},
-		{sigColumn, "char(10) DEFAULT NULL"},
-		{"stdout", "mediumtext DEFAULT NULL"},
-		{"stderr", "mediumtext DEFAULT NULL"},
+// typeOf is how a column that is missing is made. Rows that are there when status is added are not to
+// be run. An owner column of the configuration's holds tokens and nothing else.
+func typeOf(column string) string {
+	switch column {
+	case "id":
+		return "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"
+	case "target":
+		return "char(16) NOT NULL"
+	case "time_created", "time_started", "time_finished":
+		return secondsType
+	case "status":
+		return "enum('" + strings.Join(store.Statuses(), "','") + "') NOT NULL DEFAULT 'ignored'"
+	case "result":
+		return "enum('ok','fail') DEFAULT NULL"
+	case "return_code":
+		return "tinyint UNSIGNED DEFAULT NULL"
+	case "stdout", "stderr":
+		return "mediumtext DEFAULT NULL"
 	}
+	return tokenType()
 }
+
+// tokenType is a column of tokens.
+func tokenType() string { return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength) }
 
 // secondsType is a column of unix seconds.
 const secondsType = "int UNSIGNED NOT NULL DEFAULT 0"
@@ -37,8 +44,8 @@ func (t *Table) judgeColumns(found *inspection) {
 		t.judgeGenerated, t.judgeWords, t.judgeWritten, t.judgeCreated, t.judgeOwner, t.judgeID, t.judgeTarget, t.judgeCode, t.judgeSignal, t.judgeOutput,
 	}
 	seen := map[string]bool{}
-	for _, required := range append(requiredColumns(), [2]string{t.config.ClaimColumn}) {
-		name := strings.ToLower(required[0])
+	for _, name := range append(store.Columns(), t.config.ClaimColumn) {
+		name = strings.ToLower(name)
 		if c, there := found.columns[name]; there && !seen[name] {
 			for _, judge := range judged {
 				judge(found, c)
@@ -50,30 +57,26 @@ func (t *Table) judgeColumns(found *inspection) {
 
 // judgeMissing refuses a table without a column that it needs.
 func (t *Table) judgeMissing(found *inspection) {
-	var missing, added []string
-	after := ""
-	for _, required := range append(requiredColumns(), [2]string{t.config.ClaimColumn, fmt.Sprintf("char(%d) DEFAULT NULL", tokenLength)}) {
-		if _, there := found.columns[strings.ToLower(required[0])]; there || slices.Contains(missing, required[0]) {
-			continue
-		}
-		missing = append(missing, required[0])
-		added = append(added, "ADD "+quote(required[0])+" "+required[1])
-		if required[0] == "status" {
+	missing := rule.Missing(t.config.ClaimColumn, func(name string) bool { _, there := found.columns[name]; return there })
+	added, after := make([]string, len(missing)), ""
+	for i, name := range missing {
+		added[i] = "ADD " + quote(name) + " " + typeOf(name)
+		if name == "status" {
 			after = "; ALTER TABLE " + t.name.quoted() + " ALTER `status` SET DEFAULT 'waiting'"
 		}
 	}
 	if len(missing) > 0 {
-		found.fault("ALTER TABLE "+t.name.quoted()+" "+strings.Join(added, ", ")+after, "it has no column %s", strings.Join(missing, ", "))
+		found.Fault("ALTER TABLE "+t.name.quoted()+" "+strings.Join(added, ", ")+after, "it has no column %s", strings.Join(missing, ", "))
 	}
 }
 
 // judgeGenerated refuses columns that the server computes, where jobd writes them.
 func (t *Table) judgeGenerated(found *inspection, c column) {
-	if !c.generated || !slices.ContainsFunc(t.writtenColumns(), func(name string) bool { return strings.EqualFold(name, c.name) }) {
+	if !c.generated || !slices.ContainsFunc(rule.Written(t.config.ClaimColumn), func(name string) bool { return strings.EqualFold(name, c.name) }) {
 		return
 	}
 	plain := "plain_" + c.name
-	found.fault(t.replaced(c, c.definition+" NULL", quote(c.name), plain),
+	found.Fault(t.replaced(c, c.definition+" NULL", quote(c.name), plain),
 		"column %s is generated, so that nobody can write it", c.name)
 }
 
@@ -87,10 +90,7 @@ func (t *Table) replaced(c column, declaration, expression, temporary string) st
 // judgeWords refuses a status or a result that lacks a word.
 func (t *Table) judgeWords(found *inspection, c column) {
 	words := map[string][]string{
-		"status": {
-			journal.RowWaiting, journal.RowManual, journal.RowAccepted,
-			journal.RowRunning, journal.RowDone, journal.RowIgnored,
-		},
+		"status": store.Statuses(),
 		"result": {"ok", "fail"},
 	}[strings.ToLower(c.name)]
 	lacking := c.lacks(words)
@@ -104,7 +104,7 @@ func (t *Table) judgeWords(found *inspection, c column) {
 	case c.isText():
 		kind = fmt.Sprintf("%s(%d)", c.kind, length)
 	}
-	found.fault(t.modify(c.declared(kind)), "column %s (%s) cannot hold %s; it needs '%s'",
+	found.Fault(t.modify(c.declared(kind)), "column %s (%s) cannot hold %s; it needs '%s'",
 		c.name, c.definition, strings.Join(lacking, ", "), strings.Join(words, "','"))
 }
 
@@ -118,21 +118,21 @@ func (t *Table) judgeWritten(found *inspection, c column) {
 	switch c.kind {
 	case "int", "integer", "bigint", "double":
 	case "datetime", "timestamp":
-		found.fault(t.inSeconds(c), no, c.name, c.definition)
+		found.Fault(t.inSeconds(c), no, c.name, c.definition)
 	case "float":
-		found.warning(t.modify(quote(c.name)+" "+secondsType), "column %s (%s) holds unix seconds to the minute only", c.name, c.definition)
+		found.Warn(t.modify(quote(c.name)+" "+secondsType), "column %s (%s) holds unix seconds to the minute only", c.name, c.definition)
 	case "decimal":
 		if c.digits < enough {
-			found.fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
+			found.Fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
 		}
 	case "tinyint", "smallint", "mediumint", "bit", "year":
-		found.fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
+		found.Fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
 	default:
 		if !c.isText() || c.length < enough {
-			found.fault(t.fromText(c), no, c.name, c.definition)
+			found.Fault(t.fromText(c), no, c.name, c.definition)
 			return
 		}
-		found.warning(t.fromText(c), "column %s (%s) holds unix seconds as text, which sorts and compares otherwise", c.name, c.definition)
+		found.Warn(t.fromText(c), "column %s (%s) holds unix seconds as text, which sorts and compares otherwise", c.name, c.definition)
 	}
 }
 
@@ -153,7 +153,7 @@ func (t *Table) judgeCreated(found *inspection, c column) {
 	}
 	switch c.kind {
 	case "datetime", "date", "time", "year":
-		found.warning(t.inSeconds(c),
+		found.Warn(t.inSeconds(c),
 			"column time_created (%s) is read as unknown, since its time zone is: how long jobs wait is not told, and a job that got an old id again is not known as new; the application must write unix seconds then", c.definition)
 	}
 }
@@ -164,18 +164,17 @@ func (t *Table) judgeOwner(found *inspection, c column) {
 		return
 	}
 	if store.IsTaken(c.name) {
-		found.fault(fmt.Sprintf("name in claim_column a column of its own for the tokens: ALTER TABLE %s ADD jobd_claim char(%d) DEFAULT NULL", t.name.quoted(), tokenLength),
-			"column %s holds something else, which claims would overwrite with their tokens", c.name)
+		found.TakenOwner(c.name, "ALTER TABLE "+t.name.quoted()+" ADD", tokenType())
 		return
 	}
 	if !c.holdsToken() {
-		found.fault(t.modify(quote(c.name)+fmt.Sprintf(" char(%d) DEFAULT NULL", tokenLength)),
+		found.Fault(t.modify(quote(c.name)+" "+tokenType()),
 			"column %s (%s) cannot hold a claim's token, %d characters (or leave it as it is, and name in claim_column a column of its own for the tokens: ALTER TABLE %s ADD jobd_claim char(%[3]d) DEFAULT NULL)",
-			c.name, c.definition, tokenLength, t.name.quoted())
+			c.name, c.definition, store.TokenLength, t.name.quoted())
 		return
 	}
-	if worker := len([]rune(t.config.Worker)); !strings.EqualFold(c.name, sigColumn) && c.length < worker {
-		found.warning(t.modify(c.declared(fmt.Sprintf("varchar(%d)", worker))), "column %s (%s) is too short for this worker's name, %d characters, which is cut when a job is done",
+	if worker := len([]rune(t.config.Worker)); !strings.EqualFold(c.name, store.SigColumn) && c.length < worker {
+		found.Warn(t.modify(c.declared(fmt.Sprintf("varchar(%d)", worker))), "column %s (%s) is too short for this worker's name, %d characters, which is cut when a job is done",
 			c.name, c.definition, worker)
 	}
 }
@@ -188,7 +187,7 @@ func (t *Table) judgeID(found *inspection, c column) {
 	switch c.kind {
 	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
 	default:
-		found.warning("let id be a bigint UNSIGNED AUTO_INCREMENT", "column id (%s) is no whole number: rows whose id is none, or is beyond 64 bits, are never run", c.definition)
+		found.Warn("let id be a bigint UNSIGNED AUTO_INCREMENT", "column id (%s) is no whole number: rows whose id is none, or is beyond 64 bits, are never run", c.definition)
 	}
 }
 
@@ -197,5 +196,5 @@ func (t *Table) judgeTarget(found *inspection, c column) {
 	if !strings.EqualFold(c.name, "target") || c.isText() || c.kind == "enum" {
 		return
 	}
-	found.warning(t.modify(quote(c.name)+" varchar(64) NOT NULL"), "column target (%s) is no text: names are compared with it as numbers, and any name that begins with no digit is 0", c.definition)
+	found.Warn(t.modify(quote(c.name)+" varchar(64) NOT NULL"), "column target (%s) is no text: names are compared with it as numbers, and any name that begins with no digit is 0", c.definition)
 }

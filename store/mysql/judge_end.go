@@ -3,6 +3,8 @@ package mysql
 import (
 	"fmt"
 	"strings"
+
+	"jobd/store"
 )
 
 // judgeCode warns where a return code does not fit.
@@ -16,21 +18,21 @@ func (t *Table) judgeCode(found *inspection, c column) {
 	isNumber := strings.HasSuffix(c.kind, "int") || c.kind == "decimal" && c.digits >= digits || c.kind == "float" || c.kind == "double"
 	switch {
 	case isTiny:
-		found.warning(remedy, "column return_code (%s) cannot hold codes from 128 to 255, which are left out", c.definition)
+		found.Warn(remedy, "column return_code (%s) cannot hold codes from 128 to 255, which are left out", c.definition)
 	case !isNumber && (!c.isText() || c.length < digits):
-		found.warning(remedy, "column return_code (%s) cannot hold codes from 0 to 255; they are left out", c.definition)
+		found.Warn(remedy, "column return_code (%s) cannot hold codes from 0 to 255; they are left out", c.definition)
 	case !c.nullable:
-		found.warning(remedy, "column return_code (%s) takes no NULL: a job that a signal ended gets 255", c.definition)
+		found.Warn(remedy, "column return_code (%s) takes no NULL: a job that a signal ended gets 255", c.definition)
 	}
 }
 
 // judgeSignal warns where a signal's name does not fit. Where sig is the owner column too, it is as long as a token.
 func (t *Table) judgeSignal(found *inspection, c column) {
 	const longest = len("SIGVTALRM")
-	if !strings.EqualFold(c.name, sigColumn) || strings.EqualFold(t.config.ClaimColumn, sigColumn) || c.isText() && c.length >= longest {
+	if !strings.EqualFold(c.name, store.SigColumn) || strings.EqualFold(t.config.ClaimColumn, store.SigColumn) || c.isText() && c.length >= longest {
 		return
 	}
-	found.warning(t.modify(quote(c.name)+" char(10) DEFAULT NULL"), "column sig (%s) cannot hold the names of all signals; they are cut or left out", c.definition)
+	found.Warn(t.modify(quote(c.name)+" char(10) DEFAULT NULL"), "column sig (%s) cannot hold the names of all signals; they are cut or left out", c.definition)
 }
 
 // judgeOutput warns where output that jobd keeps is cut by its column, or can't be kept at all.
@@ -44,9 +46,9 @@ func (t *Table) judgeOutput(found *inspection, c column) {
 	}
 	switch {
 	case !c.isText():
-		found.warning(t.modify(quote(c.name)+" "+outputType(c, most)+" DEFAULT NULL"), "column %s (%s) is no text: output is left out", c.name, c.definition)
+		found.Warn(t.modify(quote(c.name)+" "+outputType(c, most)+" DEFAULT NULL"), "column %s (%s) is no text: output is left out", c.name, c.definition)
 	case c.length < most:
-		found.warning(t.modify(c.declared(outputType(c, most))), "column %s (%s) holds %d %s: what a job writes beyond is cut there, and not at max_output_buffer, %d bytes",
+		found.Warn(t.modify(c.declared(outputType(c, most))), "column %s (%s) holds %d %s: what a job writes beyond is cut there, and not at max_output_buffer, %d bytes",
 			c.name, c.definition, c.length, c.unit(), most)
 	}
 }
@@ -81,7 +83,7 @@ func outputType(c column, bytes int) string {
 // judgePacket warns where the server takes no packet with all of the output that jobd keeps.
 func (t *Table) judgePacket(found *inspection) {
 	if need := 2*t.config.MaxOutput + 2*statementOverhead; t.config.MaxOutput > 0 && found.packet < need {
-		found.warning(fmt.Sprintf("SET GLOBAL max_allowed_packet = %d, and in the server's configuration", (2*need/1024+1)*1024),
+		found.Warn(fmt.Sprintf("SET GLOBAL max_allowed_packet = %d, and in the server's configuration", (2*need/1024+1)*1024),
 			"the server's max_allowed_packet, %d bytes, is too small for stdout and stderr of max_output_buffer, %d bytes each: output is cut", found.packet, t.config.MaxOutput)
 	}
 }

@@ -5,14 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
-
-// The columns of the table that are used by name.
-const sigColumn = "sig"
 
 // layout is what the server and the table are like.
 type layout struct {
@@ -35,9 +32,9 @@ type layout struct {
 // inspection is an examination of the table under way: what it is like, and what is wrong with it.
 type inspection struct {
 	layout
-	columns  map[string]column // by name in lower case
-	findings []store.Finding
-	unseen   []store.Finding // what may be wrong, and nobody can tell: for those who ask, not for the log
+	rule.Findings
+	columns map[string]column // by name in lower case
+	unseen  []store.Finding   // what may be wrong, and nobody can tell: for those who ask, not for the log
 }
 
 // examine asks the server for the table's layout and keeps it. Faults are its error, all of them at once; of the
@@ -47,17 +44,11 @@ func (t *Table) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var faults []string
-	for _, finding := range found.findings {
-		if finding.Severity == store.Fault {
-			faults = append(faults, strings.TrimPrefix(finding.String(), finding.Where+": "))
-		}
+	if err := found.Err(); err != nil {
+		return err
 	}
-	if len(faults) > 0 {
-		return misfit{strings.Join(faults, "; and ")}
-	}
-	for _, finding := range found.findings {
-		t.warn(strings.TrimPrefix(finding.String(), finding.Where+": "))
+	for _, finding := range found.List {
+		t.warn(finding.Advice())
 	}
 	t.layout.Store(&found.layout)
 	return nil
@@ -68,7 +59,10 @@ func (t *Table) examine(ctx context.Context) error {
 func (t *Table) inspect(ctx context.Context) (*inspection, error) {
 	var found *inspection
 	err := t.once(ctx, func(conn *sql.Conn) (bool, error) {
-		found = &inspection{layout: layout{table: t.name.quoted(), worker: t.config.Worker}}
+		found = &inspection{
+			layout:   layout{table: t.name.quoted(), worker: t.config.Worker},
+			Findings: rule.Findings{Table: "table " + t.name.quoted()},
+		}
 		steps := []func(context.Context, *sql.Conn, *inspection) error{
 			examineServer, t.examineAccess, t.examineKind, t.examineColumns, t.examineUpdate, t.examineIndexes, t.examineTriggers,
 		}
@@ -83,21 +77,6 @@ func (t *Table) inspect(ctx context.Context) (*inspection, error) {
 		found = &inspection{}
 	}
 	return found, err
-}
-
-// fault notes what keeps the table from being used.
-func (i *inspection) fault(remedy, format string, args ...any) {
-	i.findings = append(i.findings, store.Finding{Severity: store.Fault, Where: "table " + i.table, What: fmt.Sprintf(format, args...), Remedy: remedy})
-}
-
-// warning notes what somebody ought to know.
-func (i *inspection) warning(remedy, format string, args ...any) {
-	i.findings = append(i.findings, store.Finding{Severity: store.Warning, Where: "table " + i.table, What: fmt.Sprintf(format, args...), Remedy: remedy})
-}
-
-// isFaulty tells whether a fault was found.
-func (i *inspection) isFaulty() bool {
-	return slices.ContainsFunc(i.findings, func(f store.Finding) bool { return f.Severity == store.Fault })
 }
 
 // examineServer asks for the version, the packet limit, and whether there is a cluster, once for all that depends on them.
@@ -136,9 +115,9 @@ func (t *Table) examineKind(ctx context.Context, conn *sql.Conn, found *inspecti
 	}
 	switch {
 	case strings.Contains(kind, "VIEW"):
-		found.fault("name in mysql_table the table that the view reads", "it is a view, of which rows can't be claimed")
+		found.Fault("name in mysql_table the table that the view reads", "it is a view, of which rows can't be claimed")
 	case !strings.EqualFold(engine, "InnoDB"):
-		found.fault("ALTER TABLE "+t.name.quoted()+" ENGINE=InnoDB", "its engine is %s, which has no transactions or no row locks; only InnoDB will do", engine)
+		found.Fault("ALTER TABLE "+t.name.quoted()+" ENGINE=InnoDB", "its engine is %s, which has no transactions or no row locks; only InnoDB will do", engine)
 	}
 	return nil
 }
@@ -151,7 +130,7 @@ func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspe
 	}
 	found.columns = columns
 	found.target, found.owner = columns["target"], columns[strings.ToLower(t.config.ClaimColumn)]
-	found.sig, found.returnCode = columns[sigColumn], columns["return_code"]
+	found.sig, found.returnCode = columns[store.SigColumn], columns["return_code"]
 	found.created, found.started, found.finished = columns["time_created"], columns["time_started"], columns["time_finished"]
 	found.stdout, found.stderr = columns["stdout"], columns["stderr"]
 	t.judgeColumns(found)
@@ -161,27 +140,13 @@ func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspe
 // examineUpdate updates no row, as a single change does, which
 // shows whether the account may and whether the server takes writes.
 func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	if found.isFaulty() {
+	if found.IsFaulty() {
 		return nil // it would only fail
 	}
 	assignments := make([]string, 0, len(found.columns))
-	for _, name := range t.writtenColumns() {
+	for _, name := range rule.Written(t.config.ClaimColumn) {
 		assignments = append(assignments, quote(name)+" = "+quote(name))
 	}
 	_, err := conn.ExecContext(ctx, "UPDATE "+t.name.quoted()+" SET "+strings.Join(assignments, ", ")+" WHERE 1=0")
 	return err
 }
-
-// writtenColumns are the columns that jobd writes.
-func (t *Table) writtenColumns() []string {
-	names := []string{"status", "time_started", "time_finished", "result", "return_code", sigColumn, "stdout", "stderr", t.config.ClaimColumn}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// misfit is an error of the table itself, which somebody has to change.
-type misfit struct{ text string }
-
-func (m misfit) Error() string { return m.text }
-
-func unfit(format string, args ...any) error { return misfit{fmt.Sprintf(format, args...)} }

@@ -37,7 +37,7 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 		rows, locked, err = t.lockNamed(ctx, conn, found, ids, names)
 		return rows, err
 	}, true)
-	return locked, t.failClaim(op, err)
+	return locked, t.failures.FailClaim(op, err)
 }
 
 // Rows implements store.Table.

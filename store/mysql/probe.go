@@ -3,25 +3,18 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"strconv"
-	"time"
 
-	"jobd/journal"
 	"jobd/store/internal/rule"
 )
-
-// probeToken looks like a claim's token and is none.
-const probeToken = "@" + "000000000"
 
 // Probe implements store.Table.
 func (t *Table) Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error) {
 	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
-	refused, err = t.probe(ctx, []rule.Verdict{
-		{Status: journal.RowAccepted, Token: probeToken, Jobs: ids},
-		{Status: journal.RowRunning, Token: probeToken, Start: time.Now().Unix(), Jobs: ids},
-	})
+	refused, err = t.probe(ctx, rule.Probes(ids))
 	return refused, t.fail("try jobs one by one", err)
 }
 
@@ -38,35 +31,17 @@ func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]s
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (bool, error) {
 			return false, t.impatient(ctx, conn, func() error {
-				return t.probeAll(ctx, conn, found, verdicts, refused)
+				some, err := rule.ProbeEach(verdicts, func(ids []int64) ([]int64, error) {
+					return t.free(ctx, conn, found, ids)
+				}, func(single rule.Verdict) (string, error) {
+					return t.probeOne(ctx, conn, t.update(single))
+				})
+				maps.Copy(refused, some)
+				return err
 			})
 		})
 	})
 	return refused, err
-}
-
-func (t *Table) probeAll(ctx context.Context, conn *sql.Conn, found *layout, verdicts []rule.Verdict, refused map[int64]string) error {
-	for _, verdict := range verdicts {
-		free, err := t.free(ctx, conn, found, verdict.Jobs)
-		if err != nil {
-			return err
-		}
-		for _, id := range free {
-			if refused[id] != "" {
-				continue
-			}
-			single := verdict
-			single.Jobs = []int64{id}
-			why, err := t.probeOne(ctx, conn, t.update(single))
-			switch {
-			case err != nil:
-				return err
-			case why != "":
-				refused[id] = why
-			}
-		}
-	}
-	return nil
 }
 
 // probeOne tries an update and undoes it; why is the server's word against it, "" where it takes it. What looks like a lost race

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -111,7 +110,7 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, before int, start
 			}
 		}
 		if !results.NextResultSet() {
-			return distinct(rows), ids, results.Err()
+			return rule.Distinct(rows), ids, results.Err()
 		}
 	}
 }
@@ -144,16 +143,6 @@ func (t *Table) collect(results *sql.Rows, chosen selection, n int, rows *[]jour
 	}
 	*rows = append(*rows, found.Row)
 	return nil
-}
-
-// distinct drops rows that a second target matched too: one that the collation takes for the first.
-func distinct(rows []journal.Row) []journal.Row {
-	seen := make(map[int64]bool, len(rows))
-	return slices.DeleteFunc(rows, func(row journal.Row) bool {
-		again := seen[row.Job]
-		seen[row.Job] = true
-		return again
-	})
 }
 
 // but is the condition that leaves out rows by their ids, those that are no ids to us among them.

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"jobd/store"
 )
 
 // link is one connection to a server, which knows which server that is. A connection never moves to another
@@ -61,7 +59,7 @@ func (t *Table) Server(ctx context.Context) (id string, err error) {
 }
 
 // Confirm implements store.Table.
-func (t *Table) Confirm(id string) { t.confirmed.Store(&id) }
+func (t *Table) Confirm(id string) { t.servers.Confirm(id) }
 
 // serverOf is the server that a connection leads to.
 func serverOf(conn *sql.Conn) (id string) {
@@ -72,28 +70,15 @@ func serverOf(conn *sql.Conn) (id string) {
 	return id
 }
 
-// claiming is once for claims, which are made on the confirmed server only. Asking takes no round trip. OnServer is
-// called each time, so that a claim that comes again finds the server confirmed in the end.
+// claiming is once for claims, which are made on the confirmed server only. Asking takes no round
+// trip.
 func (t *Table) claiming(ctx context.Context, work func(conn *sql.Conn) (committed bool, err error)) error {
 	return t.once(ctx, func(conn *sql.Conn) (bool, error) {
-		if err := t.unconfirmed(serverOf(conn)); err != nil && !store.IsComparing(ctx) {
-			t.config.OnServer()
+		if err := t.servers.AllowClaim(ctx, serverOf(conn)); err != nil {
 			return false, err
 		}
 		return work(conn)
 	})
-}
-
-// unconfirmed is the error for a server that is not the confirmed one.
-func (t *Table) unconfirmed(server string) error {
-	confirmed := t.confirmed.Load()
-	switch {
-	case confirmed == nil:
-		return &store.AnotherServer{Reached: server}
-	case *confirmed != server:
-		return &store.AnotherServer{Reached: server, Confirmed: *confirmed}
-	}
-	return nil
 }
 
 // met notes which server a new connection reached. What was known of another one's table is asked again.
@@ -101,9 +86,7 @@ func (t *Table) met(server string) {
 	if former := t.reached.Swap(&server); former != nil && *former != server {
 		t.layout.Store(nil)
 	}
-	if t.unconfirmed(server) != nil {
-		t.config.OnServer()
-	}
+	t.servers.Reach(server)
 }
 
 // identify asks which server a connection has reached. No privilege is needed. Servers that do not know a variable leave

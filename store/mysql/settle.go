@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
 	"fmt"
 
 	"jobd/journal"
@@ -62,19 +61,11 @@ func (t *Table) decided(verdicts []rule.Verdict) []statement {
 
 // update is the statement that makes of rows what a claim decided.
 func (t *Table) update(verdict rule.Verdict) statement {
-	one := statement{args: []sqldriver.Value{verdict.Status}}
-	assignments := "status = ?"
-	if verdict.Token != "" {
-		assignments += ", " + quote(t.config.ClaimColumn) + " = ?"
-		one.args = append(one.args, verdict.Token)
+	set, args := rule.Set(verdict.Write(t.config.ClaimColumn), quote)
+	return statement{
+		query: "UPDATE " + t.name.quoted() + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + rule.IsFree + "; ",
+		args:  args,
 	}
-	if verdict.Start != 0 {
-		assignments += ", time_started = ?"
-		one.args = append(one.args, verdict.Start)
-	}
-	one.query = fmt.Sprintf("UPDATE %s SET %s WHERE id IN (%s) AND status IN ('waiting','manual'); ",
-		t.name.quoted(), assignments, rule.List(verdict.Jobs))
-	return one
 }
 
 // complete tells whether the updates of a claim met all of its rows.

@@ -14,7 +14,7 @@ import (
 // statement is one statement of a transaction, or several that need no arguments; each ends in "; ".
 type statement struct {
 	query string
-	args  []sqldriver.Value
+	args  []any
 }
 
 var commit = statement{query: "COMMIT; "}

@@ -3,9 +3,9 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"strings"
 
 	"jobd/journal"
+	"jobd/store/internal/rule"
 )
 
 // UnderWay implements store.Table.
@@ -19,19 +19,12 @@ func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) ([
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
-	column := quote(t.config.ClaimColumn)
-	query := t.selectRow(0, found) + " WHERE status IN ('accepted', 'running') AND (" + column + " LIKE ?"
-	args := []any{owner + "%"}
-	if len(names) > 0 {
-		query += " OR COALESCE(" + column + ", '') = '' AND target IN (?" + strings.Repeat(", ?", len(names)-1) + ")"
-		for _, name := range names {
-			args = append(args, name)
-		}
-	}
+	condition, args := rule.UnderWay(quote(t.config.ClaimColumn), owner, names)
+	query := t.selectRow(0, found) + " WHERE " + condition
 	var rows []journal.Row
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {
-			rows, err = t.lock(ctx, conn, begin, selection{query: query + ") ORDER BY id", args: args})
+			rows, err = t.lock(ctx, conn, begin, selection{query: query, args: args})
 			return false, err
 		})
 	})

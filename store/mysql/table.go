@@ -12,6 +12,7 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Table is a jobs table in MySQL or MariaDB. It implements store.Table.
@@ -19,11 +20,12 @@ type Table struct {
 	config       Config
 	name         name
 	db           *sql.DB
-	layout       atomic.Pointer[layout] // nil until the table has been examined
+	layout       rule.Known[layout]     // nil until the table has been examined
 	defaultLevel atomic.Bool            // the server refuses READ COMMITTED
 	warned       sync.Map               // warnings given already
 	reached      atomic.Pointer[string] // the server that the newest connection leads to
-	confirmed    atomic.Pointer[string] // the server that claims are made on
+	servers      rule.Servers           // on which claims are made
+	failures     rule.Failures          // what errors mean
 	locked       lockMemory             // of the applied rows
 	clients      chan struct{}          // holds one for each connection that a client's request uses
 	claims       claims                 // what claims have learned
@@ -47,6 +49,11 @@ func New(config Config) (*Table, error) {
 		return nil, fmt.Errorf("mysql table %s: %w", config.Table, err)
 	}
 	t := &Table{config: config, name: name, clients: make(chan struct{}, config.MaxOpen-reserved)}
+	t.servers.OnServer = config.OnServer
+	t.failures = rule.Failures{
+		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: isUnreachable,
+		Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
+	}
 	t.db = sql.OpenDB(sessions{connector, t})
 	t.db.SetMaxOpenConns(config.MaxOpen - 1) // the advisory locks have a connection of their own
 	t.db.SetMaxIdleConns(config.MaxOpen - 1)
@@ -68,55 +75,24 @@ func (t *Table) Check(ctx context.Context) error {
 	t.layout.Store(nil)
 	t.db.SetMaxIdleConns(0) // a session keeps the server's variables as they were when it was made
 	t.db.SetMaxIdleConns(t.config.MaxOpen - 1)
-	switch {
-	case isUnusable(err):
-		return &store.Unusable{Op: op, Err: t.explained(err)}
-	case isUnreachable(err):
-		return &store.Unreachable{Op: op, Err: t.explained(err)}
-	}
-	return fmt.Errorf("%s: %w", op, err)
+	return t.failures.Certain(op, err)
 }
 
-// examined is what the table is like; it asks where that is not known.
-func (t *Table) examined(ctx context.Context) (*layout, error) {
-	if known := t.layout.Load(); known != nil {
-		return known, nil
-	}
-	if err := t.Check(ctx); err != nil {
-		return nil, err
-	}
-	return t.layout.Load(), nil
+// examined is what the table is like; it looks where that is not known.
+func (t *Table) examined(ctx context.Context) (*layout, error) { return t.layout.Get(ctx, t.Check) }
+
+// askTimeout is for asking the table itself whether it can be used.
+const askTimeout = 15 * time.Second
+
+// checkAlone examines the table itself, to know whether it can be used.
+func (t *Table) checkAlone() error {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	return t.Check(ctx)
 }
 
-// confirmTimeout is for asking the table itself whether it can be used.
-const confirmTimeout = 15 * time.Second
-
-// fail is the error of a method. A lost link, and what was found when the table was examined, are known for certain. Where
-// only an error's number says that the table is out of reach, the table is asked, without any row: the
-// number may be a trigger's, and then it says nothing of the table. After a lost link the table is examined anew.
-func (t *Table) fail(op string, err error) error {
-	var unreachable *store.Unreachable
-	var unusable *store.Unusable
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &unreachable), errors.As(err, &unusable):
-		return err
-	case isDubious(err):
-		ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
-		defer cancel()
-		if known := t.Check(ctx); store.IsAway(known) {
-			return fmt.Errorf("%s: %w (first seen as: %w)", op, known, err)
-		}
-	case isUnusable(err):
-		t.layout.Store(nil)
-		return &store.Unusable{Op: op, Err: t.explained(err)}
-	case isUnreachable(err):
-		t.layout.Store(nil)
-		return &store.Unreachable{Op: op, Err: t.explained(err)}
-	}
-	return fmt.Errorf("%s: %w", op, err)
-}
+// fail is the error of a method.
+func (t *Table) fail(op string, err error) error { return t.failures.Fail(op, err) }
 
 // reserved is how many connections clients' requests leave to the worker: one each for applying, for claims, and
 // for the advisory locks. So a client whose request has to wait keeps nobody waiting but other clients.

@@ -24,7 +24,7 @@ type trouble struct {
 
 // Error implements error. The server's own words come first.
 func (e *trouble) Error() string {
-	return e.err.Error() + ": " + strings.TrimPrefix(e.finding.String(), e.finding.Where+": ")
+	return e.err.Error() + ": " + e.finding.Advice()
 }
 
 // Unwrap gives the error itself.

@@ -3,7 +3,8 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"strings"
+
+	"jobd/store/internal/rule"
 )
 
 // Unclaimed implements store.Table.
@@ -17,15 +18,11 @@ func (t *Table) Unclaimed(ctx context.Context, targets []string, created, after 
 	if err != nil || len(names) == 0 {
 		return nil, t.fail(op, err)
 	}
-	args := []any{after, created}
-	for _, name := range names {
-		args = append(args, name)
-	}
-	query := "SELECT id FROM " + t.name.quoted() + " WHERE status IN ('waiting', 'manual') AND id > ? AND " + found.created.seconds() +
-		" < ? AND target IN (?" + strings.Repeat(", ?", len(names)-1) + ") ORDER BY id LIMIT ?"
+	condition, args := rule.Unclaimed(names, found.created.seconds(), created, after, limit)
+	query := "SELECT id FROM " + t.name.quoted() + " WHERE " + condition
 	err = t.retry(ctx, func() error {
 		ids = nil
-		return t.each(ctx, query, append(args[:len(args):len(args)], limit), func(results *sql.Rows) error { return scanID(results, &ids) })
+		return t.each(ctx, query, args, func(results *sql.Rows) error { return scanID(results, &ids) })
 	})
 	return ids, t.fail(op, err)
 }

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	sqldriver "database/sql/driver"
 	"fmt"
 	"strings"
 
@@ -16,7 +15,7 @@ type update struct {
 	indexes   []int // of the changes among those of their Apply
 	jobs      []int64
 	set       string // the assignments
-	args      []sqldriver.Value
+	args      []any
 	texts     int // how many bytes the arguments' texts take in a packet
 	reduction reduction
 }
@@ -31,7 +30,7 @@ const (
 func (u update) size() int { return statementOverhead + idOverhead*len(u.jobs) + u.texts }
 
 // textsLength is how many bytes the texts among arguments take in a packet.
-func textsLength(args []sqldriver.Value) (length int) {
+func textsLength(args []any) (length int) {
 	for _, arg := range args {
 		if text, ok := arg.(string); ok {
 			length += escapedLength(text)
@@ -85,75 +84,51 @@ func (l *layout) budget() int { return max(l.packet-2*statementOverhead, stateme
 
 // update makes the statement for a change, guarded by the claim's token.
 func (l *layout) update(change store.Change, index int, less reduction) update {
-	var columns []string
-	var args []sqldriver.Value
-	set := func(column string, value sqldriver.Value) {
-		columns = append(columns, quote(column)+" = ?")
-		args = append(args, value)
-	}
-	set("status", change.Status)
-	switch {
-	case rule.Release(change):
-		set(l.owner.name, l.owner.empty())
-		set("time_started", int64(0))
-	case change.Status == journal.RowRunning:
-		set("time_started", rule.Seconds(change.Start))
-	default:
-		l.setDone(set, change, less)
-	}
+	set, args := rule.Set(rule.Write(change, l.worker, writing{l, less}), quote)
 	args = append(args, change.Token)
 	return update{
 		indexes: []int{index}, jobs: []int64{change.Job},
-		set: strings.Join(columns, ", "), args: args, texts: textsLength(args),
-		reduction: less,
+		set: set, args: args, texts: textsLength(args), reduction: less,
 	}
 }
 
 // query is the update's statement.
 func (l *layout) query(u update) string {
 	return "UPDATE " + l.table + " SET " + u.set + " WHERE id IN (" + rule.List(u.jobs) +
-		") AND status IN ('accepted','running') AND " + quote(l.owner.name) + " = ?; "
+		") AND " + rule.IsUnderWay + " AND " + quote(l.owner.name) + " = ?; "
 }
 
-// setDone sets the columns that say how a job ended.
-func (l *layout) setDone(set func(string, sqldriver.Value), change store.Change, less reduction) {
-	done := change.Done
-	if !change.Start.IsZero() {
-		set("time_started", rule.Seconds(change.Start))
-	}
-	set("time_finished", rule.Seconds(change.Finish))
-	set("result", done.Result)
-	set("return_code", l.code(done.Code, less))
-	if l.owner.name != l.sig.name {
-		set(l.owner.name, l.owner.word(l.worker))
-	}
-	if less&withoutSignal != 0 {
-		set(l.sig.name, l.sig.empty())
-	} else {
-		set(l.sig.name, l.sig.word(done.Signal))
-	}
-	stdout, stderr := l.texts(done, less)
-	set("stdout", stdout)
-	set("stderr", stderr)
+// writing is how a table holds what jobd writes, as far as updates are reduced. It implements
+// rule.Dialect.
+type writing struct {
+	*layout
+	less reduction
 }
 
-// code is a return code as the column holds it. Where there is none, and the
-// column takes no NULL, it must not read as success.
-func (l *layout) code(code *int, less reduction) sqldriver.Value {
-	const failed, smallFailed = int64(255), int64(1)
-	switch {
-	case code != nil && less&withoutCode == 0:
-		return int64(*code)
-	case l.returnCode.nullable:
-		return nil
-	case less&withoutCode == 0:
-		return failed
-	case code != nil && *code == 0:
-		return int64(0)
-	default:
-		return smallFailed
+// Owner implements rule.Dialect.
+func (w writing) Owner() string { return w.owner.name }
+
+// Sig implements rule.Dialect.
+func (w writing) Sig() string { return w.sig.name }
+
+// Word implements rule.Dialect.
+func (w writing) Word(column, text string) any {
+	if column != w.sig.name {
+		return w.owner.word(text)
 	}
+	if w.less&withoutSignal != 0 {
+		text = ""
+	}
+	return w.sig.word(text)
 }
+
+// Code implements rule.Dialect.
+func (w writing) Code(code *int) any {
+	return rule.Code(code, w.returnCode.nullable, w.less&withoutCode == 0)
+}
+
+// Output implements rule.Dialect.
+func (w writing) Output(done *journal.Done) (stdout, stderr string) { return w.texts(done, w.less) }
 
 // texts are the job's outputs, cut so that both together fit into a packet
 // (pitfall 9): each may have half of it, and what the other leaves.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"jobd/store/internal/rule"
 )
 
 // version is what a server says it is.
@@ -17,7 +19,7 @@ type version struct {
 func parseVersion(text string) (version, error) {
 	var major, minor, patch int
 	if _, err := fmt.Sscanf(text, "%d.%d.%d", &major, &minor, &patch); err != nil {
-		return version{}, unfit("the server's version %q is not understood: %v", text, err)
+		return version{}, rule.Misfit{Text: fmt.Sprintf("the server's version %q is not understood: %v", text, err)}
 	}
 	lower := strings.ToLower(text)
 	return version{

@@ -12,10 +12,8 @@ import (
 
 // Apply implements store.Table.
 func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	for _, change := range changes {
-		if err := rule.Check(change); err != nil {
-			return nil, err
-		}
+	if err := rule.CheckAll(changes); err != nil {
+		return nil, err
 	}
 	found, err := t.examined(ctx)
 	if err != nil {
@@ -42,7 +40,6 @@ type application struct {
 	changes  []store.Change
 	reduced  []bool
 	outcomes []store.Outcome
-	proven   bool // the table itself was asked since a first error, and works
 }
 
 // Try implements rule.Updater.
@@ -80,22 +77,20 @@ func (a *application) one(ctx context.Context, tx *sql.Tx, index int) (store.Out
 }
 
 // Sort implements rule.Updater.
-func (a *application) Sort(ctx context.Context, err error) (rule.Fault, error) {
+func (a *application) Sort(err error) rule.Fault {
 	switch {
 	case isOfValues(err):
-		return rule.Values, nil
+		return rule.Values
 	case isOfRule(err):
-		return rule.Rule, nil
-	case !isDubious(err):
-		return rule.Whole, err
-	case !a.proven:
-		if known := a.table.Check(ctx); known != nil {
-			return rule.Whole, known
-		}
-		a.proven = true
+		return rule.Rule
+	case isDubious(err):
+		return rule.Dubious
 	}
-	return rule.Moment, nil
+	return rule.Whole
 }
+
+// Ask implements rule.Updater.
+func (a *application) Ask(ctx context.Context) error { return a.table.Check(ctx) }
 
 // Reduce implements rule.Updater.
 func (a *application) Reduce(index int, _ error) bool {
@@ -104,8 +99,8 @@ func (a *application) Reduce(index int, _ error) bool {
 	return !again && a.changes[index].Done != nil
 }
 
-// Settle implements rule.Updater.
-func (a *application) Settle(index int, outcome store.Outcome) { a.outcomes[index] = outcome }
+// Note implements rule.Updater.
+func (a *application) Note(index int, outcome store.Outcome) { a.outcomes[index] = outcome }
 
 // look tells what the rows of refused changes hold.
 func (a *application) look(ctx context.Context) error {
@@ -142,62 +137,39 @@ func reduced(change store.Change) store.Change {
 
 // update applies a change, guarded by the claim's token, and tells how many rows it matched.
 func (t *Table) update(ctx context.Context, tx *sql.Tx, found *layout, change store.Change) (int64, error) {
-	var columns []string
-	var args []any
-	set := func(column string, value any) {
-		columns = append(columns, quote(column)+" = ?")
-		args = append(args, value)
-	}
-	set("status", change.Status)
-	switch {
-	case rule.Release(change):
-		set(t.config.ClaimColumn, found.empty(t.config.ClaimColumn))
-		set("time_started", 0)
-	case change.Status == journal.RowRunning:
-		set("time_started", rule.Seconds(change.Start))
-	default:
-		t.setDone(set, found, change)
-	}
-	args = append(args, change.Job, change.Token)
-	result, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+strings.Join(columns, ", ")+
-		" WHERE id = ? AND status IN ('accepted','running') AND "+quote(t.config.ClaimColumn)+" = ?", args...)
+	set, args := rule.Set(rule.Write(change, t.config.Worker, writing{t.config.ClaimColumn, found}), quote)
+	result, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
+		" WHERE id = ? AND "+rule.IsUnderWay+" AND "+quote(t.config.ClaimColumn)+" = ?", append(args, change.Job, change.Token)...)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-// setDone sets the columns that say how a job ended.
-func (t *Table) setDone(set func(string, any), found *layout, change store.Change) {
-	done := change.Done
-	if !change.Start.IsZero() {
-		set("time_started", rule.Seconds(change.Start))
-	}
-	set("time_finished", rule.Seconds(change.Finish))
-	set("result", done.Result)
-	set("return_code", returnCode(done.Code, found))
-	if !strings.EqualFold(t.config.ClaimColumn, sigColumn) {
-		set(t.config.ClaimColumn, t.config.Worker)
-	}
-	if done.Signal != "" {
-		set(sigColumn, done.Signal)
-	} else {
-		set(sigColumn, found.empty(sigColumn))
-	}
-	set("stdout", done.Stdout.Text(0, journal.CharsetFull))
-	set("stderr", done.ShownStderr().Text(0, journal.CharsetFull))
+// writing is how a table holds what jobd writes. It implements rule.Dialect.
+type writing struct {
+	owner string
+	*layout
 }
 
-// returnCode is a return code as the column holds it. Where there is none, and
-// the column takes no NULL, it must not read as success.
-func returnCode(code *int, found *layout) any {
-	const failed = 255
-	switch {
-	case code != nil:
-		return *code
-	case found.nullable["return_code"]:
+// Owner implements rule.Dialect.
+func (w writing) Owner() string { return w.owner }
+
+// Sig implements rule.Dialect.
+func (w writing) Sig() string { return store.SigColumn }
+
+// Word implements rule.Dialect.
+func (w writing) Word(column, text string) any {
+	if text == "" && w.nullable[strings.ToLower(column)] {
 		return nil
-	default:
-		return failed
 	}
+	return text
+}
+
+// Code implements rule.Dialect.
+func (w writing) Code(code *int) any { return rule.Code(code, w.nullable["return_code"], true) }
+
+// Output implements rule.Dialect.
+func (w writing) Output(done *journal.Done) (stdout, stderr string) {
+	return done.Stdout.Text(0, journal.CharsetFull), done.ShownStderr().Text(0, journal.CharsetFull)
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -38,34 +37,15 @@ func (t *Table) claimWaiting(ctx context.Context, room map[string]int, further s
 			}
 			rows = append(rows, more...)
 		}
-		return distinct(rows), nil
+		return rule.Distinct(rows), nil
 	}, func(rows []journal.Row) ([]journal.Event, error) {
 		if len(rows) == 0 {
 			return nil, nil
 		}
 		return decide(rows)
 	})
-	return t.failClaim("claim waiting jobs", err)
+	return t.failures.FailClaim("claim waiting jobs", err)
 }
-
-// failClaim is fail for errors which tell themselves what they are about: the code of an error
-// among their causes says nothing of the whole table.
-func (t *Table) failClaim(op string, err error) error {
-	var refused *store.RefusedRows
-	if errors.As(err, &refused) {
-		return &failed{op, refused}
-	}
-	return t.fail(op, err)
-}
-
-// failed is an error with the operation's name before it.
-type failed struct {
-	op  string
-	err error
-}
-
-func (f *failed) Error() string { return f.op + ": " + f.err.Error() }
-func (f *failed) Unwrap() error { return f.err }
 
 // anID is the condition that a row's id is one to us.
 const anID = "typeof(id) = 'integer' AND id <> 0"
@@ -107,22 +87,12 @@ func (t *Table) reportOdd(ctx context.Context, tx *sql.Tx, target string) error 
 	return results.Err()
 }
 
-// distinct drops rows that a second target matched too: one that the collation takes for the first.
-func distinct(rows []journal.Row) []journal.Row {
-	seen := make(map[int64]bool, len(rows))
-	return slices.DeleteFunc(rows, func(row journal.Row) bool {
-		again := seen[row.Job]
-		seen[row.Job] = true
-		return again
-	})
-}
-
 // ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for each other.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
 	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
 		return t.named(ctx, tx, ids, targets)
 	}, decide)
-	return nil, t.failClaim("claim jobs by id", err)
+	return nil, t.failures.FailClaim("claim jobs by id", err)
 }
 
 // Rows implements store.Table.
@@ -172,17 +142,9 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 // settle updates the rows as decided.
 func (t *Table) settle(ctx context.Context, tx *sql.Tx, verdicts []rule.Verdict) error {
 	for _, verdict := range verdicts {
-		assignments, args := "status = ?", []any{verdict.Status}
-		if verdict.Token != "" {
-			assignments += ", " + quote(t.config.ClaimColumn) + " = ?"
-			args = append(args, verdict.Token)
-		}
-		if verdict.Start != 0 {
-			assignments += ", time_started = ?"
-			args = append(args, verdict.Start)
-		}
-		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+assignments+
-			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND status IN ('waiting','manual')", args...)
+		set, args := rule.Set(verdict.Write(t.config.ClaimColumn), quote)
+		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
+			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND "+rule.IsFree, args...)
 		if err != nil {
 			return err
 		}

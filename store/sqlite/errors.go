@@ -5,6 +5,8 @@ import (
 
 	"modernc.org/sqlite"
 	library "modernc.org/sqlite/lib"
+
+	"jobd/store/internal/rule"
 )
 
 // code is SQLite's primary result code of an error; 0: it is not SQLite's.
@@ -25,7 +27,7 @@ func isDubious(err error) bool { return code(err) == library.SQLITE_ERROR }
 
 // isUnusable tells what waiting cannot mend: the file's path, its permissions, its content.
 func isUnusable(err error) bool {
-	var table misfit
+	var table rule.Misfit
 	if errors.As(err, &table) {
 		return true
 	}

@@ -65,9 +65,7 @@ func (t *Table) met(file fs.FileInfo) {
 		t.layout.Store(nil)
 		t.config.Logger.Warn("the table's file was replaced by another one, which is open now", "file", t.path)
 	}
-	if t.unconfirmed() != nil {
-		t.config.OnServer()
-	}
+	t.servers.Reach(t.server())
 }
 
 // there tells whether the path still leads to the file that is open.
@@ -140,28 +138,14 @@ func (t *Table) server() string {
 }
 
 // Confirm implements store.Table.
-func (t *Table) Confirm(id string) { t.confirmed.Store(&id) }
+func (t *Table) Confirm(id string) { t.servers.Confirm(id) }
 
 // claiming is transact for claims, which are made in the confirmed file only.
 func (t *Table) claiming(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
 	return t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		if err := t.unconfirmed(); err != nil && !store.IsComparing(ctx) {
-			t.config.OnServer()
+		if err := t.servers.AllowClaim(ctx, t.server()); err != nil {
 			return false, err
 		}
 		return work(ctx, tx)
 	})
-}
-
-// unconfirmed is the error for an open file that is not the confirmed one.
-func (t *Table) unconfirmed() error {
-	server := t.server()
-	confirmed := t.confirmed.Load()
-	switch {
-	case confirmed == nil:
-		return &store.AnotherServer{Reached: server}
-	case *confirmed != server:
-		return &store.AnotherServer{Reached: server, Confirmed: *confirmed}
-	}
-	return nil
 }

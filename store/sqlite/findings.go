@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Findings implements store.Inspector. A file that does not exist is not made: then only its folder is looked at.
@@ -39,20 +39,18 @@ func (t *Table) lookThrough(ctx context.Context, tx *sql.Tx, targets []string) (
 	if err == nil && things == 0 {
 		return nil, true, nil
 	}
+	seen := &inspection{}
 	if err == nil {
-		var seen *inspection
 		seen, err = t.inspect(ctx, tx)
-		findings = seen.findings
 	}
-	isFaulty := slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Severity == store.Fault })
-	if err == nil && !isFaulty {
-		findings, err = t.findNames(ctx, tx, targets, findings)
+	if err == nil && !seen.IsFaulty() {
+		err = t.findNames(ctx, tx, targets, seen)
 	}
 	if err != nil {
-		findings = append(findings, t.found(err))
+		seen.List = append(seen.List, t.found(err))
 	}
-	slices.SortStableFunc(findings, func(a, b store.Finding) int { return int(b.Severity) - int(a.Severity) })
-	return findings, false, err
+	rule.FaultsFirst(seen.List)
+	return seen.List, false, err
 }
 
 // found is an error as a finding.
@@ -61,12 +59,12 @@ func (t *Table) found(err error) store.Finding {
 }
 
 // findNames adds the targets that can't be served.
-func (t *Table) findNames(ctx context.Context, tx *sql.Tx, targets []string, findings []store.Finding) ([]store.Finding, error) {
+func (t *Table) findNames(ctx context.Context, tx *sql.Tx, targets []string, seen *inspection) error {
 	unfit, err := t.alike(ctx, tx, targets)
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
-		findings = append(findings, store.Finding{Severity: store.Fault, Where: "target " + strconv.Quote(name), What: "it can't be served: " + unfit[name]})
+		seen.Unserved(name, unfit[name], "")
 	}
-	return findings, err
+	return err
 }
 
 // isKernels tells whether a folder is one of /proc or /sys: it may seem to take files, and takes none.

@@ -15,14 +15,6 @@ type layout struct {
 	nullable map[string]bool // by name in lower case
 }
 
-// empty is a column's value for nothing.
-func (l *layout) empty(column string) any {
-	if l.nullable[strings.ToLower(column)] {
-		return nil
-	}
-	return ""
-}
-
 // Check implements store.Table. It makes the table where the file is new, until it was there once.
 func (t *Table) Check(ctx context.Context) error {
 	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (created bool, err error) {
@@ -47,21 +39,12 @@ func (t *Table) Check(ctx context.Context) error {
 		if found, _ := t.inspectFile(); len(found) > 0 {
 			err = fmt.Errorf("%w: %s; %s", err, found[0].What, found[0].Remedy)
 		}
-		return &store.Unusable{Op: op, Err: err}
 	}
-	return fmt.Errorf("%s: %w", op, err)
+	return t.failures.Certain(op, err)
 }
 
 // examined is what the table is like; it looks where that is not known.
-func (t *Table) examined(ctx context.Context) (*layout, error) {
-	if known := t.layout.Load(); known != nil {
-		return known, nil
-	}
-	if err := t.Check(ctx); err != nil {
-		return nil, err
-	}
-	return t.layout.Load(), nil
-}
+func (t *Table) examined(ctx context.Context) (*layout, error) { return t.layout.Get(ctx, t.Check) }
 
 // createIn makes the table in a file that holds nothing yet: the one table that jobd may create.
 func (t *Table) createIn(ctx context.Context, tx *sql.Tx) (created bool, err error) {
@@ -70,7 +53,7 @@ func (t *Table) createIn(ctx context.Context, tx *sql.Tx) (created bool, err err
 		return false, err
 	}
 	claimColumn := ""
-	if !strings.EqualFold(t.config.ClaimColumn, sigColumn) {
+	if !strings.EqualFold(t.config.ClaimColumn, store.SigColumn) {
 		claimColumn = quote(t.config.ClaimColumn) + " TEXT,"
 	}
 	table := quote(t.config.Table)
@@ -102,19 +85,13 @@ func (t *Table) examine(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	var faults []string
-	for _, finding := range found.findings {
-		if finding.Severity == store.Fault {
-			faults = append(faults, strings.TrimPrefix(finding.String(), finding.Where+": "))
-		}
-	}
-	if len(faults) > 0 {
-		return misfit{strings.Join(faults, "; and ")}
+	if err := found.Err(); err != nil {
+		return err
 	}
 	if err := t.examineUpdate(ctx, tx); err != nil {
 		return err
 	}
-	for _, finding := range found.findings {
+	for _, finding := range found.List {
 		t.warn(finding)
 	}
 	t.layout.Store(&found.layout)
@@ -123,7 +100,7 @@ func (t *Table) examine(ctx context.Context, tx *sql.Tx) error {
 
 // warn logs a finding the first time.
 func (t *Table) warn(finding store.Finding) {
-	text := strings.TrimPrefix(finding.String(), finding.Where+": ")
+	text := finding.Advice()
 	if _, given := t.warned.LoadOrStore(text, true); !given {
 		t.config.Logger.Warn(text, "table", t.config.Table, "file", t.path)
 	}
@@ -134,8 +111,3 @@ func (t *Table) examineUpdate(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET status = status, time_started = time_started WHERE 1=0")
 	return err
 }
-
-// misfit is an error of the table itself, which somebody has to change.
-type misfit struct{ text string }
-
-func (m misfit) Error() string { return m.text }

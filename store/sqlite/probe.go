@@ -3,55 +3,35 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"time"
 
 	library "modernc.org/sqlite/lib"
 
-	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
-
-// probeToken looks like a claim's token and is none.
-const probeToken = "@" + "000000000"
 
 // Probe implements store.Table.
 func (t *Table) Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error) {
 	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
-	refused, err = t.probe(ctx, []rule.Verdict{
-		{Status: journal.RowAccepted, Token: probeToken, Jobs: ids},
-		{Status: journal.RowRunning, Token: probeToken, Start: time.Now().Unix(), Jobs: ids},
-	})
+	refused, err = t.probe(ctx, rule.Probes(ids))
 	return refused, t.fail("try jobs one by one", err)
 }
 
-// probe tries what a claim makes of its rows, row by row, and undoes it.
+// probe tries what a claim makes of its rows, row by row, and undoes it. No row is held by somebody
+// else: transactions wait for each other.
 func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]string, error) {
-	refused := map[int64]string{}
-	for _, verdict := range verdicts {
-		for _, id := range verdict.Jobs {
-			if refused[id] != "" {
-				continue
+	all := func(ids []int64) ([]int64, error) { return ids, nil }
+	return rule.ProbeEach(verdicts, all, func(single rule.Verdict) (why string, err error) {
+		err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+			if failure := t.settle(ctx, tx, []rule.Verdict{single}); failure != nil {
+				why = failure.Error()
 			}
-			single := verdict
-			single.Jobs = []int64{id}
-			var failure error
-			err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-				failure = t.settle(ctx, tx, []rule.Verdict{single})
-				return false, nil
-			})
-			if err != nil {
-				return refused, err
-			}
-			if failure != nil {
-				refused[id] = failure.Error()
-			}
-		}
-	}
-	return refused, nil
+			return false, nil
+		})
+		return why, err
+	})
 }
 
 // refusal is how the update of a claim failed.
@@ -68,7 +48,7 @@ func (r *refusal) explain(ctx context.Context, t *Table) error {
 	}
 	refused, err := t.probe(ctx, r.verdicts)
 	if err != nil {
-		return errors.Join(&store.RefusedRows{Err: r.err}, err)
+		refused = nil // which rows it are is not known
 	}
 	return &store.RefusedRows{Rows: refused, Err: r.err}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
 
 	"jobd/journal"
 	"jobd/store/internal/rule"
@@ -15,17 +14,9 @@ func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) (r
 	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
-	column := quote(t.config.ClaimColumn)
-	condition := anID + " AND status IN ('accepted', 'running') AND (" + column + " LIKE ?"
-	args := []any{owner + "%"}
-	if len(targets) > 0 {
-		condition += " OR COALESCE(" + column + ", '') = '' AND target IN (?" + strings.Repeat(", ?", len(targets)-1) + ")"
-		for _, target := range targets {
-			args = append(args, target)
-		}
-	}
+	condition, args := rule.UnderWay(quote(t.config.ClaimColumn), owner, targets)
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
-		rows, err = t.read(ctx, tx, nil, condition+") ORDER BY id", args...)
+		rows, err = t.read(ctx, tx, nil, anID+" AND "+condition, args...)
 		return false, err
 	})
 	return rows, t.fail("look for jobs under way", err)

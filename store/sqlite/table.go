@@ -35,21 +35,19 @@ type Config struct {
 	OnOdd func(row, target, reason string)
 }
 
-// sigColumn is the owner column where no other is configured.
-const sigColumn = "sig"
-
 // Table is a jobs table in an SQLite file. It implements store.Table.
 type Table struct {
-	config    Config
-	path      string
-	db        *sql.DB
-	layout    atomic.Pointer[layout]      // nil until the table has been examined
-	file      atomic.Pointer[fs.FileInfo] // that is open
-	known     atomic.Bool                 // the table was there once
-	confirmed atomic.Pointer[string]      // the file that claims are made in
-	odd       rule.Odd                    // rows that no worker can claim
-	locks     locks                       // those that Hold took
-	warned    sync.Map                    // findings that were logged
+	config   Config
+	path     string
+	db       *sql.DB
+	layout   rule.Known[layout]          // nil until the table has been examined
+	file     atomic.Pointer[fs.FileInfo] // that is open
+	known    atomic.Bool                 // the table was there once
+	servers  rule.Servers                // the files that claims are made in
+	failures rule.Failures               // what errors mean
+	odd      rule.Odd                    // rows that no worker can claim
+	locks    locks                       // those that Hold took
+	warned   sync.Map                    // findings that were logged
 }
 
 var (
@@ -60,7 +58,7 @@ var (
 // New makes a table. The file is opened when the table is first used; errors are about the configuration.
 func New(config Config) (*Table, error) {
 	config.Table = cmp.Or(config.Table, "jobs")
-	config.ClaimColumn = cmp.Or(config.ClaimColumn, sigColumn)
+	config.ClaimColumn = cmp.Or(config.ClaimColumn, store.SigColumn)
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
@@ -79,6 +77,13 @@ func New(config Config) (*Table, error) {
 		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
 	}
 	t := &Table{config: config, path: path}
+	t.servers.OnServer = config.OnServer
+	t.failures = rule.Failures{
+		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: func(error) bool { return false },
+		Check:   func() error { return t.Check(context.Background()) },
+		Forget:  func() { t.layout.Store(nil) },
+		Explain: func(err error) error { return err },
+	}
 	t.db = sql.OpenDB(files{registered.Driver(), t})
 	t.db.SetMaxOpenConns(1) // there is one writer, and we only write
 	return t, registered.Close()
@@ -116,26 +121,8 @@ func within(ctx context.Context, conn *sql.Conn, work func(ctx context.Context, 
 	return tx.Commit()
 }
 
-// fail is the error of a method. What a statement of ours fails with may be the fault of a trigger that it sets
-// off: then the table is asked, without any row.
-func (t *Table) fail(op string, err error) error {
-	var unreachable *store.Unreachable
-	var unusable *store.Unusable
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &unreachable), errors.As(err, &unusable):
-		return err
-	case isDubious(err):
-		if known := t.Check(context.Background()); store.IsAway(known) {
-			return fmt.Errorf("%s: %w (first seen as: %w)", op, known, err)
-		}
-	case isUnusable(err):
-		t.layout.Store(nil)
-		return &store.Unusable{Op: op, Err: err}
-	}
-	return fmt.Errorf("%s: %w", op, err)
-}
+// fail is the error of a method.
+func (t *Table) fail(op string, err error) error { return t.failures.Fail(op, err) }
 
 // quote makes an identifier of any text.
 func quote(identifier string) string {

@@ -3,7 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"strings"
+
+	"jobd/store/internal/rule"
 )
 
 // Unclaimed implements store.Table.
@@ -11,14 +12,9 @@ func (t *Table) Unclaimed(ctx context.Context, targets []string, created, after 
 	if _, err := t.examined(ctx); err != nil || len(targets) == 0 {
 		return nil, err
 	}
-	condition := anID + " AND status IN ('waiting', 'manual') AND id > ? AND " + seconds("time_created") +
-		" < ? AND target IN (?" + strings.Repeat(", ?", len(targets)-1) + ") ORDER BY id LIMIT ?"
-	args := []any{after, created}
-	for _, target := range targets {
-		args = append(args, target)
-	}
+	condition, args := rule.Unclaimed(targets, seconds("time_created"), created, after, limit)
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		rows, err := t.read(ctx, tx, nil, condition, append(args, limit)...)
+		rows, err := t.read(ctx, tx, nil, anID+" AND "+condition, args...)
 		for _, row := range rows {
 			ids = append(ids, row.Job)
 		}

@@ -8,9 +8,18 @@ import (
 	"jobd/store"
 )
 
-// Check tells a change that no table can apply from the others: that is a
-// mistake of the caller, not of the table.
-func Check(change store.Change) error {
+// CheckAll tells changes that no table can apply from the others: those are a mistake of the caller,
+// not of the table.
+func CheckAll(changes []store.Change) error {
+	for _, change := range changes {
+		if err := check(change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func check(change store.Change) error {
 	switch change.Status {
 	case journal.RowRunning, journal.RowWaiting, journal.RowManual:
 		return nil

@@ -13,23 +13,27 @@ type Fault int
 
 // The faults.
 const (
-	Whole  Fault = iota // nothing at all: the table was not reached, or can't be used
-	Values              // what one of the updates writes is refused, and stays so
-	Rule                // the application's rules refuse one of the updates, whatever it writes
-	Moment              // one of the updates fails for now
+	Whole   Fault = iota // nothing at all: the table was not reached, or can't be used
+	Values               // what one of the updates writes is refused, and stays so
+	Rule                 // the application's rules refuse one of the updates, whatever it writes
+	Moment               // one of the updates fails for now
+	Dubious              // Whole or Moment: a trigger may have raised it, too
 )
 
 // Updater is one call of Apply as Divide sees it. Changes go by their index.
 type Updater interface {
-	// Try applies some changes in one transaction and notes what became of them. When it fails, it may have been
-	// applied nevertheless: trying again does no harm.
+	// Try applies some changes in one transaction and notes what became of them. When it fails, it
+	// may have been applied nevertheless: trying again does no harm.
 	Try(ctx context.Context, some []int) error
-	// Sort tells what an error of Try says, and for Whole the error that Apply is to fail with.
-	Sort(ctx context.Context, err error) (Fault, error)
-	// Reduce leaves out of a change what the error may be about; false: there is nothing left to leave out.
+	// Sort tells what an error of Try says.
+	Sort(err error) Fault
+	// Ask asks the table, without any row, whether it can be used.
+	Ask(ctx context.Context) error
+	// Reduce leaves out of a change what the error may be about; false: there is nothing left to
+	// leave out.
 	Reduce(index int, err error) bool
-	// Settle notes what became of a change.
-	Settle(index int, outcome store.Outcome)
+	// Note notes what became of a change.
+	Note(index int, outcome store.Outcome)
 }
 
 // The bounds of dividing. Rows that are not tried within them are held: they are tried again later.
@@ -61,6 +65,7 @@ type division struct {
 	succeeded bool  // something was applied
 	failed    int   // updates that failed by themselves
 	last      error // the newest failure; nil: there was none
+	proven    bool  // the table itself was asked since the first failure, and works
 }
 
 // send applies some changes, in as many transactions as that takes.
@@ -80,9 +85,9 @@ func (d *division) send(ctx context.Context, some []int) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	fault, whole := d.Sort(ctx, err)
+	fault, err := d.sort(ctx, err)
 	if fault == Whole {
-		return whole
+		return err
 	}
 	d.last = err
 	if len(some) == 1 {
@@ -96,6 +101,22 @@ func (d *division) send(ctx context.Context, some []int) error {
 	return d.send(ctx, some[half:])
 }
 
+// sort tells what an error says, and for Whole the error that Apply is to fail with. What is dubious
+// is the rows' where the table, asked without any row, works.
+func (d *division) sort(ctx context.Context, err error) (Fault, error) {
+	fault := d.Sort(err)
+	if fault != Dubious {
+		return fault, err
+	}
+	if !d.proven {
+		if known := d.Ask(ctx); known != nil {
+			return Whole, known
+		}
+		d.proven = true
+	}
+	return Moment, err
+}
+
 // single ends the division at one update that failed.
 func (d *division) single(ctx context.Context, one []int, fault Fault) error {
 	if fault == Values && d.Reduce(one[0], d.last) {
@@ -106,7 +127,7 @@ func (d *division) single(ctx context.Context, one []int, fault Fault) error {
 		d.hold(one)
 		return nil
 	}
-	d.Settle(one[0], store.Outcome{Fate: store.Refused, Note: d.last.Error()})
+	d.Note(one[0], store.Outcome{Fate: store.Refused, Note: d.last.Error()})
 	return nil
 }
 
@@ -118,6 +139,6 @@ func (d *division) hopeless() bool {
 // hold leaves changes for later, with the newest failure as the reason.
 func (d *division) hold(some []int) {
 	for _, index := range some {
-		d.Settle(index, store.Outcome{Fate: store.Held, Note: d.last.Error()})
+		d.Note(index, store.Outcome{Fate: store.Held, Note: d.last.Error()})
 	}
 }

@@ -17,6 +17,7 @@ var (
 	errRefused = errors.New("refused")
 	errRule    = errors.New("against a rule")
 	errMoment  = errors.New("for now")
+	errDubious = errors.New("a trigger's, or the table's")
 )
 
 // updater is a table in which some changes fail.
@@ -25,6 +26,8 @@ type updater struct {
 	reduces  map[int]int // how often a change can be reduced
 	cured    map[int]int // the reduction with which it is taken
 	slow     time.Duration
+	broken   error // what the table itself says
+	asked    int
 	tries    int
 	reduced  map[int]int
 	outcomes map[int]store.Outcome
@@ -39,21 +42,28 @@ func (u *updater) Try(_ context.Context, some []int) error {
 		}
 	}
 	for _, index := range some {
-		u.Settle(index, store.Outcome{})
+		u.Note(index, store.Outcome{})
 	}
 	return nil
 }
 
-func (u *updater) Sort(_ context.Context, err error) (rule.Fault, error) {
+func (u *updater) Sort(err error) rule.Fault {
 	switch {
 	case errors.Is(err, errAway):
-		return rule.Whole, err
+		return rule.Whole
 	case errors.Is(err, errRefused):
-		return rule.Values, nil
+		return rule.Values
 	case errors.Is(err, errRule):
-		return rule.Rule, nil
+		return rule.Rule
+	case errors.Is(err, errDubious):
+		return rule.Dubious
 	}
-	return rule.Moment, nil
+	return rule.Moment
+}
+
+func (u *updater) Ask(context.Context) error {
+	u.asked++
+	return u.broken
 }
 
 func (u *updater) Reduce(index int, _ error) bool {
@@ -61,7 +71,7 @@ func (u *updater) Reduce(index int, _ error) bool {
 	return u.reduced[index] <= u.reduces[index]
 }
 
-func (u *updater) Settle(index int, outcome store.Outcome) { u.outcomes[index] = outcome }
+func (u *updater) Note(index int, outcome store.Outcome) { u.outcomes[index] = outcome }
 
 // divide applies n changes and gives the indexes by fate.
 func (u *updater) divide(t *testing.T, n int) (fates map[store.Fate][]int, err error) {
@@ -204,4 +214,18 @@ func TestDivideHasPatience(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
+}
+
+// What may be the table's or a trigger's is the row's where the table itself works, which is asked
+// once.
+func TestDivideAsksTheTableWhatADubiousErrorMeans(t *testing.T) {
+	t.Parallel()
+	u := updater{fails: map[int]error{3: errDubious, 6: errDubious}}
+	if fates, err := u.divide(t, 8); err != nil || !slices.Equal(fates[store.Held], []int{3, 6}) || u.asked != 1 {
+		t.Errorf("%v, held %v, asked %d times; want rows 3 and 6 held, and one question", err, fates[store.Held], u.asked)
+	}
+	u = updater{fails: map[int]error{3: errDubious}, broken: errAway}
+	if _, err := u.divide(t, 8); !errors.Is(err, errAway) || u.tries != 1 {
+		t.Errorf("%v after %d tries, want the table's error at once", err, u.tries)
+	}
 }

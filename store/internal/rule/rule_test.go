@@ -98,7 +98,7 @@ func TestCheckNamesTheJobAndWhatIsAllowed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := ""
-			if err := rule.Check(c.change); err != nil {
+			if err := rule.CheckAll([]store.Change{c.change}); err != nil {
 				got = err.Error()
 			}
 			if got != c.err {

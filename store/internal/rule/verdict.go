@@ -3,15 +3,13 @@ package rule
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"jobd/journal"
 	"jobd/store"
 )
 
 // Verdict is what a claim makes of some of its rows: they get the status and, where they are not
-// empty, the owner and the time of the start.
+// empty, the token and the time of the start.
 type Verdict struct {
 	Status string
 	Token  string
@@ -83,13 +81,4 @@ func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verd
 		}
 	}
 	return Verdict{}, errors.New(": a claim only accepts and ignores, and starts what it accepted")
-}
-
-// List is ids as SQL takes them between the brackets of IN.
-func List(ids []int64) string {
-	words := make([]string, len(ids))
-	for i, id := range ids {
-		words[i] = strconv.FormatInt(id, 10)
-	}
-	return strings.Join(words, ",")
 }

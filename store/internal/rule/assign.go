@@ -1,0 +1,108 @@
+package rule
+
+import (
+	"slices"
+	"strings"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// Assignment is a column that an update sets.
+type Assignment struct {
+	Column string
+	Value  any
+}
+
+// Dialect is how a table holds what jobd writes.
+type Dialect interface {
+	// Owner is the name of the column that holds the tokens of claims, Sig that of sig; the two may
+	// be one column.
+	Owner() string
+	Sig() string
+	// Word is a short text as a column holds it; "" is nothing.
+	Word(column, text string) any
+	// Code is a return code as its column holds it; nil: the job has none.
+	Code(code *int) any
+	// Output is what a job wrote, as its columns hold it.
+	Output(done *journal.Done) (stdout, stderr string)
+}
+
+// Write is what a change sets in its row. The worker's name stays in an owner column of its own when
+// the job is done.
+func Write(change store.Change, worker string, d Dialect) []Assignment {
+	list := []Assignment{{"status", change.Status}}
+	switch {
+	case Release(change):
+		return append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)})
+	case change.Status == journal.RowRunning:
+		return append(list, Assignment{"time_started", Seconds(change.Start)})
+	}
+	if !change.Start.IsZero() {
+		list = append(list, Assignment{"time_started", Seconds(change.Start)})
+	}
+	done := change.Done
+	list = append(list,
+		Assignment{"time_finished", Seconds(change.Finish)},
+		Assignment{"result", done.Result},
+		Assignment{"return_code", d.Code(done.Code)},
+	)
+	if !strings.EqualFold(d.Owner(), d.Sig()) {
+		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), worker)})
+	}
+	stdout, stderr := d.Output(done)
+	return append(list,
+		Assignment{d.Sig(), d.Word(d.Sig(), done.Signal)},
+		Assignment{"stdout", stdout}, Assignment{"stderr", stderr},
+	)
+}
+
+// Write is what a claim sets in its rows; owner is the column that holds the tokens.
+func (v Verdict) Write(owner string) []Assignment {
+	list := []Assignment{{"status", v.Status}}
+	if v.Token != "" {
+		list = append(list, Assignment{owner, v.Token})
+	}
+	if v.Start != 0 {
+		list = append(list, Assignment{"time_started", v.Start})
+	}
+	return list
+}
+
+// Set is what stands between SET and WHERE, with its arguments.
+func Set(list []Assignment, quote func(string) string) (text string, args []any) {
+	columns := make([]string, len(list))
+	args = make([]any, len(list))
+	for i, one := range list {
+		columns[i], args[i] = quote(one.Column)+" = ?", one.Value
+	}
+	return strings.Join(columns, ", "), args
+}
+
+// Code is a return code as a column holds it that takes NULL or not. Where a job has none, or one
+// that does not fit, and the column takes no NULL, it must not read as success.
+func Code(code *int, nullable, fits bool) any {
+	const failed, smallFailed = int64(255), int64(1)
+	switch {
+	case code != nil && fits:
+		return int64(*code)
+	case nullable:
+		return nil
+	case fits:
+		return failed
+	case code != nil && *code == 0:
+		return int64(0)
+	default:
+		return smallFailed
+	}
+}
+
+// Written are the columns that jobd writes, sorted, in a table whose owner column has that name.
+func Written(owner string) []string {
+	names := []string{"status", "time_started", "time_finished", "result", "return_code", store.SigColumn, "stdout", "stderr"}
+	if !strings.EqualFold(owner, store.SigColumn) {
+		names = append(names, owner)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,62 @@
+package rule
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"jobd/journal"
+)
+
+// The conditions under which rows are changed.
+const (
+	IsFree     = "status IN ('waiting','manual')"   // a claim's
+	IsUnderWay = "status IN ('accepted','running')" // a change's, which asks for its token, too
+)
+
+// List is ids as SQL takes them between the brackets of IN.
+func List(ids []int64) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(words, ",")
+}
+
+// in is a condition that the target is one of some names; there is one at least.
+func in(names []string) (condition string, args []any) {
+	for _, name := range names {
+		args = append(args, name)
+	}
+	return "target IN (?" + strings.Repeat(", ?", len(names)-1) + ")", args
+}
+
+// UnderWay chooses, in the order of ids, the rows that are under way and whose owner column begins
+// with owner, and those of some targets whose owner column is empty.
+func UnderWay(column, owner string, targets []string) (condition string, args []any) {
+	condition, args = IsUnderWay+" AND ("+column+" LIKE ?", []any{owner + "%"}
+	if len(targets) > 0 {
+		among, names := in(targets)
+		condition += " OR COALESCE(" + column + ", '') = '' AND " + among
+		args = append(args, names...)
+	}
+	return condition + ") ORDER BY id", args
+}
+
+// Unclaimed chooses, in the order of ids, at most so many free rows of some targets, one at least,
+// with a greater id than after, for which the expression of time_created gives less than before.
+func Unclaimed(targets []string, created string, before, after int64, limit int) (condition string, args []any) {
+	among, names := in(targets)
+	args = append([]any{after, before}, names...)
+	return IsFree + " AND id > ? AND " + created + " < ? AND " + among + " ORDER BY id LIMIT ?", append(args, limit)
+}
+
+// Distinct drops rows that a second target matched too: one that the column takes for the first.
+func Distinct(rows []journal.Row) []journal.Row {
+	seen := make(map[int64]bool, len(rows))
+	return slices.DeleteFunc(rows, func(row journal.Row) bool {
+		again := seen[row.Job]
+		seen[row.Job] = true
+		return again
+	})
+}

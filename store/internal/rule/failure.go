@@ -1,0 +1,76 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+
+	"jobd/store"
+)
+
+// Failures says what the errors of a table mean.
+type Failures struct {
+	// IsDubious tells an error that would mean that the whole table is out of reach, if a trigger
+	// did not raise it.
+	IsDubious func(error) bool
+	// IsUnusable and IsUnreachable tell what the table itself gave, and what is known for certain.
+	IsUnusable, IsUnreachable func(error) bool
+	// Check examines the table, without any row.
+	Check func() error
+	// Forget makes the table be examined anew.
+	Forget func()
+	// Explain adds to an error what it means to those who can mend it.
+	Explain func(error) error
+}
+
+// Fail is the error of a method. A lost link, and what was found when the table was examined, are
+// known for certain. Where only an error's number says that the table is out of reach, the table is
+// asked, without any row: the number may be a trigger's, and then it says nothing of the table.
+// After a lost link the table is examined anew.
+func (f Failures) Fail(op string, err error) error {
+	var unreachable *store.Unreachable
+	var unusable *store.Unusable
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unreachable), errors.As(err, &unusable):
+		return err
+	case f.IsDubious(err):
+		if known := f.Check(); store.IsAway(known) {
+			return fmt.Errorf("%s: %w (first seen as: %w)", op, known, err)
+		}
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return f.Certain(op, err)
+}
+
+// Certain is the error of an examination of the table itself: what it says of the table is true.
+func (f Failures) Certain(op string, err error) error {
+	switch {
+	case f.IsUnusable(err):
+		f.Forget()
+		return &store.Unusable{Op: op, Err: f.Explain(err)}
+	case f.IsUnreachable(err):
+		f.Forget()
+		return &store.Unreachable{Op: op, Err: f.Explain(err)}
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
+
+// FailClaim is Fail for a claim. Errors that tell themselves what they are about say nothing of the
+// whole table, whatever number is among their causes.
+func (f Failures) FailClaim(op string, err error) error {
+	switch err.(type) {
+	case *store.RefusedRows, *store.RefusedTargets, *store.Overtaken:
+		return &named{op, err}
+	}
+	return f.Fail(op, err)
+}
+
+// named is an error with the operation's name before it.
+type named struct {
+	op  string
+	err error
+}
+
+func (n *named) Error() string { return n.op + ": " + n.err.Error() }
+func (n *named) Unwrap() error { return n.err }

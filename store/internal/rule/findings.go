@@ -1,0 +1,82 @@
+package rule
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"jobd/store"
+)
+
+// Misfit is an error of the table itself, which somebody has to change.
+type Misfit struct{ Text string }
+
+// Error implements error.
+func (m Misfit) Error() string { return m.Text }
+
+// Findings is what is wrong with a table.
+type Findings struct {
+	Table string // what it is about, as in: table `site`.`jobs`
+	List  []store.Finding
+}
+
+// Fault notes what keeps the table from being used.
+func (f *Findings) Fault(remedy, format string, args ...any) {
+	f.note(store.Fault, f.Table, fmt.Sprintf(format, args...), remedy)
+}
+
+// Warn notes what somebody ought to know.
+func (f *Findings) Warn(remedy, format string, args ...any) {
+	f.note(store.Warning, f.Table, fmt.Sprintf(format, args...), remedy)
+}
+
+func (f *Findings) note(severity store.Severity, where, what, remedy string) {
+	f.List = append(f.List, store.Finding{Severity: severity, Where: where, What: what, Remedy: remedy})
+}
+
+// Unserved notes a target that can't be served.
+func (f *Findings) Unserved(target, why, remedy string) {
+	f.note(store.Fault, "target "+strconv.Quote(target), "it can't be served: "+why, remedy)
+}
+
+// TakenOwner notes an owner column that holds something else; type is that of a column for tokens.
+func (f *Findings) TakenOwner(column, alter, kind string) {
+	f.Fault("name in claim_column a column of its own for the tokens: "+alter+" jobd_claim "+kind,
+		"column %s holds something else, which claims would overwrite with their tokens", column)
+}
+
+// IsFaulty tells whether a fault was found.
+func (f *Findings) IsFaulty() bool {
+	return slices.ContainsFunc(f.List, func(one store.Finding) bool { return one.Severity == store.Fault })
+}
+
+// Err is all faults as a Misfit; nil where there is none.
+func (f *Findings) Err() error {
+	var faults []string
+	for _, one := range f.List {
+		if one.Severity == store.Fault {
+			faults = append(faults, one.Advice())
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return Misfit{strings.Join(faults, "; and ")}
+}
+
+// FaultsFirst sorts findings.
+func FaultsFirst(list []store.Finding) {
+	slices.SortStableFunc(list, func(a, b store.Finding) int { return int(b.Severity) - int(a.Severity) })
+}
+
+// Missing are the columns that a table lacks, in the order of the usual table. An owner column of
+// the configuration's comes last.
+func Missing(owner string, has func(column string) bool) (missing []string) {
+	for _, name := range append(store.Columns(), owner) {
+		if !has(strings.ToLower(name)) && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}

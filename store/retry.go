@@ -18,7 +18,8 @@ type Retry struct {
 	told    string
 }
 
-// Intervals between tries: 100 ms at first, 1.5 s at most, so that what is back is used within two seconds.
+// Intervals between tries: 100 ms at first, 1.5 s at most, so that what is back is used within two
+// seconds.
 const (
 	firstInterval = 100 * time.Millisecond
 	maxInterval   = time.Second
@@ -48,12 +49,17 @@ func (r *Retry) Wait(ctx context.Context, cause error) error {
 	}
 }
 
-// report logs what keeps us from the table; what waiting cannot mend is an error.
+// report logs what keeps us from the table; what waiting cannot mend is an error. Of a server that is
+// compared with the journal first the mirror itself says all there is.
 func (r *Retry) report(cause error) {
 	var unusable *Unusable
+	var another *AnotherServer
 	level := slog.LevelWarn
-	if errors.As(cause, &unusable) {
+	switch {
+	case errors.As(cause, &unusable):
 		level = slog.LevelError
+	case errors.As(cause, &another):
+		level = slog.LevelDebug
 	}
 	r.logger.Log(context.Background(), level, r.what+" failed; trying again until it succeeds", "error", cause)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // follower is a mirror that follows a journal and brings the table in memory up to date, as the real one does.
@@ -23,7 +24,7 @@ type follower struct {
 }
 
 // follow makes a follower that works until the test ends.
-func follow(t *testing.T, j *journal.Journal, table *table) *follower {
+func follow(t *testing.T, j *eventlog.Log, table *table) *follower {
 	m := &follower{
 		table: table, away: make(chan struct{}),
 		claims: make(map[int64]journal.Accepted), watchers: make(map[uint64][]chan struct{}),

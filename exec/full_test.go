@@ -7,13 +7,15 @@ import (
 	"sync"
 	"testing"
 
+	"jobd/journal/eventlog"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
 
 // fullOnce is a journal whose nth append finds the disk full.
 type fullOnce struct {
-	*journal.Journal
+	*eventlog.Log
 	mu      sync.Mutex
 	nth     int
 	appends int
@@ -28,7 +30,7 @@ func (f *fullOnce) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 	if full {
 		return nil, journal.ErrFull
 	}
-	return f.Journal.Append(drafts...)
+	return f.Log.Append(drafts...)
 }
 
 // life is one scenario of a worker's life.
@@ -100,7 +102,7 @@ func newLife(t *testing.T, l life, nth int) (*fixture, *fullOnce) {
 			}
 		}
 	}
-	full := &fullOnce{Journal: f.journal, nth: nth}
+	full := &fullOnce{Log: f.journal, nth: nth}
 	f.runner.instant = l.instant
 	f.build(func(c *jobexec.Config) {
 		f.follower = follow(t, f.journal, f.table)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"jobd/journal/eventlog"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
@@ -14,7 +16,7 @@ import (
 // fixture is a worker with a real journal, and everything else in the test's hands.
 type fixture struct {
 	t        *testing.T
-	journal  *journal.Journal
+	journal  *eventlog.Log
 	table    *table
 	mirror   *mirror
 	follower *follower // nil where the mirror is the one above
@@ -36,9 +38,9 @@ func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixtu
 	return f
 }
 
-func openJournal(t *testing.T, dir string) *journal.Journal {
+func openJournal(t *testing.T, dir string) *eventlog.Log {
 	t.Helper()
-	j, err := journal.Open(t.Context(), journal.Config{Dir: dir})
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

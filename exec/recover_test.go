@@ -6,12 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/journal/eventlog"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
 
 // left journals what a run of the worker that was killed has left behind.
-func left(t *testing.T, j *journal.Journal, payloads ...journal.Payload) {
+func left(t *testing.T, j *eventlog.Log, payloads ...journal.Payload) {
 	t.Helper()
 	for _, payload := range payloads {
 		if _, err := j.Append(journal.Draft{Job: 1, Payload: payload}); err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"jobd/journal/eventlog"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
@@ -194,7 +196,7 @@ func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
 
 // endJournal lets the worker's end overtake a release, if it can.
 type endJournal struct {
-	*journal.Journal
+	*eventlog.Log
 	closed chan struct{}
 }
 
@@ -210,12 +212,12 @@ func (e *endJournal) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 		case <-time.After(overtaken):
 		}
 	}
-	return e.Journal.Append(drafts...)
+	return e.Log.Append(drafts...)
 }
 
 // brokenJournal fails to append from some moment on.
 type brokenJournal struct {
-	*journal.Journal
+	*eventlog.Log
 	fail func(drafts []journal.Draft) error
 }
 
@@ -223,7 +225,7 @@ func (b *brokenJournal) Append(drafts ...journal.Draft) ([]journal.Event, error)
 	if err := b.fail(drafts); err != nil {
 		return nil, err
 	}
-	return b.Journal.Append(drafts...)
+	return b.Log.Append(drafts...)
 }
 
 func TestAFullDiskDelaysOutcomesAndLosesNone(t *testing.T) {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bufio"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -50,24 +49,4 @@ func ReadAnchors(r io.Reader) ([]Anchor, error) {
 		return nil, fmt.Errorf("read anchors: %w", err)
 	}
 	return anchors, nil
-}
-
-// Anchor gives the newest event's number and hash, to be kept elsewhere; both are zero where there is no event. It is
-// an error where the journal does not reach what the head file knows: an anchor of a history that was cut would vouch for the cut.
-func (r *Reader) Anchor(ctx context.Context) (Anchor, error) {
-	head, damage, err := r.acknowledged()
-	var a Anchor
-	if err == nil {
-		a, err = r.newest(ctx)
-	}
-	if err == nil {
-		err = r.endsAt(head, a)
-	}
-	if err == nil {
-		err = damage
-	}
-	if err != nil {
-		return Anchor{}, r.failed("read", err)
-	}
-	return a, nil
 }

@@ -1,97 +1,27 @@
-// Package journal is the worker's memory: the vocabulary of what can happen to a job,
-// the append-only log on disk, and the fold that gives the state at any moment.
-// It knows no table, no socket and no process.
+// Package journal is the vocabulary of a worker's memory: what can happen to a job and to the
+// worker, which event may follow which, and the fold that gives the state at any moment. It knows
+// no disk, no table, no socket and no process, and needs the standard library only: whoever wants
+// the word Event links nothing else.
 //
-// # What is on disk
+// An Event has a kind and a payload of that kind; kinds.go registers all of them. A State is a fold
+// over events: Apply takes the next one, or refuses it where the transition table in transition.go
+// does not allow it. A Stage tries events on top of a state that must not change before they are
+// durable. A checkpoint is a state as bytes, from which a fold can go on.
 //
-// A journal is a folder of segments, numbered without a gap, with the files head, lock, waypoint and clock. The
-// newest segment is a database, segment-00000007.db (SQLite, write-ahead log, synchronous=FULL), and
-// the only one that is written to. Those before it are sealed: segment-00000006.zst, compressed, never changed
-// again, removed or archived when they are old. docs/journal.md describes the bytes.
+// The log itself is in the packages below this one, each of which imports only those before it:
 //
-// Sequence numbers have no gap, times never run backwards, and each event's hash covers the
-// hash before it, so a changed, lost or inserted event breaks the chain. A segment opens with a
-// header: its number, its first sequence number, the last hash of the segment before, and a checkpoint, which is all
-// that the fold needs to go on from there. The first event's hash covers the header, so the header is a link of
-// the chain like any event.
+//   - segment: one file of events, open or sealed: its format, its hash chain, reading and writing.
+//   - folder: the segments of a folder as one row, and the head file beside them.
+//   - replay: reading the history: selected events, jobs and states as of any time.
+//   - verify: what is proven, sound, damaged or missing; the waypoint that makes a start quick.
+//   - eventlog: the log that a worker writes: appending, rolling over, sealing, retention.
 //
-// # The crash argument
+// # What holds, wherever a process dies
 //
-// Append returns when its events are in the write-ahead log and the log is synced. At each step:
-//
-//   - Killed during the first start: the database is made in one transaction, then the head file is made
-//     and synced, and only then come events. What is missing is made by the next start; once
-//     there is an event, a missing head file is damage.
-//   - Killed before the commit: nothing of the append is there. Its caller was told nothing,
-//     and had no effect yet, since effects follow appends.
-//   - Killed after the commit, before the head file is written: the events are there, and the head
-//     is older than the journal. That is legal: the caller was told nothing, and finds its
-//     events when the journal is opened.
-//   - Killed after the head was written: the events are there. Should they not be, because the
-//     log lost its end, the head file tells, and Open refuses the journal.
-//   - Power cut: as above, but the head file may be older. It is never newer than what was synced.
-//   - Disk full: SQLite rolls the commit back and Append says ErrFull; the state in memory is
-//     the one before, because it only follows commits.
-//   - A write or an fsync that failed otherwise: what is on disk is not known, so the journal takes nothing
-//     more (an fsync that fails once and is then repeated tells nothing). Opening it anew verifies it.
-//   - A damaged journal is refused and left as it was found, its write-ahead log included: verification
-//     comes before anything is opened for writing.
-//   - The mirror's position is written with a commit, ten times a second. After a crash it may be older than
-//     the truth: the mirror then applies some events a second time, which the table's guards make harmless.
-//
-// Roll-over is the leader's, between two commits, so nobody appends meanwhile. Which segment counts is decided by one
-// transaction: a database without a header is not there.
-//
-//   - Killed before that transaction: there is an empty database, which readers pass over and Open removes.
-//     The segment before is still the newest.
-//   - Killed after it: the new segment is the newest, the one before is never written to again. Its last event was durable
-//     before the header was written, and the header names its hash, so there is neither a gap nor a fork.
-//   - Power cut: the new file's name is synced before anything in it is acknowledged. Should the name be lost, so is only
-//     a header, and the segment before counts.
-//   - Disk full: the transaction is rolled back, the empty database is removed, and the journal goes on in
-//     the old segment; it tries again a minute later. Any other failure ends the journal, as that of an append does.
-//
-// Maintain seals, archives and removes, beside the appends. Each of its steps may be the last one, and is taken up again by
-// the next Maintain:
-//
-//   - Sealing writes segment-N.partial, syncs it, reads it back and verifies it whole: every hash, every transition, the
-//     index, and the checkpoint that follows. Killed here: the partial file is begun anew. Disk full: likewise; the database still counts.
-//   - It is then renamed to segment-N.zst and the folder is synced: from here on it counts, and the database
-//     beside it does not. Killed here: the sealed file is verified once more before the database goes.
-//   - The database goes first, then its emptied log, so that no reader meets a database without its log.
-//   - Retention archives first: copied, synced, compared, renamed, the folder synced, for all that is to go. Then one retention event,
-//     durable, says which segments go, with the number and the hash of the newest event in them. Then it notes in the newest segment
-//     where the journal begins. Only then are the files removed, the oldest first, and the folder synced after each.
-//   - Killed before the event: copies may be in the archive, and are compared and taken next time. The history is whole.
-//   - Killed behind it: files are there that the history says are gone. They are as good as ever, and are removed next time, without
-//     another event. Disk full, so that there is no event: nothing is removed.
-//   - Checkpoints carry on what the event says, so that it outlives the segment that holds the event. So what is missing
-//     without such an event was not removed by the journal; the note alone, which anybody can edit, proves nothing.
-//   - A journal of an older version, which only noted, gets one such event by the first Maintain: what was noted until then. Killed
-//     before it: the next one appends it. Where more is missing than was noted nothing is appended, and it stays a hole.
-//   - Only what the mirror is durably past is removed, and never the newest segment.
-//
-// A waypoint is the state after some event of the newest segment, so that a start folds and verifies the events behind it only.
-//
-//   - It is written beside the appends, for events that are durable already, to a file of its own: partial, synced, renamed. Killed
-//     at any point, there is the one before, which is as true, or the new one.
-//   - Power cut: the same. It is never newer than the events; the head file may be older than it.
-//   - A roll-over makes it void, since it names its segment's header; the new segment's checkpoint takes its place.
-//   - Where it is missing, unreadable or of no event that is there, a start verifies the whole segment, and removes it.
-//   - A change of events before it is not seen by the start. Verify finds it, and so does sealing, which verifies the whole
-//     segment. A forged state is found by the same two, since the next segment's checkpoint goes back to it.
-//
-// Ages, of the newest segment and of those that retention looks at, go by a time line that moves on with the boot clock, since
-// the wall clock may be set. The clock file keeps it across restarts: within a boot by the boot clock, else by the wall clock, three
-// days of it at most. A jump of the wall clock is warned about, and removes nothing.
-//
-//   - The file is partial, synced, renamed. Killed at any point: the one before is there, or the new one, and both are true.
-//   - It is written each hour, with each segment, after each jump and by Close. What was appended since counts as of
-//     the next start, so that it is kept for longer, never shorter. Disk full: likewise.
-//   - Where it is missing or unreadable the stamps of the events are believed, which is how older versions worked.
-//
-// Verification (see Audit) goes on behind damage and gives a verdict of each range of events. Readers check what they read
-// and end at the first thing that does not fit; what lies behind what they need, in older segments, they do not touch.
-//
-// The lock is the kernel's (flock), so it does not outlive its holder.
+// Events are appended before they have any effect, so the history may know of something that never
+// came to pass, and never misses something that did. Sequence numbers have no gap, times never run
+// backwards, and each event's hash covers the hash before it. Nothing in this package is on disk or
+// outlives the process: a state is folded again from the history, and comes out the same. The crash
+// arguments of what is on disk are in the doc.go of eventlog (writing), segment (files), folder
+// (reading beside a writer) and verify (waypoints).
 package journal

@@ -3,10 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"syscall"
-
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"time"
 )
 
 // ErrClosed is returned by a journal that was closed.
@@ -45,23 +42,13 @@ func (e *DamagedError) Error() string {
 // Unwrap gives the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// damaged tells SQLite's errors about an unreadable database apart from others.
-func damaged(err error) error {
-	var e *sqlite.Error
-	var known *DamagedError
-	if !errors.As(err, &e) || errors.As(err, &known) {
-		return err
-	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT,
-		sqlite3.SQLITE_ERROR: // our statements are right: the tables are not those that they are about
-		return &DamagedError{Err: err}
-	}
-	return err
+// RemovedError says that what was asked for was removed by retention.
+type RemovedError struct {
+	First uint64    // the oldest event that is kept
+	Since time.Time // when the newest event happened that is not
 }
 
-// full tells whether an error means that the disk has no room.
-func full(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+// Error implements error.
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("the history up to %s was removed by retention; it is kept from event %d on", stamp(e.Since), e.First)
 }

@@ -60,6 +60,14 @@ type Event struct {
 // Kind is the kind of the event's payload.
 func (e Event) Kind() Kind { return e.Payload.Kind() }
 
+// Weight is about how many bytes of memory the event takes.
+func (e Event) Weight() int {
+	if done, ok := e.Payload.(Done); ok {
+		return 512 + len(done.Stdout.Kept) + len(done.Stderr.Kept)
+	}
+	return 512
+}
+
 // Draft is an event that has not been appended yet: the journal gives it its
 // sequence number, time and hash.
 type Draft struct {
@@ -143,7 +151,12 @@ type Done struct {
 }
 
 // EndedAt is when the job ended, where its done event has the given time.
-func (d Done) EndedAt(event time.Time) time.Time { return later(event, moment(d.Finished)) }
+func (d Done) EndedAt(event time.Time) time.Time {
+	if finished := moment(d.Finished); finished.After(event) {
+		return finished
+	}
+	return event
+}
 
 // ShownStderr is what rows and clients are shown as the job's stderr: what the job wrote, and
 // the note.

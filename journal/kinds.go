@@ -68,10 +68,10 @@ func DecodePayload(kind Kind, data, stdout, stderr []byte) (Payload, error) {
 	return payload, err
 }
 
-func decodeAs[P Payload](data []byte) (Payload, error) { return payloadOf[P](data) }
+func decodeAs[P Payload](data []byte) (Payload, error) { return PayloadOf[P](data) }
 
 // payloadOf reads a payload of a kind that is known.
-func payloadOf[P Payload](data []byte) (P, error) {
+func PayloadOf[P Payload](data []byte) (P, error) {
 	var p P
 	err := json.Unmarshal(data, &p)
 	return p, err

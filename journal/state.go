@@ -181,7 +181,7 @@ func (s *State) applyWorker(e Event) error {
 		delete(s.Targets, p.Target)
 	case Requested, Refused, Reloaded, Reapplied: // change nothing but are part of the history
 	case Retention:
-		s.Removed = s.Removed.after(p)
+		s.Removed = s.Removed.After(p)
 	case Marked:
 		s.Mark = p.Mark
 	case Server:

@@ -201,24 +201,6 @@ func TestAttemptsCount(t *testing.T) {
 	}
 }
 
-// A pointer has its type's kind, but would not be folded.
-func TestPointersAreNoPayloads(t *testing.T) {
-	t.Parallel()
-	j := openTest(t, t.TempDir())
-	for name, d := range map[string]Draft{
-		"of a job":      {1, &Accepted{Target: "t"}},
-		"of the worker": {0, &Opened{Name: "w"}},
-		"nil":           {1, nil},
-	} {
-		if _, err := j.Append(d); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-	if state := snapshot(j); state.Seq != 0 {
-		t.Fatalf("the journal holds %d events", state.Seq)
-	}
-}
-
 func TestApplyRefusesWhatDoesNotFollow(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
 )
@@ -192,7 +193,7 @@ func TestARowThatWasAsideIsTakenUpAfterACrash(t *testing.T) {
 func TestARowRefusedForADayIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		j, err := journal.Open(t.Context(), journal.Config{Dir: t.TempDir()})
+		j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,12 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
 )
 
 // replayed is a job by replay of the whole journal.
-func replayed(t *testing.T, j *journal.Journal, id int64) journal.Job {
+func replayed(t *testing.T, j *eventlog.Log, id int64) journal.Job {
 	t.Helper()
 	state := journal.State{KeepEnded: true}
 	for _, e := range history(t, j) {

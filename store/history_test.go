@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 )
 
 // history is all that was journalled.
-func history(t *testing.T, j *journal.Journal) (all []journal.Event) {
+func history(t *testing.T, j *eventlog.Log) (all []journal.Event) {
 	t.Helper()
 	newest := uint64(0)
 	j.View(func(s *journal.State) { newest = s.Seq })
@@ -27,7 +28,7 @@ func history(t *testing.T, j *journal.Journal) (all []journal.Event) {
 }
 
 // of gives the payloads of one kind.
-func of[P journal.Payload](t *testing.T, j *journal.Journal) (list []P) {
+func of[P journal.Payload](t *testing.T, j *eventlog.Log) (list []P) {
 	t.Helper()
 	for _, e := range history(t, j) {
 		if p, ok := e.Payload.(P); ok {

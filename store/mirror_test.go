@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 )
 
@@ -106,9 +107,9 @@ func (a *applier) words() string {
 	return strings.Join(batches, "; ")
 }
 
-func openJournal(t *testing.T) *journal.Journal {
+func openJournal(t *testing.T) *eventlog.Log {
 	t.Helper()
-	j, err := journal.Open(t.Context(), journal.Config{Dir: t.TempDir()})
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func openJournal(t *testing.T) *journal.Journal {
 }
 
 // add appends one event after the other and gives the newest number.
-func add(t *testing.T, j *journal.Journal, drafts ...journal.Draft) uint64 {
+func add(t *testing.T, j *eventlog.Log, drafts ...journal.Draft) uint64 {
 	t.Helper()
 	events, err := j.Append(drafts...)
 	if err != nil {
@@ -148,7 +149,7 @@ func released(id int64) journal.Draft {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func newMirror(j *journal.Journal, table store.Applier) *store.Mirror {
+func newMirror(j *eventlog.Log, table store.Applier) *store.Mirror {
 	return store.NewMirror(store.Config{Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler)})
 }
 

@@ -10,12 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
 )
 
 // onServer makes a mirror for a journal that knows the table's server.
-func onServer(j *journal.Journal, table *storetest.Memory, returned chan struct{}) *store.Mirror {
+func onServer(j *eventlog.Log, table *storetest.Memory, returned chan struct{}) *store.Mirror {
 	return store.NewMirror(store.Config{
 		Source: j, Bookmark: j, Table: table, Logger: discard(),
 		OnReturn: func() { returned <- struct{}{} },
@@ -191,7 +192,7 @@ func (d *dying) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 func TestGoingBackIsBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	j, err := journal.Open(t.Context(), journal.Config{Dir: t.TempDir(), Now: func() time.Time { return now }})
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir(), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest"
 )
@@ -13,18 +14,18 @@ import (
 // racing is a journal in which the claim loop accepts a job anew right before the mirror's next
 // append.
 type racing struct {
-	*journal.Journal
+	*eventlog.Log
 	claim journal.Draft
 }
 
 func (r *racing) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 	if claim := r.claim; claim.Payload != nil {
 		r.claim = journal.Draft{}
-		if _, err := r.Journal.Append(claim); err != nil {
+		if _, err := r.Log.Append(claim); err != nil {
 			return nil, err
 		}
 	}
-	return r.Journal.Append(drafts...)
+	return r.Log.Append(drafts...)
 }
 
 // A row was reset by hand while it ran, the database killed and started again: the mirror's
@@ -36,7 +37,7 @@ func TestAnOldClaimsConflictDoesNotEndANewClaim(t *testing.T) {
 	add(t, j, accepted(1, "@aaaa00001"), running(1), done(1))
 	table.Put(1, journal.RowWaiting, "") // reset by hand, before the mirror came
 	table.OnApply = func() { table.Rows[1].Status, table.Rows[1].Owner = journal.RowAccepted, "@aaaa00002" }
-	source := &racing{Journal: j, claim: accepted(1, "@aaaa00002")}
+	source := &racing{Log: j, claim: accepted(1, "@aaaa00002")}
 	m := store.NewMirror(store.Config{Source: source, Bookmark: j, Table: table, Logger: discard()})
 	run(t, m)
 	await(t, "the old claim's end", m.Shown(3, 1))
@@ -56,7 +57,7 @@ func TestAnOldClaimsConflictDoesNotEndANewClaim(t *testing.T) {
 }
 
 // forgetful is a journal whose history has lost all claims to retention.
-type forgetful struct{ *journal.Journal }
+type forgetful struct{ *eventlog.Log }
 
 func (forgetful) Claim(context.Context, int64, uint64) (journal.Accepted, error) {
 	return journal.Accepted{}, journal.ErrNoClaim
@@ -155,7 +156,7 @@ func TestAHistoryThatCannotBeReadEndsTheMirror(t *testing.T) {
 }
 
 type unreadable struct {
-	*journal.Journal
+	*eventlog.Log
 	err error
 }
 

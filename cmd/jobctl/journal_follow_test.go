@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/replay"
 )
 
 // Following goes on where a segment ends, is sealed and even removed meanwhile.
@@ -14,7 +16,7 @@ func TestJournalLogFollowsAcrossSegments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	seconds := 0
-	j, err := journal.Open(t.Context(), journal.Config{Dir: dir, SegmentAge: 2 * time.Second, Retention: time.Nanosecond, Now: func() time.Time {
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Retention: time.Nanosecond, Now: func() time.Time {
 		seconds++
 		return begin.Add(time.Duration(seconds) * time.Second)
 	}})
@@ -48,7 +50,7 @@ func TestJournalLogFollowsAcrossSegments(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("interrupted: %v", err)
 	}
-	r, err := journal.OpenReader(dir)
+	r, err := replay.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // journalOf makes a journal of a worker in a folder, with one job.
@@ -103,7 +104,7 @@ func TestNamesThatAreNotInAnEvent(t *testing.T) {
 		}
 	}
 	seconds := 0
-	j, err := journal.Open(t.Context(), journal.Config{
+	j, err := eventlog.Open(t.Context(), eventlog.Config{
 		Dir: cut, SegmentAge: time.Second, Retention: 3 * time.Second,
 		Now: func() time.Time { return begin.Add(time.Duration(seconds) * time.Second) },
 	})

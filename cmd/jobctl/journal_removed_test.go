@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // shortened makes a journal of nine events, job n at second n, of which retention has left those from event 6 on.
@@ -14,7 +15,7 @@ func shortened(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	seconds := 0
-	j, err := journal.Open(t.Context(), journal.Config{
+	j, err := eventlog.Open(t.Context(), eventlog.Config{
 		Dir: dir, SegmentAge: time.Second, Retention: 3 * time.Second,
 		Now: func() time.Time { return begin.Add(time.Duration(seconds) * time.Second) },
 	})

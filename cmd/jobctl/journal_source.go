@@ -13,6 +13,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	"jobd/journal/replay"
 )
 
 // source is one worker's journal, wherever it is read: from its folder, or through the worker.
@@ -21,7 +22,7 @@ type source interface {
 	worker() string
 	// events gives the selected events, oldest first. It ends at the first error.
 	events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error]
-	// jobs gives every job as it stood at a time, in the order of journal.Reader.Jobs.
+	// jobs gives every job as it stood at a time, in the order of replay.Reader.Jobs.
 	jobs(ctx context.Context, q history.AtQuery) iter.Seq2[history.Job, error]
 	// audit verifies the journal and compares it with anchors.
 	audit(ctx context.Context, anchors []journal.Anchor, progress func(seq uint64)) (history.Verdict, error)
@@ -33,7 +34,7 @@ type source interface {
 
 // folder is a journal in a folder of this machine.
 type folder struct {
-	reader *journal.Reader
+	reader *replay.Reader
 	dir    string // as it was given
 	own    string // the worker's name, as the journal has it; of a journal that does not tell, the folder's
 	name   string // the same, where several are read, made to differ from the others'; else ""
@@ -98,7 +99,7 @@ func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx c
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 			return fmt.Errorf("open journal %s: this is not a folder", dir)
 		}
-		r, err := journal.OpenReader(dir)
+		r, err := replay.Open(dir)
 		if err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (p *program) readFolders(ctx context.Context, dirs []string, use func(ctx c
 
 // ownerOf is the name of the worker whose journal a folder holds. One that does not tell, or is damaged, which its reader will
 // notice, has the folder's.
-func ownerOf(ctx context.Context, r *journal.Reader, dir string) string {
+func ownerOf(ctx context.Context, r *replay.Reader, dir string) string {
 	if name, err := r.Name(ctx); err == nil && name != "" {
 		return name
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // longWaits makes a journal whose first segment retention has removed. Job 1 was claimed and started there, and job 2 claimed;
@@ -15,7 +16,7 @@ func longWaits(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	now := begin
-	j, err := journal.Open(t.Context(), journal.Config{
+	j, err := eventlog.Open(t.Context(), eventlog.Config{
 		Dir: dir, SegmentAge: time.Second, Retention: 10 * time.Second, Now: func() time.Time { return now },
 	})
 	if err != nil {

@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // begin is when the journals of these tests begin; each event is a second after the one before it.
 var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-func openJournal(t *testing.T, dir string) *journal.Journal {
+func openJournal(t *testing.T, dir string) *eventlog.Log {
 	t.Helper()
 	seconds := 0
-	j, err := journal.Open(t.Context(), journal.Config{Dir: dir, Now: func() time.Time {
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time {
 		seconds++
 		return begin.Add(time.Duration(seconds) * time.Second)
 	}})
@@ -29,7 +30,7 @@ func openJournal(t *testing.T, dir string) *journal.Journal {
 	return j
 }
 
-func appendAll(t *testing.T, j *journal.Journal, drafts ...journal.Draft) {
+func appendAll(t *testing.T, j *eventlog.Log, drafts ...journal.Draft) {
 	t.Helper()
 	for _, draft := range drafts {
 		if _, err := j.Append(draft); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"jobd/cmd/internal/history"
-	"jobd/journal"
+	"jobd/journal/verify"
 )
 
 // printVerdict prints what a verification found, in words and, where not everything is of one kind,
@@ -72,12 +72,12 @@ func sayAnchors(v history.Verdict) string {
 
 // sayDamaged says how much is not as it was written. An older worker tells no ranges.
 func sayDamaged(v history.Verdict) string {
-	events := map[journal.Verdict]uint64{}
+	events := map[verify.Verdict]uint64{}
 	for _, r := range v.Ranges {
 		events[r.Verdict] += r.Last - r.First + 1
 	}
 	var parts []string
-	for _, verdict := range []journal.Verdict{journal.Missing, journal.Damaged} {
+	for _, verdict := range []verify.Verdict{verify.Missing, verify.Damaged} {
 		switch n := events[verdict]; {
 		case n == 1:
 			parts = append(parts, fmt.Sprintf("1 event is %s", verdict))

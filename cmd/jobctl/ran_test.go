@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // setBack makes a journal of a clock that was set back: all its events bear one time. Job 1 ran for 3 s, as measured; of job 2
@@ -16,7 +17,7 @@ func setBack(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	now := begin.Add(time.Second)
-	j, err := journal.Open(t.Context(), journal.Config{Dir: dir, Now: func() time.Time { return now }})
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"jobd/cmd/internal/check"
 	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
 )
 
 // checkJournal looks at the journal as a start would find it, and makes nothing. successor tells that the worker asks that is to start
@@ -130,10 +132,10 @@ func lockHolder(dir string) (words string, pid int) {
 
 // checkHistory verifies what a start relies on.
 func checkHistory(ctx context.Context, what, dir string) []check.Finding {
-	r, err := journal.OpenReader(dir)
+	r, err := replay.Open(dir)
 	if err == nil {
 		defer r.Close()
-		err = r.Sound(ctx)
+		err = verify.Sound(ctx, r.Folder())
 	}
 	var damaged *journal.DamagedError
 	switch {

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"jobd/cmd/internal/exit"
+	"jobd/journal/replay"
+
 	jobexec "jobd/exec"
-	"jobd/journal"
 	"jobd/store/reconcile"
 )
 
@@ -76,7 +77,7 @@ func (d *daemon) learnFoldsAgain() {
 
 // knows tells whether the journal has a claim of a job, by its token.
 func (d *daemon) knows(ctx context.Context, job int64, token string) bool {
-	r, err := journal.OpenReader(d.journalDir)
+	r, err := replay.Open(d.journalDir)
 	if err != nil {
 		d.log.Warn("the journal's history can't be read", "error", err)
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 )
 
 // How far a start looks back for rows that were ignored, and may not have been: a claim's transaction is over within a minute
@@ -20,7 +21,7 @@ func (d *daemon) ignoredLast() (ids []int64) {
 	if newest == 0 {
 		return nil
 	}
-	r, err := journal.OpenReader(d.journalDir)
+	r, err := replay.Open(d.journalDir)
 	if err == nil {
 		defer r.Close()
 		ids, err = ignoredBehind(context.Background(), r, newest-min(newest, ignoredEvents))
@@ -32,7 +33,7 @@ func (d *daemon) ignoredLast() (ids []int64) {
 }
 
 // ignoredBehind lists the rows that are ignored by an event behind another, and by none of a claim after that.
-func ignoredBehind(ctx context.Context, r *journal.Reader, after uint64) (ids []int64, err error) {
+func ignoredBehind(ctx context.Context, r *replay.Reader, after uint64) (ids []int64, err error) {
 	first, err := r.First(ctx)
 	if err != nil {
 		return nil, err

@@ -6,13 +6,15 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	"jobd/journal/replay"
+
 	jobnet "jobd/net"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
 
 func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
-	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		return h.refusalOf(reconcile.Diff(ctx, h.own(r), func(d reconcile.Difference) error {
 			return yield(history.Difference{
 				Job: jobnet.Whole(d.Job.ID), Want: rowOf(store.Wanted(d.Job)), Found: rowOf(d.Row),
@@ -23,7 +25,7 @@ func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, _ jobnet.R
 }
 
 // own is the comparison of the worker's own journal with the table.
-func (h journalHandlers) own(r *journal.Reader) reconcile.Config {
+func (h journalHandlers) own(r *replay.Reader) reconcile.Config {
 	return reconcile.Config{Journal: r, Table: h.table, Mirror: h.mirror}
 }
 

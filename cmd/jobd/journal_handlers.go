@@ -11,6 +11,8 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	"jobd/journal/replay"
+
 	jobnet "jobd/net"
 )
 
@@ -66,9 +68,9 @@ type opened struct {
 }
 
 // open opens a stream over the journal for the client at the other end of the link.
-func (h journalHandlers) open(ctx context.Context, link *jobnet.Link, produce func(context.Context, *journal.Reader, func(any) error) error) (any, error) {
+func (h journalHandlers) open(ctx context.Context, link *jobnet.Link, produce func(context.Context, *replay.Reader, func(any) error) error) (any, error) {
 	id, err := h.cursors.Open(ctx, link, func(ctx context.Context, yield func(any) error) error {
-		r, err := journal.OpenReader(h.journalDir)
+		r, err := replay.Open(h.journalDir)
 		if err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 	if q.Last < 0 {
 		return nil, jobnet.Refusal("'last' must not be below 0")
 	}
-	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {
 			if err != nil {
 				return err
@@ -142,7 +144,7 @@ func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request j
 	if q.Status != "" && !slices.Contains(history.Statuses(), q.Status) {
 		return nil, jobnet.Refusef("unknown status '%s'", q.Status)
 	}
-	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for job, err := range history.Jobs(ctx, r, q) {
 			if err != nil {
 				return err
@@ -172,7 +174,7 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 	if err != nil {
 		return nil, jobnet.Refusal("anchors: " + err.Error())
 	}
-	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		told := time.Now()
 		verdict, err := history.Audit(ctx, r, anchors, func(seq uint64) {
 			if time.Since(told) >= history.PageTime/2 {
@@ -188,7 +190,7 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 }
 
 func (h journalHandlers) anchor(ctx context.Context, _ *jobnet.Link, _ jobnet.Request) (any, error) {
-	r, err := journal.OpenReader(h.journalDir)
+	r, err := replay.Open(h.journalDir)
 	if err != nil {
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
 	}

@@ -6,7 +6,9 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/master"
+
 	jobnet "jobd/net"
 	"jobd/store"
 	"jobd/store/reconcile"
@@ -21,14 +23,14 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 		return nil, jobnet.Refusal("'journal' must be the absolute path of a folder on the worker's machine")
 	}
 	by := cut(master.Asker(ctx, link, request))
-	return h.open(ctx, link, func(ctx context.Context, r *journal.Reader, yield func(any) error) error {
+	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		wish := &reconcile.Reapply{
 			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),
 			By: by, Since: q.Since, Folder: q.Journal, DryRun: q.DryRun, AcceptUnknown: q.AcceptUnknown, Among: q.Among,
 			Note: h.noteReapplied, Visit: func(r reconcile.Result) error { return yield(reappliedOf(r)) },
 		}
 		if q.Journal != "" {
-			lost, err := journal.OpenReader(q.Journal)
+			lost, err := replay.Open(q.Journal)
 			if err != nil {
 				return jobnet.Refusef("there is no journal in folder %s of this machine that this worker can read", q.Journal)
 			}

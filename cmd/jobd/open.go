@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"jobd/cmd/internal/version"
+	"jobd/journal/eventlog"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner"
-	"jobd/journal"
 	"jobd/master"
+
 	jobnet "jobd/net"
 	"jobd/store"
 	"jobd/store/mysql"
@@ -59,7 +61,7 @@ func (d *daemon) openJournal(c config) error {
 	if d.journalDir, err = c.resolveJournalDir(os.Getenv); err != nil {
 		return err
 	}
-	d.journal, err = journal.Open(context.Background(), journal.Config{
+	d.journal, err = eventlog.Open(context.Background(), eventlog.Config{
 		Dir: d.journalDir, Logger: d.log,
 		SegmentSize: c.journal.segmentSize, SegmentAge: c.journal.segmentAge,
 		Retention: c.journal.retention, ArchiveDir: c.journal.archiveDir,
@@ -67,7 +69,7 @@ func (d *daemon) openJournal(c config) error {
 	if err != nil {
 		return err
 	}
-	d.reserve, err = journal.OpenReserve(d.journalDir, c.journal.minFree)
+	d.reserve, err = eventlog.OpenReserve(d.journalDir, c.journal.minFree)
 	return err
 }
 

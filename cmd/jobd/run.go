@@ -9,14 +9,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"jobd/journal/eventlog"
+
 	oklog "github.com/oklog/run"
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/signals"
+
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/master"
+
 	jobnet "jobd/net"
 	"jobd/store"
 )
@@ -205,8 +209,8 @@ type daemon struct {
 	log        logger
 	memory     *memory
 	journalDir string
-	journal    *journal.Journal
-	reserve    *journal.Reserve
+	journal    *eventlog.Log
+	reserve    *eventlog.Reserve
 	table      store.Table
 	reached    bool        // the table answered when it was opened
 	folds      atomic.Bool // the table takes names for one that differ in case

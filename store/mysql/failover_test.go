@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/store/storetest/dbserver"
 )
@@ -59,7 +60,7 @@ func TestAReplicaThatLaggedTakesThePrimarysPlace(t *testing.T) {
 	reach := func(s *dbserver.Server) { addr := s.Addr(); address.Store(&addr) }
 	reach(primary)
 
-	j, err := journal.Open(t.Context(), journal.Config{Dir: t.TempDir()})
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

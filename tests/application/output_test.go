@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
 )
@@ -93,7 +94,7 @@ func tail(s string) string { return s[max(0, len(s)-60):] }
 // journalled is how the journal says that a job ended.
 func journalled(t *testing.T, dir string, id int64) journal.Done {
 	t.Helper()
-	reader, err := journal.OpenReader(dir)
+	reader, err := replay.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

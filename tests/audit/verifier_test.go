@@ -16,10 +16,16 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // to change rows behind the journal's back
+	"jobd/journal/eventlog"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
+
+	_ "modernc.org/sqlite"
 
 	"jobd/journal"
 )
+
+// to change rows behind the journal's back
 
 const (
 	verifier   = "../../tools/verify.py"
@@ -43,12 +49,12 @@ func theirs(t *testing.T, args ...string) error {
 // ours is what this version says of a folder.
 func ours(t *testing.T, dir string) error {
 	t.Helper()
-	r, err := journal.OpenReader(dir)
+	r, err := replay.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	_, err = r.Verify(context.Background())
+	_, err = verify.Audit(context.Background(), r.Folder(), nil, nil)
 	return err
 }
 
@@ -131,12 +137,12 @@ func TestTheOtherVerifierAgrees(t *testing.T) {
 }
 
 // writeShortened writes a week of which retention has taken the beginning to an archive. The journal is still open.
-func writeShortened(t *testing.T, dir, archive string, random *rand.Rand) *journal.Journal {
+func writeShortened(t *testing.T, dir, archive string, random *rand.Rand) *eventlog.Log {
 	t.Helper()
 	week := &week{random: random, worker: "node-1 <&>\u2028", targets: map[string]int{"mail": 2, "vidéo/\"high\"": 1}, id: 1}
 	week.live()
 	now := monday
-	j, err := journal.Open(context.Background(), journal.Config{
+	j, err := eventlog.Open(context.Background(), eventlog.Config{
 		Dir: dir, ArchiveDir: archive, Now: func() time.Time { return now }, SegmentAge: 24 * time.Hour, Retention: 80 * time.Hour,
 	})
 	if err != nil {
@@ -164,7 +170,7 @@ func writeShortened(t *testing.T, dir, archive string, random *rand.Rand) *journ
 // anchors compares with anchors that agree, and with one that does not.
 func anchors(t *testing.T, dir string) {
 	t.Helper()
-	r, err := journal.OpenReader(dir)
+	r, err := replay.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

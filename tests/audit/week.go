@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // monday is when the generated week begins.
@@ -54,7 +55,7 @@ func writeWeek(dir string) error {
 // write journals happenings at their times, in segments of a day, all sealed but the newest.
 func write(dir string, happenings []happening) (err error) {
 	now := monday
-	j, err := journal.Open(context.Background(), journal.Config{
+	j, err := eventlog.Open(context.Background(), eventlog.Config{
 		Dir: dir, Now: func() time.Time { return now }, SegmentAge: 24 * time.Hour,
 	})
 	if err != nil {

@@ -9,10 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the raw limit's driver, which is the journal's
+	"jobd/journal/eventlog"
+
+	_ "modernc.org/sqlite"
 
 	"jobd/journal"
 )
+
+// the raw limit's driver, which is the journal's
 
 // appending is how long each turn takes.
 const appending = time.Second
@@ -25,7 +29,7 @@ func appenders(p *program) []reading { return []reading{appendBeside(p, 64)} }
 func appender(p *program) []reading { return []reading{appendBeside(p, 1)} }
 
 func appendBeside(p *program, n int) reading {
-	j, err := journal.Open(p.Context(), journal.Config{Dir: p.TempDir()})
+	j, err := eventlog.Open(p.Context(), eventlog.Config{Dir: p.TempDir()})
 	p.must(err)
 	defer j.Close()
 	raw := newYardstick(p, n)
@@ -35,7 +39,7 @@ func appendBeside(p *program, n int) reading {
 
 // appendRate is how many events a second are acknowledged to n goroutines, each of which writes the
 // whole life of one job after the other.
-func appendRate(p *program, j *journal.Journal, n int, job *atomic.Int64) float64 {
+func appendRate(p *program, j *eventlog.Log, n int, job *atomic.Int64) float64 {
 	var events atomic.Int64
 	var failed atomic.Pointer[error]
 	begun := time.Now()

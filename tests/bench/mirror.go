@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/store"
 )
 
@@ -28,7 +29,7 @@ func mirror(p *program) []reading {
 }
 
 // lives appends what makes two transitions of each job.
-func lives(p *program, j *journal.Journal, first int64) (newest uint64) {
+func lives(p *program, j *eventlog.Log, first int64) (newest uint64) {
 	code := 0
 	done := journal.Done{Result: "ok", Code: &code, Stdout: journal.Output{Kept: []byte("a line\n"), Size: 7}}
 	for _, payload := range []journal.Payload{journal.Accepted{Target: "a", Token: token}, journal.Running{Attempt: 1}, done} {
@@ -45,7 +46,7 @@ func lives(p *program, j *journal.Journal, first int64) (newest uint64) {
 
 func (s *site) mirrorRate(t table, first int64) float64 {
 	s.Exec(s.p, "UPDATE jobs SET sig = ? WHERE id >= ?", token, first)
-	j, err := journal.Open(s.p.Context(), journal.Config{Dir: s.p.TempDir()})
+	j, err := eventlog.Open(s.p.Context(), eventlog.Config{Dir: s.p.TempDir()})
 	s.p.must(err)
 	defer j.Close()
 	newest := lives(s.p, j, first)

@@ -7,9 +7,10 @@ import (
 	"log/slog"
 	"os"
 
+	"jobd/journal/eventlog"
+
 	jobexec "jobd/exec"
 	"jobd/exec/runner"
-	"jobd/journal"
 	"jobd/store"
 	"jobd/tests/harness"
 )
@@ -47,9 +48,9 @@ type inside struct {
 
 func newInside(p *program, makeStarter func(dir string) (starter, error)) *inside {
 	s, dir := newSite(p), p.TempDir()
-	j, err := journal.Open(p.Context(), journal.Config{Dir: dir})
+	j, err := eventlog.Open(p.Context(), eventlog.Config{Dir: dir})
 	p.must(err)
-	reserve, err := journal.OpenReserve(dir, 64<<20)
+	reserve, err := eventlog.OpenReserve(dir, 64<<20)
 	p.must(err)
 	starts, err := makeStarter(dir)
 	p.must(err)

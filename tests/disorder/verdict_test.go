@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/tests/harness"
 )
 
@@ -199,7 +200,7 @@ func (s *site) checkJournal(w *worker) {
 		s.violated("journal", "%s: verify: %v: %s", w.name, err, output)
 		return
 	}
-	reader, err := journal.OpenReader(w.settings["journal_dir"])
+	reader, err := replay.Open(w.settings["journal_dir"])
 	if err != nil {
 		s.Fatalf("read the journal of %s: %v", w.name, err)
 	}

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
 	"jobd/tests/harness"
 )
 
@@ -45,7 +46,7 @@ func TestKilledWorkerLosesNothing(t *testing.T) {
 		}
 	}
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // Everything is killed: nobody knows how the jobs that ran would have ended, so
@@ -66,7 +67,7 @@ func TestCrashIsReported(t *testing.T) {
 		}
 	}
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // With on_crash = requeue a job whose outcome is unknown runs once more, and knows it.
@@ -88,7 +89,7 @@ func TestCrashRequeues(t *testing.T) {
 	if row := db.AwaitDone(t, 1); harness.Text(row.Stdout) != "attempt 2\n" || harness.Text(row.Result) != "ok" {
 		t.Errorf("%s: want the second attempt to be ok", row)
 	}
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // The runner dies under a worker that lives: its jobs are reported when they are
@@ -110,7 +111,7 @@ func TestKilledRunner(t *testing.T) {
 		}
 	}
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // The worker, or everything, is killed at random moments, over and over, while the table is
@@ -149,7 +150,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d jobs were running when all was killed", db.Count(t, "result = 'fail'"), jobs)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // isRight tells whether the row has the true outcome of a job of the gated launcher.
@@ -162,15 +163,15 @@ func isReported(row harness.Row) bool {
 	return harness.Text(row.Result) == "fail" && row.Code == nil && strings.Contains(harness.Text(row.Stderr), "outcome unknown")
 }
 
-// verify reads the worker's journal from its beginning: sequence, chain and transitions.
-func verify(t *testing.T, settings harness.Settings) {
+// verifyJournal reads the worker's journal from its beginning: sequence, chain and transitions.
+func verifyJournal(t *testing.T, settings harness.Settings) {
 	t.Helper()
-	reader, err := journal.OpenReader(settings["journal_dir"])
+	reader, err := replay.Open(settings["journal_dir"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if _, err := reader.Verify(t.Context()); err != nil {
+	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}
 }

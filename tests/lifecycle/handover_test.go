@@ -31,7 +31,7 @@ func TestHandover(t *testing.T) {
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
 		" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // A job that ends while no worker is there to see it is not lost either.
@@ -50,7 +50,7 @@ func TestHandoverOfAJobThatEndsBeforeTheNextStart(t *testing.T) {
 	settings.StartWorker(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // Clients that wait for a manual job are told that it goes on, and where to look.
@@ -92,7 +92,7 @@ func TestHandoverTellsClients(t *testing.T) {
 	db.AwaitCount(t, 1, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	db.AwaitCount(t, 1, "status = 'manual' AND COALESCE(sig, '') = ''")
 	expectOnce(t, launcher, 1)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // Regression: a worker whose runner had been stopped waited for its answer for ever, and so never ended. Nor did the next one
@@ -122,7 +122,7 @@ func TestHandoverWhileTheRunnerDoesNotAnswer(t *testing.T) {
 	launcher.open(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // A worker that is to end at once does so, whether its runner kills the jobs or not.
@@ -152,7 +152,7 @@ func TestStopWhileTheRunnerDoesNotAnswer(t *testing.T) {
 	launcher.open(t)
 	db.AwaitCount(t, 2, "status = 'done' AND result = 'ok'")
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // freeze stops a process until it is thawed, or the test ends.

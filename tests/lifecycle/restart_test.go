@@ -52,7 +52,7 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 	launcher.open(t)
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	expectOnce(t, launcher, 4)
-	verify(t, settings)
+	verifyJournal(t, settings)
 }
 
 // A binary that can't be run is told before anything is given up.

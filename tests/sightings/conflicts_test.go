@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/tests/harness"
 )
 
@@ -46,7 +47,7 @@ func TestARefusedRowIsNotToldAsGone(t *testing.T) {
 func TestConflictsTellARowThatExists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j, err := journal.Open(t.Context(), journal.Config{Dir: dir})
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

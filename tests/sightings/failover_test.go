@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
 )
@@ -111,7 +112,7 @@ func failover(t *testing.T, killed bool) {
 // how many rows were mended.
 func untoldServer(t *testing.T, s harness.Settings) string {
 	t.Helper()
-	reader, err := journal.OpenReader(s["journal_dir"])
+	reader, err := replay.Open(s["journal_dir"])
 	if err != nil {
 		t.Fatal(err)
 	}

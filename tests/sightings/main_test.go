@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/tests/harness"
 )
 
@@ -199,7 +200,7 @@ func awaitSays(t *testing.T, daemon *harness.Daemon, words ...string) {
 // events counts a job's events of some kinds, or those of all jobs where job is negative.
 func events(t *testing.T, s harness.Settings, job int64, kinds ...journal.Kind) (n int) {
 	t.Helper()
-	reader, err := journal.OpenReader(s["journal_dir"])
+	reader, err := replay.Open(s["journal_dir"])
 	if err != nil {
 		t.Fatal(err)
 	}

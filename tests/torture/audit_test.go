@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
 )
 
 // outcome is a row as the audit reads it.
@@ -107,12 +109,12 @@ func (s *site) outcomes(t *testing.T) (outcomes []outcome) {
 // checkJournal verifies a journal, and that it names no other processes than the oracle.
 func checkJournal(t *testing.T, dir string, seen history) {
 	t.Helper()
-	reader, err := journal.OpenReader(dir)
+	reader, err := replay.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if _, err := reader.Verify(t.Context()); err != nil {
+	if _, err := verify.Audit(t.Context(), reader.Folder(), nil, nil); err != nil {
 		t.Errorf("the journal does not verify: %v", err)
 	}
 	attempts := map[int64]int{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/tests/harness"
 )
 
@@ -60,7 +61,7 @@ func TestClockSet(t *testing.T) {
 // checkTimes checks that no event of a journal is older than the one before it.
 func checkTimes(t *testing.T, dir string) {
 	t.Helper()
-	reader, err := journal.OpenReader(dir)
+	reader, err := replay.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
 )
@@ -55,7 +56,7 @@ func TestGalera(t *testing.T) {
 // countKind counts a journal's events of one kind.
 func countKind(t *testing.T, dir string, kind journal.Kind) (n int) {
 	t.Helper()
-	reader, err := journal.OpenReader(dir)
+	reader, err := replay.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 	"jobd/tests/harness"
 )
 
@@ -85,7 +86,7 @@ func (s *site) quiet(t *testing.T) {
 // count counts a job's events of one kind.
 func (s *site) count(t *testing.T, job int64, kind journal.Kind) (n int) {
 	t.Helper()
-	reader, err := journal.OpenReader(s.settings["journal_dir"])
+	reader, err := replay.Open(s.settings["journal_dir"])
 	if err != nil {
 		t.Fatal(err)
 	}

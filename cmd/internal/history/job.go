@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/replay"
+
 	jobnet "jobd/net"
 )
 
@@ -56,7 +58,7 @@ func (j Job) Before(other Job) bool {
 }
 
 // Jobs gives every job of the status, or all, as it stood at the time. It ends at the first error.
-func Jobs(ctx context.Context, r *journal.Reader, q AtQuery) iter.Seq2[Job, error] {
+func Jobs(ctx context.Context, r *replay.Reader, q AtQuery) iter.Seq2[Job, error] {
 	if q.UnderWay {
 		return underWay(ctx, r, q.At)
 	}
@@ -73,7 +75,7 @@ func Jobs(ctx context.Context, r *journal.Reader, q AtQuery) iter.Seq2[Job, erro
 }
 
 // underWay gives the jobs that were under way just before a time.
-func underWay(ctx context.Context, r *journal.Reader, at time.Time) iter.Seq2[Job, error] {
+func underWay(ctx context.Context, r *replay.Reader, at time.Time) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		jobs, err := r.UnderWay(ctx, at)
 		if err != nil {

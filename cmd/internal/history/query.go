@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/replay"
 )
 
 // Query selects events. In its JSON form it is the data of journal-events.
@@ -34,7 +35,7 @@ const followInterval = 200 * time.Millisecond
 
 // Events gives the selected events, oldest first. It ends at the first error; one for the newest events
 // goes on behind damage first, and a query that follows ends with ctx's.
-func Events(ctx context.Context, r *journal.Reader, q Query) iter.Seq2[journal.Event, error] {
+func Events(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Event, error] {
 	if !q.Follow {
 		events := read(func(f journal.Filter) iter.Seq2[journal.Event, error] { return r.Events(ctx, f) })
 		if q.Last > 0 {

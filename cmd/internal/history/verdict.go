@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
 )
 
 // Verdict is what a verification found.
@@ -29,8 +31,8 @@ type Verdict struct {
 
 // Audit verifies a journal and compares it with anchors; progress is told now and then which event is verified. Its error is
 // about the reading: what is wrong with the journal is in the verdict.
-func Audit(ctx context.Context, r *journal.Reader, anchors []journal.Anchor, progress func(seq uint64)) (Verdict, error) {
-	audited, err := r.Audit(ctx, journal.Audit{Anchors: anchors, Progress: progress})
+func Audit(ctx context.Context, r *replay.Reader, anchors []journal.Anchor, progress func(seq uint64)) (Verdict, error) {
+	audited, err := verify.Audit(ctx, r.Folder(), anchors, progress)
 	var damaged *journal.DamagedError
 	if err != nil && !errors.As(err, &damaged) {
 		return Verdict{}, err
@@ -73,7 +75,7 @@ func (a AnchorAnswer) Kept() *journal.RemovedError {
 }
 
 // Anchor is the answer of a journal.
-func Anchor(ctx context.Context, r *journal.Reader) (AnchorAnswer, error) {
+func Anchor(ctx context.Context, r *replay.Reader) (AnchorAnswer, error) {
 	removed, err := r.Kept(ctx)
 	if err != nil {
 		return AnchorAnswer{}, err

@@ -1,13 +1,13 @@
 package history
 
-import "jobd/journal"
+import "jobd/journal/verify"
 
 // Range is events that follow each other and of which the same is known.
 type Range struct {
-	First   uint64          `json:"first"`
-	Last    uint64          `json:"last"`
-	Verdict journal.Verdict `json:"verdict"`          // proven, consistent, damaged, missing or removed
-	Detail  string          `json:"detail,omitempty"` // what is wrong, or who removed it
+	First   uint64         `json:"first"`
+	Last    uint64         `json:"last"`
+	Verdict verify.Verdict `json:"verdict"`          // proven, consistent, damaged, missing or removed
+	Detail  string         `json:"detail,omitempty"` // what is wrong, or who removed it
 }
 
 // Fault is something that is wrong with a file, or what shows that a range is not what was written.
@@ -24,7 +24,7 @@ const (
 )
 
 // add adds to a verdict what is known range by range.
-func (v *Verdict) add(a *journal.Audited) {
+func (v *Verdict) add(a *verify.Audited) {
 	v.Proven, v.Unproven = a.Proven, a.Unproven
 	for _, r := range a.Ranges {
 		if len(v.Ranges) == mostRanges {
@@ -49,7 +49,7 @@ func (v *Verdict) add(a *journal.Audited) {
 		return
 	}
 	for _, r := range a.Ranges {
-		if r.Verdict == journal.Damaged || r.Verdict == journal.Missing {
+		if r.Verdict == verify.Damaged || r.Verdict == verify.Missing {
 			if v.Events = r.First - 1; v.Events != a.State.Seq {
 				v.Hash = ""
 			}

@@ -1,0 +1,280 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/journal/folder"
+	"jobd/journal/replay"
+	"jobd/journal/segment"
+)
+
+// closedJournal is a journal of so many whole jobs, closed, whose mirror stands at event 2.
+func closedJournal(t testing.TB, jobs int64) string {
+	t.Helper()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	for job := range jobs {
+		mustAppend(t, j, wholeLife(job+1)...)
+	}
+	j.SetPosition(2)
+	mustClose(t, j)
+	return dir
+}
+
+// tamper runs statements on the database with the guards off.
+func tamper(statements ...string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		db := segment.OpenForWriting(filepath.Join(dir, segmentFile))
+		defer db.Close()
+		guards := make([]string, 2)
+		for i, name := range []string{"records_no_update", "records_no_delete"} {
+			if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]); err != nil {
+				t.Fatal(err)
+			}
+			statements = slices.Concat([]string{`DROP TRIGGER ` + name}, statements, guards[i:i+1])
+		}
+		for _, statement := range statements {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+}
+
+func onFile(name string, change func(content []byte) []byte) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		content, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, change(content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(name string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whatever is changed, Open and Verify say so, and name the first event concerned.
+func TestDamageIsFound(t *testing.T) {
+	t.Parallel()
+	original := closedJournal(t, 5) // 20 events
+	const other = `unhex('` + "00000000000000000000000000000000000000000000000000000000000000ff" + `')`
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, dir string)
+		seq    uint64 // what the error is about; 0: it cannot tell
+		says   string
+	}{
+		"payload":                {tamper(`UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
+		"hash":                   {tamper(`UPDATE records SET hash = ` + other + ` WHERE seq = 7`), 7, "hash does not match"},
+		"short hash":             {tamper(`UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash has 1 bytes"},
+		"time":                   {tamper(`UPDATE records SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
+		"job":                    {tamper(`UPDATE records SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
+		"kind":                   {tamper(`UPDATE records SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
+		"output":                 {tamper(`UPDATE records SET stdout = x'00' WHERE seq = 4`), 4, "hash does not match"},
+		"number":                 {tamper(`UPDATE records SET seq = 21 WHERE seq = 20`), 20, "it is missing; event 21 follows"},
+		"swapped":                {tamper(`UPDATE records SET seq = -seq WHERE seq IN (6, 7)`, `UPDATE records SET seq = 13 + seq WHERE seq < 0`), 0, ""},
+		"deleted middle":         {tamper(`DELETE FROM records WHERE seq BETWEEN 9 AND 12`), 9, "it is missing; event 13 follows"},
+		"deleted beginning":      {tamper(`DELETE FROM records WHERE seq < 5`), 1, "it is missing; event 5 follows"},
+		"deleted tail":           {tamper(`DELETE FROM records WHERE seq > 17`), 18, "events up to 20 were acknowledged, the journal ends at 17"},
+		"deleted everything":     {tamper(`DELETE FROM records`), 1, "events up to 20 were acknowledged, the journal ends at 0"},
+		"inserted":               {tamper(`INSERT INTO records VALUES (0, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event 0 follows"},
+		"inserted far below":     {tamper(`INSERT INTO records VALUES (-9, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 1, "event -9 follows"},
+		"added":                  {tamper(`INSERT INTO records VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 21, "hash does not match"},
+		"no position":            {tamper(`DELETE FROM mirror`), 0, "the mirror's position is missing"},
+		"position too far":       {tamper(`UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
+		"a trigger dropped":      {tamper(`DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "6 of the 7 tables"},
+		"table dropped":          {tamper(`DROP TABLE mirror`), 0, "6 of the 7 tables"},
+		"version lost":           {tamper(`PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
+		"version negative":       {tamper(`PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
+		"head missing":           {remove(folder.HeadFile), 0, "the head file is missing"},
+		"head empty":             {onFile(folder.HeadFile, func([]byte) []byte { return nil }), 0, "the head file is missing"},
+		"head garbage":           {onFile(folder.HeadFile, func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) }), 0, "the head file is not readable"},
+		"head too long":          {onFile(folder.HeadFile, func(b []byte) []byte { return append(b, 'x') }), 0, "the head file is not readable"},
+		"head's hash no hash":    {onFile(folder.HeadFile, func(b []byte) []byte { return slices.Concat(b[:len(b)-3], []byte("zz\n")) }), 0, "the head file's hash is not readable"},
+		"head of another one":    {onFile(folder.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, 20, journal.Hash{1}) }), 20, "it is not the event that was acknowledged"},
+		"head ahead":             {onFile(folder.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, 25, journal.Hash{1}) }), 21, "events up to 25 were acknowledged"},
+		"database missing":       {remove(segmentFile), 1, "the database is gone or empty"},
+		"database empty":         {onFile(segmentFile, func([]byte) []byte { return nil }), 1, "the database is gone or empty"},
+		"database garbage":       {onFile(segmentFile, func(b []byte) []byte { return []byte(strings.Repeat("garbage!", len(b)/8)) }), 0, "not a database"},
+		"database cut in half":   {onFile(segmentFile, func(b []byte) []byte { return b[:len(b)/2] }), 0, ""},
+		"database half of zeros": {onFile(segmentFile, func(b []byte) []byte { return append(b[:len(b)/2], make([]byte, len(b)/2)...) }), 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := copyFolder(t, original)
+			c.damage(t, dir)
+			before := listing(t, dir)
+			_, err := Open(t.Context(), Config{Dir: dir})
+			refused(t, "Open", err, c.seq, c.says)
+			after := listing(t, dir)
+			delete(before, folder.LockFile) // bears the newest holder's name
+			delete(after, folder.LockFile)
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("Open changed the damaged journal: %s", diff)
+			}
+			refused(t, "Verify", verdictOn(t.Context(), dir), c.seq, c.says)
+		})
+	}
+}
+
+func refused(t *testing.T, op string, err error, seq uint64, says string) {
+	t.Helper()
+	var d *journal.DamagedError
+	if !errors.As(err, &d) || seq != 0 && d.Seq != seq || !strings.Contains(err.Error(), says) {
+		t.Errorf("%s: %v; want damage at %d: …%s", op, err, seq, says)
+	}
+}
+
+// verify is what an auditor does.
+func verdictOn(ctx context.Context, dir string) error {
+	r, err := replay.Open(dir)
+	if err != nil {
+		return err
+	}
+	_, err = verifyAll(ctx, r)
+	return errors.Join(err, r.Close())
+}
+
+func TestOldHeadIsLegal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	mustAppend(t, j, wholeLife(1)...)
+	old, err := os.ReadFile(filepath.Join(dir, folder.HeadFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, wholeLife(2)...)
+	mustClose(t, j)
+	onFile(folder.HeadFile, func([]byte) []byte { return old })(t, dir)
+	if err := verdictOn(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, openTest(t, dir))
+}
+
+func TestOtherVersionsAreRefused(t *testing.T) {
+	t.Parallel()
+	const old = "was written before the first release, and is not read any more: let the jobd that wrote it end its jobs, then move the folder away"
+	for version, says := range map[int]string{
+		1: "version 1 " + old,
+		2: "version 2 " + old,
+		4: "version 4 was written by a newer jobd; this one knows version 3",
+	} {
+		dir := closedJournal(t, 1)
+		tamper(fmt.Sprintf(`PRAGMA user_version = %d`, version))(t, dir)
+		if _, err := Open(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("Open: %v", err)
+		}
+		if _, err := replay.Open(dir); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("OpenReader: %v", err)
+		}
+	}
+}
+
+// An index that does not know all events would hide them from a job's history.
+func TestVerifyChecksTheIndex(t *testing.T) {
+	t.Parallel()
+	dir := closedJournal(t, 1)
+	db := segment.OpenForWriting(filepath.Join(dir, segmentFile))
+	for _, statement := range []string{
+		`PRAGMA writable_schema = ON`,
+		`UPDATE sqlite_schema SET sql = replace(sql, 'job <> 0', 'job = 77') WHERE name = 'records_job'`,
+		`PRAGMA writable_schema = RESET`, `REINDEX`, `PRAGMA writable_schema = ON`,
+		`UPDATE sqlite_schema SET sql = replace(sql, 'job = 77', 'job <> 0') WHERE name = 'records_job'`,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "Verify", verdictOn(t.Context(), dir), 0, "missing from index records_job")
+}
+
+// Every block of a small journal, zeroed, is found, or holds nothing that matters.
+func TestEveryBlockMatters(t *testing.T) {
+	t.Parallel()
+	original := closedJournal(t, 40)
+	want := events(t, openReader(t, original), journal.Filter{Output: true})
+	content, err := os.ReadFile(filepath.Join(original, segmentFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const block = 512
+	dir := copyFolder(t, original)
+	found := 0
+	for at := 0; at < len(content); at += block {
+		damaged := slices.Clone(content)
+		clear(damaged[at : at+block])
+		if err := os.WriteFile(filepath.Join(dir, segmentFile), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := verdictOn(t.Context(), dir); err != nil {
+			found++
+			continue
+		}
+		r := openReader(t, dir)
+		if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true})); diff != "" {
+			t.Errorf("block at %d: nothing found, but: %s", at, diff)
+		}
+		for job := range int64(41) {
+			if n := len(events(t, r, journal.Filter{Job: job})); job > 0 && n != 4 {
+				t.Errorf("block at %d: nothing found, but job %d has %d events", at, job, n)
+			}
+		}
+		if j, err := Open(t.Context(), Config{Dir: dir}); err == nil {
+			mustClose(t, j)
+		}
+	}
+	if found < len(content)/block/2 {
+		t.Errorf("only %d of %d blocks matter", found, len(content)/block)
+	}
+}
+
+// A flipped bit anywhere in the events' pages is found as well.
+func TestFlippedBits(t *testing.T) {
+	t.Parallel()
+	original := closedJournal(t, 10)
+	want := events(t, openReader(t, original), journal.Filter{Output: true})
+	content, err := os.ReadFile(filepath.Join(original, segmentFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := copyFolder(t, original)
+	for at := 0; at < len(content); at += 41 {
+		damaged := slices.Clone(content)
+		damaged[at] ^= 1 << (at % 8)
+		if err := os.WriteFile(filepath.Join(dir, segmentFile), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if verdictOn(t.Context(), dir) != nil {
+			continue
+		}
+		if diff := cmp.Diff(want, events(t, openReader(t, dir), journal.Filter{Output: true})); diff != "" {
+			t.Errorf("byte at %d: nothing found, but: %s", at, diff)
+		}
+	}
+}

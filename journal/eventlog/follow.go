@@ -1,0 +1,197 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/segment"
+	"jobd/journal/verify"
+)
+
+// Next gives the events after seq, at least one and at most limit (0: no limit), fewer where
+// they are large, waiting until there is one. Their output is among them. It serves the newest
+// events from memory and older ones from disk. Errors: ctx's, ErrClosed, those of reading, and
+// the failure of a journal that takes no more events, once all it has were given.
+func (j *Log) Next(ctx context.Context, after uint64, limit int) ([]journal.Event, error) {
+	if limit <= 0 {
+		limit = maxRecentEvents
+	}
+	for {
+		events, grown, err := j.recentAfter(after, limit)
+		switch {
+		case err != nil, len(events) > 0:
+			return events, err
+		case grown == nil:
+			return j.load(ctx, after, limit)
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// recentAfter gives events from memory, or what to wait for where there are none yet;
+// neither where they are on disk only.
+func (j *Log) recentAfter(after uint64, limit int) ([]journal.Event, <-chan struct{}, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.closed:
+		return nil, nil, journal.ErrClosed
+	case after < j.state.Seq:
+		return j.recent.after(after, limit), nil, nil
+	case j.broken != nil:
+		return nil, nil, j.broken
+	}
+	if j.grown == nil {
+		j.grown = make(chan struct{})
+	}
+	return nil, j.grown, nil
+}
+
+// load reads events from disk, as many as fit into the memory that recent
+// events may take.
+func (j *Log) load(ctx context.Context, after uint64, limit int) ([]journal.Event, error) {
+	var events []journal.Event
+	size := 0
+	err := j.reader.Read(ctx, segment.Selection{After: after, Output: true}, nil, func(e journal.Event) bool {
+		events = append(events, e)
+		size += e.Weight()
+		return size <= maxRecentBytes && len(events) < limit
+	})
+	if err != nil {
+		return nil, j.unlessClosed(segment.Wrong(after+1, err))
+	}
+	if len(events) == 0 || events[0].Seq != after+1 {
+		return nil, j.unlessClosed(&journal.DamagedError{Seq: after + 1, Detail: "it is missing"})
+	}
+	return events, nil
+}
+
+// unlessClosed is err, or ErrClosed where the reading failed for that.
+func (j *Log) unlessClosed(err error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return journal.ErrClosed
+	}
+	return fmt.Errorf("follow journal: %w", err)
+}
+
+// Bounds of what is kept in memory for the follower.
+const (
+	maxRecentEvents = 4096
+	maxRecentBytes  = 2 << 20
+)
+
+// recent is the end of the journal that the follower has not passed yet, in
+// memory, within bounds; beyond them the follower reads from disk.
+type recent struct {
+	events []journal.Event // within room
+	room   []journal.Event
+	bytes  int
+
+	since int           // the weight of all events since the last waypoint
+	heavy chan struct{} // receives when that is enough for another
+}
+
+func (r *recent) add(events []journal.Event) {
+	r.makeRoom(len(events))
+	for _, e := range events {
+		r.events = append(r.events, e)
+		r.bytes += e.Weight()
+		r.since += e.Weight()
+	}
+	if r.since >= verify.WaypointWeight {
+		r.since = 0
+		select {
+		case r.heavy <- struct{}{}:
+		default:
+		}
+	}
+	for len(r.events) > maxRecentEvents || r.bytes > maxRecentBytes {
+		r.shift()
+	}
+}
+
+// makeRoom makes room for n more where there is none: by moving what is kept to the front, mostly, so that events
+// which come and go leave nothing to collect.
+func (r *recent) makeRoom(n int) {
+	if len(r.events)+n <= cap(r.events) {
+		return
+	}
+	n += len(r.events)
+	if room := len(r.room); room < n+n/2 || room > max(8*n, 256) {
+		r.room = make([]journal.Event, 2*n)
+	}
+	kept := copy(r.room, r.events)
+	clear(r.room[kept:])
+	r.events = r.room[:kept]
+}
+
+// drop forgets everything up to seq.
+func (r *recent) drop(seq uint64) {
+	for len(r.events) > 0 && r.events[0].Seq <= seq {
+		r.shift()
+	}
+}
+
+func (r *recent) shift() {
+	r.bytes -= r.events[0].Weight()
+	r.events[0] = journal.Event{} // lets go of its output
+	r.events = r.events[1:]
+}
+
+// after gives the events behind seq, none where the oldest of them are not kept.
+func (r *recent) after(seq uint64, limit int) []journal.Event {
+	if len(r.events) == 0 || r.events[0].Seq > seq+1 {
+		return nil
+	}
+	first := int(seq + 1 - r.events[0].Seq)
+	last := min(first+limit, len(r.events))
+	return append([]journal.Event(nil), r.events[first:last]...)
+}
+
+// Claim gives the newest accepted event of a job before seq. Errors: those of reading, and
+// ErrNoClaim where there is no such event, or none any more.
+func (j *Log) Claim(ctx context.Context, job int64, seq uint64) (journal.Accepted, error) {
+	claim, found, err := j.reader.Claim(ctx, job, seq)
+	if err == nil && !found {
+		err = fmt.Errorf("job %d before event %d: %w", job, seq, journal.ErrNoClaim)
+	}
+	if err != nil {
+		return journal.Accepted{}, j.unlessClosed(err)
+	}
+	return claim, nil
+}
+
+// Back gives the number of the event from which on to read to see again what happened up to an age before
+// event seq and since, at most limit events before it: Next gives what follows it. What retention has removed is not
+// among that.
+func (j *Log) Back(ctx context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, err error) {
+	if seq == 0 {
+		return 0, nil
+	}
+	from := time.Time{} // of event seq
+	j.View(func(s *journal.State) { from = s.Time })
+	err = j.reader.Read(ctx, segment.Selection{After: seq - 1, End: seq + 1}, nil, func(e journal.Event) bool {
+		from = e.Time
+		return false
+	})
+	var first uint64
+	if err == nil {
+		first, err = j.reader.FirstAt(ctx, from.Add(-age))
+	}
+	if err != nil {
+		return 0, j.unlessClosed(err)
+	}
+	after = min(first-1, seq)
+	if seq > limit {
+		after = max(after, seq-limit)
+	}
+	return after, nil
+}

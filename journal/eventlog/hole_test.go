@@ -1,0 +1,240 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/journal/folder"
+	"jobd/journal/segment"
+	"jobd/journal/verify"
+)
+
+// rejoined is a journal of six segments of 25 events, of which retention has archived four, in one folder with its archive.
+func rejoined(t *testing.T) (dir string, all []journal.Event) {
+	t.Helper()
+	archive := t.TempDir()
+	j := rolled(t, 6, 5)
+	j.config.Retention, j.config.ArchiveDir = time.Nanosecond, archive
+	mustMaintain(t, j)
+	j.SetPosition(100)
+	mustMaintain(t, j)
+	mustClose(t, j)
+	dir = copyFolder(t, j.config.Dir)
+	for _, name := range names(t, archive) {
+		if err := copyFile(t.Context(), filepath.Join(archive, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all = events(t, openReader(t, dir), journal.Filter{Output: true})
+	if len(all) != 151 || all[150].Kind() != journal.KindRetention {
+		t.Fatalf("%d events", len(all))
+	}
+	return dir, all
+}
+
+// verdicts is the ranges in short.
+func verdicts(a *verify.Audited) (short []string) {
+	for _, r := range a.Ranges {
+		short = append(short, fmt.Sprintf("%d-%d %s", r.First, r.Last, r.Verdict))
+	}
+	return short
+}
+
+func audit(t *testing.T, dir string, anchors ...journal.Anchor) (*verify.Audited, error) {
+	t.Helper()
+	audited, err := verify.Audit(t.Context(), openReader(t, dir).Folder(), anchors, nil)
+	return audited, err
+}
+
+func wantVerdicts(t *testing.T, a *verify.Audited, err error, says string, want ...string) {
+	t.Helper()
+	var d *journal.DamagedError
+	if says == "" && err != nil || says != "" && (!errors.As(err, &d) || !strings.Contains(err.Error(), says)) {
+		t.Errorf("%v; want: …%s", err, says)
+	}
+	if diff := cmp.Diff(want, verdicts(a)); diff != "" {
+		t.Errorf("%s\n%+v", diff, a.Faults)
+	}
+}
+
+func anchorOf(e journal.Event) journal.Anchor { return journal.Anchor{Seq: e.Seq, Hash: e.Hash} }
+
+// A segment that is taken out of the middle is a hole, whatever was removed by retention before.
+func TestAHoleIsFound(t *testing.T) {
+	t.Parallel()
+	whole, all := rejoined(t)
+	a, err := audit(t, whole, anchorOf(all[150]))
+	wantVerdicts(t, a, err, "", "1-151 proven")
+	dir := copyFolder(t, whole)
+	remove("segment-00000003.zst")(t, dir)
+	a, err = audit(t, dir)
+	wantVerdicts(t, a, err, "at event 51: segment 3 is missing", "1-50 consistent", "51-75 missing", "76-151 consistent")
+	a, err = audit(t, dir, anchorOf(all[59]), anchorOf(all[149]))
+	wantVerdicts(t, a, err, "segment 3 is missing", "1-50 consistent", "51-75 missing", "76-150 proven", "151-151 consistent")
+	readsUpTo(t, dir, 50)
+
+	dir = copyFolder(t, whole)
+	for n := range 4 {
+		remove(fmt.Sprintf("segment-0000000%d.zst", n+1))(t, dir)
+	}
+	a, err = audit(t, dir, anchorOf(all[59]), anchorOf(all[150]))
+	wantVerdicts(t, a, err, "", "1-100 removed", "101-151 proven")
+	if len(a.Unanswered) != 1 {
+		t.Errorf("unanswered: %v", a.Unanswered)
+	}
+	remove("segment-00000005.zst")(t, dir)
+	a, err = audit(t, dir)
+	wantVerdicts(t, a, err, "no event says that retention removed those from 5 on", "1-100 removed", "101-125 missing", "126-151 consistent")
+	if got := events(t, openReader(t, dir), journal.Filter{Last: 2}); len(got) != 2 {
+		t.Errorf("the newest events: %v", got)
+	}
+}
+
+// readsUpTo checks that every way of reading gives what is sound, up to an event, and then fails.
+func readsUpTo(t *testing.T, dir string, last uint64) {
+	t.Helper()
+	r := openReader(t, dir)
+	var got uint64
+	var err error
+	for e, readErr := range r.Events(t.Context(), journal.Filter{}) {
+		if err = readErr; err == nil {
+			got = e.Seq
+		}
+	}
+	var d *journal.DamagedError
+	if got != last || !errors.As(err, &d) {
+		t.Errorf("log reads up to %d, not %d: %v", got, last, err)
+	}
+	if _, err := r.State(t.Context(), time.Time{}); !errors.As(err, &d) {
+		t.Errorf("state: %v", err)
+	}
+	err = nil
+	for _, err = range r.Jobs(t.Context(), time.Time{}) {
+	}
+	if !errors.As(err, &d) {
+		t.Errorf("jobs: %v", err)
+	}
+}
+
+// The note in the database is no witness: with it edited and the oldest segments removed, they are missing.
+func TestAnEditedNoteHidesNoHole(t *testing.T) {
+	t.Parallel()
+	j := rolled(t, 4, 5)
+	mustMaintain(t, j)
+	mustClose(t, j)
+	dir := j.config.Dir
+	edit := func(dir string) {
+		db := segment.OpenForWriting(segment.DatabasePath(dir, 4))
+		defer db.Close()
+		if _, err := db.Exec(`UPDATE mirror SET kept = 3`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(dir)
+	a, err := audit(t, dir)
+	wantVerdicts(t, a, err, "no event says that retention removed those from 1 on", "1-100 consistent")
+	remove("segment-00000001.zst")(t, dir)
+	remove("segment-00000002.zst")(t, dir)
+	a, err = audit(t, dir)
+	wantVerdicts(t, a, err, "the history begins with segment 3, and no event says", "1-50 missing", "51-100 consistent")
+	var d *journal.DamagedError
+	got := 0
+	for e, readErr := range openReader(t, dir).Events(t.Context(), journal.Filter{}) {
+		if err = readErr; readErr == nil && e.Seq > 50 {
+			got++
+		}
+	}
+	if !errors.As(err, &d) || got != 50 {
+		t.Errorf("log gives %d events: %v", got, err)
+	}
+	if err := drain(openReader(t, dir), journal.Filter{Job: 1_000_011}); !errors.As(err, &d) {
+		t.Errorf("log of a job: %v", err)
+	}
+}
+
+// old makes a journal as older versions did, which did not journal what they removed, with two of its four segments gone.
+func old(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	h, err := segment.NewHeader(1, &journal.State{})
+	if err := errors.Join(err, segment.Make(t.Context(), dir, h, segment.Notes{Kept: 1})); err != nil {
+		t.Fatal(err)
+	}
+	j := openWith(t, Config{Dir: dir, Now: ticking()})
+	for s := range 4 {
+		if s > 0 {
+			roll(t, j)
+		}
+		for n := range 5 {
+			mustAppend(t, j, wholeLife(int64(s*5+n+1))...)
+		}
+	}
+	j.SetPosition(80)
+	if err := errors.Join(j.sealFormer(t.Context()), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db := segment.OpenForWriting(segment.DatabasePath(dir, 4))
+	if _, err := db.Exec(`UPDATE mirror SET kept = 3`); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Close(), os.Remove(folder.SealedPath(dir, 1)), os.Remove(folder.SealedPath(dir, 2))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A journal that older versions have shortened is neither damaged nor silently taken, and from the next start on it is like any other.
+func TestAJournalThatOlderVersionsShortened(t *testing.T) {
+	t.Parallel()
+	dir := old(t)
+	a, err := audit(t, dir)
+	wantVerdicts(t, a, err, "", "1-40 removed", "41-80 consistent")
+	if a.Unproven != 40 || a.Ranges[0].Detail != "before removals were journalled: only a note says so" {
+		t.Errorf("%+v", a)
+	}
+	if n := len(events(t, openReader(t, dir), journal.Filter{})); n != 40 {
+		t.Errorf("%d events", n)
+	}
+	j := openWith(t, Config{Dir: dir, Now: ticking()})
+	mustMaintain(t, j)
+	mustMaintain(t, j) // once is enough
+	roll(t, j)
+	roll(t, j) // its clock was set back
+	mustAppend(t, j, wholeLife(100)...)
+	mustMaintain(t, j)
+	mustClose(t, j)
+	a, err = audit(t, dir)
+	wantVerdicts(t, a, err, "", "1-40 removed", "41-85 consistent")
+	if a.Unproven != 40 || !strings.Contains(a.Ranges[0].Detail, "segments up to 2 before that was journalled") {
+		t.Errorf("%+v", a)
+	}
+	remove("segment-00000003.zst")(t, dir)
+	db := segment.OpenForWriting(segment.DatabasePath(dir, 5))
+	if _, err := db.Exec(`UPDATE mirror SET kept = 4`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a, err = audit(t, dir)
+	wantVerdicts(t, a, err, "no event says", "1-40 removed", "41-60 missing", "61-85 consistent")
+}
+
+// What retention says of itself must be true of what is still here.
+func TestARetentionEventThatLies(t *testing.T) {
+	t.Parallel()
+	j := rolled(t, 3, 5)
+	mustAppend(t, j, journal.Draft{Payload: journal.Retention{First: 1, Last: 1, Seq: 25, Hash: journal.Hash{1}.String(), Reason: "none"}})
+	mustMaintain(t, j)
+	mustClose(t, j)
+	a, err := audit(t, j.config.Dir)
+	wantVerdicts(t, a, err, "at event 76: it says that segment 1 ended with event 25", "1-75 consistent", "76-76 damaged")
+}

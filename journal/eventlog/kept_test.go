@@ -1,0 +1,55 @@
+package eventlog
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+)
+
+func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
+	t.Parallel()
+	j := rolled(t, 3, 2) // 30 events
+	r := openReader(t, j.config.Dir)
+	if removed, err := r.Kept(t.Context()); err != nil || removed != nil {
+		t.Fatalf("of a whole history: %v, %v", removed, err)
+	}
+	last := events(t, r, journal.Filter{Last: 21})[0] // event 10, the last of segment 1
+	mustMaintain(t, j)
+	j.SetPosition(30)
+	j.config.Retention = time.Nanosecond
+	j.clock.now = func() time.Time { return last.Time.Add(time.Microsecond) } // only segment 1 is old enough
+	mustMaintain(t, j)
+	want := &journal.RemovedError{First: 11, Since: last.Time}
+	removed, err := r.Kept(t.Context())
+	if err != nil || cmp.Diff(want, removed) != "" {
+		t.Fatalf("%v, %v, not %v", removed, err, want)
+	}
+	for name, read := range map[string]func() error{
+		"events behind one that is gone": func() error { return drain(r, journal.Filter{After: 9}) },
+		"the state at a time before":     func() error { _, err := r.State(t.Context(), last.Time.Add(-time.Microsecond)); return err },
+		"jobs at a time before": func() error {
+			for _, err := range r.Jobs(t.Context(), last.Time.Add(-time.Microsecond)) {
+				return err
+			}
+			return nil
+		},
+	} {
+		var got *journal.RemovedError
+		if err := read(); !errors.As(err, &got) || cmp.Diff(want, got) != "" {
+			t.Errorf("%s: %v, not %v", name, err, want)
+		}
+	}
+	for name, read := range map[string]func() error{
+		"events behind the last that is gone": func() error { return drain(r, journal.Filter{After: 10}) },
+		"all events":                          func() error { return drain(r, journal.Filter{}) },
+		"the state then":                      func() error { _, err := r.State(t.Context(), last.Time); return err },
+	} {
+		if err := read(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package eventlog
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/replay"
+)
+
+// childVariable names what a process started by these tests is to do.
+const childVariable = "JOURNAL_TEST_CHILD"
+
+func children() map[string]func() {
+	return map[string]func(){
+		"append": childAppends,
+		"hold":   childHolds,
+		"choke":  childChokes,
+		"fill":   childFills,
+		"churn":  childChurns,
+		"pace":   childPaces,
+	}
+}
+
+// child is another process with the journal in a folder.
+type child struct {
+	*exec.Cmd
+	out *bufio.Scanner
+}
+
+func newChild(t *testing.T, what, dir string) *exec.Cmd {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program, dir)
+	c.Env = append(os.Environ(), childVariable+"="+what)
+	c.Stderr = t.Output()
+	return c
+}
+
+func startChild(t *testing.T, what, dir string) *child {
+	t.Helper()
+	c := &child{Cmd: newChild(t, what, dir)}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewScanner(out)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.kill()
+		_ = in.Close()
+	})
+	return c
+}
+
+// kill ends the process as a crash would, and gives what it said until then.
+func (c *child) kill() (lines []string) {
+	_ = c.Process.Kill()
+	for c.out.Scan() {
+		lines = append(lines, c.out.Text())
+	}
+	_ = c.Wait()
+	return lines
+}
+
+func (c *child) line(t *testing.T) string {
+	t.Helper()
+	if !c.out.Scan() {
+		t.Fatalf("the child said no more: %v", c.out.Err())
+	}
+	return c.out.Text()
+}
+
+func childJournal() *Log {
+	j, err := Open(context.Background(), Config{Dir: os.Args[1]})
+	if err != nil {
+		panic(err)
+	}
+	return j
+}
+
+// childAppends appends from several goroutines for ever and prints what was acknowledged.
+func childAppends() {
+	j := childJournal()
+	var first uint64
+	j.View(func(s *journal.State) { first = s.Seq })
+	for worker := range 4 {
+		go func() {
+			for n := int64(0); ; n++ {
+				events, err := j.Append(wholeLife(int64(first)*1_000_000 + n*4 + int64(worker) + 1)...)
+				if err != nil {
+					panic(err)
+				}
+				last := events[len(events)-1]
+				fmt.Printf("%d %s\n", last.Seq, last.Hash)
+			}
+		}()
+	}
+	select {}
+}
+
+// childHolds has the journal open until it is killed.
+func childHolds() {
+	childJournal()
+	fmt.Println("holding")
+	_, _ = io.Copy(io.Discard, os.Stdin) // which ends with our parent
+}
+
+// childChokes appends until no file of its may grow any more, and prints every answer.
+func childChokes() {
+	signal.Ignore(syscall.SIGXFSZ) // so that the write fails with EFBIG
+	j := childJournal()
+	limit := syscall.Rlimit{Cur: 300_000, Max: 300_000}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		panic(err)
+	}
+	for job := int64(1); ; job++ {
+		events, err := j.Append(wholeLife(job)...)
+		if err != nil {
+			_, again := j.Append(wholeLife(job)...)
+			fmt.Printf("error %v\nagain %v\n", err, again)
+			return
+		}
+		fmt.Println(events[len(events)-1].Seq)
+	}
+}
+
+func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	acknowledged := make(map[uint64]string)
+	for range 4 {
+		c := startChild(t, "append", dir)
+		lines := []string{}
+		for range 1 + rand.IntN(200) {
+			lines = append(lines, c.line(t))
+		}
+		for _, line := range append(lines, c.kill()...) {
+			seq, hash, complete := strings.Cut(line, " ")
+			number, err := strconv.ParseUint(seq, 10, 64)
+			if err == nil && complete && len(hash) == 2*len(journal.Hash{}) {
+				acknowledged[number] = hash
+			}
+		}
+
+		// A reader sees it before anybody has opened the journal again.
+		checkAcknowledged(t, openReader(t, dir), acknowledged)
+	}
+	mustClose(t, openTest(t, dir))
+	checkAcknowledged(t, openReader(t, dir), acknowledged)
+}
+
+func checkAcknowledged(t *testing.T, r *replay.Reader, acknowledged map[uint64]string) {
+	t.Helper()
+	if _, err := verifyAll(t.Context(), r); err != nil {
+		t.Fatalf("Verify: %v", err)
+	}
+	found := 0
+	for _, e := range events(t, r, journal.Filter{}) {
+		if hash, ok := acknowledged[e.Seq]; ok && hash == e.Hash.String() {
+			found++
+		}
+	}
+	if found != len(acknowledged) {
+		t.Fatalf("%d of %d acknowledged events are there", found, len(acknowledged))
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Pitfall 26.
+func TestSecondProcessIsRefusedWithinASecond(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := startChild(t, "hold", dir)
+	c.line(t)
+	begun := time.Now()
+	_, err := Open(t.Context(), Config{Dir: dir})
+	var held *HeldError
+	if !errors.As(err, &held) {
+		t.Fatalf("Open: %v, want a *HeldError", err)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("refused after %v only", took)
+	}
+	if name := fmt.Sprintf("process %d ", c.Process.Pid); !strings.HasPrefix(held.Holder, name) || !strings.Contains(err.Error(), name) {
+		t.Errorf("error %q does not name %q", err, name)
+	}
+	c.kill()
+	mustClose(t, openTest(t, dir))
+}
+
+// Pitfall 24: a write that fails in the middle ends the journal, not what is in it.
+func TestWriteErrorEndsTheJournal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := startChild(t, "choke", dir)
+	var last uint64
+	for {
+		line := c.line(t)
+		if seq, err := strconv.ParseUint(line, 10, 64); err == nil {
+			last = seq
+			continue
+		}
+		if !strings.HasPrefix(line, "error append to journal") {
+			t.Fatalf("the child said %q", line)
+		}
+		break
+	}
+	if line := c.line(t); !strings.HasPrefix(line, "again journal failed and takes no more events") {
+		t.Fatalf("the child said %q", line)
+	}
+	c.kill()
+	if last == 0 {
+		t.Fatal("nothing was acknowledged before the failure")
+	}
+	j := openTest(t, dir)
+	if state := snapshot(j); state.Seq < last {
+		t.Fatalf("the journal ends at %d, acknowledged was %d", state.Seq, last)
+	}
+	mustAppend(t, j, wholeLife(1_000_000)...)
+}
+
+func TestReaderBesideAnotherProcessThatWrites(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := startChild(t, "append", dir)
+	c.line(t)
+	r := openReader(t, dir)
+	var before uint64
+	for range 5 {
+		line, _, _ := strings.Cut(c.line(t), " ")
+		state, err := verifyAll(t.Context(), r)
+		if err != nil {
+			t.Fatalf("Verify beside a writer: %v", err)
+		}
+		if seq, err := strconv.ParseUint(line, 10, 64); err != nil || state.Seq < max(seq, before) {
+			t.Fatalf("Verify ends at %d, acknowledged was %s (%v)", state.Seq, line, err)
+		}
+		before = state.Seq
+	}
+}
+
+func TestNobodyHoldsALockThatWasNeverSigned(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = lock(dir)
+	var held *HeldError
+	if !errors.As(err, &held) || held.Holder != "another process" {
+		t.Fatalf("lock: %v", err)
+	}
+}

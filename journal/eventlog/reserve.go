@@ -1,0 +1,107 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// reserveFile holds blocks that are given back when the disk is full, so that what was begun can
+// be ended (pitfall 23).
+const reserveFile = "reserve"
+
+// LowError says that the journal's disk has too little room to begin anything new.
+type LowError struct {
+	Dir       string
+	Free      int64 // bytes that are free, the reserve not counted
+	Threshold int64 // bytes that must be
+}
+
+// Error implements error.
+func (e *LowError) Error() string {
+	return fmt.Sprintf("journal %s: %d MiB are free, %d MiB must be, so no job is claimed", e.Dir, e.Free>>20, e.Threshold>>20)
+}
+
+// Reserve watches the room that a journal has. Its methods are safe for
+// concurrent use.
+type Reserve struct {
+	dir       string
+	threshold int64
+	size      int64
+	free      func(dir string) (free, total int64, err error)
+
+	mu   sync.Mutex
+	held bool // the reserve's blocks are allocated
+}
+
+// OpenReserve watches over the disk of a journal's folder. Below threshold free
+// bytes, or a tenth of the disk where that is less, nothing new may begin; a quarter of it is
+// set aside.
+func OpenReserve(dir string, threshold int64) (*Reserve, error) {
+	r := &Reserve{dir: dir, threshold: threshold, free: freeSpace}
+	_, total, err := r.free(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open reserve: %w", err)
+	}
+	r.threshold = min(threshold, total/10)
+	r.size = r.threshold / 4
+	return r, nil
+}
+
+// Check fails with a *LowError where too little room is left to begin anything new.
+func (r *Reserve) Check() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	free, _, err := r.free(r.dir)
+	if err != nil {
+		return fmt.Errorf("check the journal's disk: %w", err)
+	}
+	if !r.held && free >= r.threshold+r.size {
+		r.held = r.allocate() == nil
+		return nil
+	}
+	if free < r.threshold {
+		return &LowError{Dir: r.dir, Free: free, Threshold: r.threshold}
+	}
+	return nil
+}
+
+// Release gives the reserve's blocks back to the disk. Check sets them aside again when there is
+// room.
+func (r *Reserve) Release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held = false
+	_ = os.Truncate(filepath.Join(r.dir, reserveFile), 0) // what cannot be given back was not there
+}
+
+// allocate takes the blocks. A file system that knows no preallocation does without a reserve.
+func (r *Reserve) allocate() error {
+	f, err := os.OpenFile(filepath.Join(r.dir, reserveFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return syscall.Fallocate(int(f.Fd()), 0, 0, r.size)
+}
+
+// Close gives the blocks back.
+func (r *Reserve) Close() error {
+	if err := os.Remove(filepath.Join(r.dir, reserveFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// freeSpace is what an ordinary user may still write on a folder's disk, and its size, in bytes.
+func freeSpace(dir string) (free, total int64, err error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, nil
+}

@@ -1,0 +1,68 @@
+package eventlog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestPitfall23TheReserve(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, err := OpenReserve(dir, 8<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := int64(100 << 20)
+	r.free = func(string) (int64, int64, error) { return free, 1 << 40, nil }
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(dir, reserveFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	if err := r.Check(); err != nil || size() != 2<<20 {
+		t.Fatalf("with room: %v, reserve of %d bytes", err, size())
+	}
+	free = 8<<20 - 1
+	var low *LowError
+	if err := r.Check(); !errors.As(err, &low) || low.Free != free || low.Threshold != 8<<20 {
+		t.Errorf("below the threshold: %v", err)
+	}
+	r.Release()
+	if n := size(); n != 0 {
+		t.Errorf("after the release the reserve has %d bytes", n)
+	}
+	free = 9 << 20
+	if err := r.Check(); err != nil || size() != 0 {
+		t.Errorf("just above the threshold: %v, reserve of %d bytes, which there is no room for yet", err, size())
+	}
+	free = 20 << 20
+	if err := r.Check(); err != nil || size() != 2<<20 {
+		t.Errorf("with room again: %v, reserve of %d bytes", err, size())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+func TestTheThresholdIsATenthOfASmallDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, total, err := freeSpace(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReserve(dir, total)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.threshold != total/10 {
+		t.Errorf("threshold %d on a disk of %d bytes", r.threshold, total)
+	}
+}

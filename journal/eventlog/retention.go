@@ -1,0 +1,233 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/folder"
+	"jobd/journal/segment"
+)
+
+// retire archives or removes sealed segments that are old enough, the oldest first, and says in how long the
+// next one will be; 0: that is not known. Their age goes by the time that is known to have really passed.
+func (j *Log) retire(ctx context.Context) (next time.Duration, err error) {
+	parts, err := folder.List(j.config.Dir)
+	if err == nil && len(parts) > 0 {
+		err = j.adopt(ctx, parts[0])
+	}
+	if err != nil || j.config.Retention <= 0 {
+		return 0, err
+	}
+	old, next, err := j.outdated(ctx, parts)
+	if len(old) > 0 {
+		if err := j.journalRemoval(old); err != nil {
+			return 0, fmt.Errorf("remove segments: %w", err)
+		}
+	}
+	for _, p := range old {
+		if err := j.remove(p.Part); err != nil {
+			return 0, fmt.Errorf("remove segment %d: %w", p.Number, err)
+		}
+	}
+	return next, err
+}
+
+// retired is a segment that is to go.
+type retired struct {
+	folder.Part
+	bounds segment.Bounds
+}
+
+// outdated gives the segments that may go now, archived where there is an archive, and says in how long the next one will. Those
+// before an error are among them.
+func (j *Log) outdated(ctx context.Context, parts []folder.Part) (old []retired, next time.Duration, err error) {
+	for _, p := range parts {
+		if !p.Sealed || ctx.Err() != nil {
+			return old, 0, ctx.Err()
+		}
+		b, err := j.bounds(p)
+		if err != nil {
+			return old, 0, err
+		}
+		if left := j.left(p.Number, time.UnixMicro(b.Ended).UTC()); left > 0 {
+			return old, left, nil
+		}
+		if mirrored, err := j.mirrored(b.Last); err != nil || !mirrored {
+			return old, 0, err
+		}
+		if j.config.ArchiveDir != "" {
+			if err := j.archive(ctx, p); err != nil {
+				return old, 0, fmt.Errorf("archive segment %d: %w", p.Number, err)
+			}
+		}
+		old = append(old, retired{p, b})
+	}
+	return old, 0, nil
+}
+
+// journalRemoval appends the event that says which segments go, unless the history says so already: a run that died has left some.
+func (j *Log) journalRemoval(old []retired) error {
+	newest := old[len(old)-1]
+	var gone int
+	j.View(func(s *journal.State) { gone = s.Removed.Last() })
+	if gone >= newest.Number {
+		return nil
+	}
+	_, err := j.Append(journal.Draft{Payload: journal.Retention{
+		First: max(old[0].Number, gone+1), Last: newest.Number, Seq: newest.bounds.Last, Hash: newest.bounds.Hash.String(),
+		Reason: "older than " + j.config.Retention.String(), Archive: j.config.ArchiveDir,
+	}})
+	return err
+}
+
+// Reasons of the retention event that a journal of an older version begins with.
+const (
+	reasonBefore  = "removed by a version that did not journal it"
+	reasonNothing = "nothing was removed so far; from here on it is journalled"
+)
+
+// adopt journals what was removed from a journal by versions that only noted it. From then on whatever is missing beyond that
+// is a hole. What was not even noted stays one.
+func (j *Log) adopt(ctx context.Context, oldest folder.Part) error {
+	var known bool
+	var noted int
+	j.View(func(s *journal.State) { known = s.Removed != nil })
+	j.mu.Lock()
+	noted = j.notes.Kept
+	j.mu.Unlock()
+	switch {
+	case known:
+		return nil
+	case oldest.Number > noted:
+		return &journal.DamagedError{Detail: fmt.Sprintf("the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.Number, noted)}
+	}
+	event := journal.Retention{Reason: reasonNothing}
+	err := j.folder.Visit(ctx, oldest, 0, func(_ folder.Part, _ segment.Source, h segment.Header) error {
+		if h.Number > 1 {
+			event = journal.Retention{First: 1, Last: h.Number - 1, Seq: h.First - 1, Hash: h.Previous.String(), Reason: reasonBefore}
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = j.Append(journal.Draft{Payload: event})
+	}
+	return err
+}
+
+// left is for how long a segment is still to be kept, whose last event bears a stamp. Where by the clock it would go now, that is
+// told, once after each jump.
+func (j *Log) left(segment int, stamped time.Time) time.Duration {
+	at := j.clock.read()
+	j.mu.Lock()
+	ended := j.ages.ended(segment, stamped)
+	j.mu.Unlock()
+	left := j.config.Retention - at.real.Sub(ended)
+	if told := j.clock.jumpCount() + 1; left > 0 && at.wall.Sub(stamped) >= j.config.Retention && j.holding != told {
+		j.holding = told
+		j.config.Logger.Warn("a segment of the journal is old enough to go by the clock, but that much time is not known to have passed; it is kept until it has",
+			"segment", segment, "left", left.Round(time.Second), "until", clockText(at.wall.Add(left)))
+	}
+	return left
+}
+
+func (j *Log) bounds(p folder.Part) (segment.Bounds, error) {
+	s, err := j.folder.OpenSealed(p.Path)
+	if err != nil {
+		return segment.Bounds{}, err
+	}
+	b, _ := s.Bounds()
+	return b, s.Close()
+}
+
+// mirrored tells whether the disk says that the jobs table shows an event. If not, Run wakes when it does.
+func (j *Log) mirrored(seq uint64) (bool, error) {
+	j.mu.Lock()
+	passed := j.notes.Position >= seq
+	if !passed {
+		j.awaited = seq
+	}
+	j.mu.Unlock()
+	if !passed {
+		return false, nil
+	}
+	return true, j.note()
+}
+
+// remove notes that the journal begins behind a segment, and removes it. That is journalled.
+func (j *Log) remove(p folder.Part) error {
+	j.mu.Lock()
+	j.notes.Kept = max(j.notes.Kept, p.Number+1)
+	j.mu.Unlock()
+	if err := j.note(); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(p.Path), segment.SyncFolder(j.config.Dir))
+}
+
+// archive copies a segment to the archive, which may be another file system. One that is there already is
+// taken for the copy if its bytes are the same.
+func (j *Log) archive(ctx context.Context, p folder.Part) error {
+	path := folder.SealedPath(j.config.ArchiveDir, p.Number)
+	if _, err := os.Stat(path); err == nil {
+		return j.compare(ctx, p, path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	partial := filepath.Join(j.config.ArchiveDir, fmt.Sprintf("%s%08d%s", folder.SegmentPrefix, p.Number, folder.PartialEnd))
+	err := copyFile(ctx, p.Path, partial)
+	if err == nil {
+		err = j.compare(ctx, p, partial)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(partial))
+	}
+	return place(partial, path)
+}
+
+// copyFile copies a file and makes its content durable.
+func copyFile(ctx context.Context, from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	for err == nil {
+		if err = ctx.Err(); err == nil {
+			_, err = io.CopyN(target, source, 1<<20)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = target.Sync()
+	}
+	return errors.Join(err, target.Close())
+}
+
+// compare checks that a file is a sound copy of a segment.
+func (j *Log) compare(ctx context.Context, p folder.Part, path string) error {
+	original, err := j.folder.OpenSealed(p.Path)
+	if err != nil {
+		return err
+	}
+	defer original.Close()
+	s, err := j.folder.OpenSealed(path)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	same, err := s.IsCopyOf(ctx, original)
+	if err == nil && !same {
+		err = fmt.Errorf("%s is another segment than the one to be archived; every worker needs an archive of its own", path)
+	}
+	return err
+}

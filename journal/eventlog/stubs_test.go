@@ -1,0 +1,179 @@
+package eventlog
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
+)
+
+// TestMain is also the other processes of these tests: see children in process_test.go.
+func TestMain(m *testing.M) {
+	if child, ok := children()[os.Getenv(childVariable)]; ok {
+		child()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func openTest(t testing.TB, dir string) *Log {
+	t.Helper()
+	return openWith(t, Config{Dir: dir})
+}
+
+func openWith(t testing.TB, c Config) *Log {
+	t.Helper()
+	j, err := Open(context.Background(), c)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func openReader(t testing.TB, dir string) *replay.Reader {
+	t.Helper()
+	r, err := replay.Open(dir)
+	if err != nil {
+		t.Fatalf("OpenReader: %v", err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func mustAppend(t testing.TB, j *Log, drafts ...journal.Draft) []journal.Event {
+	t.Helper()
+	events, err := j.Append(drafts...)
+	if err != nil {
+		t.Fatalf("Append: %v", err)
+	}
+	return events
+}
+
+func mustClose(t testing.TB, j *Log) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+// eventually waits for a condition that nothing signals.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	deadline := time.After(30 * time.Second)
+	for !condition() {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			t.Errorf("it never came to be that %s", what)
+			return
+		}
+	}
+}
+
+// wholeLife is a job's way from its claim to its end.
+func wholeLife(job int64) []journal.Draft {
+	code := int(job % 3)
+	return []journal.Draft{
+		{Job: job, Payload: journal.Accepted{Target: "t", Token: "@abcdefghi"}},
+		{Job: job, Payload: journal.Running{Attempt: 1}},
+		{Job: job, Payload: journal.Started{Pid: int(job), StartTime: 12345, BootID: "boot"}},
+		{Job: job, Payload: journal.Done{Result: "ok", Code: &code, Stdout: journal.Output{Kept: []byte("out"), Size: 3}}},
+	}
+}
+
+// events reads everything that the filter selects.
+func events(t testing.TB, r *replay.Reader, f journal.Filter) []journal.Event {
+	t.Helper()
+	var all []journal.Event
+	for e, err := range r.Events(context.Background(), f) {
+		if err != nil {
+			t.Fatalf("Events: %v", err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// snapshot copies the state, as a View's may not be kept.
+func snapshot(j *Log) journal.State {
+	var copied journal.State
+	j.View(func(s *journal.State) {
+		copied = *s
+		copied.Jobs = make(map[int64]*journal.Job)
+		for id, job := range s.Jobs {
+			kept := *job
+			copied.Jobs[id] = &kept
+		}
+		copied.Targets = make(map[string]journal.Target)
+		for name, target := range s.Targets {
+			copied.Targets[name] = target
+		}
+	})
+	return copied
+}
+
+// copyFolder copies the files of a journal, whoever has them open.
+func copyFolder(t testing.TB, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// listing is every file of a folder with what tells that it was written to.
+func listing(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = info.ModTime().String() + string(content)
+	}
+	return files
+}
+
+// segmentFile is the first segment's database.
+const segmentFile = "segment-00000001.db"
+
+// noise is bytes that do not compress, the same each time.
+func noise(size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+}
+
+func stringReader(text string) io.Reader { return strings.NewReader(text) }
+
+// headFormat is the head file, as a reader of the documentation would write it.
+const headFormat = "jobd-head %020d %s\n"
+
+// verifyAll verifies the whole history, and gives the state after it.
+func verifyAll(ctx context.Context, r *replay.Reader) (*journal.State, error) {
+	audited, err := verify.Audit(ctx, r.Folder(), nil, nil)
+	return audited.State, err
+}

@@ -1,0 +1,336 @@
+package eventlog
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/folder"
+	"jobd/journal/segment"
+	"jobd/journal/verify"
+)
+
+// mutations is how many mutations TestTamperingRun tries. TORTURE=long in the environment makes it what an auditor tried.
+var mutations = flag.Int("mutations", 0, "how many mutations the tampering run tries; 0: 200, or 1600 where TORTURE is long")
+
+var tamperingSeed = flag.Uint64("tampering-seed", 0, "the seed of the tampering run's first mutation; 0: a new one")
+
+// scene is a journal with its archive in one folder, and what somebody may put in its place.
+type scene struct {
+	dir     string // four segments: one that retention has archived, two sealed, and one open, with a waypoint
+	earlier string // the same when the open segment had half of its events
+	foreign string // another worker's journal, of as many segments
+	truth   map[uint64][]byte
+	anchors []journal.Anchor // of events 10, 51, 90 and the newest
+}
+
+func makeScene(t *testing.T) scene {
+	t.Helper()
+	s := scene{truth: map[uint64][]byte{}}
+	j := rolled(t, 4, 5)
+	j.config.Retention, j.config.ArchiveDir = time.Nanosecond, t.TempDir()
+	mustMaintain(t, j)
+	j.SetPosition(25)
+	mustMaintain(t, j)
+	s.earlier = copyFolder(t, j.config.Dir)
+	for job := range int64(5) {
+		mustAppend(t, j, wholeLife(500+job)...)
+	}
+	if err := j.placeWaypoint(); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, wholeLife(600)...)
+	mustClose(t, j)
+	s.dir = copyFolder(t, j.config.Dir)
+	for _, dir := range []string{s.dir, s.earlier} {
+		if err := copyFile(t.Context(), folder.SealedPath(j.config.ArchiveDir, 1), folder.SealedPath(dir, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := rolled(t, 4, 5)
+	mustAppend(t, other, journal.Draft{Job: 77, Payload: journal.Ignored{Reason: "it is another worker's"}})
+	mustMaintain(t, other)
+	mustClose(t, other)
+	s.foreign = other.config.Dir
+	all := events(t, openReader(t, s.dir), journal.Filter{Output: true})
+	for _, seq := range []int{10, 51, 90, len(all)} {
+		s.anchors = append(s.anchors, anchorOf(all[seq-1]))
+	}
+	s.truth = rawEvents(t, s.dir)
+	if len(s.truth) != 125 {
+		t.Fatalf("%d events", len(s.truth))
+	}
+	return s
+}
+
+// rawEvents is every record that can be read in a folder, as bytes, whatever its hash says.
+func rawEvents(t *testing.T, dir string) map[uint64][]byte {
+	t.Helper()
+	found := map[uint64][]byte{}
+	parts, err := folder.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := folder.Open("")
+	defer f.Close()
+	for _, p := range parts {
+		s, err := f.Open(p)
+		if err != nil {
+			continue
+		}
+		for page := range s.Records(t.Context(), segment.Selection{Output: true, GoOn: true}) {
+			for i := range page {
+				r := &page[i]
+				b := segment.AppendSized(segment.AppendSized(r.AppendFixed(nil), r.Stdout), r.Stderr)
+				found[r.Seq] = append(b, r.Hash[:]...)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// mutation does something to a journal. It tells whether that can't be found without an anchor by nature: what is there is then
+// just what a worker would have written.
+type mutation struct {
+	name string
+	do   func(t *testing.T, random *rand.Rand, s scene, dir string) (natural bool)
+}
+
+// anyFile chooses one of a folder's files.
+func anyFile(t *testing.T, random *rand.Rand, dir string) string {
+	t.Helper()
+	all := names(t, dir)
+	return filepath.Join(dir, all[random.IntN(len(all))])
+}
+
+// file is a mutation of a file's bytes.
+func file(name string, change func(random *rand.Rand, b []byte) []byte) mutation {
+	return mutation{name, func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		path := anyFile(t, random, dir)
+		t.Log(filepath.Base(path))
+		changeFile(t, path, func(b []byte) []byte {
+			if len(b) == 0 {
+				return []byte("x")
+			}
+			return change(random, b)
+		})
+		return false
+	}}
+}
+
+// forged is a mutation by one of the forgers of TestTamperingIsFound.
+func forged(name string, natural bool, tamper tampering) mutation {
+	return mutation{name, func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		tamper(t, random, dir)
+		return natural
+	}}
+}
+
+// sql4 is a mutation of the newest segment by a statement about some of its rows.
+func sql4(name, statement string, natural bool) mutation {
+	return mutation{name, func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		text := statement
+		if bytes.Contains([]byte(statement), []byte("%d")) {
+			text = fmt.Sprintf(statement, 76+random.IntN(50))
+		}
+		t.Log(text)
+		onOpen(4, text)(t, dir)
+		return natural
+	}}
+}
+
+// take puts files of another folder in the place of a journal's own.
+func take(t *testing.T, from, dir string, files ...string) {
+	t.Helper()
+	for _, name := range files {
+		content, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = errors.Join(os.RemoveAll(filepath.Join(dir, name)), os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		}
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+var allMutations = []mutation{
+	file("a bit", func(random *rand.Rand, b []byte) []byte { b[random.IntN(len(b))] ^= 1 << random.IntN(8); return b }),
+	file("a few bytes", func(random *rand.Rand, b []byte) []byte {
+		for range 1 + random.IntN(20) {
+			b[random.IntN(len(b))] = byte(random.IntN(256))
+		}
+		return b
+	}),
+	file("a stretch of zeros", func(random *rand.Rand, b []byte) []byte {
+		at := random.IntN(len(b))
+		clear(b[at:min(len(b), at+1+random.IntN(4096))])
+		return b
+	}),
+	file("cut off", func(random *rand.Rand, b []byte) []byte { return b[:random.IntN(len(b))] }),
+	file("something behind it", func(random *rand.Rand, b []byte) []byte { return append(b, byte(random.IntN(256))) }),
+	file("pages swapped", func(random *rand.Rand, b []byte) []byte {
+		const page = 512
+		if n := len(b) / page; n > 1 {
+			a, c := random.IntN(n)*page, random.IntN(n)*page
+			x, y := slices.Clone(b[a:a+page]), slices.Clone(b[c:c+page])
+			copy(b[a:], y)
+			copy(b[c:], x)
+		}
+		return b
+	}),
+	{"a file removed", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		path := anyFile(t, random, dir)
+		t.Log(filepath.Base(path))
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Base(path) == filepath.Base(folder.SealedPath("", 1)) // which retention has removed, as its event says
+	}},
+	{"the oldest removed, and the note edited", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		n := 1 + random.IntN(3)
+		for number := 1; number <= n; number++ {
+			if err := os.Remove(folder.SealedPath(dir, number)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		onOpen(4, fmt.Sprintf(`UPDATE mirror SET kept = %d`, n+1))(t, dir)
+		return n == 1
+	}},
+	forged("sealed segments swapped", false, swapSealed),
+	forged("a sealed event changed", false, rewriteSealed(changeOne, false)),
+	forged("a sealed event deleted", false, rewriteSealed(deleteOne, false)),
+	forged("sealed events swapped", false, rewriteSealed(swapTwo, false)),
+	forged("a sealed segment forged", false, rewriteSealed(changeOne, true)),
+	forged("a sealed segment's end cut off", false, rewriteSealed(cutTail, true)),
+	forged("an open event changed", false, rewriteOpen(changeOne, false)),
+	forged("an open event deleted", false, rewriteOpen(deleteOne, false)),
+	forged("open events swapped", false, rewriteOpen(swapTwo, false)),
+	{"the open segment forged", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		if random.IntN(2) == 0 {
+			segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+		}
+		rewriteOpen(changeOne, true)(t, random, dir)
+		return true
+	}},
+	{"the end cut off, and the head mended", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+		rewriteOpen(cutTail, true)(t, random, dir)
+		return true
+	}},
+	forged("a checkpoint forged", false, forgeCheckpoint),
+	{"all forged from an event on", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
+		segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+		accepted := []uint64{1, 5, 6, 10, 26, 30, 51, 55, 76, 80, 86}
+		forgeFrom(t, dir, accepted[random.IntN(len(accepted))])
+		return true
+	}},
+	{"another worker's segment", func(t *testing.T, random *rand.Rand, s scene, dir string) bool {
+		take(t, s.foreign, dir, filepath.Base(anySealed(random, dir)))
+		return false
+	}},
+	{"another worker's journal", func(t *testing.T, _ *rand.Rand, s scene, dir string) bool {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		take(t, s.foreign, dir, names(t, s.foreign)...)
+		return true
+	}},
+	{"an older file", func(t *testing.T, random *rand.Rand, s scene, dir string) bool {
+		files := []string{folder.HeadFile, folder.WaypointFile, "segment-00000004.db"}
+		if n := random.IntN(4); n < 3 {
+			take(t, s.earlier, dir, files[n])
+			if n == 2 {
+				take(t, s.earlier, dir, "segment-00000004.db-wal")
+			}
+			return n == 0 // an older head is legal, after a power cut
+		}
+		take(t, s.earlier, dir, folder.HeadFile, "segment-00000004.db", "segment-00000004.db-wal")
+		segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+		return true
+	}},
+	sql4("a time", `UPDATE records SET time = time + 1 WHERE seq = %d`, false),
+	sql4("a job", `UPDATE records SET job = job + 1 WHERE seq = %d`, false),
+	sql4("a kind", `UPDATE records SET kind = 'ignored' WHERE seq = %d`, false),
+	sql4("a payload", `UPDATE records SET payload = payload || ' ' WHERE seq = %d`, false),
+	sql4("output", `UPDATE records SET stdout = x'616263' WHERE seq = %d`, false),
+	sql4("a hash", `UPDATE records SET hash = zeroblob(32) WHERE seq = %d`, false),
+	sql4("a number", `UPDATE records SET seq = seq + 1000 WHERE seq = %d`, false),
+	sql4("a row", `DELETE FROM records WHERE seq = %d`, false),
+	sql4("the last rows", `DELETE FROM records WHERE seq >= %d`, false),
+	sql4("a row added", `INSERT INTO records VALUES (%d + 60, 0, 0, 'closed', '{}', NULL, NULL, zeroblob(32))`, false),
+	sql4("a header", `UPDATE segment SET header = CAST(header || ' ' AS BLOB)`, false),
+	sql4("the note", `UPDATE mirror SET kept = 4`, false),
+	sql4("the position", `UPDATE mirror SET seq = 1`, true), // for the worker's own use; no event
+	sql4("the view", `DROP VIEW events`, false),
+	sql4("a trigger", `CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM mirror; END`, false),
+}
+
+// Whatever is done to any file of a journal with archives: with an anchor of its newest event nothing of it stays silent, and
+// what is called proven is what was written. Without an anchor that holds too, but for what is just what a worker would
+// have written: a history that was rewritten, or cut off, with all that belongs to it. Such mutations say so.
+func TestTamperingRun(t *testing.T) {
+	t.Parallel()
+	s := makeScene(t)
+	n, seed := *mutations, *tamperingSeed
+	if n == 0 {
+		if n = 200; os.Getenv("TORTURE") == "long" {
+			n = 1600
+		}
+	}
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-tampering-seed %d -mutations %d", seed, n)
+	harmless, natural := 0, 0
+	for i := range n {
+		m := allMutations[i%len(allMutations)]
+		ok := t.Run(fmt.Sprintf("%d %s", i, m.name), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			dir := copyFolder(t, s.dir)
+			byNature := m.do(t, random, s, dir)
+			changed := !sameEvents(s.truth, rawEvents(t, dir))
+			for _, anchors := range [][]journal.Anchor{s.anchors, s.anchors[3:], s.anchors[:2], nil} {
+				a, err := auditFolder(t, dir, anchors)
+				whole := len(anchors) > 0 && anchors[len(anchors)-1] == s.anchors[3]
+				removed := err == nil && a.First > 1 && a.Ranges[0].Verdict == verify.Removed // which is told
+				switch {
+				case err != nil && a == nil, !changed || err != nil, removed:
+				case whole:
+					t.Errorf("silent with an anchor of the newest event: %v", verdicts(a))
+				case !byNature:
+					t.Errorf("silent with %d anchors: %v", len(anchors), verdicts(a))
+				}
+				if a != nil {
+					checkProven(t, s, dir, a, anchors, err)
+				}
+				if anchors == nil && err == nil && changed {
+					natural++
+				}
+				if anchors == nil && !changed && err == nil {
+					harmless++
+				}
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if !ok {
+			t.Fatalf("again: go test ./journal -run 'TestTamperingRun' -tampering-seed %d -mutations %d", seed, n)
+		}
+	}
+	t.Logf("%d mutations: 0 silent with an anchor; %d changed no event and are no damage, %d are found by an anchor only, by nature", n, harmless, natural)
+}

@@ -1,0 +1,243 @@
+package folder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/klauspost/compress/zstd"
+
+	"jobd/journal"
+	"jobd/journal/segment"
+)
+
+// folder is a journal's folder, open for reading, while a worker in another process may write, seal and remove segments in it.
+// Its methods are safe for concurrent use.
+type Folder struct {
+	Dir     string
+	decoder *zstd.Decoder
+	rests   int
+	writer  bool // it is the journal's own, whose start has seen the head file and holds it open
+}
+
+// newFolder opens a folder for reading.
+func Open(dir string) *Folder { return &Folder{Dir: dir, decoder: segment.NewDecoder()} }
+
+// openOwn opens the folder of the journal that the caller writes, whose start sees the head file and holds it open.
+func OpenOwn(dir string) *Folder {
+	f := Open(dir)
+	f.writer = true
+	return f
+}
+
+// giveWay has reading rest, see Reader.GiveWay.
+func (f *Folder) GiveWay() { f.rests = restsGivingWay }
+
+// restsGivingWay is for how long is rested, in page reads: what is done with a page costs about as much as reading it.
+const restsGivingWay = 2
+
+func (f *Folder) Close() error {
+	f.decoder.Close()
+	return nil
+}
+
+func (f *Folder) Failed(op string, err error) error {
+	return fmt.Errorf("%s journal %s: %w", op, f.Dir, segment.Damaged(err))
+}
+
+// errNone says that a folder holds no journal, or one that was never written to.
+var ErrNone = errors.New("there is no journal in this folder")
+
+// none is the error where there is no segment.
+func (f *Folder) None() error {
+	head, err := ReadHead(f.Dir)
+	if err != nil {
+		return err
+	}
+	if head.Seq > 0 {
+		return &journal.DamagedError{Seq: 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the database is gone or empty", head.Seq)}
+	}
+	return ErrNone
+}
+
+// maxLooks is how often a folder is looked at for a segment that is gone, before it is taken as missing: a
+// listing may miss a file that is renamed meanwhile.
+const MaxLooks = 5
+
+// walk opens segments, oldest first, and has each visited. The first one is the oldest that may hold events behind
+// after. A segment is visited again where it was sealed or followed by another meanwhile, since it may
+// have got more events until then. One that retention removed is passed over.
+func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s segment.Source, h segment.Header) error) error {
+	done, err := f.BeginsBefore(ctx, after+1)
+	if err != nil {
+		return err
+	}
+	done = max(done, 1) - 1
+	for looks, newest := 0, 0; ; { // segments by number: newest was the newest when it was visited
+		parts, err := f.Behind(ctx, done)
+		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
+			return err
+		}
+		p := parts[0]
+		if done > 0 && p.Number != done+1 {
+			if looks++; looks < MaxLooks {
+				continue
+			}
+			if overtaken, err := f.Overtaken(ctx, done); err != nil || !overtaken {
+				return errors.Join(err, missing(done+1, p.Number-1))
+			}
+		}
+		err = f.Visit(ctx, p, after, visit)
+		if errors.Is(err, fs.ErrNotExist) && looks < MaxLooks {
+			looks++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if looks = 0; len(parts) == 1 {
+			newest = p.Number
+		} else {
+			done = p.Number
+		}
+	}
+}
+
+// beginsBefore is the newest segment that begins with an event or before it; 0 where that is the oldest, or can't be told. What is
+// before it does not matter, and may be damaged.
+func (f *Folder) BeginsBefore(ctx context.Context, seq uint64) (number int, err error) {
+	if seq <= 1 {
+		return 0, nil
+	}
+	parts, err := f.Present(ctx)
+	for i := len(parts) - 1; i >= 0 && err == nil && number == 0; i-- {
+		err = f.Visit(ctx, parts[i], 0, func(p Part, _ segment.Source, h segment.Header) error {
+			if h.First <= seq {
+				number = p.Number
+			}
+			return nil
+		})
+		if segment.IsDamage(err) || errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return number, err
+}
+
+// behind lists the segments behind a number. A database without a header is not there.
+func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
+	parts, err := List(f.Dir)
+	for len(parts) > 0 && parts[0].Number <= number {
+		parts = parts[1:]
+	}
+	// Of more than two the last one says nothing of the first.
+	if n := len(parts); err == nil && (n == 1 || n == 2) && !parts[n-1].Sealed {
+		made, err := f.examine(ctx, parts[n-1])
+		if errors.Is(err, fs.ErrNotExist) {
+			return parts, nil // it was sealed; who opens it will notice
+		}
+		if segment.IsDamage(err) {
+			return parts, nil // likewise
+		}
+		if err != nil || !made {
+			return parts[:n-1], err
+		}
+	}
+	return parts, err
+}
+
+// visit opens a part and has it visited where it may hold events behind after.
+func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Part, segment.Source, segment.Header) error) error {
+	s, err := f.Open(p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if b, sealed := s.Bounds(); sealed && b.Last <= after {
+		return nil
+	}
+	h, err := s.Header(ctx)
+	if err != nil {
+		return err
+	}
+	if h.Number != p.Number {
+		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("file %s holds segment %d", p.Path, h.Number)}
+	}
+	return visit(p, s, h)
+}
+
+// missingSegment says that segments between others are not there.
+type MissingError struct{ First, Last int }
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	if e.First == e.Last {
+		return fmt.Sprintf("segment %d is missing", e.First)
+	}
+	return fmt.Sprintf("segments %d to %d are missing", e.First, e.Last)
+}
+
+func missing(first, last int) error { return &journal.DamagedError{Err: &MissingError{first, last}} }
+
+// overtaken tells whether retention has removed what follows a segment while it was read: then that segment, which is older,
+// is gone as well. Where it is still there, what should follow was taken out of the middle.
+func (f *Folder) Overtaken(ctx context.Context, done int) (bool, error) {
+	parts, err := List(f.Dir)
+	if err != nil || len(parts) > 0 && parts[0].Number <= done {
+		return false, err
+	}
+	n, _, err := f.Notes(ctx)
+	return n.Kept > done+1, err
+}
+
+// notes gives what the newest segment keeps beside the events; found is false in a folder of sealed segments only.
+func (f *Folder) Notes(ctx context.Context) (n segment.Notes, found bool, err error) {
+	for range MaxLooks {
+		var parts []Part
+		if parts, err = f.Present(ctx); err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
+			return n, false, err
+		}
+		d := segment.ReadDatabase(parts[len(parts)-1].Path, f.decoder, 0)
+		n, err = d.Notes(ctx)
+		if err = errors.Join(err, d.Close()); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return n, true, err
+}
+
+// newest is the newest event's sequence number and hash.
+func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
+	for range MaxLooks {
+		var parts []Part
+		if parts, err = f.Present(ctx); err != nil || len(parts) == 0 {
+			return a, err
+		}
+		newest := parts[len(parts)-1]
+		err = f.Visit(ctx, newest, 0, func(_ Part, s segment.Source, h segment.Header) error {
+			if a.Seq, a.Hash, err = s.End(ctx); err == nil && a.Seq == 0 {
+				a = journal.Anchor{Seq: h.First - 1, Hash: h.Previous}
+			}
+			return err
+		})
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return a, err
+}
+
+// firstOf is the first event of a segment; ok is false where that can't be told.
+func (f *Folder) FirstOf(ctx context.Context, number int) (first uint64, ok bool) {
+	parts, err := f.Present(ctx)
+	for _, p := range parts {
+		if p.Number == number && err == nil {
+			err = f.Visit(ctx, p, 0, func(_ Part, _ segment.Source, h segment.Header) error {
+				first = h.First
+				return nil
+			})
+		}
+	}
+	return first, err == nil && first > 0
+}

@@ -1,0 +1,240 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"slices"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/folder"
+	"jobd/journal/segment"
+)
+
+// errEnough ends a walk early: who reads wants no more. errPast does where nothing more is selected.
+var (
+	errEnough = errors.New("enough")
+	errPast   = errors.New("past the end of what is selected")
+)
+
+// Events gives the selected events, oldest first. It ends at the first error: what it gave before that is sound.
+// A job's output is left out unless the filter asks for it.
+func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal.Event, error] {
+	return func(yield func(journal.Event, error) bool) {
+		sel, err := r.resolve(ctx, f)
+		var narrowed *narrowedError
+		if err == nil || errors.As(err, &narrowed) {
+			stopped := false
+			readErr := r.Read(ctx, sel, r.matcher(f), func(e journal.Event) bool {
+				stopped = !yield(e, nil)
+				return !stopped
+			})
+			if stopped {
+				return
+			}
+			if readErr != nil || err == nil {
+				err = readErr
+			}
+		}
+		if err != nil {
+			yield(journal.Event{}, r.folder.Failed("read", err))
+		}
+	}
+}
+
+// scan gives the records that are selected and that the matcher, where there is one, finds to match. They are not verified.
+func (r *Reader) scan(ctx context.Context, sel segment.Selection, m *matcher, use func(*segment.Record) error) error {
+	return r.folder.Walk(ctx, sel.After, func(_ folder.Part, s segment.Source, h segment.Header) error {
+		if sel.End > 0 && h.First >= sel.End {
+			return errPast
+		}
+		for page, err := range s.Records(ctx, sel) {
+			for i := range page {
+				sel.After = page[i].Seq // so that nothing is given twice should the segment be sealed meanwhile
+				ok, matchErr := m.matches(ctx, &page[i])
+				if matchErr != nil {
+					return matchErr
+				}
+				if !ok {
+					continue
+				}
+				if err := use(&page[i]); err != nil {
+					return err
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// resolve puts times and counts into sequence numbers.
+func (r *Reader) resolve(ctx context.Context, f journal.Filter) (segment.Selection, error) {
+	sel := segment.Selection{After: f.After, Job: f.Job, Kinds: f.Kinds, Output: f.Output}
+	if f.After > 0 {
+		if err := r.reaches(ctx, f.After); err != nil {
+			return sel, err
+		}
+	}
+	if f.Target != "" && len(f.Kinds) > 0 {
+		sel.Kinds = append(slices.Clone(f.Kinds), journal.KindAccepted) // which say whose target the others are
+	}
+	for _, bound := range []struct {
+		at  time.Time
+		set func(seq uint64)
+	}{
+		{f.Since, func(seq uint64) { sel.After = max(sel.After, seq-1) }},
+		{f.Until, func(seq uint64) { sel.End = seq }},
+	} {
+		if bound.at.IsZero() {
+			continue
+		}
+		seq, err := r.FirstAt(ctx, bound.at)
+		if err != nil {
+			return sel, err
+		}
+		bound.set(seq)
+	}
+	if f.Last > 0 {
+		return r.narrow(ctx, sel, f)
+	}
+	return sel, nil
+}
+
+// firstAt is the sequence number of the first event at or after a time; one after the newest where there is none. It looks from
+// the newest segment back, so that older ones matter only where they are needed.
+func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err error) {
+	micros := at.Add(time.Microsecond - 1).UnixMicro() // rounded up: events have whole ones
+	for range folder.MaxLooks {
+		if seq, err = r.lookFor(ctx, micros); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return seq, err
+}
+
+func (r *Reader) lookFor(ctx context.Context, micros int64) (seq uint64, err error) {
+	parts, err := r.folder.Present(ctx)
+	seq = 1
+	for i := len(parts) - 1; i >= 0 && err == nil; i-- {
+		before := false // there are events before the time
+		err = r.folder.Visit(ctx, parts[i], 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
+			if b, sealed := s.Bounds(); sealed && b.Begun >= micros {
+				seq = h.First
+				return nil
+			}
+			found, err := s.FirstAt(ctx, micros)
+			seq = max(found, h.First)
+			before = err == nil && seq > h.First
+			return err
+		})
+		if before {
+			break
+		}
+	}
+	return seq, err
+}
+
+// The newest events are looked for in stretches that grow: most often the first one has them.
+const (
+	firstStretch   = 1000
+	longestStretch = 100_000
+)
+
+// narrow narrows a selection to the newest n events that it and the filter select now.
+func (r *Reader) narrow(ctx context.Context, sel segment.Selection, f journal.Filter) (segment.Selection, error) {
+	head, _, err := r.folder.Acknowledged()
+	if err != nil {
+		return sel, err
+	}
+	newest, err := r.folder.Newest(ctx)
+	if err != nil {
+		return sel, err
+	}
+	var lost error
+	if sel.End == 0 || sel.End > newest.Seq {
+		if lost = r.folder.EndsAt(head, newest); lost != nil && !segment.IsDamage(lost) {
+			return sel, lost
+		}
+	}
+	if sel.End == 0 || sel.End > newest.Seq+1 {
+		sel.End = newest.Seq + 1
+	}
+	found := newestSeqs{wanted: f.Last}
+	stretch := sel
+	stretch.Output = false
+	for length := uint64(firstStretch); err == nil; length = min(2*length, longestStretch) {
+		stretch.After = sel.After
+		if f.Job == 0 && stretch.End > sel.After+length+1 { // a job's events are few, and found by index
+			stretch.After = stretch.End - length - 1
+		}
+		var here []uint64
+		if stretch.After, err = r.within(ctx, stretch.After, stretch.End, f.Job); err == nil {
+			err = r.scan(ctx, stretch, r.matcher(f), func(rec *segment.Record) error {
+				if here = append(here, rec.Seq); len(here) > 2*f.Last {
+					here = append(here[:0], here[len(here)-f.Last:]...)
+				}
+				return nil
+			})
+		}
+		if errors.Is(err, errPast) {
+			err = nil
+		}
+		if err == nil && found.before(here) || stretch.After <= sel.After {
+			break
+		}
+		stretch.End = stretch.After + 1
+	}
+	if err != nil && !segment.IsDamage(err) {
+		return sel, err
+	}
+	if err == nil {
+		err = lost
+	}
+	if err != nil {
+		err = &narrowedError{err} // what is behind the damage can be read
+	}
+	if len(found.seqs) == 0 {
+		sel.End = sel.After + 1
+		return sel, err
+	}
+	sel.After = found.seqs[0] - 1
+	return sel, err
+}
+
+// narrowedError says why not as many of the newest events as were wanted could be found.
+type narrowedError struct{ error }
+
+// Unwrap gives the cause.
+func (e *narrowedError) Unwrap() error { return e.error }
+
+// within has a stretch before an event begin no earlier than the segment does that it ends in.
+func (r *Reader) within(ctx context.Context, after, end uint64, job int64) (uint64, error) {
+	if job != 0 || end <= after+1 {
+		return after, nil
+	}
+	number, err := r.folder.BeginsBefore(ctx, end-1)
+	if number > 0 && err == nil {
+		if first, ok := r.folder.FirstOf(ctx, number); ok {
+			after = max(after, first-1)
+		}
+	}
+	return after, err
+}
+
+// newestSeqs collects sequence numbers from the newest back.
+type newestSeqs struct {
+	wanted int
+	seqs   []uint64 // at most as many as wanted, in order
+}
+
+// before puts numbers before those that are there, and tells whether there are enough.
+func (n *newestSeqs) before(seqs []uint64) bool {
+	n.seqs = append(slices.Clone(seqs), n.seqs...)
+	n.seqs = n.seqs[max(0, len(n.seqs)-n.wanted):]
+	return len(n.seqs) == n.wanted
+}

@@ -1,0 +1,136 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"jobd/journal"
+	"jobd/journal/folder"
+	"jobd/journal/segment"
+)
+
+// matcher finds the events of one target: of its jobs, by the newest claim before the event, and those about
+// the target itself. A nil matcher matches everything. It is to be given every accepted event of the
+// jobs it is asked about, in order.
+type matcher struct {
+	reader *Reader
+	target string
+	kinds  []journal.Kind
+	claims map[int64]string // the targets of jobs, as of now; "" where there was no claim
+}
+
+// maxClaims bounds what a matcher keeps; what is forgotten is looked up again.
+const maxClaims = 100_000
+
+func (r *Reader) matcher(f journal.Filter) *matcher {
+	if f.Target == "" {
+		return nil
+	}
+	return &matcher{reader: r, target: f.Target, kinds: f.Kinds, claims: make(map[int64]string)}
+}
+
+func (m *matcher) matches(ctx context.Context, r *segment.Record) (bool, error) {
+	if m == nil {
+		return true, nil
+	}
+	return m.has(ctx, r.Seq, r.Job, r.Kind, r.DecodePayload)
+}
+
+// matchesEvent is matches of an event.
+func (m *matcher) matchesEvent(ctx context.Context, e *journal.Event) (bool, error) {
+	if m == nil {
+		return true, nil
+	}
+	return m.has(ctx, e.Seq, e.Job, e.Kind(), func() (journal.Payload, error) { return e.Payload, nil })
+}
+
+func (m *matcher) has(ctx context.Context, seq uint64, job int64, kind journal.Kind, payload func() (journal.Payload, error)) (bool, error) {
+	about, err := m.isAbout(ctx, seq, job, kind, payload)
+	return about && (len(m.kinds) == 0 || slices.Contains(m.kinds, kind)), err
+}
+
+func (m *matcher) isAbout(ctx context.Context, seq uint64, job int64, kind journal.Kind, payload func() (journal.Payload, error)) (bool, error) {
+	if job == 0 {
+		p, err := payload()
+		return err == nil && about(p, m.target), err
+	}
+	target, known := m.claims[job]
+	switch {
+	case kind == journal.KindAccepted:
+		p, err := payload()
+		if err != nil {
+			return false, err
+		}
+		target = p.(journal.Accepted).Target
+	case !known:
+		claim, _, err := m.reader.Claim(ctx, job, seq)
+		if err != nil {
+			return false, err
+		}
+		target = claim.Target
+	}
+	if len(m.claims) >= maxClaims {
+		clear(m.claims)
+	}
+	m.claims[job] = target
+	return target == m.target, nil
+}
+
+// about tells whether an event of the worker itself is about a target.
+func about(p journal.Payload, target string) bool {
+	switch p := p.(type) {
+	case journal.Opened:
+		_, ok := p.Targets[target]
+		return ok
+	case journal.Paused:
+		return slices.Contains(p.Targets, target)
+	case journal.Continued:
+		return slices.Contains(p.Targets, target)
+	case journal.TargetAdded:
+		return p.Target == target
+	case journal.TargetRemoved:
+		return p.Target == target
+	case journal.ConcurrencySet:
+		return p.Target == target
+	}
+	return false
+}
+
+// claim gives the newest accepted event of a job before seq; found is false where there is none. It looks from
+// the newest segment back.
+func (r *Reader) Claim(ctx context.Context, job int64, seq uint64) (claim journal.Accepted, found bool, err error) {
+	for range folder.MaxLooks {
+		claim, found, err = r.findClaim(ctx, job, seq)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return claim, found, err
+}
+
+func (r *Reader) findClaim(ctx context.Context, job int64, seq uint64) (claim journal.Accepted, found bool, err error) {
+	if job == 0 {
+		return claim, false, nil
+	}
+	parts, err := r.folder.Present(ctx)
+	for i := len(parts) - 1; i >= 0 && err == nil && !found; i-- {
+		err = r.folder.Visit(ctx, parts[i], 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
+			if h.First >= seq {
+				return nil
+			}
+			for page, err := range s.Records(ctx, segment.Selection{Job: job, End: seq, Kinds: []journal.Kind{journal.KindAccepted}}) {
+				if err != nil {
+					return err
+				}
+				if claim, err = journal.PayloadOf[journal.Accepted](page[len(page)-1].Payload); err != nil {
+					return err
+				}
+				found = true
+			}
+			return nil
+		})
+	}
+	return claim, found, err
+}

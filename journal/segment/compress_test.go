@@ -1,0 +1,21 @@
+package segment
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Damaged compressed output is told as damage of its event.
+func TestDamagedOutput(t *testing.T) {
+	t.Parallel()
+	d := NewDecoder()
+	defer d.Close()
+	packed := Pack(NewEncoder(zstd.SpeedFastest), bytes.Repeat([]byte("x"), 1000))
+	packed[len(packed)-1] ^= 1
+	if _, err := Unpack(d, packed); err == nil || !strings.Contains(err.Error(), "its output is not readable") {
+		t.Errorf("%v", err)
+	}
+}

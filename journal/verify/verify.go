@@ -1,0 +1,260 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/folder"
+	"jobd/journal/segment"
+)
+
+// against says what a verification compares with and whom it tells how far it is.
+type against struct {
+	anchors  []journal.Anchor // heads noted earlier and kept elsewhere, in any order
+	progress func(seq uint64) // called now and then with the newest verified event; may be nil
+}
+
+// Audited is what a verification found.
+type Audited struct {
+	First      uint64           // the first event that is kept: 1, or what retention has left
+	State      *journal.State   // after the last event before anything is wrong; without jobs at their end
+	Compared   int              // how many anchors agree
+	Unanswered []journal.Anchor // anchors of events that retention has removed
+
+	Ranges   []Range         // all events by number, what retention has removed included
+	Faults   []segment.Fault // all that is wrong, in the order in which it was met; about files too
+	More     int             // how many faults more there were, which Ranges know of only
+	Proven   uint64          // every event up to this one that is kept is proven; 0: none is
+	Unproven uint64          // events up to this one were removed before that was journalled: only a note says so. 0: none
+}
+
+// Audit reads the whole history and checks sequence, hash chain, transitions, times, segments and their
+// checkpoints, the head file, the mirror's position, and that the indexes agree with the events. It compares the history with
+// anchors, heads noted earlier and kept elsewhere, in any order: a history that was cut off, or rewritten with
+// all its hashes, is sound in itself and disagrees with them. It goes on behind damage, and tells of every event what is known;
+// a *DamagedError says what is wrong first. Where progress is not nil, it is called now and then with the newest verified event.
+func Audit(ctx context.Context, f *folder.Folder, anchors []journal.Anchor, progress func(seq uint64)) (*Audited, error) {
+	v := newVerifier(f, against{anchors, progress})
+	err := v.run(ctx)
+	if err == nil {
+		err = v.problem()
+	}
+	audited := v.audited()
+	if err != nil {
+		err = f.Failed("verify", err)
+	}
+	return audited, err
+}
+
+// verifier verifies a journal, segment by segment.
+type verifier struct {
+	folder   *folder.Folder
+	against  against
+	head     folder.Acknowledgement
+	waypoint *waypoint // nil: there is none, or it was passed
+	unfit    bool      // there is one that a start could not go on from
+	notes    segment.Notes
+	examined string           // the database whose definitions were looked at
+	live     bool             // there is a newest segment, so this is no archive
+	oldest   segment.Header   // what the history begins with
+	removal  *journal.Removal // what retention has removed, as the newest event that was verified knows it
+	removed  *Range           // the same as a range, once it is known
+	unproven uint64
+
+	progress
+	before progress               // the same, when the newest segment was begun
+	ends   map[int]journal.Anchor // the last event before a segment, by its number
+
+	number    int                // of the newest segment begun; 0: none
+	header    segment.Header     // of the newest segment begun
+	begun     time.Time          // of its first event
+	occurring []segment.JobBlock // where jobs occur in the segment in hand
+	weight    int                // of what was verified
+}
+
+// progress is how far a verification is.
+type progress struct {
+	links    links
+	expected []expected // what is not passed yet, by sequence number
+	compared int
+	state    *journal.State // nil: not known, behind damage
+	sound    *journal.State // before the first damage; nil: nothing is wrong yet
+	last     journal.Hash   // of the newest event, as it is stored
+	other    journal.Hash   // as it should be
+	unknown  bool           // neither is known
+	doubt    *disagreement
+	faults   []segment.Fault
+	more     int
+}
+
+func newVerifier(f *folder.Folder, a against) *verifier {
+	return &verifier{folder: f, against: a, ends: map[int]journal.Anchor{}, progress: progress{state: &journal.State{}}}
+}
+
+// maxFaults bounds how many faults are told one by one. What is wrong beyond that widens the last range.
+const maxFaults = 1000
+
+// fault notes something that is wrong.
+func (v *verifier) fault(f segment.Fault) {
+	if v.sound == nil {
+		sound := *v.stateOr()
+		v.sound = &sound
+	}
+	if f.Last == 0 && slices.ContainsFunc(v.faults, func(g segment.Fault) bool { return g.File == f.File && g.Last == 0 && g.Text() == f.Text() }) {
+		return // the same file was met by another way
+	}
+	if len(v.faults) < maxFaults {
+		v.faults = append(v.faults, f)
+		return
+	}
+	v.more++
+	if last := &v.faults[len(v.faults)-1]; f.Last > 0 {
+		if last.Last == 0 {
+			last.First = f.First
+		}
+		last.Missing, last.Last, last.Surplus = false, max(last.Last, f.Last), false
+		last.Detail, last.Err = fmt.Sprintf("more than %d places are damaged", maxFaults), nil
+	}
+}
+
+func (v *verifier) stateOr() *journal.State {
+	if v.state != nil {
+		return v.state
+	}
+	return &journal.State{}
+}
+
+// problem is the first fault as an error; nil where there is none.
+func (v *verifier) problem() error {
+	for i := range v.faults {
+		return v.faults[i].Damage()
+	}
+	return nil
+}
+
+// faulty notes an error that is about the journal as a fault of a file, and gives back any other.
+func (v *verifier) faulty(file string, err error) error {
+	var d *journal.DamagedError
+	if err = segment.Damaged(err); !errors.As(err, &d) {
+		return err
+	}
+	v.fault(segment.Fault{First: d.Seq, File: file, Detail: d.Detail, Err: d.Err})
+	return nil
+}
+
+func (v *verifier) run(ctx context.Context) (err error) {
+	if err := v.prepare(ctx); err != nil {
+		return err
+	}
+	for looks, done, newest := 0, 0, 0; ; {
+		parts, err := v.folder.Behind(ctx, done)
+		if err != nil {
+			return err
+		}
+		if len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
+			break
+		}
+		p := parts[0]
+		if gap := done > 0 && p.Number != done+1; gap && looks < folder.MaxLooks {
+			looks++
+			continue
+		} else if gap {
+			overtaken, err := v.folder.Overtaken(ctx, done)
+			if err != nil {
+				return err
+			}
+			if overtaken {
+				v.restart()
+			}
+		}
+		err = v.part(ctx, p, parts[1:])
+		if errors.Is(err, fs.ErrNotExist) && looks < folder.MaxLooks {
+			looks++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if looks = 0; len(parts) == 1 {
+			newest = p.Number
+		} else {
+			done = p.Number
+		}
+	}
+	v.end()
+	return ctx.Err()
+}
+
+// prepare reads what the history is compared with. Head, waypoint and notes go first: what a worker appends while we read must
+// not look missing.
+func (v *verifier) prepare(ctx context.Context) (err error) {
+	v.head, err = folder.ReadHead(v.folder.Dir)
+	unreadable := err != nil
+	if err := v.faulty(folder.HeadFile, err); err != nil {
+		return err
+	}
+	v.head.Found = v.head.Found || unreadable
+	v.waypoint, err = ReadWaypoint(v.folder.Dir)
+	if err := v.faulty(folder.WaypointFile, err); err != nil {
+		return err
+	}
+	if v.examined, err = v.folder.NewestDatabase(); err == nil && v.examined != "" {
+		err = v.faulty(filepath.Base(v.examined), v.folder.CheckSchema(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	v.notes, v.live, err = v.folder.Notes(ctx)
+	if err := v.faulty(filepath.Base(v.examined), err); err != nil {
+		return err
+	}
+	for _, anchor := range v.against.anchors {
+		v.expected = append(v.expected, expected{anchor, false})
+	}
+	if v.head.Found && !unreadable {
+		v.expected = append(v.expected, expected{journal.Anchor{Seq: v.head.Seq, Hash: v.head.Hash}, true})
+	}
+	slices.SortStableFunc(v.expected, func(a, b expected) int { return cmp.Compare(a.Seq, b.Seq) })
+	return nil
+}
+
+// restart forgets what was verified: retention has removed it meanwhile, and the history begins later.
+func (v *verifier) restart() {
+	kept := v.progress
+	v.progress = progress{expected: kept.expected, compared: kept.compared, faults: kept.faults, more: kept.more, sound: kept.sound, state: nil}
+	v.number = 0
+}
+
+// audited is what was found.
+func (v *verifier) audited() *Audited {
+	a := &Audited{
+		First: v.oldest.First, State: v.sound, Compared: v.compared, Faults: v.faults, More: v.more, Unproven: v.unproven,
+		Ranges: v.links.ranges(v.oldest.First, v.faults),
+	}
+	if a.State == nil {
+		a.State = v.stateOr()
+	}
+	if v.removed != nil && v.removed.Last > 0 {
+		a.Ranges = slices.Concat([]Range{*v.removed}, a.Ranges)
+	}
+	for _, r := range a.Ranges {
+		if r.Verdict == Proven {
+			a.Proven = r.Last
+		} else if r.Verdict != Removed {
+			break
+		}
+	}
+	for _, anchor := range v.against.anchors {
+		if anchor.Seq+1 < a.First && v.removed != nil && anchor.Seq <= v.removed.Last {
+			a.Unanswered = append(a.Unanswered, anchor)
+		}
+	}
+	return a
+}

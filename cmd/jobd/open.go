@@ -14,6 +14,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner"
+	"jobd/exec/runner/proc"
 	"jobd/master"
 
 	jobnet "jobd/net"
@@ -124,7 +125,7 @@ func (d *daemon) openWorker(c config) error {
 		return err
 	}
 	d.runner = remote
-	bootID, err := runner.BootID()
+	bootID, err := proc.BootID()
 	if err != nil {
 		return err
 	}

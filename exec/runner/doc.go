@@ -1,43 +1,30 @@
-// Package runner starts jobs as processes: each the leader of a process group of its own, its
-// stdin empty, its stdout and stderr captured up to a limit, the rest drained and counted. What is
-// left of the group when the process has ended is killed.
+// Package runner is the worker's side of the runner: the process in which jobs run, so that a
+// worker can be killed or upgraded while they do. Remote finds the runner that a former worker
+// left, or starts one, and implements jobexec.Runner and jobexec.Keeper on a connection to it.
 //
-//	worker                                    runner process
-//	Remote ─► link ═► outbox ──unix socket──► reader ─► requests ─► fork, some at a time
-//	   processes ◄═ receive ◄──────────────── outbox ◄─ reactor ◄═ pidfds and pipes of all jobs
+//	worker                                                   runner process
+//	Remote ─► connector ─► link ═► wire.Outbox ──unix socket──► host
+//	                       processes ◄═ receive ◄──────────────
 //
-// Local starts jobs as children of this process. Server does so in a process of its own, which
-// outlives the worker; Remote is the worker's side of it.
-//
-// # What it costs
-//
-// A job should cost what fork, exec and exit do. So the runner has one goroutine that reads what the worker asks, and starts
-// what came together, and one, the reactor, for all that happens to jobs, however many run. A start wakes neither
-// of them for the other. A job that ends within milliseconds is one event, its end, and one message: its pipes are read
-// then, and watched only if it gets older. What one turn of the reactor brings goes out in one write, which it
-// does itself; a goroutine writes only for a worker that does not read fast enough.
+// What the two say to each other is in exec/runner/wire, the runner process is exec/runner/host,
+// and what both need of Linux is in exec/runner/proc. Neither side links the other.
 //
 // # The crash argument
 //
-//   - The worker is killed: jobs run on, their pipes are read, outcomes are kept until a worker has journalled
-//     them and says forget. Workers are served one after the other, each to the end of what it sent, so that
-//     the next one hears of all starts that happened, and of none that may still happen: a job is known when its start
-//     is read, and starts are done before more is read.
-//   - The worker is killed between journalling an outcome and forget: the next one is told of the job again, and
-//     says forget.
-//   - The connection is lost while both live: the worker connects again, and its processes go on with what the runner says
-//     of them then. A start that the same runner does not know was never read.
-//   - The runner ends by itself when it has no worker and no job: it notes its name in runner.ended. A start that it
-//     does not answer for then was never done. The list keeps the newest names; one that fell out of it counts as
-//     killed.
-//   - The runner is killed: its name is not noted. Its jobs run on, but their output has no reader any more and nobody learns
-//     how they end: Adopt finds them by process id, start time and boot, and can only wait for their end. Of a job in its first
-//     milliseconds not even those are known.
-//   - The journal's folder is removed, or its file system detached: a runner that nobody can reach any more ends when its
-//     jobs have.
-//   - How long a job ran is measured by the boot clock, from before its fork until its end was seen. It is kept with the
-//     outcome. Of an adopted process it is the time since its start, in clock ticks. Nobody knows it of one whose end
-//     nobody saw.
-//   - A process is reaped last: until then nobody else has its number, which is also that of its group, so that signals
-//     reach nobody else.
+//   - The worker is killed: jobs run on, and the runner keeps their outcomes. The next worker opens
+//     the same socket, and Recall lists every start that was read, done or refused, and not
+//     forgotten.
+//   - The worker is killed between journalling an outcome and forget: the next one is told of the
+//     job again, and says forget.
+//   - The connection is lost while both live: the worker connects again, and its processes go on
+//     with what the runner says of them then. A start that the same runner does not know was never
+//     read.
+//   - The runner ended by itself: its name is in runner.ended. Starts under that name whose
+//     outcomes are not journalled never happened. A new runner has a new name, and a start is only
+//     asked of the runner whose name was journalled for it.
+//   - The runner is killed: its name is not in the list. Its jobs run on, but nobody reads their
+//     output or learns how they end. A stray is found by process id, start time and boot, can be
+//     signalled, and its end is waited for. Of a job in its first milliseconds not even those three
+//     are known: its outcome is unknown at once.
+//   - How long a stray ran is the time since its start, in clock ticks.
 package runner

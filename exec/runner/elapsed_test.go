@@ -10,21 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
 
-// ranFor asserts that a job is said to have run for so long at least, and no longer than the test did.
+// ranFor asserts that a job is said to have run for so long at least, and no longer than the test
+// did.
 func ranFor(t *testing.T, what string, done journal.Done, least time.Duration, since int64) {
 	t.Helper()
 	got := time.Duration(done.Elapsed) * time.Microsecond
-	if most := time.Duration(bootTime()-since) + time.Duration(tick); got < least || got > most {
+	if most := time.Duration(proc.Uptime()-since) + time.Duration(proc.Tick); got < least || got > most {
 		t.Errorf("%s ran for %v, want %v to %v", what, got, least, most)
 	}
 }
 
 func TestHowLongAJobRanIsMeasured(t *testing.T) {
 	t.Parallel()
-	since := bootTime()
+	since := proc.Uptime()
 	remote := open(t, t.TempDir())
 	done, err := wait(begin(t, remote, 1, "sleep 0.3"))
 	if err != nil {
@@ -33,7 +36,7 @@ func TestHowLongAJobRanIsMeasured(t *testing.T) {
 	ranFor(t, "a job that sleeps", done, 300*time.Millisecond, since)
 	done, _ = wait(begin(t, remote, 2, "exit 0"))
 	ranFor(t, "a job that ends at once", done, time.Microsecond, since)
-	since = bootTime()
+	since = proc.Uptime()
 	done, _ = wait(begin(t, remote, 3, "head -c 300000 /dev/zero"))
 	ranFor(t, "a job whose output is fetched", done, time.Microsecond, since)
 	for job := range int64(3) {
@@ -41,22 +44,10 @@ func TestHowLongAJobRanIsMeasured(t *testing.T) {
 	}
 }
 
-// What a process leaves behind may keep its output open for longer. That is not the time that it ran.
-func TestHowLongAJobRanIsWithoutWhatItLeftBehind(t *testing.T) {
-	t.Parallel()
-	const delay = 700 * time.Millisecond
-	local := newLocalWith(t, func(l *Local) { l.delay = delay })
-	since := bootTime()
-	done := run(t, local, script("sleep 300 & exit 0"))
-	if waited := time.Duration(bootTime() - since); waited < delay || time.Duration(done.Elapsed)*time.Microsecond > waited-delay {
-		t.Errorf("it ran for %v µs; its output was waited for until %v", done.Elapsed, waited)
-	}
-}
-
 // A job that outlives its runner: nobody learns how it ended, but how long it ran.
 func TestHowLongAnOrphanRanIsKnown(t *testing.T) {
 	t.Parallel()
-	since := bootTime()
+	since := proc.Uptime()
 	remote := open(t, t.TempDir())
 	p := begin(t, remote, 1, "exec sleep 300")
 	lost := linkOf(remote)
@@ -74,20 +65,6 @@ func TestHowLongAnOrphanRanIsKnown(t *testing.T) {
 	if done.Result != "" {
 		t.Errorf("nobody can know that it ended with %q", done.Result)
 	}
-}
-
-func TestHowLongAnAdoptedProcessRanIsKnown(t *testing.T) {
-	t.Parallel()
-	since := bootTime()
-	local := newLocal(t)
-	p := start(t, local, script("sleep 0.3"))
-	adopted, alive := adopt(p.Started(), local.bootID)
-	if !alive {
-		t.Fatal("a process that runs was not adopted")
-	}
-	done, _ := wait(adopted)
-	ranFor(t, "the adopted process", done, 300*time.Millisecond, since)
-	wait(p)
 }
 
 // pair is the two ends of a connection.
@@ -109,34 +86,44 @@ func pair(t *testing.T) (one, other *net.UnixConn) {
 }
 
 // put writes messages as they pass.
-func put(t *testing.T, conn net.Conn, messages ...message) {
+func put(t *testing.T, conn *net.UnixConn, messages ...wire.Message) {
 	t.Helper()
-	if _, err := conn.Write(written(messages...)); err != nil {
+	out, err := wire.NewOutbox(conn)
+	if err != nil {
 		t.Fatal(err)
 	}
+	for _, m := range messages {
+		out.Send(m)
+	}
+	out.Close()
+	<-out.Written()
 }
 
-// A runner of an older version, left by the worker before an upgrade, says nothing of how long a job ran: that is not known.
+// A runner of an older version, left by the worker before an upgrade, says nothing of how long a
+// job ran: that is not known.
 func TestAnOlderRunnerIsUnderstood(t *testing.T) {
 	t.Parallel()
 	worker, runner := pair(t)
-	put(t, runner, message{Kind: kindHello, Version: 2, Instance: "older"})
-	l, err := newLink(worker, slog.New(slog.DiscardHandler), true, func(*link, map[id]*remoteProcess) {})
+	put(t, runner, wire.Message{Kind: wire.Hello, Version: 2, Instance: "older"})
+	l, err := newLink(worker, slog.New(slog.DiscardHandler), true, func(*link, map[wire.ID]*process) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.close(time.Minute)
-	w := newWire(runner)
-	hello, err := w.next()
+	r := wire.NewReader(runner)
+	hello, err := r.Next()
 	if err != nil || hello.Version != 2 || hello.Instance != "elapsed" {
 		t.Fatalf("an older runner would be greeted with %+v, %v", hello, err)
 	}
-	p, err := l.start(jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/bin/true"}})
+	p, err := l.start(&jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/bin/true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	code := 0
-	put(t, runner, ended(id{1, 1}, journal.Started{Pid: 2}, journal.Done{Result: "ok", Code: &code, Elapsed: 7}))
+	put(t, runner, wire.Message{
+		Kind: wire.Ended, ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 2},
+		Done: journal.Done{Result: "ok", Code: &code, Elapsed: 7},
+	})
 	done, err := wait(p)
 	if err != nil || done.Result != "ok" || done.Elapsed != 0 {
 		t.Errorf("%+v, %v", done, err)
@@ -145,7 +132,8 @@ func TestAnOlderRunnerIsUnderstood(t *testing.T) {
 	<-l.lost
 }
 
-// A worker of an older version, to which one went back, would refuse an outcome with more in it than it knows.
+// A worker of an older version, to which one went back, would refuse an outcome with more in it
+// than it knows.
 func TestAnOlderWorkerIsUnderstood(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
@@ -154,24 +142,24 @@ func TestAnOlderWorkerIsUnderstood(t *testing.T) {
 	if err := remote.Close(); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := remote.dial()
+	conn, err := remote.connector.config.dialRunning()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	put(t, conn, message{Kind: kindHello, Version: 2}, message{Kind: kindFetch, ID: id{2, 1}})
-	w := newWire(conn)
+	put(t, conn, wire.Message{Kind: wire.Hello, Version: 2}, wire.Message{Kind: wire.Fetch, ID: wire.ID{Job: 2, Attempt: 1}})
+	r := wire.NewReader(conn)
 	for outcomes := 0; outcomes < 3; {
-		m, err := w.next()
+		m, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Kind == kindEnded || m.Kind == kindOutput {
+		if m.Kind == wire.Ended || m.Kind == wire.Output {
 			outcomes++
 			if m.Timed || m.Done.Elapsed != 0 {
 				t.Errorf("the outcome of job %d has a duration in it: %+v", m.ID.Job, m.Done.Elapsed)
 			}
 		}
 	}
-	put(t, conn, message{Kind: kindForget, ID: id{1, 1}}, message{Kind: kindForget, ID: id{2, 1}})
+	put(t, conn, wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 1, Attempt: 1}}, wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 2, Attempt: 1}})
 }

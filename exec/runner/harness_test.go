@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/host"
+	"jobd/journal"
 )
 
 // roleVariable makes the test binary a runner, or a worker that starts jobs
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		// A runner ends in its own time.
 		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("jobd/exec/runner.bury"))
 	case "runner":
-		exitOn(serveDescriptor())
+		exitOn(host.Serve(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	case "worker":
 		exitOn(beWorker(os.Args[1]))
 	}
@@ -35,18 +36,6 @@ func exitOn(err error) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-func serveDescriptor() error {
-	listener, err := net.FileListener(os.NewFile(3, "socket"))
-	if err != nil {
-		return err
-	}
-	server, err := NewServer(slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	if err != nil {
-		return err
-	}
-	return server.Serve(listener.(*net.UnixListener))
 }
 
 // testConfig has the test binary as the runner.
@@ -134,7 +123,17 @@ func begin(t *testing.T, remote *Remote, job int64, text string) jobexec.Process
 
 // linkOf is the connection that the worker has to its runner.
 func linkOf(remote *Remote) *link {
-	remote.mu.Lock()
-	defer remote.mu.Unlock()
-	return remote.link
+	remote.connector.mu.Lock()
+	defer remote.connector.mu.Unlock()
+	return remote.connector.link
+}
+
+func script(text string) jobexec.Spec {
+	return jobexec.Spec{Job: 1, Argv: []string{"/bin/sh", "-c", text}, Env: os.Environ(), MaxOutput: 1 << 20}
+}
+
+// wait waits for the end of a process.
+func wait(p jobexec.Process) (journal.Done, error) {
+	<-p.Ended()
+	return p.Outcome()
 }

@@ -3,27 +3,42 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
 )
 
-// address is the socket's address by way of a descriptor of its folder: a
-// socket's path may have 107 bytes only, a folder's any number.
-func (r *Remote) address() (address *net.UnixAddr, folder *os.File, err error) {
-	folder, err = os.Open(r.config.Dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := filepath.Join("/proc/self/fd", fmt.Sprint(folder.Fd()), socketFile)
-	return &net.UnixAddr{Net: "unix", Name: name}, folder, nil
+// logFile takes what the runner writes to stdout and stderr. It is a file because a pipe's reader
+// may be gone before the runner.
+const logFile = "runner.log"
+
+// Config says where a worker's runner is and how to start it.
+type Config struct {
+	Dir     string   // the journal's folder
+	Path    string   // of a program that serves the socket at wire.SocketDescriptor
+	Command []string // its arguments; the first is the name that it goes by
+	Logger  *slog.Logger
 }
 
-func (r *Remote) dial() (*net.UnixConn, error) {
-	address, folder, err := r.address()
+// dial connects to the runner, and starts one where there is none.
+func (c *Config) dial() (*net.UnixConn, error) {
+	conn, err := c.dialRunning()
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+		return c.launch()
+	}
+	return conn, err
+}
+
+// dialRunning connects to a runner that is there.
+func (c *Config) dialRunning() (*net.UnixConn, error) {
+	address, folder, err := c.address()
 	if err != nil {
 		return nil, err
 	}
@@ -32,20 +47,31 @@ func (r *Remote) dial() (*net.UnixConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPeer(conn); err != nil {
+	if err := wire.CheckPeer(conn); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
 }
 
-// launch starts a runner. The socket is made here and handed over, so that
-// connecting needs no waiting; the journal's lock keeps others from doing the same.
-func (r *Remote) launch() (*net.UnixConn, error) {
-	path := filepath.Join(r.config.Dir, socketFile)
+// address is the socket's address by way of a descriptor of its folder: a socket's path may have
+// 107 bytes only, a folder's any number.
+func (c *Config) address() (address *net.UnixAddr, folder *os.File, err error) {
+	folder, err = os.Open(c.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := filepath.Join("/proc/self/fd", fmt.Sprint(folder.Fd()), wire.SocketFile)
+	return &net.UnixAddr{Net: "unix", Name: name}, folder, nil
+}
+
+// launch starts a runner and connects to it. It makes the socket and hands it over, so that
+// connecting needs no waiting; the journal's lock keeps other workers from doing the same.
+func (c *Config) launch() (*net.UnixConn, error) {
+	path := filepath.Join(c.Dir, wire.SocketFile)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("start runner: %w", err)
 	}
-	address, folder, err := r.address()
+	address, folder, err := c.address()
 	if err != nil {
 		return nil, fmt.Errorf("start runner: %w", err)
 	}
@@ -59,21 +85,21 @@ func (r *Remote) launch() (*net.UnixConn, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, fmt.Errorf("start runner: %w", err)
 	}
-	if err := r.spawn(listener); err != nil {
+	if err := c.spawn(listener); err != nil {
 		return nil, fmt.Errorf("start runner: %w", errors.Join(err, os.Remove(path)))
 	}
-	return r.dial()
+	return c.dialRunning()
 }
 
-// spawn starts the runner's process in a session of its own, so that nothing that
-// ends the worker's session or group ends it.
-func (r *Remote) spawn(listener *net.UnixListener) error {
+// spawn starts the runner's process in a session of its own, so that nothing that ends the worker's
+// session or group ends it.
+func (c *Config) spawn(listener *net.UnixListener) error {
 	socket, err := listener.File()
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	log, err := os.OpenFile(filepath.Join(r.config.Dir, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	log, err := os.OpenFile(filepath.Join(c.Dir, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -83,11 +109,11 @@ func (r *Remote) spawn(listener *net.UnixListener) error {
 		return err
 	}
 	defer null.Close()
-	return withSlack(runnerSlack, func() error {
-		process, err := os.StartProcess(r.config.Path, r.config.Command, &os.ProcAttr{
-			Dir:   r.config.Dir,
-			Env:   slices.DeleteFunc(os.Environ(), isSecret),
-			Files: []*os.File{null, log, log, socket},
+	return proc.WithTimers(proc.LateTimers, func() error {
+		process, err := os.StartProcess(c.Path, c.Command, &os.ProcAttr{
+			Dir:   c.Dir,
+			Env:   slices.DeleteFunc(os.Environ(), isOwn),
+			Files: []*os.File{wire.SocketDescriptor: socket, 0: null, 1: log, 2: log},
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		})
 		if err == nil {
@@ -100,8 +126,5 @@ func (r *Remote) spawn(listener *net.UnixListener) error {
 // bury waits for a runner that ends before its worker does.
 func bury(process *os.Process) { _, _ = process.Wait() }
 
-// isSecret tells variables that a runner has no use for: the worker's own, with
-// passwords among them.
-func isSecret(variable string) bool {
-	return strings.HasPrefix(variable, "JOBD_")
-}
+// isOwn tells the worker's own variables, passwords among them. A runner has no use for them.
+func isOwn(variable string) bool { return strings.HasPrefix(variable, "JOBD_") }

@@ -11,94 +11,69 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
 )
 
 // link is the worker's connection to its runner.
 type link struct {
-	conn     *net.UnixConn
-	logger   *slog.Logger
-	onLost   func(*link, map[id]*remoteProcess) // goes on with the processes of a lost connection
-	instance string
-	recalled map[id]*remoteProcess // the jobs that the runner had when the link was made
-	out      *outbox
-	written  chan struct{} // closed when nothing more is written
-	lost     chan struct{} // closed when the connection is gone
+	conn      *net.UnixConn
+	logger    *slog.Logger
+	onLost    func(*link, map[wire.ID]*process) // goes on with the processes of a lost connection
+	signaller signaller                         // signal
+	instance  string
+	recalled  map[wire.ID]*process // the jobs that the runner had when the link was made
+	out       *wire.Outbox
+	lost      chan struct{} // closed when the connection is gone
 
 	room chan struct{} // holds one for each large output that is here and not journalled yet
 
 	mu        sync.Mutex
-	occupied  map[id]bool // who holds those
-	closing   bool        // it is us who ends the connection
-	env       []string    // the environment that the runner has
-	processes map[id]*remoteProcess
-	signals   []chan string // callers that wait for signalled, in order
+	occupied  map[wire.ID]bool // the processes that hold those
+	closing   bool             // the worker ends the connection
+	env       []string         // the environment that the runner has
+	processes map[wire.ID]*process
+	signals   []chan string // each waits for one signalled, in order
 }
 
-// newLink greets the runner and makes processes of the jobs it still has. Those of the first link are the worker's; those
-// of another one keep the place of what is on its way there from the link before.
-func newLink(conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*link, map[id]*remoteProcess)) (*link, error) {
-	out, err := newOutbox(conn)
+// newLink greets the runner and makes processes of the jobs that it still has. Those of the first
+// link are the worker's. Those of a later one are placeholders, until the worker's own processes of
+// a lost link come to their places.
+func newLink(
+	conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*link, map[wire.ID]*process),
+) (*link, error) {
+	out, err := wire.NewOutbox(conn)
 	if err != nil {
 		return nil, err
 	}
-	out.send(message{
-		Kind: kindHello, Version: protocolVersion, Instance: understandsElapsed, Jobs: []process{understands(understandsClasses)},
-	})
-	out.flush()
-	w := newWire(conn)
-	hello, err := greeted(conn, w)
+	in := wire.NewReader(conn)
+	hello, err := greet(conn, out, in)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkHello(hello); err != nil {
+		out.Close()
 		return nil, err
 	}
 	l := &link{
 		conn: conn, logger: logger, onLost: onLost, instance: hello.Instance,
-		out: out, written: make(chan struct{}), lost: make(chan struct{}),
-		processes: make(map[id]*remoteProcess), recalled: make(map[id]*remoteProcess),
-		room: make(chan struct{}, largeOutputs), occupied: make(map[id]bool),
+		out: out, lost: make(chan struct{}),
+		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
+		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
 	}
+	l.signaller = l.signal
 	for _, old := range hello.Jobs {
-		p := newProcess(l, jobexec.Spec{Job: old.ID.Job, Attempt: old.ID.Attempt})
+		p := newProcess(&jobexec.Spec{Job: old.ID.Job, Attempt: old.ID.Attempt})
+		p.signaller.Store(&l.signaller)
 		p.placeholder = !first
 		p.begin(old.Started, nil)
 		l.processes[old.ID], l.recalled[old.ID] = p, p
 	}
-	go func() {
-		defer close(l.written)
-		out.write()
-	}()
-	go l.receive(w)
+	go l.receive(in)
 	return l, nil
 }
 
-func (l *link) alive() bool { return !closed(l.lost) }
+func (l *link) alive() bool { return !isClosed(l.lost) }
 
-// greetTimeout is how long a runner may take to answer a hello. It does what former workers have asked it for before.
-const greetTimeout = 10 * time.Second
-
-// errSilent says that a runner is there, and does not answer.
-var errSilent = errors.New("the runner does not answer; it may have been stopped, as by SIGSTOP")
-
-// greeted waits for the runner's hello.
-func greeted(conn *net.UnixConn, w *wire) (message, error) {
-	if err := conn.SetReadDeadline(time.Now().Add(greetTimeout)); err != nil {
-		return message{}, err
-	}
-	hello, err := w.next()
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return message{}, fmt.Errorf("%w (for %s)", errSilent, greetTimeout)
-	}
-	if err != nil {
-		return message{}, err
-	}
-	return hello, conn.SetReadDeadline(time.Time{})
-}
-
-// close ends the connection when everything that was sent is written, and the runner has read it, or has not for as long as
-// patience. Processes run on; whoever waits for one waits for ever. What the runner finds when it goes on it does, before it
-// serves the next worker.
+// close ends the connection once everything that was sent is written and the runner has read it,
+// but waits for no longer than patience. Processes run on, and their channels stay open. Requests
+// that a stopped runner finds when it goes on it does before it serves the next worker.
 func (l *link) close(patience time.Duration) {
 	l.mu.Lock()
 	l.closing = true
@@ -106,9 +81,9 @@ func (l *link) close(patience time.Duration) {
 	l.mu.Unlock()
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	l.out.close()
+	l.out.Close()
 	select {
-	case <-l.written:
+	case <-l.out.Written():
 		if err := l.conn.CloseWrite(); err != nil {
 			l.conn.Close()
 		}
@@ -119,49 +94,50 @@ func (l *link) close(patience time.Duration) {
 	case <-l.lost:
 	case <-late.C:
 		l.logger.Warn("the runner does not answer: it is left as it is, and the next start hears from it",
-			"jobs", jobs, "requests that it was not sent", l.out.length())
+			"jobs", jobs, "requests that it was not sent", l.out.Length())
 		l.conn.Close()
 		<-l.lost
-		<-l.written
+		<-l.out.Written()
 	}
 }
 
 // start asks for a start.
-func (l *link) start(spec jobexec.Spec) (jobexec.Process, error) {
-	p := newProcess(l, spec)
+func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
+	p := newProcess(spec)
+	p.signaller.Store(&l.signaller)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.alive() {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
 	l.processes[p.id] = p
-	if !same(l.env, spec.Env) {
+	if !sameSlice(l.env, spec.Env) {
 		l.env = spec.Env
-		l.out.post(message{Kind: kindEnvironment, Env: spec.Env})
+		l.out.Post(wire.Message{Kind: wire.Environment, Env: spec.Env})
 	}
-	l.out.post(message{Kind: kindStart, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput})
+	l.out.Post(wire.Message{Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput})
 	return p, nil
 }
 
-// same tells whether two environments are one and the same slice: a launcher
-// uses one for all its jobs, and it is not sent again for each.
-func same(a, b []string) bool {
+// sameSlice tells whether two environments are one and the same slice: a launcher uses one for all
+// its jobs, and it is not sent again for each.
+func sameSlice(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// receive passes on what the runner tells, until the connection is gone.
-func (l *link) receive(w *wire) {
-	var n news
+// receive acts on what the runner sends until the connection is gone.
+func (l *link) receive(in *wire.Reader) {
+	var n notices
 	var err error
 	for err == nil {
-		var batch []message
-		batch, err = w.receive()
+		var batch []wire.Message
+		batch, err = in.Receive()
 		l.mu.Lock()
 		for i := range batch {
-			l.take(&batch[i], &n)
+			l.act(&batch[i], &n)
 		}
 		l.mu.Unlock()
-		n.tell()
+		n.make()
 	}
 	l.lose(err)
 }
@@ -169,14 +145,14 @@ func (l *link) receive(w *wire) {
 // lose gives up a connection that is gone.
 func (l *link) lose(err error) {
 	l.conn.Close()
-	l.out.close()
+	l.out.Close()
 	l.mu.Lock()
 	close(l.lost)
 	processes, signals := l.processes, l.signals
 	l.processes, l.signals = nil, nil
 	closing := l.closing
 	l.mu.Unlock()
-	maps.DeleteFunc(processes, func(_ id, p *remoteProcess) bool { return p.placeholder })
+	maps.DeleteFunc(processes, func(_ wire.ID, p *process) bool { return p.placeholder })
 	for _, answered := range signals {
 		answered <- os.ErrProcessDone.Error()
 	}
@@ -187,24 +163,24 @@ func (l *link) lose(err error) {
 	l.onLost(l, processes)
 }
 
-// take acts on one message. The lock is held.
-func (l *link) take(m *message, n *news) {
+// act acts on one message. Callers must hold l.mu.
+func (l *link) act(m *wire.Message, n *notices) {
 	p := l.processes[m.ID]
 	switch {
-	case m.Kind == kindSignalled && len(l.signals) > 0:
+	case m.Kind == wire.Signalled && len(l.signals) > 0:
 		l.signals[0] <- m.Text
 		l.signals = l.signals[1:]
 	case p == nil:
 		l.logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
-	case m.Kind == kindStarted:
+	case m.Kind == wire.Started:
 		p.begin(m.Started, n)
-	case m.Kind == kindRefused:
+	case m.Kind == wire.Refused:
 		delete(l.processes, m.ID)
 		p.end(refusal(m), n)
-	case m.Kind == kindEnded && m.Later:
+	case m.Kind == wire.Ended && m.Later:
 		p.exit(m.Started, m.Done)
 		go l.fetch(m.ID)
-	case m.Kind == kindEnded || m.Kind == kindOutput:
+	case m.Kind == wire.Ended || m.Kind == wire.Output:
 		delete(l.processes, m.ID)
 		p.exit(m.Started, m.Done)
 		p.end(nil, n)
@@ -214,9 +190,10 @@ func (l *link) take(m *message, n *news) {
 // largeOutputs is how many large outputs may be in the worker's memory at once.
 const largeOutputs = 2
 
-// fetch asks for a large output when there is room for it, which is given up when its outcome is forgotten. On
-// a connection that is lost nobody asks: the next one is told of the job anew.
-func (l *link) fetch(id id) {
+// fetch asks for a large output when there is room for it; forget makes the room again. On a
+// connection that is lost nobody asks: the next one begins with the outcomes that are not
+// forgotten.
+func (l *link) fetch(id wire.ID) {
 	select {
 	case l.room <- struct{}{}:
 	case <-l.lost:
@@ -225,12 +202,12 @@ func (l *link) fetch(id id) {
 	l.mu.Lock()
 	l.occupied[id] = true
 	l.mu.Unlock()
-	l.out.post(message{Kind: kindFetch, ID: id})
+	l.out.Post(wire.Message{Kind: wire.Fetch, ID: id})
 }
 
-// forget tells the runner that an outcome is journalled, and makes room for the next.
-func (l *link) forget(id id) {
-	l.out.post(message{Kind: kindForget, ID: id})
+// forget tells the runner that an outcome is journalled, and makes room for the next large output.
+func (l *link) forget(id wire.ID) {
+	l.out.Post(wire.Message{Kind: wire.Forget, ID: id})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.occupied[id] {
@@ -240,7 +217,7 @@ func (l *link) forget(id id) {
 }
 
 // signal asks for a signal and waits for what became of it.
-func (l *link) signal(id id, signo int) error {
+func (l *link) signal(id wire.ID, signo int) error {
 	answered := make(chan string, 1)
 	l.mu.Lock()
 	if !l.alive() {
@@ -248,7 +225,7 @@ func (l *link) signal(id id, signo int) error {
 		return os.ErrProcessDone
 	}
 	l.signals = append(l.signals, answered)
-	l.out.post(message{Kind: kindSignal, ID: id, Signo: signo})
+	l.out.Post(wire.Message{Kind: wire.Signal, ID: id, Signo: signo})
 	l.mu.Unlock()
 	if text := <-answered; text != "" {
 		return errors.New(text)
@@ -256,9 +233,9 @@ func (l *link) signal(id id, signo int) error {
 	return nil
 }
 
-// takeOver goes on with those of a lost connection's processes that the runner still has, and takes them from the
-// others. It does nothing where this connection is lost too.
-func (l *link) takeOver(processes map[id]*remoteProcess, n *news) (taken bool) {
+// takeOver moves to this link those of a lost link's processes that the runner still has, and
+// removes them from the map. It does nothing, and fails, where this connection is lost too.
+func (l *link) takeOver(processes map[wire.ID]*process, n *notices) (done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.alive() {
@@ -270,12 +247,12 @@ func (l *link) takeOver(processes map[id]*remoteProcess, n *news) (taken bool) {
 			continue
 		}
 		delete(processes, id)
-		p.link.Store(l)
+		p.signaller.Store(&l.signaller)
 		p.begin(known.started, n)
-		if known.over {
+		if known.exited {
 			p.exit(known.started, known.done)
 		}
-		if closed(known.ended) {
+		if isClosed(known.ended) {
 			p.end(known.err, n)
 		} else {
 			l.processes[id] = p

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPidfd opens a process's descriptor. It keeps meaning this process, and becomes readable
-// when the process has ended.
+// openPidfd opens a process's descriptor. It keeps meaning this process, whoever gets its number
+// later, and becomes readable when the process has ended.
 func openPidfd(pid int) (*os.File, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -16,8 +16,8 @@ func openPidfd(pid int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "pidfd"), nil
 }
 
-// awaitEnd waits for the end of a process. It holds no thread meanwhile, as the
-// waiting system calls would: a thousand jobs are no thousand threads.
+// awaitEnd waits for the end of a process. Meanwhile it holds no thread, as the waiting system
+// calls would: a thousand jobs are no thousand threads.
 func awaitEnd(pidfd *os.File) error {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {

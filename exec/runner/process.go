@@ -1,141 +1,143 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
 
-// remoteProcess is a job that the runner was asked for. Its state is changed by one at a time: under the lock
-// of the link that it is on, or, between two of them, by who takes it from one to the other.
-type remoteProcess struct {
-	id               id
+// process is a job that the runner was asked for. One goroutine at a time changes its state: under
+// the lock of the link that has it, or, between two links, the one that moves it from one to the
+// other.
+type process struct {
+	id               wire.ID
 	onBegun, onEnded func()
-	link             atomic.Pointer[link]
-	stray            atomic.Pointer[stray] // once its runner is gone
+	signaller        atomic.Pointer[signaller] // delivers signals: the link, or a stray
 
-	begun       chan struct{} // closed when started is set, or it has ended
-	ended       chan struct{} // closed when done and err are
+	begun       chan struct{} // closed when started is set, or the process has ended
+	ended       chan struct{} // closed when done and err are set
 	started     journal.Started
 	done        journal.Done
 	err         error
-	placeholder bool // nobody has it
-	over        bool // done is known, but for the output, which is with the runner
+	placeholder bool // it keeps what is heard of a process on its way to this link
+	exited      bool // done is known, but for the output, which is with the runner
 }
 
-func newProcess(l *link, spec jobexec.Spec) *remoteProcess {
-	p := &remoteProcess{
-		id: id{spec.Job, spec.Attempt}, onBegun: spec.OnBegun, onEnded: spec.OnEnded,
+// signaller delivers a signal to a job's process group.
+type signaller func(id wire.ID, signo int) error
+
+func newProcess(spec *jobexec.Spec) *process {
+	return &process{
+		id: wire.ID{Job: spec.Job, Attempt: spec.Attempt}, onBegun: spec.OnBegun, onEnded: spec.OnEnded,
 		begun: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.link.Store(l)
-	return p
 }
 
-// news is who is to be told of what happened, once no lock is held.
-type news []func()
+// notices are calls that the worker asked for, to be made once no lock is held.
+type notices []func()
 
-func (n *news) add(tell func()) {
-	if tell != nil {
-		*n = append(*n, tell)
+func (n *notices) add(call func()) {
+	if call != nil {
+		*n = append(*n, call)
 	}
 }
 
-// tell tells it.
-func (n *news) tell() {
-	for _, tell := range *n {
-		tell()
+// make makes the calls.
+func (n *notices) make() {
+	for _, call := range *n {
+		call()
 	}
 	clear(*n)
 	*n = (*n)[:0]
 }
 
-func (p *remoteProcess) begin(started journal.Started, n *news) {
-	if !p.hasBegun() {
+// begin notes that the process runs.
+func (p *process) begin(started journal.Started, n *notices) {
+	if !isClosed(p.begun) {
 		p.started = started
 		close(p.begun)
 		n.add(p.onBegun)
 	}
 }
 
-func (p *remoteProcess) hasBegun() bool { return closed(p.begun) }
-
-// closed tells whether a channel that carries nothing is closed.
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// exit notes how the process ended; started may be known by that alone.
-func (p *remoteProcess) exit(started journal.Started, done journal.Done) {
-	p.done, p.over = done, true
-	if !p.hasBegun() {
+// exit notes how the process ended. Which process it was may be known only by that.
+func (p *process) exit(started journal.Started, done journal.Done) {
+	p.done, p.exited = done, true
+	if !isClosed(p.begun) {
 		p.started = started
 	}
 }
 
-// end ends the process; done is set, or err tells why not.
-func (p *remoteProcess) end(err error, n *news) {
+// end notes that nothing more will be known: done is set, or err says why it is not.
+func (p *process) end(err error, n *notices) {
 	p.err = err
-	if !p.hasBegun() {
+	if !isClosed(p.begun) {
 		close(p.begun)
 	}
 	close(p.ended)
 	n.add(p.onEnded)
 }
 
-// orphaned goes on with a process whose runner is gone. Whether a start that
-// the runner had not answered happened is not known.
-func (p *remoteProcess) orphaned(bootID string, n *news) {
-	if p.over { // only its output is lost
+// orphan goes on with a process whose runner is gone. Of a start that the runner had not answered
+// nobody knows whether it happened.
+func (p *process) orphan(bootID string, n *notices) {
+	if p.exited { // only its output is lost
 		p.done.Reason = "its output was lost with the runner"
 		p.end(nil, n)
 		return
 	}
-	if s, alive := adopt(p.started, bootID); p.hasBegun() && alive {
-		p.stray.Store(s)
-		go p.follow(s)
+	if s, alive := adopt(p.started, bootID); isClosed(p.begun) && alive {
+		through := signaller(func(_ wire.ID, signo int) error { return s.Signal(signo) })
+		p.signaller.Store(&through)
+		go p.endWith(s)
 		return
 	}
-	p.end(fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown), n)
+	p.end(errLost, n)
 }
 
-// follow ends the process when the stray that it is now does.
-func (p *remoteProcess) follow(s *stray) {
+// errLost is the outcome of a process that ended without its runner.
+var errLost = fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown)
+
+// endWith ends the process when the stray that it is now does.
+func (p *process) endWith(s *stray) {
 	<-s.Ended()
 	p.done, _ = s.Outcome()
-	var n news
-	p.end(fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown), &n)
-	n.tell()
+	var n notices
+	p.end(errLost, &n)
+	n.make()
 }
 
 // Begun implements jobexec.Process.
-func (p *remoteProcess) Begun() <-chan struct{} { return p.begun }
+func (p *process) Begun() <-chan struct{} { return p.begun }
 
 // Started implements jobexec.Process.
-func (p *remoteProcess) Started() journal.Started { return p.started }
+func (p *process) Started() journal.Started { return p.started }
 
 // Ended implements jobexec.Process.
-func (p *remoteProcess) Ended() <-chan struct{} { return p.ended }
+func (p *process) Ended() <-chan struct{} { return p.ended }
 
 // Outcome implements jobexec.Process.
-func (p *remoteProcess) Outcome() (journal.Done, error) { return p.done, p.err }
+func (p *process) Outcome() (journal.Done, error) { return p.done, p.err }
 
-// Signal implements jobexec.Process. It may be asked before the process has begun: the runner does one
-// thing after the other.
-func (p *remoteProcess) Signal(signo int) error {
-	if closed(p.ended) {
+// Signal implements jobexec.Process. It may be called before the process has begun: the runner does
+// one request after the other.
+func (p *process) Signal(signo int) error {
+	if isClosed(p.ended) {
 		return os.ErrProcessDone
 	}
-	if s := p.stray.Load(); s != nil {
-		return s.Signal(signo)
+	return (*p.signaller.Load())(p.id, signo)
+}
+
+// refusal is why a start never happened, as the runner says.
+func refusal(m *wire.Message) error {
+	class := m.RefusedFor()
+	if class == wire.AlreadyKnown {
+		return errors.New(m.Text)
 	}
-	return p.link.Load().signal(p.id, signo)
+	return &jobexec.NotStartedError{Why: m.Text, Short: class == wire.Short}
 }

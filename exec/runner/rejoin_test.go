@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connection that breaks while worker and runner live costs nothing: the worker connects again and goes
-// on with the same jobs.
+// A connection that breaks while worker and runner live costs nothing: the worker connects again
+// and goes on with the same jobs.
 func TestALostConnectionIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -26,7 +26,7 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	}
 	waits := begin(t, remote, 1, "read line <"+gate+"; echo $line; exit 7")
 	runs := begin(t, remote, 2, "exec sleep 300")
-	const size = 2 * inlineOutput
+	const size = 200_000
 	large := begin(t, remote, 3, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size))
 	<-large.Ended() // but its output is with the runner
 	lost := linkOf(remote)

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
 
@@ -295,7 +297,7 @@ func TestTheSocketIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir)
-	for _, name := range []string{socketFile, logFile} {
+	for _, name := range []string{wire.SocketFile, logFile} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -317,29 +319,12 @@ func TestAFolderWithALongName(t *testing.T) {
 	}
 }
 
-func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name string
-		m    message
-		want string
-	}{
-		{"no hello", message{Kind: kindStart}, "hello expected, got kind 3"},
-		{"another version", message{Kind: kindHello, Version: 99}, "the other side speaks version 99, this one 2"},
-	}
-	for _, test := range tests {
-		if err := checkHello(test.m); err == nil || err.Error() != test.want {
-			t.Errorf("%s: %v, want %s", test.name, err, test.want)
-		}
-	}
-}
-
 // A runner's own timers may ring late, its jobs' may not.
 func TestAJobsTimersAreAsPreciseAsEverybodys(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	done, err := wait(begin(t, remote, 1, "read slack </proc/self/timerslack_ns; echo $slack"))
-	if got := strings.TrimSpace(string(done.Stdout.Kept)); err != nil || got != strconv.Itoa(usualSlack) {
+	if got := strings.TrimSpace(string(done.Stdout.Kept)); err != nil || got != strconv.Itoa(proc.UsualTimers) {
 		t.Errorf("slack %q ns: %v", got, err)
 	}
 	remote.Forget(1, 1)

@@ -2,46 +2,68 @@ package runner
 
 import (
 	"errors"
+	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/journal"
 )
+
+// startChild starts a process in a group of its own, as runners do. ended waits for its end.
+func startChild(t *testing.T, text string) (started journal.Started, ended func() *exec.ExitError) {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", text)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // it may just have ended
+			_ = cmd.Wait()
+		}
+	})
+	bootID, err := proc.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started = journal.Started{Pid: cmd.Process.Pid, StartTime: proc.StartTime(cmd.Process.Pid), BootID: bootID}
+	return started, func() (exit *exec.ExitError) {
+		errors.As(cmd.Wait(), &exit)
+		return exit
+	}
+}
 
 func TestAdoptFindsAProcessAgain(t *testing.T) {
 	t.Parallel()
-	local := newLocal(t)
-	p := start(t, local, script("exec sleep 300"))
-	defer func() {
-		if err := p.Signal(9); err != nil {
-			t.Error(err)
-		}
-		wait(p)
-	}()
-	if got := p.Started(); got.Pid <= 0 || got.StartTime == 0 || got.BootID == "" {
-		t.Errorf("process %+v", got)
+	started, _ := startChild(t, "exec sleep 300")
+	if started.Pid <= 0 || started.StartTime == 0 || started.BootID == "" {
+		t.Errorf("process %+v", started)
 	}
-	other := p.Started()
+	other := started
 	other.StartTime++
-	if _, alive := adopt(other, local.bootID); alive {
+	if _, alive := adopt(other, started.BootID); alive {
 		t.Error("pitfall 29: another process with the same id was taken for the job's")
 	}
-	other = p.Started()
+	other = started
 	other.BootID = "another boot"
-	if _, alive := adopt(other, local.bootID); alive {
+	if _, alive := adopt(other, started.BootID); alive {
 		t.Error("pitfall 29: a process of another boot was taken for the job's")
 	}
-	gone := start(t, local, script("true"))
-	wait(gone)
-	if _, alive := adopt(gone.Started(), local.bootID); alive {
+	gone, ended := startChild(t, "true")
+	ended()
+	if _, alive := adopt(gone, started.BootID); alive {
 		t.Error("a process that is gone was adopted")
 	}
 }
 
 func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	t.Parallel()
-	local := newLocal(t)
-	p := start(t, local, script("exec sleep 300"))
-	adopted, alive := adopt(p.Started(), local.bootID)
+	started, ended := startChild(t, "exec sleep 300")
+	adopted, alive := adopt(started, started.BootID)
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}
@@ -54,7 +76,20 @@ func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	if err := adopted.Signal(0); err == nil {
 		t.Error("a process that is gone was signalled")
 	}
-	if done, _ := wait(p); done.Signal != "SIGTERM" {
-		t.Errorf("done %+v", done)
+	if exit := ended(); exit == nil || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v", exit)
 	}
+}
+
+func TestHowLongAnAdoptedProcessRanIsKnown(t *testing.T) {
+	t.Parallel()
+	since := proc.Uptime()
+	started, ended := startChild(t, "sleep 0.3")
+	adopted, alive := adopt(started, started.BootID)
+	if !alive {
+		t.Fatal("a process that runs was not adopted")
+	}
+	done, _ := wait(adopted)
+	ranFor(t, "the adopted process", done, 300*time.Millisecond, since)
+	ended()
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Jobs that all write much at once, against the same with nothing between, and the output thrown away.
+// Jobs that all write much at once, against the same with nothing between, and the output thrown
+// away.
 func BenchmarkOutput(b *testing.B) {
 	const jobs, size = 64, 16 << 20
 	text := "exec head -c 16777216 /dev/zero"

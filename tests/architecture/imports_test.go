@@ -25,7 +25,10 @@ var allowed = map[string][]string{
 	"store/mysql":         {"jobd/journal", "jobd/store", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
 	"store/sqlite":        {"jobd/journal", "jobd/store", "modernc.org/sqlite", "golang.org/x/sys/unix"},
 	"exec":                {"jobd/journal", "golang.org/x/sys/unix"},
-	"exec/runner":         {"jobd/exec", "jobd/journal", "golang.org/x/sys/unix"},
+	"exec/runner":         {"jobd/journal", "jobd/exec", "golang.org/x/sys/unix"},
+	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
+	"exec/runner/proc":    {"golang.org/x/sys/unix"},
+	"exec/runner/host":    {"jobd/journal", "jobd/exec/runner/wire", "jobd/exec/runner/proc", "golang.org/x/sys/unix"},
 	"net":                 {},
 	"master":              {"jobd/net"},
 	"store/reconcile":     {"jobd/journal", "jobd/store"},
@@ -111,6 +114,7 @@ func TestProgramsLinkNoDriverTheyDoNotNeed(t *testing.T) {
 		"./store":           {"jobd/journal/segment", "modernc.org/sqlite"},
 		"./cmd/jobctl":      {"github.com/go-sql-driver/mysql", "jobd/store/mysql"},
 		"./cmd/jobd-master": {"github.com/go-sql-driver/mysql", "jobd/store", "modernc.org/sqlite", "jobd/journal", "jobd/exec"},
+		"./exec/runner":     {"jobd/exec/runner/host"},
 	}
 	for program, unwanted := range cases {
 		t.Run(path.Base(program), func(t *testing.T) {

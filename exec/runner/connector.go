@@ -1,0 +1,134 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
+)
+
+// connector has the link to the runner, and makes a new one where it is lost.
+type connector struct {
+	config  Config
+	bootID  string
+	closing chan struct{} // closed when close was called
+	leaving sync.Once
+
+	mu     sync.Mutex
+	closed bool
+	link   *link // nil: there was none yet
+}
+
+// get returns the link to the runner, a new one where the old one is lost. It starts a runner where
+// there is none.
+func (c *connector) get() (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, os.ErrClosed
+	}
+	if c.link != nil && c.link.alive() {
+		return c.link, nil
+	}
+	var l *link
+	var err error
+	for range connectTries {
+		if l, err = c.connect(); !gone(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to runner: %w", err)
+	}
+	c.link = l
+	return l, nil
+}
+
+// connectTries is how often get tries again when a runner ends in the middle of it: each time the
+// runner is closer to its end, and the next one is new.
+const connectTries = 5
+
+// gone tells whether a runner ended while it was being greeted.
+func gone(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
+}
+
+// connect makes a link. Callers must hold c.mu.
+func (c *connector) connect() (*link, error) {
+	conn, err := c.config.dial()
+	if err != nil {
+		return nil, err
+	}
+	made := make(chan struct{})
+	defer close(made)
+	go func() { // close does not wait for the runner's answer
+		select {
+		case <-c.closing:
+			_ = conn.SetReadDeadline(time.Now())
+		case <-made:
+		}
+	}()
+	l, err := newLink(conn, c.config.Logger, c.link == nil, c.rejoin)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return l, nil
+}
+
+// rejoin goes on with the processes of a lost link: with the same runner, if only the connection
+// was lost; else with what is left of them.
+func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
+	var n notices
+	defer func() { n.make() }()
+	same := true
+	for moved := false; same && !moved; {
+		next, err := c.get()
+		if isClosed(c.closing) || errors.Is(err, os.ErrClosed) {
+			return // the next worker hears of them
+		}
+		if errors.Is(err, errSilent) {
+			continue // the runner is there, and has them
+		}
+		if same = err == nil && next.instance == lost.instance; same {
+			moved = next.takeOver(processes, &n)
+		} else {
+			c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known",
+				"jobs", len(processes), "error", err)
+		}
+	}
+	for _, p := range processes {
+		if same && !isClosed(p.begun) {
+			p.end(fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged), &n)
+		} else {
+			p.orphan(c.bootID, &n)
+		}
+	}
+}
+
+// leaveTimeout is how long close waits for a runner that does not answer.
+const leaveTimeout = 5 * time.Second
+
+// close ends the connection. It may be called more than once.
+func (c *connector) close() {
+	c.leaving.Do(func() { close(c.closing) })
+	c.mu.Lock()
+	c.closed = true
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		l.close(leaveTimeout)
+	}
+}
+
+// forget passes a forget on. What a runner that is gone by now had to forget went with it.
+func (c *connector) forget(id wire.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.link.forget(id)
+}

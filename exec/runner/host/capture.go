@@ -1,0 +1,134 @@
+package host
+
+import (
+	"golang.org/x/sys/unix"
+
+	"jobd/journal"
+)
+
+// capture reads a pipe to its end, keeps the beginning of what it reads and counts the rest.
+type capture struct {
+	pipe   int  // the end that is read; reading never waits
+	wide   bool // it was made to hold more
+	closed bool // after the end, or an error
+	epoll  int  // the one that it is in; 0: none
+	limit  int  // how much is kept
+	kept   []byte
+	size   int64
+	rest   *rest
+}
+
+// rest is what all captures share for the bytes that they don't keep. It is the reactor's alone.
+type rest struct {
+	sink   int  // /dev/null, to write
+	copies bool // this kernel moves nothing from a pipe to the sink, so the bytes are read
+	wide   int  // how many pipes hold more than usual
+}
+
+// scratchSize is how much one read brings: what a pipe usually holds.
+const scratchSize = 64 << 10
+
+// A pipe of a job that writes more than is kept is made to hold more, so that the job and the
+// reactor wait less for each other. Only so many do at once: what the pipes of one user may hold
+// together is bounded (pipe(7), pipe-user-pages-soft), and beyond that all new ones are small.
+const (
+	wideSize = 256 << 10
+	mostWide = 32
+)
+
+// turnBytes is how much of one pipe is read before the others have their turn.
+const turnBytes = 256 << 10
+
+// read reads what the pipe has, a turn's share at most, and closes it at its end. With drain it
+// reads until the pipe is empty; without, it stops at the first read that was not full, and the
+// epoll tells when there is more.
+func (c *capture) read(scratch []byte, drain bool) {
+	for budget := turnBytes; budget > 0 && !c.closed; {
+		n, asked, err := c.readOnce(scratch)
+		budget -= n
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return
+		case err != nil || n == 0:
+			c.close()
+		case n < asked && !drain:
+			return
+		}
+	}
+}
+
+// readOnce reads into the kept buffer where that has room, else into scratch. So a little output
+// costs one allocation of its size, and no output costs none.
+func (c *capture) readOnce(scratch []byte) (n, asked int, err error) {
+	room := c.kept[len(c.kept):cap(c.kept)]
+	switch {
+	case len(room) > 0:
+		n, err = unix.Read(c.pipe, room)
+		n, asked = max(n, 0), len(room)
+		c.kept = c.kept[:len(c.kept)+n]
+	case len(c.kept) == c.limit && !c.rest.copies:
+		n, err = c.discard()
+		asked = turnBytes
+	default:
+		n, err = unix.Read(c.pipe, scratch)
+		n, asked = max(n, 0), len(scratch)
+		c.keep(scratch[:n])
+	}
+	c.size += int64(n)
+	return n, asked, err
+}
+
+// widen makes the pipe hold more, once. The kernel may refuse that, which does no harm. It must
+// come before a splice: kernels before 6.8 may leave a writer asleep that waits for a full pipe
+// while the pipe is made larger. Reading does not wake that writer, a splice does.
+func (c *capture) widen() {
+	if !c.wide && c.rest.wide < mostWide {
+		c.wide = true
+		c.rest.wide++
+		_, _ = unix.FcntlInt(uintptr(c.pipe), unix.F_SETPIPE_SZ, wideSize)
+	}
+}
+
+// discard lets the kernel move what is not kept to the sink, uncopied.
+func (c *capture) discard() (n int, err error) {
+	c.widen()
+	moved, err := unix.Splice(c.pipe, nil, c.rest.sink, nil, turnBytes, unix.SPLICE_F_NONBLOCK)
+	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
+		c.rest.copies = true
+		return 0, unix.EINTR // try again, by reading
+	}
+	return max(int(moved), 0), err
+}
+
+// keep copies output into a buffer that grows, but never beyond the limit.
+func (c *capture) keep(more []byte) {
+	more = more[:min(len(more), c.limit-len(c.kept))]
+	if len(more) == 0 {
+		return
+	}
+	size := min(max(4*cap(c.kept), len(c.kept)+len(more)), c.limit)
+	kept := make([]byte, len(c.kept), size)
+	copy(kept, c.kept)
+	c.kept = append(kept, more...)
+}
+
+func (c *capture) open() bool { return !c.closed }
+
+// close closes the pipe and takes it out of the epoll. Closing alone would leave it there as long
+// as a child that does not execute its program yet has a copy.
+func (c *capture) close() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	if c.wide {
+		c.rest.wide--
+	}
+	if c.epoll != 0 {
+		_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, c.pipe, nil) // it is there
+	}
+	unix.Close(c.pipe)
+}
+
+func (c *capture) output() journal.Output { return journal.Output{Kept: c.kept, Size: c.size} }

@@ -1,0 +1,118 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+	"jobd/journal"
+)
+
+// child is a job that runs as our child. Its captures and its end are the reactor's alone; signals
+// may come from any goroutine.
+type child struct {
+	watcher watcher
+	started journal.Started
+	born    int64 // the uptime after the fork, or when its pipes could not be watched
+	forked  int64 // the uptime just before the fork
+	gone    int64 // the uptime when the end was seen; 0 before
+	killer  *killer
+	kills   int64 // what killer knew before the start
+
+	stdout, stderr capture
+	pidfd          int  // -1: there is none (any more)
+	exited         bool // the process is a zombie, or reaped
+	lingers        bool // it has exited, and its output is still held open
+	deadline       int64
+	done           journal.Done // set before watcher.ended is called
+
+	mu     sync.Mutex // of the next two: while it is held, nobody else gets the process's number
+	reaped bool
+	killed bool // SIGKILL came from us
+}
+
+// watcher is told by the reactor what happens to a job. It must not hold the reactor up.
+type watcher interface {
+	// begun says that the job still runs, some milliseconds after its start.
+	begun(*child)
+	// ended says that it is gone, and that done is set.
+	ended(*child)
+}
+
+// signal sends a signal to the job's process group.
+func (c *child) signal(signo int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped {
+		return os.ErrProcessDone
+	}
+	if unix.Signal(signo) == unix.SIGKILL {
+		c.killed = true
+	}
+	return unix.Kill(-c.started.Pid, unix.Signal(signo))
+}
+
+// reap kills what a zombie left in its group, then learns how it ended itself. Until it is reaped
+// nobody else can have its number, which is the group's, too. A process that a debugger holds can't
+// be reaped.
+func (c *child) reap() (reaped bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = unix.Kill(-c.started.Pid, unix.SIGKILL) // the process itself is past it
+	var status syscall.WaitStatus
+	pid, err := 0, error(unix.EINTR)
+	for err == unix.EINTR {
+		pid, err = syscall.Wait4(c.started.Pid, &status, unix.WNOHANG, nil)
+	}
+	if pid == 0 && err == nil {
+		return false
+	}
+	c.reaped = true
+	if err != nil {
+		c.done = journal.Done{Result: "fail", Reason: "wait for the process: " + err.Error()}
+	} else {
+		c.done = outcome(status)
+	}
+	return true
+}
+
+// describe completes the outcome of a child that is reaped, whose output was waited for no longer
+// than delay.
+func (c *child) describe(delay time.Duration) {
+	c.done.Elapsed = proc.Elapsed(c.forked, c.gone)
+	c.done.Stdout, c.done.Stderr = c.stdout.output(), c.stderr.output()
+	if c.done.Signal == "SIGKILL" && !c.killed {
+		c.done.Note = c.killer.who(c.kills)
+	}
+	if c.stdout.open() || c.stderr.open() {
+		c.done.Reason = fmt.Sprintf("a process it left behind kept its output open for more than %s", delay)
+	}
+	c.stdout.close()
+	c.stderr.close()
+}
+
+// outcome translates what the kernel says. Where a signal ended the process there is no exit code:
+// −1 would read as something else in the table.
+func outcome(status syscall.WaitStatus) journal.Done {
+	if status.Signaled() {
+		return journal.Done{Result: "fail", Signal: signalName(int(status.Signal()))}
+	}
+	code := status.ExitStatus()
+	if code == 0 {
+		return journal.Done{Result: "ok", Code: &code}
+	}
+	return journal.Done{Result: "fail", Code: &code}
+}
+
+// signalName is the signal's name. Real-time signals have none: they are SIG34 and so on.
+func signalName(signo int) string {
+	if name := unix.SignalName(unix.Signal(signo)); name != "" {
+		return name
+	}
+	return fmt.Sprintf("SIG%d", signo)
+}

@@ -1,0 +1,35 @@
+// Package host is the runner process: it starts jobs, each the leader of a process group of its
+// own, its stdin empty, its stdout and stderr captured up to a limit, the rest drained and counted.
+// What is left of the group when the process has ended is killed. The outcomes are kept until a
+// worker has journalled them.
+//
+//	worker ──► requests ─► spawner: fork, some at a time ─► jobs
+//	       ◄── jobs ◄────── reactor ◄═ pidfds and pipes of all jobs
+//
+// # What it costs
+//
+// A job should cost what fork, exec and exit do. So the runner has one goroutine that reads what
+// the worker asks and starts what came together, and one, the reactor, for all that happens to
+// jobs, however many run. A start does not make one wake the other. A job that ends within
+// milliseconds is one event, its end, and one message: its pipes are read then, and watched only if
+// it gets older. What one turn of the reactor brings goes out in one write, which the reactor does
+// itself; a goroutine writes only for a worker that does not read fast enough.
+//
+// # The crash argument
+//
+//   - The worker is killed: jobs run on, their pipes are read, and outcomes are kept until a worker
+//     says forget. Workers are served one after the other, each to the end of what it sent. So the
+//     next one hears of all starts that happened, and of none that may still happen: a job is known
+//     when its start is read, and starts are done before more is read.
+//   - The runner ends by itself when it has no worker and no job, and notes its name in
+//     runner.ended. A start that it does not answer for then was never done. The list keeps the
+//     newest names; one that fell out of it counts as killed.
+//   - The runner is killed: its name is not noted, and its jobs run on without it. Package runner
+//     says what the worker does then.
+//   - The journal's folder is removed, or its file system detached: a runner that nobody can reach
+//     any more ends when its jobs have.
+//   - How long a job ran is measured by the boot clock, from before its fork until its end was
+//     seen, and kept with the outcome.
+//   - A process is reaped last: until then nobody else has its number, which is also that of its
+//     group, so that signals reach nobody else.
+package host

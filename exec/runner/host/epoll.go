@@ -1,0 +1,89 @@
+package host
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// epoll waits for many descriptors at once, and for wakes.
+type epoll struct {
+	fd, wake int      // the epoll, and an eventfd in it
+	file     *os.File // the epoll, for Go's own
+	ready    syscall.RawConn
+}
+
+// What an event is about, in the upper half of its data; the process id is in the lower.
+const (
+	aboutTimer = iota
+	aboutWake
+	aboutEnd
+	aboutStdout
+	aboutStderr
+)
+
+func newEpoll() (*epoll, error) {
+	e := &epoll{}
+	var err error
+	if e.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	if e.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	if err := e.add(e.wake, aboutWake, 0); err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(e.fd, true); err != nil { // so that Go waits for it
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	e.file = os.NewFile(uintptr(e.fd), "epoll")
+	e.ready, err = e.file.SyscallConn()
+	return e, err
+}
+
+// add watches a descriptor. An end is reported once: a closed descriptor stays in the epoll as long
+// as a child has a copy, and each child has copies of all until it executes its program.
+func (e *epoll) add(fd, about, pid int) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(pid), Pad: int32(about)}
+	if about == aboutEnd {
+		event.Events |= unix.EPOLLONESHOT
+	}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &event))
+}
+
+// ring wakes the waiting goroutine.
+func (e *epoll) ring() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(e.wake, one[:]) // it fails only where it is rung already
+}
+
+// hush takes a ring away, so that it is not reported again.
+func (e *epoll) hush() {
+	var rung [8]byte
+	_, _ = unix.Read(e.wake, rung[:]) // whatever it counted
+}
+
+// wait calls act whenever there may be events, until act returns true. It waits with Go's own
+// epoll: Go's monitor would look after a thread that waits in the system instead, all the time.
+func (e *epoll) wait(act func() (done bool)) error {
+	return e.ready.Read(func(uintptr) bool { return act() })
+}
+
+// poll returns how many events there are, without waiting for any.
+func (e *epoll) poll(events []unix.EpollEvent) int {
+	for {
+		n, err := unix.EpollWait(e.fd, events, 0)
+		if err != unix.EINTR {
+			return n
+		}
+	}
+}
+
+func (e *epoll) close() error {
+	return errors.Join(os.NewSyscallError("close", unix.Close(e.wake)), e.file.Close())
+}

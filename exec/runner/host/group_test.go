@@ -1,0 +1,50 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// When a job has ended nothing is left of its group, whether that kept the output open or not.
+func TestNothingIsLeftInAJobsGroup(t *testing.T) {
+	t.Parallel()
+	for name, output := range map[string]string{"keeps the output open": "", "keeps nothing open": "> /dev/null 2>&1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "pid")
+			done := run(t, newTestLocal(t), script("sleep 300 "+output+" & echo $! > "+file))
+			if done.Code == nil || *done.Code != 0 {
+				t.Errorf("the job itself ended with %+v", done)
+			}
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, err := unix.PidfdOpen(pid, 0)
+			if err == unix.ESRCH {
+				return // it is gone, and reaped by whoever inherited it
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(left)
+			n, err := 0, error(unix.EINTR)
+			for err == unix.EINTR {
+				n, err = unix.Poll([]unix.PollFd{{Fd: int32(left), Events: unix.POLLIN}}, 10_000)
+			}
+			if n != 1 {
+				t.Errorf("process %d of its group lives on: %v", pid, err)
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		})
+	}
+}

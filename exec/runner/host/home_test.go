@@ -1,0 +1,100 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"jobd/exec/runner/wire"
+)
+
+// Not parallel: it is about the working folder.
+func TestARunnerThatNobodyCanReach(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(t *testing.T, dir string) error
+		want   bool
+	}{
+		{"nothing happened", func(*testing.T, string) error { return nil }, true},
+		{"the socket is gone", func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, wire.SocketFile)) }, false},
+		{"another socket took its place", func(_ *testing.T, dir string) error {
+			other := filepath.Join(dir, "other")
+			if err := os.WriteFile(other, nil, 0o600); err != nil {
+				return err
+			}
+			return os.Rename(other, filepath.Join(dir, wire.SocketFile))
+		}, false},
+		{"the folder was renamed", func(_ *testing.T, dir string) error { return os.Rename(dir, dir+".new") }, true},
+		{"the folder is gone", func(_ *testing.T, dir string) error { return os.RemoveAll(dir) }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "journal")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, wire.SocketFile), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(dir)
+			h := findHome()
+			if err := test.change(t, dir); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.reachable(); got != test.want {
+				t.Errorf("reachable: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnAbandonedRunnerWaitsForItsJobs(t *testing.T) {
+	t.Parallel()
+	known := newJobs("this")
+	s := &server{jobs: known} // its home was never there
+	j := known.add(wire.ID{Job: 1, Attempt: 1})
+	if s.abandoned() {
+		t.Error("a runner ends while a job runs")
+	}
+	j.done = true
+	if !s.abandoned() {
+		t.Error("a runner waits for ever for a worker that can't come")
+	}
+}
+
+// The list of runners that ended grew by a line each for ever. Not parallel: it is about the
+// working folder.
+func TestTheListOfEndedRunnersIsCut(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var list strings.Builder
+	for n := range 2000 {
+		fmt.Fprintf(&list, "runner-%020d\n", n)
+	}
+	if err := os.WriteFile(wire.EndedFile, []byte(list.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := openEnded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := noteEnd(ended, "this"); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := os.ReadFile(wire.EndedFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for instance, want := range map[string]bool{
+		"this":                            true,
+		fmt.Sprintf("runner-%020d", 1999): true,
+		fmt.Sprintf("runner-%020d", 2000-keptEnded): true,
+		fmt.Sprintf("runner-%020d", 1999-keptEnded): false,
+	} {
+		if got := slices.Contains(strings.Fields(string(listed)), instance); got != want {
+			t.Errorf("%s is listed: %t, want %t", instance, got, want)
+		}
+	}
+}

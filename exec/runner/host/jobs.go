@@ -1,0 +1,214 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"jobd/exec/runner/wire"
+)
+
+// jobs are the jobs that were asked for and whose outcomes are not journalled yet, and the
+// connection on which the worker hears of them. It sends messages to the worker under its lock, so
+// that all that is about one job is sent in order.
+type jobs struct {
+	instance string        // the runner's name
+	empty    chan struct{} // has one when the last job was forgotten
+
+	mu      sync.Mutex
+	known   map[wire.ID]*job
+	worker  *wire.Outbox // nil: none is connected
+	timed   bool         // the worker understands how long a job ran
+	classes bool         // it understands the classes of refusals
+}
+
+func newJobs(instance string) *jobs {
+	return &jobs{instance: instance, empty: make(chan struct{}, 1), known: make(map[wire.ID]*job)}
+}
+
+// job is one of them. All its fields but id are guarded by jobs.mu.
+type job struct {
+	jobs  *jobs
+	id    wire.ID
+	child *child // nil until it is started
+	told  bool   // the worker knows that it began
+	done  bool   // it has ended
+}
+
+// begun implements watcher.
+func (j *job) begun(c *child) {
+	j.jobs.mu.Lock()
+	defer j.jobs.mu.Unlock()
+	j.sendStarted(c)
+}
+
+// sendStarted tells the worker, once, that the job began. Callers must hold jobs.mu.
+func (j *job) sendStarted(c *child) {
+	if j.told || j.done || j.jobs.worker == nil {
+		return
+	}
+	j.told = true
+	j.jobs.worker.Send(wire.Message{Kind: wire.Started, ID: j.id, Started: c.started})
+}
+
+// ended implements watcher: it keeps the outcome and sends it.
+func (j *job) ended(c *child) {
+	j.jobs.mu.Lock()
+	defer j.jobs.mu.Unlock()
+	j.child, j.done = c, true
+	j.jobs.send(j.outcome(wire.Ended))
+}
+
+// inlineOutput is how many bytes of output may come with the message of an end. The worker fetches
+// more when it has room, so that many jobs that end at once don't fill its memory.
+const inlineOutput = 64 << 10
+
+// outcome is a message of kind Ended or Output about a job that is done. Callers must hold jobs.mu.
+func (j *job) outcome(kind wire.Kind) wire.Message {
+	done := j.child.done
+	return wire.Message{
+		Kind: kind, ID: j.id, Started: j.child.started, Done: done, Timed: j.jobs.timed,
+		Later: kind == wire.Ended && len(done.Stdout.Kept)+len(done.Stderr.Kept) > inlineOutput,
+	}
+}
+
+// send sends a message to the worker, if one is connected. Callers must hold a.mu.
+func (a *jobs) send(m wire.Message) {
+	if a.worker != nil {
+		a.worker.Send(m)
+	}
+}
+
+// flush writes to the worker what was sent.
+func (a *jobs) flush() {
+	a.mu.Lock()
+	worker := a.worker
+	a.mu.Unlock()
+	if worker != nil {
+		worker.Flush()
+	}
+}
+
+// connect makes a worker the one that hears of the jobs, beginning with what it missed, as far as
+// its hello says that it understands it.
+func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.worker, a.timed, a.classes = worker, theirs.UnderstandsElapsed(), theirs.UnderstandsClasses()
+	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance}
+	for id, j := range a.known {
+		j.told = true
+		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: j.child.started})
+	}
+	worker.Send(ours)
+	for _, j := range a.known {
+		if j.done {
+			worker.Send(j.outcome(wire.Ended))
+		}
+	}
+	worker.Flush()
+}
+
+// disconnect makes it nobody.
+func (a *jobs) disconnect() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.worker = nil
+}
+
+// add makes a job known. It returns nil, and refuses the start, where the job is known already.
+func (a *jobs) add(id wire.ID) *job {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known[id] != nil {
+		a.sendRefusal(id, wire.SaidAlready, wire.AlreadyKnown)
+		return nil
+	}
+	j := &job{jobs: a, id: id}
+	a.known[id] = j
+	return j
+}
+
+// started notes what a start led to: a child, or an error, with which the job is not known any
+// more.
+func (a *jobs) started(j *job, c *child, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		a.remove(j.id)
+		a.sendRefusal(j.id, refused.text, refused.class)
+		return
+	}
+	j.child = c
+}
+
+// sendRefusal tells the worker that a start did not happen. Callers must hold a.mu.
+func (a *jobs) sendRefusal(id wire.ID, text string, class wire.Class) {
+	if !a.classes {
+		class = 0
+	}
+	a.send(wire.Message{Kind: wire.Refused, ID: id, Text: text, Class: class})
+}
+
+// signal signals a job's process group and answers the worker.
+func (a *jobs) signal(id wire.ID, signo int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := os.ErrProcessDone
+	if j := a.known[id]; j != nil {
+		j.sendStarted(j.child)
+		err = j.child.signal(signo)
+	}
+	answer := wire.Message{Kind: wire.Signalled, ID: id}
+	if err != nil {
+		answer.Text = err.Error()
+	}
+	a.send(answer)
+}
+
+// fetch sends the output that did not come with the message of the end.
+func (a *jobs) fetch(id wire.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if j := a.known[id]; j != nil && j.done {
+		a.send(j.outcome(wire.Output))
+	}
+}
+
+// forget drops a job whose outcome is journalled.
+func (a *jobs) forget(id wire.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.remove(id)
+}
+
+// remove drops a job. Callers must hold a.mu.
+func (a *jobs) remove(id wire.ID) {
+	delete(a.known, id)
+	if len(a.known) == 0 {
+		select {
+		case a.empty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// idle tells whether there is no job and no worker.
+func (a *jobs) idle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.known) == 0 && a.worker == nil
+}
+
+// running tells whether a job has not ended yet.
+func (a *jobs) running() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, j := range a.known {
+		if !j.done {
+			return true
+		}
+	}
+	return false
+}

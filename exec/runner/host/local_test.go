@@ -1,0 +1,85 @@
+package host
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"jobd/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newTestLocal(t *testing.T) *local {
+	t.Helper()
+	return newLocalWith(t, func(*local) {})
+}
+
+// newLocalWith has a local changed before it runs.
+func newLocalWith(t *testing.T, change func(*local)) *local {
+	t.Helper()
+	l, err := newLocal(func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(l)
+	returned := make(chan error)
+	go func() { returned <- l.run() }()
+	t.Cleanup(func() {
+		l.close()
+		if err := <-returned; err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func script(text string) spec {
+	return spec{argv: []string{"/bin/sh", "-c", text}, env: os.Environ(), maxOutput: 1 << 20}
+}
+
+// watched is a child that can be waited for.
+type watched struct {
+	*child
+	isBegun, isEnded chan struct{}
+}
+
+func newWatched() watched {
+	return watched{isBegun: make(chan struct{}), isEnded: make(chan struct{})}
+}
+
+func (w watched) begun(*child) { close(w.isBegun) }
+func (w watched) ended(*child) { close(w.isEnded) }
+
+func launch(t *testing.T, l *local, what spec) watched {
+	t.Helper()
+	w := newWatched()
+	c, err := l.start(what, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.child = c
+	return w
+}
+
+// wait waits for the end of a process.
+func (w watched) wait() journal.Done {
+	<-w.isEnded
+	return w.done
+}
+
+func run(t *testing.T, l *local, what spec) journal.Done {
+	t.Helper()
+	return launch(t, l, what).wait()
+}
+
+// isClosed tells whether a channel that carries nothing is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,247 @@
+package host
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+)
+
+// reactor is the one goroutine that watches all jobs: their ends, by pidfd, and their pipes. Most
+// jobs are over within milliseconds. Until a job is older only its end is watched, and its pipes
+// hold what it writes.
+type reactor struct {
+	delay   time.Duration // how long the output of a job that has ended is waited for
+	flush   func()        // sends what watchers have noted
+	epoll   *epoll
+	scratch []byte
+
+	mu       sync.Mutex
+	children map[int32]*child // not reaped yet, by process id
+	alarms   alarms
+	zombies  []*child // found by threads
+	stopped  bool
+}
+
+// pipeDelay is how long the output of a job that has ended is waited for: a process that it left
+// behind may hold the pipe open for as long as it likes.
+const pipeDelay = time.Second
+
+func newReactor(flush func()) (*reactor, error) {
+	epoll, err := newEpoll()
+	if err != nil {
+		return nil, err
+	}
+	r := &reactor{
+		delay: pipeDelay, flush: flush, epoll: epoll,
+		children: make(map[int32]*child), scratch: make([]byte, scratchSize),
+	}
+	if err := r.alarms.open(); err != nil {
+		return nil, errors.Join(err, epoll.close())
+	}
+	return r, epoll.add(r.alarms.timer, aboutTimer, 0)
+}
+
+// run watches the jobs until stop.
+func (r *reactor) run() error {
+	events := make([]unix.EpollEvent, 128)
+	err := r.epoll.wait(func() (done bool) {
+		for again := true; again; {
+			n := r.epoll.poll(events)
+			again = n == len(events)
+			for i := range n {
+				again = r.act(&events[i]) || again
+			}
+			r.flush()
+		}
+		return r.isStopped()
+	})
+	return errors.Join(err, r.close())
+}
+
+// stop makes run return. Jobs run on.
+func (r *reactor) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		r.stopped = true
+		r.epoll.ring()
+	}
+}
+
+// close closes the descriptors. Once it is stopped, nobody rings any more.
+func (r *reactor) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alarms.close()
+	return r.epoll.close()
+}
+
+func (r *reactor) isStopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped
+}
+
+// act acts on one event, and tells whether there may be more of the same that the epoll will not
+// report. An earlier event of the same batch may have ended the job, and a later job may have its
+// number by now: then act finds nothing to do.
+func (r *reactor) act(event *unix.EpollEvent) (more bool) {
+	switch event.Pad {
+	case aboutTimer:
+		r.onTimer()
+		return false
+	case aboutWake:
+		r.onWake()
+		return false
+	}
+	r.mu.Lock()
+	c := r.children[event.Fd]
+	r.mu.Unlock()
+	switch {
+	case c == nil:
+	case event.Pad == aboutEnd:
+		r.onExit(c)
+	case event.Pad == aboutStdout:
+		return r.onOutput(&c.stdout, c)
+	case event.Pad == aboutStderr:
+		return r.onOutput(&c.stderr, c)
+	}
+	return false
+}
+
+// watch takes up a new job. The goroutine that started it calls this, and wakes nobody.
+func (r *reactor) watch(c *child) {
+	pid, pidfd := c.started.Pid, c.pidfd
+	r.mu.Lock()
+	r.children[int32(pid)] = c
+	r.alarms.await(c)
+	r.mu.Unlock()
+	if pidfd < 0 || r.epoll.add(pidfd, aboutEnd, pid) != nil {
+		go r.awaitZombie(c)
+	}
+}
+
+// awaitZombie waits on a thread for the end of a process of which no descriptor is to be had, and
+// leaves it to the reactor to reap.
+func (r *reactor) awaitZombie(c *child) {
+	for unix.Waitid(unix.P_PID, c.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		r.zombies = append(r.zombies, c)
+		r.epoll.ring()
+	}
+}
+
+// onTimer says that jobs run that have come of age, and ends those whose output was waited for.
+func (r *reactor) onTimer() {
+	r.mu.Lock()
+	grown, expired := r.alarms.ring()
+	r.mu.Unlock()
+	for _, c := range grown {
+		if !r.listen(c) {
+			r.retry(c)
+		}
+		c.watcher.begun(c)
+	}
+	for _, c := range expired {
+		r.end(c)
+	}
+}
+
+// retry lets listen be tried again later.
+func (r *reactor) retry(c *child) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.born = proc.Uptime()
+	r.alarms.await(c)
+}
+
+// onWake ends the jobs that threads have seen end.
+func (r *reactor) onWake() {
+	r.epoll.hush()
+	r.mu.Lock()
+	zombies := r.zombies
+	r.zombies = nil
+	r.mu.Unlock()
+	for _, c := range zombies {
+		r.onExit(c)
+	}
+}
+
+// onOutput reads a pipe, and tells whether it is to be read again.
+func (r *reactor) onOutput(p *capture, c *child) (more bool) {
+	p.read(r.scratch, c.exited)
+	r.endIfOver(c)
+	return !p.closed
+}
+
+// onExit reads what a process that has ended left in its pipes.
+func (r *reactor) onExit(c *child) {
+	if c.pidfd >= 0 {
+		unix.Close(c.pidfd)
+		c.pidfd = -1
+	}
+	if !c.exited {
+		c.exited, c.gone = true, proc.Uptime()
+	}
+	c.stdout.read(r.scratch, true)
+	c.stderr.read(r.scratch, true)
+	r.endIfOver(c)
+}
+
+// endIfOver ends a job if its process and its output have ended. Where only the process has, it
+// waits for the output for a while.
+func (r *reactor) endIfOver(c *child) {
+	switch {
+	case !c.exited:
+	case !c.stdout.open() && !c.stderr.open():
+		r.end(c)
+	case !c.lingers:
+		c.lingers = true
+		c.deadline = proc.Uptime() + int64(r.delay)
+		r.mu.Lock()
+		r.alarms.linger(c)
+		r.mu.Unlock()
+		r.listen(c)
+	}
+}
+
+// end reaps a job and says that it has ended.
+func (r *reactor) end(c *child) {
+	if !c.reap() {
+		go r.awaitZombie(c)
+		return
+	}
+	r.drop(c)
+	c.describe(r.delay)
+	c.watcher.ended(c)
+}
+
+// drop forgets a job that is reaped. Another one may have its number by now.
+func (r *reactor) drop(c *child) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if pid := int32(c.started.Pid); r.children[pid] == c {
+		delete(r.children, pid)
+	}
+}
+
+// listen watches a job's pipes. It fails where the kernel lacks memory for that at the moment.
+func (r *reactor) listen(c *child) (listens bool) {
+	return r.hear(&c.stdout, aboutStdout, c) && r.hear(&c.stderr, aboutStderr, c)
+}
+
+func (r *reactor) hear(p *capture, about int, c *child) bool {
+	if !p.closed && p.epoll == 0 {
+		if r.epoll.add(p.pipe, about, c.started.Pid) == nil {
+			p.epoll = r.epoll.fd
+		}
+	}
+	return p.closed || p.epoll != 0
+}

@@ -1,0 +1,199 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+)
+
+// gate is a fifo that a job can wait at.
+func gate(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAJobIsSaidToRunOnlyIfItRunsForAWhile(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	at := gate(t)
+	long := launch(t, local, script("read line <"+at))
+	<-long.isBegun
+	if isClosed(long.isEnded) {
+		t.Error("it ended before it was let go")
+	}
+	if err := os.WriteFile(at, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	long.wait()
+}
+
+// What a job writes at once must not wait for its end, be it more than a pipe holds.
+func TestAJobThatWritesMoreThanAPipeHolds(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	at := gate(t)
+	p := launch(t, local, script("head -c 1000000 /dev/zero; echo written >"+at+"; exec sleep 300"))
+	if _, err := os.ReadFile(at); err != nil { // returns when all is written
+		t.Fatal(err)
+	}
+	if err := p.signal(15); err != nil {
+		t.Error(err)
+	}
+	if done := p.wait(); done.Signal != "SIGTERM" || done.Stdout.Size != 1_000_000 {
+		t.Errorf("signal %s, %d bytes", done.Signal, done.Stdout.Size)
+	}
+}
+
+func TestAJobThatClosesItsOutputAndRunsOn(t *testing.T) {
+	t.Parallel()
+	at := gate(t)
+	p := launch(t, newTestLocal(t), script("echo out; exec >&- 2>&-; read line <"+at+"; exit 3"))
+	<-p.isBegun
+	if err := os.WriteFile(at, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if done := p.wait(); *done.Code != 3 || string(done.Stdout.Kept) != "out\n" || done.Reason != "" {
+		t.Errorf("done %+v", done)
+	}
+}
+
+// Two jobs that write without end are no reason to learn later of the ends of others.
+func TestANoisyJobDoesNotStarveOthers(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	var noisy []watched
+	for range 2 {
+		p := launch(t, local, script("exec cat /dev/zero"))
+		<-p.isBegun
+		noisy = append(noisy, p)
+	}
+	for i := range 20 {
+		if done := run(t, local, script(fmt.Sprintf("echo %d", i))); string(done.Stdout.Kept) != fmt.Sprintf("%d\n", i) {
+			t.Errorf("done %+v", done)
+		}
+	}
+	for _, p := range noisy {
+		if err := p.signal(9); err != nil {
+			t.Error(err)
+		}
+		if done := p.wait(); done.Signal != "SIGKILL" || done.Stdout.Size <= int64(len(done.Stdout.Kept)) {
+			t.Errorf("signal %s, %d of %d bytes", done.Signal, len(done.Stdout.Kept), done.Stdout.Size)
+		}
+	}
+}
+
+func TestOneTurnReadsAShareOfAPipe(t *testing.T) {
+	t.Parallel()
+	zero, err := unix.Open("/dev/zero", unix.O_RDONLY|unix.O_CLOEXEC, 0) // never empty
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := capture{pipe: zero, limit: 10, rest: &rest{sink: -1}}
+	defer c.close()
+	c.read(make([]byte, scratchSize), true)
+	if c.size < turnBytes || c.size >= turnBytes+scratchSize {
+		t.Errorf("%d bytes were read in one turn, want %d", c.size, turnBytes)
+	}
+}
+
+// What is not kept is counted to the last byte, moved or read, in usual and in wide pipes.
+func TestTheRestIsCounted(t *testing.T) {
+	t.Parallel()
+	for _, before := range []rest{{}, {copies: true}, {wide: mostWide}, {wide: mostWide, copies: true}} {
+		local := newLocalWith(t, func(l *local) { l.spawner.rest.copies, l.spawner.rest.wide = before.copies, before.wide })
+		var group sync.WaitGroup
+		for _, c := range []struct{ limit, size int }{
+			{0, 1}, {0, 3<<20 + 1}, {1, 3 << 20}, {scratchSize, scratchSize + 1}, {1 << 20, 5<<20 + 7}, {8 << 20, 5 << 20},
+		} {
+			group.Go(func() {
+				spec := script(fmt.Sprintf("head -c %d /dev/zero; echo end >&2", c.size))
+				spec.maxOutput = c.limit
+				done := run(t, local, spec)
+				if len(done.Stdout.Kept) != min(c.limit, c.size) || done.Stdout.Size != int64(c.size) || done.Stderr.Size != 4 {
+					t.Errorf("%+v: %d of %d bytes, want %d; kept %d of %d",
+						before, done.Stdout.Size, c.size, c.size, len(done.Stdout.Kept), c.limit)
+				}
+			})
+		}
+		group.Wait()
+		if local.spawner.rest.copies != before.copies {
+			t.Errorf("%+v: this kernel moves nothing from a pipe to /dev/null", before)
+		}
+		if local.spawner.rest.wide != before.wide {
+			t.Errorf("%+v: %d pipes are taken for wide at the end", before, local.spawner.rest.wide)
+		}
+	}
+}
+
+// Kernels before 5.2 give no pidfd: a thread waits for the end.
+func TestAnEndIsLearnedWithoutAPidfd(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	for _, text := range []string{"echo out; exit 5", "sleep 300 & echo out; exit 5"} {
+		w := newWatched()
+		c, err := local.spawner.spawn(script(text), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(c.pidfd)
+		c.pidfd = -1
+		local.reactor.watch(c)
+		<-w.isEnded
+		if *c.done.Code != 5 || string(c.done.Stdout.Kept) != "out\n" {
+			t.Errorf("%s: done %+v", text, c.done)
+		}
+	}
+}
+
+func TestAStartTimeIsWhatTheKernelSays(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	var processes []watched
+	for range 300 {
+		p := launch(t, local, spec{argv: []string{"/bin/sleep", "300"}, maxOutput: 10})
+		processes = append(processes, p)
+		if got, want := p.started.StartTime, proc.StartTime(p.started.Pid); got != want || got == 0 {
+			t.Errorf("start time %d, the kernel says %d", got, want)
+		}
+	}
+	for _, p := range processes {
+		if err := p.signal(9); err != nil {
+			t.Error(err)
+		}
+		p.wait()
+	}
+}
+
+func TestOnePipeLingersAndTheOtherIsRead(t *testing.T) {
+	t.Parallel()
+	local := newLocalWith(t, func(l *local) { l.reactor.delay = 20 * time.Millisecond })
+	done := run(t, local, script("sleep 300 2>&- & echo err >&2"))
+	if string(done.Stderr.Kept) != "err\n" || !strings.Contains(done.Reason, "kept its output open") {
+		t.Errorf("done %+v", done)
+	}
+}
+
+// What a process leaves behind may keep its output open for longer. That is not the time that it
+// ran.
+func TestHowLongAJobRanIsWithoutWhatItLeftBehind(t *testing.T) {
+	t.Parallel()
+	const delay = 700 * time.Millisecond
+	local := newLocalWith(t, func(l *local) { l.reactor.delay = delay })
+	since := proc.Uptime()
+	done := run(t, local, script("sleep 300 & exit 0"))
+	if waited := time.Duration(proc.Uptime() - since); waited < delay || time.Duration(done.Elapsed)*time.Microsecond > waited-delay {
+		t.Errorf("it ran for %v µs; its output was waited for until %v", done.Elapsed, waited)
+	}
+}

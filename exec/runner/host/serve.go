@@ -1,0 +1,169 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/wire"
+)
+
+// Serve is the runner process: it serves the socket that it finds at wire.SocketDescriptor, with
+// the journal's folder as working folder. It starts jobs for the worker that is connected, keeps
+// their outcomes across workers until they are forgotten, and returns when there is neither a
+// worker nor a job.
+func Serve(logger *slog.Logger) error {
+	file := os.NewFile(wire.SocketDescriptor, "runner socket")
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return fmt.Errorf("jobd runner is started by jobd itself, with a socket as descriptor %d: %w",
+			wire.SocketDescriptor, err)
+	}
+	file.Close()
+	socket, ok := listener.(*net.UnixListener)
+	if !ok {
+		return fmt.Errorf("runner: descriptor %d is no unix socket", wire.SocketDescriptor)
+	}
+	ended, err := openEnded()
+	if err != nil {
+		return fmt.Errorf("start runner: %w", err)
+	}
+	known := newJobs(rand.Text())
+	local, err := newLocal(known.flush)
+	if err != nil {
+		return errors.Join(err, ended.Close())
+	}
+	s := &server{jobs: known, local: local, ended: ended, home: findHome(), logger: logger}
+	return s.run(socket)
+}
+
+// server is the runner between workers.
+type server struct {
+	jobs   *jobs
+	local  *local
+	ended  *os.File // takes the instance at the end
+	home   home
+	logger *slog.Logger
+}
+
+// reachInterval is how often a runner without a worker checks whether one can still come.
+const reachInterval = 30 * time.Second
+
+// run serves one worker after the other until nothing is left to be done for anybody.
+//
+// Each worker is served to the end of what it sent: a start that a killed worker still had on its
+// way is known before the next one asks.
+func (s *server) run(listener *net.UnixListener) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	workers := make(chan *net.UnixConn)
+	failed := make(chan error, 2)
+	go func() { failed <- accept(ctx, listener, workers) }()
+	go func() { failed <- s.local.run() }()
+	defer s.local.close()
+	defer listener.Close()
+	for {
+		select {
+		case conn := <-workers:
+			if err := s.serve(conn); err != nil {
+				s.logger.Warn("worker was refused or lost", "error", err)
+			}
+		case <-s.jobs.empty:
+		case <-time.After(reachInterval):
+			if s.abandoned() {
+				return nil
+			}
+		case err := <-failed:
+			return err
+		}
+		if s.jobs.idle() {
+			return noteEnd(s.ended, s.jobs.instance)
+		}
+	}
+}
+
+// abandoned tells whether nothing runs, and no worker can come for the outcomes any more.
+func (s *server) abandoned() bool { return !s.home.reachable() && !s.jobs.running() }
+
+// acceptDelay is how long a runner that has no descriptor left waits for one.
+const acceptDelay = 100 * time.Millisecond
+
+// accept passes connections on until ctx ends.
+func accept(ctx context.Context, listener *net.UnixListener, workers chan<- *net.UnixConn) error {
+	for {
+		conn, err := listener.AcceptUnix()
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+			select { // jobs that end give some back
+			case <-time.After(acceptDelay):
+				continue
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("accept worker: %w", err)
+		}
+		select {
+		case workers <- conn:
+		case <-ctx.Done():
+			conn.Close()
+			return nil
+		}
+	}
+}
+
+// serve serves one worker until it is gone.
+func (s *server) serve(conn *net.UnixConn) error {
+	defer conn.Close()
+	if err := wire.CheckPeer(conn); err != nil {
+		return err
+	}
+	reader := wire.NewReader(conn)
+	hello, err := reader.Next()
+	if err != nil {
+		return fmt.Errorf("receive hello: %w", err)
+	}
+	out, err := wire.NewOutbox(conn)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		out.Close()
+		<-out.Written()
+	}()
+	s.jobs.connect(out, &hello)
+	defer s.jobs.disconnect()
+	if err := hello.CheckHello(); err != nil {
+		return err
+	}
+	return s.receive(reader)
+}
+
+// receive does what the worker asks for until it is gone.
+func (s *server) receive(reader *wire.Reader) error {
+	r := requests{jobs: s.jobs, local: s.local}
+	for {
+		batch, err := reader.Receive()
+		for i := range batch {
+			if wrong := r.do(&batch[i]); wrong != nil {
+				err = wrong
+				break
+			}
+		}
+		r.run()
+		s.jobs.flush()
+		if wire.HungUp(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+	"jobd/journal"
+)
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	code := func(n int) *int { return &n }
+	tests := []struct {
+		name   string
+		script string
+		result string
+		code   *int
+		signal string
+	}{
+		{"success", "exit 0", "ok", code(0), ""},
+		{"failure", "exit 7", "fail", code(7), ""},
+		{"the highest code", "exit 255", "fail", code(255), ""},
+		{"pitfall 11: killed, so there is no code", "kill -TERM $$", "fail", nil, "SIGTERM"},
+		{"pitfall 12: a signal without a name", "kill -49 $$", "fail", nil, "SIG49"},
+		{"pitfall 12: a signal whose name is long", "kill -34 $$", "fail", nil, "SIG34"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			done := run(t, newTestLocal(t), script(test.script))
+			if done.Result != test.result || done.Signal != test.signal || fmt.Sprint(deref(done.Code)) != fmt.Sprint(deref(test.code)) {
+				t.Errorf("done %s code %v signal %q", done.Result, deref(done.Code), done.Signal)
+			}
+		})
+	}
+}
+
+func deref(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// The kernel keeps eight bits of an exit code (pitfall 32).
+func TestPitfall32AnExitCodeBeyond255Wraps(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Fatal("perl is needed, which every Debian has: a shell refuses such codes")
+	}
+	spec := script("")
+	spec.argv = []string{"/usr/bin/perl", "-e", "exit 300"}
+	if done := run(t, newTestLocal(t), spec); *done.Code != 44 {
+		t.Errorf("code %d, want 44", *done.Code)
+	}
+}
+
+func TestOutputIsKeptUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		script string
+		limit  int
+		kept   string
+		size   int64
+	}{
+		{"nothing", "true", 100, "", 0},
+		{"below the limit", "printf abc", 100, "abc", 3},
+		{"at the limit", "printf abc", 3, "abc", 3},
+		{"above the limit", "printf abcdef", 3, "abc", 6},
+		{"no limit to speak of", "printf abcdef", 1, "a", 6},
+		{"bytes that are no text", `printf 'a\000\377b'`, 100, "a\x00\xffb", 4},
+		{"far above the limit", "head -c 20000000 /dev/zero", 5, "\x00\x00\x00\x00\x00", 20000000},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			spec := script(test.script + "; exec >&2; " + test.script)
+			spec.maxOutput = test.limit
+			done := run(t, newTestLocal(t), spec)
+			for _, output := range []journal.Output{done.Stdout, done.Stderr} {
+				if string(output.Kept) != test.kept || output.Size != test.size {
+					t.Errorf("kept %q of %d bytes, want %q of %d", output.Kept, output.Size, test.kept, test.size)
+				}
+			}
+		})
+	}
+}
+
+func TestABufferNeverGrowsBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	spec := script("head -c 3000000 /dev/zero")
+	spec.maxOutput = 1<<20 + 1
+	done := run(t, newTestLocal(t), spec)
+	if n := cap(done.Stdout.Kept); n != spec.maxOutput {
+		t.Errorf("the buffer holds %d bytes, the limit is %d", n, spec.maxOutput)
+	}
+}
+
+// A grandchild that keeps the pipe open must not hold up the job (pitfall 28).
+func TestPitfall28AGrandchildThatKeepsTheOutputOpen(t *testing.T) {
+	t.Parallel()
+	local := newLocalWith(t, func(l *local) { l.reactor.delay = 50 * time.Millisecond })
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	done := run(t, local, script("sleep 300 & echo $! >"+pidFile+"; echo out; exit 3"))
+	killFromFile(t, pidFile)
+	if *done.Code != 3 || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("done %+v", done)
+	}
+	if want := "a process it left behind kept its output open for more than 50ms"; done.Reason != want {
+		t.Errorf("reason %q, want %q", done.Reason, want)
+	}
+}
+
+func killFromFile(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Errorf("kill %d: %v", pid, err)
+	}
+}
+
+func TestSignalsGoToTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	// The shell waits for its child; only a signal to both ends both at once.
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, newTestLocal(t), script("(echo up >"+fifo+"; exec sleep 300); true"))
+	if _, err := os.ReadFile(fifo); err != nil { // returns when the grandchild is up
+		t.Fatal(err)
+	}
+	if err := p.signal(0); err != nil {
+		t.Errorf("probe: %v", err)
+	}
+	if err := p.signal(15); err != nil {
+		t.Errorf("signal: %v", err)
+	}
+	done := p.wait()
+	if done.Signal != "SIGTERM" || done.Reason != "" {
+		t.Errorf("done %+v", done)
+	}
+	if err := p.signal(15); err == nil {
+		t.Error("a process that is gone was signalled")
+	}
+}
+
+// What jobd has open or changed for itself is not a job's business (pitfall 33).
+func TestPitfall33WhatAJobInherits(t *testing.T) {
+	t.Parallel()
+	leak, err := os.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	spec := script("ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/self/fd/0; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n; cut -d ' ' -f 5 /proc/$$/stat")
+	p := launch(t, newTestLocal(t), spec)
+	done := p.wait()
+	lines := strings.Split(strings.TrimSpace(string(done.Stdout.Kept)), "\n")
+	plain, err := exec.Command("sh", "-c", "ulimit -n").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored := regexp.MustCompile(`(?m)^SigIgn:.*$`).FindString(string(status))
+	want := []string{
+		"0 1 2 3 ", // 3 is the folder that ls reads
+		"/dev/null",
+		"SigBlk:\t0000000000000000",
+		ignored, // what our own parent has ignored for all below it, and nothing that we have
+		strings.TrimSpace(string(plain)),
+		strconv.Itoa(p.started.Pid),
+	}
+	if got := strings.Join(lines, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("a job sees:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+func TestWhatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	orphan, text, busy := filepath.Join(dir, "orphan"), filepath.Join(dir, "text"), filepath.Join(dir, "busy")
+	for path, content := range map[string]string{orphan: "#!/no/interpreter\n", text: "exit 0\n", busy: "#!/bin/sh\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writer, err := os.OpenFile(busy, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { writer.Close() })
+	long := "/" + strings.Repeat("x", 5000)
+	tests := []struct {
+		name, command, dir, want string
+		short                    bool
+	}{
+		{"no such command", dir + "/none", "", "start " + dir + "/none: no such file or directory", false},
+		{"not executable", plain, "", "start " + plain + ": permission denied", false},
+		{"a folder", dir, "", "start " + dir + ": permission denied", false},
+		{"no interpreter", orphan, "", "start " + orphan + ": no such file or directory", false},
+		{"no program", text, "", "start " + text + ": exec format error", false},
+		{"a name that is too long", long, "", "start " + long + ": file name too long", false},
+		{"no such working folder", "/bin/true", dir + "/none", "start /bin/true: working folder: stat " + dir + "/none: no such file or directory", false},
+		{"being written", busy, "", "start " + busy + ": text file busy", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := newTestLocal(t).start(spec{argv: []string{test.command}, dir: test.dir, maxOutput: 10}, nil)
+			var refused *refusedError
+			if !errors.As(err, &refused) || refused.text != test.want || (refused.class == wire.Short) != test.short {
+				t.Errorf("refusal %+v, want %s, short %t", refused, test.want, test.short)
+			}
+		})
+	}
+}
+
+func TestStartTimeBehindAStrangeName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	strange := filepath.Join(dir, "a) b (c")
+	if err := os.Symlink("/bin/sleep", strange); err != nil {
+		t.Fatal(err)
+	}
+	local := newTestLocal(t)
+	p := launch(t, local, spec{argv: []string{strange, "300"}, maxOutput: 10})
+	if got := p.started.StartTime; got == 0 || got != proc.StartTime(p.started.Pid) {
+		t.Errorf("start time %d", got)
+	}
+	if err := p.signal(9); err != nil {
+		t.Error(err)
+	}
+	p.wait()
+}

@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"reflect"
+	"strings"
+	"testing"
+
+	"jobd/journal"
+)
+
+// examples has a message of each kind, with its fields at their extremes.
+func examples() []Message {
+	code, zero := 255, 0
+	started := journal.Started{Pid: 4711, StartTime: 1 << 40, BootID: "boot"}
+	done := journal.Done{
+		Result: "fail", Code: &code, Reason: "reason", Note: "note",
+		Stdout: journal.Output{Kept: []byte("out"), Size: 1 << 40}, Stderr: journal.Output{Kept: []byte{}},
+	}
+	killed := journal.Done{Result: "fail", Signal: "SIGKILL", Stdout: journal.Output{Kept: []byte{}}, Stderr: journal.Output{Kept: []byte("\x00\xff")}}
+	later := journal.Done{Result: "ok", Code: &zero, Stdout: journal.Output{Size: 7}}
+	timed := killed
+	timed.Elapsed = 1 << 60
+	some := ID{Job: 1 << 60, Attempt: 3}
+	return []Message{
+		{Kind: Hello, Version: 2, Instance: "instance", Jobs: []Job{{ID: some, Started: started}, {ID: ID{-1, 1}}}},
+		{Kind: Environment, Env: []string{"A=1", "", "B=" + strings.Repeat("x", 100_000)}},
+		{Kind: Start, ID: some, Argv: []string{"/bin/sh", "-c", ""}, Dir: "/tmp", MaxOutput: 1 << 30},
+		{Kind: Started, ID: some, Started: started},
+		{Kind: Refused, ID: some, Text: "why"},
+		{Kind: Refused, ID: some, Text: "why", Class: Short},
+		{Kind: Signal, ID: some, Signo: 15},
+		{Kind: Signalled, ID: some},
+		{Kind: Ended, ID: some, Started: started, Done: done},
+		{Kind: Ended, ID: some, Started: started, Done: later, Later: true},
+		{Kind: Output, ID: some, Started: started, Done: killed},
+		{Kind: Output, ID: some, Started: started, Done: timed, Timed: true},
+		{Kind: Fetch, ID: some},
+		{Kind: Forget, ID: some},
+	}
+}
+
+// written is messages as they pass.
+func written(messages ...Message) []byte {
+	var b []byte
+	for i := range messages {
+		b = messages[i].encode(b)
+		b = append(append(b, messages[i].Done.Stdout.Kept...), messages[i].Done.Stderr.Kept...)
+	}
+	return b
+}
+
+func TestMessagesPassUnchanged(t *testing.T) {
+	t.Parallel()
+	r := NewReader(bytes.NewReader(written(examples()...)))
+	for i, want := range examples() {
+		got, err := r.Next()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("message %d of kind %d: %+v, want %+v: %v", i, want.Kind, got, want, err)
+		}
+	}
+}
+
+// What came at once is given at once, up to what is not whole yet.
+func TestMessagesAreReceivedInBatches(t *testing.T) {
+	t.Parallel()
+	stream := written(Message{Kind: Forget}, Message{Kind: Fetch}, Message{Kind: Signal, Signo: 9})
+	r := NewReader(bytes.NewReader(stream[:len(stream)-1]))
+	batch, err := r.Receive()
+	if err != nil || len(batch) != 2 || batch[0].Kind != Forget || batch[1].Kind != Fetch {
+		t.Errorf("batch %+v: %v", batch, err)
+	}
+	if batch, err := r.Receive(); !HungUp(err) || len(batch) != 0 {
+		t.Errorf("half a message is %+v: %v", batch, err)
+	}
+}
+
+func TestMalformedMessages(t *testing.T) {
+	t.Parallel()
+	whole := written(Message{Kind: Start, Argv: []string{"/bin/true"}})
+	tests := map[string][]byte{
+		"an unknown kind":     {1, 0, 0, 0, 99},
+		"no body":             {0, 0, 0, 0},
+		"too long":            {0, 0, 0, 255},
+		"bytes behind it":     append([]byte{byte(len(whole) - 3), 0, 0, 0}, append(whole[4:], 0)...),
+		"no command":          written(Message{Kind: Start}),
+		"more than there are": {3, 0, 0, 0, byte(Environment), 254, 1},
+	}
+	for name, stream := range tests {
+		if m, err := NewReader(bytes.NewReader(stream)).Next(); err == nil {
+			t.Errorf("%s: taken as %+v", name, m)
+		}
+	}
+}
+
+// Whatever comes, decoding neither panics nor takes memory that was not sent, and what it
+// takes it would write the same.
+func FuzzDecode(f *testing.F) {
+	for _, m := range examples() {
+		f.Add(m.encode(nil)[lengthBytes:])
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var d decoder
+		m, err := d.decode(body, 1<<10)
+		if err != nil {
+			return
+		}
+		again, err := d.decode(m.encode(nil)[lengthBytes:], 1<<10)
+		if err != nil {
+			t.Fatalf("%+v is not understood: %v", m, err)
+		}
+		if !m.Later && !reflect.DeepEqual(m, again) {
+			t.Errorf("%+v became %+v", m, again)
+		}
+	})
+}
+
+func BenchmarkCodec(b *testing.B) {
+	code := 0
+	m := Message{
+		Kind: Ended, ID: ID{1, 1}, Started: journal.Started{Pid: 1, StartTime: 1, BootID: "boot"},
+		Done: journal.Done{Result: "ok", Code: &code},
+	}
+	var d decoder
+	var buffer []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buffer = m.encode(buffer[:0])
+		if n := binary.LittleEndian.Uint32(buffer); int(n) != len(buffer)-lengthBytes {
+			b.Fatal(n)
+		}
+		if _, err := d.decode(buffer[lengthBytes:], 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestAPeerOfAnotherVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		m    Message
+		want string
+	}{
+		{"no hello", Message{Kind: Start}, "hello expected, got kind 3"},
+		{"another version", Message{Kind: Hello, Version: 99}, "the other side speaks version 99, this one 2"},
+	}
+	for _, test := range tests {
+		if err := test.m.CheckHello(); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+		}
+	}
+}

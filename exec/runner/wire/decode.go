@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"jobd/journal"
+)
+
+// decoder reads the fields of one body after the other. What its methods return once bad is set
+// means nothing.
+type decoder struct {
+	rest   []byte
+	bad    bool
+	bootID string // the last one: almost all messages have the same, and share this string
+}
+
+// decode is encode's inverse. It makes the buffers for the output that follows, for the caller to
+// fill. A message that announces more output than limit is malformed.
+func (d *decoder) decode(body []byte, limit int) (Message, error) {
+	d.rest, d.bad = body, len(body) == 0
+	if d.bad {
+		return Message{}, ErrMalformed
+	}
+	m := Message{Kind: Kind(body[0])}
+	d.rest = body[1:]
+	switch m.Kind {
+	case Hello:
+		d.hello(&m)
+	case Environment:
+		m.Env = d.texts()
+	default:
+		m.ID = d.id()
+		d.job(&m, limit)
+	}
+	if d.bad || len(d.rest) > 0 {
+		return Message{}, ErrMalformed
+	}
+	return m, nil
+}
+
+func (d *decoder) hello(m *Message) {
+	m.Version, m.Instance = int(d.int()), d.text()
+	for range d.count() {
+		m.Jobs = append(m.Jobs, Job{d.id(), d.started()})
+	}
+}
+
+func (d *decoder) job(m *Message, limit int) {
+	switch m.Kind {
+	case Start:
+		m.Argv, m.Dir, m.MaxOutput = d.texts(), d.text(), int(d.int())
+		d.bad = d.bad || len(m.Argv) == 0 || m.MaxOutput < 0
+	case Started:
+		m.Started = d.started()
+	case Refused:
+		if m.Text = d.text(); len(d.rest) > 0 {
+			m.Class = Class(d.int())
+		}
+	case Signalled:
+		m.Text = d.text()
+	case Signal:
+		m.Signo = int(d.int())
+	case Ended, Output:
+		m.Started = d.started()
+		d.done(m, limit)
+	case Fetch, Forget:
+	default:
+		d.bad = true
+	}
+}
+
+func (d *decoder) done(m *Message, limit int) {
+	if code := int(d.int()) - 1; code >= 0 {
+		m.Done.Code = &code
+	}
+	for _, text := range []*string{&m.Done.Result, &m.Done.Signal, &m.Done.Reason, &m.Done.Note} {
+		*text = d.text()
+	}
+	m.Later = d.int() != 0
+	for _, o := range []*journal.Output{&m.Done.Stdout, &m.Done.Stderr} {
+		kept := d.int()
+		o.Size = d.int()
+		if kept < 0 || kept > int64(limit) {
+			d.bad = true
+		}
+		if !d.bad && !m.Later {
+			o.Kept = make([]byte, kept)
+		}
+	}
+	if m.Timed = len(d.rest) > 0; m.Timed {
+		m.Done.Elapsed = d.int()
+		d.bad = d.bad || m.Done.Elapsed < 0
+	}
+}
+
+func (d *decoder) int() int64 {
+	n, size := binary.Varint(d.rest)
+	if size <= 0 {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+// count reads how many things follow, each of which takes a byte at least.
+func (d *decoder) count() int {
+	n := d.int()
+	if n < 0 || n > int64(len(d.rest)) {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) bytes() []byte {
+	n := d.count()
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *decoder) text() string { return string(d.bytes()) }
+
+func (d *decoder) texts() []string {
+	list := make([]string, d.count())
+	for i := range list {
+		list[i] = d.text()
+	}
+	return list
+}
+
+func (d *decoder) id() ID { return ID{d.int(), int(d.int())} }
+
+func (d *decoder) started() journal.Started {
+	s := journal.Started{Pid: int(d.int()), StartTime: uint64(d.int())}
+	if b := d.bytes(); string(b) != d.bootID {
+		d.bootID = string(b)
+	}
+	s.BootID = d.bootID
+	return s
+}

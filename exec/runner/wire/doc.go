@@ -1,0 +1,20 @@
+// Package wire is what a worker and its runner say to each other: the messages, their encoding, and
+// how they are read from and written to a unix socket. Both sides use it; it knows no process and
+// starts none.
+//
+// The two ends may be of different versions: a worker that was upgraded talks to the runner that
+// the one before left, and the other way round. So the bytes of a message never change. What is
+// added goes behind the known fields, and only to a peer that has said in its hello that it
+// understands it.
+//
+// # The crash argument
+//
+//   - A message is whole or it was never sent: its length stands in front of it, and a peer that
+//     dies in the middle of one has not said it. Every decision of the other side rests on whole
+//     messages.
+//   - What is in an Outbox when its process dies was never sent. The journal (the worker's side)
+//     and the kept outcomes (the runner's) do not depend on it: each connection begins with a hello
+//     in which the runner lists what it has.
+//   - A peer that is gone ends neither reading nor what is read: requests that a killed worker had
+//     written still arrive, though nobody can be answered.
+package wire

@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"jobd/journal"
+)
+
+// The worker begins with hello. The runner answers with its own, in which it lists the jobs that it
+// still has from former workers.
+//
+//	worker                           runner
+//	hello {version, words}       ──►
+//	                             ◄── hello {version, instance, jobs}
+//	environment {env}            ──► for the starts that follow
+//	start {id, argv, dir, limit} ──►
+//	                             ◄── refused {id, text, class}
+//	                             ◄── started {id, process}, when it has run for 4 ms
+//	signal {id, signo}           ──►
+//	                             ◄── started, where the worker does not know it yet
+//	                             ◄── signalled {id, text}, in the order of the signals
+//	                             ◄── ended {id, process, done}, with the output where it is small
+//	fetch {id}                   ──►
+//	                             ◄── output {id, process, done}, with the output
+//	forget {id}                  ──► the outcome is journalled
+//
+// The runner knows a job from the moment when it reads the start until it reads the forget,
+// whichever worker is connected.
+//
+// A message is its length, four bytes with the lowest first, and its body: the kind, then the
+// fields in the order of encode.go. The output stands behind the message of an end: stdout, then
+// stderr, as they are, so that no copy of a large one is made on the way.
+
+// Version changes when an old worker or runner would misunderstand a new one.
+const Version = 2
+
+// Kind says what a message is.
+type Kind uint8
+
+// The kinds, by the numbers that stand for them in a message.
+const (
+	Hello Kind = iota + 1
+	Environment
+	Start
+	Started
+	Refused
+	Signal
+	Signalled
+	Ended
+	Fetch
+	Output
+	Forget
+)
+
+// ID tells one start of one job from all others that are under way.
+type ID struct {
+	Job     int64
+	Attempt int
+}
+
+// Job is a job that a runner has.
+type Job struct {
+	ID      ID
+	Started journal.Started
+}
+
+// Message is a message of any kind; each kind has its own fields.
+type Message struct {
+	Kind Kind
+	ID   ID // all but hello and environment
+
+	Version  int    // hello
+	Instance string // hello of the runner: its name; of the worker: the word elapsed
+	Jobs     []Job  // hello of the runner; of the worker: what else it understands
+
+	Argv      []string // start
+	Dir       string   // start
+	MaxOutput int      // start
+	Env       []string // environment
+
+	Started journal.Started // started, ended and output
+	Text    string          // refused and signalled: why not; "" where it was done
+	Class   Class           // refused; 0: it is not sent
+	Signo   int             // signal
+	Done    journal.Done    // ended and output
+	Later   bool            // ended: the output does not follow, it has to be fetched
+	Timed   bool            // ended and output: Done.Elapsed is sent, too
+}
+
+// Version 2 has grown twice. A worker says in its hello what of that it understands, in places that
+// older runners pass over:
+//
+//   - how long a job ran stands behind the outcome, if the worker has named it where the runner's
+//     hello has the instance;
+//   - the class of a refusal stands behind its text, if the worker lists a job with the number 0
+//     (there is none) whose boot is that word.
+const (
+	wordElapsed = "elapsed"
+	wordClasses = "classes"
+)
+
+// classesJob is how the word stands in the list of jobs.
+var classesJob = Job{Started: journal.Started{BootID: wordClasses}}
+
+// WorkerHello is how a worker of this version begins.
+func WorkerHello() Message {
+	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob}}
+}
+
+// UnderstandsElapsed tells whether the worker that sent this hello understands how long a job ran.
+func (m *Message) UnderstandsElapsed() bool { return m.Instance == wordElapsed }
+
+// UnderstandsClasses tells whether the worker that sent this hello understands classes of refusals.
+func (m *Message) UnderstandsClasses() bool { return slices.Contains(m.Jobs, classesJob) }
+
+// CheckHello fails where a peer's first message is none, or is of another version.
+func (m *Message) CheckHello() error {
+	if m.Kind != Hello {
+		return fmt.Errorf("hello expected, got kind %d", m.Kind)
+	}
+	if m.Version != Version {
+		return fmt.Errorf("the other side speaks version %d, this one %d", m.Version, Version)
+	}
+	return nil
+}
+
+// RefusedFor is the class of a refusal, worked out from the text where an older runner sent none.
+func (m *Message) RefusedFor() Class {
+	if m.Class != 0 {
+		return m.Class
+	}
+	return classOfText(m.Text)
+}
+
+// lengthBytes is how many bytes a message's length takes.
+const lengthBytes = 4
+
+// ErrMalformed is among the causes of an error about bytes that no peer of this version sends.
+var ErrMalformed = errors.New("malformed message")

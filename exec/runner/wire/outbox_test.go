@@ -1,0 +1,93 @@
+package wire
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/journal"
+)
+
+// connected is two ends of a connection.
+func connected(t *testing.T) (near, far *net.UnixConn) {
+	t.Helper()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns [2]*net.UnixConn
+	for i, fd := range ends {
+		file := os.NewFile(uintptr(fd), "end")
+		conn, err := net.FileConn(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns[i] = conn.(*net.UnixConn)
+		t.Cleanup(func() { conn.Close() })
+	}
+	return conns[0], conns[1]
+}
+
+// A worker that stands still must hold up neither the reactor nor the order of what it is told, and
+// what waits for it is not encoded meanwhile.
+func TestAWorkerThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	near, far := connected(t)
+	o, err := NewOutbox(near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages = 2000
+	sizes := []int{0, 10, chunk / 2, 3 * chunk}
+	kept := bytes.Repeat([]byte("x"), 3*chunk)
+	for n := range messages {
+		done := journal.Done{Result: "ok", Stdout: journal.Output{Kept: kept[:sizes[n%len(sizes)]]}}
+		o.Send(Message{Kind: Output, ID: ID{int64(n), 1}, Done: done})
+		o.Flush()
+	}
+	o.mu.Lock()
+	waiting, encoded := len(o.messages), cap(o.buffer)
+	o.mu.Unlock()
+	if waiting < messages/2 || encoded > 4*chunk {
+		t.Errorf("%d messages wait, %d bytes are encoded", waiting, encoded)
+	}
+	r := NewReader(far)
+	for n := range messages {
+		m, err := r.Next()
+		if err != nil || m.ID.Job != int64(n) || len(m.Done.Stdout.Kept) != sizes[n%len(sizes)] {
+			t.Fatalf("message %d: job %d, %d bytes: %v", n, m.ID.Job, len(m.Done.Stdout.Kept), err)
+		}
+	}
+	o.Close()
+	<-o.Written()
+}
+
+// What a killed worker still asked for is read, though nobody can be told any more.
+func TestALostPeerDoesNotEndReading(t *testing.T) {
+	t.Parallel()
+	near, far := connected(t)
+	o, err := NewOutbox(near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Message{Kind: Fetch, ID: ID{7, 1}}
+	if _, err := far.Write(m.encode(nil)); err != nil {
+		t.Fatal(err)
+	}
+	far.Close()
+	o.Send(Message{Kind: Forget})
+	o.Flush()
+	r := NewReader(near)
+	if batch, err := r.Receive(); err != nil || len(batch) != 1 || batch[0].ID.Job != 7 {
+		t.Errorf("batch %+v: %v", batch, err)
+	}
+	if _, err := r.Receive(); !HungUp(err) {
+		t.Errorf("error %v", err)
+	}
+	o.Close()
+	<-o.Written()
+}

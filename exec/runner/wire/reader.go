@@ -1,0 +1,119 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/journal"
+)
+
+// Reader receives messages. It is for one goroutine.
+type Reader struct {
+	buffer  *bufio.Reader
+	body    bytes.Buffer
+	decoder decoder
+	batch   []Message // of the last Receive
+}
+
+// readBuffer is how much one read brings at most.
+const readBuffer = 32 << 10
+
+// mostBody bounds a message: an environment, or a list of all jobs.
+const mostBody = 64 << 20
+
+// mostBatch bounds how many messages are received before the caller acts on them.
+const mostBatch = 256
+
+// NewReader makes a reader of what a peer sends.
+func NewReader(socket io.Reader) *Reader {
+	return &Reader{buffer: bufio.NewReaderSize(socket, readBuffer)}
+}
+
+// Receive waits for messages, and returns all that came at once. They are valid until the next
+// call. With an error it returns those that came before it.
+func (r *Reader) Receive() ([]Message, error) {
+	clear(r.batch) // so that it does not keep their outputs in memory
+	r.batch = r.batch[:0]
+	for {
+		m, err := r.Next()
+		if err != nil {
+			return r.batch, err
+		}
+		r.batch = append(r.batch, m)
+		if len(r.batch) == mostBatch || !r.another() {
+			return r.batch, nil
+		}
+	}
+}
+
+// another tells whether one more whole message has come already.
+func (r *Reader) another() bool {
+	have := r.buffer.Buffered()
+	if have < lengthBytes {
+		return false
+	}
+	length, _ := r.buffer.Peek(lengthBytes) // it is there
+	return uint32(have-lengthBytes) >= binary.LittleEndian.Uint32(length)
+}
+
+// Next receives one message, with the output that follows it.
+func (r *Reader) Next() (Message, error) {
+	m, err := r.header()
+	if err != nil || m.Later {
+		return m, err
+	}
+	for _, o := range []*journal.Output{&m.Done.Stdout, &m.Done.Stderr} {
+		if _, err := io.ReadFull(r.buffer, o.Kept); err != nil {
+			return Message{}, fmt.Errorf("receive output: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (r *Reader) header() (Message, error) {
+	length, err := r.buffer.Peek(lengthBytes)
+	if err != nil {
+		return Message{}, err
+	}
+	size := int(binary.LittleEndian.Uint32(length))
+	if size > mostBody {
+		return Message{}, fmt.Errorf("receive message of %d bytes: %w", size, ErrMalformed)
+	}
+	if size <= readBuffer-lengthBytes {
+		frame, err := r.buffer.Peek(lengthBytes + size)
+		if err != nil {
+			return Message{}, err
+		}
+		defer r.discard(lengthBytes + size)
+		return r.decoder.decode(frame[lengthBytes:], math.MaxInt32)
+	}
+	return r.long(size)
+}
+
+// discard skips what was peeked at. That can't fail.
+func (r *Reader) discard(n int) { _, _ = r.buffer.Discard(n) }
+
+// long receives a message that the buffer has no room for. It takes memory only as the bytes come.
+func (r *Reader) long(size int) (Message, error) {
+	r.discard(lengthBytes)
+	r.body.Reset()
+	if _, err := io.CopyN(&r.body, r.buffer, int64(size)); err != nil {
+		return Message{}, err
+	}
+	m, err := r.decoder.decode(r.body.Bytes(), math.MaxInt32)
+	r.body = bytes.Buffer{} // there are few, and they are large
+	return m, err
+}
+
+// HungUp tells whether an error of reading says that the peer is gone, be it in the middle of a
+// message.
+func HungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET)
+}

@@ -2,9 +2,6 @@ package main
 
 import (
 	"io"
-	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"jobd/cmd/internal/check"
@@ -19,14 +16,10 @@ type config struct {
 	path     string   // the file that was read
 	warnings []string // to be logged
 
-	host           string
-	port           int
-	password       string // "": none is asked for
-	allowLocalhost bool
-	maxMessageSize int64 // bytes
-	pingInterval   time.Duration
-	pokeThrottle   time.Duration
-	log            logging.Config
+	listen       conf.Listen
+	pingInterval time.Duration
+	pokeThrottle time.Duration
+	log          logging.Config
 
 	check check.Mode // look only: --check
 }
@@ -48,24 +41,14 @@ func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 	if err := set.Parse(args, environ, stdout); err != nil {
 		return config{}, err
 	}
-	set.Require("", "host", "port")
-	set.WarnOpen(c.host, c.password)
+	c.listen.Validate(set)
 	c.path, c.warnings = set.Path(), set.Warnings()
 	return c, set.Err()
 }
 
 func (c *config) register(set *conf.Set) {
-	set.Add("host", "", "address or name to listen on; :: for all", conf.Host(&c.host, "port"))
-	set.Add("port", "", "port to listen on; 0 for any", conf.Int(&c.port, 0, 65535))
-	set.Add("password", "", "what clients and workers must know; better kept in the file", conf.Text(&c.password)).Secret()
-	set.Add("always_allow_localhost", "false", "clients on this host need no password", conf.Bool(&c.allowLocalhost)).Switch()
-	set.Add("max_message_size", "16MiB", "longest message accepted", conf.Size(&c.maxMessageSize, 64<<10, 1<<30))
+	c.listen.Register(set)
 	set.Add("ping_interval", "30", "how often each worker is pinged", conf.Duration(&c.pingInterval, time.Millisecond))
 	set.Add("poke_throttle_interval", "0.5", "how long pokes are gathered; 0: not at all", conf.Duration(&c.pokeThrottle, 0))
 	c.log.Register(set)
-}
-
-// address is what net.Listen takes.
-func (c *config) address() string {
-	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
 }

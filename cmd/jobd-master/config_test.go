@@ -25,7 +25,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		path: path, host: "0.0.0.0", port: 7081, password: "s3cret", maxMessageSize: 16 << 20,
+		path: path, listen: conf.Listen{Host: "0.0.0.0", Port: 7081, Password: "s3cret", MaxMessageSize: 16 << 20},
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
 		log: logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn},
 	}
@@ -62,23 +62,6 @@ func TestConfigWrongValues(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	})
-}
-
-func TestConfigAddress(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct{ host, want string }{
-		"all, IPv6":      {"::", "[::]:7081"},
-		"with brackets":  {"[::1]", "[::1]:7081"},
-		"name":           {"localhost", "localhost:7081"},
-		"IPv4 of a host": {"10.0.0.1", "10.0.0.1:7081"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := (&config{host: test.host, port: 7081}).address(); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
-	}
 }
 
 func TestShippedConfiguration(t *testing.T) {

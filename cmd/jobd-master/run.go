@@ -49,14 +49,14 @@ func run(args, environ []string, stdout, stderr io.Writer) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	listener, err := net.Listen("tcp", config.address())
+	listener, err := net.Listen("tcp", config.listen.Address())
 	if err != nil {
 		return fmt.Errorf("listen for clients and workers (keys host and port): %w", err)
 	}
 	workers := master.New(master.Config{PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger})
 	server := jobnet.NewServer(jobnet.ServerConfig{
-		Handlers: workers.Handlers(), Password: config.password, AlwaysAllowLocalhost: config.allowLocalhost,
-		MaxMessageSize: int(config.maxMessageSize), Logger: log.Logger,
+		Handlers: workers.Handlers(), Password: config.listen.Password, AlwaysAllowLocalhost: config.listen.AllowLocalhost,
+		MaxMessageSize: int(config.listen.MaxMessageSize), Logger: log.Logger,
 	})
 
 	var group oklog.Group

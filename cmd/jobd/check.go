@@ -29,8 +29,8 @@ func checkAll(c config, mistakes error, stdout io.Writer) error {
 		}
 	}
 	add("log_file", c.log.File != "", func(context.Context) []check.Finding { return check.LogFile(c.log.File) })
-	add("address", c.listen.host != "", func(ctx context.Context) []check.Finding {
-		return check.Address(ctx, c.listen.address(), served, c.running)
+	add("address", c.listen.Host != "", func(ctx context.Context) []check.Finding {
+		return check.Address(ctx, c.listen.Address(), served, c.running)
 	})
 	add("launcher", len(c.launcher.words) > 0, func(context.Context) []check.Finding { return c.checkLauncher() })
 	add("journal", c.name != "", func(ctx context.Context) []check.Finding { return c.checkJournal(ctx, start) })

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +24,7 @@ type config struct {
 	values   conf.Values
 
 	name     string
-	listen   listenConfig
+	listen   conf.Listen
 	masters  masterConfig
 	log      logging.Config
 	store    storeConfig
@@ -66,7 +64,7 @@ func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
 }
 
 func (c *config) register(set *conf.Set) {
-	c.listen.register(set)
+	c.listen.Register(set)
 	set.Add("name", "", "this worker's name, which no other worker of its table has; the host's name if not given", conf.NonEmpty(&c.name))
 	c.masters.register(set)
 	c.log.Register(set)
@@ -79,7 +77,7 @@ func (c *config) register(set *conf.Set) {
 }
 
 func (c *config) validate(set *conf.Set, environ []string) {
-	c.listen.validate(set)
+	c.listen.Validate(set)
 	c.masters.validate(set)
 	c.store.validate(set)
 	c.launcher.validate(set, environ)
@@ -141,33 +139,6 @@ func placesOfTargets(set *conf.Set, targets map[string]int) map[string]string {
 		places[name] = set.Place("targets." + name)
 	}
 	return places
-}
-
-// listenConfig says where jobd listens, and to whom.
-type listenConfig struct {
-	host           string
-	port           int
-	password       string // "": none is asked for
-	allowLocalhost bool
-	maxMessageSize int64 // bytes
-}
-
-func (c *listenConfig) register(set *conf.Set) {
-	set.Add("host", "", "address or name to listen on; :: for all", conf.Host(&c.host, "port"))
-	set.Add("port", "", "port to listen on; 0 for any", conf.Int(&c.port, 0, 65535))
-	set.Add("password", "", "what clients must know; better kept in the file", conf.Text(&c.password)).Secret()
-	set.Add("always_allow_localhost", "false", "clients on this host need no password", conf.Bool(&c.allowLocalhost)).Switch()
-	set.Add("max_message_size", "16MiB", "longest message accepted from a client", conf.Size(&c.maxMessageSize, 64<<10, 1<<30))
-}
-
-func (c *listenConfig) validate(set *conf.Set) {
-	set.Require("", "host", "port")
-	set.WarnOpen(c.host, c.password)
-}
-
-// address is what net.Listen takes.
-func (c *listenConfig) address() string {
-	return net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
 }
 
 // runConfig says how jobs are treated.

@@ -27,7 +27,7 @@ func TestPitfall38PasswordsStayOutOfSight(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error, want one")
 	}
-	if c.listen.password != secret || c.store.mysql.password != secret {
+	if c.listen.Password != secret || c.store.mysql.password != secret {
 		t.Errorf("passwords of the environment are not taken: %+v", c)
 	}
 	if said := fmt.Sprint(err, c.warnings); strings.Contains(said, "= "+secret) || strings.Contains(said, `"`+secret) {

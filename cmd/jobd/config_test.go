@@ -61,7 +61,7 @@ func workingDir(t *testing.T) string {
 
 func diffConfig(want, got config) string {
 	got.targetPlaces, got.values = nil, nil // where things stood, not what they say
-	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, listenConfig{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}, journalConfig{}, check.Mode{}))
+	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}, journalConfig{}, check.Mode{}))
 }
 
 var defaultJournal = journalConfig{
@@ -75,8 +75,8 @@ func TestConfigOfTheOriginal(t *testing.T) {
 	want := config{
 		path: path,
 		name: "web-1",
-		listen: listenConfig{
-			host: "0.0.0.0", port: 7080, password: `pa;ss # "word"`, allowLocalhost: true, maxMessageSize: 16 << 20,
+		listen: conf.Listen{
+			Host: "0.0.0.0", Port: 7080, Password: `pa;ss # "word"`, AllowLocalhost: true, MaxMessageSize: 16 << 20,
 		},
 		masters: masterConfig{hosts: "127.0.0.1", port: 7081, addresses: []string{"127.0.0.1:7081"}, reconnect: 10 * time.Second},
 		log:     logging.Config{File: "/tmp/jobd.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelDebug},
@@ -108,7 +108,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 func TestConfigWithCarriageReturns(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, []string{"--config", filepath.Join("..", "..", "testdata", "configurations", "jobd-crlf.conf")}, nil)
-	if c.listen.address() != "[::]:7080" || !c.listen.allowLocalhost || c.store.sqlitePath != "C:/jobs.db" || c.targets["a/1"] != 3 {
+	if c.listen.Address() != "[::]:7080" || !c.listen.AllowLocalhost || c.store.sqlitePath != "C:/jobs.db" || c.targets["a/1"] != 3 {
 		t.Errorf("read as %+v", c)
 	}
 }
@@ -122,7 +122,7 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	want := config{
 		name:    host,
-		listen:  listenConfig{host: "127.0.0.1", maxMessageSize: 16 << 20},
+		listen:  conf.Listen{Host: "127.0.0.1", MaxMessageSize: 16 << 20},
 		masters: masterConfig{reconnect: 10 * time.Second},
 		log:     logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn},
 		store: storeConfig{

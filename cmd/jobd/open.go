@@ -164,16 +164,16 @@ func (c *launcherConfig) launcher() jobexec.Launcher {
 
 // listen opens the port and readies those who talk to clients and masters.
 func (d *daemon) listen(c config) error {
-	listener, err := net.Listen("tcp", c.listen.address())
+	listener, err := net.Listen("tcp", c.listen.Address())
 	if err != nil {
 		return fmt.Errorf("listen for clients (keys host and port): %w", err)
 	}
 	d.listener = listener
 	handlers := handlers{d}.all()
 	d.server = jobnet.NewServer(jobnet.ServerConfig{
-		Handlers: handlers, Password: c.listen.password,
-		AlwaysAllowLocalhost: c.listen.allowLocalhost,
-		MaxMessageSize:       int(c.listen.maxMessageSize), Logger: d.log,
+		Handlers: handlers, Password: c.listen.Password,
+		AlwaysAllowLocalhost: c.listen.AllowLocalhost,
+		MaxMessageSize:       int(c.listen.MaxMessageSize), Logger: d.log,
 		OnLinks: func(open int) { d.memory.linked(open) },
 	})
 	self, err := instance(d.journalDir)
@@ -183,8 +183,8 @@ func (d *daemon) listen(c config) error {
 	for _, address := range c.masters.addresses {
 		d.agents = append(d.agents, master.NewAgent(master.AgentConfig{
 			Address: address, Name: c.name, Targets: d.worker.TargetNames,
-			Handlers: handlers, Password: c.listen.password,
-			MaxMessageSize:   int(c.listen.maxMessageSize),
+			Handlers: handlers, Password: c.listen.Password,
+			MaxMessageSize:   int(c.listen.MaxMessageSize),
 			ReconnectTimeout: c.masters.reconnect, DrainTimeout: shutdownTimeout,
 			Instance: self, OnRegistered: d.onRegistered, Folds: d.folds.Load,
 			Logger: d.log,

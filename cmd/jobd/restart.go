@@ -67,7 +67,7 @@ func (d *daemon) follow(ctx context.Context) (successor, error) {
 	if err != nil { // it has changed in this moment, or the binary takes what this one does not
 		return successor{}, err
 	}
-	return successor{PID: os.Getpid(), Address: config.listen.address()}, nil
+	return successor{PID: os.Getpid(), Address: config.listen.Address()}, nil
 }
 
 // probe runs the binary with --check.

@@ -1,24 +1,49 @@
 package conf
 
 import (
+	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
-// WarnOpen warns of a program that listens beyond its host and asks for no password: whoever reaches the port gives it orders. The
-// keys are host and password.
-func (s *Set) WarnOpen(host, password string) {
-	if host == "" || password != "" || isLoopback(host) {
-		return
-	}
-	s.Warn("host", "it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1")
+// Listen says where a daemon listens, and to whom. Both daemons have these keys.
+type Listen struct {
+	Host           string
+	Port           int
+	Password       string // "": the daemon asks for none
+	AllowLocalhost bool
+	MaxMessageSize int64 // bytes
 }
 
-// isLoopback tells whether only this host can connect to an address.
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+// Register registers the keys.
+func (l *Listen) Register(set *Set) {
+	set.Add("host", "", "address or name to listen on; :: for all", Host(&l.Host, "port"))
+	set.Add("port", "", "port to listen on; 0 for any", Int(&l.Port, 0, 65535))
+	set.Add("password", "", "what everybody who connects must know; better kept in the file", Text(&l.Password)).Secret()
+	set.Add("always_allow_localhost", "false", "clients on this host need no password", Bool(&l.AllowLocalhost)).Switch()
+	set.Add("max_message_size", "16MiB", "longest message accepted", Size(&l.MaxMessageSize, 64<<10, 1<<30))
+}
+
+// Validate requires an address, and warns of a daemon that listens beyond its host and asks for
+// no password.
+func (l *Listen) Validate(set *Set) {
+	set.Require("", "host", "port")
+	if l.Host != "" && l.Password == "" && !l.isLoopback() {
+		set.Warn("host", "it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1")
+	}
+}
+
+// Address is the address in the form that net.Listen takes.
+func (l *Listen) Address() string {
+	return net.JoinHostPort(strings.Trim(l.Host, "[]"), strconv.Itoa(l.Port))
+}
+
+// isLoopback tells whether only programs on this host can connect to the address.
+func (l *Listen) isLoopback() bool {
+	address, err := netip.ParseAddr(strings.Trim(l.Host, "[]"))
 	if err != nil {
-		return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
+		return strings.EqualFold(strings.TrimSuffix(l.Host, "."), "localhost")
 	}
 	return address.Unmap().IsLoopback()
 }

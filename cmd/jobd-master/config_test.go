@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 )
@@ -25,11 +25,14 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		path: path, listen: conf.Listen{Host: "0.0.0.0", Port: 7081, Password: "s3cret", MaxMessageSize: 16 << 20},
+		Settings: daemon.Settings{
+			Path:   path,
+			Listen: conf.Listen{Host: "0.0.0.0", Port: 7081, Password: "s3cret", MaxMessageSize: 16 << 20},
+			Log:    logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn},
+		},
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
-		log: logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{}, check.Mode{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(config{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -68,8 +71,8 @@ func TestShippedConfiguration(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "packaging", "jobd-master.conf")
 	c, err := parseConfig([]string{"--config", path}, nil, t.Output())
-	if err != nil || len(c.warnings) > 0 {
-		t.Fatalf("error %v, warnings %q", err, c.warnings)
+	if err != nil || len(c.Warnings) > 0 {
+		t.Fatalf("error %v, warnings %q", err, c.Warnings)
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -117,7 +120,7 @@ func TestConfigOddValues(t *testing.T) {
 		path + ":4: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",
 		path + ":1: host: it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1",
 	}
-	if diff := cmp.Diff(want, c.warnings); diff != "" {
+	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

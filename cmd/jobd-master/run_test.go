@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 // patience bounds every wait of the tests: a test that reaches it has failed.
 const patience = 20 * time.Second
 
-// daemon is a jobd-master process.
-type daemon struct {
+// program is a jobd-master process.
+type program struct {
 	t       *testing.T
 	process *exec.Cmd
 	stderr  *output
@@ -57,9 +57,9 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-func launch(t *testing.T, args ...string) *daemon {
+func launch(t *testing.T, args ...string) *program {
 	t.Helper()
-	d := &daemon{t: t, process: exec.Command(os.Args[0], args...), stderr: new(output), exited: make(chan struct{})}
+	d := &program{t: t, process: exec.Command(os.Args[0], args...), stderr: new(output), exited: make(chan struct{})}
 	d.process.Env = append(os.Environ(), asProgram+"=1")
 	d.process.Stderr = d.stderr
 	if err := d.process.Start(); err != nil {
@@ -71,7 +71,7 @@ func launch(t *testing.T, args ...string) *daemon {
 }
 
 // until polls: what a process says signals nothing.
-func (d *daemon) until(what string, is func() bool) {
+func (d *program) until(what string, is func() bool) {
 	d.t.Helper()
 	again, deadline := time.NewTicker(5*time.Millisecond), time.NewTimer(patience)
 	defer again.Stop()
@@ -91,7 +91,7 @@ func (d *daemon) until(what string, is func() bool) {
 }
 
 // code waits for the process and gives its exit code.
-func (d *daemon) code() int {
+func (d *program) code() int {
 	d.t.Helper()
 	select {
 	case <-d.exited:
@@ -102,7 +102,7 @@ func (d *daemon) code() int {
 }
 
 // address is where the daemon says that it listens.
-func (d *daemon) address() (address string) {
+func (d *program) address() (address string) {
 	d.t.Helper()
 	d.until("listening", func() bool {
 		_, rest, found := strings.Cut(d.stderr.String(), "address=")
@@ -231,7 +231,7 @@ func TestHangupReopensTheLogAndReadsItsLevels(t *testing.T) {
 		return func() bool { content, _ := os.ReadFile(log); return strings.Contains(string(content), text) }
 	}
 	hangUp("info")
-	d.until("level taken over, in a new file", says("configuration read again"))
+	d.until("level taken over, in a new file", says("configuration was read again"))
 	hangUp("loud")
 	d.until("a mistake is told", says("the old one stays"))
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {

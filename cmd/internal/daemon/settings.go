@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"jobd/cmd/internal/check"
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/signals"
+	"jobd/cmd/internal/version"
+)
+
+// Settings is the part of a configuration that both daemons have.
+type Settings struct {
+	Path     string   // of the file that was read
+	Warnings []string // about the configuration
+	Listen   conf.Listen
+	Log      logging.Config
+	Check    check.Mode
+}
+
+// Keys are the keys of one daemon. Register adds all of them, those of the Settings too, in the
+// order of the help; Validate finds what is wrong with values that could be decoded.
+type Keys interface {
+	Register(set *conf.Set)
+	Validate(set *conf.Set, environ []string)
+}
+
+// Read reads the configuration from args, the environment (as of os.Environ) and the file. All
+// mistakes are in the one error. Read answers --help and --version on stdout, and gives an error
+// with exit code 0 then. Where args can't be understood, it reads nothing, and Check is not set.
+func (s *Settings) Read(program conf.Program, keys Keys, args, environ []string, stdout io.Writer) error {
+	program.Version = version.Version
+	program.Summary += "\nWith --check it looks at all that it needs, tells what is wrong with it, and changes nothing."
+	set := conf.New(program)
+	s.Check.Register(set)
+	keys.Register(set)
+	if err := set.Parse(args, environ, stdout); err != nil {
+		s.Check = check.Mode{}
+		return err
+	}
+	s.Listen.Validate(set)
+	keys.Validate(set, environ)
+	s.Path, s.Warnings = set.Path(), set.Warnings()
+	return set.Err()
+}
+
+// OpenLog opens the log, and writes the warnings about the configuration into it.
+func (s *Settings) OpenLog(stderr io.Writer) (*logging.Log, error) {
+	log, err := logging.Open(s.Log, stderr)
+	if err != nil {
+		return nil, err
+	}
+	log.Warnings(s.Warnings)
+	return log, nil
+}
+
+// Look is --check: it looks at all that the daemon needs, at once, and writes one line about each
+// thing to stdout. It changes nothing, takes no lock and leaves no file, so that it may be done
+// beside the daemon. Where the configuration has mistakes, it looks at the rest all the same.
+//
+// running says in words which daemon runs with this configuration, "" where none does; parts are
+// the things that only this daemon needs. A worker that is to start again asks the same of the
+// binary that will follow it; the report then begins with the program's name and version.
+func (s *Settings) Look(program string, mistakes error, running func() string, parts []check.Part, stdout io.Writer) error {
+	signals.Release() // whoever waits for the report may give it up
+	own := []check.Part{{What: "log_file", Look: func(context.Context) []check.Finding { return check.LogFile(s.Log.File) }}}
+	if s.Listen.Host != "" {
+		own = append(own, check.Part{What: "address", Look: func(ctx context.Context) []check.Finding {
+			return check.Address(ctx, s.Listen.Address(), s.Check.Served, running)
+		}})
+	}
+	findings := check.Configuration(s.Path, s.Warnings, mistakes)
+	findings = append(findings, check.Look(append(own, parts...))...)
+	start := s.Check.Served != ""
+	if start {
+		if _, err := fmt.Fprintln(stdout, program, version.Version); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	return check.Report(stdout, findings, start)
+}
+
+// Reload is what a SIGHUP does: it opens the log file anew and takes over another configuration,
+// its log levels among it. takeOver reads that and takes over everything else; where it fails,
+// everything stays as it was.
+func Reload(log *logging.Log, takeOver func() (Settings, error)) {
+	if err := log.Reopen(); err != nil {
+		log.Error("log file could not be opened again", "error", err)
+	}
+	settings, err := takeOver()
+	if err != nil {
+		log.Error("configuration is not taken over; the old one stays in force", "error", err)
+		return
+	}
+	log.Warnings(settings.Warnings)
+	log.SetLevels(settings.Log)
+	log.Info("configuration was read again", "file", settings.Path)
+}

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/check"
+	"jobd/cmd/internal/signals"
+)
+
+// Successor is what follows this process where it starts again: the program that is at the binary's
+// path by then, in the same process, with the same arguments and environment.
+type Successor struct {
+	Program string // the name with which its report begins
+	Binary  string
+	Args    []string // without the program's own name
+	Environ []string
+}
+
+// Successor is what would follow this process.
+func (p Process) Successor(program string) (Successor, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return Successor{}, fmt.Errorf("own binary: %w", err)
+	}
+	return Successor{Program: program, Binary: binary, Args: p.Args, Environ: p.Environ}, nil
+}
+
+const (
+	tryTimeout = 15 * time.Second // for the report, whose own limit is shorter
+	mostReport = 8 << 10          // bytes of the report that an error repeats
+)
+
+// Try runs the binary with --check, and tells why its start would end, if it would. served is where
+// this process serves: it makes room.
+func (s Successor) Try(ctx context.Context, served string) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.Binary, append(slices.Clone(s.Args), check.ForStart(served))...)
+	cmd.Env, cmd.WaitDelay = s.Environ, time.Second
+	out, err := cmd.CombinedOutput()
+	report := string(out)
+	named := strings.HasPrefix(report, s.Program+" ")
+	wrong := wrongLines(report[:min(len(report), mostReport)])
+	switch {
+	case len(wrong) > 0 && named:
+		return errors.New(strings.Join(wrong, "\n"))
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s --check: no answer within %v", s.Binary, tryTimeout)
+	case err != nil && !named && strings.Contains(report, "check") && len(wrong) == 0:
+		return fmt.Errorf("%s does not know --check: it is an older version; to go back to it, stop the worker and start it", s.Binary)
+	case errors.Is(err, fs.ErrNotExist) && isThere(s.Binary):
+		return fmt.Errorf("%s is there, but its interpreter, the program that runs it, is missing%s", s.Binary, interpreter(s.Binary))
+	case err != nil && (named || len(wrong) == 0):
+		return fmt.Errorf("%s --check: %w", s.Binary, err)
+	case !named:
+		return fmt.Errorf("%s --check tells %q, which is no report of %s: it is no %[3]s, or an older version", s.Binary, report[:min(len(report), 100)], s.Program)
+	}
+	return nil
+}
+
+// Become replaces this process by the successor. It returns only if that fails.
+func (s Successor) Become() error {
+	return fmt.Errorf("restart %s: %w", s.Binary, signals.Become(s.Binary, os.Args, s.Environ))
+}
+
+// wrongLines are the lines of a report that say what is wrong.
+func wrongLines(report string) (lines []string) {
+	for line := range strings.Lines(report) {
+		if wrong, found := strings.CutPrefix(line, check.Wrong.String()+" "); found {
+			lines = append(lines, strings.TrimSpace(wrong))
+		}
+	}
+	return lines
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// interpreter names what a script's first line says, for an error; "" where the file is no script.
+func interpreter(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 256)
+	n, _ := io.ReadFull(file, head) // a short script is one, too
+	line, isScript := strings.CutPrefix(string(head[:n]), "#!")
+	line, _, _ = strings.Cut(line, "\n")
+	words := strings.Fields(line)
+	if !isScript || len(words) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": its first line names %q", words[0])
+}

@@ -18,9 +18,9 @@ import (
 	"jobd/journal/verify"
 )
 
-// checkJournal looks at the journal as a start would find it, and makes nothing. successor tells that the worker asks that is to start
+// checkJournal looks at the journal as a start would find it, and makes nothing. start tells that the worker asks that is to start
 // again: it has the journal.
-func (c *config) checkJournal(ctx context.Context, successor bool) []check.Finding {
+func (c *config) checkJournal(ctx context.Context, start bool) []check.Finding {
 	dir, exists, tried := c.findJournal()
 	if dir == "" {
 		return []check.Finding{{
@@ -33,7 +33,7 @@ func (c *config) checkJournal(ctx context.Context, successor bool) []check.Findi
 	if !exists {
 		findings = append(findings, check.Finding{What: what, Detail: "will be made"})
 	}
-	findings = append(findings, c.checkLock(what, dir, successor)...)
+	findings = append(findings, c.checkLock(what, dir, start)...)
 	if exists {
 		findings = append(findings, checkHistory(ctx, what, dir)...)
 	}
@@ -50,7 +50,7 @@ func (c *config) checkJournal(ctx context.Context, successor bool) []check.Findi
 
 // findJournal is the folder that a start would take, and whether it is there already; else why there is none.
 func (c *config) findJournal() (dir string, exists bool, tried []string) {
-	for _, candidate := range c.journalCandidates(os.Getenv) {
+	for _, candidate := range c.journal.candidates(c.name, os.Getenv) {
 		dir, err := filepath.Abs(candidate)
 		if err == nil {
 			exists, err = couldWrite(dir)
@@ -87,15 +87,15 @@ func couldWrite(dir string) (exists bool, err error) {
 }
 
 // checkLock tells who has the journal. It takes no lock: the kernel's list of them is read.
-func (c *config) checkLock(what, dir string, successor bool) []check.Finding {
+func (c *config) checkLock(what, dir string, start bool) []check.Finding {
 	holder, pid := lockHolder(dir)
 	switch {
-	case successor && pid != os.Getppid():
+	case start && pid != os.Getppid():
 		return []check.Finding{{
 			Level: check.Wrong, What: what, Detail: "it is another one than the journal of the worker that is to start again, whose jobs would be lost sight of",
 			Remedy: "leave journal_dir as it was, or stop the worker and start it", Ends: true,
 		}}
-	case pid == 0 || successor:
+	case pid == 0 || start:
 		return nil
 	}
 	return []check.Finding{{What: what, Detail: "in use by " + holder + ": this worker, if it runs"}}

@@ -12,7 +12,7 @@ import (
 // checkMaster looks whether a master answers and takes the worker's password. It does not register.
 func (c *config) checkMaster(ctx context.Context, address string) []check.Finding {
 	f := check.Finding{What: "master " + address, Detail: "answers, and takes the password"}
-	if c.listen.Password == "" {
+	if c.Listen.Password == "" {
 		f.Detail = "answers without a password"
 	}
 	switch err := c.askMaster(ctx, address); {
@@ -34,7 +34,7 @@ var (
 )
 
 func (c *config) askMaster(ctx context.Context, address string) error {
-	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.listen.Password})
+	link, err := jobnet.Connect(ctx, address, jobnet.LinkConfig{Password: c.Listen.Password})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
+	jobdaemon "jobd/cmd/internal/daemon"
 	jobnet "jobd/net"
 )
 
@@ -32,7 +33,7 @@ func TestCheckKnowsAMasterFromAWorker(t *testing.T) {
 		go func() { served <- server.Serve(ctx, listener) }()
 		address := netip.MustParseAddrPort(listener.Addr().String()).String()
 		for password, want := range map[string]string{"s3cret": want, "other": "it refuses this worker's password"} {
-			c := config{listen: conf.Listen{Password: password}}
+			c := config{Settings: jobdaemon.Settings{Listen: conf.Listen{Password: password}}}
 			got := c.checkMaster(t.Context(), address)
 			if len(got) != 1 || !strings.Contains(got[0].Detail, want) || (got[0].Level == check.Wrong) != strings.HasPrefix(want, "it ") {
 				t.Errorf("%s with password %s: %+v", answer, password, got)

@@ -29,8 +29,7 @@ const dialLimit = 4 * time.Second
 func (c *config) checkTable(ctx context.Context) []check.Finding {
 	targets := slices.Sorted(maps.Keys(c.targets))
 	if c.store.kind == storeSQLite {
-		table := sqlite.Config{Path: c.store.sqlitePath, Table: c.store.mysql.table, ClaimColumn: c.store.claimColumn, Worker: c.name}
-		findings, isNew, err := sqlite.Glance(ctx, table, targets)
+		findings, isNew, err := sqlite.Glance(ctx, c.sqliteConfig(), targets)
 		seen := store.Inspection{Findings: findings}
 		switch {
 		case len(findings) > 0:

@@ -9,75 +9,57 @@ import (
 	"strings"
 	"time"
 
-	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
-	"jobd/cmd/internal/logging"
-	"jobd/cmd/internal/version"
+	jobdaemon "jobd/cmd/internal/daemon"
 )
 
-// config is everything that jobd can be told; docs/configuration.md describes the
-// keys. On SIGHUP it is read again as a whole, and targets, launcher and log levels of
-// the new one are taken over.
+// program is this program's name, with which the report of --check begins.
+const program = "jobd"
+
+// config is everything that jobd can be told; docs/configuration.md describes the keys. On SIGHUP
+// jobd reads it again as a whole, and takes over the targets, the launcher and the log levels.
 type config struct {
-	path     string   // the file that was read
-	warnings []string // to be logged
-	values   conf.Values
+	jobdaemon.Settings
+	values conf.Values
 
 	name     string
-	listen   conf.Listen
 	masters  masterConfig
-	log      logging.Config
 	store    storeConfig
 	launcher launcherConfig
 	targets  map[string]int // concurrency by name
-	run      runConfig
+	jobs     jobsConfig
 
 	targetPlaces map[string]string // where each target was given, for what is found to be wrong with it later
 
-	check check.Mode // look only: --check
-
-	journalDir string // as configured; resolveJournalDir says where the journal is
-	journal    journalConfig
+	journal journalConfig
 }
 
-// parseConfig reads the configuration from args, the environment (as of os.Environ) and the
-// file. All mistakes are in the one error; --help and --version are answered
-// on stdout and give an error with exit code 0.
-func parseConfig(args, environ []string, stdout io.Writer) (config, error) {
-	set := conf.New(conf.Program{
-		Name:    "jobd",
-		Summary: "jobd runs the jobs of a table's rows, for the targets it serves.\nWith --check it looks at all that it needs, tells what is wrong with it, and changes nothing.",
-		Version: version.Version,
+// parseConfig reads the configuration: see jobdaemon.Settings.
+func parseConfig(args, environ []string, stdout io.Writer) (c config, err error) {
+	err = c.Read(conf.Program{
+		Name:    program,
+		Summary: "jobd runs the jobs of a table's rows, for the targets it serves.",
 		Prefix:  environPrefix,
 		File:    "/etc/jobd.conf",
-	})
-	var c config
-	c.check.Register(set)
-	c.register(set)
-	if err := set.Parse(args, environ, stdout); err != nil {
-		return config{}, err
-	}
-	c.validate(set, environ)
-	c.path, c.warnings, c.values = set.Path(), set.Warnings(), set.Values()
-	c.targetPlaces = placesOfTargets(set, c.targets)
-	return c, set.Err()
+	}, &c, args, environ, stdout)
+	return c, err
 }
 
-func (c *config) register(set *conf.Set) {
-	c.listen.Register(set)
+// Register implements jobdaemon.Keys.
+func (c *config) Register(set *conf.Set) {
+	c.Listen.Register(set)
 	set.Add("name", "", "this worker's name, which no other worker of its table has; the host's name if not given", conf.NonEmpty(&c.name))
 	c.masters.register(set)
-	c.log.Register(set)
+	c.Log.Register(set)
 	c.store.register(set)
 	c.launcher.register(set)
-	set.Add("journal_dir", "", "folder of the journal; where it is if not given: docs/configuration.md", conf.NonEmpty(&c.journalDir))
 	c.journal.register(set)
-	c.run.register(set)
+	c.jobs.register(set)
 	set.AddSection("targets", "a target to serve, and how many of its jobs may run at once", c.addTarget)
 }
 
-func (c *config) validate(set *conf.Set, environ []string) {
-	c.listen.Validate(set)
+// Validate implements jobdaemon.Keys.
+func (c *config) Validate(set *conf.Set, environ []string) {
 	c.masters.validate(set)
 	c.store.validate(set)
 	c.launcher.validate(set, environ)
@@ -88,6 +70,7 @@ func (c *config) validate(set *conf.Set, environ []string) {
 	if c.name == "" {
 		c.name = defaultName(set, environ)
 	}
+	c.values, c.targetPlaces = set.Values(), placesOfTargets(set, c.targets)
 }
 
 // nameVariable gives the name of a worker that is given none otherwise. Unlike JOBD_NAME it leaves the file's key in force, so that
@@ -141,8 +124,8 @@ func placesOfTargets(set *conf.Set, targets map[string]int) map[string]string {
 	return places
 }
 
-// runConfig says how jobs are treated.
-type runConfig struct {
+// jobsConfig says how jobs are treated.
+type jobsConfig struct {
 	maxOutputBuffer int64 // bytes kept of stdout and of stderr, each
 	prefetch        int   // jobs claimed beyond the free slots of a target; onePerSlot: as many as it has slots
 	pollInterval    time.Duration
@@ -157,7 +140,7 @@ type runConfig struct {
 // onePerSlot is the default of prefetch.
 const onePerSlot = -1
 
-func (c *runConfig) register(set *conf.Set) {
+func (c *jobsConfig) register(set *conf.Set) {
 	var word string
 	choice := func(chosen *bool, first, second string) conf.Decode {
 		oneOf := conf.OneOf(&word, first, second)
@@ -178,7 +161,7 @@ func (c *runConfig) register(set *conf.Set) {
 	set.Add("on_stop", "drain", "on SIGTERM drain, or handover: leave running jobs to the next start", choice(&c.handover, "drain", "handover"))
 }
 
-func (c *runConfig) decodePrefetch(text string) error {
+func (c *jobsConfig) decodePrefetch(text string) error {
 	if text == "1 per slot" {
 		c.prefetch = onePerSlot
 		return nil

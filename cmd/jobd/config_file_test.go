@@ -27,10 +27,10 @@ func TestPitfall38PasswordsStayOutOfSight(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error, want one")
 	}
-	if c.listen.Password != secret || c.store.mysql.password != secret {
+	if c.Listen.Password != secret || c.store.mysql.password != secret {
 		t.Errorf("passwords of the environment are not taken: %+v", c)
 	}
-	if said := fmt.Sprint(err, c.warnings); strings.Contains(said, "= "+secret) || strings.Contains(said, `"`+secret) {
+	if said := fmt.Sprint(err, c.Warnings); strings.Contains(said, "= "+secret) || strings.Contains(said, `"`+secret) {
 		t.Errorf("a password is told:\n%s", said)
 	}
 	for _, variable := range c.launcher.env {
@@ -49,8 +49,8 @@ func TestConfigReadAgain(t *testing.T) {
 		if err := os.WriteFile(path, fmt.Appendf(nil, "log_level_file = info\n[targets]\na = %d\n", n), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if c := mustParse(t, args, nil); c.targets["a"] != n || c.log.FileLevel != slog.LevelInfo {
-			t.Errorf("targets %v, level %v", c.targets, c.log.FileLevel)
+		if c := mustParse(t, args, nil); c.targets["a"] != n || c.Log.FileLevel != slog.LevelInfo {
+			t.Errorf("targets %v, level %v", c.targets, c.Log.FileLevel)
 		}
 	}
 }
@@ -58,8 +58,8 @@ func TestConfigReadAgain(t *testing.T) {
 func TestShippedConfiguration(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", "packaging", "jobd.conf")
-	if c := mustParse(t, []string{"--config", installed(t, path)}, nil); len(c.warnings) > 0 {
-		t.Errorf("warnings: %q", c.warnings)
+	if c := mustParse(t, []string{"--config", installed(t, path)}, nil); len(c.Warnings) > 0 {
+		t.Errorf("warnings: %q", c.Warnings)
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -169,7 +169,7 @@ func TestConfigOddValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, err := parseConfig([]string{"--config", path, "--targets.a=1"}, nil, t.Output())
-			problem, warning := fmt.Sprint(err), strings.Join(c.warnings, "\n")
+			problem, warning := fmt.Sprint(err), strings.Join(c.Warnings, "\n")
 			if err == nil {
 				problem = ""
 			}

@@ -13,16 +13,19 @@ import (
 	"jobd/cmd/internal/conf"
 )
 
-// journalConfig says how much of the past the journal keeps, and how much room it needs.
+// journalConfig says where the journal is, how much of the past it keeps, and how much room it
+// needs.
 type journalConfig struct {
-	segmentSize int64         // bytes
-	segmentAge  time.Duration //
+	dir         string // as configured; makeDir says where the journal is
+	segmentSize int64  // bytes
+	segmentAge  time.Duration
 	retention   time.Duration // 0: for ever
-	archiveDir  string        // "": what is old is removed
+	archiveDir  string        // "": old segments are removed
 	minFree     int64         // bytes
 }
 
 func (c *journalConfig) register(set *conf.Set) {
+	set.Add("journal_dir", "", "folder of the journal; where it is if not given: docs/configuration.md", conf.NonEmpty(&c.dir))
 	set.Add("journal_segment_size", "256MiB", "the journal begins a new segment at this size", conf.Size(&c.segmentSize, 64<<10, 1<<40))
 	set.Add("journal_segment_age", "24h", "and at this age", conf.Duration(&c.segmentAge, time.Second))
 	set.Add("journal_retention", "30d", "how long old segments are kept; 0: for ever", conf.Duration(&c.retention, 0))
@@ -30,7 +33,7 @@ func (c *journalConfig) register(set *conf.Set) {
 	set.Add("journal_min_free", "64MiB", "no job is claimed while the journal's disk has less room (or less than a tenth of it)", conf.Size(&c.minFree, 0, 1<<40))
 }
 
-// shortRetention is what nobody keeps a journal for; the number was hardly meant as seconds.
+// shortRetention is too short for any journal: a number below it was hardly meant as seconds.
 const shortRetention = time.Hour
 
 func (c *journalConfig) validate(set *conf.Set) {
@@ -47,12 +50,12 @@ func (c *journalConfig) validate(set *conf.Set) {
 	}
 }
 
-// resolveJournalDir says where the journal is, and makes the folder, with mode 0700,
-// if need be: journal_dir; else the state folder that systemd gives; else
-// /var/lib/jobd/NAME or, where that can't be made, the same in the user's own state
-// folder. The error names every folder that was tried.
-func (c *config) resolveJournalDir(lookup func(name string) string) (string, error) {
-	return firstPrivate(c.journalCandidates(lookup))
+// makeDir says where the journal of the worker of that name is, and makes the folder, with mode
+// 0700, if need be: journal_dir; else the state folder that systemd gives; else /var/lib/jobd/NAME
+// or, where that can't be made, the same in the user's own state folder. The error names every
+// folder that was tried. lookup gives a variable of the environment.
+func (c *journalConfig) makeDir(name string, lookup func(variable string) string) (string, error) {
+	return firstPrivate(c.candidates(name, lookup))
 }
 
 // firstPrivate is the first of the folders that can be made, or is, private and writable.
@@ -68,38 +71,39 @@ func firstPrivate(candidates []string) (string, error) {
 	return "", fmt.Errorf("journal_dir: no folder for the journal can be written; give one with the key journal_dir\n%w", errors.Join(tried...))
 }
 
-// journalCandidates are the folders to try. What is configured, here or in
-// systemd, has no alternative: a journal that moves is a journal lost.
-func (c *config) journalCandidates(lookup func(name string) string) []string {
-	if c.journalDir != "" {
-		return []string{c.journalDir}
+// candidates are the folders to try. One that is configured, here or in systemd, has no
+// alternative: a journal that moves is a journal lost.
+func (c *journalConfig) candidates(name string, lookup func(variable string) string) []string {
+	if c.dir != "" {
+		return []string{c.dir}
 	}
 	if state, _, _ := strings.Cut(lookup("STATE_DIRECTORY"), ":"); state != "" {
 		return []string{state}
 	}
-	candidates := []string{filepath.Join("/var/lib/jobd", c.folderName())}
+	folder := folderName(name)
+	candidates := []string{filepath.Join("/var/lib/jobd", folder)}
 	state := lookup("XDG_STATE_HOME")
 	if home := lookup("HOME"); state == "" && home != "" {
 		state = filepath.Join(home, ".local", "state")
 	}
 	if state != "" {
-		candidates = append(candidates, filepath.Join(state, "jobd", c.folderName()))
+		candidates = append(candidates, filepath.Join(state, "jobd", folder))
 	}
 	return candidates
 }
 
-// folderName is the worker's name as the name of one folder: it comes from
-// outside and must not lead elsewhere.
-func (c *config) folderName() string {
-	name := strings.NewReplacer("/", "_", "\x00", "_").Replace(c.name)
+// folderName is a worker's name as the name of one folder: the name comes from outside and must not
+// lead elsewhere.
+func folderName(name string) string {
+	name = strings.NewReplacer("/", "_", "\x00", "_").Replace(name)
 	if strings.Trim(name, ".") == "" {
 		return strings.Repeat("_", len(name))
 	}
 	return name
 }
 
-// makePrivate makes sure that dir is a folder that only we can enter and write, and
-// gives its absolute path.
+// makePrivate makes sure that dir is a folder that only this account can enter and write, and gives
+// its absolute path.
 func makePrivate(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

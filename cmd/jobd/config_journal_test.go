@@ -17,29 +17,30 @@ func lookup(environ map[string]string) func(string) string {
 func TestJournalCandidates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		config  config
+		worker  string
+		config  journalConfig
 		environ map[string]string
 		want    []string
 	}{
 		"configured": {
-			config{name: "w", journalDir: "/j"}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
+			"w", journalConfig{dir: "/j"}, map[string]string{"STATE_DIRECTORY": "/s", "HOME": "/h"}, []string{"/j"},
 		},
 		"systemd": {
-			config{name: "w"}, map[string]string{"STATE_DIRECTORY": "/s:/t", "HOME": "/h"}, []string{"/s"},
+			"w", journalConfig{}, map[string]string{"STATE_DIRECTORY": "/s:/t", "HOME": "/h"}, []string{"/s"},
 		},
 		"home": {
-			config{name: "w"}, map[string]string{"HOME": "/h"}, []string{"/var/lib/jobd/w", "/h/.local/state/jobd/w"},
+			"w", journalConfig{}, map[string]string{"HOME": "/h"}, []string{"/var/lib/jobd/w", "/h/.local/state/jobd/w"},
 		},
 		"state home": {
-			config{name: "w"}, map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/x"}, []string{"/var/lib/jobd/w", "/x/jobd/w"},
+			"w", journalConfig{}, map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/x"}, []string{"/var/lib/jobd/w", "/x/jobd/w"},
 		},
-		"no home":                  {config{name: "w"}, nil, []string{"/var/lib/jobd/w"}},
-		"a name that leads away":   {config{name: "../../etc"}, nil, []string{"/var/lib/jobd/.._.._etc"}},
-		"a name that leads upward": {config{name: ".."}, nil, []string{"/var/lib/jobd/__"}},
+		"no home":                  {"w", journalConfig{}, nil, []string{"/var/lib/jobd/w"}},
+		"a name that leads away":   {"../../etc", journalConfig{}, nil, []string{"/var/lib/jobd/.._.._etc"}},
+		"a name that leads upward": {"..", journalConfig{}, nil, []string{"/var/lib/jobd/__"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, test.config.journalCandidates(lookup(test.environ))); diff != "" {
+			if diff := cmp.Diff(test.want, test.config.candidates(test.worker, lookup(test.environ))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -58,8 +59,8 @@ func TestJournalDirIsMadePrivate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := config{journalDir: dir}
-			got, err := c.resolveJournalDir(lookup(nil))
+			c := journalConfig{dir: dir}
+			got, err := c.makeDir("w", lookup(nil))
 			if err != nil || got != dir {
 				t.Fatalf("got %q, %v, want %q", got, err, dir)
 			}
@@ -89,8 +90,8 @@ func TestJournalDirThatCannotBeWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := config{journalDir: test.dir}
-			_, err := c.resolveJournalDir(lookup(nil))
+			c := journalConfig{dir: test.dir}
+			_, err := c.makeDir("w", lookup(nil))
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "give one with the key journal_dir") {
 				t.Errorf("error %v, want %q and the key", err, test.want)
 			}

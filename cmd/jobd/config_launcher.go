@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"jobd/cmd/internal/conf"
+	jobexec "jobd/exec"
 )
 
 // environPrefix begins the names of jobd's own variables. Jobs don't get them: there may
@@ -85,6 +86,11 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 		set.Bad("launcher.cwd", fmt.Sprintf("%s is no folder; allowed is a folder that exists", dir))
 	}
 	c.dir = dir
+}
+
+// launcher is the launcher that jobs are started with.
+func (c *launcherConfig) launcher() jobexec.Launcher {
+	return jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
 }
 
 // check looks whether jobs can be started with it. That is no part of reading the configuration: what is missing may be there

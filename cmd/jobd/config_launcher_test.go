@@ -65,7 +65,7 @@ func TestLauncherWithoutIDIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, with("--launcher=run"), nil)
 	want := []string{"flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"}
-	if diff := cmp.Diff(want, c.warnings); diff != "" {
+	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

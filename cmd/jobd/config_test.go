@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/conf"
+	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
 )
@@ -61,7 +61,7 @@ func workingDir(t *testing.T) string {
 
 func diffConfig(want, got config) string {
 	got.targetPlaces, got.values = nil, nil // where things stood, not what they say
-	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, runConfig{}, journalConfig{}, check.Mode{}))
+	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
 }
 
 var defaultJournal = journalConfig{
@@ -73,13 +73,15 @@ func TestConfigOfTheOriginal(t *testing.T) {
 	path := installed(t, "..", "..", "testdata", "configurations", "jobd.conf")
 	got := mustParse(t, []string{"--config", path}, []string{"PATH=/bin", "LC_ALL=C", "JOBD_SECRET=x"})
 	want := config{
-		path: path,
-		name: "web-1",
-		listen: conf.Listen{
-			Host: "0.0.0.0", Port: 7080, Password: `pa;ss # "word"`, AllowLocalhost: true, MaxMessageSize: 16 << 20,
+		Settings: jobdaemon.Settings{
+			Path: path,
+			Listen: conf.Listen{
+				Host: "0.0.0.0", Port: 7080, Password: `pa;ss # "word"`, AllowLocalhost: true, MaxMessageSize: 16 << 20,
+			},
+			Log: logging.Config{File: "/tmp/jobd.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelDebug},
 		},
+		name:    "web-1",
 		masters: masterConfig{hosts: "127.0.0.1", port: 7081, addresses: []string{"127.0.0.1:7081"}, reconnect: 10 * time.Second},
-		log:     logging.Config{File: "/tmp/jobd.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelDebug},
 		store: storeConfig{
 			kind: "mysql", claimColumn: "sig",
 			mysql: mysqlConfig{
@@ -96,7 +98,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		},
 		journal: defaultJournal,
 		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
-		run: runConfig{
+		jobs: jobsConfig{
 			maxOutputBuffer: 16777216, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute,
 		},
 	}
@@ -108,7 +110,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 func TestConfigWithCarriageReturns(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, []string{"--config", filepath.Join("..", "..", "testdata", "configurations", "jobd-crlf.conf")}, nil)
-	if c.listen.Address() != "[::]:7080" || !c.listen.AllowLocalhost || c.store.sqlitePath != "C:/jobs.db" || c.targets["a/1"] != 3 {
+	if c.Listen.Address() != "[::]:7080" || !c.Listen.AllowLocalhost || c.store.sqlitePath != "C:/jobs.db" || c.targets["a/1"] != 3 {
 		t.Errorf("read as %+v", c)
 	}
 }
@@ -121,10 +123,12 @@ func TestConfigDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
+		Settings: jobdaemon.Settings{
+			Listen: conf.Listen{Host: "127.0.0.1", MaxMessageSize: 16 << 20},
+			Log:    logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn},
+		},
 		name:    host,
-		listen:  conf.Listen{Host: "127.0.0.1", MaxMessageSize: 16 << 20},
 		masters: masterConfig{reconnect: 10 * time.Second},
-		log:     logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn},
 		store: storeConfig{
 			kind: "sqlite", sqlitePath: "jobs.db", claimColumn: "sig",
 			mysql: mysqlConfig{table: "jobs", fetchLimit: 100, maxConnections: 8},
@@ -132,7 +136,7 @@ func TestConfigDefaults(t *testing.T) {
 		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
 		journal:  defaultJournal,
-		run:      runConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute},
+		jobs:     jobsConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute},
 	}
 	if diff := diffConfig(want, c); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -239,12 +243,12 @@ func TestConfigChoices(t *testing.T) {
 	t.Parallel()
 	args := with("--prefetch=7", "--launch-offline=run", "--on-crash=requeue", "--max-attempts=5", "--lost-after=1m", "--on-stop=handover", "--poll-interval=2m", "--shutdown-timeout=0", "--max-output-buffer=64KiB", "--log-level-console=trace")
 	c := mustParse(t, args, nil)
-	want := runConfig{
+	want := jobsConfig{
 		maxOutputBuffer: 64 << 10, prefetch: 7, pollInterval: 2 * time.Minute,
 		launchOffline: true, requeueCrashed: true, maxAttempts: 5, lostAfter: time.Minute, handover: true,
 	}
-	if c.run != want || c.log.ConsoleLevel != conf.LevelTrace {
-		t.Errorf("got %+v and level %v, want %+v and trace", c.run, c.log.ConsoleLevel, want)
+	if c.jobs != want || c.Log.ConsoleLevel != conf.LevelTrace {
+		t.Errorf("got %+v and level %v, want %+v and trace", c.jobs, c.Log.ConsoleLevel, want)
 	}
 }
 
@@ -270,8 +274,8 @@ func TestConfigMasters(t *testing.T) {
 			if diff := cmp.Diff(test.want, c.masters.addresses); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(c.warnings) != test.warnings {
-				t.Errorf("warnings %q, want %d", c.warnings, test.warnings)
+			if len(c.Warnings) != test.warnings {
+				t.Errorf("warnings %q, want %d", c.Warnings, test.warnings)
 			}
 		})
 	}

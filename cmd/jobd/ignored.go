@@ -16,18 +16,18 @@ const (
 
 // ignoredLast lists the rows of which the journal says, near its end, that they are ignored. The worker may have been killed
 // before that was committed.
-func (d *daemon) ignoredLast() (ids []int64) {
-	newest := d.newest()
+func (p *journalPart) ignoredLast() (ids []int64) {
+	newest := p.newest()
 	if newest == 0 {
 		return nil
 	}
-	r, err := replay.Open(d.journalDir)
+	r, err := replay.Open(p.journalDir)
 	if err == nil {
 		defer r.Close()
 		ids, err = ignoredBehind(context.Background(), r, newest-min(newest, ignoredEvents))
 	}
 	if err != nil {
-		d.log.Warn("the journal's history can't be read; whether rows that were ignored last are so is not asked", "error", err)
+		p.log.Warn("the journal's history can't be read; whether rows that were ignored last are so is not asked", "error", err)
 	}
 	return ids
 }

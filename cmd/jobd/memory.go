@@ -34,7 +34,7 @@ func limitMemory(c config) *memory {
 		slots += n
 	}
 	m := &memory{}
-	m.add(memoryBase + memoryCopies*c.run.maxOutputBuffer + int64(slots)*memorySlot)
+	m.add(memoryBase + memoryCopies*c.jobs.maxOutputBuffer + int64(slots)*memorySlot)
 	return m
 }
 

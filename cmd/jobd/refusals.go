@@ -173,14 +173,6 @@ func (r *refusals) append(refused journal.Refused) {
 	}
 }
 
-// lastWords is what the journal is to hold before the worker's run ends.
-func (d *daemon) lastWords() []journal.Payload {
-	if d.refusals == nil {
-		return nil
-	}
-	return d.refusals.rest()
-}
-
 // hostOf is the address without the port, which is another one for each connection.
 func hostOf(by string) string {
 	first, _, _ := strings.Cut(by, " ")

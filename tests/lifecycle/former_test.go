@@ -50,7 +50,7 @@ func TestHandoverBetweenVersions(t *testing.T) {
 			db.AwaitCount(t, 4, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
 				" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
 			expectOnce(t, launcher, 4)
-			verify(t, settings)
+			verifyJournal(t, settings)
 		})
 	}
 }

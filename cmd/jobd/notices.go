@@ -1,0 +1,85 @@
+package main
+
+import (
+	"sync/atomic"
+
+	jobexec "jobd/exec"
+	"jobd/master"
+	"jobd/store"
+)
+
+// notices is what parts tell others that are made after them. Each is given it when it is made; who
+// listens is said once, when all are there, and before any of them works.
+//
+//	table  ── a server that it did not know ──► mirror
+//	table  ── a row that can't be claimed ────► worker
+//	mirror ── the table is back ──────────────► worker, table
+//	mirror ── rows wait again ────────────────► worker, masters
+//	worker ── it serves other targets ────────► masters
+//	table  ── it takes names for one, or not ─► masters
+//
+// The listener has heard a notice when the method returns: the mirror relies on that. Only a table
+// has something to tell before anybody listens, while it is opened; the mirror asks by itself which
+// server it is on, when it begins. The methods are safe for concurrent use, and don't block.
+type notices struct{ to atomic.Pointer[listeners] }
+
+// listeners are the parts that notices are for.
+type listeners struct {
+	table interface {
+		learnFolds(names []string) (news bool)
+	}
+	mirror *store.Mirror
+	worker *jobexec.Worker
+	agents []*master.Agent
+}
+
+func (n *notices) connect(to listeners) { n.to.Store(&to) }
+
+// tell passes a notice on, if anybody listens yet.
+func (n *notices) tell(notice func(*listeners)) {
+	if to := n.to.Load(); to != nil {
+		notice(to)
+	}
+}
+
+// serverMet: a connection has reached another database server than the table was last found on.
+func (n *notices) serverMet() { n.tell(func(to *listeners) { to.mirror.CheckServer() }) }
+
+// oddRow: a row can't be claimed, because its id is none to jobd.
+func (n *notices) oddRow(row, target, reason string) {
+	n.tell(func(to *listeners) { to.worker.NoteOdd(row, target, reason) })
+}
+
+// tableBack: the table can be reached again. It may not have answered at the start, or be another
+// one now, so it is examined once more; the mirror does not wait for that.
+func (n *notices) tableBack() {
+	n.tell(func(to *listeners) {
+		to.worker.PollAll()
+		go func() {
+			if to.table.learnFolds(to.worker.TargetNames()) {
+				n.targetsChanged()
+			}
+		}()
+	})
+}
+
+// givenBack: rows of these targets wait again that were this worker's. It may run them itself, if it
+// still serves them, and so may every other worker that does.
+func (n *notices) givenBack(targets []string) {
+	n.tell(func(to *listeners) {
+		to.worker.GivenBack(targets)
+		for _, agent := range to.agents {
+			agent.Poke(targets)
+		}
+	})
+}
+
+// targetsChanged: the worker is to be registered anew, with other targets or another way to compare
+// their names.
+func (n *notices) targetsChanged() {
+	n.tell(func(to *listeners) {
+		for _, agent := range to.agents {
+			agent.TargetsChanged()
+		}
+	})
+}

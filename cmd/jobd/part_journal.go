@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/replay"
+	"jobd/store/reconcile"
+)
+
+// journalPart is the journal, and the room on its disk that is kept for ending what has begun.
+type journalPart struct {
+	log        logger
+	journalDir string
+	journal    *eventlog.Log
+	reserve    *eventlog.Reserve
+}
+
+// openJournal finds or makes the journal's folder, locks it and verifies what is in it.
+func (r *root) openJournal() (*journalPart, error) {
+	dir, err := r.journal.makeDir(r.name, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := eventlog.Open(context.Background(), eventlog.Config{
+		Dir: dir, Logger: r.log,
+		SegmentSize: r.journal.segmentSize, SegmentAge: r.journal.segmentAge,
+		Retention: r.journal.retention, ArchiveDir: r.journal.archiveDir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	reserve, err := eventlog.OpenReserve(dir, r.journal.minFree)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return &journalPart{r.log, dir, opened, reserve}, nil
+}
+
+func (p *journalPart) close() error { return errors.Join(p.reserve.Close(), p.journal.Close()) }
+
+// newest is the journal's newest event.
+func (p *journalPart) newest() (seq uint64) {
+	p.journal.View(func(s *journal.State) { seq = s.Seq })
+	return seq
+}
+
+// lastServer is the database server that the table was last found on, as far as the journal knows.
+func (p *journalPart) lastServer() (server string) {
+	p.journal.View(func(s *journal.State) { server = s.Server })
+	return server
+}
+
+// knows tells whether the journal's history has a claim of a job, by its token.
+func (p *journalPart) knows(ctx context.Context, job int64, token string) bool {
+	r, err := replay.Open(p.journalDir)
+	if err != nil {
+		p.log.Warn("the journal's history can't be read", "error", err)
+		return false
+	}
+	defer r.Close()
+	known, err := reconcile.Claimed(ctx, r, job, token)
+	if err != nil {
+		p.log.Warn("the journal's history can't be read", "job", job, "error", err)
+	}
+	return known
+}

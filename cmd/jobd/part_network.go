@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/master"
+	jobnet "jobd/net"
+)
+
+// shutdownTimeout is how long clients and masters may take at a stop to take their answers.
+const shutdownTimeout = 5 * time.Second
+
+// networkPart is where clients reach the worker, and how it reaches its masters.
+type networkPart struct {
+	server *jobdaemon.Server
+	agents []*master.Agent
+}
+
+// daemon is what requests are answered from.
+type daemon struct {
+	*journalPart
+	*tablePart
+	*workerPart
+	*networkPart
+	*restarter
+	log     logger
+	memory  *memory
+	started time.Time
+}
+
+// openNetwork takes the address and readies the agents. Clients and masters may ask the same; status
+// tells of the agents too, so the handlers are given the part before it is complete. Nobody is
+// served before all parts are made.
+func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *workerPart) (*networkPart, error) {
+	p := &networkPart{}
+	handlers := handlers{&daemon{
+		journal, table, worker, p,
+		&restarter{next: r.next, ending: r.ending, handOver: worker.worker.HandOver, served: p.address, log: r.log},
+		r.log, r.memory, r.begun,
+	}}.all()
+	self, err := instance(journal.journalDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, address := range r.masters.addresses {
+		p.agents = append(p.agents, master.NewAgent(master.AgentConfig{
+			Address: address, Name: r.name, Targets: worker.worker.TargetNames,
+			Handlers: handlers, Password: r.Listen.Password,
+			MaxMessageSize:   int(r.Listen.MaxMessageSize),
+			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout,
+			Instance: self, Folds: table.folds.Load,
+			OnRegistered: worker.worker.PollAll, // nobody has heard what the master was poked for meanwhile
+			Logger:       r.log,
+		}))
+	}
+	p.server, err = jobdaemon.Listen(r.Listen, "clients", jobnet.ServerConfig{
+		Handlers: handlers, Logger: r.log, OnLinks: r.memory.linked,
+	})
+	return p, err
+}
+
+func (p *networkPart) close() error { return p.server.Close() }
+
+// address is where the worker listens.
+func (p *networkPart) address() string { return p.server.Address() }
+
+// actors are the server and the agents at work.
+func (p *networkPart) actors() []jobdaemon.Actor {
+	actors := []jobdaemon.Actor{func(ctx context.Context) error {
+		return p.server.Serve(ctx, shutdownTimeout, "a client did not take its answer")
+	}}
+	for _, agent := range p.agents {
+		actors = append(actors, agent.Run)
+	}
+	return actors
+}
+
+// instance tells this worker from all others, for its masters: a worker that registers again takes
+// the place of its former registration, whose link may be half dead. It is the same for every run
+// with the same journal, which one process at a time can have, and for no other: it is made of the
+// host and the journal's folder.
+func instance(journalDir string) (string, error) {
+	var folder unix.Stat_t
+	if err := unix.Stat(journalDir, &folder); err != nil {
+		return "", fmt.Errorf("journal folder %s: %w", journalDir, err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name of the host: %w", err)
+	}
+	machine, _ := os.ReadFile("/etc/machine-id") // not on every host
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d:%d", host, strings.TrimSpace(string(machine)), folder.Dev, folder.Ino))
+	return hex.EncodeToString(sum[:8]), nil
+}

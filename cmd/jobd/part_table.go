@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"jobd/cmd/internal/exit"
+	"jobd/store"
+	"jobd/store/mysql"
+	"jobd/store/sqlite"
+)
+
+// checkTimeout bounds how long a start waits for a table that does not answer; it then goes on
+// without.
+const checkTimeout = 3 * time.Second
+
+// tablePart is the jobs table, and what the start has found out about it.
+type tablePart struct {
+	log     logger
+	table   store.Table
+	reached bool        // it answered when it was opened
+	folds   atomic.Bool // it takes names for one that differ in case
+}
+
+// openTable opens the table and examines it. A table that can't be reached is waited for later; one
+// that can't be used, or not for these targets, is an error.
+func (r *root) openTable(journal *journalPart) (*tablePart, error) {
+	table, err := r.newTable(journal.journalDir)
+	if err != nil {
+		return nil, err
+	}
+	p := &tablePart{log: r.log, table: table}
+	if err := errors.Join(p.check(), p.checkTargets(r.config)); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (r *root) newTable(journalDir string) (store.Table, error) {
+	if r.store.kind == storeSQLite {
+		config := r.sqliteConfig()
+		config.Logger, config.OnServer, config.OnOdd = r.log, r.notices.serverMet, r.notices.oddRow
+		return sqlite.New(config)
+	}
+	config := r.mysqlConfig()
+	config.Logger, config.OnServer, config.OnOdd = r.log, r.notices.serverMet, r.notices.oddRow
+	return mysql.New(failTable(journalDir, config))
+}
+
+// sqliteConfig is where the table is.
+func (c *config) sqliteConfig() sqlite.Config {
+	return sqlite.Config{
+		Path: c.store.sqlitePath, Table: c.store.mysql.table,
+		ClaimColumn: c.store.claimColumn, Worker: c.name,
+	}
+}
+
+// mysqlConfig is where the table is, and the account that uses it.
+func (c *config) mysqlConfig() mysql.Config {
+	return mysql.Config{
+		Host: c.store.mysql.host, Port: c.store.mysql.port,
+		User: c.store.mysql.user, Password: c.store.mysql.password,
+		Database: c.store.mysql.database, Table: c.store.mysql.table,
+		ClaimColumn: c.store.claimColumn, Worker: c.name,
+		MaxOpen: c.store.mysql.maxConnections, MaxOutput: int(c.jobs.maxOutputBuffer),
+	}
+}
+
+func (p *tablePart) close() error { return p.table.Close() }
+
+// check examines the table, if it can be reached.
+func (p *tablePart) check() error {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	err := p.table.Check(ctx)
+	var unusable *store.Unusable
+	if errors.As(err, &unusable) {
+		return err
+	}
+	if err != nil {
+		p.log.Warn("the table can't be reached; serving without it until it can", "error", err)
+	}
+	p.reached = err == nil
+	return nil
+}
+
+// checkTargets refuses targets whose names the table can't tell apart or can't hold. Where the table
+// does not answer, the worker finds that out later, and claims nothing for them.
+func (p *tablePart) checkTargets(c config) error {
+	if !p.reached {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(c.targets))
+	unfit, err := p.table.Names(ctx, names)
+	if err != nil {
+		p.log.Warn("the table could not be asked about the targets' names; the worker asks again", "error", err)
+		return nil
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(unfit)) {
+		errs = append(errs, fmt.Errorf("%s: %q can't be served: %s", c.targetPlaces[name], name, unfit[name]))
+	}
+	p.learnFolds(names)
+	return exit.With(exit.Usage, errors.Join(errs...))
+}
+
+// learnFolds finds out whether the table takes names for one that differ in case only: masters then
+// send jobs here whose target is written otherwise. It tells whether that is news.
+func (p *tablePart) learnFolds(names []string) (news bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	for _, name := range names {
+		other := otherCase(name)
+		if other == name {
+			continue
+		}
+		alone, err := p.table.Names(ctx, []string{other})
+		if err != nil || len(alone) > 0 {
+			continue
+		}
+		if both, err := p.table.Names(ctx, []string{name, other}); err == nil {
+			folds := len(both) > 0
+			return p.folds.Swap(folds) != folds
+		}
+	}
+	return false
+}
+
+// otherCase is a name that differs from another one in case only; the same where it has no letters.
+func otherCase(name string) string {
+	if upper := strings.ToUpper(name); upper != name {
+		return upper
+	}
+	return strings.ToLower(name)
+}

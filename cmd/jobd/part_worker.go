@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"jobd/cmd/internal/version"
+	jobexec "jobd/exec"
+	"jobd/exec/runner"
+	"jobd/exec/runner/proc"
+	"jobd/journal"
+	"jobd/store"
+)
+
+// How long a stop waits for the table.
+const (
+	settleTimeout = 10 * time.Second // for the mirror, to write what the table is owed
+	asideTimeout  = 2 * time.Second  // more, for rows that it has set aside
+)
+
+// together is how long claims wait on another database server: longer than workers that met it
+// together take to notice it, and to compare the rows of ten minutes.
+const together = 5 * time.Second
+
+// nameRetry is how long a start waits between two looks at a name that another worker has: that may
+// be one that was just killed, whose connection the server closes in a moment.
+const nameRetry = 200 * time.Millisecond
+
+// workerPart is the worker, the runner that starts its jobs, and the mirror that brings the table up
+// to date with what it journals.
+type workerPart struct {
+	log      logger
+	history  *journalPart
+	runner   io.Closer
+	mirror   *store.Mirror
+	worker   *jobexec.Worker
+	refusals *refusals
+}
+
+// openWorker connects to the runner, and makes worker and mirror, which begin nothing yet.
+func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, error) {
+	bootID, err := proc.BootID()
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		r.log.Warn("the host's name is not known, and will not be in the history", "error", err)
+	}
+	remote, err := runner.Open(runner.Config{
+		Dir: history.journalDir, Path: "/proc/self/exe", Command: []string{program, runnerCommand}, Logger: r.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &workerPart{log: r.log, history: history, runner: remote}
+	p.mirror = store.NewMirror(failMirror(history.journalDir, store.Config{
+		Source: history.journal, Bookmark: history.journal, Table: table.table, Logger: r.log,
+		Server: history.lastServer(), Together: together,
+		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
+	}))
+	p.refusals = newRefusals(func(refused journal.Payload) error { return p.worker.Note(refused) }, r.log)
+	p.worker = jobexec.New(failWorker(history.journalDir, jobexec.Config{
+		Host: host, Name: r.name, Version: version.Version, BootID: bootID,
+		Targets: r.targets, Launcher: r.launcher.launcher(),
+		MaxOutput: int(r.jobs.maxOutputBuffer), FetchLimit: r.store.mysql.fetchLimit,
+		Prefetch: r.jobs.prefetch, PollInterval: r.jobs.pollInterval,
+		LaunchOffline: r.jobs.launchOffline, Requeue: r.jobs.requeueCrashed,
+		MaxAttempts:     r.jobs.maxAttempts,
+		LostAfter:       r.jobs.lostAfter,
+		ShutdownTimeout: r.jobs.shutdownTimeout, Handover: r.jobs.handover,
+		Recorder: history.journal, Table: table.table, Mirror: p.mirror,
+		Runner: remote, Keeper: remote, Disk: history.reserve,
+		Retry:  func(what string) jobexec.Retry { return store.NewRetry(r.log, what) },
+		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows,
+		Ignored: history.ignoredLast, LastWords: p.refusals.rest,
+		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
+	}))
+	return p, nil
+}
+
+func (p *workerPart) close() error { return p.runner.Close() }
+
+// identify takes the worker's name on its table, if that was reached. A name that another worker has
+// ends the start. Where the table does not answer, or a former connection of this worker has the
+// name still, the worker waits for it before it claims.
+func (p *workerPart) identify(reached bool) error {
+	if !reached {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	taken, err := takeName(ctx, p.worker.Identify)
+	if taken != nil {
+		return taken
+	}
+	if err != nil {
+		p.log.Warn("nothing is claimed before this worker has its name", "error", err)
+	}
+	return nil
+}
+
+// takeName tries to take the name for as long as another worker has it, until ctx ends. The last try
+// may be cut short by that: then what the table has said before counts.
+func takeName(ctx context.Context, identify func(context.Context) error) (taken *jobexec.NameTakenError, _ error) {
+	for {
+		err := identify(ctx)
+		if err != nil && ctx.Err() != nil && taken != nil {
+			return taken, nil
+		}
+		if !errors.As(err, &taken) {
+			return nil, err
+		}
+		select {
+		case <-time.After(nameRetry):
+		case <-ctx.Done():
+			return taken, nil
+		}
+	}
+}
+
+// run works until ctx ends and what runs has ended. It then gives the mirror time to write what the
+// table is owed, and a little more for rows that are set aside.
+func (p *workerPart) run(ctx context.Context) error {
+	err := p.worker.Run(ctx)
+	newest := p.history.newest()
+	within(p.mirror.Tried(newest), settleTimeout)
+	if !within(p.mirror.Shown(newest, 0), asideTimeout) {
+		p.log.Warn("stopping with a table that is behind; the journal has the rest, and the next start writes it",
+			"events", newest-p.mirror.Applied(), "rows set aside", len(p.mirror.Aside()))
+	}
+	return err
+}
+
+// within waits until something is done, for a time, and tells whether it is.
+func within(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

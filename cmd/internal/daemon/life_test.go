@@ -1,0 +1,133 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/cmd/internal/daemon"
+)
+
+// working is an actor that tells when its context has ended, and returns when it is let.
+type working struct {
+	ended chan struct{}
+	end   chan error
+}
+
+func newWorking() working { return working{make(chan struct{}), make(chan error, 1)} }
+
+func (w working) run(ctx context.Context) error {
+	<-ctx.Done()
+	close(w.ended)
+	return <-w.end
+}
+
+// live runs actors, one a stage, and gives what Run returns.
+func live(life daemon.Life, caught chan os.Signal, actors ...daemon.Actor) <-chan error {
+	for _, actor := range actors {
+		life.Stages = append(life.Stages, []daemon.Actor{actor})
+	}
+	life.Log = slog.New(slog.DiscardHandler)
+	over := make(chan error, 1)
+	go func() { over <- life.Run(caught) }()
+	return over
+}
+
+// What serves others ends when they have, and the signals meanwhile are heeded.
+func TestStagesEndOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	first, second, caught := newWorking(), newWorking(), make(chan os.Signal)
+	reloaded, hurried := make(chan struct{}), make(chan struct{})
+	over := live(daemon.Life{
+		Ending: daemon.NewEnding(),
+		Reload: func() { reloaded <- struct{}{} }, Hurry: func() { hurried <- struct{}{} },
+	}, caught, first.run, second.run)
+	caught <- unix.SIGHUP
+	<-reloaded
+	caught <- unix.SIGTERM
+	<-first.ended
+	caught <- unix.SIGHUP
+	<-reloaded
+	caught <- unix.SIGINT
+	<-hurried
+	select {
+	case <-second.ended:
+		t.Error("the second stage ended before the first")
+	default:
+	}
+	first.end <- nil
+	<-second.ended
+	second.end <- errors.New("too late to count")
+	if err := <-over; err != nil {
+		t.Errorf("error %v, want none: the first actor returned none", err)
+	}
+}
+
+func TestAnActorThatReturnsEndsTheOthers(t *testing.T) {
+	t.Parallel()
+	want := errors.New("it broke")
+	first := newWorking()
+	first.end <- errors.New("by the other's end")
+	over := live(daemon.Life{Ending: daemon.NewEnding()}, nil, first.run, func(context.Context) error { return want })
+	if err := <-over; !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+	}
+}
+
+func TestAPartMayEndTheDaemon(t *testing.T) {
+	t.Parallel()
+	ending, want := daemon.NewEnding(), errors.New("not any longer")
+	first := newWorking()
+	first.end <- nil
+	over := live(daemon.Life{Ending: ending}, nil, first.run)
+	ending.Fail(want)
+	ending.Fail(errors.New("once more"))
+	if err := <-over; !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+	}
+}
+
+// A restart is one no more when the daemon is to end for good.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ask                  func(t *testing.T, e *daemon.Ending)
+		stopping, restarting bool
+	}{
+		"serving": {func(*testing.T, *daemon.Ending) {}, false, false},
+		"restart": {func(t *testing.T, e *daemon.Ending) {
+			if !e.Restart() {
+				t.Error("no restart")
+			}
+		}, false, true},
+		"restart, then stop": {func(t *testing.T, e *daemon.Ending) {
+			e.Restart()
+			if !e.Stop() || e.Stop() {
+				t.Error("the first stop is the first only")
+			}
+		}, true, false},
+		"stop, then restart": {func(t *testing.T, e *daemon.Ending) {
+			e.Stop()
+			if e.Restart() {
+				t.Error("it restarts though it stops")
+			}
+		}, true, false},
+		"restart, then a part fails": {func(_ *testing.T, e *daemon.Ending) {
+			e.Restart()
+			e.Fail(errors.New("too late"))
+		}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := daemon.NewEnding()
+			test.ask(t, e)
+			if e.Stopping() != test.stopping || e.Restarting() != test.restarting {
+				t.Errorf("stopping %v, restarting %v", e.Stopping(), e.Restarting())
+			}
+		})
+	}
+}

@@ -66,7 +66,7 @@ func (c *launcherConfig) validateWords(set *conf.Set) {
 	case err != nil:
 		set.Bad("launcher", err.Error())
 	case len(c.words) == 0 || c.words[0] == "":
-		set.Bad("launcher", fmt.Sprintf("%q is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}", c.command))
+		set.Bad("launcher", set.Shown("launcher", c.command)+" is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}")
 	case !strings.Contains(c.command, "{id}"):
 		set.Warn("launcher", "there is no {id} in it, so the command will not know which job it is for")
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,5 +69,28 @@ func TestLauncherWithoutIDIsWarnedOf(t *testing.T) {
 	want := []string{"flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"}
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What jobd finds wrong about values that could be decoded repeats no password either.
+func TestConfigErrorsRepeatNoPassword(t *testing.T) {
+	t.Parallel()
+	mysql := []string{"--store=mysql", "--mysql-host=db", "--mysql-port=1", "--mysql-user=u", "--mysql-database=d"}
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"launcher":     {with("--launcher-split=shell", "--launcher='' --login hunter2 {id}"), "launcher: its value is not allowed; allowed is a command"},
+		"mysql_table":  {with(append(mysql, "--mysql-table=a.b.hunter2")...), "mysql_table: its value is not allowed; allowed is table or database.table"},
+		"master_host":  {with("--master-host=a:hunter2"), "master_host: its value is not allowed; allowed are names"},
+		"claim_column": {with("--claim-column=status"), `claim_column: "status" is not allowed: the column holds something else`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := parseConfig(test.args, []string{"JOBD_MYSQL_PASSWORD=hunter2"}, t.Output())
+			if said := fmt.Sprint(err, c.Warnings); !strings.Contains(said, test.want) || strings.Contains(said, "hunter2") {
+				t.Errorf("told is %s; want %q", said, test.want)
+			}
+		})
 	}
 }

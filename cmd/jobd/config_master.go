@@ -39,11 +39,11 @@ func (c *masterConfig) validate(set *conf.Set) {
 		case strings.ContainsAny(host, "/@ \t"):
 			set.Warn("master_host", "one of its names is not used, being neither a name nor an address; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case err != nil:
-			set.Bad("master_host", fmt.Sprintf("%q is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081", host))
+			set.Bad("master_host", set.Shown("master_host", host)+" is not allowed; allowed are names and addresses, each with :port or without, as in: a, b:7082, [::1]:7081")
 		case port == 0 && !set.Given("master_port"):
-			set.Warn("master_host", fmt.Sprintf("%q is not used: it has no port, and there is no master_port", host))
+			set.Warn("master_host", set.Shown("master_host", host)+" is not used: it has no port, and there is no master_port")
 		case port != 0 && slices.Contains(c.addresses, net.JoinHostPort(name, strconv.Itoa(port))):
-			set.Warn("master_host", fmt.Sprintf("%q stands there twice; the worker registers with it once", host))
+			set.Warn("master_host", set.Shown("master_host", host)+" stands there twice; the worker registers with it once")
 		case port != 0:
 			c.addresses = append(c.addresses, net.JoinHostPort(name, strconv.Itoa(port)))
 		}

@@ -33,7 +33,7 @@ func (c *storeConfig) register(set *conf.Set) {
 
 func (c *storeConfig) validate(set *conf.Set) {
 	if store.IsTaken(c.claimColumn) {
-		set.Bad("claim_column", strconv.Quote(c.claimColumn)+" is not allowed: the column holds something else; allowed is sig, or a column of its own")
+		set.Bad("claim_column", set.Shown("claim_column", c.claimColumn)+" is not allowed: the column holds something else; allowed is sig, or a column of its own")
 	}
 	switch c.kind {
 	case storeMySQL:
@@ -94,7 +94,7 @@ func (c *mysqlConfig) validate(set *conf.Set) {
 	parts := strings.Split(c.table, ".")
 	if len(parts) > 2 || parts[0] == "" || parts[len(parts)-1] == "" {
 		if set.Given("mysql_table") && c.table != "" {
-			set.Bad("mysql_table", strconv.Quote(c.table)+" is not allowed; allowed is table or database.table")
+			set.Bad("mysql_table", set.Shown("mysql_table", c.table)+" is not allowed; allowed is table or database.table")
 		}
 	}
 }

@@ -11,8 +11,8 @@
 // that all mistakes are told at once. Each is told with its place: file and
 // line, variable or flag, and with what is allowed instead. An unknown key of the file is
 // a warning, an unknown flag an error, and unknown variables of the
-// environment are nobody's business. Values of keys are never logged, and
-// appear in an error only where they could not be decoded; passwords always can.
+// environment are nobody's business. Values of keys are never logged, and appear in an error only
+// where they are what is wrong; no password does, under whatever key it was given.
 //
 // The files are those of the original jobd: comments from ; or #, also after a
 // value; values in quotes; dotted keys stay flat; names in [targets] may hold / and :, and

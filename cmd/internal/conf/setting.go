@@ -3,6 +3,7 @@ package conf
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -116,16 +117,30 @@ func (s *Setting) checkSecret(text string) {
 // mostShown is the longest value that an error repeats.
 const mostShown = 64
 
-// shown is a value as an error may repeat it. The lines of a section take any name, so any of them may be a password's by mistake.
+// shown is a value as an error may repeat it: what somebody has mistyped is found best by seeing it.
+// A password is never repeated, nor what may be one: the value of a password's key, or one that has a
+// password of this configuration in it; the value of a family's key; a text that is long or looks
+// like an address with a password. The lines of a section take any name, so each may be meant for a
+// password's key.
 func (s *Setting) shown(text string) string {
 	byFlag := s.place == place{}
 	switch {
 	case s.secret || s.isMember() && !s.inSection(), len(text) > mostShown, strings.ContainsAny(text, "=@"),
-		!byFlag && s.inSection() && strings.Trim(text, "+-0123456789.,") != "":
+		!byFlag && s.inSection() && strings.Trim(text, "+-0123456789.,") != "", s.set.hasPassword(text):
 		return "its value"
 	}
 	return strconv.Quote(text)
 }
+
+// hasPassword tells whether a password that was given is part of a text.
+func (s *Set) hasPassword(text string) bool {
+	return slices.ContainsFunc(s.settings, func(other *Setting) bool {
+		return other.isSecret() && other.text != "" && strings.Contains(text, other.text)
+	})
+}
+
+// Shown is the value of key, or a part of it, as an error may repeat it.
+func (s *Set) Shown(key, text string) string { return s.byKey[key].shown(text) }
 
 // meantKey says which key of the program the name of a section's line may have been meant for.
 func (s *Setting) meantKey() string {

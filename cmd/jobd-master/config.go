@@ -27,7 +27,7 @@ func parseConfig(args, environ []string, stdout io.Writer) (c config, err error)
 	return c, err
 }
 
-// Register implements daemon.Keys.
+// Register registers all keys, in the order of the help.
 func (c *config) Register(set *conf.Set) {
 	c.Listen.Register(set)
 	set.Add("ping_interval", "30", "how often each worker is pinged", conf.Duration(&c.pingInterval, time.Millisecond))
@@ -35,5 +35,5 @@ func (c *config) Register(set *conf.Set) {
 	c.Log.Register(set)
 }
 
-// Validate implements daemon.Keys.
+// Validate has nothing to add to what is wrong with each value.
 func (c *config) Validate(*conf.Set, []string) {}

@@ -45,7 +45,7 @@ func parseConfig(args, environ []string, stdout io.Writer) (c config, err error)
 	return c, err
 }
 
-// Register implements jobdaemon.Keys.
+// Register registers all keys, in the order of the help.
 func (c *config) Register(set *conf.Set) {
 	c.Listen.Register(set)
 	set.Add("name", "", "this worker's name, which no other worker of its table has; the host's name if not given", conf.NonEmpty(&c.name))
@@ -58,7 +58,7 @@ func (c *config) Register(set *conf.Set) {
 	set.AddSection("targets", "a target to serve, and how many of its jobs may run at once", c.addTarget)
 }
 
-// Validate implements jobdaemon.Keys.
+// Validate finds what is wrong with values that could be decoded.
 func (c *config) Validate(set *conf.Set, environ []string) {
 	c.masters.validate(set)
 	c.store.validate(set)

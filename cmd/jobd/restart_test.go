@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -54,7 +55,7 @@ func TestRestartIsRefused(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	r.ending.Stop()
+	r.ending.Fail(errors.New("the name is taken"))
 	if _, err := r.begin(t.Context(), "somebody"); err != refusedStopping {
 		t.Errorf("while it stops: %v", err)
 	}

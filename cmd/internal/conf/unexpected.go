@@ -26,7 +26,7 @@ func Unexpected(what string, args []string, index int, known []string) string {
 		name, _, _ = strings.Cut(name, "=")
 		dashes = "--"
 	}
-	near := Suggestion(name, known, dashes)
+	near := suggestion(name, known, dashes)
 	switch {
 	case BehindPassword(args, index), isFlag && !twoDashes && strings.HasPrefix(name, "p"):
 	case near != "" && lettersAny.MatchString(name), plainWord.MatchString(name):

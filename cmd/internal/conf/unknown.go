@@ -13,7 +13,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)
 
 // warnUnknownSection warns of a section that nobody reads. Its name is only told where it is nearly that of one.
 func (s *Set) warnUnknownSection(entry entry) {
-	name, near := "section", Suggestion("["+entry.section+"]", s.sections(), "")
+	name, near := "section", suggestion("["+entry.section+"]", s.sections(), "")
 	if near != "" {
 		name = "section [" + entry.section + "]"
 	}
@@ -30,7 +30,7 @@ func (s *Set) warnUnknownKey(entry entry) {
 		s.warnLine(entry.line, "%s is a key of %s and is not used here; its place is the configuration of %[2]s", entry.key, owner)
 		return
 	}
-	near := Suggestion(entry.key, s.keys(), "")
+	near := suggestion(entry.key, s.keys(), "")
 	isPair := !entry.alone && strings.TrimLeft(entry.value, "=") != ""
 	if isPair && (near != "" || plainName.MatchString(entry.key)) {
 		s.warnLine(entry.line, "unknown key %s is not used%s", entry.key, near)
@@ -101,9 +101,9 @@ func (s *Set) sections() []string {
 	return sections
 }
 
-// Suggestion is what an error about an unknown name ends with: the known name that was probably meant, behind a prefix; nothing
+// suggestion is what an error about an unknown name ends with: the known name that was probably meant, behind a prefix; nothing
 // where none is near.
-func Suggestion(name string, known []string, prefix string) string {
+func suggestion(name string, known []string, prefix string) string {
 	if near := nearest(name, known); near != "" {
 		return "; the nearest known one is " + prefix + near
 	}

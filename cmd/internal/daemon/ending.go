@@ -6,27 +6,27 @@ import "sync"
 // before the parts, and those that may ask for the end are given it. Its methods are safe for
 // concurrent use, and don't block.
 //
-//	serving ──Restart──► ends, to start again ──Stop──► ends for good
-//	    └──────Stop or Fail─────────────────────────────────▲
+//	serving ──Restart──► ends, to start again ──stop──► ends for good
+//	    └──────stop or Fail─────────────────────────────────▲
 type Ending struct {
 	asked chan struct{} // closed by whoever asks first
 
 	mu      sync.Mutex
 	restart bool
-	stop    bool
+	final   bool // there is no restart any more
 	cause   error
 }
 
 // NewEnding makes the end of a daemon that serves.
 func NewEnding() *Ending { return &Ending{asked: make(chan struct{})} }
 
-// Stop asks for the end for good. It tells whether nobody has asked for that before.
-func (e *Ending) Stop() (first bool) {
+// stop asks for the end for good. It tells whether nobody has asked for that before.
+func (e *Ending) stop() (first bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	first = !e.stop
+	first = !e.final
 	e.ask()
-	e.restart, e.stop = false, true
+	e.restart, e.final = false, true
 	return first
 }
 
@@ -35,30 +35,28 @@ func (e *Ending) Stop() (first bool) {
 func (e *Ending) Fail(cause error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.restart && !e.stop {
+	if !e.restart && !e.final {
 		e.ask()
-		e.stop, e.cause = true, cause
+		e.final, e.cause = true, cause
 	}
 }
 
-// Restart asks for an end after which the daemon starts again. It does nothing and says false
-// where the daemon ends for good.
-func (e *Ending) Restart() bool {
+// Restart asks for an end after which the daemon starts again. While it ends for good, Restart does
+// nothing.
+func (e *Ending) Restart() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stop {
-		return false
+	if !e.final {
+		e.ask()
+		e.restart = true
 	}
-	e.ask()
-	e.restart = true
-	return true
 }
 
 // Stopping tells whether the daemon ends for good.
 func (e *Ending) Stopping() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stop
+	return e.final
 }
 
 // Restarting tells whether the daemon ends to start again.
@@ -70,7 +68,7 @@ func (e *Ending) Restarting() bool {
 
 // ask begins the end, once. Callers must hold e.mu.
 func (e *Ending) ask() {
-	if !e.restart && !e.stop {
+	if !e.restart && !e.final {
 		close(e.asked)
 	}
 }

@@ -76,7 +76,7 @@ func (l Life) heed(ctx context.Context, caught <-chan os.Signal) {
 			switch {
 			case s == unix.SIGHUP:
 				l.Reload()
-			case l.Ending.Stop():
+			case l.Ending.stop():
 				l.Log.Info("stopping", "signal", s.String())
 			case l.Hurry != nil:
 				l.Log.Warn("stopping at once", "signal", s.String())

@@ -21,9 +21,9 @@ type Settings struct {
 	Check    check.Mode
 }
 
-// Keys are the keys of one daemon. Register adds all of them, those of the Settings too, in the
+// keys are the keys of one daemon. Register adds all of them, those of the Settings too, in the
 // order of the help; Validate finds what is wrong with values that could be decoded.
-type Keys interface {
+type keys interface {
 	Register(set *conf.Set)
 	Validate(set *conf.Set, environ []string)
 }
@@ -31,18 +31,18 @@ type Keys interface {
 // Read reads the configuration from args, the environment (as of os.Environ) and the file. All
 // mistakes are in the one error. Read answers --help and --version on stdout, and gives an error
 // with exit code 0 then. Where args can't be understood, it reads nothing, and Check is not set.
-func (s *Settings) Read(program conf.Program, keys Keys, args, environ []string, stdout io.Writer) error {
+func (s *Settings) Read(program conf.Program, own keys, args, environ []string, stdout io.Writer) error {
 	program.Version = version.Version
 	program.Summary += "\nWith --check it looks at all that it needs, tells what is wrong with it, and changes nothing."
 	set := conf.New(program)
 	s.Check.Register(set)
-	keys.Register(set)
+	own.Register(set)
 	if err := set.Parse(args, environ, stdout); err != nil {
 		s.Check = check.Mode{}
 		return err
 	}
 	s.Listen.Validate(set)
-	keys.Validate(set, environ)
+	own.Validate(set, environ)
 	s.Path, s.Warnings = set.Path(), set.Warnings()
 	return set.Err()
 }

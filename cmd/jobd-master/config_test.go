@@ -85,7 +85,8 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
-// What only this program has is known to the others by a list, which is compared with what there is.
+// What only this program has is known to the others by a list, which is compared with what there
+// is.
 func TestKeysOfThisProgramOnly(t *testing.T) {
 	t.Parallel()
 	var help strings.Builder
@@ -104,7 +105,8 @@ func TestKeysOfThisProgramOnly(t *testing.T) {
 	}
 }
 
-// A master that listens beyond its host says that nobody needs a password, and takes a worker's keys for what they are.
+// A master that listens beyond its host says that nobody needs a password, and takes a worker's
+// keys for what they are.
 func TestConfigOddValues(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "master.conf")

@@ -8,9 +8,9 @@ import (
 	"jobd/cmd/internal/check"
 )
 
-// checkAll is --check: see jobdaemon.Settings.Look. A worker that is to start again asks the same of
-// the binary that will follow it, and refuses where a start would end: it is the same process, so
-// there would be no worker at all.
+// checkAll is --check: see jobdaemon.Settings.Look. A worker that is to start again asks the same
+// of the binary that will follow it, and refuses where a start would end: it is the same process,
+// so there would be no worker at all.
 func checkAll(c config, mistakes error, stdout io.Writer) error {
 	start := c.Check.Served != ""
 	var parts []check.Part

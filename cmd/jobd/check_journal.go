@@ -18,8 +18,8 @@ import (
 	"jobd/journal/verify"
 )
 
-// checkJournal looks at the journal as a start would find it, and makes nothing. start tells that the worker asks that is to start
-// again: it has the journal.
+// checkJournal looks at the journal as a start would find it, and makes nothing. If start is set, a
+// worker asks that will start again, and that has the journal now.
 func (c *config) checkJournal(ctx context.Context, start bool) []check.Finding {
 	dir, exists, tried := c.findJournal()
 	if dir == "" {
@@ -48,7 +48,8 @@ func (c *config) checkJournal(ctx context.Context, start bool) []check.Finding {
 	return findings
 }
 
-// findJournal is the folder that a start would take, and whether it is there already; else why there is none.
+// findJournal is the folder that a start would take, and whether it is there already; else why
+// there is none.
 func (c *config) findJournal() (dir string, exists bool, tried []string) {
 	for _, candidate := range c.journal.candidates(c.name, os.Getenv) {
 		dir, err := filepath.Abs(candidate)
@@ -86,7 +87,7 @@ func couldWrite(dir string) (exists bool, err error) {
 	}
 }
 
-// checkLock tells who has the journal. It takes no lock: the kernel's list of them is read.
+// checkLock says which process has the journal. It takes no lock, but reads the kernel's list.
 func (c *config) checkLock(what, dir string, start bool) []check.Finding {
 	holder, pid := lockHolder(dir)
 	switch {
@@ -101,7 +102,8 @@ func (c *config) checkLock(what, dir string, start bool) []check.Finding {
 	return []check.Finding{{What: what, Detail: "in use by " + holder + ": this worker, if it runs"}}
 }
 
-// lockHolder is who has the journal in a folder, in words and by process id; 0: nobody, or it can't be told.
+// lockHolder is the process that has the journal in a folder, in words and by its id; 0 where there
+// is none, or it can't be found.
 func lockHolder(dir string) (words string, pid int) {
 	path := filepath.Join(dir, "lock")
 	var file unix.Stat_t
@@ -122,7 +124,8 @@ func lockHolder(dir string) (words string, pid int) {
 		if _, err := fmt.Sscanf(fields[4]+" "+fields[5], "%d %x:%x:%d", &holder, &major, &minor, &inode); err != nil || inode != file.Ino {
 			continue
 		}
-		// On some file systems a file's device is not the one that the kernel names; what the holder wrote tells as well.
+		// On some file systems a file's device is not the one that the kernel names; what the
+		// holder wrote tells as well.
 		if unix.Mkdev(major, minor) == file.Dev || bytes.HasPrefix(signed, fmt.Appendf(nil, "process %d ", holder)) {
 			return fmt.Sprintf("process %d", holder), holder
 		}

@@ -14,7 +14,8 @@ import (
 	jobnet "jobd/net"
 )
 
-// What listens at a master's address is asked what it is: a worker answers as readily as a master does.
+// What listens at a master's address is asked what it is: a worker answers as readily as a master
+// does.
 func TestCheckKnowsAMasterFromAWorker(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{

@@ -65,7 +65,7 @@ func (c *config) checkTable(ctx context.Context) []check.Finding {
 	return tableFindings(what, seen, err)
 }
 
-// tableFindings is what was seen of a table, for the report. Of a server that can't be reached a start warns only.
+// tableFindings are the findings about a table. A server that can't be reached does not end a start.
 func tableFindings(what string, seen store.Inspection, err error) []check.Finding {
 	var findings []check.Finding
 	for _, fact := range seen.Facts {

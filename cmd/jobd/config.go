@@ -73,8 +73,8 @@ func (c *config) Validate(set *conf.Set, environ []string) {
 	c.values, c.targetPlaces = set.Values(), placesOfTargets(set, c.targets)
 }
 
-// nameVariable gives the name of a worker that is given none otherwise. Unlike JOBD_NAME it leaves the file's key in force, so that
-// the unit for several workers on a host can set it.
+// nameVariable gives the name of a worker that is given none otherwise. Unlike JOBD_NAME it leaves
+// the file's key in force, so that the unit for several workers on a host can set it.
 const nameVariable = environPrefix + "DEFAULT_NAME"
 
 func defaultName(set *conf.Set, environ []string) string {

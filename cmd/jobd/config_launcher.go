@@ -93,8 +93,8 @@ func (c *launcherConfig) launcher() jobexec.Launcher {
 	return jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
 }
 
-// check looks whether jobs can be started with it. That is no part of reading the configuration: what is missing may be there
-// by the time that the worker starts, and the other way round.
+// check looks whether jobs can be started with it. That is no part of reading the configuration:
+// what is missing may be there by the time that the worker starts, and the other way round.
 func (c *launcherConfig) check() error {
 	if err := c.launcher().Check(); err != nil {
 		return fmt.Errorf("launcher: it can't be executed: %w", err)

@@ -59,7 +59,8 @@ type mysqlConfig struct {
 	maxConnections int
 }
 
-// The bounds of mysql_max_connections: below the least, claims, the mirror and clients' requests would wait for each other.
+// The bounds of mysql_max_connections: below the least, claims, the mirror and clients' requests
+// would wait for each other.
 const (
 	leastConnections = 4
 	mostConnections  = 1000

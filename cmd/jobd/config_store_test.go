@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Regression: a claim_column that is another column of jobd's was taken, and claims wrote their tokens over its values.
+// Regression: a claim_column that is another column of jobd's was taken, and claims wrote their
+// tokens over its values.
 func TestAClaimColumnThatHoldsSomethingElseIsRefused(t *testing.T) {
 	t.Parallel()
 	mysql := with("--store=mysql", "--mysql-host=/run/mysqld/mysqld.sock", "--mysql-user=u", "--mysql-password=", "--mysql-database=d")

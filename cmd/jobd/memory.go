@@ -12,11 +12,12 @@ const (
 	memoryBase    = 20 << 20  // a worker without output
 	memoryCopies  = 4         // of a largest output: fetched, journalled, as text, as a statement
 	memorySlot    = 32 << 10  // a running job
-	memoryReading = 128 << 20 // whoever reads the journal through the worker
+	memoryReading = 128 << 20 // a client that reads the journal through the worker
 	memoryLink    = 16 << 10  // a connection, idle
 )
 
-// linkStep is by how many connections the limit follows: each change of it stops the program for a moment.
+// linkStep is by how many connections the limit follows: each change of it stops the program for a
+// moment.
 const linkStep = 256
 
 // memory is where the collector holds the worker. It is no hard limit: what is in use is never
@@ -45,10 +46,10 @@ func (m *memory) add(bytes int64) {
 	m.set()
 }
 
-// set tells the collector. The caller holds mu.
+// set sets the collector's limit. Callers must hold m.mu.
 func (m *memory) set() { debug.SetMemoryLimit(m.limit + int64(m.links)*memoryLink) }
 
-// linked makes room for so many connections.
+// linked makes room for that many connections.
 func (m *memory) linked(open int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,5 +65,6 @@ func (m *memory) reading() (done func()) {
 	return func() { m.add(-memoryReading) }
 }
 
-// runnerGCPercent keeps the runner, which holds the output of all jobs that run, near what it holds.
+// runnerGCPercent keeps the runner, which holds the output of all jobs that run, near what it
+// holds.
 const runnerGCPercent = 25

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Regression: with thousands of idle connections the collector ran without end, to get below a limit that
-// did not know of them. (Not parallel: the limit is the process's.)
+// Regression: with thousands of idle connections the collector ran without end, to get below a
+// limit that did not know of them. (Not parallel: the limit is the process's.)
 func TestMemoryFollowsConnections(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })

@@ -63,8 +63,8 @@ func (n *notices) tableBack() {
 	})
 }
 
-// givenBack: rows of these targets wait again that were this worker's. It may run them itself, if it
-// still serves them, and so may every other worker that does.
+// givenBack: rows of these targets wait again that were this worker's. It may run them itself, if
+// it still serves them, and so may every other worker that does.
 func (n *notices) givenBack(targets []string) {
 	n.tell(func(to *listeners) {
 		to.worker.GivenBack(targets)

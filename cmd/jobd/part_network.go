@@ -37,9 +37,9 @@ type daemon struct {
 	started time.Time
 }
 
-// openNetwork takes the address and readies the agents. Clients and masters may ask the same; status
-// tells of the agents too, so the handlers are given the part before it is complete. Nobody is
-// served before all parts are made.
+// openNetwork takes the address and readies the agents. Clients and masters may ask the same;
+// status tells of the agents too, so the handlers are given the part before it is complete. Nobody
+// is served before all parts are made.
 func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *workerPart) (*networkPart, error) {
 	p := &networkPart{}
 	handlers := handlers{&daemon{

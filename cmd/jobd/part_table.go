@@ -90,8 +90,8 @@ func (p *tablePart) check() error {
 	return nil
 }
 
-// checkTargets refuses targets whose names the table can't tell apart or can't hold. Where the table
-// does not answer, the worker finds that out later, and claims nothing for them.
+// checkTargets refuses targets whose names the table can't tell apart or can't hold. Where the
+// table does not answer, the worker finds that out later, and claims nothing for them.
 func (p *tablePart) checkTargets(c config) error {
 	if !p.reached {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"jobd/store"
 )
 
-// collated is a table that takes names for one as its collation does, and has no room for long ones.
+// collated is a table that takes names for one as its collation does, and has no room for long
+// ones.
 type collated struct {
 	store.Table
 	fold func(string) string
@@ -65,7 +66,8 @@ func TestFoldsAreLearnt(t *testing.T) {
 	}
 }
 
-// Names that the table can't hold are mistakes of the configuration, told with their places; a table that does not answer is waited for.
+// Names that the table can't hold are mistakes of the configuration, told with their places; a
+// table that does not answer is waited for.
 func TestTargetsThatCanNotBeServed(t *testing.T) {
 	t.Parallel()
 	c := config{

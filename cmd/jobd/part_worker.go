@@ -29,8 +29,8 @@ const together = 5 * time.Second
 // be one that was just killed, whose connection the server closes in a moment.
 const nameRetry = 200 * time.Millisecond
 
-// workerPart is the worker, the runner that starts its jobs, and the mirror that brings the table up
-// to date with what it journals.
+// workerPart is the worker, the runner that starts its jobs, and the mirror that brings the table
+// up to date with what it journals.
 type workerPart struct {
 	log      logger
 	history  *journalPart
@@ -84,9 +84,9 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 
 func (p *workerPart) close() error { return p.runner.Close() }
 
-// identify takes the worker's name on its table, if that was reached. A name that another worker has
-// ends the start. Where the table does not answer, or a former connection of this worker has the
-// name still, the worker waits for it before it claims.
+// identify takes the worker's name on its table, if that was reached. A name that another worker
+// has ends the start. Where the table does not answer, or a former connection of this worker has
+// the name still, the worker waits for it before it claims.
 func (p *workerPart) identify(reached bool) error {
 	if !reached {
 		return nil
@@ -103,8 +103,8 @@ func (p *workerPart) identify(reached bool) error {
 	return nil
 }
 
-// takeName tries to take the name for as long as another worker has it, until ctx ends. The last try
-// may be cut short by that: then what the table has said before counts.
+// takeName tries to take the name for as long as another worker has it, until ctx ends. The last
+// try may be cut short by that: then what the table has said before counts.
 func takeName(ctx context.Context, identify func(context.Context) error) (taken *jobexec.NameTakenError, _ error) {
 	for {
 		err := identify(ctx)

@@ -8,8 +8,8 @@ import (
 	jobexec "jobd/exec"
 )
 
-// Regression: where the last try at a name that another worker has was cut short by the time that a start may take, the
-// start went on, and its worker ran without a name.
+// Regression: where the last try at a name that another worker has was cut short by the time that a
+// start may take, the start went on, and its worker ran without a name.
 func TestANameIsTakenThoughTheLastTryIsCutShort(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,10 +17,10 @@ import (
 // worker stops.
 //
 // The crash argument: until the answer nothing has changed. A worker that is killed while it tries
-// the binary leaves that to end by itself; the binary has taken nothing. From the answer on this is a
-// stop with handover, killed or not: what runs is with the runner, everything else in the journal.
-// Where the binary can't be executed after all, the process ends with exit code 1, and whatever
-// watches over it starts it.
+// the binary leaves that to end by itself; the binary has taken nothing. From the answer on this is
+// a stop with handover, killed or not: what runs is with the runner, everything else in the
+// journal. Where the binary can't be executed after all, the process ends with exit code 1, and
+// whatever watches over it starts it.
 type restarter struct {
 	next   jobdaemon.Successor
 	ending *jobdaemon.Ending

@@ -12,7 +12,8 @@ import (
 	jobdaemon "jobd/cmd/internal/daemon"
 )
 
-// newRestarter is one whose binary does what a script says, and that notes in the order what happens.
+// newRestarter is one whose binary does what a script says, and that notes in the order what
+// happens.
 func newRestarter(t *testing.T, script string) (r *restarter, happened *[]string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "jobd")
@@ -30,7 +31,8 @@ func newRestarter(t *testing.T, script string) (r *restarter, happened *[]string
 	return r, happened
 }
 
-// The jobs are left to the next start before the end begins, and the answer says where that will listen.
+// The jobs are left to the next start before the end begins, and the answer says where that will
+// listen.
 func TestRestartHandsOverFirst(t *testing.T) {
 	t.Parallel()
 	r, happened := newRestarter(t, "echo 'jobd 9.9.9'")

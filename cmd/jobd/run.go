@@ -50,8 +50,8 @@ func run(p jobdaemon.Process) error {
 }
 
 // work opens the parts, in an order in which each needs only those before it, runs them until the
-// end, and closes them in reverse. What is wrong for good ends it before anything is claimed. If the
-// process dies here, it leaves behind:
+// end, and closes them in reverse. What is wrong for good ends it before anything is claimed. If
+// the process dies here, it leaves behind:
 //
 //	journal   a folder, perhaps an empty journal; the kernel frees its lock. The next start uses both
 //	table     nothing: the server ends the connections

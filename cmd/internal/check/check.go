@@ -45,11 +45,12 @@ type Part struct {
 	Look func(ctx context.Context) []Finding
 }
 
-// limit bounds how long a part may look: longer than anything that answers at all needs.
+// limit is how long a part may look. Whatever answers at all needs less.
 const limit = 6 * time.Second
 
-// Look has all parts look, and gives what they found in their order. A part that is not through in time is left behind, and said to be
-// so: a database, a network disk or a master that hangs delays the report and keeps nothing else out of it.
+// Look runs all parts at the same time, and gives their findings in the order of the parts. A part
+// that hangs (on a database, a network disk or a master) delays the report; at the limit Look goes
+// on without it, and reports that.
 func Look(parts []Part) []Finding {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -58,7 +59,7 @@ func Look(parts []Part) []Finding {
 		found[i] = make(chan []Finding, 1)
 		go func() { found[i] <- part.Look(ctx) }()
 	}
-	late := time.NewTimer(limit + time.Second) // for those who say themselves what did not answer
+	late := time.NewTimer(limit + time.Second) // parts that see ctx end say themselves what hangs
 	defer late.Stop()
 	ended := make(chan struct{})
 	go func() { <-late.C; close(ended) }()
@@ -74,7 +75,8 @@ func Look(parts []Part) []Finding {
 	return all
 }
 
-// Configuration makes findings of what a configuration's reading has said: an error's lines are the warnings, too.
+// Configuration gives the findings of reading a configuration. The error has the warnings among its
+// lines; each is one finding.
 func Configuration(path string, warnings []string, err error) []Finding {
 	var findings []Finding
 	warned := map[string]bool{}
@@ -93,9 +95,10 @@ func Configuration(path string, warnings []string, err error) []Finding {
 	return findings
 }
 
-// Report writes the findings, a line each, and gives the program's end: without a text, since everything was said, and with exit code 0
-// where nothing is wrong (warnings are allowed), 1 where something outside of the configuration is, 2 where the configuration is. For a
-// start, only what would end it is wrong.
+// Report writes the findings, a line each, and gives the error with which the program ends. It has
+// no text, since the report says everything; its exit code is 0 where nothing is wrong (warnings are
+// allowed), 1 where something outside of the configuration is, 2 where the configuration is. If
+// start is set, only what would end a start is wrong.
 func Report(w io.Writer, findings []Finding, start bool) error {
 	code := exit.Success
 	var text strings.Builder
@@ -121,7 +124,8 @@ func Report(w io.Writer, findings []Finding, start bool) error {
 	return exit.With(code, errors.New(""))
 }
 
-// plain is a text in one line, without what a terminal would obey: some of it comes from servers and peers.
+// plain is a text in one line, without characters that a terminal obeys: parts of it come from
+// servers and peers.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -134,15 +138,15 @@ func plain(text string) string {
 	}, text)
 }
 
-// Mode is what --check was given. The zero value is none.
+// Mode is the value of the flag --check. The zero value: it was not given.
 type Mode struct {
 	Asked  bool   // the daemon is to look only
-	Served string // where the worker serves that asks because it is to start again; "": that is not the question
+	Served string // where the worker listens that asks before it starts again; "": a person asks
 }
 
 const startPrefix = "start:"
 
-// ForStart is --check as a worker asks it of the binary that is to follow it.
+// ForStart is the flag with which a worker asks the binary that will follow it.
 func ForStart(served string) string { return "--check=" + startPrefix + served }
 
 // Register makes the flag known. It is no key of the file, nor a variable.

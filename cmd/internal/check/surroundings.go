@@ -17,9 +17,10 @@ import (
 	jobnet "jobd/net"
 )
 
-// Address looks whether a daemon could listen on host:port. It takes the address for a moment, without listening: nobody can
-// connect in between. served is where the worker listens that would make room for this one; "": there is none. Where the address is in use,
-// runs says what is known of a daemon that runs with this configuration already; "" is nothing.
+// Address looks whether a daemon could listen on host:port. It binds the address for a moment,
+// without listening, so that nobody can connect in between. served is where a worker listens that
+// will make room, "" where there is none. runs says in words which daemon runs with this
+// configuration already, "" where none is known; it is asked where the address is in use.
 func Address(ctx context.Context, address, served string, runs func() string) []Finding {
 	f := Finding{What: "address " + address, Detail: "free"}
 	resolved, err := net.ResolveTCPAddr("tcp", address)

@@ -15,11 +15,12 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Decode puts the value that a text stands for into a field. Its error says
-// what is allowed, as in "a whole number of at least 1"; an [Odd] one warns of a text that was taken.
+// Decode puts the value that a text stands for into a field. Its error says what is allowed, as in
+// "a whole number of at least 1"; an [Odd] one warns of a text that was taken.
 type Decode func(text string) error
 
-// Odd is the error for a text that is taken although it was hardly meant so. It says how it is taken, and what is allowed.
+// Odd is the error for a text that has a meaning, though hardly the one that its writer had in mind.
+// It says which meaning that is, and what is allowed.
 type Odd string
 
 // Error implements error.

@@ -32,7 +32,7 @@ func (s *Set) parseFile(r io.Reader, set func(name, value string) error) error {
 	})
 }
 
-// badLine notes an error about a line. One that is about the whole file is told once.
+// badLine notes an error about a line. An error about the whole file is noted once.
 func (s *Set) badLine(line int, bad string) {
 	if !s.told[bad] {
 		s.errs = append(s.errs, fmt.Errorf("%s:%d: %s", s.path, line, bad))
@@ -64,8 +64,8 @@ type earlier struct {
 	value string
 }
 
-// isRepeated notes an error where a name stands in its section for the second time. Of other keys the last one counts,
-// which is worth a warning where the values differ.
+// isRepeated notes an error where a name stands in its section for the second time. Of other keys
+// the last one counts, which is worth a warning where the values differ.
 func (s *Set) isRepeated(setting *Setting, entry entry) bool {
 	first, repeated := s.lines[setting]
 	if repeated && setting.inSection() {
@@ -110,8 +110,9 @@ func (s *Set) find(entry entry) *Setting {
 	return nil
 }
 
-// isMisplaced notes an error where a line of a section is none of its names: a key of the program that stands below the section's
-// head by mistake, or no pair at all. A key whose value would do for a name of the section may be one, which the original took.
+// isMisplaced notes an error where a line of a section is no name with a value: a key of the program
+// that stands below the section's head by mistake, or no pair at all. A key with a whole number as
+// its value is a name, as in the original, and a warning says so.
 func (s *Set) isMisplaced(entry entry) bool {
 	isKey := s.isKey(entry.key)
 	switch {

@@ -44,9 +44,9 @@ func loadOptions() ini.LoadOptions {
 // mostBytes is more than anybody writes: a file that is longer is another sort of file.
 const mostBytes = 16 << 20
 
-// readINI calls yield for every line of r that is not empty and no comment. Lines
-// are given to package ini one by one: in these files no value goes on in the
-// next line, and so every mistake has its line number. A carriage return ends a line, too, but is not counted as one.
+// readINI calls yield for every line of r that is not empty and no comment. Lines are given to
+// package ini one by one: in these files no value goes on in the next line, and so every mistake
+// has its line number. A carriage return ends a line, too, but is not counted as one.
 func readINI(r io.Reader, yield func(entry) error) error {
 	limited := &io.LimitedReader{R: r, N: mostBytes + 1}
 	lines := bufio.NewReader(limited)
@@ -117,8 +117,9 @@ func parseLine(text, section string) (e entry, something bool) {
 // setValue decodes the value, and looks for what is odd about it.
 func (e *entry) setValue(text string) { e.value, e.odd = decodeValue(text), oddities(text) }
 
-// quotedPair splits a line that begins with a key in quotes, which is what stands between them: with the escapes of JSON in
-// double quotes, as it stands in others. A key alone has the value true.
+// quotedPair splits a line that begins with a key in quotes, which is what stands between them:
+// with the escapes of JSON in double quotes, as it stands in others. A key alone has the value
+// true.
 func (e *entry) quotedPair(text string) {
 	quote := text[0]
 	end := closingQuote(text, quote)
@@ -202,7 +203,8 @@ func unquote(text string, quote byte) (string, bool) {
 	return value, true
 }
 
-// closingQuote is the index of the quote that ends the quotes text begins with; -1 if there is none.
+// closingQuote is the index of the quote that ends the quotes text begins with; -1 if there is
+// none.
 func closingQuote(text string, quote byte) int {
 	for i := 1; i < len(text); i++ {
 		switch {

@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// checkMissing notes an error where there is no file, and one was named, or a link leads nowhere, or where there is something else.
+// checkMissing notes an error where a file was named and does not exist, where the path is a link
+// that leads nowhere, and where it is no regular file.
 func (s *Set) checkMissing() {
 	if s.path == "" {
 		return
@@ -33,7 +34,8 @@ func (s *Set) checkMissing() {
 	}
 }
 
-// checkMode warns where others than the program's own user can change the file, or read the passwords in it.
+// checkMode warns where others than the program's own user can change the file, or read the
+// passwords in it.
 func (s *Set) checkMode() {
 	info, err := os.Stat(s.path)
 	if s.path == "" || err != nil || !info.Mode().IsRegular() {

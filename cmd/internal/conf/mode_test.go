@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A file that this program's user may not read is told with who that is, whose the file is, and the command that mends it.
+// A file that this program's user may not read is told with who that is, whose the file is, and the
+// command that mends it.
 func TestUnreadableFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "testd.conf")

@@ -246,7 +246,8 @@ func TestEndlessFile(t *testing.T) {
 	}
 }
 
-// However a line with a password is broken, none of what is said of it has any part of the password.
+// However a line with a password is broken, none of what is said of it has any part of the
+// password.
 func TestNoPartOfAPasswordIsTold(t *testing.T) {
 	t.Parallel()
 	const secret = "Xq7Zk9Wv"

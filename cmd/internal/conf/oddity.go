@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// oddity is something about a value, as it stands in a line, that its writer has hardly meant. The original took such
-// values, so they are warned about. Its text never tells the value.
+// oddity is something about a value, as it stands in a line, that its writer has hardly meant. The
+// original took such values, so they are warned about. Its text never tells the value.
 type oddity struct {
 	text    string
 	quotes  bool // about quotes, which a command may have for itself
@@ -63,8 +63,8 @@ func oddQuotes(text string, quote byte) oddity {
 	return oddity{text: `a \ in its double quotes begins no escape, and so the quotes are part of the value; a backslash itself is \\`}
 }
 
-// oddComment tells whether the comment behind a value may have been meant as part of it: it follows without a blank, or, where
-// the value is a password, goes on without one.
+// oddComment tells whether the comment behind a value may have been meant as part of it: it follows
+// without a blank, or, where the value is a password, goes on without one.
 func oddComment(text string) []oddity {
 	at := commentStart(text)
 	if at < 0 {

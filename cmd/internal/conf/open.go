@@ -18,8 +18,8 @@ func (f pathFlag) Set(path string) error {
 	return nil
 }
 
-// String gives what is to be read. What is no regular file may never end, or have the reader wait for somebody to write it: nothing is
-// read of it, and checkMissing notes the error. A folder is told by reading it.
+// String gives the path that package ff opens. Reading a pipe or a device may never end, so ff gets
+// an empty file in its place, and checkMissing notes the error. A folder fails when it is read.
 func (f pathFlag) String() string {
 	if f.path == nil {
 		return ""
@@ -36,7 +36,7 @@ func isFile(path string) bool {
 	return err != nil || info.Mode().IsRegular() || info.IsDir() || path == os.DevNull
 }
 
-// mostTold is how many warnings are told, and how many mistakes: somebody reads them.
+// mostTold is how many warnings a reading reports, and how many mistakes: people read them.
 const mostTold = 50
 
 // bounded is the first of these, and how many more there are.

@@ -12,7 +12,8 @@ import (
 	"jobd/cmd/internal/exit"
 )
 
-// A configuration that is no regular file is refused, and not read: some never end, and of a pipe even the opening may not.
+// A configuration that is no regular file is refused, and not read: some never end, and of a pipe
+// even the opening may not.
 func TestConfigurationsThatAreNoFiles(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// programKeys are the keys that only one of the programs has, so that one in the wrong file is told from a slip of the pen.
-// A test of each program compares them with what it registers.
+// programKeys are the keys that only one of the programs has, so that one in the wrong file is told
+// from a slip of the pen. A test of each program compares them with what it registers.
 func programKeys() map[string][]string {
 	return map[string][]string{
 		"jobd": {

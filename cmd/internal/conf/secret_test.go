@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An error repeats a value that can't be decoded, so that the slip is seen, unless a password is in it: that of a password's key,
-// or one that was given under a wrong key, too.
+// An error repeats a value that can't be decoded, so that the slip is seen, unless a password is in
+// it: that of a password's key, or one that was given under a wrong key, too.
 func TestErrorsRepeatNoPassword(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -41,7 +41,7 @@ type Set struct {
 	missing  bool                 // there is no file at path
 	absent   error                // the file that was named is not there
 	lines    map[*Setting]earlier // where in the file keys stand
-	told     map[string]bool      // what was said about the whole file
+	told     map[string]bool      // errors about the whole file that were noted
 	warnings []string
 	errs     []error
 }
@@ -203,7 +203,8 @@ func (s *Set) flagNames() []string {
 // Path is the file that was, or would have been, read.
 func (s *Set) Path() string { return s.path }
 
-// Warnings is what is odd but does not keep the program from starting: the first of it, and how much there is.
+// Warnings are about values that are odd but don't keep the program from starting: the first ones,
+// and how many more there are.
 func (s *Set) Warnings() []string { return bounded(s.warnings, "warnings") }
 
 // Place names the place of key's value, and the key, as warnings and errors do.

@@ -181,7 +181,8 @@ func TestNamesInQuotes(t *testing.T) {
 	}
 }
 
-// Names that are the same without their quotes are told with both lines, also where a flag counts before them.
+// Names that are the same without their quotes are told with both lines, also where a flag counts
+// before them.
 func TestNamesGivenTwice(t *testing.T) {
 	t.Parallel()
 	path := writeFile(t, "[targets]\nq = 1\n\"q\" = 2\n' q ' = 3\n[targets]\n q = 4\nr = 1\n'r' = 1\n\"s = 1\n")

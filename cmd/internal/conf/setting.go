@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Setting is one key and its value. It implements flag.Value, and takes
-// any text: whether it can be decoded is told later, with everything else.
+// Setting is one key and its value. It implements flag.Value, and accepts any text: finish decodes
+// it when all sources are read, so that all mistakes are reported together.
 type Setting struct {
 	set    *Set
 	key    string
@@ -41,7 +41,8 @@ func (s *Setting) Switch() *Setting {
 	return s
 }
 
-// Secret marks the key of a password: no part of it is told, and a file that has one is nobody else's business.
+// Secret marks the key of a password: no message repeats any part of it, and a file that has one
+// should be readable by the program's own user only.
 func (s *Setting) Secret() *Setting {
 	s.secret = true
 	return s
@@ -72,7 +73,7 @@ func (s *Setting) Alias(key string) *Setting {
 // IsBoolFlag tells package flag whether the flag needs no value.
 func (s *Setting) IsBoolFlag() bool { return s.toggle }
 
-// String implements flag.Value. It never tells the value, which may be secret.
+// String implements flag.Value. It does not give the value, which may be secret.
 func (s *Setting) String() string { return "" }
 
 // Set implements flag.Value. Within one source the last value counts.
@@ -117,11 +118,11 @@ func (s *Setting) checkSecret(text string) {
 // mostShown is the longest value that an error repeats.
 const mostShown = 64
 
-// shown is a value as an error may repeat it: what somebody has mistyped is found best by seeing it.
-// A password is never repeated, nor what may be one: the value of a password's key, or one that has a
-// password of this configuration in it; the value of a family's key; a text that is long or looks
-// like an address with a password. The lines of a section take any name, so each may be meant for a
-// password's key.
+// shown is a value as an error may repeat it: what somebody has mistyped is found best by seeing
+// it. A password is never repeated, nor what may be one: the value of a password's key, or one that
+// has a password of this configuration in it; the value of a family's key; a text that is long or
+// looks like an address with a password. The lines of a section take any name, so each may be meant
+// for a password's key.
 func (s *Setting) shown(text string) string {
 	byFlag := s.place == place{}
 	switch {

@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// plainWord is what a mistyped command or flag looks like, and a password hardly does. Where it is near a known word, capitals are fine.
+// plainWord is what a mistyped command or flag looks like, and a password hardly does. Where it is
+// near a known word, capitals are fine.
 var (
 	plainWord  = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	lettersAny = regexp.MustCompile(`^[A-Za-z][A-Za-z.-]*$`)
 )
 
-// Unexpected names the word of the command line with that index, of which nobody knows what it is to be: what sort of thing it would
-// be, then the word, and what was probably meant. Words may be passwords, given to a flag that takes none or without a flag. So
-// one is told only if it looks like a slip of the pen, does not stand behind the flag of a password, and does not begin as
-// mysql's -pPASSWORD does; else only its place is.
+// Unexpected describes the word of the command line with that index, which is no known flag or
+// command: what sort of thing it would be, the word, and what was probably meant. The word may be a
+// password, given to a flag that takes none or without a flag. So it is repeated only if it looks
+// like a slip of the pen, does not stand behind the flag of a password, and does not begin as
+// mysql's -pPASSWORD does; else only its place is given.
 func Unexpected(what string, args []string, index int, known []string) string {
 	word := args[index]
 	name, isFlag := strings.CutPrefix(word, "-")
@@ -35,7 +37,7 @@ func Unexpected(what string, args []string, index int, known []string) string {
 	return fmt.Sprintf("%s in place %d of the command line (its text is not told, it may be a password)", what, index+1)
 }
 
-// BehindPassword tells whether the word with that index may be what somebody gave the flag of a password.
+// BehindPassword tells whether the word with that index stands behind a flag for a password.
 func BehindPassword(args []string, index int) bool {
 	if index == 0 || strings.HasPrefix(args[index], "-") && strings.Trim(args[index], "-") == "" {
 		return false

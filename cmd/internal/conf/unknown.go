@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// plainName is what a name that is told looks like. What a line has in the place of a name may be part of a password that
-// goes on in the next line.
+// plainName matches the names that a warning may repeat. What stands in the place of a name may be
+// part of a password that goes on in the next line.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)
 
-// warnUnknownSection warns of a section that nobody reads. Its name is only told where it is nearly that of one.
+// warnUnknownSection warns of a section that the program does not have. It repeats the name only if
+// that is nearly the name of one.
 func (s *Set) warnUnknownSection(entry entry) {
 	name, near := "section", suggestion("["+entry.section+"]", s.sections(), "")
 	if near != "" {
@@ -20,7 +21,7 @@ func (s *Set) warnUnknownSection(entry entry) {
 	s.warnLine(entry.line, "unknown %s is not used, nor is what stands below it%s", name, near)
 }
 
-// warnUnknownKey warns of a line that nobody reads.
+// warnUnknownKey warns of a line that has no key of the program.
 func (s *Set) warnUnknownKey(entry entry) {
 	if key, found := s.withoutEquals(entry); found {
 		s.warnLine(entry.line, "%s: there is no = behind the key, so the line is not used; allowed is %[1]s = value", key)
@@ -39,7 +40,8 @@ func (s *Set) warnUnknownKey(entry entry) {
 	s.warnLine(entry.line, "the line is no known key, and not used%s", near)
 }
 
-// withoutEquals finds the known key that a line begins with which has no = but a colon or a blank in its place.
+// withoutEquals finds the known key at the beginning of a line that has a colon or a blank in the
+// place of its =.
 func (s *Set) withoutEquals(entry entry) (key string, found bool) {
 	if !entry.alone {
 		return "", false
@@ -48,7 +50,8 @@ func (s *Set) withoutEquals(entry entry) (key string, found bool) {
 	return key, found && s.isKey(key)
 }
 
-// warnVariable warns of a variable that is nearly one of the program's. Others are nobody's business.
+// warnVariable warns of a variable that is nearly one of the program's. Others are nobody's
+// business.
 func (s *Set) warnVariable(name string) {
 	var known []string
 	for key, setting := range s.byKey {
@@ -101,8 +104,8 @@ func (s *Set) sections() []string {
 	return sections
 }
 
-// suggestion is what an error about an unknown name ends with: the known name that was probably meant, behind a prefix; nothing
-// where none is near.
+// suggestion is what an error about an unknown name ends with: the known name that was probably
+// meant, behind a prefix; nothing where none is near.
 func suggestion(name string, known []string, prefix string) string {
 	if near := nearest(name, known); near != "" {
 		return "; the nearest known one is " + prefix + near
@@ -110,8 +113,9 @@ func suggestion(name string, known []string, prefix string) string {
 	return ""
 }
 
-// nearest is the known name that takes the fewest single-character changes to reach from name; of equal ones the first in the
-// alphabet. It is "" where that takes more than two and more than a third of the name.
+// nearest is the known name that takes the fewest single-character changes to reach from name; of
+// equal ones the first in the alphabet. It is "" where that takes more than two and more than a
+// third of the name.
 func nearest(name string, known []string) string {
 	best, distance := nearestOf(name, known)
 	if distance > max(2, len(name)/3) || distance >= len(name) {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Values is what the keys were given, defaults left out, as text by key. There may be passwords among them.
+// Values is what the keys were given, defaults left out, as text by key. There may be passwords
+// among them.
 type Values map[string]string
 
 // Values gives what was read.
@@ -19,7 +20,7 @@ func (s *Set) Values() Values {
 	return values
 }
 
-// Changed lists the keys whose values differ, in order. A value itself is told to nobody.
+// Changed lists the keys whose values differ, in order. The values stay here.
 func (v Values) Changed(since Values) []string {
 	keys := maps.Clone(v)
 	maps.Copy(keys, since)

@@ -35,8 +35,8 @@ func Listen(c conf.Listen, peers string, config jobnet.ServerConfig) (*Server, e
 // is 0.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Serve serves until ctx ends. It then lets requests under way end and their answers be written, for
-// some time; where that is too short, it logs why.
+// Serve serves until ctx ends. It then lets requests under way end and their answers be written,
+// for some time; where that is too short, it logs why.
 func (s *Server) Serve(ctx context.Context, patience time.Duration, why string) error {
 	served := s.server.Serve(ctx, s.listener)
 	answering, cancel := context.WithTimeout(context.Background(), patience)

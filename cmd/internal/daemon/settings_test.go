@@ -85,7 +85,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A SIGHUP opens the log anew and takes over its levels, unless the new configuration can't be taken over.
+// A SIGHUP opens the log anew and takes over its levels, unless the new configuration can't be
+// taken over.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "log")
@@ -115,7 +116,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// An address that is in use ends a start, and names the keys; one that was taken is free again after Close.
+// An address that is in use ends a start, and names the keys; one that was taken is free again
+// after Close.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	c := conf.Listen{Host: "127.0.0.1"}

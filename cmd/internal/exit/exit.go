@@ -52,8 +52,8 @@ func Code(err error) int {
 	return Failure
 }
 
-// Report writes err to w, each line headed by the program's name, and
-// returns the exit code. An error without text is reported by its code alone, one that several parts ended with once.
+// Report writes err to w, each line behind the program's name, and returns the exit code. It writes
+// a line that several parts ended with once, and nothing of an error without text.
 func Report(w io.Writer, program string, err error) int {
 	code := Code(err)
 	if code == Success {

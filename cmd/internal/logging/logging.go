@@ -1,7 +1,8 @@
 // Package logging sets up a daemon's log: the console and a file, each with a
 // level of its own that can be changed while the daemon runs.
 //
-// A daemon's log never blocks the daemon: see [Open]. What it could not write is counted, and told in its place.
+// A daemon's log never blocks the daemon: see [Open]. It counts the records that it could not write,
+// and says in their place how many are missing.
 package logging
 
 import (
@@ -50,7 +51,8 @@ type Log struct {
 	queues  []*queue           // of the console and the file; none: they are written to at once
 }
 
-// New opens the log: the console, which is stderr and coloured on a terminal only. It is for a program that ends soon.
+// New opens the log: the console, which is stderr and coloured on a terminal only. It is for a
+// program that ends soon.
 func New(config Config, stderr io.Writer) (*Log, error) {
 	log := &Log{}
 	log.SetLevels(config)
@@ -58,9 +60,10 @@ func New(config Config, stderr io.Writer) (*Log, error) {
 	return log, nil
 }
 
-// Open opens a daemon's log: the console and the file. The error is about the file. Logging never blocks, and what a console or
-// a file does not take in time is dropped; Close waits a moment for what is under way. So what a daemon wrote last is lost where it
-// crashes: not more than the file system would lose.
+// Open opens a daemon's log: the console and the file. The error is about the file. Logging never
+// blocks: a record that the console or the file does not accept in time is dropped. Close waits a
+// moment for the records under way. A daemon that crashes loses the last ones, as it would where the
+// file system does.
 func Open(config Config, stderr io.Writer) (*Log, error) {
 	log := &Log{}
 	log.SetLevels(config)
@@ -114,8 +117,8 @@ func (l *Log) SetLevels(config Config) {
 	l.file.Set(config.FileLevel)
 }
 
-// Flush waits until what was logged so far is written, for a second at most, and tells whether it is: before the program becomes
-// another one, and everything that waits would be gone.
+// Flush waits, for a second at most, until all records so far are written, and tells whether they
+// are. It comes before the program becomes another one, which loses what waits.
 func (l *Log) Flush() bool {
 	done := true
 	for _, q := range l.queues {
@@ -133,7 +136,8 @@ func (l *Log) Reopen() error {
 	return l.release(l.queues[1].do)
 }
 
-// Close writes what waits, for a second at most, and closes the file. What is logged later is dropped.
+// Close writes the records that wait, for a second at most, and closes the file. Later records are
+// dropped.
 func (l *Log) Close() error {
 	var errs []error
 	for i, q := range l.queues {
@@ -174,7 +178,7 @@ func tryFile(path string) error {
 	return file.Close()
 }
 
-// errKind is about a path at which there is something else than a file, which may take nothing for ever.
+// errKind is about a path that is no regular file: writing to one may block for ever.
 var errKind = errors.New("it is no regular file; allowed is one, a path where there is none yet, or /dev/null")
 
 // Kind tells whether what is at the path, if anything is, may be a log file.

@@ -9,15 +9,16 @@ import (
 	"time"
 )
 
-// The bounds of a queue: how much may wait for a sink that takes nothing, and how long the end of the program, or the reopening
-// of a file, waits for it.
+// The bounds of a queue: how much may wait for a sink that takes nothing, and how long the end of
+// the program, or the reopening of a file, waits for it.
 const (
 	mostWaiting = 1 << 20 // bytes
 	patience    = time.Second
 )
 
-// queue is a writer that never blocks: a goroutine of its own writes to the sink, and what a sink does not take is dropped and
-// counted. A pipe whose reader hangs, a terminal that was stopped, a disk that is full or gone must not stop what logs.
+// queue is a writer that never blocks: a goroutine of its own writes to the sink, and drops and
+// counts what the sink does not accept. A pipe whose reader hangs, a terminal that was stopped, a
+// disk that is full or gone must not stop the daemon.
 //
 //	log ──► Write ──► waiting ──► goroutine ──► sink
 //	           └────► lost (a number), told in the sink as soon as it takes something again
@@ -71,13 +72,14 @@ func (q *queue) Write(record []byte) (int, error) {
 	return len(record), nil
 }
 
-// push adds to what waits. The caller holds mu.
+// push adds to what waits. Callers must hold q.mu.
 func (q *queue) push(i item) {
 	q.waiting = append(q.waiting, i)
 	q.wake.Signal()
 }
 
-// do has the goroutine call something between two records, and waits for it for a while. It tells whether that was done.
+// do has the goroutine call something between two records, and waits for that, but not for long. It
+// tells whether it was done.
 func (q *queue) do(call func()) bool {
 	done := make(chan struct{})
 	q.mu.Lock()
@@ -99,7 +101,8 @@ func (q *queue) do(call func()) bool {
 	}
 }
 
-// close has what waits written, as far as the sink takes it in time, and ends the goroutine. What comes later is dropped.
+// close has the goroutine write what waits, as far as the sink accepts it in time, and ends it.
+// Later records are dropped.
 func (q *queue) close(last func()) bool {
 	done := q.do(last)
 	q.mu.Lock()
@@ -144,7 +147,8 @@ func (q *queue) next() (i item, end bool) {
 	return i, false
 }
 
-// write gives the sink a text that stands for so many records, behind a note of those that it refused before.
+// write gives the sink a text that stands for so many records. If the sink refused records before, a
+// note about those goes first.
 func (q *queue) write(text []byte, records int) {
 	if q.refused > 0 {
 		text = append(q.note(q.refused, q.why), text...)
@@ -168,11 +172,11 @@ func (q *queue) write(text []byte, records int) {
 	}
 }
 
-// patient is a writer that waits for another one for a while only.
+// patient is a writer that waits for another one, but not for long.
 type patient struct{ w io.Writer }
 
-// Patient gives a writer for the last words of a program: what w does not take in time is given up, so that nobody who hangs keeps
-// the program from ending.
+// Patient gives a writer for the last words of a program. It gives up what w does not accept in
+// time, so that a reader that hangs does not keep the program from ending.
 func Patient(w io.Writer) io.Writer { return patient{w} }
 
 // Write implements io.Writer.

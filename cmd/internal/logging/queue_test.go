@@ -15,8 +15,8 @@ import (
 	"jobd/cmd/internal/logging"
 )
 
-// A pipe that nobody reads takes 64 KiB: a worker that logs more goes on, and where the reader goes on too it is told how much is
-// missing, in the place where it is.
+// A pipe that nobody reads takes 64 KiB: a worker that logs more goes on, and where the reader goes
+// on too it is told how much is missing, in the place where it is.
 func TestAReaderThatHangsBlocksNobody(t *testing.T) {
 	t.Parallel()
 	reader, writer, err := os.Pipe()

@@ -1,4 +1,5 @@
-// Package screen is the last step before a terminal: what others said is shown there, and steers nothing.
+// Package screen is the last step before a terminal: it makes texts of others visible, and keeps
+// them from steering the terminal.
 package screen
 
 import (
@@ -14,15 +15,15 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// longestLine is how many characters of a line a terminal is shown: fifty screens or so. The rest is
-// counted. Into a pipe or a file everything goes.
+// longestLine is how many characters of a line a terminal is shown: fifty screens or so. The rest
+// is counted. Into a pipe or a file everything goes.
 const longestLine = 1 << 16
 
-// Screen is a terminal as a writer. Whatever jobs, peers, files and arguments say passes
-// through it, and what a terminal would obey or hide is written out instead: control characters but
-// the line's end and the tab, C1, bidirectional overrides, characters without width, bytes that are
-// no UTF-8. Only what stands between two of the program's own marks goes through as it is. Its methods are
-// safe for concurrent use.
+// Screen is a terminal as a writer. Whatever jobs, peers, files and arguments say passes through
+// it, and what a terminal would obey or hide is written out instead: control characters but the
+// line's end and the tab, C1, bidirectional overrides, characters without width, bytes that are no
+// UTF-8. Only what stands between two of the program's own marks goes through as it is. Its methods
+// are safe for concurrent use.
 type Screen struct {
 	to   io.Writer
 	mark string

@@ -1,11 +1,13 @@
 // Package signals has a daemon's signals caught from its first moment on.
 //
-// Importing it does that already, before the program's other packages are made ready, which takes milliseconds: a SIGHUP that
-// is not caught ends a process, and systemd takes that for a wish and does not start it again. What comes before, while the
-// runtime itself begins, nobody can catch; there a SIGTERM ends a process that has begun nothing.
+// Importing it is enough: the signals are caught before the program's other packages are
+// initialised, which takes milliseconds. A SIGHUP that is not caught ends a process, and systemd
+// takes that for intended and does not start it again. A signal that comes still earlier, while the
+// runtime itself begins, can't be caught; a SIGTERM then ends a process that has begun nothing.
 //
-// SIGPIPE is caught and forgotten: a write to a pipe whose reader is gone then fails instead of ending the process.
-// All of these are caught, not ignored: what the process executes gets them as they are by default.
+// SIGPIPE is caught and forgotten: a write to a pipe whose reader is gone then fails instead of
+// ending the process. All of these are caught, not ignored: what the process executes gets them as
+// they are by default.
 package signals
 
 import (
@@ -27,7 +29,8 @@ func init() {
 	}
 }
 
-// Catch is what main begins with: it changes nothing but for a test's binary that is to be the daemon.
+// Catch catches the signals in the binary of a test that acts as the daemon. In a daemon they are
+// caught already, and main calls it all the same.
 func Catch() {
 	signal.Notify(caught, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	signal.Notify(dropped, unix.SIGPIPE)
@@ -36,10 +39,11 @@ func Catch() {
 // Caught gives SIGTERM, SIGINT and SIGHUP, those that have come already first.
 func Caught() <-chan os.Signal { return caught }
 
-// Waiting tells whether one came that nobody has heeded yet.
+// Waiting tells whether a signal has come that was not received from Caught yet.
 func Waiting() bool { return len(caught) > 0 }
 
-// Release lets signals end the process again, for what is no daemon, or not yet. One that was caught ends it now.
+// Release lets signals end the process again: it is for a program that is no daemon. One that was
+// caught already ends the process now.
 func Release() {
 	signal.Stop(caught) // waits until what came is in the channel
 	for {
@@ -54,9 +58,9 @@ func Release() {
 	}
 }
 
-// Become executes a program in this process, and returns only if that fails. No SIGHUP ends the process in between: the program
-// reads its configuration later anyhow. A SIGTERM that came too late for this program does, as one would that comes
-// before the next one can catch it.
+// Become executes a program in this process, and returns only if that fails. A SIGHUP in between is
+// ignored: the program will read its configuration anyhow. A SIGTERM in between ends the process, as
+// one does that comes before the next program can catch it.
 func Become(path string, args, environ []string) error {
 	signal.Ignore(unix.SIGHUP)
 	Release()

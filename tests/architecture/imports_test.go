@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"store":               {"jobd/journal", "github.com/cenkalti/backoff/v5"},
 	"store/internal/rule": {"jobd/journal", "jobd/store"},
 	"store/mysql":         {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
-	"store/sqlite":        {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "modernc.org/sqlite", "golang.org/x/sys/unix"},
+	"store/sqlite":        {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "golang.org/x/sys/unix", "modernc.org/sqlite"},
 	"exec":                {"jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner":         {"jobd/journal", "jobd/exec", "golang.org/x/sys/unix"},
 	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},

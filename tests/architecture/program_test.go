@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -24,30 +25,45 @@ type checked struct {
 	info   *types.Info
 }
 
+// shipped is the program without build tags, failpoints the one for tests that crash it.
+var (
+	shipped    = sync.OnceValues(func() ([]checked, error) { return program("") })
+	failpoints = sync.OnceValues(func() ([]checked, error) { return program("failpoints") })
+)
+
+// must ends the test where a program can't be checked.
+func must(t *testing.T, program func() ([]checked, error)) []checked {
+	t.Helper()
+	packages, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
 // program type-checks the sources that make up the programs, without their tests: every package of
 // the module jobd in the order of their imports, so that one name is one object in all of them.
 // Other modules come from the compiler's export data. tag is a build tag, or empty.
-func program(t *testing.T, tag string) []checked {
-	t.Helper()
+func program(tag string) ([]checked, error) {
 	list := exec.Command("go", "list", "-deps", "-export", "-tags", tag,
 		"-json=ImportPath,Dir,GoFiles,Export,Module", "./...")
 	list.Dir = top
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", describe(err))
+		return nil, fmt.Errorf("go list: %s", describe(err))
 	}
 	c := newChecker()
 	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
-			return c.done
+			return c.done, nil
 		} else if err != nil {
-			t.Fatalf("read what go list says: %v", err)
+			return nil, fmt.Errorf("read what go list says: %w", err)
 		}
 		if p.Module == nil || p.Module.Path != "jobd" {
 			c.exports[p.ImportPath] = p.Export
 		} else if err := c.check(p); err != nil {
-			t.Fatalf("%s: %v", p.ImportPath, err)
+			return nil, fmt.Errorf("%s: %w", p.ImportPath, err)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// errUnchecked says that the table may be on another server by now, so that what it answered counts
+// errServerUnknown says that the table may be on another server by now, so that what it answered counts
 // for nothing.
-var errUnchecked = errors.New("the server is to be compared with the journal first")
+var errServerUnknown = errors.New("the server is to be compared with the journal first")
 
 // apply has changes applied, waiting while the whole table is out of reach, and only then. An error
 // that is not about the whole table is some row's: after a second try the changes are divided until
@@ -20,10 +20,10 @@ func (m *Mirror) apply(ctx context.Context, changes []Change) ([]Outcome, error)
 	}
 	for {
 		outcomes, err := divided(ctx, changes, m.attempt, true)
-		if !errors.Is(err, errUnchecked) {
+		if !errors.Is(err, errServerUnknown) {
 			return outcomes, err
 		}
-		if err := m.meetServer(ctx); err != nil {
+		if err := m.confirmServer(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +63,7 @@ func divided(ctx context.Context, changes []Change, try applying, again bool) ([
 
 // failedForARow tells whether an error of Apply is about some of the rows.
 func failedForARow(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() == nil && !errors.Is(err, errUnchecked) && !IsAway(err)
+	return err != nil && ctx.Err() == nil && !errors.Is(err, errServerUnknown) && !IsAway(err)
 }
 
 // attempt applies changes once the table can be reached.
@@ -71,8 +71,8 @@ func (m *Mirror) attempt(ctx context.Context, changes []Change) ([]Outcome, erro
 	var outcomes []Outcome
 	err := m.reaching(ctx, "mirror to the table", func() (err error) {
 		outcomes, err = m.Table.Apply(ctx, changes)
-		if m.isUnchecked() {
-			return errUnchecked
+		if m.isDue() {
+			return errServerUnknown
 		}
 		return err
 	})
@@ -86,7 +86,7 @@ func (m *Mirror) reaching(ctx context.Context, what string, do func() error) err
 	for {
 		err := do()
 		switch {
-		case errors.Is(err, errUnchecked):
+		case errors.Is(err, errServerUnknown):
 			return err
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()

@@ -70,15 +70,15 @@ func (c *comparison) run(ctx context.Context) error {
 			return err
 		}
 	}
-	c.tellLeft()
+	c.logLeft()
 	return nil
 }
 
 // mostLogged bounds how many rows are named in the log.
 const mostLogged = 100
 
-// tellLeft logs which rows were left as found.
-func (c *comparison) tellLeft() {
+// logLeft logs which rows were left as found.
+func (c *comparison) logLeft() {
 	ids := slices.Sorted(maps.Keys(c.left))
 	for _, id := range ids[:min(len(ids), mostLogged)] {
 		c.mirror.Logger.Warn("a row differs from the journal, and is left as found", "job", id, "reason", c.left[id])
@@ -96,7 +96,7 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 			break
 		}
 		for _, e := range events {
-			tell(stories, e)
+			addTo(stories, e)
 		}
 		seq = events[len(events)-1].Seq
 	}
@@ -114,11 +114,11 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 	return stories, err
 }
 
-// tell takes an event into its job's story. Events of older versions, which don't name their claim,
+// addTo takes an event into its job's story. Events of older versions, which don't name their claim,
 // count where the claim itself is in the story.
-func tell(stories map[int64]*story, e journal.Event) {
+func addTo(stories map[int64]*story, e journal.Event) {
 	s := stories[e.Job]
-	of := told(e)
+	of := claimIn(e)
 	switch {
 	case e.Job == 0:
 		return

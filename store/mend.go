@@ -64,15 +64,6 @@ func (c *comparison) plan(do *mending, s *story, row *Seen) {
 	do.bring = append(do.bring, s)
 }
 
-// GiveBack is the change that gives a row back which bears a claim of the job.
-func GiveBack(job journal.Job, row *Seen) Change {
-	change := Change{Job: job.ID, Target: job.Target, Token: row.Owner, Status: journal.RowWaiting}
-	if job.Manual {
-		change.Status = journal.RowManual
-	}
-	return change
-}
-
 // bring brings rows that bear their claims to what the journal says.
 func (c *comparison) bring(ctx context.Context, list []*story) error {
 	slices.SortFunc(list, func(a, b *story) int { return cmp.Compare(a.ended, b.ended) })
@@ -103,7 +94,6 @@ func (c *comparison) bring(ctx context.Context, list []*story) error {
 // has shown.
 func (c *comparison) change(ctx context.Context, s *story) (Change, error) {
 	change := ChangeTo(s.Job)
-	change.Seq = s.ended
 	var err error
 	if change.Status == journal.RowDone {
 		change.Done, err = c.done(ctx, s.ended)
@@ -153,18 +143,6 @@ func (c *comparison) apply(ctx context.Context, changes []Change) ([]Outcome, er
 		c.mirror.OnGivenBack(slices.Compact(gaveBack))
 	}
 	return outcomes, nil
-}
-
-// owe sets aside a change of events that were mirrored before, unless the job has changes aside
-// already: these come to the same.
-func (m *Mirror) owe(c Change, o Outcome) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.aside[c.Job] == nil {
-		c.First = m.tried
-		m.setAside(c, o, false, time.Now())
-		m.reckon()
-	}
 }
 
 // claimTries is how often rows that somebody else holds are tried to be claimed again, with pauses
@@ -290,10 +268,8 @@ func (c *comparison) free(s *story, row journal.Row) bool {
 	return row.Status == status && row.Target == s.Target
 }
 
-// ClaimOf is the payload that claims a job's row once more, or ignores it.
-func ClaimOf(job journal.Job) journal.Payload {
-	if job.Status == journal.StatusIgnored {
-		return journal.Ignored{Reason: job.Reason}
-	}
-	return journal.Accepted{Target: job.Target, Manual: job.Manual, Token: job.Token}
-}
+// tableError is the table's part in the failure of a comparison: it is tried again.
+type tableError struct{ error }
+
+// Unwrap gives the table's error.
+func (e tableError) Unwrap() error { return e.error }

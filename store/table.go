@@ -170,8 +170,7 @@ func (e *RefusedTargets) Targets() map[string]string { return e.Names }
 
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {
-	Seq      uint64 // the newest event that went into it
-	First    uint64 // the oldest one
+	first    uint64 // the oldest event that went into it
 	Job      int64
 	Target   string    // the claim's target; "" where it is not known
 	Token    string    // the claim's token, the guard of the update

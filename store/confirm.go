@@ -20,57 +20,15 @@ func Comparing(ctx context.Context) context.Context {
 // IsComparing tells whether a claim is made to compare rows with the journal.
 func IsComparing(ctx context.Context) bool { return ctx.Value(comparing{}) != nil }
 
-// CheckServer has the mirror ask which server the table is on, before it does anything else. It is
-// called when a connection reached another one than was confirmed. It does not block.
-func (m *Mirror) CheckServer() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.unchecked = true
-	if m.interrupt != nil {
-		m.interrupt()
-	}
-}
-
-func (m *Mirror) isUnchecked() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.unchecked
-}
-
-// interruptible says how to end the waiting for events; nil: it has ended. It tells whether to wait
-// at all.
-func (m *Mirror) interruptible(cancel func()) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if cancel != nil && m.unchecked {
-		return false
-	}
-	m.interrupt = cancel
-	return true
-}
-
-// checking notes that the server is asked for now: what is told from here on needs another look.
-func (m *Mirror) checking() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.unchecked = false
-}
-
-// tableError is the table's part in the failure of a comparison: it is tried again.
-type tableError struct{ error }
-
-// Unwrap gives the table's error.
-func (e tableError) Unwrap() error { return e.error }
-
-// meetServer finds out, where that is not known, which server the table is on, and lets claims be
+// confirmServer finds out, where that is not known, which server the table is on, and lets claims be
 // made there once its rows were compared with the journal. New events wait for that.
 //
 // That it is done is appended before claims are let on. Killed before, the next start does it
 // again; killed after, the next start finds the server that the journal names.
-func (m *Mirror) meetServer(ctx context.Context) error {
+func (m *Mirror) confirmServer(ctx context.Context) error {
 	var retry *Retry
-	for m.isUnchecked() {
-		err := m.meet(ctx)
+	for m.isDue() {
+		err := m.confirmOnce(ctx)
 		var failed tableError
 		switch {
 		case err == nil:
@@ -93,9 +51,9 @@ func (m *Mirror) meetServer(ctx context.Context) error {
 	return nil
 }
 
-// meet asks for the server once, and goes back where it is another one.
-func (m *Mirror) meet(ctx context.Context) error {
-	m.checking()
+// confirmOnce asks for the server once, and goes back where it is another one.
+func (m *Mirror) confirmOnce(ctx context.Context) error {
+	m.begun()
 	id, err := m.Table.Server(ctx)
 	if err != nil {
 		return tableError{err}
@@ -105,7 +63,7 @@ func (m *Mirror) meet(ctx context.Context) error {
 	case m.Server == "":
 		err = m.append(ctx, []journal.Draft{{Payload: journal.Server{Server: id}}})
 	default:
-		err = m.goBack(ctx, id)
+		err = m.compareServer(ctx, id)
 	}
 	if err != nil {
 		return err
@@ -119,9 +77,9 @@ func (m *Mirror) meet(ctx context.Context) error {
 	return nil
 }
 
-// goBack brings the rows of a server that the journal does not know up to what the journal says of
+// compareServer brings the rows of a server that the journal does not know up to what the journal says of
 // the last minutes.
-func (m *Mirror) goBack(ctx context.Context, id string) error {
+func (m *Mirror) compareServer(ctx context.Context, id string) error {
 	m.Logger.Warn("the table is on another server; its rows are compared with the journal before anything is claimed",
 		"server", id, "before", m.Server)
 	m.confirmed = false

@@ -6,56 +6,44 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"jobd/journal"
 )
 
-// settling is what is to be done about changes that were tried.
-type settling struct {
-	changes  []Change
-	outcomes []Outcome
-	behind   []Change // changes that wait behind others, untried
-	upTo     uint64   // the events that this was all of; 0: these were aside
-
-	conflicts []journal.Draft
-	notices   []journal.Draft // of rows that are set aside
-	gaveBack  []string        // targets of rows that wait again
-}
-
-// settle journals what the table would not take, and then changes memory: what is aside, the
+// conclude journals what the table would not take, and then changes memory: what is aside, the
 // position, and who waits for it. Dying before the position is on disk only means to apply the
 // changes once more.
-func (m *Mirror) settle(ctx context.Context, s settling) error {
-	s.conflicts, m.lost = m.lost, nil
-	for i, c := range s.changes {
-		if err := m.judge(ctx, &s, c, &s.outcomes[i]); err != nil {
+func (m *Mirror) conclude(ctx context.Context, t trial) error {
+	t.conflicts = m.claims.takeLost()
+	for i, c := range t.changes {
+		if err := m.judgeOutcome(ctx, &t, c, &t.outcomes[i]); err != nil {
 			return err
 		}
 	}
-	if err := m.record(ctx, &s); err != nil {
+	if err := m.journalOutcomes(ctx, &t); err != nil {
 		return err
 	}
-	if len(s.gaveBack) > 0 && m.OnGivenBack != nil {
-		slices.Sort(s.gaveBack)
-		m.OnGivenBack(slices.Compact(s.gaveBack))
+	if len(t.gaveBack) > 0 && m.OnGivenBack != nil {
+		slices.Sort(t.gaveBack)
+		m.OnGivenBack(slices.Compact(t.gaveBack))
 	}
-	m.advance(s)
+	m.progress.conclude(t)
 	return nil
 }
 
-// judge says what follows from a change's outcome. A change that is to be given up is made Lost.
-func (m *Mirror) judge(ctx context.Context, s *settling, c Change, o *Outcome) error {
+// judgeOutcome says what follows from a change's outcome. A change that is to be given up is made
+// Lost.
+func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcome) error {
 	if o.Fate == Applied {
 		if o.Note != "" {
 			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
 		}
 		if c.Status == journal.RowWaiting && c.Target != "" {
-			s.gaveBack = append(s.gaveBack, c.Target)
+			t.gaveBack = append(t.gaveBack, c.Target)
 		}
 		return nil
 	}
-	if o.Fate == Refused && m.tooLong(c.Job) {
+	if o.Fate == Refused && m.aside.tooLong(c.Job) {
 		m.Logger.Error("a row was refused for too long, and is left as found", "job", c.Job, "reason", o.Note)
 		o.Fate = Lost
 		if o.Found == nil {
@@ -63,17 +51,17 @@ func (m *Mirror) judge(ctx context.Context, s *settling, c Change, o *Outcome) e
 		}
 	}
 	if o.Fate != Lost {
-		if m.news(c, o.Note) {
+		if m.aside.isNews(c, o.Note) {
 			m.Logger.Warn("a row can't be updated for now; trying again until it can", "job", c.Job, "wanted", c.Status, "reason", o.Note)
 			notice := journal.SetAside{Wanted: c.Status, Reason: o.Note, Token: c.Token}
-			s.notices = append(s.notices, journal.Draft{Job: c.Job, Payload: notice})
+			t.notices = append(t.notices, journal.Draft{Job: c.Job, Payload: notice})
 		}
 		return nil
 	}
 	superseded, err := m.superseded(ctx, c, o.Found)
 	if err == nil && !superseded {
 		conflict := journal.Conflict{Found: o.Found, Wanted: c.Status, Reason: o.Note, Token: c.Token}
-		s.conflicts = append(s.conflicts, journal.Draft{Job: c.Job, Payload: conflict})
+		t.conflicts = append(t.conflicts, journal.Draft{Job: c.Job, Payload: conflict})
 	}
 	return err
 }
@@ -114,10 +102,10 @@ func (m *Mirror) superseded(ctx context.Context, c Change, found *journal.Row) (
 // noRoom is why a change waits whose conflict finds no room in the journal.
 const noRoom = "it is somebody else's by now, and there is no room in the journal to note that"
 
-// record journals what settling brought. Where the disk is full, changes in conflict are set aside
+// journalOutcomes journals what a trial brought. Where the disk is full, changes in conflict are set aside
 // until there is room, and that rows are set aside is told later.
-func (m *Mirror) record(ctx context.Context, s *settling) error {
-	drafts := append(s.conflicts, s.notices...)
+func (m *Mirror) journalOutcomes(ctx context.Context, t *trial) error {
+	drafts := append(t.conflicts, t.notices...)
 	if len(drafts) == 0 {
 		return nil
 	}
@@ -129,18 +117,18 @@ func (m *Mirror) record(ctx context.Context, s *settling) error {
 		return nil
 	}
 	m.Logger.Warn("conflicts can't be journalled for now", "error", err)
-	s.notices = nil
-	for i := range s.outcomes {
-		if s.outcomes[i].Fate == Lost {
-			s.outcomes[i] = Outcome{Fate: Held, Note: noRoom}
+	t.notices = nil
+	for i := range t.outcomes {
+		if t.outcomes[i].Fate == Lost {
+			t.outcomes[i] = Outcome{Fate: Held, Note: noRoom}
 		}
 	}
-	return m.recordLost(ctx, s.conflicts)
+	return m.journalLost(ctx, t.conflicts)
 }
 
-// recordLost journals the conflicts of changes that never were: there is nothing to set aside, so
+// journalLost journals the conflicts of changes that never were: there is nothing to set aside, so
 // room is waited for.
-func (m *Mirror) recordLost(ctx context.Context, conflicts []journal.Draft) error {
+func (m *Mirror) journalLost(ctx context.Context, conflicts []journal.Draft) error {
 	var lost []journal.Draft
 	for _, draft := range conflicts {
 		if conflict := draft.Payload.(journal.Conflict); conflict.Token == "" {
@@ -166,28 +154,4 @@ func (m *Mirror) append(ctx context.Context, drafts []journal.Draft) error {
 		}
 	}
 	return nil
-}
-
-// advance changes memory by what was settled, notes the position and tells who waits.
-func (m *Mirror) advance(s settling) {
-	now := time.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, c := range s.changes {
-		if o := s.outcomes[i]; o.Fate == Held || o.Fate == Refused {
-			m.setAside(c, o, slices.ContainsFunc(s.notices, func(d journal.Draft) bool { return d.Job == c.Job }), now)
-		} else if s.upTo == 0 {
-			m.takeUp(c.Job, now)
-		}
-	}
-	for _, c := range s.behind {
-		m.queue(c)
-	}
-	if s.upTo > 0 {
-		m.tried = s.upTo
-	}
-	m.recall()
-	m.reckon()
-	m.Bookmark.SetPosition(m.position())
-	m.tell()
 }

@@ -133,3 +133,20 @@ func seconds(at time.Time) int64 {
 	}
 	return at.Unix()
 }
+
+// GiveBack is the change that gives a row back which bears a claim of the job.
+func GiveBack(job journal.Job, row *Seen) Change {
+	change := Change{Job: job.ID, Target: job.Target, Token: row.Owner, Status: journal.RowWaiting}
+	if job.Manual {
+		change.Status = journal.RowManual
+	}
+	return change
+}
+
+// ClaimOf is the payload that claims a job's row once more, or ignores it.
+func ClaimOf(job journal.Job) journal.Payload {
+	if job.Status == journal.StatusIgnored {
+		return journal.Ignored{Reason: job.Reason}
+	}
+	return journal.Accepted{Target: job.Target, Manual: job.Manual, Token: job.Token}
+}

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
+
+// backlog is the rows that can't be updated for now, with what they are owed. Only the mirror's
+// goroutine changes it, and holds the lock of its progress meanwhile; it alone reads it without.
+type backlog struct {
+	rows     map[int64]*aside // by job
+	changes  int              // of all of them
+	bytes    int              // of output in these
+	oldest   uint64           // the oldest event of these; forEver where there is none
+	nextDue  time.Time        // when the first of these is to be tried; zero: none
+	share    int              // how many are tried together
+	formerly map[int64]former // rows that were set aside before, by the events of one turn
+}
+
+// Bounds of what is aside; beyond them the mirror reads no further. A batch may exceed them.
+const (
+	mostAside      = 10_000
+	mostAsideBytes = 64 << 20
+)
+
+// How long a row is let alone between two tries. A lock goes soon, a rule of the table stays.
+const (
+	firstHeld    = 50 * time.Millisecond
+	longHeld     = 2 * time.Second
+	firstRefused = time.Second
+	longRefused  = 30 * time.Second
+)
+
+// giveUpAfter is for how long an update may be refused before it becomes a conflict, so that
+// retention, which waits for the mirror, is not held up for good.
+const giveUpAfter = 24 * time.Hour
+
+// mostNoted bounds how many reasons are journalled for one change, should each try fail for another
+// one.
+const mostNoted = 8
+
+// list gives the rows that can't be updated for now, by job.
+func (b *backlog) list() []Aside {
+	list := make([]Aside, 0, len(b.rows))
+	for job, a := range b.rows {
+		list = append(list, Aside{Job: job, Target: a.changes[0].Target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since.Add(-a.earlier)})
+	}
+	slices.SortFunc(list, func(a, b Aside) int { return cmp.Compare(a.Job, b.Job) })
+	return list
+}
+
+// full tells whether too much is aside to read any further.
+func (b *backlog) full() bool { return b.changes >= mostAside || b.bytes >= mostAsideBytes }
+
+// tooLong tells whether a job's change has been refused for so long that it is given up.
+func (b *backlog) tooLong(job int64) bool {
+	a := b.rows[job]
+	return a != nil && a.fate == Refused && time.Since(a.refused)+a.earlier >= giveUpAfter
+}
+
+// isNews tells whether the reason why a change is set aside is to be journalled.
+func (b *backlog) isNews(c Change, reason string) bool {
+	if f := b.formerly[c.Job]; f.Token == c.Token && f.Reason == reason {
+		return false
+	}
+	a := b.rows[c.Job]
+	return a == nil || len(a.noted) < mostNoted && !slices.Contains(a.noted, reason)
+}
+
+// recallFrom notes the rows that events say were set aside before, so that a restart neither
+// journals it again nor begins to count anew.
+func (b *backlog) recallFrom(events []journal.Event) {
+	for _, e := range events {
+		if p, ok := e.Payload.(journal.SetAside); ok {
+			if _, noted := b.formerly[e.Job]; !noted {
+				b.formerly[e.Job] = former{p, e.Time}
+			}
+		}
+	}
+}
+
+// recall takes into what is aside what former processes journalled of it.
+func (b *backlog) recall() {
+	for job, f := range b.formerly {
+		if a := b.rows[job]; a != nil && a.changes[0].Token == f.Token {
+			a.earlier = max(a.earlier, a.since.Round(0).Sub(f.at))
+			if !slices.Contains(a.noted, f.Reason) {
+				a.noted = append(a.noted, f.Reason)
+			}
+		}
+	}
+	clear(b.formerly)
+}
+
+// set puts a change aside, or notes one more try of it.
+func (b *backlog) set(c Change, o Outcome, noted bool, now time.Time) {
+	a := b.rows[c.Job]
+	if a == nil {
+		a = &aside{since: now}
+		b.rows[c.Job] = a
+		b.hold(a, c)
+	}
+	first, longest := firstHeld, longHeld
+	if o.Fate == Refused {
+		first, longest = firstRefused, longRefused
+	}
+	if a.fate != o.Fate {
+		a.pause = 0
+	}
+	if o.Fate == Refused && a.refused.IsZero() {
+		a.refused = now
+	}
+	a.pause = min(max(first, 2*a.pause), longest)
+	a.fate, a.reason, a.next = o.Fate, o.Note, now.Add(a.pause)
+	if noted {
+		a.noted = append(a.noted, o.Note)
+	}
+}
+
+// follow puts a change behind what is aside of its job.
+func (b *backlog) follow(c Change) {
+	a := b.rows[c.Job]
+	if n := len(a.changes); a.changes[n-1].Token == c.Token {
+		b.bytes += c.size() - a.changes[n-1].size()
+		a.changes[n-1].follow(c)
+		return
+	}
+	b.hold(a, c)
+}
+
+// hold appends a change to what is aside.
+func (b *backlog) hold(a *aside, c Change) {
+	a.changes = append(a.changes, c)
+	b.changes++
+	b.bytes += c.size()
+}
+
+// endFirst ends the waiting of a job's first change; the next one, of a later claim, is tried at
+// once.
+func (b *backlog) endFirst(job int64, now time.Time) {
+	a := b.rows[job]
+	b.changes--
+	b.bytes -= a.changes[0].size()
+	if len(a.changes) > 1 {
+		a.changes = slices.Delete(a.changes, 0, 1)
+		*a = aside{changes: a.changes, since: now, next: now, watchers: a.watchers, reason: a.reason}
+		a.watchers = release(a.watchers, a.first())
+		return
+	}
+	delete(b.rows, job)
+	release(a.watchers, forEver)
+}
+
+// dueWithin lets rows that are due at about the same time share a transaction.
+const dueWithin = 20 * time.Millisecond
+
+// due lists the changes to be tried now, those with the oldest events first, at most as many as are
+// tried together.
+func (b *backlog) due(now time.Time) (changes []Change) {
+	if b.nextDue.IsZero() || now.Before(b.nextDue) {
+		return nil
+	}
+	var due []*aside
+	for _, a := range b.rows {
+		if !a.next.After(now.Add(dueWithin)) {
+			due = append(due, a)
+		}
+	}
+	slices.SortFunc(due, func(a, b *aside) int { return cmp.Compare(a.first(), b.first()) })
+	bytes := 0
+	for _, a := range due[:min(b.share, len(due))] {
+		if bytes += a.changes[0].size(); bytes > batchBytes && len(changes) > 0 {
+			break
+		}
+		changes = append(changes, a.changes[0])
+	}
+	return changes
+}
+
+// reckon finds out which event that is aside is the oldest, and when the next change is due.
+func (b *backlog) reckon() {
+	b.nextDue, b.oldest = time.Time{}, forEver
+	for _, a := range b.rows {
+		b.oldest = min(b.oldest, a.first())
+		if b.nextDue.IsZero() || a.next.Before(b.nextDue) {
+			b.nextDue = a.next
+		}
+	}
+}

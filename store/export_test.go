@@ -1,0 +1,4 @@
+package store
+
+// First is the oldest event that went into a change.
+func (c Change) First() uint64 { return c.first }

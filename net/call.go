@@ -25,11 +25,13 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 	}
 	select {
 	case m := <-answer:
-		if m.failed {
-			return nil, &RemoteError{Text: m.failure}
-		}
-		return m.data, nil
+		return m.answer()
 	case <-l.Done():
+		select {
+		case m := <-answer: // the last that the peer said
+			return m.answer()
+		default:
+		}
 		if !l.out.hasLeft(end) {
 			return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, l.Err())
 		}
@@ -37,6 +39,14 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 	case <-ctx.Done():
 		return nil, fmt.Errorf("request %s: %w", typ, ctx.Err())
 	}
+}
+
+// answer is what a response says.
+func (m message) answer() (json.RawMessage, error) {
+	if m.failed {
+		return nil, &RemoteError{Text: m.failure}
+	}
+	return m.data, nil
 }
 
 // call gives a request its number, and the password while the peer may still ask for it.

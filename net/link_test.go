@@ -255,3 +255,17 @@ func TestKeepAlive(t *testing.T) {
 		})
 	}
 }
+
+// An answer that came before the link ended is an answer, however quickly the end followed.
+func TestLastAnswerCounts(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		l, peer := scripted(t, LinkConfig{})
+		result := request(l, "a", nil)
+		peer.send(fmt.Sprintf(`[1,{"no":%d,"data":1}]`, peer.receiveRequest().No))
+		_ = peer.Close()
+		if got := <-result; got != "1 <nil>" {
+			t.Fatalf("answer %s", got)
+		}
+	}
+}

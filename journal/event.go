@@ -261,9 +261,10 @@ type Requeued struct {
 // Requested says that a client asked for jobs to be run by hand. It is durable together with the first thing that was done
 // about it: the events that follow tell what became of each job. A request that changed nothing is a Refused.
 type Requested struct {
-	Jobs []int64 `json:"jobs"`           // in ascending order
-	More int     `json:"more,omitempty"` // how many the client named beyond those
-	By   string  `json:"by"`
+	Request string  `json:"request,omitempty"` // its type, as on the wire; "": run-manual
+	Jobs    []int64 `json:"jobs,omitempty"`    // of run-manual, in ascending order
+	More    int     `json:"more,omitempty"`    // how many the client named beyond those
+	By      string  `json:"by"`
 }
 
 // Refused says that somebody asked for a change that was refused as a whole. Who asks again and again is counted.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // AgentConfig says where a worker registers and as what.
@@ -37,7 +38,7 @@ type Agent struct {
 	changed chan struct{}
 	pokes   *gathering
 	end     func() time.Time // when Run must have returned; asked only once ctx has ended
-	state   atomic.Pointer[AgentStatus]
+	state   atomic.Pointer[contract.MasterStanding]
 }
 
 // NewAgent makes an agent that does nothing before Run.
@@ -140,7 +141,8 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 	dialling, cancel := context.WithTimeout(ctx, a.config.ReconnectTimeout)
 	defer cancel()
 	link, err = jobnet.Connect(dialling, a.config.Address, jobnet.LinkConfig{
-		Handlers:       overOwnLink(a.config.Handlers),
+		Handlers:       a.config.Handlers,
+		PeerIsMaster:   true,
 		Password:       a.config.Password,
 		MaxMessageSize: a.config.MaxMessageSize,
 		Logger:         a.config.Logger,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // Poke has the master tell every worker that serves one of the targets, this one included, to look
@@ -54,7 +55,7 @@ func (a *Agent) tellPending(ctx context.Context, link *jobnet.Link) error {
 }
 
 func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
-	_, err := requestWithin(ctx, answerTimeout, link, "poke", targetsData{Targets: targets})
+	_, err := requestWithin(ctx, answerTimeout, link, contract.Poke.Name, contract.Targets{Targets: targets})
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // A worker that gives rows back has the others look for them, and itself.
@@ -61,9 +62,9 @@ func serveFake(t *testing.T, listener net.Listener, poke func(targets []string) 
 	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
 		"register-worker": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "ok", nil },
 		"poke": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-			targets, err := request.Fields().Targets()
+			poked, err := contract.Poke.Read(request.Fields())
 			if err == nil {
-				err = poke(targets)
+				err = poke(poked.Targets)
 			}
 			return "ok", err
 		},

@@ -7,34 +7,19 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
-// AgentStatus is how an agent stands with its master.
-type AgentStatus struct {
-	Address    string `json:"address"` // of the master, host:port
-	Registered bool   `json:"registered"`
-	Error      string `json:"error,omitempty"` // why it is not registered, since the last try
-}
-
 // Status tells how the agent stands with its master. It is safe for concurrent use.
-func (a *Agent) Status() AgentStatus { return *a.state.Load() }
+func (a *Agent) Status() contract.MasterStanding { return *a.state.Load() }
 
 // note remembers what Status tells.
 func (a *Agent) note(registered bool, err error) {
-	status := AgentStatus{Address: a.config.Address, Registered: registered}
+	status := contract.MasterStanding{Address: a.config.Address, Registered: registered}
 	if err != nil {
 		status.Error = err.Error()
 	}
 	a.state.Store(&status)
-}
-
-// registration is the data of register-worker. The original Node.js master ignores what it does not
-// know.
-type registration struct {
-	Name     string   `json:"name"`
-	Targets  []string `json:"targets"`
-	Instance string   `json:"instance,omitempty"`
-	Folds    bool     `json:"folds,omitempty"`
 }
 
 // registerTimeout is how long the master may take to answer a registration. It holds its answer to
@@ -48,8 +33,8 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if len(targets) == 0 {
 		return errNoTargets
 	}
-	data := registration{Name: a.config.Name, Targets: targets, Instance: a.instance(), Folds: a.config.Folds()}
-	if _, err := requestWithin(ctx, registerTimeout, link, "register-worker", data); err != nil {
+	data := contract.Registration{Name: a.config.Name, Targets: targets, Instance: a.instance(), Folds: a.config.Folds()}
+	if _, err := requestWithin(ctx, registerTimeout, link, contract.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}
 	a.config.Logger.Info("registered with the master", "targets", listed(targets))
@@ -68,9 +53,9 @@ func explained(err error) error {
 		hint = "is it a master that listens there?"
 	case !errors.As(err, &refused):
 		return err
-	case refused.Text == "invalid password":
+	case jobnet.CodeOf(err) == jobnet.CodePassword:
 		hint = "the worker's password must be that of the master"
-	case refused.Text == "unknown request type: 'register-worker'":
+	case jobnet.CodeOf(err) == jobnet.CodeUnknown:
 		hint = "it is no master that listens there, but perhaps a worker"
 	default:
 		return fmt.Errorf("the master refuses: %w", err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // A master holds its answer to a wrong password back where an address has given many. The worker
@@ -149,7 +150,7 @@ func TestAgentTellsWhyItIsNotRegistered(t *testing.T) {
 				Address: address, Name: "w", Targets: func() []string { return []string{"a"} },
 				Password: "s3cret", ReconnectTimeout: patience, Logger: log.logger(),
 			})
-			if got := agent.Status(); got != (AgentStatus{Address: address}) {
+			if got := agent.Status(); got != (contract.MasterStanding{Address: address}) {
 				t.Errorf("status before: %+v", got)
 			}
 			start(t, agent.Run)
@@ -174,7 +175,7 @@ func TestAgentStatusFollowsItsRegistration(t *testing.T) {
 	start(t, agent.Run)
 	log.await(t, "registered with the master")
 	await(t, m, []string{"a"})
-	until(t, "registered", func() bool { return agent.Status() == AgentStatus{Address: address, Registered: true} })
+	until(t, "registered", func() bool { return agent.Status() == contract.MasterStanding{Address: address, Registered: true} })
 	stop()
 	log.await(t, "no connection to the master")
 	if got := agent.Status(); got.Registered || got.Error == "" {

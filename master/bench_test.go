@@ -7,6 +7,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // One operation is a poke that every worker of a fleet is polled for.
@@ -25,7 +26,7 @@ func BenchmarkPoke(b *testing.B) {
 			client := connect(b, address, jobnet.LinkConfig{})
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := client.Request(b.Context(), "poke", targetsData{Targets: []string{"a"}}); err != nil {
+				if _, err := client.Request(b.Context(), "poke", contract.Targets{Targets: []string{"a"}}); err != nil {
 					b.Fatal(err)
 				}
 				for range fleet {
@@ -42,7 +43,7 @@ func BenchmarkAssign(b *testing.B) {
 	const jobs = 1000
 	var workers registry
 	for i := range 2000 {
-		w := newProfile(profile{name: fmt.Sprint("w", i), targets: []string{"a", "b"}})
+		w := newProfile(contract.Registration{Name: fmt.Sprint("w", i), Targets: []string{"a", "b"}})
 		if _, _, err := workers.put(new(jobnet.Link), w); err != nil {
 			b.Fatal(err)
 		}

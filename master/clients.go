@@ -48,9 +48,11 @@ func (c *clients) take(from *client, jobs int) error {
 	defer c.mu.Unlock()
 	switch {
 	case from.jobs+jobs > mostJobs:
-		return jobnet.Refusef("too many jobs: a connection may wait for at most %d at once, and waits for %d", mostJobs, from.jobs)
+		return jobnet.Refusef("too many jobs: a connection may wait for at most %d at once, and waits for %d", mostJobs, from.jobs).
+			With(jobnet.CodeLimit)
 	case jobs > freeJobs && c.jobs+jobs > mostJobsOfAll:
-		return jobnet.Refusef("too many jobs: all clients together may wait for at most %d at once, and wait for %d", mostJobsOfAll, c.jobs)
+		return jobnet.Refusef("too many jobs: all clients together may wait for at most %d at once, and wait for %d", mostJobsOfAll, c.jobs).
+			With(jobnet.CodeLimit)
 	}
 	from.jobs += jobs
 	c.jobs += jobs

@@ -9,12 +9,6 @@ const (
 	maxRememberedBytes = 1 << 20
 )
 
-// targetsData is the data of the requests that name targets; none stands for all.
-type targetsData struct {
-	Targets []string `json:"targets,omitempty"`
-	By      string   `json:"by,omitempty"` // who asks, see Asker
-}
-
 // gathering collects targets until somebody takes them. It is safe for concurrent use.
 type gathering struct {
 	nudge chan struct{} // holds a token while there may be something to take

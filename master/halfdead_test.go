@@ -10,6 +10,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // clientOf is a link to the master that no relay disturbs.
@@ -22,8 +23,8 @@ func clientOf(t *testing.T, address string) *jobnet.Link {
 func noted() (handlers map[string]jobnet.Handler, polled chan string) {
 	polled = make(chan string, 1000)
 	return map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-		targets, err := request.Fields().Targets()
-		polled <- strings.Join(targets, " ")
+		asked, err := contract.Poll.Read(request.Fields())
+		polled <- strings.Join(asked.Targets, " ")
 		return "ok", err
 	}}, polled
 }
@@ -51,7 +52,7 @@ func TestPokeIntoAHalfDeadLinkIsNotLost(t *testing.T) {
 	await(t, m, []string{"a"})
 	first := <-r.made
 	first.swallow(true, true)
-	expect(t, ask(t, clientOf(t, address), "poke", targetsData{Targets: []string{"a"}}), `"ok"`)
+	expect(t, ask(t, clientOf(t, address), "poke", contract.Targets{Targets: []string{"a"}}), `"ok"`)
 	await(t, m, []string{"a"})
 	first.lose()
 	expectPoll(t, polled, "a")
@@ -253,7 +254,7 @@ func TestNewerRegistrationReplacesTheOlder(t *testing.T) {
 		t.Error("the link of the older registration was not closed")
 	}
 	close(other.finish)
-	var outcome outcomes
+	var outcome contract.RelayedOutcomes
 	if err := json.Unmarshal(<-answer, &outcome); err != nil || len(outcome.Jobs) != 1 || len(outcome.Errors) != 1 {
 		t.Fatalf("the client hears %+v, %v", outcome, err)
 	}
@@ -271,7 +272,7 @@ func TestOlderConnectionReplacesNothing(t *testing.T) {
 	address, m, _ := serveMaster(t, Config{}, "s3cret")
 	older, newer := clientOf(t, address), clientOf(t, address)
 	ask(t, older, "status", nil) // it is accepted first
-	data := registration{Name: "w", Targets: []string{"new"}, Instance: "i"}
+	data := contract.Registration{Name: "w", Targets: []string{"new"}, Instance: "i"}
 	ask(t, newer, "register-worker", data)
 	data.Targets = []string{"old"}
 	if _, err := older.Request(within(t), "register-worker", data); err == nil || err.Error() != string(errOutdated) {
@@ -280,7 +281,7 @@ func TestOlderConnectionReplacesNothing(t *testing.T) {
 	await(t, m, []string{"new"})
 	data.Instance = "another"
 	ask(t, older, "register-worker", data)
-	ask(t, clientOf(t, address), "register-worker", registration{Name: "w", Targets: []string{"original"}})
-	ask(t, clientOf(t, address), "register-worker", registration{Name: "w", Targets: []string{"original"}})
+	ask(t, clientOf(t, address), "register-worker", contract.Registration{Name: "w", Targets: []string{"original"}})
+	ask(t, clientOf(t, address), "register-worker", contract.Registration{Name: "w", Targets: []string{"original"}})
 	await(t, m, []string{"new"}, []string{"old"}, []string{"original"}, []string{"original"})
 }

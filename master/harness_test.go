@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -111,7 +112,7 @@ func connect(t testing.TB, address string, config jobnet.LinkConfig) *jobnet.Lin
 func registered(t testing.TB, address, name string, targets []string, handlers map[string]jobnet.Handler) *jobnet.Link {
 	t.Helper()
 	link := connect(t, address, jobnet.LinkConfig{Handlers: handlers, Password: "s3cret"})
-	ask(t, link, "register-worker", registration{Name: name, Targets: targets})
+	ask(t, link, "register-worker", contract.Registration{Name: name, Targets: targets})
 	return link
 }
 

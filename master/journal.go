@@ -9,51 +9,39 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
-// pageTimeout is how long a worker may take for a journal request: it answers within about a second, however much it
-// has to read through.
+// pageTimeout is how long a worker may take for a journal request: it answers within about a second,
+// however much it has to read through.
 const pageTimeout = 30 * time.Second
 
-// journalRequests are the requests about journals, which the master hands on.
-var journalRequests = [...]string{
-	"journal-anchor", "journal-rows", "journal-events", "journal-state", "journal-verify",
-	"journal-diff", "journal-reapply", "journal-next", "journal-close",
-}
-
-// JournalAnswer is one worker's answer to a journal request: its data, or its error.
-type JournalAnswer struct {
-	Name    string          `json:"name"`
-	Address string          `json:"address"` // host:port; with it a client names the worker in further requests
-	Data    json.RawMessage `json:"data,omitempty"`
-	Error   string          `json:"error,omitempty"`
-}
-
-// journal answers a request about journals: every worker is asked the same, or the one that the field worker names, by its
-// name or address. It keeps nothing between two requests: a stream stands in the worker, and advances as
-// fast as the client asks for its pages.
+// journal answers a request about journals: every worker is asked the same, or the one that the field
+// worker names, by its name or address. It keeps nothing between two requests: a stream stands in the
+// worker, and advances as fast as the client asks for its pages.
 func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	if len(request.Data) > mostJournalBytes {
-		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostJournalBytes)
+		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostJournalBytes).
+			With(jobnet.CodeLimit)
 	}
-	workers := m.registry.all()
-	if fields := request.Fields(); fields.Has("worker") {
+	workers, fields := m.registry.all(), request.Fields()
+	if fields.Has("worker") {
 		name, err := fields.Text("worker")
 		if err != nil {
 			return nil, err
 		}
 		if workers = named(workers, name); len(workers) == 0 {
-			return nil, jobnet.Refusef("worker '%s' not found", name)
+			return nil, jobnet.Refusef("worker '%s' not found", name).With(jobnet.CodeNotFound)
 		}
 	}
 	from, leave := m.clients.enter(link)
 	defer leave()
-	data := handedOn(request, link.RemoteAddr().String())
+	data := handedOn(fields, link.RemoteAddr().String())
 	request.Proceed()
-	answers := make([]JournalAnswer, len(workers))
-	at := make(map[*worker]*JournalAnswer, len(workers))
+	answers := make([]contract.RelayedAnswer, len(workers))
+	at := make(map[*worker]*contract.RelayedAnswer, len(workers))
 	for i, w := range workers {
-		answers[i] = JournalAnswer{Name: w.name(), Address: w.address()}
+		answers[i] = contract.RelayedAnswer{Name: w.name(), Address: w.address()}
 		at[w] = &answers[i]
 	}
 	asking := round{Master: m, from: from, typ: request.Type, timeout: pageTimeout}
@@ -64,13 +52,14 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 		}
 	}
 	asking.ask(ctx, []letter{{workers, data}})
-	return map[string][]JournalAnswer{"workers": answers}, nil
+	return contract.Relayed{Workers: answers}, nil
 }
 
-// handedOn is what the workers get of a request's data: its fields, but for what the master itself has read, and who asks.
-func handedOn(request jobnet.Request, by string) jobnet.Fields {
+// handedOn is what the workers get of a request's data: its fields, but for what the master itself has
+// read, and who asks.
+func handedOn(fields jobnet.Fields, by string) jobnet.Fields {
 	data := jobnet.Fields{}
-	maps.Copy(data, request.Fields())
+	maps.Copy(data, fields)
 	delete(data, "worker")
 	data["by"], _ = json.Marshal(by) // a text never fails
 	return data

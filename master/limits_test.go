@@ -11,6 +11,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 func jsonOf(t testing.TB, value any) string {
@@ -81,7 +82,7 @@ func TestNumbersAreLimited(t *testing.T) {
 func TestWorkersAreLimited(t *testing.T) {
 	t.Parallel()
 	var many registry
-	small := newProfile(profile{name: "w", targets: []string{"a"}})
+	small := newProfile(contract.Registration{Name: "w", Targets: []string{"a"}})
 	for range mostWorkers {
 		if _, _, err := many.put(new(jobnet.Link), small); err != nil {
 			t.Fatal(err)
@@ -92,7 +93,7 @@ func TestWorkersAreLimited(t *testing.T) {
 	}
 
 	var large registry
-	big := newProfile(profile{name: "w", targets: numbered(strings.Repeat("x", 240), mostTargets)})
+	big := newProfile(contract.Registration{Name: "w", Targets: numbered(strings.Repeat("x", 240), contract.MostTargets)})
 	var last *jobnet.Link
 	taken := 0
 	for ; taken < mostWorkers; taken++ {
@@ -210,7 +211,7 @@ func free(m *Master) int {
 func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
 	t.Parallel()
 	likes := func(offset int) (names []string) {
-		for i := range mostTargets {
+		for i := range contract.MostTargets {
 			name := []byte("abcdefghijklmno")
 			for bit := range name {
 				if (i+offset)>>bit&1 == 1 {
@@ -221,10 +222,10 @@ func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
 		}
 		return names
 	}
-	p := newProfile(profile{name: "w", targets: likes(0), folds: true})
+	p := newProfile(contract.Registration{Name: "w", Targets: likes(0), Folds: true})
 	begun := time.Now()
-	found := p.poll(selectionOf(likes(mostTargets)))
-	if len(found.targets) != mostTargets || len(found.likes) != mostTargets {
+	found := p.poll(selectionOf(likes(contract.MostTargets)))
+	if len(found.targets) != contract.MostTargets || len(found.likes) != contract.MostTargets {
 		t.Errorf("%d targets, %d like names", len(found.targets), len(found.likes))
 	}
 	parts := 0

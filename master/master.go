@@ -7,6 +7,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // Config says how a master treats its workers.
@@ -14,6 +15,8 @@ type Config struct {
 	PingInterval time.Duration // between pings of a worker; one that is silent for three of them is dropped; 0: 30 s
 	PokeThrottle time.Duration // for which pokes are gathered after one went out; 0: not at all
 	Logger       *slog.Logger  // nil: none
+
+	Memory func() contract.MemoryUsage // what this process uses, for status; nil: nobody knows
 
 	deliveryTimeout time.Duration // how long a worker may take to answer a ping before it is given jobs by hand; 0: 3.5 s
 }
@@ -49,6 +52,9 @@ func New(config Config) *Master {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
+	if config.Memory == nil {
+		config.Memory = func() (none contract.MemoryUsage) { return none }
+	}
 	return &Master{
 		config:     config,
 		pokes:      newGathering(),
@@ -64,15 +70,15 @@ func New(config Config) *Master {
 // Handlers are the requests that the master's server answers.
 func (m *Master) Handlers() map[string]jobnet.Handler {
 	handlers := map[string]jobnet.Handler{
-		"register-worker": m.register,
-		"poke":            m.poke,
-		"pause":           m.pause,
-		"continue":        m.pause, // asks the workers for what it was asked itself
-		"status":          m.status,
-		"run-manual":      m.runManual,
-		"send-signal":     m.sendSignal,
+		contract.Register.Name:       m.register,
+		contract.Poke.Name:           m.poke,
+		contract.MasterPause.Name:    m.pause,
+		contract.MasterContinue.Name: m.pause, // asks the workers for what it was asked itself
+		contract.MasterStatus.Name:   m.status,
+		contract.RouteManual.Name:    m.runManual,
+		contract.RouteSignal.Name:    m.sendSignal,
 	}
-	for _, typ := range journalRequests {
+	for _, typ := range contract.JournalRequests {
 		handlers[typ] = m.journal
 	}
 	return handlers

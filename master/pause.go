@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // pause answers pause and continue: each worker concerned is asked the same for the targets that it
@@ -42,34 +43,29 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 // pauseOrder is what a client wants of the workers, and what it is told when they have done it.
 type pauseOrder struct {
 	letters []letter
-	answer  any
+	answer  contract.Done
 }
 
 // pauseOrder reads pause or continue.
 func (m *Master) pauseOrder(request jobnet.Request, by string) (order pauseOrder, err error) {
-	fields := request.Fields()
-	var targets []string
-	if fields.Has("targets") {
-		if targets, err = targetList(fields); err != nil {
-			return order, err
-		}
-	}
-	wanted := selectionOf(targets)
-	order.answer = "ok"
-	if fields.Flag("detail") {
-		order.answer = m.detail(targets, func(p *profile) []string { return p.wanted(wanted) })
+	asked, err := contract.MasterPause.Read(request.Fields())
+	if err != nil {
+		return order, err
 	}
 	workers := m.registry.all()
-	if targets == nil {
-		if detail, ok := order.answer.(Detail); ok {
-			detail.Workers = len(workers)
-			order.answer = detail
+	if asked.Targets == nil {
+		if order.letters = []letter{{workers, contract.Targets{By: by}}}; asked.Detail {
+			all := len(workers)
+			order.answer.Workers = &all
 		}
-		order.letters = []letter{{workers, targetsData{By: by}}}
 		return order, nil
 	}
+	wanted := selectionOf(asked.Targets)
+	if asked.Detail {
+		order.answer = m.detail(asked.Targets, func(p *profile) []string { return p.wanted(wanted) })
+	}
 	order.letters = sorted(workers, func(w *worker) []string { return w.profile.Load().served(wanted) },
-		func(served []string) any { return targetsData{Targets: served, By: by} })
+		func(served []string) any { return contract.Targets{Targets: served, By: by} })
 	return order, nil
 }
 

@@ -9,27 +9,24 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // poke answers poke.
 func (m *Master) poke(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	var targets []string
-	var answer any = "ok"
+	var poked contract.Targets
+	var answer contract.Done
 	err := m.aside(ctx, len(request.Data), func() (err error) {
-		fields := request.Fields()
-		if targets, err = targetList(fields); err != nil {
-			return err
+		if poked, err = contract.Poke.Read(request.Fields()); err == nil && poked.Detail {
+			wanted := selectionOf(poked.Targets)
+			answer = m.detail(poked.Targets, func(p *profile) []string { return p.liked(wanted) })
 		}
-		if fields.Flag("detail") {
-			poked := selectionOf(targets)
-			answer = m.detail(targets, func(p *profile) []string { return p.liked(poked) })
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if forgotten := m.pokes.add(targets); forgotten > 0 {
+	if forgotten := m.pokes.add(poked.Targets); forgotten > 0 {
 		m.say(slog.LevelWarn, link, tooManyPokes, "forgotten", forgotten)
 	}
 	return answer, nil
@@ -75,7 +72,7 @@ func (m *Master) poll(ctx context.Context, w *worker, p poll) {
 // another: what was acknowledged is still delivered when the master stops.
 func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	turn := m.ledger.now()
-	_, err := m.ask(context.Background(), w, "poll", targetsData{Targets: p.targets})
+	_, err := m.ask(context.Background(), w, contract.Poll.Name, contract.Targets{Targets: p.targets})
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
@@ -100,7 +97,7 @@ func (m *Master) pollEach(w *worker, p poll) {
 	}
 	for one := range p.each {
 		turn := m.ledger.now()
-		_, err := m.ask(context.Background(), w, "poll", targetsData{Targets: one.targets})
+		_, err := m.ask(context.Background(), w, contract.Poll.Name, contract.Targets{Targets: one.targets})
 		var refused *jobnet.RemoteError
 		switch {
 		case err == nil:

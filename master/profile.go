@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"jobd/net/contract"
 )
 
 // profile is what a worker registered with. It never changes; a new registration makes a new one.
@@ -17,15 +19,15 @@ type profile struct {
 	folded map[string][]int32 // by the targets' folded forms: which of targets have it
 }
 
-func newProfile(p profile) *profile {
-	p.targets = unique(p.targets)
+func newProfile(r contract.Registration) *profile {
+	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds}
 	p.exact = setOf(p.targets)
 	p.folded = make(map[string][]int32, len(p.targets))
 	for i, target := range p.targets {
 		key := fold(target)
 		p.folded[key] = append(p.folded[key], int32(i))
 	}
-	return &p
+	return p
 }
 
 // What a registration takes besides its texts, in bytes.

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // nodeOne is the worker of the recordings: its jobs do what testdata/conformance/launch.sh does.
 type nodeOne struct {
 	mu      sync.Mutex
-	running map[string]chan int64 // signals by job
+	running map[string]chan int // signals by job
 }
 
 func (n *nodeOne) handlers() map[string]jobnet.Handler {
@@ -34,7 +35,7 @@ func (n *nodeOne) status(context.Context, *jobnet.Link, jobnet.Request) (any, er
 
 func (n *nodeOne) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 	request.Proceed()
-	var data manualData
+	var data contract.Manual
 	if err := json.Unmarshal(request.Data, &data); err != nil {
 		return nil, err
 	}
@@ -63,26 +64,27 @@ func (n *nodeOne) run(ctx context.Context, id string) map[string]any {
 	return result
 }
 
-func (n *nodeOne) signals(id string) chan int64 {
+func (n *nodeOne) signals(id string) chan int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.running == nil {
-		n.running = make(map[string]chan int64)
+		n.running = make(map[string]chan int)
 	}
 	if n.running[id] == nil {
-		n.running[id] = make(chan int64)
+		n.running[id] = make(chan int)
 	}
 	return n.running[id]
 }
 
 func (n *nodeOne) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 	request.Proceed() // the job may be asked for by a request behind this one
-	var data signalData
+	var data contract.Signals
 	if err := json.Unmarshal(request.Data, &data); err != nil {
 		return nil, err
 	}
 	answer := make(map[string]bool)
-	for id, signal := range data.Jobs {
+	for number, signal := range data.Jobs {
+		id := fmt.Sprint(number)
 		if len(id) < 4 || id[3] != '3' {
 			answer[id] = false
 			continue

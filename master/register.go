@@ -6,6 +6,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // A worker may register again and again, since its targets change: so often at once, and then once
@@ -28,7 +29,7 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	case m.registered <- w:
 	case <-m.ended:
 		m.registry.remove(w)
-		return nil, jobnet.Refusal("shutting down")
+		return nil, jobnet.Refusal("shutting down").With(jobnet.CodeStopping)
 	case <-ctx.Done():
 		m.registry.remove(w)
 		return nil, ctx.Err()
@@ -36,7 +37,7 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	if p := w.profile.Load(); former == nil || !former.equal(p) {
 		m.say(slog.LevelInfo, link, "worker registered", "worker", p.name, "targets", listed(p.targets))
 	}
-	return "ok", nil
+	return contract.Done{}, nil
 }
 
 // paced has a worker wait that registers too often.
@@ -63,34 +64,15 @@ func (m *Master) paced(ctx context.Context, link *jobnet.Link) error {
 // registered as before.
 func (m *Master) enrol(ctx context.Context, link *jobnet.Link, request jobnet.Request) (w *worker, former *profile, err error) {
 	if len(request.Data) > registrationBytes {
-		return nil, nil, jobnet.Refusef("the registration is too long: at most %d bytes are allowed", registrationBytes)
+		return nil, nil, jobnet.Refusef("the registration is too long: at most %d bytes are allowed", registrationBytes).
+			With(jobnet.CodeLimit)
 	}
 	err = m.aside(ctx, len(request.Data), func() error {
-		p, err := profileOf(request.Fields())
+		r, err := contract.Register.Read(request.Fields())
 		if err == nil {
-			w, former, err = m.registry.put(link, newProfile(p))
+			w, former, err = m.registry.put(link, newProfile(r))
 		}
 		return err
 	})
 	return w, former, err
-}
-
-// profileOf reads a registration.
-func profileOf(fields jobnet.Fields) (p profile, err error) {
-	if p.targets, err = targetList(fields); err != nil {
-		return p, err
-	}
-	if p.name, err = fields.Text("name"); err != nil || p.name == "" {
-		return p, jobnet.Refusal("name is missing or invalid")
-	}
-	if err := withinLimit("the name", p.name, mostNameBytes); err != nil {
-		return p, err
-	}
-	if fields.Has("instance") {
-		if p.instance, err = fields.Text("instance"); err != nil {
-			return p, err
-		}
-	}
-	p.folds = fields.Flag("folds")
-	return p, withinLimit("the instance", p.instance, mostInstanceBytes)
 }

@@ -132,11 +132,11 @@ func (r *registry) fits(p, former *profile) error {
 	if former != nil {
 		bytes -= former.cost()
 	} else if len(r.workers) >= mostWorkers {
-		return jobnet.Refusef("too many workers: at most %d may be registered", mostWorkers)
+		return jobnet.Refusef("too many workers: at most %d may be registered", mostWorkers).With(jobnet.CodeLimit)
 	}
 	if bytes > mostProfileBytes {
 		return jobnet.Refusef("too many targets of all workers: they may take at most %d bytes, of which this worker's take %d",
-			mostProfileBytes, p.cost())
+			mostProfileBytes, p.cost()).With(jobnet.CodeLimit)
 	}
 	return nil
 }

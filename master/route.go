@@ -12,71 +12,17 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // job is a job as a client names it.
-type job struct {
-	id     int64
-	target string
-	signal int64 // of send-signal
-}
+type job = contract.SignalJob
 
-func (j job) key() string { return strconv.FormatInt(j.id, 10) }
-
-// jobsOf reads the list of jobs of a request, all of it before anything is done.
-func jobsOf(request jobnet.Request, withSignal bool) ([]job, error) {
-	var jobs []job
-	targets := make(map[string]string) // each text once
-	err := listOf(request.Fields(), "jobs", mostJobs, func(item json.RawMessage) error {
-		j, err := jobOf(jobnet.FieldsOf(item), withSignal)
-		if err != nil {
-			return err
-		}
-		if once, known := targets[j.target]; known {
-			j.target = once
-		} else if len(targets) == mostTargets {
-			return jobnet.Refusef("too many targets: at most %d are allowed", mostTargets)
-		}
-		targets[j.target] = j.target
-		jobs = append(jobs, j)
-		return nil
-	})
-	return jobs, err
-}
-
-// jobOf reads one job.
-func jobOf(fields jobnet.Fields, withSignal bool) (j job, err error) {
-	id, err := fields.Whole("id")
-	if err != nil {
-		return j, err
-	}
-	j.id = int64(id)
-	if withSignal {
-		if j.signal, err = fields.Int("signal"); err != nil {
-			return j, err
-		}
-	}
-	if j.target, err = fields.Text("target"); err != nil {
-		return j, err
-	}
-	return j, withinLimit("a target", j.target, mostNameBytes)
-}
+// key is how answers name a job.
+func key(j job) string { return strconv.FormatInt(int64(j.ID), 10) }
 
 func notServed(target string) string {
 	return fmt.Sprintf("worker serving target '%s' not found", target)
-}
-
-// manualData is what a worker is asked for with run-manual.
-type manualData struct {
-	IDs []jobnet.Whole `json:"ids"`
-	By  string         `json:"by"` // who asks, see Asker
-}
-
-// outcomes is the answer to run-manual, a worker's and the master's: by job id. Each job of the
-// request is in one of them.
-type outcomes struct {
-	Jobs   map[string]json.RawMessage `json:"jobs,omitempty"`
-	Errors map[string]any             `json:"errors,omitempty"`
 }
 
 // merged gathers outcomes from several workers.
@@ -84,23 +30,23 @@ type merged struct {
 	by string // who asks for the jobs
 
 	mu sync.Mutex
-	outcomes
+	contract.RelayedOutcomes
 }
 
 func (m *merged) fail(j job, text any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.Errors[j.key()] = text
+	m.Errors[key(j)] = text
 }
 
 // take takes the outcomes of jobs over from the answer of a worker.
-func (m *merged) take(jobs []job, answer outcomes, w *worker) {
+func (m *merged) take(jobs []job, answer contract.RelayedOutcomes, w *worker) {
 	for _, j := range jobs {
-		if outcome, ok := answer.Jobs[j.key()]; ok {
+		if outcome, ok := answer.Jobs[key(j)]; ok {
 			m.mu.Lock()
-			m.Jobs[j.key()] = outcome
+			m.Jobs[key(j)] = outcome
 			m.mu.Unlock()
-		} else if text, ok := answer.Errors[j.key()]; ok {
+		} else if text, ok := answer.Errors[key(j)]; ok {
 			m.fail(j, text)
 		} else {
 			m.fail(j, fmt.Sprintf("worker '%s' did not tell what became of the job", w.name()))
@@ -115,8 +61,12 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	from, leave := m.clients.enter(link)
 	defer leave()
 	var jobs []job
-	if err := m.aside(ctx, len(request.Data), func() (err error) {
-		jobs, err = jobsOf(request, false)
+	if err := m.aside(ctx, len(request.Data), func() error {
+		asked, err := contract.RouteManual.Read(request.Fields())
+		jobs = make([]job, len(asked.Jobs))
+		for i, j := range asked.Jobs {
+			jobs[i].ID, jobs[i].Target = j.ID, j.Target
+		}
 		return err
 	}); err != nil {
 		return nil, err
@@ -126,9 +76,10 @@ func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobne
 	}
 	defer m.clients.give(from, len(jobs))
 	request.Proceed()
-	result := &merged{by: link.RemoteAddr().String(), outcomes: outcomes{Jobs: map[string]json.RawMessage{}, Errors: map[string]any{}}}
+	result := &merged{by: link.RemoteAddr().String()}
+	result.Jobs, result.Errors = make(map[string]json.RawMessage), make(map[string]any)
 	m.spread(ctx, jobs, nil, result)
-	return result.outcomes, nil
+	return result.RelayedOutcomes, nil
 }
 
 // mostTries is how many workers are tried for a job. Each takes the deliveryTimeout where it does
@@ -184,9 +135,9 @@ func (m *Master) sound(ctx context.Context, jobs []job, tried []*worker) {
 // tried.
 func notDelivered(j job, tried []*worker) string {
 	if len(tried) == 0 {
-		return notServed(j.target)
+		return notServed(j.Target)
 	}
-	return fmt.Sprintf("job %d was not delivered: worker '%s' does not answer", j.id, tried[len(tried)-1].name())
+	return fmt.Sprintf("job %d was not delivered: worker '%s' does not answer", j.ID, tried[len(tried)-1].name())
 }
 
 // share gives each job, of which duplicates count once, to a worker, in the order of the request;
@@ -196,13 +147,13 @@ func (m *Master) share(jobs []job, tried []*worker, result *merged) map[*worker]
 	assigned := m.registry.assign(targets, counts, tried, time.Now())
 	shares := make(map[*worker][]job)
 	for _, j := range jobs {
-		workers := assigned[j.target]
+		workers := assigned[j.Target]
 		if len(workers) == 0 {
 			result.fail(j, notDelivered(j, tried))
 			continue
 		}
 		shares[workers[0]] = append(shares[workers[0]], j)
-		assigned[j.target] = workers[1:]
+		assigned[j.Target] = workers[1:]
 	}
 	return shares
 }
@@ -211,14 +162,14 @@ func (m *Master) share(jobs []job, tried []*worker, result *merged) map[*worker]
 // with how many jobs each has.
 func distinct(jobs []job) (once []job, targets []string, counts map[string]int) {
 	counts = make(map[string]int)
-	seen := make(map[int64]bool, len(jobs))
+	seen := make(map[jobnet.Whole]bool, len(jobs))
 	for _, j := range jobs {
-		if seen[j.id] {
+		if seen[j.ID] {
 			continue
 		}
-		seen[j.id] = true
-		if counts[j.target]++; counts[j.target] == 1 {
-			targets = append(targets, j.target)
+		seen[j.ID] = true
+		if counts[j.Target]++; counts[j.Target] == 1 {
+			targets = append(targets, j.Target)
 		}
 		once = append(once, j)
 	}
@@ -233,9 +184,9 @@ func distinct(jobs []job) (once []job, targets []string, counts map[string]int) 
 // nothing is sent that starts a job: what was never sent can't be read later, and may be given to
 // another worker.
 func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *merged) (delivered bool) {
-	data := manualData{IDs: make([]jobnet.Whole, len(share)), By: result.by}
+	data := contract.Manual{IDs: make([]jobnet.Whole, len(share)), By: result.by}
 	for i, j := range share {
-		data.IDs[i] = jobnet.Whole(j.id)
+		data.IDs[i] = j.ID
 	}
 	_, _, counts := distinct(share)
 	defer func() {
@@ -263,13 +214,13 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 
 // askManual sends run-manual to a worker that lives. ErrUnsent is among the causes of its error
 // where the worker has certainly not got it.
-func (m *Master) askManual(ctx context.Context, w *worker, data manualData) (answer outcomes, err error) {
+func (m *Master) askManual(ctx context.Context, w *worker, data contract.Manual) (answer contract.RelayedOutcomes, err error) {
 	living, cancel := context.WithTimeout(ctx, m.config.deliveryTimeout)
 	defer cancel()
 	if err := w.link.Ping(living); err != nil {
 		return answer, fmt.Errorf("%w: %w", jobnet.ErrUnsent, err)
 	}
-	raw, err := w.link.Request(ctx, "run-manual", data)
+	raw, err := w.link.Request(ctx, contract.RunManual.Name, data)
 	if err != nil {
 		return answer, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // runner is a worker that runs manual jobs when it is told to.
@@ -28,7 +29,7 @@ func (r *runner) handlers() map[string]jobnet.Handler {
 	return map[string]jobnet.Handler{
 		"run-manual": func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 			request.Proceed()
-			var data manualData
+			var data contract.Manual
 			if err := json.Unmarshal(request.Data, &data); err != nil {
 				return nil, err
 			}

@@ -9,13 +9,8 @@ import (
 	"sync"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
-
-// signalData is what a worker is asked for with send-signal: signal numbers by job id.
-type signalData struct {
-	Jobs map[string]int64 `json:"jobs"`
-	By   string           `json:"by"` // who asks, see Asker
-}
 
 // sendSignal answers send-signal. Every worker that serves the target is asked: only one of them
 // can run the job, and only it knows. The answer is true for jobs whose signal one of them
@@ -27,16 +22,16 @@ func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobn
 	var s *signalling
 	var letters []letter
 	if err := m.aside(ctx, len(request.Data), func() error {
-		jobs, err := jobsOf(request, true)
+		asked, err := contract.RouteSignal.Read(request.Fields())
 		if err == nil {
-			s = newSignalling(jobs)
+			s = newSignalling(asked.Jobs)
 			letters = s.letters(m.registry.all(), link.RemoteAddr().String())
 		}
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	asking := round{Master: m, from: from, typ: "send-signal", timeout: answerTimeout, answered: s.take}
+	asking := round{Master: m, from: from, typ: contract.SendSignal.Name, timeout: answerTimeout, answered: s.take}
 	asking.ask(ctx, letters)
 	return s.answer(), nil
 }
@@ -57,7 +52,7 @@ func newSignalling(jobs []job) *signalling {
 		delivered: make(map[string]bool), failed: make(map[string]string),
 	}
 	for _, j := range jobs {
-		s.byTarget[j.target] = append(s.byTarget[j.target], j)
+		s.byTarget[j.Target] = append(s.byTarget[j.Target], j)
 	}
 	return s
 }
@@ -110,7 +105,7 @@ func (s *signalling) parts(targets []string) iter.Seq[[][]job] {
 	}
 }
 
-// signalLetter is the signalData of some jobs, made only when it is sent.
+// signalLetter is the contract.Signals of some jobs, made only when it is sent.
 type signalLetter struct {
 	jobs [][]job
 	by   string
@@ -127,8 +122,8 @@ func (l signalLetter) each(do func(job)) {
 
 // MarshalJSON implements json.Marshaler.
 func (l signalLetter) MarshalJSON() ([]byte, error) {
-	data := signalData{Jobs: make(map[string]int64), By: l.by}
-	l.each(func(j job) { data.Jobs[j.key()] = j.signal })
+	data := contract.Signals{Jobs: make(map[jobnet.Whole]int), By: l.by}
+	l.each(func(j job) { data.Jobs[j.ID] = int(j.Signal) })
 	return json.Marshal(data)
 }
 
@@ -152,7 +147,7 @@ func (s *signalling) take(l letter, w *worker, raw []byte, err error) {
 		text = fmt.Sprintf("worker '%s': %s", w.name(), told(err))
 	}
 	l.data.(signalLetter).each(func(j job) {
-		key := j.key()
+		key := key(j)
 		s.delivered[key] = s.delivered[key] || answer[key]
 		if err != nil {
 			s.failed[key] = text
@@ -161,22 +156,19 @@ func (s *signalling) take(l letter, w *worker, raw []byte, err error) {
 }
 
 // answer puts together what was delivered and what failed, by job id.
-func (s *signalling) answer() map[string]any {
-	answer, failures := make(map[string]any), make(map[string]string)
+func (s *signalling) answer() contract.Delivered {
+	answer := contract.Delivered{Jobs: make(map[string]bool), Errors: make(map[string]string)}
 	for _, j := range s.jobs {
-		key := j.key()
+		key := key(j)
 		done, asked := s.delivered[key]
 		switch {
 		case !asked:
-			failures[key] = notServed(j.target)
+			answer.Errors[key] = notServed(j.Target)
 			continue
 		case !done && s.failed[key] != "":
-			failures[key] = s.failed[key]
+			answer.Errors[key] = s.failed[key]
 		}
-		answer[key] = done
-	}
-	if len(failures) > 0 {
-		answer["errors"] = failures
+		answer.Jobs[key] = done
 	}
 	return answer
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // A worker is asked about many signals in parts; one part that fails says nothing of the others.
@@ -17,16 +18,16 @@ func TestManySignalsGoInParts(t *testing.T) {
 		target := fmt.Sprint(fails)
 		registered(t, address, target, []string{target}, map[string]jobnet.Handler{
 			"send-signal": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-				var data signalData
+				var data contract.Signals
 				if err := json.Unmarshal(request.Data, &data); err != nil {
 					return nil, err
 				}
-				if len(data.Jobs) > 10_000 || fails && data.Jobs["1"] == 0 {
+				if len(data.Jobs) > 10_000 || fails && data.Jobs[1] == 0 {
 					return nil, jobnet.Refusal("too many")
 				}
 				delivered := make(map[string]bool)
 				for id := range data.Jobs {
-					delivered[id] = true
+					delivered[fmt.Sprint(id)] = true
 				}
 				return delivered, nil
 			},

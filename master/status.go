@@ -7,57 +7,44 @@ import (
 	"time"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
-// Status is what the master answers to status.
-type Status struct {
-	Workers     []WorkerInfo       `json:"workers"` // in the order in which they registered
-	MemoryUsage jobnet.MemoryUsage `json:"memoryUsage"`
-}
-
-// WorkerInfo describes one registered worker. What a worker itself answered is there only where workers were polled.
-type WorkerInfo struct {
-	RemoteAddr        string          `json:"remoteAddr"`
-	RemotePort        int             `json:"remotePort"`
-	Targets           []string        `json:"targets"`
-	TargetsCut        int             `json:"targetsCut,omitempty"` // how many more it has than there is room for
-	Name              string          `json:"name"`
-	WorkerStatus      json.RawMessage `json:"workerStatus,omitempty"` // the worker's own answer to status
-	WorkerStatusError string          `json:"workerStatusError,omitempty"`
-}
+// workerInfo is what the master tells of a worker.
+type workerInfo = contract.FleetWorker[json.RawMessage]
 
 // status answers status.
 func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	workers := m.registry.all()
-	status := Status{Workers: make([]WorkerInfo, len(workers))}
-	at := make(map[*worker]*WorkerInfo, len(workers))
+	status := contract.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers))}
+	at := make(map[*worker]*workerInfo, len(workers))
 	for i, w := range workers {
 		status.Workers[i] = w.info()
 		at[w] = &status.Workers[i]
 	}
 	cutTargets(status.Workers, mostStatusBytes)
-	if request.Fields().Flag("poll_workers") {
+	if polling, _ := contract.MasterStatus.Read(request.Fields()); polling.Workers {
 		from, leave := m.clients.enter(link)
 		defer leave()
 		request.Proceed()
-		asking := round{Master: m, from: from, typ: "status", timeout: answerTimeout}
+		asking := round{Master: m, from: from, typ: contract.Status.Name, timeout: answerTimeout}
 		asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 			if err != nil {
-				at[w].WorkerStatusError = told(err)
+				at[w].StatusError = told(err)
 				return
 			}
-			at[w].WorkerStatus = answer
+			at[w].Status = answer
 			w.noteStatus(answer)
 		}
 		asking.ask(ctx, []letter{{to: workers}})
 	}
-	status.MemoryUsage = jobnet.MeasureMemory()
+	status.Memory = m.config.Memory()
 	return status, nil
 }
 
-func (w *worker) info() WorkerInfo {
+func (w *worker) info() workerInfo {
 	profile := w.profile.Load()
-	info := WorkerInfo{Targets: profile.targets, Name: profile.name}
+	info := workerInfo{Targets: profile.targets, Name: profile.name}
 	if address, ok := w.link.RemoteAddr().(*net.TCPAddr); ok {
 		info.RemoteAddr, info.RemotePort = address.IP.String(), address.Port
 	}
@@ -68,7 +55,8 @@ func (w *worker) info() WorkerInfo {
 // mostTargets is shorter.
 const statusBytes = 2 << 20
 
-// noteStatus learns the lengths of the worker's queues from its status; from one that can't be understood, nothing.
+// noteStatus learns the lengths of the worker's queues from its status; from one that can't be
+// understood, nothing.
 func (w *worker) noteStatus(answer []byte) {
 	if len(answer) > statusBytes {
 		return

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Request asks the peer and waits for its answer: data (nil where it is null), or a *RemoteError; ErrLinkClosed is among the
-// causes where the link ends first, and then nobody knows whether the request was carried out, unless
-// ErrUnsent is among them too: then the peer has certainly not got it. Data that goes to several
-// links is best given as Encoded.
+// Request asks the peer and waits for its answer: data (nil where it is null), or a *RemoteError;
+// ErrLinkClosed is among the causes where the link ends first, and then nobody knows whether the
+// request was carried out, unless ErrUnsent is among them too: then the peer has certainly not got it.
+// Data that goes to several links is best given as Encoded.
 func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessage, error) {
 	answer := make(chan message, 1)
 	body := l.call(answer)
@@ -44,7 +44,7 @@ func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessa
 // answer is what a response says.
 func (m message) answer() (json.RawMessage, error) {
 	if m.failed {
-		return nil, &RemoteError{Text: m.failure}
+		return nil, &RemoteError{Text: m.failure, Code: m.code}
 	}
 	return m.data, nil
 }
@@ -60,7 +60,7 @@ func (l *Link) call(answer chan message) requestBody {
 		l.number = l.number%lastNumber + 1
 	}
 	l.calls[l.number] = answer
-	return requestBody{No: l.number, Password: l.password}
+	return requestBody{No: l.number, Password: l.password, coded: l.config.Codes}
 }
 
 func (l *Link) forget(no int64) {

@@ -16,6 +16,8 @@ type requestBody struct {
 	Type     string `json:"type"`
 	Data     any    `json:"data,omitempty"`
 	Password string `json:"password,omitempty"`
+
+	coded bool // the answer's error is to bear its code
 }
 
 type responseBody struct {
@@ -26,6 +28,7 @@ type responseBody struct {
 type errorBody struct {
 	No    int64  `json:"no"`
 	Error string `json:"error"`
+	Code  Code   `json:"code,omitempty"`
 }
 
 // Encoded is the data of a request as JSON. It may be asked of any number of links, which share its
@@ -44,44 +47,53 @@ func Encode(data any) (Encoded, error) {
 // Len is the length in bytes.
 func (e Encoded) Len() int { return len(e.text) }
 
-// encodeRequest gives a whole frame, in parts where its data is shared. It fails where data has no JSON form.
+// encodeRequest gives a whole frame, in parts where its data is shared. It fails where data has no JSON
+// form.
 func encodeRequest(body requestBody) ([][]byte, error) {
+	var further []byte
+	if body.coded {
+		further = []byte("," + wantsCodes)
+	}
 	shared, ok := body.Data.(Encoded)
 	if !ok || shared.text == nil {
 		if ok {
 			body.Data = nil
 		}
-		frame, err := encode(kindRequest, body)
+		frame, err := encode(kindRequest, body, further)
 		return [][]byte{frame}, err
 	}
 	body.Data = nil
-	frame, err := encode(kindRequest, body)
+	frame, err := encode(kindRequest, body, further)
 	if err != nil {
 		return nil, err
 	}
-	end := len(frame) - len("}]\x04")
+	end := len(frame) - len("}]\x04") - len(further)
 	head := append(frame[:end:end], `,"data":`...)
 	return [][]byte{head, shared.text, frame[end:]}, nil
 }
 
 // encodeResponse gives a whole frame. It fails where data has no JSON form.
 func encodeResponse(no int64, data any) ([]byte, error) {
-	return encode(kindResponse, responseBody{No: no, Data: data})
+	return encode(kindResponse, responseBody{No: no, Data: data}, nil)
 }
 
-// encodeError gives a whole frame.
-func encodeError(no int64, text string) []byte {
-	frame, _ := encode(kindResponse, errorBody{No: no, Error: text}) // a number and a text never fail
+// encodeError gives a whole frame. It belongs to no request, or to one whose sender asked for no codes.
+func encodeError(no int64, text string) []byte { return encodeCoded(no, text, "") }
+
+// encodeCoded is encodeError with a code.
+func encodeCoded(no int64, text string, code Code) []byte {
+	frame, _ := encode(kindResponse, errorBody{no, text, code}, nil) // a number and two texts never fail
 	return frame
 }
 
-// encode writes a frame as JSON.stringify would have written it.
-func encode(kind byte, body any) ([]byte, error) {
+// encode writes a frame as JSON.stringify would have written it, with further items behind the body.
+func encode(kind byte, body any, further []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.Write([]byte{'[', '0' + kind, ','})
 	if err := encodeTo(&buf, body); err != nil {
 		return nil, err
 	}
+	buf.Write(further)
 	buf.Write([]byte{']', endOfFrame})
 	return stringified(buf.Bytes()), nil
 }

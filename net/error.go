@@ -18,6 +18,7 @@ func Refusef(format string, args ...any) Refusal { return Refusal(fmt.Sprintf(fo
 // RemoteError is what the peer answered instead of data.
 type RemoteError struct {
 	Text string
+	Code Code // "" where the peer sent none: ask CodeOf
 }
 
 // Error implements error.

@@ -35,6 +35,10 @@ func Integer(value json.RawMessage) (int64, bool) {
 	if TypeOf(value) != "number" {
 		return 0, false
 	}
+	whole, err := strconv.ParseInt(string(value), 10, 64) // as most are written
+	if err == nil && Whole(whole).isExact() {
+		return whole, true
+	}
 	number := toNumber(json.Number(bytes.TrimSpace(value)))
 	if math.Trunc(number) != number || math.Abs(number) > maxSafe {
 		return 0, false

@@ -27,6 +27,8 @@ type LinkConfig struct {
 	FrameTimeout   time.Duration      // within which a frame must be complete once begun; 0: 30 s
 	WriteTimeout   time.Duration      // within which the peer must take 64 KiB; 0: 30 s
 	Logger         *slog.Logger       // nil: none
+	Codes          bool               // errors that the peer answers are to bear their codes
+	PeerIsMaster   bool               // the peer is a master that we chose: it says for whom it asks, see Caller
 
 	bound   *chatter // what peers may have us log; nil: one of the link's own
 	rations *rations // the server's
@@ -45,7 +47,7 @@ type Link struct {
 	turns   turns
 	out     *outbox
 	pen     chan struct{} // held by the answer that is on its way to the outbox
-	rations *rations      // nil: bounded by nothing but the link\'s own limits
+	rations *rations      // nil: bounded by nothing but the link's own limits
 
 	ctx    context.Context // of the handlers; ends with the link
 	cancel context.CancelCauseFunc

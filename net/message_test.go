@@ -101,7 +101,6 @@ func parseOne(t *rapid.T, frame []byte) message {
 
 func TestFields(t *testing.T) {
 	t.Parallel()
-	targets := func(f Fields) (any, error) { return f.Targets() }
 	target := func(f Fields) (any, error) { return f.Text("target") }
 	concurrency := func(f Fields) (any, error) { return f.Int("concurrency") }
 	flag := func(f Fields) (any, error) { return f.Flag("poll_workers"), nil }
@@ -112,16 +111,6 @@ func TestFields(t *testing.T) {
 		want       any
 		refusal    string
 	}{
-		{"targets", `{"targets":["a","b/c:d"]}`, targets, []string{"a", "b/c:d"}, ""},
-		{"targets absent", `{}`, targets, nil, "targets must be array"},
-		{"targets null", `{"targets":null}`, targets, nil, "targets must be array"},
-		{"targets a string", `{"targets":"a"}`, targets, nil, "targets must be array"},
-		{"targets an object", `{"targets":{"0":"a"}}`, targets, nil, "targets must be array"},
-		{"targets empty", `{"targets":[]}`, targets, nil, "targets are empty"},
-		{"targets with a number", `{"targets":["a",1]}`, targets, nil, "all targets must be strings, number given"},
-		{"targets with null", `{"targets":[null]}`, targets, nil, "all targets must be strings, object given"},
-		{"targets with an array", `{"targets":[["a"]]}`, targets, nil, "all targets must be strings, object given"},
-		{"targets with a boolean", `{"targets":[true]}`, targets, nil, "all targets must be strings, boolean given"},
 		{"no data", ``, target, nil, "missing required field target"},
 		{"data a number", `7`, target, nil, "missing required field target"},
 		{"data an array", `["target"]`, target, nil, "missing required field target"},

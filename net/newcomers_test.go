@@ -46,7 +46,7 @@ func serveWithFewDescriptors() {
 			return "ok", nil
 		},
 		"register-worker": func(_ context.Context, _ *Link, request Request) (any, error) {
-			targets, err := request.Fields().Targets()
+			targets, err := request.Fields().List("targets")
 			return len(targets), err
 		},
 		"peak": func(context.Context, *Link, Request) (any, error) {

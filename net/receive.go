@@ -51,7 +51,7 @@ func (l *Link) receive() error {
 		frame, err := l.receiver.in.next(l.frameLimit())
 		switch {
 		case err != nil:
-			err = l.dismiss(0, fmt.Sprintf("message too long: at most %d bytes are allowed", l.frameLimit()))
+			err = l.dismissUnasked(fmt.Sprintf("message too long: at most %d bytes are allowed", l.frameLimit()))
 		case frame == nil:
 			if err = l.receiver.recognise(l.receiver.in.pending(), false); err == nil {
 				err = l.read()
@@ -122,7 +122,7 @@ func (l *Link) read() error {
 		l.reads.Add(1)
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return l.dismiss(0, reason)
+		return l.dismissUnasked(reason)
 	}
 	return err
 }
@@ -192,22 +192,26 @@ func (l *Link) answered(m message) error {
 }
 
 // turnAway answers a request without the right password. Nothing is read meanwhile.
-func (l *Link) turnAway(no int64, delay time.Duration) error {
+func (l *Link) turnAway(m message, delay time.Duration) error {
 	l.log.Warn("wrong password")
 	select {
 	case <-time.After(delay):
 	case <-l.Done():
 		return l.Err()
 	}
-	return l.dismiss(no, string(refusedPassword))
+	return l.dismiss(m.refused(refusedPassword), string(refusedPassword))
 }
 
-// dismiss tells the peer why the link ends, after the answers to what it asked before.
-func (l *Link) dismiss(no int64, text string) error {
+// dismissUnasked tells the peer why the link ends, where that belongs to none of its requests.
+func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(0, text), text) }
+
+// dismiss sends the peer the frame that tells why the link ends, after the answers to what it asked
+// before.
+func (l *Link) dismiss(frame []byte, text string) error {
 	ctx, cancel := context.WithTimeout(l.ctx, lingering)
 	defer cancel()
 	l.settle(ctx)
-	if err := l.out.put(l.ctx, encodeError(no, text)); err != nil {
+	if err := l.out.put(l.ctx, frame); err != nil {
 		return err
 	}
 	return &dismissal{text: text}

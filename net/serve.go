@@ -13,15 +13,15 @@ func (l *Link) serve(m message) error {
 		admitted, delay, err := l.entry.admit(l.ctx, m.password)
 		switch {
 		case errors.Is(err, errCrowdedOut):
-			return l.dismiss(m.no, err.Error())
+			return l.dismiss(m.refused(Refusal(err.Error()).With(CodeLimit)), err.Error())
 		case err != nil:
 			return err
 		case !admitted:
-			return l.turnAway(m.no, delay)
+			return l.turnAway(m, delay)
 		}
 	}
 	if m.excess != nil {
-		return l.out.put(l.ctx, encodeError(m.no, m.excess.Error()))
+		return l.out.put(l.ctx, m.refused(m.excess))
 	}
 	handler := l.config.Handlers[m.typ]
 	if handler != nil && l.noticed != nil {
@@ -29,7 +29,7 @@ func (l *Link) serve(m message) error {
 		l.noticed = nil
 	}
 	if handler == nil {
-		if err := l.out.put(l.ctx, encodeError(m.no, fmt.Sprintf("unknown request type: '%s'", m.typ))); err != nil {
+		if err := l.out.put(l.ctx, m.refused(refusedUnknown(m.typ))); err != nil {
 			return err
 		}
 		return l.endure()
@@ -49,11 +49,11 @@ func (l *Link) serve(m message) error {
 	if !l.gate.enter() {
 		paid()
 		<-l.slots
-		return l.out.put(l.ctx, encodeError(m.no, string(refusedStopping)))
+		return l.out.put(l.ctx, m.refused(refusedStopping))
 	}
 	// Who lets others go on has read what it was asked.
 	done := sync.OnceFunc(func() { paid(); l.turns.pass() })
-	request := Request{No: m.no, Type: m.typ, Data: m.data, proceed: done}
+	request := Request{No: m.no, Type: m.typ, Data: m.data, proceed: done, coded: m.coded}
 	relief := l.turns.take(len(m.data), func() {
 		l.tasks.Go(func() {
 			defer func() { done(); l.gate.leave(); <-l.slots }()
@@ -73,9 +73,21 @@ func (l *Link) serve(m message) error {
 	}
 }
 
+// refused is the frame that answers a request with an error.
+func (m message) refused(err error) []byte { return errorFrame(m.no, m.coded, err) }
+
+// errorFrame tells a peer the part of an error that it may see.
+func errorFrame(no int64, coded bool, err error) []byte {
+	text, _ := publicText(err)
+	if !coded {
+		return encodeError(no, text)
+	}
+	return encodeCoded(no, text, CodeOf(err))
+}
+
 // answer runs a handler and sends what it answers.
 func (l *Link) answer(handler Handler, request Request) {
-	no, typ := request.No, request.Type
+	no, typ, coded := request.No, request.Type, request.coded
 	data, err := l.protected(handler, request)
 	l.reply(func() []byte {
 		frame, failed := []byte(nil), err
@@ -84,25 +96,24 @@ func (l *Link) answer(handler Handler, request Request) {
 				return frame
 			}
 		}
-		return l.failed(no, typ, failed)
+		l.noteFailed(no, typ, failed)
+		return errorFrame(no, coded, failed)
 	})
 }
 
-// failed logs why a request failed, and gives the frame that tells it.
-func (l *Link) failed(no int64, typ string, err error) []byte {
-	text, whole := publicText(err)
-	if whole || l.ctx.Err() != nil {
+// noteFailed logs why a request failed.
+func (l *Link) noteFailed(no int64, typ string, err error) {
+	if _, whole := publicText(err); whole || l.ctx.Err() != nil {
 		l.log.Debug("request refused", "type", typ, "no", no, "error", Excerpt(err.Error()))
 	} else {
 		l.log.Error("request failed", "type", typ, "no", no, "error", err)
 	}
-	return encodeError(no, text)
 }
 
 // dismissRationed tells a peer that there is no memory for what it sends.
 func (l *Link) dismissRationed(err error) error {
 	if errors.Is(err, errRationed) {
-		return l.dismiss(0, err.Error())
+		return l.dismissUnasked(err.Error())
 	}
 	return err
 }

@@ -52,9 +52,9 @@ func shapeOf(text []byte) (s shape) {
 func (s shape) isTooMuch() error {
 	switch {
 	case s.items > mostItems:
-		return Refusef("too many items: at most %d are allowed in a list or object", mostItems)
+		return Refusef("too many items: at most %d are allowed in a list or object", mostItems).With(CodeLimit)
 	case s.values > mostValues:
-		return Refusef("too many values: at most %d are allowed in a message", mostValues)
+		return Refusef("too many values: at most %d are allowed in a message", mostValues).With(CodeLimit)
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ func items(text []byte) func(yield func(name, value json.RawMessage) bool) {
 	}
 }
 
-// textOf is a string as JSON writes it.
-func textOf(quoted json.RawMessage) string {
+// Text is a string as JSON writes it.
+func Text(quoted json.RawMessage) string {
 	plain := true
 	for _, b := range quoted {
 		plain = plain && b != '\\' && b < 0x80

@@ -15,10 +15,16 @@ import (
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
-// passwordRefused is what every daemon says to a client without the right password.
-const passwordRefused = "invalid password"
+// errNoPassword is the error of a run that gave no password to a daemon that wants one.
+var errNoPassword = errors.New("a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password")
+
+// isPassword tells whether the daemon answered nothing for want of the right password.
+func isPassword(err error) bool {
+	return errors.Is(err, errNoPassword) || jobnet.CodeOf(err) == jobnet.CodePassword
+}
 
 // client is a link to the daemon, over which any number of requests may go.
 type client struct {
@@ -59,6 +65,7 @@ func (p *program) connect(ctx context.Context) (c *client, end func(), err error
 	c.bounds = bound(conn)
 	c.link = jobnet.NewLink(c.bounds, jobnet.LinkConfig{
 		Password: p.config.password, MaxMessageSize: maxAnswer, FrameTimeout: answerTimeout, Logger: p.log.Logger,
+		Codes: true,
 	})
 	ended := make(chan struct{})
 	go func() {
@@ -80,7 +87,8 @@ func couldNotConnect(ctx context.Context, err error) error {
 	return exit.With(exit.Connect, err)
 }
 
-// ask sends a request and gives the data of its answer. The status of another daemon than the one that was meant is an error.
+// ask sends a request and gives the data of its answer. The status of another daemon than the one that
+// was meant is an error.
 func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
 	patience := c.patienceWith(typ)
 	asking, cancel := c.within(ctx, patience)
@@ -90,14 +98,14 @@ func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage
 	answer, err := c.link.Request(asking, typ, data)
 	var remote *jobnet.RemoteError
 	switch {
-	case err == nil && typ == "status":
+	case err == nil && typ == contract.Status.Name:
 		return answer, c.isWhat(answer)
 	case err == nil:
 		return answer, nil
-	case errors.As(err, &remote) && remote.Text == passwordRefused && !c.secret:
-		return nil, fmt.Errorf("%s: a password is needed; give it in ~/.jobctl.conf, as JOBCTL_PASSWORD or with --password", c.address)
+	case errors.As(err, &remote) && isPassword(err) && !c.secret:
+		return nil, fmt.Errorf("%s: %w", c.address, errNoPassword)
 	case errors.As(err, &remote):
-		return nil, c.refused(remote.Text)
+		return nil, c.refused(remote)
 	case errors.Is(context.Cause(asking), errSilent):
 		return nil, &unanswered{typ, &because{fmt.Errorf("%s: %w within %v%s", c.address, errSilent, patience, <-diagnosis), err}}
 	}
@@ -107,8 +115,8 @@ func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage
 	return nil, &unanswered{typ, why(ctx, err)}
 }
 
-// unanswered is why a request has no answer. Unless ErrUnsent is among the causes, the daemon may have done what it was
-// asked for.
+// unanswered is why a request has no answer. Unless ErrUnsent is among the causes, the daemon may have
+// done what it was asked for.
 type unanswered struct {
 	typ string
 	err error
@@ -131,14 +139,14 @@ const mostLines = 100
 
 // refused is what the daemon said instead of an answer. Each line of it names the daemon: none can
 // pass for jobctl's own.
-func (c *client) refused(text string) error {
+func (c *client) refused(said *jobnet.RemoteError) error {
 	var lines []error
-	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(said.Text, "\n"), "\n") {
 		if len(lines) == mostLines {
 			lines = append(lines, fmt.Errorf("%s: …", c.address))
 			break
 		}
-		lines = append(lines, fmt.Errorf("%s: %w", c.address, &jobnet.RemoteError{Text: clean(line)}))
+		lines = append(lines, fmt.Errorf("%s: %w", c.address, &jobnet.RemoteError{Text: clean(line), Code: jobnet.CodeOf(said)}))
 	}
 	if len(lines) == 1 {
 		return lines[0]
@@ -162,7 +170,7 @@ func (c *client) askInto(ctx context.Context, typ string, data, into any) error 
 // prints if the output is to be JSON.
 func (p *program) ask(ctx context.Context, typ string, data any) (answer json.RawMessage, err error) {
 	err = p.linked(ctx, func(ctx context.Context, c *client) error {
-		if typ != "status" {
+		if typ != contract.Status.Name {
 			err = c.expect(ctx)
 		}
 		if err == nil {
@@ -189,11 +197,17 @@ func (p *program) askInto(ctx context.Context, typ string, data, into any) error
 	return nil
 }
 
+// askFor sends a request of the contract, and prints its answer as ask does.
+func askFor[Q, A any](ctx context.Context, p *program, r contract.Request[Q, A], query Q) (answer A, err error) {
+	err = p.askInto(ctx, r.Name, query, &answer)
+	return answer, err
+}
+
 // json tells whether the answer's data is the output.
 func (p *program) json() bool { return p.config.output == "json" }
 
-// why puts the reason for a context's end before the end; somebody's wish that the run ends in place of it. Of no error it
-// says nothing.
+// why puts the reason for a context's end before the end; somebody's wish that the run ends in place of
+// it. Of no error it says nothing.
 func why(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	var by interruption

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"jobd/net/contract"
 )
 
 // What a daemon may answer, in bytes, and how long one answer may take once begun: the outputs of
@@ -19,7 +21,7 @@ const (
 
 // answerLimit is how many bytes the answer to a request may take.
 func answerLimit(typ string) int {
-	if typ == "run-manual" {
+	if typ == contract.RunManual.Name {
 		return maxAnswer
 	}
 	return maxShort

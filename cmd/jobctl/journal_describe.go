@@ -54,7 +54,7 @@ func describe(payload journal.Payload) string {
 	case journal.Requeued:
 		return pairs("reason", e.Reason, "by", e.By)
 	case journal.Requested:
-		return pairs("jobs", someIDs(e.Jobs, e.More), "by", e.By)
+		return pairs("request", e.Request, "jobs", someIDs(e.Jobs, e.More), "by", e.By)
 	case journal.Refused:
 		return pairs("request", e.Request, "about", e.About, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
 	case journal.Reloaded:

@@ -8,6 +8,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
+	"jobd/net/contract"
 )
 
 // errNeedsTable says why a folder is not enough.
@@ -28,7 +29,7 @@ func (p *program) journalDiff() *ffcli.Command {
 	return p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
 		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON")
 		changed := 0
-		err := eachItem(ctx, j, "journal-diff", nil, func(s source, d history.Difference) error {
+		err := eachItem(ctx, j, contract.JournalDiff, nil, func(s source, d history.Difference) error {
 			tone := odd
 			if d.Cause == history.CauseChanged {
 				changed++

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // remote is a journal that is read through its worker, maybe through the master that knows it.
@@ -21,15 +21,8 @@ type remote struct {
 	address string // by which the master knows the worker
 }
 
-// relayed is one worker's answer to a journal request, as a master gives it.
-type relayed struct {
-	Name    string          `json:"name"`
-	Address string          `json:"address"`
-	Data    json.RawMessage `json:"data"`
-	Error   string          `json:"error"`
-}
-
-// remotes finds the journals that the daemon at the other end leads to: its own, or those of a master's workers.
+// remotes finds the journals that the daemon at the other end leads to: its own, or those of a master's
+// workers.
 func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
 	j := &journals{note: p.note}
 	add := func(r *remote) { j.sources, j.remotes = append(j.sources, r), append(j.remotes, r) }
@@ -37,13 +30,13 @@ func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
 		add(&remote{client: c})
 		return j, nil
 	}
-	var answer struct{ Workers []relayed }
-	if err := c.askInto(ctx, "journal-anchor", nil, &answer); err != nil {
+	var answer contract.Relayed
+	if err := c.askInto(ctx, contract.JournalAnchor, nil, &answer); err != nil {
 		return nil, misses(err)
 	}
 	for _, w := range answer.Workers {
 		if w.Error != "" {
-			j.failed = append(j.failed, fmt.Errorf("worker '%s': %w", clean(w.Name), misses(errors.New(clean(w.Error)))))
+			j.failed = append(j.failed, fmt.Errorf("worker '%s': %w", clean(w.Name), misses(&jobnet.RemoteError{Text: clean(w.Error)})))
 			continue
 		}
 		add(&remote{client: c, name: w.Name, address: w.Address})
@@ -56,7 +49,7 @@ func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
 
 // misses explains the error of a peer that does not know the requests; nil stays nil.
 func misses(err error) error {
-	if err != nil && strings.Contains(err.Error(), "unknown request type: 'journal-") {
+	if err != nil && jobnet.CodeOf(err) == jobnet.CodeUnknown {
 		return fmt.Errorf("it does not serve its journal, because it is an older jobd, or the original; its folder can be read with --journal DIR: %w", err)
 	}
 	return err
@@ -73,7 +66,7 @@ func (r *remote) ask(ctx context.Context, typ string, data map[string]any, into 
 	for key, value := range data {
 		relay[key] = value
 	}
-	var answer struct{ Workers []relayed }
+	var answer contract.Relayed
 	if err := r.client.askInto(ctx, typ, relay, &answer); err != nil {
 		return err
 	}
@@ -110,7 +103,7 @@ const closeTimeout = 2 * time.Second
 func stream[T any](ctx context.Context, r *remote, typ string, query map[string]any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		var opened struct{ Cursor string }
+		var opened contract.Opened
 		if err := r.ask(ctx, typ, query, &opened); err != nil {
 			yield(none, err)
 			return
@@ -123,11 +116,11 @@ func stream[T any](ctx context.Context, r *remote, typ string, query map[string]
 			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
-			_ = r.ask(ctx, "journal-close", cursor, new(json.RawMessage)) // the worker drops it anyway, later
+			_ = r.ask(ctx, contract.JournalClose, cursor, new(json.RawMessage)) // the worker drops it anyway, later
 		}()
 		for {
 			var page history.Page
-			if err := r.ask(ctx, "journal-next", cursor, &page); err != nil {
+			if err := r.ask(ctx, contract.JournalNext, cursor, &page); err != nil {
 				yield(none, err)
 				return
 			}
@@ -155,7 +148,7 @@ func stream[T any](ctx context.Context, r *remote, typ string, query map[string]
 
 func (r *remote) events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
-		for e, err := range stream[history.Event](ctx, r, "journal-events", fieldsOf(q)) {
+		for e, err := range stream[history.Event](ctx, r, contract.JournalEvents, fieldsOf(q)) {
 			if !yield(e.Event, err) {
 				return
 			}
@@ -164,7 +157,7 @@ func (r *remote) events(ctx context.Context, q history.Query) iter.Seq2[journal.
 }
 
 func (r *remote) jobs(ctx context.Context, q history.AtQuery) iter.Seq2[history.Job, error] {
-	return stream[history.Job](ctx, r, "journal-state", fieldsOf(q))
+	return stream[history.Job](ctx, r, contract.JournalState, fieldsOf(q))
 }
 
 func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress func(seq uint64)) (history.Verdict, error) {
@@ -172,7 +165,7 @@ func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress f
 	for i, anchor := range anchors {
 		lines[i] = anchor.String()
 	}
-	for step, err := range stream[history.AuditStep](ctx, r, "journal-verify", map[string]any{"anchors": lines}) {
+	for step, err := range stream[history.AuditStep](ctx, r, contract.JournalVerify, map[string]any{"anchors": lines}) {
 		if err != nil {
 			return history.Verdict{}, err
 		}
@@ -186,13 +179,13 @@ func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress f
 
 func (r *remote) kept(ctx context.Context) (*journal.RemovedError, error) {
 	var answer history.AnchorAnswer
-	err := r.ask(ctx, "journal-anchor", nil, &answer)
+	err := r.ask(ctx, contract.JournalAnchor, nil, &answer)
 	return answer.Kept(), err
 }
 
 func (r *remote) anchor(ctx context.Context) (journal.Anchor, error) {
 	var answer history.AnchorAnswer
-	if err := r.ask(ctx, "journal-anchor", nil, &answer); err != nil || answer.Seq == 0 {
+	if err := r.ask(ctx, contract.JournalAnchor, nil, &answer); err != nil || answer.Seq == 0 {
 		return journal.Anchor{}, err
 	}
 	return journal.ParseAnchor(fmt.Sprintf("%d %s", answer.Seq, answer.Hash))

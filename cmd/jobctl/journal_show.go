@@ -11,6 +11,7 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 func (p *program) journalShow() *ffcli.Command {
@@ -155,7 +156,7 @@ func (s *story) end(ctx context.Context, id int64) error {
 		return nil
 	}
 	var answer history.RowsAnswer
-	err := r.ask(ctx, "journal-rows", map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
+	err := r.ask(ctx, contract.JournalRows, map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
 	switch {
 	case err != nil:
 		return fmt.Errorf("what the table says of job %d now: %w", id, err)

@@ -12,6 +12,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	"jobd/net/contract"
 )
 
 func (p *program) journalState() *ffcli.Command {
@@ -63,7 +64,7 @@ func outcome(job history.Job) string {
 	if job.Status != journal.StatusDone {
 		return job.Reason
 	}
-	return manualJob{Result: job.Result, Code: job.Code, Signal: job.Signal}.outcome()
+	return outcomeOf(contract.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
 }
 
 // statusFlag is a flag.Value for a job's status.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"jobd/cmd/internal/history"
+	"jobd/net/contract"
 )
 
 // unknownPage is how many rows are asked about in one go.
@@ -87,7 +88,7 @@ func (p *reapply) narrow(ctx context.Context, r *remote, folder string, suspects
 func (p *reapply) unknown(ctx context.Context, r *remote, query history.ReapplyQuery) (told history.Unknown, err error) {
 	query.Unknown = true
 	var rows []int64
-	for item, err := range stream[history.Unknown](ctx, r, "journal-reapply", fieldsOf(query)) {
+	for item, err := range stream[history.Unknown](ctx, r, contract.JournalReapply, fieldsOf(query)) {
 		if err != nil {
 			return told, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // jobRef names a job on the command line: ID for a worker, TARGET:ID for a master.
@@ -48,56 +49,42 @@ func (p *program) jobRefs(name string, args []string) ([]jobRef, error) {
 	return jobs, nil
 }
 
-// manualAnswer is the answer to run-manual.
-type manualAnswer struct {
-	Jobs   map[jobnet.Whole]manualJob `json:"jobs"`
-	Errors map[jobnet.Whole]string    `json:"errors"`
-}
-
-type manualJob struct {
-	Result string `json:"result"`
-	Code   *int   `json:"code"`
-	Signal string `json:"signal"`
-	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"`
-}
-
 func (p *program) runManual() *ffcli.Command {
-	const name = "run-manual"
+	name := contract.RunManual.Name
 	return command(name, "run-manual ID… | T:ID…", "run jobs of status manual and print what they print; a master needs their targets", func(ctx context.Context, args []string) error {
 		jobs, err := p.jobRefs(name, args)
 		if err != nil {
 			return err
 		}
-		var answer manualAnswer
+		var answer contract.Outcomes
 		if err := p.askInto(ctx, name, p.manualRequest(jobs), &answer); err != nil {
 			return p.goOn(err, jobs)
 		}
 		if !p.json() {
 			p.printOutputs(jobs, answer)
 		}
-		return answer.failures(jobs)
+		return failures(jobs, answer)
 	})
 }
 
 func (p *program) manualRequest(jobs []jobRef) any {
-	if !p.config.master {
-		ids := make([]jobnet.Whole, len(jobs))
+	if p.config.master {
+		list := make([]contract.TargetJob, len(jobs))
 		for i, job := range jobs {
-			ids[i] = jobnet.Whole(job.id)
+			list[i] = contract.TargetJob{ID: job.id, Target: job.target}
 		}
-		return map[string]any{"ids": ids}
+		return contract.ManualJobs{Jobs: list}
 	}
-	list := make([]map[string]any, len(jobs))
+	ids := make([]jobnet.Whole, len(jobs))
 	for i, job := range jobs {
-		list[i] = map[string]any{"id": jobnet.Whole(job.id), "target": job.target}
+		ids[i] = job.id
 	}
-	return map[string]any{"jobs": list}
+	return contract.Manual{IDs: ids}
 }
 
 // goOn says that jobs that were asked for go on without jobctl, where that is why there is no answer.
 func (p *program) goOn(err error, jobs []jobRef) error {
-	if !leftOpen(err, "run-manual") {
+	if !leftOpen(err, contract.RunManual.Name) {
 		return err
 	}
 	jobctl, what := "jobctl", "the job goes on"
@@ -110,8 +97,8 @@ func (p *program) goOn(err error, jobs []jobRef) error {
 	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' tells how it ends", err, what, jobctl, jobs[0].id)
 }
 
-// afterwards says what became of the row of a job that was refused, where the daemon's words, which are the original's,
-// leave that out.
+// afterwards says what became of the row of a job that was refused, where the daemon's words, which are
+// the original's, leave that out. A job's error has no code: clients have known the words for long.
 func afterwards(id jobnet.Whole, refusal string) string {
 	before := ""
 	switch {
@@ -128,14 +115,14 @@ func afterwards(id jobnet.Whole, refusal string) string {
 
 // printOutputs passes stdout on to stdout and stderr to stderr, as the jobs wrote them; of several
 // jobs each with a line above it that names the job.
-func (p *program) printOutputs(jobs []jobRef, answer manualAnswer) {
+func (p *program) printOutputs(jobs []jobRef, answer contract.Outcomes) {
 	for _, job := range jobs {
 		done, ok := answer.Jobs[job.id]
 		if !ok {
 			continue
 		}
 		if len(jobs) > 1 {
-			head := fmt.Sprintf("==> job %d: %s <==\n", job.id, done.outcome())
+			head := fmt.Sprintf("==> job %d: %s <==\n", job.id, outcomeOf(done))
 			done.Stdout = head + withNewline(done.Stdout)
 			if done.Stderr != "" {
 				done.Stderr = head + withNewline(done.Stderr)
@@ -154,11 +141,11 @@ func withNewline(text string) string {
 }
 
 // failures is an error that names every job that is not ok.
-func (a manualAnswer) failures(jobs []jobRef) error {
+func failures(jobs []jobRef, answer contract.Outcomes) error {
 	var failed []error
 	for _, job := range jobs {
-		text, refused := a.Errors[job.id]
-		done, ran := a.Jobs[job.id]
+		text, refused := answer.Errors[job.id]
+		done, ran := answer.Jobs[job.id]
 		switch {
 		case refused:
 			// Some of the daemons' texts name the job themselves.
@@ -167,17 +154,17 @@ func (a manualAnswer) failures(jobs []jobRef) error {
 		case !ran:
 			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.id))
 		case done.Result != "ok":
-			failed = append(failed, fmt.Errorf("job %d: %s", job.id, done.outcome()))
+			failed = append(failed, fmt.Errorf("job %d: %s", job.id, outcomeOf(done)))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// outcome says how a job ended.
-func (j manualJob) outcome() string {
+// outcomeOf says how a job ended.
+func outcomeOf(j contract.Outcome) string {
 	switch {
-	case j.Signal != "":
-		return "killed by " + clean(j.Signal)
+	case j.Signal != nil && *j.Signal != "":
+		return "killed by " + clean(*j.Signal)
 	case j.Code != nil && *j.Code != 0:
 		return fmt.Sprintf("exit code %d", *j.Code)
 	default:

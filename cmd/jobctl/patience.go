@@ -7,22 +7,24 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"jobd/net/contract"
 )
 
-// queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the whole run may
-// take.
+// queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the whole
+// run may take.
 const queryTimeout = 10 * time.Second
 
 // errSilent says that no answer came in time.
 var errSilent = errors.New("no answer")
 
-// patienceWith is how long the answer to a request may take. Some are answered when jobs have ended, or the worker has
-// started again; pause waits itself for up to 10 s, for starts under way.
+// patienceWith is how long the answer to a request may take. Some are answered when jobs have ended, or
+// the worker has started again; pause waits itself for up to 10 s, for starts under way.
 func (c *client) patienceWith(typ string) time.Duration {
 	switch typ {
-	case "run-manual", "restart":
+	case contract.RunManual.Name, contract.Restart.Name:
 		return 0
-	case "pause":
+	case contract.Pause.Name:
 		return c.patience * 3 / 2
 	}
 	return c.patience
@@ -47,8 +49,9 @@ func (c *client) within(ctx context.Context, patience time.Duration) (context.Co
 	return context.WithTimeoutCause(ctx, patience, errSilent)
 }
 
-// diagnose finds out, when some of the time for an answer has gone by, who is silent: the daemon, or workers behind a
-// master, which takes 5 s to say so of one. What it found, as the end of a sentence, is there when the time is up.
+// diagnose finds out, when some of the time for an answer has gone by, who is silent: the daemon, or
+// workers behind a master, which takes 5 s to say so of one. What it found, as the end of a sentence, is
+// there when the time is up.
 func (c *client) diagnose(ctx context.Context, patience time.Duration) <-chan string {
 	found := make(chan string, 1)
 	go func() {
@@ -77,24 +80,24 @@ func (c *client) silent(ctx context.Context, patience time.Duration) string {
 	if !c.master {
 		return "; it does answer a ping"
 	}
-	answer, err := c.link.Request(ctx, "status", map[string]bool{"poll_workers": true})
+	answer, err := c.link.Request(ctx, contract.MasterStatus.Name, contract.Polling{Workers: true})
 	var status masterStatus
 	if err != nil || json.Unmarshal(answer, &status) != nil {
 		return "; the master does answer a ping: workers may hang"
 	}
 	var text strings.Builder
-	for _, failed := range status.failures() {
+	for _, failed := range silentWorkers(status) {
 		fmt.Fprintf(&text, "; %v", failed)
 	}
 	return text.String()
 }
 
-// failures names the workers that did not answer their master.
-func (s masterStatus) failures() []error {
+// silentWorkers names the workers that did not answer their master.
+func silentWorkers(s masterStatus) []error {
 	var failed []error
 	for _, worker := range s.Workers {
-		if worker.WorkerStatusError != "" {
-			failed = append(failed, fmt.Errorf("worker '%s': %s", clean(worker.Name), clean(worker.WorkerStatusError)))
+		if worker.StatusError != "" {
+			failed = append(failed, fmt.Errorf("worker '%s': %s", clean(worker.Name), clean(worker.StatusError)))
 		}
 	}
 	return failed

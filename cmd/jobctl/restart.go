@@ -14,6 +14,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // How long a worker may take to serve again, where --timeout says nothing, and how it is asked meanwhile.
@@ -42,19 +43,19 @@ type process struct {
 	Version string `json:"version"`
 }
 
-// startAgain asks a worker to start again, and waits until the new process serves. The worker says no while nothing is lost yet. After its yes
-// the link ends, and may end before the yes is here: then only the worker's next run can tell.
+// startAgain asks a worker to start again, and waits until the new process serves. The worker says no
+// while nothing is lost yet. After its yes the link ends, and may end before the yes is here: then only
+// the worker's next run can tell.
 func (p *program) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errors.New("the worker has not served again in time"))
 	defer cancel()
 	var before, after process
-	var answer json.RawMessage
+	var answer contract.Restarted
 	err := p.linked(ctx, func(ctx context.Context, c *client) (err error) {
-		if err := c.askInto(ctx, "status", nil, &before); err != nil {
+		if err := c.askInto(ctx, contract.Status.Name, nil, &before); err != nil {
 			return err
 		}
-		answer, err = c.ask(ctx, "restart", map[string]any{"next": true})
-		return err
+		return c.askInto(ctx, contract.Restart.Name, contract.Restarting{Next: true}, &answer)
 	})
 	lost := errors.Is(err, jobnet.ErrLinkClosed) && !errors.Is(err, jobnet.ErrUnsent)
 	if err != nil && !lost {
@@ -63,10 +64,10 @@ func (p *program) startAgain(ctx context.Context) error {
 	if before.Started == 0 {
 		return errors.Join(err, p.restarted(before, "ok: the worker is an older one and does not tell when it serves again"))
 	}
-	var next struct{ Address string }
-	_ = json.Unmarshal(answer, &next) // where there is none it is where it was
-	if err := p.goTo(next.Address); err != nil {
-		return err
+	if answer.Next != nil { // else it is where it was
+		if err := p.goTo(answer.Next.Address); err != nil {
+			return err
+		}
 	}
 	if after, err = p.awaitNext(ctx, before); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (p *program) awaitNext(ctx context.Context, before process) (process, error
 		switch {
 		case err == nil && (now.PID != before.PID || now.Started != before.Started):
 			return now, nil
-		case err != nil && strings.Contains(err.Error(), "password"):
+		case isPassword(err):
 			return now, fmt.Errorf("the worker has started again, with another password than the one given: %w", err)
 		case err != nil:
 			last = err
@@ -126,6 +127,6 @@ func (p *program) awaitNext(ctx context.Context, before process) (process, error
 func (p *program) look(ctx context.Context) (now process, err error) {
 	ctx, cancel := context.WithTimeout(ctx, restartPeer)
 	defer cancel()
-	err = p.linked(ctx, func(ctx context.Context, c *client) error { return c.askInto(ctx, "status", nil, &now) })
+	err = p.linked(ctx, func(ctx context.Context, c *client) error { return c.askInto(ctx, contract.Status.Name, nil, &now) })
 	return now, err
 }

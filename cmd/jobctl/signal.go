@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // The real-time signals of Linux as the C library counts them.
@@ -22,7 +22,7 @@ const (
 )
 
 func (p *program) sendSignal() *ffcli.Command {
-	const name = "send-signal"
+	name := contract.SendSignal.Name
 	return command(name, "send-signal SIG ID… | SIG T:ID…", "send a signal, as TERM, SIGTERM or 15, to running jobs", func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			return wrongUsage("%s: needs a signal and at least one job", name)
@@ -35,7 +35,7 @@ func (p *program) sendSignal() *ffcli.Command {
 		if err != nil {
 			return err
 		}
-		var answer map[string]json.RawMessage
+		var answer contract.Delivered
 		if err := p.askInto(ctx, name, p.signalRequest(jobs, signo), &answer); err != nil {
 			return mayBeDone(err, name)
 		}
@@ -44,34 +44,29 @@ func (p *program) sendSignal() *ffcli.Command {
 }
 
 func (p *program) signalRequest(jobs []jobRef, signo int) any {
-	if !p.config.master {
-		signals := map[string]int{}
-		for _, job := range jobs {
-			signals[strconv.FormatInt(int64(job.id), 10)] = signo
+	if p.config.master {
+		list := make([]contract.SignalJob, len(jobs))
+		for i, job := range jobs {
+			list[i] = contract.SignalJob{ID: job.id, Signal: int64(signo), Target: job.target}
 		}
-		return map[string]any{"jobs": signals}
+		return contract.SignalJobs{Jobs: list}
 	}
-	list := make([]map[string]any, len(jobs))
-	for i, job := range jobs {
-		list[i] = map[string]any{"id": jobnet.Whole(job.id), "signal": signo, "target": job.target}
+	signals := make(map[jobnet.Whole]int, len(jobs))
+	for _, job := range jobs {
+		signals[job.id] = signo
 	}
-	return map[string]any{"jobs": list}
+	return contract.Signals{Jobs: signals}
 }
 
 // showDelivered prints where the signal went, and is an error where it did not.
-func (p *program) showDelivered(jobs []jobRef, signo int, answer map[string]json.RawMessage) error {
-	refused := map[jobnet.Whole]string{}
-	if data, ok := answer["errors"]; ok {
-		if err := json.Unmarshal(data, &refused); err != nil {
-			return fmt.Errorf("answer to send-signal is not understood: %w", err)
-		}
-	}
+func (p *program) showDelivered(jobs []jobRef, signo int, answer contract.Delivered) error {
 	t := table{head: []string{"JOB", "SIGNAL", "DELIVERED"}}
 	var failed []error
 	for _, job := range jobs {
-		delivered := string(answer[strconv.FormatInt(int64(job.id), 10)]) == "true"
+		key := strconv.FormatInt(int64(job.id), 10)
+		delivered := answer.Jobs[key]
 		t.add(line(job.id), line(signalName(signo)), line(yesOrNo(delivered)))
-		switch reason := refused[job.id]; {
+		switch reason := answer.Errors[key]; {
 		case reason != "":
 			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(reason)))
 		case !delivered:

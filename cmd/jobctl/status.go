@@ -12,55 +12,14 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
-// workerStatus is a worker's answer to status.
-type workerStatus struct {
-	Targets map[string]struct {
-		Paused      bool `json:"paused"`
-		Concurrency int  `json:"concurrency"`
-		Length      int  `json:"length"`
-
-		Why string `json:"why"` // nothing is claimed; "": nothing is wrong, or the worker is older
-	} `json:"targets"`
-	Masters          []itsMaster        `json:"masters"`
-	Doubted          int                `json:"claimsInDoubt"`  // claims of which it is not known whether they were committed
-	Strangers        int                `json:"rowsOfNoWorker"` // rows under way that nobody has claimed
-	JobPromisesCount int                `json:"jobPromisesCount"`
-	MemoryUsage      jobnet.MemoryUsage `json:"memoryUsage"`
-	Journal          *journalStatus     `json:"journal"` // nil: of the original, which has none
-
-	// Older workers tell nothing of these.
-	Aside      []asideRow `json:"aside"` // the first of AsideCount
-	AsideCount int        `json:"asideCount"`
-	Server     string     `json:"server"` // the database server that the table is on
-	Mark       string     `json:"mark"`   // in the tokens of the worker's claims
-
-	Launcher *launcherTrouble `json:"launcher"` // nil where jobs can be started
-}
-
-// journalStatus is how large a worker's journal is, and how far the table is behind it.
-type journalStatus struct {
-	Events   uint64 `json:"events"`
-	Mirrored uint64 `json:"mirrored"`
-	Bytes    uint64 `json:"bytes"`
-	Segments int    `json:"segments"`
-}
-
-// masterStatus is a master's answer to status.
-type masterStatus struct {
-	Workers []struct {
-		RemoteAddr        string        `json:"remoteAddr"`
-		RemotePort        int           `json:"remotePort"`
-		Targets           []string      `json:"targets"`
-		TargetsCut        int           `json:"targetsCut"`
-		Name              string        `json:"name"`
-		WorkerStatus      *workerStatus `json:"workerStatus"`
-		WorkerStatusError string        `json:"workerStatusError"`
-	} `json:"workers"`
-	MemoryUsage jobnet.MemoryUsage `json:"memoryUsage"`
-}
+// The answers to status.
+type (
+	workerStatus = contract.WorkerStatus
+	masterStatus = contract.FleetStatus[*workerStatus]
+)
 
 func (p *program) listTargets() *ffcli.Command {
 	return command("list-targets", "list-targets", "worker: its targets", func(ctx context.Context, args []string) error {
@@ -91,7 +50,7 @@ func (p *program) memoryUsage() *ffcli.Command {
 		}
 		return p.showWorker(ctx, "memory-usage", args, func(s workerStatus) {
 			t := memoryTable()
-			addMemory(&t, "worker", s.MemoryUsage)
+			addMemory(&t, "worker", s.Memory)
 			p.print(t)
 		})
 	})
@@ -113,10 +72,10 @@ func (p *program) status() *ffcli.Command {
 		}
 		return p.showWorker(ctx, "status", args, func(s workerStatus) {
 			p.print(targetTable(s))
-			fmt.Fprintf(p.out, "\nmanual jobs that a client waits for: %d\nresident memory: %s\n", s.JobPromisesCount, humanize.IBytes(s.MemoryUsage.RSS))
+			fmt.Fprintf(p.out, "\nmanual jobs that a client waits for: %d\nresident memory: %s\n", s.Clients, humanize.IBytes(s.Memory.RSS))
 			if j := s.Journal; j != nil {
 				fmt.Fprintf(p.out, "journal: %s events, of which the table does not show %s; %s in %d segments\n",
-					humanize.Comma(int64(j.Events)), humanize.Comma(j.owed()), humanize.IBytes(j.Bytes), j.Segments)
+					humanize.Comma(int64(j.Events)), humanize.Comma(owed(j)), humanize.IBytes(onDisk(j)), j.Segments)
 			}
 			p.printIdentity(s)
 			p.printTrouble(s)
@@ -131,7 +90,7 @@ func (p *program) showWorker(ctx context.Context, name string, args []string, sh
 		return wrongUsage("%s: takes no arguments, got %q", name, args)
 	}
 	var status workerStatus
-	if err := p.askInto(ctx, "status", nil, &status); err != nil || p.json() {
+	if err := p.askInto(ctx, contract.Status.Name, nil, &status); err != nil || p.json() {
 		return err
 	}
 	show(status)
@@ -144,13 +103,13 @@ func (p *program) showMaster(ctx context.Context, name string, args []string, sh
 		return wrongUsage("%s: takes no arguments, got %q", name, args)
 	}
 	var status masterStatus
-	if err := p.askInto(ctx, "status", map[string]bool{"poll_workers": true}, &status); err != nil {
+	if err := p.askInto(ctx, contract.MasterStatus.Name, contract.Polling{Workers: true}, &status); err != nil {
 		return err
 	}
 	if !p.json() {
 		show(status)
 	}
-	return errors.Join(status.failures()...)
+	return errors.Join(silentWorkers(status)...)
 }
 
 func targetTable(s workerStatus) table {
@@ -174,7 +133,7 @@ func workerTable(s masterStatus) table {
 		if worker.TargetsCut > 0 {
 			targets = append(targets, fmt.Sprintf("(and %d more)", worker.TargetsCut))
 		}
-		if status := worker.WorkerStatus; status != nil {
+		if status := worker.Status; status != nil {
 			targets = nil
 			for _, row := range targetTable(*status).rows {
 				targets, concurrency = append(targets, row.cells[0]...), append(concurrency, row.cells[1]...)
@@ -182,31 +141,34 @@ func workerTable(s masterStatus) table {
 			}
 		}
 		address := net.JoinHostPort(worker.RemoteAddr, strconv.Itoa(worker.RemotePort))
-		t.add(line(worker.Name), line(address), targets, concurrency, length, paused, line(worker.WorkerStatusError))
+		t.add(line(worker.Name), line(address), targets, concurrency, length, paused, line(worker.StatusError))
 	}
 	return t
 }
 
 func masterMemoryTable(s masterStatus) table {
 	t := memoryTable()
-	addMemory(&t, "master", s.MemoryUsage)
+	addMemory(&t, "master", s.Memory)
 	for _, worker := range s.Workers {
-		if worker.WorkerStatus != nil {
-			addMemory(&t, worker.Name, worker.WorkerStatus.MemoryUsage)
+		if worker.Status != nil {
+			addMemory(&t, worker.Name, worker.Status.Memory)
 		}
 	}
 	return t
 }
 
 // owed is how many events the table does not show yet.
-func (j *journalStatus) owed() int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
+func owed(j *contract.JournalStatus) int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
+
+// onDisk is how many bytes a journal takes.
+func onDisk(j *contract.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
 
 func journalTable(s masterStatus) table {
 	t := table{head: []string{"NAME", "EVENTS", "NOT IN TABLE", "ON DISK", "SEGMENTS"}}
 	for _, worker := range s.Workers {
-		if worker.WorkerStatus != nil && worker.WorkerStatus.Journal != nil {
-			j := worker.WorkerStatus.Journal
-			t.add(line(worker.Name), line(j.Events), line(j.owed()), line(humanize.IBytes(j.Bytes)), line(j.Segments))
+		if worker.Status != nil && worker.Status.Journal != nil {
+			j := worker.Status.Journal
+			t.add(line(worker.Name), line(j.Events), line(owed(j)), line(humanize.IBytes(onDisk(j))), line(j.Segments))
 		}
 	}
 	return t
@@ -216,7 +178,7 @@ func memoryTable() table {
 	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}}
 }
 
-func addMemory(t *table, name string, m jobnet.MemoryUsage) {
+func addMemory(t *table, name string, m contract.MemoryUsage) {
 	row := []cell{line(name)}
 	for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
 		row = append(row, line(humanize.IBytes(size)))

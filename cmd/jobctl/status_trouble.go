@@ -7,29 +7,13 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-
-	jobnet "jobd/net"
 )
-
-// asideRow is a row that a worker can't update or claim for now, for a reason that is the row's own.
-type asideRow struct {
-	Job    jobnet.Whole `json:"job"`
-	Target string       `json:"target"`
-	Reason string       `json:"reason"`
-	Since  time.Time    `json:"since"`
-}
-
-// launcherTrouble is why a worker starts nothing.
-type launcherTrouble struct {
-	Broken string    `json:"broken"`
-	Since  time.Time `json:"since"`
-}
 
 // idle is a target for which a worker claims nothing.
 type idle struct{ worker, target, why string }
 
 // idleTargets lists them, in the order of their names.
-func (s workerStatus) idleTargets(worker string) (list []idle) {
+func idleTargets(s workerStatus, worker string) (list []idle) {
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
 		if why := s.Targets[name].Why; why != "" {
 			list = append(list, idle{worker, name, why})
@@ -48,29 +32,22 @@ func (p *program) printIdentity(s workerStatus) {
 	}
 }
 
-// printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the worker is older and does
-// not tell.
+// printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the worker
+// is older and does not tell.
 func (p *program) printTrouble(s workerStatus) {
 	if h := s.Launcher; h != nil {
 		fmt.Fprintf(p.out, "\nsince %s nothing is started: %s\n", p.sinceText(h.Since), clean(h.Broken))
 	}
-	if list := s.idleTargets(""); len(list) > 0 {
+	if list := idleTargets(s, ""); len(list) > 0 {
 		fmt.Fprintln(p.out)
 		for _, t := range list {
 			fmt.Fprintf(p.out, "nothing is claimed for target %s: %s\n", clean(t.target), clean(t.why))
 		}
 	}
-	if n := s.asides(); n > 0 {
+	if n := asides(s); n > 0 {
 		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
 		p.printSome(p.asideTable(s), len(s.Aside), n)
 	}
-}
-
-// itsMaster is how a worker stands with one of its masters.
-type itsMaster struct {
-	Address    string `json:"address"`
-	Registered bool   `json:"registered"`
-	Error      string `json:"error"` // why it is not
 }
 
 // printOdds prints what is not settled, and settles by itself or needs somebody's look.
@@ -80,8 +57,8 @@ func (p *program) printOdds(s workerStatus) {
 			fmt.Fprintf(p.out, "\nnot registered with the master %s: %s\n", clean(m.Address), clean(m.Error))
 		}
 	}
-	if s.Doubted > 0 {
-		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.Doubted)))
+	if s.ClaimsInDoubt > 0 {
+		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.ClaimsInDoubt)))
 	}
 	if s.Strangers > 0 {
 		fmt.Fprintf(p.out, "\nrows of its targets that are under way, and that no worker has claimed: %s\n", humanize.Comma(int64(s.Strangers)))
@@ -89,7 +66,7 @@ func (p *program) printOdds(s workerStatus) {
 }
 
 // asides is how many rows are set aside, of which the worker may list the first only.
-func (s workerStatus) asides() int { return max(s.AsideCount, len(s.Aside)) }
+func asides(s workerStatus) int { return max(s.AsideCount, len(s.Aside)) }
 
 // printSome prints a table that may have some of its rows only.
 func (p *program) printSome(t table, shown, all int) {
@@ -123,21 +100,21 @@ func (p *program) printTroubles(s masterStatus) {
 	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}}
 	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}}
 	for _, worker := range s.Workers {
-		if worker.WorkerStatus == nil {
+		if worker.Status == nil {
 			continue
 		}
-		if h := worker.WorkerStatus.Launcher; h != nil {
+		if h := worker.Status.Launcher; h != nil {
 			hitches.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.Broken))
 		}
-		if s := worker.WorkerStatus; s.Doubted+s.Strangers > 0 {
-			odds.add(line(worker.Name), line(s.Doubted), line(s.Strangers))
+		if s := worker.Status; s.ClaimsInDoubt+s.Strangers > 0 {
+			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.Strangers))
 		}
-		for _, t := range worker.WorkerStatus.idleTargets(worker.Name) {
+		for _, t := range idleTargets(*worker.Status, worker.Name) {
 			targets.add(line(t.worker), line(t.target), line(t.why))
 		}
-		if n := worker.WorkerStatus.asides(); n > 0 {
+		if n := asides(*worker.Status); n > 0 {
 			row := []cell{line(worker.Name), line(n), nil, nil, nil, nil}
-			for _, aside := range p.asideTable(*worker.WorkerStatus).rows {
+			for _, aside := range p.asideTable(*worker.Status).rows {
 				for i, cell := range aside.cells {
 					row[i+2] = append(row[i+2], cell...)
 				}

@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/net/contract"
 )
 
 func (p *program) poll() *ffcli.Command {
@@ -15,7 +16,7 @@ func (p *program) poll() *ffcli.Command {
 		if p.config.master {
 			return wrongUsage("poll: only a worker knows this; leave --master away, or use poke")
 		}
-		return p.tellTargets(ctx, "poll", args)
+		return p.tellTargets(ctx, contract.Poll, args)
 	})
 }
 
@@ -27,31 +28,31 @@ func (p *program) poke() *ffcli.Command {
 		if len(args) == 0 {
 			return wrongUsage("poke: needs at least one target")
 		}
-		return p.tellTargets(ctx, "poke", args)
+		return p.tellTargets(ctx, contract.Poke, args)
 	})
 }
 
 func (p *program) pause() *ffcli.Command {
 	return command("pause", "pause [T…]", "start no more jobs of these targets, or of all", func(ctx context.Context, args []string) error {
-		return p.tellTargets(ctx, "pause", args)
+		return p.tellTargets(ctx, contract.Pause, args)
 	})
 }
 
 func (p *program) resume() *ffcli.Command {
 	return command("continue", "continue [T…]", "end the pause of these targets, or of all", func(ctx context.Context, args []string) error {
-		return p.tellTargets(ctx, "continue", args)
+		return p.tellTargets(ctx, contract.Continue, args)
 	})
 }
 
 func (p *program) addTarget() *ffcli.Command {
 	return command("add-target", "add-target T N", "worker: serve one more target, with N jobs at once", func(ctx context.Context, args []string) error {
-		return p.tellConcurrency(ctx, "add-target", args)
+		return p.tellConcurrency(ctx, contract.AddTarget, args)
 	})
 }
 
 func (p *program) setTargetConcurrency() *ffcli.Command {
 	return command("set-target-concurrency", "set-target-concurrency T N", "worker: run up to N jobs of a target at once", func(ctx context.Context, args []string) error {
-		return p.tellConcurrency(ctx, "set-target-concurrency", args)
+		return p.tellConcurrency(ctx, contract.SetConcurrency, args)
 	})
 }
 
@@ -63,36 +64,36 @@ func (p *program) removeTarget() *ffcli.Command {
 		if len(args) != 1 {
 			return wrongUsage("remove-target: needs one target, got %q", args)
 		}
-		return p.tell(ctx, "remove-target", map[string]any{"target": args[0]})
+		return tell(ctx, p, contract.RemoveTarget, contract.Target{Target: args[0]})
 	})
 }
 
-func (p *program) tellConcurrency(ctx context.Context, typ string, args []string) error {
-	if err := p.onlyWorker(typ); err != nil {
+func (p *program) tellConcurrency(ctx context.Context, r contract.Request[contract.Slots, contract.Done], args []string) error {
+	if err := p.onlyWorker(r.Name); err != nil {
 		return err
 	}
 	if len(args) != 2 {
-		return wrongUsage("%s: needs a target and a number, got %q", typ, args)
+		return wrongUsage("%s: needs a target and a number, got %q", r.Name, args)
 	}
 	concurrency, err := strconv.Atoi(args[1])
 	if err != nil || concurrency < 1 {
-		return wrongUsage("%s: concurrency %q is not allowed; allowed is a whole number of at least 1", typ, args[1])
+		return wrongUsage("%s: concurrency %q is not allowed; allowed is a whole number of at least 1", r.Name, args[1])
 	}
-	return p.tell(ctx, typ, map[string]any{"target": args[0], "concurrency": concurrency})
+	return tell(ctx, p, r, contract.Slots{Target: args[0], Concurrency: concurrency})
 }
 
-// tell sends a request whose answer is "ok", and prints it.
-func (p *program) tell(ctx context.Context, typ string, data any) error {
-	var answer okAnswer
-	if err := p.askInto(ctx, typ, data, &answer); err != nil {
-		return mayBeDone(err, typ)
+// tell sends a request whose answer is "ok", and prints that, unless nobody was there to do it.
+func tell[Q any](ctx context.Context, p *program, r contract.Request[Q, contract.Done], query Q) error {
+	done, err := askFor(ctx, p, r, query)
+	if err != nil {
+		return mayBeDone(err, r.Name)
 	}
-	if !p.json() {
-		if _, err := fmt.Fprintln(p.out, clean(answer.Result)); err != nil {
-			return err
-		}
+	missed := p.missed(r.Name, done)
+	if p.json() || missed != nil && done.Workers != nil && *done.Workers == 0 {
+		return missed
 	}
-	return p.reached(typ, answer)
+	_, err = fmt.Fprintln(p.out, clean(done.Result))
+	return errors.Join(err, missed)
 }
 
 // mayBeDone says that nobody knows whether a request was carried out, where it has no answer.
@@ -103,34 +104,18 @@ func mayBeDone(err error, typ string) error {
 	return fmt.Errorf("%w; whether it did what it was asked for (%s) is not known", err, typ)
 }
 
-// okAnswer is "ok", or a master's answer with whom that is about.
-type okAnswer struct {
-	Result   string   `json:"result"`
-	Unserved []string `json:"unserved"`
-	Workers  *int     `json:"workers"` // nil: an older daemon, or a worker
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (a *okAnswer) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &a.Result) == nil {
-		return nil
-	}
-	type object okAnswer // without this method
-	return json.Unmarshal(data, (*object)(a))
-}
-
-// reached says which targets nobody serves. A poke for them is kept until somebody does; nothing was paused or continued
-// for them, and that is an error.
-func (p *program) reached(typ string, answer okAnswer) error {
+// missed says which targets nobody serves. A poke for them is kept until somebody does; nothing was
+// paused or continued for them, and that is an error.
+func (p *program) missed(typ string, done contract.Done) error {
 	var missed []error
-	for _, target := range answer.Unserved {
+	for _, target := range done.Unserved {
 		missed = append(missed, fmt.Errorf("target '%s': no worker serves it", clean(target)))
 	}
-	nobody := answer.Workers != nil && *answer.Workers == 0 && len(missed) == 0
+	nobody := done.Workers != nil && *done.Workers == 0 && len(missed) == 0
 	switch {
-	case nobody && typ != "poke":
+	case nobody && typ != contract.Poke.Name:
 		return fmt.Errorf("%s: no worker is registered with the master: nothing was done", typ)
-	case typ != "poke":
+	case typ != contract.Poke.Name:
 		return errors.Join(missed...)
 	}
 	for _, err := range missed {
@@ -140,13 +125,6 @@ func (p *program) reached(typ string, answer okAnswer) error {
 }
 
 // tellTargets is tell about targets; none stands for all. A master is asked whom that is about.
-func (p *program) tellTargets(ctx context.Context, typ string, targets []string) error {
-	data := map[string]any{}
-	if len(targets) > 0 {
-		data["targets"] = targets
-	}
-	if p.config.master {
-		data["detail"] = true
-	}
-	return p.tell(ctx, typ, data)
+func (p *program) tellTargets(ctx context.Context, r contract.Request[contract.Targets, contract.Done], targets []string) error {
+	return tell(ctx, p, r, contract.Targets{Targets: targets, Detail: p.config.master})
 }

@@ -7,14 +7,15 @@ import (
 	"fmt"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // expect asks the daemon what it is before it is asked for something: a master takes pause for all
 // of its workers, and answers others' requests in forms of its own.
 func (c *client) expect(ctx context.Context) error {
-	_, err := c.ask(ctx, "status", nil)
+	_, err := c.ask(ctx, contract.Status.Name, nil)
 	var refused *jobnet.RemoteError
-	if errors.As(err, &refused) && refused.Text != passwordRefused {
+	if errors.As(err, &refused) && !isPassword(err) {
 		return nil // it does not say; the request itself is answered, or refused
 	}
 	return err

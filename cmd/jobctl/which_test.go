@@ -79,7 +79,9 @@ func TestTargetsThatNobodyServes(t *testing.T) {
 		"pause":                   {"pause a x", detailed, output{1, "ok\n", "jobctl: target 'x': no worker serves it\njobctl: target 'y\\x1b': no worker serves it\n"}},
 		"continue":                {"continue a x", detailed, output{1, "ok\n", "jobctl: target 'x': no worker serves it\njobctl: target 'y\\x1b': no worker serves it\n"}},
 		"poke":                    {"poke a x", detailed, output{0, "ok\n", "jobctl: target 'x': no worker serves it now" + kept + "jobctl: target 'y\\x1b': no worker serves it now" + kept}},
-		"no worker at all":        {"pause", `{"result": "ok", "unserved": [], "workers": 0}`, output{1, "ok\n", "jobctl: pause: no worker is registered with the master: nothing was done\n"}},
+		"no worker at all":        {"pause", `{"result": "ok", "unserved": [], "workers": 0}`, output{1, "", "jobctl: pause: no worker is registered with the master: nothing was done\n"}},
+		"nobody serves it":        {"pause x", `{"result": "ok", "unserved": ["x"], "workers": 0}`, output{1, "", "jobctl: target 'x': no worker serves it\n"}},
+		"nobody, a poke":          {"poke x", `{"result": "ok", "unserved": ["x"], "workers": 0}`, output{0, "ok\n", "jobctl: target 'x': no worker serves it now" + kept}},
 		"an older master":         {"pause x", `"ok"`, output{out: "ok\n"}},
 		"an older master, a poke": {"poke x", `"ok"`, output{out: "ok\n"}},
 	} {

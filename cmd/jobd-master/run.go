@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/process"
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/version"
 	"jobd/master"
@@ -38,7 +39,7 @@ func run(p daemon.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	workers := master.New(master.Config{PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger})
+	workers := master.New(master.Config{PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory})
 	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{Handlers: workers.Handlers(), Logger: log.Logger})
 	if err != nil {
 		return err

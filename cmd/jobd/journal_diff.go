@@ -9,6 +9,7 @@ import (
 	"jobd/journal/replay"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
@@ -39,7 +40,7 @@ func (h journalHandlers) refusalOf(err error, by string) error {
 		h.log.Warn(table.Doing+" failed", "error", table.Err)
 		return errTable
 	case errors.As(err, &unknown):
-		h.refusals.note(journal.Refused{Request: "journal-reapply", Reason: unknown.Error(), By: by})
+		h.refusals.NoteRefused(journal.Refused{Request: contract.JournalReapply, Reason: unknown.Error(), By: by})
 		return jobnet.Refusal(unknown.Error())
 	}
 	return err

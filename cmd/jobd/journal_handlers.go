@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -14,28 +13,40 @@ import (
 	"jobd/journal/replay"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
-// journalHandlers answers the requests about the worker's journal. Each of them opens a stream and answers with its cursor;
-// journal-next fetches it page by page. They read the journal's folder as any reader does: the worker goes on writing.
+// journalHandlers answers the requests about the worker's journal. Each of them opens a stream and
+// answers with its cursor; journal-next fetches it page by page. They read the journal's folder as any
+// reader does: the worker goes on writing.
 type journalHandlers struct {
 	*daemon
 	cursors *history.Cursors
 }
 
-// withJournal adds the journal's requests to the others.
-func withJournal(d *daemon, handlers map[string]jobnet.Handler) map[string]jobnet.Handler {
+// addJournal adds the journal's requests to the others.
+func (d *daemon) addJournal(all map[string]jobnet.Handler) {
 	h := journalHandlers{d, &history.Cursors{Tell: d.toldOfJournal}}
-	handlers["journal-anchor"] = h.anchor
-	handlers["journal-rows"] = h.rows
-	handlers["journal-events"] = h.events
-	handlers["journal-state"] = h.state
-	handlers["journal-verify"] = h.verify
-	handlers["journal-diff"] = h.diff
-	handlers["journal-reapply"] = h.reapply
-	handlers["journal-next"] = h.next
-	handlers["journal-close"] = h.close
-	return handlers
+	all[contract.JournalAnchor] = h.anchor
+	all[contract.JournalRows] = h.rows
+	all[contract.JournalEvents] = h.events
+	all[contract.JournalState] = h.state
+	all[contract.JournalVerify] = h.verify
+	all[contract.JournalDiff] = h.diff
+	all[contract.JournalReapply] = h.noted(h.reapply)
+	all[contract.JournalNext] = h.next
+	all[contract.JournalClose] = h.close
+}
+
+// noted is a handler whose refusals are part of the history.
+func (h journalHandlers) noted(handler jobnet.Handler) jobnet.Handler {
+	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+		answer, err := handler(ctx, link, request)
+		if err != nil {
+			h.service.Refused(request.Type, callOf(link, request, request.Fields()), err)
+		}
+		return answer, err
+	}
 }
 
 // toldOfJournal is what a client hears of a failed reading; the log has it all.
@@ -61,14 +72,10 @@ func (d *daemon) toldOfJournal(err error) string {
 	return err.Error()
 }
 
-// opened is the answer to a request that opens a stream.
-type opened struct {
-	Name   string `json:"name"` // the worker's
-	Cursor string `json:"cursor"`
-}
-
 // open opens a stream over the journal for the client at the other end of the link.
-func (h journalHandlers) open(ctx context.Context, link *jobnet.Link, produce func(context.Context, *replay.Reader, func(any) error) error) (any, error) {
+func (h journalHandlers) open(
+	ctx context.Context, link *jobnet.Link, produce func(context.Context, *replay.Reader, func(any) error) error,
+) (any, error) {
 	id, err := h.cursors.Open(ctx, link, func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
@@ -80,48 +87,49 @@ func (h journalHandlers) open(ctx context.Context, link *jobnet.Link, produce fu
 		return produce(ctx, r, yield)
 	})
 	if err != nil {
-		return nil, jobnet.Refusal(err.Error())
+		return nil, jobnet.Refusal(err.Error()).With(jobnet.CodeLimit)
 	}
-	return opened{h.worker.Name, id}, nil
+	return contract.Opened{Name: h.worker.Name, Cursor: id}, nil
 }
 
-// next answers with a page. It takes a while where there is little to find, so others need not wait for it.
+// next answers with a page. It takes a while where there is little to find, so others need not wait for
+// it.
 func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	cursor, err := request.Fields().Text("cursor")
+	open, err := contract.ReadCursor(request.Fields())
 	if err != nil {
 		return nil, err
 	}
 	request.Proceed()
-	page, err := h.cursors.Next(ctx, link, cursor)
+	page, err := h.cursors.Next(ctx, link, open.Cursor)
 	if errors.Is(err, history.ErrUnknown) {
-		return nil, jobnet.Refusal(err.Error())
+		return nil, jobnet.Refusal(err.Error()).With(jobnet.CodeNotFound)
 	}
 	return page, err
 }
 
 func (h journalHandlers) close(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	cursor, err := request.Fields().Text("cursor")
+	open, err := contract.ReadCursor(request.Fields())
 	if err != nil {
 		return nil, err
 	}
-	if err := h.cursors.Close(link, cursor); err != nil {
-		return nil, jobnet.Refusal(err.Error())
+	if err := h.cursors.Close(link, open.Cursor); err != nil {
+		return nil, jobnet.Refusal(err.Error()).With(jobnet.CodeNotFound)
 	}
-	return ok, nil
+	return contract.Done{}, nil
 }
 
 func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var q history.Query
-	if err := decode(request, &q); err != nil {
+	if err := contract.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	for _, kind := range q.Kinds {
 		if !slices.Contains(journal.Kinds(), kind) {
-			return nil, jobnet.Refusef("unknown kind of event '%s'", kind)
+			return nil, jobnet.Refusef("unknown kind of event '%s'", kind).With(jobnet.CodeInvalid)
 		}
 	}
 	if q.Last < 0 {
-		return nil, jobnet.Refusal("'last' must not be below 0")
+		return nil, jobnet.Refusal("'last' must not be below 0").With(jobnet.CodeInvalid)
 	}
 	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {
@@ -138,11 +146,11 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 
 func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var q history.AtQuery
-	if err := decode(request, &q); err != nil {
+	if err := contract.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	if q.Status != "" && !slices.Contains(history.Statuses(), q.Status) {
-		return nil, jobnet.Refusef("unknown status '%s'", q.Status)
+		return nil, jobnet.Refusef("unknown status '%s'", q.Status).With(jobnet.CodeInvalid)
 	}
 	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for job, err := range history.Jobs(ctx, r, q) {
@@ -164,15 +172,15 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 	var q struct {
 		Anchors []string `json:"anchors"`
 	}
-	if err := decode(request, &q); err != nil {
+	if err := contract.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	if len(q.Anchors) > mostAnchors {
-		return nil, jobnet.Refusef("too many anchors: at most %d are allowed", mostAnchors)
+		return nil, jobnet.Refusef("too many anchors: at most %d are allowed", mostAnchors).With(jobnet.CodeLimit)
 	}
 	anchors, err := journal.ReadAnchors(strings.NewReader(strings.Join(q.Anchors, "\n")))
 	if err != nil {
-		return nil, jobnet.Refusal("anchors: " + err.Error())
+		return nil, jobnet.Refusal("anchors: " + err.Error()).With(jobnet.CodeInvalid)
 	}
 	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		told := time.Now()
@@ -200,23 +208,4 @@ func (h journalHandlers) anchor(ctx context.Context, _ *jobnet.Link, _ jobnet.Re
 		return nil, jobnet.Refusal(h.toldOfJournal(err))
 	}
 	return answer, nil
-}
-
-// decode reads the data of a request into a struct. Fields that it does not have are ignored, as in every request.
-func decode(request jobnet.Request, into any) error {
-	if len(request.Data) == 0 || jobnet.TypeOf(request.Data) != "object" {
-		return nil
-	}
-	err := json.Unmarshal(request.Data, into)
-	var wrongType *json.UnmarshalTypeError
-	var refusal jobnet.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		return refusal
-	case errors.As(err, &wrongType):
-		return jobnet.Refusef("'%s' must not be %s", wrongType.Field, wrongType.Value)
-	case err != nil: // a time
-		return jobnet.Refusal("'at', 'since' and 'until' must be times such as 2026-11-20T14:00:00Z")
-	}
-	return nil
 }

@@ -7,22 +7,22 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	"jobd/journal/replay"
-	"jobd/master"
 
 	jobnet "jobd/net"
+	"jobd/net/contract"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
 
 func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var q history.ReapplyQuery
-	if err := decode(request, &q); err != nil {
+	if err := contract.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	if q.Journal != "" && !filepath.IsAbs(q.Journal) {
 		return nil, jobnet.Refusal("'journal' must be the absolute path of a folder on the worker's machine")
 	}
-	by := cut(master.Asker(ctx, link, request))
+	by := link.Caller(request.Fields()).String()
 	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		wish := &reconcile.Reapply{
 			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),

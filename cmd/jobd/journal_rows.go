@@ -5,28 +5,17 @@ import (
 
 	"jobd/cmd/internal/history"
 	jobnet "jobd/net"
+	"jobd/net/contract"
 	"jobd/store"
 )
 
 // errTable is what clients hear of a table that fails; the log says why.
 const errTable = jobnet.Refusal("the table can't be read now; the worker's log says why")
 
-// mostRows bounds journal-rows.
-const mostRows = 1000
-
 func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-	list, err := request.Fields().List("ids")
+	ids, err := contract.ReadRowIDs(request.Fields())
 	if err != nil {
 		return nil, err
-	}
-	if len(list) > mostRows {
-		return nil, jobnet.Refusef("too many ids: at most %d are allowed", mostRows)
-	}
-	ids := make([]int64, len(list))
-	for i, item := range list {
-		if ids[i], err = jobID(item); err != nil {
-			return nil, err
-		}
 	}
 	request.Proceed()
 	answer := history.RowsAnswer{Rows: []history.Row{}}

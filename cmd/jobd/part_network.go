@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/service"
 	"jobd/master"
 	jobnet "jobd/net"
 )
@@ -32,6 +33,7 @@ type daemon struct {
 	*workerPart
 	*networkPart
 	*restarter
+	service *service.Service
 	log     logger
 	memory  *memory
 	started time.Time
@@ -42,11 +44,13 @@ type daemon struct {
 // is served before all parts are made.
 func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *workerPart) (*networkPart, error) {
 	p := &networkPart{}
-	handlers := handlers{&daemon{
-		journal, table, worker, p,
-		&restarter{next: r.next, ending: r.ending, handOver: worker.worker.HandOver, served: p.address, log: r.log},
-		r.log, r.memory, r.begun,
-	}}.all()
+	d := &daemon{
+		journalPart: journal, tablePart: table, workerPart: worker, networkPart: p,
+		restarter: &restarter{next: r.next, ending: r.ending, served: p.address},
+		log:       r.log, memory: r.memory, started: r.begun,
+	}
+	d.service = service.New(service.Config{Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals})
+	handlers := d.handlers()
 	self, err := instance(journal.journalDir)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"jobd/cmd/internal/service"
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	"jobd/exec/runner"
@@ -37,7 +38,7 @@ type workerPart struct {
 	runner   io.Closer
 	mirror   *store.Mirror
 	worker   *jobexec.Worker
-	refusals *refusals
+	refusals *service.Refusals
 }
 
 // openWorker connects to the runner, and makes worker and mirror, which begin nothing yet.
@@ -62,7 +63,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Server: history.lastServer(), Together: together,
 		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
 	}))
-	p.refusals = newRefusals(func(refused journal.Payload) error { return p.worker.Note(refused) }, r.log)
+	p.refusals = service.NewRefusals(func(refused journal.Payload) error { return p.worker.Note(refused) }, r.log)
 	p.worker = jobexec.New(failWorker(history.journalDir, jobexec.Config{
 		Host: host, Name: r.name, Version: version.Version, BootID: bootID,
 		Targets: r.targets, Launcher: r.launcher.launcher(),
@@ -76,7 +77,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Runner: remote, Keeper: remote, Disk: history.reserve,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(r.log, what) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows,
-		Ignored: history.ignoredLast, LastWords: p.refusals.rest,
+		Ignored: history.ignoredLast, LastWords: p.refusals.LastWords,
 		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))
 	return p, nil

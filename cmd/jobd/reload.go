@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/service"
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
@@ -19,7 +20,7 @@ type reloader struct {
 	args, environ []string
 	log           logger
 	worker        *jobexec.Worker
-	refusals      *refusals
+	refusals      *service.Refusals
 	current       config // that is in force
 }
 
@@ -51,7 +52,7 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 	if err != nil {
 		// The reason goes to the log only: it may quote a line of the file, and passwords have no
 		// place in a history.
-		r.refusals.note(journal.Refused{
+		r.refusals.NoteRefused(journal.Refused{
 			Request: reloadRequest, About: r.current.Path, By: bySignal,
 			Reason: "the configuration can't be taken over; the worker's log says why",
 		})

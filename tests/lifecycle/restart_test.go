@@ -53,6 +53,10 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	expectOnce(t, launcher, 4)
 	verifyJournal(t, settings)
+	log, err := exec.Command(harness.Program(t, "jobctl"), "--config=", "journal", "log", "--journal", settings["journal_dir"], "--kind", "requested").CombinedOutput()
+	if err != nil || !strings.Contains(string(log), "request=restart by=127.0.0.1:") {
+		t.Errorf("who asked for the restart is not in the journal: %v: %s", err, log)
+	}
 }
 
 // A binary that can't be run is told before anything is given up.

@@ -1,24 +1,18 @@
-package net
+// Package process measures the process that it is in.
+package process
 
 import (
 	"bytes"
 	"os"
 	"runtime/metrics"
 	"strconv"
+
+	"jobd/net/contract"
 )
 
-// MemoryUsage is the memoryUsage that every daemon tells in its status, in bytes. The names are those of the original; the
-// values are this process's own.
-type MemoryUsage struct {
-	RSS          uint64 `json:"rss"`          // resident, all of the process
-	HeapTotal    uint64 `json:"heapTotal"`    // memory that the heap holds
-	HeapUsed     uint64 `json:"heapUsed"`     // memory that objects occupy
-	External     uint64 `json:"external"`     // memory of the runtime outside the heap: stacks, its own structures
-	ArrayBuffers uint64 `json:"arrayBuffers"` // always 0: there are none
-}
-
-// MeasureMemory measures this process. It does not stop the world. RSS is 0 where the system has no /proc.
-func MeasureMemory() MemoryUsage {
+// Memory is what memory this process uses. Measuring does not stop the world. RSS is 0 where the system
+// has no /proc.
+func Memory() contract.MemoryUsage {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"},
@@ -30,7 +24,7 @@ func MeasureMemory() MemoryUsage {
 	total, used, unused, free, released := samples[0].Value.Uint64(), samples[1].Value.Uint64(),
 		samples[2].Value.Uint64(), samples[3].Value.Uint64(), samples[4].Value.Uint64()
 	heap := used + unused + free
-	return MemoryUsage{RSS: residentBytes(), HeapTotal: heap, HeapUsed: used, External: total - heap - released}
+	return contract.MemoryUsage{RSS: residentBytes(), HeapTotal: heap, HeapUsed: used, External: total - heap - released}
 }
 
 // residentBytes reads the second field of /proc/self/statm, which counts pages.

@@ -1,4 +1,4 @@
-package main
+package contract
 
 import (
 	"encoding/json"
@@ -31,8 +31,8 @@ func TestIDsThatClientsSend(t *testing.T) {
 		{`9007199254740993`, 0, "all ids must be integers: 9007199254740993 is no whole number of 64 bits; allowed are numbers up to ±9007199254740991, and decimal strings beyond"},
 	}
 	for _, test := range tests {
-		id, err := jobID(json.RawMessage(test.sent))
-		if err == nil && test.want == "" && id == test.id {
+		id, err := readID(json.RawMessage(test.sent))
+		if err == nil && test.want == "" && int64(id) == test.id {
 			continue
 		}
 		if err == nil || err.Error() != test.want {

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"fmt"
@@ -20,19 +20,21 @@ func (n *noted) note(p journal.Payload) error {
 	return nil
 }
 
-func pauseOf(target string) jobnet.Request {
-	return jobnet.Request{Type: "pause", Data: []byte(`{"targets":["` + target + `"],"by":"x"}`)}
+// refuse has a client that wants a target paused be refused.
+func (r *Refusals) refuse(target, by, reason string) {
+	data := jobnet.FieldsOf([]byte(`{"targets":["` + target + `"],"by":"x"}`))
+	r.add("pause", Call{From: jobnet.Caller{Client: by}, About: func() string { return About(data) }}, reason)
 }
 
 func TestRefusalsInALoopAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var n noted
-		r := newRefusals(n.note, slog.New(slog.DiscardHandler))
+		r := NewRefusals(n.note, slog.New(slog.DiscardHandler))
 		for i := range 1000 {
-			r.add(pauseOf("nobody"), fmt.Sprint("10.0.0.1:", 1000+i), "target 'nobody' not found")
+			r.refuse("nobody", fmt.Sprint("10.0.0.1:", 1000+i), "target 'nobody' not found")
 		}
-		r.add(pauseOf("nobody"), "10.0.0.2:1", "target 'nobody' not found")
+		r.refuse("nobody", "10.0.0.2:1", "target 'nobody' not found")
 		if len(n.events) != mostRefusals+1 {
 			t.Fatalf("%d events, want %d of the one client and one of the other", len(n.events), mostRefusals)
 		}
@@ -47,11 +49,11 @@ func TestRefusalsInALoopAreCounted(t *testing.T) {
 		if last := n.events[mostRefusals+1]; last.Times != 1000-mostRefusals || last.By != "10.0.0.1:1999" {
 			t.Errorf("the count is %+v", last)
 		}
-		r.add(pauseOf("nobody"), "10.0.0.1:1", "target 'nobody' not found")
+		r.refuse("nobody", "10.0.0.1:1", "target 'nobody' not found")
 		if len(n.events) != mostRefusals+3 {
 			t.Error("a minute later it has no event of its own again")
 		}
-		if rest := r.rest(); len(rest) != 0 {
+		if rest := r.LastWords(); len(rest) != 0 {
 			t.Errorf("left at the end: %+v", rest)
 		}
 	})
@@ -61,15 +63,15 @@ func TestManyClientsTogetherAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var n noted
-		r := newRefusals(n.note, slog.New(slog.DiscardHandler))
+		r := NewRefusals(n.note, slog.New(slog.DiscardHandler))
 		for i := range 10_000 {
-			r.add(pauseOf("nobody"), fmt.Sprintf("[2001:db8::%x]:1", i), "no")
+			r.refuse("nobody", fmt.Sprintf("[2001:db8::%x]:1", i), "no")
 		}
 		if len(n.events) > allRefusals {
 			t.Errorf("%d events within a minute", len(n.events))
 		}
 		times := 0
-		for _, p := range r.rest() { // as at the end of the worker's run
+		for _, p := range r.LastWords() { // as at the end of the worker's run
 			times += p.(journal.Refused).Times
 		}
 		if got := len(n.events) + times; got != 10_000 {
@@ -83,10 +85,10 @@ func TestManyClientsTogetherAreBounded(t *testing.T) {
 func TestWhatIsToldOfARefusalIsShort(t *testing.T) {
 	t.Parallel()
 	var n noted
-	r := newRefusals(n.note, slog.New(slog.DiscardHandler))
+	r := NewRefusals(n.note, slog.New(slog.DiscardHandler))
 	long := strings.Repeat("ö", 1<<20)
-	r.add(pauseOf(long), "10.0.0.1:1", "target '"+long+"' not found")
-	r.rest()
+	r.refuse(long, "10.0.0.1:1", "target '"+long+"' not found")
+	r.LastWords()
 	got := n.events[0]
 	if len(got.About)+len(got.Reason) > 3*mostRefusedFor || !strings.HasPrefix(got.Reason, "target 'ö") {
 		t.Errorf("%d and %d bytes: %+v", len(got.About), len(got.Reason), got)

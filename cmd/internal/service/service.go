@@ -1,0 +1,199 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync/atomic"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// Worker is what carries out what clients ask for: an exec.Worker. What it refuses is an
+// exec.RefusedError, which clients are told as it is.
+type Worker interface {
+	Poll(targets []string) error
+	Pause(targets []string, by string) error
+	Continue(targets []string, by string) error
+	AddTarget(target string, concurrency int, by string) error
+	SetConcurrency(target string, concurrency int, by string) error
+	RemoveTarget(target, by string) error
+	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer, error)
+	SendSignal(signals map[int64]int, by string) map[int64]bool
+	Status() jobexec.Status
+	HandOver()
+	Note(payload journal.Payload) error
+}
+
+// Config is what a service is made of.
+type Config struct {
+	Worker   Worker
+	Logger   *slog.Logger
+	Process  Process
+	Refusals *Refusals // of the worker
+}
+
+// Process is what a service asks the process that it is in.
+type Process interface {
+	// Describe adds to a status what the worker itself does not know.
+	Describe(worker jobexec.Status, status *contract.WorkerStatus)
+	// Follow looks whether a start would succeed now, and gives the process that would follow.
+	Follow(ctx context.Context) (contract.Successor, error)
+	// Stopping tells whether the process stops for good.
+	Stopping() bool
+	// Restart stops this process and has the next start follow. It returns at once.
+	Restart()
+}
+
+// Call is who asks for something, and in which words.
+type Call struct {
+	From  jobnet.Caller
+	About func() string // what is to be changed, as the caller put it; asked for only where that is refused
+}
+
+// Service is what a worker does for those who ask it. Its methods are safe for concurrent use.
+type Service struct {
+	Config
+	restarting atomic.Bool // a restart is under way
+}
+
+// New makes a service.
+func New(config Config) *Service {
+	return &Service{Config: config}
+}
+
+// Poll has the worker look for jobs.
+func (s *Service) Poll(_ context.Context, _ Call, t contract.Targets) (done contract.Done, err error) {
+	return done, refusal(s.Worker.Poll(t.Targets))
+}
+
+// Pause has targets start nothing until they are continued.
+func (s *Service) Pause(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
+	return done, s.judge(contract.Pause.Name, from, s.Worker.Pause(t.Targets, from.From.String()))
+}
+
+// Continue ends a pause.
+func (s *Service) Continue(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
+	return done, s.judge(contract.Continue.Name, from, s.Worker.Continue(t.Targets, from.From.String()))
+}
+
+// AddTarget has the worker serve one more target.
+func (s *Service) AddTarget(_ context.Context, from Call, t contract.Slots) (done contract.Done, err error) {
+	return done, s.judge(contract.AddTarget.Name, from, s.Worker.AddTarget(t.Target, t.Concurrency, from.From.String()))
+}
+
+// SetConcurrency changes how many jobs of a target may run at once.
+func (s *Service) SetConcurrency(_ context.Context, from Call, t contract.Slots) (done contract.Done, err error) {
+	return done, s.judge(contract.SetConcurrency.Name, from, s.Worker.SetConcurrency(t.Target, t.Concurrency, from.From.String()))
+}
+
+// RemoveTarget has the worker serve a target no more.
+func (s *Service) RemoveTarget(_ context.Context, from Call, t contract.Target) (done contract.Done, err error) {
+	return done, s.judge(contract.RemoveTarget.Name, from, s.Worker.RemoveTarget(t.Target, from.From.String()))
+}
+
+// RunManual runs jobs of status manual, and waits for all of them.
+func (s *Service) RunManual(ctx context.Context, from Call, m contract.Manual) (told contract.Outcomes, err error) {
+	ids := make([]int64, len(m.IDs))
+	for i, id := range m.IDs {
+		ids[i] = int64(id)
+	}
+	answer, err := s.Worker.RunManual(ctx, ids, from.From.String())
+	if err != nil {
+		return told, s.judge(contract.RunManual.Name, from, err)
+	}
+	if !answer.Requested && len(answer.Errors) > 0 {
+		s.Refusals.add(contract.RunManual.Name, from, firstOf(answer.Errors))
+	}
+	told.Jobs = make(map[jobnet.Whole]contract.Outcome, len(answer.Jobs))
+	for id, result := range answer.Jobs {
+		told.Jobs[jobnet.Whole(id)] = contract.Outcome(result)
+	}
+	told.Errors = make(map[jobnet.Whole]string, len(answer.Errors))
+	for id, text := range answer.Errors {
+		told.Errors[jobnet.Whole(id)] = text
+	}
+	return told, nil
+}
+
+// firstOf is what became of the first of some jobs of which none was run.
+func firstOf(refused map[int64]string) string {
+	text := refused[slices.Min(slices.Collect(maps.Keys(refused)))]
+	if more := len(refused) - 1; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// SendSignal signals running jobs. Nothing is delivered to what can't be signalled: ids that are no
+// integers, jobs that don't run here, unknown signals.
+func (s *Service) SendSignal(_ context.Context, from Call, q contract.Signals) (contract.Delivered, error) {
+	delivered := make(map[string]bool, len(q.Jobs)+len(q.Odd))
+	signals := make(map[int64]int, len(q.Jobs))
+	wanted, reached := false, false // more than a probe; anybody
+	for id, signo := range q.Jobs {
+		signals[int64(id)] = signo
+		wanted = wanted || signo != 0
+	}
+	for name, more := range q.Odd {
+		delivered[name] = false
+		wanted = wanted || more
+	}
+	for id, sent := range s.Worker.SendSignal(signals, from.From.String()) {
+		delivered[strconv.FormatInt(id, 10)] = sent
+		reached = reached || sent
+	}
+	if wanted && !reached {
+		s.Refusals.add(contract.SendSignal.Name, from, "nothing was signalled")
+	}
+	return contract.Delivered{Jobs: delivered}, nil
+}
+
+// Status tells how the worker stands.
+func (s *Service) Status(context.Context, Call, contract.None) (contract.WorkerStatus, error) {
+	now := s.Worker.Status()
+	status := contract.WorkerStatus{
+		Targets: make(map[string]contract.TargetStatus, len(now.Targets)), Clients: now.Clients,
+		ClaimsInDoubt: now.Doubted, Strangers: now.Strangers,
+	}
+	for name, target := range now.Targets {
+		status.Targets[name] = contract.TargetStatus(target)
+	}
+	if hitch := now.Launcher; hitch != nil {
+		status.Launcher = &contract.Hitch{Broken: hitch.Broken, Since: hitch.Since}
+	}
+	s.Process.Describe(now, &status)
+	return status, nil
+}
+
+// judge is what a caller is told of an error: a refusal, which is journalled, is told as it is.
+func (s *Service) judge(request string, from Call, err error) error {
+	err = refusal(err)
+	s.Refused(request, from, err)
+	return err
+}
+
+// refusal makes what the worker refuses a refusal that peers are told.
+func refusal(err error) error {
+	var refused jobexec.RefusedError
+	if errors.As(err, &refused) {
+		return jobnet.Refusal(refused)
+	}
+	return err
+}
+
+// Refused journals that a request which would have changed something was refused, where err is a
+// refusal. Fronts call it for what they refuse themselves: data that is not as it has to be.
+func (s *Service) Refused(request string, from Call, err error) {
+	var refused jobnet.Refusal
+	if errors.As(err, &refused) {
+		s.Refusals.add(request, from, string(refused))
+	}
+}

@@ -1,0 +1,250 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// stub is a worker and its process: it notes what it was told, and does what the test says.
+type stub struct {
+	did     []string
+	events  []journal.Payload
+	refuses error // every call
+	full    error // the journal
+	answer  jobexec.Answer
+	sent    map[int64]bool
+	status  jobexec.Status
+	wrong   error // what a start would say
+	stops   bool
+}
+
+func (s *stub) note(format string, args ...any) error {
+	s.did = append(s.did, fmt.Sprintf(format, args...))
+	return s.refuses
+}
+
+func (s *stub) Poll(targets []string) error { return s.note("poll %v", targets) }
+
+func (s *stub) Pause(targets []string, by string) error { return s.note("pause %v by %s", targets, by) }
+
+func (s *stub) Continue(targets []string, by string) error {
+	return s.note("continue %v by %s", targets, by)
+}
+
+func (s *stub) AddTarget(target string, n int, by string) error {
+	return s.note("add %s %d by %s", target, n, by)
+}
+
+func (s *stub) SetConcurrency(target string, n int, by string) error {
+	return s.note("set %s %d by %s", target, n, by)
+}
+
+func (s *stub) RemoveTarget(target, by string) error { return s.note("remove %s by %s", target, by) }
+
+func (s *stub) RunManual(_ context.Context, ids []int64, by string) (jobexec.Answer, error) {
+	return s.answer, s.note("run %v by %s", ids, by)
+}
+
+func (s *stub) SendSignal(signals map[int64]int, by string) map[int64]bool {
+	_ = s.note("signal %v by %s", signals, by)
+	return s.sent
+}
+
+func (s *stub) Status() jobexec.Status { return s.status }
+
+func (s *stub) HandOver() { _ = s.note("hand over") }
+
+func (s *stub) Note(payload journal.Payload) error {
+	if s.full == nil {
+		s.events = append(s.events, payload)
+		_ = s.note("journal %s", payload.Kind())
+	}
+	return s.full
+}
+
+func (s *stub) Describe(_ jobexec.Status, status *contract.WorkerStatus) { status.Name = "node-1" }
+
+func (s *stub) Follow(context.Context) (contract.Successor, error) {
+	return contract.Successor{PID: 7, Address: "127.0.0.1:7080"}, s.wrong
+}
+
+func (s *stub) Restart() { _ = s.note("restart") }
+
+func (s *stub) Stopping() bool { return s.stops }
+
+// asked is a call as a front makes it.
+func asked(about string) Call {
+	return Call{
+		From:  jobnet.Caller{Client: "10.0.0.5:4711", Master: "10.0.0.1:7081"},
+		About: func() string { return about },
+	}
+}
+
+const caller = "10.0.0.5:4711 via master 10.0.0.1:7081"
+
+func newService(s *stub) *Service {
+	log := slog.New(slog.DiscardHandler)
+	return New(Config{Worker: s, Logger: log, Process: s, Refusals: NewRefusals(s.Note, log)})
+}
+
+// Every change reaches the worker with the name of who wants it, and a refusal of the worker's is told
+// as it is, and journalled.
+func TestChangesKnowWhoAsks(t *testing.T) {
+	t.Parallel()
+	ctx, targets, slots := t.Context(), contract.Targets{Targets: []string{"a"}}, contract.Slots{Target: "a", Concurrency: 3}
+	for want, test := range map[string]struct {
+		request string
+		do      func(*Service, Call) error
+	}{
+		"pause [a] by ":    {"pause", func(s *Service, c Call) error { _, err := s.Pause(ctx, c, targets); return err }},
+		"continue [a] by ": {"continue", func(s *Service, c Call) error { _, err := s.Continue(ctx, c, targets); return err }},
+		"add a 3 by ":      {"add-target", func(s *Service, c Call) error { _, err := s.AddTarget(ctx, c, slots); return err }},
+		"set a 3 by ":      {"set-target-concurrency", func(s *Service, c Call) error { _, err := s.SetConcurrency(ctx, c, slots); return err }},
+		"remove a by ": {"remove-target", func(s *Service, c Call) error {
+			_, err := s.RemoveTarget(ctx, c, contract.Target{Target: "a"})
+			return err
+		}},
+		"run [5 -6] by ": {"run-manual", func(s *Service, c Call) error {
+			_, err := s.RunManual(ctx, c, contract.Manual{IDs: []jobnet.Whole{5, -6}})
+			return err
+		}},
+	} {
+		worker := &stub{answer: jobexec.Answer{Requested: true}}
+		if err := test.do(newService(worker), asked("x")); err != nil || !reflect.DeepEqual(worker.did, []string{want + caller}) {
+			t.Errorf("%s: %q, %v", want, worker.did, err)
+		}
+		worker = &stub{refuses: fmt.Errorf("worker: %w", jobexec.RefusedError("not now"))}
+		err := test.do(newService(worker), asked(`x=["a"]`))
+		var refusal jobnet.Refusal
+		if !errors.As(err, &refusal) || refusal != "not now" {
+			t.Errorf("%s: the error is %v", test.request, err)
+		}
+		refused := journal.Refused{Request: test.request, About: `x=["a"]`, Reason: "not now", By: caller}
+		if !reflect.DeepEqual(worker.events, []journal.Payload{refused}) {
+			t.Errorf("%s: journalled %+v, want %+v", test.request, worker.events, refused)
+		}
+		worker = &stub{refuses: errors.New("disk")}
+		if err := test.do(newService(worker), asked("x")); err == nil || errors.As(err, &refusal) || len(worker.events) > 0 {
+			t.Errorf("%s: %v, which is no refusal, journalled as %+v", test.request, err, worker.events)
+		}
+	}
+	worker := &stub{refuses: jobexec.RefusedError("invalid target 'a'")}
+	if _, err := newService(worker).Poll(ctx, asked("x"), targets); jobnet.CodeOf(err) != jobnet.CodeRefused || len(worker.events) > 0 {
+		t.Errorf("poll: %v, journalled %+v: it changes nothing", err, worker.events)
+	}
+}
+
+func TestOutcomesOfJobsByHand(t *testing.T) {
+	t.Parallel()
+	code := 7
+	worker := &stub{answer: jobexec.Answer{
+		Jobs: map[int64]jobexec.Result{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[int64]string{6: "job 6 not found"},
+		Requested: true,
+	}}
+	told, err := newService(worker).RunManual(t.Context(), asked("x"), contract.Manual{IDs: []jobnet.Whole{5, 6}})
+	want := contract.Outcomes{
+		Jobs: map[jobnet.Whole]contract.Outcome{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[jobnet.Whole]string{6: "job 6 not found"},
+	}
+	if err != nil || !reflect.DeepEqual(told, want) || len(worker.events) > 0 {
+		t.Errorf("%+v, %v, journalled %+v", told, err, worker.events)
+	}
+	worker.answer = jobexec.Answer{Errors: map[int64]string{7: "gone", 6: "job 6 not found"}}
+	if _, err := newService(worker).RunManual(t.Context(), asked("x"), contract.Manual{}); err != nil {
+		t.Fatal(err)
+	}
+	refused := journal.Refused{Request: "run-manual", About: "x", Reason: "job 6 not found; and 1 more", By: caller}
+	if !reflect.DeepEqual(worker.events, []journal.Payload{refused}) {
+		t.Errorf("nothing was run: journalled %+v, want %+v", worker.events, refused)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	odd := map[string]bool{"x": true, "y": false}
+	for name, test := range map[string]struct {
+		jobs   map[jobnet.Whole]int
+		odd    map[string]bool
+		sent   map[int64]bool
+		want   map[string]bool
+		events int
+	}{
+		"delivered":       {map[jobnet.Whole]int{5: 15, 6: 15}, odd, map[int64]bool{5: true, 6: false}, map[string]bool{"5": true, "6": false, "x": false, "y": false}, 0},
+		"to nobody":       {map[jobnet.Whole]int{5: 15}, nil, map[int64]bool{5: false}, map[string]bool{"5": false}, 1},
+		"a probe":         {map[jobnet.Whole]int{5: 0}, map[string]bool{"y": false}, map[int64]bool{5: false}, map[string]bool{"5": false, "y": false}, 0},
+		"of what is none": {nil, odd, nil, map[string]bool{"x": false, "y": false}, 1},
+		"none":            {nil, nil, nil, map[string]bool{}, 0},
+	} {
+		worker := &stub{sent: test.sent}
+		got, err := newService(worker).SendSignal(t.Context(), asked("x"), contract.Signals{Jobs: test.jobs, Odd: test.odd})
+		if err != nil || !reflect.DeepEqual(got.Jobs, test.want) || len(worker.events) != test.events {
+			t.Errorf("%s: %v, %v, journalled %+v", name, got, err, worker.events)
+		}
+	}
+}
+
+func TestStatusIsPutTogether(t *testing.T) {
+	t.Parallel()
+	worker := &stub{status: jobexec.Status{
+		Targets: map[string]jobexec.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, Doubted: 3,
+		Launcher: &jobexec.Hitch{Broken: "no such file"},
+	}}
+	got, err := newService(worker).Status(t.Context(), asked(""), contract.None{})
+	want := contract.WorkerStatus{
+		Targets: map[string]contract.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, ClaimsInDoubt: 3,
+		Launcher: &contract.Hitch{Broken: "no such file"}, Name: "node-1",
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// Who asked for a restart is in the journal before the worker begins to stop.
+func TestRestartIsJournalledBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	worker := &stub{}
+	s := newService(worker)
+	told, err := s.Restart(t.Context(), asked(""), contract.Restarting{Next: true})
+	if err != nil || told.Next == nil || *told.Next != (contract.Successor{PID: 7, Address: "127.0.0.1:7080"}) {
+		t.Errorf("%+v, %v", told, err)
+	}
+	if want := []string{"journal requested", "hand over", "restart"}; !reflect.DeepEqual(worker.did, want) {
+		t.Errorf("done: %q, want %q", worker.did, want)
+	}
+	if want := []journal.Payload{journal.Requested{Request: "restart", By: caller}}; !reflect.DeepEqual(worker.events, want) {
+		t.Errorf("journalled %+v, want %+v", worker.events, want)
+	}
+	if _, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err == nil || err.Error() != "not restarted: a restart is under way already" {
+		t.Errorf("the second: %v", err)
+	}
+}
+
+// A restart that is refused changes nothing, and may be asked for again.
+func TestRestartsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for want, worker := range map[string]*stub{
+		"not restarted: no such file": {wrong: errors.New("no such file")},
+		"not restarted: disk full":    {full: errors.New("disk full")},
+	} {
+		s := newService(worker)
+		if _, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		worker.wrong, worker.full = nil, nil
+		if told, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err != nil || told.Next != nil {
+			t.Errorf("again: %+v, %v", told, err)
+		}
+	}
+	s := newService(&stub{stops: true})
+	if _, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err == nil || err.Error() != "not restarted: the worker is stopping" {
+		t.Errorf("while it stops: %v", err)
+	}
+}

@@ -1,0 +1,75 @@
+package contract
+
+import (
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// WorkerStatus is a worker's answer to status. What the original's clients know comes first; the
+// original and older workers tell less.
+type WorkerStatus struct {
+	Targets       map[string]TargetStatus `json:"targets"`
+	Clients       int                     `json:"jobPromisesCount"` // manual jobs that a client waits for
+	Memory        MemoryUsage             `json:"memoryUsage"`
+	Name          string                  `json:"name"`
+	Version       string                  `json:"version"`
+	Journal       *JournalStatus          `json:"journal"`        // nil: of the original, which has none
+	ClaimsInDoubt int                     `json:"claimsInDoubt"`  // of which it is not known whether they were committed
+	Strangers     int                     `json:"rowsOfNoWorker"` // under way, ours by target, claimed by nobody
+	Mark          string                  `json:"mark,omitempty"` // in the tokens of the worker's claims
+	Server        string                  `json:"server,omitempty"`
+	Aside         []AsideRow              `json:"aside"` // the first of AsideCount
+	AsideCount    int                     `json:"asideCount"`
+	Masters       []MasterStanding        `json:"masters,omitempty"`
+	PID           int                     `json:"pid"`
+	Started       int64                   `json:"startedAt"`          // unix milliseconds; another one after each restart
+	Launcher      *Hitch                  `json:"launcher,omitempty"` // why no job can be started
+}
+
+// TargetStatus is what is told of a target.
+type TargetStatus struct {
+	Paused      bool   `json:"paused"`
+	Concurrency int    `json:"concurrency"`
+	Length      int    `json:"length"`        // jobs waiting and running
+	Why         string `json:"why,omitempty"` // why nothing is claimed for it; "" where nothing is wrong
+}
+
+// MemoryUsage is what memory a daemon uses, in bytes. The names are those of the original; the values
+// are the process's own.
+type MemoryUsage struct {
+	RSS          uint64 `json:"rss"`          // resident, all of the process
+	HeapTotal    uint64 `json:"heapTotal"`    // memory that the heap holds
+	HeapUsed     uint64 `json:"heapUsed"`     // memory that objects occupy
+	External     uint64 `json:"external"`     // memory of the runtime outside the heap
+	ArrayBuffers uint64 `json:"arrayBuffers"` // always 0: there are none
+}
+
+// JournalStatus is how large a worker's journal is, and how far the table is behind it.
+type JournalStatus struct {
+	Events   uint64 `json:"events"`   // the newest event's number
+	Mirrored uint64 `json:"mirrored"` // the newest event that the table shows
+	Bytes    int64  `json:"bytes"`    // on disk
+	Segments int    `json:"segments"`
+}
+
+// AsideRow is a row that a worker can't claim or update for now, for a reason that is the row's own.
+type AsideRow struct {
+	Job    jobnet.Whole `json:"job"` // 0: the reason names it
+	Target string       `json:"target"`
+	Reason string       `json:"reason"`
+	Since  time.Time    `json:"since"`
+}
+
+// MasterStanding is how a worker stands with one of its masters.
+type MasterStanding struct {
+	Address    string `json:"address"` // of the master, host:port
+	Registered bool   `json:"registered"`
+	Error      string `json:"error,omitempty"` // why it is not registered, since the last try
+}
+
+// Hitch is why a worker starts no job.
+type Hitch struct {
+	Broken string    `json:"broken"`
+	Since  time.Time `json:"since"`
+}

@@ -65,20 +65,40 @@ type round struct {
 	// answered gets each worker's answer to each letter, from many goroutines at once.
 	answered func(l letter, w *worker, answer []byte, err error)
 
-	budget atomic.Int64 // bytes that the answers may still have
-	all    sync.WaitGroup
+	kept atomic.Int64 // bytes of the answers so far, until they are released
+	all  sync.WaitGroup
 }
 
-var errTooMuch = fmt.Errorf("not kept: the answers of all workers may have at most %d bytes", mostAnswerBytes)
+var (
+	errTooMuch      = fmt.Errorf("not kept: the answers of all workers may have at most %d bytes", mostAnswerBytes)
+	errTooMuchOfAll = fmt.Errorf("not kept: the answers for all clients may have at most %d bytes: try again", mostKeptBytes)
+)
 
-// ask asks for what the letters say, and waits for all answers. Each letter is made JSON once. Few
-// long ones are on their way at once, and fanOut workers are asked at once for all that the
-// client wants.
+// keep counts an answer, which is not kept where that gives an error.
+func (r *round) keep(answer []byte) error {
+	bytes := int64(len(answer))
+	switch {
+	case r.kept.Add(bytes) > mostAnswerBytes:
+		r.kept.Add(-bytes)
+		return errTooMuch
+	case r.answers.Add(bytes) > mostKeptBytes:
+		r.answers.Add(-bytes)
+		r.kept.Add(-bytes)
+		return errTooMuchOfAll
+	}
+	return nil
+}
+
+// release ends the keeping of the answers.
+func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
+
+// ask asks for what the letters say, and waits for all answers. The caller has them
+// released when its own answer is on its way. Each letter is made JSON once. Few long ones are on their way at once, and fanOut workers are asked at once for all
+// that the client wants.
 //
 // It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only, or
 // for a moment: so nobody waits for somebody who waits.
 func (r *round) ask(ctx context.Context, letters []letter) {
-	r.budget.Store(mostAnswerBytes)
 	defer r.all.Wait()
 	for _, l := range letters {
 		if err := r.send(ctx, l); err != nil {
@@ -117,8 +137,8 @@ func (r *round) send(ctx context.Context, l letter) error {
 			if left.Add(-1) == 0 {
 				r.forwarded.release(held)
 			}
-			if r.budget.Add(-int64(len(answer))) < 0 && len(answer) > 0 {
-				answer, err = nil, errTooMuch
+			if tooMuch := r.keep(answer); tooMuch != nil {
+				answer, err = nil, tooMuch
 			}
 			r.answered(l, w, answer, err)
 		})

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -53,6 +54,25 @@ func BenchmarkAssign(b *testing.B) {
 	for b.Loop() {
 		for _, w := range workers.assign([]string{"b"}, map[string]int{"b": jobs}, nil, now)["b"] {
 			w.takeBack("b", 1)
+		}
+	}
+}
+
+// BenchmarkRunManual asks for one job by hand through a master, of a worker that answers at once.
+func BenchmarkRunManual(b *testing.B) {
+	address, _, _ := serveMaster(b, Config{}, "s3cret")
+	registered(b, address, "w", []string{"a"}, map[string]jobnet.Handler{
+		"run-manual": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+			request.Proceed()
+			return json.RawMessage(`{"jobs":{"5":{"result":"ok","code":0,"signal":null,"stdout":"","stderr":""}}}`), nil
+		},
+	})
+	client := connect(b, address, jobnet.LinkConfig{Password: "s3cret"})
+	jobs := json.RawMessage(`{"jobs":[{"id":5,"target":"a"}]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := client.Request(b.Context(), "run-manual", jobs); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

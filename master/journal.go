@@ -45,6 +45,7 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 		at[w] = &answers[i]
 	}
 	asking := round{Master: m, from: from, typ: request.Type, timeout: pageTimeout}
+	request.OnAnswered(asking.release)
 	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 		at[w].Data = answer
 		if err != nil {

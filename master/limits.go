@@ -17,6 +17,7 @@ const (
 	freeJobs          = 1_000             // a request of at most so many jobs is taken however many the others wait for
 	mostJournalBytes  = 1 << 20           // of the data of a request about journals
 	mostAnswerBytes   = 64 << 20          // of what all workers answer to one request
+	mostKeptBytes     = 256 << 20         // of those for all clients
 	registrationBytes = 4 << 20           // of the data of a registration: more than its limits allow is not looked at
 	forwardedBytes    = 64 << 20          // of long messages on their way to workers at once, each counted once
 	longBytes         = 64 << 10          // beyond it a message is long: it waits for others of its kind

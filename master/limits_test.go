@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -233,4 +234,39 @@ func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
 		parts++
 	}
 	t.Logf("%d parts, %v", parts, time.Since(begun))
+}
+
+// The answers of workers that the master keeps are bounded for each client, and for all of them.
+func TestKeptAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	m := New(Config{})
+	part := make([]byte, mostAnswerBytes/4)
+	var rounds []*round
+	for range mostKeptBytes / mostAnswerBytes {
+		r := &round{Master: m}
+		rounds = append(rounds, r)
+		for range 4 {
+			if err := r.keep(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.keep(part[:1]); !errors.Is(err, errTooMuch) {
+			t.Errorf("one byte more of a client: %v", err)
+		}
+	}
+	late := &round{Master: m}
+	if err := late.keep(part[:1]); !errors.Is(err, errTooMuchOfAll) {
+		t.Errorf("one byte more of all clients: %v", err)
+	}
+	rounds[0].release()
+	if err := late.keep(part); err != nil {
+		t.Errorf("after a client has its answer: %v", err)
+	}
+	for _, r := range append(rounds, late) {
+		r.release()
+		r.release() // twice is once
+	}
+	if left := m.answers.Load(); left != 0 {
+		t.Errorf("%d bytes are counted at the end", left)
+	}
 }

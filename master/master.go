@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jobnet "jobd/net"
@@ -35,6 +36,7 @@ type Master struct {
 	turns     chan struct{} // one for each worker that is asked, see turn
 	longTurns chan struct{} // the same, with a long message
 	forwarded *cargo        // long messages on their way to workers
+	answers   atomic.Int64  // bytes of workers' answers that are kept until all have come
 
 	registered chan *worker  // to Run
 	ended      chan struct{} // closed when Run has ended

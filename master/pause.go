@@ -26,6 +26,7 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	var mu sync.Mutex
 	failures := make(map[*worker]string)
 	asking := round{Master: m, from: from, typ: request.Type, timeout: answerTimeout}
+	request.OnAnswered(asking.release)
 	asking.answered = func(_ letter, w *worker, _ []byte, err error) {
 		if err != nil {
 			mu.Lock()

@@ -32,6 +32,7 @@ func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobn
 		return nil, err
 	}
 	asking := round{Master: m, from: from, typ: contract.SendSignal.Name, timeout: answerTimeout, answered: s.take}
+	request.OnAnswered(asking.release)
 	asking.ask(ctx, letters)
 	return s.answer(), nil
 }

@@ -28,6 +28,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 		defer leave()
 		request.Proceed()
 		asking := round{Master: m, from: from, typ: contract.Status.Name, timeout: answerTimeout}
+		request.OnAnswered(asking.release)
 		asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 			if err != nil {
 				at[w].StatusError = told(err)

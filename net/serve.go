@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 )
 
 // serve starts the handler of a request, if the peer may send requests.
@@ -51,12 +50,11 @@ func (l *Link) serve(m message) error {
 		<-l.slots
 		return l.out.put(l.ctx, m.refused(refusedStopping))
 	}
-	// Who lets others go on has read what it was asked.
-	done := sync.OnceFunc(func() { paid(); l.turns.pass() })
-	request := Request{No: m.no, Type: m.typ, Data: m.data, proceed: done, coded: m.coded}
+	stay := &stay{paid: paid, turns: &l.turns}
+	request := Request{No: m.no, Type: m.typ, Data: m.data, coded: m.coded, stay: stay}
 	relief := l.turns.take(len(m.data), func() {
 		l.tasks.Go(func() {
-			defer func() { done(); l.gate.leave(); <-l.slots }()
+			defer func() { stay.end(); l.gate.leave(); <-l.slots }()
 			asked := request
 			request.Data = nil // the handler alone keeps it, for as long as it needs it
 			l.answer(handler, asked)

@@ -18,7 +18,10 @@ type Request[Q, A any] struct {
 // Read reads the request's data as a peer sent it. Its error is a net.Refusal.
 func (r Request[Q, A]) Read(data jobnet.Fields) (Q, error) {
 	query, err := r.read(data)
-	return query, invalid(err)
+	if err != nil {
+		err = invalid(err)
+	}
+	return query, err
 }
 
 // invalid gives a refusal of a request's data its code, unless it has one.

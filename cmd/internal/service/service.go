@@ -112,12 +112,16 @@ func (s *Service) RunManual(ctx context.Context, from Call, m contract.Manual) (
 	if !answer.Requested && len(answer.Errors) > 0 {
 		s.Refusals.add(contract.RunManual.Name, from, firstOf(answer.Errors))
 	}
-	told.Jobs = make(map[jobnet.Whole]contract.Outcome, len(answer.Jobs))
 	for id, result := range answer.Jobs {
+		if told.Jobs == nil {
+			told.Jobs = make(map[jobnet.Whole]contract.Outcome, len(answer.Jobs))
+		}
 		told.Jobs[jobnet.Whole(id)] = contract.Outcome(result)
 	}
-	told.Errors = make(map[jobnet.Whole]string, len(answer.Errors))
 	for id, text := range answer.Errors {
+		if told.Errors == nil {
+			told.Errors = make(map[jobnet.Whole]string, len(answer.Errors))
+		}
 		told.Errors[jobnet.Whole(id)] = text
 	}
 	return told, nil

@@ -82,7 +82,7 @@ func (a *Agent) TargetsChanged() {
 // and returns nil. A worker that serves nothing stays away from the master until it does, or has
 // something to tell. Run is called once.
 func (a *Agent) Run(ctx context.Context) error {
-	defer a.tellLast()
+	defer a.sendLast()
 	var last string // what was last logged: a master that stays away is not worth a line for every try
 	for ctx.Err() == nil {
 		if len(a.config.Targets()) == 0 && a.pokes.empty() {
@@ -104,7 +104,7 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 // jitter is a random part of a time: workers that lost their master together must not all come
-// back at once (pitfall 37).
+// back at once.
 func jitter(most time.Duration) time.Duration { return rand.N(most) }
 
 var errNoTargets = errors.New("no targets are served")
@@ -159,28 +159,28 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 // stay registers, and again whenever the targets change, until the link or ctx ends. Once
 // registered, it tells the master what Poke is given.
 func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, err error) {
-	telling, stop := context.WithCancel(ctx)
-	var teller sync.WaitGroup
-	stopTelling := func() { stop(); teller.Wait() }
-	defer stopTelling()
+	sending, stop := context.WithCancel(ctx)
+	var sender sync.WaitGroup
+	stopSending := func() { stop(); sender.Wait() }
+	defer stopSending()
 	for {
 		err := a.register(ctx, link)
 		switch {
 		case errors.Is(err, errNoTargets):
-			stopTelling()
-			return registered, cmp.Or(a.tellPending(ctx, link), err)
+			stopSending()
+			return registered, cmp.Or(a.sendPending(ctx, link), err)
 		case err != nil:
 			return registered, err
 		case !registered:
 			registered = true
-			teller.Go(func() { a.tell(telling, link) })
+			sender.Go(func() { a.sendPokes(sending, link) })
 		}
 		select {
 		case <-a.changed:
 		case <-link.Done():
 			return true, link.Err()
 		case <-ctx.Done():
-			stopTelling()
+			stopSending()
 			a.drain(link)
 			return true, ctx.Err()
 		}
@@ -191,7 +191,7 @@ func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, e
 func (a *Agent) drain(link *jobnet.Link) {
 	ctx, cancel := context.WithDeadline(context.Background(), a.end())
 	defer cancel()
-	a.tellLast() // first: a job under way may take all the time that there is
+	a.sendLast() // first: a job under way may take all the time that there is
 	if err := link.Shutdown(ctx); err != nil {
 		a.config.Logger.Warn("stopped before the master had all answers", "error", err)
 	}

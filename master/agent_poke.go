@@ -19,8 +19,8 @@ func (a *Agent) Poke(targets []string) {
 	}
 }
 
-// tell tells the master what Poke is given, until ctx or the link ends.
-func (a *Agent) tell(ctx context.Context, link *jobnet.Link) {
+// sendPokes sends the master what Poke is given, until ctx or the link ends.
+func (a *Agent) sendPokes(ctx context.Context, link *jobnet.Link) {
 	for {
 		select {
 		case <-a.pokes.nudge:
@@ -29,7 +29,7 @@ func (a *Agent) tell(ctx context.Context, link *jobnet.Link) {
 		case <-ctx.Done():
 			return
 		}
-		err := a.tellPending(ctx, link)
+		err := a.sendPending(ctx, link)
 		var refused *jobnet.RemoteError
 		if !errors.As(err, &refused) {
 			continue
@@ -43,8 +43,8 @@ func (a *Agent) tell(ctx context.Context, link *jobnet.Link) {
 	}
 }
 
-// tellPending tells the master until nothing is pending. What it did not answer stays so.
-func (a *Agent) tellPending(ctx context.Context, link *jobnet.Link) error {
+// sendPending sends until nothing is pending. What it did not answer stays so.
+func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
 	for targets := a.pokes.take(); targets != nil; targets = a.pokes.take() {
 		if err := pokeOver(ctx, link, targets); err != nil {
 			a.Poke(targets)
@@ -59,10 +59,10 @@ func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
 	return err
 }
 
-// tellLast is the last attempt of an agent that stops. It makes a connection of its own: the one
+// sendLast is the last attempt of an agent that stops. It makes a connection of its own: the one
 // that there may be can be dead without anybody having noticed, and there is no time to wait for an
 // answer in vain.
-func (a *Agent) tellLast() {
+func (a *Agent) sendLast() {
 	if a.pokes.empty() || time.Until(a.end()) <= 0 {
 		return
 	}
@@ -71,7 +71,7 @@ func (a *Agent) tellLast() {
 	link, leave, err := a.connect(ctx)
 	if err == nil {
 		defer leave()
-		err = a.tellPending(ctx, link)
+		err = a.sendPending(ctx, link)
 	}
 	if err != nil {
 		a.config.Logger.Warn("stopped before the master knew what other workers should look for", "error", err)

@@ -37,8 +37,8 @@ func requestWithin(ctx context.Context, timeout time.Duration, link *jobnet.Link
 	return answer, err
 }
 
-// told is a worker's failure as clients are told: its own words, or why there are none.
-func told(err error) string {
+// clientText is a worker's failure as clients are told: its own words, or why there are none.
+func clientText(err error) string {
 	var remote *jobnet.RemoteError
 	switch {
 	case errors.As(err, &remote):
@@ -92,12 +92,12 @@ func (r *round) keep(answer []byte) error {
 // release ends the keeping of the answers.
 func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 
-// ask asks for what the letters say, and waits for all answers. The caller has them
-// released when its own answer is on its way. Each letter is made JSON once. Few long ones are on their way at once, and fanOut workers are asked at once for all
-// that the client wants.
+// ask asks for what the letters say, and waits for all answers. The caller has them released when
+// its own answer is on its way. Each letter is made JSON once. Few long ones are on their way at
+// once, and fanOut workers are asked at once for all that the client wants.
 //
-// It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only, or
-// for a moment: so nobody waits for somebody who waits.
+// It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only,
+// or for a moment: so nobody waits for somebody who waits.
 func (r *round) ask(ctx context.Context, letters []letter) {
 	defer r.all.Wait()
 	for _, l := range letters {
@@ -146,9 +146,9 @@ func (r *round) send(ctx context.Context, l letter) error {
 	return nil
 }
 
-// turn waits until a worker may be asked: those that answer at once are asked in such an order that each
-// client has its share of the processors, however many workers another one asks. pass ends it; a
-// worker that does not answer keeps nobody for longer than a moment.
+// turn waits until a worker may be asked: those that answer at once are asked in such an order that
+// each client has its share of the processors, however many workers another one asks. pass ends it;
+// a worker that does not answer keeps nobody for longer than a moment.
 func (m *Master) turn(long bool) (pass func()) {
 	turns := m.turns
 	if long {

@@ -65,7 +65,7 @@ func (c *cargo) release(bytes int) {
 	c.serve()
 }
 
-// serve gives those that wait what is free. The lock is held.
+// serve gives those that wait what is free. Callers must hold mu.
 func (c *cargo) serve() {
 	for len(c.waiting) > 0 && c.waiting[0].bytes <= c.free {
 		c.free -= c.waiting[0].bytes

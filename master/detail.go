@@ -2,8 +2,8 @@ package master
 
 import "jobd/net/contract"
 
-// detail is the answer that tells which of the targets no worker serves; served gives those that one
-// does.
+// detail is the answer that tells which of the targets no worker serves; served gives those that
+// one does.
 func (m *Master) detail(targets []string, served func(*profile) []string) contract.Done {
 	workers := 0
 	found := make(map[string]bool, len(targets))

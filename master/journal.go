@@ -12,13 +12,13 @@ import (
 	"jobd/net/contract"
 )
 
-// pageTimeout is how long a worker may take for a journal request: it answers within about a second,
-// however much it has to read through.
+// pageTimeout is how long a worker may take for a journal request: it answers within about a
+// second, however much it has to read through.
 const pageTimeout = 30 * time.Second
 
-// journal answers a request about journals: every worker is asked the same, or the one that the field
-// worker names, by its name or address. It keeps nothing between two requests: a stream stands in the
-// worker, and advances as fast as the client asks for its pages.
+// journal answers a request about journals: every worker is asked the same, or the one that the
+// field worker names, by its name or address. It keeps nothing between two requests: a stream
+// stands in the worker, and advances as fast as the client asks for its pages.
 func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	if len(request.Data) > mostJournalBytes {
 		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostJournalBytes).
@@ -49,15 +49,15 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 		at[w].Data = answer
 		if err != nil {
-			at[w].Error = told(err)
+			at[w].Error = clientText(err)
 		}
 	}
 	asking.ask(ctx, []letter{{workers, data}})
 	return contract.Relayed{Workers: answers}, nil
 }
 
-// handedOn is what the workers get of a request's data: its fields, but for what the master itself has
-// read, and who asks.
+// handedOn is what the workers get of a request's data: its fields, but for what the master itself
+// has read, and who asks.
 func handedOn(fields jobnet.Fields, by string) jobnet.Fields {
 	data := jobnet.Fields{}
 	maps.Copy(data, fields)

@@ -9,7 +9,8 @@ import (
 	"jobd/net/contract"
 )
 
-// A journal request reaches every worker, or the one that is named; what one answers does not depend on the others.
+// A journal request reaches every worker, or the one that is named; what one answers does not
+// depend on the others.
 func TestJournalRequestsAreHandedOn(t *testing.T) {
 	t.Parallel()
 	address, _, _ := serveMaster(t, Config{}, "s3cret")

@@ -12,9 +12,9 @@ const keepsAnswered = time.Minute
 // ledger holds the targets that were poked and are not answered yet, and those that were answered
 // lately. It is safe for concurrent use.
 //
-//	poke ──enter──► owed ──settle──► answered ──keepsAnswered──► forgotten
-//	                 ▲                  │
-//	                 └──────enter───────┘
+//	poke ──enter──► owed ──answered─► answered ──keepsAnswered──► forgotten
+//	                 ▲                   │
+//	                 └──────enter────────┘
 type ledger struct {
 	mu    sync.Mutex
 	names names
@@ -58,7 +58,7 @@ func (l *ledger) overfull() bool {
 	return len(l.names.list) > maxRemembered || l.names.bytes > maxRememberedBytes
 }
 
-// forgetAnswered forgets what was answered so long ago. The lock is held.
+// forgetAnswered forgets what was answered so long ago. Callers must hold mu.
 func (l *ledger) forgetAnswered(now time.Time, keeps time.Duration) {
 	l.expires = time.Time{}
 	l.names.takeIf(func(target string) bool {
@@ -82,7 +82,7 @@ func (l *ledger) expireAt(at time.Time) {
 	}
 }
 
-// forgetOldest keeps the ledger within its bounds. The lock is held.
+// forgetOldest keeps the ledger within its bounds. Callers must hold mu.
 func (l *ledger) forgetOldest() (forgotten int) {
 	dropped := l.names.trim(maxRemembered, maxRememberedBytes)
 	for _, target := range dropped {
@@ -100,8 +100,8 @@ func (l *ledger) now() uint64 {
 	return l.turn
 }
 
-// settle notes targets as answered, but for those that were poked again after turn.
-func (l *ledger) settle(targets []string, turn uint64, now time.Time) {
+// markAnswered notes targets as answered, but for those that were poked again after turn.
+func (l *ledger) markAnswered(targets []string, turn uint64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, target := range targets {

@@ -7,8 +7,8 @@ import (
 	"jobd/net/contract"
 )
 
-// What peers may have a master hold and do, by number; what one request may have is in net/contract.
-// docs/protocol.md lists it all for people who write clients.
+// What peers may have a master hold and do, by number; what one request may have is in
+// net/contract. docs/protocol.md lists it all for people who write clients.
 const (
 	mostJobs          = contract.MostJobs // that one client waits for at once
 	mostWorkers       = 10_000            // that are registered

@@ -153,7 +153,8 @@ func TestJobsThatClientsWaitForAreLimited(t *testing.T) {
 	}
 }
 
-// A client's request is made JSON once, however many workers get it, and has nothing in it that they can't use.
+// A client's request is made JSON once, however many workers get it, and has nothing in it that
+// they can't use.
 func TestWorkersGetOnlyWhatTheyCanUse(t *testing.T) {
 	t.Parallel()
 	address, _, _ := serveMaster(t, Config{}, "s3cret")
@@ -208,7 +209,8 @@ func free(m *Master) int {
 	return m.forwarded.free
 }
 
-// What a worker answers to pokes of many like names is found at once: it is looked up for each name, not for each pair.
+// What a worker answers to pokes of many like names is found at once: it is looked up for each
+// name, not for each pair.
 func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
 	t.Parallel()
 	likes := func(offset int) (names []string) {

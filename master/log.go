@@ -60,7 +60,7 @@ func (c *chatter) may(address string, now time.Time) (may bool, unsaid int) {
 }
 
 // welcome makes room for an address: those that were quiet for so long that they may say everything
-// again are forgotten, or else all. The lock is held.
+// again are forgotten, or else all. Callers must hold mu.
 func (c *chatter) welcome(address string, now time.Time) *voice {
 	if len(c.of) >= mostAddresses {
 		for other, v := range c.of {

@@ -32,7 +32,8 @@ func TestPeersWriteLittleOfTheLog(t *testing.T) {
 	}
 }
 
-// Lines that are left out are counted, and told with the next one; another address is not concerned.
+// Lines that are left out are counted, and told with the next one; another address is not
+// concerned.
 func TestLinesOfAnAddressAreLimited(t *testing.T) {
 	t.Parallel()
 	var c chatter

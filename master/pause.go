@@ -31,7 +31,7 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			failures[w] = "worker '" + w.name() + "': " + told(err)
+			failures[w] = "worker '" + w.name() + "': " + clientText(err)
 		}
 	}
 	asking.ask(ctx, order.letters)

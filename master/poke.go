@@ -76,7 +76,7 @@ func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
-		m.ledger.settle(p.settles(), turn, time.Now())
+		m.ledger.markAnswered(p.names(), turn, time.Now())
 	case errors.Is(err, jobnet.ErrLinkClosed):
 		m.registry.remove(w) // what is owed is in the ledger, for the worker that registers next
 	case errors.As(err, &refused):
@@ -101,7 +101,7 @@ func (m *Master) pollEach(w *worker, p poll) {
 		var refused *jobnet.RemoteError
 		switch {
 		case err == nil:
-			m.ledger.settle(one.settles(), turn, time.Now())
+			m.ledger.markAnswered(one.names(), turn, time.Now())
 		case !errors.As(err, &refused):
 			return // it does not answer any more
 		}
@@ -111,7 +111,7 @@ func (m *Master) pollEach(w *worker, p poll) {
 // pollAgain asks a worker that did not answer once more for what no other worker has answered
 // meanwhile, unless the master stops. It ends with the worker's link.
 func (m *Master) pollAgain(ctx context.Context, w *worker, p poll) {
-	if owed := m.ledger.owed(p.settles()); ctx.Err() == nil && len(owed) > 0 {
+	if owed := m.ledger.owed(p.names()); ctx.Err() == nil && len(owed) > 0 {
 		w.polls.begin(w.profile.Load().poll(selectionOf(owed))) // the caller calls next
 	}
 }
@@ -122,8 +122,8 @@ type poll struct {
 	likes   []string // other names of theirs to the worker's table, which were poked
 }
 
-// settles gives what the worker's answer settles.
-func (p poll) settles() []string {
+// names gives the poked names that an answer of the worker is about.
+func (p poll) names() []string {
 	if len(p.likes) == 0 {
 		return p.targets
 	}

@@ -96,7 +96,7 @@ func TestAnswerSettlesOnlyWhatWasAskedBefore(t *testing.T) {
 	l.enter([]string{"a", "b"}, now)
 	turn := l.now()
 	l.enter([]string{"b"}, now)
-	l.settle([]string{"a", "b", "c"}, turn, now)
+	l.markAnswered([]string{"a", "b", "c"}, turn, now)
 	if owed := l.owed([]string{"a", "b", "c"}); len(owed) != 1 || owed[0] != "b" {
 		t.Errorf("owed are %q, want b", owed)
 	}
@@ -137,7 +137,7 @@ func TestRememberedTargetsAreBounded(t *testing.T) {
 	now := time.Now()
 	answered, owed := numbered("answered", maxRemembered), numbered("owed", maxRemembered)
 	l.enter(answered, now)
-	l.settle(answered, l.now(), now)
+	l.markAnswered(answered, l.now(), now)
 	for part := range slices.Chunk(owed, maxRemembered/10) {
 		if forgotten := l.enter(part, now); forgotten > 0 {
 			t.Fatalf("%d targets were forgotten while answered ones were kept", forgotten)
@@ -171,10 +171,10 @@ func TestRecallFollowsTheLedger(t *testing.T) {
 	expectKept()
 	l.enter([]string{"a", "b"}, now)
 	expectKept("a", "b")
-	l.settle([]string{"a"}, l.now(), now)
+	l.markAnswered([]string{"a"}, l.now(), now)
 	now = now.Add(keepsAnswered / 2)
 	l.enter([]string{"c"}, now)
-	l.settle([]string{"b"}, l.now(), now)
+	l.markAnswered([]string{"b"}, l.now(), now)
 	expectKept("a", "b", "c")
 	now = now.Add(keepsAnswered / 2)
 	expectKept("b", "c")

@@ -145,7 +145,7 @@ func TestPartOfAPollSettlesItsOwnNames(t *testing.T) {
 	whole := served.poll(selectionOf([]string{"A", "a ", "left"}))
 	got := make(map[string][]string)
 	for one := range whole.each {
-		got[one.targets[0]] = one.settles()
+		got[one.targets[0]] = one.names()
 	}
 	if want := map[string][]string{"a": {"a", "A", "a "}, "left": {"left"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("settled are %q, want %q", got, want)

@@ -98,7 +98,8 @@ func (n *nodeOne) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet
 	return answer, nil
 }
 
-// The exchanges recorded between clients and the original master. The columns of the table are for the whole system's replay.
+// The exchanges recorded between clients and the original master. The columns of the table are for
+// the whole system's replay.
 func TestRecordedMasterExchanges(t *testing.T) {
 	t.Parallel()
 	type exchange struct {
@@ -132,8 +133,8 @@ func TestRecordedMasterExchanges(t *testing.T) {
 	}
 }
 
-// expectAll receives the frames in any order, since each of them answers another request or is one. Numbers of requests
-// that the peer chose itself are not compared.
+// expectAll receives the frames in any order, since each of them answers another request or is one.
+// Numbers of requests that the peer chose itself are not compared.
 func expectAll(t *testing.T, peer *wire, wanted []json.RawMessage) {
 	t.Helper()
 	for len(wanted) > 0 {
@@ -206,7 +207,8 @@ func toAny(t *testing.T, value any) any {
 	return decoded(t, text)
 }
 
-// An original worker, played from the recording, registers with our master and is asked by it what the original master asked.
+// An original worker, played from the recording, registers with our master and is asked by it what
+// the original master asked.
 func TestOriginalWorkerUnderOurMaster(t *testing.T) {
 	t.Parallel()
 	address, _, _ := serveMaster(t, Config{PingInterval: 20 * time.Millisecond}, "s3cret")
@@ -258,7 +260,8 @@ func TestOriginalWorkerUnderOurMaster(t *testing.T) {
 	}
 }
 
-// Our agent registers with an original master, played from the recording, and answers it as the original worker did.
+// Our agent registers with an original master, played from the recording, and answers it as the
+// original worker did.
 func TestOurAgentUnderOriginalMaster(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -126,7 +126,7 @@ func (r *registry) put(link *jobnet.Link, p *profile) (w *worker, former *profil
 }
 
 // fits tells whether there is room for a worker's profile, or for one in the place of its former
-// one. The lock is held.
+// one. Callers must hold mu.
 func (r *registry) fits(p, former *profile) error {
 	bytes := r.bytes + p.cost()
 	if former != nil {
@@ -141,7 +141,7 @@ func (r *registry) fits(p, former *profile) error {
 	return nil
 }
 
-// forget ends what a profile takes. The lock is held.
+// forget ends what a profile takes. Callers must hold mu.
 func (r *registry) forget(p *profile) {
 	if p != nil {
 		r.bytes -= p.cost()

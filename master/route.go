@@ -202,7 +202,7 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 	case errors.Is(err, jobnet.ErrUnsent) && ctx.Err() == nil:
 		return false
 	}
-	text := told(err)
+	text := clientText(err)
 	if errors.Is(err, jobnet.ErrLinkClosed) {
 		text = fmt.Sprintf("the connection to worker '%s' was lost, the outcome is unknown", w.name())
 	}

@@ -81,8 +81,8 @@ func (s *signalling) letters(workers []*worker, by string) []letter {
 	return letters
 }
 
-// parts gives the jobs of some targets, signalsALetter at a time. They are not copied: many workers may
-// serve many targets, and no two of them the same.
+// parts gives the jobs of some targets, signalsALetter at a time. They are not copied: many workers
+// may serve many targets, and no two of them the same.
 func (s *signalling) parts(targets []string) iter.Seq[[][]job] {
 	return func(yield func([][]job) bool) {
 		var part [][]job
@@ -145,7 +145,7 @@ func (s *signalling) take(l letter, w *worker, raw []byte, err error) {
 	}
 	text := ""
 	if err != nil {
-		text = fmt.Sprintf("worker '%s': %s", w.name(), told(err))
+		text = fmt.Sprintf("worker '%s': %s", w.name(), clientText(err))
 	}
 	l.data.(signalLetter).each(func(j job) {
 		key := key(j)

@@ -31,7 +31,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 		request.OnAnswered(asking.release)
 		asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 			if err != nil {
-				at[w].StatusError = told(err)
+				at[w].StatusError = clientText(err)
 				return
 			}
 			at[w].Status = answer

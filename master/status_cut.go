@@ -2,9 +2,9 @@ package master
 
 import "slices"
 
-// mostStatusBytes is how much the names of all targets take in a status. Those of one worker fit in, the
-// longest there may be; a status is made for each client that asks, and is in memory until that client
-// has read it.
+// mostStatusBytes is how much the names of all targets take in a status. Those of one worker fit
+// in, the longest there may be; a status is made for each client that asks, and is in memory until
+// that client has read it.
 const mostStatusBytes = 3 << 20
 
 // statusCost is about how long a target is in a status.
@@ -18,8 +18,8 @@ func statusCost(target string) int {
 	return bytes
 }
 
-// cutTargets leaves out targets beyond most bytes, and counts them. Those workers lose some that have
-// most: all get as many bytes as those with fewer leave over.
+// cutTargets leaves out targets beyond most bytes, and counts them. Those workers lose some that
+// have most: all get as many bytes as those with fewer leave over.
 func cutTargets(workers []workerInfo, most int) {
 	costs := make([]int, len(workers))
 	total := 0

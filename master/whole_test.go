@@ -8,7 +8,8 @@ import (
 	jobnet "jobd/net"
 )
 
-// An id that JavaScript does not hold exactly passes both ways as a string of its digits, and is not rounded.
+// An id that JavaScript does not hold exactly passes both ways as a string of its digits, and is
+// not rounded.
 func TestIdsOf64BitsPassTheMaster(t *testing.T) {
 	t.Parallel()
 	const first, last = "-9223372036854775808", "9223372036854775807"

@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// newcomerGrace is how long a link is left alone however many come behind it: what it has to say may be in its
-// first packet, which nobody has read yet. Where there are too many newcomers, no more are accepted meanwhile.
+// newcomerGrace is how long a link is left alone however many come behind it: what it has to say
+// may be in its first packet, which nobody has read yet. Where there are too many newcomers, no
+// more are accepted meanwhile.
 const newcomerGrace = 50 * time.Millisecond
 
-// mostLinks is how many links a server may have open: a quarter of the process's descriptors, but no
-// more than 512, is left for what else it does, its files, its database, its jobs.
+// mostLinks is how many links a server may have open: a quarter of the process's descriptors, but
+// no more than 512, is left for what else it does, its files, its database, its jobs.
 func mostLinks() int {
 	const most = 32768 // bounds their memory
 	var limit syscall.Rlimit
@@ -67,7 +68,7 @@ func (s *Server) start(link *Link, left func()) {
 		return
 	}
 	s.links[link] = struct{}{}
-	s.tellLinks()
+	s.reportLinks()
 	s.tasks.Go(func() {
 		link.log.Debug("link accepted")
 		err := link.Run(context.Background())
@@ -77,9 +78,9 @@ func (s *Server) start(link *Link, left func()) {
 	})
 }
 
-// crowded gives a link its place among the newcomers, closing others where there are too many; or it tells
-// how long it takes until those may be closed. It is not ok where there are too many links and none of them
-// may be closed.
+// crowded gives a link its place among the newcomers, closing others where there are too many; or
+// it tells how long it takes until those may be closed. It is not ok where there are too many links
+// and none of them may be closed.
 func (s *Server) crowded(comers *newcomers, place *newcomer) (wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +100,8 @@ func (s *Server) crowded(comers *newcomers, place *newcomer) (wait time.Duration
 	return 0, true
 }
 
-// oldest is the newcomer to close where there are too many links; nil where there is none. The caller holds
-// mu.
+// oldest is the newcomer to close where there are too many links; nil where there is none. The
+// caller must hold mu.
 func (s *Server) oldest() *newcomer {
 	if one := s.unproven.oldest(); one != nil {
 		return one
@@ -119,7 +120,7 @@ func (s *Server) makeRoom() bool {
 	return oldest != nil
 }
 
-// dropNewcomer closes a link that has shown nothing yet. The caller holds mu.
+// dropNewcomer closes a link that has shown nothing yet. Callers must hold mu.
 func (s *Server) dropNewcomer(one *newcomer) {
 	s.unproven.remove(one)
 	s.silent.remove(one)

@@ -8,8 +8,8 @@ import (
 
 // Request asks the peer and waits for its answer: data (nil where it is null), or a *RemoteError;
 // ErrLinkClosed is among the causes where the link ends first, and then nobody knows whether the
-// request was carried out, unless ErrUnsent is among them too: then the peer has certainly not got it.
-// Data that goes to several links is best given as Encoded.
+// request was carried out, unless ErrUnsent is among them too: then the peer has certainly not got
+// it. Data that goes to several links is best given as Encoded.
 func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessage, error) {
 	answer := make(chan message, 1)
 	body := l.call(answer)

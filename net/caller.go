@@ -2,8 +2,8 @@ package net
 
 import "net/netip"
 
-// Caller is who asks for something. It is a plain value: what acts on a request needs to know no more
-// of the connection over which it came.
+// Caller is who asks for something. It is a plain value: what acts on a request needs to know no
+// more of the connection over which it came.
 type Caller struct {
 	Client string // its address, host:port; "" where a master names nobody
 	Master string // the address of the master over which it asks; "" where it asks by itself
@@ -20,10 +20,10 @@ func (c Caller) String() string {
 	return c.Client + " via master " + c.Master
 }
 
-// Caller is who sent a request over this link: the peer, or, where the link is one to a master that we
-// chose (see LinkConfig), the client that the request's data names in the field by. A master that
-// names nobody, as the original does, is named itself. Of all other peers the field is not read: a
-// client must not speak for somebody else.
+// Caller is who sent a request over this link: the peer, or, where the link is one to a master that
+// we chose (see LinkConfig), the client that the request's data names in the field by. A master
+// that names nobody, as the original does, is named itself. Of all other peers the field is not
+// read: a client must not speak for somebody else.
 func (l *Link) Caller(data Fields) Caller {
 	peer := l.conn.RemoteAddr().String()
 	if !l.config.PeerIsMaster {

@@ -12,8 +12,8 @@ import (
 	"unicode"
 )
 
-// What peers may have us log within a minute: each kind of line linesEach times for an address (an IPv6
-// /64), all of them together linesOfAll. The rest is counted. Lines for debugging may be more.
+// What peers may have us log within a minute: each kind of line linesEach times for an address (an
+// IPv6 /64), all of them together linesOfAll. The rest is counted. Lines for debugging may be more.
 const (
 	linesEach  = 5
 	linesOfAll = 300
@@ -67,7 +67,7 @@ func (c *chatter) allows(kind lineKind) bool {
 	return false
 }
 
-// leaveOut counts a line that is not written, which a later one tells. The caller holds mu.
+// leaveOut counts a line that is not written, which a later one tells. Callers must hold mu.
 func (c *chatter) leaveOut(kind lineKind) {
 	if kind.debug {
 		return // those come by the thousand, and nobody misses them
@@ -81,12 +81,12 @@ func (c *chatter) leaveOut(kind lineKind) {
 	}
 	if !c.pending {
 		c.pending = true
-		time.AfterFunc(lineWindow, c.tell)
+		time.AfterFunc(lineWindow, c.reportLeftOut)
 	}
 }
 
-// tell logs how much was left out.
-func (c *chatter) tell() {
+// reportLeftOut logs how much was left out.
+func (c *chatter) reportLeftOut() {
 	c.mu.Lock()
 	lines, addresses := c.left, len(c.leftOf)
 	var worst netip.Prefix
@@ -122,8 +122,8 @@ func (h *peerHandler) WithGroup(name string) slog.Handler {
 	return &peerHandler{h.Handler.WithGroup(name), h.bound, h.from}
 }
 
-// Excerpt is what a peer said, in a form that a log may hold: 200 bytes of it at most, and nothing that a
-// terminal takes for more than letters.
+// Excerpt is what a peer said, in a form that a log may hold: 200 bytes of it at most, and nothing
+// that a terminal takes for more than letters.
 func Excerpt(text string) string {
 	const most = 200
 	shown, rest := text, ""

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Code is what an error is, for programs; its text is for people, and is what clients have known for
-// long. A peer gets a code with each error that answers a request, if it asked for codes.
+// Code is what an error is, for programs; its text is for people, and is what clients have known
+// for long. A peer gets a code with each error that answers a request, if it asked for codes.
 type Code string
 
 // The codes. docs/protocol.md says what each of them means to a client.
@@ -38,9 +38,9 @@ const unknownRequest = "unknown request type: '"
 
 func refusedUnknown(typ string) error { return Refusal(unknownRequest + typ + "'").With(CodeUnknown) }
 
-// CodeOf is the code of an error: of one that a peer answered, the code that came with it, or, from a
-// peer that sends none, what its text means; of a handler's own, what a peer is told. An error that
-// is neither has CodeInternal.
+// CodeOf is the code of an error: of one that a peer answered, the code that came with it, or, from
+// a peer that sends none, what its text means; of a handler's own, what a peer is told. An error
+// that is neither has CodeInternal.
 func CodeOf(err error) Code {
 	var remote *RemoteError
 	var coded *codedRefusal

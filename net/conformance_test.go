@@ -35,7 +35,8 @@ func recorded(t *testing.T, file string) []exchange {
 	return exchanges
 }
 
-// The recorded exchanges that concern the protocol alone; the daemons' own tests replay all of them.
+// The recorded exchanges that concern the protocol alone; the daemons' own tests replay all of
+// them.
 func TestRecordedExchanges(t *testing.T) {
 	t.Parallel()
 	handlers := map[string]Handler{"poll": constant("ok", nil), "pause": constant(nil, Refusal("invalid target 'zzz'"))}

@@ -1,9 +1,10 @@
-// Package net is jobd's wire protocol: JSON arrays, each ended by one byte 0x04, over TCP; requests and responses
-// matched by number, pings, one shared password. docs/protocol.md describes it for people who write clients.
+// Package net is jobd's wire protocol: JSON arrays, each ended by one byte 0x04, over TCP; requests
+// and responses matched by number, pings, one shared password. docs/protocol.md describes it for
+// people who write clients.
 //
-// The package knows no jobs. A Server accepts links and answers what its handlers can answer; Connect
-// makes a link to a server. Both ends of a link may send requests: that is how a
-// master asks the workers that registered with it.
+// The package knows no jobs. A Server accepts links and answers what its handlers can answer;
+// Connect makes a link to a server. Both ends of a link may send requests: that is how a master
+// asks the workers that registered with it.
 //
 // # The way of a frame
 //
@@ -12,30 +13,33 @@
 //	        limit,                         password,     goroutine each      bounded in bytes,
 //	        deadline                       handler       until Proceed       write deadline
 //
-// A peer is never trusted with memory. What it sends is bounded by the message limit (a small one until it gave
-// the password), what it does not fetch by the outbox, what it asks at once by the number of requests under way and
-// the bytes of those that wait for their turn; at a bound the link stops reading, and a peer that stays stuck is dropped. What
-// is long counts for all links of a server together (ration.go), so that many peers can't do what one
-// can't; what is short never waits for it. How much memory a byte becomes is bounded by a message's
-// shape. Nor is a peer trusted with the processors: nonsense is read slowly, and long frames are parsed
-// one at a time. An idle link costs one goroutine and half a KiB of buffer.
+// A peer is never trusted with memory. What it sends is bounded by the message limit (a small one
+// until it gave the password), what it does not fetch by the outbox, what it asks at once by the
+// number of requests under way and the bytes of those that wait for their turn; at a bound the link
+// stops reading, and a peer that stays stuck is dropped. What is long counts for all links of a
+// server together (ration.go), so that many peers can't do what one can't; what is short never
+// waits for it. How much memory a byte becomes is bounded by a message's shape. Nor is a peer
+// trusted with the processors: nonsense is read slowly, and long frames are parsed one at a time.
+// An idle link costs one goroutine and half a KiB of buffer.
 //
-// Nor with descriptors: links that have proven nothing make room for those that come (newcomers.go), and some
-// are kept for the rest of the process. Nor with the log (chatter.go), nor with guesses at the password (suspects.go): both are
-// bounded by address.
+// Nor with descriptors: links that have proven nothing make room for those that come
+// (newcomers.go), and some are kept for the rest of the process. Nor with the log (chatter.go), nor
+// with guesses at the password (suspects.go): both are bounded by address.
 //
 // # How a link ends
 //
-// A peer that closes its half says no more and reads on; one that has ended looks the same until something is sent to it. Where we
-// have asked it something, that makes no difference: it can't answer, the link ends. Else its requests are
-// answered, and a space now and then asks its system whether it is there (gone.go).
+// A peer that closes its half says no more and reads on; one that has ended looks the same until
+// something is sent to it. Where we have asked it something, that makes no difference: it can't
+// answer, the link ends. Else its requests are answered, and a space now and then asks its system
+// whether it is there (gone.go).
 //
-// A peer answers pings from the goroutine that reads, in order: a pong proves that everything before its ping was read. What
-// was only written proves nothing. A link that ends tells of each request whether all of it was handed to the
-// connection: where it was not, the peer can't carry it out; where it was, nobody knows.
+// A peer answers pings from the goroutine that reads, in order: a pong proves that everything
+// before its ping was read. What was only written proves nothing. A link that ends tells of each
+// request whether all of it was handed to the connection: where it was not, the peer can't carry it
+// out; where it was, nobody knows.
 //
-// The protocol was born in JavaScript, and its error texts quote values the way that language prints
-// them; javascript.go holds those rules in one place.
+// The protocol was born in JavaScript, and its error texts quote values the way that language
+// prints them; javascript.go holds those rules in one place.
 //
 // The package is imported as jobnet and exports no name that the standard package net has.
 package net

@@ -47,8 +47,8 @@ func Encode(data any) (Encoded, error) {
 // Len is the length in bytes.
 func (e Encoded) Len() int { return len(e.text) }
 
-// encodeRequest gives a whole frame, in parts where its data is shared. It fails where data has no JSON
-// form.
+// encodeRequest gives a whole frame, in parts where its data is shared. It fails where data has no
+// JSON form.
 func encodeRequest(body requestBody) ([][]byte, error) {
 	var further []byte
 	if body.coded {
@@ -77,7 +77,8 @@ func encodeResponse(no int64, data any) ([]byte, error) {
 	return encode(kindResponse, responseBody{No: no, Data: data}, nil)
 }
 
-// encodeError gives a whole frame. It belongs to no request, or to one whose sender asked for no codes.
+// encodeError gives a whole frame. It belongs to no request, or to one whose sender asked for no
+// codes.
 func encodeError(no int64, text string) []byte { return encodeCoded(no, text, "") }
 
 // encodeCoded is encodeError with a code.
@@ -86,7 +87,8 @@ func encodeCoded(no int64, text string, code Code) []byte {
 	return frame
 }
 
-// encode writes a frame as JSON.stringify would have written it, with further items behind the body.
+// encode writes a frame as JSON.stringify would have written it, with further items behind the
+// body.
 func encode(kind byte, body any, further []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.Write([]byte{'[', '0' + kind, ','})
@@ -109,8 +111,9 @@ func encodeTo(buf *bytes.Buffer, value any) error {
 	return nil
 }
 
-// stringified undoes what encoding/json does otherwise than JSON.stringify: it escapes three characters that
-// stand for themselves there, and lets through bytes of a RawMessage that are not UTF-8.
+// stringified undoes what encoding/json does otherwise than JSON.stringify: it escapes three
+// characters that stand for themselves there, and lets through bytes of a RawMessage that are not
+// UTF-8.
 func stringified(text []byte) []byte {
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))

@@ -6,9 +6,9 @@ import "encoding/json"
 // matched exactly; of two members of one name the last counts.
 type Fields map[string]json.RawMessage
 
-// FieldsOf gives the members of a JSON value; none where it is not an object, which is no error of its
-// own in this protocol. The value must be valid JSON, as everything is that came in a frame: it is
-// not looked at once more.
+// FieldsOf gives the members of a JSON value; none where it is not an object, which is no error of
+// its own in this protocol. The value must be valid JSON, as everything is that came in a frame: it
+// is not looked at once more.
 func FieldsOf(value json.RawMessage) Fields {
 	if firstByte(value) != '{' {
 		return nil
@@ -26,12 +26,12 @@ func (f Fields) Has(name string) bool { return f[name] != nil }
 // Text is a required string. Refusals: "missing required field NAME", "'NAME' must be string".
 func (f Fields) Text(name string) (string, error) { return textField(name, f[name]) }
 
-// Int is a required integer; 2.0 is one too. Refusals: "missing required field NAME", "'NAME' must be
-// integer".
+// Int is a required integer; 2.0 is one too. Refusals: "missing required field NAME", "'NAME' must
+// be integer".
 func (f Fields) Int(name string) (int64, error) { return intField(name, f[name]) }
 
-// Whole is a required whole number of 64 bits. Refusals: "missing required field NAME", "'NAME' must be
-// integer".
+// Whole is a required whole number of 64 bits. Refusals: "missing required field NAME", "'NAME'
+// must be integer".
 func (f Fields) Whole(name string) (Whole, error) {
 	if !f.Has(name) {
 		return 0, Refusef("missing required field %s", name)
@@ -55,8 +55,8 @@ func (f Fields) List(name string) (list []json.RawMessage, err error) {
 	return list, err
 }
 
-// Each gives the items of a required array to a function, until that fails. Its own refusal: "NAME must
-// be array".
+// Each gives the items of a required array to a function, until that fails. Its own refusal: "NAME
+// must be array".
 func (f Fields) Each(name string, use func(item json.RawMessage) error) error {
 	if firstByte(f[name]) != '[' {
 		return Refusef("%s must be array", name)

@@ -8,10 +8,10 @@ import (
 // errForeign ends a link whose peer speaks some other protocol.
 var errForeign = errors.New("peer speaks another protocol")
 
-// A browser can be led to send a request of HTTP to any port, and puts what it is told into the body. So
-// nothing is run of a link that does not begin as this protocol does: with a byte that can begin a JSON
-// value, and not with a request line of HTTP or its kin, whose method may begin with such a byte too.
-// Broken JSON is nonsense as anywhere else.
+// A browser can be led to send a request of HTTP to any port, and puts what it is told into the
+// body. So nothing is run of a link that does not begin as this protocol does: with a byte that can
+// begin a JSON value, and not with a request line of HTTP or its kin, whose method may begin with
+// such a byte too. Broken JSON is nonsense as anywhere else.
 
 // recognise looks at what a link begins with, until that is known. It is given what came so far
 // of the first frame that is not blank, and whether that is all of it.

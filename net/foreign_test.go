@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A web page must not be able to send a worker on its reader's machine a request in the body of one of HTTP.
+// A web page must not be able to send a worker on its reader's machine a request in the body of one
+// of HTTP.
 func TestNothingOfHTTPIsRun(t *testing.T) {
 	t.Parallel()
 	ran := make(chan string, 100)

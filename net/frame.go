@@ -26,8 +26,8 @@ type splitter struct {
 	scanned    int // there is no endOfFrame in buf[start:scanned]
 }
 
-// next is the next whole frame without its end, or nil when more must be read first. The
-// frame lies in the buffer: it is valid until the next call of fill. A frame, whole or begun, of more than
+// next is the next whole frame without its end, or nil when more must be read first. The frame lies
+// in the buffer: it is valid until the next call of fill. A frame, whole or begun, of more than
 // limit bytes is errFrameTooLong.
 func (s *splitter) next(limit int) ([]byte, error) {
 	at := bytes.IndexByte(s.buf[s.scanned:s.end], endOfFrame)
@@ -50,7 +50,8 @@ func (s *splitter) next(limit int) ([]byte, error) {
 // begun tells whether a frame has begun and not ended.
 func (s *splitter) begun() bool { return s.end > s.start }
 
-// pending is the frame that has begun, as far as it was read. It is valid until the next call of fill.
+// pending is the frame that has begun, as far as it was read. It is valid until the next call of
+// fill.
 func (s *splitter) pending() []byte { return s.buf[s.start:s.end] }
 
 // grown is how long the buffer is for the next fill.
@@ -72,7 +73,8 @@ func (s *splitter) fill(r io.Reader) error {
 	return err
 }
 
-// shrink gives back a buffer that grew for a long frame which was handed out, and is not needed any more.
+// shrink gives back a buffer that grew for a long frame which was handed out, and is not needed any
+// more.
 func (s *splitter) shrink() {
 	rest, size := s.pending(), smallBuffer
 	for size < len(rest) {

@@ -95,7 +95,8 @@ func TestFrameLimit(t *testing.T) {
 	}
 }
 
-// Pitfall 34: a link that said something long and is idle now holds little memory, and never more than twice the limit.
+// Pitfall 34: a link that said something long and is idle now holds little memory, and never more
+// than twice the limit.
 func TestPitfall34BufferStaysBoundedAndShrinks(t *testing.T) {
 	t.Parallel()
 	const limit = 100 << 10

@@ -2,8 +2,8 @@ package net
 
 import "sync"
 
-// gate counts the requests under way, of one link or of all links of a server, and lets no more in once it is
-// shut. The zero value is open.
+// gate counts the requests under way, of one link or of all links of a server, and lets no more in
+// once it is shut. The zero value is open.
 type gate struct {
 	mu     sync.Mutex
 	inside int

@@ -15,7 +15,8 @@ var watching = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interva
 // tcpUserTimeout is for how many milliseconds Linux waits for what was sent to be acknowledged.
 const tcpUserTimeout = 18
 
-// watch has the kernel notice when the peer's host is gone, whether or not something is under way to it.
+// watch has the kernel notice when the peer's host is gone, whether or not something is under way
+// to it.
 func watch(conn net.Conn, timeout time.Duration) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -31,14 +32,14 @@ func watch(conn net.Conn, timeout time.Duration) {
 	})
 }
 
-// A peer from which nothing more comes has closed its half of the connection, as many clients do after
-// their last request, and reads on; or its process has ended. Both look the same until something
-// is sent: the system of a process that has ended answers that with a reset. So a space is sent, which
-// says nothing: JSON may have any number of them before a value.
+// A peer from which nothing more comes has closed its half of the connection, as many clients do
+// after their last request, and reads on; or its process has ended. Both look the same until
+// something is sent: the system of a process that has ended answers that with a reset. So a space
+// is sent, which says nothing: JSON may have any number of them before a value.
 var nothing = []byte(" ")
 
-// When a peer that said its last gets a space: soon, so that an end is noticed at once, and then from
-// time to time.
+// When a peer that said its last gets a space: soon, so that an end is noticed at once, and then
+// from time to time.
 const (
 	firstSpace = 50 * time.Millisecond
 	nextSpace  = 5 * time.Second
@@ -63,12 +64,13 @@ func (l *Link) hearOut(tcp *net.TCPConn) {
 			}
 		}
 	})
-	l.settle(l.ctx)
+	l.finishRequests(l.ctx)
 }
 
 var errGone = errors.New("peer is gone")
 
-// awaitReset tells how the connection ended, when the peer is known to be gone or it was closed here.
+// awaitReset tells how the connection ended, when the peer is known to be gone or it was closed
+// here.
 func awaitReset(tcp *net.TCPConn) error {
 	raw, err := tcp.SyscallConn()
 	if err != nil {

@@ -38,7 +38,8 @@ func holder(t *testing.T, peer *wire) *exec.Cmd {
 	return process
 }
 
-// Regression: a client that closes its half after its requests, as nc -N does, lost most of the answers.
+// Regression: a client that closes its half after its requests, as nc -N does, lost most of the
+// answers.
 func TestHalfClosedPeerGetsAllAnswers(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t, ServerConfig{Password: "s3cret", Handlers: map[string]Handler{"echo": echo}})
@@ -139,8 +140,8 @@ func TestKilledClientIsNoticed(t *testing.T) {
 	}
 }
 
-// A worker whose master ends has lost its link at once, whatever it does for it: it registers anew. The
-// first to know may not be who waits for the answer.
+// A worker whose master ends has lost its link at once, whatever it does for it: it registers anew.
+// The first to know may not be who waits for the answer.
 func TestEndOfAPeerThatWasAskedIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

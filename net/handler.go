@@ -40,14 +40,14 @@ func (s *stay) end() {
 	}
 }
 
-// Handler answers requests of one type. What it returns becomes JSON and the response's data; an error
-// that is a Refusal is told to the peer, any other is logged and told as "internal error". The context
-// ends when the link does.
+// Handler answers requests of one type. What it returns becomes JSON and the response's data; an
+// error that is a Refusal is told to the peer, any other is logged and told as "internal error".
+// The context ends when the link does.
 //
-// Every handler has a goroutine of its own, but the requests of one link take their turns: a handler
-// begins when the one before it has returned, so that a client that sends pause and status in one
-// packet sees the pause. A handler that waits for something long (a job, another host) must call
-// request.Proceed once the requests after it may begin.
+// Every handler has a goroutine of its own, but the requests of one link take their turns: a
+// handler begins when the one before it has returned, so that a client that sends pause and status
+// in one packet sees the pause. A handler that waits for something long (a job, another host) must
+// call request.Proceed once the requests after it may begin.
 type Handler func(ctx context.Context, link *Link, request Request) (data any, err error)
 
 // Proceed lets the requests after this one on its link begin before it has been answered. It may be
@@ -58,14 +58,15 @@ func (r Request) Proceed() {
 	}
 }
 
-// OnAnswered has something done when the answer that the handler gives is encoded and on its way, or can't
-// be sent any more: until then it is in memory. Only the handler's own goroutine may call it.
+// OnAnswered has something done when the answer that the handler gives is encoded and on its way,
+// or can't be sent any more: until then it is in memory. Only the handler's own goroutine may call
+// it.
 func (r Request) OnAnswered(do func()) {
 	if r.stay != nil {
 		r.stay.answered = append(r.stay.answered, do)
 	}
 }
 
-// Fields are the members of the request's data. They are read out of it at each call: who needs them
-// twice keeps them.
+// Fields are the members of the request's data. They are read out of it at each call: who needs
+// them twice keeps them.
 func (r Request) Fields() Fields { return FieldsOf(r.Data) }

@@ -29,8 +29,8 @@ func TypeOf(value json.RawMessage) string {
 	}
 }
 
-// Integer is a JSON value as an integer, if it is one the way JavaScript sees it (1, 1.0 and 10e-1 all
-// are). Numbers that a float64 does not hold exactly are none.
+// Integer is a JSON value as an integer, if it is one the way JavaScript sees it (1, 1.0 and 10e-1
+// all are). Numbers that a float64 does not hold exactly are none.
 func Integer(value json.RawMessage) (int64, bool) {
 	if TypeOf(value) != "number" {
 		return 0, false

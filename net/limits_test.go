@@ -308,7 +308,8 @@ func TestServeOutlivesFailuresToAccept(t *testing.T) {
 	})
 }
 
-// Regression: a peer that broke a rule was dismissed before it had the answers to what it asked in the same packet.
+// Regression: a peer that broke a rule was dismissed before it had the answers to what it asked in
+// the same packet.
 func TestDismissalComesAfterTheAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -324,7 +325,8 @@ func TestDismissalComesAfterTheAnswers(t *testing.T) {
 	})
 }
 
-// A worker's answer about many jobs is long, and was asked for; what nobody asked for stays bounded.
+// A worker's answer about many jobs is long, and was asked for; what nobody asked for stays
+// bounded.
 func TestAnAnswerMayBeLongerThanAMessage(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t, ServerConfig{Handlers: map[string]Handler{

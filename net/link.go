@@ -34,7 +34,8 @@ type LinkConfig struct {
 	rations *rations // the server's
 }
 
-// Link is one connection, each end of which may send requests. Its methods are safe for concurrent use.
+// Link is one connection, each end of which may send requests. Its methods are safe for concurrent
+// use.
 type Link struct {
 	conn    net.Conn
 	config  LinkConfig
@@ -122,8 +123,8 @@ func (c LinkConfig) withDefaults() LinkConfig {
 }
 
 // Shutdown lets the requests of the peer that are under way finish, refuses new ones, writes the
-// answers, and closes the link; when ctx ends, at once. It returns nil or ctx's error. On a server's link
-// it concerns all links of the server: use Server.Shutdown there.
+// answers, and closes the link; when ctx ends, at once. It returns nil or ctx's error. On a
+// server's link it concerns all links of the server: use Server.Shutdown there.
 func (l *Link) Shutdown(ctx context.Context) error {
 	defer l.Close()
 	select {
@@ -151,7 +152,8 @@ func (l *Link) Born() time.Time { return l.born }
 // Done is closed when the link has ended.
 func (l *Link) Done() <-chan struct{} { return l.ctx.Done() }
 
-// Err tells why the link has ended: ErrLinkClosed is among the causes. It is nil while the link lives.
+// Err tells why the link has ended: ErrLinkClosed is among the causes. It is nil while the link
+// lives.
 func (l *Link) Err() error {
 	if l.ctx.Err() == nil {
 		return nil
@@ -159,8 +161,8 @@ func (l *Link) Err() error {
 	return context.Cause(l.ctx)
 }
 
-// Logger is for what is to be said of the peer: it names it, and is bounded by its address, so that no
-// peer can fill the log. What the peer itself said belongs there as Excerpt gives it.
+// Logger is for what is to be said of the peer: it names it, and is bounded by its address, so that
+// no peer can fill the log. What the peer itself said belongs there as Excerpt gives it.
 func (l *Link) Logger() *slog.Logger { return l.log }
 
 // RemoteAddr is the peer's address.

@@ -72,8 +72,8 @@ func (e envelope) payload() (json.RawMessage, error) {
 	return e.data, nil
 }
 
-// wantsCodes is the third item of the array of a request whose error is to bear its code. The original
-// ignores it, as everybody does all further items.
+// wantsCodes is the third item of the array of a request whose error is to bear its code. The
+// original ignores it, as everybody does all further items.
 const wantsCodes = `"codes"`
 
 // errNotJSON is the one mistake that is logged and not answered.

@@ -47,8 +47,8 @@ func (n *newcomers) remove(one *newcomer) {
 	}
 }
 
-// excess is who is to go before one more may come: the oldest of the address that has most of them. It is nil
-// where nobody needs to.
+// excess is who is to go before one more may come: the oldest of the address that has most of them.
+// It is nil where nobody needs to.
 func (n *newcomers) excess() *newcomer {
 	if n.all.Len() < n.most || n.all.Len() == 0 {
 		return nil

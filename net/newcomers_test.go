@@ -21,8 +21,8 @@ const (
 	fewDescriptors = 160
 )
 
-// serveWithFewDescriptors tells its address on its output, and ends with its input. Its handler opens as many
-// files as a daemon may need.
+// serveWithFewDescriptors tells its address on its output, and ends with its input. Its handler
+// opens as many files as a daemon may need.
 func serveWithFewDescriptors() {
 	if kind := os.Getenv(serveVariable); kind != "measured" {
 		limit := syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}
@@ -88,8 +88,8 @@ func serveElsewhere(t *testing.T, kind string) (address string) {
 	return strings.TrimSpace(address)
 }
 
-// Regression: peers that gave no password, and those on the same host that said nothing at all, used up the
-// process's descriptors: nobody else was let in, and no file could be opened.
+// Regression: peers that gave no password, and those on the same host that said nothing at all,
+// used up the process's descriptors: nobody else was let in, and no file could be opened.
 func TestDescriptorsAreKeptForWork(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"trusted", "with a password"} {

@@ -2,14 +2,16 @@ package net
 
 import "time"
 
-// A peer may send nonsense, and is answered as the protocol says: nonsenseAtOnce messages as fast as it likes, and then
-// one every nonsenseEvery, its link not being read in between. Parsing nonsense is work that others wait for.
+// A peer may send nonsense, and is answered as the protocol says: nonsenseAtOnce messages as fast
+// as it likes, and then one every nonsenseEvery, its link not being read in between. Parsing
+// nonsense is work that others wait for.
 const (
 	nonsenseAtOnce = 32
 	nonsenseEvery  = 100 * time.Millisecond
 )
 
-// nonsense counts what a peer sends that no request is made of and nobody waits for. The zero value is ready.
+// nonsense counts what a peer sends that no request is made of and nobody waits for. The zero value
+// is ready.
 type nonsense struct {
 	paid time.Time // when what came so far would have come, at one every nonsenseEvery
 }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Regression: a peer that sent nonsense as fast as it could, behind the password, took the processors from all others.
+// Regression: a peer that sent nonsense as fast as it could, behind the password, took the
+// processors from all others.
 func TestNonsenseIsReadSlowly(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, frame, answer string }{
@@ -60,7 +61,8 @@ func TestSomeNonsenseIsFree(t *testing.T) {
 	}
 }
 
-// Answers that come too late are no nonsense: who waits for a slow worker would have it wait even longer.
+// Answers that come too late are no nonsense: who waits for a slow worker would have it wait even
+// longer.
 func TestLateAnswersAreReadAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

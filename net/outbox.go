@@ -18,11 +18,11 @@ const (
 // mostBacklog is how many bytes may wait before senders do.
 const mostBacklog = 1 << 20
 
-// outbox is what a link has still to send: whole frames, in order. It is safe for concurrent use. A goroutine writes
-// while there is something to write, and only then.
+// outbox is what a link has still to send: whole frames, in order. It is safe for concurrent use. A
+// goroutine writes while there is something to write, and only then.
 //
-// The outbox takes a frame of any size while its backlog is within the limit; beyond it senders wait. So it holds
-// at most limit bytes and one frame a sender. A peer that takes no piece of a
+// The outbox takes a frame of any size while its backlog is within the limit; beyond it senders
+// wait. So it holds at most limit bytes and one frame a sender. A peer that takes no piece of a
 // frame for the timeout ends the link: that is how slow peers are dropped.
 type outbox struct {
 	conn    net.Conn
@@ -41,8 +41,8 @@ type outbox struct {
 	changed chan struct{} // closed at the next progress; nil while nobody waits
 }
 
-// pongBytes is how much more pongs may fill the outbox than all else: while one waits nothing is read, and
-// two peers that each wait to be read would wait for each other.
+// pongBytes is how much more pongs may fill the outbox than all else: while one waits nothing is
+// read, and two peers that each wait to be read would wait for each other.
 const pongBytes = 64 << 10
 
 // pong queues the answer to a ping.
@@ -51,14 +51,15 @@ func (o *outbox) pong(ctx context.Context) error {
 	return err
 }
 
-// put queues a frame, waiting while the backlog is above its limit. It must not be changed afterwards.
+// put queues a frame, waiting while the backlog is above its limit. It must not be changed
+// afterwards.
 func (o *outbox) put(ctx context.Context, frame []byte) error {
 	_, err := o.send(ctx, frame)
 	return err
 }
 
-// send is put for a frame in parts, and gives the frame's end for hasLeft. After an error nothing of
-// the frame leaves.
+// send is put for a frame in parts, and gives the frame's end for hasLeft. After an error nothing
+// of the frame leaves.
 func (o *outbox) send(ctx context.Context, parts ...[]byte) (end int64, err error) {
 	return o.sendWithin(ctx, o.limit, parts...)
 }
@@ -169,7 +170,7 @@ func (o *outbox) close() {
 	o.announce()
 }
 
-// progress is a channel that the next announce closes. The caller holds mu.
+// progress is a channel that the next announce closes. Callers must hold mu.
 func (o *outbox) progress() <-chan struct{} {
 	if o.changed == nil {
 		o.changed = make(chan struct{})
@@ -177,7 +178,7 @@ func (o *outbox) progress() <-chan struct{} {
 	return o.changed
 }
 
-// announce wakes everybody who waits. The caller holds mu.
+// announce wakes everybody who waits. Callers must hold mu.
 func (o *outbox) announce() {
 	if o.changed != nil {
 		close(o.changed)
@@ -215,7 +216,8 @@ func (o *outbox) stop(written int) {
 	o.announce()
 }
 
-// take gives the frames to write next, after written bytes of former ones have left; nil when there are none.
+// take gives the frames to write next, after written bytes of former ones have left; nil when there
+// are none.
 func (o *outbox) take(written int) [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -33,8 +33,8 @@ func (g *guard) knows(password string) bool {
 	return subtle.ConstantTimeCompare(digest[:], g.digest[:]) == 1
 }
 
-// entry is how far one peer has come with the guard. A nil entry is that of a peer that needs no password.
-// It belongs to the goroutine that reads the link.
+// entry is how far one peer has come with the guard. A nil entry is that of a peer that needs no
+// password. It belongs to the goroutine that reads the link.
 type entry struct {
 	guard    *guard
 	address  netip.Addr
@@ -46,11 +46,12 @@ type entry struct {
 // needed tells whether the password is still to come.
 func (e *entry) needed() bool { return e != nil && !e.proven }
 
-// errCrowdedOut ends a link whose password was not looked at in time, for all the wrong ones of its address.
+// errCrowdedOut ends a link whose password was not looked at in time, for all the wrong ones of its
+// address.
 var errCrowdedOut = errors.New("too many wrong passwords from this address")
 
-// admit checks the password, which waits where its address gave too many wrong ones lately. Of a wrong
-// one it tells how long the answer is to be held back.
+// admit checks the password, which waits where its address gave too many wrong ones lately. Of a
+// wrong one it tells how long the answer is to be held back.
 func (e *entry) admit(ctx context.Context, password string) (admitted bool, delay time.Duration, err error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, e.deadline, errCrowdedOut)
 	defer cancel()

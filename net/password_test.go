@@ -53,7 +53,8 @@ func TestPitfall38PasswordsAreNotLogged(t *testing.T) {
 	}
 }
 
-// Regression: of many who came at once, each with the password in its first packet, most were turned away before it was read.
+// Regression: of many who came at once, each with the password in its first packet, most were
+// turned away before it was read.
 func TestAPasswordUnderWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

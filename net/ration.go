@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// What all links of a server together may take of the memory. What is short does not count, so that who
-// asks little is never kept waiting by those who ask much: a link has up to shortBytes of each kind
-// for itself, its frame, its request and its answers.
+// What all links of a server together may take of the memory. What is short does not count, so that
+// who asks little is never kept waiting by those who ask much: a link has up to shortBytes of each
+// kind for itself, its frame, its request and its answers.
 const (
 	shortBytes     = 64 << 10
 	framesBytes    = 64 << 20  // frames that are being received
@@ -159,8 +159,8 @@ func (l *Link) afford(weight int) (done func(), err error) {
 	return func() { l.rations.requests.give(weight) }, nil
 }
 
-// reply encodes an answer and sends it. Only one of a link is on its way to the outbox at a time; a long one
-// is made when there is memory for it, and counts until it is written.
+// reply encodes an answer and sends it. Only one of a link is on its way to the outbox at a time; a
+// long one is made when there is memory for it, and counts until it is written.
 func (l *Link) reply(encode func() []byte) {
 	select {
 	case l.pen <- struct{}{}:

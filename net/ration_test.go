@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Regression: a dozen registrations of 14 MiB took 1.5 GiB. What many send at once is bounded for all of them
-// together, and who asks little is answered beside them.
+// Regression: a dozen registrations of 14 MiB took 1.5 GiB. What many send at once is bounded for
+// all of them together, and who asks little is answered beside them.
 func TestWhatPeersSendIsBoundedInMemory(t *testing.T) {
 	t.Parallel()
 	const size = 14 << 20
@@ -114,7 +114,8 @@ func TestAnswersAreMadeOneByOne(t *testing.T) {
 	})
 }
 
-// Regression: two peers that each had much to send, and pinged each other, waited for each other to read.
+// Regression: two peers that each had much to send, and pinged each other, waited for each other to
+// read.
 func TestPongsAreSentBesideAFullOutbox(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

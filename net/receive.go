@@ -34,8 +34,8 @@ type dismissal struct{ text string }
 
 func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
 
-// Run receives what the peer sends, and serves its requests, until the link ends or ctx does. It returns
-// why the link ended, never nil, when all its goroutines have; a link is run once.
+// Run receives what the peer sends, and serves its requests, until the link ends or ctx does. It
+// returns why the link ended, never nil, when all its goroutines have; a link is run once.
 func (l *Link) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.end(ctx.Err()) })()
 	reason := l.receive()
@@ -167,8 +167,8 @@ func (l *Link) handle(frame []byte) error {
 	return nil
 }
 
-// answered gives a response to the request that waits for it. From a peer that was never asked it is nonsense; else it
-// may be the late answer to a request that nobody waits for any more.
+// answered gives a response to the request that waits for it. From a peer that was never asked it
+// is nonsense; else it may be the late answer to a request that nobody waits for any more.
 func (l *Link) answered(m message) error {
 	l.mu.Lock()
 	asked, waiting := l.calls != nil, l.calls[m.no]
@@ -210,14 +210,15 @@ func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(
 func (l *Link) dismiss(frame []byte, text string) error {
 	ctx, cancel := context.WithTimeout(l.ctx, lingering)
 	defer cancel()
-	l.settle(ctx)
+	l.finishRequests(ctx)
 	if err := l.out.put(l.ctx, frame); err != nil {
 		return err
 	}
 	return &dismissal{text: text}
 }
 
-// part ends the link after receive did: at once where it broke, else when what is still to be said was said.
+// part ends the link after receive did: at once where it broke, else when what is still to be said
+// was said.
 func (l *Link) part(cause error) {
 	ctx, cancel := context.WithTimeout(l.ctx, lingering)
 	defer cancel()
@@ -233,7 +234,8 @@ func (l *Link) part(cause error) {
 		if complaint := l.receiver.complaint; complaint != "" {
 			cause = fmt.Errorf("%w, saying: %s", cause, complaint)
 		}
-		// Who was asked something must be able to answer: of such a peer nothing can be heard any more.
+		// Who was asked something must be able to answer: of such a peer nothing can be heard any
+		// more.
 		if tcp, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
 			l.hearOut(tcp)
 		}
@@ -241,9 +243,9 @@ func (l *Link) part(cause error) {
 	l.end(cause)
 }
 
-// settle waits for the requests under way, and until all answers are written. It must be the last that
-// the reading goroutine does with requests: it takes all slots.
-func (l *Link) settle(ctx context.Context) {
+// finishRequests waits for the requests under way, and until all answers are written. It must be
+// the last that the reading goroutine does with requests: it takes all slots.
+func (l *Link) finishRequests(ctx context.Context) {
 	for range cap(l.slots) {
 		select {
 		case l.slots <- struct{}{}:
@@ -254,8 +256,8 @@ func (l *Link) settle(ctx context.Context) {
 	_ = l.out.flush(ctx)
 }
 
-// discard reads on without looking for a while: closing with bytes unread would reset the connection, and
-// the peer might lose what it was told.
+// discard reads on without looking for a while: closing with bytes unread would reset the
+// connection, and the peer might lose what it was told.
 func (l *Link) discard() {
 	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

@@ -77,9 +77,10 @@ func NewServer(config ServerConfig) *Server {
 	}
 }
 
-// Serve accepts links from the listener and serves them until ctx ends; then it closes the listener, refuses requests
-// from then on, and returns nil. The links live on until Shutdown, which must be called. It returns
-// an error only where somebody else closed the listener: failures to accept (no descriptor left, say) are waited out.
+// Serve accepts links from the listener and serves them until ctx ends; then it closes the
+// listener, refuses requests from then on, and returns nil. The links live on until Shutdown, which
+// must be called. It returns an error only where somebody else closed the listener: failures to
+// accept (no descriptor left, say) are waited out.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	defer listener.Close()
@@ -108,8 +109,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// Shutdown lets the requests under way on all links finish and their answers be written, until ctx ends, then closes every link
-// and waits for their goroutines; handlers must end when their context does. Its error is ctx's, where it ended first.
+// Shutdown lets the requests under way on all links finish and their answers be written, until ctx
+// ends, then closes every link and waits for their goroutines; handlers must end when their context
+// does. Its error is ctx's, where it ended first.
 func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.tasks.Wait()
 	defer s.closeAll()
@@ -130,11 +132,11 @@ func (s *Server) remove(link *Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.links, link)
-	s.tellLinks()
+	s.reportLinks()
 }
 
-// tellLinks tells how many links there are. The caller holds mu.
-func (s *Server) tellLinks() {
+// reportLinks says how many links there are. Callers must hold mu.
+func (s *Server) reportLinks() {
 	if s.config.OnLinks != nil {
 		s.config.OnLinks(len(s.links))
 	}

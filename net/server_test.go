@@ -136,7 +136,8 @@ func TestServerPassword(t *testing.T) {
 	}
 }
 
-// The answers of a link's quick requests come as if the requests ran one after the other; one that waits lets the others pass.
+// The answers of a link's quick requests come as if the requests ran one after the other; one that
+// waits lets the others pass.
 func TestRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

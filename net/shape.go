@@ -2,8 +2,8 @@ package net
 
 import "encoding/json"
 
-// What a message may be made of, whatever its length in bytes: what is made of a byte in memory depends on
-// what it says. A value counts once, whether it is in a list, an object or alone.
+// What a message may be made of, whatever its length in bytes: what is made of a byte in memory
+// depends on what it says. A value counts once, whether it is in a list, an object or alone.
 const (
 	mostLevels = 64      // of lists and objects in each other
 	mostItems  = 100_000 // of one list or object of a request
@@ -103,8 +103,8 @@ func spaceEnd(text []byte, i int) int {
 	return i
 }
 
-// items gives the items of a valid list, or the members of a valid object with their names as they are
-// written. They share the memory of the text.
+// items gives the items of a valid list, or the members of a valid object with their names as they
+// are written. They share the memory of the text.
 func items(text []byte) func(yield func(name, value json.RawMessage) bool) {
 	return func(yield func(name, value json.RawMessage) bool) {
 		i := spaceEnd(text, 0)

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// How wrong passwords of one address are slowed down, over however many connections they come. The answer to
-// the first leaves at once, the second's after firstDelay, each later one's twice as late up to longestDelay, until
-// the address gave no wrong one for forgetAfter. A worker that registers waits longer than that, and so
-// is told what is wrong.
+// How wrong passwords of one address are slowed down, over however many connections they come. The
+// answer to the first leaves at once, the second's after firstDelay, each later one's twice as late
+// up to longestDelay, until the address gave no wrong one for forgetAfter. A worker that registers
+// waits longer than that, and so is told what is wrong.
 //
-// The right password is answered at once. So who gets no answer knows that it was wrong, and need not
-// wait for the delay: what bounds guessing is how often one is looked at, guessesAtOnce and then one each
-// guessEvery. Only wrong ones count. Where more come, the last to come is looked at first: of many who wait,
-// an honest one is the likeliest to have just come.
+// The right password is answered at once. So who gets no answer knows that it was wrong, and need
+// not wait for the delay: what bounds guessing is how often one is looked at, guessesAtOnce and
+// then one each guessEvery. Only wrong ones count. Where more come, the last to come is looked at
+// first: of many who wait, an honest one is the likeliest to have just come.
 const (
 	firstDelay    = 100 * time.Millisecond
 	longestDelay  = 3 * time.Second
@@ -26,8 +26,8 @@ const (
 	maxRemembered = 4096 // addresses
 )
 
-// suspects are the addresses that gave wrong passwords lately. The zero value is ready; it is safe for
-// concurrent use.
+// suspects are the addresses that gave wrong passwords lately. The zero value is ready; it is safe
+// for concurrent use.
 type suspects struct {
 	mu    sync.Mutex
 	known map[netip.Prefix]*suspect
@@ -42,8 +42,8 @@ type suspect struct {
 	timer    *time.Timer     // gives the next turn
 }
 
-// judge returns when it is the address's turn, and counts the password if it is wrong: its answer is to be
-// held back for the delay. ctx ends the wait.
+// judge returns when it is the address's turn, and counts the password if it is wrong: its answer
+// is to be held back for the delay. ctx ends the wait.
 func (s *suspects) judge(ctx context.Context, from netip.Prefix, right bool) (delay time.Duration, err error) {
 	for {
 		delay, turn := s.tryJudge(from, right)
@@ -78,8 +78,8 @@ func (s *suspects) tryJudge(from netip.Prefix, right bool) (delay time.Duration,
 	return delay, nil
 }
 
-// wait is how long it is until a password of this address is looked at. nil is an address that gave no
-// wrong one.
+// wait is how long it is until a password of this address is looked at. nil is an address that gave
+// no wrong one.
 func (one *suspect) wait(now time.Time) time.Duration {
 	if one == nil {
 		return 0
@@ -87,7 +87,8 @@ func (one *suspect) wait(now time.Time) time.Duration {
 	return max(0, one.paid.Sub(now)-(guessesAtOnce-1)*guessEvery)
 }
 
-// failed counts a wrong password, and says how long its answer is to be held back. The caller holds mu.
+// failed counts a wrong password, and says how long its answer is to be held back. The caller holds
+// mu.
 func (s *suspects) failed(from netip.Prefix, now time.Time) (one *suspect, delay time.Duration) {
 	if s.known == nil {
 		s.known = make(map[netip.Prefix]*suspect)
@@ -113,7 +114,7 @@ func (s *suspects) failed(from netip.Prefix, now time.Time) (one *suspect, delay
 	return one, delay
 }
 
-// arm has the next of those who wait tried when it is time. The caller holds mu.
+// arm has the next of those who wait tried when it is time. Callers must hold mu.
 func (s *suspects) arm(one *suspect, now time.Time) {
 	if one == nil || len(one.waiting) == 0 || one.timer != nil {
 		return
@@ -144,7 +145,7 @@ func (s *suspects) leave(from netip.Prefix, turn chan struct{}) {
 	s.arm(one, time.Now()) // the turn had come, and is the next one's
 }
 
-// makeRoom forgets the address that was quiet for longest of some. The caller holds mu.
+// makeRoom forgets the address that was quiet for longest of some. Callers must hold mu.
 func (s *suspects) makeRoom() {
 	const some = 32
 	var oldest netip.Prefix

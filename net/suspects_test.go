@@ -96,8 +96,8 @@ func (s *Server) guesses() int {
 	return s.guard.suspects.known[netip.Prefix{}].failures
 }
 
-// Regression: 800 connections of one address had 160 passwords looked at in a second. Who leaves before the
-// answer has learned as much, and must not be faster.
+// Regression: 800 connections of one address had 160 passwords looked at in a second. Who leaves
+// before the answer has learned as much, and must not be faster.
 func TestGuessesOfAnAddressAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]time.Duration{"who waits for the answers": time.Hour, "who leaves at once": 20 * time.Millisecond} {

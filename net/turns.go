@@ -2,16 +2,16 @@ package net
 
 import "sync"
 
-// A link whose requests that wait for their turn are of more than waitingBytes is not read on. Each counts
-// requestBytes more than its message.
+// A link whose requests that wait for their turn are of more than waitingBytes is not read on. Each
+// counts requestBytes more than its message.
 const (
 	waitingBytes = 64 << 10
 	requestBytes = 512
 )
 
-// turns puts the requests of a link in a row: one begins when the one before it has given up its turn. A request that
-// waits costs memory and no goroutine, so that a peer that sends a thousand at once takes nobody else's turn.
-// The zero value is ready; it is safe for concurrent use.
+// turns puts the requests of a link in a row: one begins when the one before it has given up its
+// turn. A request that waits costs memory and no goroutine, so that a peer that sends a thousand at
+// once takes nobody else's turn. The zero value is ready; it is safe for concurrent use.
 type turns struct {
 	mu      sync.Mutex
 	taken   bool // a request has its turn
@@ -26,8 +26,8 @@ type turn struct {
 	begin func()
 }
 
-// take calls begin, which must not block, when the turn has come: at once, or by a later pass. The peer that sent the
-// request of so many bytes must not be read before relief, unless that is nil.
+// take calls begin, which must not block, when the turn has come: at once, or by a later pass. The
+// peer that sent the request of so many bytes must not be read before relief, unless that is nil.
 func (t *turns) take(bytes int, begin func()) (relief <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

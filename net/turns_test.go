@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Regression: every request that waited for its turn had a goroutine, which the collector looked through over
-// and over; 16 links made 14,000 of them, and everybody waited.
+// Regression: every request that waited for its turn had a goroutine, which the collector looked
+// through over and over; 16 links made 14,000 of them, and everybody waited.
 func TestRequestsInLineTakeNoGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,8 @@ func TestRequestsInLineTakeNoGoroutines(t *testing.T) {
 	})
 }
 
-// Requests that wait for their turn hold a bounded part of the memory: beyond it the link is not read.
+// Requests that wait for their turn hold a bounded part of the memory: beyond it the link is not
+// read.
 func TestRequestsInLineAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Whole is a whole number on the wire. JavaScript's numbers are exact up to 2⁵³−1 in either direction; a number beyond
-// that is a string of its decimal digits, in both directions, so that no peer rounds it.
+// Whole is a whole number on the wire. JavaScript's numbers are exact up to 2⁵³−1 in either
+// direction; a number beyond that is a string of its decimal digits, in both directions, so that no
+// peer rounds it.
 type Whole int64
 
 // isExact tells whether a JavaScript number holds n, and no other whole number rounds to it.
@@ -33,7 +34,8 @@ func (n *Whole) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ParseWhole reads a whole number that a peer sent. Its error is a Refusal that says what is allowed.
+// ParseWhole reads a whole number that a peer sent. Its error is a Refusal that says what is
+// allowed.
 func ParseWhole(value json.RawMessage) (Whole, error) {
 	if number, ok := Integer(value); ok {
 		return Whole(number), nil

@@ -87,8 +87,8 @@ func couldNotConnect(ctx context.Context, err error) error {
 	return exit.With(exit.Connect, err)
 }
 
-// ask sends a request and gives the data of its answer. The status of another daemon than the one that
-// was meant is an error.
+// ask sends a request and gives the data of its answer. The status of another daemon than the one
+// that was meant is an error.
 func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage, error) {
 	patience := c.patienceWith(typ)
 	asking, cancel := c.within(ctx, patience)
@@ -115,8 +115,8 @@ func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage
 	return nil, &unanswered{typ, why(ctx, err)}
 }
 
-// unanswered is why a request has no answer. Unless ErrUnsent is among the causes, the daemon may have
-// done what it was asked for.
+// unanswered is why a request has no answer. Unless ErrUnsent is among the causes, the daemon may
+// have done what it was asked for.
 type unanswered struct {
 	typ string
 	err error
@@ -206,8 +206,8 @@ func askFor[Q, A any](ctx context.Context, p *program, r contract.Request[Q, A],
 // json tells whether the answer's data is the output.
 func (p *program) json() bool { return p.config.output == "json" }
 
-// why puts the reason for a context's end before the end; somebody's wish that the run ends in place of
-// it. Of no error it says nothing.
+// why puts the reason for a context's end before the end; somebody's wish that the run ends in
+// place of it. Of no error it says nothing.
 func why(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	var by interruption

@@ -44,8 +44,8 @@ func (f idFlag) Set(text string) error {
 // roundable is the length from which on a number may be rounded: 2⁵³ has so many digits.
 const roundable = len("9007199254740992")
 
-// exact is JSON in which whole numbers that JavaScript would round are strings of their digits: what net.Whole does
-// for one number, for all of them.
+// exact is JSON in which whole numbers that JavaScript would round are strings of their digits:
+// what net.Whole does for one number, for all of them.
 func exact(text []byte) []byte {
 	var out []byte
 	for len(text) > 0 {

@@ -21,8 +21,8 @@ type remote struct {
 	address string // by which the master knows the worker
 }
 
-// remotes finds the journals that the daemon at the other end leads to: its own, or those of a master's
-// workers.
+// remotes finds the journals that the daemon at the other end leads to: its own, or those of a
+// master's workers.
 func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
 	j := &journals{note: p.note}
 	add := func(r *remote) { j.sources, j.remotes = append(j.sources, r), append(j.remotes, r) }

@@ -82,7 +82,8 @@ func (p *program) manualRequest(jobs []jobRef) any {
 	return contract.Manual{IDs: ids}
 }
 
-// goOn says that jobs that were asked for go on without jobctl, where that is why there is no answer.
+// goOn says that jobs that were asked for go on without jobctl, where that is why there is no
+// answer.
 func (p *program) goOn(err error, jobs []jobRef) error {
 	if !leftOpen(err, contract.RunManual.Name) {
 		return err
@@ -97,8 +98,9 @@ func (p *program) goOn(err error, jobs []jobRef) error {
 	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' tells how it ends", err, what, jobctl, jobs[0].id)
 }
 
-// afterwards says what became of the row of a job that was refused, where the daemon's words, which are
-// the original's, leave that out. A job's error has no code: clients have known the words for long.
+// afterwards says what became of the row of a job that was refused, where the daemon's words, which
+// are the original's, leave that out. A job's error has no code: clients have known the words for
+// long.
 func afterwards(id jobnet.Whole, refusal string) string {
 	before := ""
 	switch {

@@ -11,15 +11,15 @@ import (
 	"jobd/net/contract"
 )
 
-// queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the whole
-// run may take.
+// queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the
+// whole run may take.
 const queryTimeout = 10 * time.Second
 
 // errSilent says that no answer came in time.
 var errSilent = errors.New("no answer")
 
-// patienceWith is how long the answer to a request may take. Some are answered when jobs have ended, or
-// the worker has started again; pause waits itself for up to 10 s, for starts under way.
+// patienceWith is how long the answer to a request may take. Some are answered when jobs have
+// ended, or the worker has started again; pause waits itself for up to 10 s, for starts under way.
 func (c *client) patienceWith(typ string) time.Duration {
 	switch typ {
 	case contract.RunManual.Name, contract.Restart.Name:
@@ -49,9 +49,9 @@ func (c *client) within(ctx context.Context, patience time.Duration) (context.Co
 	return context.WithTimeoutCause(ctx, patience, errSilent)
 }
 
-// diagnose finds out, when some of the time for an answer has gone by, who is silent: the daemon, or
-// workers behind a master, which takes 5 s to say so of one. What it found, as the end of a sentence, is
-// there when the time is up.
+// diagnose finds out, when some of the time for an answer has gone by, who is silent: the daemon,
+// or workers behind a master, which takes 5 s to say so of one. What it found, as the end of a
+// sentence, is there when the time is up.
 func (c *client) diagnose(ctx context.Context, patience time.Duration) <-chan string {
 	found := make(chan string, 1)
 	go func() {

@@ -17,7 +17,8 @@ import (
 	"jobd/net/contract"
 )
 
-// How long a worker may take to serve again, where --timeout says nothing, and how it is asked meanwhile.
+// How long a worker may take to serve again, where --timeout says nothing, and how it is asked
+// meanwhile.
 const (
 	restartLimit = time.Minute
 	restartLook  = 100 * time.Millisecond // between two looks
@@ -43,9 +44,9 @@ type process struct {
 	Version string `json:"version"`
 }
 
-// startAgain asks a worker to start again, and waits until the new process serves. The worker says no
-// while nothing is lost yet. After its yes the link ends, and may end before the yes is here: then only
-// the worker's next run can tell.
+// startAgain asks a worker to start again, and waits until the new process serves. The worker says
+// no while nothing is lost yet. After its yes the link ends, and may end before the yes is here:
+// then only the worker's next run can tell.
 func (p *program) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errors.New("the worker has not served again in time"))
 	defer cancel()
@@ -83,7 +84,8 @@ func (p *program) restarted(now process, words string) (err error) {
 	return json.NewEncoder(p.out).Encode(now)
 }
 
-// goTo goes where the new process will listen. A host that is all of its addresses stays the one that was given.
+// goTo goes where the new process will listen. A host that is all of its addresses stays the one
+// that was given.
 func (p *program) goTo(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -97,7 +97,8 @@ func (p *program) showWorker(ctx context.Context, name string, args []string, sh
 	return nil
 }
 
-// showMaster does the same with a master, which asks its workers. Those that did not answer are an error.
+// showMaster does the same with a master, which asks its workers. Those that did not answer are an
+// error.
 func (p *program) showMaster(ctx context.Context, name string, args []string, show func(masterStatus)) error {
 	if len(args) > 0 {
 		return wrongUsage("%s: takes no arguments, got %q", name, args)

@@ -22,7 +22,8 @@ func idleTargets(s workerStatus, worker string) (list []idle) {
 	return list
 }
 
-// printIdentity prints by what the database and other workers know this one, as far as the worker tells.
+// printIdentity prints by what the database and other workers know this one, as far as the worker
+// tells.
 func (p *program) printIdentity(s workerStatus) {
 	if s.Server != "" {
 		fmt.Fprintf(p.out, "database server: %s\n", clean(s.Server))
@@ -32,8 +33,8 @@ func (p *program) printIdentity(s workerStatus) {
 	}
 }
 
-// printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the worker
-// is older and does not tell.
+// printTrouble prints what keeps a worker from its work; nothing where nothing does, or where the
+// worker is older and does not tell.
 func (p *program) printTrouble(s workerStatus) {
 	if h := s.Launcher; h != nil {
 		fmt.Fprintf(p.out, "\nsince %s nothing is started: %s\n", p.sinceText(h.Since), clean(h.Broken))

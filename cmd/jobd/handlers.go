@@ -12,8 +12,8 @@ import (
 	"jobd/net/contract"
 )
 
-// handlers is the front for the wire protocol: it decodes requests, has the service carry them out, and
-// gives its answers to be encoded. docs/protocol.md describes them.
+// handlers is the front for the wire protocol: it decodes requests, has the service carry them out,
+// and gives its answers to be encoded. docs/protocol.md describes them.
 func (d *daemon) handlers() map[string]jobnet.Handler {
 	s, all := d.service, make(map[string]jobnet.Handler)
 	handle(all, s, contract.Poll, s.Poll)

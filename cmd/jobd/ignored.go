@@ -7,15 +7,16 @@ import (
 	"jobd/journal/replay"
 )
 
-// How far a start looks back for rows that were ignored, and may not have been: a claim's transaction is over within a minute
-// or so, or its row is asked by the worker itself, for as long as it runs.
+// How far a start looks back for rows that were ignored, and may not have been: a claim's
+// transaction is over within a minute or so, or its row is asked by the worker itself, for as long
+// as it runs.
 const (
 	ignoredEvents = 20_000
 	mostIgnored   = 1000
 )
 
-// ignoredLast lists the rows of which the journal says, near its end, that they are ignored. The worker may have been killed
-// before that was committed.
+// ignoredLast lists the rows of which the journal says, near its end, that they are ignored. The
+// worker may have been killed before that was committed.
 func (p *journalPart) ignoredLast() (ids []int64) {
 	newest := p.newest()
 	if newest == 0 {
@@ -32,7 +33,8 @@ func (p *journalPart) ignoredLast() (ids []int64) {
 	return ids
 }
 
-// ignoredBehind lists the rows that are ignored by an event behind another, and by none of a claim after that.
+// ignoredBehind lists the rows that are ignored by an event behind another, and by none of a claim
+// after that.
 func ignoredBehind(ctx context.Context, r *replay.Reader, after uint64) (ids []int64, err error) {
 	first, err := r.First(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // journalHandlers answers the requests about the worker's journal. Each of them opens a stream and
-// answers with its cursor; journal-next fetches it page by page. They read the journal's folder as any
-// reader does: the worker goes on writing.
+// answers with its cursor; journal-next fetches it page by page. They read the journal's folder as
+// any reader does: the worker goes on writing.
 type journalHandlers struct {
 	*daemon
 	cursors *history.Cursors
@@ -92,8 +92,8 @@ func (h journalHandlers) open(
 	return contract.Opened{Name: h.worker.Name, Cursor: id}, nil
 }
 
-// next answers with a page. It takes a while where there is little to find, so others need not wait for
-// it.
+// next answers with a page. It takes a while where there is little to find, so others need not wait
+// for it.
 func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	open, err := contract.ReadCursor(request.Fields())
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // besides.
 const mostAside = 100
 
-// aside lists the rows that can't be claimed for now, and those that the mirror can't bring up to date,
-// the oldest first.
+// aside lists the rows that can't be claimed for now, and those that the mirror can't bring up to
+// date, the oldest first.
 func (d *daemon) aside(rows []jobexec.AsideRow) []contract.AsideRow {
 	all := append([]jobexec.AsideRow{}, rows...)
 	targets := make(map[int64]string)

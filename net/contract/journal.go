@@ -8,8 +8,8 @@ import (
 )
 
 // The requests about journals. A master hands them on to its workers and reads no more of them than
-// the field worker, so their data and the items of their streams, which speak of events and rows, stand
-// in cmd/internal/history.
+// the field worker, so their data and the items of their streams, which speak of events and rows,
+// stand in cmd/internal/history.
 const (
 	JournalAnchor  = "journal-anchor"
 	JournalRows    = "journal-rows"
@@ -67,8 +67,8 @@ func ReadRowIDs(data jobnet.Fields) ([]int64, error) {
 	return ids, nil
 }
 
-// ReadQuery reads the data of a request about journals into a struct of cmd/internal/history. Fields that
-// it does not have are ignored, as in every request, and so is data that is no object.
+// ReadQuery reads the data of a request about journals into a struct of cmd/internal/history.
+// Fields that it does not have are ignored, as in every request, and so is data that is no object.
 func ReadQuery(data json.RawMessage, into any) error {
 	if len(data) == 0 || jobnet.TypeOf(data) != "object" {
 		return nil

@@ -108,15 +108,15 @@ func readPolling(data jobnet.Fields) (Polling, error) {
 	return Polling{Workers: data.Flag("poll_workers")}, nil
 }
 
-// FleetStatus is a master's answer to status. S is a worker's own answer, which the master hands on as
-// it is; jobctl reads it as a *WorkerStatus.
+// FleetStatus is a master's answer to status. S is a worker's own answer, which the master hands on
+// as it is; jobctl reads it as a *WorkerStatus.
 type FleetStatus[S any] struct {
 	Workers []FleetWorker[S] `json:"workers"` // in the order in which they registered
 	Memory  MemoryUsage      `json:"memoryUsage"`
 }
 
-// FleetWorker describes one registered worker. What it answered itself is there only where workers were
-// polled.
+// FleetWorker describes one registered worker. What it answered itself is there only where workers
+// were polled.
 type FleetWorker[S any] struct {
 	RemoteAddr  string   `json:"remoteAddr"`
 	RemotePort  int      `json:"remotePort"`
@@ -206,8 +206,8 @@ func (o targetsOnce) read(job jobnet.Fields) (string, error) {
 	return target, nil
 }
 
-// RelayedOutcomes is Outcomes as a master reads it of its workers, and answers it: what a worker told
-// of a job goes to the client as it is.
+// RelayedOutcomes is Outcomes as a master reads it of its workers, and answers it: what a worker
+// told of a job goes to the client as it is.
 type RelayedOutcomes struct {
 	Jobs   map[string]json.RawMessage `json:"jobs,omitempty"`
 	Errors map[string]any             `json:"errors,omitempty"`

@@ -35,8 +35,8 @@ type TargetStatus struct {
 	Why         string `json:"why,omitempty"` // why nothing is claimed for it; "" where nothing is wrong
 }
 
-// MemoryUsage is what memory a daemon uses, in bytes. The names are those of the original; the values
-// are the process's own.
+// MemoryUsage is what memory a daemon uses, in bytes. The names are those of the original; the
+// values are the process's own.
 type MemoryUsage struct {
 	RSS          uint64 `json:"rss"`          // resident, all of the process
 	HeapTotal    uint64 `json:"heapTotal"`    // memory that the heap holds
@@ -53,7 +53,8 @@ type JournalStatus struct {
 	Segments int    `json:"segments"`
 }
 
-// AsideRow is a row that a worker can't claim or update for now, for a reason that is the row's own.
+// AsideRow is a row that a worker can't claim or update for now, for a reason that is the row's
+// own.
 type AsideRow struct {
 	Job    jobnet.Whole `json:"job"` // 0: the reason names it
 	Target string       `json:"target"`

@@ -62,7 +62,8 @@ func notEmpty(targets []string) error {
 	return nil
 }
 
-// atMost refuses a list or an object of more than so many: a request's cost grows with each of them.
+// atMost refuses a list or an object of more than so many: a request's cost grows with each of
+// them.
 func atMost(name string, are, most int) error {
 	if are > most {
 		return jobnet.Refusef("%s: at most %d are allowed in a request, got %d", name, most, are).With(jobnet.CodeLimit)
@@ -70,8 +71,8 @@ func atMost(name string, are, most int) error {
 	return nil
 }
 
-// Done is the answer of the requests that are carried out at once: the text "ok", or, to a client that
-// asked a master for detail, whom that was about.
+// Done is the answer of the requests that are carried out at once: the text "ok", or, to a client
+// that asked a master for detail, whom that was about.
 type Done struct {
 	Result   string   // "" is "ok"
 	Unserved []string // those of the targets that no registered worker serves

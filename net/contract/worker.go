@@ -83,8 +83,8 @@ func readID(item json.RawMessage) (jobnet.Whole, error) {
 	return id, nil
 }
 
-// Outcomes is the answer to run-manual: each job is in one of its parts, each of which is there only
-// where it has entries.
+// Outcomes is the answer to run-manual: each job is in one of its parts, each of which is there
+// only where it has entries.
 type Outcomes struct {
 	Jobs   map[jobnet.Whole]Outcome `json:"jobs,omitempty"`
 	Errors map[jobnet.Whole]string  `json:"errors,omitempty"`
@@ -107,8 +107,8 @@ type Signals struct {
 	Jobs map[jobnet.Whole]int `json:"jobs"`         // the signals' numbers
 	By   string               `json:"by,omitempty"` // from a master: the client that asks
 
-	// Odd are the names that are no ids, and the ids whose signal is no number: nothing is delivered.
-	// It is true where more than a probe was asked for.
+	// Odd are the names that are no ids, and the ids whose signal is no number: nothing is
+	// delivered. It is true where more than a probe was asked for.
 	Odd map[string]bool `json:"-"`
 }
 

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Every whole number of 64 bits but 0 is an id: as a number where it is exact, else as a string of digits.
+// Every whole number of 64 bits but 0 is an id: as a number where it is exact, else as a string of
+// digits.
 func TestIDsThatClientsSend(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -10,8 +10,8 @@ import (
 	"jobd/net/contract"
 )
 
-// Memory is what memory this process uses. Measuring does not stop the world. RSS is 0 where the system
-// has no /proc.
+// Memory is what memory this process uses. Measuring does not stop the world. RSS is 0 where the
+// system has no /proc.
 func Memory() contract.MemoryUsage {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},

@@ -13,9 +13,9 @@ import (
 	jobnet "jobd/net"
 )
 
-// Refused requests that would have changed something are part of the history. A client that sends them
-// in a loop must not fill the journal: the first few a minute have an event each, and the others of that
-// minute one event that counts them.
+// Refused requests that would have changed something are part of the history. A client that sends
+// them in a loop must not fill the journal: the first few a minute have an event each, and the
+// others of that minute one event that counts them.
 const (
 	refusalTime    = time.Minute
 	mostRefusals   = 10  // events a minute and client
@@ -25,8 +25,8 @@ const (
 	mostRefusedFor = 200 // bytes of what was asked, and of why not
 )
 
-// Refusals journals refused requests. Its methods are safe for concurrent use, and do not fail: nothing
-// depends on what they journal.
+// Refusals journals refused requests. Its methods are safe for concurrent use, and do not fail:
+// nothing depends on what they journal.
 type Refusals struct {
 	journal func(journal.Payload) error
 	log     *slog.Logger
@@ -102,8 +102,8 @@ func (r *Refusals) end(host string) {
 	}
 }
 
-// LastWords is what the journal is to hold before the worker's run ends: the refusals that have no event
-// yet.
+// LastWords is what the journal is to hold before the worker's run ends: the refusals that have no
+// event yet.
 func (r *Refusals) LastWords() (rest []journal.Payload) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

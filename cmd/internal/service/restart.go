@@ -10,12 +10,12 @@ import (
 
 const refusedStopping = jobnet.Refusal("not restarted: the worker is stopping")
 
-// Restart hands over to this worker's next start. That start is tried first, and what it says is wrong
-// is told before anything is given up. Only one restart is under way at a time, and none while the
-// process stops.
+// Restart hands over to this worker's next start. That start is tried first, and what it says is
+// wrong is told before anything is given up. Only one restart is under way at a time, and none
+// while the process stops.
 //
-// The crash argument: until the request is journalled nothing has changed. From then on this is a stop
-// with handover, killed or not: what runs is with the runner, everything else in the journal.
+// The crash argument: until the request is journalled nothing has changed. From then on this is a
+// stop with handover, killed or not: what runs is with the runner, everything else in the journal.
 func (s *Service) Restart(ctx context.Context, from Call, r contract.Restarting) (told contract.Restarted, err error) {
 	next, err := s.restart(ctx, from)
 	if err != nil {

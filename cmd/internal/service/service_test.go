@@ -96,8 +96,8 @@ func newService(s *stub) *Service {
 	return New(Config{Worker: s, Logger: log, Process: s, Refusals: NewRefusals(s.Note, log)})
 }
 
-// Every change reaches the worker with the name of who wants it, and a refusal of the worker's is told
-// as it is, and journalled.
+// Every change reaches the worker with the name of who wants it, and a refusal of the worker's is
+// told as it is, and journalled.
 func TestChangesKnowWhoAsks(t *testing.T) {
 	t.Parallel()
 	ctx, targets, slots := t.Context(), contract.Targets{Targets: []string{"a"}}, contract.Slots{Target: "a", Concurrency: 3}

@@ -106,6 +106,7 @@ type Worker struct {
 	strangers int    // rows under way that belong to no worker
 	added     int    // targets that were added
 	namesDue  bool   // the table is to be asked whether it takes the targets' names
+	handover  bool   // as Config.Handover, or because of HandOver
 	fresh     bool   // the journal held nothing when the worker was opened
 	stopping  bool
 	failure   error
@@ -129,7 +130,7 @@ func New(c Config) *Worker {
 		w.targets[name] = &target{name: name, concurrency: concurrency}
 	}
 	w.claims.renew()
-	w.startsTimeout = startsTimeout
+	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	return w
 }
 
@@ -206,14 +207,14 @@ func (w *Worker) SetLauncher(l Launcher) {
 func (w *Worker) HandOver() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.Handover = true
+	w.handover = true
 }
 
 // handsOver tells whether what runs is left to the next start.
 func (w *Worker) handsOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.Handover
+	return w.handover
 }
 
 // closing is why the run of the worker ends.

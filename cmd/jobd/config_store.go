@@ -2,8 +2,6 @@ package main
 
 import (
 	"math"
-	"net"
-	"strconv"
 	"strings"
 
 	"jobd/cmd/internal/conf"
@@ -101,11 +99,3 @@ func (c *mysqlConfig) validate(set *conf.Set) {
 }
 
 func (c *mysqlConfig) isSocket() bool { return strings.HasPrefix(c.host, "/") }
-
-// address is the network and address of the server, for net.Dial.
-func (c *mysqlConfig) address() (network, address string) {
-	if c.isSocket() {
-		return "unix", c.host
-	}
-	return "tcp", net.JoinHostPort(strings.Trim(c.host, "[]"), strconv.Itoa(c.port))
-}

@@ -281,19 +281,15 @@ func TestConfigMasters(t *testing.T) {
 	}
 }
 
-func TestConfigMySQLAddress(t *testing.T) {
+// Regression: an IPv6 address in brackets was passed on with them, and never reached.
+func TestConfigMySQLHost(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ host, network, address string }{
-		"name":   {"db", "tcp", "db:3306"},
-		"IPv6":   {"::1", "tcp", "[::1]:3306"},
-		"socket": {"/run/mysqld/mysqld.sock", "unix", "/run/mysqld/mysqld.sock"},
+	for given, want := range map[string]string{
+		"db": "db", "::1": "::1", "[::1]": "::1", "/run/mysqld/mysqld.sock": "/run/mysqld/mysqld.sock",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := mysqlConfig{host: test.host, port: 3306}
-			if network, address := c.address(); network != test.network || address != test.address {
-				t.Errorf("got %s %s, want %s %s", network, address, test.network, test.address)
-			}
-		})
+		c := mustParse(t, with("--store=mysql", "--mysql-host="+given, "--mysql-port=3306", "--mysql-user=u", "--mysql-password=", "--mysql-database=d"), nil)
+		if got := c.mysqlConfig(); got.Host != want || got.Port != 3306 {
+			t.Errorf("mysql_host = %s: host %s, port %d", given, got.Host, got.Port)
+		}
 	}
 }

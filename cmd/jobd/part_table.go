@@ -61,10 +61,11 @@ func (c *config) sqliteConfig() sqlite.Config {
 	}
 }
 
-// mysqlConfig is where the table is, and the account that uses it.
+// mysqlConfig is where the table is, and the account that uses it. The driver takes IPv6 addresses
+// without brackets.
 func (c *config) mysqlConfig() mysql.Config {
 	return mysql.Config{
-		Host: c.store.mysql.host, Port: c.store.mysql.port,
+		Host: strings.Trim(c.store.mysql.host, "[]"), Port: c.store.mysql.port,
 		User: c.store.mysql.user, Password: c.store.mysql.password,
 		Database: c.store.mysql.database, Table: c.store.mysql.table,
 		ClaimColumn: c.store.claimColumn, Worker: c.name,

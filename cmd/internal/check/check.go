@@ -151,11 +151,10 @@ func ForStart(served string) string { return "--check=" + startPrefix + served }
 
 // Register makes the flag known. It is no key of the file, nor a variable.
 func (m *Mode) Register(set *conf.Set) {
-	set.FlagSet().Var(m, "check", "look whether the daemon could start, and at all that it needs; change nothing")
+	set.FlagSet().BoolFunc("check", "look whether the daemon could start, and at all that it needs; change nothing", m.set)
 }
 
-// Set implements flag.Value.
-func (m *Mode) Set(text string) error {
+func (m *Mode) set(text string) error {
 	served, start := strings.CutPrefix(text, startPrefix)
 	if text != "true" && (!start || served == "") {
 		return errors.New("it takes no value")
@@ -166,9 +165,3 @@ func (m *Mode) Set(text string) error {
 	}
 	return nil
 }
-
-// String implements flag.Value.
-func (m *Mode) String() string { return "" }
-
-// IsBoolFlag tells package flag that it needs no value.
-func (m *Mode) IsBoolFlag() bool { return true }

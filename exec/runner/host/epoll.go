@@ -68,10 +68,24 @@ func (e *epoll) hush() {
 	_, _ = unix.Read(e.wake, rung[:]) // whatever it counted
 }
 
-// wait calls act whenever there may be events, until act returns true. It waits with Go's own
-// epoll: Go's monitor would look after a thread that waits in the system instead, all the time.
-func (e *epoll) wait(act func() (done bool)) error {
-	return e.ready.Read(func(uintptr) bool { return act() })
+// run passes events to act in batches, and calls turned after each; it returns when turned says
+// that it is over and nothing more is there. An act that returns true left something that the epoll
+// will not report: then the next batch follows at once. Run waits with Go's own epoll: Go's monitor
+// would look after a thread that waits in the system instead, all the time.
+func (e *epoll) run(act func(*unix.EpollEvent) (more bool), turned func() (over bool)) error {
+	events := make([]unix.EpollEvent, 128)
+	return e.ready.Read(func(uintptr) bool {
+		for {
+			n := e.poll(events)
+			again := n == len(events)
+			for i := range n {
+				again = act(&events[i]) || again
+			}
+			if over := turned(); !again {
+				return over
+			}
+		}
+	})
 }
 
 // poll returns how many events there are, without waiting for any.

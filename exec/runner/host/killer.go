@@ -10,16 +10,13 @@ import (
 // killer finds out who may have sent a SIGKILL that this runner did not send. It may be used by
 // many goroutines.
 type killer struct {
-	kills atomic.Int64 // of the kernel, when it was last asked
+	known atomic.Int64 // how often the kernel had killed for want of memory when it was last asked
 }
-
-// known is how often the kernel had killed for want of memory when it was last asked.
-func (k *killer) known() int64 { return k.kills.Load() }
 
 // look asks the kernel.
 func (k *killer) look() int64 {
 	now := oomKills()
-	k.kills.Store(now)
+	k.known.Store(now)
 	return now
 }
 

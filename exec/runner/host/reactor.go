@@ -47,16 +47,8 @@ func newReactor(flush func()) (*reactor, error) {
 
 // run watches the jobs until stop.
 func (r *reactor) run() error {
-	events := make([]unix.EpollEvent, 128)
-	err := r.epoll.wait(func() (done bool) {
-		for again := true; again; {
-			n := r.epoll.poll(events)
-			again = n == len(events)
-			for i := range n {
-				again = r.act(&events[i]) || again
-			}
-			r.flush()
-		}
+	err := r.epoll.run(r.act, func() (over bool) {
+		r.flush()
 		return r.isStopped()
 	})
 	return errors.Join(err, r.close())

@@ -75,7 +75,7 @@ func refusal(what spec, err error) error {
 
 // spawn starts a process. An error is a *refusedError.
 func (s *spawner) spawn(what spec, w watcher) (*child, error) {
-	c := &child{watcher: w, killer: &s.killer, kills: s.killer.known(), pidfd: -1}
+	c := &child{watcher: w, killer: &s.killer, kills: s.killer.known.Load(), pidfd: -1}
 	if err := s.pipeAndFork(what, c); err != nil {
 		return nil, refusal(what, err)
 	}

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -64,9 +63,6 @@ func TestALockedRowHoldsUpNoOther(t *testing.T) {
 		t.Errorf("the bookmark stays at %d of %d", j.Position(), newest)
 	}
 }
-
-// token is that of a job's claim.
-func token(id int64) string { return fmt.Sprintf("@aaaa%05d", id) }
 
 // An error for one row, whatever its number (a trigger that raises 1213), was repeated for the same
 // batch for ever, and counted as an outage. It is found by halving, and set aside.
@@ -244,50 +240,6 @@ func stripped(list []journal.Conflict) []journal.Conflict {
 	return list
 }
 
-// Beyond the bounds the mirror reads no further, and drops nothing; it goes on when there is room
-// again.
-func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), storetest.NewMemory("")
-	m := newMirror(j, table)
-	const jobs, size = 100, 1 << 20
-	output := journal.Output{Kept: make([]byte, size), Size: size}
-	var newest uint64
-	for id := range int64(jobs) {
-		table.Put(id+1, journal.RowAccepted, token(id+1))
-		table.Locked[id+1] = true
-		newest = add(t, j, accepted(id+1, token(id+1)), running(id+1),
-			journal.Draft{Job: id + 1, Payload: journal.Done{Result: "ok", Stdout: output}})
-	}
-	run(t, m)
-	await(t, "the first 60", m.Tried(60*3))
-	for len(m.Aside()) < 64 {
-		await(t, "one more", m.Tried(uint64(len(m.Aside())+1)*3))
-	}
-	tries := make(chan struct{}, 1000)
-	table.Change(func() {
-		table.OnApply = func() {
-			select {
-			case tries <- struct{}{}:
-			default:
-			}
-		}
-	})
-	for range 100 { // new events would have been tried among these
-		await(t, "another try", tries)
-	}
-	if n := len(m.Aside()); n > 66 || !open(m.Tried(newest)) {
-		t.Errorf("%d changes of a MiB each are aside", n)
-	}
-	table.Change(func() { clear(table.Locked) })
-	await(t, "all, once there is room", m.Shown(newest, 0))
-	for id := range int64(jobs) {
-		if got := table.Read(id + 1); got != "done " {
-			t.Fatalf("row %d is %q", id+1, got)
-		}
-	}
-}
-
 // Rows that a stopping worker gave back were not told to anybody: an idle worker of the same target
 // never looked.
 func TestRowsGivenBackAreTold(t *testing.T) {
@@ -321,24 +273,5 @@ func TestRowsGivenBackAreTold(t *testing.T) {
 	}
 	if got := table.Read(3); got != "manual " {
 		t.Errorf("row 3 is %q, want manual", got)
-	}
-}
-
-// Thousands of clients wait for a job each.
-func TestThousandsWaitCheaply(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), newApplier()
-	m := newMirror(j, table)
-	const clients = 20_000
-	var waiting []<-chan struct{}
-	for i := range clients {
-		waiting = append(waiting, m.Shown(uint64(2*(i%100)+2), int64(i%100+1)))
-	}
-	run(t, m)
-	for id := range int64(100) {
-		add(t, j, accepted(id+1, "@1"), running(id+1))
-	}
-	for _, shown := range waiting {
-		await(t, "a client", shown)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"jobd/store"
 )
 
-// tape is a journal that is all in memory: whole lives of jobs, one after the other, without an end.
+// tape is a journal that is all in memory: whole lives of jobs, one after the other, without an
+// end.
 type tape struct {
 	end chan struct{} // closed when enough was read
 	max uint64

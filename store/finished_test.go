@@ -24,8 +24,9 @@ func replayed(t *testing.T, j *eventlog.Log, id int64) journal.Job {
 	return state.Job(id)
 }
 
-// A clock that was set back while a job ran: the row tells the end that the done event names, and not the event's own time;
-// a comparison with the journal agrees with it, and a row that was behind gets the same end on another server.
+// A clock that was set back while a job ran: the row tells the end that the done event names, and
+// not the event's own time; a comparison with the journal agrees with it, and a row that was behind
+// gets the same end on another server.
 func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 	t.Parallel()
 	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
@@ -68,7 +69,8 @@ func TestTheEndThatADoneEventNamesIsShown(t *testing.T) {
 	}
 }
 
-// A row that was to be ignored, and was not, is left alone on another server too, and counts as in agreement.
+// A row that was to be ignored, and was not, is left alone on another server too, and counts as in
+// agreement.
 func TestARowThatCouldNotBeIgnoredIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)

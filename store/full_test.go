@@ -10,6 +10,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
+	"jobd/store/storetest"
 )
 
 // fullJournal is a journal on a disk that is full a few times.
@@ -34,8 +35,9 @@ func (j *fullJournal) Rest() error {
 	return j.Log.Rest()
 }
 
-// A full disk ended the mirror, and with it the worker: when it wanted to write its position at rest, and when it
-// had a conflict to journal. It goes on, and the conflict is journalled when there is room.
+// A full disk ended the mirror, and with it the worker: when it wanted to write its position at
+// rest, and when it had a conflict to journal. It goes on, and the conflict is journalled when
+// there is room.
 func TestAFullDiskDoesNotEndTheMirror(t *testing.T) {
 	t.Parallel()
 	j := &fullJournal{Log: openJournal(t), rested: make(chan struct{}, 10)}
@@ -66,4 +68,67 @@ func countConflicts(t *testing.T, j *eventlog.Log) (n int) {
 		}
 	}
 	return n
+}
+
+// Beyond the bounds the mirror reads no further, and drops nothing; it goes on when there is room
+// again.
+func TestTheMirrorReadsNoFurtherWhenTooMuchIsAside(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), storetest.NewMemory("")
+	m := newMirror(j, table)
+	const jobs, size = 100, 1 << 20
+	output := journal.Output{Kept: make([]byte, size), Size: size}
+	var newest uint64
+	for id := range int64(jobs) {
+		table.Put(id+1, journal.RowAccepted, token(id+1))
+		table.Locked[id+1] = true
+		newest = add(t, j, accepted(id+1, token(id+1)), running(id+1),
+			journal.Draft{Job: id + 1, Payload: journal.Done{Result: "ok", Stdout: output}})
+	}
+	run(t, m)
+	await(t, "the first 60", m.Tried(60*3))
+	for len(m.Aside()) < 64 {
+		await(t, "one more", m.Tried(uint64(len(m.Aside())+1)*3))
+	}
+	tries := make(chan struct{}, 1000)
+	table.Change(func() {
+		table.OnApply = func() {
+			select {
+			case tries <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for range 100 { // new events would have been tried among these
+		await(t, "another try", tries)
+	}
+	if n := len(m.Aside()); n > 66 || !open(m.Tried(newest)) {
+		t.Errorf("%d changes of a MiB each are aside", n)
+	}
+	table.Change(func() { clear(table.Locked) })
+	await(t, "all, once there is room", m.Shown(newest, 0))
+	for id := range int64(jobs) {
+		if got := table.Read(id + 1); got != "done " {
+			t.Fatalf("row %d is %q", id+1, got)
+		}
+	}
+}
+
+// Thousands of clients wait for a job each.
+func TestThousandsWaitCheaply(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), newApplier()
+	m := newMirror(j, table)
+	const clients = 20_000
+	var waiting []<-chan struct{}
+	for i := range clients {
+		waiting = append(waiting, m.Shown(uint64(2*(i%100)+2), int64(i%100+1)))
+	}
+	run(t, m)
+	for id := range int64(100) {
+		add(t, j, accepted(id+1, "@1"), running(id+1))
+	}
+	for _, shown := range waiting {
+		await(t, "a client", shown)
+	}
 }

@@ -31,15 +31,18 @@ func TestInspectWarnsOfTheServer(t *testing.T) {
 		want string
 	}{
 		{
-			"a clock an hour ahead", []string{"--sysdate-is-now", "--init-connect=SET timestamp = UNIX_TIMESTAMP() + 3600"},
+			"a clock an hour ahead",
+			[]string{"--sysdate-is-now", "--init-connect=SET timestamp = UNIX_TIMESTAMP() + 3600"},
 			"ahead of this host's",
 		},
 		{
-			"a clock an hour behind", []string{"--sysdate-is-now", "--init-connect=SET timestamp = UNIX_TIMESTAMP() - 3600"},
+			"a clock an hour behind",
+			[]string{"--sysdate-is-now", "--init-connect=SET timestamp = UNIX_TIMESTAMP() - 3600"},
 			"behind this host's",
 		},
 		{
-			"a binary log of statements", []string{"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"},
+			"a binary log of statements",
+			[]string{"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"},
 			"binlog_format is STATEMENT, with which the server refuses READ COMMITTED",
 		},
 	}

@@ -1,0 +1,147 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openJournal(t *testing.T) *eventlog.Log {
+	t.Helper()
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// add appends one event after the other and gives the newest number.
+func add(t *testing.T, j *eventlog.Log, drafts ...journal.Draft) uint64 {
+	t.Helper()
+	events, err := j.Append(drafts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events[len(events)-1].Seq
+}
+
+func accepted(id int64, token string) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Accepted{Target: "a", Token: token}}
+}
+
+func running(id int64) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Running{Attempt: 1}}
+}
+
+func done(id int64) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Done{Result: "ok"}}
+}
+
+func released(id int64) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Released{Reason: "test"}}
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func newMirror(j *eventlog.Log, table store.Applier) *store.Mirror {
+	return store.NewMirror(store.Config{Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// run runs the mirror until the test ends.
+func run(t *testing.T, m *store.Mirror) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// shown waits until the mirror is done with an event.
+func shown(t *testing.T, m *store.Mirror, seq uint64) {
+	t.Helper()
+	select {
+	case <-m.Shown(seq, 0):
+	case <-time.After(10 * time.Second):
+		t.Fatalf("event %d is not in the table after 10 s", seq)
+	}
+}
+
+// history is all that was journalled.
+func history(t *testing.T, j *eventlog.Log) (all []journal.Event) {
+	t.Helper()
+	newest := uint64(0)
+	j.View(func(s *journal.State) { newest = s.Seq })
+	for seq := uint64(0); seq < newest; {
+		events, err := j.Next(t.Context(), seq, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, events...)
+		seq = events[len(events)-1].Seq
+	}
+	return all
+}
+
+// of gives the payloads of one kind.
+func of[P journal.Payload](t *testing.T, j *eventlog.Log) (list []P) {
+	t.Helper()
+	for _, e := range history(t, j) {
+		if p, ok := e.Payload.(P); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// await waits for a channel.
+func await(t *testing.T, what string, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s: not after 10 s", what)
+	}
+}
+
+// open tells whether a channel is not closed yet.
+func open(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return false
+	default:
+		return true
+	}
+}
+
+// reasons are those of the rows that are aside, in order.
+func reasons(m *store.Mirror) (list []string) {
+	for _, a := range m.Aside() {
+		list = append(list, fmt.Sprintf("%d %s: %s", a.Job, a.Wanted, a.Reason))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// token is that of a job's claim.
+func token(id int64) string { return fmt.Sprintf("@aaaa%05d", id) }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// errServerUnknown says that the table may be on another server by now, so that what it answered counts
-// for nothing.
+// errServerUnknown says that the table may be on another server by now, so that what it answered
+// counts for nothing.
 var errServerUnknown = errors.New("the server is to be compared with the journal first")
 
 // apply has changes applied, waiting while the whole table is out of reach, and only then. An error

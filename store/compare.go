@@ -114,8 +114,8 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 	return stories, err
 }
 
-// addTo takes an event into its job's story. Events of older versions, which don't name their claim,
-// count where the claim itself is in the story.
+// addTo takes an event into its job's story. Events of older versions, which don't name their
+// claim, count where the claim itself is in the story.
 func addTo(stories map[int64]*story, e journal.Event) {
 	s := stories[e.Job]
 	of := claimIn(e)

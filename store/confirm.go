@@ -20,8 +20,8 @@ func Comparing(ctx context.Context) context.Context {
 // IsComparing tells whether a claim is made to compare rows with the journal.
 func IsComparing(ctx context.Context) bool { return ctx.Value(comparing{}) != nil }
 
-// confirmServer finds out, where that is not known, which server the table is on, and lets claims be
-// made there once its rows were compared with the journal. New events wait for that.
+// confirmServer finds out, where that is not known, which server the table is on, and lets claims
+// be made there once its rows were compared with the journal. New events wait for that.
 //
 // That it is done is appended before claims are let on. Killed before, the next start does it
 // again; killed after, the next start finds the server that the journal names.
@@ -77,8 +77,8 @@ func (m *Mirror) confirmOnce(ctx context.Context) error {
 	return nil
 }
 
-// compareServer brings the rows of a server that the journal does not know up to what the journal says of
-// the last minutes.
+// compareServer brings the rows of a server that the journal does not know up to what the journal
+// says of the last minutes.
 func (m *Mirror) compareServer(ctx context.Context, id string) error {
 	m.Logger.Warn("the table is on another server; its rows are compared with the journal before anything is claimed",
 		"server", id, "before", m.Server)

@@ -8,8 +8,9 @@
 //
 // # The mirror's crash argument
 //
-// The mirror reads the journal in order and makes each job's transitions part of its row. What it keeps in
-// memory can be lost at any moment, since the bookmark never passes an event that is not in the table:
+// The mirror reads the journal in order and makes each job's transitions part of its row. What it
+// keeps in memory can be lost at any moment, since the bookmark never passes an event that is not
+// in the table:
 //
 //   - Killed before the bookmark is on disk: the changes are applied once more. They are guarded
 //     by the claim's token, and say again what the row says already.

@@ -15,8 +15,8 @@ type Seen struct {
 	Result   string // "" where it is NULL
 }
 
-// Looker is the part of a Table that reads without a lock, so that nobody waits for it: what it finds may be
-// about to change. Its errors are the table's.
+// Looker is the part of a Table that reads without a lock, so that nobody waits for it: what it
+// finds may be about to change. Its errors are the table's.
 type Looker interface {
 	// Look gives the rows that exist, by job.
 	Look(ctx context.Context, ids []int64) (map[int64]*Seen, error)

@@ -16,9 +16,9 @@ type Config struct {
 	// that is not known.
 	Server string
 
-	// Together is how long claims wait on another server at least, counted from when it was met. Other workers of
-	// the table compare their rows in that time: one that claimed before might take a row that another has
-	// run and not mended yet.
+	// Together is how long claims wait on another server at least, counted from when it was met.
+	// Other workers of the table compare their rows in that time: one that claimed before might
+	// take a row that another has run and not mended yet.
 	Together time.Duration
 
 	// OnReturn is called when claims can succeed again: the table is reached after an outage, or

@@ -102,8 +102,8 @@ func (m *Mirror) superseded(ctx context.Context, c Change, found *journal.Row) (
 // noRoom is why a change waits whose conflict finds no room in the journal.
 const noRoom = "it is somebody else's by now, and there is no room in the journal to note that"
 
-// journalOutcomes journals what a trial brought. Where the disk is full, changes in conflict are set aside
-// until there is room, and that rows are set aside is told later.
+// journalOutcomes journals what a trial brought. Where the disk is full, changes in conflict are
+// set aside until there is room, and that rows are set aside is told later.
 func (m *Mirror) journalOutcomes(ctx context.Context, t *trial) error {
 	drafts := append(t.conflicts, t.notices...)
 	if len(drafts) == 0 {

@@ -49,8 +49,8 @@ func (r *Retry) Wait(ctx context.Context, cause error) error {
 	}
 }
 
-// report logs what keeps us from the table; what waiting cannot mend is an error. Of a server that is
-// compared with the journal first the mirror itself says all there is.
+// report logs what keeps us from the table; what waiting cannot mend is an error. Of a server that
+// is compared with the journal first the mirror itself says all there is.
 func (r *Retry) report(cause error) {
 	var unusable *Unusable
 	var another *AnotherServer

@@ -1,7 +1,8 @@
 package store
 
-// AnotherServer is the error of a claim that reached a server whose rows have not been compared with the journal
-// yet: it may have lost what was committed elsewhere. Nothing was decided. The table is not away.
+// AnotherServer is the error of a claim that reached a server whose rows have not been compared
+// with the journal yet: it may have lost what was committed elsewhere. Nothing was decided. The
+// table is not away.
 type AnotherServer struct {
 	Reached   string // the server's identity
 	Confirmed string // the identity that claims are made on; "" where none was confirmed yet

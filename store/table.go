@@ -11,48 +11,50 @@ import (
 	"jobd/journal"
 )
 
-// Decide looks at rows that a claim has locked and says what is to become of
-// them: an event with an Accepted or an Ignored payload for each row to change, and behind an Accepted
-// a Running where the job starts as soon as the claim is won; none for a row to leave as it is. By the time
-// it returns the events are durable in the journal: the claim's update and commit follow at once. An
-// error rolls the claim back.
+// Decide looks at rows that a claim has locked and says what is to become of them: an event with an
+// Accepted or an Ignored payload for each row to change, and behind an Accepted a Running where the
+// job starts as soon as the claim is won; none for a row to leave as it is. By the time it returns
+// the events are durable in the journal: the claim's update and commit follow at once. An error
+// rolls the claim back.
 type Decide = func(rows []journal.Row) ([]journal.Event, error)
 
 // Table is one jobs table. Its methods are safe for concurrent use.
 //
-// Errors. Those that tell that the whole table is out of reach have a method Away() bool that says true: an *Unusable,
-// which waiting cannot mend (access denied, unknown database or table, a missing column, an engine without
-// transactions), and an *Unreachable (no connection, a read-only server). Any other error is about some rows, some targets or
-// the moment; it never counts as the table being away. An error number alone never tells that all rows are
-// at fault: a trigger may raise any.
+// Errors. Those that tell that the whole table is out of reach have a method Away() bool that says
+// true: an *Unusable, which waiting cannot mend (access denied, unknown database or table, a
+// missing column, an engine without transactions), and an *Unreachable (no connection, a read-only
+// server). Any other error is about some rows, some targets or the moment; it never counts as the
+// table being away. An error number alone never tells that all rows are at fault: a trigger may
+// raise any.
 type Table interface {
 	// Check connects and examines the table: columns, engine, character sets, lengths, the
 	// owner column's width, the server's version and packet limit. The other
 	// methods do it themselves when it has not succeeded yet.
 	Check(ctx context.Context) error
 
-	// Server tells which server answers now: a text that is the same as long as what is committed there stays
-	// committed, and another one behind a failover or in another file. What it is made of is up to the table; it is
-	// to be compared, kept in the journal and shown.
+	// Server tells which server answers now: a text that is the same as long as what is committed
+	// there stays committed, and another one behind a failover or in another file. What it is made
+	// of is up to the table; it is to be compared, kept in the journal and shown.
 	Server(ctx context.Context) (id string, err error)
 
-	// Confirm makes claims possible on the server of that id, and on no other: a Claim or ClaimManual that reaches
-	// another one, or comes before any was confirmed, fails with an *AnotherServer before decide is called, unless
-	// its context is one of Comparing. All other methods work on any server. It neither waits nor fails.
+	// Confirm makes claims possible on the server of that id, and on no other: a Claim or
+	// ClaimManual that reaches another one, or comes before any was confirmed, fails with an
+	// *AnotherServer before decide is called, unless its context is one of Comparing. All other
+	// methods work on any server. It neither waits nor fails.
 	Confirm(id string)
 
-	// Names tells which names of targets can't be served, and why, in words for the operator: names that the column's
-	// character set does not have, and names that the column's collation takes for another one of the list,
-	// the earlier of which is served.
+	// Names tells which names of targets can't be served, and why, in words for the operator: names
+	// that the column's character set does not have, and names that the column's collation takes
+	// for another one of the list, the earlier of which is served.
 	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
 
-	// Hold takes an advisory lock, which lasts until Close or until its connection is lost, and tells who has it where it is
-	// somebody else: holder is "" where it is ours, taken now or before. Where a server has no such
-	// locks it is always ours.
+	// Hold takes an advisory lock, which lasts until Close or until its connection is lost, and
+	// tells who has it where it is somebody else: holder is "" where it is ours, taken now or
+	// before. Where a server has no such locks it is always ours.
 	Hold(ctx context.Context, name string) (holder string, err error)
 
-	// Holder tells who has an advisory lock, without taking it: "" where nobody has it, or it is ours, or the server has no
-	// such locks.
+	// Holder tells who has an advisory lock, without taking it: "" where nobody has it, or it is
+	// ours, or the server has no such locks.
 	Holder(ctx context.Context, name string) (holder string, err error)
 
 	// Claim locks up to room[target] rows of status waiting for each target,
@@ -60,32 +62,34 @@ type Table interface {
 	// what becomes of them, all in one transaction. decide is called once at
 	// most, and not at all when there is no row. Each row's target is the name that was asked for.
 	//
-	// When Claim fails after decide was called, the commit may or may not have
-	// happened: the rows must be looked at with Rows to know; except after an error with a method Undone() bool that
-	// says true: an *Overtaken, or a *RefusedRows, which names the rows that can't be claimed. Before that call
-	// deadlocks are retried with jitter.
+	// When Claim fails after decide was called, the commit may or may not have happened: the rows
+	// must be looked at with Rows to know; except after an error with a method Undone() bool that
+	// says true: an *Overtaken, or a *RefusedRows, which names the rows that can't be claimed.
+	// Before that call deadlocks are retried with jitter.
 	//
-	// A target that the table refuses to look for, such as a name outside of the column's character set, does not hold up the
-	// others: they are claimed without it. Only where none of them had a row is the error a *RefusedTargets; a claim that
-	// called decide and committed is none of its business, and succeeds.
+	// A target that the table refuses to look for, such as a name outside of the column's character
+	// set, does not hold up the others: they are claimed without it. Only where none of them had a
+	// row is the error a *RefusedTargets; a claim that called decide and committed is none of its
+	// business, and succeeds.
 	Claim(ctx context.Context, room map[string]int, except []int64, decide Decide) error
 
 	// ClaimBehind is Claim for one target, and for rows with an id greater than behind.
 	ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide Decide) error
 
-	// Waiting tells for which of the targets there are rows of status waiting beside those in except, whoever holds them,
-	// committed or not yet. It locks nothing and waits for nobody. A claim that came back short asks it
-	// whether somebody else's lock has hidden rows.
+	// Waiting tells for which of the targets there are rows of status waiting beside those in
+	// except, whoever holds them, committed or not yet. It locks nothing and waits for nobody. A
+	// claim that came back short asks it whether somebody else's lock has hidden rows.
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
 
-	// ClaimManual does the same as Claim for the rows with the given ids, whatever
-	// their status and target; rows that do not exist are not among those
-	// given to decide, which is called even when there are none. A row's target is the one of targets that the table takes
-	// it for, else what the row says ("null" where it is NULL). It does not wait for rows that somebody else holds:
+	// ClaimManual does the same as Claim for the rows with the given ids, whatever their status and
+	// target; rows that do not exist are not among those given to decide, which is called even when
+	// there are none. A row's target is the one of targets that the table takes it for, else what
+	// the row says ("null" where it is NULL). It does not wait for rows that somebody else holds:
 	// it tells their ids, and decide is not given them.
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
 
-	// Probe tells which of some waiting or manual rows the table would refuse to a claim, and why. It changes nothing.
+	// Probe tells which of some waiting or manual rows the table would refuse to a claim, and why.
+	// It changes nothing.
 	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)
 
 	// Apply brings rows up to date, all in one transaction where it can.
@@ -94,17 +98,18 @@ type Table interface {
 	// each job once. An error means that nothing is known of any of them; apply them again.
 	Apply(ctx context.Context, changes []Change) ([]Outcome, error)
 
-	// Rows reads rows with a locking read, so that it never runs ahead of a commit in
-	// flight. Rows that do not exist are absent; those that somebody else holds, our own transaction whose end is not
-	// known among them, are told by id and not waited for.
+	// Rows reads rows with a locking read, so that it never runs ahead of a commit in flight. Rows
+	// that do not exist are absent; those that somebody else holds, our own transaction whose end
+	// is not known among them, are told by id and not waited for.
 	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 
 	// UnderWay lists the rows that are accepted or running and whose owner column begins with
 	// owner, and those of the given targets whose owner column is empty. It locks nothing.
 	UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error)
 
-	// Unclaimed lists the rows of these targets that are waiting or manual, were created before a time (unix seconds), or at
-	// one that the column does not tell, and have a higher id than after: so many at most, by id. It locks nothing.
+	// Unclaimed lists the rows of these targets that are waiting or manual, were created before a
+	// time (unix seconds), or at one that the column does not tell, and have a higher id than
+	// after: so many at most, by id. It locks nothing.
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
 
 	// Looker reads rows without locking them.
@@ -114,8 +119,9 @@ type Table interface {
 	Close() error
 }
 
-// Overtaken is among the causes of a claim's error where the server undid it, after decide was called, in favour
-// of another transaction, as a node of a Galera cluster does when it learns of another node's.
+// Overtaken is among the causes of a claim's error where the server undid it, after decide was
+// called, in favour of another transaction, as a node of a Galera cluster does when it learns of
+// another node's.
 type Overtaken struct{ Err error }
 
 // Error implements error.
@@ -127,8 +133,9 @@ func (e *Overtaken) Unwrap() error { return e.Err }
 // Undone tells that nothing of the claim was committed.
 func (e *Overtaken) Undone() bool { return true }
 
-// RefusedRows is among the causes of a claim's error where a rule of the table, such as a trigger or a CHECK, refuses the update
-// of some of its rows. Nothing of the claim was committed. No rows are named where each by itself would have been taken.
+// RefusedRows is among the causes of a claim's error where a rule of the table, such as a trigger
+// or a CHECK, refuses the update of some of its rows. Nothing of the claim was committed. No rows
+// are named where each by itself would have been taken.
 type RefusedRows struct {
 	Rows map[int64]string // why, by row
 	Err  error
@@ -146,8 +153,8 @@ func (e *RefusedRows) Undone() bool { return true }
 // Refused tells which rows are at fault, and why.
 func (e *RefusedRows) Refused() map[int64]string { return e.Rows }
 
-// RefusedTargets is among the causes of a claim's error where the table refuses to look for rows of some targets, and no
-// other target had any: decide was not called.
+// RefusedTargets is among the causes of a claim's error where the table refuses to look for rows of
+// some targets, and no other target had any: decide was not called.
 type RefusedTargets struct {
 	Names map[string]string // why, by target
 	Err   error             // that of one of them

@@ -5,38 +5,10 @@ import (
 	"database/sql"
 	"maps"
 	"slices"
-	"strconv"
-	"sync/atomic"
-
-	"github.com/cenkalti/backoff/v5"
 
 	"jobd/journal"
 	"jobd/store"
-	"jobd/store/internal/rule"
 )
-
-// claims is what the claims of a table have learned.
-type claims struct {
-	odd       rule.Odd     // rows that no worker can claim
-	crowd     atomic.Int32 // how many other claimers seem to be after the same rows, see keyed.go
-	overtaken atomic.Int32 // claims in a row that were overtaken
-	column    atomic.Pointer[targetColumn]
-}
-
-// ask is how many rows of a target are wanted.
-type ask struct {
-	target string
-	room   int
-	behind int64 // only rows with a greater id
-}
-
-// beyond is the condition that a row is behind those that are passed over.
-func (a ask) beyond() string {
-	if a.behind == 0 {
-		return ""
-	}
-	return " AND id > " + strconv.FormatInt(a.behind, 10)
-}
 
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
@@ -73,20 +45,6 @@ func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, de
 	return t.failures.FailClaim("claim waiting jobs", err)
 }
 
-// claim is one claim.
-type claim struct {
-	table   *Table
-	layout  *layout
-	decide  store.Decide
-	decided bool // decide was called
-
-	uncommitted bool     // its update failed before COMMIT was sent
-	refusal     *refusal // how its update failed; nil: it did not
-}
-
-// chooser begins a transaction and locks rows in it.
-type chooser func(ctx context.Context, conn *sql.Conn) ([]journal.Row, error)
-
 // waiting claims waiting rows of targets.
 func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 	if len(asks) == 0 {
@@ -96,33 +54,6 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 		return c.table.lockWaiting(ctx, conn, c.layout, asks, except)
 	}
 	return c.run(ctx, choose, false)
-}
-
-// run locks rows, has them decided and updates them. Until decide is called, a
-// lost race is begun again; afterwards nothing is, and nothing is cancelled (pitfall 7).
-// Where there is no row, decide is called only if it wants to hear of it.
-func (c *claim) run(ctx context.Context, choose chooser, empty bool) error {
-	err := c.table.retry(ctx, func() error {
-		return c.table.claiming(ctx, func(conn *sql.Conn) (bool, error) {
-			rows, err := choose(ctx, conn)
-			if err != nil || len(rows) == 0 && !empty {
-				return false, err
-			}
-			c.decided = true
-			events, err := c.decide(rows)
-			if err == nil {
-				err = c.settle(context.WithoutCancel(ctx), conn, rows, events)
-			}
-			return err == nil, backoff.Permanent(err)
-		})
-	})
-	switch {
-	case c.refusal != nil:
-		return c.refusal.explain(context.WithoutCancel(ctx), c.table)
-	case err == nil && c.decided:
-		c.table.claims.overtaken.Store(0)
-	}
-	return err
 }
 
 // lockWaiting begins a transaction and locks waiting rows of targets in it.
@@ -151,8 +82,8 @@ func (t *Table) isDividable(err error) bool {
 	return number(err) != 0 && !isTransient(err) && !isUnusable(err) && !lostLink(err)
 }
 
-// divided claims for each of the targets which the table lets look for their rows, after a claim for
-// all of them together has failed. Each is tried by itself to know which they are.
+// divided claims for each of the targets which the table lets look for their rows, after a claim
+// for all of them together has failed. Each is tried by itself to know which they are.
 func (c *claim) divided(ctx context.Context, asks []ask, except []int64, cause error) error {
 	aside := map[string]string{}
 	var good []ask

@@ -184,8 +184,9 @@ func TestRefusedUpdate(t *testing.T) {
 	}
 }
 
-// Regression: an update that a rule of the application's refused was tried in reduced form; where the rule had ended meanwhile, the row
-// lost the job's return code and output for nothing. Such an update is refused whole, and whole it is once the rule has ended.
+// Regression: an update that a rule of the application's refused was tried in reduced form; where
+// the rule had ended meanwhile, the row lost the job's return code and output for nothing. Such an
+// update is refused whole, and whole it is once the rule has ended.
 func TestRuleReducesNoUpdate(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ name, rule, end string }{

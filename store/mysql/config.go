@@ -29,24 +29,25 @@ type Config struct {
 	MaxOpen     int          // connections at once; 8, the least is 4
 	MaxOutput   int          // bytes kept of stdout and of stderr each, which the columns are judged by; 0: nobody knows
 
-	// OnServer is called when a connection reaches a server that claims are not made on, because another one or
-	// none was confirmed. It must not block.
+	// OnServer is called when a connection reaches a server that claims are not made on, because
+	// another one or none was confirmed. It must not block.
 	OnServer func()
 
-	// ConnectTimeout (10 s) is for one dial, ReadTimeout and WriteTimeout (35 s) are for one
-	// read and one write: longer than the server waits for a lock (1 s on a row, 5 s on the table) or for
-	// us in a transaction (30 s), so that it gives up before we do.
+	// ConnectTimeout (10 s) is for one dial, ReadTimeout and WriteTimeout (35 s) are for one read
+	// and one write: longer than the server waits for a lock (1 s on a row, 5 s on the table) or
+	// for us in a transaction (30 s), so that it gives up before we do.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 
-	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must not block.
+	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must
+	// not block.
 	OnOdd func(row, target, reason string)
 
 	// Dial makes a connection in place of net.Dialer, which has keepalive on.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// How many connections there are at once, and at least: one each for applying, for claims, for the advisory locks and for
-// clients.
+// How many connections there are at once, and at least: one each for applying, for claims, for the
+// advisory locks and for clients.
 const (
 	defaultMaxOpen = 8
 	leastMaxOpen   = reserved + 1
@@ -60,10 +61,11 @@ const (
 	connMaxIdle           = 20 * time.Second // the server hangs up after 30 s
 )
 
-// session is set on every connection. A strict sql_mode refuses what does not fit instead of bending it:
-// in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement outside of a transaction commits by
-// itself, and none follows another by itself, whatever the server's defaults are. Waits for other people's locks are short: who
-// holds a row is not to hold up the others.
+// session is set on every connection. A strict sql_mode refuses what does not fit instead of
+// bending it: in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement
+// outside of a transaction commits by itself, and none follows another by itself, whatever the
+// server's defaults are. Waits for other people's locks are short: who holds a row is not to hold
+// up the others.
 func session() map[string]string {
 	return map[string]string{
 		"autocommit":               "1",
@@ -80,11 +82,6 @@ type name struct{ database, table string }
 
 // quoted is the name as statements need it.
 func (n name) quoted() string { return quote(n.database) + "." + quote(n.table) }
-
-// quote makes an identifier of any text.
-func quote(identifier string) string {
-	return "`" + strings.ReplaceAll(identifier, "`", "``") + "`"
-}
 
 // withDefaults is the configuration with everything filled in.
 func (c Config) withDefaults() Config {
@@ -147,3 +144,8 @@ func (c Config) driver() *driver.Config {
 	d.Logger = slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)
 	return d
 }
+
+// reserved is how many connections clients' requests leave to the worker: one each for applying,
+// for claims, and for the advisory locks. So a client whose request has to wait keeps nobody
+// waiting but other clients.
+const reserved = 3

@@ -12,8 +12,8 @@ import (
 	"jobd/store/storetest/dbserver"
 )
 
-// Whoever is not let in reads which user that is, who the server takes him for, where the server is, which key says so, and what
-// mends it. The GRANTs are tried.
+// Whoever is not let in reads which user that is, who the server takes him for, where the server
+// is, which key says so, and what mends it. The GRANTs are tried.
 func TestDeniedSaysWhoWhereAndWhatMendsIt(t *testing.T) {
 	t.Parallel()
 	const password = "hunter2"
@@ -117,7 +117,8 @@ func TestDeniedSaysWhoWhereAndWhatMendsIt(t *testing.T) {
 	}
 }
 
-// The trap of the anonymous account: it is nearer to a host than the user's own account for any host.
+// The trap of the anonymous account: it is nearer to a host than the user's own account for any
+// host.
 func TestAnonymousAccount(t *testing.T) {
 	t.Parallel()
 	db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)

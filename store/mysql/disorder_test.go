@@ -16,8 +16,8 @@ import (
 	"jobd/store/storetest/dbserver"
 )
 
-// A trigger may raise any number. None is taken for the table's being away, for a race that is lost for ever, or for a commit
-// that may have happened.
+// A trigger may raise any number. None is taken for the table's being away, for a race that is lost
+// for ever, or for a commit that may have happened.
 func TestRefusedClaimWhateverTheNumber(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []int{1644, 1146, 1045, 1142, 1213, 1205, 1020, 1366, 4025, 3819, 1180} {
@@ -70,7 +70,8 @@ func TestRefusedByCheckConstraint(t *testing.T) {
 	expectRefused(t, table.Claim(t.Context(), map[string]int{"a": 3}, nil, accept), 2)
 }
 
-// Where the account has lost its right, the table as a whole is at fault, and nothing was committed.
+// Where the account has lost its right, the table as a whole is at fault, and nothing was
+// committed.
 func TestClaimWithoutUpdatePrivilege(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)

@@ -12,60 +12,68 @@
 //
 // # What is wrong, and with what
 //
-// A table is away where no connection can be had or one is lost, and where the table itself, asked without any row, can't be used.
-// Everything else is about rows or about the moment. A server's error number never says which: a trigger may raise any. So
-// Apply divides a batch that fails until the rows at fault stand alone (see rule.Divide), passes by rows that others have locked,
-// and waits for a lock for a second at most, for the table's for five.
+// A table is away where no connection can be had or one is lost, and where the table itself, asked
+// without any row, can't be used. Everything else is about rows or about the moment. A server's
+// error number never says which: a trigger may raise any. So Apply divides a batch that fails until
+// the rows at fault stand alone (see rule.Divide), passes by rows that others have locked, and
+// waits for a lock for a second at most, for the table's for five.
 //
-// Locks of others are met once: the update waits, fails with 1205, and is done again in two round trips, the first of
-// which asks which rows can be locked. For a minute from then on it is done so at once, without a wait.
+// Locks of others are met once: the update waits, fails with 1205, and is done again in two round
+// trips, the first of which asks which rows can be locked. For a minute from then on it is done so
+// at once, without a wait.
 //
 // # Which server
 //
-// Each connection is asked once which server it leads to, when it is made; it never moves. Claims are made on the confirmed
-// server only. A proxy that moves a live session to another server is not noticed.
+// Each connection is asked once which server it leads to, when it is made; it never moves. Claims
+// are made on the confirmed server only. A proxy that moves a live session to another server is not
+// noticed.
 //
-// Clients' requests share what is left of the connections when applying, claims and advisory locks have one each: they wait for
-// each other, and the worker waits for none of them.
+// Clients' requests share what is left of the connections when applying, claims and advisory locks
+// have one each: they wait for each other, and the worker waits for none of them.
 //
 // # Galera
 //
-// On a node of a Galera cluster each statement is sent by itself. Another node's transaction may undo ours there at any
-// moment, and the server does not always tell: so a claim is committed only when its updates met every row that it
-// had locked. Where it is known that a claim was undone, Claim fails with a *store.Overtaken.
+// On a node of a Galera cluster each statement is sent by itself. Another node's transaction may
+// undo ours there at any moment, and the server does not always tell: so a claim is committed only
+// when its updates met every row that it had locked. Where it is known that a claim was undone,
+// Claim fails with a *store.Overtaken.
 //
 // # What a crash or a cut link leaves
 //
-// Before the rows are locked: nothing. Before COMMIT arrives: a transaction that the server
-// rolls back when it notices the loss, after 30 s at the latest (wait_timeout); until then its
-// rows stay locked, which SKIP LOCKED passes by. After COMMIT arrived, and before its
-// answer: rows that bear the claim's token, or changes that are there when Apply
-// comes again. In no case can this side tell which it was: Claim fails, and Rows tells: such a row is locked
-// until its transaction has ended, and then what it has become.
+// Before the rows are locked: nothing. Before COMMIT arrives: a transaction that the server rolls
+// back when it notices the loss, after 30 s at the latest (wait_timeout); until then its rows stay
+// locked, which SKIP LOCKED passes by. After COMMIT arrived, and before its answer: rows that bear
+// the claim's token, or changes that are there when Apply comes again. In no case can this side
+// tell which it was: Claim fails, and Rows tells: such a row is locked until its transaction has
+// ended, and then what it has become.
 //
 // # What one row, one target or somebody's lock is about
 //
-// Nobody waits for a row's lock. A claim passes by rows that somebody holds, and Waiting tells that there are such rows: it reads
-// what is committed, and what is not. Rows and ClaimManual tell rows that are held from rows that don't exist in the same way.
+// Nobody waits for a row's lock. A claim passes by rows that somebody holds, and Waiting tells that
+// there are such rows: it reads what is committed, and what is not. Rows and ClaimManual tell rows
+// that are held from rows that don't exist in the same way.
 //
-// An update that the server refuses says nothing by its number: a trigger may raise any. What counts is whether the
-// transaction is still open afterwards, which the server is asked: if it is, COMMIT was not reached. Then the claim's update is tried
-// for each row by itself and undone, and the error names the rows at fault.
+// An update that the server refuses says nothing by its number: a trigger may raise any. What
+// counts is whether the transaction is still open afterwards, which the server is asked: if it is,
+// COMMIT was not reached. Then the claim's update is tried for each row by itself and undone, and
+// the error names the rows at fault.
 //
-// A claim of several targets that fails before its decision is divided: each target is tried by itself, and the others
-// are claimed. Ids that are none to us are left out and told.
+// A claim of several targets that fails before its decision is divided: each target is tried by
+// itself, and the others are claimed. Ids that are none to us are left out and told.
 //
 // # Without SKIP LOCKED
 //
-// TiDB takes that clause and locks nothing; old servers don't know it. There the rows are read without locks, locked by
-// their keys, and looked at again (keyed.go). It is no faster than SKIP LOCKED: with eight claimers on MariaDB 10.11, 2,400
-// rows/s against 3,100 (medians of six runs in turns), so SKIP LOCKED is taken where it can be relied on.
+// TiDB takes that clause and locks nothing; old servers don't know it. There the rows are read
+// without locks, locked by their keys, and looked at again (keyed.go). It is no faster than SKIP
+// LOCKED: with eight claimers on MariaDB 10.11, 2,400 rows/s against 3,100 (medians of six runs in
+// turns), so SKIP LOCKED is taken where it can be relied on.
 //
 // # Advisory locks
 //
-// Hold uses GET_LOCK on one connection of its own. When that is lost the locks are gone; it is noticed at the next ping, or at once where any other
-// connection of the table is lost too. On a Galera cluster such locks hold on one node only: two workers with one name at two
-// nodes don't see each other.
+// Hold uses GET_LOCK on one connection of its own. When that is lost the locks are gone; it is
+// noticed at the next ping, or at once where any other connection of the table is lost too. On a
+// Galera cluster such locks hold on one node only: two workers with one name at two nodes don't see
+// each other.
 //
 // A connection goes back to its pool only when its transaction has ended for
 // certain; every other one is closed.

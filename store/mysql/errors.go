@@ -15,8 +15,9 @@ import (
 
 // The server's errors by number, as the servers' manuals list them.
 //
-// A trigger may raise any of them with SIGNAL. So a number says how to try again, and what may be wrong; that the
-// table is out of reach is only believed when the table itself, asked without any row, says so too: see Table.fail.
+// A trigger may raise any of them with SIGNAL. So a number says how to try again, and what may be
+// wrong; that the table is out of reach is only believed when the table itself, asked without any
+// row, says so too: see Table.fail.
 const (
 	errTooManyStatementBytes = 1153
 	errColumnNotNull         = 1048
@@ -27,19 +28,23 @@ const (
 	errTruncated             = 1265
 	errIsolationLevel        = 1665
 
-	// The commit failed: a storage engine, the binary log or a replication plugin refused it. Nearly always it was
-	// rolled back, but the server does not promise that. So applying is done again; a claim is in doubt.
+	// The commit failed: a storage engine, the binary log or a replication plugin refused it.
+	// Nearly always it was rolled back, but the server does not promise that. So applying is done
+	// again; a claim is in doubt.
 	errDuringCommit = 1180
-	// Group Replication rolled the transaction back at its commit, in favour of another member's: like a deadlock.
+	// Group Replication rolled the transaction back at its commit, in favour of another member's:
+	// like a deadlock.
 	errGroupRollback = 3101
 	// NOWAIT met a locked row: like 1205, without the wait.
 	errLockNoWait = 3572
-	// TiDB: the table was altered under way; the transaction was rolled back. Done again, it sees the new table.
+	// TiDB: the table was altered under way; the transaction was rolled back. Done again, it sees
+	// the new table.
 	errSchemaChanged = 8028
 	// TiDB: another transaction wrote first; this one was rolled back. Like a deadlock.
 	errWriteConflict = 9007
-	// The server does not have what a statement uses. Applying uses nothing that a server could lack, so a row's trigger is
-	// at fault and the row is held; where the table itself can't be updated for it, the table is unusable.
+	// The server does not have what a statement uses. Applying uses nothing that a server could
+	// lack, so a row's trigger is at fault and the row is held; where the table itself can't be
+	// updated for it, the table is unusable.
 	errNotSupported  = 1235
 	errInTransaction = 1568 // of SET TRANSACTION: one is open
 )
@@ -63,8 +68,8 @@ func unusableNumbers() []uint16 {
 	}
 }
 
-// readOnlyNumbers are errors of a server that takes no writes, such as one that was demoted (pitfall 14): another connection
-// may reach one that does.
+// readOnlyNumbers are errors of a server that takes no writes, such as one that was demoted
+// (pitfall 14): another connection may reach one that does.
 func readOnlyNumbers() []uint16 {
 	return []uint16{
 		1290, // --read-only and its like
@@ -73,8 +78,9 @@ func readOnlyNumbers() []uint16 {
 	}
 }
 
-// unreachableNumbers are errors by which a server ends a connection or makes none. That a query was interrupted
-// (1317, 1969, 3024) is not among them: the connection goes on, and the statement may be done again.
+// unreachableNumbers are errors by which a server ends a connection or makes none. That a query was
+// interrupted (1317, 1969, 3024) is not among them: the connection goes on, and the statement may
+// be done again.
 func unreachableNumbers() []uint16 {
 	return append(readOnlyNumbers(),
 		1040, 1203, 1226, // too many connections, of all or of the account; too many of something in an hour
@@ -86,8 +92,8 @@ func unreachableNumbers() []uint16 {
 	)
 }
 
-// valueNumbers are errors of what an update writes: a column cannot hold it, or the server takes no packet of its size.
-// The same update fails for ever, and one that writes less need not.
+// valueNumbers are errors of what an update writes: a column cannot hold it, or the server takes no
+// packet of its size. The same update fails for ever, and one that writes less need not.
 func valueNumbers() []uint16 {
 	return []uint16{
 		errColumnNotNull, errTooManyStatementBytes, errOutOfRange, errTruncated,
@@ -97,8 +103,9 @@ func valueNumbers() []uint16 {
 	}
 }
 
-// ruleNumbers are errors of rules that the application has for the row. The update is refused as long as they last,
-// and is right as it is: one that writes less would only lose what the job has brought.
+// ruleNumbers are errors of rules that the application has for the row. The update is refused as
+// long as they last, and is right as it is: one that writes less would only lose what the job has
+// brought.
 func ruleNumbers() []uint16 {
 	return []uint16{
 		1062, 1169, // a unique index
@@ -132,13 +139,15 @@ func isUnusable(err error) bool {
 		slices.ContainsFunc(driverRefusals(), func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
-// isUnreachable tells that there is no connection to a server that takes writes, where the table itself gave the error.
+// isUnreachable tells that there is no connection to a server that takes writes, where the table
+// itself gave the error.
 func isUnreachable(err error) bool {
 	var already *store.Unreachable
 	return errors.As(err, &already) || lostLink(err) || slices.Contains(unreachableNumbers(), number(err))
 }
 
-// isDubious tells a number that would mean that the whole table is out of reach, if a trigger did not raise it.
+// isDubious tells a number that would mean that the whole table is out of reach, if a trigger did
+// not raise it.
 func isDubious(err error) bool {
 	n := number(err)
 	return slices.Contains(unusableNumbers(), n) || slices.Contains(unreachableNumbers(), n)

@@ -53,7 +53,8 @@ func TestErrorsByNumber(t *testing.T) {
 	}
 }
 
-// A link is lost only where the network or the driver says so: that the caller's time is over, or that it gave up, tells nothing.
+// A link is lost only where the network or the driver says so: that the caller's time is over, or
+// that it gave up, tells nothing.
 func TestLostLink(t *testing.T) {
 	t.Parallel()
 	dialer := net.Dialer{}

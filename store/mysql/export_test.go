@@ -20,5 +20,6 @@ func (t *Table) Pretend(text string) error {
 	return nil
 }
 
-// PingEvery makes the connection of the advisory locks used so often. It is to be called before Hold.
+// PingEvery makes the connection of the advisory locks used so often. It is to be called before
+// Hold.
 func (t *Table) PingEvery(interval time.Duration) { t.advisory.interval = interval }

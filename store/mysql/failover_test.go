@@ -49,9 +49,10 @@ func catchUp(t *testing.T, primary, replica *dbserver.Server) {
 	}
 }
 
-// A failover to a replica that lags: 33 rows read accepted or running with our token while the journal said done, and no
-// worker noticed; others that had run read waiting again, and were run twice. Two servers, asynchronous replication, the
-// replica stopped before the primary is killed, and promoted while a worker goes on claiming.
+// A failover to a replica that lags: 33 rows read accepted or running with our token while the
+// journal said done, and no worker noticed; others that had run read waiting again, and were run
+// twice. Two servers, asynchronous replication, the replica stopped before the primary is killed,
+// and promoted while a worker goes on claiming.
 func TestAReplicaThatLaggedTakesThePrimarysPlace(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)

@@ -15,8 +15,9 @@ import (
 	"jobd/store/storetest/linkproxy"
 )
 
-// disguised is a proxy behind which the server has another version and knows nothing of SKIP LOCKED: locks that it asks for
-// that way are not taken at all. The question for the version is replaced, not the answer, which may be shorter than any such version.
+// disguised is a proxy behind which the server has another version and knows nothing of SKIP
+// LOCKED: locks that it asks for that way are not taken at all. The question for the version is
+// replaced, not the answer, which may be shorter than any such version.
 func disguised(t *testing.T, server *dbserver.Server, version string) (*linkproxy.Proxy, *linkproxy.Replacement) {
 	t.Helper()
 	proxy, err := linkproxy.Start(server.Addr())
@@ -34,7 +35,8 @@ func disguised(t *testing.T, server *dbserver.Server, version string) (*linkprox
 	return proxy, skips
 }
 
-// A server that takes SKIP LOCKED and locks nothing, as TiDB does, and one that does not know it, are claimed from by key.
+// A server that takes SKIP LOCKED and locks nothing, as TiDB does, and one that does not know it,
+// are claimed from by key.
 func TestConformanceWithoutSkipLocked(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"8.0.11-TiDB-v7.5.0", "10.5.29-MariaDB"} {
@@ -64,7 +66,8 @@ func TestConformanceWithoutSkipLocked(t *testing.T) {
 	}
 }
 
-// Nothing is decided, and so nothing journalled, that does not become of the rows, however many claim at once.
+// Nothing is decided, and so nothing journalled, that does not become of the rows, however many
+// claim at once.
 func TestNothingDecidedInVainWithoutSkipLocked(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)

@@ -14,9 +14,10 @@ import (
 	"jobd/store/storetest/dbserver"
 )
 
-// Regression: on two nodes of a Galera cluster both workers believed to have claimed a row, a few times in a thousand. Neither node
-// knows the other's locks, and a server that undoes a transaction in favour of another node's does not always tell: the
-// UPDATE misses rows that were locked, or COMMIT succeeds though nothing is left of what came before it in the same packet.
+// Regression: on two nodes of a Galera cluster both workers believed to have claimed a row, a few
+// times in a thousand. Neither node knows the other's locks, and a server that undoes a transaction
+// in favour of another node's does not always tell: the UPDATE misses rows that were locked, or
+// COMMIT succeeds though nothing is left of what came before it in the same packet.
 func TestPitfall15EachRowIsClaimedOnOneNode(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {

@@ -103,8 +103,9 @@ func free(name string, taken map[string]bool) string {
 // assigned finds the columns that a trigger's body sets.
 var assigned = regexp.MustCompile("(?i)\\bNEW\\s*\\.\\s*`?(\\w+)`?\\s*:?=")
 
-// examineTriggers warns of triggers that write, at an update, what jobd writes. Only an account with the privilege
-// TRIGGER is shown what they do; others are told of by those who ask for all findings.
+// examineTriggers warns of triggers that write, at an update, what jobd writes. Only an account
+// with the privilege TRIGGER is shown what they do; others are told of by those who ask for all
+// findings.
 func (t *Table) examineTriggers(ctx context.Context, conn *sql.Conn, found *inspection) error {
 	rows, err := conn.QueryContext(ctx, `SELECT TRIGGER_NAME, COALESCE(ACTION_STATEMENT, '') FROM information_schema.TRIGGERS
 		WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? AND EVENT_MANIPULATION = 'UPDATE'`, t.name.database, t.name.table)

@@ -11,16 +11,18 @@ import (
 	"jobd/store"
 )
 
-// skewLimit is how far the server's clock may be from this host's: times in rows are the worker's, those that SQL compares
-// them with the server's.
+// skewLimit is how far the server's clock may be from this host's: times in rows are the worker's,
+// those that SQL compares them with the server's.
 const skewLimit = 2 * time.Second
 
-// variables are those of the server that Inspect looks at. Servers that do not know one leave it out.
+// variables are those of the server that Inspect looks at. Servers that do not know one leave it
+// out.
 const variables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only', 'innodb_read_only', " +
 	"'binlog_format', 'log_bin', 'wsrep_on', 'wsrep_sync_wait', 'max_user_connections', 'max_connections', 'innodb_rollback_on_timeout', " +
 	"'innodb_flush_log_at_trx_commit', 'innodb_snapshot_isolation')"
 
-// Inspect looks at the server and the account, in one round trip each, beside what Findings says of the table's layout. It changes nothing.
+// Inspect looks at the server and the account, in one round trip each, beside what Findings says of
+// the table's layout. It changes nothing.
 func (t *Table) Inspect(ctx context.Context) (store.Inspection, error) {
 	var seen store.Inspection
 	err := t.once(ctx, func(conn *sql.Conn) (bool, error) {
@@ -113,7 +115,8 @@ func (t *Table) inspectClock(ctx context.Context, conn *sql.Conn, seen *store.In
 	return nil
 }
 
-// inspectAccount says as whom the server takes the worker, and warns of rights beyond SELECT and UPDATE.
+// inspectAccount says as whom the server takes the worker, and warns of rights beyond SELECT and
+// UPDATE.
 func (t *Table) inspectAccount(ctx context.Context, conn *sql.Conn, seen *store.Inspection) error {
 	var account string
 	if err := conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account); err != nil {
@@ -151,8 +154,8 @@ func (t *Table) inspectAccount(ctx context.Context, conn *sql.Conn, seen *store.
 	return nil
 }
 
-// excess is what a line of SHOW GRANTS gives beyond SELECT and UPDATE on something that is no whole server. Nothing of it is a
-// password: that stands behind the account's name.
+// excess is what a line of SHOW GRANTS gives beyond SELECT and UPDATE on something that is no whole
+// server. Nothing of it is a password: that stands behind the account's name.
 func excess(grant string) string {
 	rights, object, found := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " ON ")
 	if !found {

@@ -112,7 +112,8 @@ func (d *database) unlocked(t *testing.T) []int64 {
 	return ids
 }
 
-// Servers without SKIP LOCKED do not make the second claim wait for the first: it gets the rows behind.
+// Servers without SKIP LOCKED do not make the second claim wait for the first: it gets the rows
+// behind.
 func TestPitfall3OldServer(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"5.7.44", "10.2.44-MariaDB", "10.5.29-MariaDB", "8.0.11-TiDB-v7.5.0"} {
@@ -195,8 +196,8 @@ func lockWait(t *testing.T, table *mysql.Table) (seconds int) {
 	return seconds
 }
 
-// awaitWaiter waits until a statement of this database's account waits for a lock, and
-// gives its number. Only InnoDB's status tells at once: its tables are a cache that polling keeps old.
+// awaitWaiter waits until a statement of this database's account waits for a lock, and gives its
+// number. Only InnoDB's status tells at once: its tables are a cache that polling keeps old.
 func (d *database) awaitWaiter(t *testing.T) (query string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

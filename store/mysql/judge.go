@@ -2,90 +2,13 @@ package mysql
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"jobd/store"
-	"jobd/store/internal/rule"
 )
-
-// typeOf is how a column that is missing is made. Rows that are there when status is added are not to
-// be run. An owner column of the configuration's holds tokens and nothing else.
-func typeOf(column string) string {
-	switch column {
-	case "id":
-		return "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"
-	case "target":
-		return "char(16) NOT NULL"
-	case "time_created", "time_started", "time_finished":
-		return secondsType
-	case "status":
-		return "enum('" + strings.Join(store.Statuses(), "','") + "') NOT NULL DEFAULT 'ignored'"
-	case "result":
-		return "enum('ok','fail') DEFAULT NULL"
-	case "return_code":
-		return "tinyint UNSIGNED DEFAULT NULL"
-	case "stdout", "stderr":
-		return "mediumtext DEFAULT NULL"
-	}
-	return tokenType()
-}
-
-// tokenType is a column of tokens.
-func tokenType() string { return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength) }
 
 // secondsType is a column of unix seconds.
 const secondsType = "int UNSIGNED NOT NULL DEFAULT 0"
-
-// judgeColumns notes what columns can't hold of what jobd writes, and what is lost on the way.
-func (t *Table) judgeColumns(found *inspection) {
-	t.judgeMissing(found)
-	judged := []func(*inspection, column){
-		t.judgeGenerated, t.judgeWords, t.judgeWritten, t.judgeCreated, t.judgeOwner, t.judgeID, t.judgeTarget, t.judgeCode, t.judgeSignal, t.judgeOutput,
-	}
-	seen := map[string]bool{}
-	for _, name := range append(store.Columns(), t.config.ClaimColumn) {
-		name = strings.ToLower(name)
-		if c, there := found.columns[name]; there && !seen[name] {
-			for _, judge := range judged {
-				judge(found, c)
-			}
-		}
-		seen[name] = true
-	}
-}
-
-// judgeMissing refuses a table without a column that it needs.
-func (t *Table) judgeMissing(found *inspection) {
-	missing := rule.Missing(t.config.ClaimColumn, func(name string) bool { _, there := found.columns[name]; return there })
-	added, after := make([]string, len(missing)), ""
-	for i, name := range missing {
-		added[i] = "ADD " + quote(name) + " " + typeOf(name)
-		if name == "status" {
-			after = "; ALTER TABLE " + t.name.quoted() + " ALTER `status` SET DEFAULT 'waiting'"
-		}
-	}
-	if len(missing) > 0 {
-		found.Fault("ALTER TABLE "+t.name.quoted()+" "+strings.Join(added, ", ")+after, "it has no column %s", strings.Join(missing, ", "))
-	}
-}
-
-// judgeGenerated refuses columns that the server computes, where jobd writes them.
-func (t *Table) judgeGenerated(found *inspection, c column) {
-	if !c.generated || !slices.ContainsFunc(rule.Written(t.config.ClaimColumn), func(name string) bool { return strings.EqualFold(name, c.name) }) {
-		return
-	}
-	plain := "plain_" + c.name
-	found.Fault(t.replaced(c, c.definition+" NULL", quote(c.name), plain),
-		"column %s is generated, so that nobody can write it", c.name)
-}
-
-// replaced is the statements that put a column of another type in a column's place, with what an expression makes of its values.
-func (t *Table) replaced(c column, declaration, expression, temporary string) string {
-	table := t.name.quoted()
-	return fmt.Sprintf("ALTER TABLE %s ADD %s %s AFTER %s; UPDATE %[1]s SET %[2]s = %[5]s; ALTER TABLE %[1]s DROP %[4]s, CHANGE %[2]s %[4]s %[3]s",
-		table, quote(temporary), declaration, quote(c.name), expression)
-}
 
 // judgeWords refuses a status or a result that lacks a word.
 func (t *Table) judgeWords(found *inspection, c column) {
@@ -108,7 +31,8 @@ func (t *Table) judgeWords(found *inspection, c column) {
 		c.name, c.definition, strings.Join(lacking, ", "), strings.Join(words, "','"))
 }
 
-// judgeWritten refuses the times that jobd writes where they can't hold unix seconds: every claim would fail.
+// judgeWritten refuses the times that jobd writes where they can't hold unix seconds: every claim
+// would fail.
 func (t *Table) judgeWritten(found *inspection, c column) {
 	const enough = 10 // digits
 	if name := strings.ToLower(c.name); name != "time_started" && name != "time_finished" {
@@ -146,7 +70,8 @@ func (t *Table) fromText(c column) string {
 	return t.replaced(c, secondsType, "IF("+quote(c.name)+" REGEXP '^[0-9]{1,9}$|^[1-3][0-9]{9}$', "+quote(c.name)+", 0)", c.name+"_seconds")
 }
 
-// judgeCreated warns where nobody can tell when a row was created: the application writes that column, jobd reads it.
+// judgeCreated warns where nobody can tell when a row was created: the application writes that
+// column, jobd reads it.
 func (t *Table) judgeCreated(found *inspection, c column) {
 	if !strings.EqualFold(c.name, "time_created") {
 		return
@@ -158,7 +83,8 @@ func (t *Table) judgeCreated(found *inspection, c column) {
 	}
 }
 
-// judgeOwner refuses an owner column that holds something else or is too short for a token, and warns where it is too short for the worker's name.
+// judgeOwner refuses an owner column that holds something else or is too short for a token, and
+// warns where it is too short for the worker's name.
 func (t *Table) judgeOwner(found *inspection, c column) {
 	if !strings.EqualFold(c.name, t.config.ClaimColumn) {
 		return
@@ -198,3 +124,6 @@ func (t *Table) judgeTarget(found *inspection, c column) {
 	}
 	found.Warn(t.modify(quote(c.name)+" varchar(64) NOT NULL"), "column target (%s) is no text: names are compared with it as numbers, and any name that begins with no digit is 0", c.definition)
 }
+
+// tokenType is a column of tokens.
+func tokenType() string { return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength) }

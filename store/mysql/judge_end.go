@@ -26,7 +26,8 @@ func (t *Table) judgeCode(found *inspection, c column) {
 	}
 }
 
-// judgeSignal warns where a signal's name does not fit. Where sig is the owner column too, it is as long as a token.
+// judgeSignal warns where a signal's name does not fit. Where sig is the owner column too, it is as
+// long as a token.
 func (t *Table) judgeSignal(found *inspection, c column) {
 	const longest = len("SIGVTALRM")
 	if !strings.EqualFold(c.name, store.SigColumn) || strings.EqualFold(t.config.ClaimColumn, store.SigColumn) || c.isText() && c.length >= longest {

@@ -11,16 +11,14 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// Where a server has no SKIP LOCKED that can be relied on, rows are read without locks first, and locked by their primary key
-// then, where their status is looked at again. A row that somebody else holds makes such a statement fail, or wait a
-// little; the rows are divided until the free ones are known, and only these are locked.
+// Where a server has no SKIP LOCKED that can be relied on, rows are read without locks first, and
+// locked by their primary key then, where their status is looked at again. A row that somebody else
+// holds makes such a statement fail, or wait a little; the rows are divided until the free ones are
+// known, and only these are locked.
 
-// shortWait is how many seconds the server waits for a lock where it can't do without: the least that all of them take.
-const shortWait = 1
-
-// How often rows are locked that were free a moment ago, how often others are looked for where all were held, how
-// many times as many rows as wanted are looked at while others are after the same rows, and how long
-// it may take to find out which rows are free.
+// How often rows are locked that were free a moment ago, how often others are looked for where all
+// were held, how many times as many rows as wanted are looked at while others are after the same
+// rows, and how long it may take to find out which rows are free.
 const (
 	lockTries  = 5
 	lookTries  = 6
@@ -77,8 +75,9 @@ func keysOf(rows []candidate) []int64 {
 	return slices.Compact(ids)
 }
 
-// candidates reads rows that wait, without locks. A claimer that is alone takes the first ones; where others are about, it takes
-// as many of the first some, from any place on, lest all fight for the same.
+// candidates reads rows that wait, without locks. A claimer that is alone takes the first ones;
+// where others are about, it takes as many of the first some, from any place on, lest all fight for
+// the same.
 func (t *Table) candidates(ctx context.Context, conn *sql.Conn, asks []ask, except []int64, factor int) (chosen []candidate, err error) {
 	var looks selection
 	but := t.but(except)
@@ -111,8 +110,8 @@ func block(list []candidate, size int, anywhere bool) []candidate {
 	return list[from:min(from+size, len(list))]
 }
 
-// keyed chooses candidates that are free, where they still wait. The condition is wrapped, so that no index
-// but the primary key's serves it, in which other rows would be met and waited for.
+// keyed chooses candidates that are free, where they still wait. The condition is wrapped, so that
+// no index but the primary key's serves it, in which other rows would be met and waited for.
 func (t *Table) keyed(candidates []candidate, free []int64, found *layout) (chosen selection) {
 	ids := map[string][]int64{}
 	for _, row := range candidates {
@@ -131,23 +130,8 @@ func (t *Table) keyed(candidates []candidate, free []int64, found *layout) (chos
 	return chosen
 }
 
-// byKey makes the server find rows by their ids, not by reading the table, where it would meet others. What is to be known for
-// that was asked before, by learnKey.
-func (t *Table) byKey() string {
-	if known := t.claims.column.Load(); known == nil || !known.primary {
-		return ""
-	}
-	return " FORCE INDEX (PRIMARY)"
-}
-
-// learnKey asks what byKey needs, where it is not known. It takes a connection of its own.
-func (t *Table) learnKey(ctx context.Context) error {
-	_, err := t.targets(ctx)
-	return err
-}
-
-// lockKeys begins a transaction and locks the rows which read selects for those ids, in ascending order, that nobody else
-// holds. It tells which somebody holds.
+// lockKeys begins a transaction and locks the rows which read selects for those ids, in ascending
+// order, that nobody else holds. It tells which somebody holds.
 func (t *Table) lockKeys(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, read func(free []int64) selection) (
 	rows []journal.Row, locked []int64, err error,
 ) {
@@ -178,62 +162,4 @@ func (t *Table) briefly(ctx context.Context, conn *sql.Conn, found *layout, work
 		return work()
 	}
 	return t.impatient(ctx, conn, work)
-}
-
-// isHeld tells that somebody else has a lock.
-func isHeld(err error) bool {
-	switch number(err) {
-	case errLockWaitTimeout, errLockNoWait:
-		return true
-	}
-	return false
-}
-
-// without gives the ids that are not among some others; both are in ascending order.
-func without(ids, others []int64) []int64 {
-	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
-		_, found := slices.BinarySearch(others, id)
-		return found
-	})
-}
-
-// free tells which of some ids nobody else holds, those of rows that don't exist among them, outside of any transaction. Halves of
-// what fails are tried; where each failure takes a wait, all are tried one by one, as long as there is time.
-func (t *Table) free(ctx context.Context, conn *sql.Conn, found *layout, ids []int64) ([]int64, error) {
-	clause := found.version.locking()
-	if clause == skipLocked {
-		clause = noWait
-	}
-	if clause != forUpdate {
-		return t.freeAmong(ctx, conn, clause, ids)
-	}
-	var free []int64
-	for deadline := time.Now().Add(freeBudget); len(ids) > 0 && time.Now().Before(deadline); ids = ids[1:] {
-		one, err := t.freeAmong(ctx, conn, clause, ids[:1])
-		if err != nil {
-			return nil, err
-		}
-		free = append(free, one...)
-	}
-	return free, nil
-}
-
-// freeAmong tries to lock rows, and where it can't, the halves of them.
-func (t *Table) freeAmong(ctx context.Context, conn *sql.Conn, clause locking, ids []int64) ([]int64, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	_, err := conn.ExecContext(ctx, "SELECT id FROM "+t.name.quoted()+t.byKey()+" WHERE id IN ("+rule.List(ids)+") "+string(clause))
-	if !isHeld(err) {
-		return ids, err
-	}
-	if len(ids) == 1 {
-		return nil, nil
-	}
-	first, err := t.freeAmong(ctx, conn, clause, ids[:len(ids)/2])
-	if err != nil {
-		return nil, err
-	}
-	second, err := t.freeAmong(ctx, conn, clause, ids[len(ids)/2:])
-	return append(slices.Clone(first), second...), err
 }

@@ -26,8 +26,8 @@ func (t *Table) Look(ctx context.Context, ids []int64) (map[int64]*store.Seen, e
 	return found, t.fail("look at jobs", err)
 }
 
-// find reads rows as Judge needs them; those that do not exist are absent. Any column may be NULL, and numbers may be
-// beyond an int64.
+// find reads rows as Judge needs them; those that do not exist are absent. Any column may be NULL,
+// and numbers may be beyond an int64.
 func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*rule.Found, error) {
 	found := make(map[int64]*rule.Found, len(ids))
 	if len(ids) == 0 {

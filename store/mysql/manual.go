@@ -10,7 +10,8 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// idsLimit is how many ids go into one statement: with many more the server gives up finding rows one by one.
+// idsLimit is how many ids go into one statement: with many more the server gives up finding rows
+// one by one.
 const idsLimit = 1000
 
 // ClaimManual implements store.Table.
@@ -58,8 +59,8 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 	return rows, locked, t.fail("read jobs", err)
 }
 
-// lockNamed begins a transaction and locks rows by their ids, but those that somebody else holds. It tells which these are, and
-// waits for none of them.
+// lockNamed begins a transaction and locks rows by their ids, but those that somebody else holds.
+// It tells which these are, and waits for none of them.
 func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, names []string) (
 	rows []journal.Row, locked []int64, err error,
 ) {
@@ -85,9 +86,9 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 	return rows, without(slices.Compact(seen), jobsOf(rows)), err
 }
 
-// lockAmong begins the transaction anew. Before it, it looks without locks which of the missing rows there are: committed, as what
-// somebody is about to change or to remove, or not yet, as what somebody is about to insert. A row that was seen there
-// and is not locked here is held.
+// lockAmong begins the transaction anew. Before it, it looks without locks which of the missing
+// rows there are: committed, as what somebody is about to change or to remove, or not yet, as what
+// somebody is about to insert. A row that was seen there and is not locked here is held.
 func (t *Table) lockAmong(ctx context.Context, conn *sql.Conn, missing []int64, chosen selection) (
 	rows []journal.Row, seen []int64, err error,
 ) {
@@ -100,8 +101,8 @@ func (t *Table) lockAmong(ctx context.Context, conn *sql.Conn, missing []int64, 
 	return t.lockAfter(ctx, conn, looks, start+begin, chosen)
 }
 
-// readUncommitted lets the next transaction, or the next statement where none is open, see what others have not committed. It
-// holds for no other.
+// readUncommitted lets the next transaction, or the next statement where none is open, see what
+// others have not committed. It holds for no other.
 const readUncommitted = "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "
 
 // jobsOf are the ids of rows, in their ascending order.

@@ -23,8 +23,8 @@ func nullable() string {
 	)
 }
 
-// Regression: a NULL in time_started, time_finished or target, columns that are accepted at start, made the mirror repeat a Scan error for
-// ever, after a restart too.
+// Regression: a NULL in time_started, time_finished or target, columns that are accepted at start,
+// made the mirror repeat a Scan error for ever, after a restart too.
 func TestNullInAnyColumn(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, nullable())
@@ -96,7 +96,8 @@ func TestTimeCreatedOfAnyType(t *testing.T) {
 	}
 }
 
-// Regression: behind a failover that lost rows, an update of a job was taken for applied at another job that had got its id again.
+// Regression: behind a failover that lost rows, an update of a job was taken for applied at another
+// job that had got its id again.
 func TestRowCreatedAfterTheClaimIsAnotherJob(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"maps"
-	"strconv"
 
 	"jobd/store/internal/rule"
 )
@@ -44,8 +43,8 @@ func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]s
 	return refused, err
 }
 
-// probeOne tries an update and undoes it; why is the server's word against it, "" where it takes it. What looks like a lost race
-// is one unless it repeats.
+// probeOne tries an update and undoes it; why is the server's word against it, "" where it takes
+// it. What looks like a lost race is one unless it repeats.
 func (t *Table) probeOne(ctx context.Context, conn *sql.Conn, one statement) (why string, err error) {
 	const races = 3
 	for range races {
@@ -60,28 +59,4 @@ func (t *Table) probeOne(ctx context.Context, conn *sql.Conn, one statement) (wh
 		}
 	}
 	return why, err
-}
-
-// impatient is work during which the server does not wait for locks longer than it must.
-func (t *Table) impatient(ctx context.Context, conn *sql.Conn, work func() error) error {
-	const variable = "innodb_lock_wait_timeout"
-	var usual int
-	if err := conn.QueryRowContext(ctx, "SELECT @@SESSION."+variable).Scan(&usual); err != nil {
-		return err
-	}
-	if usual <= shortWait {
-		return work()
-	}
-	set := func(ctx context.Context, seconds int) error {
-		_, err := conn.ExecContext(ctx, "SET SESSION "+variable+" = "+strconv.Itoa(seconds))
-		return err
-	}
-	if err := set(ctx, shortWait); err != nil {
-		return err
-	}
-	err := work()
-	if set(context.WithoutCancel(ctx), usual) != nil {
-		discard(conn)
-	}
-	return err
 }

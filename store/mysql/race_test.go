@@ -64,8 +64,8 @@ func TestPitfall5Deadlock(t *testing.T) {
 	}
 }
 
-// failing makes the next n updates of the table fail as a Galera node refuses them. The counter's table has no
-// transactions, so that it counts what is rolled back too.
+// failing makes the next n updates of the table fail as a Galera node refuses them. The counter's
+// table has no transactions, so that it counts what is rolled back too.
 func (d *database) failing(t *testing.T, n int) {
 	t.Helper()
 	d.exec(t, "CREATE TABLE failures (n int) ENGINE=MyISAM")

@@ -16,18 +16,20 @@ type refusal struct {
 	open     bool // its transaction was still open afterwards: COMMIT was not reached
 }
 
-// inTransaction tells whether a transaction is open on the connection. The server refuses this statement only then.
+// inTransaction tells whether a transaction is open on the connection. The server refuses this
+// statement only then.
 func inTransaction(ctx context.Context, conn *sql.Conn) bool {
 	_, err := conn.ExecContext(ctx, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 	return number(err) == errInTransaction
 }
 
-// suspicious is how many claims in a row are overtaken before their rows are looked at one by one: a trigger may raise the
-// numbers of a lost race, too.
+// suspicious is how many claims in a row are overtaken before their rows are looked at one by one:
+// a trigger may raise the numbers of a lost race, too.
 const suspicious = 2
 
-// explain is the claim's error in words that the caller can act on. A transaction that was open after its update had failed
-// has not been committed, whatever the error's number: then some rows are at fault, and each is tried by itself.
+// explain is the claim's error in words that the caller can act on. A transaction that was open
+// after its update had failed has not been committed, whatever the error's number: then some rows
+// are at fault, and each is tried by itself.
 func (r *refusal) explain(ctx context.Context, t *Table) error {
 	var lost *store.Overtaken
 	races := errors.As(r.err, &lost)

@@ -25,9 +25,9 @@ func (s *selection) add(query string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// selectRow begins a statement that reads rows as journal.Row has them. Its last column is the place of the row's
-// target among the named ones, as the column's collation compares; 0: it is none of them. The
-// names must be such that the column can be compared with them.
+// selectRow begins a statement that reads rows as journal.Row has them. Its last column is the
+// place of the row's target among the named ones, as the column's collation compares; 0: it is none
+// of them. The names must be such that the column can be compared with them.
 func (t *Table) selectRow(names int, found *layout) string {
 	place := "0"
 	if names > 0 {
@@ -89,7 +89,8 @@ func (t *Table) lock(ctx context.Context, conn *sql.Conn, start string, chosen s
 	return rows, err
 }
 
-// lockAfter is lock where statements that read ids stand before those of the selection: it gives these ids too.
+// lockAfter is lock where statements that read ids stand before those of the selection: it gives
+// these ids too.
 func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, before int, start string, chosen selection) (
 	rows []journal.Row, ids []int64, err error,
 ) {
@@ -125,7 +126,8 @@ func scanID(results *sql.Rows, ids *[]int64) error {
 	return err
 }
 
-// collect adds a row of the selection's result n. One that no worker can claim is reported and left out.
+// collect adds a row of the selection's result n. One that no worker can claim is reported and left
+// out.
 func (t *Table) collect(results *sql.Rows, chosen selection, n int, rows *[]journal.Row) error {
 	found, err := scanLine(results)
 	if err != nil {
@@ -160,4 +162,19 @@ func (t *Table) but(except []int64) string {
 		condition += " AND id BETWEEN 1 AND 9223372036854775807"
 	}
 	return condition
+}
+
+// ask is how many rows of a target are wanted.
+type ask struct {
+	target string
+	room   int
+	behind int64 // only rows with a greater id
+}
+
+// beyond is the condition that a row is behind those that are passed over.
+func (a ask) beyond() string {
+	if a.behind == 0 {
+		return ""
+	}
+	return " AND id > " + strconv.FormatInt(a.behind, 10)
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// link is one connection to a server, which knows which server that is. A connection never moves to another
-// server: one that was made before a failover is lost with it. A proxy that moves a live session to another server
-// behind jobd's back is not seen here.
+// link is one connection to a server, which knows which server that is. A connection never moves to
+// another server: one that was made before a failover is lost with it. A proxy that moves a live
+// session to another server behind jobd's back is not seen here.
 type link struct {
 	driverConn
 	table  *Table
@@ -32,8 +32,8 @@ type driverConn interface {
 	sqldriver.NamedValueChecker
 }
 
-// ResetSession is called before the pool gives the connection out again. One to another server than the newest
-// connection reached is given up: the server is the one that answers now.
+// ResetSession is called before the pool gives the connection out again. One to another server than
+// the newest connection reached is given up: the server is the one that answers now.
 func (l *link) ResetSession(ctx context.Context) error {
 	if newest := l.table.reached.Load(); newest != nil && *newest != l.server {
 		return sqldriver.ErrBadConn
@@ -81,19 +81,21 @@ func (t *Table) claiming(ctx context.Context, work func(conn *sql.Conn) (committ
 	})
 }
 
-// met notes which server a new connection reached. What was known of another one's table is asked again.
-func (t *Table) met(server string) {
+// noteServer notes which server a new connection reached. What was known of another one's table is
+// asked again.
+func (t *Table) noteServer(server string) {
 	if former := t.reached.Swap(&server); former != nil && *former != server {
 		t.layout.Store(nil)
 	}
 	t.servers.Reach(server)
 }
 
-// identify asks which server a connection has reached. No privilege is needed. Servers that do not know a variable leave
-// it out.
+// identify asks which server a connection has reached. No privilege is needed. Servers that do not
+// know a variable leave it out.
 //
-// MySQL's server_uuid says it all. MariaDB has none before server_uid, which is made of little more than host and port. All
-// nodes of a Galera cluster are one server here: what one has committed, the others have too.
+// MySQL's server_uuid says it all. MariaDB has none before server_uid, which is made of little more
+// than host and port. All nodes of a Galera cluster are one server here: what one has committed,
+// the others have too.
 func identify(ctx context.Context, conn driverConn) (string, error) {
 	known, err := pairs(ctx, conn, "SHOW VARIABLES WHERE Variable_name IN "+
 		"('server_uuid', 'hostname', 'port', 'server_id', 'server_uid', 'wsrep_on')")
@@ -147,4 +149,38 @@ func text(value sqldriver.Value) string {
 		return string(bytes)
 	}
 	return fmt.Sprint(value)
+}
+
+// sessions makes connections with the isolation level READ COMMITTED, which takes no gap locks:
+// they would make applications' INSERTs wait (pitfall 1). MariaDB and MySQL name the variable
+// differently, the statement is the same. Each connection is asked once which server it has
+// reached.
+type sessions struct {
+	sqldriver.Connector
+	table *Table
+}
+
+// Connect implements driver.Connector.
+func (s sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	made, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn := made.(driverConn)
+	server, err := s.setUp(ctx, conn)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	s.table.noteServer(server)
+	return &link{driverConn: conn, table: s.table, server: server}, nil
+}
+
+// setUp makes a session of a new connection and tells which server it leads to.
+func (s sessions) setUp(ctx context.Context, conn driverConn) (server string, err error) {
+	if !s.table.defaultLevel.Load() {
+		if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+			return "", err
+		}
+	}
+	return identify(ctx, conn)
 }

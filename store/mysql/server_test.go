@@ -95,8 +95,9 @@ func (f *failover) expectRefused(t *testing.T, confirmed string) {
 	}
 }
 
-// Regression: after a failover to a replica that lagged, no worker noticed that rows had gone back in time. Claims
-// wait until the rows have been compared with the journal; the mirror works on, which mends them.
+// Regression: after a failover to a replica that lagged, no worker noticed that rows had gone back
+// in time. Claims wait until the rows have been compared with the journal; the mirror works on,
+// which mends them.
 func TestClaimsWaitBehindAFailover(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
@@ -136,7 +137,8 @@ func TestClaimsWaitBehindAFailover(t *testing.T) {
 	}
 }
 
-// Connections to the former server that still live are not used any more: the server is the one that answers now.
+// Connections to the former server that still live are not used any more: the server is the one
+// that answers now.
 func TestConnectionsToTheFormerServerAreGivenUp(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)

@@ -11,7 +11,8 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
-// statement is one statement of a transaction, or several that need no arguments; each ends in "; ".
+// statement is one statement of a transaction, or several that need no arguments; each ends in ";
+// ".
 type statement struct {
 	query string
 	args  []any
@@ -19,10 +20,10 @@ type statement struct {
 
 var commit = statement{query: "COMMIT; "}
 
-// send sends statements and tells how many rows each matched: in one round trip, but on a node of a Galera cluster
-// one by one. There a transaction of another node may undo ours at any moment, and a server to which that
-// happens between two statements of a packet does not tell: what follows is no part of a transaction any more,
-// and COMMIT succeeds (measured with MariaDB 10.11).
+// send sends statements and tells how many rows each matched: in one round trip, but on a node of a
+// Galera cluster one by one. There a transaction of another node may undo ours at any moment, and a
+// server to which that happens between two statements of a packet does not tell: what follows is no
+// part of a transaction any more, and COMMIT succeeds (measured with MariaDB 10.11).
 func (l *layout) send(ctx context.Context, conn *sql.Conn, statements ...statement) (matched []int64, err error) {
 	packet := len(statements)
 	if l.galera {
@@ -38,8 +39,8 @@ func (l *layout) send(ctx context.Context, conn *sql.Conn, statements ...stateme
 	return matched, nil
 }
 
-// sendPacket sends statements in one round trip. The driver's own result is needed: database/sql's knows the last
-// statement only.
+// sendPacket sends statements in one round trip. The driver's own result is needed: database/sql's
+// knows the last statement only.
 func sendPacket(ctx context.Context, conn *sql.Conn, statements []statement) (matched []int64, err error) {
 	var query strings.Builder
 	var args []sqldriver.NamedValue

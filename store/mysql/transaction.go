@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -24,42 +25,9 @@ const rollbackTimeout = 5 * time.Second
 // begin opens every transaction of more than one statement.
 const begin = "START TRANSACTION; "
 
-// sessions makes connections with the isolation level READ COMMITTED, which takes no gap locks: they would make
-// applications' INSERTs wait (pitfall 1). MariaDB and MySQL name the variable differently, the statement
-// is the same. Each connection is asked once which server it has reached.
-type sessions struct {
-	sqldriver.Connector
-	table *Table
-}
-
-// Connect implements driver.Connector.
-func (s sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {
-	made, err := s.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conn := made.(driverConn)
-	server, err := s.setUp(ctx, conn)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	s.table.met(server)
-	return &link{driverConn: conn, table: s.table, server: server}, nil
-}
-
-// setUp makes a session of a new connection and tells which server it leads to.
-func (s sessions) setUp(ctx context.Context, conn driverConn) (server string, err error) {
-	if !s.table.defaultLevel.Load() {
-		if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
-			return "", err
-		}
-	}
-	return identify(ctx, conn)
-}
-
-// once calls work with a connection, in which work begins and commits a
-// transaction. Where it fails, or reports that it did not commit, the transaction is rolled back; where
-// even that cannot be known, or the server takes no writes, the connection is closed.
+// once calls work with a connection, in which work begins and commits a transaction. Where it
+// fails, or reports that it did not commit, the transaction is rolled back; where even that cannot
+// be known, or the server takes no writes, the connection is closed.
 func (t *Table) once(ctx context.Context, work func(conn *sql.Conn) (committed bool, err error)) (err error) {
 	conn, err := t.db.Conn(ctx)
 	if err != nil {
@@ -131,3 +99,31 @@ func explain(err error) error {
 	}
 	return err
 }
+
+// impatient is work during which the server does not wait for locks longer than it must.
+func (t *Table) impatient(ctx context.Context, conn *sql.Conn, work func() error) error {
+	const variable = "innodb_lock_wait_timeout"
+	var usual int
+	if err := conn.QueryRowContext(ctx, "SELECT @@SESSION."+variable).Scan(&usual); err != nil {
+		return err
+	}
+	if usual <= shortWait {
+		return work()
+	}
+	set := func(ctx context.Context, seconds int) error {
+		_, err := conn.ExecContext(ctx, "SET SESSION "+variable+" = "+strconv.Itoa(seconds))
+		return err
+	}
+	if err := set(ctx, shortWait); err != nil {
+		return err
+	}
+	err := work()
+	if set(context.WithoutCancel(ctx), usual) != nil {
+		discard(conn)
+	}
+	return err
+}
+
+// shortWait is how many seconds the server waits for a lock where it can't do without: the least
+// that all of them take.
+const shortWait = 1

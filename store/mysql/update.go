@@ -9,8 +9,8 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// update is the statement that applies one change, or several that make the same of their rows, as those
-// of many jobs that had nothing to say do.
+// update is the statement that applies one change, or several that make the same of their rows, as
+// those of many jobs that had nothing to say do.
 type update struct {
 	indexes   []int // of the changes among those of their Apply
 	jobs      []int64
@@ -20,7 +20,8 @@ type update struct {
 	reduction reduction
 }
 
-// statementOverhead is more than an update takes in a packet beside its texts and ids, idOverhead than an id.
+// statementOverhead is more than an update takes in a packet beside its texts and ids, idOverhead
+// than an id.
 const (
 	statementOverhead = 1 << 10
 	idOverhead        = 24

@@ -15,7 +15,8 @@ type version struct {
 	tiDB    bool
 }
 
-// parseVersion reads a version as @@version gives it, "10.11.6-MariaDB-log", "9.1.0" or "8.0.11-TiDB-v7.5.0".
+// parseVersion reads a version as @@version gives it, "10.11.6-MariaDB-log", "9.1.0" or
+// "8.0.11-TiDB-v7.5.0".
 func parseVersion(text string) (version, error) {
 	var major, minor, patch int
 	if _, err := fmt.Sscanf(text, "%d.%d.%d", &major, &minor, &patch); err != nil {
@@ -48,7 +49,8 @@ const (
 	forUpdate  locking = "FOR UPDATE"
 )
 
-// locking is the best clause that the server knows (pitfall 3). TiDB takes SKIP LOCKED and locks nothing (pitfall 47).
+// locking is the best clause that the server knows (pitfall 3). TiDB takes SKIP LOCKED and locks
+// nothing (pitfall 47).
 func (v version) locking() locking {
 	switch {
 	case v.tiDB:
@@ -62,8 +64,8 @@ func (v version) locking() locking {
 	}
 }
 
-// begin opens a transaction that locks rows when they are read. TiDB may be set up to do so at COMMIT only; the others
-// take its word for a comment.
+// begin opens a transaction that locks rows when they are read. TiDB may be set up to do so at
+// COMMIT only; the others take its word for a comment.
 func (v version) begin() string {
 	if v.tiDB {
 		return "BEGIN /*T! PESSIMISTIC */; "
@@ -71,9 +73,10 @@ func (v version) begin() string {
 	return begin
 }
 
-// manyLocks tells whether a connection can have several advisory locks at once; before, each gave back the one before it.
+// manyLocks tells whether a connection can have several advisory locks at once; before, each gave
+// back the one before it.
 func (v version) manyLocks() bool { return v.since([]int{5, 7, 5}, []int{10, 0, 2}) }
 
-// readsUncommitted tells whether the server has that isolation level. TiDB does not, and its transactions show nothing of theirs
-// before they commit.
+// readsUncommitted tells whether the server has that isolation level. TiDB does not, and its
+// transactions show nothing of theirs before they commit.
 func (v version) readsUncommitted() bool { return !v.tiDB }

@@ -8,11 +8,9 @@ import (
 	"strconv"
 )
 
-// waitingLimit is how many targets are asked for in one packet.
-const waitingLimit = 100
-
-// Waiting implements store.Table. It asks twice in one round trip. What is committed shows rows that somebody's open transaction has
-// changed and may leave as they were; what is not committed yet shows rows that somebody is about to insert.
+// Waiting implements store.Table. It asks twice in one round trip. What is committed shows rows
+// that somebody's open transaction has changed and may leave as they were; what is not committed
+// yet shows rows that somebody is about to insert.
 func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
 	const op = "look for waiting jobs"
 	found, err := t.examined(ctx)

@@ -13,7 +13,8 @@ const changedMeanwhile = "somebody changed it meanwhile"
 // heldNow begins why a row is left that can be reapplied later.
 const heldNow = "it can't be changed now; reapply again later: "
 
-// leftUnderWay is why a job of a worker that is gone is left alone: nobody would bring it to an end.
+// leftUnderWay is why a job of a worker that is gone is left alone: nobody would bring it to an
+// end.
 const leftUnderWay = "it was under way when that journal ends: whether it ran is not known"
 
 // batch is rows on their way to what the journal says.

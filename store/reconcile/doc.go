@@ -1,8 +1,8 @@
 // Package reconcile compares the rows of the jobs table with what a journal says of their jobs, and
 // brings rows back to it, as after a backup of the table was restored.
 //
-// It has no update of its own: it goes the way of a claim and of the mirror, with the token that the
-// journal has for the claim, and so with their guards:
+// It has no update of its own: it goes the way of a claim and of the mirror, with the token that
+// the journal has for the claim, and so with their guards:
 //
 //	row says                        journal's newest claim of the job           done
 //	waiting, manual                 accepted, running or done                   claimed with its token, then as below
@@ -13,9 +13,9 @@
 //	created later than the claim    any                                         refused: another job with the same id
 //	anything else                                                               refused, and left as found
 //
-// Rows are brought back by the batch, each step of it in one transaction: giving back, claiming, and
-// the end. A row is waiting again after its end where somebody set it back by hand; that it was done
-// may show in time_finished, and then it is refused.
+// Rows are brought back by the batch, each step of it in one transaction: giving back, claiming,
+// and the end. A row is waiting again after its end where somebody set it back by hand; that it was
+// done may show in time_finished, and then it is refused.
 //
 // # The crash argument
 //

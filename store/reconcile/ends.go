@@ -10,8 +10,8 @@ import (
 // nearby is how many events per end the ends of a batch may lie apart to be read in one go.
 const nearby = 200
 
-// changes gives what the mirror would make of the jobs' rows. Ends are read in one go where they lie
-// close together.
+// changes gives what the mirror would make of the jobs' rows. Ends are read in one go where they
+// lie close together.
 func (b *batch) changes(ctx context.Context, jobs []journal.Job, use func(store.Change) error) error {
 	read, err := b.endsTogether(ctx, jobs, use)
 	if err != nil {

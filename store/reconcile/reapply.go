@@ -55,8 +55,8 @@ type reapplying struct {
 	refused int               // rows
 }
 
-// Run brings rows back. Where rows wait of which nobody can tell whether they have run, and that was
-// not accepted, it fails with an *UnknownError before any row is changed.
+// Run brings rows back. Where rows wait of which nobody can tell whether they have run, and that
+// was not accepted, it fails with an *UnknownError before any row is changed.
 func (r *Reapply) Run(ctx context.Context) error {
 	p, err := r.begin(ctx)
 	if err != nil {

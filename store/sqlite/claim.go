@@ -50,8 +50,8 @@ func (t *Table) claimWaiting(ctx context.Context, room map[string]int, further s
 // anID is the condition that a row's id is one to us.
 const anID = "typeof(id) = 'integer' AND id <> 0"
 
-// waitingOf reads the waiting rows of one target. Where there are fewer than wanted, those are looked for that
-// no worker can claim.
+// waitingOf reads the waiting rows of one target. Where there are fewer than wanted, those are
+// looked for that no worker can claim.
 func (t *Table) waitingOf(ctx context.Context, tx *sql.Tx, target, further string, room int, except []int64) ([]journal.Row, error) {
 	rows, err := t.read(ctx, tx, nil, "status = 'waiting' AND target = ? AND "+anID+further+" AND id NOT IN ("+rule.List(except)+") ORDER BY id LIMIT ?", target, room)
 	if err != nil {
@@ -87,7 +87,8 @@ func (t *Table) reportOdd(ctx context.Context, tx *sql.Tx, target string) error 
 	return results.Err()
 }
 
-// ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for each other.
+// ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for
+// each other.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
 	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
 		return t.named(ctx, tx, ids, targets)
@@ -107,8 +108,8 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 	return rows, nil, t.fail("read jobs", err)
 }
 
-// claim chooses rows, has them decided and updates them, in one transaction. An update that fails is looked into once
-// the transaction is undone.
+// claim chooses rows, has them decided and updates them, in one transaction. An update that fails
+// is looked into once the transaction is undone.
 func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx) ([]journal.Row, error), decide store.Decide) error {
 	if _, err := t.examined(ctx); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 		if err != nil {
 			return false, err
 		}
-		if err := t.settle(ctx, tx, verdicts); err != nil {
+		if err := t.write(ctx, tx, verdicts); err != nil {
 			refused = &refusal{verdicts, err}
 			return false, err
 		}
@@ -139,8 +140,8 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 	return refused.explain(context.WithoutCancel(ctx), t)
 }
 
-// settle updates the rows as decided.
-func (t *Table) settle(ctx context.Context, tx *sql.Tx, verdicts []rule.Verdict) error {
+// write updates the rows as decided.
+func (t *Table) write(ctx context.Context, tx *sql.Tx, verdicts []rule.Verdict) error {
 	for _, verdict := range verdicts {
 		set, args := rule.Set(verdict.Write(t.config.ClaimColumn), quote)
 		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
@@ -167,8 +168,9 @@ func (t *Table) named(ctx context.Context, tx *sql.Tx, ids []int64, targets []st
 	return rows, nil
 }
 
-// read reads the rows that a condition chooses. A row's target is the one of targets that the column takes it for, else what
-// the row says. No content of the table makes it fail: in SQLite any value may stand in any column.
+// read reads the rows that a condition chooses. A row's target is the one of targets that the
+// column takes it for, else what the row says. No content of the table makes it fail: in SQLite any
+// value may stand in any column.
 func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, condition string, args ...any) ([]journal.Row, error) {
 	place, all := "0", make([]any, 0, len(targets)+len(args))
 	if len(targets) > 0 {

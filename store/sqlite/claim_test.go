@@ -11,7 +11,8 @@ import (
 	"jobd/store/sqlite"
 )
 
-// Regression: a row with the least id that there is waited for ever, and nobody was told: claims began behind it.
+// Regression: a row with the least id that there is waited for ever, and nobody was told: claims
+// began behind it.
 func TestTheRowWithTheLeastIDIsClaimed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")

@@ -9,17 +9,20 @@
 // What a crash leaves is for SQLite to say: a transaction that has committed is on disk
 // (WAL, synchronous FULL), any other never was. There is no doubtful commit, with one exception.
 //
-// The file can be deleted or replaced while it is open; SQLite then goes on in a file that nobody else sees. So the path is
-// compared with the open file before each transaction and after it. While the path leads nowhere, the table is unreachable, and the
-// old file stays open: so its inode is not given to another file, and it is the same table when it is back. When
-// another file is there, that is opened, and claims wait until it has been confirmed. A transaction that was under way counts as
-// not done: a claim is looked for in the new file, changes are applied again there. A table is made at the first Check
-// of a new Table only. What SQLite keeps beside the file (-wal, -shm) has to be moved with it: a file that is put beside another one's
-// WAL is damaged by SQLite itself.
+// The file can be deleted or replaced while it is open; SQLite then goes on in a file that nobody
+// else sees. So the path is compared with the open file before each transaction and after it. While
+// the path leads nowhere, the table is unreachable, and the old file stays open: so its inode is
+// not given to another file, and it is the same table when it is back. When another file is there,
+// that is opened, and claims wait until it has been confirmed. A transaction that was under way
+// counts as not done: a claim is looked for in the new file, changes are applied again there. A
+// table is made at the first Check of a new Table only. What SQLite keeps beside the file (-wal,
+// -shm) has to be moved with it: a file that is put beside another one's WAL is damaged by SQLite
+// itself.
 //
-// An update that fails leaves nothing behind, whatever its error: Claim then tries each row by itself, undoes it, and names those
-// at fault. Any value may stand in any column; none makes a method fail.
+// An update that fails leaves nothing behind, whatever its error: Claim then tries each row by
+// itself, undoes it, and names those at fault. Any value may stand in any column; none makes a
+// method fail.
 //
-// Advisory locks are bytes of a file beside the table's, PATH-jobd, locked for as long as it is open: they end with
-// the process at the latest.
+// Advisory locks are bytes of a file beside the table's, PATH-jobd, locked for as long as it is
+// open: they end with the process at the latest.
 package sqlite

@@ -21,8 +21,8 @@ func kind(err error) int {
 	return 0
 }
 
-// isDubious tells an error that is the table's where every statement meets it, and a row's where only some do: a trigger
-// fails with it, too.
+// isDubious tells an error that is the table's where every statement meets it, and a row's where
+// only some do: a trigger fails with it, too.
 func isDubious(err error) bool { return code(err) == library.SQLITE_ERROR }
 
 // isUnusable tells what waiting cannot mend: the file's path, its permissions, its content.
@@ -50,6 +50,7 @@ func isOfValues(err error) bool {
 	return false
 }
 
-// isOfRule tells that a rule of the application's refuses one update: a CHECK, a trigger, a foreign key, a unique index. The
-// update is right as it is, and one that writes less would only lose what the job has brought.
+// isOfRule tells that a rule of the application's refuses one update: a CHECK, a trigger, a foreign
+// key, a unique index. The update is right as it is, and one that writes less would only lose what
+// the job has brought.
 func isOfRule(err error) bool { return code(err) == library.SQLITE_CONSTRAINT && !isOfValues(err) }

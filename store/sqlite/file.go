@@ -14,9 +14,10 @@ import (
 	"jobd/store"
 )
 
-// files makes the table's connections, one at a time. SQLite keeps a file open by its inode: when the path leads to another
-// file or to none, it reads and writes on where nobody else looks. So each connection's inode is known and is
-// compared with the path's, before each transaction and after it.
+// files makes the table's connections, one at a time. SQLite keeps a file open by its inode: when
+// the path leads to another file or to none, it reads and writes on where nobody else looks. So
+// each connection's inode is known and is compared with the path's, before each transaction and
+// after it.
 type files struct {
 	driver sqldriver.Driver
 	table  *Table
@@ -25,8 +26,8 @@ type files struct {
 // Driver implements driver.Connector.
 func (f files) Driver() sqldriver.Driver { return f.driver }
 
-// Connect implements driver.Connector. The file is made only until it was there once: a table that vanishes under
-// way is waited for, not replaced by an empty one.
+// Connect implements driver.Connector. The file is made only until it was there once: a table that
+// vanishes under way is waited for, not replaced by an empty one.
 func (f files) Connect(context.Context) (sqldriver.Conn, error) {
 	t, mode := f.table, "rwc"
 	before, err := os.Stat(t.path)
@@ -44,7 +45,7 @@ func (f files) Connect(context.Context) (sqldriver.Conn, error) {
 	if err != nil || before != nil && !os.SameFile(before, after) {
 		return nil, errors.Join(t.moved(), conn.Close())
 	}
-	t.met(after)
+	t.noteFile(after)
 	return conn, nil
 }
 
@@ -58,8 +59,8 @@ func source(path, mode string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
 }
 
-// met notes which file the new connection has open.
-func (t *Table) met(file fs.FileInfo) {
+// noteFile notes which file the new connection has open.
+func (t *Table) noteFile(file fs.FileInfo) {
 	former := t.file.Swap(&file)
 	if former != nil && !os.SameFile(*former, file) {
 		t.layout.Store(nil)
@@ -93,8 +94,9 @@ func (t *Table) moved() error {
 	return &store.Unreachable{Op: "reach the table", Err: fmt.Errorf("the file %s: %w", t.path, errMoved)}
 }
 
-// connect gives the connection, whose file the path leads to. One to a file that is gone is kept: nobody else gets
-// its inode as long as it is open, so that a new file is never taken for it. One to a file that was replaced is closed.
+// connect gives the connection, whose file the path leads to. One to a file that is gone is kept:
+// nobody else gets its inode as long as it is open, so that a new file is never taken for it. One
+// to a file that was replaced is closed.
 func (t *Table) connect(ctx context.Context) (*sql.Conn, error) {
 	conn, err := t.db.Conn(ctx)
 	if err != nil {

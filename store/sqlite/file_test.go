@@ -101,8 +101,8 @@ func expectStatus(t *testing.T, path, want string) {
 	}
 }
 
-// Regression: the file was deleted while jobd ran: results vanished, polls were answered with ok. The table is away until the
-// file is back; nobody makes an empty one.
+// Regression: the file was deleted while jobd ran: results vanished, polls were answered with ok.
+// The table is away until the file is back; nobody makes an empty one.
 func TestFileThatIsGoneIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
@@ -131,8 +131,8 @@ func TestFileThatIsGoneIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Regression: the file was replaced while jobd ran: results went where nobody looks, new rows were never seen. The new one is
-// opened, and claims wait until it has been compared with the journal.
+// Regression: the file was replaced while jobd ran: results went where nobody looks, new rows were
+// never seen. The new one is opened, and claims wait until it has been compared with the journal.
 func TestFileThatIsReplacedIsOpenedAnew(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

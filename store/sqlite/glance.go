@@ -11,8 +11,9 @@ import (
 	"jobd/store"
 )
 
-// Glance tells what Findings tells, without a trace: neither the file nor what SQLite keeps beside it is made or written. So it
-// may be asked by another account than the worker's, and while the worker runs. isNew tells that a start will make the table.
+// Glance tells what Findings tells, without a trace: neither the file nor what SQLite keeps beside
+// it is made or written. So it may be asked by another account than the worker's, and while the
+// worker runs. isNew tells that a start will make the table.
 func Glance(ctx context.Context, config Config, targets []string) (findings []store.Finding, isNew bool, err error) {
 	t, err := New(config)
 	if err != nil {
@@ -35,8 +36,9 @@ func Glance(ctx context.Context, config Config, targets []string) (findings []st
 	return t.lookThrough(ctx, tx, targets)
 }
 
-// readOnly names the file to the driver so that nothing is written. Where there is no write-ahead log nobody has it open: then
-// SQLite is told that nobody writes it, or it would make the log's index.
+// readOnly names the file to the driver so that nothing is written. Where there is no write-ahead
+// log nobody has it open: then SQLite is told that nobody writes it, or it would make the log's
+// index.
 func readOnly(path string) string {
 	options := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}}
 	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {

@@ -7,7 +7,8 @@ import (
 	"jobd/store/sqlite"
 )
 
-// Where no file can be made, whatever the system says of the folder, and where there is a device, is no place for a table.
+// Where no file can be made, whatever the system says of the folder, and where there is a device,
+// is no place for a table.
 func TestPlacesThatTakeNoFile(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/proc/x.db", "/sys/x.db", "/dev/null", "/dev/full"} {

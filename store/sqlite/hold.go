@@ -13,15 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// locks are the advisory locks of a table: a byte for each in a file beside the table's. They belong to the open file, not to the
-// process, and end with it at the latest.
+// locks are the advisory locks of a table: a byte for each in a file beside the table's. They
+// belong to the open file, not to the process, and end with it at the latest.
 type locks struct {
 	mu   sync.Mutex
 	file *os.File
 	held map[string]bool
 }
 
-// Hold implements store.Table. It speaks for the workers on this machine: there are no others on the file.
+// Hold implements store.Table. It speaks for the workers on this machine: there are no others on
+// the file.
 func (t *Table) Hold(_ context.Context, name string) (holder string, err error) {
 	l := &t.locks
 	l.mu.Lock()
@@ -71,7 +72,8 @@ func (t *Table) Holder(_ context.Context, name string) (holder string, err error
 	return anotherProcess, nil
 }
 
-// lockPath is the file of the locks. It stands beside the table's file itself, whatever link the path is.
+// lockPath is the file of the locks. It stands beside the table's file itself, whatever link the
+// path is.
 func (t *Table) lockPath() string {
 	path, err := filepath.EvalSymlinks(t.path)
 	if err != nil {
@@ -83,8 +85,8 @@ func (t *Table) lockPath() string {
 // anotherProcess is all that is known of who has a lock.
 const anotherProcess = "another process on this host"
 
-// open opens the file, where it is not open or is not the one of that path any more: others would lock another then.
-// Callers must hold l.mu.
+// open opens the file, where it is not open or is not the one of that path any more: others would
+// lock another then. Callers must hold l.mu.
 func (l *locks) open(path string) error {
 	if l.file != nil {
 		ours, err := l.file.Stat()

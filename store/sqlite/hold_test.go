@@ -32,8 +32,8 @@ func doneJobs(n int) (changes []store.Change) {
 	return changes
 }
 
-// A trigger may end the whole transaction, fail with the code of a broken statement, or skip rows: only its rows are held up, and nothing
-// counts as applied that is not in the table.
+// A trigger may end the whole transaction, fail with the code of a broken statement, or skip rows:
+// only its rows are held up, and nothing counts as applied that is not in the table.
 func TestTriggerOfEveryKind(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -96,8 +96,8 @@ func TestTriggerThatBreaksTheTable(t *testing.T) {
 	}
 }
 
-// Regression: a NULL in any column made the mirror repeat a Scan error for ever, after a restart too. In SQLite a text may stand in a column of
-// numbers as well.
+// Regression: a NULL in any column made the mirror repeat a Scan error for ever, after a restart
+// too. In SQLite a text may stand in a column of numbers as well.
 func TestAnythingInAnyColumn(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")

@@ -11,13 +11,6 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// inspection is an examination of the table: what it is like, and what is wrong with it.
-type inspection struct {
-	layout
-	rule.Findings
-	generated map[string]bool // columns that SQLite computes, by name in lower case
-}
-
 // inspect looks at the table, and changes nothing.
 func (t *Table) inspect(ctx context.Context, tx *sql.Tx) (*inspection, error) {
 	found := &inspection{
@@ -102,8 +95,8 @@ func (t *Table) judgeOwner(found *inspection) {
 	}
 }
 
-// judgeMissing notes the columns that are missing, with the statements that add them. Rows that are there when status is
-// added are not to be run.
+// judgeMissing notes the columns that are missing, with the statements that add them. Rows that are
+// there when status is added are not to be run.
 func (t *Table) judgeMissing(found *inspection) {
 	missing := rule.Missing(t.config.ClaimColumn, func(name string) bool { _, there := found.nullable[name]; return there })
 	table := quote(t.config.Table)

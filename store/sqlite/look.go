@@ -30,8 +30,8 @@ func (t *Table) Look(ctx context.Context, ids []int64) (map[int64]*store.Seen, e
 	return found, t.fail("look at jobs", err)
 }
 
-// find reads the row of a job as Judge needs it; nil: it is gone. Any column may be NULL, and columns of numbers may
-// hold texts, which count as 0 where they begin with no number.
+// find reads the row of a job as Judge needs it; nil: it is gone. Any column may be NULL, and
+// columns of numbers may hold texts, which count as 0 where they begin with no number.
 func (t *Table) find(ctx context.Context, tx *sql.Tx, job int64) (*rule.Found, error) {
 	var row rule.Found
 	err := tx.QueryRowContext(ctx, "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(t.config.ClaimColumn)+", ''), "+

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// Names implements store.Table. The column takes any name; which ones it takes for the same is up to its collation.
+// Names implements store.Table. The column takes any name; which ones it takes for the same is up
+// to its collation.
 func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]string, err error) {
 	if _, err := t.examined(ctx); err != nil {
 		return nil, err
@@ -20,7 +21,8 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// alike gives, of names that the column takes for the same, all but the first, each with what is to be said of it.
+// alike gives, of names that the column takes for the same, all but the first, each with what is to
+// be said of it.
 func (t *Table) alike(ctx context.Context, db querier, names []string) (unfit map[string]string, err error) {
 	unfit = map[string]string{}
 	if len(names) < 2 {

@@ -220,8 +220,8 @@ func TestRefusedUpdateDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-// Regression: what a CHECK or a trigger refused was written without the job's output and return code where the rule had nothing
-// against that. Only what a column cannot hold is left out.
+// Regression: what a CHECK or a trigger refused was written without the job's output and return
+// code where the rule had nothing against that. Only what a column cannot hold is left out.
 func TestRuleReducesNoUpdate(t *testing.T) {
 	t.Parallel()
 	column := func(old, now string) string { return strings.Replace(loose, old, now, 1) }

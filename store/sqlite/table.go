@@ -1,19 +1,13 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	_ "modernc.org/sqlite" // registers the driver
 
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -26,12 +20,13 @@ type Config struct {
 	ClaimColumn string // the owner column; sig
 	Worker      string // the worker's name, for an owner column other than sig
 
-	// OnServer is called when a file is opened that claims are not made in, because another one or none was
-	// confirmed. It must not block.
+	// OnServer is called when a file is opened that claims are not made in, because another one or
+	// none was confirmed. It must not block.
 	OnServer func()
 	Logger   *slog.Logger // slog.Default()
 
-	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must not block.
+	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must
+	// not block.
 	OnOdd func(row, target, reason string)
 }
 
@@ -55,46 +50,9 @@ var (
 	_ store.Inspector = (*Table)(nil)
 )
 
-// New makes a table. The file is opened when the table is first used; errors are about the configuration.
-func New(config Config) (*Table, error) {
-	config.Table = cmp.Or(config.Table, "jobs")
-	config.ClaimColumn = cmp.Or(config.ClaimColumn, store.SigColumn)
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
-	if config.OnServer == nil {
-		config.OnServer = func() {}
-	}
-	if config.Path == "" {
-		return nil, errors.New("sqlite table: the path is empty: a file's path is needed")
-	}
-	path, err := filepath.Abs(config.Path)
-	if err != nil {
-		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
-	}
-	registered, err := sql.Open("sqlite", "") // opens nothing
-	if err != nil {
-		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
-	}
-	t := &Table{config: config, path: path}
-	t.servers.OnServer = config.OnServer
-	t.failures = rule.Failures{
-		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: func(error) bool { return false },
-		Check:   func() error { return t.Check(context.Background()) },
-		Forget:  func() { t.layout.Store(nil) },
-		Explain: func(err error) error { return err },
-	}
-	t.db = sql.OpenDB(files{registered.Driver(), t})
-	t.db.SetMaxOpenConns(1) // there is one writer, and we only write
-	return t, registered.Close()
-}
-
-// Close implements store.Table.
-func (t *Table) Close() error { return errors.Join(t.locks.close(), t.db.Close()) }
-
-// transact calls work in a transaction and commits it, unless work fails or says
-// that there is nothing to commit. Once begun it is not cancelled. What was done in a file to which the path leads no
-// more, nobody sees: it is not done.
+// transact calls work in a transaction and commits it, unless work fails or says that there is
+// nothing to commit. Once begun it is not cancelled. What was done in a file to which the path
+// leads no more, nobody sees: it is not done.
 func (t *Table) transact(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) (commit bool, err error)) error {
 	conn, err := t.connect(ctx)
 	if err != nil {
@@ -128,3 +86,6 @@ func (t *Table) fail(op string, err error) error { return t.failures.Fail(op, er
 func quote(identifier string) string {
 	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
 }
+
+// examined is what the table is like; it looks where that is not known.
+func (t *Table) examined(ctx context.Context) (*layout, error) { return t.layout.Get(ctx) }

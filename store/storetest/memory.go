@@ -12,7 +12,8 @@ import (
 )
 
 // Memory is a jobs table in memory, with the guards of a real one: rows change only under their
-// token. It implements store.Applier. Tests that change its fields while it is used do so by Change.
+// token. It implements store.Applier. Tests that change its fields while it is used do so by
+// Change.
 type Memory struct {
 	mu        sync.Mutex
 	Reached   string // the server that answers

@@ -28,8 +28,8 @@ type Dialect interface {
 	Output(done *journal.Done) (stdout, stderr string)
 }
 
-// Write is what a change sets in its row. The worker's name stays in an owner column of its own when
-// the job is done.
+// Write is what a change sets in its row. The worker's name stays in an owner column of its own
+// when the job is done.
 func Write(change store.Change, worker string, d Dialect) []Assignment {
 	list := []Assignment{{"status", change.Status}}
 	switch {

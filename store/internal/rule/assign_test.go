@@ -150,8 +150,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// Of an error that a trigger may have raised the table itself is asked; of what it says itself it is
-// not.
+// Of an error that a trigger may have raised the table itself is asked; of what it says itself it
+// is not.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	dubious, unusable, broken := errors.New("dubious"), errors.New("unusable"), errors.New("broken")

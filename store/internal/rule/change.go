@@ -8,8 +8,8 @@ import (
 	"jobd/store"
 )
 
-// CheckAll tells changes that no table can apply from the others: those are a mistake of the caller,
-// not of the table.
+// CheckAll tells changes that no table can apply from the others: those are a mistake of the
+// caller, not of the table.
 func CheckAll(changes []store.Change) error {
 	for _, change := range changes {
 		if err := check(change); err != nil {
@@ -58,10 +58,11 @@ type Found = store.Seen
 // A running that finds its row done with the same start was applied, and what came after
 // it too: a mirror that was cut off goes over its last steps again.
 //
-// A row that the update should have met was changed back in between, or a trigger skips its updates: it is tried again.
+// A row that the update should have met was changed back in between, or a trigger skips its
+// updates: it is tried again.
 //
-// A row that was created after the claim is another job, which got an old id again from a server that had lost
-// rows. However much it looks like the end of this one, nothing of this one is in it.
+// A row that was created after the claim is another job, which got an old id again from a server
+// that had lost rows. However much it looks like the end of this one, nothing of this one is in it.
 func Judge(change store.Change, found *Found) store.Outcome {
 	if Release(change) {
 		return store.Outcome{Fate: store.Applied}

@@ -38,21 +38,23 @@ type Updater interface {
 
 // The bounds of dividing. Rows that are not tried within them are held: they are tried again later.
 const (
-	// hopelessAfter is how many updates fail one by one, while none at all succeeds, before the others count as failing too.
+	// hopelessAfter is how many updates fail one by one, while none at all succeeds, before the
+	// others count as failing too.
 	hopelessAfter = 8
 	// patience is how long updates are tried and divided, once one has failed.
 	patience = 3 * time.Second
 )
 
-// Divide applies changes. An error number says how to try again, never that all rows are at fault: where a
-// transaction fails, its halves are tried, until the updates at fault stand alone. Those are reduced where their values
-// are at fault, then refused or held. Only a fault of the whole table fails the call.
+// Divide applies changes. An error number says how to try again, never that all rows are at fault:
+// where a transaction fails, its halves are tried, until the updates at fault stand alone. Those
+// are reduced where their values are at fault, then refused or held. Only a fault of the whole
+// table fails the call.
 //
-// What a rule refuses is never reduced: the rule may end between two tries, and the second would then be taken without what
-// was left out of it for nothing.
+// What a rule refuses is never reduced: the rule may end between two tries, and the second would
+// then be taken without what was left out of it for nothing.
 //
-// Halves are chosen by lot. So the rows that the bounds leave untried are other ones each time, and no row
-// waits behind the same others for ever.
+// Halves are chosen by lot. So the rows that the bounds leave untried are other ones each time, and
+// no row waits behind the same others for ever.
 func Divide(ctx context.Context, u Updater, all []int) error {
 	d := division{Updater: u, begun: time.Now()}
 	return d.send(ctx, all)
@@ -101,8 +103,8 @@ func (d *division) send(ctx context.Context, some []int) error {
 	return d.send(ctx, some[half:])
 }
 
-// sort tells what an error says, and for Whole the error that Apply is to fail with. What is dubious
-// is the rows' where the table, asked without any row, works.
+// sort tells what an error says, and for Whole the error that Apply is to fail with. What is
+// dubious is the rows' where the table, asked without any row, works.
 func (d *division) sort(ctx context.Context, err error) (Fault, error) {
 	fault := d.Sort(err)
 	if fault != Dubious {

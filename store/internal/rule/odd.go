@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Odd remembers rows whose ids are no ids to us, so that each is told once. Its zero value is ready, and
-// its methods are safe for concurrent use.
+// Odd remembers rows whose ids are no ids to us, so that each is told once. Its zero value is
+// ready, and its methods are safe for concurrent use.
 type Odd struct {
 	mu    sync.Mutex
 	ids   []string
@@ -41,8 +41,8 @@ func (o *Odd) add(id string) (added bool) {
 	return true
 }
 
-// Known gives the ids that were reported, as SQL takes them. Where crowd is true there are more than that, or some that are no
-// numbers, and all have to be kept out by a condition on the id.
+// Known gives the ids that were reported, as SQL takes them. Where crowd is true there are more
+// than that, or some that are no numbers, and all have to be kept out by a condition on the id.
 func (o *Odd) Known() (ids []string, crowd bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -114,7 +114,8 @@ func acceptedAt(change store.Change, accepted int64) store.Change {
 	return change
 }
 
-// Regression: a job that got an old id again, after a failover to a replica that lagged, read as the old job's end.
+// Regression: a job that got an old id again, after a failover to a replica that lagged, read as
+// the old job's end.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	finish := time.Unix(1700000000, 999)

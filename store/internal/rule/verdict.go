@@ -61,7 +61,8 @@ func together(order []int64, decisions map[int64]Verdict) (verdicts []Verdict) {
 	return verdicts
 }
 
-// decide is what an event makes of its row, after what the one before it of the same job made of it.
+// decide is what an event makes of its row, after what the one before it of the same job made of
+// it.
 func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verdict, error) {
 	row, ok := locked[e.Job]
 	if !ok {

@@ -9,9 +9,9 @@ import (
 // galeraLibrary is where Debian's package galera-4 has it, which comes with mariadb-server.
 const galeraLibrary = "/usr/lib/galera/libgalera_smm.so"
 
-// StartPair starts two MariaDB servers that replicate each other with Galera: both take writes, and a
-// transaction that another node has overtaken fails with 1213, which may be as late as its COMMIT. Each server's Close ends
-// one node. It returns when both answer and are in step.
+// StartPair starts two MariaDB servers that replicate each other with Galera: both take writes, and
+// a transaction that another node has overtaken fails with 1213, which may be as late as its
+// COMMIT. Each server's Close ends one node. It returns when both answer and are in step.
 func StartPair(ctx context.Context, options Options) (pair [2]*Server, err error) {
 	cluster := "gcomm://"
 	for i := range pair {
@@ -31,7 +31,8 @@ func StartPair(ctx context.Context, options Options) (pair [2]*Server, err error
 	return pair, nil
 }
 
-// galeraNode is what a node of a cluster is started with, and its address in the group. The second one gets its data from the first.
+// galeraNode is what a node of a cluster is started with, and its address in the group. The second
+// one gets its data from the first.
 func galeraNode(cluster string) (group string, options Options, err error) {
 	var addresses [3]string
 	for i := range addresses {

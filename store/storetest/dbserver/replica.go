@@ -10,8 +10,8 @@ import (
 // replicator is the account with which a replica follows its primary.
 const replicator = "replicator"
 
-// StartFollowed starts two servers, the second of which follows the first asynchronously: what the first has
-// committed the second has some time later. Each server's Close ends one of them.
+// StartFollowed starts two servers, the second of which follows the first asynchronously: what the
+// first has committed the second has some time later. Each server's Close ends one of them.
 func StartFollowed(ctx context.Context, options Options) (primary, replica *Server, err error) {
 	var both [2]*Server
 	for i := range both {
@@ -48,7 +48,8 @@ func (s *Server) follow(ctx context.Context, primary *Server) error {
 	return nil
 }
 
-// followSource is follow in MySQL's words. What the primary has done so far, its accounts, the replica has of its own.
+// followSource is follow in MySQL's words. What the primary has done so far, its accounts, the
+// replica has of its own.
 func (s *Server) followSource(ctx context.Context, primary *Server) error {
 	var done string
 	if err := primary.admin.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&done); err != nil {

@@ -15,8 +15,9 @@ type Replacement struct {
 // Met is how many packets had the text.
 func (r *Replacement) Met() int64 { return r.met.Load() }
 
-// Replace makes the proxy replace a text by another one, in both directions, so that a server seems to be one that it is not. Both
-// have the same length: packets say how long they are. A text in two packets passes.
+// Replace makes the proxy replace a text by another one, in both directions, so that a server seems
+// to be one that it is not. Both have the same length: packets say how long they are. A text in two
+// packets passes.
 func (p *Proxy) Replace(text, by string) (*Replacement, error) {
 	if len(text) != len(by) || text == "" {
 		return nil, fmt.Errorf("replace %q by %q: their lengths differ, or they are empty", text, by)

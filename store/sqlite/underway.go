@@ -4,8 +4,22 @@ import (
 	"context"
 	"database/sql"
 
+	"jobd/journal"
 	"jobd/store/internal/rule"
 )
+
+// UnderWay implements store.Table.
+func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) (rows []journal.Row, err error) {
+	if _, err := t.examined(ctx); err != nil {
+		return nil, err
+	}
+	condition, args := rule.UnderWay(quote(t.config.ClaimColumn), owner, targets)
+	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
+		rows, err = t.read(ctx, tx, nil, anID+" AND "+condition, args...)
+		return false, err
+	})
+	return rows, t.fail("look for jobs under way", err)
+}
 
 // Unclaimed implements store.Table.
 func (t *Table) Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error) {

@@ -7,8 +7,9 @@ import (
 	"jobd/store/storetest/linkproxy"
 )
 
-// Regression: a worker whose link to the database had been swallowed claimed nothing for half a minute after it was back: its own
-// former connection, which the server had not missed, had its name.
+// Regression: a worker whose link to the database had been swallowed claimed nothing for half a
+// minute after it was back: its own former connection, which the server had not missed, had its
+// name.
 func TestHoldEndsAFormerConnection(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)

@@ -1,18 +1,8 @@
 package mysql
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-)
-
-// The server's errors about an account.
-const (
-	errDeniedDatabase = 1044
-	errDenied         = 1045
-	errDeniedTable    = 1142
-	errDeniedColumn   = 1143
-	errDeniedPlugin   = 1698
 )
 
 // meaningOfNumber is meaning for the server's own errors.
@@ -55,39 +45,6 @@ func (t *Table) meaningOfNumber(n uint16, err error) (what, remedy string) {
 		return "the server at " + t.way() + " takes no writes: a replica, or one that was demoted", "let mysql_host lead to the one that does"
 	}
 	return "", ""
-}
-
-// createAccount is the statements that make the account for a host, and let it do what it must.
-func (t *Table) createAccount(host string) string {
-	account := accountName(t.config.User, host)
-	return "CREATE USER " + account + " IDENTIFIED BY '...' (mysql_password); " + t.grant(account)
-}
-
-// alterUser is a statement that changes the account. Who is not let in is not told which account that is.
-func (t *Table) alterUser(how string) string {
-	return "ALTER USER " + accountName(t.config.User, "%") + " " + how + " (with the account's host: SELECT host FROM mysql.user WHERE user = " + literal(t.config.User) + ")"
-}
-
-// grant is the statement that lets an account do what it must.
-func (t *Table) grant(account string) string {
-	return "GRANT SELECT, UPDATE ON " + t.name.quoted() + " TO " + account
-}
-
-// seenAs is the user and the host that the server's words name; else those of the configuration.
-func (t *Table) seenAs(err error) (user, host string) {
-	if found := accountInText.FindStringSubmatch(words(err)); found != nil {
-		return found[1], found[2]
-	}
-	return t.config.User, "%"
-}
-
-// accountOf is the account of the connection, as far as it is known.
-func (t *Table) accountOf(err error) string {
-	var known *asAccount
-	if errors.As(err, &known) {
-		return known.account
-	}
-	return accountName(t.seenAs(err))
 }
 
 // refused explains that the server did not let the user in.

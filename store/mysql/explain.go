@@ -2,16 +2,10 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"net"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-
-	driver "github.com/go-sql-driver/mysql"
 
 	"jobd/store"
 )
@@ -29,37 +23,6 @@ func (e *trouble) Error() string {
 
 // Unwrap gives the error itself.
 func (e *trouble) Unwrap() error { return e.err }
-
-// asAccount is an error of a connection whose account is known, which the server's words don't always tell.
-type asAccount struct {
-	err     error
-	account string // as in 'jobd'@'%'
-}
-
-func (e *asAccount) Error() string { return e.err.Error() }
-func (e *asAccount) Unwrap() error { return e.err }
-
-// ofAccount adds to an error about privileges which account the connection has.
-func ofAccount(ctx context.Context, conn *sql.Conn, err error) error {
-	var account string
-	if !slices.Contains([]uint16{errDeniedTable, errDeniedColumn, errDenied}, number(err)) ||
-		conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account) != nil {
-		return err
-	}
-	at := strings.LastIndex(account, "@")
-	if at < 0 {
-		return err
-	}
-	return &asAccount{err: err, account: accountName(account[:at], account[at+1:])}
-}
-
-// accountName is an account as statements need it.
-func accountName(user, host string) string { return literal(user) + "@" + literal(host) }
-
-// literal makes a text in quotes of any text.
-func literal(text string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
-}
 
 // explained adds to an error of the way to the table what it means. Others are as they were.
 func (t *Table) explained(err error) error {
@@ -87,14 +50,6 @@ func (t *Table) findingOf(err error) store.Finding {
 
 // theServer is what findings about the way to the table are about.
 const theServer = "database server"
-
-// way is where the server is, and the keys that say so.
-func (t *Table) way() string {
-	if strings.HasPrefix(t.config.Host, "/") {
-		return t.config.Host + " (mysql_host)"
-	}
-	return net.JoinHostPort(t.config.Host, strconv.Itoa(t.config.Port)) + " (mysql_host, mysql_port)"
-}
 
 // meaning tells what an error means and what mends it; "" where its own words say all.
 func (t *Table) meaning(err error) (what, remedy string) {
@@ -126,19 +81,4 @@ func (t *Table) meaning(err error) (what, remedy string) {
 func isTimeout(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout() && network != net.Error(context.DeadlineExceeded.(net.Error))
-}
-
-// accountInText finds the account in the server's words: 'jobd'@'localhost'.
-var accountInText = regexp.MustCompile(`'([^']*)'@'([^']*)'`)
-
-// hostInText finds the host in the server's words: Host '10.0.0.7' is not allowed.
-var hostInText = regexp.MustCompile(`[Hh]ost '([^']*)'`)
-
-// words are the server's own.
-func words(err error) string {
-	var server *driver.MySQLError
-	if errors.As(err, &server) {
-		return server.Message
-	}
-	return err.Error()
 }

@@ -58,49 +58,6 @@ func (b *batch) giveBack(ctx context.Context, list []Difference) error {
 	return b.apply(ctx, changes)
 }
 
-// claim makes rows that nobody has what they were after the journal's claims, which are durable
-// already: nothing is journalled.
-func (b *batch) claim(ctx context.Context, list []Difference) error {
-	var free []Difference
-	for _, d := range list {
-		if d.Job.Status != journal.StatusReleased && (b.stale[d.Job.ID] || !d.Row.UnderWay()) {
-			free = append(free, d)
-		}
-	}
-	return b.claimAll(ctx, free)
-}
-
-// finishBytes is how many bytes of output go into one transaction, or one more change.
-const finishBytes = 4 << 20
-
-// finish brings rows that bear their claims to what the mirror would make of them.
-func (b *batch) finish(ctx context.Context, list []Difference) error {
-	var jobs []journal.Job
-	for _, d := range list {
-		switch d.Job.Status {
-		case journal.StatusStarting, journal.StatusRunning, journal.StatusDone:
-			jobs = append(jobs, d.Job)
-		}
-	}
-	var changes []store.Change
-	size := 0
-	err := b.changes(ctx, jobs, func(change store.Change) error {
-		if changes = append(changes, change); change.Done != nil {
-			size += len(change.Done.Stdout.Kept) + len(change.Done.Stderr.Kept)
-		}
-		if size < finishBytes {
-			return nil
-		}
-		all := changes
-		changes, size = nil, 0
-		return b.apply(ctx, all)
-	})
-	if err != nil {
-		return err
-	}
-	return b.apply(ctx, changes)
-}
-
 // apply applies changes with the mirror's guards.
 func (b *batch) apply(ctx context.Context, changes []store.Change) error {
 	if len(changes) == 0 {

@@ -9,6 +9,18 @@ import (
 	"jobd/store"
 )
 
+// claim makes rows that nobody has what they were after the journal's claims, which are durable
+// already: nothing is journalled.
+func (b *batch) claim(ctx context.Context, list []Difference) error {
+	var free []Difference
+	for _, d := range list {
+		if d.Job.Status != journal.StatusReleased && (b.stale[d.Job.ID] || !d.Row.UnderWay()) {
+			free = append(free, d)
+		}
+	}
+	return b.claimAll(ctx, free)
+}
+
 // claimAll claims rows in one transaction. Rows that the table refuses are left, and where it does
 // not say which, halves are claimed.
 func (b *batch) claimAll(ctx context.Context, list []Difference) error {

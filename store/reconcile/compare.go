@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"iter"
-	"slices"
 	"time"
 
 	"jobd/journal"
@@ -81,9 +80,6 @@ type Difference struct {
 	claiming bool // its claim may not have been committed yet
 }
 
-// batchRows is how many rows are looked at in one statement, and brought back in one transaction.
-const batchRows = 200
-
 // catchUp is how long the mirror gets to show what is in the journal when a comparison begins.
 const catchUp = 10 * time.Second
 
@@ -111,63 +107,6 @@ func begin(ctx context.Context, c Config) (*comparison, error) {
 	return &comparison{Config: c, tail: newTail(c.Journal, newest)}, nil
 }
 
-// Diff visits the jobs whose rows don't say what the journal says.
-func Diff(ctx context.Context, config Config, visit func(Difference) error) error {
-	c, err := begin(ctx, config)
-	if err != nil {
-		return err
-	}
-	return c.differences(ctx, time.Time{}, func(batch []Difference) error {
-		for _, d := range batch {
-			if err := visit(d); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// differences compares the jobs to which something happened since a time with the table, and gives
-// those that differ by the batch.
-func (c *comparison) differences(ctx context.Context, since time.Time, use func([]Difference) error) error {
-	var batch []journal.Job
-	compare := func() error {
-		differing, err := c.compare(ctx, batch)
-		batch = nil
-		if err != nil || len(differing) == 0 {
-			return err
-		}
-		return use(differing)
-	}
-	for job, err := range c.Journal.Jobs(ctx, time.Time{}) {
-		if err != nil {
-			return err
-		}
-		if newestOf(job).Before(since) {
-			continue
-		}
-		if batch = append(batch, job); len(batch) == batchRows {
-			if err := compare(); err != nil {
-				return err
-			}
-		}
-	}
-	return compare()
-}
-
-// compare gives those of some jobs whose rows differ, as a first look and a second one say.
-func (c *comparison) compare(ctx context.Context, jobs []journal.Job) ([]Difference, error) {
-	found, err := c.look(ctx, idsOf(jobs))
-	if err != nil {
-		return nil, err
-	}
-	seemed := slices.DeleteFunc(jobs, func(job journal.Job) bool { return store.Agrees(job, found[job.ID]) })
-	if len(seemed) == 0 {
-		return nil, nil
-	}
-	return c.lookAgain(ctx, seemed)
-}
-
 // look reads rows without locking them.
 func (c *comparison) look(ctx context.Context, ids []int64) (map[int64]*store.Seen, error) {
 	if len(ids) == 0 {
@@ -178,25 +117,6 @@ func (c *comparison) look(ctx context.Context, ids []int64) (map[int64]*store.Se
 		return nil, &TableError{"looking at rows for a client", err}
 	}
 	return found, nil
-}
-
-func idsOf(jobs []journal.Job) []int64 {
-	ids := make([]int64, len(jobs))
-	for i, job := range jobs {
-		ids[i] = job.ID
-	}
-	return ids
-}
-
-// newestOf is when something last happened to a job.
-func newestOf(job journal.Job) time.Time {
-	newest := job.Accepted
-	for _, at := range []time.Time{job.Running, job.Ended} {
-		if at.After(newest) {
-			newest = at
-		}
-	}
-	return newest
 }
 
 // claimTime is how long a claim may take from its event to its commit: until then its row still

@@ -7,6 +7,37 @@ import (
 	"jobd/store"
 )
 
+// finish brings rows that bear their claims to what the mirror would make of them.
+func (b *batch) finish(ctx context.Context, list []Difference) error {
+	var jobs []journal.Job
+	for _, d := range list {
+		switch d.Job.Status {
+		case journal.StatusStarting, journal.StatusRunning, journal.StatusDone:
+			jobs = append(jobs, d.Job)
+		}
+	}
+	var changes []store.Change
+	size := 0
+	err := b.changes(ctx, jobs, func(change store.Change) error {
+		if changes = append(changes, change); change.Done != nil {
+			size += len(change.Done.Stdout.Kept) + len(change.Done.Stderr.Kept)
+		}
+		if size < finishBytes {
+			return nil
+		}
+		all := changes
+		changes, size = nil, 0
+		return b.apply(ctx, all)
+	})
+	if err != nil {
+		return err
+	}
+	return b.apply(ctx, changes)
+}
+
+// finishBytes is how many bytes of output go into one transaction, or one more change.
+const finishBytes = 4 << 20
+
 // nearby is how many events per end the ends of a batch may lie apart to be read in one go.
 const nearby = 200
 

@@ -1,0 +1,152 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// Diff visits the jobs whose rows don't say what the journal says.
+func Diff(ctx context.Context, config Config, visit func(Difference) error) error {
+	c, err := begin(ctx, config)
+	if err != nil {
+		return err
+	}
+	return c.differences(ctx, time.Time{}, func(batch []Difference) error {
+		for _, d := range batch {
+			if err := visit(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// differences compares the jobs to which something happened since a time with the table, and gives
+// those that differ by the batch.
+func (c *comparison) differences(ctx context.Context, since time.Time, use func([]Difference) error) error {
+	var batch []journal.Job
+	compare := func() error {
+		differing, err := c.compare(ctx, batch)
+		batch = nil
+		if err != nil || len(differing) == 0 {
+			return err
+		}
+		return use(differing)
+	}
+	for job, err := range c.Journal.Jobs(ctx, time.Time{}) {
+		if err != nil {
+			return err
+		}
+		if newestOf(job).Before(since) {
+			continue
+		}
+		if batch = append(batch, job); len(batch) == batchRows {
+			if err := compare(); err != nil {
+				return err
+			}
+		}
+	}
+	return compare()
+}
+
+// compare gives those of some jobs whose rows differ, as a first look and a second one say.
+func (c *comparison) compare(ctx context.Context, jobs []journal.Job) ([]Difference, error) {
+	found, err := c.look(ctx, idsOf(jobs))
+	if err != nil {
+		return nil, err
+	}
+	seemed := slices.DeleteFunc(jobs, func(job journal.Job) bool { return store.Agrees(job, found[job.ID]) })
+	if len(seemed) == 0 {
+		return nil, nil
+	}
+	return c.lookAgain(ctx, seemed)
+}
+
+func idsOf(jobs []journal.Job) []int64 {
+	ids := make([]int64, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.ID
+	}
+	return ids
+}
+
+// newestOf is when something last happened to a job.
+func newestOf(job journal.Job) time.Time {
+	newest := job.Accepted
+	for _, at := range []time.Time{job.Running, job.Ended} {
+		if at.After(newest) {
+			newest = at
+		}
+	}
+	return newest
+}
+
+// batchRows is how many rows are looked at in one statement, and brought back in one transaction.
+const batchRows = 200
+
+// lookAgain judges jobs that seemed to differ: a job may only have moved on between the two looks,
+// or since. Those that don't move are judged in one go.
+func (c *comparison) lookAgain(ctx context.Context, seemed []journal.Job) (differing []Difference, err error) {
+	type standing struct {
+		tried uint64
+		owed  bool
+	}
+	standings := make([]standing, len(seemed))
+	for i, job := range seemed {
+		if c.Mirror != nil {
+			standings[i].tried, standings[i].owed = c.Mirror.Standing(job.ID)
+		}
+	}
+	found, err := c.look(ctx, idsOf(seemed))
+	if err == nil {
+		err = c.tail.readOn(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, job := range seemed {
+		if job.Status == journal.StatusIgnored { // it may have been taken back
+			if job, _, err = replay(ctx, c.Journal, job.ID); err != nil {
+				return nil, err
+			}
+		}
+		var d Difference
+		var differs bool
+		if at := standings[i]; c.tail != nil && (c.tail.has(job.ID) || at.tried < c.tail.from) {
+			d, differs, err = c.lookAtMoving(ctx, job)
+		} else {
+			d, differs = judge(job, found[job.ID], at.owed)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if differs {
+			differing = append(differing, d)
+		}
+	}
+	return differing, nil
+}
+
+// lookAtMoving judges a job that may be moving on right now. The mirror's position is taken first,
+// then the row, then the journal, which is ahead of both: so a row that should show an event up to
+// the position, and does not, was changed by somebody else, unless it is set aside.
+func (c *comparison) lookAtMoving(ctx context.Context, seemed journal.Job) (d Difference, differs bool, err error) {
+	tried, owed := c.Mirror.Standing(seemed.ID)
+	found, err := c.look(ctx, []int64{seemed.ID})
+	if err != nil {
+		return d, false, err
+	}
+	job, seq, err := replay(ctx, c.Journal, seemed.ID)
+	if err != nil {
+		return d, false, err
+	}
+	if job.Status == journal.StatusNone { // retention has removed how it began
+		job = seemed
+	}
+	d, differs = judge(job, found[seemed.ID], seq > tried || owed)
+	return d, differs, nil
+}

@@ -1,0 +1,81 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// Run brings rows back. Where rows wait of which nobody can tell whether they have run, and that
+// was not accepted, it fails with an *UnknownError before any row is changed.
+func (r *Reapply) Run(ctx context.Context) error {
+	p, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if !r.AcceptUnknown && !r.DryRun {
+		if err := p.refuseUnknown(ctx); err != nil {
+			return err
+		}
+	}
+	r.Logger.Info("reapplying the journal to the table", "by", r.By, "since", r.Since, "dry_run", r.DryRun, "journal", r.Folder)
+	err = p.differences(ctx, r.Since, func(batch []Difference) error { return p.bring(ctx, batch) })
+	return errors.Join(err, p.noteEnd())
+}
+
+// bring brings rows back, and tells of each what was done.
+func (p *reapplying) bring(ctx context.Context, list []Difference) error {
+	if p.wish.DryRun { // only its row's lock tells what becomes of a claim under way
+		list = slices.DeleteFunc(list, func(d Difference) bool { return d.claiming })
+	}
+	refused, err := p.bringAll(ctx, list)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		result := Result{Difference: d, Did: Applied, Refusal: refused[d.Job.ID], Journal: p.event.Journal}
+		if result.Refusal == changedMeanwhile && p.tail != nil {
+			if _, differs, err := p.lookAtMoving(ctx, d.Job); err == nil && !differs {
+				continue // the mirror was quicker
+			}
+		}
+		switch {
+		case result.Refusal != "":
+			result.Did = Refused
+			p.refused++
+		case p.wish.DryRun:
+			result.Did = WouldApply
+		default:
+			p.changed++
+		}
+		if !p.wish.DryRun {
+			p.wish.Logger.Info("reapplied", "by", p.wish.By, "job", d.Job.ID, "did", result.Did, "reason", result.Refusal)
+		}
+		if err := p.wish.Visit(result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bringAll brings rows back, and tells why others are left as found.
+func (p *reapplying) bringAll(ctx context.Context, list []Difference) (refused map[int64]string, err error) {
+	b := batch{reapplying: p, refused: make(map[int64]string), stale: make(map[int64]bool)}
+	for _, d := range list {
+		if err := b.judge(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	if p.wish.DryRun || len(b.refused) == len(list) {
+		return b.refused, nil
+	}
+	if err := p.noteBeginning(); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context, []Difference) error{b.giveBack, b.claim, b.finish} {
+		if err := step(ctx, b.accepted(list)); err != nil {
+			return nil, err
+		}
+	}
+	return b.refused, nil
+}

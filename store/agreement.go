@@ -56,7 +56,7 @@ func Wanted(job journal.Job) *Seen {
 // Its status is empty where the claim itself has shown all there is. Callers add how a done job
 // ended.
 func ChangeTo(job journal.Job) Change {
-	change := Change{Job: job.ID, Target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running}
+	change := Change{Job: job.ID, target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running}
 	switch job.Status {
 	case journal.StatusStarting, journal.StatusRunning:
 		change.Status = journal.RowRunning
@@ -136,7 +136,7 @@ func seconds(at time.Time) int64 {
 
 // GiveBack is the change that gives a row back which bears a claim of the job.
 func GiveBack(job journal.Job, row *Seen) Change {
-	change := Change{Job: job.ID, Target: job.Target, Token: row.Owner, Status: journal.RowWaiting}
+	change := Change{Job: job.ID, target: job.Target, Token: row.Owner, Status: journal.RowWaiting}
 	if job.Manual {
 		change.Status = journal.RowManual
 	}

@@ -46,7 +46,7 @@ const mostNoted = 8
 func (b *backlog) list() []Aside {
 	list := make([]Aside, 0, len(b.rows))
 	for job, a := range b.rows {
-		list = append(list, Aside{Job: job, Target: a.changes[0].Target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since.Add(-a.earlier)})
+		list = append(list, Aside{Job: job, Target: a.changes[0].target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since.Add(-a.earlier)})
 	}
 	slices.SortFunc(list, func(a, b Aside) int { return cmp.Compare(a.Job, b.Job) })
 	return list

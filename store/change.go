@@ -54,8 +54,8 @@ func (c *Change) follow(later Change) {
 	if later.Accepted.IsZero() {
 		later.Accepted = c.Accepted
 	}
-	if later.Target == "" {
-		later.Target = c.Target
+	if later.target == "" {
+		later.target = c.target
 	}
 	later.first = c.first
 	*c = later

@@ -75,7 +75,7 @@ func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes 
 		at, pending := index[e.Job]
 		if !pending {
 			at, changes = len(changes), append(changes, Change{
-				first: e.Seq, Job: e.Job, Target: c.target, Token: c.token, Accepted: c.accepted,
+				first: e.Seq, Job: e.Job, target: c.target, Token: c.token, Accepted: c.accepted,
 			})
 			index[e.Job] = at
 		}

@@ -128,8 +128,8 @@ func (c *comparison) apply(ctx context.Context, changes []Change) ([]Outcome, er
 		switch o.Fate {
 		case Applied:
 			c.mended[change.Job] = true
-			if change.Status == journal.RowWaiting && change.Target != "" {
-				gaveBack = append(gaveBack, change.Target)
+			if change.Status == journal.RowWaiting && change.target != "" {
+				gaveBack = append(gaveBack, change.target)
 			}
 		case Lost:
 			c.left[change.Job] = "somebody changed it meanwhile"

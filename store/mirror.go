@@ -44,3 +44,6 @@ type Mirror struct {
 	confirmed bool        // claims are let on the server that the table is on
 	back      *comparison // of another server with the journal; nil while there is none under way
 }
+
+// Aside lists the rows that can't be updated for now, by job.
+func (m *Mirror) Aside() []Aside { return m.listAside() }

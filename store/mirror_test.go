@@ -74,12 +74,12 @@ func TestAChangeCarriesTimesAndOutcome(t *testing.T) {
 	shown(t, m, 3)
 	outcome := events[2].Payload.(journal.Done)
 	want := store.Change{
-		Job: 1, Target: "a", Token: "@1", Accepted: events[0].Time,
+		Job: 1, Token: "@1", Accepted: events[0].Time,
 		Status: journal.RowDone, Start: events[1].Time, Finish: events[2].Time, Done: &outcome,
 	}
 	got := table.batches[0][0]
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(want)); diff != "" || got.First() != 2 {
-		t.Errorf("change of event %d on, want 2 (-want +got):\n%s", got.First(), diff)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(want)); diff != "" || got.First() != 2 || got.Target() != "a" {
+		t.Errorf("change of event %d on for target %q, want 2 and a (-want +got):\n%s", got.First(), got.Target(), diff)
 	}
 }
 

@@ -38,8 +38,8 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		if o.Note != "" {
 			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
 		}
-		if c.Status == journal.RowWaiting && c.Target != "" {
-			t.gaveBack = append(t.gaveBack, c.Target)
+		if c.Status == journal.RowWaiting && c.target != "" {
+			t.gaveBack = append(t.gaveBack, c.target)
 		}
 		return nil
 	}

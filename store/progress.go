@@ -114,8 +114,8 @@ func (p *progress) releaseReached() {
 	}
 }
 
-// Aside lists the rows that can't be updated for now, by job.
-func (p *progress) Aside() []Aside {
+// listAside lists the rows that can't be updated for now, by job.
+func (p *progress) listAside() []Aside {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.aside.list()

@@ -179,7 +179,7 @@ func (e *RefusedTargets) Targets() map[string]string { return e.Names }
 type Change struct {
 	first    uint64 // the oldest event that went into it
 	Job      int64
-	Target   string    // the claim's target; "" where it is not known
+	target   string    // the claim's; "" where it is not known
 	Token    string    // the claim's token, the guard of the update
 	Accepted time.Time // of the claim; a row created later is another job that got an old id again; zero: unknown
 	Status   string    // journal.RowRunning, RowDone, or, to give it back, RowWaiting or RowManual

@@ -60,14 +60,14 @@ func (e *TableError) Error() string { return e.Doing + ": " + e.Err.Error() }
 // Unwrap gives the table's error.
 func (e *TableError) Unwrap() error { return e.Err }
 
-// Cause is why a row does not say what the journal says.
+// Cause is why a row does not say what the journal says, in the word that clients get.
 type Cause string
 
 // The causes.
 const (
-	Owed    Cause = "owed"    // the mirror has not written it yet, or the claim is not committed yet
-	Changed Cause = "changed" // somebody else changed the row, or it is gone
-	Other   Cause = "other"   // the row is another job's, which got the same id again
+	causeOwed    Cause = "owed"    // the mirror has not written it yet, or the claim is not committed yet
+	causeChanged Cause = "changed" // somebody else changed the row, or it is gone
+	causeOther   Cause = "other"   // the row is another job's, which got the same id again
 )
 
 // Difference is a job whose row does not say what the journal says.
@@ -129,15 +129,15 @@ func judge(job journal.Job, row *store.Seen, owed bool) (d Difference, differs b
 	if store.Agrees(job, row) {
 		return d, false
 	}
-	d = Difference{Job: job, Row: row, Cause: Changed}
+	d = Difference{Job: job, Row: row, Cause: causeChanged}
 	claim := job.Status == journal.StatusAccepted || job.Status == journal.StatusStarting && job.Claimed
 	ignoring := job.Status == journal.StatusIgnored && time.Since(job.Ended) < claimTime
 	d.claiming = ignoring || claim && time.Since(job.Accepted) < claimTime
 	switch {
 	case store.IsAnotherJob(job, row):
-		d.Cause, d.Reason = Other, store.AnotherJob
+		d.Cause, d.Reason = causeOther, store.AnotherJob
 	case owed || d.claiming:
-		d.Cause = Owed
+		d.Cause = causeOwed
 	}
 	return d, true
 }

@@ -27,49 +27,49 @@ func TestDiff(t *testing.T) {
 			name: "done, and the row says so", happens: func(w *world) { w.ran(1) },
 			row: &store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second, Result: "ok"},
 		},
-		{name: "done, and the row waits", happens: func(w *world) { w.ran(1) }, row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: reconcile.Changed},
-		{name: "done, and there is no row", happens: func(w *world) { w.ran(1) }, want: reconcile.Changed},
+		{name: "done, and the row waits", happens: func(w *world) { w.ran(1) }, row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "changed"},
+		{name: "done, and there is no row", happens: func(w *world) { w.ran(1) }, want: "changed"},
 		{
 			name: "done, and the row is done otherwise", happens: func(w *world) { w.ran(1) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second + 1, Result: "ok"}, want: reconcile.Changed,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second + 1, Result: "ok"}, want: "changed",
 		},
 		{
 			name: "done, which the mirror has not tried to write", happens: func(w *world) { w.ran(1) },
 			row:    &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}},
-			change: func(m *mirror) { m.tried = 2 }, want: reconcile.Owed,
+			change: func(m *mirror) { m.tried = 2 }, want: "owed",
 		},
 		{
 			name: "done, and the row is set aside", happens: func(w *world) { w.ran(1) },
 			row:    &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}},
-			change: func(m *mirror) { m.owed = true }, want: reconcile.Owed,
+			change: func(m *mirror) { m.owed = true }, want: "owed",
 		},
 		{
 			name: "done, and the row was created later", happens: func(w *world) { w.ran(1) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Created: second + 1}, want: reconcile.Other,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Created: second + 1}, want: "other",
 		},
 		{
 			name: "claimed just now", happens: func(w *world) { w.happen(1, now, claim(tokenOne)) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: reconcile.Owed,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "owed",
 		},
 		{
 			name: "claimed and announced just now", happens: func(w *world) { w.happen(1, now, claim(tokenOne), claimed) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: reconcile.Owed,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "owed",
 		},
 		{
 			name: "claimed long ago", happens: func(w *world) { w.happen(1, long, claim(tokenOne)) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: reconcile.Changed,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "changed",
 		},
 		{
 			name: "ignored just now", happens: func(w *world) { w.happen(1, now, journal.Ignored{Reason: "x"}) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: reconcile.Owed,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, want: "owed",
 		},
 		{
 			name: "ignored long ago", happens: func(w *world) { w.happen(1, long, journal.Ignored{Reason: "x"}) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowManual}}, want: reconcile.Changed,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowManual}}, want: "changed",
 		},
 		{
 			name: "released, and the row still bears the claim", happens: func(w *world) { w.happen(1, long, claim(tokenOne), journal.Released{}) },
-			row: &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}}, want: reconcile.Changed,
+			row: &store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}}, want: "changed",
 		},
 		{
 			name: "released, and another worker has it", happens: func(w *world) { w.happen(1, long, claim(tokenOne), journal.Released{}) },
@@ -97,7 +97,7 @@ func TestDiff(t *testing.T) {
 			var got reconcile.Cause
 			err := reconcile.Diff(t.Context(), w.config(), func(d reconcile.Difference) error {
 				got = d.Cause
-				if d.Job.ID != 1 || !cmp.Equal(d.Row, c.row) || (d.Reason == store.AnotherJob) != (d.Cause == reconcile.Other) {
+				if d.Job.ID != 1 || !cmp.Equal(d.Row, c.row) || (d.Reason == store.AnotherJob) != (d.Cause == "other") {
 					t.Errorf("difference %+v", d)
 				}
 				return nil

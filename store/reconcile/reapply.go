@@ -29,11 +29,11 @@ type Reapply struct {
 	Visit func(Result) error
 }
 
-// What is done with a row that differs.
+// What is done with a row that differs, in the words that clients get.
 const (
-	Applied    = "applied"
-	WouldApply = "would apply" // in a dry run
-	Refused    = "refused"     // it is left as found
+	didApply   = "applied"
+	wouldApply = "would apply" // in a dry run
+	didRefuse  = "refused"     // it is left as found
 )
 
 // Result is what was done with a row that differed.

@@ -80,8 +80,8 @@ func TestReapply(t *testing.T) {
 				before := fmt.Sprintf("%s %q %d %d %q", row.Status, row.Owner, row.Started, row.Finished, row.Result)
 				did, err := w.reapply(&reconcile.Reapply{DryRun: dry})
 				want, after := c.want, c.after
-				if dry && want == reconcile.Applied {
-					want, after = reconcile.WouldApply, ""
+				if dry && want == "applied" {
+					want, after = "would apply", ""
 				}
 				if after == "" {
 					after = before

@@ -33,7 +33,7 @@ func (p *reapplying) bring(ctx context.Context, list []Difference) error {
 		return err
 	}
 	for _, d := range list {
-		result := Result{Difference: d, Did: Applied, Refusal: refused[d.Job.ID], Journal: p.event.Journal}
+		result := Result{Difference: d, Did: didApply, Refusal: refused[d.Job.ID], Journal: p.event.Journal}
 		if result.Refusal == changedMeanwhile && p.tail != nil {
 			if _, differs, err := p.lookAtMoving(ctx, d.Job); err == nil && !differs {
 				continue // the mirror was quicker
@@ -41,10 +41,10 @@ func (p *reapplying) bring(ctx context.Context, list []Difference) error {
 		}
 		switch {
 		case result.Refusal != "":
-			result.Did = Refused
+			result.Did = didRefuse
 			p.refused++
 		case p.wish.DryRun:
-			result.Did = WouldApply
+			result.Did = wouldApply
 		default:
 			p.changed++
 		}

@@ -66,10 +66,10 @@ func reapplyBringsBack(s *suite) {
 	happened(h, ignored, journal.Ignored{Reason: "nobody serves it"})
 	happened(h, released, claimed(token), journal.Released{})
 
-	would := map[int64]string{foreign: reconcile.Refused}
-	want := map[int64]string{foreign: reconcile.Refused}
+	would := map[int64]string{foreign: "refused"}
+	want := map[int64]string{foreign: "refused"}
 	for _, id := range []int64{waiting, begun, former, ignored, released} {
-		would[id], want[id] = reconcile.WouldApply, reconcile.Applied
+		would[id], want[id] = "would apply", "applied"
 	}
 	if diff := cmp.Diff(would, s.reapply(reconcile.Reapply{DryRun: true}, h)); diff != "" {
 		s.Errorf("a dry run (-want +got):\n%s", diff)
@@ -87,7 +87,7 @@ func reapplyBringsBack(s *suite) {
 	s.expect(ignored, journal.RowIgnored, "")
 	s.expect(released, journal.RowWaiting, "")
 	s.expect(foreign, journal.RowRunning, tokenOf(2))
-	if diff := cmp.Diff(map[int64]string{foreign: reconcile.Refused}, s.reapply(reconcile.Reapply{}, h)); diff != "" {
+	if diff := cmp.Diff(map[int64]string{foreign: "refused"}, s.reapply(reconcile.Reapply{}, h)); diff != "" {
 		s.Errorf("done once more (-want +got):\n%s", diff)
 	}
 }
@@ -104,7 +104,7 @@ func reapplyLeavesHeldRows(s *suite) {
 		happened(h, id, ranWell(token)...)
 	}
 	_, err := s.Other.ClaimManual(s.Context(), ids[1:2], nil, func([]journal.Row) ([]journal.Event, error) {
-		want := map[int64]string{ids[0]: reconcile.Applied, ids[1]: reconcile.Refused, ids[2]: reconcile.Applied}
+		want := map[int64]string{ids[0]: "applied", ids[1]: "refused", ids[2]: "applied"}
 		if diff := cmp.Diff(want, s.reapply(reconcile.Reapply{}, h)); diff != "" {
 			s.Errorf("done (-want +got):\n%s", diff)
 		}
@@ -113,7 +113,7 @@ func reapplyLeavesHeldRows(s *suite) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if did := s.reapply(reconcile.Reapply{}, h); len(did) != 1 || did[ids[1]] != reconcile.Applied {
+	if did := s.reapply(reconcile.Reapply{}, h); len(did) != 1 || did[ids[1]] != "applied" {
 		s.Errorf("later %v was done, want the row that was held", did)
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 // Assignment is a column that an update sets.
 type Assignment struct {
-	Column string
-	Value  any
+	column string
+	value  any
 }
 
 // Dialect is how a table holds what jobd writes.
@@ -36,14 +36,14 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 	case Release(change):
 		return append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)})
 	case change.Status == journal.RowRunning:
-		return append(list, Assignment{"time_started", Seconds(change.Start)})
+		return append(list, Assignment{"time_started", seconds(change.Start)})
 	}
 	if !change.Start.IsZero() {
-		list = append(list, Assignment{"time_started", Seconds(change.Start)})
+		list = append(list, Assignment{"time_started", seconds(change.Start)})
 	}
 	done := change.Done
 	list = append(list,
-		Assignment{"time_finished", Seconds(change.Finish)},
+		Assignment{"time_finished", seconds(change.Finish)},
 		Assignment{"result", done.Result},
 		Assignment{"return_code", d.Code(done.Code)},
 	)
@@ -59,12 +59,12 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 
 // Write is what a claim sets in its rows; owner is the column that holds the tokens.
 func (v Verdict) Write(owner string) []Assignment {
-	list := []Assignment{{"status", v.Status}}
-	if v.Token != "" {
-		list = append(list, Assignment{owner, v.Token})
+	list := []Assignment{{"status", v.status}}
+	if v.token != "" {
+		list = append(list, Assignment{owner, v.token})
 	}
-	if v.Start != 0 {
-		list = append(list, Assignment{"time_started", v.Start})
+	if v.start != 0 {
+		list = append(list, Assignment{"time_started", v.start})
 	}
 	return list
 }
@@ -74,7 +74,7 @@ func Set(list []Assignment, quote func(string) string) (text string, args []any)
 	columns := make([]string, len(list))
 	args = make([]any, len(list))
 	for i, one := range list {
-		columns[i], args[i] = quote(one.Column)+" = ?", one.Value
+		columns[i], args[i] = quote(one.column)+" = ?", one.value
 	}
 	return strings.Join(columns, ", "), args
 }

@@ -38,8 +38,8 @@ func Release(change store.Change) bool {
 	return change.Status == journal.RowWaiting || change.Status == journal.RowManual
 }
 
-// Seconds is a time as the table holds it: unix seconds, 0 for none.
-func Seconds(t time.Time) int64 {
+// seconds is a time as the table holds it: unix seconds, 0 for none.
+func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
@@ -87,13 +87,13 @@ func guarded(change store.Change, found *Found) bool {
 
 // newer tells that a row is a later job than the one that the change is about.
 func newer(change store.Change, found *Found) bool {
-	return !change.Accepted.IsZero() && found.Created > Seconds(change.Accepted)
+	return !change.Accepted.IsZero() && found.Created > seconds(change.Accepted)
 }
 
 // sameRun tells whether a done row is the end of the very run that the change is about.
 func sameRun(change store.Change, found *Found) bool {
 	if change.Status == journal.RowRunning {
-		return found.Started == Seconds(change.Start)
+		return found.Started == seconds(change.Start)
 	}
-	return found.Finished == Seconds(change.Finish) && found.Result == change.Done.Result
+	return found.Finished == seconds(change.Finish) && found.Result == change.Done.Result
 }

@@ -12,8 +12,8 @@ const probeToken = "@" + "000000000"
 // Probes are the updates that a claim may make of waiting or manual rows.
 func Probes(ids []int64) []Verdict {
 	return []Verdict{
-		{Status: journal.RowAccepted, Token: probeToken, Jobs: ids},
-		{Status: journal.RowRunning, Token: probeToken, Start: time.Now().Unix(), Jobs: ids},
+		{status: journal.RowAccepted, token: probeToken, Jobs: ids},
+		{status: journal.RowRunning, token: probeToken, start: time.Now().Unix(), Jobs: ids},
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 // Verdict is what a claim makes of some of its rows: they get the status and, where they are not
 // empty, the token and the time of the start.
 type Verdict struct {
-	Status string
-	Token  string
-	Start  int64 // seconds since 1970, for running; else 0
+	status string
+	token  string
+	start  int64 // seconds since 1970, for running; else 0
 	Jobs   []int64
 }
 
@@ -49,7 +49,7 @@ func together(order []int64, decisions map[int64]Verdict) (verdicts []Verdict) {
 	place := map[key]int{}
 	for _, job := range order {
 		v := decisions[job]
-		k := key{v.Status, v.Token, v.Start}
+		k := key{v.status, v.token, v.start}
 		at, known := place[k]
 		if !known {
 			at = len(verdicts)
@@ -73,12 +73,12 @@ func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verd
 	}
 	switch payload := e.Payload.(type) {
 	case journal.Accepted:
-		return Verdict{Status: journal.RowAccepted, Token: payload.Token}, nil
+		return Verdict{status: journal.RowAccepted, token: payload.Token}, nil
 	case journal.Ignored:
-		return Verdict{Status: journal.RowIgnored}, nil
+		return Verdict{status: journal.RowIgnored}, nil
 	case journal.Running:
-		if former.Status == journal.RowAccepted {
-			return Verdict{Status: journal.RowRunning, Token: former.Token, Start: Seconds(e.Time)}, nil
+		if former.status == journal.RowAccepted {
+			return Verdict{status: journal.RowRunning, token: former.token, start: seconds(e.Time)}, nil
 		}
 	}
 	return Verdict{}, errors.New(": a claim only accepts and ignores, and starts what it accepted")

@@ -97,16 +97,17 @@ const (
 func (p *program) follow(ctx context.Context, s source, q history.Query, give func(coming) bool) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = followRetry, followMaxRetry
-	reading, told := s, ""
+	told := ""
+	each := func(e journal.Event) bool {
+		told = ""
+		wait.Reset()
+		return give(coming{from: from[journal.Event]{s, e}})
+	}
+	lost := s.link()
+	attempt := func() error { return p.followOnce(ctx, s, &q, each) }
 	for {
-		err := p.followOnce(ctx, reading, &q, func(e journal.Event) bool {
-			told = ""
-			wait.Reset()
-			return give(coming{from: from[journal.Event]{s, e}})
-		})
-		closeIf(reading, s)
-		lost, remote := s.(*remote)
-		if ctx.Err() != nil || !remote || !mended(err) {
+		err := attempt()
+		if ctx.Err() != nil || lost == nil || !mended(err) {
 			return err
 		}
 		if text := named(s, err).Error(); text != told {
@@ -118,18 +119,32 @@ func (p *program) follow(ctx context.Context, s source, q history.Query, give fu
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		reading = &again{p: p, name: lost.name}
+		attempt = func() error { return p.followAgain(ctx, lost.name, &q, each) }
 	}
+}
+
+// followAgain is followOnce over a new connection to a worker, maybe under another address, whose journal has
+// the event that was seen last.
+func (p *program) followAgain(ctx context.Context, name string, q *history.Query, give func(journal.Event) bool) error {
+	client, end, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	r := &remote{client: client, name: name, address: name} // a master takes the name as well
+	anchor, err := r.anchor(ctx)
+	switch {
+	case err != nil:
+		return err
+	case anchor.Seq < q.After:
+		return errAnother
+	}
+	fmt.Fprintf(p.err, "jobctl: %s; going on after event %d\n", named(r, errors.New("connected again")), q.After)
+	return p.followOnce(ctx, r, q, give)
 }
 
 // followOnce gives events until the first error, and notes in q which it gave.
 func (p *program) followOnce(ctx context.Context, s source, q *history.Query, give func(journal.Event) bool) error {
-	if s, ok := s.(*again); ok {
-		if err := s.connect(ctx, q.After); err != nil {
-			return err
-		}
-		fmt.Fprintf(p.err, "jobctl: %s; going on after event %d\n", named(s, errors.New("connected again")), q.After)
-	}
 	for e, err := range s.events(ctx, *q) {
 		if err != nil {
 			return err
@@ -142,13 +157,7 @@ func (p *program) followOnce(ctx context.Context, s source, q *history.Query, gi
 	return errors.New("the stream has ended")
 }
 
-func closeIf(reading, first source) {
-	if reading, ok := reading.(*again); ok && reading != first {
-		reading.close()
-	}
-}
-
-// mended reports whether another connection may mend an error: the worker or the master is gone,
+// mended tells whether another connection may mend an error: the worker or the master is gone,
 // maybe for a moment.
 func mended(err error) bool {
 	var answer *jobnet.RemoteError
@@ -162,38 +171,3 @@ func mended(err error) bool {
 
 // errAnother says that what is there now is not what was followed.
 var errAnother = errors.New("the worker has another journal now: it ends before what was followed")
-
-// again is a worker's journal over a new connection.
-type again struct {
-	*remote
-	p    *program
-	name string
-	end  func()
-}
-
-// connect finds the worker again, maybe under another address, whose journal has the event that was
-// seen last.
-func (a *again) connect(ctx context.Context, after uint64) error {
-	client, end, err := a.p.connect(ctx)
-	if err != nil {
-		return err
-	}
-	a.end = end
-	a.remote = &remote{client: client, name: a.name}
-	if a.name != "" {
-		a.address = a.name // which the master takes as well
-	}
-	anchor, err := a.anchor(ctx)
-	if err == nil && anchor.Seq < after {
-		err = errAnother
-	}
-	return err
-}
-
-func (a *again) worker() string { return a.name }
-
-func (a *again) close() {
-	if a.end != nil {
-		a.end()
-	}
-}

@@ -57,6 +57,12 @@ func misses(err error) error {
 
 func (r *remote) worker() string { return r.name }
 
+func (r *remote) owner() string { return "" }
+
+func (r *remote) journalName(context.Context) (string, error) { return "", nil }
+
+func (r *remote) link() *remote { return r }
+
 // ask asks the worker, through its master where there is one.
 func (r *remote) ask(ctx context.Context, typ string, data map[string]any, into any) error {
 	if r.address == "" {

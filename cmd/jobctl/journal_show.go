@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -142,17 +143,15 @@ func (s *story) claimant(ctx context.Context, e from[journal.Event]) (string, er
 		}
 		return "the worker", err
 	}
-	if f, ok := e.source.(folder); ok {
-		return clean(f.own), nil // retention has removed the beginning of the run
-	}
-	return "the worker", nil
+	// Retention has removed the beginning of the run.
+	return clean(cmp.Or(e.source.owner(), "the worker")), nil
 }
 
 // end prints how long things took, what the job printed, and what the table says.
 func (s *story) end(ctx context.Context, id int64) error {
 	s.outcome()
-	r, throughWorker := s.last.(*remote)
-	if !throughWorker {
+	r := s.last.link()
+	if r == nil {
 		return nil
 	}
 	var answer history.RowsAnswer

@@ -20,6 +20,12 @@ import (
 type source interface {
 	// worker is the worker's name, "" where only one journal is read and there is nothing to tell apart.
 	worker() string
+	// owner is the worker's name as the journal tells it, or else its folder; "" where nobody but the link tells.
+	owner() string
+	// journalName is the worker's name as the journal tells it; "" where it tells none, or is not asked.
+	journalName(ctx context.Context) (string, error)
+	// link is the worker through which the journal is read; nil where it is read from its folder.
+	link() *remote
 	// events gives the selected events, oldest first. It ends at the first error.
 	events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error]
 	// jobs gives every job as it stood at a time, in the order of replay.Reader.Jobs.
@@ -41,6 +47,12 @@ type folder struct {
 }
 
 func (f folder) worker() string { return f.name }
+
+func (f folder) owner() string { return f.own }
+
+func (f folder) journalName(ctx context.Context) (string, error) { return f.reader.Name(ctx) }
+
+func (f folder) link() *remote { return nil }
 
 func (f folder) events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
 	return history.Events(ctx, f.reader, q)

@@ -141,14 +141,10 @@ func (f anchorFile) of(ctx context.Context, s source, file string) ([]journal.An
 		return nil, nil
 	}
 	name := s.worker()
-	if folder, ok := s.(folder); ok {
-		own, err := folder.reader.Name(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if own != "" {
-			name = own
-		}
+	if own, err := s.journalName(ctx); err != nil {
+		return nil, err
+	} else if own != "" {
+		name = own
 	}
 	anchors := f[""]
 	if name != "" {

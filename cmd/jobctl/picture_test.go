@@ -17,6 +17,7 @@ import (
 
 // scripted is a source that gives events that a test made up.
 type scripted struct {
+	source   // nothing else is asked of it
 	name     string
 	happened []journal.Event
 	err      error // after the events
@@ -36,16 +37,6 @@ func (s *scripted) events(context.Context, history.Query) iter.Seq2[journal.Even
 		}
 	}
 }
-
-func (s *scripted) jobs(context.Context, history.AtQuery) iter.Seq2[history.Job, error] { return nil }
-
-func (s *scripted) audit(context.Context, []journal.Anchor, func(uint64)) (history.Verdict, error) {
-	return history.Verdict{}, nil
-}
-
-func (s *scripted) kept(context.Context) (*journal.RemovedError, error) { return nil, nil }
-
-func (s *scripted) anchor(context.Context) (journal.Anchor, error) { return journal.Anchor{}, nil }
 
 // A busy day, 100,000 jobs in 30 slots of 3 workers, is drawn in less than 2 MiB, and is well-formed.
 func TestPictureOfABusyDayStaysSmall(t *testing.T) {

@@ -5,36 +5,104 @@ import (
 	"fmt"
 )
 
-// registry lists every kind of event, in the order in which they are documented, with what reads its payload. Whoever
-// needs to know all kinds asks here.
-var registry = []struct {
+// Kind names what an event records. The words are the ones stored in the
+// journal and printed by jobctl; they never change their meaning.
+type Kind string
+
+// The kinds of event. The first group is about a job, the second about the
+// worker itself (job id 0).
+const (
+	KindAccepted Kind = "accepted"
+	KindIgnored  Kind = "ignored"
+	KindReleased Kind = "released"
+	KindRunning  Kind = "running"
+	KindStarted  Kind = "started"
+	KindSignal   Kind = "signal"
+	KindDone     Kind = "done"
+	KindConflict Kind = "conflict"
+	KindSetAside Kind = "set-aside"
+	KindRequeued Kind = "requeued"
+
+	KindOpened         Kind = "opened"
+	KindClosed         Kind = "closed"
+	KindPaused         Kind = "paused"
+	KindContinued      Kind = "continued"
+	KindTargetAdded    Kind = "target-added"
+	KindTargetRemoved  Kind = "target-removed"
+	KindConcurrencySet Kind = "concurrency-set"
+	KindMarked         Kind = "marked"
+	KindServer         Kind = "server"
+	KindRequested      Kind = "requested"
+	KindRefused        Kind = "refused"
+	KindReloaded       Kind = "reloaded"
+	KindReapplied      Kind = "reapplied"
+	KindRetention      Kind = "retention"
+)
+
+func (Accepted) Kind() Kind       { return KindAccepted }
+func (Ignored) Kind() Kind        { return KindIgnored }
+func (Released) Kind() Kind       { return KindReleased }
+func (Running) Kind() Kind        { return KindRunning }
+func (Started) Kind() Kind        { return KindStarted }
+func (Signal) Kind() Kind         { return KindSignal }
+func (Done) Kind() Kind           { return KindDone }
+func (Conflict) Kind() Kind       { return KindConflict }
+func (SetAside) Kind() Kind       { return KindSetAside }
+func (Requeued) Kind() Kind       { return KindRequeued }
+func (Opened) Kind() Kind         { return KindOpened }
+func (Closed) Kind() Kind         { return KindClosed }
+func (Paused) Kind() Kind         { return KindPaused }
+func (Continued) Kind() Kind      { return KindContinued }
+func (TargetAdded) Kind() Kind    { return KindTargetAdded }
+func (TargetRemoved) Kind() Kind  { return KindTargetRemoved }
+func (ConcurrencySet) Kind() Kind { return KindConcurrencySet }
+func (Marked) Kind() Kind         { return KindMarked }
+func (Server) Kind() Kind         { return KindServer }
+func (Requested) Kind() Kind      { return KindRequested }
+func (Refused) Kind() Kind        { return KindRefused }
+func (Reloaded) Kind() Kind       { return KindReloaded }
+func (Reapplied) Kind() Kind      { return KindReapplied }
+func (Retention) Kind() Kind      { return KindRetention }
+
+// registry lists every kind of event, in the order in which they are documented. Whoever needs to know all kinds asks here; what
+// an event of a kind means is said by applyWorker in state.go, or for jobs by transition.go.
+var registry = []registered{
+	kind[Accepted](),
+	kind[Ignored](),
+	kind[Released](),
+	kind[Running](),
+	kind[Started](),
+	kind[Signal](),
+	kind[Done](),
+	kind[Conflict](),
+	kind[SetAside](),
+	kind[Requeued](),
+	kind[Opened](),
+	kind[Closed](),
+	kind[Paused](),
+	kind[Continued](),
+	kind[TargetAdded](),
+	kind[TargetRemoved](),
+	kind[ConcurrencySet](),
+	kind[Marked](),
+	kind[Server](),
+	kind[Requested](),
+	kind[Refused](),
+	kind[Reloaded](),
+	kind[Reapplied](),
+	kind[Retention](),
+}
+
+// registered is a kind and what reads its payload.
+type registered struct {
 	kind   Kind
 	decode func(data []byte) (Payload, error)
-}{
-	{KindAccepted, decodeAs[Accepted]},
-	{KindIgnored, decodeAs[Ignored]},
-	{KindReleased, decodeAs[Released]},
-	{KindRunning, decodeAs[Running]},
-	{KindStarted, decodeAs[Started]},
-	{KindSignal, decodeAs[Signal]},
-	{KindDone, decodeAs[Done]},
-	{KindConflict, decodeAs[Conflict]},
-	{KindSetAside, decodeAs[SetAside]},
-	{KindRequeued, decodeAs[Requeued]},
-	{KindOpened, decodeAs[Opened]},
-	{KindClosed, decodeAs[Closed]},
-	{KindPaused, decodeAs[Paused]},
-	{KindContinued, decodeAs[Continued]},
-	{KindTargetAdded, decodeAs[TargetAdded]},
-	{KindTargetRemoved, decodeAs[TargetRemoved]},
-	{KindConcurrencySet, decodeAs[ConcurrencySet]},
-	{KindMarked, decodeAs[Marked]},
-	{KindServer, decodeAs[Server]},
-	{KindRequested, decodeAs[Requested]},
-	{KindRefused, decodeAs[Refused]},
-	{KindReloaded, decodeAs[Reloaded]},
-	{KindReapplied, decodeAs[Reapplied]},
-	{KindRetention, decodeAs[Retention]},
+}
+
+// kind registers the kind of a payload.
+func kind[P Payload]() registered {
+	var none P
+	return registered{none.Kind(), func(data []byte) (Payload, error) { return PayloadOf[P](data) }}
 }
 
 var decoders = func() map[Kind]func([]byte) (Payload, error) {
@@ -67,8 +135,6 @@ func DecodePayload(kind Kind, data, stdout, stderr []byte) (Payload, error) {
 	}
 	return payload, err
 }
-
-func decodeAs[P Payload](data []byte) (Payload, error) { return PayloadOf[P](data) }
 
 // payloadOf reads a payload of a kind that is known.
 func PayloadOf[P Payload](data []byte) (P, error) {

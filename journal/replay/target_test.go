@@ -1,0 +1,38 @@
+package replay
+
+import (
+	"reflect"
+	"testing"
+
+	"jobd/journal"
+)
+
+// An event of the worker that names a target is about it, whatever its kind. Opened names all of them, as a table.
+func TestEveryEventThatNamesATargetIsAboutIt(t *testing.T) {
+	t.Parallel()
+	for _, kind := range journal.Kinds() {
+		payload, err := journal.DecodePayload(kind, []byte(`{"target":"a"}`), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (&journal.State{}).Apply(journal.Event{Seq: 1, Payload: payload}) != nil {
+			continue // it is of a job, whose claim tells its target
+		}
+		value := reflect.New(reflect.TypeOf(payload)).Elem()
+		one, several := value.FieldByName("Target"), value.FieldByName("Targets")
+		switch {
+		case one.IsValid():
+			one.SetString("a")
+		case several.IsValid() && several.Kind() == reflect.Slice:
+			several.Set(reflect.ValueOf([]string{"a"}))
+		case several.IsValid():
+			several.Set(reflect.ValueOf(map[string]int{"a": 1}))
+		default:
+			continue
+		}
+		named := value.Interface().(journal.Payload)
+		if !about(named, "a") || about(named, "b") {
+			t.Errorf("%s: about a: %t, about b: %t", kind, about(named, "a"), about(named, "b"))
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	jobdaemon "jobd/cmd/internal/daemon"
@@ -13,7 +14,10 @@ import (
 func newRestarter(t *testing.T, script string) *restarter {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "jobd")
-	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+	syscall.ForkLock.RLock() // a process that another test starts just then would keep the file open
+	err := os.WriteFile(binary, []byte("#!/bin/sh\n"+script+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return &restarter{

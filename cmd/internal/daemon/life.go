@@ -4,8 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"sync"
+	"sync/atomic"
 
+	"github.com/oklog/run"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,42 +29,54 @@ type Life struct {
 // Run runs all actors until a SIGTERM or SIGINT, the Ending, or the return of one of them ends
 // them, and returns when all of them have. Its error is the Ending's cause, or else that of the
 // actor that returned first.
+//
+// A group interrupts all its actors at once. So only the first stage is interrupted by it; the
+// context of a later stage ends when the stage before it has.
 func (l Life) Run(caught <-chan os.Signal) error {
-	var once sync.Once
-	var first error
-	returned := make(chan struct{})
-	actors := make([]sync.WaitGroup, len(l.Stages))
-	ends := make([]context.CancelFunc, len(l.Stages))
-	for i, stage := range l.Stages {
-		ctx, end := context.WithCancel(context.Background())
-		defer end()
-		ends[i] = end
-		for _, actor := range stage {
-			actors[i].Go(func() {
-				err := actor(ctx)
-				once.Do(func() { first = err; close(returned) })
-			})
-		}
-	}
+	var group run.Group
 	heeding, endHeeding := context.WithCancel(context.Background())
 	defer endHeeding()
-	var heeder sync.WaitGroup
-	heeder.Go(func() { l.heed(heeding, caught) })
-
-	select {
-	case <-returned:
-	case <-l.Ending.asked:
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	group.Add(func() error {
+		select {
+		case <-l.Ending.asked:
+			return l.Ending.why()
+		case <-ctx.Done():
+			return nil
+		}
+	}, func(error) { end() })
+	for _, stage := range l.Stages {
+		next, endNext := context.WithCancel(context.Background())
+		defer endNext()
+		addStage(&group, ctx, stage, func() {
+			endHeeding() // what is left takes a moment only
+			endNext()
+		})
+		ctx = next
 	}
-	for i := range l.Stages {
-		ends[i]()
-		actors[i].Wait()
-		endHeeding() // what is left takes a moment only
-		heeder.Wait()
-	}
+	group.Add(func() error { l.heed(heeding, caught); return nil }, func(error) {})
+	err := group.Run()
 	if cause := l.Ending.why(); cause != nil {
 		return cause
 	}
-	return first
+	return err
+}
+
+// addStage adds actors whose context is ctx, and calls ended when all of them have returned.
+func addStage(group *run.Group, ctx context.Context, stage []Actor, ended func()) {
+	left := new(atomic.Int64)
+	left.Store(int64(len(stage)))
+	for _, actor := range stage {
+		group.Add(func() error {
+			defer func() {
+				if left.Add(-1) == 0 {
+					ended()
+				}
+			}()
+			return actor(ctx)
+		}, func(error) {})
+	}
 }
 
 // heed acts on signals until ctx ends.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"jobd/cmd/internal/daemon"
@@ -44,7 +45,10 @@ func TestASuccessorIsTriedFirst(t *testing.T) {
 func script(t *testing.T, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	syscall.ForkLock.RLock() // a process that another test starts just then would keep the file open
+	err := os.WriteFile(path, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -13,15 +13,6 @@ import (
 // Status tells how the agent stands with its master. It is safe for concurrent use.
 func (a *Agent) Status() contract.MasterStanding { return *a.state.Load() }
 
-// note remembers what Status tells.
-func (a *Agent) note(registered bool, err error) {
-	status := contract.MasterStanding{Address: a.config.Address, Registered: registered}
-	if err != nil {
-		status.Error = err.Error()
-	}
-	a.state.Store(&status)
-}
-
 // registerTimeout is how long the master may take to answer a registration. It holds its answer to
 // a wrong password back, for five seconds where the address has given many: whoever hangs up before
 // never hears that it is the password.

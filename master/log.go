@@ -1,15 +1,11 @@
 package master
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"time"
-
-	jobnet "jobd/net"
 )
 
 // How much of what peers send the log shows: so many names of a list, and so many bytes of a text.
@@ -74,23 +70,6 @@ func (c *chatter) welcome(address string, now time.Time) *voice {
 	}
 	c.of[address] = new(voice)
 	return c.of[address]
-}
-
-// say logs what a peer did.
-func (m *Master) say(level slog.Level, link *jobnet.Link, text string, details ...any) {
-	remote := link.RemoteAddr().String()
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	may, unsaid := m.chatter.may(host, time.Now())
-	if !may {
-		return
-	}
-	if unsaid > 0 {
-		details = append(details, "lines_left_out", unsaid)
-	}
-	m.config.Logger.Log(context.Background(), level, text, append(details, "address", remote)...)
 }
 
 // listed is a list of names as the log shows it: how many there are, and the first.

@@ -69,23 +69,6 @@ func (p *profile) shared(s *selection, do func(own []int32, names []string)) {
 	}
 }
 
-// poll gives what the worker is polled for when these targets were poked. A poke is a hint: it also
-// goes to a worker whose target has a like name, since the table may take both for one; but only
-// where the worker says that it does, is its answer enough.
-func (p *profile) poll(poked *selection) poll {
-	var served []int32
-	var likes []string
-	p.shared(poked, func(own []int32, names []string) {
-		unserved := p.unserved(names)
-		served = append(served, p.meant(own, poked, len(unserved) > 0)...)
-		if p.folds {
-			likes = append(likes, unserved...)
-		}
-	})
-	slices.Sort(likes)
-	return poll{targets: p.named(served), likes: likes}
-}
-
 // served gives those of its targets that are meant by the selection, in the worker's own names.
 func (p *profile) served(wanted *selection) []string {
 	var served []int32

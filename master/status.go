@@ -10,9 +10,6 @@ import (
 	"jobd/net/contract"
 )
 
-// workerInfo is what the master tells of a worker.
-type workerInfo = contract.FleetWorker[json.RawMessage]
-
 // status answers status.
 func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	workers := m.registry.all()

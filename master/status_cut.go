@@ -1,6 +1,14 @@
 package master
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+
+	"jobd/net/contract"
+)
+
+// workerInfo is what the master tells of a worker.
+type workerInfo = contract.FleetWorker[json.RawMessage]
 
 // mostStatusBytes is how much the names of all targets take in a status. Those of one worker fit
 // in, the longest there may be; a status is made for each client that asks, and is in memory until

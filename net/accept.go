@@ -3,29 +3,56 @@ package net
 import (
 	"context"
 	"errors"
-	"math"
+	"fmt"
 	"net"
 	"net/netip"
-	"syscall"
 	"time"
 )
+
+// Serve accepts links from the listener and serves them until ctx ends; then it closes the
+// listener, refuses requests from then on, and returns nil. The links live on until Shutdown, which
+// must be called. It returns an error only where somebody else closed the listener: failures to
+// accept (no descriptor left, say) are waited out.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
+	defer listener.Close()
+	var backoff time.Duration
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case err == nil:
+			backoff = 0
+			s.accept(conn)
+		case ctx.Err() != nil:
+			s.gate.shut()
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept on %s: %w", listener.Addr(), err)
+		default:
+			if backoff == 0 {
+				s.config.Logger.Error("accept failed, trying again", "listener", listener.Addr().String(), "error", err)
+			}
+			backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
+			if s.makeRoom() {
+				backoff = 5 * time.Millisecond
+			}
+			wait(ctx, backoff)
+		}
+	}
+}
+
+// wait waits for a while, or until ctx ends.
+func wait(ctx context.Context, duration time.Duration) {
+	select {
+	case <-time.After(duration):
+	case <-ctx.Done():
+	}
+}
 
 // newcomerGrace is how long a link is left alone however many come behind it: what it has to say
 // may be in its first packet, which nobody has read yet. Where there are too many newcomers, no
 // more are accepted meanwhile.
 const newcomerGrace = 50 * time.Millisecond
-
-// mostLinks is how many links a server may have open: a quarter of the process's descriptors, but
-// no more than 512, is left for what else it does, its files, its database, its jobs.
-func mostLinks() int {
-	const most = 32768 // bounds their memory
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
-		return most
-	}
-	all := int(limit.Cur)
-	return max(1, min(all-min(all/4, 512), most))
-}
 
 // accept starts a link.
 func (s *Server) accept(conn net.Conn) {

@@ -68,3 +68,17 @@ func (l *Link) forget(no int64) {
 	defer l.mu.Unlock()
 	delete(l.calls, no)
 }
+
+// hasAsked tells whether we ever sent the peer a request.
+func (l *Link) hasAsked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls != nil
+}
+
+// asks tells whether a request of ours waits for its response.
+func (l *Link) asks() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls) > 0
+}

@@ -153,3 +153,15 @@ func unescaped(text []byte) (string, bool) {
 	}
 	return "", false
 }
+
+// refused is the frame that answers a request with an error.
+func (m message) refused(err error) []byte { return errorFrame(m.no, m.coded, err) }
+
+// errorFrame tells a peer the part of an error that it may see.
+func errorFrame(no int64, coded bool, err error) []byte {
+	text, _ := publicText(err)
+	if !coded {
+		return encodeError(no, text)
+	}
+	return encodeCoded(no, text, CodeOf(err))
+}

@@ -3,6 +3,7 @@ package net
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Refusal is an error whose text the peer may see as it is. Any other error that a
@@ -46,4 +47,72 @@ func publicText(err error) (text string, whole bool) {
 		return string(refusal), true
 	}
 	return string(refusedInternal), false
+}
+
+// Code is what an error is, for programs; its text is for people, and is what clients have known
+// for long. A peer gets a code with each error that answers a request, if it asked for codes.
+type Code string
+
+// The codes. docs/protocol.md says what each of them means to a client.
+const (
+	CodePassword Code = "invalid-password"
+	CodeUnknown  Code = "unknown-request"
+	CodeInvalid  Code = "invalid-data"
+	CodeNotFound Code = "not-found"
+	CodeLimit    Code = "over-limit"
+	CodeRefused  Code = "refused"
+	CodeStopping Code = "stopping"
+	CodeInternal Code = "internal"
+)
+
+// With gives the refusal a code other than CodeRefused.
+func (r Refusal) With(code Code) error { return &codedRefusal{r, code} }
+
+// codedRefusal is a Refusal with a code of its own.
+type codedRefusal struct {
+	Refusal
+	code Code
+}
+
+// Unwrap gives the refusal, which is what errors.As looks for.
+func (c *codedRefusal) Unwrap() error { return c.Refusal }
+
+// unknownRequest begins the text of the refusal of a request whose type the server does not know.
+const unknownRequest = "unknown request type: '"
+
+func refusedUnknown(typ string) error { return Refusal(unknownRequest + typ + "'").With(CodeUnknown) }
+
+// CodeOf is the code of an error: of one that a peer answered, the code that came with it, or, from
+// a peer that sends none, what its text means; of a handler's own, what a peer is told. An error
+// that is neither has CodeInternal.
+func CodeOf(err error) Code {
+	var remote *RemoteError
+	var coded *codedRefusal
+	var refusal Refusal
+	switch {
+	case errors.As(err, &remote) && remote.Code != "":
+		return remote.Code
+	case errors.As(err, &remote):
+		return codeOfText(remote.Text)
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &refusal):
+		return codeOfText(string(refusal))
+	}
+	return CodeInternal
+}
+
+// codeOfText is what an error means that bears no code, as those of the original do.
+func codeOfText(text string) Code {
+	switch {
+	case text == string(refusedPassword):
+		return CodePassword
+	case text == string(refusedStopping):
+		return CodeStopping
+	case text == string(refusedInternal):
+		return CodeInternal
+	case strings.HasPrefix(text, unknownRequest):
+		return CodeUnknown
+	}
+	return CodeRefused
 }

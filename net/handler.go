@@ -1,7 +1,6 @@
 package net
 
 import (
-	"context"
 	"encoding/json"
 	"sync"
 )
@@ -39,16 +38,6 @@ func (s *stay) end() {
 		do()
 	}
 }
-
-// Handler answers requests of one type. What it returns becomes JSON and the response's data; an
-// error that is a Refusal is told to the peer, any other is logged and told as "internal error".
-// The context ends when the link does.
-//
-// Every handler has a goroutine of its own, but the requests of one link take their turns: a
-// handler begins when the one before it has returned, so that a client that sends pause and status
-// in one packet sees the pause. A handler that waits for something long (a job, another host) must
-// call request.Proceed once the requests after it may begin.
-type Handler func(ctx context.Context, link *Link, request Request) (data any, err error)
 
 // Proceed lets the requests after this one on its link begin before it has been answered. It may be
 // called more than once.

@@ -36,7 +36,7 @@ func Integer(value json.RawMessage) (int64, bool) {
 		return 0, false
 	}
 	whole, err := strconv.ParseInt(string(value), 10, 64) // as most are written
-	if err == nil && Whole(whole).isExact() {
+	if err == nil && -maxSafe <= whole && whole <= maxSafe {
 		return whole, true
 	}
 	number := toNumber(json.Number(bytes.TrimSpace(value)))

@@ -188,3 +188,34 @@ func (l *Link) why(err error) error {
 	}
 	return err
 }
+
+// finishRequests waits for the requests under way, and until all answers are written. It must be
+// the last that the reading goroutine does with requests: it takes all slots.
+func (l *Link) finishRequests(ctx context.Context) {
+	for range cap(l.slots) {
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+	_ = l.out.flush(ctx)
+}
+
+// ping is one that was sent and not answered yet. Pongs bear no number, but a peer answers pings in
+// the order in which they came, in between reading what else we sent: the pong to a ping
+// proves that the peer has read everything that was put before it.
+type ping struct {
+	sent     time.Time
+	answered chan struct{} // closed by its pong
+}
+
+// Handler answers requests of one type. What it returns becomes JSON and the response's data; an
+// error that is a Refusal is told to the peer, any other is logged and told as "internal error".
+// The context ends when the link does.
+//
+// Every handler has a goroutine of its own, but the requests of one link take their turns: a
+// handler begins when the one before it has returned, so that a client that sends pause and status
+// in one packet sees the pause. A handler that waits for something long (a job, another host) must
+// call request.Proceed once the requests after it may begin.
+type Handler func(ctx context.Context, link *Link, request Request) (data any, err error)

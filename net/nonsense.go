@@ -1,6 +1,8 @@
 package net
 
-import "time"
+import (
+	"time"
+)
 
 // A peer may send nonsense, and is answered as the protocol says: nonsenseAtOnce messages as fast
 // as it likes, and then one every nonsenseEvery, its link not being read in between. Parsing
@@ -23,20 +25,4 @@ func (n *nonsense) due(now time.Time) time.Duration {
 	}
 	n.paid = n.paid.Add(nonsenseEvery)
 	return max(0, n.paid.Sub(now)-nonsenseAtOnce*nonsenseEvery)
-}
-
-// endure lets the peer wait where it sends too much nonsense.
-func (l *Link) endure() error {
-	due := l.receiver.nonsense.due(time.Now())
-	if due == 0 {
-		return nil
-	}
-	timer := time.NewTimer(due)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-l.Done():
-		return l.Err()
-	}
 }

@@ -6,14 +6,6 @@ import (
 	"time"
 )
 
-// ping is one that was sent and not answered yet. Pongs bear no number, but a peer answers pings in
-// the order in which they came, in between reading what else we sent: the pong to a ping
-// proves that the peer has read everything that was put before it.
-type ping struct {
-	sent     time.Time
-	answered chan struct{} // closed by its pong
-}
-
 // mostPings is how many pings may be on their way; more wait until the oldest is answered.
 const mostPings = 1024
 

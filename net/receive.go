@@ -4,35 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"time"
 )
 
-// lingering is how long a peer that breaks a rule is given to read why, and the answers to what it
-// asked before.
-const lingering = 2 * time.Second
-
 // unprovenLimit is the longest frame in bytes that a peer may send before it gave the password.
 const unprovenLimit = 64 << 10
-
-// receiver is what a link knows of the bytes that come in.
-type receiver struct {
-	in         splitter
-	begun      time.Time // when the frame that is not complete began; zero where there is none
-	deadline   time.Time // set on the connection
-	nonsense   nonsense
-	held       held
-	recognised bool   // the peer speaks this protocol
-	looked     int    // bytes of its first frame that were looked at for that
-	complaint  string // what the peer last said that belongs to no request
-}
-
-// dismissal ends a link whose peer broke a rule, and was told so.
-type dismissal struct{ text string }
-
-func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
 
 // Run receives what the peer sends, and serves its requests, until the link ends or ctx does. It
 // returns why the link ended, never nil, when all its goroutines have; a link is run once.
@@ -80,20 +57,6 @@ func (l *Link) frameLimit() int {
 		return max(answerLimit, l.config.MaxMessageSize)
 	}
 	return l.config.MaxMessageSize
-}
-
-// hasAsked tells whether we ever sent the peer a request.
-func (l *Link) hasAsked() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.calls != nil
-}
-
-// asks tells whether a request of ours waits for its response.
-func (l *Link) asks() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.calls) > 0
 }
 
 // read waits for more bytes; only so long while a frame is begun or the password is to come.
@@ -189,79 +152,4 @@ func (l *Link) answered(m message) error {
 		return nil
 	}
 	return l.endure()
-}
-
-// turnAway answers a request without the right password. Nothing is read meanwhile.
-func (l *Link) turnAway(m message, delay time.Duration) error {
-	l.log.Warn("wrong password")
-	select {
-	case <-time.After(delay):
-	case <-l.Done():
-		return l.Err()
-	}
-	return l.dismiss(m.refused(refusedPassword), string(refusedPassword))
-}
-
-// dismissUnasked tells the peer why the link ends, where that belongs to none of its requests.
-func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(0, text), text) }
-
-// dismiss sends the peer the frame that tells why the link ends, after the answers to what it asked
-// before.
-func (l *Link) dismiss(frame []byte, text string) error {
-	ctx, cancel := context.WithTimeout(l.ctx, lingering)
-	defer cancel()
-	l.finishRequests(ctx)
-	if err := l.out.put(l.ctx, frame); err != nil {
-		return err
-	}
-	return &dismissal{text: text}
-}
-
-// part ends the link after receive did: at once where it broke, else when what is still to be said
-// was said.
-func (l *Link) part(cause error) {
-	ctx, cancel := context.WithTimeout(l.ctx, lingering)
-	defer cancel()
-	var dismissed *dismissal
-	switch {
-	case errors.Is(cause, errForeign):
-		l.log.Warn("connection closed: its peer speaks another protocol")
-	case errors.As(cause, &dismissed):
-		_ = l.out.flush(ctx)
-		l.discard()
-	case errors.Is(cause, io.EOF):
-		cause = errors.New("peer closed the link")
-		if complaint := l.receiver.complaint; complaint != "" {
-			cause = fmt.Errorf("%w, saying: %s", cause, complaint)
-		}
-		// Who was asked something must be able to answer: of such a peer nothing can be heard any
-		// more.
-		if tcp, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
-			l.hearOut(tcp)
-		}
-	}
-	l.end(cause)
-}
-
-// finishRequests waits for the requests under way, and until all answers are written. It must be
-// the last that the reading goroutine does with requests: it takes all slots.
-func (l *Link) finishRequests(ctx context.Context) {
-	for range cap(l.slots) {
-		select {
-		case l.slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-	}
-	_ = l.out.flush(ctx)
-}
-
-// discard reads on without looking for a while: closing with bytes unread would reset the
-// connection, and the peer might lose what it was told.
-func (l *Link) discard() {
-	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
-	_ = l.conn.SetReadDeadline(time.Now().Add(lingering))
-	_, _ = io.Copy(io.Discard, l.conn)
 }

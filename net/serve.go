@@ -71,18 +71,6 @@ func (l *Link) serve(m message) error {
 	}
 }
 
-// refused is the frame that answers a request with an error.
-func (m message) refused(err error) []byte { return errorFrame(m.no, m.coded, err) }
-
-// errorFrame tells a peer the part of an error that it may see.
-func errorFrame(no int64, coded bool, err error) []byte {
-	text, _ := publicText(err)
-	if !coded {
-		return encodeError(no, text)
-	}
-	return encodeCoded(no, text, CodeOf(err))
-}
-
 // answer runs a handler and sends what it answers.
 func (l *Link) answer(handler Handler, request Request) {
 	no, typ, coded := request.No, request.Type, request.coded
@@ -106,14 +94,6 @@ func (l *Link) noteFailed(no int64, typ string, err error) {
 	} else {
 		l.log.Error("request failed", "type", typ, "no", no, "error", err)
 	}
-}
-
-// dismissRationed tells a peer that there is no memory for what it sends.
-func (l *Link) dismissRationed(err error) error {
-	if errors.Is(err, errRationed) {
-		return l.dismissUnasked(err.Error())
-	}
-	return err
 }
 
 // protected makes an error of a handler's panic: one request must not end what runs for all others.

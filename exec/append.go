@@ -1,19 +1,19 @@
 package exec
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"jobd/journal"
 )
 
-// Memory never runs ahead of the journal: what is to be journalled is appended first, without the worker's lock, and
-// memory changes when that is durable. There are two ways: append, for what is only wanted, fails when the disk is
-// full, and what was wanted stays as it is, to be tried again; record, for what has happened already, waits for room.
+// Memory never runs ahead of the journal: what is to be journalled is appended first, without the
+// worker's lock, and memory changes when that is durable. There are two ways: append, for what is
+// only wanted, fails when the disk is full, and what was wanted stays as it is, to be tried again;
+// record, for what has happened already, waits for room.
 
-// append makes drafts durable. Any error but a full disk or a contradiction means that the
-// journal takes nothing more, and ends the worker.
+// append makes drafts durable. Any error but a full disk or a contradiction means that the journal
+// takes nothing more, and ends the worker.
 func (w *Worker) append(drafts ...journal.Draft) ([]journal.Event, error) {
 	events, err := w.Recorder.Append(drafts...)
 	if err != nil && !errors.Is(err, journal.ErrFull) && illegal(err) == nil {
@@ -31,19 +31,17 @@ func illegal(err error) *journal.IllegalError {
 	return nil
 }
 
-// record is append for what has happened already, and is known only here until
-// it is written: a full disk is waited out.
+// record is append for what has happened already, and is known only here until it is written: a
+// full disk is waited out.
 func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	events, err := w.append(drafts...)
 	if !errors.Is(err, journal.ErrFull) {
 		return events, err
 	}
-	ctx, cancel := w.until(w.hurry)
-	defer cancel()
 	w.Disk.Release()
 	events, err = w.append(drafts...)
 	for retry := w.Retry("append to the journal"); errors.Is(err, journal.ErrFull); {
-		if retry.Wait(ctx, err) != nil {
+		if retry.Wait(w.patient, err) != nil {
 			return nil, err
 		}
 		events, err = w.append(drafts...)
@@ -51,8 +49,9 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	return events, err
 }
 
-// Note journals what was asked of the worker, where that has no event of its own. What is to follow it must wait until it is
-// durable. Nothing is noted once the end of the worker's run is journalled.
+// Note journals what was asked of the worker, where that has no event of its own. What is to follow
+// it must wait until it is durable. Nothing is noted once the end of the worker's run is
+// journalled.
 func (w *Worker) Note(payload journal.Payload) error {
 	w.noting.Lock()
 	defer w.noting.Unlock()
@@ -83,28 +82,14 @@ func (w *Worker) journalEnd() error {
 	return err
 }
 
-// until is a context that ends when the worker has failed, or a channel is closed.
-func (w *Worker) until(closed <-chan struct{}) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-w.failed:
-			cancel()
-		case <-closed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
 // fail ends the worker: without a journal nothing may happen any more.
 func (w *Worker) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failure == nil {
 		w.failure = fmt.Errorf("worker %s: %w", w.Name, err)
-		close(w.failed)
+		w.board.Fail()
+		w.fell()
 	}
 }
 
@@ -115,8 +100,4 @@ func (w *Worker) err() error {
 }
 
 // pause waits before something is tried again. It is false when the worker stops.
-func (w *Worker) pause(retry Retry, cause error) bool {
-	ctx, cancel := w.until(w.stop)
-	defer cancel()
-	return retry.Wait(ctx, cause) == nil
-}
+func (w *Worker) pause(retry Retry, cause error) bool { return retry.Wait(w.active, cause) == nil }

@@ -7,16 +7,18 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"jobd/exec/board"
 )
 
-// aside is a row that waits, and that the table does not let us claim: a rule of it, such as a CHECK or a trigger, refuses
-// the update. It is left out of claims, and the table is asked from time to time, without a word in the journal,
-// whether it would let us by now.
+// aside is a row that waits, and that the table does not let us claim: a rule of it, such as a
+// CHECK or a trigger, refuses the update. It is left out of claims, and the table is asked from
+// time to time, without a word in the journal, whether it would let us by now.
 type aside struct {
 	target  string
 	reason  string
 	since   time.Time
-	rest    backoff
+	rest    board.Backoff
 	alone   bool // the table is asked about it by itself
 	trusted bool // the table said that it would let us: the row is claimed as any other
 	misled  bool // it said so before, and did not
@@ -40,7 +42,8 @@ const (
 	trustTime   = time.Minute // until a row that can be claimed, and was not found any more, is forgotten
 )
 
-// setAsideAll sets aside the rows that a claim was refused. It is false where that changes nothing. The lock is held.
+// setAsideAll sets aside the rows that a claim was refused. It is false where that changes nothing.
+// Callers must hold w.mu.
 func (w *Worker) setAsideAll(c *claiming, refused map[int64]string) (changed bool) {
 	targets := make(map[int64]string)
 	for _, row := range c.rows {
@@ -55,7 +58,7 @@ func (w *Worker) setAsideAll(c *claiming, refused map[int64]string) (changed boo
 	return changed
 }
 
-// setAside keeps a row out of claims for a while. The lock is held.
+// setAside keeps a row out of claims for a while. Callers must hold w.mu.
 func (w *Worker) setAside(id int64, name, reason string) {
 	a := w.asides[id]
 	if a == nil {
@@ -68,10 +71,11 @@ func (w *Worker) setAside(id int64, name, reason string) {
 		most = misledAside
 	}
 	a.reason, a.trusted = reason, false
-	a.rest.grow(firstAside, most)
+	a.rest.Grow(time.Now(), firstAside, most)
 }
 
-// logAside says that a row is set aside, as long as there are not too many to be read. The lock is held.
+// logAside says that a row is set aside, as long as there are not too many to be read. Callers must
+// hold w.mu.
 func (w *Worker) logAside(id int64, name, reason string) {
 	switch n := len(w.asides); {
 	case n <= mostLogged:
@@ -81,8 +85,9 @@ func (w *Worker) logAside(id int64, name, reason string) {
 	}
 }
 
-// retryOthers has the rows claimed again, and nothing behind them, that a claim would have won but for those that were refused:
-// else they would wait until all refused rows are known. The lock is held.
+// retryOthers has the rows claimed again, and nothing behind them, that a claim would have won but
+// for those that were refused: else they would wait until all refused rows are known. Callers must
+// hold w.mu.
 func (w *Worker) retryOthers(r round, c *claiming, refused map[int64]string) {
 	for name := range r.room {
 		t, served := w.targets[name]
@@ -120,13 +125,13 @@ func (w *Worker) probe(ctx context.Context) error {
 		switch {
 		case err != nil:
 			a.alone = true
-			a.rest.grow(firstAside, longAside)
+			a.rest.Grow(time.Now(), firstAside, longAside)
 		case still:
 			a.reason = why
-			a.rest.grow(firstAside, longAside)
+			a.rest.Grow(time.Now(), firstAside, longAside)
 		default:
 			a.trusted = true
-			a.rest.due = time.Now().Add(trustTime)
+			a.rest.Due = time.Now().Add(trustTime)
 			w.pollNamed(a.target)
 		}
 	}
@@ -136,14 +141,14 @@ func (w *Worker) probe(ctx context.Context) error {
 	return nil
 }
 
-// dueAsides lists the rows that the table is to be asked about in one go, and forgets those that it lets us claim and
-// that no claim has met since: they are gone.
+// dueAsides lists the rows that the table is to be asked about in one go, and forgets those that it
+// lets us claim and that no claim has met since: they are gone.
 func (w *Worker) dueAsides(now time.Time) (ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, a := range w.asides {
 		switch {
-		case a.rest.due.After(now):
+		case a.rest.Due.After(now):
 		case a.trusted:
 			delete(w.asides, id)
 		case a.alone:
@@ -166,7 +171,7 @@ func (w *Worker) NoteOdd(row, target, reason string) {
 	}
 }
 
-// asideRows lists the rows that can't be claimed for now. The lock is held.
+// asideRows lists the rows that can't be claimed for now. Callers must hold w.mu.
 func (w *Worker) asideRows() []AsideRow {
 	rows := slices.Clone(w.odd)
 	for id, a := range w.asides {

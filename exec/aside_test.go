@@ -26,7 +26,8 @@ func (f *fixture) until(what string, holds func(jobexec.Status) bool) {
 	}
 }
 
-// Regression: one row that a CHECK refuses stopped all claims of all targets, and each try journalled another two events.
+// Regression: one row that a CHECK refuses stopped all claims of all targets, and each try
+// journalled another two events.
 func TestARowThatTheTableRefusesIsSetAside(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "b"))
@@ -64,8 +65,9 @@ func TestARowThatTheTableRefusesIsSetAside(t *testing.T) {
 	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Aside) == 0 })
 }
 
-// Regression: more refused rows than the worker remembers held up those behind them. Those that can be claimed are, wherever
-// they stand; what is remembered stays bounded; and when the table takes the rows, they are claimed too.
+// Regression: more refused rows than the worker remembers held up those behind them. Those that can
+// be claimed are, wherever they stand; what is remembered stays bounded; and when the table takes
+// the rows, they are claimed too.
 func TestMoreRefusedRowsThanAreRemembered(t *testing.T) {
 	t.Parallel()
 	const rows = 4000
@@ -111,7 +113,8 @@ func TestMoreRefusedRowsThanAreRemembered(t *testing.T) {
 	f.reach(all)
 }
 
-// Regression: one target whose claims fail, as a name outside the column's character set did, failed the claims of all.
+// Regression: one target whose claims fail, as a name outside the column's character set did,
+// failed the claims of all.
 func TestATargetThatFailsHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "b"))
@@ -129,8 +132,9 @@ func TestATargetThatFailsHoldsUpNoOther(t *testing.T) {
 	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" })
 }
 
-// Regression: claims that were overtaken again and again, as a trigger's SIGNAL with the number of a deadlock looks, were
-// repeated without a pause, with two more events in the journal each time. The row at fault is found and set aside.
+// Regression: claims that were overtaken again and again, as a trigger's SIGNAL with the number of
+// a deadlock looks, were repeated without a pause, with two more events in the journal each time.
+// The row at fault is found and set aside.
 func TestClaimsThatAreAlwaysOvertakenDoNotLoop(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{"undone": undone{errors.New("1213")}, "not known": errors.New("1213, says somebody")} {
@@ -164,7 +168,8 @@ func TestClaimsThatAreAlwaysOvertakenDoNotLoop(t *testing.T) {
 	}
 }
 
-// A row that the journal holds as under way, though memory does not, is the worker's own mistake: it must not stop the target.
+// A row that the journal holds as under way, though memory does not, is the worker's own mistake:
+// it must not stop the target.
 func TestARowThatContradictsTheJournalIsSetAside(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "a"))

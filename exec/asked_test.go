@@ -10,8 +10,8 @@ import (
 	"jobd/journal"
 )
 
-// A client's request stands in the journal right before the first thing that is done about it, with who asked; one that
-// changes nothing does not.
+// A client's request stands in the journal right before the first thing that is done about it, with
+// who asked; one that changes nothing does not.
 func TestARequestIsJournalledWithWhatIsDoneAboutIt(t *testing.T) {
 	t.Parallel()
 	row := journal.Row{Job: 3, Target: "a", Status: journal.RowDone}
@@ -51,7 +51,8 @@ func (f *fixture) of(kind journal.Kind) (found ofKind) {
 	return found
 }
 
-// The start tells on which machine it is, and what runs a job; what is to be told before the end is, and nothing after it.
+// The start tells on which machine it is, and what runs a job; what is to be told before the end
+// is, and nothing after it.
 func TestWhatAStartAndAnEndTell(t *testing.T) {
 	t.Parallel()
 	last := journal.Refused{Request: "pause", By: "a client", Times: 3}
@@ -97,8 +98,8 @@ func TestARequeueTellsWhy(t *testing.T) {
 	}
 }
 
-// Regression: a worker was killed between an ignored event and its COMMIT, and the journal said ignored for ever of a row that
-// reads manual.
+// Regression: a worker was killed between an ignored event and its COMMIT, and the journal said
+// ignored for ever of a row that reads manual.
 func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 	t.Parallel()
 	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "c", Status: status} }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
-// round is one claim: for all targets that have room, or for one whose claims have failed, or which is swept.
+// round is one claim: for all targets that have room, or for one whose claims have failed, or which
+// is swept.
 type round struct {
 	room   map[string]int
 	asked  map[string]int // the poll that the claim answers
@@ -18,9 +21,9 @@ type round struct {
 	atEnd  bool  // of the sweep before: a look at new rows
 }
 
-// claim claims once; more tells whether there was room. Nothing is claimed while the mirror
-// can't write, even where claims could be made: with LaunchOffline the table would be owed ever more. When the
-// mirror is back the worker polls.
+// claim claims once; more tells whether there was room. Nothing is claimed while the mirror can't
+// write, even where claims could be made: with LaunchOffline the table would be owed ever more.
+// When the mirror is back the worker polls.
 func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	if isClosed(w.Mirror.Away()) {
 		w.claims.away = true
@@ -43,7 +46,7 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 	if err := w.ask(ctx, r, c.decide); err != nil {
 		return true, w.claimFailed(ctx, r, &c, err)
 	}
-	w.won(c.claimed)
+	w.won(&c.Claim)
 	return true, w.lookFor(ctx, w.claimSucceeded(r, &c))
 }
 
@@ -58,8 +61,8 @@ func (w *Worker) ask(ctx context.Context, r round, decide func([]journal.Row) ([
 	return nil
 }
 
-// nextRound tells how much to claim for which targets. Those whose claims have failed, or which are swept, are claimed for
-// one by one, in turns with all others.
+// nextRound tells how much to claim for which targets. Those whose claims have failed, or which are
+// swept, are claimed for one by one, in turns with all others.
 func (w *Worker) nextRound() round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,19 +103,10 @@ func (w *Worker) limit(room map[string]int) {
 	}
 }
 
-// except lists the rows of targets that are not to be claimed: set aside, in doubt, or waiting while their job is still under
-// way here. The lock is held.
+// except lists the rows of targets that are not to be claimed: set aside, in doubt, or waiting
+// while their job is still under way here. Callers must hold w.mu.
 func (w *Worker) except(room map[string]int) (ids []int64) {
-	for id, t := range w.skipped {
-		if _, asked := room[t.name]; asked {
-			ids = append(ids, id)
-		}
-	}
-	for id, d := range w.doubtful {
-		if _, asked := room[d.Target]; asked {
-			ids = append(ids, id)
-		}
-	}
+	ids = w.board.Skipped(func(target string) bool { _, asked := room[target]; return asked })
 	for id, a := range w.asides {
 		if _, asked := room[a.target]; asked && !a.trusted {
 			ids = append(ids, id)
@@ -136,7 +130,7 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 		if c.seen[name] < n && !r.atEnd {
 			t.sweep.ended()
 			t.polled = r.asked[name]
-			if !t.paused && !t.retiring {
+			if t.Open() {
 				short = append(short, name)
 			}
 		}
@@ -156,10 +150,11 @@ func (t *trouble) ended() {
 // wide is where a claim is not narrow any more.
 const wide = 1000
 
-// claimFailed does what is to follow a claim that failed. It fails where the error concerns everything.
+// claimFailed does what is to follow a claim that failed. It fails where the error concerns
+// everything.
 func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err error) error {
 	refused := refusedRows(err)
-	w.doubt(c.claimed, lostReason(err, refused))
+	w.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lostReason(err, refused)) })
 	if concernsAll(ctx, err) || errors.Is(err, errStopping) {
 		return err
 	}
@@ -180,7 +175,8 @@ func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err erro
 	return nil
 }
 
-// lostReason tells why a claim is given up that is known not to have happened: by row; nil where that is not known.
+// lostReason tells why a claim is given up that is known not to have happened: by row; nil where
+// that is not known.
 func lostReason(err error, refused map[int64]string) func(id int64) string {
 	if !undone(err) {
 		return nil
@@ -199,34 +195,34 @@ func lostReason(err error, refused map[int64]string) func(id int64) string {
 // tooOften is how often a claim of one single row may fail before that row is taken to be at fault.
 const tooOften = 6
 
-// claimsFail has a target rest, ever longer, and claim ever fewer rows, down to a single one: where that fails
-// again and again, that row is set aside. So no error, whatever its number says, holds up more than what it
-// is about. The lock is held.
+// claimsFail has a target rest, ever longer, and claim ever fewer rows, down to a single one: where
+// that fails again and again, that row is set aside. So no error, whatever its number says, holds
+// up more than what it is about. Callers must hold w.mu.
 func (w *Worker) claimsFail(t *target, c *claiming, alone bool, err error) {
 	trouble := &t.trouble
 	trouble.failed++
-	trouble.rest.grow(firstRest, longRest)
+	trouble.rest.Grow(time.Now(), firstRest, longRest)
 	if !alone || trouble.failed < 2 {
 		return
 	}
 	if why := "claims fail: " + err.Error(); why != trouble.why {
 		trouble.why = why
-		w.Logger.Warn("jobs of a target can't be claimed for now; trying again", "target", t.name, "error", err)
+		w.Logger.Warn("jobs of a target can't be claimed for now; trying again", "target", t.Name(), "error", err)
 	}
-	taken := c.jobsOf(t.name)
+	taken := c.jobsOf(t.Name())
 	if n := len(taken); n > 0 {
 		trouble.narrow = max(n/2, 1)
 	}
 	if len(taken) == 1 && trouble.failed >= tooOften {
-		w.setAside(taken[0], t.name, err.Error())
+		w.setAside(taken[0], t.Name(), err.Error())
 		w.forgetAsides(t)
-		trouble.failed, trouble.why, trouble.rest = 0, "", backoff{}
+		trouble.failed, trouble.why, trouble.rest = 0, "", board.Backoff{}
 	}
 }
 
 // jobsOf lists the rows of a target that a claim has accepted.
 func (c *claiming) jobsOf(name string) (ids []int64) {
-	for _, e := range c.events {
+	for _, e := range c.Events {
 		if accepted, ok := e.Payload.(journal.Accepted); ok && accepted.Target == name {
 			ids = append(ids, e.Job)
 		}

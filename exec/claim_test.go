@@ -72,8 +72,8 @@ func TestFetchLimitBoundsOneClaim(t *testing.T) {
 	}
 }
 
-// The table takes claims already, but the mirror has not come back yet: what was claimed and, with LaunchOffline, run
-// meanwhile would only be owed to the table, without bound.
+// The table takes claims already, but the mirror has not come back yet: what was claimed and, with
+// LaunchOffline, run meanwhile would only be owed to the table, without bound.
 func TestNothingIsClaimedWhileTheMirrorIsAway(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.LaunchOffline = true })
@@ -121,8 +121,9 @@ type undone struct{ error }
 
 func (undone) Undone() bool { return true }
 
-// Regression: a claim that the server undid in favour of another one, as Galera does, was taken for one that may have
-// happened: its rows were looked at, and the worker kept away from the table as if it were lost.
+// Regression: a claim that the server undid in favour of another one, as Galera does, was taken for
+// one that may have happened: its rows were looked at, and the worker kept away from the table as
+// if it were lost.
 func TestAClaimThatWasUndoneIsBegunAgain(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"))

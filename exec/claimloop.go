@@ -5,18 +5,20 @@ import (
 	"errors"
 	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
-// One goroutine claims. It is woken when something was asked for or a slot is free, and by one timer for all that was
-// put off: polls, looks behind somebody's locks, rows that were set aside, claims in doubt. An outage of the whole
-// table it waits out; anything else concerns some rows or some targets, which wait by themselves.
+// One goroutine claims. It is woken when something was asked for or a slot is free, and by one
+// timer for all that was put off: polls, looks behind somebody's locks, rows that were set aside,
+// claims in doubt. An outage of the whole table it waits out; anything else concerns some rows or
+// some targets, which wait by themselves.
 
 // claims is what only the claim loop knows.
 type claims struct {
-	poll    time.Time // the next poll that nobody asks for; zero: none
-	away    bool      // the mirror could not write when a claim was last wanted
-	names   backoff   // of the question whether the table takes the targets' names
+	poll    time.Time     // the next poll that nobody asks for; zero: none
+	away    bool          // the mirror could not write when a claim was last wanted
+	names   board.Backoff // of the question whether the table takes the targets' names
 	survey  survey
 	strays  strays
 	suspect bool // the last claim was for a target that is claimed for by itself
@@ -25,7 +27,8 @@ type claims struct {
 // renew has everything looked at again that may have changed while the table was out of reach.
 func (c *claims) renew() { c.survey, c.strays = survey{wanted: true}, strays{} }
 
-// renew polls, and looks at everything again that may have changed while the table was out of reach.
+// renew polls, and looks at everything again that may have changed while the table was out of
+// reach.
 func (w *Worker) renew() {
 	w.claims.renew()
 	w.mu.Lock()
@@ -47,7 +50,7 @@ func (w *Worker) claimLoop(ctx context.Context) {
 		case <-alarm.C:
 			w.claimAll(ctx)
 		case <-w.claims.survey.tried:
-			w.claims.survey.tried, w.claims.survey.rest.due = nil, time.Time{}
+			w.claims.survey.tried, w.claims.survey.rest.Due = nil, time.Time{}
 			w.claimAll(ctx)
 		case <-w.nudge:
 			w.claimAll(ctx)
@@ -79,7 +82,8 @@ func (w *Worker) claimAll(ctx context.Context) {
 	}
 }
 
-// setOutage notes why nothing is claimed at all; "" when something is. It tells whether that was otherwise before.
+// setOutage notes why nothing is claimed at all; "" when something is. It tells whether that was
+// otherwise before.
 func (w *Worker) setOutage(why string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,8 +92,8 @@ func (w *Worker) setOutage(why string) bool {
 	return changed
 }
 
-// claimOnce settles what was left behind and is due, then claims for targets that have room. Its errors are those that
-// concern everything: the table is away, or the disk full.
+// claimOnce settles what was left behind and is due, then claims for targets that have room. Its
+// errors are those that concern everything: the table is away, or the disk full.
 func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
 	w.takeDue(time.Now())
 	for _, settle := range []func(context.Context) error{w.resolve, w.checkNames, w.probe} {
@@ -114,19 +118,17 @@ func (w *Worker) takeDue(now time.Time) {
 		c.poll = w.nextPoll(now)
 		w.PollAll()
 	}
-	w.claims.names.passed(now)
+	w.claims.names.Passed(now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.identity.rest.passed(now)
-	if w.hitch != nil && w.hitchRest.passed(now) {
-		go w.examine(true)
-	}
+	w.identity.rest.Passed(now)
+	w.follow(w.board.LookDue(now))
 	for _, t := range w.targets {
-		t.trouble.rest.passed(now)
-		if t.look.passed(now) {
+		t.trouble.rest.Passed(now)
+		if t.look.Passed(now) {
 			t.polls++
 		}
-		if t.sweep.rest.passed(now) {
+		if t.sweep.rest.Passed(now) {
 			w.sweepAgain(t)
 		}
 	}
@@ -144,27 +146,23 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 		}
 	}
 	at(w.claims.poll)
-	at(w.claims.names.due)
+	at(w.claims.names.Due)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at(w.identity.rest.due)
-	if w.hitch != nil {
-		at(w.hitchRest.due)
-	}
+	at(w.identity.rest.Due)
+	at(w.board.NextLook())
+	at(w.board.NextDoubt())
 	if !w.identity.checked.IsZero() {
-		at(w.claims.survey.rest.due)
+		at(w.claims.survey.rest.Due)
 		at(w.claims.strays.due)
 	}
 	for _, t := range w.targets {
-		at(t.look.due)
-		at(t.trouble.rest.due)
-		at(t.sweep.rest.due)
-	}
-	for _, d := range w.doubtful {
-		at(d.rest.due)
+		at(t.look.Due)
+		at(t.trouble.rest.Due)
+		at(t.sweep.rest.Due)
 	}
 	for _, a := range w.asides {
-		at(a.rest.due)
+		at(a.rest.Due)
 	}
 	return max(first.Sub(now), 0)
 }

@@ -16,115 +16,137 @@
 //	turn: journal done ◄──────────────────────────────────────────────────────────┘
 //	  └─► slot to the next ─► Mirror: row done ─► answer to the client
 //
-// Every effect follows its event. One goroutine claims; one takes turns, in each of which everything that has
-// happened to jobs with a slot since the last one is journalled in one append (turn.go); each group of jobs that
-// a turn announced has one until it is started (launch.go). A job that waits or runs has none. Where a job stands is its
-// phase (job.go).
+// Where jobs stand is on the board (package board): pure data, which is told what has happened and
+// answers with the effects that are to follow. The worker carries those out in one place
+// (effects.go), and does everything that takes time: it asks the table, appends to the journal, and
+// talks to the runner. It holds its mutex while it calls the board, and never while it waits.
+//
+// Every effect follows its event. One goroutine claims; one takes turns, in each of which
+// everything that has happened to jobs with a slot since the last one is journalled in one append
+// (turn.go); each group of jobs that was announced together has one until it is started (start.go).
+// A job that waits or runs has none.
 //
 // # Looking is the guarantee
 //
-// Wake-ups are hints. A claim that finds fewer rows than it asked for does not mean that no row waits: somebody's lock hides
-// rows from it, a dead connection's for one. So the worker asks the table, without locks and after the claim's jobs
-// were started, whether rows still wait, and looks again, 50 ms later at first and 1 s at most, until none does
-// (look.go). With that, a row whose lock ends is found without anybody's hint, and without a poll interval.
+// Wake-ups are hints. A claim that finds fewer rows than it asked for does not mean that no row
+// waits: somebody's lock hides rows from it, a dead connection's for one. So the worker asks the
+// table, without locks and beside the starts of the claim's jobs, whether rows still wait, and
+// looks again, 50 ms later at first and 1 s at most, until none does (look.go). With that, a row
+// whose lock ends is found without anybody's hint, and without a poll interval.
 //
 // # Nothing holds up anything else
 //
-// Only an error that has a method Away that says true is about the whole table, and only that, a full disk, and a name or
-// mark that is not held stop all claims. Whatever else goes wrong concerns
+// Only an error that has a method Away that says true is about the whole table, and only that, a
+// full disk, and a name or mark that is not held stop all claims. Whatever else goes wrong concerns
 //
-//   - some rows. Those that the table refuses to a claim are set aside, journalled once as released with the table's own
-//     word, and the table is asked from time to time whether it would take them by now (aside.go). Where there are
-//     thousands, the newest are remembered, and claims are made behind them (sweep.go). Rows that the worker
-//     passes over because it still has their job are left out of claims until that has ended. A row that is locked
-//     while its claim is in doubt stays in doubt (doubt.go), while its start is announced delays that start (launch.go),
-//     while a client wants it run is tried for some seconds (manual_claim.go). A job whose start is delayed for more than a
-//     moment gives its slot to the next one, and is announced anew when its row can be updated (park.go). A slot
-//     is free again when the end of its job is known, whatever the row says.
-//   - some targets. One whose name the table does not take is not claimed for (names.go). Claims that fail twice for several
-//     targets are made for one at a time, and the one that fails rests, ever longer; it claims ever fewer rows, down to
-//     one, which is set aside when it alone is what fails (claim.go).
+//   - some rows. Those that the table refuses to a claim are set aside, journalled once as released
+//     with the table's own word, and the table is asked from time to time whether it would take
+//     them by now (aside.go). Where there are thousands, the newest are remembered, and claims are
+//     made behind them (sweep.go). Rows that the worker passes over because it still has their job
+//     are left out of claims until that has ended. A row that is locked while its claim is in doubt
+//     stays in doubt (doubt.go), while its start is announced delays that start (start.go), while a
+//     client wants it run is tried for some seconds (manual_claim.go). A job whose start is delayed
+//     for more than a moment gives its slot to the next one, and is announced anew when its row can
+//     be updated (start.go). A slot is free again when the end of its job is known, whatever the
+//     row says.
+//   - some targets. One whose name the table does not take is not claimed for (names.go). Claims
+//     that fail twice for several targets are made for one at a time, and the one that fails rests,
+//     ever longer; it claims ever fewer rows, down to one, which is set aside when it alone is what
+//     fails (claim.go).
 //
 // All of it tells in Status why.
 //
 // # What cannot be started has not failed
 //
-// The system may refuse to execute the launcher, or be short of what a process takes. Nothing ran then, so that is no
-// outcome of the job: it is given back, and nothing is claimed until a start succeeds (hitch.go). What comes back by itself is
-// waited for first, some tenths of a second. A second attempt, whose job ran before, waits in its queue. A program that was
-// executed and ends with 126 or 127 has run.
+// The system may refuse to execute the launcher, or be short of what a process takes. Nothing ran
+// then, so that is no outcome of the job: it is given back, and nothing is claimed until a start
+// succeeds (board/hitch.go). What comes back by itself is waited for first, some tenths of a
+// second. A second attempt, whose job ran before, waits in its queue. A program that was executed
+// and ends with 126 or 127 has run.
 //
 // # Whose rows
 //
-// A worker claims while it holds two advisory locks of the table, on its name and on the mark that its tokens bear
-// (identity.go). So rows with its mark are nobody else's; those whose token its journal does not know are ended
-// like jobs of unknown outcome, at each start and after each outage, once the mirror owes them nothing (survey.go).
+// A worker claims while it holds two advisory locks of the table, on its name and on the mark that
+// its tokens bear (identity.go). So rows with its mark are nobody else's; those whose token its
+// journal does not know are ended like jobs of unknown outcome, at each start and after each
+// outage, once the mirror owes them nothing (survey.go).
 //
 // # Memory follows the journal
 //
-// What is to be journalled is appended first, without the worker's lock, and memory changes then (append.go). What happened is
-// journalled by turns, which wait for room. So are jobs that are given back: they stay in memory, are counted and waited
-// for, until their release is journalled. What is only wanted fails when the disk is full, and stays as it was: claims in
-// doubt stay in doubt, a target that is to be removed is removed later, a client is told. Slots are
-// the exception: they are reserved while a claim is journalled, and given back where that fails.
+// What is to be journalled is appended first, without the worker's mutex, and the board changes
+// then (append.go). What happened is journalled by turns, which wait for room. So are jobs that are
+// given back: they stay in memory, are counted and waited for, until their release is journalled.
+// What is only wanted fails when the disk is full, and stays as it was: claims in doubt stay in
+// doubt, a target that is to be removed is removed later, a client is told. Slots are the
+// exception: they are reserved while a claim is journalled, and given back where that fails.
 //
-// A pause takes effect in this order: it is journalled; nothing new is claimed or announced; what is queued or announced is
-// given back, manual jobs go back to their queue, or stay parked; starts that the runner is being asked for are waited for; it
-// is answered. A claim whose COMMIT is under way meanwhile is given back when it is won.
+// A pause takes effect in this order: it is journalled; nothing new is claimed or announced; what
+// is queued or announced is given back, manual jobs go back to their queue, or stay parked; starts
+// that the runner is being asked for are waited for; it is answered. A claim whose COMMIT is under
+// way meanwhile is given back when it is won.
 //
 // # The crash argument
 //
 // What if the worker is killed, or the link drops, right there:
 //
-//   - After the locking SELECT, before accepted is journalled: the server rolls back when the connection is
-//     gone; nothing was promised.
+//   - After the locking SELECT, before accepted is journalled: the server rolls back when the
+//     connection is gone; nothing was promised.
 //   - After accepted, before or during COMMIT: the claim is in doubt. The row is read with a
-//     locking read; if it bears the claim's token it is ours and is queued, else
-//     released is journalled. A living worker does the same when a claim failed in any way
-//     after decide was called. A row that somebody has locked stays in doubt until it can be read, and nothing else
+//     locking read; if it bears the claim's token it is ours and is queued, else released is
+//     journalled. A living worker does the same when a claim failed in any way after decide was
+//     called. A row that somebody has locked stays in doubt until it can be read, and nothing else
 //     waits for it. It is no different where running was journalled with accepted: the start is
-//     asked for only after COMMIT was answered, so a claim in doubt is of a job that this worker did not start. After a
-//     crash nobody knows that, and the next start asks both, the table first: a row without the
-//     token was never started; for one that bears it, what follows holds.
-//   - After ignored, before or during COMMIT: a living worker reads the row, and takes the event back by a conflict where
-//     the row is not ignored (doubt.go); the client is told at once that the job is not run. After a crash, and where the
-//     worker stopped meanwhile, the next start asks the rows that were ignored last, and does the same.
-//   - Before a client's request is journalled: nothing was done about it. It is journalled with the first event
-//     about any of its jobs, in one append: both are there, or none.
-//   - After requeued, before the next attempt's running: the next start finds the job as it was, and says so once more.
+//     asked for only after COMMIT was answered, so a claim in doubt is of a job that this worker
+//     did not start. After a crash nobody knows that, and the next start asks both, the table
+//     first: a row without the token was never started; for one that bears it, what follows holds.
+//   - After ignored, before or during COMMIT: a living worker reads the row, and takes the event
+//     back by a conflict where the row is not ignored (board/doubt.go); the client is told at once
+//     that the job is not run. After a crash, and where the worker stopped meanwhile, the next
+//     start asks the rows that were ignored last, and does the same.
+//   - Before a client's request is journalled: nothing was done about it. It is journalled with the
+//     first event about any of its jobs, in one append: both are there, or none.
+//   - After requeued, before the next attempt's running: the next start finds the job as it was,
+//     and says so once more.
 //   - In the queue: the same as above: the row bears the token.
-//   - After running, before the runner was asked: the runner that the event names lives and knows nothing of it, or
-//     has ended by itself, with nothing left, so it never happened, and the job is queued again. The runner reads
-//     all that a killed worker sent before it listens to the next one. No other runner does a start than the one
-//     that was announced for it; where that one was replaced, running is journalled anew.
-//   - While a job is parked: the same. Its row says running by and by, and it is announced once more.
-//   - After the runner was refused the start by the system, before released is journalled: the runner knows nothing of the job,
-//     so that it never happened, and the job is queued again; whoever starts it finds out anew. After released: the mirror gives
-//     the row back. That nothing can be started is nowhere but in memory, and found out by one job after each start of the worker.
-//   - After the runner was asked: it has the process, or its outcome, until it is told to forget it. The next start
-//     goes on waiting, and gets the true outcome.
+//   - After running, before the runner was asked: the runner that the event names lives and knows
+//     nothing of it, or has ended by itself, with nothing left, so it never happened, and the job
+//     is queued again. The runner reads all that a killed worker sent before it listens to the next
+//     one. No other runner does a start than the one that was announced for it; where that one was
+//     replaced, running is journalled anew.
+//   - While a job is parked: the same. Its row says running by and by, and it is announced once
+//     more.
+//   - After the runner was refused the start by the system, before released is journalled: the
+//     runner knows nothing of the job, so that it never happened, and the job is queued again;
+//     whoever starts it finds out anew. After released: the mirror gives the row back. That nothing
+//     can be started is nowhere but in memory, and found out by one job after each start of the
+//     worker.
+//   - After the runner was asked: it has the process, or its outcome, until it is told to forget
+//     it. The next start goes on waiting, and gets the true outcome.
 //   - After the end, before done: the same.
-//   - After done, before the runner was told: the next start finds that the journal does not wait for it, and tells it.
+//   - After done, before the runner was told: the next start finds that the journal does not wait
+//     for it, and tells it.
 //   - After done: nothing is lost; the mirror brings the row up to date.
-//   - The runner killed as well, or power lost: the process is identified by pid, start time and boot. If it is alive
-//     its end is waited for. Its outcome is unknown. Some milliseconds may pass before the journal knows
-//     which process it is; in that time it is unknown whether there is one, and so is the outcome.
-//   - The journal lost, or an older copy of it restored: rows bear the worker's mark, and a token that the journal does not
-//     know; their outcome is unknown (survey.go). The mark of a new journal is the one that this name gets first, so they are
-//     found, unless another worker that lives has it.
+//   - The runner killed as well, or power lost: the process is identified by pid, start time and
+//     boot. If it is alive its end is waited for. Its outcome is unknown. Some milliseconds may
+//     pass before the journal knows which process it is; in that time it is unknown whether there
+//     is one, and so is the outcome.
+//   - The journal lost, or an older copy of it restored: rows bear the worker's mark, and a token
+//     that the journal does not know; their outcome is unknown (survey.go). The mark of a new
+//     journal is the one that this name gets first, so they are found, unless another worker that
+//     lives has it.
 //   - Between a mark that is held and its event: the event comes first, and a claim after it.
 //   - While a row is set aside: what is known of that is lost; the next claim finds out again.
-//   - After a pause was journalled, before jobs were given back: the next start's claims are those of a worker that is not paused,
-//     and its claims from before go on.
-//   - The link drops during any of it: what was asked of the table is asked again; what the table was to be told is in
-//     the journal, and the mirror's to tell.
+//   - After a pause was journalled, before jobs were given back: the next start's claims are those
+//     of a worker that is not paused, and its claims from before go on.
+//   - The link drops during any of it: what was asked of the table is asked again; what the table
+//     was to be told is in the journal, and the mirror's to tell.
 //
-// Unknown outcomes are reported as failed, or, where the configuration says so, the job is
-// started again under the next attempt number. A job is never started twice otherwise: running is journalled
-// before each start, and the journal refuses it to a job that is not accepted.
+// Unknown outcomes are reported as failed, or, where the configuration says so, the job is started
+// again under the next attempt number. A job is never started twice otherwise: running is
+// journalled before each start, and the journal refuses it to a job that is not accepted.
 //
 // A database that is away holds up claims and starts, never the end of what runs. A full disk holds
-// up claims; outcomes and releases wait in memory for room, and nothing is forgotten meanwhile. When there is room again all
-// goes on without a restart. A journal that fails ends the worker: it touches no
-// job any more, and the next start takes them up.
+// up claims; outcomes and releases wait in memory for room, and nothing is forgotten meanwhile.
+// When there is room again all goes on without a restart. A journal that fails ends the worker: it
+// touches no job any more, and the next start takes them up.
 package exec

@@ -29,7 +29,8 @@ func TestALockedRowInDoubtHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
-// A question about rows in doubt that fails for a reason of their own is asked for each of them, and holds up nothing else.
+// A question about rows in doubt that fails for a reason of their own is asked for each of them,
+// and holds up nothing else.
 func TestAQuestionAboutDoubtsThatFailsHoldsUpNothingElse(t *testing.T) {
 	t.Parallel()
 	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}
@@ -47,7 +48,8 @@ func TestAQuestionAboutDoubtsThatFailsHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
-// A claim in doubt of which the mirror journalled a conflict meanwhile can't be released any more, and is forgotten.
+// A claim in doubt of which the mirror journalled a conflict meanwhile can't be released any more,
+// and is forgotten.
 func TestADoubtThatTheJournalHasEndedIsForgotten(t *testing.T) {
 	t.Parallel()
 	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}

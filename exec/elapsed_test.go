@@ -7,7 +7,8 @@ import (
 	"jobd/journal"
 )
 
-// Nobody saw how a process ended that outlived its runner, but how long it ran is known, and journalled.
+// Nobody saw how a process ended that outlived its runner, but how long it ran is known, and
+// journalled.
 func TestHowLongAnAdoptedJobRanIsJournalled(t *testing.T) {
 	t.Parallel()
 	accepted := journal.Accepted{Target: "a", Token: "@abcdefghi"}

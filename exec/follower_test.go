@@ -9,7 +9,8 @@ import (
 	"jobd/journal/eventlog"
 )
 
-// follower is a mirror that follows a journal and brings the table in memory up to date, as the real one does.
+// follower is a mirror that follows a journal and brings the table in memory up to date, as the
+// real one does.
 type follower struct {
 	table *table
 	away  chan struct{}
@@ -94,7 +95,7 @@ func (m *follower) apply(e journal.Event) {
 	}
 }
 
-// show shows one event in the table, while the row bears the claim's token. The lock is held.
+// show shows one event in the table, while the row bears the claim's token. Callers must hold w.mu.
 func (m *follower) show(e journal.Event) {
 	if accepted, is := e.Payload.(journal.Accepted); is {
 		m.claims[e.Job] = accepted

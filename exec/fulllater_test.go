@@ -5,7 +5,8 @@ import (
 	"jobd/journal"
 )
 
-// laterLives are scenarios of TestEveryAppendMayFindTheDiskFull in which a job is parked, or a row is to be ignored.
+// laterLives are scenarios of TestEveryAppendMayFindTheDiskFull in which a job is parked, or a row
+// is to be ignored.
 func laterLives() map[string]life {
 	return map[string]life{
 		"parked": {
@@ -72,7 +73,8 @@ func laterLives() map[string]life {
 	}
 }
 
-// pass runs job 1, has its next one parked, and gives the process of the one that has the slot instead.
+// pass runs job 1, has its next one parked, and gives the process of the one that has the slot
+// instead.
 func (f *fixture) pass(id int64) *process {
 	f.t.Helper()
 	first := f.next()
@@ -92,7 +94,8 @@ func (f *fixture) ignored() {
 	f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
 }
 
-// agree checks that the journal says ignored where the row does, and the opposite where it does not.
+// agree checks that the journal says ignored where the row does, and the opposite where it does
+// not.
 func (f *fixture) agree() {
 	f.t.Helper()
 	last := journal.Kind("")

@@ -146,8 +146,8 @@ func (f *fixture) next() *process {
 	}
 }
 
-// hold has the mirror hold up what follows. It ends a job whose slot another one waits for, and returns when that one
-// is announced.
+// hold has the mirror hold up what follows. It ends a job whose slot another one waits for, and
+// returns when that one is announced.
 func (f *fixture) hold(ends *process, waits int64) (release chan struct{}) {
 	f.t.Helper()
 	f.wait("the job behind it is claimed", func(s *journal.State) bool { return s.Job(waits).Status == journal.StatusAccepted })

@@ -40,7 +40,8 @@ func newHitched(t *testing.T, table *table, change func(*jobexec.Config)) *fixtu
 // noProgram is what the system says of something that is no program, which only an execution tells.
 func noProgram() error { return &jobexec.NotStartedError{Why: "start /bin/true: exec format error"} }
 
-// Regression: a launcher that could not be executed failed each job, as fast as rows could be claimed.
+// Regression: a launcher that could not be executed failed each job, as fast as rows could be
+// claimed.
 func TestALauncherThatCannotBeExecutedFailsNothing(t *testing.T) {
 	t.Parallel()
 	tab := newTable(manual(100, "a"))
@@ -114,7 +115,8 @@ func TestAShortageThatLastsIsTold(t *testing.T) {
 	f.reach(map[int64]string{1: journal.RowDone, 2: journal.RowDone})
 }
 
-// A second attempt can't be given back, because the journal says that its job ran. The next start takes it up.
+// A second attempt can't be given back, because the journal says that its job ran. The next start
+// takes it up.
 func TestASecondAttemptThatCannotBeStartedStays(t *testing.T) {
 	t.Parallel()
 	f := newHitched(t, newTable(waiting(1, "a"), waiting(2, "a")), func(c *jobexec.Config) { c.Requeue = true })
@@ -136,7 +138,8 @@ func TestASecondAttemptThatCannotBeStartedStays(t *testing.T) {
 	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Launcher == nil })
 }
 
-// Where looking at the launcher shows what is wrong, looking shows that it is right again, and no job has to tell.
+// Where looking at the launcher shows what is wrong, looking shows that it is right again, and no
+// job has to tell.
 func TestALauncherThatIsBackIsSeen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "launcher")

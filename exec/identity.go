@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
-// A worker claims only while it holds its name and its mark among all workers of the table: advisory locks, which end with
-// their connection. A row with this mark and a claim that the journal does not know is then one that this
-// worker's own lost journal knew, and no living worker's.
+// A worker claims only while it holds its name and its mark among all workers of the table:
+// advisory locks, which end with their connection. A row with this mark and a claim that the
+// journal does not know is then one that this worker's own lost journal knew, and no living
+// worker's.
 
 // identity is what the worker knows of its name and mark. The worker's mutex guards it.
 type identity struct {
 	mark    string    // of new claims
 	checked time.Time // when both were last known to be held; zero: they are not
 	why     string    // why they are not; "" where that is not known yet
-	rest    backoff
+	rest    board.Backoff
 	named   bool      // the name was this worker's in this run
 	taken   time.Time // since when another worker is known to have it, before it ever was ours; zero: it is not known
 }
@@ -41,7 +43,8 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("the name %s is another worker's on this table: %s; give each worker a name of its own (key name)", e.Name, e.Holder)
 }
 
-// FormerError says that a former connection of this worker, which the table has not missed yet, holds its name.
+// FormerError says that a former connection of this worker, which the table has not missed yet,
+// holds its name.
 type FormerError struct {
 	Name   string
 	Holder string
@@ -54,9 +57,9 @@ func (e *FormerError) Error() string {
 
 var errNoMark = errors.New("no mark is free for this worker's claims")
 
-// Identify takes this worker's name and mark for itself. It fails with a *NameTakenError when another worker has
-// the name; the claim loop tries again. Jobs that are claimed already go on in any case: what guards
-// them is the whole token.
+// Identify takes this worker's name and mark for itself. It fails with a *NameTakenError when
+// another worker has the name; the claim loop tries again. Jobs that are claimed already go on in
+// any case: what guards them is the whole token.
 func (w *Worker) Identify(ctx context.Context) error {
 	w.identifying.Lock()
 	defer w.identifying.Unlock()
@@ -90,8 +93,9 @@ func (i *identity) noteTaken(err error) {
 	}
 }
 
-// giveUpName tells whoever started the worker that the name is another one's, once that is no matter of a moment: it never
-// was ours, and there is no job that has to go on. A worker that had the name waits for it.
+// giveUpName tells whoever started the worker that the name is another one's, once that is no
+// matter of a moment: it never was ours, and there is no job that has to go on. A worker that had
+// the name waits for it.
 func (w *Worker) giveUpName(err error) {
 	var taken *NameTakenError
 	if w.OnNameTaken == nil || !errors.As(err, &taken) {
@@ -99,7 +103,7 @@ func (w *Worker) giveUpName(err error) {
 	}
 	w.mu.Lock()
 	i := &w.identity
-	hopeless := !i.named && !i.taken.IsZero() && time.Since(i.taken) >= w.NamePatience && len(w.jobs) == 0
+	hopeless := !i.named && !i.taken.IsZero() && time.Since(i.taken) >= w.NamePatience && w.board.Jobs() == 0
 	w.mu.Unlock()
 	if hopeless {
 		w.OnNameTaken(taken)
@@ -124,8 +128,8 @@ func (w *Worker) takeName(ctx context.Context) error {
 	return &NameTakenError{w.Name, holder}
 }
 
-// takeMark takes a mark that no other worker has: the journal's, if it can be had; else one that no row bears either, which
-// may be the row of a worker that can't reach the table at the moment.
+// takeMark takes a mark that no other worker has: the journal's, if it can be had; else one that no
+// row bears either, which may be the row of a worker that can't reach the table at the moment.
 func (w *Worker) takeMark(ctx context.Context) (string, error) {
 	known := w.knownMark()
 	candidates := []string{known}
@@ -172,11 +176,11 @@ func (w *Worker) knownMark() (mark string) {
 	return mark
 }
 
-// identified tells whether the worker's name and mark are held. Where they were not looked at for a while
-// it looks. Its error concerns everything.
+// identified tells whether the worker's name and mark are held. Where they were not looked at for a
+// while it looks. Its error concerns everything.
 func (w *Worker) identified(ctx context.Context) (bool, error) {
 	w.mu.Lock()
-	held, rests := w.identity.held(), !w.identity.rest.due.IsZero()
+	held, rests := w.identity.held(), !w.identity.rest.Due.IsZero()
 	w.mu.Unlock()
 	if held || rests {
 		return held, nil
@@ -192,7 +196,7 @@ func (w *Worker) identified(ctx context.Context) (bool, error) {
 		w.identity.why = why
 		w.Logger.Error("nothing is claimed: name and mark are not this worker's; trying again", "error", err)
 	}
-	w.identity.rest.grow(firstIdentity, longIdentity)
+	w.identity.rest.Grow(time.Now(), firstIdentity, longIdentity)
 	return false, nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"jobd/journal"
 )
 
-// Regression: the mark was a hash of the name; two names, or the default name twice on one host, could have the same, and each
-// worker took the other's rows for its own lost ones.
+// Regression: the mark was a hash of the name; two names, or the default name twice on one host,
+// could have the same, and each worker took the other's rows for its own lost ones.
 func TestAMarkThatIsTakenIsReplacedByAnother(t *testing.T) {
 	t.Parallel()
 	ours := mark(t)[1:]
@@ -51,7 +51,8 @@ func TestTheJournalsMarkIsKept(t *testing.T) {
 	}
 }
 
-// A worker whose name is taken claims nothing, says so, and tries again; what is claimed already goes on.
+// A worker whose name is taken claims nothing, says so, and tries again; what is claimed already
+// goes on.
 func TestNothingIsClaimedUnderATakenName(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a"), manual(2, "a")), nil)
@@ -73,7 +74,8 @@ func TestNothingIsClaimedUnderATakenName(t *testing.T) {
 	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" })
 }
 
-// Whoever holds name and mark of this journal is this worker's own former connection: its end is waited for.
+// Whoever holds name and mark of this journal is this worker's own former connection: its end is
+// waited for.
 func TestAFormerConnectionIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
@@ -96,8 +98,8 @@ func TestAFormerConnectionIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Regression: a worker that could not ask for its name when it started, and found out later that another one has it, ran on
-// without it for ever.
+// Regression: a worker that could not ask for its name when it started, and found out later that
+// another one has it, ran on without it for ever.
 func TestANameThatNeverWasOursIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -12,8 +12,8 @@ import (
 
 const notFound = "target 'c' not found (job id=1)"
 
-// Regression: `ignored` was journalled, the table refused its update, and the journal said ignored for ever of a row that
-// reads manual.
+// Regression: `ignored` was journalled, the table refused its update, and the journal said ignored
+// for ever of a row that reads manual.
 func TestAnIgnoringThatTheTableRefusesIsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(manual(1, "c"), manual(2, "a")), nil)
@@ -96,7 +96,8 @@ func TestTheRowTellsWhetherAnIgnoringWasCommitted(t *testing.T) {
 	}
 }
 
-// A row is locked for a moment where a claim is undone; the client is told what becomes of the next try.
+// A row is locked for a moment where a claim is undone; the client is told what becomes of the next
+// try.
 func TestAnIgnoringThatWasUndoneIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(manual(1, "c")), nil)

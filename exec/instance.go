@@ -1,7 +1,7 @@
 package exec
 
-// instance names the runner that is to start jobs; "" where it can't be had at the moment. Then there will be a
-// turn when it is to be tried again.
+// instance names the runner that is to start jobs; "" where it can't be had at the moment. Then
+// there will be a turn when it is to be tried again.
 func (w *Worker) instance() string {
 	if w.runnerPause != nil {
 		select {
@@ -21,11 +21,11 @@ func (w *Worker) instance() string {
 	}
 	pause := make(chan struct{})
 	w.runnerPause = pause
-	go func() {
+	w.others.Go(func() {
 		if w.pause(w.runnerRetry, err) {
 			close(pause)
 			w.nudgeTurn()
 		}
-	}()
+	})
 	return ""
 }

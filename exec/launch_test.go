@@ -7,7 +7,8 @@ import (
 	"jobd/journal"
 )
 
-// Regression: the mirror shows rows in order, and one that somebody held delayed the starts of all that came after it.
+// Regression: the mirror shows rows in order, and one that somebody held delayed the starts of all
+// that came after it.
 func TestALockedRowHoldsUpOnlyItsOwnStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), waiting(4, "a")), nil)

@@ -18,8 +18,8 @@ type Launcher struct {
 // placeholder stands for the job's id in the launcher's words.
 const placeholder = "{id}"
 
-// spec is what to start for one job. Only ids, which are integers, are put into
-// the words, and no shell reads them (pitfall 38).
+// spec is what to start for one job. Only ids, which are integers, are put into the words, and no
+// shell reads them (pitfall 38).
 func (l Launcher) spec(id int64, attempt int) (Spec, error) {
 	argv := make([]string, len(l.Words))
 	for i, word := range l.Words {

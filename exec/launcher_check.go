@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check looks whether the launcher can be executed, and says what is wrong with it. It executes nothing: what only that
-// would tell passes, and the first start tells of it.
+// Check looks whether the launcher can be executed, and says what is wrong with it. It executes
+// nothing: what only that would tell passes, and the first start tells of it.
 func (l Launcher) Check() error {
 	if l.Dir != "" {
 		if err := checkFolder(l.Dir); err != nil {
@@ -33,7 +33,8 @@ func (l Launcher) Check() error {
 	return l.checkProgram(path, 0)
 }
 
-// longestText is what Linux takes as a variable or as an argument: 32 pages less the byte at its end.
+// longestText is what Linux takes as a variable or as an argument: 32 pages less the byte at its
+// end.
 const longestText = 32*4096 - 1
 
 // mostInterpreters is how many interpreters of interpreters Linux follows.
@@ -104,8 +105,8 @@ func executable(path string) bool {
 // headSize is how much of a program Linux reads to know what it is.
 const headSize = 256
 
-// interpreterOf is the program that is to run another one; "" where there is none, or nobody can tell: a program that can't be
-// read may be executable all the same.
+// interpreterOf is the program that is to run another one; "" where there is none, or nobody can
+// tell: a program that can't be read may be executable all the same.
 func interpreterOf(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"jobd/exec/board"
 )
 
 // How long a target waits until it looks again for rows that somebody else's lock has hidden.
@@ -12,9 +14,9 @@ const (
 	longLook  = time.Second
 )
 
-// lookFor asks whether rows still wait of targets for which a claim came back short. It found none that it could lock; but
-// somebody may hold some: a connection of a dead worker that the server has not noticed yet, a transaction of the
-// application. Those targets look again, until no row waits.
+// lookFor asks whether rows still wait of targets for which a claim came back short. It found none
+// that it could lock; but somebody may hold some: a connection of a dead worker that the server has
+// not noticed yet, a transaction of the application. Those targets look again, until no row waits.
 func (w *Worker) lookFor(ctx context.Context, short []string) error {
 	if len(short) == 0 {
 		return nil
@@ -37,9 +39,9 @@ func (w *Worker) lookFor(ctx context.Context, short []string) error {
 		switch {
 		case !served:
 		case err != nil || slices.Contains(left, name):
-			t.look.grow(firstLook, longLook)
+			t.look.Grow(time.Now(), firstLook, longLook)
 		default:
-			t.look = backoff{}
+			t.look = board.Backoff{}
 		}
 	}
 	return nil

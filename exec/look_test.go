@@ -9,8 +9,8 @@ import (
 	"jobd/journal"
 )
 
-// Regression: rows that somebody's transaction held when a claim looked were stranded: SKIP LOCKED finds fewer than asked for,
-// and that was taken for all there is. Nobody polls here.
+// Regression: rows that somebody's transaction held when a claim looked were stranded: SKIP LOCKED
+// finds fewer than asked for, and that was taken for all there is. Nobody polls here.
 func TestRowsBehindSomebodysLockAreLookedForAgain(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "b"))
@@ -40,7 +40,8 @@ func TestARowThatIsNotCommittedYetIsLookedForAgain(t *testing.T) {
 	f.next().exit(0)
 }
 
-// One question serves all targets for which a claim came back short, and what was claimed does not wait for it.
+// One question serves all targets for which a claim came back short, and what was claimed does not
+// wait for it.
 func TestStartsDoNotWaitForTheLook(t *testing.T) {
 	t.Parallel()
 	tab := newTable(waiting(1, "a"), waiting(2, "b"))
@@ -105,8 +106,8 @@ func TestAPausedTargetDoesNotLook(t *testing.T) {
 	f.next().exit(0)
 }
 
-// Regression: with a small fetch limit the rows that a worker passed over because it still held them, reset by somebody, filled
-// each claim, and all others waited behind them.
+// Regression: with a small fetch limit the rows that a worker passed over because it still held
+// them, reset by somebody, filled each claim, and all others waited behind them.
 func TestRowsThatArePassedOverDoNotFillTheClaims(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) { c.Prefetch, c.FetchLimit = 0, 1 })

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
@@ -18,8 +19,7 @@ type waiter struct {
 	refusal string
 }
 
-// tell answers the client with a result, or with why there is none. Only the
-// first answer counts.
+// tell answers the client with a result, or with why there is none. Only the first answer counts.
 func (c *waiter) tell(result *Result, refusal string) {
 	c.once.Do(func() {
 		c.result, c.refusal = result, refusal
@@ -47,8 +47,8 @@ type Answer struct {
 	Requested bool // something was done about the request, which is in the journal
 }
 
-// wish is what a client asks for: that jobs be run. It is journalled in one append with the first event about any of them, so
-// that it costs nothing, and a client who asks in vain fills nothing.
+// wish is what a client asks for: that jobs be run. It is journalled in one append with the first
+// event about any of them, so that it costs nothing, and a client who asks in vain fills nothing.
 type wish struct {
 	by         string
 	ids        []int64 // in ascending order
@@ -63,19 +63,18 @@ func (r *wish) draft() journal.Draft {
 	return journal.Draft{Payload: journal.Requested{Jobs: named, More: len(r.ids) - len(named), By: r.by}}
 }
 
-// RunManual claims jobs of status manual and waits until all of them are done. by is who asked.
-// It fails, without having changed anything, when a client waits for one of them already; a
-// job that can't be run is among the answer's errors. When ctx ends before, the jobs run
-// on without a client.
+// RunManual claims jobs of status manual and waits until all of them are done. by is who asked. It
+// fails, without having changed anything, when a client waits for one of them already; a job that
+// can't be run is among the answer's errors. When ctx ends before, the jobs run on without a
+// client.
 func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (Answer, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	clients, err := w.reserve(ids)
+	asked := &wish{by: by, ids: ids}
+	clients, err := w.reserve(ctx, asked)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer w.unreserve(clients)
-	asked := &wish{by: by, ids: ids}
-	go w.claimManual(ctx, asked, clients)
+	defer w.unreserve(ids)
 	answer := Answer{Jobs: make(map[int64]Result), Errors: make(map[int64]string)}
 	for _, id := range ids {
 		select {
@@ -93,35 +92,29 @@ func (w *Worker) RunManual(ctx context.Context, ids []int64, by string) (Answer,
 	return answer, nil
 }
 
-// reserve notes that a client waits for each of the jobs.
-func (w *Worker) reserve(ids []int64) (map[int64]*waiter, error) {
+// reserve notes that a client waits for each of the jobs, and begins to claim them.
+func (w *Worker) reserve(ctx context.Context, asked *wish) (map[int64]*waiter, error) {
+	clients := make(map[int64]*waiter, len(asked.ids))
+	waits := make(map[int64]board.Client, len(asked.ids))
+	for _, id := range asked.ids {
+		clients[id] = &waiter{told: make(chan struct{})}
+		waits[id] = clients[id]
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopping {
+	if w.board.Stopping() {
 		return nil, RefusedError("worker is stopping")
 	}
-	for _, id := range ids {
-		if _, taken := w.waiters[id]; taken {
-			return nil, RefusedError(fmt.Sprintf("another client is already waiting for job %d", id))
-		}
+	if taken, ok := w.board.Wait(asked.ids, waits); !ok {
+		return nil, RefusedError(fmt.Sprintf("another client is already waiting for job %d", taken))
 	}
-	clients := make(map[int64]*waiter, len(ids))
-	for _, id := range ids {
-		clients[id] = &waiter{told: make(chan struct{})}
-		w.waiters[id] = clients[id]
-	}
-	w.beginning.add() // until the jobs are claimed
+	w.starts.Go(func() { w.claimManual(ctx, asked, clients) })
 	return clients, nil
 }
 
 // unreserve ends the waiting, answered or not.
-func (w *Worker) unreserve(clients map[int64]*waiter) {
+func (w *Worker) unreserve(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id := range clients {
-		delete(w.waiters, id)
-		if j, ok := w.jobs[id]; ok {
-			j.waiter = nil
-		}
-	}
+	w.board.Leave(ids)
 }

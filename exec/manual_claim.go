@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
-// What a client's jobs wait for at most until they are claimed: claimTimeout while nothing can be claimed at all,
-// lockTimeout for a row that somebody else holds.
+// What a client's jobs wait for at most until they are claimed: claimTimeout while nothing can be
+// claimed at all, lockTimeout for a row that somebody else holds.
 const (
 	claimTimeout = 10 * time.Second
 	lockTimeout  = 5 * time.Second
@@ -29,16 +30,13 @@ type manualClaim struct {
 	clients   map[int64]*waiter
 	retry     Retry         // while nothing can be claimed
 	lockUntil time.Time     // zero: no row was locked yet
-	rest      backoff       // until rows that were locked are tried again
+	rest      board.Backoff // until rows that were locked are tried again
 	failed    map[int64]int // tries that failed for no known reason
 }
 
 // claimManual claims jobs for their clients.
 func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
-	defer w.begun()
-	stopping, cancelStop := w.until(w.stop)
-	defer cancelStop()
-	ctx, cancel := context.WithTimeout(stopping, claimTimeout)
+	ctx, cancel := context.WithTimeout(w.active, claimTimeout)
 	defer cancel()
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
@@ -66,7 +64,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	if err != nil {
 		return m.claimFailed(ctx, &c, err)
 	}
-	m.worker.won(c.claimed)
+	m.worker.won(&c.Claim)
 	for id, refusal := range c.ignores {
 		m.clients[id].tell(nil, refusal)
 	}
@@ -113,16 +111,17 @@ type noRoom struct{ error }
 // Unwrap gives the cause.
 func (e noRoom) Unwrap() error { return e.error }
 
-// waitForLock waits until rows that somebody holds are to be tried again. It is false when they were tried for long enough.
+// waitForLock waits until rows that somebody holds are to be tried again. It is false when they
+// were tried for long enough.
 func (m *manualClaim) waitForLock(ctx context.Context) bool {
 	if m.lockUntil.IsZero() {
 		m.lockUntil = time.Now().Add(lockTimeout)
 	}
-	m.rest.grow(firstLock, longLock)
-	if m.rest.due.After(m.lockUntil) {
+	m.rest.Grow(time.Now(), firstLock, longLock)
+	if m.rest.Due.After(m.lockUntil) {
 		return false
 	}
-	timer := time.NewTimer(time.Until(m.rest.due))
+	timer := time.NewTimer(time.Until(m.rest.Due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -137,7 +136,7 @@ func (m *manualClaim) waitForLock(ctx context.Context) bool {
 func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err error) (again [][]int64) {
 	left := slices.DeleteFunc(slices.Clone(c.ids), func(id int64) bool { return isClosed(m.clients[id].told) })
 	refused := refusedRows(err)
-	if len(c.events) > 0 && !(undone(err) && m.release(c, err, refused)) {
+	if len(c.Events) > 0 && !(undone(err) && m.release(c, err, refused)) {
 		return m.leaveInDoubt(c, left, err)
 	}
 	if known := illegal(err); known != nil && known.Job != 0 {
@@ -171,8 +170,8 @@ func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err er
 	return nil
 }
 
-// notClaimed tells a client that its row could not be claimed; or, where the row was not to be run anyway, could not be
-// marked as ignored.
+// notClaimed tells a client that its row could not be claimed; or, where the row was not to be run
+// anyway, could not be marked as ignored.
 func (m *manualClaim) notClaimed(c *manualClaiming, id int64, why string) {
 	client, ours := m.clients[id]
 	switch refusal, ignored := c.ignores[id]; {
@@ -183,41 +182,35 @@ func (m *manualClaim) notClaimed(c *manualClaiming, id int64, why string) {
 	}
 }
 
-// release journals that a claim was undone, so that its rows can be claimed or ignored again. It is false where the
-// journal has no room for that; then the claim loop does it later.
+// release journals that a claim was undone, so that its rows can be claimed or ignored again. It is
+// false where the journal has no room for that; then the claim loop does it later.
 func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]string) bool {
 	w, lost := m.worker, lostReason(err, refused)
-	var drafts []journal.Draft
-	for _, e := range c.events {
-		drafts = append(drafts, givesUp(e, lost(e.Job))...)
-	}
-	if len(drafts) > 0 {
+	if drafts := c.Undo(lost); len(drafts) > 0 {
 		if _, err := w.append(drafts...); err != nil {
 			return false
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.withdraw(&c.claimed)
+	w.change(func(b *board.Board) board.Effects { return b.Withdraw(&c.Claim) })
 	return true
 }
 
-// leaveInDoubt has the claim loop find out what became of a claim: its jobs have a client still, and run, or the
-// client is told. A client whose row was to be ignored has nothing to wait for.
+// leaveInDoubt has the claim loop find out what became of a claim: its jobs have a client still,
+// and run, or the client is told. A client whose row was to be ignored has nothing to wait for.
 func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [][]int64 {
 	var lost func(int64) string
 	if undone(err) {
 		lost = lostReason(err, refusedRows(err))
 	}
 	w := m.worker
-	w.doubt(c.claimed, lost)
+	w.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lost) })
 	for id, refusal := range c.ignores {
 		m.clients[id].tell(nil, refusal+"; it is not known yet whether the row was marked as ignored")
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range left {
-		if !w.holds(id) {
+		if !w.board.Holds(id) {
 			m.clients[id].refuse(id, m.words(context.Background(), err))
 		}
 	}
@@ -237,7 +230,7 @@ func holdsAll(err error) bool {
 func (m *manualClaim) words(ctx context.Context, err error) string {
 	var low noRoom
 	switch {
-	case isClosed(m.worker.stop):
+	case m.worker.active.Err() != nil:
 		return "the worker is stopping"
 	case isAway(err):
 		return "the database could not be reached"
@@ -259,12 +252,11 @@ type manualClaiming struct {
 	found    map[int64]bool
 	refusals map[int64]string // why rows are left as they are
 	ignores  map[int64]string // why rows are ignored, once that is committed
-	claimed
+	board.Claim
 }
 
-// decide accepts the rows of status manual that are for a target of this worker. Only
-// a row that waits may be marked as ignored: any other status is history that is not
-// to be lost.
+// decide accepts the rows of status manual that are for a target of this worker. Only a row that
+// waits may be marked as ignored: any other status is history that is not to be lost.
 func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
 	c.found = make(map[int64]bool, len(rows))
@@ -274,14 +266,12 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	token := newToken(w.identity.mark)
 	for _, row := range rows {
 		c.found[row.Job] = true
-		payload, refusal := w.judgeManual(row, token)
-		switch p := payload.(type) {
-		case journal.Accepted:
-			drafts = append(drafts, c.accept(w, row.Job, w.targets[row.Target], p, instance)...)
-		case journal.Ignored:
+		accepted, refusal, ignored := w.board.AcceptManual(&c.Claim, row, token, instance)
+		drafts = append(drafts, accepted...)
+		switch {
+		case ignored:
 			c.ignores[row.Job] = refusal
-			drafts = append(drafts, journal.Draft{Job: row.Job, Payload: p})
-		default:
+		case refusal != "":
 			c.refusals[row.Job] = refusal
 		}
 	}
@@ -289,36 +279,17 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	return c.journalledAsAsked(w, drafts)
 }
 
-// journalledAsAsked journals what the claim decides, behind the client's request where that is not in the journal yet.
+// journalledAsAsked journals what the claim decides, behind the client's request where that is not
+// in the journal yet.
 func (c *manualClaiming) journalledAsAsked(w *Worker, drafts []journal.Draft) ([]journal.Event, error) {
 	if len(drafts) == 0 || c.asked.journalled.Load() {
-		return c.journalled(w, drafts)
+		return w.decided(&c.Claim, drafts)
 	}
-	_, err := c.journalled(w, append([]journal.Draft{c.asked.draft()}, drafts...))
+	_, err := w.decided(&c.Claim, append([]journal.Draft{c.asked.draft()}, drafts...))
 	if err != nil {
 		return nil, err
 	}
 	c.asked.journalled.Store(true)
-	c.events = c.events[1:] // the table knows nothing of requests
-	return c.events, nil
-}
-
-// judgeManual says what becomes of a row that a client wants run. The lock is held.
-func (w *Worker) judgeManual(row journal.Row, token string) (payload journal.Payload, refusal string) {
-	_, served := w.targets[row.Target]
-	switch {
-	case row.Status != journal.RowManual && row.Status != journal.RowWaiting:
-		return nil, "status = " + row.Status + " != manual"
-	case w.stopping:
-		return nil, "worker is stopping"
-	case w.holds(row.Job):
-		return nil, fmt.Sprintf("job %d is still under way", row.Job)
-	case row.Status == journal.RowWaiting:
-		refusal = "status = waiting != manual"
-	case !served:
-		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
-	default:
-		return journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created}, ""
-	}
-	return journal.Ignored{Reason: refusal}, refusal
+	c.Events = c.Events[1:] // the table knows nothing of requests
+	return c.Events, nil
 }

@@ -12,8 +12,8 @@ import (
 	"jobd/journal"
 )
 
-// Regression: clients with locked rows held connections until all were gone, and were told that the database could not be
-// reached.
+// Regression: clients with locked rows held connections until all were gone, and were told that the
+// database could not be reached.
 func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(manual(1, "a"), manual(2, "a"), manual(3, "a"), waiting(4, "b")), nil)
@@ -84,7 +84,8 @@ func TestAClientIsToldWhatTheTableRefuses(t *testing.T) {
 	}
 }
 
-// An error that says nothing of the whole table is not told as an outage, and concerns the row that it is about.
+// An error that says nothing of the whole table is not told as an outage, and concerns the row that
+// it is about.
 func TestAClientIsToldTheTruthAboutAnError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(manual(1, "a"), manual(2, "a")), nil)

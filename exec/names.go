@@ -7,14 +7,17 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"jobd/exec/board"
 )
 
-// Two names of targets may be one to the table's column, as its collation goes, and some names it can't hold at all. The
-// table is asked at the start, when targets change, and after an outage. Nothing is claimed for a target whose name
-// is unfit: its rows would go to another target, or its name fail the claims of all.
+// Two names of targets may be one to the table's column, as its collation goes, and some names it
+// can't hold at all. The table is asked at the start, when targets change, and after an outage.
+// Nothing is claimed for a target whose name is unfit: its rows would go to another target, or its
+// name fail the claims of all.
 
-// How long a client that adds a target waits for the table's word on the name, and how long it takes until
-// a question that failed is asked again.
+// How long a client that adds a target waits for the table's word on the name, and how long it
+// takes until a question that failed is asked again.
 const (
 	nameTimeout = 2 * time.Second
 	firstNames  = time.Second
@@ -24,7 +27,7 @@ const (
 // checkNames asks the table whether it takes the names of the targets, where that may have changed.
 func (w *Worker) checkNames(ctx context.Context) error {
 	w.mu.Lock()
-	wanted, names := w.namesDue && w.claims.names.due.IsZero(), w.names()
+	wanted, names := w.namesDue && w.claims.names.Due.IsZero(), w.board.Names()
 	if wanted {
 		w.namesDue = false
 	}
@@ -40,10 +43,10 @@ func (w *Worker) checkNames(ctx context.Context) error {
 		if concernsAll(ctx, err) {
 			return err
 		}
-		w.claims.names.grow(firstNames, longNames)
+		w.claims.names.Grow(time.Now(), firstNames, longNames)
 		return nil
 	}
-	w.claims.names = backoff{}
+	w.claims.names = board.Backoff{}
 	for _, name := range names {
 		if t, served := w.targets[name]; served {
 			w.noteFit(t, unfit[name])
@@ -52,24 +55,24 @@ func (w *Worker) checkNames(ctx context.Context) error {
 	return nil
 }
 
-// noteFit notes whether the table takes a target's name. The lock is held.
+// noteFit notes whether the table takes a target's name. Callers must hold w.mu.
 func (w *Worker) noteFit(t *target, unfit string) {
 	if unfit == t.unfit {
 		return
 	}
 	t.unfit = unfit
 	if unfit != "" {
-		w.Logger.Error("nothing is claimed for a target: the table does not take its name", "target", t.name, "reason", unfit)
+		w.Logger.Error("nothing is claimed for a target: the table does not take its name", "target", t.Name(), "reason", unfit)
 		return
 	}
 	w.poll([]*target{t})
 }
 
-// checkName asks whether the table takes a name beside those of the targets. Where it does not answer soon, that is
-// found out later.
+// checkName asks whether the table takes a name beside those of the targets. Where it does not
+// answer soon, that is found out later.
 func (w *Worker) checkName(name string) error {
 	w.mu.Lock()
-	names := append(w.names(), name)
+	names := append(w.board.Names(), name)
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
 	defer cancel()
@@ -80,14 +83,14 @@ func (w *Worker) checkName(name string) error {
 	return nil
 }
 
-// CheckTargets tells which of these targets, each new to the worker, the table would not take when SetTargets is given
-// them all: it asks, and changes nothing. Where the table does not answer soon, that is found out later. A target that is served
-// already stays, whatever the table says of it.
+// CheckTargets tells which of these targets, each new to the worker, the table would not take when
+// SetTargets is given them all: it asks, and changes nothing. Where the table does not answer soon,
+// that is found out later. A target that is served already stays, whatever the table says of it.
 func (w *Worker) CheckTargets(wanted map[string]int) error {
 	var names, added []string
 	w.mu.Lock()
-	for _, name := range w.names() { // those that stay, and those that stay until their jobs have run
-		if _, stays := wanted[name]; stays || w.targets[name].length() > 0 {
+	for _, name := range w.board.Names() { // those that stay, and those that stay until their jobs have run
+		if _, stays := wanted[name]; stays || w.targets[name].Length() > 0 {
 			names = append(names, name)
 		}
 	}

@@ -3,6 +3,9 @@ package exec
 import (
 	"strings"
 	"testing"
+
+	"jobd/exec/board"
+	"jobd/journal"
 )
 
 // Parked jobs don't make a target claim without bound, and the operator is told why it does not.
@@ -13,7 +16,7 @@ func TestATargetWithManyParkedJobsClaimsNoMore(t *testing.T) {
 		concurrency, prefetch int
 		most                  int
 	}{
-		{"small", 1, 0, mostParked},
+		{"small", 1, 0, 100},
 		{"with prefetch", 80, 70, 150},
 		{"a job of prefetch for each slot", 80, -1, 160},
 	} {
@@ -22,17 +25,33 @@ func TestATargetWithManyParkedJobsClaimsNoMore(t *testing.T) {
 			w := New(Config{Targets: map[string]int{"a": test.concurrency}, Prefetch: test.prefetch})
 			a := w.targets["a"]
 			w.pollNamed("a")
-			a.parked = test.most - 1
+			for id := range test.most - 1 {
+				w.park(int64(id + 1))
+			}
 			if n, why := a.room(test.prefetch), w.why(a, false); n == 0 || why != "" {
-				t.Errorf("%d parked: room %d, why %q", a.parked, n, why)
+				t.Errorf("%d parked: room %d, why %q", a.Parked(), n, why)
 			}
-			a.parked++
+			w.park(int64(test.most))
 			if n, why := a.room(test.prefetch), w.why(a, false); n != 0 || !strings.Contains(why, "their rows can't be updated") {
-				t.Errorf("%d parked: room %d, why %q", a.parked, n, why)
+				t.Errorf("%d parked: room %d, why %q", a.Parked(), n, why)
 			}
-			if n := a.length(); n != test.most {
+			if n := a.Length(); n != test.most {
 				t.Errorf("length %d, want %d", n, test.most)
 			}
 		})
+	}
+}
+
+// park claims a job of target a for its slot, and parks it.
+func (w *Worker) park(id int64) {
+	var c board.Claim
+	drafts := w.board.Accept(&c, journal.Row{Job: id, Target: "a"}, "@mark00000", "runner-1")
+	var events []journal.Event
+	for _, d := range drafts {
+		events = append(events, journal.Event{Seq: uint64(id), Job: d.Job, Payload: d.Payload})
+	}
+	w.board.Decided(&c, events)
+	for _, s := range w.board.Won(&c).Start {
+		w.board.Park(s)
 	}
 }

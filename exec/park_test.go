@@ -47,7 +47,8 @@ func (l logged) await(t *testing.T, message string) {
 	}
 }
 
-// newParking makes a worker that does not run yet, with target b, whose job 2 can't be updated once it is announced.
+// newParking makes a worker that does not run yet, with target b, whose job 2 can't be updated once
+// it is announced.
 func newParking(t *testing.T, table *table, change func(*jobexec.Config)) (f *fixture, log logged, held chan struct{}) {
 	t.Helper()
 	log, held = make(logged, 1000), make(chan struct{})
@@ -73,8 +74,8 @@ func (f *fixture) park(log logged) {
 	f.wait("the first is done", ended(1))
 }
 
-// Regression: a job whose row somebody locked right before it was to start kept its slot as long as the lock lasted, and
-// others of its target waited behind it.
+// Regression: a job whose row somebody locked right before it was to start kept its slot as long as
+// the lock lasted, and others of its target waited behind it.
 func TestAJobWhoseRowIsLockedKeepsNoSlot(t *testing.T) {
 	t.Parallel()
 	f, log, held := newParking(t, newTable(waiting(1, "b"), waiting(2, "b"), waiting(3, "b"), waiting(4, "b")), nil)
@@ -136,7 +137,8 @@ func TestAParkedJobWhoseRowWasTakenIsDropped(t *testing.T) {
 	f.none()
 }
 
-// A pause gives parked background jobs back. Manual ones stay, and go on when both the pause and the lock have ended.
+// A pause gives parked background jobs back. Manual ones stay, and go on when both the pause and
+// the lock have ended.
 func TestAPauseGivesAParkedJobBack(t *testing.T) {
 	t.Parallel()
 	f, log, _ := newParking(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)

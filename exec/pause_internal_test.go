@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
@@ -15,15 +16,16 @@ type mute struct{ never chan struct{} }
 func (m mute) Begun() <-chan struct{}       { return m.never }
 func (m mute) Ended() <-chan struct{}       { return m.never }
 func (mute) Started() journal.Started       { return journal.Started{} }
-func (mute) Signal(int) error               { return errGone }
+func (mute) Signal(int) error               { return board.ErrGone }
 func (mute) Outcome() (journal.Done, error) { return journal.Done{}, ErrOutcomeUnknown }
 
-// A runner that does not answer is told of when a target is paused: what it was asked for may still start.
+// A runner that does not answer is told of when a target is paused: what it was asked for may still
+// start.
 func TestAPauseSaysThatTheRunnerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := New(Config{Targets: map[string]int{"a": 1, "b": 1}})
 	w.startsTimeout = time.Millisecond
-	w.jobs[1] = &job{id: 1, target: w.targets["a"], process: mute{make(chan struct{})}}
+	w.board.Adopt(journal.Job{ID: 1, Target: "a", Status: journal.StatusStarting}, mute{make(chan struct{})})
 	if err := w.awaitStarts([]string{"b"}); err != nil {
 		t.Errorf("a target whose runner has told all: %v", err)
 	}

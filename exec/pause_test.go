@@ -9,7 +9,8 @@ import (
 	"jobd/journal"
 )
 
-// Regression: a paused target kept its prefetched rows. LENGTH never reached 0, and nobody else could run them.
+// Regression: a paused target kept its prefetched rows. LENGTH never reached 0, and nobody else
+// could run them.
 func TestPauseGivesBackWhatHasNotStarted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "b")), nil)
@@ -40,7 +41,8 @@ func TestPauseGivesBackWhatHasNotStarted(t *testing.T) {
 	f.next().exit(0)
 }
 
-// Regression: a job was started five seconds after a pause was answered, when a database that was frozen came back.
+// Regression: a job was started five seconds after a pause was answered, when a database that was
+// frozen came back.
 func TestNothingStartsAfterAPause(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "a"), manual(4, "a"), manual(5, "a")), nil)
@@ -100,7 +102,8 @@ func TestPauseWaitsForAStartUnderWay(t *testing.T) {
 	}
 }
 
-// A claim whose COMMIT is under way when its target is paused is won, and given back; its job does not start.
+// A claim whose COMMIT is under way when its target is paused is won, and given back; its job does
+// not start.
 func TestAClaimUnderWayIsGivenBackWhenItsTargetIsPaused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a")), nil)
@@ -137,12 +140,17 @@ type silentProcess struct {
 func (p silentProcess) Begun() <-chan struct{} { return p.begun }
 
 func (r silentRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
-	spec.OnBegun = func() {}
+	begun := spec.OnBegun
+	spec.OnBegun = func() {
+		<-r.tell
+		begun()
+	}
 	p, err := r.runner.Start(spec)
 	return silentProcess{p, r.tell}, err
 }
 
-// Regression: the runner stood still when a pause was answered, and did afterwards what it had been asked for before.
+// Regression: the runner stood still when a pause was answered, and did afterwards what it had been
+// asked for before.
 func TestAPauseIsAnsweredWhenTheRunnerHasToldOfAllStarts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "b")), nil)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Poll makes the worker look for jobs of some targets (none named: all). It
-// returns at once; what was asked for is not forgotten until the table has
-// answered, however long it is away. Where the launcher can't be executed, that is looked at again at once.
+// Poll makes the worker look for jobs of some targets (none named: all). It returns at once; what
+// was asked for is not forgotten until the table has answered, however long it is away. Where the
+// launcher can't be executed, that is looked at again at once.
 func (w *Worker) Poll(names []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -15,7 +15,7 @@ func (w *Worker) Poll(names []string) error {
 	if err != nil {
 		return err
 	}
-	w.lookSoon()
+	w.follow(w.board.LookSoon(time.Now()))
 	w.poll(targets)
 	return nil
 }
@@ -40,14 +40,14 @@ func (w *Worker) GivenBack(names []string) {
 	}
 }
 
-// pollNamed polls for a target, if it is served here. The lock is held.
+// pollNamed polls for a target, if it is served here. Callers must hold w.mu.
 func (w *Worker) pollNamed(name string) {
 	if t, served := w.targets[name]; served {
 		w.poll([]*target{t})
 	}
 }
 
-// poll notes that targets want a look at the table. The lock is held.
+// poll notes that targets want a look at the table. Callers must hold w.mu.
 func (w *Worker) poll(targets []*target) {
 	for _, t := range targets {
 		t.polls++
@@ -55,10 +55,10 @@ func (w *Worker) poll(targets []*target) {
 	w.wake()
 }
 
-// find gives the targets of these names, or all. The lock is held.
+// find gives the targets of these names, or all. Callers must hold w.mu.
 func (w *Worker) find(names []string) ([]*target, error) {
 	if names == nil {
-		names = w.names()
+		names = w.board.Names()
 	}
 	targets := make([]*target, 0, len(names))
 	for _, name := range names {
@@ -71,8 +71,9 @@ func (w *Worker) find(names []string) ([]*target, error) {
 	return targets, nil
 }
 
-// nextPoll is the time of the next poll that nobody asks for; zero where there is none. It is off by up to
-// a fifth of the interval, so that workers that were started together do not poll together.
+// nextPoll is the time of the next poll that nobody asks for; zero where there is none. It is off
+// by up to a fifth of the interval, so that workers that were started together do not poll
+// together.
 func (w *Worker) nextPoll(now time.Time) time.Time {
 	if w.PollInterval <= 0 {
 		return time.Time{}

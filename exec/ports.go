@@ -16,11 +16,11 @@ type Recorder interface {
 	View(look func(*journal.State))
 }
 
-// Claimer is the jobs table as a source of work; see store.Table for the contract.
-// Whatever error a claim ends with: once decide was called, only Rows can tell
-// whether the claim was committed, unless an error among its causes has a method Undone() bool
-// that says that it was not. One that also has a method Refused() map[int64]string names rows that the table does not let
-// us claim. An error that has a method Away() bool that says true is about the whole table; any other is not.
+// Claimer is the jobs table as a source of work; see store.Table for the contract. Whatever error a
+// claim ends with: once decide was called, only Rows can tell whether the claim was committed,
+// unless an error among its causes has a method Undone() bool that says that it was not. One that
+// also has a method Refused() map[int64]string names rows that the table does not let us claim. An
+// error that has a method Away() bool that says true is about the whole table; any other is not.
 type Claimer interface {
 	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
 	Hold(ctx context.Context, name string) (holder string, err error)
@@ -31,8 +31,8 @@ type Claimer interface {
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
 	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)
 	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
-	// UnderWay lists rows that are accepted or running: those whose owner begins so, whatever
-	// their target, and those of the targets that have no owner.
+	// UnderWay lists rows that are accepted or running: those whose owner begins so, whatever their
+	// target, and those of the targets that have no owner.
 	UnderWay(ctx context.Context, owner string, targets []string) ([]journal.Row, error)
 }
 
@@ -46,11 +46,11 @@ type Disk interface {
 
 // Mirror brings the table up to date with the journal.
 type Mirror interface {
-	// Shown is closed when the table shows event seq of a job, or the journal holds a
-	// conflict instead. For job 0 it is closed when that holds for all jobs.
+	// Shown is closed when the table shows event seq of a job, or the journal holds a conflict
+	// instead. For job 0 it is closed when that holds for all jobs.
 	Shown(seq uint64, job int64) <-chan struct{}
-	// Tried is closed when the mirror has tried to show event seq and all before it. A row that can't be updated for now
-	// is set aside, and only Shown waits for it.
+	// Tried is closed when the mirror has tried to show event seq and all before it. A row that
+	// can't be updated for now is set aside, and only Shown waits for it.
 	Tried(seq uint64) <-chan struct{}
 	// Away is closed as long as the table can't be reached.
 	Away() <-chan struct{}
@@ -59,19 +59,19 @@ type Mirror interface {
 // Runner starts jobs. Its processes may outlive the worker.
 type Runner interface {
 	// Start asks for the start of a process as the leader of a process group of its own, and does
-	// not wait for it: what becomes of it the process tells. Starts are asked for in the order of the
-	// calls. The error is ErrRunnerChanged where the runner is not the one that was announced: nothing was
-	// asked for then.
+	// not wait for it: what becomes of it the process tells. Starts are asked for in the order of
+	// the calls. The error is ErrRunnerChanged where the runner is not the one that was announced:
+	// nothing was asked for then.
 	Start(spec Spec) (Process, error)
 	// Adopt takes up a process whose runner is gone, if it is alive still.
 	Adopt(started journal.Started) (Process, bool)
 }
 
-// Keeper is the runner's memory: what it was asked to start it keeps, with the outcome, until
-// it is told to forget it, whatever becomes of the worker.
+// Keeper is the runner's memory: what it was asked to start it keeps, with the outcome, until it is
+// told to forget it, whatever becomes of the worker.
 type Keeper interface {
-	// Instance names the runner that is there now. A start under an instance that
-	// lives still, and of which it knows nothing, never happened.
+	// Instance names the runner that is there now. A start under an instance that lives still, and
+	// of which it knows nothing, never happened.
 	Instance() (string, error)
 	// Ended tells whether a runner is known to have ended by itself, because it had nothing any
 	// more. A start under its instance whose outcome is not journalled never happened.
@@ -93,12 +93,14 @@ type Recalled struct {
 // process was started at all may be unknown too.
 var ErrOutcomeUnknown = errors.New("nobody can tell how it ended")
 
-// ErrRunnerChanged is among the causes of a start that never happened because it was announced with another
-// runner's name. What the journal says must be true before it happens: a start is looked for where it was announced.
+// ErrRunnerChanged is among the causes of a start that never happened because it was announced with
+// another runner's name. What the journal says must be true before it happens: a start is looked
+// for where it was announced.
 var ErrRunnerChanged = errors.New("the runner is another one by now")
 
-// NotStartedError is among the causes of a start that never happened because the system refused to execute the program. A
-// program that was executed and ended at once, be it with 126 or 127, was started.
+// NotStartedError is among the causes of a start that never happened because the system refused to
+// execute the program. A program that was executed and ended at once, be it with 126 or 127, was
+// started.
 type NotStartedError struct {
 	Why   string
 	Short bool // what was missing comes back by itself: a process, memory, descriptors, a file that is being written
@@ -117,32 +119,33 @@ type Spec struct {
 	Env       []string
 	MaxOutput int // bytes kept of stdout and of stderr, each
 
-	// OnBegun and OnEnded are called, once each at most, when the process's channels of
-	// these names have been closed; from any goroutine, and must not block. Not calling OnBegun
-	// is right for a process that has ended.
+	// OnBegun and OnEnded are called, once each at most, when the process's channels of these names
+	// have been closed; from any goroutine, and must not block. Not calling OnBegun is right for a
+	// process that has ended.
 	OnBegun, OnEnded func()
 }
 
 // Process is a job whose start was asked for.
 type Process interface {
-	// Begun is closed when the process is known to run, which may be told only after some milliseconds,
-	// because most have ended by then; at the latest when it has ended.
+	// Begun is closed when the process is known to run, which may be told only after some
+	// milliseconds, because most have ended by then; at the latest when it has ended.
 	Begun() <-chan struct{}
-	// Started identifies the process for ever, once it has begun. It is zero where there never was one, or nobody
-	// can tell.
+	// Started identifies the process for ever, once it has begun. It is zero where there never was
+	// one, or nobody can tell.
 	Started() journal.Started
-	// Signal sends a signal to the process group, once it has begun. It fails when the process is gone.
+	// Signal sends a signal to the process group, once it has begun. It fails when the process is
+	// gone.
 	Signal(signo int) error
 	// Ended is closed when the process is gone and its outcome is here.
 	Ended() <-chan struct{}
-	// Outcome tells how it ended, once it has, and how long it ran, where that is known. The error is ErrOutcomeUnknown where nobody can tell any more,
-	// ErrRunnerChanged where it was never started and may be under another runner's name; any other says why it
-	// could not be started.
+	// Outcome tells how it ended, once it has, and how long it ran, where that is known. The error
+	// is ErrOutcomeUnknown where nobody can tell any more, ErrRunnerChanged where it was never
+	// started and may be under another runner's name; any other says why it could not be started.
 	Outcome() (journal.Done, error)
 }
 
-// Retry waits before something is tried again after cause, and reports cause. It
-// fails when ctx ends.
+// Retry waits before something is tried again after cause, and reports cause. It fails when ctx
+// ends.
 type Retry interface {
 	Wait(ctx context.Context, cause error) error
 }

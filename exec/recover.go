@@ -3,6 +3,7 @@ package exec
 import (
 	"fmt"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
@@ -12,9 +13,10 @@ type start struct {
 	attempt int
 }
 
-// recover takes up the jobs that a former run of the worker did not bring to
-// their end. It needs no table, and journals nothing: claims go to the claim loop, which asks the table
-// whether they were won; ends go to the turns. ignored are the rows that were ignored last: the claim loop asks those too.
+// recover takes up the jobs that a former run of the worker did not bring to their end. It needs no
+// table, and journals nothing: claims go to the claim loop, which asks the table whether they were
+// won; ends go to the turns. ignored are the rows that were ignored last: the claim loop asks those
+// too.
 func (w *Worker) recover(ignored []int64) error {
 	instance, err := w.Keeper.Instance()
 	if err != nil {
@@ -24,26 +26,25 @@ func (w *Worker) recover(ignored []int64) error {
 	for _, r := range w.Keeper.Recall() {
 		recalled[start{r.Job, r.Attempt}] = r.Process
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, old := range w.unfinished() {
 		key := start{old.ID, old.Attempt}
-		w.takeUp(old, recalled[key], instance)
+		w.change(func(b *board.Board) board.Effects { return w.takeUp(b, old, recalled[key], instance) })
 		delete(recalled, key)
 	}
-	for _, id := range ignored {
-		if !w.holds(id) {
-			w.doubtful[id] = &doubt{ignored: true, former: true}
+	w.change(func(b *board.Board) board.Effects {
+		for _, id := range ignored {
+			b.DoubtIgnored(id)
 		}
-	}
+		return board.Effects{}
+	})
 	for key, process := range recalled {
-		go w.abandon(key, process)
+		w.others.Go(func() { w.abandon(key, process) })
 	}
 	return nil
 }
 
-// abandon has the runner forget a start that the journal does not wait for: its outcome was journalled
-// before the worker was killed, and only the runner was not told.
+// abandon has the runner forget a start that the journal does not wait for: its outcome was
+// journalled before the worker was killed, and only the runner was not told.
 func (w *Worker) abandon(key start, process Process) {
 	select {
 	case <-process.Ended():
@@ -57,74 +58,56 @@ func (w *Worker) unfinished() (jobs []journal.Job) {
 	return jobs
 }
 
-// takeUp goes on with one job. process is what the runner has of its newest start, nil
-// where it has nothing. The lock is held.
-func (w *Worker) takeUp(old journal.Job, process Process, instance string) {
+// takeUp goes on with one job. process is what the runner has of its newest start, nil where it has
+// nothing. Callers must hold w.mu.
+func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instance string) board.Effects {
 	switch {
 	case old.Status == journal.StatusAccepted:
-		w.doubtful[old.ID] = &doubt{Accepted: acceptedOf(old)}
-		return
+		b.DoubtOld(old, false)
+		return board.Effects{}
 	case process != nil:
-		w.adopt(old, process)
-		return
+		return w.adopt(b, old, process)
 	case old.Status == journal.StatusStarting:
-		w.takeUpStart(old, instance)
-		return
+		return w.takeUpStart(b, old, instance)
 	}
 	if old.Process != nil {
 		if stray, alive := w.Runner.Adopt(*old.Process); alive {
-			w.adopt(old, stray)
-			return
+			return w.adopt(b, old, stray)
 		}
 	}
-	w.lose(w.newJob(old.ID, acceptedOf(old), old.Attempt), killedWhileItRan)
+	return b.Lost(old)
 }
 
-// killedWhileItRan is why nobody knows how a job ended, or whether it was started.
-const killedWhileItRan = "the worker and its runner were killed, or the machine lost power, while it ran"
-
-// takeUpStart goes on with a job that was announced, and of which the runner that is there knows nothing. It was
-// never started where that is the one that was to do it, or where that one ended in order. Where the
-// claim itself announced it, the claim may not have been won, which the table tells first. The lock is held.
-func (w *Worker) takeUpStart(old journal.Job, instance string) {
+// takeUpStart goes on with a job that was announced, and of which the runner that is there knows
+// nothing. It was never started where that is the one that was to do it, or where that one ended in
+// order. Where the claim itself announced it, the claim may not have been won, which the table
+// tells first. Callers must hold w.mu.
+func (w *Worker) takeUpStart(b *board.Board, old journal.Job, instance string) board.Effects {
 	never := old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
-	claim := acceptedOf(old)
-	if old.Claimed {
-		w.doubtful[old.ID] = &doubt{Accepted: claim, started: !never}
-		return
+	switch {
+	case old.Claimed:
+		b.DoubtOld(old, !never)
+		return board.Effects{}
+	case never:
+		return b.Requeue(old)
 	}
-	j := w.newJob(old.ID, claim, old.Attempt)
-	switch _, served := w.targets[old.Target]; {
-	case !never:
-		w.lose(j, killedWhileItRan)
-	case !served:
-		w.callOff(j, notServed)
-	default:
-		w.put(j)
-	}
+	return b.Lost(old)
 }
 
-// acceptedOf is the claim of a job.
-func acceptedOf(j journal.Job) journal.Accepted {
-	return journal.Accepted{Target: j.Target, Manual: j.Manual, Token: j.Token}
-}
-
-// adopt goes on with a process that a former worker had started; it holds a
-// slot like any other. The lock is held.
-func (w *Worker) adopt(old journal.Job, process Process) {
+// adopt goes on with a process that a former worker had started; it holds a slot like any other.
+// Callers must hold w.mu.
+func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.Effects {
 	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", process.Started().Pid)
-	j := w.newJob(old.ID, acceptedOf(old), old.Attempt)
-	w.takeSlot(j, started)
-	j.process, j.began, j.told = process, old.Running, old.Status == journal.StatusRunning
-	w.look(j)
-	go func() {
+	j := b.Adopt(old, process)
+	w.others.Go(func() {
 		for _, news := range []<-chan struct{}{process.Begun(), process.Ended()} {
 			select {
 			case <-news:
-				w.onNews(j)
+				w.news(j)
 			case <-w.turned:
 				return
 			}
 		}
-	}()
+	})
+	return look(b, j)
 }

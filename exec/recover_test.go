@@ -121,8 +121,8 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// checkOutcome checks that the outcome is the one that the runner had, and that the runner was
-// told to forget this start and the one of job 99 that nobody waits for.
+// checkOutcome checks that the outcome is the one that the runner had, and that the runner was told
+// to forget this start and the one of job 99 that nobody waits for.
 func checkOutcome(t *testing.T, f *fixture, want journal.Done) {
 	t.Helper()
 	forgotten := map[int64]bool{(<-f.runner.forgotten)[0]: true, (<-f.runner.forgotten)[0]: true}

@@ -4,19 +4,19 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
 // lastSignal is the highest signal number of Linux.
 const lastSignal = 64
 
-// SendSignal sends signals to the process groups of jobs that run here, and tells
-// for each whether it was delivered. Signal 0 only probes. by is who asked.
+// SendSignal sends signals to the process groups of jobs that run here, and tells for each whether
+// it was delivered. Signal 0 only probes. by is who asked.
 func (w *Worker) SendSignal(signals map[int64]int, by string) map[int64]bool {
 	delivered := make(map[int64]bool, len(signals))
 	for _, id := range slices.Sorted(maps.Keys(signals)) {
@@ -24,15 +24,6 @@ func (w *Worker) SendSignal(signals map[int64]int, by string) map[int64]bool {
 	}
 	return delivered
 }
-
-// signalling is a signal that is to be journalled.
-type signalling struct {
-	job        *job
-	draft      journal.Draft
-	journalled chan error // receives once, when it is or can't be
-}
-
-var errGone = errors.New("the process is gone")
 
 // signal journals a signal and sends it.
 func (w *Worker) signal(id int64, signo int, by string) bool {
@@ -42,7 +33,7 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 	}
 	if signo > 0 {
 		err := w.journalSignal(j, journal.Signal{Signo: signo, By: by})
-		if errors.Is(err, errGone) {
+		if errors.Is(err, board.ErrGone) {
 			return false
 		}
 		if err != nil {
@@ -54,96 +45,83 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 }
 
 // journalSignal has the next turn journal a signal.
-func (w *Worker) journalSignal(j *job, signal journal.Signal) error {
-	s := &signalling{job: j, draft: journal.Draft{Job: j.id, Payload: signal}, journalled: make(chan error, 1)}
-	w.mu.Lock()
-	w.inbox.signals = append(w.inbox.signals, s)
-	w.nudgeTurn()
-	w.mu.Unlock()
+func (w *Worker) journalSignal(j *board.Job, signal journal.Signal) error {
+	journalled := make(chan error, 1)
+	w.news(j) // its process comes before it in the journal
+	w.change(func(b *board.Board) board.Effects {
+		return b.Signal(board.Signal{Job: j, Event: signal, To: journalled})
+	})
 	select {
-	case err := <-s.journalled:
+	case err := <-journalled:
 		return err
 	case <-w.turned:
-		return errGone
+		return board.ErrGone
 	}
 }
 
-// startTimeout bounds how long a signal waits for the start of a job whose row says
-// running already.
+// startTimeout bounds how long a signal waits for the start of a job whose row says running
+// already.
 const startTimeout = time.Second
 
-// process is a job that runs here and its process, or nil. A job that is just being
-// started is waited for.
-func (w *Worker) process(id int64) (*job, Process) {
+// process is a job that runs here and its process, or nil. A job that is just being started is
+// waited for.
+func (w *Worker) process(id int64) (*board.Job, Process) {
 	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
-	j, process, asked := w.started(id)
-	if asked != nil {
-		select {
-		case <-asked:
-		case <-timer.C:
+	for {
+		j, process, moves := w.started(id)
+		if process != nil {
+			select {
+			case <-process.Begun():
+				return j, process
+			case <-timer.C:
+				return nil, nil
+			}
 		}
-		j, process, _ = w.started(id)
-	}
-	if process == nil {
-		return nil, nil
-	}
-	select {
-	case <-process.Begun():
-		return j, process
-	case <-timer.C:
-		return nil, nil
+		if moves == nil {
+			return nil, nil
+		}
+		select {
+		case <-moves:
+		case <-timer.C:
+			return nil, nil
+		}
 	}
 }
 
-// started finds a job's process; where its start was not asked for yet, but is about to be, it gives
-// a channel that is closed then.
-func (w *Worker) started(id int64) (j *job, process Process, asked <-chan struct{}) {
+// started finds a job and its process. Where its start was not asked for yet, but is about to be,
+// it gives a channel instead that is closed at the job's next move.
+func (w *Worker) started(id int64) (j *board.Job, process Process, moves <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j = w.jobs[id]
-	switch {
-	case j == nil || !j.slotted:
+	if j = w.board.Job(id); j == nil {
 		return nil, nil, nil
-	case j.process != nil:
-		return j, j.process, nil
-	case j.asked == nil:
-		j.asked = make(chan struct{})
 	}
-	return j, nil, j.asked
+	if process, _ = j.Process().(Process); process == nil && j.Beginning() {
+		moves = j.Moved()
+	}
+	return j, process, moves
 }
 
 // runningJobs lists the jobs that have a process.
 func (w *Worker) runningJobs() []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var ids []int64
-	for id, j := range w.jobs {
-		if j.process != nil {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
+	return w.board.RunningJobs()
 }
 
-// signalAll signals everything that runs because the worker stops. It does not wait for long: where the
-// disk is full, signals can't be journalled, and are not sent.
+// signalAll signals everything that runs because the worker stops. It does not wait for long: where
+// the disk is full, signals can't be journalled, and are not sent.
 func (w *Worker) signalAll(signal unix.Signal) {
-	var sending sync.WaitGroup
+	var sending group
 	for _, id := range w.runningJobs() {
 		sending.Go(func() { w.signal(id, int(signal), "shutdown") })
 	}
-	sent := make(chan struct{})
-	go func() {
-		sending.Wait()
-		close(sent)
-	}()
 	timer := time.NewTimer(killDelay)
 	defer timer.Stop()
 	select {
-	case <-sent:
-	case <-w.hurry:
+	case <-sending.Ended():
+	case <-w.patient.Done():
 	case <-timer.C:
 	}
 }

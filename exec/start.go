@@ -2,184 +2,208 @@ package exec
 
 import (
 	"errors"
+	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
-// viewStarts finds which jobs the journal sees as about to be started, under our claim.
-func viewStarts(group []announcement, ours []bool) func(*journal.State) {
-	return func(s *journal.State) {
-		for i, a := range group {
-			known := s.Job(a.job.id)
-			ours[i] = known.Status == journal.StatusStarting && known.Token == a.job.claim.Token
-		}
+// startAll starts jobs whose rows say so.
+func (w *Worker) startAll(group []board.Start) {
+	for _, s := range group {
+		w.start(s)
 	}
 }
 
-// start asks for the start of a job's process, unless its target was paused meanwhile, or the worker stops.
-func (w *Worker) start(a announcement) {
-	launcher, starts := w.beginStart(a)
-	if !starts {
+// launch starts jobs whose announcements are journalled, as soon as their rows say so. A row that
+// can't be updated for now holds up its own job only.
+func (w *Worker) launch(group []board.Start) {
+	if !w.wait(w.Mirror.Tried(group[len(group)-1].Seq), nil, nil) {
 		return
 	}
-	j := a.job
+	ready := group[:0]
+	for _, s := range group {
+		if w.offline() || isClosed(w.Mirror.Shown(s.Seq, s.ID())) {
+			ready = append(ready, s)
+		} else {
+			w.starts.Go(func() { w.launchLate(s) })
+		}
+	}
+	for i, ours := range w.ours(ready) {
+		w.startOurs(ready[i], ours)
+	}
+}
+
+// parkAfter is how long an announced job whose row does not show it keeps its slot.
+const parkAfter = 300 * time.Millisecond
+
+// launchLate starts a job whose row is set aside for now: somebody has locked it just then, or a
+// rule of the table refuses it. The job does not keep its slot for as long as that lasts: it is
+// parked, and the next job of its target has the slot. When its row says running, or the journal
+// holds a conflict instead, it goes to the front of the queue, and is announced anew when a slot is
+// free. Meanwhile it is as any job that was announced and not started: a pause or a stop gives it
+// back.
+func (w *Worker) launchLate(s board.Start) {
+	shown := w.Mirror.Shown(s.Seq, s.ID())
+	grace := time.NewTimer(parkAfter)
+	defer grace.Stop()
+	recalled := w.recalled(s)
+	if recalled == nil {
+		return
+	}
+	if w.wait(shown, recalled, grace.C) {
+		w.startOurs(s, w.ours([]board.Start{s})[0])
+		return
+	}
+	w.change(func(b *board.Board) board.Effects { return b.Park(s) })
+	if recalled = w.recalled(s); recalled == nil || !w.wait(shown, recalled, nil) {
+		return
+	}
+	ours := w.ours([]board.Start{s})[0]
+	w.change(func(b *board.Board) board.Effects {
+		if ours {
+			return b.Unpark(s)
+		}
+		return b.Taken(s)
+	})
+}
+
+// recalled gives a channel that is closed when a start is not waited for any more; nil where it is
+// not now.
+func (w *Worker) recalled(s board.Start) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.board.Waiting(s)
+}
+
+// wait waits until the mirror has closed a channel. It is false when the worker stops, recalled is
+// closed, or limit receives, before. While the database is away it may be true at once, if so
+// configured.
+func (w *Worker) wait(mirrored, recalled <-chan struct{}, limit <-chan time.Time) bool {
+	var away <-chan struct{}
+	if w.LaunchOffline {
+		away = w.Mirror.Away()
+	}
+	select {
+	case <-mirrored:
+		return true
+	case <-away:
+		return true
+	case <-recalled:
+	case <-limit:
+	case <-w.active.Done():
+	}
+	return false
+}
+
+// offline tells whether jobs are started on the journal alone at this moment.
+func (w *Worker) offline() bool { return w.LaunchOffline && isClosed(w.Mirror.Away()) }
+
+// ours tells which jobs the journal sees as about to be started, under our claim.
+func (w *Worker) ours(group []board.Start) []bool {
+	ours := make([]bool, len(group))
+	w.Recorder.View(func(state *journal.State) {
+		for i, s := range group {
+			known := state.Job(s.ID())
+			ours[i] = known.Status == journal.StatusStarting && known.Token == s.Token()
+		}
+	})
+	return ours
+}
+
+// startOurs starts a job, or drops it where its row is somebody else's by now.
+func (w *Worker) startOurs(s board.Start, ours bool) {
+	if ours {
+		w.start(s)
+	} else {
+		w.change(func(b *board.Board) board.Effects { return b.Taken(s) })
+	}
+}
+
+// start asks for the start of a job's process, unless its target was paused meanwhile, or the
+// worker stops. Every start goes through here.
+func (w *Worker) start(s board.Start) {
+	var launcher Launcher
+	var wanted bool
+	w.change(func(b *board.Board) (e board.Effects) {
+		launcher = w.launcher
+		wanted, e = b.Ask(s)
+		return e
+	})
+	if !wanted {
+		return
+	}
 	var process Process
-	spec, err := launcher.spec(j.id, j.attempt)
+	spec, err := launcher.spec(s.ID(), s.Attempt())
 	if err == nil {
-		spec.MaxOutput, spec.Runner = w.MaxOutput, j.runner
-		spec.OnBegun = func() { w.onNews(j) }
+		spec.MaxOutput, spec.Runner = w.MaxOutput, s.Runner()
+		spec.OnBegun = func() { w.news(s.Job) }
 		spec.OnEnded = spec.OnBegun
 		process, err = w.Runner.Start(spec)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.endStart(j)
-	switch {
-	case errors.Is(err, ErrRunnerChanged):
-		w.announceAgain(j, err)
-		return
-	case err != nil:
-		process = newStillborn(err)
-	}
-	j.process = process
-	j.settleAsked()
-	w.look(j)
-}
-
-// beginStart is false where a job is not to be started any more.
-func (w *Worker) beginStart(a announcement) (launcher Launcher, starts bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case !a.stands():
-		return launcher, false
-	case w.stays(a.job):
-		w.takeBack(a.job)
-		return launcher, false
-	}
-	a.job.move(starting)
-	a.job.launcher = w.launchers
-	a.job.target.starts++
-	return w.launcher, true
-}
-
-// endStart notes that the runner was asked. The lock is held.
-func (w *Worker) endStart(j *job) {
-	j.move(started)
-	if j.target.starts--; j.target.starts == 0 {
-		w.quiet.Broadcast()
-	}
-}
-
-// onNews is called when a job is known to run, and when it has ended.
-func (w *Worker) onNews(j *job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.look(j)
-}
-
-// look puts into the inbox what has become of a job's process. It may be called early, before the process is noted,
-// and more often than needed. The lock is held.
-func (w *Worker) look(j *job) {
-	switch {
-	case j.process == nil || j.over:
-		return
-	case isClosed(j.process.Ended()):
-		j.over = true
-		w.inbox.ended = append(w.inbox.ended, j)
-	case !j.told && isClosed(j.process.Begun()):
-		w.inbox.begun = append(w.inbox.begun, j)
-	default:
-		return
-	}
-	w.nudgeTurn()
-}
-
-// announceAgain has a job announced anew, whose start did not happen because its runner was replaced by
-// then, or something was missing for a moment; after a pause, or not at all when it is to stay. The lock is held.
-func (w *Worker) announceAgain(j *job, cause error) {
-	j.move(renewing)
-	j.process, j.over = nil, false
-	if w.stays(j) {
-		w.takeBack(j)
-		return
-	}
-	if j.retry == nil {
-		j.retry = w.Retry("start a job")
-	}
-	w.beginning.add()
-	go func() {
-		defer w.begun()
-		if w.pause(j.retry, cause) {
-			w.dueAgain(j)
+	w.change(func(b *board.Board) board.Effects {
+		switch {
+		case errors.Is(err, ErrRunnerChanged):
+			return b.Replaced(s.Job, err)
+		case err != nil:
+			b.Asked(s.Job, nil)
+			return b.Ended(s.Job, journal.Started{}, outcomeOf(journal.Done{}, err))
 		}
-	}()
+		b.Asked(s.Job, process)
+		return look(b, s.Job)
+	})
 }
 
-// dueAgain makes a job one that is to be announced, unless it was taken back meanwhile.
-func (w *Worker) dueAgain(j *job) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if j.phase != renewing {
-		return
+// news is called when a job is known to run, and when it has ended.
+func (w *Worker) news(j *board.Job) {
+	w.change(func(b *board.Board) board.Effects { return look(b, j) })
+}
+
+// look tells the board what has become of a job's process. It may be called early, before the
+// process is noted, and more often than needed.
+func look(b *board.Board, j *board.Job) board.Effects {
+	process, noted := j.Process().(Process)
+	switch {
+	case !noted:
+		return board.Effects{}
+	case isClosed(process.Ended()):
+		return b.Ended(j, process.Started(), outcomeOf(process.Outcome()))
+	case isClosed(process.Begun()):
+		return b.Began(j, process.Started(), time.Now())
 	}
-	if w.stopping {
-		w.takeBack(j)
-		return
+	return board.Effects{}
+}
+
+// outcomeOf is how a start ended, as the board is told.
+func outcomeOf(done journal.Done, err error) board.Outcome {
+	o := board.Outcome{Done: done, Cause: err}
+	var refusal *NotStartedError
+	switch {
+	case err == nil:
+	case errors.As(err, &refusal):
+		o.Fate, o.Cause, o.Short = board.NotStarted, refusal, refusal.Short
+	case errors.Is(err, ErrRunnerChanged):
+		o.Fate = board.NotAsked
+	case errors.Is(err, ErrOutcomeUnknown):
+		o.Fate = board.Unknown
+	default:
+		o.Fate = board.Impossible
 	}
-	j.move(due)
-	w.inbox.due = append(w.inbox.due, j)
-	w.nudgeTurn()
+	return o
 }
 
-// stillborn is a process that could not be started, or of which nobody knows how it ended.
-type stillborn struct {
-	cause error
-	over  chan struct{} // closed
-}
-
-func newStillborn(cause error) stillborn {
-	s := stillborn{cause, make(chan struct{})}
-	close(s.over)
-	return s
-}
-
-// unknown is an outcome that nobody can tell any more, and why.
-type unknown string
-
-// Error implements error.
-func (u unknown) Error() string { return string(u) }
-
-// Is tells that it is an ErrOutcomeUnknown.
-func (unknown) Is(target error) bool { return target == ErrOutcomeUnknown }
-
-// lost tells whether the job was lost with a runner that is gone: nothing is kept of it anywhere.
-func (j *job) lost() bool {
-	s, never := j.process.(stillborn)
-	return never && errors.Is(s.cause, ErrOutcomeUnknown)
-}
-
-// lose ends a job of unknown outcome that was taken up from before. The next turn journals it. The lock is held.
-func (w *Worker) lose(j *job, why string) {
-	w.takeSlot(j, started)
-	j.process, j.told = newStillborn(unknown(why)), true
-	w.look(j)
-	if !w.mayRepeat(j) {
-		w.Logger.Warn("outcome of a job is unknown; it is reported as failed", "job", j.id, "target", j.target.name)
+// announceAgain has a job announced anew, after a moment, whose start did not happen.
+func (w *Worker) announceAgain(r board.Renewal) {
+	if w.pause(r.Job.Retry.(Retry), r.Cause) {
+		w.change(func(b *board.Board) board.Effects { return b.Renew(r.Job) })
 	}
 }
 
-// Begun implements Process.
-func (s stillborn) Begun() <-chan struct{} { return s.over }
-
-// Started implements Process.
-func (stillborn) Started() journal.Started { return journal.Started{} }
-
-// Signal implements Process.
-func (stillborn) Signal(int) error { return errGone }
-
-// Ended implements Process.
-func (s stillborn) Ended() <-chan struct{} { return s.over }
-
-// Outcome implements Process.
-func (s stillborn) Outcome() (journal.Done, error) { return journal.Done{}, s.cause }
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,6 +1,9 @@
 package exec
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // TargetStatus is what clients are told of a target.
 type TargetStatus struct {
@@ -26,19 +29,19 @@ func (w *Worker) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
-		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: len(w.waiters), Strangers: w.strangers,
-		Doubted: len(w.doubtful), Aside: w.asideRows(),
+		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
+		Doubted: w.board.Doubts(), Aside: w.asideRows(),
 		Launcher: w.hitchStatus(),
 	}
 	for name, t := range w.targets {
 		s.Targets[name] = TargetStatus{
-			Paused: t.paused, Concurrency: t.concurrency, Length: t.length(), Why: w.why(t, away),
+			Paused: t.Paused(), Concurrency: t.Concurrency(), Length: t.Length(), Why: w.why(t, away),
 		}
 	}
 	return s
 }
 
-// why is why nothing is claimed for a target, in words for the operator. The lock is held.
+// why is why nothing is claimed for a target, in words for the operator. Callers must hold w.mu.
 func (w *Worker) why(t *target, away bool) string {
 	switch {
 	case t.unfit != "":
@@ -51,11 +54,11 @@ func (w *Worker) why(t *target, away bool) string {
 		return "the table can't be written"
 	case w.identity.why != "":
 		return w.identity.why
-	case w.hitch != nil:
-		return w.hitch.text()
+	case w.board.Hitch() != nil:
+		return w.board.Hitch().Text()
 	}
-	if t.trouble.why == "" && t.crowded(w.Prefetch) {
-		return t.whyCrowded()
+	if t.trouble.why == "" && t.Crowded(w.Prefetch) {
+		return fmt.Sprintf("%d jobs were claimed and can't be started for now, because their rows can't be updated", t.Parked())
 	}
 	return t.trouble.why
 }
@@ -64,5 +67,5 @@ func (w *Worker) why(t *target, away bool) string {
 func (w *Worker) TargetNames() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.names()
+	return w.board.Names()
 }

@@ -5,14 +5,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"jobd/exec/board"
 )
 
-// killDelay is how long jobs get between SIGTERM and SIGKILL, and how long the
-// kernel gets after that.
+// killDelay is how long jobs get between SIGTERM and SIGKILL, and how long the kernel gets after
+// that.
 const killDelay = 5 * time.Second
 
-// drain ends the worker's work: nothing new starts, what has not started is given
-// back, what runs may end, then is made to, or is left to the next start.
+// drain ends the worker's work: nothing new starts, what has not started is given back, what runs
+// may end, then is made to, or is left to the next start.
 func (w *Worker) drain() {
 	w.halt()
 	if w.handsOver() {
@@ -24,39 +26,33 @@ func (w *Worker) drain() {
 
 // halt makes sure that nothing starts any more and gives back the jobs that have not started.
 func (w *Worker) halt() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopping = true
-	close(w.stop)
-	for _, t := range w.targets {
-		w.takeBackAll(t)
-	}
+	w.change(func(b *board.Board) board.Effects {
+		w.rest()
+		return b.Stop()
+	})
 }
 
-// leaveRunning waits until every start under way has happened or not, and what was not started is given back, so that the
-// journal is not closed in the middle of one. It does not wait for long: what a crash would leave to the next start, this
-// leaves to it.
+// leaveRunning waits until every start under way has happened or not, and what was not started is
+// given back, so that the journal is not closed in the middle of one. It does not wait for long:
+// what a crash would leave to the next start, this leaves to it.
 func (w *Worker) leaveRunning() {
-	w.mu.Lock()
-	quiet := w.beginning.empty()
-	w.mu.Unlock()
-	if !w.within(quiet, w.startsTimeout) {
+	if !w.within(w.ended((*board.Board).NoneStarting), w.startsTimeout) {
 		w.mu.Lock()
-		left := w.beginning.n
+		left := w.board.Starting()
 		w.mu.Unlock()
-		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "groups", left)
+		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", left)
 	}
 	w.Logger.Info("jobs are left to the next start", "jobs", w.runningJobs())
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id, client := range w.waiters {
-		client.tell(nil, fmt.Sprintf("job %d goes on while the worker restarts; its row will tell how it ended", id))
-	}
+	w.change(func(b *board.Board) board.Effects {
+		return b.RefuseClients(true, func(id int64) string {
+			return fmt.Sprintf("job %d goes on while the worker restarts; its row will tell how it ended", id)
+		})
+	})
 }
 
 // endRunning waits for what runs, then ends it.
 func (w *Worker) endRunning() {
-	ended := w.stopped()
+	ended := w.ended((*board.Board).NoneWorking)
 	if !w.within(ended, w.ShutdownTimeout) {
 		w.Logger.Warn("jobs still run; ending them", "jobs", w.runningJobs())
 		w.signalAll(unix.SIGTERM)
@@ -68,22 +64,26 @@ func (w *Worker) endRunning() {
 	w.refuseClients()
 }
 
-// stopped gives a channel that is closed when nothing is under way any more.
-func (w *Worker) stopped() <-chan struct{} {
-	w.mu.Lock()
-	begun, ran := w.beginning.empty(), w.running.empty()
-	w.mu.Unlock()
+// ended gives a channel that is closed when nothing has to do with jobs that are to be started any
+// more, then no job is in the phases that a channel of the board tells of, and then no client is to
+// be answered.
+func (w *Worker) ended(phases func(*board.Board) <-chan struct{}) <-chan struct{} {
+	none := func() <-chan struct{} {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return phases(w.board)
+	}
 	ended := make(chan struct{})
-	go func() {
-		for _, empty := range []<-chan struct{}{begun, ran} {
+	w.others.Go(func() {
+		for _, wait := range []func() <-chan struct{}{w.starts.Ended, none, w.answers.Ended} {
 			select {
-			case <-empty:
+			case <-wait():
 			case <-w.turned:
 				return
 			}
 		}
 		close(ended)
-	}()
+	})
 	return ended
 }
 
@@ -98,9 +98,8 @@ func (w *Worker) within(ended <-chan struct{}, limit time.Duration) bool {
 	select {
 	case <-ended:
 		return true
-	case <-w.failed: // nothing can be journalled, so nothing may be done to jobs
-		return true
-	case <-w.hurry:
+	case <-w.patient.Done(): // without a journal nothing may be done to jobs
+		return w.whole.Err() != nil
 	case <-expired:
 	}
 	return false
@@ -112,7 +111,7 @@ func (w *Worker) waitKilled(ended <-chan struct{}) {
 	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-w.failed:
+	case <-w.whole.Done():
 	case <-timer.C:
 		w.Logger.Error("jobs survived SIGKILL; the next start takes them up", "jobs", w.runningJobs())
 		w.Hurry() // what the disk has no room for is not waited for either
@@ -121,11 +120,7 @@ func (w *Worker) waitKilled(ended <-chan struct{}) {
 
 // refuseClients answers the clients that are left when nothing runs any more.
 func (w *Worker) refuseClients() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id, client := range w.waiters {
-		if j := w.jobs[id]; j == nil || j.process == nil {
-			client.refuse(id, "the worker is stopping")
-		}
-	}
+	w.change(func(b *board.Board) board.Effects {
+		return b.RefuseClients(false, func(int64) string { return "the worker is stopping" })
+	})
 }

@@ -155,8 +155,8 @@ func (r *lateRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	return r.runner.Start(spec)
 }
 
-// A start that fails because its runner has changed, while the worker hands over, is given back before the journal says
-// that the worker has closed.
+// A start that fails because its runner has changed, while the worker hands over, is given back
+// before the journal says that the worker has closed.
 func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)

@@ -7,10 +7,11 @@ import (
 	"jobd/journal"
 )
 
-// A worker with a new journal finds rows that bear the mark which it would have chosen. They may be its own, of a journal that was
-// lost; or those of a worker whose name has the same hash, or the same name, and which is down, or lives and can't reach the
-// table at the moment. Nobody can tell them apart. So the worker takes another mark, and leaves these rows alone until
-// nobody has held their mark for Config.LostAfter. A worker that comes back in that time holds it again.
+// A worker with a new journal finds rows that bear the mark which it would have chosen. They may be
+// its own, of a journal that was lost; or those of a worker whose name has the same hash, or the
+// same name, and which is down, or lives and can't reach the table at the moment. Nobody can tell
+// them apart. So the worker takes another mark, and leaves these rows alone until nobody has held
+// their mark for Config.LostAfter. A worker that comes back in that time holds it again.
 
 // stray is a mark of the worker's name that rows bear and the journal does not know.
 type stray struct {
@@ -31,8 +32,8 @@ const (
 	rareStray  = 30 * time.Second
 )
 
-// watchStrays looks at strays, where that is due, and has the rows of one taken up that nobody has held for long enough. Its error
-// concerns everything.
+// watchStrays looks at strays, where that is due, and has the rows of one taken up that nobody has
+// held for long enough. Its error concerns everything.
 func (w *Worker) watchStrays(ctx context.Context) error {
 	s := &w.claims.strays
 	if !s.listed {
@@ -72,8 +73,8 @@ func (w *Worker) formerMarks() (marks []stray) {
 	return nil // the journal's mark is of another name
 }
 
-// watchStray looks at the rows of one mark, and tells which of them the journal does not know. They are given to the survey when their
-// time has come.
+// watchStray looks at the rows of one mark, and tells which of them the journal does not know. They
+// are given to the survey when their time has come.
 func (w *Worker) watchStray(ctx context.Context, one *stray) (lost map[int64]string, err error) {
 	lost, upTo, err := w.unknownRows(ctx, one.mark)
 	if err != nil || len(lost) == 0 {
@@ -100,7 +101,8 @@ func (w *Worker) watchStray(ctx context.Context, one *stray) (lost map[int64]str
 	return lost, err
 }
 
-// unknownRows are the rows under way that bear a mark, and a claim that the journal does not hold as live.
+// unknownRows are the rows under way that bear a mark, and a claim that the journal does not hold
+// as live.
 func (w *Worker) unknownRows(ctx context.Context, mark string) (unknown map[int64]string, upTo uint64, err error) {
 	rows, err := w.Table.UnderWay(ctx, "@"+mark, nil)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"jobd/journal"
 )
 
-// Regression: a worker was cut off from its database, and so from its advisory locks, while its jobs ran. A fresh worker whose
-// name has the same hash, or the same name, took them for its own lost ones, and ended or started them again.
+// Regression: a worker was cut off from its database, and so from its advisory locks, while its
+// jobs ran. A fresh worker whose name has the same hash, or the same name, took them for its own
+// lost ones, and ended or started them again.
 func TestRowsOfAWorkerThatMayLiveAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -46,7 +47,8 @@ func TestRowsOfAWorkerThatMayLiveAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Where nobody has held the mark for long enough, the journal is taken for lost, and what it knew for unknown.
+// Where nobody has held the mark for long enough, the journal is taken for lost, and what it knew
+// for unknown.
 func TestRowsOfAMarkThatNobodyHoldsAreLost(t *testing.T) {
 	t.Parallel()
 	theirs := mark(t)

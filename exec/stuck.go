@@ -2,8 +2,8 @@ package exec
 
 import "time"
 
-// asked is the claim that the database is asked for at this moment. A locked table gives no error for a long time:
-// operators are told that it is waited for. The worker's mutex guards it.
+// asked is the claim that the database is asked for at this moment. A locked table gives no error
+// for a long time: operators are told that it is waited for. The worker's mutex guards it.
 type asked struct {
 	since time.Time // zero: no claim is under way
 	told  bool      // logged, until a claim succeeds

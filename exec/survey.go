@@ -6,18 +6,21 @@ import (
 	"slices"
 	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
-// After each start and each outage the worker looks for rows under way of which its journal knows nothing. They bear its
-// mark, which no other worker that lives has, and a token that the journal does not hold as live: the journal was lost, or is
-// an older copy, or the table is one. Nobody knows whether those jobs ran, so their outcome is unknown.
+// After each start and each outage the worker looks for rows under way of which its journal knows
+// nothing. They bear its mark, which no other worker that lives has, and a token that the journal
+// does not hold as live: the journal was lost, or is an older copy, or the table is one. Nobody
+// knows whether those jobs ran, so their outcome is unknown.
 //
-// The look is taken twice: what the first one finds may only be behind, and the second one comes when the
-// mirror has tried to show everything up to then. A row that the mirror still owes something is left to it.
+// The look is taken twice: what the first one finds may only be behind, and the second one comes
+// when the mirror has tried to show everything up to then. A row that the mirror still owes
+// something is left to it.
 //
-// Rows of our targets that bear no token were left by something else, the original jobd for one; they are counted
-// and left alone.
+// Rows of our targets that bear no token were left by something else, the original jobd for one;
+// they are counted and left alone.
 
 // survey is such a look. Only the claim loop knows it.
 type survey struct {
@@ -25,7 +28,7 @@ type survey struct {
 	suspects map[int64]string // tokens of the rows that the first look has found; nil: none, or no look yet
 	upTo     uint64           // the newest event then
 	tried    <-chan struct{}  // closed when the mirror has tried to show it; the claim loop wakes then
-	rest     backoff
+	rest     board.Backoff
 }
 
 const (
@@ -35,14 +38,15 @@ const (
 	lostTogether = 100 // lost jobs that are looked at, and journalled, in one go
 )
 
-// takeSurvey takes the look that is due, if any. Its error concerns everything; any other one puts the look off.
+// takeSurvey takes the look that is due, if any. Its error concerns everything; any other one puts
+// the look off.
 func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 	s := &w.claims.survey
 	if s.tried != nil && isClosed(s.tried) {
-		s.tried, s.rest.due = nil, time.Time{}
+		s.tried, s.rest.Due = nil, time.Time{}
 	}
 	switch {
-	case s.rest.due.After(time.Now()):
+	case s.rest.Due.After(time.Now()):
 		return nil
 	case s.suspects != nil:
 		err = w.secondLook(ctx, s)
@@ -55,7 +59,7 @@ func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 		return err
 	}
 	w.Logger.Warn("rows under way that belong to nobody could not be looked for; trying again", "error", err)
-	s.rest.grow(firstSurvey, longSurvey)
+	s.rest.Grow(time.Now(), firstSurvey, longSurvey)
 	return nil
 }
 
@@ -85,12 +89,13 @@ func (w *Worker) firstLook(ctx context.Context, s *survey) error {
 	return nil
 }
 
-// suspect plans the second look at rows, for when the mirror has tried to show everything up to an event.
+// suspect plans the second look at rows, for when the mirror has tried to show everything up to an
+// event.
 func (s *survey) suspect(rows map[int64]string, upTo uint64, tried <-chan struct{}) {
 	*s = survey{upTo: upTo}
 	if len(rows) > 0 {
 		s.suspects, s.tried = rows, tried
-		s.rest.due = time.Now().Add(surveyWait)
+		s.rest.Due = time.Now().Add(surveyWait)
 	}
 }
 
@@ -111,8 +116,9 @@ func (w *Worker) noteStrangers(n int) {
 	w.strangers = n
 }
 
-// secondLook ends the jobs whose rows are still as the first look has found them, though the mirror owes them nothing. The
-// rows are locked one moment for that, on the server that claims are made on, and only while the mark is held.
+// secondLook ends the jobs whose rows are still as the first look has found them, though the mirror
+// owes them nothing. The rows are locked one moment for that, on the server that claims are made
+// on, and only while the mark is held.
 func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 	if err := w.Identify(ctx); err != nil {
 		return err
@@ -127,7 +133,7 @@ func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(row journal.Row) bool { return !underWay(row) || row.Owner != s.suspects[row.Job] })
+		found = slices.DeleteFunc(found, func(row journal.Row) bool { return !board.UnderWay(row) || row.Owner != s.suspects[row.Job] })
 		lost := slices.DeleteFunc(slices.Clone(found), func(row journal.Row) bool { return !isClosed(w.Mirror.Shown(s.upTo, row.Job)) })
 		if err := w.takeUpLost(ctx, lost); err != nil {
 			return err
@@ -143,13 +149,13 @@ func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 	if len(s.suspects) == 0 {
 		*s = survey{}
 	} else {
-		s.rest.grow(firstSurvey, longSurvey)
+		s.rest.Grow(time.Now(), firstSurvey, longSurvey)
 	}
 	return nil
 }
 
-// takeUpLost journals jobs of which the journal knows nothing, and ends them like all whose
-// outcome is unknown.
+// takeUpLost journals jobs of which the journal knows nothing, and ends them like all whose outcome
+// is unknown.
 func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
 	rows = slices.DeleteFunc(rows, func(row journal.Row) bool { return w.knowsEnd(ctx, row) })
 	if len(rows) == 0 {
@@ -172,10 +178,8 @@ func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, row := range rows {
-		w.lose(w.newJob(row.Job, lostClaim(row), 1), w.whyLost())
+		w.change(func(b *board.Board) board.Effects { return b.LostClaim(row.Job, lostClaim(row), w.whyLost()) })
 	}
 	return nil
 }
@@ -205,7 +209,8 @@ func (w *Worker) whyLost() string {
 	return "the journal does not know its claim"
 }
 
-// knowsEnd tells whether the journal's history has the end of a row's claim: then the row is behind, and not lost.
+// knowsEnd tells whether the journal's history has the end of a row's claim: then the row is
+// behind, and not lost.
 func (w *Worker) knowsEnd(ctx context.Context, row journal.Row) bool {
 	if w.Knows == nil || !w.Knows(ctx, row.Job, row.Owner) {
 		return false

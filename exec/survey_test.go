@@ -67,8 +67,8 @@ func TestALostJournalMayStartJobsAgain(t *testing.T) {
 	f.wait("job is done", ended(1))
 }
 
-// Regression: only a new journal looked for such rows. One restored from a copy, or a table set back, left them running
-// for ever.
+// Regression: only a new journal looked for such rows. One restored from a copy, or a table set
+// back, left them running for ever.
 func TestRowsOfOursThatAnOldJournalDoesNotKnowEnd(t *testing.T) {
 	t.Parallel()
 	ours := mark(t)
@@ -147,7 +147,8 @@ func TestARowThatTheMirrorOwesIsNotLost(t *testing.T) {
 	}
 }
 
-// What the journal's history knows is at its end is not lost: the row is behind, as after a failover to a replica that lags.
+// What the journal's history knows is at its end is not lost: the row is behind, as after a
+// failover to a replica that lags.
 func TestARowWhoseEndTheHistoryKnowsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	ours := mark(t)

@@ -281,7 +281,7 @@ func (t *table) changes() <-chan struct{} {
 	return t.changed
 }
 
-// tell tells who waits for changes. The lock is held.
+// tell tells who waits for changes. Callers must hold w.mu.
 func (t *table) tell() {
 	if t.changed != nil {
 		close(t.changed)

@@ -6,12 +6,13 @@ import (
 	"maps"
 	"slices"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
-// SetTargets makes the targets what is wanted, concurrency by name, compared with what they are: whatever was changed
-// meanwhile, by whom, and whatever retirement is under way. What can't be done is among the error's causes; the
-// rest is done, and a second call does what is left.
+// SetTargets makes the targets what is wanted, concurrency by name, compared with what they are:
+// whatever was changed meanwhile, by whom, and whatever retirement is under way. What can't be done
+// is among the error's causes; the rest is done, and a second call does what is left.
 func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	var errs []error
 	done := func(what, name string, err error) {
@@ -35,18 +36,19 @@ func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	return errors.Join(errs...)
 }
 
-// concurrency is the limit of a target; serves is false where it is not served, or about to be removed.
+// concurrency is the limit of a target; serves is false where it is not served, or about to be
+// removed.
 func (w *Worker) concurrency(name string) (n int, serves bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t, there := w.targets[name]; there && t.retiredBy == "" {
-		return t.concurrency, true
+	if t, there := w.targets[name]; there && t.RetiredBy() == "" {
+		return t.Concurrency(), true
 	}
 	return 0, false
 }
 
-// AddTarget makes the worker serve one more target, or again one that was to be removed when it is empty. A name that the
-// table does not take is refused, where the table says so soon.
+// AddTarget makes the worker serve one more target, or again one that was to be removed when it is
+// empty. A name that the table does not take is refused, where the table says so soon.
 func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	w.adding.Lock()
 	defer w.adding.Unlock()
@@ -68,31 +70,27 @@ func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 	if _, err := w.append(journal.Draft{Payload: added}); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.added++
-	t := &target{name: name, concurrency: concurrency, since: w.added}
-	w.targets[name] = t
-	w.namesDue = true
-	w.poll([]*target{t})
+	w.change(func(b *board.Board) board.Effects {
+		w.targets[name] = &target{Target: b.Add(name, concurrency)}
+		w.namesDue = true
+		return board.Effects{Poll: []string{name}}
+	})
 	w.OnTargets()
 	return nil
 }
 
-// keep takes back the retirement of a target that is under way. It is false where there is none. Nothing was journalled of
-// it yet.
-func (w *Worker) keep(name string) bool {
+// keep takes back the retirement of a target that is under way. It is false where there is none.
+// Nothing was journalled of it yet.
+func (w *Worker) keep(name string) (kept bool) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t, there := w.targets[name]
-	if !there || t.retiredBy == "" {
-		return false
-	}
-	t.retiring, t.retiredBy = false, ""
-	w.poll([]*target{t})
-	return true
+	w.change(func(b *board.Board) (e board.Effects) {
+		if t := b.Target(name); t != nil && t.RetiredBy() != "" {
+			kept, e = true, b.Keep(t)
+		}
+		return e
+	})
+	return kept
 }
 
 // RemoveTarget makes the worker serve a target no more. Its queue must be empty.
@@ -102,69 +100,64 @@ func (w *Worker) RemoveTarget(name, by string) error {
 	return w.remove(name, by)
 }
 
-// remove removes an empty target. Where that can't be journalled, the target stays as it was. The caller
-// holds w.changing.
+// remove removes an empty target. Where that can't be journalled, the target stays as it was.
+// Callers must hold w.changing.
 func (w *Worker) remove(name, by string) error {
-	retiring, err := w.close(name)
+	var err error
+	var wasOpen bool
+	w.change(func(b *board.Board) board.Effects { // nothing more comes to it
+		switch t := b.Target(name); {
+		case t == nil:
+			err = RefusedError("target '" + name + "' not found")
+		case t.Length() > 0:
+			err = RefusedError("queue is not empty")
+		default:
+			wasOpen = b.Close(t)
+		}
+		return board.Effects{}
+	})
 	if err != nil {
 		return err
 	}
 	_, err = w.append(journal.Draft{Payload: journal.TargetRemoved{Target: name, By: by}})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil {
-		w.targets[name].retiring = retiring
-		w.poll([]*target{w.targets[name]})
-		return err
+	w.change(func(b *board.Board) board.Effects {
+		if err != nil {
+			return b.Reopen(b.Target(name), wasOpen)
+		}
+		b.Remove(name)
+		delete(w.targets, name)
+		w.namesDue = true // one that was unfit beside this one may be fit now
+		return board.Effects{Wake: true}
+	})
+	if err == nil {
+		w.OnTargets()
 	}
-	delete(w.targets, name)
-	w.namesDue = true // one that was unfit beside this one may be fit now
-	w.wake()
-	w.OnTargets()
-	return nil
+	return err
 }
 
-// close makes sure that an empty target stays empty until it is removed, and tells whether that was so before.
-func (w *Worker) close(name string) (retiring bool, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t, ok := w.targets[name]
-	switch {
-	case !ok:
-		return false, RefusedError("target '" + name + "' not found")
-	case t.length() > 0:
-		return false, RefusedError("queue is not empty")
-	}
-	retiring, t.retiring = t.retiring, true
-	return retiring, nil
-}
-
-// RetireTarget removes a target as soon as its queue is empty, and claims no
-// more jobs for it until then.
+// RetireTarget removes a target as soon as its queue is empty, and claims no more jobs for it until
+// then.
 func (w *Worker) RetireTarget(name, by string) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	w.mu.Lock()
-	t, ok := w.targets[name]
-	if ok && t.length() > 0 {
-		t.retiring, t.retiredBy = true, by
-		w.mu.Unlock()
+	waits := false
+	w.change(func(b *board.Board) board.Effects {
+		if t := b.Target(name); t != nil && t.Length() > 0 {
+			waits = true
+			b.Retire(t, by)
+		}
+		return board.Effects{}
+	})
+	if waits {
 		return nil
 	}
-	w.mu.Unlock()
 	return w.remove(name, by)
 }
 
-// retire removes a target that has become empty, if that is waited for. The lock is held.
-func (w *Worker) retire(t *target) {
-	if t.retiredBy != "" && t.length() == 0 && !w.stopping {
-		go w.removeRetired(t)
-	}
-}
-
-// removeRetired removes a target that is to be removed when it is empty. Where the disk is full, that waits for room.
-func (w *Worker) removeRetired(t *target) {
-	retry := w.Retry("remove target " + t.name)
+// removeRetired removes a target that is to be removed when it is empty. Where the disk is full,
+// that waits for room.
+func (w *Worker) removeRetired(t *board.Target) {
+	retry := w.Retry("remove target " + t.Name())
 	for {
 		err := w.removeEmpty(t)
 		if !errors.Is(err, journal.ErrFull) || !w.pause(retry, err) {
@@ -174,17 +167,16 @@ func (w *Worker) removeRetired(t *target) {
 }
 
 // removeEmpty removes a target if that is still wanted, and it is empty.
-func (w *Worker) removeEmpty(t *target) error {
+func (w *Worker) removeEmpty(t *board.Target) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	w.mu.Lock()
-	by := t.retiredBy
-	wanted := by != "" && t.length() == 0 && w.targets[t.name] == t && !w.stopping
+	by, now := w.board.Retired(t)
 	w.mu.Unlock()
-	if !wanted {
+	if !now {
 		return nil
 	}
-	return w.remove(t.name, by)
+	return w.remove(t.Name(), by)
 }
 
 // SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
@@ -201,11 +193,7 @@ func (w *Worker) SetConcurrency(name string, concurrency int, by string) error {
 	if _, err := w.append(journal.Draft{Payload: set}); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t := w.targets[name]
-	t.concurrency = concurrency
-	w.dispatch(t)
+	w.change(func(b *board.Board) board.Effects { return b.SetConcurrency(b.Target(name), concurrency) })
 	return nil
 }
 

@@ -18,8 +18,8 @@ func (f *fixture) targets() map[string]int {
 	return limits
 }
 
-// Regression: a reload took a busy target away, a second one brought it back: "already added", then it was removed when
-// empty, and no further reload mended that.
+// Regression: a reload took a busy target away, a second one brought it back: "already added", then
+// it was removed when empty, and no further reload mended that.
 func TestATargetThatIsToBeRemovedIsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
@@ -41,7 +41,8 @@ func TestATargetThatIsToBeRemovedIsTakenBack(t *testing.T) {
 	}
 }
 
-// What was added over the wire and is not wanted goes; what was removed over the wire and is wanted comes back.
+// What was added over the wire and is not wanted goes; what was removed over the wire and is wanted
+// comes back.
 func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(), nil)
@@ -65,7 +66,8 @@ func TestSetTargetsComparesWithWhatIs(t *testing.T) {
 	}
 }
 
-// Regression: where the disk was full when a target that was to be removed became empty, it stayed, and was served again.
+// Regression: where the disk was full when a target that was to be removed became empty, it stayed,
+// and was served again.
 func TestATargetIsRemovedWhenThereIsRoomAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)
@@ -103,8 +105,8 @@ func TestAddTargetAsksTheTableAboutTheName(t *testing.T) {
 	}
 }
 
-// A table that is lost can't say: the target is added, and what is wrong is found out once the table answers. Nothing
-// is claimed for it then, and the others are not harmed.
+// A table that is lost can't say: the target is added, and what is wrong is found out once the
+// table answers. Nothing is claimed for it then, and the others are not harmed.
 func TestANameThatIsUnfitIsFoundOutLater(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "A"), waiting(2, "a")), nil)

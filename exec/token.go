@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// A claim's token is ten characters: "@", the four of the worker's mark, five random ones. It stands in
-// the row's owner column while the claim holds. No two workers that live have the same mark.
+// A claim's token is ten characters: "@", the four of the worker's mark, five random ones. It
+// stands in the row's owner column while the claim holds. No two workers that live have the same
+// mark.
 
 // tokenAlphabet is lower-case base32: safe in every character set and collation.
 const tokenAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
@@ -19,7 +20,8 @@ func newToken(mark string) string {
 	return "@" + mark + letters(random[:])
 }
 
-// markOf is a mark for a worker's name: the one that a worker of this name tries first, or, for n above 0, a further one.
+// markOf is a mark for a worker's name: the one that a worker of this name tries first, or, for n
+// above 0, a further one.
 func markOf(name string, n int) string {
 	if n > 0 {
 		name += "#" + strconv.Itoa(n)

@@ -1,15 +1,14 @@
 package exec
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
@@ -42,34 +41,44 @@ type Config struct {
 	Logger    *slog.Logger
 	OnTargets func() // called when the set of targets has changed; must not block
 
-	// OnNameTaken is called, again and again, when another worker has had the name for NamePatience, this one never had it,
-	// and no job is under way; it must not block, and may be nil.
+	// OnNameTaken is called, again and again, when another worker has had the name for
+	// NamePatience, this one never had it, and no job is under way; it must not block, and may be
+	// nil.
 	OnNameTaken  func(*NameTakenError)
 	NamePatience time.Duration
 
-	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at its end. Its row is
-	// then no lost one: what became of the job is known. It may be nil.
+	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at
+	// its end. Its row is then no lost one: what became of the job is known. It may be nil.
 	Knows func(ctx context.Context, job int64, token string) bool
 
-	// Ignored lists the rows that were ignored last before this start; it may be nil. Whether that was committed the rows
-	// tell.
+	// Ignored lists the rows that were ignored last before this start; it may be nil. Whether that
+	// was committed the rows tell.
 	Ignored func() []int64
 
-	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it may be nil.
+	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it
+	// may be nil.
 	LastWords func() []journal.Payload
 }
 
-// Worker takes jobs from claim to done. All methods are safe for concurrent use;
-// Run must be called once.
+// Worker takes jobs from claim to done. All methods are safe for concurrent use; Run must be called
+// once.
 type Worker struct {
 	Config
 	nudge  chan struct{} // something may be claimed
-	stop   chan struct{} // closed when the worker starts nothing any more
-	hurry  chan struct{} // closed when stopping must not take time
-	failed chan struct{} // closed when the journal takes no more
 	turns  chan struct{} // something is in the inbox
 	turned chan struct{} // closed when no turn is taken any more
-	again  chan struct{} // room for those who try rows that somebody else holds again
+	again  chan struct{} // room for clients that try rows that somebody else holds again
+
+	whole   context.Context // ends when the journal takes no more
+	active  context.Context // ends when the worker starts nothing any more, and with whole
+	patient context.Context // ends when stopping must not take time, and with whole
+	fell    context.CancelFunc
+	rest    context.CancelFunc
+	hurry   context.CancelFunc
+
+	starts  group // what has to do with jobs that are to be started: a worker that stops waits for it
+	answers group // to clients whose jobs are at their end; likewise
+	others  group // nobody waits for them
 
 	startsTimeout time.Duration // of awaitStarts
 	changing      sync.Mutex    // held while targets are changed, across journal and memory
@@ -86,56 +95,45 @@ type Worker struct {
 	claims claims // the claim loop's
 
 	mu        sync.Mutex
-	quiet     *sync.Cond // a target has no start under way any more
-	targets   map[string]*target
-	jobs      map[int64]*job    // claimed and not at their end
-	doubtful  map[int64]*doubt  // claims whose commit may or may not have happened, or that are to be given up
-	asides    map[int64]*aside  // rows that the table does not let us claim
-	skipped   map[int64]*target // rows that wait while their job is still under way here
-	waiters   map[int64]*waiter // clients that wait, by job
-	odd       []AsideRow        // rows that can never be claimed
-	inbox     inbox
+	board     *board.Board       // jobs, slots, claims in doubt and targets
+	targets   map[string]*target // the board's, with what claims have found
+	asides    map[int64]*aside   // rows that the table does not let us claim
+	odd       []AsideRow         // rows that can never be claimed
 	launcher  Launcher
-	launchers int       // how often it was replaced
-	hitch     *hitch    // why no job can be started; nil where nothing is wrong
-	hitchRest backoff   // until the launcher is looked at again
-	unhitched time.Time // when jobs could be started again
 	identity  identity
 	asked     asked
 	outage    string // why nothing at all is claimed; "" where nothing is wrong
 	strangers int    // rows under way that belong to no worker
-	added     int    // targets that were added
 	namesDue  bool   // the table is to be asked whether it takes the targets' names
 	handover  bool   // as Config.Handover, or because of HandOver
 	fresh     bool   // the journal held nothing when the worker was opened
-	stopping  bool
 	failure   error
-	beginning tally // groups of jobs whose start is not asked for yet, jobs to be given back, manual claims
-	running   tally // slots in use, jobs to be given back, and answers under way
 }
 
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
 	w := &Worker{
 		Config: c, launcher: c.Launcher,
-		nudge: make(chan struct{}, 1), stop: make(chan struct{}),
-		turns: make(chan struct{}, 1), turned: make(chan struct{}),
-		hurry: make(chan struct{}), failed: make(chan struct{}), again: make(chan struct{}, retriers),
-		targets: make(map[string]*target), jobs: make(map[int64]*job),
-		doubtful: make(map[int64]*doubt), asides: make(map[int64]*aside),
-		skipped: make(map[int64]*target), waiters: make(map[int64]*waiter),
+		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
+		again:    make(chan struct{}, retriers),
+		board:    board.New(board.Config{Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts}),
+		targets:  make(map[string]*target),
+		asides:   make(map[int64]*aside),
+		namesDue: true,
 	}
-	w.quiet, w.namesDue = sync.NewCond(&w.mu), true
-	for name, concurrency := range c.Targets {
-		w.targets[name] = &target{name: name, concurrency: concurrency}
+	w.whole, w.fell = context.WithCancel(context.Background())
+	w.active, w.rest = context.WithCancel(w.whole)
+	w.patient, w.hurry = context.WithCancel(w.whole)
+	for name := range c.Targets {
+		w.targets[name] = &target{Target: w.board.Target(name)}
 	}
 	w.claims.renew()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	return w
 }
 
-// Open journals the start and takes up what a former run left. It comes before Run, and
-// before anything is served.
+// Open journals the start and takes up what a former run left. It comes before Run, and before
+// anything is served.
 func (w *Worker) Open(pid int) error {
 	w.Recorder.View(func(s *journal.State) { w.fresh = s.Name == "" })
 	opened := journal.Opened{
@@ -152,24 +150,15 @@ func (w *Worker) Open(pid int) error {
 	return w.recover(ignored)
 }
 
-// Run claims and runs jobs until ctx ends. Then it claims nothing more, gives
-// back what has not started, and returns when what runs has ended (see Config.ShutdownTimeout).
-// It fails when the journal does.
+// Run claims and runs jobs until ctx ends. Then it claims nothing more, gives back what has not
+// started, and returns when what runs has ended (see Config.ShutdownTimeout). It fails when the
+// journal does.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-w.failed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(w.whole, cancel)()
 	turning, endTurns := context.WithCancel(context.Background())
-	go func() {
-		defer close(w.turned)
-		w.turnLoop(turning)
-	}()
+	w.others.Go(func() { w.turnLoop(turning) })
 	w.PollAll()
 	w.claimLoop(ctx)
 	w.drain()
@@ -182,25 +171,15 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Hurry makes a worker that stops kill what runs at once. It may be called more than once.
-func (w *Worker) Hurry() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.hurry:
-	default:
-		close(w.hurry)
-	}
-}
+func (w *Worker) Hurry() { w.hurry() }
 
-// SetLauncher makes jobs started from now on use another launcher. Where none could be started, it is looked at at once.
+// SetLauncher makes jobs started from now on use another launcher. Where none could be started, it
+// is looked at at once.
 func (w *Worker) SetLauncher(l Launcher) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.launcher = l
-	w.launchers++
-	if w.hitch != nil {
-		go w.examine(true)
-	}
+	w.change(func(b *board.Board) board.Effects {
+		w.launcher = l
+		return b.NewLauncher()
+	})
 }
 
 // HandOver makes a worker that stops, or will be, leave what runs to the next start.
@@ -233,15 +212,7 @@ func (w *Worker) wake() {
 	}
 }
 
-// names lists the targets served, in order: those of the start by name, then the others as they came.
-// The lock is held.
-func (w *Worker) names() []string {
-	return slices.SortedFunc(maps.Keys(w.targets), func(a, b string) int {
-		return cmp.Or(cmp.Compare(w.targets[a].since, w.targets[b].since), cmp.Compare(a, b))
-	})
-}
-
-// fitNames lists the targets whose names the table takes. The lock is held.
+// fitNames lists the targets whose names the table takes. Callers must hold w.mu.
 func (w *Worker) fitNames() []string {
-	return slices.DeleteFunc(w.names(), func(name string) bool { return w.targets[name].unfit != "" })
+	return slices.DeleteFunc(w.board.Names(), func(name string) bool { return w.targets[name].unfit != "" })
 }

@@ -37,8 +37,8 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	}
 }
 
-// A short job costs one append at its end, which tells all of its story and announces
-// the job that follows in its slot.
+// A short job costs one append at its end, which tells all of its story and announces the job that
+// follows in its slot.
 func TestASlotPassesOnInOneAppend(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -130,8 +130,8 @@ func TestAJobWhoseRowWasTakenIsNotStarted(t *testing.T) {
 	f.none()
 }
 
-// The runner was replaced between the announcement and the start: the start is announced
-// anew, with the name of the runner that does it.
+// The runner was replaced between the announcement and the start: the start is announced anew, with
+// the name of the runner that does it.
 func TestAStartIsAnnouncedAnewWhenTheRunnerHasChanged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "a")), nil)

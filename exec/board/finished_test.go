@@ -1,12 +1,12 @@
-package exec
+package board
 
 import (
 	"testing"
 	"time"
 )
 
-// When a job ended is told apart from its event only where the clock was set back while it ran: the event would be earlier
-// than the end that its start and its duration tell.
+// When a job ended is told apart from its event only where the clock was set back while it ran: the
+// event would be earlier than the end that its start and its duration tell.
 func TestFinishedIsToldWhereTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -32,7 +32,7 @@ func TestFinishedIsToldWhereTheClockWasSetBack(t *testing.T) {
 			if !test.want.IsZero() {
 				want = test.want.UnixMicro()
 			}
-			if got := finished(test.began, test.elapsed); got < want-1 || got > want+1 { // the nanoseconds are cut off
+			if got := finished(test.began, test.elapsed, now); got < want-1 || got > want+1 { // the nanoseconds are cut off
 				t.Errorf("%d, want %d", got, want)
 			}
 		})

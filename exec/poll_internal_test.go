@@ -5,22 +5,6 @@ import (
 	"time"
 )
 
-func TestABackoffGrowsUpToItsBound(t *testing.T) {
-	t.Parallel()
-	var b backoff
-	for _, most := range []time.Duration{50, 100, 200, 400, 800, 1000, 1000} {
-		before := time.Now()
-		b.grow(firstLook, longLook)
-		after := time.Now()
-		if least := most * 6 / 10; b.due.Before(before.Add(least*time.Millisecond)) || b.due.After(after.Add(most*time.Millisecond)) {
-			t.Errorf("due after %s, want %d to %d ms", b.due.Sub(before), least, most)
-		}
-	}
-	if b.passed(b.due.Add(-1)) || !b.passed(b.due) || b.passed(time.Now().Add(time.Hour)) {
-		t.Error("a try is due once, at its time")
-	}
-}
-
 func TestThePollIntervalIsOffByAFifthAtMost(t *testing.T) {
 	t.Parallel()
 	w, now := &Worker{}, time.Now()

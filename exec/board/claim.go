@@ -1,0 +1,165 @@
+package board
+
+import (
+	"fmt"
+
+	"jobd/journal"
+)
+
+// Why jobs are given back.
+const (
+	stoppedEarly = "the worker stopped before the start"
+	targetPaused = "the target was paused"
+	notServed    = "its target is not served any more"
+)
+
+// Claim is a claim under way: what it has journalled, and the jobs that got a slot with it. Until
+// the claim is known to be won their slots are only reserved, and nothing else is built on them.
+type Claim struct {
+	Events []journal.Event
+	starts []*Job
+}
+
+// Accept takes a row that a claim has found, and gives what is to be journalled of it: its start
+// too, where a slot is free and instance names a runner. The row of a job that is under way here,
+// reset by somebody, is left alone, and left out of claims until that has ended.
+func (b *Board) Accept(c *Claim, row journal.Row, token, instance string) []journal.Draft {
+	t, served := b.targets[row.Target]
+	switch {
+	case !served || !t.Open():
+		return nil
+	case b.Holds(row.Job):
+		b.skipped[row.Job] = t
+		return nil
+	}
+	return b.accept(c, t, row.Job, journal.Accepted{Target: t.name, Token: token, Created: row.Created}, instance)
+}
+
+// AcceptManual is Accept for a row that a client wants run, which may also be ignored or, with a
+// refusal, left alone. Only a row that waits may be marked as ignored: any other status is history
+// that is not to be lost.
+func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string, ignored bool) {
+	t, served := b.targets[row.Target]
+	switch {
+	case row.Status != journal.RowManual && row.Status != journal.RowWaiting:
+		return nil, "status = " + row.Status + " != manual", false
+	case b.stopping:
+		return nil, "worker is stopping", false
+	case b.Holds(row.Job):
+		return nil, fmt.Sprintf("job %d is still under way", row.Job), false
+	case row.Status == journal.RowWaiting:
+		refusal = "status = waiting != manual"
+	case !served:
+		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
+	default:
+		accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created}
+		return b.accept(c, t, row.Job, accepted, instance), "", false
+	}
+	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: refusal}}}, refusal, true
+}
+
+func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted, instance string) []journal.Draft {
+	drafts := []journal.Draft{{Job: id, Payload: accepted}}
+	if instance == "" || t.paused || !t.Idle() || !b.mayStart() {
+		return drafts
+	}
+	j := b.newJob(id, accepted, 1)
+	b.move(j, Reserved)
+	c.starts = append(c.starts, j)
+	return append(drafts, j.running(instance, true))
+}
+
+// Decided notes what a claim has journalled. The events that announce its jobs are in the order of
+// the jobs.
+func (b *Board) Decided(c *Claim, events []journal.Event) {
+	c.Events = events
+	starts := c.starts
+	for _, e := range events {
+		if e.Kind() == journal.KindRunning {
+			starts[0].announced, starts[0].began, starts = e.Seq, e.Time, starts[1:]
+		}
+	}
+}
+
+// Withdraw takes back the slots that a claim gave to its jobs: it was not journalled, is undone, or
+// is in doubt.
+func (b *Board) Withdraw(c *Claim) Effects {
+	for _, j := range c.starts {
+		b.remove(j)
+	}
+	c.starts = nil
+	return b.follow()
+}
+
+// Won goes on with the jobs of a claim that is committed: those with a slot are started, the others
+// are queued.
+func (b *Board) Won(c *Claim) Effects {
+	for _, e := range c.Events {
+		if accepted, is := e.Payload.(journal.Accepted); is && b.jobs[e.Job] == nil {
+			b.queueClaim(e.Job, accepted)
+		}
+	}
+	for _, j := range c.starts {
+		b.move(j, Announced)
+		b.effects.Start = append(b.effects.Start, Start{Job: j, Seq: j.announced, Claimed: true})
+	}
+	c.starts = nil
+	return b.follow()
+}
+
+// queueClaim queues a job whose claim is won. One that is not to be started here any more is given
+// back.
+func (b *Board) queueClaim(id int64, claim journal.Accepted) {
+	j := b.newJob(id, claim, 1)
+	switch served := b.targets[j.target.name] == j.target; {
+	case b.stopping:
+		b.giveBack(j, stoppedEarly)
+	case !served:
+		b.giveBack(j, notServed)
+	case j.target.paused && !claim.Manual:
+		b.giveBack(j, targetPaused)
+	case !b.mayStart():
+		b.giveBack(j, b.hitch.Text())
+	default:
+		b.enqueue(j)
+		b.dispatch(j.target)
+	}
+}
+
+// Wait notes that a client waits for each of some jobs. It fails, without having changed anything,
+// where one is waited for already, which it names.
+func (b *Board) Wait(ids []int64, clients map[int64]Client) (taken int64, ok bool) {
+	for _, id := range ids {
+		if _, waits := b.clients[id]; waits {
+			return id, false
+		}
+	}
+	for id, client := range clients {
+		b.clients[id] = client
+	}
+	return 0, true
+}
+
+// Leave notes that clients wait no more, answered or not.
+func (b *Board) Leave(ids []int64) {
+	for _, id := range ids {
+		delete(b.clients, id)
+		if j, ok := b.jobs[id]; ok {
+			j.client = nil
+		}
+	}
+}
+
+// Clients counts the jobs that clients wait for.
+func (b *Board) Clients() int { return len(b.clients) }
+
+// RefuseClients tells clients that their jobs are not run: all, or those whose jobs have no
+// process.
+func (b *Board) RefuseClients(all bool, why func(id int64) string) Effects {
+	for id, client := range b.clients {
+		if j := b.jobs[id]; all || j == nil || !j.HasProcess() {
+			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: why(id), Whole: all})
+		}
+	}
+	return b.follow()
+}

@@ -1,0 +1,138 @@
+package board
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"jobd/journal"
+)
+
+// beginClaim claims what there is room for, up to the COMMIT.
+func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
+	if w.claim != nil || w.stopped {
+		return false
+	}
+	c, name, token := &Claim{}, "", w.token()
+	room, drafts := make(map[string]int), []journal.Draft(nil)
+	for target, t := range w.b.targets {
+		if room[target] = t.Room(-1); w.b.hitch != nil && w.b.Probes(t) {
+			room[target] = 1
+		} else if w.b.hitch != nil {
+			room[target] = 0
+		}
+	}
+	except := w.b.Skipped(func(string) bool { return true })
+	for _, id := range slices.Sorted(maps.Keys(w.rows)) {
+		row := w.rows[id]
+		if row.Status != journal.RowWaiting || room[row.Target] <= 0 || slices.Contains(except, id) {
+			continue
+		}
+		if room[row.Target]--; drafts == nil && runner.Draw(w.T, "a runner is there") {
+			name = instance
+		}
+		if w.b.Holds(id) {
+			w.skips[id] = row.Target
+		}
+		drafts = append(drafts, w.b.Accept(c, row, token, name)...)
+	}
+	return w.decided(c, drafts)
+}
+
+// decided journals what a claim has decided.
+func (w *world) decided(c *Claim, drafts []journal.Draft) bool {
+	if len(drafts) == 0 {
+		return false
+	}
+	events, err := w.append(drafts...)
+	if err != nil {
+		w.after(w.b.Withdraw(c))
+		return false
+	}
+	w.b.Decided(c, events)
+	w.claim = c
+	return true
+}
+
+// endClaim ends the COMMIT of a claim: it is won, undone, or the link was lost before it or behind
+// it.
+func (w *world) endClaim() bool {
+	c := w.claim
+	if c == nil {
+		return false
+	}
+	w.claim = nil
+	how := rapid.SampledFrom([]string{"won", "won", "won", "undone", "doubt, won", "doubt, lost"}).Draw(w.T, "commit")
+	if how == "won" || how == "doubt, won" {
+		w.commit(c)
+	}
+	why := func(int64) string { return "another claim was faster" }
+	switch how {
+	case "won":
+		w.after(w.b.Won(c))
+	case "undone":
+		if _, err := w.append(c.Undo(why)...); err == nil {
+			w.after(w.b.Withdraw(c))
+			for _, e := range c.Events {
+				if client := w.clients[e.Job]; client != nil {
+					client.told = true // by whoever claimed
+				}
+			}
+		} else {
+			w.after(w.b.Doubt(c, why))
+		}
+	default:
+		w.after(w.b.Doubt(c, nil))
+	}
+	for _, e := range c.Events {
+		if _, ignored := e.Payload.(journal.Ignored); ignored && w.clients[e.Job] != nil {
+			w.clients[e.Job].told = true
+		}
+	}
+	return true
+}
+
+// runManual has a client ask for a job.
+func (w *world) runManual(id int64) bool {
+	waits := &client{}
+	if _, ok := w.b.Wait([]int64{id}, map[int64]Client{id: waits}); !ok {
+		return true
+	}
+	w.clients[id] = waits
+	row, there := w.rows[id]
+	if !there {
+		waits.told = true
+		return true
+	}
+	c := &Claim{}
+	drafts, refusal, ignored := w.b.AcceptManual(c, row, w.token(), instance)
+	if !w.decided(c, drafts) || refusal != "" && !ignored {
+		waits.told = true
+	}
+	return true
+}
+
+// judge asks the table about claims in doubt, and gives up those that were not won.
+func (w *world) judge() bool {
+	w.now = w.now.Add(time.Minute)
+	ids := w.b.DueDoubts(w.now)
+	var rows []journal.Row
+	for _, id := range ids {
+		if row, there := w.rows[id]; there {
+			rows = append(rows, row)
+		}
+	}
+	w.after(w.b.Judge(ids, rows, nil, true, w.now))
+	drafts := w.b.LostDoubts()
+	for _, d := range drafts {
+		_, err := w.append(d)
+		if errors.Is(err, journal.ErrFull) {
+			return len(ids) > 0
+		}
+		w.after(w.b.GivenUp([]journal.Draft{d}))
+	}
+	return len(ids)+len(drafts) > 0
+}

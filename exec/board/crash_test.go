@@ -1,0 +1,80 @@
+package board
+
+import (
+	"pgregory.net/rapid"
+
+	"jobd/journal"
+)
+
+// crash has the worker killed, and started again with what the journal has. The runner lives on, or
+// is killed as well, with all that it ran.
+func (w *world) crash() bool {
+	if w.claim != nil && rapid.Bool().Draw(w.T, "committed") {
+		w.commit(w.claim)
+	}
+	lived := rapid.Bool().Draw(w.T, "runner lives")
+	before := make(map[int64]*process)
+	for j, p := range w.process {
+		before[j.id] = p
+	}
+	for _, s := range w.asking { // the runner reads what it was sent
+		before[s.id] = &process{job: s.Job}
+	}
+	targets := make(map[string]int)
+	for name, t := range w.b.targets {
+		targets[name] = t.concurrency
+	}
+	for _, c := range w.clients {
+		c.gone = true
+	}
+	w.b = New(Config{Targets: targets, Requeue: w.b.config.Requeue, MaxAttempts: w.b.config.MaxAttempts})
+	w.claim, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil
+	w.looking, w.examine, w.stopped = nil, NoLook, false
+	clear(w.process)
+	clear(w.clients)
+	clear(w.paused)
+	clear(w.skips)
+	for _, old := range w.state.Unfinished() {
+		w.former[old.ID] = true
+		if p := before[old.ID]; lived {
+			w.takeUp(old, p, true)
+		} else {
+			w.takeUp(old, nil, false)
+		}
+	}
+	return true
+}
+
+// takeUp goes on with a job of the worker that was killed.
+func (w *world) takeUp(old journal.Job, p *process, lived bool) {
+	switch {
+	case old.Status == journal.StatusAccepted:
+		w.b.DoubtOld(old, false)
+	case p != nil:
+		p.job = w.b.Adopt(old, p)
+		w.process[p.job] = p
+		if p.begun {
+			w.after(w.b.Began(p.job, p.started(), w.now))
+		}
+	case old.Status == journal.StatusStarting && old.Claimed:
+		w.b.DoubtOld(old, !lived)
+	case old.Status == journal.StatusStarting && lived:
+		w.after(w.b.Requeue(old))
+	default:
+		w.after(w.b.Lost(old))
+	}
+}
+
+// commit makes the rows of a claim what it decided.
+func (w *world) commit(c *Claim) {
+	for _, e := range c.Events {
+		row := w.rows[e.Job]
+		switch p := e.Payload.(type) {
+		case journal.Accepted:
+			row.Status, row.Owner = journal.RowAccepted, p.Token
+		case journal.Ignored:
+			row.Status = journal.RowIgnored
+		}
+		w.rows[e.Job] = row
+	}
+}

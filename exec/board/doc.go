@@ -1,0 +1,41 @@
+// Package board is what a worker remembers of jobs, slots, claims in doubt and targets, as data: where
+// each job stands, what may become of it, and what is to follow. It does no I/O, starts no goroutine,
+// waits for nothing and reads no clock: times are passed in. So every order of events can be tried in
+// a test, and is: a model checks the board against random ones.
+//
+// # How the worker uses it
+//
+//	what has happened ──► a method of Board ──► Effects ──► the worker carries them out
+//
+// A method changes the board and returns the Effects that are to follow: look at the table, take a
+// turn, start these jobs, answer that client. The worker holds its mutex while it calls the method, and
+// never while it appends to the journal, asks the table or the runner, or waits.
+//
+// What happened to jobs with a slot gathers in the board's inbox. Turn gives all of it as steps, which
+// the worker journals in one append; Journalled changes the board then, and gives what is to follow:
+//
+//	Began, Ended, Signal, slots that were given ──► inbox ──► Turn ──► append ──► Journalled ──► Effects
+//
+// Claims are the same in small: Accept reserves slots and gives drafts; they are appended; Decided notes the
+// events, and Won, Withdraw or Doubt says what became of the COMMIT.
+//
+// # Phases
+//
+// A job is in one phase at any time. The table in phase.go says which phase may follow which, and which
+// of them holds a slot; Board.move is the only function that changes a job's phase, and so the only one
+// that counts slots. docs/architecture.md draws the table.
+//
+// A start is known by the job and the number of the event that announces it. Whoever does something for
+// a start later, because the row was locked for one, gives both, and nothing comes of a start that
+// was overtaken meanwhile.
+//
+// # What the board promises
+//
+//   - No more jobs hold slots of a target than its concurrency was when the last one got its slot. Jobs
+//     that a former worker has started hold slots as well, and may be more.
+//   - A job is started under an announcement that is journalled, and once for each.
+//   - Each job comes to its end in the journal, or stays for the next start: what is to be given back
+//     waits on the board until its release is journalled.
+//   - Slots of a claim are reserved before it is journalled, and given back where it is not won. They
+//     are the one thing that runs ahead of the journal.
+package board

@@ -1,0 +1,113 @@
+package board
+
+import (
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
+
+// Client is whoever waits for a job, Process what the worker has of its process, and Retry what it
+// waits with before it tries a start again. The board keeps them with the job, and never looks into
+// them.
+type (
+	Client  any
+	Process any
+	Retry   any
+)
+
+// Job is a claimed job on its way. What the journal says about it is not repeated here, but for
+// what is looked at all the time.
+type Job struct {
+	id      int64
+	target  *Target
+	claim   journal.Accepted
+	attempt int
+	phase   Phase
+	client  Client // nil where nobody waits
+	process Process
+	moved   chan struct{}   // closed at its next move; nil while nobody waits for that
+	unsaid  journal.Started // its process, as long as the journal does not know it
+
+	announced uint64    // the event that says running
+	began     time.Time // when that was
+	runner    string    // the instance that it names
+	Retry     Retry     // of its start; nil before the first one was put off
+	refusals  int       // starts that were refused for want of something
+	launcher  int       // the number of the launcher that it was started with
+	reason    string    // why it is given back
+	lost      bool      // no runner has anything of it
+}
+
+// ID is the job's id in the table.
+func (j *Job) ID() int64 { return j.id }
+
+// Attempt is the number of the job's start, from 1.
+func (j *Job) Attempt() int { return j.attempt }
+
+// Token is the token of the job's claim.
+func (j *Job) Token() string { return j.claim.Token }
+
+// Runner is the instance that is to start the job. It is another one only once the job is announced
+// anew.
+func (j *Job) Runner() string { return j.runner }
+
+// Process is what Asked or Adopt gave for the job; nil where it has none now.
+func (j *Job) Process() Process { return j.process }
+
+// HasProcess tells whether the job's start was asked for, and its end is not journalled yet.
+func (j *Job) HasProcess() bool { return j.process != nil }
+
+// Moved gives a channel that is closed when the job leaves the phase that it is in.
+func (j *Job) Moved() <-chan struct{} {
+	if j.moved == nil {
+		j.moved = make(chan struct{})
+	}
+	return j.moved
+}
+
+// Beginning tells whether the job has a slot, and its start was not asked for yet.
+func (j *Job) Beginning() bool {
+	return phases[j.phase].slot && phases[j.phase].starts
+}
+
+// mayLeave tells whether a job can be given back. One that was started before can't: the journal
+// says that it ran.
+func (j *Job) mayLeave() bool { return j.attempt == 1 }
+
+// released says that the job's claim is given up.
+func released(id int64, claim journal.Accepted, reason string) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Released{
+		Reason: reason, Target: claim.Target, Manual: claim.Manual, Token: claim.Token,
+	}}
+}
+
+// running says that the job is about to be started by a runner; claimed, that its claim says so.
+func (j *Job) running(instance string, claimed bool) journal.Draft {
+	j.runner = instance
+	return journal.Draft{Job: j.id, Payload: journal.Running{
+		Attempt: j.attempt, Runner: instance, Claimed: claimed, Token: j.claim.Token,
+	}}
+}
+
+// Start is one announced start of a job. A start that was overtaken, by a pause for one, stands no
+// more, and nothing comes of it.
+type Start struct {
+	*Job
+	Seq     uint64 // the event that announces it
+	Claimed bool   // its claim did, and its row says so
+}
+
+// stands tells whether the job is still in a phase, under the announcement of this start.
+func (s Start) stands(p Phase) bool { return s.Job.phase == p && s.Job.announced == s.Seq }
+
+// MovesFrom gives, for each job of some targets (nil: all) that is in a phase, a channel that is
+// closed when it moves on.
+func (b *Board) MovesFrom(p Phase, targets []string) (moves []<-chan struct{}) {
+	for _, j := range b.jobs {
+		if j.phase == p && (targets == nil || slices.Contains(targets, j.target.name)) {
+			moves = append(moves, j.Moved())
+		}
+	}
+	return moves
+}

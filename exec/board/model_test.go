@@ -1,0 +1,185 @@
+package board
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"jobd/journal"
+)
+
+// Whatever happens in whatever order, with a full disk at any point: no slot is lost or used twice,
+// nothing is started that is not journalled, or is not to be, and each claim comes to its end.
+func TestTheBoardKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for id := range int64(rapid.IntRange(1, 8).Draw(t, "rows")) {
+			w.row(id + 1)
+		}
+		w.beginClaim(rapid.Just(true))
+		for range 4 { // of about 30 steps each
+			t.Repeat(w.actions())
+		}
+		w.quiesce()
+	})
+}
+
+// actions are what may happen next. What can't happen now is skipped, so that each step does
+// something.
+func (w *world) actions() map[string]func(*rapid.T) {
+	able := func(act func() bool) func(*rapid.T) {
+		return func(t *rapid.T) {
+			if w.T = t; !act() {
+				t.SkipNow()
+			}
+		}
+	}
+	job := func() int64 { return int64(rapid.IntRange(1, 8).Draw(w.T, "job")) }
+	return map[string]func(*rapid.T){
+		"":               func(t *rapid.T) { w.T = t; w.check() },
+		"row":            able(func() bool { w.row(job()); return true }), // resets one that is under way
+		"claim":          able(func() bool { return w.beginClaim(rapid.Bool()) }),
+		"commit":         able(w.endClaim),
+		"commit in time": able(w.endClaim),
+		"run-manual":     able(func() bool { return w.claim == nil && !w.stopped && w.runManual(job()) }),
+		"client leaves":  able(w.leave),
+		"turn":           able(w.beginTurn),
+		"turn ends":      able(w.endTurn),
+		"start":          able(w.startOne),
+		"row shows it":   able(func() bool { return w.showOne(rapid.Bool()) }),
+		"runner":         able(func() bool { return w.answerOne(rapid.SampledFrom([]int{0, 0, 0, 1, 2})) }),
+		"renewed":        able(w.renewOne),
+		"begins":         able(w.beginOne),
+		"ends": able(func() bool {
+			return w.endOne(rapid.SampledFrom([]Fate{Over, Over, Unknown, NotAsked, NotStarted, Impossible}))
+		}),
+		"signal":   able(w.signalOne),
+		"conflict": able(w.conflict),
+		"disk":     able(func() bool { w.full = !w.full; return true }),
+		"doubts":   able(w.judge),
+		"look":     able(w.beginLook),
+		"looked": able(func() bool {
+			return w.endLook(rapid.SampledFrom([]error{nil, errors.New("no such file")}))
+		}),
+		"launcher":     able(func() bool { w.after(w.b.NewLauncher()); return true }),
+		"pause":        able(func() bool { return !w.stopped && w.pause(w.target(), rapid.Bool().Draw(w.T, "paused")) }),
+		"concurrency":  able(w.setConcurrency),
+		"retire":       able(func() bool { return w.retire(w.target()) }),
+		"remove empty": able(w.removeEmpty),
+		"crash":        able(func() bool { return rapid.IntRange(0, 4).Draw(w.T, "crash at 0") > 0 || w.crash() }),
+		"stop":         able(w.stop),
+	}
+}
+
+// row inserts a row that waits, or resets one.
+func (w *world) row(id int64) {
+	status := rapid.SampledFrom([]string{journal.RowWaiting, journal.RowManual}).Draw(w.T, "status")
+	w.rows[id] = journal.Row{Job: id, Target: w.target(), Status: status}
+}
+
+func (w *world) leave() bool {
+	for _, id := range slices.Sorted(maps.Keys(w.clients)) {
+		w.clients[id].gone = true
+		w.b.Leave([]int64{id})
+		delete(w.clients, id)
+		return true
+	}
+	return false
+}
+
+func (w *world) setConcurrency() bool {
+	t := w.b.Target(w.target())
+	if t != nil {
+		w.after(w.b.SetConcurrency(t, rapid.IntRange(1, 3).Draw(w.T, "concurrency")))
+	}
+	return true
+}
+
+func (w *world) stop() bool {
+	if w.stopped || rapid.IntRange(0, 19).Draw(w.T, "stop at 0") > 0 {
+		return !w.stopped
+	}
+	w.stopped = true
+	w.after(w.b.Stop())
+	return true
+}
+
+func (w *world) target() string { return rapid.SampledFrom([]string{"a", "b"}).Draw(w.T, "target") }
+
+func (w *world) beginLook() bool {
+	if w.b.Hitch() == nil || w.looking != nil {
+		return false
+	}
+	if w.examine == NoLook {
+		w.now = w.now.Add(time.Minute)
+		w.after(w.b.LookDue(w.now))
+	}
+	if w.examine == NoLook {
+		return false
+	}
+	w.looking, w.how, w.examine = w.b.Looking(), w.examine, NoLook
+	return w.looking != nil
+}
+
+func (w *world) endLook(shows *rapid.Generator[error]) bool {
+	if w.looking == nil {
+		return false
+	}
+	h := w.looking
+	w.looking = nil
+	w.after(w.b.Looked(h, w.how, shows.Draw(w.T, "shows"), w.now))
+	return true
+}
+
+func (w *world) pause(name string, paused bool) bool {
+	if t := w.b.Target(name); t != nil {
+		w.paused[name] = paused
+		w.after(w.b.SetPaused([]*Target{t}, paused))
+	}
+	return true
+}
+
+// retire has a target removed when it is empty; one that is gone is added again.
+func (w *world) retire(name string) bool {
+	switch t := w.b.Target(name); {
+	case t == nil:
+		w.b.Add(name, 1)
+		w.limit[name], w.paused[name] = 1, false
+	case t.Length() == 0:
+		w.b.Remove(name)
+	default:
+		if rapid.Bool().Draw(w.T, "keep") {
+			w.after(w.b.Keep(t))
+		} else {
+			w.b.Retire(t, "me")
+		}
+	}
+	return true
+}
+
+func (w *world) removeEmpty() bool {
+	if len(w.empty) == 0 {
+		return false
+	}
+	t := w.empty[0]
+	w.empty = w.empty[1:]
+	if _, now := w.b.Retired(t); now {
+		w.b.Remove(t.name)
+	}
+	return true
+}
+
+// claimAll claims what waits, in the end, until nothing does.
+func (w *world) claimAll() bool {
+	for id, row := range w.rows {
+		if w.b.Target(row.Target) == nil || w.stopped {
+			delete(w.rows, id)
+		}
+	}
+	return w.beginClaim(rapid.Just(true))
+}

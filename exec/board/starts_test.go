@@ -1,0 +1,173 @@
+package board
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"jobd/journal"
+)
+
+// beginTurn makes a turn, of which there is one at a time.
+func (w *world) beginTurn() bool {
+	if w.turn != nil {
+		return false
+	}
+	turn, e := w.b.Turn(w.now, instance)
+	w.after(e)
+	if len(turn.Steps) == 0 {
+		return false
+	}
+	w.turn = &turn
+	return true
+}
+
+// endTurn journals it, step by step where it contradicts the journal. A full disk is waited out.
+func (w *world) endTurn() bool {
+	if w.turn == nil || w.full {
+		return false
+	}
+	for _, s := range w.turn.Steps {
+		s.Events, s.Err = w.append(s.Drafts...)
+	}
+	turn := *w.turn
+	w.turn = nil
+	w.after(w.b.Journalled(turn))
+	return true
+}
+
+// startOne asks the runner for the first start that is to happen.
+func (w *world) startOne() bool {
+	if len(w.start) == 0 {
+		return false
+	}
+	s := w.start[0]
+	w.start = w.start[1:]
+	ask, e := w.b.Ask(s)
+	w.after(e)
+	if !ask {
+		return true
+	}
+	if w.stopped || w.paused[s.target.name] || w.asked[s.Seq] || w.process[s.Job] != nil {
+		w.Fatalf("job %d is started: stopped %t, paused %t, before %t, runs %t",
+			s.id, w.stopped, w.paused[s.target.name], w.asked[s.Seq], w.process[s.Job] != nil)
+	}
+	w.asked[s.Seq] = true
+	w.asking = append(w.asking, s)
+	return true
+}
+
+// showOne has the row of an announced job show it; or not for so long that the job is parked.
+func (w *world) showOne(late *rapid.Generator[bool]) bool {
+	if len(w.shown) == 0 {
+		return false
+	}
+	s := w.shown[0]
+	w.shown = w.shown[1:]
+	if late.Draw(w.T, "late") {
+		w.after(w.b.Park(s))
+		w.shown = append(w.shown, s)
+		return true
+	}
+	if known := w.state.Job(s.id); known.Status != journal.StatusStarting || known.Token != s.Token() {
+		w.after(w.b.Taken(s))
+		return true
+	}
+	w.after(w.b.Unpark(s))
+	w.start = append(w.start, s)
+	return true
+}
+
+// answerOne has the runner take a request: it starts the job, is another one by now, or can't.
+func (w *world) answerOne(answer *rapid.Generator[int]) bool {
+	if len(w.asking) == 0 {
+		return false
+	}
+	s := w.asking[0]
+	w.asking = w.asking[1:]
+	switch answer.Draw(w.T, "answer") {
+	case 0:
+		w.process[s.Job] = &process{job: s.Job}
+		w.b.Asked(s.Job, w.process[s.Job])
+	case 1:
+		w.after(w.b.Replaced(s.Job, errors.New("another runner")))
+	default:
+		w.b.Asked(s.Job, nil)
+		w.after(w.b.Ended(s.Job, journal.Started{}, Outcome{Fate: Impossible, Cause: errors.New("no")}))
+	}
+	return true
+}
+
+func (w *world) renewOne() bool {
+	if len(w.renewed) == 0 {
+		return false
+	}
+	r := w.renewed[0]
+	w.renewed = w.renewed[1:]
+	w.after(w.b.Renew(r.Job))
+	return true
+}
+
+// anyProcess is a process that lives; nil where there is none.
+func (w *world) anyProcess() *process {
+	if len(w.process) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(slices.SortedFunc(maps.Values(w.process), func(p, q *process) int { return int(p.job.id - q.job.id) })).
+		Draw(w.T, "process")
+}
+
+func (p *process) started() journal.Started {
+	return journal.Started{Pid: int(p.job.id), StartTime: 1, BootID: "boot"}
+}
+
+func (w *world) beginOne() bool {
+	p := w.anyProcess()
+	if p == nil || p.begun {
+		return false
+	}
+	p.begun = true
+	w.after(w.b.Began(p.job, p.started(), w.now))
+	return true
+}
+
+func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
+	p := w.anyProcess()
+	if p == nil {
+		return false
+	}
+	started, fate := p.started(), fates.Draw(w.T, "fate")
+	if neverRan := fate == NotAsked || fate == NotStarted || fate == Impossible; neverRan && p.begun {
+		fate = Over
+	} else if neverRan {
+		started = journal.Started{}
+	}
+	delete(w.process, p.job)
+	short := fate == NotStarted && rapid.Bool().Draw(w.T, "short")
+	w.after(w.b.Ended(p.job, started, Outcome{
+		Fate: fate, Done: journal.Done{Result: "ok"}, Cause: errors.New("that is why"), Short: short,
+	}))
+	return true
+}
+
+func (w *world) signalOne() bool {
+	p := w.anyProcess()
+	if p == nil || !p.begun {
+		return false
+	}
+	w.after(w.b.Signal(Signal{Job: p.job, Event: journal.Signal{Signo: 15}, To: make(chan error, 1)}))
+	return true
+}
+
+// conflict has the mirror find a row changed by somebody else.
+func (w *world) conflict() bool {
+	jobs := w.state.Unfinished()
+	if len(jobs) == 0 || w.claim != nil {
+		return false
+	}
+	j := rapid.SampledFrom(jobs).Draw(w.T, "changed row")
+	_, _ = w.append(journal.Draft{Job: j.ID, Payload: journal.Conflict{Token: j.Token}})
+	return true
+}

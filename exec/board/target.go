@@ -1,0 +1,112 @@
+package board
+
+import "slices"
+
+// Target is a queue of claimed jobs, and the limit on how many of them run at once.
+type Target struct {
+	name        string
+	concurrency int
+	since       int // targets are ordered by when they were added; 0 is the start
+	paused      bool
+	retiring    bool   // nothing is claimed for it any more
+	retiredBy   string // on whose behalf it is removed as soon as it is empty; "" nobody's
+	queue       []*Job
+	active      int             // slots in use
+	in          [phaseCount]int // jobs by phase
+	changed     bool            // it is among the effects of the call under way
+}
+
+// mostParked is how many jobs of one target may be parked; or as many as it claims at once, if that
+// is more.
+const mostParked = 100
+
+// Name is the target's name.
+func (t *Target) Name() string { return t.name }
+
+// Concurrency is how many jobs may run at once.
+func (t *Target) Concurrency() int { return t.concurrency }
+
+// Paused tells whether nothing of it is started or claimed.
+func (t *Target) Paused() bool { return t.paused }
+
+// Open tells whether rows may be claimed for it at all.
+func (t *Target) Open() bool { return !t.paused && !t.retiring }
+
+// RetiredBy is on whose behalf it is removed as soon as it is empty; "" where it stays.
+func (t *Target) RetiredBy() string { return t.retiredBy }
+
+// Length counts its jobs: those that wait, hold a slot, are parked, or are to be given back.
+func (t *Target) Length() int { return t.in[Queued] + t.in[Parked] + t.active + t.in[Leaving] }
+
+// Parked counts its parked jobs.
+func (t *Target) Parked() int { return t.in[Parked] }
+
+// Idle tells whether a job that came now would have a slot at once.
+func (t *Target) Idle() bool { return len(t.queue) == 0 && t.active < t.concurrency }
+
+// Room is how many jobs to claim now: as many as there are free slots, and prefetch more (negative:
+// one a slot). To claim in batches the prefetched ones are replenished when half of them are gone,
+// not one by one.
+func (t *Target) Room(prefetch int) int {
+	if prefetch < 0 {
+		prefetch = t.concurrency
+	}
+	if !t.Open() || t.Crowded(prefetch) {
+		return 0
+	}
+	free := t.concurrency - t.active
+	if len(t.queue) >= max(free, 0)+(prefetch+1)/2 {
+		return 0
+	}
+	return free + prefetch - len(t.queue)
+}
+
+// Crowded tells whether so many jobs are parked that no more are claimed.
+func (t *Target) Crowded(prefetch int) bool {
+	if prefetch < 0 {
+		prefetch = t.concurrency
+	}
+	return t.in[Parked] >= max(mostParked, t.concurrency+prefetch)
+}
+
+// startable tells whether the next job of the queue may have a slot.
+func (t *Target) startable() bool {
+	return !t.paused && len(t.queue) > 0 && t.active < t.concurrency
+}
+
+// pop takes the next job from the queue.
+func (t *Target) pop() *Job {
+	next := t.queue[0]
+	t.queue[0] = nil
+	t.queue = t.queue[1:]
+	return next
+}
+
+// enqueue puts a job behind all that wait; enqueueFirst before them.
+func (b *Board) enqueue(j *Job) {
+	b.move(j, Queued)
+	j.target.queue = append(j.target.queue, j)
+}
+
+func (b *Board) enqueueFirst(j *Job) {
+	b.move(j, Queued)
+	j.target.queue = slices.Insert(j.target.queue, 0, j)
+}
+
+// dispatch gives a target's free slots to the next of its jobs, which the next turn announces.
+func (b *Board) dispatch(t *Target) {
+	for !b.stopping && b.mayStart() && t.startable() {
+		b.due(t.pop())
+	}
+	if !t.changed {
+		t.changed = true
+		b.effects.Changed = append(b.effects.Changed, t)
+	}
+}
+
+// due has the next turn announce a job.
+func (b *Board) due(j *Job) {
+	b.move(j, Due)
+	b.inbox.due = append(b.inbox.due, j)
+	b.effects.Turn = true
+}

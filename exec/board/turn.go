@@ -1,0 +1,308 @@
+package board
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"jobd/journal"
+)
+
+// inbox is what the next turn journals.
+type inbox struct {
+	due     []*Job // have a slot, and are to be announced
+	begun   []*Job // are known to run
+	ended   []ended
+	leaving []*Job // are to be given back
+	signals []Signal
+}
+
+// ended is a job whose start has ended.
+type ended struct {
+	job *Job
+	Outcome
+}
+
+// Signal is a signal that a job's process is to get, once that is journalled.
+type Signal struct {
+	Job   *Job
+	Event journal.Signal
+	To    chan<- error // whoever wants to send it; the board only hands it back, with Err
+	Err   error        // why it could not be journalled
+}
+
+// ErrGone says that a process is gone.
+var ErrGone = errors.New("the process is gone")
+
+// Signal has the next turn journal a signal.
+func (b *Board) Signal(s Signal) Effects {
+	b.inbox.signals = append(b.inbox.signals, s)
+	b.effects.Turn = true
+	return b.follow()
+}
+
+// Step is what a turn journals of one job.
+type Step struct {
+	Drafts []journal.Draft
+	Events []journal.Event // what became of them
+	Err    error           // why nothing of it was journalled
+
+	what    what
+	job     *Job
+	signal  *Signal
+	process bool // the job's process is the first that is journalled
+}
+
+// what a step is about.
+type what uint8
+
+const (
+	begin    what = iota // the job runs
+	finish               // it has ended
+	repeat               // why it is to be started once more
+	signal               // its process is to be signalled
+	release              // it is given back
+	announce             // it is about to be started
+)
+
+// Turn is what is journalled in one append: all that has happened to jobs since the turn before.
+type Turn struct {
+	Steps []*Step
+	Ends  int // jobs that have ended
+}
+
+// Crowded tells whether so much has come together for a turn that more is not to be waited for:
+// half of the jobs that have a slot have ended, or enough of them.
+func (b *Board) Crowded(enough int) bool {
+	return len(b.inbox.ended) >= min((b.slots+1)/2, enough)
+}
+
+// Turn empties the inbox. Jobs that have ended give their slots to the next ones, which are
+// announced in the same turn, unless no instance of the runner is there to start them.
+func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
+	var turn Turn
+	for _, e := range b.inbox.ended {
+		turn.add(b.outcome(e.job, e.Outcome, now))
+	}
+	for _, j := range b.inbox.begun {
+		if j.phase == Running && j.unsaid.Pid != 0 {
+			turn.add(j.step(begin))
+		}
+	}
+	for _, s := range b.inbox.signals {
+		if s.Job.phase == Asked || s.Job.phase == Running {
+			step := s.Job.step(signal, journal.Draft{Job: s.Job.id, Payload: s.Event})
+			step.signal = &s
+			turn.add(step)
+		} else {
+			s.Err = ErrGone
+			b.effects.Signalled = append(b.effects.Signalled, s)
+		}
+	}
+	for _, j := range b.inbox.leaving {
+		turn.add(&Step{what: release, job: j, Drafts: []journal.Draft{released(j.id, j.claim, j.reason)}})
+	}
+	clear(b.inbox.ended)
+	b.inbox = inbox{due: b.inbox.due, ended: b.inbox.ended[:0]}
+	if instance != "" {
+		for _, j := range b.inbox.due {
+			b.move(j, Announcing)
+			turn.add(&Step{what: announce, job: j, Drafts: []journal.Draft{j.running(instance, false)}})
+		}
+		b.inbox.due = nil
+	}
+	return turn, b.follow()
+}
+
+func (t *Turn) add(s *Step) {
+	if s != nil {
+		t.Steps = append(t.Steps, s)
+		if s.what == finish {
+			t.Ends++
+		}
+	}
+}
+
+// step is a step with some drafts, behind what the journal does not know yet of the job's process.
+func (j *Job) step(about what, drafts ...journal.Draft) *Step {
+	s := &Step{what: about, job: j, Drafts: drafts}
+	if j.unsaid.Pid != 0 {
+		s.process = true
+		s.Drafts = append([]journal.Draft{{Job: j.id, Payload: j.unsaid}}, drafts...)
+		j.unsaid = journal.Started{}
+	}
+	return s
+}
+
+// outcome takes the end of a job's start. It gives nothing where that is not to be journalled.
+func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
+	done := o.Done
+	switch o.Fate {
+	case Over:
+		b.proves(j, now)
+	case NotStarted:
+		b.notStarted(j, o, now)
+		return nil
+	case NotAsked:
+		b.renew(j, o.Cause)
+		return nil
+	case Unknown:
+		if b.mayRepeat(j) {
+			return b.repeat(j, o.Cause)
+		}
+		done = b.unknownOutcome(j.attempt, o)
+	case Impossible:
+		done = failure(o.Cause.Error())
+	}
+	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed, now)
+	s := j.step(finish, journal.Draft{Job: j.id, Payload: done})
+	b.move(j, Ending)
+	b.dispatch(j.target)
+	return s
+}
+
+// byRequeue is on whose behalf jobs of unknown outcome are started once more.
+const byRequeue = "on_crash = requeue"
+
+// repeat queues a job of unknown outcome for its next attempt, which is announced behind this step,
+// in this turn or a later one.
+func (b *Board) repeat(j *Job, cause error) *Step {
+	b.note(slog.LevelWarn, "outcome of a job is unknown; it is started again", j, "attempt", j.attempt+1, "reason", cause)
+	s := j.step(repeat, journal.Draft{Job: j.id, Payload: journal.Requeued{
+		Reason: cause.Error(), By: byRequeue, Token: j.claim.Token,
+	}})
+	b.move(j, Gone)
+	next := b.newJob(j.id, j.claim, j.attempt+1)
+	next.client = j.client
+	b.enqueue(next)
+	b.dispatch(next.target)
+	return s
+}
+
+// mayRepeat tells whether a job of unknown outcome may be started once more.
+func (b *Board) mayRepeat(j *Job) bool {
+	_, served := b.targets[j.target.name]
+	return served && b.config.Requeue && j.attempt < b.config.MaxAttempts
+}
+
+// Journalled does what is to follow a turn whose steps were journalled, or could not be.
+func (b *Board) Journalled(turn Turn) Effects {
+	for _, s := range turn.Steps {
+		if s.Err != nil && s.process {
+			s.job.unsaid, _ = s.Drafts[0].Payload.(journal.Started)
+		}
+		switch s.what {
+		case signal:
+			s.signal.Err = s.Err
+			b.effects.Signalled = append(b.effects.Signalled, *s.signal)
+		case release:
+			b.left(s)
+		case finish:
+			b.finished(s)
+		case announce:
+			b.announced(s)
+		case begin:
+			if s.Err != nil {
+				b.note(slog.LevelError, "job runs, but its process could not be journalled", s.job, "error", s.Err)
+			}
+		case repeat: // where that contradicts the journal the next start does too, which gives the job up
+		}
+	}
+	return b.follow()
+}
+
+// finished takes a job whose end is journalled off the board.
+func (b *Board) finished(s *Step) {
+	j := s.job
+	if s.Err != nil {
+		b.note(slog.LevelError, "outcome of a job could not be journalled", j, "error", s.Err)
+		b.drop(j, b.whyNotJournalled())
+		return
+	}
+	if !j.lost {
+		b.effects.Forget = append(b.effects.Forget, j)
+	}
+	if j.client != nil {
+		end := s.Events[len(s.Events)-1]
+		b.effects.Answers = append(b.effects.Answers, Answer{j.client, end})
+	}
+	b.remove(j)
+}
+
+// announced notes that a job's start is journalled. Where its target was paused meanwhile, say, it
+// is not to happen.
+func (b *Board) announced(s *Step) {
+	j := s.job
+	if s.Err != nil {
+		if !b.failed {
+			b.noteTaken(j)
+		}
+		b.drop(j, b.whyNotJournalled())
+		return
+	}
+	b.move(j, Announced)
+	j.announced, j.began = s.Events[0].Seq, s.Events[0].Time
+	if b.stays(j) {
+		b.takeBack(j)
+		return
+	}
+	b.effects.Start = append(b.effects.Start, Start{Job: j, Seq: j.announced})
+}
+
+// whyNotJournalled is why something could not be journalled of a job: it contradicts what the
+// journal holds, or the journal takes nothing any more.
+func (b *Board) whyNotJournalled() string {
+	if b.failed {
+		return "the journal failed"
+	}
+	return ChangedByOthers
+}
+
+// left takes a job off the board that was given back, or is somebody else's by now.
+func (b *Board) left(s *Step) {
+	why := s.job.reason
+	if contradicts(s.Err) {
+		why = ChangedByOthers
+	} else if s.Err != nil {
+		b.note(slog.LevelError, "a job was not started, and not given back; the next start does it", s.job, "error", s.Err)
+	}
+	b.drop(s.job, why)
+}
+
+// contradicts tells whether an error says that the journal holds otherwise.
+func contradicts(err error) bool {
+	var illegal *journal.IllegalError
+	return errors.As(err, &illegal)
+}
+
+// failure is the outcome of a job that nobody saw ending, or that the runner will not start.
+func failure(reason string) journal.Done {
+	text := []byte("jobd: " + reason + "\n")
+	return journal.Done{Result: "fail", Reason: reason, Stderr: journal.Output{Kept: text, Size: int64(len(text))}}
+}
+
+// unknownOutcome is the outcome of a job that nobody saw ending.
+func (b *Board) unknownOutcome(attempt int, o Outcome) journal.Done {
+	reason := o.Cause.Error()
+	if b.config.Requeue {
+		reason = fmt.Sprintf("%s; attempt %d of %d", reason, attempt, b.config.MaxAttempts)
+	}
+	done := failure("outcome unknown: " + reason)
+	done.Elapsed = o.Done.Elapsed
+	return done
+}
+
+// clockSlack is how far the clock may be behind the end of a job that it timed, before it counts as
+// set back.
+const clockSlack = time.Second
+
+// finished is when a job ended that began at a time and ran for so many microseconds, where the
+// clock has been set back since and tells an earlier time; else 0.
+func finished(began time.Time, elapsed int64, now time.Time) int64 {
+	end := began.Add(time.Duration(elapsed) * time.Microsecond)
+	if began.IsZero() || elapsed == 0 || !now.Before(end.Add(-clockSlack)) {
+		return 0
+	}
+	return end.UnixMicro()
+}

@@ -1,0 +1,78 @@
+package exec
+
+import (
+	"context"
+
+	"jobd/exec/board"
+)
+
+// change tells the board what has happened, and carries out what is to follow. Whoever has won a
+// claim starts its jobs.
+func (w *Worker) change(event func(*board.Board) board.Effects) {
+	w.mu.Lock()
+	e := event(w.board)
+	w.follow(e)
+	w.mu.Unlock()
+	for _, j := range e.Forget {
+		w.Keeper.Forget(j.ID(), j.Attempt())
+	}
+	if len(e.Start) > 0 && e.Start[0].Claimed {
+		w.startAll(e.Start)
+	}
+}
+
+// follow carries out what is to follow a change of the board, but for what only turns and claims
+// have to follow. None of it waits: what takes time gets a goroutine. Callers must hold w.mu.
+func (w *Worker) follow(e board.Effects) {
+	for _, n := range e.Notes {
+		w.Logger.Log(context.Background(), n.Level, n.Text, n.Args...)
+	}
+	for _, name := range e.Poll {
+		w.pollNamed(name)
+	}
+	for _, t := range e.Changed {
+		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch) > 0 {
+			e.Wake = true
+		}
+	}
+	if e.Wake {
+		w.wake()
+	}
+	if e.Turn {
+		w.nudgeTurn()
+	}
+	if e.Examine != board.NoLook {
+		how := e.Examine
+		w.others.Go(func() { w.examine(how) })
+	}
+	for _, t := range e.Empty {
+		w.others.Go(func() { w.removeRetired(t) })
+	}
+	for _, s := range e.Signalled {
+		s.To <- s.Err
+	}
+	for _, r := range e.Refusals {
+		w.refuse(r)
+	}
+	for _, a := range e.Answers {
+		w.answers.Go(func() { w.answer(a) })
+	}
+	if group := e.Start; len(group) > 0 && !group[0].Claimed {
+		w.starts.Go(func() { w.launch(group) })
+	}
+	for _, r := range e.Renewed {
+		if r.Job.Retry == nil {
+			r.Job.Retry = w.Retry("start a job")
+		}
+		w.starts.Go(func() { w.announceAgain(r) })
+	}
+}
+
+// refuse tells a client that its job is not run.
+func (w *Worker) refuse(r board.Refusal) {
+	if client := r.Client.(*waiter); r.Whole {
+		client.tell(nil, r.Why)
+	} else {
+		client.refuse(r.Job, r.Why)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +14,22 @@ import (
 )
 
 // noted is what refusals have journalled.
-type noted struct{ events []journal.Refused }
+type noted struct {
+	mu     sync.Mutex
+	events []journal.Refused
+}
 
 func (n *noted) note(p journal.Payload) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.events = append(n.events, p.(journal.Refused))
 	return nil
+}
+
+func (n *noted) all() []journal.Refused {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.events
 }
 
 // refuse has a client that wants a target paused be refused.
@@ -35,22 +47,22 @@ func TestRefusalsInALoopAreCounted(t *testing.T) {
 			r.refuse("nobody", fmt.Sprint("10.0.0.1:", 1000+i), "target 'nobody' not found")
 		}
 		r.refuse("nobody", "10.0.0.2:1", "target 'nobody' not found")
-		if len(n.events) != mostRefusals+1 {
-			t.Fatalf("%d events, want %d of the one client and one of the other", len(n.events), mostRefusals)
+		if len(n.all()) != mostRefusals+1 {
+			t.Fatalf("%d events, want %d of the one client and one of the other", len(n.all()), mostRefusals)
 		}
-		if first := n.events[0]; first.About != `targets=["nobody"]` || first.Times != 0 || first.By != "10.0.0.1:1000" {
+		if first := n.all()[0]; first.About != `targets=["nobody"]` || first.Times != 0 || first.By != "10.0.0.1:1000" {
 			t.Errorf("the first is %+v", first)
 		}
 		time.Sleep(refusalTime + time.Second)
 		synctest.Wait()
-		if len(n.events) != mostRefusals+2 {
-			t.Fatalf("%d events after a minute, want one more that counts the rest", len(n.events))
+		if len(n.all()) != mostRefusals+2 {
+			t.Fatalf("%d events after a minute, want one more that counts the rest", len(n.all()))
 		}
-		if last := n.events[mostRefusals+1]; last.Times != 1000-mostRefusals || last.By != "10.0.0.1:1999" {
+		if last := n.all()[mostRefusals+1]; last.Times != 1000-mostRefusals || last.By != "10.0.0.1:1999" {
 			t.Errorf("the count is %+v", last)
 		}
 		r.refuse("nobody", "10.0.0.1:1", "target 'nobody' not found")
-		if len(n.events) != mostRefusals+3 {
+		if len(n.all()) != mostRefusals+3 {
 			t.Error("a minute later it has no event of its own again")
 		}
 		if rest := r.LastWords(); len(rest) != 0 {
@@ -67,14 +79,14 @@ func TestManyClientsTogetherAreBounded(t *testing.T) {
 		for i := range 10_000 {
 			r.refuse("nobody", fmt.Sprintf("[2001:db8::%x]:1", i), "no")
 		}
-		if len(n.events) > allRefusals {
-			t.Errorf("%d events within a minute", len(n.events))
+		if len(n.all()) > allRefusals {
+			t.Errorf("%d events within a minute", len(n.all()))
 		}
 		times := 0
 		for _, p := range r.LastWords() { // as at the end of the worker's run
 			times += p.(journal.Refused).Times
 		}
-		if got := len(n.events) + times; got != 10_000 {
+		if got := len(n.all()) + times; got != 10_000 {
 			t.Errorf("%d are told, want 10,000", got)
 		}
 		time.Sleep(refusalTime)
@@ -89,7 +101,7 @@ func TestWhatIsToldOfARefusalIsShort(t *testing.T) {
 	long := strings.Repeat("ö", 1<<20)
 	r.refuse(long, "10.0.0.1:1", "target '"+long+"' not found")
 	r.LastWords()
-	got := n.events[0]
+	got := n.all()[0]
 	if len(got.About)+len(got.Reason) > 3*mostRefusedFor || !strings.HasPrefix(got.Reason, "target 'ö") {
 		t.Errorf("%d and %d bytes: %+v", len(got.About), len(got.Reason), got)
 	}

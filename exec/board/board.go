@@ -85,7 +85,7 @@ func (b *Board) Holds(id int64) bool {
 // RunningJobs lists the jobs that have a process, or whose start was asked for.
 func (b *Board) RunningJobs() (ids []int64) {
 	for id, j := range b.jobs {
-		if j.HasProcess() {
+		if j.hasProcess() {
 			ids = append(ids, id)
 		}
 	}

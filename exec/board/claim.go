@@ -60,7 +60,7 @@ func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) 
 
 func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted, instance string) []journal.Draft {
 	drafts := []journal.Draft{{Job: id, Payload: accepted}}
-	if instance == "" || t.paused || !t.Idle() || !b.mayStart() {
+	if instance == "" || t.paused || !t.idle() || !b.mayStart() {
 		return drafts
 	}
 	j := b.newJob(id, accepted, 1)
@@ -157,7 +157,7 @@ func (b *Board) Clients() int { return len(b.clients) }
 // process.
 func (b *Board) RefuseClients(all bool, why func(id int64) string) Effects {
 	for id, client := range b.clients {
-		if j := b.jobs[id]; all || j == nil || !j.HasProcess() {
+		if j := b.jobs[id]; all || j == nil || !j.hasProcess() {
 			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: why(id), Whole: all})
 		}
 	}

@@ -59,7 +59,7 @@ func (b *Board) mayStart() bool { return b.hitch == nil || b.hitch.ready && b.hi
 func (b *Board) hitched(j *Job) bool { return b.hitch != nil && b.hitch.probe != j }
 
 // Probes tells whether one row of a target may be claimed, to see whether its job can be started.
-func (b *Board) Probes(t *Target) bool { return b.mayStart() && t.Idle() }
+func (b *Board) Probes(t *Target) bool { return b.mayStart() && t.idle() }
 
 // probeWith makes a job that has got a slot the probe, where one is wanted.
 func (b *Board) probeWith(j *Job) {

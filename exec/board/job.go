@@ -55,8 +55,8 @@ func (j *Job) Runner() string { return j.runner }
 // Process is what Asked or Adopt gave for the job; nil where it has none now.
 func (j *Job) Process() Process { return j.process }
 
-// HasProcess tells whether the job's start was asked for, and its end is not journalled yet.
-func (j *Job) HasProcess() bool { return j.process != nil }
+// hasProcess tells whether the job's start was asked for, and its end is not journalled yet.
+func (j *Job) hasProcess() bool { return j.process != nil }
 
 // Moved gives a channel that is closed when the job leaves the phase that it is in.
 func (j *Job) Moved() <-chan struct{} {

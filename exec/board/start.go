@@ -8,8 +8,8 @@ import (
 	"jobd/journal"
 )
 
-// ChangedByOthers is why a job is given up whose claim the mirror found lost.
-const ChangedByOthers = "the job's row was changed by somebody else"
+// changedByOthers is why a job is given up whose claim the mirror found lost.
+const changedByOthers = "the job's row was changed by somebody else"
 
 // Waiting gives a channel that is closed when a start that waits for its row, with a slot or
 // parked, is not waited for any more; nil where that is so now.
@@ -45,7 +45,7 @@ func (b *Board) Unpark(s Start) Effects {
 func (b *Board) Taken(s Start) Effects {
 	if s.stands(Announced) || s.stands(Parked) {
 		b.noteTaken(s.Job)
-		b.drop(s.Job, ChangedByOthers)
+		b.drop(s.Job, changedByOthers)
 	}
 	return b.follow()
 }

@@ -41,8 +41,8 @@ func (t *Target) Length() int { return t.in[Queued] + t.in[Parked] + t.active + 
 // Parked counts its parked jobs.
 func (t *Target) Parked() int { return t.in[Parked] }
 
-// Idle tells whether a job that came now would have a slot at once.
-func (t *Target) Idle() bool { return len(t.queue) == 0 && t.active < t.concurrency }
+// idle tells whether a job that came now would have a slot at once.
+func (t *Target) idle() bool { return len(t.queue) == 0 && t.active < t.concurrency }
 
 // Room is how many jobs to claim now: as many as there are free slots, and prefetch more (negative:
 // one a slot). To claim in batches the prefetched ones are replenished when half of them are gone,

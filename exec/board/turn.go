@@ -256,14 +256,14 @@ func (b *Board) whyNotJournalled() string {
 	if b.failed {
 		return "the journal failed"
 	}
-	return ChangedByOthers
+	return changedByOthers
 }
 
 // left takes a job off the board that was given back, or is somebody else's by now.
 func (b *Board) left(s *Step) {
 	why := s.job.reason
 	if contradicts(s.Err) {
-		why = ChangedByOthers
+		why = changedByOthers
 	} else if s.Err != nil {
 		b.note(slog.LevelError, "a job was not started, and not given back; the next start does it", s.job, "error", s.Err)
 	}

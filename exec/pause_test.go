@@ -140,10 +140,12 @@ type silentProcess struct {
 func (p silentProcess) Begun() <-chan struct{} { return p.begun }
 
 func (r silentRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
-	begun := spec.OnBegun
-	spec.OnBegun = func() {
-		<-r.tell
-		begun()
+	tell := spec.Tell
+	spec.Tell = func(n jobexec.News) {
+		if !n.Ended {
+			<-r.tell
+		}
+		tell(n)
 	}
 	p, err := r.runner.Start(spec)
 	return silentProcess{p, r.tell}, err

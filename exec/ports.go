@@ -119,10 +119,17 @@ type Spec struct {
 	Env       []string
 	MaxOutput int // bytes kept of stdout and of stderr, each
 
-	// OnBegun and OnEnded are called, once each at most, when the process's channels of these names
-	// have been closed; from any goroutine, and must not block. Not calling OnBegun is right for a
-	// process that has ended.
-	OnBegun, OnEnded func()
+	// Tell is called with the news of this start: once at most, each, when the process's channels
+	// Begun and Ended have been closed; from any goroutine, and must not block. No news of Begun is
+	// right for a process that has ended.
+	Tell func(News)
+}
+
+// News says that something has become of a start: the process has begun, or ended.
+type News struct {
+	Job     int64
+	Attempt int
+	Ended   bool
 }
 
 // Process is a job whose start was asked for.

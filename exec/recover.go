@@ -100,10 +100,10 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", process.Started().Pid)
 	j := b.Adopt(old, process)
 	w.others.Go(func() {
-		for _, news := range []<-chan struct{}{process.Begun(), process.Ended()} {
+		for i, news := range []<-chan struct{}{process.Begun(), process.Ended()} {
 			select {
 			case <-news:
-				w.news(j)
+				w.hear(News{Job: old.ID, Attempt: old.Attempt, Ended: i == 1})
 			case <-w.turned:
 				return
 			}

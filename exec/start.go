@@ -137,8 +137,7 @@ func (w *Worker) start(s board.Start) {
 	spec, err := launcher.spec(s.ID(), s.Attempt())
 	if err == nil {
 		spec.MaxOutput, spec.Runner = w.MaxOutput, s.Runner()
-		spec.OnBegun = func() { w.news(s.Job) }
-		spec.OnEnded = spec.OnBegun
+		spec.Tell = w.hear
 		process, err = w.Runner.Start(spec)
 	}
 	w.change(func(b *board.Board) board.Effects {
@@ -154,9 +153,14 @@ func (w *Worker) start(s board.Start) {
 	})
 }
 
-// news is called when a job is known to run, and when it has ended.
-func (w *Worker) news(j *board.Job) {
-	w.change(func(b *board.Board) board.Effects { return look(b, j) })
+// hear takes in what has become of a start.
+func (w *Worker) hear(n News) {
+	w.change(func(b *board.Board) board.Effects {
+		if j := b.Job(n.Job); j != nil && j.Attempt() == n.Attempt {
+			return look(b, j)
+		}
+		return board.Effects{}
+	})
 }
 
 // look tells the board what has become of a job's process. It may be called early, before the

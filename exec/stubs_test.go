@@ -105,7 +105,7 @@ func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	if r.instant {
 		p.exit(0)
 	} else {
-		go spec.OnBegun()
+		go spec.Tell(jobexec.News{Job: spec.Job, Attempt: spec.Attempt})
 	}
 	r.jobs = append(r.jobs, spec.Job)
 	r.started <- p
@@ -170,8 +170,8 @@ func (p *process) exit(code int) {
 		}
 		p.done = journal.Done{Result: result, Code: &code}
 		close(p.ended)
-		if p.spec.OnEnded != nil {
-			p.spec.OnEnded()
+		if p.spec.Tell != nil {
+			p.spec.Tell(jobexec.News{Job: p.spec.Job, Attempt: p.spec.Attempt, Ended: true})
 		}
 	})
 }

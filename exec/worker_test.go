@@ -26,7 +26,7 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	f.start()
 	p := f.next()
 	want := jobexec.Spec{Job: 7, Attempt: 1, Runner: instance, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
-	if diff := cmp.Diff(want, p.spec, cmpopts.IgnoreFields(jobexec.Spec{}, "OnBegun", "OnEnded")); diff != "" {
+	if diff := cmp.Diff(want, p.spec, cmpopts.IgnoreFields(jobexec.Spec{}, "Tell")); diff != "" {
 		t.Errorf("what was started (-want +got):\n%s", diff)
 	}
 	p.exit(0)

@@ -15,9 +15,9 @@ import (
 // the lock of the link that has it, or, between two links, the one that moves it from one to the
 // other.
 type process struct {
-	id               wire.ID
-	onBegun, onEnded func()
-	signaller        atomic.Pointer[signaller] // delivers signals: the link, or a stray
+	id        wire.ID
+	tell      func(jobexec.News)        // nil where nobody listens
+	signaller atomic.Pointer[signaller] // delivers signals: the link, or a stray
 
 	begun       chan struct{} // closed when started is set, or the process has ended
 	ended       chan struct{} // closed when done and err are set
@@ -33,24 +33,30 @@ type signaller func(id wire.ID, signo int) error
 
 func newProcess(spec *jobexec.Spec) *process {
 	return &process{
-		id: wire.ID{Job: spec.Job, Attempt: spec.Attempt}, onBegun: spec.OnBegun, onEnded: spec.OnEnded,
+		id: wire.ID{Job: spec.Job, Attempt: spec.Attempt}, tell: spec.Tell,
 		begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// notices are calls that the worker asked for, to be made once no lock is held.
-type notices []func()
+// notices are news that the worker is to be told of once no lock is held.
+type notices []notice
 
-func (n *notices) add(call func()) {
-	if call != nil {
-		*n = append(*n, call)
+type notice struct {
+	of    *process
+	ended bool
+}
+
+func (n *notices) add(p *process, ended bool) {
+	if p.tell != nil {
+		*n = append(*n, notice{p, ended})
 	}
 }
 
-// make makes the calls.
+// make tells the worker.
 func (n *notices) make() {
-	for _, call := range *n {
-		call()
+	for _, notice := range *n {
+		id := notice.of.id
+		notice.of.tell(jobexec.News{Job: id.Job, Attempt: id.Attempt, Ended: notice.ended})
 	}
 	clear(*n)
 	*n = (*n)[:0]
@@ -61,7 +67,7 @@ func (p *process) begin(started journal.Started, n *notices) {
 	if !isClosed(p.begun) {
 		p.started = started
 		close(p.begun)
-		n.add(p.onBegun)
+		n.add(p, false)
 	}
 }
 
@@ -80,7 +86,7 @@ func (p *process) end(err error, n *notices) {
 		close(p.begun)
 	}
 	close(p.ended)
-	n.add(p.onEnded)
+	n.add(p, true)
 }
 
 // orphan goes on with a process whose runner is gone. Of a start that the runner had not answered

@@ -45,15 +45,15 @@ func TestNoZombieIsLeft(t *testing.T) {
 func TestAShortJobIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	told := make(chan string, 2)
+	told := make(chan jobexec.News, 2)
 	spec := jobexec.Spec{
 		Job: 1, Attempt: 1, Argv: []string{"/bin/true"}, MaxOutput: 10,
-		OnBegun: func() { told <- "begun" }, OnEnded: func() { told <- "ended" },
+		Tell: func(n jobexec.News) { told <- n },
 	}
 	p := asked(t, remote, spec)
 	done, err := wait(p)
 	for what := range told {
-		if what == "ended" {
+		if what.Ended {
 			break
 		}
 	}

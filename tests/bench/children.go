@@ -35,7 +35,7 @@ type ownChild struct {
 
 // run starts the process and waits for its end.
 func (c *ownChild) run(spec jobexec.Spec) {
-	defer spec.OnEnded()
+	defer spec.Tell(jobexec.News{Job: spec.Job, Attempt: spec.Attempt, Ended: true})
 	defer close(c.ended)
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)

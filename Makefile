@@ -58,7 +58,7 @@ bench: deps build ## measure everything beside its raw limit, 8 minutes; also in
 	cd tests && $(GO) run ./bench --json ../bin/bench.json $(BENCH)
 
 torture: deps build ## half an hour of faults with a table of what became of the jobs, half an hour of schedules that nobody thought of, and 1,600 forgeries of a journal
-	TORTURE=long $(GO) test -count=1 -v -run '^TestTamperingRun$$' ./journal/eventlog
+	TORTURE=long $(GO) test -count=1 -v -run '^TestTamperingRun$$' ./journal/verify
 	cd tests && TORTURE=long $(GO) test -count=1 -v -parallel 4 -timeout 2h ./torture
 	cd tests && TORTURE=long $(GO) test -count=1 -timeout 2h ./disorder
 

@@ -16,7 +16,8 @@ type Anchor struct {
 	Hash Hash
 }
 
-// String is the anchor as a line of text: the sequence number in decimal, a blank, the hash in hexadecimal.
+// String is the anchor as a line of text: the sequence number in decimal, a blank, the hash in
+// hexadecimal.
 func (a Anchor) String() string { return fmt.Sprintf("%d %s", a.Seq, a.Hash) }
 
 // ParseAnchor reads what String has written.
@@ -30,7 +31,8 @@ func ParseAnchor(text string) (Anchor, error) {
 	return Anchor{seq, Hash(hash)}, nil
 }
 
-// ReadAnchors reads a file of anchors, one a line. Empty lines and lines that begin with # are passed over.
+// ReadAnchors reads a file of anchors, one a line. Empty lines and lines that begin with # are
+// passed over.
 func ReadAnchors(r io.Reader) ([]Anchor, error) {
 	var anchors []Anchor
 	lines := bufio.NewScanner(r)

@@ -54,12 +54,14 @@ type Accepted struct {
 	Manual bool   `json:"manual,omitempty"`
 	Token  string `json:"token"`
 
-	// Created is the row's time_created, in seconds since 1970; 0 where the table has none, as in events of older versions.
+	// Created is the row's time_created, in seconds since 1970; 0 where the table has none, as in
+	// events of older versions.
 	Created int64 `json:"created,omitempty"`
 }
 
-// Ignored says that the worker marks the row as not to be run. It is appended inside the transaction that updates the
-// row, before that; where the row was not updated, a Conflict with the Wanted "ignored" follows.
+// Ignored says that the worker marks the row as not to be run. It is appended inside the
+// transaction that updates the row, before that; where the row was not updated, a Conflict with the
+// Wanted "ignored" follows.
 type Ignored struct {
 	Reason string `json:"reason"`
 }
@@ -108,10 +110,11 @@ type Done struct {
 	Reason string `json:"reason,omitempty"` // why, where the process itself does not tell
 	Note   string `json:"note,omitempty"`   // what jobd adds to stderr where people look for it
 
-	// Elapsed is how long the process ran, in microseconds of a clock that nobody sets; 0 where that is not known.
+	// Elapsed is how long the process ran, in microseconds of a clock that nobody sets; 0 where
+	// that is not known.
 	Elapsed int64 `json:"elapsed,omitempty"`
-	// Finished is when it ended, in microseconds since 1970, where that is later than the event's own time, because the
-	// host's clock was set back while it ran; else 0.
+	// Finished is when it ended, in microseconds since 1970, where that is later than the event's
+	// own time, because the host's clock was set back while it ran; else 0.
 	Finished int64  `json:"finished,omitempty"`
 	Token    string `json:"token,omitempty"` // of the claim; events of older versions have none
 }
@@ -137,8 +140,8 @@ func (d Done) ShownStderr() Output {
 	}
 }
 
-// Conflict says that the mirror met a row that somebody else changed or
-// deleted while it was the worker's; or, where Wanted is "ignored", that the worker could not mark the row.
+// Conflict says that the mirror met a row that somebody else changed or deleted while it was the
+// worker's; or, where Wanted is "ignored", that the worker could not mark the row.
 type Conflict struct {
 	Found  *Row   `json:"found"` // nil: the row is gone
 	Wanted string `json:"wanted,omitempty"`
@@ -146,8 +149,9 @@ type Conflict struct {
 	Token  string `json:"token,omitempty"`  // of the claim that it is about; events of older versions have none
 }
 
-// SetAside says that the row can't be updated for now, for a reason that is the row's own: somebody holds a lock on it, or
-// a rule of the table refuses the update. The update is tried again until it succeeds; this is journalled once.
+// SetAside says that the row can't be updated for now, for a reason that is the row's own: somebody
+// holds a lock on it, or a rule of the table refuses the update. The update is tried again until it
+// succeeds; this is journalled once.
 type SetAside struct {
 	Wanted string `json:"wanted"` // the status that the row is to get
 	Reason string `json:"reason"`
@@ -203,13 +207,14 @@ type ConcurrencySet struct {
 	By          string `json:"by"`
 }
 
-// Marked says which mark the worker's tokens bear from now on. No two workers that live have the same.
+// Marked says which mark the worker's tokens bear from now on. No two workers that live have the
+// same.
 type Marked struct {
 	Mark string `json:"mark"`
 }
 
-// Server says that the table was found on another server than before, and that the rows of the time before were compared
-// with the journal.
+// Server says that the table was found on another server than before, and that the rows of the time
+// before were compared with the journal.
 type Server struct {
 	Server string `json:"server"`           // what identifies it
 	Before string `json:"before,omitempty"` // the one before; "" the first time
@@ -224,8 +229,9 @@ type Requeued struct {
 	Token  string `json:"token,omitempty"` // of the claim
 }
 
-// Requested says that a client asked for jobs to be run by hand. It is durable together with the first thing that was done
-// about it: the events that follow tell what became of each job. A request that changed nothing is a Refused.
+// Requested says that a client asked for jobs to be run by hand. It is durable together with the
+// first thing that was done about it: the events that follow tell what became of each job. A
+// request that changed nothing is a Refused.
 type Requested struct {
 	Request string  `json:"request,omitempty"` // its type, as on the wire; "": run-manual
 	Jobs    []int64 `json:"jobs,omitempty"`    // of run-manual, in ascending order
@@ -233,7 +239,8 @@ type Requested struct {
 	By      string  `json:"by"`
 }
 
-// Refused says that somebody asked for a change that was refused as a whole. Who asks again and again is counted.
+// Refused says that somebody asked for a change that was refused as a whole. Who asks again and
+// again is counted.
 type Refused struct {
 	Request string `json:"request"`         // its type, as on the wire; "reload" for SIGHUP
 	About   string `json:"about,omitempty"` // what it was to change, cut to a readable length
@@ -252,8 +259,9 @@ type Reloaded struct {
 	Launcher []string `json:"launcher,omitempty"` // the new command, where that is another one
 }
 
-// Reapplied says that rows of the table are brought up to what a journal says, at somebody's wish. There are two of each: one
-// before the first row is changed, and one, Ended, that counts them. Where the second is missing the worker was killed.
+// Reapplied says that rows of the table are brought up to what a journal says, at somebody's wish.
+// There are two of each: one before the first row is changed, and one, Ended, that counts them.
+// Where the second is missing the worker was killed.
 type Reapplied struct {
 	From  uint64 `json:"from"` // the first event of the history that is applied once more
 	To    uint64 `json:"to"`   // the last
@@ -268,7 +276,8 @@ type Reapplied struct {
 	Ended   bool   `json:"ended,omitempty"`
 }
 
-// Retention says that segments leave the journal's folder. It is durable before the first of them does.
+// Retention says that segments leave the journal's folder. It is durable before the first of them
+// does.
 type Retention struct {
 	First   int    `json:"first"`             // the number of the oldest segment that goes
 	Last    int    `json:"last"`              // of the newest that goes; those behind it stay

@@ -64,8 +64,9 @@ func (Reloaded) Kind() Kind       { return KindReloaded }
 func (Reapplied) Kind() Kind      { return KindReapplied }
 func (Retention) Kind() Kind      { return KindRetention }
 
-// registry lists every kind of event, in the order in which they are documented. Whoever needs to know all kinds asks here; what
-// an event of a kind means is said by applyWorker in state.go, or for jobs by transition.go.
+// registry lists every kind of event, in the order in which they are documented. Whoever needs to
+// know all kinds asks here; what an event of a kind means is said by applyWorker in state.go, or
+// for jobs by transition.go.
 var registry = []registered{
 	kind[Accepted](),
 	kind[Ignored](),
@@ -122,7 +123,8 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// DecodePayload reads the JSON form of a payload. A Done's output stands beside that form, and is passed beside it.
+// DecodePayload reads the JSON form of a payload. A Done's output stands beside that form, and is
+// passed beside it.
 func DecodePayload(kind Kind, data, stdout, stderr []byte) (Payload, error) {
 	decode := decoders[kind]
 	if decode == nil {
@@ -136,7 +138,7 @@ func DecodePayload(kind Kind, data, stdout, stderr []byte) (Payload, error) {
 	return payload, err
 }
 
-// payloadOf reads a payload of a kind that is known.
+// PayloadOf reads a payload of a kind that is known.
 func PayloadOf[P Payload](data []byte) (P, error) {
 	var p P
 	err := json.Unmarshal(data, &p)

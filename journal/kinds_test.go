@@ -67,7 +67,8 @@ func TestEveryKindMeansSomething(t *testing.T) {
 	}
 }
 
-// An event that names its claim is about that claim: whatever has a token says so, save the event that makes the claim.
+// An event that names its claim is about that claim: whatever has a token says so, save the event
+// that makes the claim.
 func TestEveryTokenCounts(t *testing.T) {
 	t.Parallel()
 	for kind, payload := range each(t) {

@@ -1,7 +1,7 @@
 package journal
 
-// Removal is what retention has taken so far, as the history itself tells: by retention events, and by the checkpoints that
-// carry it on when the segments with these events are gone themselves.
+// Removal is what retention has taken so far, as the history itself tells: by retention events, and
+// by the checkpoints that carry it on when the segments with these events are gone themselves.
 type Removal struct {
 	Segment int    `json:"segment,omitempty"` // the newest that is gone; 0: none
 	Seq     uint64 `json:"seq,omitempty"`     // its last event
@@ -9,8 +9,8 @@ type Removal struct {
 	Noted   int    `json:"noted,omitempty"`   // the segments up to this one went before such events existed: only a note said so
 }
 
-// After is what is gone after one more retention event. The first one of a journal that older versions began says what went
-// before such events existed. Removals are replaced, never changed.
+// After is what is gone after one more retention event. The first one of a journal that older
+// versions began says what went before such events existed. Removals are replaced, never changed.
 func (r *Removal) After(p Retention) *Removal {
 	next := &Removal{Segment: p.Last, Seq: p.Seq, Hash: p.Hash}
 	switch {

@@ -8,8 +8,8 @@ type Row struct {
 	Status string `json:"status"` // waiting, manual, accepted, running, done or ignored
 	Owner  string `json:"owner"`  // the owner column's content; "" where it is NULL or empty
 
-	// Created is time_created of a row that a claim has locked, in seconds since 1970; 0 where the column tells no such
-	// number, or the row was read for something else.
+	// Created is time_created of a row that a claim has locked, in seconds since 1970; 0 where the
+	// column tells no such number, or the row was read for something else.
 	Created int64 `json:"-"`
 }
 

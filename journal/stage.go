@@ -7,8 +7,8 @@ type Stage struct {
 	undo []*Job         // what was changed in jobs since the mark
 }
 
-// Stage begins a stage on top of the state, for about as many events as size says. The state must not change until it is taken
-// or dropped.
+// Stage begins a stage on top of the state, for about as many events as size says. The state must
+// not change until it is taken or dropped.
 func (s *State) Stage(size int) *Stage {
 	return &Stage{base: s, jobs: make(map[int64]*Job, size)}
 }

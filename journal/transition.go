@@ -22,10 +22,11 @@ import (
 //	set-aside  any                                → unchanged
 //	requeued   starting, running                  → unchanged
 //
-// An event that names its claim's token is about that claim only. A conflict of another claim than the one that is
-// under way changes nothing: it is late news of an older one. Anything else with another claim's token is refused.
-// A conflict whose Wanted is "ignored" is about an ignored event whose transaction was not committed, and about nothing
-// else: it takes that event back, and changes no claim.
+// An event that names its claim's token is about that claim only. A conflict of another claim than
+// the one that is under way changes nothing: it is late news of an older one. Anything else with
+// another claim's token is refused. A conflict whose Wanted is "ignored" is about an ignored event
+// whose transaction was not committed, and about nothing else: it takes that event back, and
+// changes no claim.
 func (s Status) allows(kind Kind) bool {
 	switch kind {
 	case KindAccepted, KindIgnored:
@@ -86,7 +87,8 @@ func (j Job) next(e Event) (Job, error) {
 	return j, nil
 }
 
-// tokenOf is the token of the claim that an event is about; "" where it does not say, or makes the claim itself.
+// tokenOf is the token of the claim that an event is about; "" where it does not say, or makes the
+// claim itself.
 func tokenOf(p Payload) string {
 	switch p := p.(type) {
 	case Released:

@@ -37,8 +37,8 @@ type paced struct {
 	Longest time.Duration
 }
 
-// childPaces appends a thousand jobs a second, four events each, one after the other, as the goroutines of so many
-// jobs do, and prints what it achieved.
+// childPaces appends a thousand jobs a second, four events each, one after the other, as the
+// goroutines of so many jobs do, and prints what it achieved.
 func childPaces() {
 	span, err := time.ParseDuration(os.Args[2])
 	if err != nil {
@@ -129,8 +129,8 @@ func startPacing(b *testing.B, dir string) (wait func() paced) {
 	}
 }
 
-// BenchmarkWriterBesideReaders measures what a writer of a thousand jobs a second loses while jobctl reads its folder with
-// every command, each in a loop and all at once:
+// BenchmarkWriterBesideReaders measures what a writer of a thousand jobs a second loses while
+// jobctl reads its folder with every command, each in a loop and all at once:
 //
 //	go test ./journal -run '^$' -bench BesideReaders -benchtime 1x -history 1000000 -paced 20s -jobctl $PWD/bin/jobctl
 func BenchmarkWriterBesideReaders(b *testing.B) {
@@ -153,8 +153,8 @@ func BenchmarkWriterBesideReaders(b *testing.B) {
 	}
 }
 
-// BenchmarkWriterBesideReadersWithin measures the same where the writer's own process reads, as a worker does for clients:
-// verifying in a loop, twice at once, at full speed and giving way.
+// BenchmarkWriterBesideReadersWithin measures the same where the writer's own process reads, as a
+// worker does for clients: verifying in a loop, twice at once, at full speed and giving way.
 func BenchmarkWriterBesideReadersWithin(b *testing.B) {
 	for _, c := range []struct {
 		name     string
@@ -212,7 +212,8 @@ func verifyUntil(ctx context.Context, b *testing.B, dir string, givesWay bool) (
 	}
 }
 
-// startReading reads with every command in a loop, until it is stopped; it then tells how often each was run.
+// startReading reads with every command in a loop, until it is stopped; it then tells how often
+// each was run.
 func startReading(b *testing.B, dir string) (stop func() string) {
 	if *jobctl == "" {
 		b.Fatal("-jobctl is needed: the program that reads")

@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"jobd/journal"
-	"jobd/journal/verify"
 )
 
 // churning is a configuration under which segments come and go all the time.
@@ -34,7 +31,8 @@ func makeChurning(t *testing.T) Config {
 	return c
 }
 
-// childChurns appends for ever, with a mirror that is always up to date, and prints what was acknowledged.
+// childChurns appends for ever, with a mirror that is always up to date, and prints what was
+// acknowledged.
 func childChurns() {
 	j, err := Open(context.Background(), churning(os.Args[1]))
 	if err != nil {
@@ -54,8 +52,8 @@ func childChurns() {
 	}
 }
 
-// Killed at any point of rolling over, sealing, archiving and removing, a worker loses nothing: archive and journal together
-// hold every acknowledged event, once.
+// Killed at any point of rolling over, sealing, archiving and removing, a worker loses nothing:
+// archive and journal together hold every acknowledged event, once.
 func TestKilledWhileSegmentsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := makeChurning(t)
@@ -100,8 +98,9 @@ func TestKilledWhileSegmentsComeAndGo(t *testing.T) {
 	}
 }
 
-// Under load retention never removes what is not mirrored, and one who follows through a Reader, and a mirror that
-// follows through Next, meet every event once, whatever becomes of the segments meanwhile.
+// Under load retention never removes what is not mirrored, and one who follows through a Reader,
+// and a mirror that follows through Next, meet every event once, whatever becomes of the segments
+// meanwhile.
 func TestFollowersSurviveRetention(t *testing.T) {
 	t.Parallel()
 	const total = 4_000
@@ -183,29 +182,4 @@ func TestRunEndsWithTheJournal(t *testing.T) {
 	if err := j.Maintain(t.Context()); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("Maintain: %v", err)
 	}
-}
-
-func TestAnchors(t *testing.T) {
-	t.Parallel()
-	e := collect(t)
-	text := "# kept by the auditor\n\n" + e.anchors[0].String() + "\n  " + e.anchors[1].String() + "\n"
-	anchors, err := journal.ReadAnchors(stringReader(text))
-	if diff := cmp.Diff(e.anchors, anchors); err != nil || diff != "" {
-		t.Fatalf("%v %s", err, diff)
-	}
-	for _, wrong := range []string{"5", "x " + journal.Hash{}.String(), "5 00", "0 " + journal.Hash{}.String(), "-1 " + journal.Hash{}.String(), "5 " + journal.Hash{}.String() + "0"} {
-		if _, err := journal.ReadAnchors(stringReader("\n" + wrong)); err == nil {
-			t.Errorf("%q is taken", wrong)
-		}
-	}
-	r := openReader(t, e.dir)
-	last := uint64(0)
-	audited, err := verify.Audit(t.Context(), r.Folder(), anchors, func(seq uint64) { last = seq })
-	if err != nil || audited.Compared != 2 || audited.First != 1 || last != 100 || audited.State.Seq != 100 {
-		t.Fatalf("%+v, %d, %v", audited, last, err)
-	}
-	_, err = verify.Audit(t.Context(), r.Folder(), []journal.Anchor{{Seq: 101, Hash: journal.Hash{1}}}, nil)
-	refused(t, "Audit", err, 101, "an anchor knows event 101, the journal ends at 100")
-	_, err = verify.Audit(t.Context(), r.Folder(), []journal.Anchor{{Seq: 60, Hash: journal.Hash{1}}}, nil)
-	refused(t, "Audit", err, 60, "the history was rewritten")
 }

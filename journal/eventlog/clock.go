@@ -10,13 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Events are stamped with the wall clock, which somebody may set. Ages go by another clock: a time line that moves on with
-// the boot clock (CLOCK_BOOTTIME), which nobody sets, and which is kept across restarts (see clocknote.go).
+// Events are stamped with the wall clock, which somebody may set. Ages go by another clock: a time
+// line that moves on with the boot clock (CLOCK_BOOTTIME), which nobody sets, and which is kept
+// across restarts (see clocknote.go).
 
 // leastJump is by how much the wall clock must differ from what really passed before that is told.
 const leastJump = time.Minute
 
-// plausibleGap is the longest time between two boots that the wall clock is believed: nothing else measures it.
+// plausibleGap is the longest time between two boots that the wall clock is believed: nothing else
+// measures it.
 const plausibleGap = 72 * time.Hour
 
 // instant is a moment by both clocks, in whole microseconds.
@@ -25,7 +27,8 @@ type instant struct {
 	real time.Time // what ages are measured with
 }
 
-// clock tells what time it is, and how much time really passed. It warns once of each jump of the wall clock.
+// clock tells what time it is, and how much time really passed. It warns once of each jump of the
+// wall clock.
 type clock struct {
 	now    func() time.Time
 	uptime func() time.Duration // nil: the two clocks are one, and nothing is noted
@@ -49,7 +52,8 @@ func newClock(c *Config) *clock {
 	return k
 }
 
-// bootID is the kernel's name of the current boot; "" where it does not tell, which is taken for another one each time.
+// bootID is the kernel's name of the current boot; "" where it does not tell, which is taken for
+// another one each time.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

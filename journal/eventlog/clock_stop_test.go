@@ -11,7 +11,8 @@ import (
 	"jobd/journal/folder"
 )
 
-// The clock is set while the worker runs, which is then killed: the next one, on the same boot, is not deceived.
+// The clock is set while the worker runs, which is then killed: the next one, on the same boot, is
+// not deceived.
 func TestClockSetBeforeAKill(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -30,7 +31,8 @@ func TestClockSetBeforeAKill(t *testing.T) {
 	m.segments(j, "34 days", 30)
 }
 
-// A worker that is killed before the ends of segments are noted: they count as of the next start, whatever their stamps say.
+// A worker that is killed before the ends of segments are noted: they count as of the next start,
+// whatever their stamps say.
 func TestClockOfSegmentsThatEndedBeforeAKill(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -72,7 +74,8 @@ func TestClockOfEventsBeforeAKill(t *testing.T) {
 	m.segments(j, "a day later", 1)
 }
 
-// After a boot only the clock tells how long the machine was off. It is believed as far as that is plausible.
+// After a boot only the clock tells how long the machine was off. It is believed as far as that is
+// plausible.
 func TestClockAcrossBoots(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -103,7 +106,8 @@ func TestClockAcrossBoots(t *testing.T) {
 	}
 }
 
-// A journal of an older version has no clock file: its stamps are believed, and so is a plausible gap behind the last.
+// A journal of an older version has no clock file: its stamps are believed, and so is a plausible
+// gap behind the last.
 func TestClockOfAnOlderJournal(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{"no file": "", "no JSON": "{", "of something else": "[]"} {
@@ -165,7 +169,8 @@ func TestClockOfAnIdleJournalIsWatched(t *testing.T) {
 	}
 }
 
-// Where the clock file can't be written the journal works, says so once a segment, and closes in order.
+// Where the clock file can't be written the journal works, says so once a segment, and closes in
+// order.
 func TestClockFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -121,7 +121,8 @@ const (
 	isHeld     = `level=WARN msg="a segment of the journal is old enough to go by the clock`
 )
 
-// A clock set forward beyond the retention removes nothing early, says so once, and keeps nothing for ever.
+// A clock set forward beyond the retention removes nothing early, says so once, and keeps nothing
+// for ever.
 func TestClockSetForwardRemovesNothingEarly(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -151,7 +152,8 @@ func TestClockSetForwardRemovesNothingEarly(t *testing.T) {
 	}
 }
 
-// Set right again, the clock is as good as it was, and what was stamped meanwhile is neither removed early nor kept for ever.
+// Set right again, the clock is as good as it was, and what was stamped meanwhile is neither
+// removed early nor kept for ever.
 func TestClockSetForwardAndRightAgain(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -168,7 +170,8 @@ func TestClockSetForwardAndRightAgain(t *testing.T) {
 	m.segments(j, "34 days", 30)
 }
 
-// While the clock is behind, segments begin and go as time really passes; set right again, nothing goes early.
+// While the clock is behind, segments begin and go as time really passes; set right again, nothing
+// goes early.
 func TestClockSetBackKeepsNoSegmentFromRolling(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -188,7 +191,8 @@ func TestClockSetBackKeepsNoSegmentFromRolling(t *testing.T) {
 	m.segments(j, "a day later", 30)
 }
 
-// A worker that is started again on the same boot goes by the boot clock, whatever was done to the clock meanwhile.
+// A worker that is started again on the same boot goes by the boot clock, whatever was done to the
+// clock meanwhile.
 func TestClockSetWhileTheWorkerWasStopped(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*testing.T, *Log) string{

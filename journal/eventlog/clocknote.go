@@ -15,12 +15,14 @@ import (
 	"jobd/journal/segment"
 )
 
-// The clock file says what the time line was when it was written, so that ages go on across restarts: by the boot clock
-// within a boot, else by the wall clock, as far as it is plausible. It is not chained. Without it, as in journals of older
-// versions, the stamps of the events are believed; where it is older than the events, those behind it count as of now, which
-// keeps them for longer.
+// The clock file says what the time line was when it was written, so that ages go on across
+// restarts: by the boot clock within a boot, else by the wall clock, as far as it is plausible. It
+// is not chained. Without it, as in journals of older versions, the stamps of the events are
+// believed; where it is older than the events, those behind it count as of now, which keeps them
+// for longer.
 
-// clockNote is the clock file. Times are microseconds; those of the wall clock and the time line since 1970.
+// clockNote is the clock file. Times are microseconds; those of the wall clock and the time line
+// since 1970.
 type clockNote struct {
 	Boot   string `json:"boot"`   // the boot's name
 	Uptime int64  `json:"uptime"` // since the boot
@@ -34,7 +36,8 @@ type clockNote struct {
 	Shifts  []shift `json:"shifts,omitempty"` // see ages
 }
 
-// shift says by how much the stamps at the ends of segments were ahead of the time line, from a segment on.
+// shift says by how much the stamps at the ends of segments were ahead of the time line, from a
+// segment on.
 type shift struct {
 	Segment int   `json:"segment"`
 	By      int64 `json:"by"`
@@ -154,7 +157,8 @@ func readClock(dir string) (*clockNote, error) {
 	return note, nil
 }
 
-// noteSegment has the clock file know the newest segment, so that the age of the one before is known after a crash.
+// noteSegment has the clock file know the newest segment, so that the age of the one before is
+// known after a crash.
 func (j *Log) noteSegment() {
 	j.mu.Lock()
 	newest := j.newest.Number
@@ -172,7 +176,8 @@ func (j *Log) tryNoteClock() {
 	}
 }
 
-// noteClock replaces the file. Whatever a crash leaves is the file as it was, or the new one; both are true.
+// noteClock replaces the file. Whatever a crash leaves is the file as it was, or the new one; both
+// are true.
 func (j *Log) noteClock() error {
 	if j.clock.uptime == nil {
 		return nil
@@ -205,7 +210,8 @@ func (j *Log) noteClock() error {
 	return nil
 }
 
-// How often the wall clock is compared with what passed, where nothing is appended, and how often that is noted.
+// How often the wall clock is compared with what passed, where nothing is appended, and how often
+// that is noted.
 const (
 	compareInterval = time.Minute
 	noteEvery       = 60

@@ -39,7 +39,7 @@ func newAppending(drafts []journal.Draft) *appending {
 //
 // Errors: an *IllegalError where a draft contradicts the journal; ErrFull where
 // the disk has no room; ErrClosed. After any other error what was written is not known: the journal
-// takes nothing more and must be opened anew (pitfall 24).
+// takes nothing more and must be opened anew.
 func (j *Log) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 	a := newAppending(drafts)
 	j.mu.Lock()
@@ -100,7 +100,8 @@ func (j *Log) commit() {
 	finish(group, err)
 }
 
-// gather lets those whom the commit before has woken append again, as long as more of them do: fewer, larger commits.
+// gather lets those whom the commit before has woken append again, as long as more of them do:
+// fewer, larger commits.
 func (j *Log) gather() {
 	for before, waiting := -1, 0; waiting > before; {
 		runtime.Gosched()
@@ -168,8 +169,8 @@ func (j *Log) write(group []*appending, n segment.Notes) (*staging, error) {
 	return s, j.head.Write(s.seq, s.hash)
 }
 
-// mayRoll tells whether an append may begin a new segment. What retention says does not: else an idle worker would begin one
-// for each that it removes.
+// mayRoll tells whether an append may begin a new segment. What retention says does not: else an
+// idle worker would begin one for each that it removes.
 func (a *appending) mayRoll() bool {
 	if len(a.drafts) != 1 {
 		return len(a.drafts) > 0
@@ -181,9 +182,9 @@ func (a *appending) mayRoll() bool {
 // noteInterval is how long a position that only moved on is not written with the events.
 const noteInterval = 100 * time.Millisecond
 
-// toNote tells whether notes are written with a commit: when somebody asked for it, by an append of nothing, when
-// retention has moved on, and else from time to time only. What they cost, a page and some statements, is not to be paid by
-// each commit.
+// toNote tells whether notes are written with a commit: when somebody asked for it, by an append of
+// nothing, when retention has moved on, and else from time to time only. What they cost, a page and
+// some statements, is not to be paid by each commit.
 func (j *Log) toNote(group []*appending, n segment.Notes, now time.Time) bool {
 	if n == j.stored {
 		return false

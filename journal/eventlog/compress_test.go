@@ -14,7 +14,8 @@ import (
 	"jobd/journal/segment"
 )
 
-// Whatever a job wrote comes back, and what compresses is stored small, in the open segment and in a sealed one.
+// Whatever a job wrote comes back, and what compresses is stored small, in the open segment and in
+// a sealed one.
 func TestOutputIsStoredCompressed(t *testing.T) {
 	t.Parallel()
 	outputs := map[string]struct {

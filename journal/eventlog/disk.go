@@ -10,16 +10,16 @@ import (
 
 // disk is what the journal asks of its newest segment. Only the leader calls append and next.
 type disk interface {
-	// append writes records, and the notes unless they are nil, all or
+	// Append writes records, and the notes unless they are nil, all or
 	// none; they are durable when it returns.
 	Append(records []segment.Record, n *segment.Notes) error
 	// next makes the segment that a header opens, durably. Where it found no room
 	// (see full) there is no such segment, and this one may be appended to.
 	next(h segment.Header, n segment.Notes) (disk, error)
-	// size is about how many bytes the segment has.
+	// Size is about how many bytes the segment has.
 	Size() int64
-	// checkpoint empties the write-ahead log where it has grown beyond bound bytes. It may be called
-	// at any time.
+	// Checkpoint empties the write-ahead log where it has grown beyond bound bytes. It may be
+	// called at any time.
 	Checkpoint(bound int64) error
 	Close() error
 }
@@ -47,7 +47,8 @@ func (d onDisk) next(h segment.Header, n segment.Notes) (disk, error) {
 		}
 	}
 	if segment.Full(err) {
-		// The journal goes on without it, so it must never be there again, not even after a power cut.
+		// The journal goes on without it, so it must never be there again, not even after a power
+		// cut.
 		if err := errors.Join(segment.RemoveDatabase(segment.DatabasePath(d.dir, h.Number)), segment.SyncFolder(d.dir)); err != nil {
 			return nil, fmt.Errorf("remove a segment that found no room: %w", err)
 		}

@@ -23,7 +23,7 @@ func TestFailureEndsTheJournal(t *testing.T) {
 	for name, inject := range map[string]func(*Log){
 		"before anything is written": func(j *Log) { makeFaulty(j).before = func([]segment.Record) error { return broken } },
 		"after the commit":           func(j *Log) { makeFaulty(j).after = func() error { return broken } },
-		"head file":                  func(j *Log) { _ = j.head.F.Close() },
+		"head file":                  func(j *Log) { _ = j.head.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

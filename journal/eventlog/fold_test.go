@@ -88,7 +88,8 @@ func TestStateIsTheFoldOverTheDisk(t *testing.T) {
 	})
 }
 
-// A job's event without a job is refused, also behind an append of nothing, and leaves the others alone.
+// A job's event without a job is refused, also behind an append of nothing, and leaves the others
+// alone.
 func TestAJobsEventNeedsAJob(t *testing.T) {
 	t.Parallel()
 	group := []*appending{newAppending(nil), newAppending([]journal.Draft{{Job: 0, Payload: journal.Accepted{Target: "a", Manual: true, Token: "a"}}}), newAppending(wholeLife(1))}

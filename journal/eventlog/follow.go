@@ -118,8 +118,8 @@ func (r *recent) add(events []journal.Event) {
 	}
 }
 
-// makeRoom makes room for n more where there is none: by moving what is kept to the front, mostly, so that events
-// which come and go leave nothing to collect.
+// makeRoom makes room for n more where there is none: by moving what is kept to the front, mostly,
+// so that events which come and go leave nothing to collect.
 func (r *recent) makeRoom(n int) {
 	if len(r.events)+n <= cap(r.events) {
 		return
@@ -169,9 +169,9 @@ func (j *Log) Claim(ctx context.Context, job int64, seq uint64) (journal.Accepte
 	return claim, nil
 }
 
-// Back gives the number of the event from which on to read to see again what happened up to an age before
-// event seq and since, at most limit events before it: Next gives what follows it. What retention has removed is not
-// among that.
+// Back gives the number of the event from which on to read to see again what happened up to an age
+// before event seq and since, at most limit events before it: Next gives what follows it. What
+// retention has removed is not among that.
 func (j *Log) Back(ctx context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, err error) {
 	if seq == 0 {
 		return 0, nil

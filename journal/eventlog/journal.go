@@ -49,7 +49,7 @@ func (c *Config) fill() {
 	}
 }
 
-// Journal is the append-only log of one worker, open for writing. There is one
+// Log is the append-only log of one worker, open for writing. There is one
 // writer at a time, whatever process; readers are not bounded (see Reader).
 // All methods are safe for concurrent use.
 type Log struct {
@@ -152,7 +152,8 @@ func (j *Log) make(ctx context.Context) error {
 	return segment.Make(ctx, j.config.Dir, h, segment.Notes{Kept: 1})
 }
 
-// resume verifies and folds the newest segment, and removes what a roll-over that died has left behind it.
+// resume verifies and folds the newest segment, and removes what a roll-over that died has left
+// behind it.
 func (j *Log) resume(ctx context.Context, parts []folder.Part) error {
 	newest := parts[len(parts)-1]
 	if newest.Sealed {
@@ -198,8 +199,8 @@ func (j *Log) Position() uint64 {
 }
 
 // SetPosition notes that the jobs table shows everything up to seq, which was appended. It is
-// written with a commit ten times a second, and by Rest and Close: after a crash some events are mirrored
-// once more, which is harmless.
+// written with a commit ten times a second, and by Rest and Close: after a crash some events are
+// mirrored once more, which is harmless.
 func (j *Log) SetPosition(seq uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -219,7 +220,7 @@ func (j *Log) SetPosition(seq uint64) {
 const maxLog = 16 << 20
 
 // Rest writes what was only noted and empties a write-ahead log that has grown large
-// (pitfall 25). It is for a moment when nothing else is to be done. Its errors are Append's.
+//. It is for a moment when nothing else is to be done. Its errors are Append's.
 func (j *Log) Rest() error {
 	if err := j.note(); err != nil {
 		return err

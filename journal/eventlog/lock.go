@@ -18,14 +18,14 @@ import (
 // lockWait is how long a new worker waits for the one before it to be gone.
 const lockWait = 500 * time.Millisecond
 
-// HeldError says that another process has the journal open for writing.
-type HeldError struct {
+// heldError says that another process has the journal open for writing.
+type heldError struct {
 	Dir    string
 	Holder string // what the holder wrote into the lock file
 }
 
 // Error implements error.
-func (e *HeldError) Error() string {
+func (e *heldError) Error() string {
 	return fmt.Sprintf("journal %s is in use by %s; every worker needs a journal_dir of its own", e.Dir, e.Holder)
 }
 
@@ -48,7 +48,7 @@ func lock(dir string) (*os.File, error) {
 		}
 		if time.Now().After(deadline) {
 			defer f.Close()
-			return nil, &HeldError{Dir: dir, Holder: holder(f)}
+			return nil, &heldError{Dir: dir, Holder: holder(f)}
 		}
 	}
 	if err := sign(f); err != nil {

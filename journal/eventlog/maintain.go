@@ -17,9 +17,10 @@ import (
 // maintainRetry is how long Run waits after something failed, such as a disk without room.
 const maintainRetry = time.Minute
 
-// Run maintains the journal until ctx ends or the journal is closed: see Maintain. It wakes when a segment was
-// begun, when one becomes old enough to be removed, and when the mirror has passed what was waited for.
-// Failures are logged and tried again; they never end it. Beside that it writes waypoints, so that the next start is quick.
+// Run maintains the journal until ctx ends or the journal is closed: see Maintain. It wakes when a
+// segment was begun, when one becomes old enough to be removed, and when the mirror has passed what
+// was waited for. Failures are logged and tried again; they never end it. Beside that it writes
+// waypoints, so that the next start is quick.
 func (j *Log) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -61,15 +62,16 @@ func (j *Log) rest(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Maintain seals the segments before the newest, and archives or removes those that are older than the
-// retention and mirrored. It runs beside appends, resting three quarters of its time, and can be stopped and taken
-// up again at any point. Run does it whenever it is due.
+// Maintain seals the segments before the newest, and archives or removes those that are older than
+// the retention and mirrored. It runs beside appends, resting three quarters of its time, and can
+// be stopped and taken up again at any point. Run does it whenever it is due.
 func (j *Log) Maintain(ctx context.Context) error {
 	_, err := j.maintain(ctx)
 	return err
 }
 
-// maintain is Maintain. It also says in how long there will be something to remove; 0: that is not known.
+// maintain is Maintain. It also says in how long there will be something to remove; 0: that is not
+// known.
 func (j *Log) maintain(ctx context.Context) (next time.Duration, err error) {
 	j.maintained.Lock()
 	defer j.maintained.Unlock()
@@ -136,8 +138,8 @@ func removePartial(dir string) error {
 	return err
 }
 
-// Usage is how many bytes the segments take on the disk, and how many they are. What cannot be looked at
-// counts as nothing.
+// Usage is how many bytes the segments take on the disk, and how many they are. What cannot be
+// looked at counts as nothing.
 func (j *Log) Usage() (bytes int64, segments int) {
 	parts, err := folder.List(j.config.Dir)
 	if err != nil {

@@ -198,7 +198,7 @@ func TestSecondProcessIsRefusedWithinASecond(t *testing.T) {
 	c.line(t)
 	begun := time.Now()
 	_, err := Open(t.Context(), Config{Dir: dir})
-	var held *HeldError
+	var held *heldError
 	if !errors.As(err, &held) {
 		t.Fatalf("Open: %v, want a *HeldError", err)
 	}
@@ -275,7 +275,7 @@ func TestNobodyHoldsALockThatWasNeverSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lock(dir)
-	var held *HeldError
+	var held *heldError
 	if !errors.As(err, &held) || held.Holder != "another process" {
 		t.Fatalf("lock: %v", err)
 	}

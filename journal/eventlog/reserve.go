@@ -11,18 +11,18 @@ import (
 )
 
 // reserveFile holds blocks that are given back when the disk is full, so that what was begun can
-// be ended (pitfall 23).
+// be ended.
 const reserveFile = "reserve"
 
-// LowError says that the journal's disk has too little room to begin anything new.
-type LowError struct {
+// lowError says that the journal's disk has too little room to begin anything new.
+type lowError struct {
 	Dir       string
 	Free      int64 // bytes that are free, the reserve not counted
 	Threshold int64 // bytes that must be
 }
 
 // Error implements error.
-func (e *LowError) Error() string {
+func (e *lowError) Error() string {
 	return fmt.Sprintf("journal %s: %d MiB are free, %d MiB must be, so no job is claimed", e.Dir, e.Free>>20, e.Threshold>>20)
 }
 
@@ -65,7 +65,7 @@ func (r *Reserve) Check() error {
 		return nil
 	}
 	if free < r.threshold {
-		return &LowError{Dir: r.dir, Free: free, Threshold: r.threshold}
+		return &lowError{Dir: r.dir, Free: free, Threshold: r.threshold}
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestPitfall23TheReserve(t *testing.T) {
 		t.Fatalf("with room: %v, reserve of %d bytes", err, size())
 	}
 	free = 8<<20 - 1
-	var low *LowError
+	var low *lowError
 	if err := r.Check(); !errors.As(err, &low) || low.Free != free || low.Threshold != 8<<20 {
 		t.Errorf("below the threshold: %v", err)
 	}

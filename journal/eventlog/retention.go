@@ -15,8 +15,9 @@ import (
 	"jobd/journal/segment"
 )
 
-// retire archives or removes sealed segments that are old enough, the oldest first, and says in how long the
-// next one will be; 0: that is not known. Their age goes by the time that is known to have really passed.
+// retire archives or removes sealed segments that are old enough, the oldest first, and says in how
+// long the next one will be; 0: that is not known. Their age goes by the time that is known to have
+// really passed.
 func (j *Log) retire(ctx context.Context) (next time.Duration, err error) {
 	parts, err := folder.List(j.config.Dir)
 	if err == nil && len(parts) > 0 {
@@ -45,8 +46,8 @@ type retired struct {
 	bounds segment.Bounds
 }
 
-// outdated gives the segments that may go now, archived where there is an archive, and says in how long the next one will. Those
-// before an error are among them.
+// outdated gives the segments that may go now, archived where there is an archive, and says in how
+// long the next one will. Those before an error are among them.
 func (j *Log) outdated(ctx context.Context, parts []folder.Part) (old []retired, next time.Duration, err error) {
 	for _, p := range parts {
 		if !p.Sealed || ctx.Err() != nil {
@@ -72,7 +73,8 @@ func (j *Log) outdated(ctx context.Context, parts []folder.Part) (old []retired,
 	return old, 0, nil
 }
 
-// journalRemoval appends the event that says which segments go, unless the history says so already: a run that died has left some.
+// journalRemoval appends the event that says which segments go, unless the history says so already:
+// a run that died has left some.
 func (j *Log) journalRemoval(old []retired) error {
 	newest := old[len(old)-1]
 	var gone int
@@ -93,8 +95,8 @@ const (
 	reasonNothing = "nothing was removed so far; from here on it is journalled"
 )
 
-// adopt journals what was removed from a journal by versions that only noted it. From then on whatever is missing beyond that
-// is a hole. What was not even noted stays one.
+// adopt journals what was removed from a journal by versions that only noted it. From then on
+// whatever is missing beyond that is a hole. What was not even noted stays one.
 func (j *Log) adopt(ctx context.Context, oldest folder.Part) error {
 	var known bool
 	var noted int
@@ -121,8 +123,8 @@ func (j *Log) adopt(ctx context.Context, oldest folder.Part) error {
 	return err
 }
 
-// left is for how long a segment is still to be kept, whose last event bears a stamp. Where by the clock it would go now, that is
-// told, once after each jump.
+// left is for how long a segment is still to be kept, whose last event bears a stamp. Where by the
+// clock it would go now, that is told, once after each jump.
 func (j *Log) left(segment int, stamped time.Time) time.Duration {
 	at := j.clock.read()
 	j.mu.Lock()
@@ -146,7 +148,8 @@ func (j *Log) bounds(p folder.Part) (segment.Bounds, error) {
 	return b, s.Close()
 }
 
-// mirrored tells whether the disk says that the jobs table shows an event. If not, Run wakes when it does.
+// mirrored tells whether the disk says that the jobs table shows an event. If not, Run wakes when
+// it does.
 func (j *Log) mirrored(seq uint64) (bool, error) {
 	j.mu.Lock()
 	passed := j.notes.Position >= seq
@@ -171,8 +174,8 @@ func (j *Log) remove(p folder.Part) error {
 	return errors.Join(os.Remove(p.Path), segment.SyncFolder(j.config.Dir))
 }
 
-// archive copies a segment to the archive, which may be another file system. One that is there already is
-// taken for the copy if its bytes are the same.
+// archive copies a segment to the archive, which may be another file system. One that is there
+// already is taken for the copy if its bytes are the same.
 func (j *Log) archive(ctx context.Context, p folder.Part) error {
 	path := folder.SealedPath(j.config.ArchiveDir, p.Number)
 	if _, err := os.Stat(path); err == nil {

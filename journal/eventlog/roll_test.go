@@ -178,7 +178,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Whether a claim itself announced a start is what the next start of the worker needs to know of it, across segments.
+// Whether a claim itself announced a start is what the next start of the worker needs to know of
+// it, across segments.
 func TestAStartAnnouncedByItsClaimIsKnownInTheNextSegment(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -193,7 +194,8 @@ func TestAStartAnnouncedByItsClaimIsKnownInTheNextSegment(t *testing.T) {
 	}
 }
 
-// Regression: a segment that nothing was written to yet has no log, and upkeep that met it waited for a minute.
+// Regression: a segment that nothing was written to yet has no log, and upkeep that met it waited
+// for a minute.
 func TestASegmentWithoutALogHasNothingToEmpty(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -203,7 +205,7 @@ func TestASegmentWithoutALogHasNothingToEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := os.Remove(s.Path + "-wal"); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(segment.DatabasePath(dir, 1) + "-wal"); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	if err := s.Checkpoint(0); err != nil {

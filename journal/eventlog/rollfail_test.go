@@ -17,7 +17,8 @@ import (
 	"jobd/journal/segment"
 )
 
-// A disk without room for a new segment: the journal goes on in the old one, and tries again a minute later.
+// A disk without room for a new segment: the journal goes on in the old one, and tries again a
+// minute later.
 func TestRollOverWithoutRoom(t *testing.T) {
 	t.Parallel()
 	now := base
@@ -43,7 +44,8 @@ func TestRollOverWithoutRoom(t *testing.T) {
 	}
 }
 
-// Pitfall 24: any other failure ends the journal, before or after the new segment was made; the next start goes on from either.
+// Pitfall 24: any other failure ends the journal, before or after the new segment was made; the
+// next start goes on from either.
 func TestFailedRollOverEndsTheJournal(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("input/output error")
@@ -70,7 +72,8 @@ func TestFailedRollOverEndsTheJournal(t *testing.T) {
 	}
 }
 
-// Whatever step a roll-over, a sealing or a removal died after, the history is the same, and the next run takes it up.
+// Whatever step a roll-over, a sealing or a removal died after, the history is the same, and the
+// next run takes it up.
 func TestEveryStepIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	source := rolled(t, 3, 5)

@@ -36,8 +36,8 @@ func (j *Log) rollOver(now instant, n segment.Notes) error {
 	return nil
 }
 
-// due tells whether a new segment is to begin: the newest has events, and is large or old enough. Its age goes by what really passed: a clock that was
-// set back does not keep it.
+// due tells whether a new segment is to begin: the newest has events, and is large or old enough.
+// Its age goes by what really passed: a clock that was set back does not keep it.
 func (j *Log) due(now time.Time) bool {
 	if j.state.Seq < j.newest.First || now.Before(j.retryRoll) {
 		return false
@@ -45,7 +45,8 @@ func (j *Log) due(now time.Time) bool {
 	return j.disk.Size() >= j.config.SegmentSize || now.Sub(j.ages.begun) >= j.config.SegmentAge
 }
 
-// closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended is held.
+// closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended
+// is held.
 func (j *Log) closeFormer() error {
 	j.mu.Lock()
 	former := j.former

@@ -23,8 +23,8 @@ type sealer struct {
 	worked time.Time // since when it has worked without a pause
 }
 
-// seal seals a segment, or, where that was done, removes the database that a crash has left beside it. The
-// database goes only after the sealed file was read back and found to be the same history.
+// seal seals a segment, or, where that was done, removes the database that a crash has left beside
+// it. The database goes only after the sealed file was read back and found to be the same history.
 func (s *sealer) seal(ctx context.Context, p folder.Part) error {
 	path := segment.DatabasePath(s.dir, p.Number)
 	var err error
@@ -97,7 +97,8 @@ func (s *sealer) copy(ctx context.Context, p folder.Part, partial string) error 
 	return w.Finish()
 }
 
-// verify reads a sealed file back: every event, the index, and that the next segment's checkpoint agrees.
+// verify reads a sealed file back: every event, the index, and that the next segment's checkpoint
+// agrees.
 func (s *sealer) verify(ctx context.Context, path string, number int) error {
 	file, err := s.folder.OpenSealed(path)
 	if err != nil {
@@ -145,7 +146,8 @@ func (s *sealer) agrees(ctx context.Context, number int, state *journal.State) e
 // sealShare is the part of its time that sealing works, as one in so many: appends come first.
 const sealShare = 4
 
-// pause leaves the machine to others for a multiple of the time that was worked since the last pause.
+// pause leaves the machine to others for a multiple of the time that was worked since the last
+// pause.
 func (s *sealer) pause(ctx context.Context) error {
 	timer := time.NewTimer((sealShare - 1) * time.Since(s.worked))
 	defer timer.Stop()
@@ -157,7 +159,8 @@ func (s *sealer) pause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// emptyLog brings what is in a database's write-ahead log into the database, so that neither needs the other.
+// emptyLog brings what is in a database's write-ahead log into the database, so that neither needs
+// the other.
 func emptyLog(ctx context.Context, path string) error {
 	info, err := os.Stat(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {

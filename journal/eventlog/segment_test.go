@@ -3,7 +3,6 @@ package eventlog
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
@@ -13,7 +12,6 @@ import (
 	"testing"
 
 	"jobd/journal"
-	"jobd/journal/folder"
 	"jobd/journal/replay"
 	"jobd/journal/segment"
 )
@@ -35,59 +33,6 @@ func TestSQLiteIsNotTooOld(t *testing.T) {
 }
 
 func writer(j *Log) *sql.Conn { return j.disk.(onDisk).Appender.Conn }
-
-// Pitfalls 18 and 19: every connection has the settings, not just the first.
-func TestSettingsHoldOnEveryConnection(t *testing.T) {
-	t.Parallel()
-	j := openTest(t, t.TempDir())
-	reading := segment.OpenForReading(filepath.Join(j.config.Dir, segmentFile))
-	writing := segment.OpenForWriting(filepath.Join(j.config.Dir, segmentFile))
-	for name, c := range map[string]struct {
-		db    *sql.DB
-		wants map[string]string
-	}{
-		"writer": {writing, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "2000", "query_only": "0"}},
-		"reader": {reading, map[string]string{"journal_mode": "wal", "busy_timeout": "2000", "query_only": "1"}},
-	} {
-		for n := range 3 {
-			// The pool is made to dial anew each time.
-			conn, err := c.db.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for pragma, want := range c.wants {
-				var got string
-				if err := conn.QueryRowContext(t.Context(), `PRAGMA `+pragma).Scan(&got); err != nil || got != want {
-					t.Errorf("%s, connection %d: %s is %q, want %q (%v)", name, n, pragma, got, want, err)
-				}
-			}
-			if err := discard(conn); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if n := j.disk.(onDisk).Appender.DB.Stats().MaxOpenConnections; n != 1 {
-		t.Errorf("the writer may have %d connections", n)
-	}
-	if _, err := reading.Exec(`DROP TABLE mirror`); err == nil {
-		t.Error("a reader wrote")
-	}
-	if err := errors.Join(reading.Close(), writing.Close()); err != nil {
-		t.Error(err)
-	}
-}
-
-// discard closes a connection instead of giving it back to its pool.
-func discard(conn *sql.Conn) error {
-	err := conn.Raw(func(any) error { return driver.ErrBadConn })
-	if err != driver.ErrBadConn {
-		return err
-	}
-	if err := conn.Close(); err != nil && err != sql.ErrConnDone {
-		return err
-	}
-	return nil
-}
 
 func TestEventsAreAppendOnly(t *testing.T) {
 	t.Parallel()
@@ -116,7 +61,8 @@ func TestEventsAreAppendOnly(t *testing.T) {
 	}
 }
 
-// A row that somebody put among the records is met by the next append, which covers nothing of it up.
+// A row that somebody put among the records is met by the next append, which covers nothing of it
+// up.
 func TestForeignEventsAreMet(t *testing.T) {
 	t.Parallel()
 	for name, foreign := range map[string]struct{ seq, bad int }{"next": {5, 5}, "gap": {7, 5}, "before": {0, 1}, "last of all": {math.MaxInt64, 5}} {
@@ -203,7 +149,7 @@ func TestMakingIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(dir string) error{
 		"an empty database": func(dir string) error { return os.WriteFile(filepath.Join(dir, segmentFile), nil, 0o600) },
-		"an empty head":     func(dir string) error { return os.WriteFile(filepath.Join(dir, folder.HeadFile), nil, 0o600) },
+		"an empty head":     func(dir string) error { return os.WriteFile(filepath.Join(dir, "head"), nil, 0o600) },
 		"a database without a head": func(dir string) error {
 			h, err := segment.NewHeader(1, &journal.State{})
 			return errors.Join(err, segment.Make(context.Background(), dir, h, segment.Notes{Kept: 1}))

@@ -23,8 +23,8 @@ type staging struct {
 	noted   bool    // the notes are part of the commit
 }
 
-// stage makes the group's drafts into the events that follow base, the first of which covers link, and gives each
-// append its events or its error.
+// stage makes the group's drafts into the events that follow base, the first of which covers link,
+// and gives each append its events or its error.
 func stage(base *journal.State, link journal.Hash, group []*appending, now instant) *staging {
 	size := 0
 	for _, a := range group {
@@ -76,8 +76,8 @@ func (s *staging) add(d journal.Draft, as *encoded, now time.Time) error {
 	return nil
 }
 
-// encoded is a draft as it will be stored, and as it will be read back. It is made before its append waits
-// for anything, so that many appends encode at once.
+// encoded is a draft as it will be stored, and as it will be read back. It is made before its
+// append waits for anything, so that many appends encode at once.
 type encoded struct {
 	record  segment.Record // without sequence number, time and hash
 	payload journal.Payload

@@ -2,11 +2,8 @@ package eventlog
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -135,28 +132,6 @@ func copyFolder(t testing.TB, from string) string {
 	return to
 }
 
-// listing is every file of a folder with what tells that it was written to.
-func listing(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := make(map[string]string)
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := os.ReadFile(filepath.Join(dir, entry.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[entry.Name()] = info.ModTime().String() + string(content)
-	}
-	return files
-}
-
 // segmentFile is the first segment's database.
 const segmentFile = "segment-00000001.db"
 
@@ -167,8 +142,6 @@ func noise(size int) []byte {
 	return b
 }
 
-func stringReader(text string) io.Reader { return strings.NewReader(text) }
-
 // headFormat is the head file, as a reader of the documentation would write it.
 const headFormat = "jobd-head %020d %s\n"
 
@@ -176,4 +149,15 @@ const headFormat = "jobd-head %020d %s\n"
 func verifyAll(ctx context.Context, r *replay.Reader) (*journal.State, error) {
 	audited, err := verify.Audit(ctx, r.Folder(), nil, nil)
 	return audited.State, err
+}
+
+// base is when the tests' journals begin; their clock ticks by a second.
+var base = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+
+func ticking() func() time.Time {
+	now := base.Add(-time.Second)
+	return func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}
 }

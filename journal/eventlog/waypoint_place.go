@@ -7,8 +7,8 @@ import (
 	"jobd/journal/verify"
 )
 
-// placeWaypoints writes a waypoint whenever enough was appended, until ctx ends or the journal is closed.
-// One that cannot be written is missed by the next start only, which takes longer.
+// placeWaypoints writes a waypoint whenever enough was appended, until ctx ends or the journal is
+// closed. One that cannot be written is missed by the next start only, which takes longer.
 func (j *Log) placeWaypoints(ctx context.Context) {
 	for {
 		select {

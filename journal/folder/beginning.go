@@ -11,7 +11,8 @@ import (
 	"jobd/journal/segment"
 )
 
-// lacksBefore tells what is missing before the oldest header of a history, where retention has not removed it; nil: nothing.
+// LacksBefore tells what is missing before the oldest header of a history, where retention has not
+// removed it; nil: nothing.
 func LacksBefore(oldest segment.Header, removal *journal.Removal, n segment.Notes, live bool) *segment.Fault {
 	if removal != nil {
 		if f := leaves(removal, oldest); f != nil && (oldest.Previous != journal.Hash{} || f.Missing) {
@@ -43,13 +44,13 @@ func leaves(r *journal.Removal, h segment.Header) *segment.Fault {
 	return nil
 }
 
-// checkSchema looks whether the newest segment's database is as it was made.
+// CheckSchema looks whether the newest segment's database is as it was made.
 func (f *Folder) CheckSchema(ctx context.Context) error {
 	_, err := f.Settled(ctx)
 	return err
 }
 
-// newestDatabase is the path of the newest segment where that is not sealed; else "".
+// NewestDatabase is the path of the newest segment where that is not sealed; else "".
 func (f *Folder) NewestDatabase() (string, error) {
 	parts, err := List(f.Dir)
 	if err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
@@ -58,7 +59,8 @@ func (f *Folder) NewestDatabase() (string, error) {
 	return parts[len(parts)-1].Path, nil
 }
 
-// beginning tells whether retention has removed what is missing before a header, which is the oldest; else that is damage.
+// Beginning tells whether retention has removed what is missing before a header, which is the
+// oldest; else that is damage.
 func (f *Folder) Beginning(ctx context.Context, oldest segment.Header) error {
 	if oldest.Number == 1 {
 		return nil
@@ -78,8 +80,8 @@ type noted struct {
 	live  bool
 }
 
-// removal is what the history says of retention: the newest segment's checkpoint, and, where that does not explain what
-// the history begins with, the events behind it.
+// removal is what the history says of retention: the newest segment's checkpoint, and, where that
+// does not explain what the history begins with, the events behind it.
 func (f *Folder) removal(ctx context.Context, oldest segment.Header) (removal *journal.Removal, n noted, err error) {
 	for range MaxLooks {
 		removal, n, err = f.lookForRemoval(ctx, oldest)

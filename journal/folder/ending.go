@@ -18,8 +18,9 @@ const (
 	DetailHeadDiffer = "it is not the event that was acknowledged under this number"
 )
 
-// acknowledged is what the head file says, to be read before the events: what is appended while they are read must not look missing.
-// damage says that it is not readable, which matters at the end only.
+// Acknowledged is what the head file says, to be read before the events: what is appended while
+// they are read must not look missing. damage says that it is not readable, which matters at the
+// end only.
 func (f *Folder) Acknowledged() (head Acknowledgement, damage, err error) {
 	head, err = ReadHead(f.Dir)
 	if segment.IsDamage(err) {
@@ -28,8 +29,9 @@ func (f *Folder) Acknowledged() (head Acknowledgement, damage, err error) {
 	return head, nil, err
 }
 
-// ending tells whether a history that was read up to before end (0: all of it) reaches what is known of its end from elsewhere: the
-// head file, and that a folder which a worker has used has a newest database. What ends earlier does not depend on it.
+// Ending tells whether a history that was read up to before end (0: all of it) reaches what is
+// known of its end from elsewhere: the head file, and that a folder which a worker has used has a
+// newest database. What ends earlier does not depend on it.
 func (f *Folder) Ending(ctx context.Context, head Acknowledgement, end uint64) error {
 	newest, err := f.Newest(ctx)
 	if err != nil || end > 0 && end <= newest.Seq {
@@ -38,7 +40,7 @@ func (f *Folder) Ending(ctx context.Context, head Acknowledgement, end uint64) e
 	return f.EndsAt(head, newest)
 }
 
-// endsAt is ending of a history whose newest event is known.
+// EndsAt is ending of a history whose newest event is known.
 func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
 	if head.Seq > newest.Seq {
 		return &journal.DamagedError{Seq: newest.Seq + 1, Detail: fmt.Sprintf(DetailCut, head.Seq, newest.Seq)}
@@ -61,7 +63,8 @@ func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
 	return err
 }
 
-// usedByWorker tells whether a folder is one that a worker writes to, and no archive, which holds sealed segments only.
+// UsedByWorker tells whether a folder is one that a worker writes to, and no archive, which holds
+// sealed segments only.
 func UsedByWorker(dir string) bool {
 	for _, name := range []string{LockFile, ClockFile, WaypointFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {

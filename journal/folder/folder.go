@@ -12,8 +12,8 @@ import (
 	"jobd/journal/segment"
 )
 
-// folder is a journal's folder, open for reading, while a worker in another process may write, seal and remove segments in it.
-// Its methods are safe for concurrent use.
+// Folder is a journal's folder, open for reading, while a worker in another process may write, seal
+// and remove segments in it. Its methods are safe for concurrent use.
 type Folder struct {
 	Dir     string
 	decoder *zstd.Decoder
@@ -21,20 +21,22 @@ type Folder struct {
 	writer  bool // it is the journal's own, whose start has seen the head file and holds it open
 }
 
-// newFolder opens a folder for reading.
+// Open opens a folder for reading.
 func Open(dir string) *Folder { return &Folder{Dir: dir, decoder: segment.NewDecoder()} }
 
-// openOwn opens the folder of the journal that the caller writes, whose start sees the head file and holds it open.
+// OpenOwn opens the folder of the journal that the caller writes, whose start sees the head file
+// and holds it open.
 func OpenOwn(dir string) *Folder {
 	f := Open(dir)
 	f.writer = true
 	return f
 }
 
-// giveWay has reading rest, see Reader.GiveWay.
+// GiveWay has reading rest, see Reader.GiveWay.
 func (f *Folder) GiveWay() { f.rests = restsGivingWay }
 
-// restsGivingWay is for how long is rested, in page reads: what is done with a page costs about as much as reading it.
+// restsGivingWay is for how long is rested, in page reads: what is done with a page costs about as
+// much as reading it.
 const restsGivingWay = 2
 
 func (f *Folder) Close() error {
@@ -46,10 +48,10 @@ func (f *Folder) Failed(op string, err error) error {
 	return fmt.Errorf("%s journal %s: %w", op, f.Dir, segment.Damaged(err))
 }
 
-// errNone says that a folder holds no journal, or one that was never written to.
+// ErrNone says that a folder holds no journal, or one that was never written to.
 var ErrNone = errors.New("there is no journal in this folder")
 
-// none is the error where there is no segment.
+// None is the error where there is no segment.
 func (f *Folder) None() error {
 	head, err := ReadHead(f.Dir)
 	if err != nil {
@@ -61,13 +63,14 @@ func (f *Folder) None() error {
 	return ErrNone
 }
 
-// maxLooks is how often a folder is looked at for a segment that is gone, before it is taken as missing: a
-// listing may miss a file that is renamed meanwhile.
+// MaxLooks is how often a folder is looked at for a segment that is gone, before it is taken as
+// missing: a listing may miss a file that is renamed meanwhile.
 const MaxLooks = 5
 
-// walk opens segments, oldest first, and has each visited. The first one is the oldest that may hold events behind
-// after. A segment is visited again where it was sealed or followed by another meanwhile, since it may
-// have got more events until then. One that retention removed is passed over.
+// Walk opens segments, oldest first, and has each visited. The first one is the oldest that may
+// hold events behind after. A segment is visited again where it was sealed or followed by another
+// meanwhile, since it may have got more events until then. One that retention removed is passed
+// over.
 func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s segment.Source, h segment.Header) error) error {
 	done, err := f.BeginsBefore(ctx, after+1)
 	if err != nil {
@@ -104,8 +107,8 @@ func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s se
 	}
 }
 
-// beginsBefore is the newest segment that begins with an event or before it; 0 where that is the oldest, or can't be told. What is
-// before it does not matter, and may be damaged.
+// BeginsBefore is the newest segment that begins with an event or before it; 0 where that is the
+// oldest, or can't be told. What is before it does not matter, and may be damaged.
 func (f *Folder) BeginsBefore(ctx context.Context, seq uint64) (number int, err error) {
 	if seq <= 1 {
 		return 0, nil
@@ -125,7 +128,7 @@ func (f *Folder) BeginsBefore(ctx context.Context, seq uint64) (number int, err 
 	return number, err
 }
 
-// behind lists the segments behind a number. A database without a header is not there.
+// Behind lists the segments behind a number. A database without a header is not there.
 func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
 	parts, err := List(f.Dir)
 	for len(parts) > 0 && parts[0].Number <= number {
@@ -147,7 +150,7 @@ func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
 	return parts, err
 }
 
-// visit opens a part and has it visited where it may hold events behind after.
+// Visit opens a part and has it visited where it may hold events behind after.
 func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Part, segment.Source, segment.Header) error) error {
 	s, err := f.Open(p)
 	if err != nil {
@@ -167,7 +170,7 @@ func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Par
 	return visit(p, s, h)
 }
 
-// missingSegment says that segments between others are not there.
+// MissingError says that segments between others are not there.
 type MissingError struct{ First, Last int }
 
 // Error implements error.
@@ -180,8 +183,9 @@ func (e *MissingError) Error() string {
 
 func missing(first, last int) error { return &journal.DamagedError{Err: &MissingError{first, last}} }
 
-// overtaken tells whether retention has removed what follows a segment while it was read: then that segment, which is older,
-// is gone as well. Where it is still there, what should follow was taken out of the middle.
+// Overtaken tells whether retention has removed what follows a segment while it was read: then that
+// segment, which is older, is gone as well. Where it is still there, what should follow was taken
+// out of the middle.
 func (f *Folder) Overtaken(ctx context.Context, done int) (bool, error) {
 	parts, err := List(f.Dir)
 	if err != nil || len(parts) > 0 && parts[0].Number <= done {
@@ -191,7 +195,8 @@ func (f *Folder) Overtaken(ctx context.Context, done int) (bool, error) {
 	return n.Kept > done+1, err
 }
 
-// notes gives what the newest segment keeps beside the events; found is false in a folder of sealed segments only.
+// Notes gives what the newest segment keeps beside the events; found is false in a folder of sealed
+// segments only.
 func (f *Folder) Notes(ctx context.Context) (n segment.Notes, found bool, err error) {
 	for range MaxLooks {
 		var parts []Part
@@ -207,7 +212,7 @@ func (f *Folder) Notes(ctx context.Context) (n segment.Notes, found bool, err er
 	return n, true, err
 }
 
-// newest is the newest event's sequence number and hash.
+// Newest is the newest event's sequence number and hash.
 func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
 	for range MaxLooks {
 		var parts []Part
@@ -228,7 +233,7 @@ func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
 	return a, err
 }
 
-// firstOf is the first event of a segment; ok is false where that can't be told.
+// FirstOf is the first event of a segment; ok is false where that can't be told.
 func (f *Folder) FirstOf(ctx context.Context, number int) (first uint64, ok bool) {
 	parts, err := f.Present(ctx)
 	for _, p := range parts {

@@ -16,7 +16,7 @@ import (
 
 // The head file holds the highest sequence number that was acknowledged, and its
 // hash, outside the database: a write-ahead log that lost its end reads like a shorter
-// but sound journal, and only this file tells (pitfall 21).
+// but sound journal, and only this file tells.
 //
 // It is made, and synced, before the first event, so that a journal with events and without a
 // head is a damaged one. It is written after each commit and before anyone is told, without an
@@ -29,7 +29,7 @@ const (
 )
 
 type Head struct {
-	F       *os.File
+	f       *os.File
 	content [headSize]byte // as it was written last
 }
 
@@ -46,14 +46,14 @@ func (h *Head) fill(seq uint64, hash journal.Hash) {
 	rest[len(rest)-1] = '\n'
 }
 
-// openHead opens the head file for writing, making it where it is missing or
+// OpenHead opens the head file for writing, making it where it is missing or
 // empty, which verification found to be legal.
 func OpenHead(dir string) (*Head, error) {
 	f, err := os.OpenFile(filepath.Join(dir, HeadFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open journal head: %w", err)
 	}
-	h := &Head{F: f}
+	h := &Head{f: f}
 	if info, err := f.Stat(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal head: %w", err), f.Close())
 	} else if info.Size() > 0 {
@@ -65,27 +65,28 @@ func OpenHead(dir string) (*Head, error) {
 	return h, nil
 }
 
-// write replaces the content; it is for one goroutine at a time; it is shorter than a sector, so it is never torn.
+// Write replaces the content; it is for one goroutine at a time; it is shorter than a sector, so it
+// is never torn.
 func (h *Head) Write(seq uint64, hash journal.Hash) error {
 	h.fill(seq, hash)
-	if _, err := h.F.WriteAt(h.content[:], 0); err != nil {
+	if _, err := h.f.WriteAt(h.content[:], 0); err != nil {
 		return fmt.Errorf("write journal head: %w", err)
 	}
 	return nil
 }
 
 func (h *Head) Close() error {
-	return errors.Join(h.F.Sync(), h.F.Close())
+	return errors.Join(h.f.Sync(), h.f.Close())
 }
 
-// acknowledgement is what the head file says.
+// Acknowledgement is what the head file says.
 type Acknowledgement struct {
 	Found bool // there is a head
 	Seq   uint64
 	Hash  journal.Hash
 }
 
-// readHead reads the head file.
+// ReadHead reads the head file.
 func ReadHead(dir string) (Acknowledgement, error) {
 	data, err := readSettled(filepath.Join(dir, HeadFile))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {

@@ -15,7 +15,7 @@ import (
 	"jobd/journal/segment"
 )
 
-// part is a segment as it lies in a folder.
+// Part is a segment as it lies in a folder.
 type Part struct {
 	Number int
 	Path   string
@@ -34,7 +34,8 @@ func SealedPath(dir string, number int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%08d%s", SegmentPrefix, number, sealedEnd))
 }
 
-// list gives the segments in a folder by number. A sealed segment counts, a database of the same number beside it does not.
+// List gives the segments in a folder by number. A sealed segment counts, a database of the same
+// number beside it does not.
 func List(dir string) ([]Part, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -59,8 +60,8 @@ func List(dir string) ([]Part, error) {
 	return slices.CompactFunc(parts, func(a, b Part) bool { return a.Number == b.Number }), nil
 }
 
-// settled is list without the newest database where it has no header yet: that one is not there. An error
-// says that the newest one is of another version, or no database.
+// Settled is list without the newest database where it has no header yet: that one is not there. An
+// error says that the newest one is of another version, or no database.
 func (f *Folder) Settled(ctx context.Context) (parts []Part, err error) {
 	for range MaxLooks {
 		if parts, err = List(f.Dir); err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
@@ -78,7 +79,8 @@ func (f *Folder) Settled(ctx context.Context) (parts []Part, err error) {
 	return parts, err
 }
 
-// present is settled where damage to the newest segment does not matter, since whoever reads it will meet it.
+// Present is settled where damage to the newest segment does not matter, since whoever reads it
+// will meet it.
 func (f *Folder) Present(ctx context.Context) ([]Part, error) {
 	parts, err := f.Settled(ctx)
 	if segment.IsDamage(err) {
@@ -95,7 +97,7 @@ func (f *Folder) examine(ctx context.Context, p Part) (made bool, err error) {
 	return d.Examine(ctx)
 }
 
-// open opens a part for reading. The caller closes it.
+// Open opens a part for reading. The caller closes it.
 func (f *Folder) Open(p Part) (segment.Source, error) {
 	if p.Sealed {
 		s, err := f.OpenSealed(p.Path)
@@ -107,7 +109,7 @@ func (f *Folder) Open(p Part) (segment.Source, error) {
 	return segment.ReadDatabase(p.Path, f.decoder, f.rests), nil
 }
 
-// openSealed opens a sealed segment, wherever it lies. The caller closes it.
+// OpenSealed opens a sealed segment, wherever it lies. The caller closes it.
 func (f *Folder) OpenSealed(path string) (*segment.Sealed, error) {
 	return segment.OpenSealed(path, f.decoder, f.rests)
 }

@@ -10,7 +10,7 @@ import (
 	"jobd/journal/segment"
 )
 
-// events gives decoded and verified events to yield until it has enough.
+// Read gives decoded and verified events to yield until it has enough.
 func (r *Reader) Read(ctx context.Context, sel segment.Selection, m *matcher, yield func(journal.Event) bool) error {
 	if sel.Job != 0 {
 		return r.jobEvents(ctx, sel, m, yield)
@@ -39,7 +39,8 @@ func withOutput(e journal.Event, wanted bool) journal.Event {
 	return e
 }
 
-// jobEvents gives the events of one job, which are found by an index: each is verified with the hash of the one before it.
+// jobEvents gives the events of one job, which are found by an index: each is verified with the
+// hash of the one before it.
 func (r *Reader) jobEvents(ctx context.Context, sel segment.Selection, m *matcher, yield func(journal.Event) bool) error {
 	output, from := sel.Output, sel.After
 	sel.Output = true
@@ -102,8 +103,8 @@ func (r *Reader) jobEvents(ctx context.Context, sel segment.Selection, m *matche
 	return err
 }
 
-// follows tells whether a record's hash is made of its content and the record before it, whose number and hash are known or else
-// are looked up.
+// follows tells whether a record's hash is made of its content and the record before it, whose
+// number and hash are known or else are looked up.
 func follows(ctx context.Context, s segment.Source, rec *segment.Record, before journal.Anchor) error {
 	if rec.Seq != before.Seq+1 {
 		previous, err := segment.RecordAt(ctx, s, rec.Seq-1)

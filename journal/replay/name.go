@@ -8,7 +8,8 @@ import (
 	"jobd/journal/segment"
 )
 
-// Name is the name of the worker whose journal this is, as its newest segment has it; "" where no worker has opened it yet.
+// Name is the name of the worker whose journal this is, as its newest segment has it; "" where no
+// worker has opened it yet.
 func (r *Reader) Name(ctx context.Context) (string, error) {
 	name := ""
 	parts, err := r.folder.Present(ctx)

@@ -11,16 +11,17 @@ import (
 	"jobd/journal/segment"
 )
 
-// Reader reads a journal, also while a worker in another process writes it, seals and removes segments; the
-// segments are one history to it. It reads archives and copies as well; a history whose beginning
-// was removed begins with the oldest segment that is there. It never changes a journal: one at rest is left as it is found, file by
-// file, and beside a write-ahead log only SQLite's shared index (-shm) is used. Its methods are safe for
-// concurrent use. It holds a few pages in memory, and no file between two calls.
+// Reader reads a journal, also while a worker in another process writes it, seals and removes
+// segments; the segments are one history to it. It reads archives and copies as well; a history
+// whose beginning was removed begins with the oldest segment that is there. It never changes a
+// journal: one at rest is left as it is found, file by file, and beside a write-ahead log only
+// SQLite's shared index (-shm) is used. Its methods are safe for concurrent use. It holds a few
+// pages in memory, and no file between two calls.
 type Reader struct {
 	folder *folder.Folder
 }
 
-// OpenReader opens the journal in a folder for reading.
+// Open opens the journal in a folder for reading.
 func Open(dir string) (*Reader, error) {
 	f := folder.Open(dir)
 	parts, err := f.Present(context.Background())
@@ -39,8 +40,8 @@ func Open(dir string) (*Reader, error) {
 // In reads in a folder that somebody else has opened, and closes.
 func In(f *folder.Folder) *Reader { return &Reader{f} }
 
-// GiveWay has the reader rest for about half of the time that long reading takes, and leave the processors to whatever else
-// the process does. It is called before anything is read.
+// GiveWay has the reader rest for about half of the time that long reading takes, and leave the
+// processors to whatever else the process does. It is called before anything is read.
 func (r *Reader) GiveWay() { r.folder.GiveWay() }
 
 // Folder is the journal's folder, for whoever verifies it.
@@ -57,8 +58,8 @@ func (r *Reader) Newest(ctx context.Context) (uint64, error) {
 	return anchor.Seq, err
 }
 
-// First is the sequence number of the oldest event that is kept: 1, or what retention has left. It is one after
-// the newest where there is no event.
+// First is the sequence number of the oldest event that is kept: 1, or what retention has left. It
+// is one after the newest where there is no event.
 func (r *Reader) First(ctx context.Context) (uint64, error) {
 	var first uint64
 	errFound := errors.New("found")
@@ -72,22 +73,9 @@ func (r *Reader) First(ctx context.Context) (uint64, error) {
 	return first, nil
 }
 
-// Position is the newest event that the jobs table is known to show. In an archive that is its newest.
-func (r *Reader) Position(ctx context.Context) (uint64, error) {
-	n, found, err := r.folder.Notes(ctx)
-	if err == nil && !found {
-		var newest journal.Anchor
-		newest, err = r.folder.Newest(ctx)
-		n.Position = newest.Seq
-	}
-	if err != nil {
-		return 0, r.folder.Failed("read", err)
-	}
-	return n.Position, nil
-}
-
-// Anchor gives the newest event's number and hash, to be kept elsewhere; both are zero where there is no event. It is
-// an error where the journal does not reach what the head file knows: an anchor of a history that was cut would vouch for the cut.
+// Anchor gives the newest event's number and hash, to be kept elsewhere; both are zero where there
+// is no event. It is an error where the journal does not reach what the head file knows: an anchor
+// of a history that was cut would vouch for the cut.
 func (r *Reader) Anchor(ctx context.Context) (journal.Anchor, error) {
 	head, damage, err := r.folder.Acknowledged()
 	var a journal.Anchor

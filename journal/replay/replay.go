@@ -11,14 +11,14 @@ import (
 	"jobd/journal/segment"
 )
 
-// State is the state as it was at a time, by replay; the zero time means now.
-// It holds every job that the history mentions, and so takes memory for each; see Jobs. A *RemovedError says
-// that the history does not go back so far.
+// State is the state as it was at a time, by replay; the zero time means now. It holds every job
+// that the history mentions, and so takes memory for each; see Jobs. A *RemovedError says that the
+// history does not go back so far.
 func (r *Reader) State(ctx context.Context, at time.Time) (*journal.State, error) {
 	state := &journal.State{KeepEnded: true}
 	end, err := r.endAt(ctx, at)
 	if err == nil {
-		err = r.Replay(ctx, at, end, state, func(journal.Event) bool { return true })
+		err = r.replay(ctx, at, end, state, func(journal.Event) bool { return true })
 	}
 	if err != nil {
 		return nil, r.folder.Failed("replay", err)
@@ -26,10 +26,10 @@ func (r *Reader) State(ctx context.Context, at time.Time) (*journal.State, error
 	return state, nil
 }
 
-// Jobs gives every job as it stood at a time, once: first those at their end, by when they ended, then the others
-// by id. The zero time means now. It reads the history twice and takes some bits of memory
-// a claim, up to a hundred bytes where ids lie far apart, and more for the jobs under way. It ends at the first error, which is a *RemovedError where the history does not
-// go back so far.
+// Jobs gives every job as it stood at a time, once: first those at their end, by when they ended,
+// then the others by id. The zero time means now. It reads the history twice and takes some bits of
+// memory a claim, up to a hundred bytes where ids lie far apart, and more for the jobs under way.
+// It ends at the first error, which is a *RemovedError where the history does not go back so far.
 func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, error] {
 	return func(yield func(journal.Job, error) bool) {
 		state := &journal.State{KeepEnded: true}
@@ -44,7 +44,7 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 			}
 		}
 		if err == nil {
-			err = r.Replay(ctx, at, end, state, func(e journal.Event) bool {
+			err = r.replay(ctx, at, end, state, func(e journal.Event) bool {
 				job, ok := state.Jobs[e.Job]
 				if !ok || !job.Status.Ended() || job.Status == journal.StatusIgnored && e.Kind() != journal.KindIgnored {
 					return true
@@ -77,8 +77,8 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 	}
 }
 
-// repeated gives, for the jobs that were claimed or ignored more than once, or ignored and that was taken back, how often
-// they come to an end after the first time.
+// repeated gives, for the jobs that were claimed or ignored more than once, or ignored and that was
+// taken back, how often they come to an end after the first time.
 func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error) {
 	begun, again := idSet{}, make(map[int64]int)
 	ignored := make(map[int64]bool)
@@ -129,7 +129,8 @@ func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error
 	return again, err
 }
 
-// idSet is a set of jobs, as bits by 512 ids. An application counts its ids up, so most bits of a stretch are used.
+// idSet is a set of jobs, as bits by 512 ids. An application counts its ids up, so most bits of a
+// stretch are used.
 type idSet map[int64]*[8]uint64
 
 // add tells whether an id is new.
@@ -145,7 +146,8 @@ func (s idSet) add(id int64) bool {
 	return added
 }
 
-// endAt is the sequence number of the first event after a time; 0 for the zero time, which means now.
+// endAt is the sequence number of the first event after a time; 0 for the zero time, which means
+// now.
 func (r *Reader) endAt(ctx context.Context, at time.Time) (uint64, error) {
 	if at.IsZero() {
 		return 0, nil
@@ -153,9 +155,9 @@ func (r *Reader) endAt(ctx context.Context, at time.Time) (uint64, error) {
 	return r.FirstAt(ctx, at.Truncate(time.Microsecond).Add(time.Microsecond))
 }
 
-// replay applies the events before end (0: all) to a state that begins where the history does, and gives each to
-// use until that has enough.
-func (r *Reader) Replay(ctx context.Context, at time.Time, end uint64, state *journal.State, use func(journal.Event) bool) error {
+// replay applies the events before end (0: all) to a state that begins where the history does, and
+// gives each to use until that has enough.
+func (r *Reader) replay(ctx context.Context, at time.Time, end uint64, state *journal.State, use func(journal.Event) bool) error {
 	q := &sequence{folder: r.folder, end: end}
 	q.begin = func(h segment.Header) error {
 		before, err := h.State()

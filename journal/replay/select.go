@@ -13,14 +13,15 @@ import (
 	"jobd/journal/segment"
 )
 
-// errEnough ends a walk early: who reads wants no more. errPast does where nothing more is selected.
+// errEnough ends a walk early: who reads wants no more. errPast does where nothing more is
+// selected.
 var (
 	errEnough = errors.New("enough")
 	errPast   = errors.New("past the end of what is selected")
 )
 
-// Events gives the selected events, oldest first. It ends at the first error: what it gave before that is sound.
-// A job's output is left out unless the filter asks for it.
+// Events gives the selected events, oldest first. It ends at the first error: what it gave before
+// that is sound. A job's output is left out unless the filter asks for it.
 func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
 		sel, err := r.resolve(ctx, f)
@@ -44,7 +45,8 @@ func (r *Reader) Events(ctx context.Context, f journal.Filter) iter.Seq2[journal
 	}
 }
 
-// scan gives the records that are selected and that the matcher, where there is one, finds to match. They are not verified.
+// scan gives the records that are selected and that the matcher, where there is one, finds to
+// match. They are not verified.
 func (r *Reader) scan(ctx context.Context, sel segment.Selection, m *matcher, use func(*segment.Record) error) error {
 	return r.folder.Walk(ctx, sel.After, func(_ folder.Part, s segment.Source, h segment.Header) error {
 		if sel.End > 0 && h.First >= sel.End {
@@ -105,8 +107,9 @@ func (r *Reader) resolve(ctx context.Context, f journal.Filter) (segment.Selecti
 	return sel, nil
 }
 
-// firstAt is the sequence number of the first event at or after a time; one after the newest where there is none. It looks from
-// the newest segment back, so that older ones matter only where they are needed.
+// FirstAt is the sequence number of the first event at or after a time; one after the newest where
+// there is none. It looks from the newest segment back, so that older ones matter only where they
+// are needed.
 func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err error) {
 	micros := at.Add(time.Microsecond - 1).UnixMicro() // rounded up: events have whole ones
 	for range folder.MaxLooks {

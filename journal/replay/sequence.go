@@ -10,9 +10,10 @@ import (
 	"jobd/journal/segment"
 )
 
-// Readers verify what they read: that it is what the hashes were made of, that nothing is missing in it, that segments go on
-// from each other, and that it ends where the head file says. What was given before an error is sound in that sense; that all of it
-// was rewritten only Audit tells, with anchors.
+// Readers verify what they read: that it is what the hashes were made of, that nothing is missing
+// in it, that segments go on from each other, and that it ends where the head file says. What was
+// given before an error is sound in that sense; that all of it was rewritten only Audit tells, with
+// anchors.
 
 // sequence reads events one after the other.
 type sequence struct {

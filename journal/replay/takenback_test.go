@@ -10,7 +10,8 @@ import (
 	"jobd/journal/replay"
 )
 
-// An ignored event that is taken back leaves a conflict, whatever follows; each job is given once, as it stands at the end.
+// An ignored event that is taken back leaves a conflict, whatever follows; each job is given once,
+// as it stands at the end.
 func TestJobsThatWereNotIgnoredAfterAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,9 +11,9 @@ import (
 	"jobd/journal/segment"
 )
 
-// matcher finds the events of one target: of its jobs, by the newest claim before the event, and those about
-// the target itself. A nil matcher matches everything. It is to be given every accepted event of the
-// jobs it is asked about, in order.
+// matcher finds the events of one target: of its jobs, by the newest claim before the event, and
+// those about the target itself. A nil matcher matches everything. It is to be given every accepted
+// event of the jobs it is asked about, in order.
 type matcher struct {
 	reader *Reader
 	target string
@@ -98,8 +98,8 @@ func about(p journal.Payload, target string) bool {
 	return false
 }
 
-// claim gives the newest accepted event of a job before seq; found is false where there is none. It looks from
-// the newest segment back.
+// Claim gives the newest accepted event of a job before seq; found is false where there is none. It
+// looks from the newest segment back.
 func (r *Reader) Claim(ctx context.Context, job int64, seq uint64) (claim journal.Accepted, found bool, err error) {
 	for range folder.MaxLooks {
 		claim, found, err = r.findClaim(ctx, job, seq)

@@ -7,7 +7,8 @@ import (
 	"jobd/journal"
 )
 
-// An event of the worker that names a target is about it, whatever its kind. Opened names all of them, as a table.
+// An event of the worker that names a target is about it, whatever its kind. Opened names all of
+// them, as a table.
 func TestEveryEventThatNamesATargetIsAboutIt(t *testing.T) {
 	t.Parallel()
 	for _, kind := range journal.Kinds() {

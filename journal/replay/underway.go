@@ -10,8 +10,9 @@ import (
 	"jobd/journal/segment"
 )
 
-// UnderWay gives the jobs that were under way just before a time, by id; before the zero time, and before a time that the
-// history does not go back to, those of its first checkpoint. It reads one segment, or two where one is not sealed yet.
+// UnderWay gives the jobs that were under way just before a time, by id; before the zero time, and
+// before a time that the history does not go back to, those of its first checkpoint. It reads one
+// segment, or two where one is not sealed yet.
 func (r *Reader) UnderWay(ctx context.Context, at time.Time) ([]journal.Job, error) {
 	state := &journal.State{}
 	end, err := uint64(1), error(nil)

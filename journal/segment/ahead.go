@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// ahead maps values on all processors while the caller is busy with those before, and gives the results in
-// order. It holds a few values at a time, and has left no goroutine behind when it returns. The sequence is
-// run in a goroutine of its own, under a context that ends when nobody wants more. Its last error is ctx's where that
-// ended before the sequence did.
+// ahead maps values on all processors while the caller is busy with those before, and gives the
+// results in order. It holds a few values at a time, and has left no goroutine behind when it
+// returns. The sequence is run in a goroutine of its own, under a context that ends when nobody
+// wants more. Its last error is ctx's where that ended before the sequence did.
 func ahead[A, B any](ctx context.Context, values func(context.Context) iter.Seq2[A, error], work func(A) B) iter.Seq2[B, error] {
 	type result struct {
 		value B

@@ -9,8 +9,8 @@ import (
 	"jobd/journal"
 )
 
-// checked is a page of records after their hashes and numbers were looked at: stretches of sound events, each with what was
-// found before it.
+// Checked is a page of records after their hashes and numbers were looked at: stretches of sound
+// events, each with what was found before it.
 type Checked struct {
 	Stretches []stretch
 	Jobs      []int64 // of these events, save 0
@@ -23,8 +23,9 @@ type stretch struct {
 	Events []journal.Event
 }
 
-// verified gives a segment's events between after (0: whatever is there) and end (0: all) with their hashes and their
-// sequence checked, start being what the first of them follows. It goes on behind damage.
+// Verified gives a segment's events between after (0: whatever is there) and end (0: all) with
+// their hashes and their sequence checked, start being what the first of them follows. It goes on
+// behind damage.
 func Verified(ctx context.Context, s Source, after, end uint64, start From) iter.Seq2[Checked, error] {
 	pages := func(ctx context.Context) iter.Seq2[linked, error] {
 		return link(s.Records(ctx, Selection{After: after, End: end, Output: true, GoOn: true}), linked{From: start})
@@ -32,7 +33,7 @@ func Verified(ctx context.Context, s Source, after, end uint64, start From) iter
 	return ahead(ctx, pages, linked.check)
 }
 
-// from is what the first of some records follows.
+// From is what the first of some records follows.
 type From struct {
 	After    uint64
 	Previous journal.Hash
@@ -81,7 +82,8 @@ func link(pages iter.Seq2[[]Record, error], next linked) iter.Seq2[linked, error
 // counted is a sequence number, 0 where it is one that can't be.
 func counted(seq uint64) uint64 { return uint64(max(int64(seq), 0)) }
 
-// check checks sequence and hashes and decodes the events. Behind damage it goes on from the hash that is stored.
+// check checks sequence and hashes and decodes the events. Behind damage it goes on from the hash
+// that is stored.
 func (l linked) check() (c Checked) {
 	c.Index = l.index
 	if l.damage != nil {
@@ -164,7 +166,8 @@ func (r *Record) judge(l From, other *journal.Hash) *Fault {
 	}
 }
 
-// follows tells what is wrong with a record by its hash, where that of the record before it is known; nil: nothing.
+// Follows tells what is wrong with a record by its hash, where that of the record before it is
+// known; nil: nothing.
 func (r *Record) Follows(previous journal.Hash) error {
 	if f := r.judge(From{Previous: previous}, nil); f != nil {
 		return f.Damage()

@@ -11,7 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// damaged tells SQLite's errors about an unreadable database apart from others.
+// Damaged tells SQLite's errors about an unreadable database apart from others.
 func Damaged(err error) error {
 	var e *sqlite.Error
 	var known *journal.DamagedError
@@ -26,19 +26,19 @@ func Damaged(err error) error {
 	return err
 }
 
-// full tells whether an error means that the disk has no room.
+// Full tells whether an error means that the disk has no room.
 func Full(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// isDamage tells whether an error is about the journal, not about the reading.
+// IsDamage tells whether an error is about the journal, not about the reading.
 func IsDamage(err error) bool {
 	var d *journal.DamagedError
 	return errors.As(Damaged(err), &d)
 }
 
-// wrong says at which event damage was met. Other errors (no access, no memory, a context's
+// Wrong says at which event damage was met. Other errors (no access, no memory, a context's
 // end) are not about the journal, and stay as they are.
 func Wrong(seq uint64, err error) error {
 	var d *journal.DamagedError

@@ -13,9 +13,9 @@ func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
 	d := NewDecoder()
 	defer d.Close()
-	packed := Pack(NewEncoder(zstd.SpeedFastest), bytes.Repeat([]byte("x"), 1000))
+	packed := pack(newEncoder(zstd.SpeedFastest), bytes.Repeat([]byte("x"), 1000))
 	packed[len(packed)-1] ^= 1
-	if _, err := Unpack(d, packed); err == nil || !strings.Contains(err.Error(), "its output is not readable") {
+	if _, err := unpack(d, packed); err == nil || !strings.Contains(err.Error(), "its output is not readable") {
 		t.Errorf("%v", err)
 	}
 }

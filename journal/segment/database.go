@@ -19,8 +19,8 @@ import (
 
 // the database driver
 
-// openForWriting gives the writer's pool, of one connection. Settings go with the address, so
-// that every connection has them: pragmas sent by Exec would reach one only (pitfall 18).
+// OpenForWriting gives the writer's pool, of one connection. Settings go with the address, so
+// that every connection has them: pragmas sent by Exec would reach one only.
 func OpenForWriting(path string) *sql.DB {
 	db := openDatabase(path, url.Values{
 		"mode":    {"rw"},
@@ -32,7 +32,7 @@ func OpenForWriting(path string) *sql.DB {
 }
 
 // openForReading gives a pool that reads beside a writer.
-func OpenForReading(path string) *sql.DB {
+func openForReading(path string) *sql.DB {
 	return openDatabase(path, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}})
 }
 
@@ -50,9 +50,9 @@ func openDatabase(path string, query url.Values) *sql.DB {
 	return db
 }
 
-// database is a segment that is not sealed, open for reading. It implements source. It connects when it is
-// first used, and is for one goroutine at a time.
-type database struct {
+// Database is a segment that is not sealed, open for reading. It implements source. It connects
+// when it is first used, and is for one goroutine at a time.
+type Database struct {
 	pace
 	path    string
 	decoder *zstd.Decoder
@@ -61,10 +61,10 @@ type database struct {
 	passes  int // how often damage was passed over
 }
 
-// readDatabase gives a database for reading, which is opened when it is first used. After each page it rests for so many times as
-// long as reading that took.
-func ReadDatabase(path string, decoder *zstd.Decoder, rests int) *database {
-	return &database{pace: pace{rests: rests}, path: path, decoder: decoder}
+// ReadDatabase gives a database for reading, which is opened when it is first used. After each page
+// it rests for so many times as long as reading that took.
+func ReadDatabase(path string, decoder *zstd.Decoder, rests int) *Database {
+	return &Database{pace: pace{rests: rests}, path: path, decoder: decoder}
 }
 
 // appearance tells whether a database file has been written to.
@@ -78,7 +78,7 @@ type appearance struct {
 // that nobody changes: SQLite would make a log otherwise, which a reader may not,
 // or cannot. If a worker came or went meanwhile, what was read is void, and is read
 // again; the second time beside the worker, who may be gone again.
-func (d *database) Read(query func(*sql.DB) error) error {
+func (d *Database) read(query func(*sql.DB) error) error {
 	for again := false; ; again = true {
 		before, err := d.look()
 		if err != nil {
@@ -101,7 +101,7 @@ func (d *database) Read(query func(*sql.DB) error) error {
 }
 
 // look looks at the database from outside.
-func (d *database) look() (appearance, error) {
+func (d *Database) look() (appearance, error) {
 	info, err := os.Stat(d.path)
 	if err != nil {
 		return appearance{}, err
@@ -113,7 +113,7 @@ func (d *database) look() (appearance, error) {
 }
 
 // connect makes a connection that suits the appearance.
-func (d *database) connect(a appearance) error {
+func (d *Database) connect(a appearance) error {
 	if d.db != nil && d.seen == a {
 		return nil
 	}
@@ -121,14 +121,14 @@ func (d *database) connect(a appearance) error {
 	if d.seen = a; a.resting {
 		d.db = openResting(d.path)
 	} else {
-		d.db = OpenForReading(d.path)
+		d.db = openForReading(d.path)
 	}
 	d.db.SetMaxOpenConns(1)
 	return err
 }
 
-// close implements source.
-func (d *database) Close() error {
+// Close implements source.
+func (d *Database) Close() error {
 	if d.db == nil {
 		return nil
 	}
@@ -137,10 +137,10 @@ func (d *database) Close() error {
 	return db.Close()
 }
 
-// end implements source.
-func (d *database) End(ctx context.Context) (seq uint64, hash journal.Hash, err error) {
+// End implements source.
+func (d *Database) End(ctx context.Context) (seq uint64, hash journal.Hash, err error) {
 	var stored []byte
-	err = d.Read(func(db *sql.DB) error {
+	err = d.read(func(db *sql.DB) error {
 		err := db.QueryRowContext(ctx, `SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1`).Scan(&seq, &stored)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -151,10 +151,10 @@ func (d *database) End(ctx context.Context) (seq uint64, hash journal.Hash, err 
 	return seq, hash, Damaged(err)
 }
 
-// firstAt implements source: by bisection, since time grows with the sequence number.
-func (d *database) FirstAt(ctx context.Context, micros int64) (uint64, error) {
+// FirstAt implements source: by bisection, since time grows with the sequence number.
+func (d *Database) FirstAt(ctx context.Context, micros int64) (uint64, error) {
 	var first, last sql.NullInt64
-	err := d.Read(func(db *sql.DB) error {
+	err := d.read(func(db *sql.DB) error {
 		return db.QueryRowContext(ctx, `SELECT min(seq), max(seq) FROM records`).Scan(&first, &last)
 	})
 	if err == nil && !first.Valid {
@@ -164,7 +164,7 @@ func (d *database) FirstAt(ctx context.Context, micros int64) (uint64, error) {
 	for err == nil && low < high {
 		middle := low + (high-low)/2
 		var then int64
-		err = d.Read(func(db *sql.DB) error {
+		err = d.read(func(db *sql.DB) error {
 			return db.QueryRowContext(ctx, `SELECT time FROM records WHERE seq = ?`, int64(middle)).Scan(&then)
 		})
 		if errors.Is(err, sql.ErrNoRows) {
@@ -179,12 +179,12 @@ func (d *database) FirstAt(ctx context.Context, micros int64) (uint64, error) {
 	return low, Damaged(err)
 }
 
-// checkRest implements source. It lets SQLite compare the index with the table: events that the index does not
-// know would be missing from a job's history. It is one statement, so a worker's
+// CheckRest implements source. It lets SQLite compare the index with the table: events that the
+// index does not know would be missing from a job's history. It is one statement, so a worker's
 // write-ahead log grows while it runs.
-func (d *database) CheckRest(ctx context.Context, _ []JobBlock) error {
+func (d *Database) CheckRest(ctx context.Context, _ []JobBlock) error {
 	var verdict string
-	err := d.Read(func(db *sql.DB) error {
+	err := d.read(func(db *sql.DB) error {
 		return db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict)
 	})
 	if err != nil {
@@ -196,15 +196,16 @@ func (d *database) CheckRest(ctx context.Context, _ []JobBlock) error {
 	return nil
 }
 
-// notes is what the newest segment keeps beside the events. It is for the journal's own use and not chained.
+// Notes is what the newest segment keeps beside the events. It is for the journal's own use and not
+// chained.
 type Notes struct {
 	Position uint64 // the newest event that the jobs table is known to show
 	Kept     int    // the oldest segment that retention has left; those before it were removed or archived
 }
 
-func (d *database) Notes(ctx context.Context) (n Notes, err error) {
+func (d *Database) Notes(ctx context.Context) (n Notes, err error) {
 	var position int64
-	err = d.Read(func(db *sql.DB) error {
+	err = d.read(func(db *sql.DB) error {
 		return db.QueryRowContext(ctx, `SELECT seq, kept FROM mirror`).Scan(&position, &n.Kept)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -214,16 +215,16 @@ func (d *database) Notes(ctx context.Context) (n Notes, err error) {
 	return n, Damaged(err)
 }
 
-// bounds implements source.
-func (d *database) Bounds() (Bounds, bool) { return Bounds{}, false }
+// Bounds implements source.
+func (d *Database) Bounds() (Bounds, bool) { return Bounds{}, false }
 
-// name implements source.
-func (d *database) Name() string { return filepath.Base(d.path) }
+// Name implements source.
+func (d *Database) Name() string { return filepath.Base(d.path) }
 
-// header implements source.
-func (d *database) Header(ctx context.Context) (Header, error) {
+// Header implements source.
+func (d *Database) Header(ctx context.Context) (Header, error) {
 	var content []byte
-	err := d.Read(func(db *sql.DB) error {
+	err := d.read(func(db *sql.DB) error {
 		return db.QueryRowContext(ctx, `SELECT header FROM segment`).Scan(&content)
 	})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -8,12 +8,14 @@ import (
 	"jobd/journal"
 )
 
-// maxPasses bounds how often one scan passes over damage; what is behind that counts as damaged too.
+// maxPasses bounds how often one scan passes over damage; what is behind that counts as damaged
+// too.
 const maxPasses = 1000
 
-// pass finds where records can be read again behind a damaged one, the next after a number: by looking further and further
-// behind it, and then between. Last is 0 where nothing can be read any more.
-func (d *database) pass(ctx context.Context, sel Selection, after int64) *journal.DamagedError {
+// pass finds where records can be read again behind a damaged one, the next after a number: by
+// looking further and further behind it, and then between. Last is 0 where nothing can be read any
+// more.
+func (d *Database) pass(ctx context.Context, sel Selection, after int64) *journal.DamagedError {
 	damage := &journal.DamagedError{}
 	after = max(after, 0)
 	damage.Seq = uint64(after) + 1
@@ -48,8 +50,8 @@ func (d *database) pass(ctx context.Context, sel Selection, after int64) *journa
 }
 
 // probe tries to read the record behind a number.
-func (d *database) probe(ctx context.Context, sel Selection, after int64) error {
-	return Damaged(d.Read(func(db *sql.DB) error {
+func (d *Database) probe(ctx context.Context, sel Selection, after int64) error {
+	return Damaged(d.read(func(db *sql.DB) error {
 		_, _, err := d.page(ctx, db, sel, after, 1)
 		return err
 	}))

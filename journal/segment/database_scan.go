@@ -16,14 +16,14 @@ import (
 )
 
 // pageSize is how many events one statement reads: a statement that runs for
-// long would keep the write-ahead log from being emptied (pitfall 25).
+// long would keep the write-ahead log from being emptied.
 const pageSize = 2000
 
 // maxPageBytes bounds the payloads and the output that a page holds in memory.
-const MaxPageBytes = 4 << 20
+const maxPageBytes = 4 << 20
 
-// records implements source. Each page is a statement of its own.
-func (d *database) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record, error] {
+// Records implements source. Each page is a statement of its own.
+func (d *Database) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record, error] {
 	return func(yield func([]Record, error) bool) {
 		after := int64(math.MinInt64) // so that a number that cannot be is met as well
 		if sel.After > 0 {
@@ -32,7 +32,7 @@ func (d *database) Records(ctx context.Context, sel Selection) iter.Seq2[[]Recor
 		for more := true; more; {
 			var page []Record
 			began := time.Now()
-			err := d.Read(func(db *sql.DB) (err error) {
+			err := d.read(func(db *sql.DB) (err error) {
 				page, more, err = d.page(ctx, db, sel, after, pageSize)
 				return err
 			})
@@ -57,7 +57,7 @@ func (d *database) Records(ctx context.Context, sel Selection) iter.Seq2[[]Recor
 
 // page reads records behind a sequence number, fewer than a page where they are large, and tells
 // whether there may be more. It goes past database/sql, which costs as much as SQLite itself.
-func (d *database) page(ctx context.Context, db *sql.DB, sel Selection, after int64, limit int) (page []Record, more bool, err error) {
+func (d *Database) page(ctx context.Context, db *sql.DB, sel Selection, after int64, limit int) (page []Record, more bool, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, false, err
@@ -103,7 +103,7 @@ func (s *Selection) sql(after int64, limit int) (string, []driver.NamedValue) {
 }
 
 // scan reads rows into a page.
-func (d *database) scan(rows driver.Rows, limit int) (page []Record, more bool, err error) {
+func (d *Database) scan(rows driver.Rows, limit int) (page []Record, more bool, err error) {
 	values := make([]driver.Value, 8)
 	for size := 0; ; {
 		if err := rows.Next(values); errors.Is(err, io.EOF) {
@@ -116,14 +116,14 @@ func (d *database) scan(rows driver.Rows, limit int) (page []Record, more bool, 
 			return page, false, err
 		}
 		page = append(page, r)
-		if size += r.size(); size > MaxPageBytes {
+		if size += r.size(); size > maxPageBytes {
 			return page, true, nil
 		}
 	}
 }
 
 // scanRecord takes a row's values apart. Blobs are the driver's copies, so they may be kept.
-func (d *database) scanRecord(values []driver.Value) (r Record, err error) {
+func (d *Database) scanRecord(values []driver.Value) (r Record, err error) {
 	seq, isSeq := values[0].(int64)
 	micros, isTime := values[1].(int64)
 	job, isJob := values[2].(int64)
@@ -148,7 +148,7 @@ func (d *database) scanRecord(values []driver.Value) (r Record, err error) {
 	return r, err
 }
 
-func (d *database) output(value driver.Value) ([]byte, error) {
+func (d *Database) output(value driver.Value) ([]byte, error) {
 	stored, _ := value.([]byte)
-	return Unpack(d.decoder, some(stored))
+	return unpack(d.decoder, some(stored))
 }

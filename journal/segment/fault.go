@@ -16,7 +16,7 @@ type Fault struct {
 	Stored, Computed journal.Hash // of a record: what it has as its hash, and what it should have
 }
 
-// error is the fault as an error.
+// Damage is the fault as an error.
 func (f *Fault) Damage() *journal.DamagedError {
 	return &journal.DamagedError{Seq: f.First, Last: f.Last, Detail: f.Detail, Err: f.Err}
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// syncFolder makes the names of new files durable.
+// SyncFolder makes the names of new files durable.
 func SyncFolder(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -15,7 +15,7 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// writeSynced writes a file and makes its content durable.
+// WriteSynced writes a file and makes its content durable.
 func WriteSynced(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

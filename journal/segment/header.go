@@ -8,7 +8,7 @@ import (
 	"jobd/journal"
 )
 
-// header is what a segment opens with. Its hash is the link between the last event of the
+// Header is what a segment opens with. Its hash is the link between the last event of the
 // segment before and its own first event.
 type Header struct {
 	Number     int          // 1, 2, 3, …
@@ -17,7 +17,8 @@ type Header struct {
 	Checkpoint []byte       // the state before the first event, see encodeCheckpoint
 }
 
-// opening is the hash that the segment's first event covers as the one before it: SHA-256 over the header's bytes.
+// Opening is the hash that the segment's first event covers as the one before it: SHA-256 over the
+// header's bytes.
 func (h Header) Opening() journal.Hash { return sha256.Sum256(h.bytes()) }
 
 const headerFixed = 8 + 8 + len(journal.Hash{})
@@ -44,7 +45,7 @@ func parseHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// link is the hash that the event after seq covers, where hash is that of seq itself.
+// Link is the hash that the event after seq covers, where hash is that of seq itself.
 func (h Header) Link(seq uint64, hash journal.Hash) journal.Hash {
 	if seq+1 == h.First {
 		return h.Opening()
@@ -52,7 +53,7 @@ func (h Header) Link(seq uint64, hash journal.Hash) journal.Hash {
 	return hash
 }
 
-// state is what held before the segment's first event.
+// State is what held before the segment's first event.
 func (h Header) State() (*journal.State, error) {
 	s, err := journal.DecodeCheckpoint(h.Checkpoint)
 	if err != nil {
@@ -62,7 +63,7 @@ func (h Header) State() (*journal.State, error) {
 	return s, nil
 }
 
-// newHeader is the header of the segment that follows a state.
+// NewHeader is the header of the segment that follows a state.
 func NewHeader(number int, s *journal.State) (Header, error) {
 	checkpoint, err := journal.EncodeCheckpoint(s)
 	if err != nil {

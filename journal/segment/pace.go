@@ -8,7 +8,8 @@ import (
 // paceStep is how long is worked before a rest is worth its timer.
 const paceStep = 2 * time.Millisecond
 
-// pace lets a source rest after each page, in proportion to how long it took to read. The zero value rests never.
+// pace lets a source rest after each page, in proportion to how long it took to read. The zero
+// value rests never.
 type pace struct {
 	rests  int // for so many times as long
 	worked time.Duration

@@ -2,18 +2,19 @@ package segment
 
 import "jobd/journal"
 
-// Payloads are read with encoding/json. That costs more than all the rest of a replay, so the four kinds that make up
-// nearly all of a journal are read by hand, in exactly the form in which the encoder writes them; whatever
-// differs by a byte (an escape, a character beyond ASCII, another order) is left to encoding/json.
+// Payloads are read with encoding/json. That costs more than all the rest of a replay, so the four
+// kinds that make up nearly all of a journal are read by hand, in exactly the form in which the
+// encoder writes them; whatever differs by a byte (an escape, a character beyond ASCII, another
+// order) is left to encoding/json.
 
-// payloads reads payloads. It keeps the newest value of each text that repeats, so that they share
+// Decoder reads payloads. It keeps the newest value of each text that repeats, so that they share
 // their memory. It is not safe for concurrent use.
 type Decoder struct {
 	target, runner, boot, result string
 }
 
 // decode gives the payload of a record.
-func (p *Decoder) Decode(r *Record) (journal.Payload, error) {
+func (p *Decoder) decode(r *Record) (journal.Payload, error) {
 	c := cursor{rest: r.Payload}
 	switch r.Kind {
 	case journal.KindAccepted:
@@ -169,7 +170,7 @@ func (c *cursor) end() bool {
 }
 
 // kindOf is bytes as a kind, without taking memory for the frequent ones.
-func KindOf(b []byte) journal.Kind {
+func kindOf(b []byte) journal.Kind {
 	for _, kind := range [...]journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindStarted, journal.KindDone} {
 		if string(b) == string(kind) {
 			return kind

@@ -10,7 +10,7 @@ import (
 	"jobd/journal"
 )
 
-// record is an event as it is stored: one row of the events table.
+// Record is an event as it is stored: one row of the events table.
 type Record struct {
 	Seq            uint64
 	Micros         int64 // microseconds since 1970
@@ -21,7 +21,7 @@ type Record struct {
 	Hash           journal.Hash
 }
 
-// encode is the event as a record, without its hash.
+// Encode is the event as a record, without its hash.
 func Encode(e journal.Event) (Record, error) {
 	payload, err := json.Marshal(e.Payload)
 	if err != nil {
@@ -37,9 +37,9 @@ func Encode(e journal.Event) (Record, error) {
 	return r, nil
 }
 
-// decode is the record as an event.
+// Decode is the record as an event.
 func (r *Record) Decode(p *Decoder) (journal.Event, error) {
-	payload, err := p.Decode(r)
+	payload, err := p.decode(r)
 	if err != nil {
 		return journal.Event{}, &journal.DamagedError{Seq: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: err}
 	}
@@ -49,7 +49,7 @@ func (r *Record) Decode(p *Decoder) (journal.Event, error) {
 	}, nil
 }
 
-// time is when the event happened.
+// Time is when the event happened.
 func (r *Record) Time() time.Time { return time.UnixMicro(r.Micros).UTC() }
 
 // size is about how many bytes the record takes on the disk and in memory.
@@ -59,15 +59,15 @@ func (r *Record) size() int {
 
 const recordOverhead = 128
 
-// chain is the record's hash where previous is the hash of the record before
+// Chain is the record's hash where previous is the hash of the record before
 // it: SHA-256 over previous and the canonical bytes, which are those of appendFixed, then
 // stdout and stderr, each behind its length (four bytes, big endian).
 func (r *Record) Chain(previous journal.Hash) journal.Hash {
 	var small [1024]byte
-	b := r.AppendFixed(append(small[:0], previous[:]...))
+	b := r.appendFixed(append(small[:0], previous[:]...))
 	if len(r.Stdout)+len(r.Stderr) <= len(small)/2 {
-		b = AppendSized(b, r.Stdout)
-		return sha256.Sum256(AppendSized(b, r.Stderr))
+		b = appendSized(b, r.Stdout)
+		return sha256.Sum256(appendSized(b, r.Stderr))
 	}
 	sum := sha256.New()
 	sum.Write(binary.BigEndian.AppendUint32(b, uint32(len(r.Stdout))))
@@ -79,22 +79,22 @@ func (r *Record) Chain(previous journal.Hash) journal.Hash {
 	return h
 }
 
-// appendFixed appends what comes before the output in the canonical bytes: the sequence
-// number, time and job (eight bytes each, big endian), then kind and payload, each behind its length.
-func (r *Record) AppendFixed(b []byte) []byte {
+// appendFixed appends what comes before the output in the canonical bytes: the sequence number,
+// time and job (eight bytes each, big endian), then kind and payload, each behind its length.
+func (r *Record) appendFixed(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, r.Seq)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Micros))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Job))
-	b = AppendSized(b, r.Kind)
-	return AppendSized(b, r.Payload)
+	b = appendSized(b, r.Kind)
+	return appendSized(b, r.Payload)
 }
 
-func AppendSized[T []byte | journal.Kind](b []byte, value T) []byte {
+func appendSized[T []byte | journal.Kind](b []byte, value T) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
 	return append(b, value...)
 }
 
-// decodePayload reads the record's payload, of any form.
+// DecodePayload reads the record's payload, of any form.
 func (r *Record) DecodePayload() (journal.Payload, error) {
 	return journal.DecodePayload(r.Kind, r.Payload, r.Stdout, r.Stderr)
 }

@@ -12,7 +12,8 @@ import (
 	"jobd/journal"
 )
 
-// made is the tables, indexes, triggers and views that schema makes, by type and name, each as SQLite keeps its statement.
+// made is the tables, indexes, triggers and views that schema makes, by type and name, each as
+// SQLite keeps its statement.
 var made = sync.OnceValues(func() (map[string]string, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -51,13 +52,14 @@ func objectsOf(ctx context.Context, db *sql.DB) (version int, objects map[string
 	return version, objects, rows.Err()
 }
 
-// examine looks whether the database is one that this version can read, and holds what this version makes and nothing else: a
-// view that was replaced, a trigger that is gone or was added, would show or do something else than what was written. What is not
-// as it should be is damage; made tells whether there is anything in it.
-func (d *database) Examine(ctx context.Context) (found bool, err error) {
+// Examine looks whether the database is one that this version can read, and holds what this version
+// makes and nothing else: a view that was replaced, a trigger that is gone or was added, would show
+// or do something else than what was written. What is not as it should be is damage; made tells
+// whether there is anything in it.
+func (d *Database) Examine(ctx context.Context) (found bool, err error) {
 	var version int
 	var objects map[string]string
-	err = d.Read(func(db *sql.DB) (err error) {
+	err = d.read(func(db *sql.DB) (err error) {
 		version, objects, err = objectsOf(ctx, db)
 		return err
 	})
@@ -77,7 +79,8 @@ func (d *database) Examine(ctx context.Context) (found bool, err error) {
 	return true, compareSchema(objects)
 }
 
-// compareSchema tells what of a database's definitions is missing, was changed or does not belong there.
+// compareSchema tells what of a database's definitions is missing, was changed or does not belong
+// there.
 func compareSchema(objects map[string]string) error {
 	expected, err := made()
 	if err != nil {

@@ -19,9 +19,10 @@ import (
 //	trailer    a skippable frame: the segment's bounds, where the directory is, and the SHA-256
 //	           of everything before that sum
 //
-// A record is the bytes that its hash covers (record.appendFixed), the lengths of stdout and stderr (four bytes each,
-// big endian), and the hash. So verifying needs no second encoding, and reading without output does not touch the output.
-// Everything is read at its place: a reader holds the directory, some 70 bytes a block, and the blocks in hand.
+// A record is the bytes that its hash covers (record.appendFixed), the lengths of stdout and stderr
+// (four bytes each, big endian), and the hash. So verifying needs no second encoding, and reading
+// without output does not touch the output. Everything is read at its place: a reader holds the
+// directory, some 70 bytes a block, and the blocks in hand.
 
 const (
 	blockSize   = 128 << 10 // of records, uncompressed; a block ends with the record that reaches it
@@ -99,7 +100,7 @@ type jobPage struct {
 	First int64
 }
 
-// jobBlock is an entry of the job index: a job has events in a block.
+// JobBlock is an entry of the job index: a job has events in a block.
 type JobBlock struct {
 	job   int64
 	block int
@@ -169,7 +170,7 @@ func decodePage(b []byte) ([]JobBlock, error) {
 
 // appendRecord appends a record to a block.
 func appendRecord(b []byte, r *Record) []byte {
-	b = r.AppendFixed(b)
+	b = r.appendFixed(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Stdout)))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Stderr)))
 	return append(b, r.Hash[:]...)
@@ -178,8 +179,8 @@ func appendRecord(b []byte, r *Record) []byte {
 // errBlock says that a block's bytes are no records.
 var errBlock = errors.New("a block does not hold what its directory says")
 
-// parseRecords is the reverse of appendRecord for a whole block. The records point into it and into output, which is
-// nil where it is not wanted.
+// parseRecords is the reverse of appendRecord for a whole block. The records point into it and into
+// output, which is nil where it is not wanted.
 func parseRecords(b, output []byte, withOutput bool) ([]Record, error) {
 	records := make([]Record, 0, len(b)/200+1)
 	for len(b) > 0 {
@@ -194,7 +195,7 @@ func parseRecords(b, output []byte, withOutput bool) ([]Record, error) {
 		if !ok || !ok2 || len(rest) < 8+len(r.Hash) {
 			return records, errBlock
 		}
-		r.Kind, r.Payload = KindOf(kind), payload
+		r.Kind, r.Payload = kindOf(kind), payload
 		stdout, stderr := binary.BigEndian.Uint32(rest), binary.BigEndian.Uint32(rest[4:])
 		copy(r.Hash[:], rest[8:])
 		if b = rest[8+len(r.Hash):]; withOutput {

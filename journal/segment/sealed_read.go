@@ -19,7 +19,7 @@ import (
 	"jobd/journal"
 )
 
-// sealed is a sealed segment open for reading. It implements source.
+// Sealed is a sealed segment open for reading. It implements source.
 type Sealed struct {
 	pace
 	file    *os.File
@@ -29,7 +29,7 @@ type Sealed struct {
 	pages   []jobPage
 }
 
-// openSealed opens a sealed file. A *DamagedError says that it is none.
+// OpenSealed opens a sealed file. A *DamagedError says that it is none.
 func OpenSealed(path string, decoder *zstd.Decoder, rests int) (*Sealed, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Sealed) frame(at, size uint64) ([]byte, error) {
 	return s.decoder.DecodeAll(compressed, nil)
 }
 
-// header implements source.
+// Header implements source.
 func (s *Sealed) Header(context.Context) (Header, error) {
 	content, err := s.frame(0, s.trailer.Header)
 	if err != nil {
@@ -104,12 +104,12 @@ func (s *Sealed) Header(context.Context) (Header, error) {
 	return h, nil
 }
 
-// end implements source.
+// End implements source.
 func (s *Sealed) End(context.Context) (uint64, journal.Hash, error) {
 	return s.trailer.Last, s.trailer.Hash, nil
 }
 
-// records implements source: a page is what is selected of a block.
+// Records implements source: a page is what is selected of a block.
 func (s *Sealed) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record, error] {
 	return func(yield func([]Record, error) bool) {
 		wanted, err := s.selectBlocks(sel)
@@ -232,7 +232,7 @@ func (s *Sealed) block(i int, output bool) ([]Record, error) {
 	return records, s.damaged(b.First, err)
 }
 
-// firstAt implements source.
+// FirstAt implements source.
 func (s *Sealed) FirstAt(_ context.Context, micros int64) (uint64, error) {
 	if err := s.load(); err != nil {
 		return 0, err
@@ -255,8 +255,8 @@ func (s *Sealed) FirstAt(_ context.Context, micros int64) (uint64, error) {
 	return s.trailer.Last + 1, nil
 }
 
-// checkRest implements source: the sum over the file, and the job index, which must be where jobs really
-// occur. It sorts occurring.
+// CheckRest implements source: the sum over the file, and the job index, which must be where jobs
+// really occur. It sorts occurring.
 func (s *Sealed) CheckRest(ctx context.Context, occurring []JobBlock) error {
 	if err := s.checkSum(ctx); err != nil {
 		return err
@@ -311,23 +311,23 @@ func joinedIO(ctx context.Context, err error) error {
 	return err
 }
 
-// close implements source.
+// Close implements source.
 func (s *Sealed) Close() error { return s.file.Close() }
 
-// bounds implements source.
+// Bounds implements source.
 func (s *Sealed) Bounds() (Bounds, bool) {
 	t := &s.trailer
 	return Bounds{t.First, t.Last, t.Begun, t.Ended, t.Hash}, true
 }
 
-// examine implements source. The trailer, which was read, says of which version the file is.
+// Examine implements source. The trailer, which was read, says of which version the file is.
 func (s *Sealed) Examine(context.Context) (bool, error) { return true, nil }
 
-// name implements source.
+// Name implements source.
 func (s *Sealed) Name() string { return filepath.Base(s.file.Name()) }
 
-// isCopyOf tells whether two sealed files are of the same segment, by what their ends say, and then whether this one's bytes are
-// those that were written.
+// IsCopyOf tells whether two sealed files are of the same segment, by what their ends say, and then
+// whether this one's bytes are those that were written.
 func (s *Sealed) IsCopyOf(ctx context.Context, other *Sealed) (bool, error) {
 	if s.trailer != other.trailer {
 		return false, nil

@@ -14,7 +14,7 @@ import (
 	"jobd/journal"
 )
 
-// sealedWriter writes a sealed segment: begin, add for each record, finish.
+// SealWriter writes a sealed segment: begin, add for each record, finish.
 type SealWriter struct {
 	file    *os.File
 	buffer  *bufio.Writer
@@ -33,13 +33,13 @@ type SealWriter struct {
 	jobs    []JobBlock
 }
 
-// newSealedWriter begins a file, which must not exist.
+// NewSealWriter begins a file, which must not exist.
 func NewSealWriter(path string, h Header) (*SealWriter, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	w := &SealWriter{file: f, buffer: bufio.NewWriterSize(f, 256<<10), sum: sha256.New(), encoder: NewEncoder(zstd.SpeedDefault)}
+	w := &SealWriter{file: f, buffer: bufio.NewWriterSize(f, 256<<10), sum: sha256.New(), encoder: newEncoder(zstd.SpeedDefault)}
 	w.out = io.MultiWriter(w.buffer, w.sum)
 	w.trailer = trailer{Number: uint64(h.Number), First: h.First, LowJob: 1<<63 - 1, HighJob: -1 << 63}
 	if w.trailer.Header, err = w.writeFrame(h.bytes()); err != nil {
@@ -48,7 +48,7 @@ func NewSealWriter(path string, h Header) (*SealWriter, error) {
 	return w, nil
 }
 
-// add adds the next record.
+// Add adds the next record.
 func (w *SealWriter) Add(r *Record) error {
 	if len(w.records) == 0 {
 		w.current = block{At: w.at, First: r.Seq, Micros: r.Micros}
@@ -88,7 +88,7 @@ func (w *SealWriter) endBlock() error {
 	return nil
 }
 
-// appendJobs appends an entry for each job that occurs in a block; it sorts occurring.
+// AppendJobs appends an entry for each job that occurs in a block; it sorts occurring.
 func AppendJobs(jobs []JobBlock, occurring []int64, index int) []JobBlock {
 	slices.Sort(occurring)
 	for _, job := range slices.Compact(occurring) {
@@ -97,7 +97,7 @@ func AppendJobs(jobs []JobBlock, occurring []int64, index int) []JobBlock {
 	return jobs
 }
 
-// finish writes index and trailer and makes everything durable.
+// Finish writes index and trailer and makes everything durable.
 func (w *SealWriter) Finish() error {
 	if err := w.endBlock(); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (w *SealWriter) writeFrame(content []byte) (uint64, error) {
 	return uint64(n), err
 }
 
-// close gives the file free, whether or not it was finished.
+// Close gives the file free, whether or not it was finished.
 func (w *SealWriter) Close() error {
 	return errors.Join(w.encoder.Close(), w.file.Close())
 }

@@ -18,9 +18,10 @@ import (
 // version is refused.
 const schemaVersion = 3
 
-// schema makes a journal that is hard to change by mistake: the view takes no change, and records are neither updated nor
-// deleted. They can be inserted, and so replaced: a trigger against that would cost the writer a tenth to a fifth of its time.
-// Verification finds it, and the writer's next append meets what was put behind the newest record.
+// schema makes a journal that is hard to change by mistake: the view takes no change, and records
+// are neither updated nor deleted. They can be inserted, and so replaced: a trigger against that
+// would cost the writer a tenth to a fifth of its time. Verification finds it, and the writer's
+// next append meets what was put behind the newest record.
 const schema = `
 CREATE TABLE segment (
   one    INTEGER PRIMARY KEY CHECK (one = 1),
@@ -50,10 +51,10 @@ CREATE VIEW events AS SELECT * FROM records; -- for whoever looks: it takes no c
 PRAGMA user_version = 3;
 `
 
-// segment is one database of events, open for writing by its one writer. It implements disk.
+// Appender is one database of events, open for writing by its one writer. It implements disk.
 type Appender struct {
-	Path    string
-	DB      *sql.DB
+	path    string
+	db      *sql.DB
 	Conn    *sql.Conn
 	first   driver.Stmt              // inserts the segment's first event
 	inserts [maxRows + 1]driver.Stmt // each inserts as many of those that follow; nil where rowsAtOnce never says so
@@ -66,16 +67,17 @@ type Appender struct {
 	bytes   int64
 }
 
-// databasePath is where the database of a segment is.
+// DatabasePath is where the database of a segment is.
 func DatabasePath(dir string, number int) string {
 	return filepath.Join(dir, fmt.Sprintf("segment-%08d.db", number))
 }
 
-// makeSegment makes the database that a header opens, in one transaction. It may die at any point and be called again.
+// Make makes the database that a header opens, in one transaction. It may die at any point and be
+// called again.
 func Make(ctx context.Context, dir string, h Header, n Notes) error {
 	path := DatabasePath(dir, h.Number)
 	// SQLite gives the write-ahead log the permissions of the database. An existing file is left
-	// alone: closing it would drop the locks that this process may hold on it (pitfall 26).
+	// alone: closing it would drop the locks that this process may hold on it.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -108,8 +110,8 @@ func create(ctx context.Context, db *sql.DB, h Header, n Notes) error {
 	return tx.Commit()
 }
 
-// maxRows is how many events one statement inserts at most. There is a statement for any number up to a fourth of it, since an
-// append that needs one only is a transaction by itself.
+// maxRows is how many events one statement inserts at most. There is a statement for any number up
+// to a fourth of it, since an append that needs one only is a transaction by itself.
 const maxRows = 64
 
 // rowsAtOnce is how many of n events one statement inserts.
@@ -124,10 +126,10 @@ func rowsAtOnce(n int) int {
 	}
 }
 
-// openSegment opens a database, which was examined, for writing.
+// OpenAppender opens a database, which was examined, for writing.
 func OpenAppender(ctx context.Context, dir string, number int) (*Appender, error) {
 	path := DatabasePath(dir, number)
-	s := &Appender{Path: path, DB: OpenForWriting(path), encoder: NewEncoder(zstd.SpeedFastest)}
+	s := &Appender{path: path, db: OpenForWriting(path), encoder: newEncoder(zstd.SpeedFastest)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, Damaged(err)), s.Close())
 	}
@@ -135,7 +137,7 @@ func OpenAppender(ctx context.Context, dir string, number int) (*Appender, error
 }
 
 func (s *Appender) open(ctx context.Context) (err error) {
-	for _, name := range []string{s.Path, s.Path + "-wal"} {
+	for _, name := range []string{s.path, s.path + "-wal"} {
 		info, err := os.Stat(name)
 		if err == nil {
 			s.bytes += info.Size()
@@ -143,7 +145,7 @@ func (s *Appender) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.Conn, err = s.DB.Conn(ctx); err != nil {
+	if s.Conn, err = s.db.Conn(ctx); err != nil {
 		return err
 	}
 	if err := s.Conn.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM records)`).Scan(&s.empty); err != nil {
@@ -170,7 +172,7 @@ func (s *Appender) open(ctx context.Context) (err error) {
 	})
 }
 
-// close implements disk.
+// Close implements disk.
 func (s *Appender) Close() error {
 	var errs []error
 	if s.Conn != nil {
@@ -184,5 +186,5 @@ func (s *Appender) Close() error {
 			return errors.Join(errs...)
 		}), s.Conn.Close())
 	}
-	return errors.Join(append(errs, s.DB.Close(), s.encoder.Close())...)
+	return errors.Join(append(errs, s.db.Close(), s.encoder.Close())...)
 }

@@ -11,7 +11,8 @@ import (
 	"jobd/journal"
 )
 
-// append implements disk. It speaks to the driver directly: database/sql would take as long as SQLite.
+// Append implements disk. It speaks to the driver directly: database/sql would take as long as
+// SQLite.
 func (s *Appender) Append(records []Record, n *Notes) error {
 	err := s.Conn.Raw(func(any) error {
 		if n == nil && rowsAtOnce(len(records)) == len(records) && (!s.empty || len(records) == 1) {
@@ -20,7 +21,7 @@ func (s *Appender) Append(records []Record, n *Notes) error {
 		return s.insertNoted(records, n)
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.Path, err)
+		return fmt.Errorf("%s: %w", s.path, err)
 	}
 	s.empty = s.empty && len(records) == 0
 	return nil
@@ -54,8 +55,9 @@ func run(statement driver.Stmt, values ...int64) error {
 	return err
 }
 
-// insert inserts records, as many at a time as there are. Those that follow another get the number after the
-// last one from SQLite, which is cheaper than to be told, and tells whether anybody else has added some.
+// insert inserts records, as many at a time as there are. Those that follow another get the number
+// after the last one from SQLite, which is cheaper than to be told, and tells whether anybody else
+// has added some.
 func (s *Appender) insert(records []Record) error {
 	if s.empty && len(records) > 0 {
 		if err := s.insertWith(s.first, records[:1], int64(records[0].Seq)); err != nil {
@@ -94,7 +96,7 @@ func (s *Appender) insertWith(statement driver.Stmt, records []Record, others ..
 
 // bindRecord binds a record's columns.
 func (s *Appender) bindRecord(r *Record) {
-	stdout, stderr := Pack(s.encoder, r.Stdout), Pack(s.encoder, r.Stderr)
+	stdout, stderr := pack(s.encoder, r.Stdout), pack(s.encoder, r.Stderr)
 	s.bytes += int64(recordOverhead + len(r.Payload) + len(stdout) + len(stderr))
 	s.bind(r.Micros, r.Job, string(r.Kind), r.Payload, blob(stdout), blob(stderr), r.Hash[:])
 }
@@ -113,15 +115,15 @@ func blob(b []byte) driver.Value {
 	return b
 }
 
-// forgetSize has size count from here on.
+// ForgetSize has size count from here on.
 func (s *Appender) ForgetSize() { s.bytes = 0 }
 
-// size implements disk.
+// Size implements disk.
 func (s *Appender) Size() int64 { return s.bytes }
 
-// checkpoint implements disk. Where a reader is in the way the log stays as it is.
+// Checkpoint implements disk. Where a reader is in the way the log stays as it is.
 func (s *Appender) Checkpoint(bound int64) error {
-	info, err := os.Stat(s.Path + "-wal")
+	info, err := os.Stat(s.path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // nothing was written yet, or everything is in the database
 	}
@@ -132,7 +134,7 @@ func (s *Appender) Checkpoint(bound int64) error {
 	return err
 }
 
-// removeDatabase removes a database and what belongs to it, the database first: a log without its
+// RemoveDatabase removes a database and what belongs to it, the database first: a log without its
 // database means nothing, a database without its log something else.
 func RemoveDatabase(path string) error {
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {

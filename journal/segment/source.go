@@ -8,40 +8,41 @@ import (
 	"jobd/journal"
 )
 
-// source is one segment as readers see it, open or sealed. Whatever it gives is checked for its form only:
-// that it is what was appended is for the hash chain to say (see verify.go). fs.ErrNotExist says that
-// the segment was sealed or removed meanwhile.
+// Source is one segment as readers see it, open or sealed. Whatever it gives is checked for its
+// form only: that it is what was appended is for the hash chain to say (see verify.go).
+// fs.ErrNotExist says that the segment was sealed or removed meanwhile.
 type Source interface {
 	Header(ctx context.Context) (Header, error)
-	// end gives the last event's sequence number and hash, zeros where there is no event.
+	// End gives the last event's sequence number and hash, zeros where there is no event.
 	End(ctx context.Context) (uint64, journal.Hash, error)
-	// records gives what is selected in pages, in order. Records before an error come with it, and nothing comes after it, unless
-	// the selection wants to go on.
+	// Records gives what is selected in pages, in order. Records before an error come with it, and
+	// nothing comes after it, unless the selection wants to go on.
 	Records(ctx context.Context, sel Selection) iter.Seq2[[]Record, error]
-	// firstAt is the sequence number of the first event at or after a time in
+	// FirstAt is the sequence number of the first event at or after a time in
 	// microseconds; one after the last where there is none.
 	FirstAt(ctx context.Context, micros int64) (uint64, error)
-	// checkRest checks what the events do not tell: indexes, and sums over the file. It is given where jobs
-	// occur, by page, in any order.
+	// CheckRest checks what the events do not tell: indexes, and sums over the file. It is given
+	// where jobs occur, by page, in any order.
 	CheckRest(ctx context.Context, occurring []JobBlock) error
-	// bounds is what the segment was sealed with; ok is false where it is not sealed.
+	// Bounds is what the segment was sealed with; ok is false where it is not sealed.
 	Bounds() (b Bounds, ok bool)
-	// examine looks whether the file is one that this version can read, and holds what this version makes and nothing else.
-	// What is not as it should be is damage; found tells whether there is anything in it.
+	// Examine looks whether the file is one that this version can read, and holds what this version
+	// makes and nothing else. What is not as it should be is damage; found tells whether there is
+	// anything in it.
 	Examine(ctx context.Context) (found bool, err error)
-	// name is the file's name in its folder.
+	// Name is the file's name in its folder.
 	Name() string
 	Close() error
 }
 
-// bounds is what is known of a sealed segment without reading its events.
+// Bounds is what is known of a sealed segment without reading its events.
 type Bounds struct {
 	First, Last  uint64       // sequence numbers
 	Begun, Ended int64        // times of the first and the last event, in microseconds since 1970
 	Hash         journal.Hash // of the last event
 }
 
-// selection says which records of a segment are wanted.
+// Selection says which records of a segment are wanted.
 type Selection struct {
 	After, End uint64         // those behind after and before end (0: no end)
 	Job        int64          // 0: all
@@ -56,7 +57,7 @@ func (s *Selection) has(r *Record) bool {
 		(len(s.Kinds) == 0 || slices.Contains(s.Kinds, r.Kind))
 }
 
-// recordAt is one event's record without output, unchecked; nil where it is not there.
+// RecordAt is one event's record without output, unchecked; nil where it is not there.
 func RecordAt(ctx context.Context, s Source, seq uint64) (*Record, error) {
 	for page, err := range s.Records(ctx, Selection{After: seq - 1, End: seq + 1}) {
 		if err != nil {

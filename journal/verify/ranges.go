@@ -27,7 +27,8 @@ type Range struct {
 	Detail  string // what is wrong; "" where nothing is
 }
 
-// links collects what is known of events in the order of their numbers: in runs, within which each is chained to the one before.
+// links collects what is known of events in the order of their numbers: in runs, within which each
+// is chained to the one before.
 type links struct {
 	next    uint64    // the number that comes next; 0: nothing is known yet
 	run     chained   // in hand; its first is 0 where there is none
@@ -42,8 +43,8 @@ type chained struct {
 	proven      uint64 // the newest that an anchor agrees with
 }
 
-// disagreement is an event that somebody knows otherwise: nothing between it and the newest event that an anchor agreed with
-// before is sound, nor is what goes on from it.
+// disagreement is an event that somebody knows otherwise: nothing between it and the newest event
+// that an anchor agreed with before is sound, nor is what goes on from it.
 type disagreement struct {
 	since, seq uint64
 	run        uint64 // the first event of its run; 0: of none
@@ -77,7 +78,8 @@ func (l *links) disagrees(seq uint64, detail string) {
 	l.against = append(l.against, disagreement{min(l.agreed+1, seq), seq, l.run.first, detail})
 }
 
-// piece is a range with how much its verdict counts: where several are about an event, the highest counts.
+// piece is a range with how much its verdict counts: where several are about an event, the highest
+// counts.
 type piece struct {
 	Range
 	weight int

@@ -35,11 +35,13 @@ type Audited struct {
 	Unproven uint64          // events up to this one were removed before that was journalled: only a note says so. 0: none
 }
 
-// Audit reads the whole history and checks sequence, hash chain, transitions, times, segments and their
-// checkpoints, the head file, the mirror's position, and that the indexes agree with the events. It compares the history with
-// anchors, heads noted earlier and kept elsewhere, in any order: a history that was cut off, or rewritten with
-// all its hashes, is sound in itself and disagrees with them. It goes on behind damage, and tells of every event what is known;
-// a *DamagedError says what is wrong first. Where progress is not nil, it is called now and then with the newest verified event.
+// Audit reads the whole history and checks sequence, hash chain, transitions, times, segments and
+// their checkpoints, the head file, the mirror's position, and that the indexes agree with the
+// events. It compares the history with anchors, heads noted earlier and kept elsewhere, in any
+// order: a history that was cut off, or rewritten with all its hashes, is sound in itself and
+// disagrees with them. It goes on behind damage, and tells of every event what is known; a
+// *DamagedError says what is wrong first. Where progress is not nil, it is called now and then with
+// the newest verified event.
 func Audit(ctx context.Context, f *folder.Folder, anchors []journal.Anchor, progress func(seq uint64)) (*Audited, error) {
 	v := newVerifier(f, against{anchors, progress})
 	err := v.run(ctx)
@@ -98,7 +100,8 @@ func newVerifier(f *folder.Folder, a against) *verifier {
 	return &verifier{folder: f, against: a, ends: map[int]journal.Anchor{}, progress: progress{state: &journal.State{}}}
 }
 
-// maxFaults bounds how many faults are told one by one. What is wrong beyond that widens the last range.
+// maxFaults bounds how many faults are told one by one. What is wrong beyond that widens the last
+// range.
 const maxFaults = 1000
 
 // fault notes something that is wrong.
@@ -192,8 +195,8 @@ func (v *verifier) run(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// prepare reads what the history is compared with. Head, waypoint and notes go first: what a worker appends while we read must
-// not look missing.
+// prepare reads what the history is compared with. Head, waypoint and notes go first: what a worker
+// appends while we read must not look missing.
 func (v *verifier) prepare(ctx context.Context) (err error) {
 	v.head, err = folder.ReadHead(v.folder.Dir)
 	unreadable := err != nil
@@ -201,7 +204,7 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	v.head.Found = v.head.Found || unreadable
-	v.waypoint, err = ReadWaypoint(v.folder.Dir)
+	v.waypoint, err = readWaypoint(v.folder.Dir)
 	if err := v.faulty(folder.WaypointFile, err); err != nil {
 		return err
 	}
@@ -225,7 +228,8 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// restart forgets what was verified: retention has removed it meanwhile, and the history begins later.
+// restart forgets what was verified: retention has removed it meanwhile, and the history begins
+// later.
 func (v *verifier) restart() {
 	kept := v.progress
 	v.progress = progress{expected: kept.expected, compared: kept.compared, faults: kept.faults, more: kept.more, sound: kept.sound, state: nil}

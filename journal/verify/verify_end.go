@@ -12,7 +12,7 @@ import (
 func (v *verifier) known() uint64 {
 	seq := max(v.head.Seq, v.notes.Position)
 	if v.waypoint != nil {
-		seq = max(seq, v.waypoint.Anchor.Seq)
+		seq = max(seq, v.waypoint.anchor.Seq)
 	}
 	if n := len(v.expected); n > 0 {
 		seq = max(seq, v.expected[n-1].Seq)
@@ -50,7 +50,7 @@ func (v *verifier) atEnd() {
 		v.fault(segment.Fault{First: end + 1, Detail: folder.DetailAllSealed})
 	}
 	if v.waypoint != nil {
-		lost(v.waypoint.Anchor.Seq, "", "the waypoint file knows event %d, the journal ends at %d")
+		lost(v.waypoint.anchor.Seq, "", "the waypoint file knows event %d, the journal ends at %d")
 	}
 	lost(v.notes.Position, "", "the jobs table shows event %d, the journal ends at %d")
 	if n := len(v.expected); n > 0 && !v.expected[n-1].head {
@@ -85,8 +85,9 @@ func (v *verifier) atBeginning() {
 	}
 }
 
-// atNotedBeginning is atBeginning of a journal that only versions wrote which noted what they removed, and did not journal it. The note can be
-// edited, so it proves nothing; that is told, and is no damage. The next start of a worker journals it, and bounds it so.
+// atNotedBeginning is atBeginning of a journal that only versions wrote which noted what they
+// removed, and did not journal it. The note can be edited, so it proves nothing; that is told, and
+// is no damage. The next start of a worker journals it, and bounds it so.
 func (v *verifier) atNotedBeginning() {
 	oldest := v.oldest
 	if oldest.Number == 1 || oldest.First == 1 {

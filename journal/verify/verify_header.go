@@ -32,7 +32,8 @@ func (v *verifier) begin(h segment.Header) error {
 	return v.checkpoint(h)
 }
 
-// compareBefore compares the event before a segment with what is expected of it, where it is not there itself.
+// compareBefore compares the event before a segment with what is expected of it, where it is not
+// there itself.
 func (v *verifier) compareBefore(h segment.Header) {
 	if h.First == 1 || len(v.expected) == 0 || v.expected[0].Seq >= h.First {
 		return
@@ -89,8 +90,8 @@ func (v *verifier) missingBefore(number int, last uint64) {
 	l.next, v.state, v.unknown = last+1, nil, true
 }
 
-// checkpoint compares a header's checkpoint with the state that the events before it give, or goes on from it where that is not
-// known.
+// checkpoint compares a header's checkpoint with the state that the events before it give, or goes
+// on from it where that is not known.
 func (v *verifier) checkpoint(h segment.Header) error {
 	state, err := h.State()
 	if err != nil {

@@ -22,7 +22,8 @@ func (v *verifier) fresh(h segment.Header) error {
 	return nil
 }
 
-// Alone verifies one segment by itself, as whoever seals it does, and gives the state after it. Progress is called now and then.
+// Alone verifies one segment by itself, as whoever seals it does, and gives the state after it.
+// Progress is called now and then.
 func Alone(ctx context.Context, f *folder.Folder, s segment.Source, h segment.Header, progress func(seq uint64)) (*journal.State, error) {
 	v := newVerifier(f, against{progress: progress})
 	err := v.fresh(h)
@@ -45,8 +46,8 @@ type Start struct {
 	Unfit  bool           // there is a waypoint that could not be gone on from
 }
 
-// Newest verifies what a worker relies on, see runNewest, and gives what it goes on from. What is odd, and no damage, goes to the
-// log.
+// Newest verifies what a worker relies on, see runNewest, and gives what it goes on from. What is
+// odd, and no damage, goes to the log.
 func Newest(ctx context.Context, f *folder.Folder, parts []folder.Part, log *slog.Logger) (Start, error) {
 	v := newVerifier(f, against{})
 	if err := v.runNewest(ctx, parts, log); err != nil {
@@ -55,8 +56,9 @@ func Newest(ctx context.Context, f *folder.Folder, parts []folder.Part, log *slo
 	return Start{v.header, v.state, v.notes, v.begun, v.weight, v.unfit}, nil
 }
 
-// runNewest verifies all that a worker relies on: the newest segment, from its waypoint on where there is one, that it follows
-// the one before it, head file and position. The time it takes is bounded by the distance of waypoints.
+// runNewest verifies all that a worker relies on: the newest segment, from its waypoint on where
+// there is one, that it follows the one before it, head file and position. The time it takes is
+// bounded by the distance of waypoints.
 func (v *verifier) runNewest(ctx context.Context, parts []folder.Part, log *slog.Logger) (err error) {
 	if v.head, err = folder.ReadHead(v.folder.Dir); err != nil {
 		return err
@@ -93,9 +95,10 @@ func (v *verifier) runNewest(ctx context.Context, parts []folder.Part, log *slog
 	return v.problem()
 }
 
-// newestEvents verifies the newest segment's events from its waypoint on; all, where there is none that fits.
+// newestEvents verifies the newest segment's events from its waypoint on; all, where there is none
+// that fits.
 func (v *verifier) newestEvents(ctx context.Context, s segment.Source, h segment.Header, log *slog.Logger) error {
-	w, err := ReadWaypoint(v.folder.Dir)
+	w, err := readWaypoint(v.folder.Dir)
 	if w == nil && err == nil || w != nil && w.Segment < h.Number {
 		return v.events(ctx, s, h, 0)
 	}
@@ -126,7 +129,8 @@ func (v *verifier) eventsFrom(ctx context.Context, s segment.Source, h segment.H
 	return v.rest(segment.Verified(ctx, s, state.Seq, 0, segment.From{After: state.Seq, Previous: state.Hash}))
 }
 
-// checkBefore compares the newest segment's header with the end of the segment before it, where that is kept.
+// checkBefore compares the newest segment's header with the end of the segment before it, where
+// that is kept.
 func (v *verifier) checkBefore(ctx context.Context, parts []folder.Part, h segment.Header) error {
 	if h.Number == 1 {
 		return Agrees(h, firstState(h))
@@ -151,7 +155,7 @@ func firstState(h segment.Header) *journal.State {
 	return &journal.State{}
 }
 
-// agrees compares a header with the state that the events before it give.
+// Agrees compares a header with the state that the events before it give.
 func Agrees(h segment.Header, s *journal.State) error {
 	checkpoint, err := journal.EncodeCheckpoint(s)
 	switch {

@@ -56,7 +56,8 @@ func (v *verifier) part(ctx context.Context, p folder.Part, following []folder.P
 	return v.segment(ctx, s, h, bound)
 }
 
-// bound is the first event of the segment that follows, as far as that can be told; 0 where it can't.
+// bound is the first event of the segment that follows, as far as that can be told; 0 where it
+// can't.
 func (v *verifier) bound(ctx context.Context, following []folder.Part) (first uint64, err error) {
 	for _, p := range following {
 		err := v.folder.Visit(ctx, p, 0, func(_ folder.Part, _ segment.Source, h segment.Header) error {
@@ -70,7 +71,8 @@ func (v *verifier) bound(ctx context.Context, following []folder.Part) (first ui
 	return 0, nil
 }
 
-// unreadable notes that nothing of a segment can be read. Its events are those between its neighbours'.
+// unreadable notes that nothing of a segment can be read. Its events are those between its
+// neighbours'.
 func (v *verifier) unreadable(p folder.Part, cause error, first, bound uint64) error {
 	var d *journal.DamagedError
 	errors.As(cause, &d)
@@ -240,7 +242,7 @@ func (v *verifier) event(e *journal.Event) {
 	if p, ok := e.Payload.(journal.Retention); ok {
 		v.removes(e, p)
 	}
-	if v.waypoint != nil && v.waypoint.Anchor.Seq == e.Seq {
+	if v.waypoint != nil && v.waypoint.anchor.Seq == e.Seq {
 		if err := v.waypoint.agrees(e.Hash, v.state); err != nil {
 			_ = v.faulty(folder.WaypointFile, err) // it is damage
 		}
@@ -251,7 +253,8 @@ func (v *verifier) event(e *journal.Event) {
 	}
 }
 
-// removes takes in what an event says of retention, which must be true of the segments that are still here.
+// removes takes in what an event says of retention, which must be true of the segments that are
+// still here.
 func (v *verifier) removes(e *journal.Event, p journal.Retention) {
 	if end, here := v.ends[p.Last+1]; here && p.Last > 0 && (end.Seq != p.Seq || end.Hash.String() != p.Hash) {
 		v.fault(segment.Fault{First: e.Seq, Last: e.Seq, Linked: true, Detail: fmt.Sprintf("it says that segment %d ended with event %d, which is not what it ended with", p.Last, p.Seq)})
@@ -260,7 +263,8 @@ func (v *verifier) removes(e *journal.Event, p journal.Retention) {
 	v.removal = v.removal.After(p)
 }
 
-// rewritten is what is said of events between one that an anchor agrees with and one that it does not.
+// rewritten is what is said of events between one that an anchor agrees with and one that it does
+// not.
 const rewritten = "an anchor knows another history: this is not what was written"
 
 // expected is a hash that an event must have.

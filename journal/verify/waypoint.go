@@ -16,12 +16,13 @@ import (
 	"jobd/journal/segment"
 )
 
-// A waypoint file holds the state after an event of the newest segment, so that a start verifies and folds
-// what comes after it only, however full the segment is. It is a cache: without it, or where it does not fit, a
-// start takes the whole segment. That it says what the events before it say is checked by Verify, and, since
-// the state that goes on from it ends up in the next segment's checkpoint, by sealing.
-// waypointWeight is how heavy events (see weight) become before the next waypoint: some
-// 65,000 small ones, or 32 MiB of output, are verified within a fraction of a second.
+// A waypoint file holds the state after an event of the newest segment, so that a start verifies
+// and folds what comes after it only, however full the segment is. It is a cache: without it, or
+// where it does not fit, a start takes the whole segment. That it says what the events before it
+// say is checked by Verify, and, since the state that goes on from it ends up in the next segment's
+// checkpoint, by sealing. waypointWeight is how heavy events (see weight) become before the next
+// waypoint: some 65,000 small ones, or 32 MiB of output, are verified within a fraction of a
+// second.
 const WaypointWeight = 32 << 20
 
 // waypoint is the state after an event.
@@ -31,7 +32,7 @@ type waypoint struct {
 	Event   string          `json:"event"`   // an Anchor
 	State   json.RawMessage `json:"state"`   // see encodeCheckpoint
 
-	Anchor journal.Anchor // Event, once it is read
+	anchor journal.Anchor // Event, once it is read
 }
 
 // newWaypoint is the waypoint of a state in the segment of a header.
@@ -42,9 +43,10 @@ func newWaypoint(h segment.Header, s *journal.State) (waypoint, error) {
 	}, err
 }
 
-const WaypointFormat = "jobd-waypoint %s\n" // the SHA-256 of all that follows
+const waypointFormat = "jobd-waypoint %s\n" // the SHA-256 of all that follows
 
-// WriteWaypoint replaces the file by one of a state in the segment of a header. Its events are durable before; whatever a crash leaves is the file as it was, or the new one.
+// WriteWaypoint replaces the file by one of a state in the segment of a header. Its events are
+// durable before; whatever a crash leaves is the file as it was, or the new one.
 func WriteWaypoint(dir string, h segment.Header, state *journal.State) error {
 	w, err := newWaypoint(h, state)
 	if err != nil {
@@ -56,7 +58,7 @@ func WriteWaypoint(dir string, h segment.Header, state *journal.State) error {
 	}
 	path := filepath.Join(dir, folder.WaypointFile)
 	partial := path + folder.PartialEnd
-	err = segment.WriteSynced(partial, append(fmt.Appendf(nil, WaypointFormat, journal.Hash(sha256.Sum256(content))), content...))
+	err = segment.WriteSynced(partial, append(fmt.Appendf(nil, waypointFormat, journal.Hash(sha256.Sum256(content))), content...))
 	if err == nil {
 		err = os.Rename(partial, path)
 	}
@@ -67,7 +69,7 @@ func WriteWaypoint(dir string, h segment.Header, state *journal.State) error {
 }
 
 // readWaypoint reads the file; nil where there is none.
-func ReadWaypoint(dir string) (*waypoint, error) {
+func readWaypoint(dir string) (*waypoint, error) {
 	data, err := os.ReadFile(filepath.Join(dir, folder.WaypointFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -77,10 +79,10 @@ func ReadWaypoint(dir string) (*waypoint, error) {
 	}
 	first, content, _ := bytes.Cut(data, []byte("\n"))
 	w := &waypoint{}
-	if string(first)+"\n" != fmt.Sprintf(WaypointFormat, journal.Hash(sha256.Sum256(content))) {
+	if string(first)+"\n" != fmt.Sprintf(waypointFormat, journal.Hash(sha256.Sum256(content))) {
 		err = errors.New("its sum does not match")
 	} else if err = json.Unmarshal(content, w); err == nil {
-		w.Anchor, err = journal.ParseAnchor(w.Event)
+		w.anchor, err = journal.ParseAnchor(w.Event)
 	}
 	if err != nil {
 		return nil, &journal.DamagedError{Detail: "the waypoint file is not readable", Err: err}
@@ -88,26 +90,28 @@ func ReadWaypoint(dir string) (*waypoint, error) {
 	return w, nil
 }
 
-// fits gives the state after the waypoint's event; nil where it is not of this segment, or its event is not there.
+// fits gives the state after the waypoint's event; nil where it is not of this segment, or its
+// event is not there.
 func (w *waypoint) fits(ctx context.Context, s segment.Source, h segment.Header) (*journal.State, error) {
-	if w.Segment != h.Number || w.Opening != h.Opening().String() || w.Anchor.Seq < h.First {
+	if w.Segment != h.Number || w.Opening != h.Opening().String() || w.anchor.Seq < h.First {
 		return nil, nil
 	}
-	r, err := segment.RecordAt(ctx, s, w.Anchor.Seq)
-	if err != nil || r == nil || r.Hash != w.Anchor.Hash {
+	r, err := segment.RecordAt(ctx, s, w.anchor.Seq)
+	if err != nil || r == nil || r.Hash != w.anchor.Hash {
 		return nil, err
 	}
 	state, err := journal.DecodeCheckpoint(w.State)
 	if err != nil {
 		return nil, err
 	}
-	state.Seq, state.Hash = w.Anchor.Seq, w.Anchor.Hash
+	state.Seq, state.Hash = w.anchor.Seq, w.anchor.Hash
 	return state, nil
 }
 
-// agrees compares the waypoint with its event's hash, and with the state after it where that is known.
+// agrees compares the waypoint with its event's hash, and with the state after it where that is
+// known.
 func (w *waypoint) agrees(hash journal.Hash, s *journal.State) error {
-	differs := w.Anchor.Hash != hash
+	differs := w.anchor.Hash != hash
 	if s != nil && !differs {
 		checkpoint, err := journal.EncodeCheckpoint(s)
 		if err != nil {
@@ -116,7 +120,7 @@ func (w *waypoint) agrees(hash journal.Hash, s *journal.State) error {
 		differs = !bytes.Equal(w.State, checkpoint)
 	}
 	if differs {
-		return &journal.DamagedError{Seq: w.Anchor.Seq, Detail: "the waypoint file disagrees with the events up to here"}
+		return &journal.DamagedError{Seq: w.anchor.Seq, Detail: "the waypoint file disagrees with the events up to here"}
 	}
 	return nil
 }

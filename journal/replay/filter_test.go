@@ -1,4 +1,4 @@
-package eventlog
+package replay_test
 
 import (
 	"fmt"
@@ -10,39 +10,30 @@ import (
 	"pgregory.net/rapid"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/journaltest"
 )
-
-// base is when the tests' journals begin; their clock ticks by a second.
-var base = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
-
-func ticking() func() time.Time {
-	now := base.Add(-time.Second)
-	return func() time.Time {
-		now = now.Add(time.Second)
-		return now
-	}
-}
 
 // history is a journal with everything a filter may ask for.
 func history(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	j := openWith(t, Config{Dir: dir, Now: ticking()})
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: journaltest.Ticking()})
 	claim := func(job int64, target string) journal.Draft {
 		return journal.Draft{Job: job, Payload: journal.Accepted{Target: target}}
 	}
-	mustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Opened{Name: "w", Targets: map[string]int{"a": 1, "3": 3}}})
-	mustAppend(t, j, claim(1, "a"), claim(2, "b"))
-	mustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 2, Payload: journal.Released{}})
-	mustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Started{Pid: 7}})
-	mustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Paused{Targets: []string{"a", "b"}}})
-	mustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Done{Result: "ok", Stdout: journal.Output{Kept: []byte("hello"), Size: 5}}})
-	mustAppend(t, j, claim(1, "b"), claim(2, "a")) // claimed again, for other targets
-	mustAppend(t, j, journal.Draft{Job: 0, Payload: journal.TargetAdded{Target: "b", Concurrency: 3}})
-	mustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Continued{}}, journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 3, Payload: journal.Ignored{}})
-	mustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Conflict{}}, journal.Draft{Job: 2, Payload: journal.Conflict{}})
-	mustAppend(t, j, journal.Draft{Job: 0, Payload: journal.TargetRemoved{Target: "a"}}, journal.Draft{Job: 0, Payload: journal.ConcurrencySet{Target: "b", Concurrency: 3}}, journal.Draft{Job: 0, Payload: journal.Closed{}})
-	mustClose(t, j)
+	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Opened{Name: "w", Targets: map[string]int{"a": 1, "3": 3}}})
+	journaltest.MustAppend(t, j, claim(1, "a"), claim(2, "b"))
+	journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 2, Payload: journal.Released{}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Started{Pid: 7}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Paused{Targets: []string{"a", "b"}}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Done{Result: "ok", Stdout: journal.Output{Kept: []byte("hello"), Size: 5}}})
+	journaltest.MustAppend(t, j, claim(1, "b"), claim(2, "a")) // claimed again, for other targets
+	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.TargetAdded{Target: "b", Concurrency: 3}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Continued{}}, journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 3, Payload: journal.Ignored{}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Conflict{}}, journal.Draft{Job: 2, Payload: journal.Conflict{}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.TargetRemoved{Target: "a"}}, journal.Draft{Job: 0, Payload: journal.ConcurrencySet{Target: "b", Concurrency: 3}}, journal.Draft{Job: 0, Payload: journal.Closed{}})
+	journaltest.MustClose(t, j)
 	return dir
 }
 
@@ -88,8 +79,8 @@ func isAbout(p journal.Payload, target string) bool {
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	r := openReader(t, history(t))
-	all := events(t, r, journal.Filter{Output: true})
+	r := journaltest.OpenReader(t, history(t))
+	all := journaltest.Events(t, r, journal.Filter{Output: true})
 	if len(all) != 19 {
 		t.Fatalf("%d events", len(all))
 	}
@@ -99,7 +90,7 @@ func TestFilters(t *testing.T) {
 				return time.Time{}
 			}
 			seconds := rapid.IntRange(-2, 14).Draw(rt, "seconds")
-			return base.Add(time.Duration(seconds)*time.Second + time.Duration(rapid.SampledFrom([]int{-1, 0, 1, 999, 1000}).Draw(rt, "ns")))
+			return journaltest.Base.Add(time.Duration(seconds)*time.Second + time.Duration(rapid.SampledFrom([]int{-1, 0, 1, 999, 1000}).Draw(rt, "ns")))
 		})
 		f := journal.Filter{
 			After:  rapid.SampledFrom([]uint64{0, 0, 0, 1, 7, 20, 21}).Draw(rt, "after"),
@@ -110,7 +101,7 @@ func TestFilters(t *testing.T) {
 			Last:   rapid.SampledFrom([]int{0, 0, 1, 3, 100}).Draw(rt, "last"),
 			Output: true,
 		}
-		if diff := cmp.Diff(naive(all, f), events(t, r, f)); diff != "" {
+		if diff := cmp.Diff(naive(all, f), journaltest.Events(t, r, f)); diff != "" {
 			rt.Fatalf("%+v: -naive +got: %s", f, diff)
 		}
 	})
@@ -118,7 +109,7 @@ func TestFilters(t *testing.T) {
 
 func TestStateAtATime(t *testing.T) {
 	t.Parallel()
-	r := openReader(t, history(t))
+	r := journaltest.OpenReader(t, history(t))
 	for _, c := range []struct {
 		name string
 		at   time.Time
@@ -126,11 +117,11 @@ func TestStateAtATime(t *testing.T) {
 		job2 journal.Status
 		seq  uint64
 	}{
-		{"before the first event", base.Add(-1), journal.StatusNone, journal.StatusNone, 0},
-		{"at an event", base.Add(time.Second), journal.StatusAccepted, journal.StatusAccepted, 3},
-		{"a nanosecond before an event", base.Add(2*time.Second - 1), journal.StatusAccepted, journal.StatusAccepted, 3},
-		{"after an event", base.Add(2*time.Second + 1), journal.StatusStarting, journal.StatusReleased, 5},
-		{"ended", base.Add(5 * time.Second), journal.StatusDone, journal.StatusReleased, 8},
+		{"before the first event", journaltest.Base.Add(-1), journal.StatusNone, journal.StatusNone, 0},
+		{"at an event", journaltest.Base.Add(time.Second), journal.StatusAccepted, journal.StatusAccepted, 3},
+		{"a nanosecond before an event", journaltest.Base.Add(2*time.Second - 1), journal.StatusAccepted, journal.StatusAccepted, 3},
+		{"after an event", journaltest.Base.Add(2*time.Second + 1), journal.StatusStarting, journal.StatusReleased, 5},
+		{"ended", journaltest.Base.Add(5 * time.Second), journal.StatusDone, journal.StatusReleased, 8},
 		{"now", time.Time{}, journal.StatusConflict, journal.StatusConflict, 19},
 	} {
 		state, err := r.State(t.Context(), c.at)
@@ -145,9 +136,9 @@ func TestStateAtATime(t *testing.T) {
 
 func TestClaimOfAJob(t *testing.T) {
 	t.Parallel()
-	j := openTest(t, t.TempDir())
+	j := journaltest.OpenTest(t, t.TempDir())
 	for n := range 3 {
-		mustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Accepted{Target: "t", Token: fmt.Sprint(n)}}, journal.Draft{Job: 1, Payload: journal.Released{}})
+		journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Accepted{Target: "t", Token: fmt.Sprint(n)}}, journal.Draft{Job: 1, Payload: journal.Released{}})
 	}
 	for seq, want := range map[uint64]string{2: "0", 3: "0", 4: "1", 5: "1", 6: "2", 99: "2"} {
 		if claim, err := j.Claim(t.Context(), 1, seq); err != nil || claim.Token != want {

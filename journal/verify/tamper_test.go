@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"context"
@@ -7,11 +7,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"jobd/journal"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
 )
@@ -29,15 +33,16 @@ type evidence struct {
 // anchored is the event of the anchor in the middle: the first of segment 3.
 const anchored = 51
 
-// collect makes a journal of four segments, the last one open, and takes anchors in the middle and at the end.
+// collect makes a journal of four segments, the last one open, and takes anchors in the middle and
+// at the end.
 func collect(t *testing.T) evidence {
 	t.Helper()
-	j := rolled(t, 4, 5)
-	mustMaintain(t, j)
+	j := journaltest.Rolled(t, 4, 5)
+	journaltest.MustMaintain(t, j)
 	j.SetPosition(30)
-	mustClose(t, j)
-	r := openReader(t, j.config.Dir)
-	e := evidence{dir: j.config.Dir, events: events(t, r, journal.Filter{Output: true})}
+	journaltest.MustClose(t, j)
+	r := journaltest.OpenReader(t, j.Dir)
+	e := evidence{dir: j.Dir, events: journaltest.Events(t, r, journal.Filter{Output: true})}
 	anchor, err := r.Anchor(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -56,11 +61,12 @@ func (e evidence) audit(dir string) error {
 	return errors.Join(err, r.Close())
 }
 
-// tampering does something to a journal, and tells the first event that it can be found by; 0: it can't be told.
+// tampering does something to a journal, and tells the first event that it can be found by; 0: it
+// can't be told.
 type tampering func(t *testing.T, random *rand.Rand, dir string) (seq uint64)
 
-// Whatever is done to a journal, an audit finds it, and names the event where that can be told. What is intact is
-// not misreported.
+// Whatever is done to a journal, an audit finds it, and names the event where that can be told.
+// What is intact is not misreported.
 func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	for name, tamper := range map[string]tampering{
@@ -86,7 +92,7 @@ func TestTamperingIsFound(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			random := rand.New(rand.NewPCG(seed, 0))
 			for range *tamperings {
-				dir := copyFolder(t, e.dir)
+				dir := journaltest.CopyFolder(t, e.dir)
 				if err := e.audit(dir); err != nil {
 					t.Fatalf("misreported: %v", err)
 				}
@@ -161,4 +167,29 @@ func swapSealed(t *testing.T, random *rand.Rand, dir string) uint64 {
 		t.Fatal(err)
 	}
 	return 0
+}
+
+func TestAnchors(t *testing.T) {
+	t.Parallel()
+	e := collect(t)
+	text := "# kept by the auditor\n\n" + e.anchors[0].String() + "\n  " + e.anchors[1].String() + "\n"
+	anchors, err := journal.ReadAnchors(strings.NewReader(text))
+	if diff := cmp.Diff(e.anchors, anchors); err != nil || diff != "" {
+		t.Fatalf("%v %s", err, diff)
+	}
+	for _, wrong := range []string{"5", "x " + journal.Hash{}.String(), "5 00", "0 " + journal.Hash{}.String(), "-1 " + journal.Hash{}.String(), "5 " + journal.Hash{}.String() + "0"} {
+		if _, err := journal.ReadAnchors(strings.NewReader("\n" + wrong)); err == nil {
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+	r := journaltest.OpenReader(t, e.dir)
+	last := uint64(0)
+	audited, err := verify.Audit(t.Context(), r.Folder(), anchors, func(seq uint64) { last = seq })
+	if err != nil || audited.Compared != 2 || audited.First != 1 || last != 100 || audited.State.Seq != 100 {
+		t.Fatalf("%+v, %d, %v", audited, last, err)
+	}
+	_, err = verify.Audit(t.Context(), r.Folder(), []journal.Anchor{{Seq: 101, Hash: journal.Hash{1}}}, nil)
+	refused(t, "Audit", err, 101, "an anchor knows event 101, the journal ends at 100")
+	_, err = verify.Audit(t.Context(), r.Folder(), []journal.Anchor{{Seq: 60, Hash: journal.Hash{1}}}, nil)
+	refused(t, "Audit", err, 60, "the history was rewritten")
 }

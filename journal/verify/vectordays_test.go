@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"bytes"
@@ -7,8 +7,9 @@ import (
 	"jobd/journal"
 )
 
-// vectorDays is what happens in the vectors' journal: every kind of event, and at the end of each day jobs of every status that
-// a checkpoint can hold. Names are awkward on purpose: JSON has more than one way to write them.
+// vectorDays is what happens in the vectors' journal: every kind of event, and at the end of each
+// day jobs of every status that a checkpoint can hold. Names are awkward on purpose: JSON has more
+// than one way to write them.
 func vectorDays() [][]journal.Draft {
 	const name, odd = "nœud-1 <a&b>", "video/\u2028\"high\"\\\t<&>\u007f"
 	three, zero := 3, 0

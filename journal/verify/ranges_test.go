@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/segment"
 )
 
-// forgeFrom changes an event of a journal of four segments of 25 and chains everything behind it anew, headers and head file
-// included, as somebody does who knows all of the format.
+// forgeFrom changes an event of a journal of four segments of 25 and chains everything behind it
+// anew, headers and head file included, as somebody does who knows all of the format.
 func forgeFrom(t *testing.T, dir string, seq uint64) {
 	t.Helper()
 	var state *journal.State
@@ -52,16 +53,17 @@ func forgeFrom(t *testing.T, dir string, seq uint64) {
 		}
 		writeOpen(t, dir, h, records)
 		last := records[len(records)-1]
-		onFile(folder.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, last.Seq, last.Hash) })(t, dir)
+		onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, last.Seq, last.Hash) })(t, dir)
 	}
 }
 
-// Where an anchor disagrees, nothing between the last one that agrees and it is called sound, nor what goes on from it.
+// Where an anchor disagrees, nothing between the last one that agrees and it is called sound, nor
+// what goes on from it.
 func TestAForgedHistoryIsNotCalledSound(t *testing.T) {
 	t.Parallel()
 	e := collect(t)
 	at := func(seq uint64) journal.Anchor { return anchorOf(e.events[seq-1]) }
-	dir := copyFolder(t, e.dir)
+	dir := journaltest.CopyFolder(t, e.dir)
 	forgeFrom(t, dir, 40)
 	a, err := audit(t, dir) // by nature: nothing in the folder can tell
 	wantVerdicts(t, a, err, "", "1-100 consistent")
@@ -76,7 +78,8 @@ func TestAForgedHistoryIsNotCalledSound(t *testing.T) {
 	wantVerdicts(t, a, err, "at event 50", "1-100 proven") // it is the anchor that is false
 }
 
-// Verification goes on behind damage, and a range that is called proven is chained to an anchor that agrees.
+// Verification goes on behind damage, and a range that is called proven is chained to an anchor
+// that agrees.
 func TestVerdictsAreRanges(t *testing.T) {
 	t.Parallel()
 	e := collect(t)
@@ -102,8 +105,8 @@ func TestVerdictsAreRanges(t *testing.T) {
 		"a short sealed file":      {cutTo("segment-00000002.zst", 7), []journal.Anchor{at(100)}, "it has 7 bytes", []string{"1-25 consistent", "26-50 damaged", "51-100 proven"}},
 		"the oldest, short":        {cutTo("segment-00000001.zst", 0), []journal.Anchor{at(100)}, "it has 0 bytes", []string{"1-25 damaged", "26-100 proven"}},
 		"the newest, no database":  {onFile("segment-00000004.db", func(b []byte) []byte { return []byte("no database, whatever") }), []journal.Anchor{at(75)}, "", []string{"1-75 proven", "76-100 damaged"}},
-		"a bit of the head":        {onFile(folder.HeadFile, func(b []byte) []byte { b[3] ^= 4; return b }), []journal.Anchor{at(100)}, "the head file is not readable", []string{"1-100 proven"}},
-		"a digit of the head":      {onFile(folder.HeadFile, func(b []byte) []byte { b[40] ^= 1; return b }), nil, "not the event that was acknowledged", []string{"1-100 consistent"}},
+		"a bit of the head":        {onFile("head", func(b []byte) []byte { b[3] ^= 4; return b }), []journal.Anchor{at(100)}, "the head file is not readable", []string{"1-100 proven"}},
+		"a digit of the head":      {onFile("head", otherDigit), nil, "not the event that was acknowledged", []string{"1-100 consistent"}},
 		"the waypoint":             {write(folder.WaypointFile, "jobd-waypoint none\n{}"), []journal.Anchor{at(100)}, "the waypoint file is not readable", []string{"1-100 proven"}},
 		"a swap":                   {func(t *testing.T, dir string) { swapFiles(t, folder.SealedPath(dir, 1), folder.SealedPath(dir, 2)) }, nil, "holds segment", []string{"1-50 damaged", "51-100 consistent"}},
 		"a view replaced":          {inOpen(`DROP VIEW events`, `CREATE VIEW events AS SELECT * FROM records WHERE job <> 7`), nil, "the view events was changed", []string{"1-100 consistent"}},
@@ -113,7 +116,7 @@ func TestVerdictsAreRanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := copyFolder(t, e.dir)
+			dir := journaltest.CopyFolder(t, e.dir)
 			c.damage(t, dir)
 			a, err := audit(t, dir, c.anchors...)
 			if c.says == "" && name != "nothing" && !strings.HasPrefix(name, "nothing,") && err == nil {
@@ -192,16 +195,16 @@ func TestDamageDoesNotReachFurther(t *testing.T) {
 		"its end":  cutTo("segment-00000003.zst", 90),
 		"all gone": remove("segment-00000003.zst"),
 	} {
-		dir := copyFolder(t, e.dir)
+		dir := journaltest.CopyFolder(t, e.dir)
 		damage(t, dir)
-		r := openReader(t, dir)
-		if got := events(t, r, journal.Filter{Last: 2}); len(got) != 2 || got[1].Seq != 100 {
+		r := journaltest.OpenReader(t, dir)
+		if got := journaltest.Events(t, r, journal.Filter{Last: 2}); len(got) != 2 || got[1].Seq != 100 {
 			t.Errorf("%s: the newest: %v", name, got)
 		}
-		if got := events(t, r, journal.Filter{After: 75}); len(got) != 25 {
+		if got := journaltest.Events(t, r, journal.Filter{After: 75}); len(got) != 25 {
 			t.Errorf("%s: behind: %v", name, got)
 		}
-		if got := events(t, r, journal.Filter{Since: e.events[80].Time}); len(got) != 20 {
+		if got := journaltest.Events(t, r, journal.Filter{Since: e.events[80].Time}); len(got) != 20 {
 			t.Errorf("%s: since: %v", name, got)
 		}
 		got, err := 0, error(nil)
@@ -240,10 +243,10 @@ func TestReadersVerifyWhatTheyRead(t *testing.T) {
 		"a view, one job":      {onOpen(4, `DROP VIEW events`, `CREATE VIEW events AS SELECT 1`), journal.Filter{Job: job}, 4},
 		"a segment of another": {func(t *testing.T, dir string) { forgeSealed(t, dir, 2) }, journal.Filter{}, 50},
 	} {
-		dir := copyFolder(t, e.dir)
+		dir := journaltest.CopyFolder(t, e.dir)
 		c.damage(t, dir)
 		got, err := 0, error(nil)
-		for _, readErr := range openReader(t, dir).Events(t.Context(), c.filter) {
+		for _, readErr := range journaltest.OpenReader(t, dir).Events(t.Context(), c.filter) {
 			if err = readErr; err == nil {
 				got++
 			}
@@ -262,4 +265,13 @@ func forgeSealed(t *testing.T, dir string, number int) {
 	records[5].Payload = []byte(`{"target":"t","token":"@forged"}`)
 	rechain(h, records)
 	writeSealed(t, path, h, records)
+}
+
+// otherDigit changes a digit of the head's hash to another digit.
+func otherDigit(b []byte) []byte {
+	if b[40]++; b[40] != '9'+1 && b[40] != 'f'+1 {
+		return b
+	}
+	b[40] = '0'
+	return b
 }

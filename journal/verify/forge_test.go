@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"database/sql"
@@ -11,6 +11,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/segment"
 )
 
@@ -99,6 +100,12 @@ func writeSealed(t *testing.T, path string, h segment.Header, records []segment.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+	seal(t, path, h, records)
+}
+
+// seal writes a sealed file.
+func seal(t *testing.T, path string, h segment.Header, records []segment.Record) {
+	t.Helper()
 	w, err := segment.NewSealWriter(path, h)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +118,8 @@ func writeSealed(t *testing.T, path string, h segment.Header, records []segment.
 	}
 }
 
-// rewriteOpen writes the newest segment anew with forged events; a thorough forger mends the chain and the head file.
+// rewriteOpen writes the newest segment anew with forged events; a thorough forger mends the chain
+// and the head file.
 func rewriteOpen(forge forgery, thorough bool) tampering {
 	return func(t *testing.T, random *rand.Rand, dir string) uint64 {
 		h, records := readPart(t, folder.Part{Path: segment.DatabasePath(dir, 4)})
@@ -119,7 +127,7 @@ func rewriteOpen(forge forgery, thorough bool) tampering {
 		if thorough {
 			rechain(h, records)
 			last := records[len(records)-1]
-			onFile(folder.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, last.Seq, last.Hash) })(t, dir)
+			onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, last.Seq, last.Hash) })(t, dir)
 			if seq = last.Seq; seq < 100 {
 				seq++ // the anchor knows of more
 			}

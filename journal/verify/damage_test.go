@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"context"
@@ -13,29 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 	"jobd/journal/segment"
 )
-
-// closedJournal is a journal of so many whole jobs, closed, whose mirror stands at event 2.
-func closedJournal(t testing.TB, jobs int64) string {
-	t.Helper()
-	dir := t.TempDir()
-	j := openTest(t, dir)
-	for job := range jobs {
-		mustAppend(t, j, wholeLife(job+1)...)
-	}
-	j.SetPosition(2)
-	mustClose(t, j)
-	return dir
-}
 
 // tamper runs statements on the database with the guards off.
 func tamper(statements ...string) func(t *testing.T, dir string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		db := segment.OpenForWriting(filepath.Join(dir, segmentFile))
+		db := segment.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
 		defer db.Close()
 		guards := make([]string, 2)
 		for i, name := range []string{"records_no_update", "records_no_delete"} {
@@ -78,7 +67,7 @@ func remove(name string) func(t *testing.T, dir string) {
 // Whatever is changed, Open and Verify say so, and name the first event concerned.
 func TestDamageIsFound(t *testing.T) {
 	t.Parallel()
-	original := closedJournal(t, 5) // 20 events
+	original := journaltest.ClosedJournal(t, 5) // 20 events
 	const other = `unhex('` + "00000000000000000000000000000000000000000000000000000000000000ff" + `')`
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir string)
@@ -107,27 +96,27 @@ func TestDamageIsFound(t *testing.T) {
 		"table dropped":          {tamper(`DROP TABLE mirror`), 0, "6 of the 7 tables"},
 		"version lost":           {tamper(`PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
 		"version negative":       {tamper(`PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
-		"head missing":           {remove(folder.HeadFile), 0, "the head file is missing"},
-		"head empty":             {onFile(folder.HeadFile, func([]byte) []byte { return nil }), 0, "the head file is missing"},
-		"head garbage":           {onFile(folder.HeadFile, func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) }), 0, "the head file is not readable"},
-		"head too long":          {onFile(folder.HeadFile, func(b []byte) []byte { return append(b, 'x') }), 0, "the head file is not readable"},
-		"head's hash no hash":    {onFile(folder.HeadFile, func(b []byte) []byte { return slices.Concat(b[:len(b)-3], []byte("zz\n")) }), 0, "the head file's hash is not readable"},
-		"head of another one":    {onFile(folder.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, 20, journal.Hash{1}) }), 20, "it is not the event that was acknowledged"},
-		"head ahead":             {onFile(folder.HeadFile, func([]byte) []byte { return fmt.Appendf(nil, headFormat, 25, journal.Hash{1}) }), 21, "events up to 25 were acknowledged"},
-		"database missing":       {remove(segmentFile), 1, "the database is gone or empty"},
-		"database empty":         {onFile(segmentFile, func([]byte) []byte { return nil }), 1, "the database is gone or empty"},
-		"database garbage":       {onFile(segmentFile, func(b []byte) []byte { return []byte(strings.Repeat("garbage!", len(b)/8)) }), 0, "not a database"},
-		"database cut in half":   {onFile(segmentFile, func(b []byte) []byte { return b[:len(b)/2] }), 0, ""},
-		"database half of zeros": {onFile(segmentFile, func(b []byte) []byte { return append(b[:len(b)/2], make([]byte, len(b)/2)...) }), 0, ""},
+		"head missing":           {remove("head"), 0, "the head file is missing"},
+		"head empty":             {onFile("head", func([]byte) []byte { return nil }), 0, "the head file is missing"},
+		"head garbage":           {onFile("head", func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) }), 0, "the head file is not readable"},
+		"head too long":          {onFile("head", func(b []byte) []byte { return append(b, 'x') }), 0, "the head file is not readable"},
+		"head's hash no hash":    {onFile("head", func(b []byte) []byte { return slices.Concat(b[:len(b)-3], []byte("zz\n")) }), 0, "the head file's hash is not readable"},
+		"head of another one":    {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, 20, journal.Hash{1}) }), 20, "it is not the event that was acknowledged"},
+		"head ahead":             {onFile("head", func([]byte) []byte { return fmt.Appendf(nil, journaltest.HeadFormat, 25, journal.Hash{1}) }), 21, "events up to 25 were acknowledged"},
+		"database missing":       {remove(journaltest.SegmentFile), 1, "the database is gone or empty"},
+		"database empty":         {onFile(journaltest.SegmentFile, func([]byte) []byte { return nil }), 1, "the database is gone or empty"},
+		"database garbage":       {onFile(journaltest.SegmentFile, func(b []byte) []byte { return []byte(strings.Repeat("garbage!", len(b)/8)) }), 0, "not a database"},
+		"database cut in half":   {onFile(journaltest.SegmentFile, func(b []byte) []byte { return b[:len(b)/2] }), 0, ""},
+		"database half of zeros": {onFile(journaltest.SegmentFile, func(b []byte) []byte { return append(b[:len(b)/2], make([]byte, len(b)/2)...) }), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := copyFolder(t, original)
+			dir := journaltest.CopyFolder(t, original)
 			c.damage(t, dir)
-			before := listing(t, dir)
-			_, err := Open(t.Context(), Config{Dir: dir})
+			before := journaltest.Listing(t, dir)
+			_, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
 			refused(t, "Open", err, c.seq, c.says)
-			after := listing(t, dir)
+			after := journaltest.Listing(t, dir)
 			delete(before, folder.LockFile) // bears the newest holder's name
 			delete(after, folder.LockFile)
 			if diff := cmp.Diff(before, after); diff != "" {
@@ -152,26 +141,26 @@ func verdictOn(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = verifyAll(ctx, r)
+	_, err = journaltest.VerifyAll(ctx, r)
 	return errors.Join(err, r.Close())
 }
 
 func TestOldHeadIsLegal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j := openTest(t, dir)
-	mustAppend(t, j, wholeLife(1)...)
-	old, err := os.ReadFile(filepath.Join(dir, folder.HeadFile))
+	j := journaltest.OpenTest(t, dir)
+	journaltest.MustAppend(t, j, journaltest.WholeLife(1)...)
+	old, err := os.ReadFile(filepath.Join(dir, "head"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, j, wholeLife(2)...)
-	mustClose(t, j)
-	onFile(folder.HeadFile, func([]byte) []byte { return old })(t, dir)
+	journaltest.MustAppend(t, j, journaltest.WholeLife(2)...)
+	journaltest.MustClose(t, j)
+	onFile("head", func([]byte) []byte { return old })(t, dir)
 	if err := verdictOn(t.Context(), dir); err != nil {
 		t.Error(err)
 	}
-	mustClose(t, openTest(t, dir))
+	journaltest.MustClose(t, journaltest.OpenTest(t, dir))
 }
 
 func TestOtherVersionsAreRefused(t *testing.T) {
@@ -182,9 +171,9 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 		2: "version 2 " + old,
 		4: "version 4 was written by a newer jobd; this one knows version 3",
 	} {
-		dir := closedJournal(t, 1)
+		dir := journaltest.ClosedJournal(t, 1)
 		tamper(fmt.Sprintf(`PRAGMA user_version = %d`, version))(t, dir)
-		if _, err := Open(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("Open: %v", err)
 		}
 		if _, err := replay.Open(dir); err == nil || !strings.Contains(err.Error(), says) {
@@ -196,8 +185,8 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 // An index that does not know all events would hide them from a job's history.
 func TestVerifyChecksTheIndex(t *testing.T) {
 	t.Parallel()
-	dir := closedJournal(t, 1)
-	db := segment.OpenForWriting(filepath.Join(dir, segmentFile))
+	dir := journaltest.ClosedJournal(t, 1)
+	db := segment.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
 	for _, statement := range []string{
 		`PRAGMA writable_schema = ON`,
 		`UPDATE sqlite_schema SET sql = replace(sql, 'job <> 0', 'job = 77') WHERE name = 'records_job'`,
@@ -217,36 +206,38 @@ func TestVerifyChecksTheIndex(t *testing.T) {
 // Every block of a small journal, zeroed, is found, or holds nothing that matters.
 func TestEveryBlockMatters(t *testing.T) {
 	t.Parallel()
-	original := closedJournal(t, 40)
-	want := events(t, openReader(t, original), journal.Filter{Output: true})
-	content, err := os.ReadFile(filepath.Join(original, segmentFile))
+	original := journaltest.ClosedJournal(t, 40)
+	want := journaltest.Events(t, journaltest.OpenReader(t, original), journal.Filter{Output: true})
+	content, err := os.ReadFile(filepath.Join(original, journaltest.SegmentFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const block = 512
-	dir := copyFolder(t, original)
+	dir := journaltest.CopyFolder(t, original)
 	found := 0
 	for at := 0; at < len(content); at += block {
 		damaged := slices.Clone(content)
 		clear(damaged[at : at+block])
-		if err := os.WriteFile(filepath.Join(dir, segmentFile), damaged, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := verdictOn(t.Context(), dir); err != nil {
 			found++
 			continue
 		}
-		r := openReader(t, dir)
-		if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true})); diff != "" {
+		r := journaltest.OpenReader(t, dir)
+		if diff := cmp.Diff(want, journaltest.Events(t, r, journal.Filter{Output: true})); diff != "" {
 			t.Errorf("block at %d: nothing found, but: %s", at, diff)
 		}
 		for job := range int64(41) {
-			if n := len(events(t, r, journal.Filter{Job: job})); job > 0 && n != 4 {
+			if n := len(journaltest.Events(t, r, journal.Filter{Job: job})); job > 0 && n != 4 {
 				t.Errorf("block at %d: nothing found, but job %d has %d events", at, job, n)
 			}
 		}
-		if j, err := Open(t.Context(), Config{Dir: dir}); err == nil {
-			mustClose(t, j)
+		if j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir}); err == nil {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if found < len(content)/block/2 {
@@ -257,23 +248,23 @@ func TestEveryBlockMatters(t *testing.T) {
 // A flipped bit anywhere in the events' pages is found as well.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
-	original := closedJournal(t, 10)
-	want := events(t, openReader(t, original), journal.Filter{Output: true})
-	content, err := os.ReadFile(filepath.Join(original, segmentFile))
+	original := journaltest.ClosedJournal(t, 10)
+	want := journaltest.Events(t, journaltest.OpenReader(t, original), journal.Filter{Output: true})
+	content, err := os.ReadFile(filepath.Join(original, journaltest.SegmentFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := copyFolder(t, original)
+	dir := journaltest.CopyFolder(t, original)
 	for at := 0; at < len(content); at += 41 {
 		damaged := slices.Clone(content)
 		damaged[at] ^= 1 << (at % 8)
-		if err := os.WriteFile(filepath.Join(dir, segmentFile), damaged, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, journaltest.SegmentFile), damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if verdictOn(t.Context(), dir) != nil {
 			continue
 		}
-		if diff := cmp.Diff(want, events(t, openReader(t, dir), journal.Filter{Output: true})); diff != "" {
+		if diff := cmp.Diff(want, journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Output: true})); diff != "" {
 			t.Errorf("byte at %d: nothing found, but: %s", at, diff)
 		}
 	}

@@ -1,4 +1,4 @@
-package eventlog
+package replay_test
 
 import (
 	"math/rand/v2"
@@ -11,15 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 )
 
-// life is a journal that lives a random life: it works, rolls over, is maintained, restarted and killed.
+// life is a journal that lives a random life: it works, rolls over, is maintained, restarted and
+// killed.
 type life struct {
 	t       *testing.T
 	random  *rand.Rand
 	now     time.Time
-	journal *Log
+	journal *journaltest.Log
 	states  []journal.State // after each append
 }
 
@@ -27,25 +30,25 @@ type life struct {
 func (l *life) step() {
 	switch l.random.IntN(40) {
 	case 0: // a restart in order
-		mustClose(l.t, l.journal)
-		l.open(l.journal.config.Dir)
+		journaltest.MustClose(l.t, l.journal)
+		l.open(l.journal.Dir)
 	case 1: // a crash
-		dir := copyFolder(l.t, l.journal.config.Dir)
-		mustClose(l.t, l.journal)
+		dir := journaltest.CopyFolder(l.t, l.journal.Dir)
+		journaltest.MustClose(l.t, l.journal)
 		l.open(dir)
 	case 2, 3:
-		roll(l.t, l.journal)
+		l.now = l.now.Add(eventlog.DefaultSegmentAge) // so that the next append begins a new segment
 	case 4:
-		mustMaintain(l.t, l.journal)
+		journaltest.MustMaintain(l.t, l.journal)
 	default:
 		if _, err := l.journal.Append(l.drafts()...); err == nil {
-			l.states = append(l.states, snapshot(l.journal))
+			l.states = append(l.states, journaltest.Snapshot(l.journal))
 		}
 	}
 }
 
 func (l *life) open(dir string) {
-	l.journal = openWith(l.t, Config{Dir: dir, Now: func() time.Time {
+	l.journal = journaltest.OpenWith(l.t, eventlog.Config{Dir: dir, Now: func() time.Time {
 		l.now = l.now.Add(time.Duration(l.random.IntN(3)) * time.Microsecond)
 		return l.now
 	}})
@@ -87,22 +90,22 @@ func TestStateIsWhatItWas(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	l := &life{t: t, random: rand.New(rand.NewPCG(seed, 0)), now: base}
+	l := &life{t: t, random: rand.New(rand.NewPCG(seed, 0)), now: journaltest.Base}
 	l.open(t.TempDir())
 	for len(l.states) < 600 {
 		l.step()
 	}
-	mustMaintain(t, l.journal)
+	journaltest.MustMaintain(t, l.journal)
 	if _, segments := l.journal.Usage(); segments < 5 {
 		t.Fatalf("%d segments only", segments)
 	}
-	r := openReader(t, l.journal.config.Dir)
-	if _, err := verifyAll(t.Context(), r); err != nil {
+	r := journaltest.OpenReader(t, l.journal.Dir)
+	if _, err := journaltest.VerifyAll(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	last := l.states[len(l.states)-1].Time
 	for n := range 1000 {
-		at := base.Add(time.Duration(l.random.Int64N(int64(last.Sub(base)) + 2000)))
+		at := journaltest.Base.Add(time.Duration(l.random.Int64N(int64(last.Sub(journaltest.Base)) + 2000)))
 		// The newest state at or before the time.
 		i := sort.Search(len(l.states), func(i int) bool { return l.states[i].Time.After(at) })
 		want := journal.State{}

@@ -1,4 +1,4 @@
-package eventlog
+package replay_test
 
 import (
 	"errors"
@@ -8,28 +8,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/journaltest"
 )
 
 func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 	t.Parallel()
-	j := rolled(t, 3, 2) // 30 events
-	r := openReader(t, j.config.Dir)
+	j := journaltest.Rolled(t, 3, 2) // 30 events
+	r := journaltest.OpenReader(t, j.Dir)
 	if removed, err := r.Kept(t.Context()); err != nil || removed != nil {
 		t.Fatalf("of a whole history: %v, %v", removed, err)
 	}
-	last := events(t, r, journal.Filter{Last: 21})[0] // event 10, the last of segment 1
-	mustMaintain(t, j)
+	last := journaltest.Events(t, r, journal.Filter{Last: 21})[0] // event 10, the last of segment 1
+	journaltest.MustMaintain(t, j)
 	j.SetPosition(30)
-	j.config.Retention = time.Nanosecond
-	j.clock.now = func() time.Time { return last.Time.Add(time.Microsecond) } // only segment 1 is old enough
-	mustMaintain(t, j)
+	j.Reopen(t, func(c *eventlog.Config) { c.Retention = time.Nanosecond })
+	j.At(last.Time.Add(time.Microsecond)) // only segment 1 is old enough
+	journaltest.MustMaintain(t, j)
 	want := &journal.RemovedError{First: 11, Since: last.Time}
 	removed, err := r.Kept(t.Context())
 	if err != nil || cmp.Diff(want, removed) != "" {
 		t.Fatalf("%v, %v, not %v", removed, err, want)
 	}
 	for name, read := range map[string]func() error{
-		"events behind one that is gone": func() error { return drain(r, journal.Filter{After: 9}) },
+		"events behind one that is gone": func() error { return journaltest.Drain(r, journal.Filter{After: 9}) },
 		"the state at a time before":     func() error { _, err := r.State(t.Context(), last.Time.Add(-time.Microsecond)); return err },
 		"jobs at a time before": func() error {
 			for _, err := range r.Jobs(t.Context(), last.Time.Add(-time.Microsecond)) {
@@ -44,8 +46,8 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 		}
 	}
 	for name, read := range map[string]func() error{
-		"events behind the last that is gone": func() error { return drain(r, journal.Filter{After: 10}) },
-		"all events":                          func() error { return drain(r, journal.Filter{}) },
+		"events behind the last that is gone": func() error { return journaltest.Drain(r, journal.Filter{After: 10}) },
+		"all events":                          func() error { return journaltest.Drain(r, journal.Filter{}) },
 		"the state then":                      func() error { _, err := r.State(t.Context(), last.Time); return err },
 	} {
 		if err := read(); err != nil {

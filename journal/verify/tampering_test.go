@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"bytes"
@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
-// mutations is how many mutations TestTamperingRun tries. TORTURE=long in the environment makes it what an auditor tried.
+// mutations is how many mutations TestTamperingRun tries. TORTURE=long in the environment makes it
+// what an auditor tried.
 var mutations = flag.Int("mutations", 0, "how many mutations the tampering run tries; 0: 200, or 1600 where TORTURE is long")
 
 var tamperingSeed = flag.Uint64("tampering-seed", 0, "the seed of the tampering run's first mutation; 0: a new one")
@@ -35,32 +38,31 @@ type scene struct {
 func makeScene(t *testing.T) scene {
 	t.Helper()
 	s := scene{truth: map[uint64][]byte{}}
-	j := rolled(t, 4, 5)
-	j.config.Retention, j.config.ArchiveDir = time.Nanosecond, t.TempDir()
-	mustMaintain(t, j)
+	j := journaltest.Rolled(t, 4, 5)
+	archive := t.TempDir()
+	j.Reopen(t, func(c *eventlog.Config) { c.Retention, c.ArchiveDir = time.Nanosecond, archive })
+	journaltest.MustMaintain(t, j)
 	j.SetPosition(25)
-	mustMaintain(t, j)
-	s.earlier = copyFolder(t, j.config.Dir)
+	journaltest.MustMaintain(t, j)
+	s.earlier = journaltest.CopyFolder(t, j.Dir)
 	for job := range int64(5) {
-		mustAppend(t, j, wholeLife(500+job)...)
+		journaltest.MustAppend(t, j, journaltest.WholeLife(500+job)...)
 	}
-	if err := j.placeWaypoint(); err != nil {
-		t.Fatal(err)
-	}
-	mustAppend(t, j, wholeLife(600)...)
-	mustClose(t, j)
-	s.dir = copyFolder(t, j.config.Dir)
+	placeWaypoint(t, j)
+	journaltest.MustAppend(t, j, journaltest.WholeLife(600)...)
+	journaltest.MustClose(t, j)
+	s.dir = journaltest.CopyFolder(t, j.Dir)
 	for _, dir := range []string{s.dir, s.earlier} {
-		if err := copyFile(t.Context(), folder.SealedPath(j.config.ArchiveDir, 1), folder.SealedPath(dir, 1)); err != nil {
+		if err := os.CopyFS(dir, os.DirFS(archive)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other := rolled(t, 4, 5)
-	mustAppend(t, other, journal.Draft{Job: 77, Payload: journal.Ignored{Reason: "it is another worker's"}})
-	mustMaintain(t, other)
-	mustClose(t, other)
-	s.foreign = other.config.Dir
-	all := events(t, openReader(t, s.dir), journal.Filter{Output: true})
+	other := journaltest.Rolled(t, 4, 5)
+	journaltest.MustAppend(t, other, journal.Draft{Job: 77, Payload: journal.Ignored{Reason: "it is another worker's"}})
+	journaltest.MustMaintain(t, other)
+	journaltest.MustClose(t, other)
+	s.foreign = other.Dir
+	all := journaltest.Events(t, journaltest.OpenReader(t, s.dir), journal.Filter{Output: true})
 	for _, seq := range []int{10, 51, 90, len(all)} {
 		s.anchors = append(s.anchors, anchorOf(all[seq-1]))
 	}
@@ -69,6 +71,20 @@ func makeScene(t *testing.T) scene {
 		t.Fatalf("%d events", len(s.truth))
 	}
 	return s
+}
+
+// placeWaypoint writes a waypoint for all that was appended.
+func placeWaypoint(t *testing.T, j *journaltest.Log) {
+	t.Helper()
+	parts, err := folder.List(j.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := readPart(t, parts[len(parts)-1])
+	state := journaltest.Snapshot(j)
+	if err := verify.WriteWaypoint(j.Dir, h, &state); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // rawEvents is every record that can be read in a folder, as bytes, whatever its hash says.
@@ -89,7 +105,7 @@ func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 		for page := range s.Records(t.Context(), segment.Selection{Output: true, GoOn: true}) {
 			for i := range page {
 				r := &page[i]
-				b := segment.AppendSized(segment.AppendSized(r.AppendFixed(nil), r.Stdout), r.Stderr)
+				b := fmt.Appendf(nil, "%d %d %d %q %q %q %q", r.Seq, r.Micros, r.Job, r.Kind, r.Payload, r.Stdout, r.Stderr)
 				found[r.Seq] = append(b, r.Hash[:]...)
 			}
 		}
@@ -100,8 +116,8 @@ func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 	return found
 }
 
-// mutation does something to a journal. It tells whether that can't be found without an anchor by nature: what is there is then
-// just what a worker would have written.
+// mutation does something to a journal. It tells whether that can't be found without an anchor by
+// nature: what is there is then just what a worker would have written.
 type mutation struct {
 	name string
 	do   func(t *testing.T, random *rand.Rand, s scene, dir string) (natural bool)
@@ -110,7 +126,7 @@ type mutation struct {
 // anyFile chooses one of a folder's files.
 func anyFile(t *testing.T, random *rand.Rand, dir string) string {
 	t.Helper()
-	all := names(t, dir)
+	all := journaltest.Names(t, dir)
 	return filepath.Join(dir, all[random.IntN(len(all))])
 }
 
@@ -246,11 +262,11 @@ var allMutations = []mutation{
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		take(t, s.foreign, dir, names(t, s.foreign)...)
+		take(t, s.foreign, dir, journaltest.Names(t, s.foreign)...)
 		return true
 	}},
 	{"an older file", func(t *testing.T, random *rand.Rand, s scene, dir string) bool {
-		files := []string{folder.HeadFile, folder.WaypointFile, "segment-00000004.db"}
+		files := []string{"head", folder.WaypointFile, "segment-00000004.db"}
 		if n := random.IntN(4); n < 3 {
 			take(t, s.earlier, dir, files[n])
 			if n == 2 {
@@ -258,7 +274,7 @@ var allMutations = []mutation{
 			}
 			return n == 0 // an older head is legal, after a power cut
 		}
-		take(t, s.earlier, dir, folder.HeadFile, "segment-00000004.db", "segment-00000004.db-wal")
+		take(t, s.earlier, dir, "head", "segment-00000004.db", "segment-00000004.db-wal")
 		segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
 		return true
 	}},
@@ -279,9 +295,10 @@ var allMutations = []mutation{
 	sql4("a trigger", `CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM mirror; END`, false),
 }
 
-// Whatever is done to any file of a journal with archives: with an anchor of its newest event nothing of it stays silent, and
-// what is called proven is what was written. Without an anchor that holds too, but for what is just what a worker would
-// have written: a history that was rewritten, or cut off, with all that belongs to it. Such mutations say so.
+// Whatever is done to any file of a journal with archives: with an anchor of its newest event
+// nothing of it stays silent, and what is called proven is what was written. Without an anchor that
+// holds too, but for what is just what a worker would have written: a history that was rewritten,
+// or cut off, with all that belongs to it. Such mutations say so.
 func TestTamperingRun(t *testing.T) {
 	t.Parallel()
 	s := makeScene(t)
@@ -300,7 +317,7 @@ func TestTamperingRun(t *testing.T) {
 		m := allMutations[i%len(allMutations)]
 		ok := t.Run(fmt.Sprintf("%d %s", i, m.name), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			dir := copyFolder(t, s.dir)
+			dir := journaltest.CopyFolder(t, s.dir)
 			byNature := m.do(t, random, s, dir)
 			changed := !sameEvents(s.truth, rawEvents(t, dir))
 			for _, anchors := range [][]journal.Anchor{s.anchors, s.anchors[3:], s.anchors[:2], nil} {

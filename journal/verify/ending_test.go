@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 	"jobd/journal/segment"
 )
@@ -39,13 +40,13 @@ func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
 	for _, err := range r.Jobs(ctx, time.Time{}) {
 		readings["jobs"] = err
 	}
-	_, readings["verify"] = verifyAll(ctx, r)
+	_, readings["verify"] = journaltest.VerifyAll(ctx, r)
 	return readings
 }
 
 func checkEndReadings(t *testing.T, dir, detail string) {
 	t.Helper()
-	for name, err := range endReadings(t.Context(), openReader(t, dir)) {
+	for name, err := range endReadings(t.Context(), journaltest.OpenReader(t, dir)) {
 		var damage *journal.DamagedError
 		if detail == "" && err != nil || detail != "" && (!errors.As(err, &damage) || damage.Detail != detail) {
 			t.Errorf("%s: %v, want %q", name, err, detail)
@@ -53,11 +54,11 @@ func checkEndReadings(t *testing.T, dir, detail string) {
 	}
 }
 
-// Whatever depends on the end of a journal that was cut off says so: readers once gave a job's story without its end, and an
-// anchor that would have vouched for the cut.
+// Whatever depends on the end of a journal that was cut off says so: readers once gave a job's
+// story without its end, and an anchor that would have vouched for the cut.
 func TestEveryReadingMeetsACutEnd(t *testing.T) {
 	t.Parallel()
-	dir := closedJournal(t, 3)
+	dir := journaltest.ClosedJournal(t, 3)
 	checkEndReadings(t, dir, "")
 	tamper(`DELETE FROM records WHERE seq > 9`)(t, dir)
 	checkEndReadings(t, dir, "events up to 12 were acknowledged, the journal ends at 9")
@@ -66,18 +67,16 @@ func TestEveryReadingMeetsACutEnd(t *testing.T) {
 // A head file is made before the first event, so that a live journal without one is damaged.
 func TestEveryReadingMeetsAMissingHead(t *testing.T) {
 	t.Parallel()
-	dir := closedJournal(t, 3)
-	remove(folder.HeadFile)(t, dir)
+	dir := journaltest.ClosedJournal(t, 3)
+	remove("head")(t, dir)
 	checkEndReadings(t, dir, folder.DetailNoHead)
 }
 
-// Where sealed segments are all there is, the files that a worker keeps tell a journal that lost its newest segment from an archive.
+// Where sealed segments are all there is, the files that a worker keeps tell a journal that lost
+// its newest segment from an archive.
 func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := generate(dir, 40_000); err != nil {
-		t.Fatal(err)
-	}
+	dir := journaltest.Large(t)
 	parts, err := folder.List(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +92,7 @@ func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
 	if files == 0 {
 		t.Fatal("nothing is sealed")
 	}
-	for _, name := range []string{folder.HeadFile, folder.LockFile, folder.ClockFile, folder.WaypointFile} {
+	for _, name := range []string{"head", folder.LockFile, folder.ClockFile, folder.WaypointFile} {
 		if err := segment.RemoveIfThere(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

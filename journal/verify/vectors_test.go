@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"bytes"
@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/segment"
 )
 
@@ -22,7 +24,8 @@ var updateVectors = flag.Bool("update", false, "write testdata/journal anew; tha
 
 const vectorsDir = "../../testdata/journal"
 
-// vector is an event as the vectors' JSON lines have it: payload is the very text that the hash covers.
+// vector is an event as the vectors' JSON lines have it: payload is the very text that the hash
+// covers.
 type vector struct {
 	Seq     uint64       `json:"seq"`
 	Time    int64        `json:"time"`
@@ -43,8 +46,8 @@ type vectorHeader struct {
 	Hash       string `json:"hash"`
 }
 
-// What the vectors' files hold is what their JSON lines say, and what this version would write: the format of journals does not
-// change unnoticed. With -update they are written anew.
+// What the vectors' files hold is what their JSON lines say, and what this version would write: the
+// format of journals does not change unnoticed. With -update they are written anew.
 func TestVectors(t *testing.T) {
 	vectors, err := filepath.Abs(vectorsDir)
 	if err != nil {
@@ -74,7 +77,7 @@ func TestVectors(t *testing.T) {
 		t.Errorf("what is read of the vectors is not what their lines say:\n%s", diff)
 	}
 	for _, dir := range []string{dir, filepath.Join(vectors, "journal"), filepath.Join(vectors, "archive")} {
-		if _, err := verifyAll(context.Background(), openReader(t, dir)); err != nil {
+		if _, err := journaltest.VerifyAll(context.Background(), journaltest.OpenReader(t, dir)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -109,7 +112,7 @@ func linesOf(t *testing.T, dir string) (events, headers string) {
 			t.Fatal(err)
 		}
 	}
-	err := openReader(t, dir).Folder().Walk(t.Context(), 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
+	err := journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
 		write(1, vectorHeader{h.Number, h.First, h.Previous.String(), string(h.Checkpoint), h.Opening().String()})
 		for page, err := range s.Records(t.Context(), segment.Selection{Output: true}) {
 			if err != nil {
@@ -138,7 +141,7 @@ func replaceVectors(t *testing.T, vectors, events, headers string) {
 		if err := os.CopyFS(to, os.DirFS(name)); err != nil {
 			t.Fatal(err)
 		}
-		for name := range listing(t, to) { // git keeps no other permissions
+		for name := range journaltest.Listing(t, to) { // git keeps no other permissions
 			if err := os.Chmod(filepath.Join(to, name), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -156,8 +159,8 @@ func replaceVectors(t *testing.T, vectors, events, headers string) {
 	}
 }
 
-// writeVectors writes the vectors' journal, and its archive beside it, in the folder that we are in: four days, a segment
-// each, of which the oldest goes to the archive on the third.
+// writeVectors writes the vectors' journal, and its archive beside it, in the folder that we are
+// in: four days, a segment each, of which the oldest goes to the archive on the third.
 func writeVectors(t *testing.T) {
 	t.Helper()
 	for _, dir := range []string{"journal", "archive"} {
@@ -166,22 +169,22 @@ func writeVectors(t *testing.T) {
 		}
 	}
 	now := time.Date(2026, 11, 16, 8, 0, 0, 123456000, time.UTC)
-	j := openWith(t, Config{
+	j := journaltest.OpenWith(t, eventlog.Config{
 		Dir: "journal", ArchiveDir: "archive", Now: func() time.Time { return now },
 		SegmentAge: 20 * time.Hour, Retention: 40 * time.Hour,
 	})
 	for i, day := range vectorDays() {
 		for _, draft := range day {
-			mustAppend(t, j, draft)
+			journaltest.MustAppend(t, j, draft)
 			now = now.Add(time.Second + 7*time.Microsecond)
 		}
-		j.SetPosition(snapshot(j).Seq)
+		j.SetPosition(journaltest.Snapshot(j).Seq)
 		if i == 2 {
-			mustMaintain(t, j)
+			journaltest.MustMaintain(t, j)
 		}
 		now = now.Add(24 * time.Hour)
 	}
-	j.config.Retention = 0
-	mustMaintain(t, j)
-	mustClose(t, j)
+	j.Reopen(t, func(c *eventlog.Config) { c.Retention = 0 })
+	journaltest.MustMaintain(t, j)
+	journaltest.MustClose(t, j)
 }

@@ -1,10 +1,9 @@
-package eventlog
+package verify_test
 
 import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,28 +11,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 	"jobd/journal/folder"
+	"jobd/journal/journaltest"
 	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
-// rejoined is a journal of six segments of 25 events, of which retention has archived four, in one folder with its archive.
+// rejoined is a journal of six segments of 25 events, of which retention has archived four, in one
+// folder with its archive.
 func rejoined(t *testing.T) (dir string, all []journal.Event) {
 	t.Helper()
 	archive := t.TempDir()
-	j := rolled(t, 6, 5)
-	j.config.Retention, j.config.ArchiveDir = time.Nanosecond, archive
-	mustMaintain(t, j)
+	j := journaltest.Rolled(t, 6, 5)
+	j.Reopen(t, func(c *eventlog.Config) { c.Retention, c.ArchiveDir = time.Nanosecond, archive })
+	journaltest.MustMaintain(t, j)
 	j.SetPosition(100)
-	mustMaintain(t, j)
-	mustClose(t, j)
-	dir = copyFolder(t, j.config.Dir)
-	for _, name := range names(t, archive) {
-		if err := copyFile(t.Context(), filepath.Join(archive, name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+	journaltest.MustMaintain(t, j)
+	journaltest.MustClose(t, j)
+	dir = journaltest.CopyFolder(t, j.Dir)
+	if err := os.CopyFS(dir, os.DirFS(archive)); err != nil {
+		t.Fatal(err)
 	}
-	all = events(t, openReader(t, dir), journal.Filter{Output: true})
+	all = journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Output: true})
 	if len(all) != 151 || all[150].Kind() != journal.KindRetention {
 		t.Fatalf("%d events", len(all))
 	}
@@ -50,7 +50,7 @@ func verdicts(a *verify.Audited) (short []string) {
 
 func audit(t *testing.T, dir string, anchors ...journal.Anchor) (*verify.Audited, error) {
 	t.Helper()
-	audited, err := verify.Audit(t.Context(), openReader(t, dir).Folder(), anchors, nil)
+	audited, err := verify.Audit(t.Context(), journaltest.OpenReader(t, dir).Folder(), anchors, nil)
 	return audited, err
 }
 
@@ -73,7 +73,7 @@ func TestAHoleIsFound(t *testing.T) {
 	whole, all := rejoined(t)
 	a, err := audit(t, whole, anchorOf(all[150]))
 	wantVerdicts(t, a, err, "", "1-151 proven")
-	dir := copyFolder(t, whole)
+	dir := journaltest.CopyFolder(t, whole)
 	remove("segment-00000003.zst")(t, dir)
 	a, err = audit(t, dir)
 	wantVerdicts(t, a, err, "at event 51: segment 3 is missing", "1-50 consistent", "51-75 missing", "76-151 consistent")
@@ -81,7 +81,7 @@ func TestAHoleIsFound(t *testing.T) {
 	wantVerdicts(t, a, err, "segment 3 is missing", "1-50 consistent", "51-75 missing", "76-150 proven", "151-151 consistent")
 	readsUpTo(t, dir, 50)
 
-	dir = copyFolder(t, whole)
+	dir = journaltest.CopyFolder(t, whole)
 	for n := range 4 {
 		remove(fmt.Sprintf("segment-0000000%d.zst", n+1))(t, dir)
 	}
@@ -93,7 +93,7 @@ func TestAHoleIsFound(t *testing.T) {
 	remove("segment-00000005.zst")(t, dir)
 	a, err = audit(t, dir)
 	wantVerdicts(t, a, err, "no event says that retention removed those from 5 on", "1-100 removed", "101-125 missing", "126-151 consistent")
-	if got := events(t, openReader(t, dir), journal.Filter{Last: 2}); len(got) != 2 {
+	if got := journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Last: 2}); len(got) != 2 {
 		t.Errorf("the newest events: %v", got)
 	}
 }
@@ -101,7 +101,7 @@ func TestAHoleIsFound(t *testing.T) {
 // readsUpTo checks that every way of reading gives what is sound, up to an event, and then fails.
 func readsUpTo(t *testing.T, dir string, last uint64) {
 	t.Helper()
-	r := openReader(t, dir)
+	r := journaltest.OpenReader(t, dir)
 	var got uint64
 	var err error
 	for e, readErr := range r.Events(t.Context(), journal.Filter{}) {
@@ -124,13 +124,14 @@ func readsUpTo(t *testing.T, dir string, last uint64) {
 	}
 }
 
-// The note in the database is no witness: with it edited and the oldest segments removed, they are missing.
+// The note in the database is no witness: with it edited and the oldest segments removed, they are
+// missing.
 func TestAnEditedNoteHidesNoHole(t *testing.T) {
 	t.Parallel()
-	j := rolled(t, 4, 5)
-	mustMaintain(t, j)
-	mustClose(t, j)
-	dir := j.config.Dir
+	j := journaltest.Rolled(t, 4, 5)
+	journaltest.MustMaintain(t, j)
+	journaltest.MustClose(t, j)
+	dir := j.Dir
 	edit := func(dir string) {
 		db := segment.OpenForWriting(segment.DatabasePath(dir, 4))
 		defer db.Close()
@@ -147,7 +148,7 @@ func TestAnEditedNoteHidesNoHole(t *testing.T) {
 	wantVerdicts(t, a, err, "the history begins with segment 3, and no event says", "1-50 missing", "51-100 consistent")
 	var d *journal.DamagedError
 	got := 0
-	for e, readErr := range openReader(t, dir).Events(t.Context(), journal.Filter{}) {
+	for e, readErr := range journaltest.OpenReader(t, dir).Events(t.Context(), journal.Filter{}) {
 		if err = readErr; readErr == nil && e.Seq > 50 {
 			got++
 		}
@@ -155,12 +156,13 @@ func TestAnEditedNoteHidesNoHole(t *testing.T) {
 	if !errors.As(err, &d) || got != 50 {
 		t.Errorf("log gives %d events: %v", got, err)
 	}
-	if err := drain(openReader(t, dir), journal.Filter{Job: 1_000_011}); !errors.As(err, &d) {
+	if err := journaltest.Drain(journaltest.OpenReader(t, dir), journal.Filter{Job: 1_000_011}); !errors.As(err, &d) {
 		t.Errorf("log of a job: %v", err)
 	}
 }
 
-// old makes a journal as older versions did, which did not journal what they removed, with two of its four segments gone.
+// old makes a journal as older versions did, which did not journal what they removed, with two of
+// its four segments gone.
 func old(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -168,18 +170,27 @@ func old(t *testing.T) string {
 	if err := errors.Join(err, segment.Make(t.Context(), dir, h, segment.Notes{Kept: 1})); err != nil {
 		t.Fatal(err)
 	}
-	j := openWith(t, Config{Dir: dir, Now: ticking()})
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: journaltest.Ticking()})
 	for s := range 4 {
 		if s > 0 {
-			roll(t, j)
+			journaltest.Roll(t, j)
 		}
 		for n := range 5 {
-			mustAppend(t, j, wholeLife(int64(s*5+n+1))...)
+			journaltest.MustAppend(t, j, journaltest.WholeLife(int64(s*5+n+1))...)
 		}
 	}
 	j.SetPosition(80)
-	if err := errors.Join(j.sealFormer(t.Context()), j.Close()); err != nil {
+	journaltest.MustClose(t, j)
+	parts, err := folder.List(dir) // Maintain would journal that nothing was removed so far
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range parts[:3] {
+		h, records := readPart(t, p)
+		seal(t, folder.SealedPath(dir, p.Number), h, records)
+		if err := segment.RemoveDatabase(p.Path); err != nil {
+			t.Fatal(err)
+		}
 	}
 	db := segment.OpenForWriting(segment.DatabasePath(dir, 4))
 	if _, err := db.Exec(`UPDATE mirror SET kept = 3`); err != nil {
@@ -191,7 +202,8 @@ func old(t *testing.T) string {
 	return dir
 }
 
-// A journal that older versions have shortened is neither damaged nor silently taken, and from the next start on it is like any other.
+// A journal that older versions have shortened is neither damaged nor silently taken, and from the
+// next start on it is like any other.
 func TestAJournalThatOlderVersionsShortened(t *testing.T) {
 	t.Parallel()
 	dir := old(t)
@@ -200,17 +212,18 @@ func TestAJournalThatOlderVersionsShortened(t *testing.T) {
 	if a.Unproven != 40 || a.Ranges[0].Detail != "before removals were journalled: only a note says so" {
 		t.Errorf("%+v", a)
 	}
-	if n := len(events(t, openReader(t, dir), journal.Filter{})); n != 40 {
+	if n := len(journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{})); n != 40 {
 		t.Errorf("%d events", n)
 	}
-	j := openWith(t, Config{Dir: dir, Now: ticking()})
-	mustMaintain(t, j)
-	mustMaintain(t, j) // once is enough
-	roll(t, j)
-	roll(t, j) // its clock was set back
-	mustAppend(t, j, wholeLife(100)...)
-	mustMaintain(t, j)
-	mustClose(t, j)
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: journaltest.Ticking()})
+	journaltest.MustMaintain(t, j)
+	journaltest.MustMaintain(t, j) // once is enough
+	for range 5 {                  // its clock was set back by three days
+		journaltest.Roll(t, j)
+	}
+	journaltest.MustAppend(t, j, journaltest.WholeLife(100)...)
+	journaltest.MustMaintain(t, j)
+	journaltest.MustClose(t, j)
 	a, err = audit(t, dir)
 	wantVerdicts(t, a, err, "", "1-40 removed", "41-85 consistent")
 	if a.Unproven != 40 || !strings.Contains(a.Ranges[0].Detail, "segments up to 2 before that was journalled") {
@@ -231,10 +244,10 @@ func TestAJournalThatOlderVersionsShortened(t *testing.T) {
 // What retention says of itself must be true of what is still here.
 func TestARetentionEventThatLies(t *testing.T) {
 	t.Parallel()
-	j := rolled(t, 3, 5)
-	mustAppend(t, j, journal.Draft{Payload: journal.Retention{First: 1, Last: 1, Seq: 25, Hash: journal.Hash{1}.String(), Reason: "none"}})
-	mustMaintain(t, j)
-	mustClose(t, j)
-	a, err := audit(t, j.config.Dir)
+	j := journaltest.Rolled(t, 3, 5)
+	journaltest.MustAppend(t, j, journal.Draft{Payload: journal.Retention{First: 1, Last: 1, Seq: 25, Hash: journal.Hash{1}.String(), Reason: "none"}})
+	journaltest.MustMaintain(t, j)
+	journaltest.MustClose(t, j)
+	a, err := audit(t, j.Dir)
 	wantVerdicts(t, a, err, "at event 76: it says that segment 1 ended with event 25", "1-75 consistent", "76-76 damaged")
 }

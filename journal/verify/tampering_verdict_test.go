@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"bytes"
@@ -30,8 +30,9 @@ func sameEvents(a, b map[uint64][]byte) bool {
 	return len(a) == len(b)
 }
 
-// checkProven checks that ranges are in order, that what they call proven is what was written, that they have a bad one exactly where
-// there is an error about events, and that an anchor that disagrees leaves nothing sound before it.
+// checkProven checks that ranges are in order, that what they call proven is what was written, that
+// they have a bad one exactly where there is an error about events, and that an anchor that
+// disagrees leaves nothing sound before it.
 func checkProven(t *testing.T, s scene, dir string, a *verify.Audited, anchors []journal.Anchor, err error) {
 	t.Helper()
 	raw := rawEvents(t, dir)

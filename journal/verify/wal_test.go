@@ -1,4 +1,4 @@
-package eventlog
+package verify_test
 
 import (
 	"errors"
@@ -6,18 +6,21 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"jobd/journal/eventlog"
+	"jobd/journal/journaltest"
 )
 
 // Pitfall 21: what the write-ahead log lost is gone without a trace for SQLite.
 func TestLogThatLostItsEnd(t *testing.T) {
 	t.Parallel()
 	live := t.TempDir()
-	j := openTest(t, live)
+	j := journaltest.OpenTest(t, live)
 	for job := range int64(10) {
-		mustAppend(t, j, wholeLife(job+1)...)
+		journaltest.MustAppend(t, j, journaltest.WholeLife(job+1)...)
 	}
-	original := copyFolder(t, live) // as a crash leaves it
-	const log = segmentFile + "-wal"
+	original := journaltest.CopyFolder(t, live) // as a crash leaves it
+	const log = journaltest.SegmentFile + "-wal"
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"truncated":     onFile(log, func(b []byte) []byte { return b[:len(b)-len(b)/4] }),
 		"cut by a byte": onFile(log, func(b []byte) []byte { return b[:len(b)-1] }),
@@ -28,12 +31,12 @@ func TestLogThatLostItsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := copyFolder(t, original)
+			dir := journaltest.CopyFolder(t, original)
 			if err := verdictOn(t.Context(), dir); err != nil {
 				t.Fatalf("before: %v", err)
 			}
 			damage(t, dir)
-			if err := os.Remove(filepath.Join(dir, segmentFile+"-shm")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Remove(filepath.Join(dir, journaltest.SegmentFile+"-shm")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
 			refused(t, "Verify", verdictOn(t.Context(), dir), 0, "")
@@ -41,7 +44,7 @@ func TestLogThatLostItsEnd(t *testing.T) {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
-			_, openErr := Open(t.Context(), Config{Dir: dir})
+			_, openErr := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
 			refused(t, "Open", openErr, 0, "")
 			if kept, _ := os.ReadFile(filepath.Join(dir, log)); string(kept) != string(content) {
 				t.Error("Open threw away what is left of the log")

@@ -1,0 +1,108 @@
+package journaltest
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
+)
+
+// SegmentFile is the first segment's database.
+const SegmentFile = "segment-00000001.db"
+
+// HeadFormat is the head file, as a reader of the documentation would write it.
+const HeadFormat = "jobd-head %020d %s\n"
+
+// OpenReader opens the journal in a folder for reading.
+func OpenReader(t testing.TB, dir string) *replay.Reader {
+	t.Helper()
+	r, err := replay.Open(dir)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// Events reads everything that the filter selects.
+func Events(t testing.TB, r *replay.Reader, f journal.Filter) []journal.Event {
+	t.Helper()
+	var all []journal.Event
+	for e, err := range r.Events(context.Background(), f) {
+		if err != nil {
+			t.Fatalf("Events: %v", err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// Drain reads everything that the filter selects, up to the first error.
+func Drain(r *replay.Reader, f journal.Filter) error {
+	for _, err := range r.Events(context.Background(), f) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// VerifyAll verifies the whole history, and gives the state after it.
+func VerifyAll(ctx context.Context, r *replay.Reader) (*journal.State, error) {
+	audited, err := verify.Audit(ctx, r.Folder(), nil, nil)
+	return audited.State, err
+}
+
+// CopyFolder copies the files of a journal, whoever has them open.
+func CopyFolder(t testing.TB, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// Names lists the files of a folder.
+func Names(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// Listing is every file of a folder with what tells that it was written to.
+func Listing(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	for _, name := range Names(t, dir) {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = info.ModTime().String() + string(content)
+	}
+	return files
+}
+
+// Noise is bytes that do not compress, the same each time.
+func Noise(size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+}

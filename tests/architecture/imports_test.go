@@ -16,24 +16,25 @@ import (
 // that begin so. The longest matching key counts.
 var allowed = map[string][]string{
 	"journal":             {},
-	"journal/segment":     {"jobd/journal", "modernc.org/sqlite", "github.com/klauspost/compress/zstd"},
-	"journal/folder":      {"jobd/journal", "github.com/klauspost/compress/zstd"},
-	"journal/replay":      {"jobd/journal"},
-	"journal/verify":      {"jobd/journal"},
-	"journal/eventlog":    {"jobd/journal", "golang.org/x/sys/unix"},
+	"journal/segment":     {"jobd/journal", "github.com/klauspost/compress/zstd", "modernc.org/sqlite"},
+	"journal/folder":      {"jobd/journal", "jobd/journal/segment", "github.com/klauspost/compress/zstd"},
+	"journal/replay":      {"jobd/journal", "jobd/journal/folder", "jobd/journal/segment"},
+	"journal/verify":      {"jobd/journal", "jobd/journal/folder", "jobd/journal/segment"},
+	"journal/eventlog":    {"jobd/journal", "jobd/journal/folder", "jobd/journal/replay", "jobd/journal/segment", "jobd/journal/verify", "golang.org/x/sys/unix"},
 	"store":               {"jobd/journal", "github.com/cenkalti/backoff/v5"},
 	"store/internal/rule": {"jobd/journal", "jobd/store"},
+	"store/reconcile":     {"jobd/journal", "jobd/store"},
 	"store/mysql":         {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "github.com/cenkalti/backoff/v5", "github.com/go-sql-driver/mysql"},
 	"store/sqlite":        {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "golang.org/x/sys/unix", "modernc.org/sqlite"},
-	"exec":                {"jobd/journal", "jobd/exec/board", "golang.org/x/sys/unix"},
+	"exec":                {"jobd/exec/board", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/board":          {"jobd/journal"},
-	"exec/runner":         {"jobd/journal", "jobd/exec", "golang.org/x/sys/unix"},
-	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
+	"exec/runner":         {"jobd/exec", "jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
+	"exec/runner/host":    {"jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/proc":    {"golang.org/x/sys/unix"},
-	"exec/runner/host":    {"jobd/journal", "jobd/exec/runner/wire", "jobd/exec/runner/proc", "golang.org/x/sys/unix"},
+	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
 	"net":                 {},
-	"master":              {"jobd/net"},
-	"store/reconcile":     {"jobd/journal", "jobd/store"},
+	"net/contract":        {"jobd/net"},
+	"master":              {"jobd/net", "jobd/net/contract"},
 }
 
 // trials only test and try out what the programs are made of.
@@ -45,7 +46,7 @@ var free = append([]string{"cmd"}, trials...)
 // testModules are the modules that test files may use beside the table.
 var testModules = []string{
 	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
-	"golang.org/x/sys/unix", "jobd/store/storetest", "jobd/journal/journaltest",
+	"golang.org/x/sys/unix", "jobd/store/storetest", "jobd/journal/journaltest", "jobd/journal/eventlog",
 }
 
 func TestImportsStayInTheTable(t *testing.T) {

@@ -18,8 +18,8 @@ var ErrFull = errors.New("no space left for the journal")
 
 // DamagedError says that the journal does not hold what was once appended.
 type DamagedError struct {
-	Seq    uint64 // the first event concerned; 0 where it cannot be told
-	Last   uint64 // the last one; 0 where it cannot be told
+	Seq    uint64 // the first event concerned; 0 where it is not known
+	Last   uint64 // the last one; 0 where it is not known
 	Detail string
 	Err    error // the cause, where another error tells
 }

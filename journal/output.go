@@ -13,7 +13,7 @@ type Output struct {
 	Size int64  `json:"size"` // how many bytes the job wrote in all
 }
 
-// Truncated tells whether the job wrote more than was kept.
+// Truncated reports whether the job wrote more than was kept.
 func (o Output) Truncated() bool { return o.Size > int64(len(o.Kept)) }
 
 // Charset tells which characters a column can hold.
@@ -66,7 +66,8 @@ func (o Output) valid(charset Charset) string {
 	}, text)
 }
 
-// hasFourBytes tells whether valid text has characters beyond U+FFFF, which begin with such a byte.
+// hasFourBytes reports whether valid text has characters beyond U+FFFF, which begin with such a
+// byte.
 func hasFourBytes(text string) bool {
 	for i := range len(text) {
 		if text[i] >= 0xF0 {

@@ -22,7 +22,7 @@ const (
 	StatusConflict Status = "conflict" // somebody else took the row before the start
 )
 
-// Ended tells whether nothing more is to be done for a job of this status.
+// Ended reports whether nothing more is to be done for a job of this status.
 func (s Status) Ended() bool {
 	return s != StatusAccepted && s != StatusStarting && s != StatusRunning
 }

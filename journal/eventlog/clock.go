@@ -14,7 +14,8 @@ import (
 // line that moves on with the boot clock (CLOCK_BOOTTIME), which nobody sets, and which is kept
 // across restarts (see clocknote.go).
 
-// leastJump is by how much the wall clock must differ from what really passed before that is told.
+// leastJump is by how much the wall clock must differ from what really passed before that is
+// logged.
 const leastJump = time.Minute
 
 // plausibleGap is the longest time between two boots that the wall clock is believed: nothing else

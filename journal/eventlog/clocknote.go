@@ -36,51 +36,6 @@ type clockNote struct {
 	Shifts  []shift `json:"shifts,omitempty"` // see ages
 }
 
-// shift says by how much the stamps at the ends of segments were ahead of the time line, from a
-// segment on.
-type shift struct {
-	Segment int   `json:"segment"`
-	By      int64 `json:"by"`
-}
-
-// ages is what happened when by the time line. Its zero value is of a journal without events.
-type ages struct {
-	begun  time.Time // the newest segment's first event; zero: there is none
-	last   time.Time // the newest event
-	shifts []shift
-}
-
-// leastShift is the difference between stamps and time line from which on it is noted.
-const leastShift = time.Second
-
-// end notes when a segment ended whose last event bears a stamp.
-func (a *ages) end(segment int, stamped, real time.Time) {
-	by, before := stamped.Sub(real), time.Duration(0)
-	if n := len(a.shifts); n > 0 {
-		before = time.Duration(a.shifts[n-1].By) * time.Microsecond
-	}
-	if (by - before).Abs() >= leastShift {
-		a.shifts = append(a.shifts, shift{segment, by.Microseconds()})
-	}
-}
-
-// ended is when a segment ended whose last event bears a stamp.
-func (a *ages) ended(segment int, stamped time.Time) time.Time {
-	for _, s := range slices.Backward(a.shifts) {
-		if s.Segment <= segment {
-			return stamped.Add(-time.Duration(s.By) * time.Microsecond)
-		}
-	}
-	return stamped
-}
-
-// forget drops what is said of segments before kept only.
-func (a *ages) forget(kept int) {
-	for len(a.shifts) > 1 && a.shifts[1].Segment <= kept {
-		a.shifts = a.shifts[1:]
-	}
-}
-
 // startClock lets the time line go on where it was noted last. The newest segment is folded.
 func (j *Log) startClock(begun time.Time) error {
 	if j.clock.uptime == nil {
@@ -164,7 +119,7 @@ func (j *Log) noteSegment() {
 	newest := j.newest.Number
 	j.mu.Unlock()
 	if j.clockNoted != newest {
-		j.clockNoted = newest // a failure is told once; the next try is watchClock's
+		j.clockNoted = newest // a failure is logged once; the next try is watchClock's
 		j.tryNoteClock()
 	}
 }
@@ -224,7 +179,8 @@ func (j *Log) watchClock(ctx context.Context) {
 	j.compareClock(ctx, ticker.C)
 }
 
-// compareClock looks for jumps at each tick. A failure to note is told once, until it works again.
+// compareClock looks for jumps at each tick. A failure to note is logged once, until it works
+// again.
 func (j *Log) compareClock(ctx context.Context, ticks <-chan time.Time) {
 	failed := false
 	for n, jumps := 1, j.clock.jumpCount(); ; n++ {

@@ -19,19 +19,6 @@ import (
 // maxGroup bounds how many appends share a commit, and so its time.
 const maxGroup = 1024
 
-// appending is one call of Append under way.
-type appending struct {
-	drafts  []journal.Draft
-	encoded []encoded // the same, see encodeAll
-	events  []journal.Event
-	err     error
-	turn    chan bool // receives true when this call is to lead, false when events or err is set
-}
-
-func newAppending(drafts []journal.Draft) *appending {
-	return &appending{drafts: drafts, encoded: encodeAll(drafts), turn: make(chan bool, 2)}
-}
-
 // Append makes drafts part of the journal, all or none, next to each other and in their
 // order, and returns them as events when they are durable: they survive
 // the process and a power cut. The drafts belong to the journal from then on: what
@@ -53,7 +40,8 @@ func (j *Log) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 	return a.events, a.err
 }
 
-// enqueue lets the append wait for a commit, and lead it where nobody else does. The lock is held.
+// enqueue lets the append wait for a commit, and lead it where nobody else does. Callers must hold
+// j.mu.
 func (j *Log) enqueue(a *appending) {
 	j.waiting = append(j.waiting, a)
 	if !j.leading {
@@ -76,7 +64,7 @@ func (j *Log) commit() {
 		j.gather()
 	}
 	j.mu.Lock()
-	group := j.take()
+	group := j.nextGroup()
 	j.together = len(group) > 1
 	err, n := j.broken, j.notes
 	j.mu.Unlock()
@@ -111,8 +99,8 @@ func (j *Log) gather() {
 	}
 }
 
-// take takes the next group out of what waits. The lock is held.
-func (j *Log) take() []*appending {
+// nextGroup is the next group of what waits. Callers must hold j.mu.
+func (j *Log) nextGroup() []*appending {
 	group := j.waiting
 	if len(group) <= maxGroup {
 		j.waiting = nil
@@ -122,15 +110,7 @@ func (j *Log) take() []*appending {
 	return group
 }
 
-// fail ends appending, for the reason that came first. The lock is held.
-func (j *Log) fail(err error) {
-	if j.broken == nil {
-		j.broken = fmt.Errorf("journal failed and takes no more events: %w", err)
-		j.wake()
-	}
-}
-
-// finish tells every caller what became of its append. A failed commit is everyone's
+// finish answers every caller what became of its append. A failed commit is everyone's
 // error: an append may have been illegal only because of one that failed with it.
 func finish(group []*appending, err error) {
 	for _, a := range group {
@@ -169,22 +149,12 @@ func (j *Log) write(group []*appending, n segment.Notes) (*staging, error) {
 	return s, j.head.Write(s.seq, s.hash)
 }
 
-// mayRoll tells whether an append may begin a new segment. What retention says does not: else an
-// idle worker would begin one for each that it removes.
-func (a *appending) mayRoll() bool {
-	if len(a.drafts) != 1 {
-		return len(a.drafts) > 0
-	}
-	_, removal := a.drafts[0].Payload.(journal.Retention)
-	return !removal
-}
-
 // noteInterval is how long a position that only moved on is not written with the events.
 const noteInterval = 100 * time.Millisecond
 
-// toNote tells whether notes are written with a commit: when somebody asked for it, by an append of
-// nothing, when retention has moved on, and else from time to time only. What they cost, a page and
-// some statements, is not to be paid by each commit.
+// toNote reports whether notes are written with a commit: when somebody asked for it, by an append
+// of nothing, when retention has moved on, and else from time to time only. What they cost, a page
+// and some statements, is not to be paid by each commit.
 func (j *Log) toNote(group []*appending, n segment.Notes, now time.Time) bool {
 	if n == j.stored {
 		return false
@@ -198,7 +168,7 @@ func (j *Log) toNote(group []*appending, n segment.Notes, now time.Time) bool {
 	return true
 }
 
-// publish makes committed events visible: to the state, to followers. The lock is held.
+// publish makes committed events visible: to the state, to followers. Callers must hold j.mu.
 func (j *Log) publish(s *staging, n segment.Notes) error {
 	if err := j.state.Take(s.Stage, s.events); err != nil {
 		return fmt.Errorf("fold: %w", err)
@@ -215,12 +185,4 @@ func (j *Log) publish(s *staging, n segment.Notes) error {
 		j.wake()
 	}
 	return nil
-}
-
-// wake wakes those who wait in Next. The lock is held.
-func (j *Log) wake() {
-	if j.grown != nil {
-		close(j.grown)
-		j.grown = nil
-	}
 }

@@ -43,7 +43,7 @@ func (j *Log) Run(ctx context.Context) error {
 	}
 }
 
-// rest waits for a nudge or until a duration is over (0: no bound), and tells whether to go on.
+// rest waits for a nudge or until a duration is over (0: no bound), and reports whether to go on.
 func (j *Log) rest(ctx context.Context, d time.Duration) bool {
 	var over <-chan time.Time
 	if d > 0 {

@@ -200,7 +200,7 @@ func TestSecondProcessIsRefusedWithinASecond(t *testing.T) {
 	_, err := Open(t.Context(), Config{Dir: dir})
 	var held *heldError
 	if !errors.As(err, &held) {
-		t.Fatalf("Open: %v, want a *HeldError", err)
+		t.Fatalf("Open: %v, want a *heldError", err)
 	}
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("refused after %v only", took)

@@ -52,7 +52,7 @@ func OpenReserve(dir string, threshold int64) (*Reserve, error) {
 	return r, nil
 }
 
-// Check fails with a *LowError where too little room is left to begin anything new.
+// Check fails, in words for an operator, where too little room is left to begin anything new.
 func (r *Reserve) Check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

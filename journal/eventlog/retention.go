@@ -124,7 +124,7 @@ func (j *Log) adopt(ctx context.Context, oldest folder.Part) error {
 }
 
 // left is for how long a segment is still to be kept, whose last event bears a stamp. Where by the
-// clock it would go now, that is told, once after each jump.
+// clock it would go now, that is logged, once after each jump.
 func (j *Log) left(segment int, stamped time.Time) time.Duration {
 	at := j.clock.read()
 	j.mu.Lock()
@@ -148,7 +148,7 @@ func (j *Log) bounds(p folder.Part) (segment.Bounds, error) {
 	return b, s.Close()
 }
 
-// mirrored tells whether the disk says that the jobs table shows an event. If not, Run wakes when
+// mirrored reports whether the disk says that the jobs table shows an event. If not, Run wakes when
 // it does.
 func (j *Log) mirrored(seq uint64) (bool, error) {
 	j.mu.Lock()

@@ -36,7 +36,7 @@ func (j *Log) rollOver(now instant, n segment.Notes) error {
 	return nil
 }
 
-// due tells whether a new segment is to begin: the newest has events, and is large or old enough.
+// due reports whether a new segment is to begin: the newest has events, and is large or old enough.
 // Its age goes by what really passed: a clock that was set back does not keep it.
 func (j *Log) due(now time.Time) bool {
 	if j.state.Seq < j.newest.First || now.Before(j.retryRoll) {
@@ -57,12 +57,4 @@ func (j *Log) closeFormer() error {
 		errs = append(errs, d.Checkpoint(0), d.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// wakeRun tells Run that there may be something to do.
-func (j *Log) wakeRun() {
-	select {
-	case j.nudge <- struct{}{}:
-	default:
-	}
 }

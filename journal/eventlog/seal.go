@@ -110,7 +110,7 @@ func (s *sealer) verify(ctx context.Context, path string, number int) error {
 		return err
 	}
 	s.worked = time.Now()
-	state, err := verify.Alone(ctx, s.folder, file, h, func(uint64) { _ = s.pause(ctx) })
+	state, err := verify.Segment(ctx, s.folder, file, h, func(uint64) { _ = s.pause(ctx) })
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func LacksBefore(oldest segment.Header, removal *journal.Removal, n segment.Note
 	return nil
 }
 
-// leaves tells whether a history that was shortened so may begin with a header; nil: it may.
+// leaves reports whether a history that was shortened so may begin with a header; nil: it may.
 func leaves(r *journal.Removal, h segment.Header) *segment.Fault {
 	switch {
 	case h.Number == 1:
@@ -46,7 +46,7 @@ func leaves(r *journal.Removal, h segment.Header) *segment.Fault {
 
 // CheckSchema looks whether the newest segment's database is as it was made.
 func (f *Folder) CheckSchema(ctx context.Context) error {
-	_, err := f.Settled(ctx)
+	_, err := f.Segments(ctx)
 	return err
 }
 
@@ -59,7 +59,7 @@ func (f *Folder) NewestDatabase() (string, error) {
 	return parts[len(parts)-1].Path, nil
 }
 
-// Beginning tells whether retention has removed what is missing before a header, which is the
+// Beginning reports whether retention has removed what is missing before a header, which is the
 // oldest; else that is damage.
 func (f *Folder) Beginning(ctx context.Context, oldest segment.Header) error {
 	if oldest.Number == 1 {

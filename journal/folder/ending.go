@@ -29,7 +29,7 @@ func (f *Folder) Acknowledged() (head Acknowledgement, damage, err error) {
 	return head, nil, err
 }
 
-// Ending tells whether a history that was read up to before end (0: all of it) reaches what is
+// Ending reports whether a history that was read up to before end (0: all of it) reaches what is
 // known of its end from elsewhere: the head file, and that a folder which a worker has used has a
 // newest database. What ends earlier does not depend on it.
 func (f *Folder) Ending(ctx context.Context, head Acknowledgement, end uint64) error {
@@ -63,7 +63,7 @@ func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
 	return err
 }
 
-// UsedByWorker tells whether a folder is one that a worker writes to, and no archive, which holds
+// UsedByWorker reports whether a folder is one that a worker writes to, and no archive, which holds
 // sealed segments only.
 func UsedByWorker(dir string) bool {
 	for _, name := range []string{LockFile, ClockFile, WaypointFile} {

@@ -108,7 +108,7 @@ func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s se
 }
 
 // BeginsBefore is the newest segment that begins with an event or before it; 0 where that is the
-// oldest, or can't be told. What is before it does not matter, and may be damaged.
+// oldest, or is not known. What is before it does not matter, and may be damaged.
 func (f *Folder) BeginsBefore(ctx context.Context, seq uint64) (number int, err error) {
 	if seq <= 1 {
 		return 0, nil
@@ -183,9 +183,9 @@ func (e *MissingError) Error() string {
 
 func missing(first, last int) error { return &journal.DamagedError{Err: &MissingError{first, last}} }
 
-// Overtaken tells whether retention has removed what follows a segment while it was read: then that
-// segment, which is older, is gone as well. Where it is still there, what should follow was taken
-// out of the middle.
+// Overtaken reports whether retention has removed what follows a segment while it was read: then
+// that segment, which is older, is gone as well. Where it is still there, what should follow was
+// taken out of the middle.
 func (f *Folder) Overtaken(ctx context.Context, done int) (bool, error) {
 	parts, err := List(f.Dir)
 	if err != nil || len(parts) > 0 && parts[0].Number <= done {
@@ -233,7 +233,7 @@ func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
 	return a, err
 }
 
-// FirstOf is the first event of a segment; ok is false where that can't be told.
+// FirstOf is the first event of a segment; ok is false where that is not known.
 func (f *Folder) FirstOf(ctx context.Context, number int) (first uint64, ok bool) {
 	parts, err := f.Present(ctx)
 	for _, p := range parts {

@@ -60,9 +60,9 @@ func List(dir string) ([]Part, error) {
 	return slices.CompactFunc(parts, func(a, b Part) bool { return a.Number == b.Number }), nil
 }
 
-// Settled is list without the newest database where it has no header yet: that one is not there. An
-// error says that the newest one is of another version, or no database.
-func (f *Folder) Settled(ctx context.Context) (parts []Part, err error) {
+// Segments is List without the newest database where it has no header yet: that one is not there.
+// An error says that the newest one is of another version, or no database.
+func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
 	for range MaxLooks {
 		if parts, err = List(f.Dir); err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
 			return parts, err
@@ -79,10 +79,10 @@ func (f *Folder) Settled(ctx context.Context) (parts []Part, err error) {
 	return parts, err
 }
 
-// Present is settled where damage to the newest segment does not matter, since whoever reads it
+// Present is Segments where damage to the newest segment does not matter, since whoever reads it
 // will meet it.
 func (f *Folder) Present(ctx context.Context) ([]Part, error) {
-	parts, err := f.Settled(ctx)
+	parts, err := f.Segments(ctx)
 	if segment.IsDamage(err) {
 		err = nil
 	}
@@ -90,7 +90,7 @@ func (f *Folder) Present(ctx context.Context) ([]Part, error) {
 }
 
 // examine looks whether a database is one that this version can read, with all that
-// belongs to it and nothing else; made tells whether there is anything in it.
+// belongs to it and nothing else; made reports whether there is anything in it.
 func (f *Folder) examine(ctx context.Context, p Part) (made bool, err error) {
 	d := segment.ReadDatabase(p.Path, f.decoder, 0)
 	defer d.Close()

@@ -103,7 +103,7 @@ func (r *Reader) jobEvents(ctx context.Context, sel segment.Selection, m *matche
 	return err
 }
 
-// follows tells whether a record's hash is made of its content and the record before it, whose
+// follows reports whether a record's hash is made of its content and the record before it, whose
 // number and hash are known or else are looked up.
 func follows(ctx context.Context, s segment.Source, rec *segment.Record, before journal.Anchor) error {
 	if rec.Seq != before.Seq+1 {

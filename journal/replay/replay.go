@@ -133,7 +133,7 @@ func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error
 // stretch are used.
 type idSet map[int64]*[8]uint64
 
-// add tells whether an id is new.
+// add reports whether an id is new.
 func (s idSet) add(id int64) bool {
 	stretch := s[id>>9]
 	if stretch == nil {

@@ -235,7 +235,7 @@ type newestSeqs struct {
 	seqs   []uint64 // at most as many as wanted, in order
 }
 
-// before puts numbers before those that are there, and tells whether there are enough.
+// before puts numbers before those that are there, and reports whether there are enough.
 func (n *newestSeqs) before(seqs []uint64) bool {
 	n.seqs = append(slices.Clone(seqs), n.seqs...)
 	n.seqs = n.seqs[max(0, len(n.seqs)-n.wanted):]

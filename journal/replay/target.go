@@ -78,7 +78,7 @@ func (m *matcher) isAbout(ctx context.Context, seq uint64, job int64, kind journ
 	return target == m.target, nil
 }
 
-// about tells whether an event of the worker itself is about a target.
+// about reports whether an event of the worker itself is about a target.
 func about(p journal.Payload, target string) bool {
 	switch p := p.(type) {
 	case journal.Opened:

@@ -143,7 +143,7 @@ func (l linked) check() (c Checked) {
 	return c
 }
 
-// surplus tells whether a record is of a number that is passed, or of another segment.
+// surplus reports whether a record is of a number that is passed, or of another segment.
 func (l *linked) surplus(r *Record) bool {
 	return int64(r.Seq) <= int64(l.After) || l.Bound > 0 && r.Seq >= l.Bound
 }

@@ -26,13 +26,13 @@ func Damaged(err error) error {
 	return err
 }
 
-// Full tells whether an error means that the disk has no room.
+// Full reports whether an error means that the disk has no room.
 func Full(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// IsDamage tells whether an error is about the journal, not about the reading.
+// IsDamage reports whether an error is about the journal, not about the reading.
 func IsDamage(err error) bool {
 	var d *journal.DamagedError
 	return errors.As(Damaged(err), &d)

@@ -67,7 +67,7 @@ func ReadDatabase(path string, decoder *zstd.Decoder, rests int) *Database {
 	return &Database{pace: pace{rests: rests}, path: path, decoder: decoder}
 }
 
-// appearance tells whether a database file has been written to.
+// appearance reports whether a database file has been written to.
 type appearance struct {
 	resting bool // it has no write-ahead log; what follows is not looked at otherwise
 	size    int64

@@ -36,7 +36,7 @@ func (d *Database) Records(ctx context.Context, sel Selection) iter.Seq2[[]Recor
 				page, more, err = d.page(ctx, db, sel, after, pageSize)
 				return err
 			})
-			d.since(ctx, began)
+			d.restAfter(ctx, began)
 			if len(page) > 0 {
 				after = int64(page[len(page)-1].Seq)
 			}

@@ -15,8 +15,8 @@ type pace struct {
 	worked time.Duration
 }
 
-// since rests after work that began at a time, when there was enough of it.
-func (p *pace) since(ctx context.Context, began time.Time) {
+// restAfter rests after work that began at a time, when there was enough of it.
+func (p *pace) restAfter(ctx context.Context, began time.Time) {
 	if p.rests == 0 {
 		return
 	}

@@ -111,7 +111,7 @@ type cursor struct {
 	failed bool
 }
 
-// skip passes over text where it comes next, and tells whether it did.
+// skip passes over text where it comes next, and reports whether it did.
 func (c *cursor) skip(text string) bool {
 	if c.failed || len(c.rest) < len(text) || string(c.rest[:len(text)]) != text {
 		return false
@@ -163,7 +163,7 @@ func (c *cursor) number() int64 {
 	return n
 }
 
-// end tells whether the object ends here and everything was as expected.
+// end reports whether the object ends here and everything was as expected.
 func (c *cursor) end() bool {
 	c.expect(`}`)
 	return !c.failed && len(c.rest) == 0

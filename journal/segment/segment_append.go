@@ -56,8 +56,8 @@ func run(statement driver.Stmt, values ...int64) error {
 }
 
 // insert inserts records, as many at a time as there are. Those that follow another get the number
-// after the last one from SQLite, which is cheaper than to be told, and tells whether anybody else
-// has added some.
+// after the last one from SQLite, which is cheaper than to be told, and reports whether anybody
+// else has added some.
 func (s *Appender) insert(records []Record) error {
 	if s.empty && len(records) > 0 {
 		if err := s.insertWith(s.first, records[:1], int64(records[0].Seq)); err != nil {

@@ -27,7 +27,7 @@ type Source interface {
 	// Bounds is what the segment was sealed with; ok is false where it is not sealed.
 	Bounds() (b Bounds, ok bool)
 	// Examine looks whether the file is one that this version can read, and holds what this version
-	// makes and nothing else. What is not as it should be is damage; found tells whether there is
+	// makes and nothing else. What is not as it should be is damage; found reports whether there is
 	// anything in it.
 	Examine(ctx context.Context) (found bool, err error)
 	// Name is the file's name in its folder.
@@ -51,7 +51,7 @@ type Selection struct {
 	GoOn       bool           // behind damage, which is told as a *DamagedError between two pages, with its bounds
 }
 
-// has tells whether a record is selected.
+// has reports whether a record is selected.
 func (s *Selection) has(r *Record) bool {
 	return r.Seq > s.After && (s.End == 0 || r.Seq < s.End) && (s.Job == 0 || r.Job == s.Job) &&
 		(len(s.Kinds) == 0 || slices.Contains(s.Kinds, r.Kind))

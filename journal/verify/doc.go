@@ -4,8 +4,8 @@
 //
 // Audit reads the whole history, goes on behind damage, and gives a verdict of each range of
 // events. Newest checks what a worker's start relies on, in a time that does not grow with the
-// journal; Sound is the same for somebody who only asks. Alone checks one segment, as whoever seals
-// it does.
+// journal; Sound is the same for somebody who only asks. Segment checks one segment, as whoever
+// seals it does.
 //
 // # The crash argument
 //

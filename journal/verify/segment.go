@@ -131,7 +131,7 @@ func (v *verifier) headless(ctx context.Context, p folder.Part, s segment.Source
 	}
 	v.links.cut()
 	v.state, v.unknown, v.number, v.header, v.occurring = nil, true, h.Number, h, v.occurring[:0]
-	return v.rest(segment.Verified(ctx, s, 0, 0, segment.From{After: h.First - 1, Unknown: true, Bound: bound, Known: v.known()}))
+	return v.addPages(segment.Verified(ctx, s, 0, 0, segment.From{After: h.First - 1, Unknown: true, Bound: bound, Known: v.known()}))
 }
 
 // segment verifies one segment, from its beginning.
@@ -155,139 +155,35 @@ func (v *verifier) segment(ctx context.Context, s segment.Source, h segment.Head
 			return err
 		}
 	}
-	v.tell()
+	v.reportProgress()
 	return nil
-}
-
-func (v *verifier) tell() {
-	if v.against.progress != nil && v.links.next > 0 {
-		v.against.progress(v.links.next - 1)
-	}
 }
 
 // events verifies a segment's header and events.
 func (v *verifier) events(ctx context.Context, s segment.Source, h segment.Header, bound uint64) error {
-	if err := v.begin(h); err != nil {
+	if err := v.beginSegment(h); err != nil {
 		return err
 	}
 	v.occurring = v.occurring[:0]
-	return v.rest(segment.Verified(ctx, s, 0, 0, segment.From{After: h.First - 1, Previous: h.Opening(), Bound: bound, Known: v.known()}))
+	return v.addPages(segment.Verified(ctx, s, 0, 0, segment.From{After: h.First - 1, Previous: h.Opening(), Bound: bound, Known: v.known()}))
 }
 
-// rest takes in pages of checked events.
-func (v *verifier) rest(pages iter.Seq2[segment.Checked, error]) error {
+// addPages takes in pages of checked events.
+func (v *verifier) addPages(pages iter.Seq2[segment.Checked, error]) error {
 	for page, err := range pages {
 		if err != nil {
 			return err
 		}
 		for _, s := range page.Stretches {
 			for _, f := range s.Faults {
-				v.damaged(f)
+				v.addDamage(f)
 			}
 			for i := range s.Events {
-				v.event(&s.Events[i])
+				v.addEvent(&s.Events[i])
 			}
 		}
 		v.occurring = segment.AppendJobs(v.occurring, page.Jobs, page.Index)
-		v.tell()
+		v.reportProgress()
 	}
 	return nil
-}
-
-// damaged takes in what is wrong with the next events.
-func (v *verifier) damaged(f segment.Fault) {
-	v.fault(f)
-	if f.Surplus || f.Last < f.First {
-		return
-	}
-	v.state = nil
-	if f.Linked {
-		v.links.sound(f.First)
-		v.compare(journal.Anchor{Seq: f.First, Hash: f.Stored})
-		v.last, v.other, v.unknown = f.Stored, f.Stored, false
-		return
-	}
-	if len(v.expected) > 0 && v.expected[0].Seq == f.First && !v.expected[0].head &&
-		v.expected[0].Hash == f.Computed && f.Computed != f.Stored && v.links.run.first > 0 {
-		v.links.agrees(f.First - 1) // only the hash was changed: the event, and all before it, are what the anchor was made of
-	}
-	v.links.cut()
-	v.links.next = f.Last + 1
-	v.last, v.other, v.unknown = f.Stored, f.Computed, f.Stored == journal.Hash{} && f.Computed == journal.Hash{}
-	for ; len(v.expected) > 0 && v.expected[0].Seq <= f.Last; v.expected = v.expected[1:] {
-		want := v.expected[0]
-		if want.Seq == f.First && f.Last == f.First && !f.Missing && want.Hash != f.Stored && want.Hash != f.Computed && !want.head {
-			v.links.disagrees(want.Seq, rewritten)
-		}
-	}
-}
-
-// event takes in the next event, whose hash is right.
-func (v *verifier) event(e *journal.Event) {
-	v.links.sound(e.Seq)
-	v.last, v.other, v.unknown = e.Hash, e.Hash, false
-	if e.Seq == v.header.First {
-		v.begun = e.Time
-		if v.doubt != nil { // the header that contradicts what is before it is what the events behind it go on from
-			v.links.against = append(v.links.against, *v.doubt)
-		}
-	}
-	if v.state != nil {
-		if err := v.state.Apply(*e); err != nil {
-			v.fault(segment.Fault{First: e.Seq, Last: e.Seq, Err: err, Linked: true})
-			v.state = nil
-		}
-	}
-	v.weight += e.Weight()
-	if p, ok := e.Payload.(journal.Retention); ok {
-		v.removes(e, p)
-	}
-	if v.waypoint != nil && v.waypoint.anchor.Seq == e.Seq {
-		if err := v.waypoint.agrees(e.Hash, v.state); err != nil {
-			_ = v.faulty(folder.WaypointFile, err) // it is damage
-		}
-		v.waypoint = nil
-	}
-	if len(v.expected) > 0 && v.expected[0].Seq <= e.Seq {
-		v.compare(journal.Anchor{Seq: e.Seq, Hash: e.Hash})
-	}
-}
-
-// removes takes in what an event says of retention, which must be true of the segments that are
-// still here.
-func (v *verifier) removes(e *journal.Event, p journal.Retention) {
-	if end, here := v.ends[p.Last+1]; here && p.Last > 0 && (end.Seq != p.Seq || end.Hash.String() != p.Hash) {
-		v.fault(segment.Fault{First: e.Seq, Last: e.Seq, Linked: true, Detail: fmt.Sprintf("it says that segment %d ended with event %d, which is not what it ended with", p.Last, p.Seq)})
-		return
-	}
-	v.removal = v.removal.After(p)
-}
-
-// rewritten is what is said of events between one that an anchor agrees with and one that it does
-// not.
-const rewritten = "an anchor knows another history: this is not what was written"
-
-// expected is a hash that an event must have.
-type expected struct {
-	journal.Anchor
-	head bool // it is what the head file says
-}
-
-// compare compares an event with what is expected of its number, and passes what is before it.
-func (v *verifier) compare(event journal.Anchor) {
-	for ; len(v.expected) > 0 && v.expected[0].Seq <= event.Seq; v.expected = v.expected[1:] {
-		want := v.expected[0]
-		switch {
-		case want.Seq < event.Seq || want.Seq == 0:
-			continue
-		case want.Hash != event.Hash && want.head:
-			v.fault(segment.Fault{First: event.Seq, File: folder.HeadFile, Detail: "it is not the event that was acknowledged under this number"})
-		case want.Hash != event.Hash:
-			v.links.disagrees(event.Seq, rewritten)
-			v.fault(segment.Fault{First: event.Seq, Detail: "it is not the event that the anchor knows under this number: the history was rewritten"})
-		case !want.head:
-			v.compared++
-			v.links.agrees(event.Seq)
-		}
-	}
 }

@@ -22,9 +22,9 @@ func (v *verifier) fresh(h segment.Header) error {
 	return nil
 }
 
-// Alone verifies one segment by itself, as whoever seals it does, and gives the state after it.
+// Segment verifies one segment by itself, as whoever seals it does, and gives the state after it.
 // Progress is called now and then.
-func Alone(ctx context.Context, f *folder.Folder, s segment.Source, h segment.Header, progress func(seq uint64)) (*journal.State, error) {
+func Segment(ctx context.Context, f *folder.Folder, s segment.Source, h segment.Header, progress func(seq uint64)) (*journal.State, error) {
 	v := newVerifier(f, against{progress: progress})
 	err := v.fresh(h)
 	if err == nil {
@@ -126,7 +126,7 @@ func (v *verifier) eventsFrom(ctx context.Context, s segment.Source, h segment.H
 	v.header, v.begun, v.state = h, opening.Time(), state
 	v.links.next, v.last, v.other = state.Seq+1, state.Hash, state.Hash
 	v.compare(journal.Anchor{Seq: state.Seq, Hash: state.Hash})
-	return v.rest(segment.Verified(ctx, s, state.Seq, 0, segment.From{After: state.Seq, Previous: state.Hash}))
+	return v.addPages(segment.Verified(ctx, s, state.Seq, 0, segment.From{After: state.Seq, Previous: state.Hash}))
 }
 
 // checkBefore compares the newest segment's header with the end of the segment before it, where
@@ -169,6 +169,24 @@ func Agrees(h segment.Header, s *journal.State) error {
 		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.Number)}
 	case string(checkpoint) != string(h.Checkpoint):
 		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("the checkpoint of segment %d disagrees with the events before it", h.Number)}
+	}
+	return nil
+}
+
+// Sound verifies what a worker's start would: the newest segment, that it follows the one before
+// it, head file and position. It changes nothing, and may be asked while a worker has the journal.
+// The time it takes is bounded by the distance of waypoints. A folder without a journal is sound.
+func Sound(ctx context.Context, f *folder.Folder) error {
+	parts, err := f.Segments(ctx)
+	if err == nil && len(parts) > 0 {
+		if newest := parts[len(parts)-1]; newest.Sealed {
+			err = &journal.DamagedError{Detail: folder.DetailAllSealed}
+		} else {
+			err = newVerifier(f, against{}).runNewest(ctx, parts, slog.New(slog.DiscardHandler))
+		}
+	}
+	if err != nil {
+		return f.Failed("verify", err)
 	}
 	return nil
 }

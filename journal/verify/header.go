@@ -8,8 +8,8 @@ import (
 	"jobd/journal/segment"
 )
 
-// begin takes in a segment's header, and compares it with the events before it.
-func (v *verifier) begin(h segment.Header) error {
+// beginSegment takes in a segment's header, and compares it with the events before it.
+func (v *verifier) beginSegment(h segment.Header) error {
 	v.doubt = nil
 	first := v.number == 0
 	switch {

@@ -1,0 +1,105 @@
+package verify_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/folder"
+	"jobd/journal/journaltest"
+	"jobd/journal/segment"
+	"jobd/journal/verify"
+)
+
+// scene is a journal with its archive in one folder, and what somebody may put in its place.
+type scene struct {
+	dir     string // four segments: one that retention has archived, two sealed, and one open, with a waypoint
+	earlier string // the same when the open segment had half of its events
+	foreign string // another worker's journal, of as many segments
+	truth   map[uint64][]byte
+	anchors []journal.Anchor // of events 10, 51, 90 and the newest
+}
+
+func makeScene(t *testing.T) scene {
+	t.Helper()
+	s := scene{truth: map[uint64][]byte{}}
+	j := journaltest.Rolled(t, 4, 5)
+	archive := t.TempDir()
+	j.Reopen(t, func(c *eventlog.Config) { c.Retention, c.ArchiveDir = time.Nanosecond, archive })
+	journaltest.MustMaintain(t, j)
+	j.SetPosition(25)
+	journaltest.MustMaintain(t, j)
+	s.earlier = journaltest.CopyFolder(t, j.Dir)
+	for job := range int64(5) {
+		journaltest.MustAppend(t, j, journaltest.WholeLife(500+job)...)
+	}
+	placeWaypoint(t, j)
+	journaltest.MustAppend(t, j, journaltest.WholeLife(600)...)
+	journaltest.MustClose(t, j)
+	s.dir = journaltest.CopyFolder(t, j.Dir)
+	for _, dir := range []string{s.dir, s.earlier} {
+		if err := os.CopyFS(dir, os.DirFS(archive)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := journaltest.Rolled(t, 4, 5)
+	journaltest.MustAppend(t, other, journal.Draft{Job: 77, Payload: journal.Ignored{Reason: "it is another worker's"}})
+	journaltest.MustMaintain(t, other)
+	journaltest.MustClose(t, other)
+	s.foreign = other.Dir
+	all := journaltest.Events(t, journaltest.OpenReader(t, s.dir), journal.Filter{Output: true})
+	for _, seq := range []int{10, 51, 90, len(all)} {
+		s.anchors = append(s.anchors, anchorOf(all[seq-1]))
+	}
+	s.truth = rawEvents(t, s.dir)
+	if len(s.truth) != 125 {
+		t.Fatalf("%d events", len(s.truth))
+	}
+	return s
+}
+
+// placeWaypoint writes a waypoint for all that was appended.
+func placeWaypoint(t *testing.T, j *journaltest.Log) {
+	t.Helper()
+	parts, err := folder.List(j.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := readPart(t, parts[len(parts)-1])
+	state := journaltest.Snapshot(j)
+	if err := verify.WriteWaypoint(j.Dir, h, &state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rawEvents is every record that can be read in a folder, as bytes, whatever its hash says.
+func rawEvents(t *testing.T, dir string) map[uint64][]byte {
+	t.Helper()
+	found := map[uint64][]byte{}
+	parts, err := folder.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := folder.Open("")
+	defer f.Close()
+	for _, p := range parts {
+		s, err := f.Open(p)
+		if err != nil {
+			continue
+		}
+		for page := range s.Records(t.Context(), segment.Selection{Output: true, GoOn: true}) {
+			for i := range page {
+				r := &page[i]
+				b := fmt.Appendf(nil, "%d %d %d %q %q %q %q", r.Seq, r.Micros, r.Job, r.Kind, r.Payload, r.Stdout, r.Stderr)
+				found[r.Seq] = append(b, r.Hash[:]...)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}

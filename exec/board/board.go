@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"jobd/journal"
 )
@@ -52,6 +53,71 @@ func New(c Config) *Board {
 	return b
 }
 
+// inbox is what the next turn journals.
+type inbox struct {
+	due     []*Job // have a slot, and are to be announced
+	begun   []*Job // are known to run
+	ended   []ended
+	leaving []*Job // are to be given back
+	signals []Signal
+}
+
+// ended is a job whose start has ended.
+type ended struct {
+	job *Job
+	Outcome
+}
+
+// doubt is a claim of which it is not known whether it was won, or that was not and is to be given
+// up; or the same of a row that was to be ignored.
+type doubt struct {
+	journal.Accepted
+	ignored bool    // no claim: the row was to be ignored
+	former  bool    // by a former run of the worker
+	started bool    // if it was won, it may have been started, by a runner that is gone
+	lost    string  // not "": it is to be given up, and this is why
+	rest    Backoff // of the question whether it was won
+	alone   bool    // the table is asked about it by itself
+}
+
+// Hitch is why no job can be started: the system refuses to execute the launcher, or is short of
+// what a process takes. Such a start never happened, so it is no outcome: the job is given back, as
+// is all that has not started, nothing is claimed, and clients are told the reason. A second
+// attempt is not given back, because the journal says that its job ran: it waits in its queue, and
+// keeps its number.
+//
+// The launcher is looked at again, after 1 s at first and 30 s at most, and when somebody polls,
+// continues, or has the configuration read again. Where a look showed what was wrong, and shows
+// that it is right, jobs are started again. What only a start can tell, one job tells: the probe.
+// It is the only one that is claimed, and when it runs all others are.
+type Hitch struct {
+	why     string
+	short   bool // what is missing comes back by itself
+	since   time.Time
+	seen    bool // a look shows it
+	looking int  // the launcher that is looked at, counted from 1; 0: none is
+	looked  time.Time
+	ready   bool // the next job to be started is the probe
+	probe   *Job // is about to be started, to see
+}
+
+// hitches is what is kept beyond one hitch.
+type hitches struct {
+	rest  Backoff   // until the launcher is looked at again
+	ended time.Time // when jobs could be started again
+}
+
+// Text says so in words, for operators, clients and the journal.
+func (h *Hitch) Text() string {
+	if h.short {
+		return "no job can be started for now: " + h.why
+	}
+	return "the launcher can't be executed: " + h.why
+}
+
+// Since is when it began.
+func (h *Hitch) Since() time.Time { return h.since }
+
 // Names lists the targets served, in order: those of the start by name, then the others as they
 // came.
 func (b *Board) Names() []string {
@@ -82,6 +148,9 @@ func (b *Board) Holds(id int64) bool {
 	return claimed || doubtful
 }
 
+// Hitch is why no job can be started; nil where nothing is wrong.
+func (b *Board) Hitch() *Hitch { return b.hitch }
+
 // RunningJobs lists the jobs that have a process, or whose start was asked for.
 func (b *Board) RunningJobs() (ids []int64) {
 	for id, j := range b.jobs {
@@ -93,128 +162,17 @@ func (b *Board) RunningJobs() (ids []int64) {
 	return ids
 }
 
-// Stop has nothing started any more: what has not started is given back.
-func (b *Board) Stop() Effects {
-	b.stopping = true
-	for _, t := range b.targets {
-		b.takeBackAll(t)
+// MovesFrom gives, for each job of some targets (nil: all) that is in a phase, a channel that is
+// closed when it moves on.
+func (b *Board) MovesFrom(p Phase, targets []string) (moves []<-chan struct{}) {
+	for _, j := range b.jobs {
+		if j.phase == p && (targets == nil || slices.Contains(targets, j.target.name)) {
+			moves = append(moves, j.Moved())
+		}
 	}
-	return b.follow()
+	return moves
 }
 
 // Fail notes that the journal takes nothing more: what is given up from now on was not lost to
 // anybody.
 func (b *Board) Fail() { b.failed = true }
-
-// SetPaused pauses targets, whose jobs that have not started are taken back; or continues them.
-func (b *Board) SetPaused(targets []*Target, paused bool) Effects {
-	for _, t := range targets {
-		t.paused = paused
-	}
-	for _, t := range targets {
-		if paused {
-			b.takeBackAll(t)
-		} else {
-			b.dispatch(t)
-		}
-	}
-	return b.follow()
-}
-
-// Add makes a target served.
-func (b *Board) Add(name string, concurrency int) *Target {
-	b.added++
-	t := &Target{name: name, concurrency: concurrency, since: b.added}
-	b.targets[name] = t
-	return t
-}
-
-// Remove makes a target served no more.
-func (b *Board) Remove(name string) { delete(b.targets, name) }
-
-// Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is
-// claimed for it.
-func (b *Board) Retire(t *Target, by string) { t.retiring, t.retiredBy = true, by }
-
-// Keep takes that back.
-func (b *Board) Keep(t *Target) Effects {
-	t.retiredBy = ""
-	return b.Reopen(t, true)
-}
-
-// Close has nothing more claimed for a target. It tells whether that was otherwise before.
-func (b *Board) Close(t *Target) (wasOpen bool) {
-	wasOpen, t.retiring = !t.retiring, true
-	return wasOpen
-}
-
-// Reopen takes that back where the target was open before, and looks for its rows.
-func (b *Board) Reopen(t *Target, wasOpen bool) Effects {
-	t.retiring = !wasOpen
-	return Effects{Poll: []string{t.name}}
-}
-
-// SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
-func (b *Board) SetConcurrency(t *Target, concurrency int) Effects {
-	t.concurrency = concurrency
-	b.dispatch(t)
-	return b.follow()
-}
-
-// Retired tells whether a target is to be removed now, and on whose behalf.
-func (b *Board) Retired(t *Target) (by string, now bool) {
-	return t.retiredBy, t.retiredBy != "" && t.Length() == 0 && !b.stopping && b.targets[t.name] == t
-}
-
-// newJob makes a job, which the caller moves to its first phase.
-func (b *Board) newJob(id int64, claim journal.Accepted, attempt int) *Job {
-	t, served := b.targets[claim.Target]
-	if !served {
-		t = &Target{name: claim.Target}
-	}
-	j := &Job{id: id, target: t, claim: claim, attempt: attempt, client: b.clients[id]}
-	b.jobs[id] = j
-	return j
-}
-
-// remove takes a job off the board: the journal has its end, or the next start takes it up. What
-// waited for its slot or its end is next.
-func (b *Board) remove(j *Job) {
-	b.move(j, Gone)
-	b.unskip(j.id)
-	b.dispatch(j.target)
-	if _, now := b.Retired(j.target); now {
-		b.effects.Empty = append(b.effects.Empty, j.target)
-	}
-}
-
-// drop takes a job off the board without an outcome. The journal says already what became of it.
-func (b *Board) drop(j *Job, why string) {
-	b.refuse(j, why)
-	b.remove(j)
-}
-
-// unskip has the target of a row that was passed over look at the table: nothing is in the row's
-// way here any more.
-func (b *Board) unskip(id int64) {
-	if t, skipped := b.skipped[id]; skipped {
-		delete(b.skipped, id)
-		b.effects.Poll = append(b.effects.Poll, t.name)
-	}
-}
-
-// Skipped lists the rows of a target that claims are to leave out: their job is under way here, or
-// in doubt.
-func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
-	for id, t := range b.skipped {
-		if asked(t.name) {
-			ids = append(ids, id)
-		}
-	}
-	for id, d := range b.doubts {
-		if asked(d.Target) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}

@@ -6,19 +6,31 @@ import (
 	"jobd/journal"
 )
 
-// Why jobs are given back.
-const (
-	stoppedEarly = "the worker stopped before the start"
-	targetPaused = "the target was paused"
-	notServed    = "its target is not served any more"
-)
-
 // Claim is a claim under way: what it has journalled, and the jobs that got a slot with it. Until
 // the claim is known to be won their slots are only reserved, and nothing else is built on them.
 type Claim struct {
 	Events []journal.Event
 	starts []*Job
 }
+
+// Skipped lists the rows of a target that claims are to leave out: their job is under way here, or
+// in doubt.
+func (b *Board) Skipped(asked func(target string) bool) (ids []int64) {
+	for id, t := range b.skipped {
+		if asked(t.name) {
+			ids = append(ids, id)
+		}
+	}
+	for id, d := range b.doubts {
+		if asked(d.Target) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Probes tells whether one row of a target may be claimed, to see whether its job can be started.
+func (b *Board) Probes(t *Target) bool { return b.mayStart() && t.idle() }
 
 // Accept takes a row that a claim has found, and gives what is to be journalled of it: its start
 // too, where a slot is free and instance names a runner. The row of a job that is under way here,
@@ -124,42 +136,4 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted) {
 		b.enqueue(j)
 		b.dispatch(j.target)
 	}
-}
-
-// Wait notes that a client waits for each of some jobs. It fails, without having changed anything,
-// where one is waited for already, which it names.
-func (b *Board) Wait(ids []int64, clients map[int64]Client) (taken int64, ok bool) {
-	for _, id := range ids {
-		if _, waits := b.clients[id]; waits {
-			return id, false
-		}
-	}
-	for id, client := range clients {
-		b.clients[id] = client
-	}
-	return 0, true
-}
-
-// Leave notes that clients wait no more, answered or not.
-func (b *Board) Leave(ids []int64) {
-	for _, id := range ids {
-		delete(b.clients, id)
-		if j, ok := b.jobs[id]; ok {
-			j.client = nil
-		}
-	}
-}
-
-// Clients counts the jobs that clients wait for.
-func (b *Board) Clients() int { return len(b.clients) }
-
-// RefuseClients tells clients that their jobs are not run: all, or those whose jobs have no
-// process.
-func (b *Board) RefuseClients(all bool, why func(id int64) string) Effects {
-	for id, client := range b.clients {
-		if j := b.jobs[id]; all || j == nil || !j.hasProcess() {
-			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: why(id), Whole: all})
-		}
-	}
-	return b.follow()
 }

@@ -16,14 +16,14 @@
 //
 //	Began, Ended, Signal, slots that were given ──► inbox ──► Turn ──► append ──► Journalled ──► Effects
 //
-// Claims are the same in small: Accept reserves slots and gives drafts; they are appended; Decided notes the
-// events, and Won, Withdraw or Doubt says what became of the COMMIT.
+// Claims are the same in small: Accept reserves slots and gives drafts; they are appended; Decided
+// notes the events, and Won, Withdraw or Doubt says what became of the COMMIT.
 //
 // # Phases
 //
-// A job is in one phase at any time. The table in phase.go says which phase may follow which, and which
-// of them holds a slot; Board.move is the only function that changes a job's phase, and so the only one
-// that counts slots. docs/architecture.md draws the table.
+// A job is in one phase at any time. The table in phase.go says which phase may follow which, and
+// which of them holds a slot; Board.move (move.go) is the only function that changes a job's phase,
+// and so the only one that counts slots. docs/architecture.md draws the table.
 //
 // A start is known by the job and the number of the event that announces it. Whoever does something for
 // a start later, because the row was locked for one, gives both, and nothing comes of a start that

@@ -8,27 +8,12 @@ import (
 	"jobd/journal"
 )
 
-// doubt is a claim of which it is not known whether it was won, or that was not and is to be given
-// up; or the same of a row that was to be ignored.
-type doubt struct {
-	journal.Accepted
-	ignored bool    // no claim: the row was to be ignored
-	former  bool    // by a former run of the worker
-	started bool    // if it was won, it may have been started, by a runner that is gone
-	lost    string  // not "": it is to be given up, and this is why
-	rest    Backoff // of the question whether it was won
-	alone   bool    // the table is asked about it by itself
-}
-
 // How long it takes until the table is asked once more about a claim whose row somebody holds.
 const (
 	firstDoubt = 50 * time.Millisecond
 	longDoubt  = 5 * time.Second
 	mostDoubts = 500 // claims that the table is asked about at a time
 )
-
-// killedWhileItRan is why nobody knows how a job ended, or whether it was started.
-const killedWhileItRan = "the worker and its runner were killed, or the machine lost power, while it ran"
 
 // Doubt remembers a claim whose commit may or may not have happened, or, where lost tells why,
 // certainly did not.

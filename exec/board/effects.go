@@ -1,6 +1,7 @@
 package board
 
 import (
+	"errors"
 	"log/slog"
 
 	"jobd/journal"
@@ -62,28 +63,33 @@ const (
 	LookToGoOn         // jobs are started again, where nothing wrong is seen
 )
 
-// follow gives the effects of the call under way.
-func (b *Board) follow() Effects {
-	e := b.effects
-	for _, t := range e.Changed {
-		t.changed = false
-	}
-	b.effects = Effects{}
-	return e
+// Fate is what became of a start.
+type Fate uint8
+
+// The fates.
+const (
+	Over       Fate = iota // it has run, and Done is how it ended
+	Unknown                // nobody can tell how it ended, or whether it was started
+	NotAsked               // the runner is another one than was announced: it was not started
+	NotStarted             // the system refused to start it
+	Impossible             // it was not started, and can't be
+)
+
+// Outcome is how a start ended, as the runner tells.
+type Outcome struct {
+	Fate  Fate
+	Done  journal.Done // where it is over; of one of unknown outcome only how long it ran
+	Cause error        // of any other fate
+	Short bool         // what was missing to start it comes back by itself
 }
 
-// note logs something about a job.
-func (b *Board) note(level slog.Level, text string, j *Job, args ...any) {
-	args = append([]any{"job", j.id, "target", j.target.name}, args...)
-	b.effects.Notes = append(b.effects.Notes, Note{level, text, args})
+// Signal is a signal that a job's process is to get, once that is journalled.
+type Signal struct {
+	Job   *Job
+	Event journal.Signal
+	To    chan<- error // whoever wants to send it; the board only hands it back, with Err
+	Err   error        // why it could not be journalled
 }
 
-// refuse tells the job's client, if there is one, that it is not run.
-func (b *Board) refuse(j *Job, why string) {
-	if j.client != nil {
-		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why})
-	}
-}
-
-// examine has the launcher looked at.
-func (b *Board) examine(how Examine) { b.effects.Examine = max(b.effects.Examine, how) }
+// ErrGone says that a process is gone.
+var ErrGone = errors.New("the process is gone")

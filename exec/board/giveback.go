@@ -6,6 +6,13 @@ import (
 	"slices"
 )
 
+// Why jobs are given back.
+const (
+	stoppedEarly = "the worker stopped before the start"
+	targetPaused = "the target was paused"
+	notServed    = "its target is not served any more"
+)
+
 // leftToNext is why a job that was started before is not, when the worker stops.
 const leftToNext = "the worker is stopping; the next start takes it up"
 
@@ -18,6 +25,9 @@ func (b *Board) giveBack(j *Job, reason string) {
 	b.inbox.leaving = append(b.inbox.leaving, j)
 	b.effects.Turn = true
 }
+
+// hitched tells whether a job is not to be started now that it has a slot, or had one.
+func (b *Board) hitched(j *Job) bool { return b.hitch != nil && b.hitch.probe != j }
 
 // stays tells whether a job is not to be started for now.
 func (b *Board) stays(j *Job) bool { return b.stopping || j.target.paused || b.hitched(j) }

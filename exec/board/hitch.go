@@ -5,76 +5,11 @@ import (
 	"time"
 )
 
-// Hitch is why no job can be started: the system refuses to execute the launcher, or is short of
-// what a process takes. Such a start never happened, so it is no outcome: the job is given back, as
-// is all that has not started, nothing is claimed, and clients are told the reason. A second
-// attempt is not given back, because the journal says that its job ran: it waits in its queue, and
-// keeps its number.
-//
-// The launcher is looked at again, after 1 s at first and 30 s at most, and when somebody polls,
-// continues, or has the configuration read again. Where a look showed what was wrong, and shows
-// that it is right, jobs are started again. What only a start can tell, one job tells: the probe.
-// It is the only one that is claimed, and when it runs all others are.
-type Hitch struct {
-	why     string
-	short   bool // what is missing comes back by itself
-	since   time.Time
-	seen    bool // a look shows it
-	looking int  // the launcher that is looked at, counted from 1; 0: none is
-	looked  time.Time
-	ready   bool // the next job to be started is the probe
-	probe   *Job // is about to be started, to see
-}
-
-// hitches is what is kept beyond one hitch.
-type hitches struct {
-	rest  Backoff   // until the launcher is looked at again
-	ended time.Time // when jobs could be started again
-}
-
 const (
 	firstHitch = time.Second
 	longHitch  = 30 * time.Second
 	calm       = time.Minute // after which the next hitch has nothing to do with the one before
 )
-
-// Text says so in words, for operators, clients and the journal.
-func (h *Hitch) Text() string {
-	if h.short {
-		return "no job can be started for now: " + h.why
-	}
-	return "the launcher can't be executed: " + h.why
-}
-
-// Since is when it began.
-func (h *Hitch) Since() time.Time { return h.since }
-
-// Hitch is why no job can be started; nil where nothing is wrong.
-func (b *Board) Hitch() *Hitch { return b.hitch }
-
-// mayStart tells whether a job may have a slot.
-func (b *Board) mayStart() bool { return b.hitch == nil || b.hitch.ready && b.hitch.probe == nil }
-
-// hitched tells whether a job is not to be started now that it has a slot, or had one.
-func (b *Board) hitched(j *Job) bool { return b.hitch != nil && b.hitch.probe != j }
-
-// Probes tells whether one row of a target may be claimed, to see whether its job can be started.
-func (b *Board) Probes(t *Target) bool { return b.mayStart() && t.idle() }
-
-// probeWith makes a job that has got a slot the probe, where one is wanted.
-func (b *Board) probeWith(j *Job) {
-	if h := b.hitch; h != nil && b.mayStart() {
-		h.probe, h.ready = j, false
-	}
-}
-
-// probedInVain has another job tell, where one that has lost its slot did not.
-func (b *Board) probedInVain(j *Job) {
-	if h := b.hitch; h != nil && h.probe == j {
-		h.probe, h.ready = nil, true
-		b.effects.Wake = true
-	}
-}
 
 // proves notes that a job runs, or ran.
 func (b *Board) proves(j *Job, now time.Time) {

@@ -1,7 +1,6 @@
 package board
 
 import (
-	"slices"
 	"time"
 
 	"jobd/journal"
@@ -37,6 +36,20 @@ type Job struct {
 	launcher  int       // the number of the launcher that it was started with
 	reason    string    // why it is given back
 	lost      bool      // no runner has anything of it
+}
+
+// Target is a queue of claimed jobs, and the limit on how many of them run at once.
+type Target struct {
+	name        string
+	concurrency int
+	since       int // targets are ordered by when they were added; 0 is the start
+	paused      bool
+	retiring    bool   // nothing is claimed for it any more
+	retiredBy   string // on whose behalf it is removed as soon as it is empty; "" nobody's
+	queue       []*Job
+	active      int             // slots in use
+	in          [phaseCount]int // jobs by phase
+	changed     bool            // it is among the effects of the call under way
 }
 
 // ID is the job's id in the table.
@@ -75,6 +88,17 @@ func (j *Job) Beginning() bool {
 // says that it ran.
 func (j *Job) mayLeave() bool { return j.attempt == 1 }
 
+// Start is one announced start of a job. A start that was overtaken, by a pause for one, stands no
+// more, and nothing comes of it.
+type Start struct {
+	*Job
+	Seq     uint64 // the event that announces it
+	Claimed bool   // its claim did, and its row says so
+}
+
+// stands tells whether the job is still in a phase, under the announcement of this start.
+func (s Start) stands(p Phase) bool { return s.Job.phase == p && s.Job.announced == s.Seq }
+
 // released says that the job's claim is given up.
 func released(id int64, claim journal.Accepted, reason string) journal.Draft {
 	return journal.Draft{Job: id, Payload: journal.Released{
@@ -90,24 +114,7 @@ func (j *Job) running(instance string, claimed bool) journal.Draft {
 	}}
 }
 
-// Start is one announced start of a job. A start that was overtaken, by a pause for one, stands no
-// more, and nothing comes of it.
-type Start struct {
-	*Job
-	Seq     uint64 // the event that announces it
-	Claimed bool   // its claim did, and its row says so
-}
-
-// stands tells whether the job is still in a phase, under the announcement of this start.
-func (s Start) stands(p Phase) bool { return s.Job.phase == p && s.Job.announced == s.Seq }
-
-// MovesFrom gives, for each job of some targets (nil: all) that is in a phase, a channel that is
-// closed when it moves on.
-func (b *Board) MovesFrom(p Phase, targets []string) (moves []<-chan struct{}) {
-	for _, j := range b.jobs {
-		if j.phase == p && (targets == nil || slices.Contains(targets, j.target.name)) {
-			moves = append(moves, j.Moved())
-		}
-	}
-	return moves
+// claimOf is the claim of a job that the journal knows.
+func claimOf(j journal.Job) journal.Accepted {
+	return journal.Accepted{Target: j.Target, Manual: j.Manual, Token: j.Token}
 }

@@ -1,7 +1,5 @@
 package board
 
-import "fmt"
-
 // Phase is where a job stands on its way through the worker.
 type Phase uint8
 
@@ -63,88 +61,3 @@ var legal = func() (moves [phaseCount]uint32) {
 	}
 	return moves
 }()
-
-// move brings a job to another phase. It is the only function that does, and the only one that
-// counts jobs and slots. A move that is not in the table is a bug: going on would start a job twice
-// or lose a slot, so the worker dies, and the next start takes up what the journal says.
-func (b *Board) move(j *Job, to Phase) {
-	from, t := j.phase, j.target
-	if legal[from]&(1<<to) == 0 {
-		panic(fmt.Sprintf("job %d can't move from %s to %s", j.id, from, to))
-	}
-	j.phase = to
-	t.in[from]--
-	t.in[to]++
-	b.count(from, -1)
-	b.count(to, 1)
-	switch had, has := phases[from].slot, phases[to].slot; {
-	case has && !had:
-		t.active++
-		b.slots++
-		b.probeWith(j)
-	case had && !has:
-		t.active--
-		b.slots--
-		b.probedInVain(j)
-	}
-	if to == Gone {
-		delete(b.jobs, j.id)
-	}
-	if j.moved != nil {
-		close(j.moved)
-		j.moved = nil
-	}
-	b.tellIdle()
-}
-
-// count notes that n more jobs are in a phase.
-func (b *Board) count(p Phase, n int) {
-	if phases[p].starts {
-		b.starting += n
-	}
-	if phases[p].works {
-		b.working += n
-	}
-}
-
-// tellIdle closes the channels of those who wait until nothing is under way.
-func (b *Board) tellIdle() {
-	if b.started != nil && b.starting == 0 {
-		close(b.started)
-		b.started = nil
-	}
-	if b.worked != nil && b.working == 0 && b.starting == 0 {
-		close(b.worked)
-		b.worked = nil
-	}
-}
-
-// closed is a channel that is closed.
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// NoneStarting gives a channel that is closed once no start and no release is under way.
-func (b *Board) NoneStarting() <-chan struct{} {
-	if b.starting == 0 {
-		return closed
-	}
-	if b.started == nil {
-		b.started = make(chan struct{})
-	}
-	return b.started
-}
-
-// NoneWorking gives a channel that is closed once no job is under way that the worker must wait
-// for.
-func (b *Board) NoneWorking() <-chan struct{} {
-	if b.working == 0 && b.starting == 0 {
-		return closed
-	}
-	if b.worked == nil {
-		b.worked = make(chan struct{})
-	}
-	return b.worked
-}

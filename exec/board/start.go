@@ -1,7 +1,6 @@
 package board
 
 import (
-	"errors"
 	"log/slog"
 	"time"
 
@@ -94,26 +93,6 @@ func (b *Board) Began(j *Job, process journal.Started, now time.Time) Effects {
 	return b.follow()
 }
 
-// Fate is what became of a start.
-type Fate uint8
-
-// The fates.
-const (
-	Over       Fate = iota // it has run, and Done is how it ended
-	Unknown                // nobody can tell how it ended, or whether it was started
-	NotAsked               // the runner is another one than was announced: it was not started
-	NotStarted             // the system refused to start it
-	Impossible             // it was not started, and can't be
-)
-
-// Outcome is how a start ended, as the runner tells.
-type Outcome struct {
-	Fate  Fate
-	Done  journal.Done // where it is over; of one of unknown outcome only how long it ran
-	Cause error        // of any other fate
-	Short bool         // what was missing to start it comes back by itself
-}
-
 // Ended notes how a job's start ended, and which process it was, where that is known. The next turn
 // takes it from there.
 func (b *Board) Ended(j *Job, process journal.Started, outcome Outcome) Effects {
@@ -156,77 +135,4 @@ func (b *Board) Renew(j *Job) Effects {
 		b.due(j)
 	}
 	return b.follow()
-}
-
-// mostRefusals is how many starts of one job may be refused for want of something before nothing
-// counts as startable.
-const mostRefusals = 3
-
-// notStarted takes back a job whose start the system has refused. What may be over in a moment is
-// tried again first, and so is what another launcher than the one that is there now was refused.
-func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
-	old := j.launcher != b.launcher
-	if old || o.Short && b.hitch == nil && j.refusals < mostRefusals {
-		if !old {
-			j.refusals++
-		}
-		b.renew(j, o.Cause)
-		return
-	}
-	j.process = nil
-	b.hitchOn(j, o, now)
-	b.takeBack(j)
-}
-
-// Lost takes up a job of a former run that may have been started, and of which nobody has anything.
-// The next turn ends it.
-func (b *Board) Lost(old journal.Job) Effects {
-	b.lose(old.ID, claimOf(old), old.Attempt, killedWhileItRan)
-	return b.follow()
-}
-
-// LostClaim is Lost for a claim that only its row tells of.
-func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
-	b.lose(id, claim, 1, why)
-	return b.follow()
-}
-
-func (b *Board) lose(id int64, claim journal.Accepted, attempt int, why string) {
-	j := b.newJob(id, claim, attempt)
-	j.lost = true
-	b.move(j, Ended)
-	b.end(j, Outcome{Fate: Unknown, Cause: errors.New(why)})
-	if !b.mayRepeat(j) {
-		b.note(slog.LevelWarn, "outcome of a job is unknown; it is reported as failed", j)
-	}
-}
-
-// Adopt goes on with a process that a former worker has asked for; it holds a slot like any other.
-// Where the journal does not know the process yet, it is known by Began or Ended.
-func (b *Board) Adopt(old journal.Job, process Process) *Job {
-	j := b.newJob(old.ID, claimOf(old), old.Attempt)
-	first := Asked
-	if old.Status == journal.StatusRunning {
-		first = Running
-	}
-	b.move(j, first)
-	j.process, j.began = process, old.Running
-	return j
-}
-
-// Requeue goes on with a job that was announced and is known not to have been started.
-func (b *Board) Requeue(old journal.Job) Effects {
-	j := b.newJob(old.ID, claimOf(old), old.Attempt)
-	if _, served := b.targets[old.Target]; served {
-		b.enqueue(j)
-		b.dispatch(j.target)
-	} else {
-		b.giveBack(j, notServed)
-	}
-	return b.follow()
-}
-
-// claimOf is the claim of a job that the journal knows.
-func claimOf(j journal.Job) journal.Accepted {
-	return journal.Accepted{Target: j.Target, Manual: j.Manual, Token: j.Token}
 }

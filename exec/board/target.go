@@ -1,21 +1,5 @@
 package board
 
-import "slices"
-
-// Target is a queue of claimed jobs, and the limit on how many of them run at once.
-type Target struct {
-	name        string
-	concurrency int
-	since       int // targets are ordered by when they were added; 0 is the start
-	paused      bool
-	retiring    bool   // nothing is claimed for it any more
-	retiredBy   string // on whose behalf it is removed as soon as it is empty; "" nobody's
-	queue       []*Job
-	active      int             // slots in use
-	in          [phaseCount]int // jobs by phase
-	changed     bool            // it is among the effects of the call under way
-}
-
 // mostParked is how many jobs of one target may be parked; or as many as it claims at once, if that
 // is more.
 const mostParked = 100
@@ -80,33 +64,4 @@ func (t *Target) pop() *Job {
 	t.queue[0] = nil
 	t.queue = t.queue[1:]
 	return next
-}
-
-// enqueue puts a job behind all that wait; enqueueFirst before them.
-func (b *Board) enqueue(j *Job) {
-	b.move(j, Queued)
-	j.target.queue = append(j.target.queue, j)
-}
-
-func (b *Board) enqueueFirst(j *Job) {
-	b.move(j, Queued)
-	j.target.queue = slices.Insert(j.target.queue, 0, j)
-}
-
-// dispatch gives a target's free slots to the next of its jobs, which the next turn announces.
-func (b *Board) dispatch(t *Target) {
-	for !b.stopping && b.mayStart() && t.startable() {
-		b.due(t.pop())
-	}
-	if !t.changed {
-		t.changed = true
-		b.effects.Changed = append(b.effects.Changed, t)
-	}
-}
-
-// due has the next turn announce a job.
-func (b *Board) due(j *Job) {
-	b.move(j, Due)
-	b.inbox.due = append(b.inbox.due, j)
-	b.effects.Turn = true
 }

@@ -1,0 +1,59 @@
+package board
+
+import (
+	"errors"
+	"log/slog"
+
+	"jobd/journal"
+)
+
+// killedWhileItRan is why nobody knows how a job ended, or whether it was started.
+const killedWhileItRan = "the worker and its runner were killed, or the machine lost power, while it ran"
+
+// Lost takes up a job of a former run that may have been started, and of which nobody has anything.
+// The next turn ends it.
+func (b *Board) Lost(old journal.Job) Effects {
+	b.lose(old.ID, claimOf(old), old.Attempt, killedWhileItRan)
+	return b.follow()
+}
+
+// LostClaim is Lost for a claim that only its row tells of.
+func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
+	b.lose(id, claim, 1, why)
+	return b.follow()
+}
+
+func (b *Board) lose(id int64, claim journal.Accepted, attempt int, why string) {
+	j := b.newJob(id, claim, attempt)
+	j.lost = true
+	b.move(j, Ended)
+	b.end(j, Outcome{Fate: Unknown, Cause: errors.New(why)})
+	if !b.mayRepeat(j) {
+		b.note(slog.LevelWarn, "outcome of a job is unknown; it is reported as failed", j)
+	}
+}
+
+// Adopt goes on with a process that a former worker has asked for; it holds a slot like any other.
+// Where the journal does not know the process yet, it is known by Began or Ended.
+func (b *Board) Adopt(old journal.Job, process Process) *Job {
+	j := b.newJob(old.ID, claimOf(old), old.Attempt)
+	first := Asked
+	if old.Status == journal.StatusRunning {
+		first = Running
+	}
+	b.move(j, first)
+	j.process, j.began = process, old.Running
+	return j
+}
+
+// Requeue goes on with a job that was announced and is known not to have been started.
+func (b *Board) Requeue(old journal.Job) Effects {
+	j := b.newJob(old.ID, claimOf(old), old.Attempt)
+	if _, served := b.targets[old.Target]; served {
+		b.enqueue(j)
+		b.dispatch(j.target)
+	} else {
+		b.giveBack(j, notServed)
+	}
+	return b.follow()
+}

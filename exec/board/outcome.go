@@ -1,0 +1,111 @@
+package board
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"jobd/journal"
+)
+
+// outcome takes the end of a job's start. It gives nothing where that is not to be journalled.
+func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
+	done := o.Done
+	switch o.Fate {
+	case Over:
+		b.proves(j, now)
+	case NotStarted:
+		b.notStarted(j, o, now)
+		return nil
+	case NotAsked:
+		b.renew(j, o.Cause)
+		return nil
+	case Unknown:
+		if b.mayRepeat(j) {
+			return b.repeat(j, o.Cause)
+		}
+		done = b.unknownOutcome(j.attempt, o)
+	case Impossible:
+		done = failure(o.Cause.Error())
+	}
+	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed, now)
+	s := j.step(finish, journal.Draft{Job: j.id, Payload: done})
+	b.move(j, Ending)
+	b.dispatch(j.target)
+	return s
+}
+
+// byRequeue is on whose behalf jobs of unknown outcome are started once more.
+const byRequeue = "on_crash = requeue"
+
+// repeat queues a job of unknown outcome for its next attempt, which is announced behind this step,
+// in this turn or a later one.
+func (b *Board) repeat(j *Job, cause error) *Step {
+	b.note(slog.LevelWarn, "outcome of a job is unknown; it is started again", j, "attempt", j.attempt+1, "reason", cause)
+	s := j.step(repeat, journal.Draft{Job: j.id, Payload: journal.Requeued{
+		Reason: cause.Error(), By: byRequeue, Token: j.claim.Token,
+	}})
+	b.move(j, Gone)
+	next := b.newJob(j.id, j.claim, j.attempt+1)
+	next.client = j.client
+	b.enqueue(next)
+	b.dispatch(next.target)
+	return s
+}
+
+// mayRepeat tells whether a job of unknown outcome may be started once more.
+func (b *Board) mayRepeat(j *Job) bool {
+	_, served := b.targets[j.target.name]
+	return served && b.config.Requeue && j.attempt < b.config.MaxAttempts
+}
+
+// mostRefusals is how many starts of one job may be refused for want of something before nothing
+// counts as startable.
+const mostRefusals = 3
+
+// notStarted takes back a job whose start the system has refused. What may be over in a moment is
+// tried again first, and so is what another launcher than the one that is there now was refused.
+func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
+	old := j.launcher != b.launcher
+	if old || o.Short && b.hitch == nil && j.refusals < mostRefusals {
+		if !old {
+			j.refusals++
+		}
+		b.renew(j, o.Cause)
+		return
+	}
+	j.process = nil
+	b.hitchOn(j, o, now)
+	b.takeBack(j)
+}
+
+// failure is the outcome of a job that nobody saw ending, or that the runner will not start.
+func failure(reason string) journal.Done {
+	text := []byte("jobd: " + reason + "\n")
+	return journal.Done{Result: "fail", Reason: reason, Stderr: journal.Output{Kept: text, Size: int64(len(text))}}
+}
+
+// unknownOutcome is the outcome of a job that nobody saw ending.
+func (b *Board) unknownOutcome(attempt int, o Outcome) journal.Done {
+	reason := o.Cause.Error()
+	if b.config.Requeue {
+		reason = fmt.Sprintf("%s; attempt %d of %d", reason, attempt, b.config.MaxAttempts)
+	}
+	done := failure("outcome unknown: " + reason)
+	done.Elapsed = o.Done.Elapsed
+	return done
+}
+
+// clockSlack is how far the clock may be behind the end of a job that it timed, before it counts as
+// set back.
+const clockSlack = time.Second
+
+// finished is when a job ended that began at a time and ran for so many microseconds, where the
+// clock has been set back since and tells an earlier time; else 0.
+func finished(began time.Time, elapsed int64, now time.Time) int64 {
+	end := began.Add(time.Duration(elapsed) * time.Microsecond)
+	if began.IsZero() || elapsed == 0 || !now.Before(end.Add(-clockSlack)) {
+		return 0
+	}
+	return end.UnixMicro()
+}

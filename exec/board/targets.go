@@ -1,0 +1,65 @@
+package board
+
+// Add makes a target served.
+func (b *Board) Add(name string, concurrency int) *Target {
+	b.added++
+	t := &Target{name: name, concurrency: concurrency, since: b.added}
+	b.targets[name] = t
+	return t
+}
+
+// Remove makes a target served no more.
+func (b *Board) Remove(name string) { delete(b.targets, name) }
+
+// Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is
+// claimed for it.
+func (b *Board) Retire(t *Target, by string) { t.retiring, t.retiredBy = true, by }
+
+// Keep takes that back.
+func (b *Board) Keep(t *Target) Effects {
+	t.retiredBy = ""
+	return b.Reopen(t, true)
+}
+
+// Close has nothing more claimed for a target. It tells whether that was otherwise before.
+func (b *Board) Close(t *Target) (wasOpen bool) {
+	wasOpen, t.retiring = !t.retiring, true
+	return wasOpen
+}
+
+// Reopen takes that back where the target was open before, and looks for its rows.
+func (b *Board) Reopen(t *Target, wasOpen bool) Effects {
+	t.retiring = !wasOpen
+	return Effects{Poll: []string{t.name}}
+}
+
+// SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
+func (b *Board) SetConcurrency(t *Target, concurrency int) Effects {
+	t.concurrency = concurrency
+	b.dispatch(t)
+	return b.follow()
+}
+
+// SetPaused pauses targets, whose jobs that have not started are taken back; or continues them.
+func (b *Board) SetPaused(targets []*Target, paused bool) Effects {
+	for _, t := range targets {
+		t.paused = paused
+	}
+	for _, t := range targets {
+		if paused {
+			b.takeBackAll(t)
+		} else {
+			b.dispatch(t)
+		}
+	}
+	return b.follow()
+}
+
+// Stop has nothing started any more: what has not started is given back.
+func (b *Board) Stop() Effects {
+	b.stopping = true
+	for _, t := range b.targets {
+		b.takeBackAll(t)
+	}
+	return b.follow()
+}

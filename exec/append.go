@@ -89,7 +89,7 @@ func (w *Worker) fail(err error) {
 	if w.failure == nil {
 		w.failure = fmt.Errorf("worker %s: %w", w.Name, err)
 		w.board.Fail()
-		w.fell()
+		w.endWhole()
 	}
 }
 

@@ -27,7 +27,7 @@ func (w *Worker) drain() {
 // halt makes sure that nothing starts any more and gives back the jobs that have not started.
 func (w *Worker) halt() {
 	w.change(func(b *board.Board) board.Effects {
-		w.rest()
+		w.endActive()
 		return b.Stop()
 	})
 }

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -72,13 +71,12 @@ type Worker struct {
 	whole   context.Context // ends when the journal takes no more
 	active  context.Context // ends when the worker starts nothing any more, and with whole
 	patient context.Context // ends when stopping must not take time, and with whole
-	fell    context.CancelFunc
-	rest    context.CancelFunc
-	hurry   context.CancelFunc
 
-	starts  group // what has to do with jobs that are to be started: a worker that stops waits for it
-	answers group // to clients whose jobs are at their end; likewise
-	others  group // nobody waits for them
+	endWhole, endActive, endPatient context.CancelFunc
+
+	starts  group // claims by hand and starts: a worker that stops waits for them
+	answers group // answers to clients whose jobs are at their end: likewise
+	others  group // everything else: nothing waits for it
 
 	startsTimeout time.Duration // of awaitStarts
 	changing      sync.Mutex    // held while targets are changed, across journal and memory
@@ -121,87 +119,15 @@ func New(c Config) *Worker {
 		asides:   make(map[int64]*aside),
 		namesDue: true,
 	}
-	w.whole, w.fell = context.WithCancel(context.Background())
-	w.active, w.rest = context.WithCancel(w.whole)
-	w.patient, w.hurry = context.WithCancel(w.whole)
+	w.whole, w.endWhole = context.WithCancel(context.Background())
+	w.active, w.endActive = context.WithCancel(w.whole)
+	w.patient, w.endPatient = context.WithCancel(w.whole)
 	for name := range c.Targets {
 		w.targets[name] = &target{Target: w.board.Target(name)}
 	}
 	w.claims.renew()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	return w
-}
-
-// Open journals the start and takes up what a former run left. It comes before Run, and before
-// anything is served.
-func (w *Worker) Open(pid int) error {
-	w.Recorder.View(func(s *journal.State) { w.fresh = s.Name == "" })
-	opened := journal.Opened{
-		Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets,
-		Host: w.Host, Launcher: w.Launcher.Words,
-	}
-	var ignored []int64
-	if w.Ignored != nil {
-		ignored = w.Ignored()
-	}
-	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
-		return fmt.Errorf("open worker %s: %w", w.Name, err)
-	}
-	return w.recover(ignored)
-}
-
-// Run claims and runs jobs until ctx ends. Then it claims nothing more, gives back what has not
-// started, and returns when what runs has ended (see Config.ShutdownTimeout). It fails when the
-// journal does.
-func (w *Worker) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(w.whole, cancel)()
-	turning, endTurns := context.WithCancel(context.Background())
-	w.others.Go(func() { w.turnLoop(turning) })
-	w.PollAll()
-	w.claimLoop(ctx)
-	w.drain()
-	endTurns()
-	<-w.turned
-	if err := w.err(); err != nil {
-		return err
-	}
-	return w.journalEnd()
-}
-
-// Hurry makes a worker that stops kill what runs at once. It may be called more than once.
-func (w *Worker) Hurry() { w.hurry() }
-
-// SetLauncher makes jobs started from now on use another launcher. Where none could be started, it
-// is looked at at once.
-func (w *Worker) SetLauncher(l Launcher) {
-	w.change(func(b *board.Board) board.Effects {
-		w.launcher = l
-		return b.NewLauncher()
-	})
-}
-
-// HandOver makes a worker that stops, or will be, leave what runs to the next start.
-func (w *Worker) HandOver() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.handover = true
-}
-
-// handsOver tells whether what runs is left to the next start.
-func (w *Worker) handsOver() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.handover
-}
-
-// closing is why the run of the worker ends.
-func (w *Worker) closing() string {
-	if w.handsOver() {
-		return "handed over"
-	}
-	return "stopped"
 }
 
 // wake makes the claim loop look for room.

@@ -126,7 +126,7 @@ func (b *Board) Journalled(turn Turn) Effects {
 			b.announced(s)
 		case begin:
 			if s.Err != nil {
-				b.note(slog.LevelError, "job runs, but its process could not be journalled", s.job, "error", s.Err)
+				b.noteError("job runs, but its process could not be journalled", s)
 			}
 		case repeat: // where that contradicts the journal the next start does too, which gives the job up
 		}
@@ -138,7 +138,7 @@ func (b *Board) Journalled(turn Turn) Effects {
 func (b *Board) finished(s *Step) {
 	j := s.job
 	if s.Err != nil {
-		b.note(slog.LevelError, "outcome of a job could not be journalled", j, "error", s.Err)
+		b.noteError("outcome of a job could not be journalled", s)
 		b.drop(j, b.whyNotJournalled())
 		return
 	}
@@ -187,9 +187,14 @@ func (b *Board) left(s *Step) {
 	if contradicts(s.Err) {
 		why = changedByOthers
 	} else if s.Err != nil {
-		b.note(slog.LevelError, "a job was not started, and not given back; the next start does it", s.job, "error", s.Err)
+		b.noteError("a job was not started, and not given back; the next start does it", s)
 	}
 	b.drop(s.job, why)
+}
+
+// noteError logs why nothing of a step was journalled.
+func (b *Board) noteError(text string, s *Step) {
+	b.effects.Notes = append(b.effects.Notes, Note{slog.LevelError, text, []any{"job", s.job.id, "error", s.Err}})
 }
 
 // contradicts tells whether an error says that the journal holds otherwise.

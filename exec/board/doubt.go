@@ -1,7 +1,7 @@
 package board
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"time"
 
@@ -139,8 +139,8 @@ func UnderWay(row journal.Row) bool {
 
 // LostDoubts gives what is to be journalled of the claims that were not won, one draft each.
 func (b *Board) LostDoubts() (drafts []journal.Draft) {
-	for _, id := range slices.Sorted(maps.Keys(b.doubts)) {
-		switch d := b.doubts[id]; {
+	for id, d := range b.doubts {
+		switch {
 		case d.lost == "":
 		case d.ignored:
 			drafts = append(drafts, unignored(id, d.lost))
@@ -148,6 +148,7 @@ func (b *Board) LostDoubts() (drafts []journal.Draft) {
 			drafts = append(drafts, released(id, d.Accepted, d.lost))
 		}
 	}
+	slices.SortFunc(drafts, func(one, other journal.Draft) int { return cmp.Compare(one.Job, other.Job) })
 	return drafts
 }
 

@@ -21,7 +21,7 @@ func (w *Worker) launch(group []board.Start) {
 	if !w.wait(w.Mirror.Tried(group[len(group)-1].Seq), nil, nil) {
 		return
 	}
-	ready := group[:0]
+	ready := make([]board.Start, 0, len(group))
 	for _, s := range group {
 		if w.offline() || isClosed(w.Mirror.Shown(s.Seq, s.ID())) {
 			ready = append(ready, s)

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"jobd/journal/eventlog"
-
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // fullOnce is a journal whose nth append finds the disk full.

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"jobd/journal/eventlog"
-
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // fixture is a worker with a real journal, and everything else in the test's hands.

@@ -6,10 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"jobd/journal/eventlog"
-
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // left journals what a run of the worker that was killed has left behind.

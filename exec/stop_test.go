@@ -8,10 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"jobd/journal/eventlog"
-
 	jobexec "jobd/exec"
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 func TestStopGivesBackWhatHasNotStarted(t *testing.T) {

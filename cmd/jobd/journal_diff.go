@@ -7,7 +7,6 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	"jobd/journal/replay"
-
 	jobnet "jobd/net"
 	"jobd/net/contract"
 	"jobd/store"

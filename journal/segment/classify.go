@@ -5,10 +5,9 @@ import (
 	"syscall"
 
 	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"jobd/journal"
-
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Damaged tells SQLite's errors about an unreadable database apart from others.

@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	_ "modernc.org/sqlite"
 
 	"jobd/journal"
-
-	_ "modernc.org/sqlite"
 )
 
 // the database driver

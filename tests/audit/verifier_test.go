@@ -16,13 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"jobd/journal/eventlog"
-	"jobd/journal/replay"
-	"jobd/journal/verify"
-
 	_ "modernc.org/sqlite"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/replay"
+	"jobd/journal/verify"
 )
 
 // to change rows behind the journal's back

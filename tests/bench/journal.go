@@ -9,11 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"jobd/journal/eventlog"
-
 	_ "modernc.org/sqlite"
 
 	"jobd/journal"
+	"jobd/journal/eventlog"
 )
 
 // the raw limit's driver, which is the journal's

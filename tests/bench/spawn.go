@@ -7,10 +7,9 @@ import (
 	"log/slog"
 	"os"
 
-	"jobd/journal/eventlog"
-
 	jobexec "jobd/exec"
 	"jobd/exec/runner"
+	"jobd/journal/eventlog"
 	"jobd/store"
 	"jobd/tests/harness"
 )

@@ -7,7 +7,6 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
-
 	jobnet "jobd/net"
 )
 

@@ -24,9 +24,10 @@ type AgentConfig struct {
 	Password         string                    // empty: none
 	MaxMessageSize   int                       // bytes; 0: 16 MiB
 	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
-	PingInterval     time.Duration             // a master silent for three of them is left; 0: 30 s
 	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run is to end; 0: 5 s
 	Logger           *slog.Logger              // nil: none
+
+	pingInterval time.Duration // a master silent for three of them is left; 0: 30 s; tests have less patience
 }
 
 // Agent keeps a worker registered with one master, and tells the master what other workers should
@@ -47,8 +48,8 @@ func NewAgent(config AgentConfig) *Agent {
 	if config.DrainTimeout == 0 {
 		config.DrainTimeout = 5 * time.Second
 	}
-	if config.PingInterval == 0 {
-		config.PingInterval = 30 * time.Second
+	if config.pingInterval == 0 {
+		config.pingInterval = 30 * time.Second
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -93,7 +94,7 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() { _ = link.Run(context.Background()) })
-	tasks.Go(func() { _ = link.KeepAlive(context.Background(), a.config.PingInterval) })
+	tasks.Go(func() { _ = link.KeepAlive(context.Background(), a.config.pingInterval) })
 	return link, func() { _ = link.Close(); tasks.Wait() }, nil
 }
 

@@ -113,7 +113,7 @@ func TestPitfall36AgentLeavesADeadMaster(t *testing.T) {
 	}
 	defer listener.Close()
 	agent := agentOf(listener.Addr().String(), targetsOf("a"), nil)
-	agent.config.PingInterval = 5 * time.Millisecond
+	agent.config.pingInterval = 5 * time.Millisecond
 	start(t, agent.Run)
 	for range 2 {
 		conn, err := listener.Accept()

@@ -83,7 +83,7 @@ func (s *Server) accept(conn net.Conn) {
 }
 
 func (s *Server) entry(address netip.Addr) *entry {
-	return &entry{guard: s.guard, address: address, deadline: time.Now().Add(s.config.PasswordTimeout)}
+	return &entry{guard: s.guard, address: address, deadline: time.Now().Add(s.config.passwordTimeout)}
 }
 
 // start runs a link; left is called when it has ended.
@@ -112,7 +112,7 @@ func (s *Server) crowded(comers *newcomers, place *newcomer) (wait time.Duration
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	excess := comers.excess()
-	if excess == nil && len(s.links) >= s.config.MaxLinks {
+	if excess == nil && len(s.links) >= s.config.maxLinks {
 		if excess = s.oldest(); excess == nil {
 			return 0, false
 		}

@@ -7,7 +7,7 @@ import (
 
 // Request is what a peer asks.
 type Request struct {
-	No   int64
+	no   int64
 	Type string
 	Data json.RawMessage // nil where absent or null
 

@@ -95,7 +95,7 @@ func TestPitfall34Deadlines(t *testing.T) {
 	}{
 		{"a frame begun", ServerConfig{}, "[2", 30 * time.Second, `[1,{"no":0,"error":"message not complete within 30s"}]`},
 		{"the second frame begun", ServerConfig{}, ping + "[", 30 * time.Second, `[1,{"no":0,"error":"message not complete within 30s"}]`},
-		{"no password", ServerConfig{Password: "s3cret", PasswordTimeout: time.Minute}, "", time.Minute, `[1,{"no":0,"error":"no password came in time"}]`},
+		{"no password", ServerConfig{Password: "s3cret", passwordTimeout: time.Minute}, "", time.Minute, `[1,{"no":0,"error":"no password came in time"}]`},
 		{"pings are no password", ServerConfig{Password: "s3cret"}, ping + ping, 30 * time.Second, `[1,{"no":0,"error":"no password came in time"}]`},
 	}
 	for _, test := range tests {
@@ -134,7 +134,7 @@ func TestIdleLinkLivesOn(t *testing.T) {
 func TestPitfall34UnprovenLinksAreBounded(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t, ServerConfig{
-		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", MaxUnproven: 3,
+		Handlers: map[string]Handler{"echo": echo}, Password: "s3cret", maxUnproven: 3,
 	})
 	proven := dial(t, address)
 	proven.send(`[0,{"no":1,"type":"echo","password":"s3cret"}]`)
@@ -188,7 +188,7 @@ func TestPitfall36SlowPeerIsDropped(t *testing.T) {
 		var answered atomic.Int64
 		peer := accepted(t, ServerConfig{
 			MaxMessageSize: 1000,
-			MaxRequests:    10,
+			maxRequests:    10,
 			Handlers: map[string]Handler{"large": func(context.Context, *Link, Request) (any, error) {
 				answered.Add(1)
 				return strings.Repeat("x", 900), nil
@@ -241,7 +241,7 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var running atomic.Int64
-		peer := accepted(t, ServerConfig{MaxRequests: 5, Handlers: map[string]Handler{
+		peer := accepted(t, ServerConfig{maxRequests: 5, Handlers: map[string]Handler{
 			"wait": func(_ context.Context, _ *Link, request Request) (any, error) {
 				request.Proceed()
 				running.Add(1)

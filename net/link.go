@@ -18,20 +18,22 @@ const (
 	firstNumberLimit = 900000
 )
 
+// writeTimeout is within which the peer must take 64 KiB.
+const writeTimeout = 30 * time.Second
+
 // LinkConfig says how a link is kept. The zero value works.
 type LinkConfig struct {
 	Handlers       map[string]Handler // requests that the peer may send us: it needs no password, since it was us who chose it
 	Password       string             // sent with our first request; empty: none
 	MaxMessageSize int                // bytes of a frame that the peer may send; 0: 16 MiB
-	MaxRequests    int                // requests of the peer under way at once; 0: 16,384
 	FrameTimeout   time.Duration      // within which a frame must be complete once begun; 0: 30 s
-	WriteTimeout   time.Duration      // within which the peer must take 64 KiB; 0: 30 s
 	Logger         *slog.Logger       // nil: none
 	Codes          bool               // errors that the peer answers are to bear their codes
 	PeerIsMaster   bool               // the peer is a master that we chose: it says for whom it asks, see Caller
 
-	bound   *chatter // what peers may have us log; nil: one of the link's own
-	rations *rations // the server's
+	maxRequests int      // of the peer, under way at once; 0: 16,384
+	bound       *chatter // what peers may have us log; nil: one of the link's own
+	rations     *rations // the server's
 }
 
 // Link is one connection, each end of which may send requests. Its methods are safe for concurrent
@@ -43,7 +45,7 @@ type Link struct {
 	entry   *entry        // nil: the peer needs no password
 	noticed func()        // called once, when the peer has asked something; nil: nobody asks
 	slots   chan struct{} // one for each request of the peer under way
-	log     *slog.Logger
+	log     *slog.Logger  // names the peer and is bounded by its address: no peer can fill the log
 	born    time.Time
 	turns   turns
 	out     *outbox
@@ -82,7 +84,7 @@ func NewLink(conn net.Conn, config LinkConfig) *Link {
 
 func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 	config = config.withDefaults()
-	watch(conn, config.WriteTimeout)
+	watch(conn, writeTimeout)
 	l := &Link{
 		conn:     conn,
 		config:   config,
@@ -94,9 +96,9 @@ func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 		password: config.Password,
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
-	l.slots = make(chan struct{}, config.MaxRequests)
+	l.slots = make(chan struct{}, config.maxRequests)
 	l.pen, l.rations = make(chan struct{}, 1), config.rations
-	l.out = &outbox{conn: conn, limit: min(config.MaxMessageSize, mostBacklog), timeout: config.WriteTimeout, spawn: l.tasks.Go, fail: l.end}
+	l.out = &outbox{conn: conn, limit: min(config.MaxMessageSize, mostBacklog), timeout: writeTimeout, spawn: l.tasks.Go, fail: l.end}
 	return l
 }
 
@@ -104,14 +106,11 @@ func (c LinkConfig) withDefaults() LinkConfig {
 	if c.MaxMessageSize == 0 {
 		c.MaxMessageSize = 16 << 20
 	}
-	if c.MaxRequests == 0 {
-		c.MaxRequests = 16384
+	if c.maxRequests == 0 {
+		c.maxRequests = 16384
 	}
 	if c.FrameTimeout == 0 {
 		c.FrameTimeout = 30 * time.Second
-	}
-	if c.WriteTimeout == 0 {
-		c.WriteTimeout = 30 * time.Second
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -160,10 +159,6 @@ func (l *Link) Err() error {
 	}
 	return context.Cause(l.ctx)
 }
-
-// Logger is for what is to be said of the peer: it names it, and is bounded by its address, so that
-// no peer can fill the log. What the peer itself said belongs there as Excerpt gives it.
-func (l *Link) Logger() *slog.Logger { return l.log }
 
 // RemoteAddr is the peer's address.
 func (l *Link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }

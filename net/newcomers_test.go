@@ -113,7 +113,7 @@ func TestDescriptorsAreKeptForWork(t *testing.T) {
 // Who has asked something is not closed for those who come later; they are told no.
 func TestLinksInUseAreNotClosed(t *testing.T) {
 	t.Parallel()
-	address, _ := serve(t, ServerConfig{MaxLinks: 5, Handlers: map[string]Handler{"ok": constant("ok", nil)}})
+	address, _ := serve(t, ServerConfig{maxLinks: 5, Handlers: map[string]Handler{"ok": constant("ok", nil)}})
 	var used []*wire
 	for range 5 {
 		peer := dial(t, address)

@@ -51,7 +51,7 @@ func (l *Link) serve(m message) error {
 		return l.out.put(l.ctx, m.refused(refusedStopping))
 	}
 	stay := &stay{paid: paid, turns: &l.turns}
-	request := Request{No: m.no, Type: m.typ, Data: m.data, coded: m.coded, stay: stay}
+	request := Request{no: m.no, Type: m.typ, Data: m.data, coded: m.coded, stay: stay}
 	relief := l.turns.take(len(m.data), func() {
 		l.tasks.Go(func() {
 			defer func() { stay.end(); l.gate.leave(); <-l.slots }()
@@ -73,7 +73,7 @@ func (l *Link) serve(m message) error {
 
 // answer runs a handler and sends what it answers.
 func (l *Link) answer(handler Handler, request Request) {
-	no, typ, coded := request.No, request.Type, request.coded
+	no, typ, coded := request.no, request.Type, request.coded
 	data, err := l.protected(handler, request)
 	l.reply(func() []byte {
 		frame, failed := []byte(nil), err

@@ -12,19 +12,18 @@ import (
 // ServerConfig says how a server treats its links. The zero value works, and lets everybody in.
 type ServerConfig struct {
 	Handlers             map[string]Handler
-	Password             string // empty: none is needed
-	AlwaysAllowLocalhost bool   // peers from a loopback address need none either
-	MaxMessageSize       int    // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
-	MaxRequests          int    // under way at once on one link; 0: 1,024. Beyond it the link is not read
-	MaxLinks             int    // open at once; 0: as the process's descriptors allow, see mostLinks
-	MaxUnproven          int    // links whose password is still to come; 0: 1,024, and half of MaxLinks at most
-
-	PasswordTimeout time.Duration // within which the password must come; 0: 30 s
-	FrameTimeout    time.Duration // within which a frame must be complete once begun; 0: 30 s
-	WriteTimeout    time.Duration // within which a peer must take 64 KiB; 0: 30 s
-	Logger          *slog.Logger  // nil: none
+	Password             string       // empty: none is needed
+	AlwaysAllowLocalhost bool         // peers from a loopback address need none either
+	MaxMessageSize       int          // bytes of a frame; 0: 16 MiB. At most 64 KiB of it before the password came
+	Logger               *slog.Logger // nil: none
 
 	OnLinks func(open int) // told how many links there are, whenever that changes, one call at a time; must not block; nil: nobody
+
+	// Bounds, which tests make tighter.
+	maxRequests     int           // under way at once on one link; 0: 1,024. Beyond it the link is not read
+	maxLinks        int           // open at once; 0: as the process's descriptors allow, see mostLinks
+	maxUnproven     int           // links whose password is still to come; 0: 1,024, and half of maxLinks at most
+	passwordTimeout time.Duration // within which the password must come; 0: 30 s
 }
 
 // Server accepts links and serves them. Its methods are safe for concurrent use.
@@ -44,24 +43,22 @@ type Server struct {
 
 // NewServer makes a server that listens nowhere yet.
 func NewServer(config ServerConfig) *Server {
-	if config.MaxRequests == 0 {
-		config.MaxRequests = 1024
+	if config.maxRequests == 0 {
+		config.maxRequests = 1024
 	}
-	if config.MaxLinks == 0 {
-		config.MaxLinks = mostLinks()
+	if config.maxLinks == 0 {
+		config.maxLinks = mostLinks()
 	}
-	if config.MaxUnproven == 0 {
-		config.MaxUnproven = min(1024, max(1, config.MaxLinks/2))
+	if config.maxUnproven == 0 {
+		config.maxUnproven = min(1024, max(1, config.maxLinks/2))
 	}
-	if config.PasswordTimeout == 0 {
-		config.PasswordTimeout = 30 * time.Second
+	if config.passwordTimeout == 0 {
+		config.passwordTimeout = 30 * time.Second
 	}
 	link := LinkConfig{
 		Handlers:       config.Handlers,
 		MaxMessageSize: config.MaxMessageSize,
-		MaxRequests:    config.MaxRequests,
-		FrameTimeout:   config.FrameTimeout,
-		WriteTimeout:   config.WriteTimeout,
+		maxRequests:    config.maxRequests,
 		Logger:         config.Logger,
 	}.withDefaults()
 	config.Logger = link.Logger
@@ -71,8 +68,8 @@ func NewServer(config ServerConfig) *Server {
 		link:     link,
 		guard:    newGuard(config.Password, config.AlwaysAllowLocalhost),
 		links:    make(map[*Link]struct{}),
-		unproven: newcomers{most: config.MaxUnproven},
-		silent:   newcomers{most: config.MaxLinks},
+		unproven: newcomers{most: config.maxUnproven},
+		silent:   newcomers{most: config.maxLinks},
 	}
 }
 

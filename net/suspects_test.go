@@ -148,7 +148,7 @@ func TestRightPasswordBesideGuesses(t *testing.T) {
 func TestGuessesThatMustWaitTooLongAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := NewServer(ServerConfig{Password: "s3cret", PasswordTimeout: 5 * guessEvery})
+		server := NewServer(ServerConfig{Password: "s3cret", passwordTimeout: 5 * guessEvery})
 		ours, theirs := net.Pipe()
 		server.accept(theirs)
 		peer := pipeEnd(t, ours)

@@ -8,7 +8,7 @@ import (
 
 // What a master takes. docs/protocol.md lists it for people who write clients.
 const (
-	MostNameBytes     = 255     // of a target or of a worker
+	mostNameBytes     = 255     // of a target or of a worker
 	MostTargets       = 10_000  // of a worker, and of one request
 	MostJobs          = 100_000 // of one request
 	mostInstanceBytes = 1024    // of what tells a worker from all others
@@ -44,7 +44,7 @@ func readRegistration(data jobnet.Fields) (r Registration, err error) {
 	if r.Name, err = data.Text("name"); err != nil || r.Name == "" {
 		return r, jobnet.Refusal("name is missing or invalid")
 	}
-	if err := withinLimit("the name", r.Name, MostNameBytes); err != nil {
+	if err := withinLimit("the name", r.Name, mostNameBytes); err != nil {
 		return r, err
 	}
 	if data.Has("instance") {
@@ -65,7 +65,7 @@ func readMasterTargets(data jobnet.Fields) (t Targets, err error) {
 			return err
 		}
 		t.Targets = append(t.Targets, target)
-		return withinLimit("a target", target, MostNameBytes)
+		return withinLimit("a target", target, mostNameBytes)
 	})
 	if err == nil {
 		err = notEmpty(t.Targets)
@@ -193,7 +193,7 @@ func (o targetsOnce) read(job jobnet.Fields) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := withinLimit("a target", target, MostNameBytes); err != nil {
+	if err := withinLimit("a target", target, mostNameBytes); err != nil {
 		return "", err
 	}
 	if once, known := o[target]; known {

@@ -12,19 +12,19 @@ import (
 
 // Bounds of pages and cursors.
 const (
-	PageBytes  = 256 << 10        // after which a page is complete; one item more may be in it
-	PageItems  = 1000             // at most
+	pageBytes  = 256 << 10        // after which a page is complete; one item more may be in it
+	pageItems  = 1000             // at most
 	PageTime   = time.Second      // after which a page is complete, maybe empty
-	IdleTime   = time.Minute      // after which a cursor that nobody asks is dropped
-	MaxCursors = 64               // open at once in one worker
+	idleTime   = time.Minute      // after which a cursor that nobody asks is dropped
+	maxCursors = 64               // open at once in one worker
 	pageGrace  = 10 * time.Second // for which a page is waited for that another request is taking
 )
 
 // ErrUnknown says that there is no such cursor, any more or at all.
 var ErrUnknown = errors.New("unknown journal cursor")
 
-// ErrTooMany says that MaxCursors are open.
-var ErrTooMany = fmt.Errorf("too many journal cursors: at most %d may be open", MaxCursors)
+// errTooMany says that maxCursors are open.
+var errTooMany = fmt.Errorf("too many journal cursors: at most %d may be open", maxCursors)
 
 // Produce gives the items of a stream to yield, which blocks until they are wanted. It must end when yield
 // gives an error or ctx ends.
@@ -55,22 +55,22 @@ type cursor struct {
 	idle   *time.Timer
 }
 
-// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Its error is ErrTooMany.
+// Open begins a stream, which lives until ctx ends. Only its owner may ask for it. Its error is errTooMany.
 func (c *Cursors) Open(ctx context.Context, owner any, produce Produce) (id string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	one := &cursor{owner: owner, cancel: cancel, items: make(chan json.RawMessage), taken: make(chan struct{}, 1)}
 	id = rand.Text()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.open) >= MaxCursors {
+	if len(c.open) >= maxCursors {
 		cancel()
-		return "", ErrTooMany
+		return "", errTooMany
 	}
 	if c.open == nil {
 		c.open = make(map[string]*cursor)
 	}
 	c.open[id] = one
-	one.idle = time.AfterFunc(IdleTime, cancel)
+	one.idle = time.AfterFunc(idleTime, cancel)
 	context.AfterFunc(ctx, func() { c.drop(id) })
 	go one.run(ctx, produce)
 	return id, nil
@@ -145,7 +145,7 @@ func (c *Cursors) Next(ctx context.Context, owner any, id string) (Page, error) 
 		one.cancel()
 		return page, nil
 	}
-	one.idle.Reset(IdleTime)
+	one.idle.Reset(idleTime)
 	return page, nil
 }
 
@@ -160,7 +160,7 @@ func (c *Cursors) tell(err error) string {
 func (one *cursor) page(ctx context.Context) Page {
 	page := Page{Items: []json.RawMessage{}, More: true}
 	late := time.After(PageTime)
-	for size := 0; size < PageBytes && len(page.Items) < PageItems; {
+	for size := 0; size < pageBytes && len(page.Items) < pageItems; {
 		select {
 		case item, more := <-one.items:
 			if !more {

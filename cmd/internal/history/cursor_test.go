@@ -30,7 +30,7 @@ func TestPagesAreBoundedAndHoldTheProducerBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c Cursors
-		taken, total := 0, 2*PageItems+5
+		taken, total := 0, 2*pageItems+5
 		id, err := c.Open(t.Context(), "me", numbers(total, nil, &taken))
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestPagesAreBoundedAndHoldTheProducerBack(t *testing.T) {
 			if err != nil || page.Error != "" {
 				t.Fatalf("page %d: %v, %s", pages, err, page.Error)
 			}
-			if got += len(page.Items); len(page.Items) > PageItems {
+			if got += len(page.Items); len(page.Items) > pageItems {
 				t.Fatalf("page %d has %d items", pages, len(page.Items))
 			}
 			synctest.Wait()
@@ -111,15 +111,15 @@ func TestCursorsDoNotStayForEver(t *testing.T) {
 		var c Cursors
 		link, end := context.WithCancel(t.Context())
 		var taken int
-		for range MaxCursors {
+		for range maxCursors {
 			if _, err := c.Open(link, "me", numbers(1, nil, &taken)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := c.Open(link, "me", numbers(1, nil, &taken)); !errors.Is(err, ErrTooMany) {
-			t.Errorf("one more: %v, want %v", err, ErrTooMany)
+		if _, err := c.Open(link, "me", numbers(1, nil, &taken)); !errors.Is(err, errTooMany) {
+			t.Errorf("one more: %v, want %v", err, errTooMany)
 		}
-		time.Sleep(IdleTime + time.Second)
+		time.Sleep(idleTime + time.Second)
 		synctest.Wait()
 		id, err := c.Open(link, "me", numbers(1, nil, &taken))
 		if err != nil {

@@ -36,8 +36,8 @@ type Job struct {
 	Ended    time.Time      `json:"ended,omitzero"`
 }
 
-// JobOf is the form of a job.
-func JobOf(j journal.Job) Job {
+// jobOf is the form of a job.
+func jobOf(j journal.Job) Job {
 	return Job{
 		Job: jobnet.Whole(j.ID), Target: j.Target, Manual: j.Manual, Status: j.Status, Token: j.Token,
 		Result: j.Result, Code: j.Code, Signal: j.Signal, Reason: j.Reason,
@@ -66,7 +66,7 @@ func Jobs(ctx context.Context, r *replay.Reader, q AtQuery) iter.Seq2[Job, error
 			if err == nil && q.Status != "" && job.Status != q.Status {
 				continue
 			}
-			if !yield(JobOf(job), err) || err != nil {
+			if !yield(jobOf(job), err) || err != nil {
 				return
 			}
 		}
@@ -82,7 +82,7 @@ func underWay(ctx context.Context, r *replay.Reader, at time.Time) iter.Seq2[Job
 			return
 		}
 		for _, job := range jobs {
-			if !yield(JobOf(job), nil) {
+			if !yield(jobOf(job), nil) {
 				return
 			}
 		}

@@ -27,17 +27,14 @@ type Difference struct {
 	Job   jobnet.Whole `json:"job"`
 	Want  *Row         `json:"want"`  // what the journal says; nil: that the row is not the worker's
 	Found *Row         `json:"found"` // what the table says; nil: there is no such row
-	Cause string       `json:"cause"` // CauseOwed, CauseChanged or CauseOther
+	Cause string       `json:"cause"` // a reconcile.Cause: owed, changed or other
 
 	Reason string `json:"reason,omitempty"` // in words, where the cause does not say it all
 }
 
-// Why a row differs.
-const (
-	CauseOwed    = "owed"    // the mirror has not written it yet
-	CauseChanged = "changed" // somebody else changed it, or it is gone
-	CauseOther   = "other"   // it is another job's, which got the same id again
-)
+// CauseChanged is the cause that is nobody's business but a person's: somebody else changed the
+// row, or it is gone.
+const CauseChanged = "changed"
 
 // ReapplyQuery is the data of journal-reapply.
 type ReapplyQuery struct {
@@ -69,15 +66,14 @@ type Reapplied struct {
 	Job    jobnet.Whole `json:"job"`
 	Found  *Row         `json:"found"` // what the table said
 	Want   *Row         `json:"want"`  // what the journal says
-	Did    string       `json:"did"`   // DidApply, WouldApply or DidRefuse
+	Did    string       `json:"did"`   // DidApply, DidRefuse, or, in a dry run, would apply
 	Reason string       `json:"reason,omitempty"`
 
 	Journal string `json:"journal,omitempty"` // the lost worker whose journal says so; "" where it is the worker's own
 }
 
-// What reapply does with a row that does not say what the journal says.
+// What reapply has done with a row that does not say what the journal says.
 const (
-	DidApply   = "applied"
-	WouldApply = "would apply"
-	DidRefuse  = "refused"
+	DidApply  = "applied"
+	DidRefuse = "refused"
 )

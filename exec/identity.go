@@ -43,16 +43,16 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("the name %s is another worker's on this table: %s; give each worker a name of its own (key name)", e.Name, e.Holder)
 }
 
-// FormerError says that a former connection of this worker, which the table has not missed yet,
+// formerError says that a former connection of this worker, which the table has not missed yet,
 // holds its name.
-type FormerError struct {
-	Name   string
-	Holder string
+type formerError struct {
+	name   string
+	holder string
 }
 
 // Error implements error.
-func (e *FormerError) Error() string {
-	return fmt.Sprintf("the name %s is held by a former connection of this worker: %s; waiting for its end", e.Name, e.Holder)
+func (e *formerError) Error() string {
+	return fmt.Sprintf("the name %s is held by a former connection of this worker: %s; waiting for its end", e.name, e.holder)
 }
 
 var errNoMark = errors.New("no mark is free for this worker's claims")
@@ -84,7 +84,7 @@ func (w *Worker) Identify(ctx context.Context) error {
 // noteTaken notes since when another worker has the name. What is no answer says nothing of that.
 func (i *identity) noteTaken(err error) {
 	var taken *NameTakenError
-	var former *FormerError
+	var former *formerError
 	switch {
 	case errors.As(err, &former):
 		i.taken = time.Time{}
@@ -122,7 +122,7 @@ func (w *Worker) takeName(ctx context.Context) error {
 			return err
 		}
 		if of == holder {
-			return &FormerError{w.Name, holder}
+			return &formerError{w.Name, holder}
 		}
 	}
 	return &NameTakenError{w.Name, holder}

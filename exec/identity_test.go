@@ -83,8 +83,7 @@ func TestAFormerConnectionIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.table.holders["name:node-1"], f.table.holders["mark:qqqq"] = "connection 7", "connection 7"
-	var former *jobexec.FormerError
-	if err := f.worker.Identify(t.Context()); !errors.As(err, &former) {
+	if err := f.worker.Identify(t.Context()); !jobexec.IsFormer(err) {
 		t.Errorf("Identify: %v", err)
 	}
 	f.start()

@@ -221,7 +221,7 @@ func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [
 func holdsAll(err error) bool {
 	var low noRoom
 	var taken *NameTakenError
-	var former *FormerError
+	var former *formerError
 	return errors.As(err, &low) || errors.Is(err, journal.ErrFull) || errors.As(err, &taken) || errors.As(err, &former) ||
 		errors.Is(err, errNoMark)
 }

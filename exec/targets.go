@@ -22,7 +22,7 @@ func (w *Worker) SetTargets(wanted map[string]int, by string) error {
 	}
 	for _, name := range w.TargetNames() {
 		if _, stays := wanted[name]; !stays {
-			done("remove target", name, w.RetireTarget(name, by))
+			done("remove target", name, w.retireTarget(name, by))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -135,9 +135,9 @@ func (w *Worker) remove(name, by string) error {
 	return err
 }
 
-// RetireTarget removes a target as soon as its queue is empty, and claims no more jobs for it until
+// retireTarget removes a target as soon as its queue is empty, and claims no more jobs for it until
 // then.
-func (w *Worker) RetireTarget(name, by string) error {
+func (w *Worker) retireTarget(name, by string) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	waits := false

@@ -172,9 +172,6 @@ func (e *RefusedTargets) Unwrap() error { return e.Err }
 // Undone tells that nothing was committed.
 func (e *RefusedTargets) Undone() bool { return true }
 
-// Targets tells which targets are at fault, and why.
-func (e *RefusedTargets) Targets() map[string]string { return e.Names }
-
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {
 	first    uint64 // the oldest event that went into it

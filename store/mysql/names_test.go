@@ -36,7 +36,7 @@ func TestNameOutsideTheCharset(t *testing.T) {
 	if !errors.As(err, &refused) || store.IsAway(err) || !refused.Undone() {
 		t.Fatalf("with nothing else to claim: %v; want to hear of the names", err)
 	}
-	if names := slices.Sorted(maps.Keys(refused.Targets())); !slices.Equal(names, []string{"дом", "😀"}) {
+	if names := slices.Sorted(maps.Keys(refused.Names)); !slices.Equal(names, []string{"дом", "😀"}) {
 		t.Errorf("names at fault: %q", names)
 	}
 }

@@ -13,8 +13,8 @@ type Output struct {
 	Size int64  `json:"size"` // how many bytes the job wrote in all
 }
 
-// Truncated reports whether the job wrote more than was kept.
-func (o Output) Truncated() bool { return o.Size > int64(len(o.Kept)) }
+// truncated reports whether the job wrote more than was kept.
+func (o Output) truncated() bool { return o.Size > int64(len(o.Kept)) }
 
 // Charset tells which characters a column can hold.
 type Charset int
@@ -32,7 +32,7 @@ const (
 // that says so. A limit too small for the mark gives the text cut, unmarked.
 func (o Output) Text(limit int, charset Charset) string {
 	text := o.valid(charset)
-	if !o.Truncated() && (limit <= 0 || len(text) <= limit) {
+	if !o.truncated() && (limit <= 0 || len(text) <= limit) {
 		return text
 	}
 	mark := fmt.Sprintf("\n[jobd: output cut, %d bytes in all]\n", o.Size)
@@ -48,7 +48,7 @@ func (o Output) Text(limit int, charset Charset) string {
 // valid is the kept bytes as text that the charset can hold.
 func (o Output) valid(charset Charset) string {
 	kept := o.Kept
-	if o.Truncated() {
+	if o.truncated() {
 		kept = trimPartialRune(kept)
 	}
 	text := string(kept)

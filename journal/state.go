@@ -80,23 +80,23 @@ type State struct {
 // IllegalError says that an event contradicts what the journal holds.
 type IllegalError struct {
 	Job    int64
-	Kind   Kind
-	Status Status // the job's status before the event
-	Detail string
+	kind   Kind
+	status Status // the job's status before the event
+	detail string
 }
 
 // Error implements error.
 func (e *IllegalError) Error() string {
-	status := e.Status
+	status := e.status
 	if status == StatusNone {
 		status = "not the worker's"
 	}
-	text := fmt.Sprintf("illegal transition: job %d is %s, and %q cannot follow", e.Job, status, e.Kind)
+	text := fmt.Sprintf("illegal transition: job %d is %s, and %q cannot follow", e.Job, status, e.kind)
 	if e.Job == 0 {
-		text = fmt.Sprintf("illegal transition: %q", e.Kind)
+		text = fmt.Sprintf("illegal transition: %q", e.kind)
 	}
-	if e.Detail != "" {
-		text += ": " + e.Detail
+	if e.detail != "" {
+		text += ": " + e.detail
 	}
 	return text
 }
@@ -191,7 +191,7 @@ func (s *State) applyWorker(e Event) error {
 		t.Concurrency = p.Concurrency
 		s.Targets[p.Target] = t
 	default:
-		return &IllegalError{Kind: e.Kind(), Detail: fmt.Sprintf("a %T is not about the worker: it needs a job", e.Payload)}
+		return &IllegalError{kind: e.Kind(), detail: fmt.Sprintf("a %T is not about the worker: it needs a job", e.Payload)}
 	}
 	return nil
 }

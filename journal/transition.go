@@ -53,13 +53,13 @@ func (s Status) allows(kind Kind) bool {
 func (j Job) next(e Event) (Job, error) {
 	kind := e.Kind()
 	if !j.Status.allows(kind) {
-		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status}
+		return Job{}, &IllegalError{Job: j.ID, kind: kind, status: j.Status}
 	}
 	if token := tokenOf(e.Payload); token != "" && token != j.Token && !j.Status.Ended() {
 		if kind == KindConflict || kind == KindSetAside {
 			return j, nil
 		}
-		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: "it is about another claim"}
+		return Job{}, &IllegalError{Job: j.ID, kind: kind, status: j.Status, detail: "it is about another claim"}
 	}
 	switch p := e.Payload.(type) {
 	case Accepted:
@@ -82,7 +82,7 @@ func (j Job) next(e Event) (Job, error) {
 		return j.conflict(p, e), nil
 	case Signal, SetAside, Requeued: // change nothing but are part of the history
 	default: // a pointer, or somebody else's type with our kind
-		return Job{}, &IllegalError{Job: j.ID, Kind: kind, Status: j.Status, Detail: fmt.Sprintf("%T is no payload", p)}
+		return Job{}, &IllegalError{Job: j.ID, kind: kind, status: j.Status, detail: fmt.Sprintf("%T is no payload", p)}
 	}
 	return j, nil
 }
@@ -115,7 +115,7 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 		legal = append(legal, j.Attempt)
 	}
 	if !slices.Contains(legal, p.Attempt) {
-		return Job{}, &IllegalError{Job: j.ID, Kind: KindRunning, Status: j.Status, Detail: "wrong attempt number"}
+		return Job{}, &IllegalError{Job: j.ID, kind: KindRunning, status: j.Status, detail: "wrong attempt number"}
 	}
 	j.Status, j.Attempt, j.Runner, j.Claimed, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, p.Claimed, e.Time, nil
 	return j, nil

@@ -79,7 +79,7 @@ func TestTransitionTable(t *testing.T) {
 					return
 				}
 				var illegal *IllegalError
-				if !errors.As(err, &illegal) || illegal.Job != 1 || illegal.Kind != payload.Kind() || illegal.Status != status {
+				if !errors.As(err, &illegal) || illegal.Job != 1 || illegal.kind != payload.Kind() || illegal.status != status {
 					t.Fatalf("error %#v", err)
 				}
 				if diff := cmp.Diff(before, state.Job(1)); diff != "" || state.Seq != uint64(len(path)) {

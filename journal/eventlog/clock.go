@@ -43,11 +43,11 @@ type clock struct {
 }
 
 func newClock(c *Config) *clock {
-	k := &clock{now: c.Now, uptime: c.Uptime, boot: c.BootID, logger: c.Logger}
+	k := &clock{now: c.Now, uptime: c.uptime, boot: c.bootID, logger: c.Logger}
 	if c.Now == nil {
 		k.now = time.Now
 	}
-	if c.Now == nil && c.Uptime == nil {
+	if c.Now == nil && c.uptime == nil {
 		k.uptime, k.boot = uptime, bootID()
 	}
 	return k

@@ -68,7 +68,7 @@ const (
 func (m *machine) open(dir string) *Log {
 	m.t.Helper()
 	return openWith(m.t, Config{
-		Dir: dir, Now: m.now, Uptime: m.uptime, BootID: m.boot, SegmentAge: day, Retention: month,
+		Dir: dir, Now: m.now, uptime: m.uptime, bootID: m.boot, SegmentAge: day, Retention: month,
 		Logger: slog.New(slog.NewTextHandler(&m.said, nil)),
 	})
 }

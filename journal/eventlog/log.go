@@ -16,22 +16,25 @@ import (
 
 // Config says how to open a journal.
 type Config struct {
-	Dir    string               // the journal's folder, which exists
-	Now    func() time.Time     // the wall clock; nil: time.Now
-	Uptime func() time.Duration // since the boot, by a clock that nobody sets; nil: the system's, or as Now tells where that is given
-	BootID string               // names the boot that Uptime counts from; used with Uptime only
-	Logger *slog.Logger         // for what Run cannot tell otherwise; nil: none
+	Dir    string           // the journal's folder, which exists
+	Now    func() time.Time // the wall clock; nil: time.Now
+	Logger *slog.Logger     // for what Run cannot tell otherwise; nil: none
 
 	SegmentSize int64         // bytes from which on the next segment begins; 0: 256 MiB
 	SegmentAge  time.Duration // age from which on the next segment begins; 0: 24 hours
 	Retention   time.Duration // how old a sealed segment's newest event may be before it is removed; 0: for ever
 	ArchiveDir  string        // an existing folder to which segments are moved instead; "": they are removed
+
+	// uptime is the time since the boot, by a clock that nobody sets; nil: the system's, or as Now
+	// tells where that is given. bootID names the boot; it is used with uptime only.
+	uptime func() time.Duration
+	bootID string
 }
 
 // The defaults of segments.
 const (
-	DefaultSegmentSize = 256 << 20
-	DefaultSegmentAge  = 24 * time.Hour
+	defaultSegmentSize = 256 << 20
+	defaultSegmentAge  = 24 * time.Hour
 )
 
 func (c *Config) fill() {
@@ -39,10 +42,10 @@ func (c *Config) fill() {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.SegmentSize <= 0 {
-		c.SegmentSize = DefaultSegmentSize
+		c.SegmentSize = defaultSegmentSize
 	}
 	if c.SegmentAge <= 0 {
-		c.SegmentAge = DefaultSegmentAge
+		c.SegmentAge = defaultSegmentAge
 	}
 }
 

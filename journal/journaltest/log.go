@@ -70,8 +70,11 @@ func (j *Log) Reopen(t testing.TB, change func(*eventlog.Config)) {
 // At stops the clock at a time.
 func (j *Log) At(at time.Time) { j.Now, j.ahead = func() time.Time { return at }, 0 }
 
+// Day is how old a segment becomes where the configuration says nothing else.
+const Day = 24 * time.Hour
+
 // Roll lets the next append begin a new segment: a day passes.
-func Roll(_ testing.TB, j *Log) { j.ahead += eventlog.DefaultSegmentAge }
+func Roll(_ testing.TB, j *Log) { j.ahead += Day }
 
 // Rolled is a log whose segments have so many appends of whole lives each.
 func Rolled(t testing.TB, segments, lives int) *Log {

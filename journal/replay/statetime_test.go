@@ -37,7 +37,7 @@ func (l *life) step() {
 		journaltest.MustClose(l.t, l.journal)
 		l.open(dir)
 	case 2, 3:
-		l.now = l.now.Add(eventlog.DefaultSegmentAge) // so that the next append begins a new segment
+		l.now = l.now.Add(journaltest.Day) // so that the next append begins a new segment
 	case 4:
 		journaltest.MustMaintain(l.t, l.journal)
 	default:

@@ -8,7 +8,7 @@ import (
 )
 
 // mostLines is where a file has more than one subject for certain.
-const mostLines = 400
+const mostLines = 360
 
 func TestFilesStaySmall(t *testing.T) {
 	t.Parallel()

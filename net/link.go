@@ -18,7 +18,7 @@ const (
 	firstNumberLimit = 900000
 )
 
-// writeTimeout is within which the peer must take 64 KiB.
+// writeTimeout is the time in which the peer must take 64 KiB.
 const writeTimeout = 30 * time.Second
 
 // LinkConfig says how a link is kept. The zero value works.

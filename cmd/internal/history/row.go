@@ -32,8 +32,7 @@ type Difference struct {
 	Reason string `json:"reason,omitempty"` // in words, where the cause does not say it all
 }
 
-// CauseChanged is the cause that is nobody's business but a person's: somebody else changed the
-// row, or it is gone.
+// CauseChanged is the cause of a row that somebody else changed, or that is gone.
 const CauseChanged = "changed"
 
 // ReapplyQuery is the data of journal-reapply.

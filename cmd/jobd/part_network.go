@@ -46,7 +46,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	p := &networkPart{}
 	d := &daemon{
 		journalPart: journal, tablePart: table, workerPart: worker, networkPart: p,
-		restarter: &restarter{next: r.next, ending: r.ending, served: p.address},
+		restarter: &restarter{next: r.next, ending: r.ending, served: p.address, log: r.log},
 		log:       r.log, memory: r.memory, started: r.begun,
 	}
 	d.service = service.New(service.Config{Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals})

@@ -21,13 +21,17 @@ type restarter struct {
 	next   jobdaemon.Successor
 	ending *jobdaemon.Ending
 	served func() string // where the worker listens
+	log    logger
 }
 
 // Stopping implements service.Process.
 func (r *restarter) Stopping() bool { return r.ending.Stopping() }
 
 // Restart implements service.Process.
-func (r *restarter) Restart() { r.ending.Restart() }
+func (r *restarter) Restart(by string) {
+	r.log.Info("restarting", "by", by, "binary", r.next.Binary)
+	r.ending.Restart()
+}
 
 // Follow implements service.Process: it has the binary say whether it would start, and says what it
 // will be.

@@ -47,8 +47,7 @@ func (s *Service) restart(ctx context.Context, from Call) (next contract.Success
 		s.Logger.Error("restart refused", "by", by, "error", err)
 		return next, jobnet.Refusef("not restarted: %v", err)
 	}
-	s.Logger.Info("restarting", "by", by)
 	s.Worker.HandOver() // before the end begins
-	s.Process.Restart()
+	s.Process.Restart(by)
 	return next, nil
 }

@@ -48,8 +48,8 @@ type Process interface {
 	Follow(ctx context.Context) (contract.Successor, error)
 	// Stopping tells whether the process stops for good.
 	Stopping() bool
-	// Restart stops this process and has the next start follow. It returns at once.
-	Restart()
+	// Restart stops this process and has the next start follow, which by wants. It returns at once.
+	Restart(by string)
 }
 
 // Call is who asks for something, and in which words.

@@ -77,7 +77,7 @@ func (s *stub) Follow(context.Context) (contract.Successor, error) {
 	return contract.Successor{PID: 7, Address: "127.0.0.1:7080"}, s.wrong
 }
 
-func (s *stub) Restart() { _ = s.note("restart") }
+func (s *stub) Restart(by string) { _ = s.note("restart by %s", by) }
 
 func (s *stub) Stopping() bool { return s.stops }
 
@@ -216,7 +216,7 @@ func TestRestartIsJournalledBeforeItBegins(t *testing.T) {
 	if err != nil || told.Next == nil || *told.Next != (contract.Successor{PID: 7, Address: "127.0.0.1:7080"}) {
 		t.Errorf("%+v, %v", told, err)
 	}
-	if want := []string{"journal requested", "hand over", "restart"}; !reflect.DeepEqual(worker.did, want) {
+	if want := []string{"journal requested", "hand over", "restart by " + caller}; !reflect.DeepEqual(worker.did, want) {
 		t.Errorf("done: %q, want %q", worker.did, want)
 	}
 	if want := []journal.Payload{journal.Requested{Request: "restart", By: caller}}; !reflect.DeepEqual(worker.events, want) {

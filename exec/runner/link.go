@@ -32,7 +32,7 @@ type link struct {
 	closing   bool             // the worker ends the connection
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
-	signals   []chan string // each waits for one signalled, in order
+	signals   []signalled // what was asked for and not answered, in order
 }
 
 // newLink greets the runner and makes processes of the jobs that it still has. Those of the first
@@ -153,8 +153,8 @@ func (l *link) lose(err error) {
 	closing := l.closing
 	l.mu.Unlock()
 	maps.DeleteFunc(processes, func(_ wire.ID, p *process) bool { return p.placeholder })
-	for _, answered := range signals {
-		answered <- os.ErrProcessDone.Error()
+	for _, wanted := range signals {
+		wanted.answer <- os.ErrProcessDone.Error()
 	}
 	if closing {
 		return
@@ -168,7 +168,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 	p := l.processes[m.ID]
 	switch {
 	case m.Kind == wire.Signalled && len(l.signals) > 0:
-		l.signals[0] <- m.Text
+		l.signals[0].answer <- m.Text
 		l.signals = l.signals[1:]
 	case p == nil:
 		l.logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
@@ -216,21 +216,43 @@ func (l *link) forget(id wire.ID) {
 	}
 }
 
-// signal asks for a signal and waits for what became of it.
+// signalTimeout is how long a signal waits for a runner that stands still.
+const signalTimeout = 5 * time.Second
+
+// signalled is a signal that the runner was asked for.
+type signalled struct {
+	answer chan string // receives once; "": it was sent
+	asked  time.Time
+}
+
+// signal asks for a signal and waits for what became of it, but not for long. A runner that has not
+// answered for that long is not asked for more: what it was asked for already it may still do.
 func (l *link) signal(id wire.ID, signo int) error {
-	answered := make(chan string, 1)
+	wanted := signalled{make(chan string, 1), time.Now()}
 	l.mu.Lock()
 	if !l.alive() {
 		l.mu.Unlock()
 		return os.ErrProcessDone
 	}
-	l.signals = append(l.signals, answered)
+	if len(l.signals) > 0 && time.Since(l.signals[0].asked) >= signalTimeout {
+		l.mu.Unlock()
+		return errSilent
+	}
+	l.signals = append(l.signals, wanted)
 	l.out.Post(wire.Message{Kind: wire.Signal, ID: id, Signo: signo})
 	l.mu.Unlock()
-	if text := <-answered; text != "" {
-		return errors.New(text)
+	late := time.NewTimer(signalTimeout)
+	defer late.Stop()
+	select {
+	case text := <-wanted.answer:
+		if text != "" {
+			return errors.New(text)
+		}
+		return nil
+	case <-late.C:
+		l.logger.Warn("the runner does not answer; it may still send a signal", "job", id.Job, "signal", signo)
+		return errSilent
 	}
-	return nil
 }
 
 // takeOver moves to this link those of a lost link's processes that the runner still has, and

@@ -1,11 +1,14 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -62,6 +65,34 @@ func TestAShortJobIsToldOfOnce(t *testing.T) {
 	}
 	if got := p.Started(); got.Pid == 0 || got.StartTime == 0 || got.BootID == "" || !isClosed(p.Begun()) {
 		t.Errorf("the end does not say which process it was: %+v", got)
+	}
+	remote.Forget(1, 1)
+}
+
+// A runner that stands still holds up nobody who wants a job signalled, and gets no more such
+// requests.
+func TestASignalToARunnerThatStandsStill(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	runner := runnerOf(t, remote)
+	p := begin(t, remote, 1, "exec sleep 300")
+	<-p.Begun()
+	if err := unix.Kill(runner, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := p.Signal(15); !errors.Is(err, errSilent) {
+			t.Errorf("error %v, want %v", err, errSilent)
+		}
+	}
+	if n := len(linkOf(remote).signals); n != 1 {
+		t.Errorf("it was asked for %d signals, want the first only", n)
+	}
+	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := wait(p); err != nil || done.Signal != "SIGTERM" {
+		t.Errorf("done %+v: %v", done, err)
 	}
 	remote.Forget(1, 1)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -61,10 +62,20 @@ func (s *site) request(via string, rows []*row) (addr, kind string, data any) {
 		ids = append(ids, r.id)
 	}
 	w := s.worker(via)
-	if !s.up(w) {
+	if !s.up(w) || !listens(w.settings.Addr()) {
 		return "", "", nil
 	}
 	return w.settings.Addr(), "run-manual", fields{"ids": ids}
+}
+
+// listens reports whether a daemon that was started has come so far that clients can reach it.
+func listens(addr string) bool {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 // deaths is how often a daemon was killed or stopped.

@@ -184,11 +184,14 @@ func (s *Service) judge(request string, from Call, err error) error {
 	return err
 }
 
-// refusal makes what the worker refuses a refusal that peers are told.
+// refusal makes what the worker refuses, or has no room to journal, a refusal that peers are told.
 func refusal(err error) error {
 	var refused jobexec.RefusedError
 	if errors.As(err, &refused) {
 		return jobnet.Refusal(refused)
+	}
+	if errors.Is(err, journal.ErrFull) {
+		return jobnet.Refusal("there is no room for the journal: " + err.Error())
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 
 	jobexec "jobd/exec"
@@ -131,6 +132,10 @@ func TestChangesKnowWhoAsks(t *testing.T) {
 		refused := journal.Refused{Request: test.request, About: `x=["a"]`, Reason: "not now", By: caller}
 		if !reflect.DeepEqual(worker.events, []journal.Payload{refused}) {
 			t.Errorf("%s: journalled %+v, want %+v", test.request, worker.events, refused)
+		}
+		worker = &stub{refuses: fmt.Errorf("append: %w", journal.ErrFull)}
+		if err := test.do(newService(worker), asked("x")); !errors.As(err, &refusal) || !strings.HasPrefix(string(refusal), "there is no room for the journal: ") {
+			t.Errorf("%s: a full disk is told as %v", test.request, err)
 		}
 		worker = &stub{refuses: errors.New("disk")}
 		if err := test.do(newService(worker), asked("x")); err == nil || errors.As(err, &refusal) || len(worker.events) > 0 {

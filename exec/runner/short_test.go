@@ -85,7 +85,11 @@ func TestASignalToARunnerThatStandsStill(t *testing.T) {
 			t.Errorf("error %v, want %v", err, errSilent)
 		}
 	}
-	if n := len(linkOf(remote).signals); n != 1 {
+	l := linkOf(remote)
+	l.mu.Lock()
+	n := len(l.signals)
+	l.mu.Unlock()
+	if n != 1 {
 		t.Errorf("it was asked for %d signals, want the first only", n)
 	}
 	if err := unix.Kill(runner, unix.SIGCONT); err != nil {

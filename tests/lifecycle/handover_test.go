@@ -170,3 +170,40 @@ func thaw(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 }
+
+// A client that wants a job signalled meanwhile is answered, and holds up no stop. The runner sends
+// that signal when it goes on; it was asked for no more once it had not answered, so the other job
+// goes on with the next start.
+func TestSignalWhileTheRunnerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	launcher := newGated(t)
+	db, settings, worker := midway(t, launcher, nil)
+	runner := worker.Runner(t)
+	freeze(t, runner)
+	client := harness.Dial(t, settings.Addr())
+	answer := client.Ask(t, "send-signal", map[string]any{"jobs": map[string]int{"1": 15}})
+	if got := string(answer.Data); got != `{"1":false}` {
+		t.Errorf("the client is told %s", got)
+	}
+	if said := "the runner does not answer"; !strings.Contains(worker.Output(), said) {
+		t.Errorf("the log does not say %q", said)
+	}
+	worker.Signal(t, syscall.SIGTERM)
+	harness.Until(t, func() string {
+		if !strings.Contains(worker.Output(), "stopping") {
+			return "the worker does not stop"
+		}
+		return ""
+	})
+	worker.Signal(t, syscall.SIGTERM)
+	if code := worker.ExitCode(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	thaw(t, runner)
+	settings.StartWorker(t)
+	db.AwaitCount(t, 1, "id = 1 AND status = 'done' AND result = 'fail' AND sig IS NOT NULL")
+	launcher.open(t)
+	db.AwaitCount(t, 3, "status = 'done' AND result = 'ok'")
+	expectOnce(t, launcher, 4)
+	verifyJournal(t, settings)
+}

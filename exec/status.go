@@ -11,6 +11,14 @@ type TargetStatus struct {
 	Concurrency int    `json:"concurrency"`
 	Length      int    `json:"length"`        // jobs waiting and running
 	Why         string `json:"why,omitempty"` // why nothing is claimed for it; "" where nothing is wrong
+
+	Running     int    `json:"running"`               // slots in use
+	Prefetched  int    `json:"prefetched"`            // claimed, and waiting for a slot
+	PausedSince int64  `json:"pausedSince,omitempty"` // unix milliseconds
+	PausedBy    string `json:"pausedBy,omitempty"`
+	Started     int    `json:"startedLastMinute"`
+	Ended       int    `json:"endedLastMinute"`
+	Failed      int    `json:"failedLastMinute"` // of those that ended
 }
 
 // Status is what clients are told of the worker.

@@ -15,7 +15,7 @@ const (
 	mostProfileBytes  = 64 << 20          // that all registrations may take, see profile.cost
 	mostJobsOfAll     = 1_000_000         // that all clients wait for at once
 	freeJobs          = 1_000             // a request of at most so many jobs is taken however many the others wait for
-	mostJournalBytes  = 1 << 20           // of the data of a request about journals
+	mostRelayedBytes  = 1 << 20           // of the data of a request that is handed on as it is
 	mostAnswerBytes   = 64 << 20          // of what all workers answer to one request
 	mostKeptBytes     = 256 << 20         // of those for all clients
 	registrationBytes = 4 << 20           // of the data of a registration: more than its limits allow is not looked at

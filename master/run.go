@@ -21,7 +21,10 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 		contract.RouteSignal.Name:    m.sendSignal,
 	}
 	for _, typ := range contract.JournalRequests {
-		handlers[typ] = m.journal
+		handlers[typ] = m.relay
+	}
+	for _, typ := range contract.OperatorRequests {
+		handlers[typ] = m.relay
 	}
 	return handlers
 }

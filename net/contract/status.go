@@ -25,6 +25,21 @@ type WorkerStatus struct {
 	PID           int                     `json:"pid"`
 	Started       int64                   `json:"startedAt"`          // unix milliseconds; another one after each restart
 	Launcher      *Hitch                  `json:"launcher,omitempty"` // why no job can be started
+	Database      *Standing               `json:"database,omitempty"` // nil: of a worker that does not tell
+	Runner        *RunnerStanding         `json:"runner,omitempty"`
+}
+
+// Standing is whether something can be reached, and since when that is so.
+type Standing struct {
+	Reachable bool      `json:"reachable"`
+	Since     time.Time `json:"since,omitzero"`
+	Error     string    `json:"error,omitempty"` // why not
+}
+
+// RunnerStanding is how a worker stands with the process that runs its jobs.
+type RunnerStanding struct {
+	Standing
+	PID int `json:"pid,omitempty"`
 }
 
 // TargetStatus is what is told of a target.
@@ -33,6 +48,14 @@ type TargetStatus struct {
 	Concurrency int    `json:"concurrency"`
 	Length      int    `json:"length"`        // jobs waiting and running
 	Why         string `json:"why,omitempty"` // why nothing is claimed for it; "" where nothing is wrong
+
+	Running     int    `json:"running"`               // slots in use
+	Prefetched  int    `json:"prefetched"`            // claimed, and waiting for a slot
+	PausedSince int64  `json:"pausedSince,omitempty"` // unix milliseconds
+	PausedBy    string `json:"pausedBy,omitempty"`
+	Started     int    `json:"startedLastMinute"`
+	Ended       int    `json:"endedLastMinute"`
+	Failed      int    `json:"failedLastMinute"` // of those that ended
 }
 
 // MemoryUsage is what memory a daemon uses, in bytes. The names are those of the original; the
@@ -51,6 +74,9 @@ type JournalStatus struct {
 	Mirrored uint64 `json:"mirrored"` // the newest event that the table shows
 	Bytes    int64  `json:"bytes"`    // on disk
 	Segments int    `json:"segments"`
+
+	FullSince time.Time `json:"fullSince,omitzero"` // since when its disk has too little room
+	Full      string    `json:"full,omitempty"`     // in words
 }
 
 // AsideRow is a row that a worker can't claim or update for now, for a reason that is the row's

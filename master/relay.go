@@ -12,16 +12,16 @@ import (
 	"jobd/net/contract"
 )
 
-// pageTimeout is how long a worker may take for a journal request: it answers within about a
-// second, however much it has to read through.
-const pageTimeout = 30 * time.Second
+// relayTimeout is how long a worker may take for a request that is handed on: about journals it
+// answers within about a second, however much it has to read through.
+const relayTimeout = 30 * time.Second
 
-// journal answers a request about journals: every worker is asked the same, or the one that the
-// field worker names, by its name or address. It keeps nothing between two requests: a stream
-// stands in the worker, and advances as fast as the client asks for its pages.
-func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	if len(request.Data) > mostJournalBytes {
-		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostJournalBytes).
+// relay answers a request about journals, or an operator's: every worker is asked the same, or the
+// one that the field worker names, by its name or address. It keeps nothing between two requests: a
+// stream stands in the worker, and advances as fast as the client asks for its pages.
+func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	if len(request.Data) > mostRelayedBytes {
+		return nil, jobnet.Refusef("the request is too long: at most %d bytes are allowed", mostRelayedBytes).
 			With(jobnet.CodeLimit)
 	}
 	workers, fields := m.registry.all(), request.Fields()
@@ -34,6 +34,10 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 			return nil, jobnet.Refusef("worker '%s' not found", name).With(jobnet.CodeNotFound)
 		}
 	}
+	if contract.OneWorkerOnly(request.Type) && !fields.Has("worker") {
+		return nil, jobnet.Refusef("'worker' is missing: %s is for one worker, by its name or address", request.Type).
+			With(jobnet.CodeInvalid)
+	}
 	from, leave := m.clients.enter(link)
 	defer leave()
 	data := handedOn(fields, link.RemoteAddr().String())
@@ -44,7 +48,7 @@ func (m *Master) journal(ctx context.Context, link *jobnet.Link, request jobnet.
 		answers[i] = contract.RelayedAnswer{Name: w.name(), Address: w.address()}
 		at[w] = &answers[i]
 	}
-	asking := round{Master: m, from: from, typ: request.Type, timeout: pageTimeout}
+	asking := round{Master: m, from: from, typ: request.Type, timeout: relayTimeout}
 	request.OnAnswered(asking.release)
 	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 		at[w].Data = answer

@@ -20,6 +20,9 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(words) > 0 && words[0] == helpCommand {
+		given, words, places = append(given, givenFlag{name: "h", args: []string{"-h"}}), words[1:], places[1:]
+	}
 	chosen := root
 	var path, before, after []string
 	for len(words) > 0 {

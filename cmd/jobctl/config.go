@@ -28,10 +28,11 @@ type config struct {
 	askPassword bool
 	log         logging.Config // of the console only
 	output      string         // "table" or "json"
+	precise     bool           // times to the microsecond, also for people
 	timeout     time.Duration  // 0: no limit
 }
 
-func newSet(environ []string, usage func(io.Writer)) *conf.Set {
+func newSet(environ []string, usage func(io.Writer) bool) *conf.Set {
 	return conf.New(conf.Program{
 		Name:    "jobctl",
 		Version: version.Version,
@@ -58,6 +59,7 @@ func (c *config) register(set *conf.Set) {
 	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch().Secret()
 	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
 	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
+	set.Add("precise", "false", "on a terminal, too, times to the microsecond and with their date", conf.Bool(&c.precise)).Switch()
 	set.Add("timeout", "", "how long the command may take in all; 0: no limit. Without it each answer may take 10 s, and what waits for jobs any time", conf.Duration(&c.timeout, 0))
 }
 

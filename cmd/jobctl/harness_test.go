@@ -95,6 +95,7 @@ type jobctl struct {
 	stdin    string
 	environ  []string
 	terminal bool          // stdout and stderr are one
+	columns  int           // how wide it is; 0: nobody knows
 	patience time.Duration // 0: as ever
 }
 
@@ -103,7 +104,7 @@ func (j jobctl) run(t *testing.T, args ...string) output {
 	var out, errs strings.Builder
 	code := shell(t.Context(), args, surroundings{
 		environ: j.environ, in: strings.NewReader(j.stdin), out: &out, err: &errs,
-		terminal: j.terminal, errTerminal: j.terminal, patience: j.patience,
+		terminal: j.terminal, errTerminal: j.terminal, width: func() int { return j.columns }, patience: j.patience,
 		now:      func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) },
 		location: time.UTC,
 	})

@@ -42,5 +42,5 @@ func (r *report) addConflict(e from[journal.Event]) error {
 	}
 	worker := e.source.worker()
 	return r.add(worker, eventJSON(worker, e.item), plain,
-		r.stamp(e.item.Time), e.item.Seq, e.item.Job, conflict.Wanted, found, owner, conflict.Reason)
+		r.clock(e.item.Time), e.item.Seq, e.item.Job, conflict.Wanted, found, owner, conflict.Reason)
 }

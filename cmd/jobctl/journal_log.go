@@ -89,7 +89,7 @@ func (p *eventPrinter) print(s source, e journal.Event) error {
 	if p.width > 0 {
 		worker = fmt.Sprintf(" %-*s", p.width, clean(s.worker()))
 	}
-	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.stamp(e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
+	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.clock(e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
 	_, err := fmt.Fprintln(p.out, p.paint(strings.TrimRight(text, " "), toneOf(e.Payload)))
 	return err
 }

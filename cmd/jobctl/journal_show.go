@@ -78,7 +78,7 @@ func (s *story) printEvent(ctx context.Context, e from[journal.Event]) error {
 	if err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s  %s", s.stamp(e.item.Time), text)
+	line := fmt.Sprintf("%s  %s", s.clock(e.item.Time), text)
 	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.item.Payload)))
 	return err
 }

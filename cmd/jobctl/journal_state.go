@@ -42,7 +42,7 @@ func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], err
 		worker, job := entry.source.worker(), entry.item
 		err = states.add(worker, workersJob{worker, job}, toneOfStatus(job.Status, job.Result),
 			job.Job, job.Target, string(job.Status), outcome(job), job.Attempt,
-			p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
+			p.clock(job.Accepted), p.clock(job.Running), p.clock(job.Ended))
 		if err != nil {
 			return err
 		}

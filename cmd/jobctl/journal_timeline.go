@@ -109,6 +109,6 @@ func (p *program) writePicture(picture *picture, file string, html bool) (err er
 		return p.printJSON(map[string]any{"file": file, "bytes": info.Size(), "bars": picture.bars, "from": picture.from.UTC(), "to": picture.to.UTC()})
 	}
 	_, err = fmt.Fprintf(p.out, "%s: %s bars from %s to %s, %s\n", file, humanize.Comma(int64(picture.bars)),
-		p.stamp(picture.from), p.stamp(picture.to), humanize.IBytes(uint64(info.Size())))
+		p.clock(picture.from), p.clock(picture.to), humanize.IBytes(uint64(info.Size())))
 	return err
 }

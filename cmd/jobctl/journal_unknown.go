@@ -65,7 +65,7 @@ func (p *reapply) describeBeginning(told history.Unknown) string {
 	if told.Removed {
 		why = "retention has removed what was before"
 	}
-	return fmt.Sprintf("%d rows that wait were created before the history of %s begins, %s: %s", len(told.Rows), clean(told.Name), p.stamp(told.Begins), why)
+	return fmt.Sprintf("%d rows that wait were created before the history of %s begins, %s: %s", len(told.Rows), clean(told.Name), p.clock(told.Begins), why)
 }
 
 // narrow drops the rows that a journal knows.

@@ -47,7 +47,7 @@ func (p *program) sayVerified(text *strings.Builder, v history.Verdict) {
 		fmt.Fprintf(text, " from %d on, before which retention has removed what was there", v.First)
 	}
 	if count > 0 {
-		fmt.Fprintf(text, ", the last of %s with hash %s", p.stamp(v.Time), v.Hash)
+		fmt.Fprintf(text, ", the last of %s with hash %s", p.clock(v.Time), v.Hash)
 	}
 	text.WriteString(sayAnchors(v))
 	if v.Unproven > 0 {

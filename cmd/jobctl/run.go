@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -23,9 +22,10 @@ type surroundings struct {
 	in          io.Reader
 	out         io.Writer
 	err         io.Writer
-	terminal    bool   // out is one: tables get their lines, and colours
-	errTerminal bool   // err is one: long runs tell how far they are
-	mark        string // stands before and behind what may steer a terminal; see screen
+	terminal    bool       // out is one: tables get their lines, and colours
+	width       func() int // how many columns it has at the moment, 0 where nobody knows; may be nil
+	errTerminal bool       // err is one: long runs tell how far they are
+	mark        string     // stands before and behind what may steer a terminal; see screen
 	now         func() time.Time
 	location    *time.Location // of times that are told and given
 	patience    time.Duration  // with each answer of a daemon; 0: queryTimeout
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 	defer func(given []string) { err = withhold(err, given) }(args)
 	p := &program{surroundings: around}
 	var chosen *ffcli.Command
-	p.set = newSet(p.environ, func(w io.Writer) { usage(w, chosen) })
+	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, chosen) })
 	p.config.register(p.set)
 	root := p.tree()
 	chosen, args, err = arrange(root, p.set.Args(args))
@@ -123,6 +123,7 @@ func (p *program) tree() *ffcli.Command {
 			p.restart(),
 			p.runManual(), p.sendSignal(),
 			p.journal(),
+			help(),
 		},
 	}
 }
@@ -132,23 +133,6 @@ func command(name, arguments, help string, exec func(ctx context.Context, args [
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	return &ffcli.Command{Name: name, ShortUsage: arguments, ShortHelp: help, FlagSet: flags, Exec: exec}
-}
-
-// usage writes the help of a command, and of those below it.
-func usage(w io.Writer, c *ffcli.Command) {
-	fmt.Fprintf(w, "usage: jobctl [flags] %s\n\n", c.ShortUsage)
-	if c.ShortHelp != "" {
-		fmt.Fprintf(w, "%s\n\n", c.ShortHelp)
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, below := range c.Subcommands {
-		fmt.Fprintf(table, "  %s\t%s\n", below.ShortUsage, below.ShortHelp)
-	}
-	if c.Name != "jobctl" {
-		c.FlagSet.VisitAll(func(f *flag.Flag) { fmt.Fprintf(table, "  --%s\t%s\n", f.Name, f.Usage) })
-	}
-	table.Flush()
-	fmt.Fprintln(w)
 }
 
 // wrongUsage is an error of exit code 2.

@@ -91,7 +91,7 @@ func (p *program) sinceText(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return p.stamp(since)
+	return p.clock(since)
 }
 
 // printTroubles prints the same of all workers of a master.

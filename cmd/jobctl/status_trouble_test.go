@@ -41,10 +41,10 @@ nothing is claimed for target mail: 12 waiting rows are locked by somebody else
 nothing is claimed for target report: the launcher\x1b[31m is missing
 
 rows set aside, to be tried again until they can be changed: 3
-JOB | TARGET | SINCE                      | REASON
-----+--------+----------------------------+-----------------------------------
-41  | mail   | 2026-11-20 10:00:05.000000 | the row is locked by somebody else
-42  | video  | 2026-11-20 10:00:06.500000 | CHECK constraint "c" fails
+JOB | TARGET | SINCE    | REASON
+----+--------+----------+-----------------------------------
+41  | mail   | 10:00:05 | the row is locked by somebody else
+42  | video  | 10:00:06 | CHECK constraint "c" fails
 and 1 more
 `},
 		"a master": {daemon: master, args: "--master status", piped: true, want: `

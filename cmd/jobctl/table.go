@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // table is what jobctl prints in columns, with lines on a terminal:
@@ -21,6 +20,10 @@ type table struct {
 	head []string
 	none string // said on a terminal in place of a table without rows; "" prints the head alone
 	rows []row  // that are not printed yet
+
+	// elastic is the head of the column that is cut where the terminal is too narrow, or the heads
+	// of several, with commas between them.
+	elastic string
 
 	to     *program
 	widths []int // of the columns, as the rows so far need them
@@ -96,6 +99,7 @@ func (t *table) flush() error {
 			t.widen(row.line(n, t.complete()))
 		}
 	}
+	t.fit()
 	var text bytes.Buffer
 	if !t.begun {
 		t.write(&text, t.head, plain)
@@ -119,22 +123,31 @@ func (t *table) complete() bool { return !t.to.terminal }
 
 func (t *table) widen(texts []string) {
 	for i, text := range texts {
-		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(text))
+		t.widths[i] = max(t.widths[i], widthOf(text))
 	}
+}
+
+// between is what stands between two columns.
+func (t *table) between() string {
+	if t.to.terminal {
+		return " | "
+	}
+	return "  "
 }
 
 // write writes one line.
 func (t *table) write(to *bytes.Buffer, texts []string, tone tone) {
-	between := "  "
-	if t.to.terminal {
-		between = " | "
-	}
 	var line []byte
 	for i, text := range texts {
 		if i > 0 {
-			line = append(line, between...)
+			line = append(line, t.between()...)
 		}
-		line = append(append(line, text...), t.spaces(t.widths[i]-utf8.RuneCountInString(text))...)
+		width := widthOf(text)
+		if width > t.widths[i] {
+			text = cut(text, t.widths[i])
+			width = widthOf(text)
+		}
+		line = append(append(line, text...), t.spaces(t.widths[i]-width)...)
 	}
 	to.WriteString(t.to.paint(string(bytes.TrimRight(line, " ")), tone))
 	to.WriteByte('\n')

@@ -138,11 +138,3 @@ func offsetsAround(wall time.Time, location *time.Location) (offsets []time.Dura
 	}
 	return offsets
 }
-
-// stamp prints a moment, to the microsecond as the journal has it.
-func (p *program) stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.In(p.location).Format("2006-01-02 15:04:05.000000")
-}

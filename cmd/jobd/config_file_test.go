@@ -83,14 +83,15 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
-// keysOfHelp is the second column of the help's table.
+// keysOfHelp is the keys whose flags the help lists.
 func keysOfHelp(help string) []string {
 	var keys []string
-	flagsAlone := []string{"--config", "--check", "--help", "--version"}
+	flagsAlone := []string{"config", "check", "help", "version"}
 	for line := range strings.Lines(help) {
-		fields := strings.Fields(line)
-		if len(fields) > 2 && strings.HasPrefix(line, "--") && !strings.HasSuffix(fields[0], "NAME") && len(fields[1]) > 1 && !slices.Contains(flagsAlone, fields[0]) {
-			keys = append(keys, fields[1])
+		flag, isFlag := strings.CutPrefix(line, "  --")
+		flag, _, _ = strings.Cut(flag, " ")
+		if isFlag && !strings.HasSuffix(flag, "NAME") && !slices.Contains(flagsAlone, flag) {
+			keys = append(keys, strings.ReplaceAll(flag, "-", "_"))
 		}
 	}
 	return keys
@@ -100,7 +101,7 @@ func TestHelpListsCheck(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	_, _ = parseConfig([]string{"--help"}, nil, &out)
-	if !strings.Contains(out.String(), "\n--check ") {
+	if !strings.Contains(out.String(), "\n  --check ") {
 		t.Errorf("--help does not list --check:\n%s", out.String())
 	}
 }

@@ -3,44 +3,61 @@ package conf
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strings"
+
+	"jobd/cmd/internal/page"
 )
 
 // Help writes what the program is and all its keys, with defaults and meanings.
 func (s *Set) Help(w io.Writer) {
-	if s.program.Usage != nil {
-		s.program.Usage(w)
-	} else {
-		fmt.Fprintf(w, "%s\n\nusage: %s [flags]\n\n", s.program.Summary, s.program.Name)
+	if s.program.Usage == nil {
+		page.Text(w, s.program.Summary)
+		fmt.Fprintf(w, "\nusage: %s [flags]\n\n", s.program.Name)
+	} else if !s.program.Usage(w) {
+		return
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "FLAG\tKEY IN THE FILE\tDEFAULT\tMEANING\n")
+	fmt.Fprintf(w, "flags:\n")
+	var terms []page.Term
 	for _, setting := range s.settings {
 		if !setting.isMember() {
-			fmt.Fprintf(table, "--%s\t%s\t%s\t%s\n", setting.flag, setting.key, orDash(setting.def), setting.usage)
+			terms = append(terms, page.Term{Name: "--" + setting.flag, Meaning: setting.meaning()})
 		}
 	}
 	for _, f := range s.families {
-		inFile := f.prefix + "NAME"
-		if f.section != "" {
-			inFile = "[" + f.section + "] NAME"
-		}
-		fmt.Fprintf(table, "--%sNAME\t%s\t–\t%s\n", f.prefix, inFile, f.usage)
+		terms = append(terms, page.Term{Name: "--" + f.prefix + "NAME", Meaning: f.meaning()})
 	}
-	fmt.Fprintf(table, "--config\t\t%s\tthe configuration file\n", orDash(s.program.File))
-	if check := s.flags.Lookup("check"); check != nil {
-		fmt.Fprintf(table, "--check\t\t\t%s\n", check.Usage)
-	}
-	fmt.Fprintf(table, "--help\t\t\tprint this\n")
-	fmt.Fprintf(table, "--version\t\t\tprint the version\n")
-	table.Flush()
-	fmt.Fprintf(w, "\nEvery key is also an environment variable: %sHOST for host, and so on.\n", s.program.Prefix)
-	fmt.Fprintf(w, "A flag counts before the environment, that before the file, that before the default.\n")
+	page.List(w, append(terms, s.ownFlags()...))
+	fmt.Fprintln(w)
+	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_level for --log-level), "+
+		"and as a variable of the environment in capitals (%sHOST for host). "+
+		"A flag counts before the environment, that before the file, that before the default.", s.program.Prefix))
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "–"
+// ownFlags are the flags that are no keys of the file.
+func (s *Set) ownFlags() []page.Term {
+	file := "the configuration file"
+	if s.program.File != "" {
+		file += " (" + s.program.File + ")"
 	}
-	return text
+	terms := []page.Term{{Name: "--config", Meaning: file}}
+	if check := s.flags.Lookup("check"); check != nil {
+		terms = append(terms, page.Term{Name: "--check", Meaning: check.Usage})
+	}
+	return append(terms, page.Term{Name: "--help", Meaning: "print this"}, page.Term{Name: "--version", Meaning: "print the version"})
+}
+
+// meaning is what a key is for, with its default.
+func (s *Setting) meaning() string {
+	if s.def == "" || s.toggle && s.def == "false" {
+		return s.usage
+	}
+	return fmt.Sprintf("%s (default: %s)", s.usage, s.def)
+}
+
+// meaning is what the keys of a family are for, and how they are written in the file.
+func (f family) meaning() string {
+	if f.section == "" {
+		return f.usage
+	}
+	return fmt.Sprintf("%s; in the file: [%s] NAME = …", strings.TrimRight(f.usage, "."), f.section)
 }

@@ -18,7 +18,7 @@ func programKeys() map[string][]string {
 			"launch_offline", "on_crash", "max_attempts", "lost_after", "shutdown_timeout", "on_stop",
 		},
 		"jobd-master": {"ping_interval", "poke_throttle_interval"},
-		"jobctl":      {"master", "log_level", "output", "timeout"},
+		"jobctl":      {"master", "log_level", "output", "precise", "timeout"},
 	}
 }
 

@@ -20,8 +20,9 @@ type Program struct {
 	Prefix  string // of environment variables, with its underscore: JOBD_
 	File    string // the default path of the file; "" for none
 
-	// Usage writes what stands above the keys in the help; nil: the summary and a line of usage.
-	Usage func(w io.Writer)
+	// Usage writes what stands above the keys in the help, and tells whether the keys are to follow;
+	// nil: the summary and a line of usage.
+	Usage func(w io.Writer) (keys bool)
 }
 
 // Set is the keys of a program and where their values came from. It serves

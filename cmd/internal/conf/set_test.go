@@ -256,7 +256,7 @@ func TestHelpAndVersion(t *testing.T) {
 			if err := set.Parse(args, nil, &out); !errors.Is(err, flag.ErrHelp) || exit.Code(err) != exit.Success {
 				t.Fatalf("error %v with exit code %d, want %v with 0", err, exit.Code(err), flag.ErrHelp)
 			}
-			for _, want := range []string{"--mysql-host", "mysql_host", "localhost", "where", "--launcher.env.NAME", "[targets] NAME", "/etc/testd.conf", "TESTD_HOST"} {
+			for _, want := range []string{"--mysql-host", "localhost", "where", "--launcher.env.NAME", "[targets] NAME", "/etc/testd.conf", "TESTD_HOST", "with _ for each -"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %q in the help:\n%s", want, &out)
 				}

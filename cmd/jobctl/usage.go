@@ -1,0 +1,126 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/cmd/internal/page"
+)
+
+// groups are the commands as the help has them. What is in none comes last.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"see what is", []string{
+		"status", "top", "ps", "queue", "failed", "show", "why", "tail", "health", "list-targets", "list-workers", "memory-usage",
+	}},
+	{"change what is to happen to jobs", []string{"run-manual", "run-now", "retry", "cancel", "send-signal", "wait", "schedule"}},
+	{"targets, and the worker itself", []string{
+		"pause", "continue", "poll", "poke", "add-target", "remove-target", "set-target-concurrency", "restart",
+	}},
+	{"read what happened", []string{"journal"}},
+	{"about jobctl", []string{"help", "completion"}},
+}
+
+// usage writes the help of a command, and of those below it. It tells whether the global flags are
+// to follow: they are in the top help only.
+func usage(w io.Writer, c *ffcli.Command) (global bool) {
+	global = c.Name == "jobctl"
+	for i, line := range page.Wrap("usage: jobctl [flags] "+c.ShortUsage, page.Width-4) {
+		fmt.Fprintf(w, "%s%s\n", strings.Repeat("    ", min(i, 1)), line)
+	}
+	fmt.Fprintln(w)
+	if c.ShortHelp != "" {
+		page.Text(w, c.ShortHelp)
+		fmt.Fprintln(w)
+	}
+	if global {
+		listGroups(w, c.Subcommands)
+		return true
+	}
+	if len(c.Subcommands) > 0 {
+		page.List(w, termsOf(c.Subcommands))
+		fmt.Fprintln(w)
+	}
+	if flags := flagsOf(c); len(flags) > 0 {
+		fmt.Fprintln(w, "flags:")
+		page.List(w, flags)
+		fmt.Fprintln(w)
+	}
+	if c.LongHelp != "" {
+		fmt.Fprintf(w, "examples:\n%s\n\n", strings.Trim(c.LongHelp, "\n"))
+	}
+	page.Text(w, "The flags of all commands are in: jobctl help. More: man jobctl, docs/jobctl.md.")
+	return false
+}
+
+// listGroups writes all commands, in their groups.
+func listGroups(w io.Writer, all []*ffcli.Command) {
+	rest := append([]*ffcli.Command{}, all...)
+	write := func(title string, commands []*ffcli.Command) {
+		if len(commands) > 0 {
+			fmt.Fprintf(w, "%s:\n", title)
+			page.List(w, termsOf(commands))
+			fmt.Fprintln(w)
+		}
+	}
+	for _, group := range groups {
+		var members []*ffcli.Command
+		for _, name := range group.commands {
+			for i, c := range rest {
+				if c != nil && c.Name == name {
+					members, rest[i] = append(members, c), nil
+				}
+			}
+		}
+		write(group.title, members)
+	}
+	var others []*ffcli.Command
+	for _, c := range rest {
+		if c != nil {
+			others = append(others, c)
+		}
+	}
+	write("further", others)
+}
+
+// termsOf is commands as they are listed.
+func termsOf(commands []*ffcli.Command) (terms []page.Term) {
+	for _, c := range commands {
+		terms = append(terms, page.Term{Name: c.ShortUsage, Meaning: c.ShortHelp})
+	}
+	return terms
+}
+
+// flagsOf is the flags of a command as they are listed.
+func flagsOf(c *ffcli.Command) (terms []page.Term) {
+	c.FlagSet.VisitAll(func(f *flag.Flag) {
+		terms = append(terms, page.Term{Name: dashed(f.Name), Meaning: f.Usage})
+	})
+	return terms
+}
+
+// dashed is a flag as people write it.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// helpCommand is the word that asks for help. What follows it are the words of a command.
+const helpCommand = "help"
+
+// help is that word as a command, to be listed: arrange makes it the flag.
+func help() *ffcli.Command {
+	c := command(helpCommand, "help [COMMAND]", "this; of a command: what it does, its flags, and examples", nil)
+	c.LongHelp = `
+  jobctl help pause
+  jobctl help journal log`
+	return c
+}

@@ -31,7 +31,7 @@ func TestPause(t *testing.T) {
 	if err := f.worker.Pause(nil, "me"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.worker.Pause([]string{"a"}, "me"); err != nil {
+	if err := f.worker.Pause([]string{"a"}, "somebody else"); err != nil {
 		t.Errorf("pausing twice: %v", err)
 	}
 	f.table.insert(waiting(1, "a"), manual(2, "a"))
@@ -42,7 +42,8 @@ func TestPause(t *testing.T) {
 	}()
 	f.wait("the manual job is accepted", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
 	f.none()
-	want, got := jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1}, jobexec.TargetStatus{}
+	want, got := jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1, Prefetched: 1, PausedBy: "me"}, jobexec.TargetStatus{}
+	want.PausedSince = f.of(journal.KindPaused).times[0].UnixMilli() // of the first of the two
 	for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); runtime.Gosched() {
 		got = f.worker.Status().Targets["a"] // it is queued once its claim is won
 	}
@@ -55,6 +56,9 @@ func TestPause(t *testing.T) {
 	f.next().exit(0)
 	f.next().exit(0) // the row that waited: continue polls
 	<-answers
+	if got := f.worker.Status().Targets["a"]; got.Paused || got.PausedSince != 0 || got.PausedBy != "" {
+		t.Errorf("status when it goes on: %+v", got)
+	}
 }
 
 func TestTargetsChangeAtRunTime(t *testing.T) {

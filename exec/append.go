@@ -40,6 +40,9 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	}
 	w.Disk.Release()
 	events, err = w.append(drafts...)
+	if errors.Is(err, journal.ErrFull) {
+		defer w.noteFull(err)()
+	}
 	for retry := w.Retry("append to the journal"); errors.Is(err, journal.ErrFull); {
 		if retry.Wait(w.patient, err) != nil {
 			return nil, err

@@ -38,6 +38,7 @@ func TestARequestIsJournalledWithWhatIsDoneAboutIt(t *testing.T) {
 // ofKind is the worker's own events of a kind.
 type ofKind struct {
 	seqs     []uint64
+	times    []time.Time
 	payloads []journal.Payload
 }
 
@@ -46,6 +47,7 @@ func (f *fixture) of(kind journal.Kind) (found ofKind) {
 	for _, e := range f.events(0) {
 		if e.Kind() == kind {
 			found.seqs, found.payloads = append(found.seqs, e.Seq), append(found.payloads, e.Payload)
+			found.times = append(found.times, e.Time)
 		}
 	}
 	return found

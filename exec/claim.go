@@ -126,6 +126,9 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 			continue
 		}
 		t.trouble.ended()
+		if c.seen[name] > 0 {
+			t.locked = locked{}
+		}
 		w.forgetAsides(t)
 		if c.seen[name] < n && !r.atEnd {
 			t.sweep.ended()

@@ -68,12 +68,12 @@ func (w *Worker) claimAll(ctx context.Context) {
 		switch {
 		case err != nil:
 			failed = err
-			w.setOutage(err.Error())
+			w.noteOutage(err)
 			if retry.Wait(ctx, err) != nil {
 				return
 			}
 		case failed != nil: // the table is back: others may have asked in vain meanwhile
-			if failed = nil; w.setOutage("") {
+			if failed = nil; w.noteOutage(nil) {
 				w.renew()
 			}
 		case !more:
@@ -82,14 +82,12 @@ func (w *Worker) claimAll(ctx context.Context) {
 	}
 }
 
-// setOutage notes why nothing is claimed at all; "" when something is. It tells whether that was
+// noteOutage notes why nothing is claimed at all; nil when something is. It tells whether that was
 // otherwise before.
-func (w *Worker) setOutage(why string) bool {
+func (w *Worker) noteOutage(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	changed := why != w.outage
-	w.outage = why
-	return changed
+	return w.outage.note(err, time.Now())
 }
 
 // claimOnce settles what was left behind and is due, then claims for targets that have room. Its

@@ -40,8 +40,9 @@ func (w *Worker) lookFor(ctx context.Context, short []string) error {
 		case !served:
 		case err != nil || slices.Contains(left, name):
 			t.look.Grow(time.Now(), firstLook, longLook)
+			t.locked.note(err, time.Now())
 		default:
-			t.look = board.Backoff{}
+			t.look, t.locked = board.Backoff{}, locked{}
 		}
 	}
 	return nil

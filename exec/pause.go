@@ -14,7 +14,7 @@ import (
 // Background jobs that have not started are given back; manual ones, whose clients want them run
 // here, wait. Nothing starts any more when Pause has returned.
 func (w *Worker) Pause(names []string, by string) error {
-	err := w.setPaused(names, true, func(names []string) journal.Payload {
+	err := w.setPaused(names, true, by, func(names []string) journal.Payload {
 		return journal.Paused{Targets: names, By: by}
 	})
 	if err != nil {
@@ -47,19 +47,20 @@ func (w *Worker) awaitStarts(names []string) error {
 
 // Continue ends a pause, and polls.
 func (w *Worker) Continue(names []string, by string) error {
-	return w.setPaused(names, false, func(names []string) journal.Payload {
+	return w.setPaused(names, false, by, func(names []string) journal.Payload {
 		return journal.Continued{Targets: names, By: by}
 	})
 }
 
-func (w *Worker) setPaused(names []string, paused bool, event func([]string) journal.Payload) error {
+func (w *Worker) setPaused(names []string, paused bool, by string, event func([]string) journal.Payload) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	names, err := w.named(names)
 	if err != nil {
 		return err
 	}
-	if _, err := w.append(journal.Draft{Payload: event(names)}); err != nil {
+	events, err := w.append(journal.Draft{Payload: event(names)})
+	if err != nil {
 		return err
 	}
 	targets := make([]*board.Target, 0, len(names))
@@ -68,7 +69,12 @@ func (w *Worker) setPaused(names []string, paused bool, event func([]string) jou
 		for _, name := range names { // w.changing is held: all are served still
 			targets = append(targets, b.Target(name))
 		}
-		e := b.SetPaused(targets, paused)
+		var e board.Effects
+		if paused {
+			e = b.Pause(targets, events[0].Time, by)
+		} else {
+			e = b.Continue(targets)
+		}
 		asking = b.MovesFrom(board.Asking, names)
 		return e
 	})

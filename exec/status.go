@@ -1,9 +1,6 @@
 package exec
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // TargetStatus is what clients are told of a target.
 type TargetStatus struct {
@@ -29,46 +26,39 @@ type Status struct {
 	Doubted   int        // claims of which the table has not told yet whether they were won
 	Aside     []AsideRow // rows that can't be claimed for now, the oldest first
 	Launcher  *Hitch     // why no job can be started; nil where nothing is wrong
+	Outage    *Outage    // why nothing at all is claimed; nil where nothing is wrong
+	Returned  time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
+	Full      *Outage    // since when the journal takes nothing, for want of room; nil where it does
 }
 
 // Status tells how the worker stands.
 func (w *Worker) Status() Status {
-	away := isClosed(w.Mirror.Away())
+	away, now := isClosed(w.Mirror.Away()), time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
 		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
 		Doubted: w.board.Doubts(), Aside: w.asideRows(),
-		Launcher: w.hitchStatus(),
+		Launcher: w.hitchStatus(), Outage: w.outage.status(), Returned: w.outage.returned, Full: w.fullStatus(),
 	}
 	for name, t := range w.targets {
-		s.Targets[name] = TargetStatus{
-			Paused: t.Paused(), Concurrency: t.Concurrency(), Length: t.Length(), Why: w.why(t, away),
-		}
+		s.Targets[name] = w.targetStatus(t, away, now)
 	}
 	return s
 }
 
-// why is why nothing is claimed for a target, in words for the operator. Callers must hold w.mu.
-func (w *Worker) why(t *target, away bool) string {
-	switch {
-	case t.unfit != "":
-		return t.unfit
-	case w.outage != "":
-		return w.outage
-	case w.asked.stuck():
-		return "the claim has waited for the database since " + w.asked.since.UTC().Format(time.RFC3339)
-	case away:
-		return "the table can't be written"
-	case w.identity.why != "":
-		return w.identity.why
-	case w.board.Hitch() != nil:
-		return w.board.Hitch().Text()
+// targetStatus is what clients are told of a target. Callers must hold w.mu.
+func (w *Worker) targetStatus(t *target, away bool, now time.Time) TargetStatus {
+	rates := t.Rates(now)
+	status := TargetStatus{
+		Paused: t.Paused(), Concurrency: t.Concurrency(), Length: t.Length(), Why: w.why(t, away),
+		Running: t.Running(), Prefetched: t.Prefetched(),
+		Started: rates.Started, Ended: rates.Ended, Failed: rates.Failed,
 	}
-	if t.trouble.why == "" && t.Crowded(w.Prefetch) {
-		return fmt.Sprintf("%d jobs were claimed and can't be started for now, because their rows can't be updated", t.Parked())
+	if since, by := t.PausedBy(); t.Paused() {
+		status.PausedSince, status.PausedBy = since.UnixMilli(), by
 	}
-	return t.trouble.why
+	return status
 }
 
 // TargetNames lists the names of the targets served, in order.

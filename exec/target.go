@@ -14,8 +14,9 @@ type target struct {
 	polled  int           // the poll that was last answered by an exhausted table
 	unfit   string        // why the table can't hold the name, or takes it for another one; "" where it does not
 	look    board.Backoff // rows wait that somebody else's lock hid from a claim
-	trouble trouble       // of its claims
-	sweep   sweep         // where there are too many refused rows to remember
+	locked  locked
+	trouble trouble // of its claims
+	sweep   sweep   // where there are too many refused rows to remember
 }
 
 // trouble is what is wrong with the claims of one target.

@@ -100,11 +100,12 @@ type Worker struct {
 	launcher  Launcher
 	identity  identity
 	asked     asked
-	outage    string // why nothing at all is claimed; "" where nothing is wrong
-	strangers int    // rows under way that belong to no worker
-	namesDue  bool   // the table is to be asked whether it takes the targets' names
-	handover  bool   // as Config.Handover, or because of HandOver
-	fresh     bool   // the journal held nothing when the worker was opened
+	outage    outage
+	full      full
+	strangers int  // rows under way that belong to no worker
+	namesDue  bool // the table is to be asked whether it takes the targets' names
+	handover  bool // as Config.Handover, or because of HandOver
+	fresh     bool // the journal held nothing when the worker was opened
 	failure   error
 }
 

@@ -42,7 +42,7 @@ func (b *Board) Adopt(old journal.Job, process Process) *Job {
 		first = Running
 	}
 	b.move(j, first)
-	j.process, j.began = process, old.Running
+	j.process, j.began, j.counted = process, old.Running, true
 	return j
 }
 

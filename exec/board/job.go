@@ -36,6 +36,7 @@ type Job struct {
 	launcher  int       // the number of the launcher that it was started with
 	reason    string    // why it is given back
 	lost      bool      // no runner has anything of it
+	counted   bool      // its start is among its target's rates
 }
 
 // Target is a queue of claimed jobs, and the limit on how many of them run at once.
@@ -44,12 +45,15 @@ type Target struct {
 	concurrency int
 	since       int // targets are ordered by when they were added; 0 is the start
 	paused      bool
+	pausedSince time.Time // and by whom; zero where it is not paused
+	pausedBy    string
 	retiring    bool   // nothing is claimed for it any more
 	retiredBy   string // on whose behalf it is removed as soon as it is empty; "" nobody's
 	queue       []*Job
 	active      int             // slots in use
 	in          [phaseCount]int // jobs by phase
 	changed     bool            // it is among the effects of the call under way
+	rates       *rates          // nil before its first job
 }
 
 // ID is the job's id in the table.

@@ -139,7 +139,11 @@ func (w *world) endLook(shows *rapid.Generator[error]) bool {
 func (w *world) pause(name string, paused bool) bool {
 	if t := w.b.Target(name); t != nil {
 		w.paused[name] = paused
-		w.after(w.b.SetPaused([]*Target{t}, paused))
+		if paused {
+			w.after(w.b.Pause([]*Target{t}, w.now, "somebody"))
+		} else {
+			w.after(w.b.Continue([]*Target{t}))
+		}
 	}
 	return true
 }

@@ -14,6 +14,7 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 	switch o.Fate {
 	case Over:
 		b.proves(j, now)
+		j.countStart(now)
 	case NotStarted:
 		b.notStarted(j, o, now)
 		return nil
@@ -31,6 +32,7 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed, now)
 	s := j.step(finish, journal.Draft{Job: j.id, Payload: done})
 	b.move(j, Ending)
+	j.countEnd(done.Result == "ok", now)
 	b.dispatch(j.target)
 	return s
 }

@@ -1,5 +1,7 @@
 package board
 
+import "time"
+
 // mostParked is how many jobs of one target may be parked; or as many as it claims at once, if that
 // is more.
 const mostParked = 100
@@ -12,6 +14,16 @@ func (t *Target) Concurrency() int { return t.concurrency }
 
 // Paused tells whether nothing of it is started or claimed.
 func (t *Target) Paused() bool { return t.paused }
+
+// Prefetched counts its jobs that wait for a slot: queued ones, and those that are parked.
+func (t *Target) Prefetched() int { return t.in[Queued] + t.in[Parked] }
+
+// Running counts its slots that are in use.
+func (t *Target) Running() int { return t.active }
+
+// PausedBy tells since when the target is paused, and on whose behalf. Who paused it again is not
+// told.
+func (t *Target) PausedBy() (since time.Time, by string) { return t.pausedSince, t.pausedBy }
 
 // Open tells whether rows may be claimed for it at all.
 func (t *Target) Open() bool { return !t.paused && !t.retiring }

@@ -1,5 +1,7 @@
 package board
 
+import "time"
+
 // Add makes a target served.
 func (b *Board) Add(name string, concurrency int) *Target {
 	b.added++
@@ -40,17 +42,27 @@ func (b *Board) SetConcurrency(t *Target, concurrency int) Effects {
 	return b.follow()
 }
 
-// SetPaused pauses targets, whose jobs that have not started are taken back; or continues them.
-func (b *Board) SetPaused(targets []*Target, paused bool) Effects {
+// Pause pauses targets, whose jobs that have not started are taken back. It tells since when, and
+// on whose behalf.
+func (b *Board) Pause(targets []*Target, since time.Time, by string) Effects {
 	for _, t := range targets {
-		t.paused = paused
+		if !t.paused {
+			t.paused, t.pausedSince, t.pausedBy = true, since, by
+		}
 	}
 	for _, t := range targets {
-		if paused {
-			b.takeBackAll(t)
-		} else {
-			b.dispatch(t)
-		}
+		b.takeBackAll(t)
+	}
+	return b.follow()
+}
+
+// Continue ends the pause of targets.
+func (b *Board) Continue(targets []*Target) Effects {
+	for _, t := range targets {
+		t.paused, t.pausedSince, t.pausedBy = false, time.Time{}, ""
+	}
+	for _, t := range targets {
+		b.dispatch(t)
 	}
 	return b.follow()
 }

@@ -59,6 +59,7 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 		turn.add(b.outcome(e.job, e.Outcome, now))
 	}
 	for _, j := range b.inbox.begun {
+		j.countStart(now)
 		if j.phase == Running && j.unsaid.Pid != 0 {
 			turn.add(j.step(begin))
 		}

@@ -200,7 +200,7 @@ func (w *world) quiesce() {
 	for name := range w.paused {
 		delete(w.paused, name)
 		if t := w.b.Target(name); t != nil {
-			w.after(w.b.SetPaused([]*Target{t}, false))
+			w.after(w.b.Continue([]*Target{t}))
 		}
 	}
 	for range 1000 {

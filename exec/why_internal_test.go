@@ -1,0 +1,168 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"jobd/exec/board"
+	"jobd/journal"
+)
+
+// refusedStart makes a job's start be refused by the system.
+func refusedStart(w *Worker) {
+	j := w.board.Adopt(journal.Job{ID: 1, Target: "b", Status: journal.StatusStarting}, mute{})
+	w.board.Ended(j, journal.Started{}, board.Outcome{Fate: board.NotStarted, Cause: errors.New("exec format error")})
+	w.board.Turn(time.Now(), "")
+}
+
+// Each reason why nothing is claimed is told, and goes with what it is about.
+func TestWhyNothingIsClaimed(t *testing.T) {
+	t.Parallel()
+	for want, test := range map[string]struct {
+		begin, end func(w *Worker, a *target)
+		away       bool
+	}{
+		"the worker stops":           {begin: func(w *Worker, _ *target) { w.board.Stop() }},
+		"the column is latin1":       {begin: func(_ *Worker, a *target) { a.unfit = "the column is latin1" }},
+		"the table can't be written": {away: true},
+		"connection refused": {
+			begin: func(w *Worker, _ *target) { w.noteOutage(errors.New("connection refused")) },
+			end:   func(w *Worker, _ *target) { w.noteOutage(nil) },
+		},
+		"the claim has waited for the database since 2000-01-01T00:00:00Z": {
+			begin: func(w *Worker, _ *target) { w.watchClaim(); time.Sleep(slowClaim) },
+			end:   func(w *Worker, _ *target) { w.asked.since = time.Time{} },
+		},
+		"the name is another one's": {begin: func(w *Worker, _ *target) { w.identity.why = "the name is another one's" }},
+		"the launcher can't be executed: exec format error": {
+			begin: func(w *Worker, _ *target) { refusedStart(w) },
+		},
+		"it is removed as soon as its jobs have ended: 1 are left": {
+			begin: func(w *Worker, a *target) {
+				w.board.Adopt(journal.Job{ID: 1, Target: "a", Status: journal.StatusRunning}, mute{})
+				w.board.Retire(a.Target, "the configuration")
+			},
+			end: func(w *Worker, a *target) { w.board.Keep(a.Target) },
+		},
+		"illegal mix of collations": {
+			begin: func(_ *Worker, a *target) { a.trouble.why = "illegal mix of collations" },
+			end:   func(_ *Worker, a *target) { a.trouble.ended() },
+		},
+		"100 jobs were claimed and can't be started for now, because their rows can't be updated": {
+			begin: func(w *Worker, _ *target) { park(w, 100) },
+		},
+		"somebody else has locked the rows that wait, since 2000-01-01T00:00:00Z": {
+			begin: func(_ *Worker, a *target) {
+				a.locked.note(nil, time.Now())
+				time.Sleep(slowClaim)
+				a.locked.note(nil, time.Now())
+			},
+			end: func(_ *Worker, a *target) { a.locked = locked{} },
+		},
+		"": {begin: func(w *Worker, a *target) {
+			a.locked.note(errors.New("connection lost"), time.Now())
+			w.board.Pause([]*board.Target{a.Target}, time.Now(), "somebody") // another field tells it
+			time.Sleep(time.Hour)
+		}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := New(Config{Targets: map[string]int{"a": 1, "b": 1}, Logger: slog.New(slog.DiscardHandler)})
+				a := w.targets["a"]
+				why := func() string { return w.targetStatus(a, test.away, time.Now()).Why }
+				if got := why(); got != "" && !test.away {
+					t.Errorf("at first: %q", got)
+				}
+				if test.begin != nil {
+					test.begin(w, a)
+				}
+				if got := why(); got != want {
+					t.Errorf("%q, want %q", got, want)
+				}
+				if test.end != nil {
+					test.end(w, a)
+					if got := why(); got != "" {
+						t.Errorf("at last: %q", got)
+					}
+				}
+				w.endWhole()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// park parks so many jobs of target a.
+func park(w *Worker, n int64) {
+	for id := range n {
+		w.board.Requeue(journal.Job{ID: id + 1, Target: "a", Attempt: 1, Status: journal.StatusStarting, Runner: "r"})
+		turn, _ := w.board.Turn(time.Now(), "r")
+		for _, s := range turn.Steps {
+			s.Events = []journal.Event{{Seq: uint64(id) + 1, Time: time.Now()}}
+		}
+		for _, s := range w.board.Journalled(turn).Start {
+			w.board.Park(s)
+		}
+	}
+}
+
+// away is an error that says that the table is out of reach.
+type away struct{ text string }
+
+func (a away) Error() string { return a.text }
+func (away) Away() bool      { return true }
+
+// Since when nothing is claimed is told from the first failure on, however the words change; and
+// when the table was reached again.
+func TestAnOutageIsToldFromItsBeginning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(Config{})
+		now := func() (*Outage, time.Time) { s := w.outage.status(); return s, w.outage.returned }
+		if o, returned := now(); o != nil || !returned.IsZero() {
+			t.Errorf("at first: %+v, %v", o, returned)
+		}
+		begun := time.Now()
+		w.noteOutage(away{"connection refused"})
+		time.Sleep(time.Minute)
+		if !w.noteOutage(away{"no route to host"}) || w.noteOutage(away{"no route to host"}) {
+			t.Error("only other words are news")
+		}
+		if o, _ := now(); o == nil || *o != (Outage{Why: "no route to host", Since: begun, Away: true}) {
+			t.Errorf("away: %+v", o)
+		}
+		w.noteOutage(fmt.Errorf("append: %w", journal.ErrFull))
+		if o, returned := now(); o == nil || o.Away || !o.Since.After(begun) || !returned.Equal(o.Since) || w.fullStatus() == nil {
+			t.Errorf("another outage: %+v, behind one that ended at %v; the disk: %+v", o, returned, w.fullStatus())
+		}
+		time.Sleep(time.Minute)
+		w.noteOutage(away{"connection refused"})
+		if !w.noteOutage(nil) {
+			t.Error("its end is no news")
+		}
+		if o, returned := now(); o != nil || !returned.Equal(time.Now()) || w.fullStatus() != nil {
+			t.Errorf("at its end: %+v, %v", o, returned)
+		}
+	})
+}
+
+// What has happened and can't be journalled for want of room is told until the last of it is.
+func TestAFullDiskIsToldWhileOutcomesWait(t *testing.T) {
+	t.Parallel()
+	w := New(Config{})
+	first := w.noteFull(errors.New("no space left"))
+	second := w.noteFull(errors.New("no space left"))
+	first()
+	if got := w.fullStatus(); got == nil || !strings.Contains(got.Why, "no space left") || got.Since.IsZero() {
+		t.Errorf("while one waits: %+v", got)
+	}
+	if second(); w.fullStatus() != nil {
+		t.Error("it is told though nothing waits")
+	}
+}

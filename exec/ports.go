@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"time"
 
 	"jobd/journal"
 )
@@ -149,6 +150,20 @@ type Process interface {
 	// is ErrOutcomeUnknown where nobody can tell any more, ErrRunnerChanged where it was never
 	// started and may be under another runner's name; any other says why it could not be started.
 	Outcome() (journal.Done, error)
+}
+
+// Watcher looks at what jobs do while they run. None of it holds up a job.
+type Watcher interface {
+	// Usage gives what the process groups of starts have used so far, in their order; nil where it
+	// is not known. It may be some seconds old.
+	Usage(of []journal.Started) []*Usage
+}
+
+// Usage is what the process group of a job has used of the machine.
+type Usage struct {
+	CPU       time.Duration
+	Memory    int64 // resident bytes
+	Processes int
 }
 
 // Retry waits before something is tried again after cause, and reports cause. It fails when ctx

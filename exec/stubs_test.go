@@ -83,6 +83,16 @@ func (r *runner) begun() []int64 {
 	return slices.Clone(r.jobs)
 }
 
+func (r *runner) Usage(of []journal.Started) []*jobexec.Usage {
+	used := make([]*jobexec.Usage, len(of))
+	for i, started := range of {
+		if started.Pid > 0 {
+			used[i] = &jobexec.Usage{CPU: time.Duration(started.Pid) * time.Second, Memory: 1, Processes: 1}
+		}
+	}
+	return used
+}
+
 func newRunner() *runner {
 	return &runner{
 		started: make(chan *process, 1000), alive: make(map[int]*process),

@@ -35,6 +35,7 @@ type Config struct {
 	Mirror    Mirror
 	Runner    Runner
 	Keeper    Keeper
+	Watcher   Watcher
 	Disk      Disk
 	Retry     func(what string) Retry
 	Logger    *slog.Logger

@@ -121,7 +121,7 @@ func (p *program) tree() *ffcli.Command {
 			p.poll(), p.poke(), p.pause(), p.resume(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
 			p.restart(),
-			p.runManual(), p.sendSignal(),
+			p.runManual(), p.sendSignal(), p.ps(),
 			p.journal(),
 			help(),
 		},

@@ -26,6 +26,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.RunManual, s.RunManual)
 	handle(all, s, contract.SendSignal, s.SendSignal)
 	handle(all, s, contract.Restart, s.Restart)
+	handle(all, s, contract.Running, s.Running)
 	d.addJournal(all)
 	return all
 }

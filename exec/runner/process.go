@@ -24,8 +24,9 @@ type process struct {
 	started     journal.Started
 	done        journal.Done
 	err         error
-	placeholder bool // it keeps what is heard of a process on its way to this link
-	exited      bool // done is known, but for the output, which is with the runner
+	placeholder bool        // it keeps what is heard of a process on its way to this link
+	exited      bool        // done is known, but for the output, which is with the runner
+	orphaned    atomic.Bool // its runner is gone
 }
 
 // signaller delivers a signal to a job's process group.
@@ -100,6 +101,7 @@ func (p *process) orphan(bootID string, n *notices) {
 	if s, alive := adopt(p.started, bootID); isClosed(p.begun) && alive {
 		through := signaller(func(_ wire.ID, signo int) error { return s.Signal(signo) })
 		p.signaller.Store(&through)
+		p.orphaned.Store(true)
 		go p.endWith(s)
 		return
 	}

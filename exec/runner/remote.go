@@ -18,6 +18,7 @@ import (
 type Remote struct {
 	connector connector
 	recalled  []jobexec.Recalled
+	meter     proc.Meter
 }
 
 // Open connects to the runner that a former worker left, or starts one.

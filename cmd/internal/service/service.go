@@ -28,6 +28,7 @@ type Worker interface {
 	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer, error)
 	SendSignal(signals map[int64]int, by string) map[int64]bool
 	Status() jobexec.Status
+	Running(targets []string) []jobexec.RunningJob
 	HandOver()
 	Note(payload journal.Payload) error
 }

@@ -24,6 +24,7 @@ type stub struct {
 	answer  jobexec.Answer
 	sent    map[int64]bool
 	status  jobexec.Status
+	running []jobexec.RunningJob
 	wrong   error // what a start would say
 	stops   bool
 }
@@ -61,6 +62,8 @@ func (s *stub) SendSignal(signals map[int64]int, by string) map[int64]bool {
 }
 
 func (s *stub) Status() jobexec.Status { return s.status }
+
+func (s *stub) Running([]string) []jobexec.RunningJob { return s.running }
 
 func (s *stub) HandOver() { _ = s.note("hand over") }
 

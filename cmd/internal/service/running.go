@@ -1,0 +1,36 @@
+package service
+
+import (
+	"context"
+
+	jobexec "jobd/exec"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// Running lists what runs. What is sorted by is measured of all jobs before the list is cut.
+func (s *Service) Running(_ context.Context, _ Call, q contract.RunningQuery) (contract.RunningJobs, error) {
+	running := s.Worker.Running(q.Targets)
+	answer := contract.RunningJobs{Jobs: make([]contract.RunningJob, len(running)), Total: len(running)}
+	for i := range running {
+		answer.Jobs[i] = runningJob(&running[i])
+	}
+	contract.SortRunning(answer.Jobs, q.Sort, func(j *contract.RunningJob) *contract.RunningJob { return j })
+	answer.Jobs = answer.Jobs[:min(len(answer.Jobs), q.Most)]
+	return answer, nil
+}
+
+func runningJob(r *jobexec.RunningJob) contract.RunningJob {
+	j := contract.RunningJob{
+		Job: jobnet.Whole(r.ID), Target: r.Target, Manual: r.Manual, Attempt: r.Attempt,
+		PID: r.PID, Adopted: r.Adopted,
+	}
+	if !r.Since.IsZero() {
+		j.Since = r.Since.UnixMilli()
+	}
+	if used := r.Usage; used != nil {
+		cpu := used.CPU.Milliseconds()
+		j.CPU, j.Memory, j.Processes = &cpu, &used.Memory, used.Processes
+	}
+	return j
+}

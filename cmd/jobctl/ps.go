@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/net/contract"
+)
+
+// atWork is a running job, and the worker that runs it.
+type atWork struct {
+	contract.RunningJob
+	Worker string `json:"worker,omitempty"` // "" where one worker was asked
+}
+
+// atWorkEverywhere is what runs on all workers that were asked.
+type atWorkEverywhere struct {
+	Jobs   []atWork          `json:"jobs"`
+	Total  int               `json:"total"`
+	Errors map[string]string `json:"errors,omitempty"` // of the workers that did not tell, by name
+}
+
+func (p *program) ps() *ffcli.Command {
+	query := contract.RunningQuery{}
+	var target string
+	c := command("ps", "ps", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
+		if len(args) > 0 {
+			return wrongUsage("ps: takes no arguments, got %q", args)
+		}
+		if !slices.Contains([]string{contract.SortAge, contract.SortCPU, contract.SortMemory}, query.Sort) {
+			return wrongUsage("ps: --sort %q is not allowed; allowed are %s, %s and %s", query.Sort, contract.SortAge, contract.SortCPU, contract.SortMemory)
+		}
+		if target != "" {
+			query.Targets = []string{target}
+		}
+		return p.linked(ctx, func(ctx context.Context, c *client) error { return p.showRunning(ctx, c, query) })
+	})
+	c.LongHelp = "  jobctl ps --sort memory\n  jobctl --master ps --target mail"
+	c.FlagSet.StringVar(&target, "target", "", "only jobs of this target")
+	c.FlagSet.StringVar(&query.Sort, "sort", contract.SortAge, "what comes first: the oldest (age), or what uses most cpu or memory")
+	return c
+}
+
+// showRunning asks for what runs, and prints it. Workers that do not tell are an error beside that.
+func (p *program) showRunning(ctx context.Context, c *client, query contract.RunningQuery) error {
+	if err := c.expect(ctx); err != nil {
+		return err
+	}
+	fleet, err := askFleet[contract.RunningJobs](ctx, c, contract.Running.Name, query)
+	if err != nil {
+		return err
+	}
+	all := merged(fleet, query.Sort)
+	err = silent(fleet)
+	if p.json() {
+		for _, one := range fleet {
+			if one.err != nil {
+				if all.Errors == nil {
+					all.Errors = make(map[string]string)
+				}
+				all.Errors[one.from.name] = one.err.Error()
+			}
+		}
+		if printErr := p.printJSON(all); printErr != nil {
+			return printErr
+		}
+		return err
+	}
+	p.print(p.runningTable(all, c.master))
+	if hidden := all.Total - len(all.Jobs); hidden > 0 {
+		fmt.Fprintf(p.err, "jobctl: %s more jobs run; each worker lists %s at most\n",
+			humanize.Comma(int64(hidden)), humanize.Comma(contract.MostRunning))
+	}
+	return err
+}
+
+// merged is what several workers told, in one order.
+func merged(fleet []told[contract.RunningJobs], order string) atWorkEverywhere {
+	all := atWorkEverywhere{Jobs: []atWork{}}
+	for _, one := range fleet {
+		all.Total += one.answer.Total
+		for _, job := range one.answer.Jobs {
+			all.Jobs = append(all.Jobs, atWork{job, one.from.name})
+		}
+	}
+	contract.SortRunning(all.Jobs, order, func(j *atWork) *contract.RunningJob { return &j.RunningJob })
+	return all
+}
+
+func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
+	head := []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY"}
+	t := table{none: "nothing runs", elastic: "TARGET,WORKER"}
+	now := p.now()
+	for _, j := range all.Jobs {
+		pid, cpu, memory := "", "", ""
+		if j.PID > 0 {
+			pid = fmt.Sprint(j.PID)
+		}
+		if j.CPU != nil {
+			cpu = span(time.Duration(*j.CPU) * time.Millisecond)
+		}
+		if j.Memory != nil {
+			memory = strings.ReplaceAll(humanize.IBytes(uint64(max(0, *j.Memory))), " ", "")
+		}
+		since := time.UnixMilli(j.Since)
+		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.stamp(since), span(now.Sub(since)), cpu, memory}
+		t.add(chosen(row, workers)...)
+	}
+	for i, name := range head {
+		if workers || i != psWorker {
+			t.head = append(t.head, name)
+		}
+	}
+	return t
+}
+
+// psWorker is the column that stands only where several workers may be asked.
+const psWorker = 2
+
+func chosen(row []any, workers bool) (cells []cell) {
+	for i, value := range row {
+		if workers || i != psWorker {
+			cells = append(cells, line(value))
+		}
+	}
+	return cells
+}
+
+// span is a length of time as people read it: two units, the smallest of them seconds; below ten
+// seconds tenths.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}

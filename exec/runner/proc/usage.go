@@ -1,0 +1,171 @@
+package proc
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Usage is what the processes of a group have used of the machine.
+type Usage struct {
+	StartTime uint64        // of the group's leader
+	CPU       time.Duration // of all that live, with their children that were waited for
+	Memory    int64         // resident bytes; what several share counts for each
+	Processes int
+}
+
+// Meter measures process groups. It looks at all processes at once, because the kernel keeps no
+// sums for groups, and only when somebody asks. A look at 1,000 processes takes some milliseconds;
+// so its result is kept, and the next one is taken no sooner than restShare times as long as the
+// last one took, and leastRest after it. Its methods are safe for concurrent use.
+type Meter struct {
+	mu     sync.Mutex
+	groups map[int]Usage
+	due    time.Time // before that nobody looks again
+	looks  int
+}
+
+// At most one part in restShare of a processor is spent on looking.
+const (
+	restShare = 200
+	leastRest = time.Second
+)
+
+// Groups gives the groups whose leaders can be seen, by process group id. Of a group whose leader
+// is gone, or hidden (mount option hidepid), nothing is known.
+func (m *Meter) Groups() map[int]Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	began := time.Now()
+	if began.Before(m.due) {
+		return m.groups
+	}
+	groups, err := measure("/proc")
+	if err != nil {
+		groups = nil
+	}
+	m.groups, m.looks = groups, m.looks+1
+	took := time.Since(began)
+	m.due = began.Add(took + max(restShare*took, leastRest))
+	return m.groups
+}
+
+// longestStat is more than the kernel writes about a process.
+const longestStat = 1024
+
+// measure looks at every process that a folder like /proc shows.
+func measure(dir string) (map[int]Usage, error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	groups, led := make(map[int]Usage), make(map[int]uint64)
+	var buffer [longestStat]byte
+	for {
+		names, err := folder.Readdirnames(1000)
+		for _, name := range names {
+			if name[0] < '0' || name[0] > '9' {
+				continue
+			}
+			pid, err := strconv.Atoi(name)
+			if err != nil {
+				continue
+			}
+			if one, ok := parseStat(statOf(int(folder.Fd()), name, buffer[:])); ok {
+				sum := groups[one.group]
+				sum.CPU += one.CPU
+				sum.Memory += one.Memory
+				sum.Processes++
+				groups[one.group] = sum
+				if pid == one.group {
+					led[pid] = one.StartTime
+				}
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for id, sum := range groups {
+		if started, known := led[id]; known {
+			sum.StartTime = started
+			groups[id] = sum
+		} else {
+			delete(groups, id)
+		}
+	}
+	return groups, nil
+}
+
+// statOf reads what the kernel says of a process; nothing where that is gone or hidden.
+func statOf(folder int, pid string, buffer []byte) []byte {
+	fd, err := unix.Openat(folder, pid+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buffer)
+	if err != nil {
+		return nil
+	}
+	return buffer[:n]
+}
+
+// member is one process of a group.
+type member struct {
+	Usage
+	group int
+}
+
+// The fields of a stat file behind the second one, the name, counted from 0.
+const (
+	statGroup  = 2
+	statTimes  = 11 // utime, stime, cutime, cstime
+	statStart  = 19
+	statMemory = 21
+)
+
+// parseStat reads a stat file. The name may itself hold spaces and parentheses.
+func parseStat(stat []byte) (m member, ok bool) {
+	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
+	for n := 0; n <= statMemory; n++ {
+		rest = bytes.TrimLeft(rest, " ")
+		end := bytes.IndexAny(rest, " \n")
+		if end <= 0 {
+			return m, false
+		}
+		value := number(rest[:end])
+		rest = rest[end:]
+		switch {
+		case n == statGroup:
+			m.group = int(value)
+		case n >= statTimes && n < statTimes+4:
+			m.CPU += time.Duration(value * Tick)
+		case n == statStart:
+			m.StartTime = uint64(value)
+		case n == statMemory:
+			m.Memory = value * int64(os.Getpagesize())
+		}
+	}
+	return m, m.group > 0
+}
+
+// number is a decimal number; 0 of anything else.
+func number(digits []byte) (n int64) {
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0
+		}
+		n = 10*n + int64(d-'0')
+	}
+	return n
+}

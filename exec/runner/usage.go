@@ -1,0 +1,25 @@
+package runner
+
+import (
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// Usage implements jobexec.Watcher. A process that has the number of one that is gone is another.
+func (r *Remote) Usage(of []journal.Started) []*jobexec.Usage {
+	used := make([]*jobexec.Usage, len(of))
+	groups := r.meter.Groups()
+	for i, started := range of {
+		group, seen := groups[started.Pid]
+		if seen && started.Pid > 0 && started.BootID == r.connector.bootID && group.StartTime == started.StartTime {
+			used[i] = &jobexec.Usage{CPU: group.CPU, Memory: group.Memory, Processes: group.Processes}
+		}
+	}
+	return used
+}
+
+// Adopted tells that the process goes on without its runner.
+func (s *stray) Adopted() bool { return true }
+
+// Adopted tells whether the process goes on without its runner.
+func (p *process) Adopted() bool { return p.orphaned.Load() }

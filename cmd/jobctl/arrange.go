@@ -20,8 +20,11 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(words) > 0 && words[0] == helpCommand {
+	isHelpFor := false
+	asked := slices.ContainsFunc(given, func(f givenFlag) bool { return isHelp(f.name) || f.name == "help" })
+	if len(words) > 0 && words[0] == helpCommand && (len(words) > 1 || !asked) {
 		given, words, places = append(given, givenFlag{name: "h", args: []string{"-h"}}), words[1:], places[1:]
+		isHelpFor = true
 	}
 	chosen := root
 	var path, before, after []string
@@ -32,7 +35,7 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 		}
 		chosen, path, words, places = chosen.Subcommands[i], append(path, words[0]), words[1:], places[1:]
 	}
-	if len(chosen.Subcommands) > 0 && len(words) > 0 {
+	if len(words) > 0 && (len(chosen.Subcommands) > 0 || isHelpFor) {
 		return nil, nil, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
 	}
 	for _, flag := range given {
@@ -42,7 +45,7 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 		case chosen.FlagSet.Lookup(flag.name) != nil:
 			after = append(after, flag.args...)
 		default:
-			return nil, nil, fmt.Errorf("flag --%s is not for %s; --help tells which are", flag.name, strings.Join(append([]string{"jobctl"}, path...), " "))
+			return nil, nil, fmt.Errorf("flag %s is not for %s; --help tells which are", dashed(flag.name), strings.Join(append([]string{"jobctl"}, path...), " "))
 		}
 	}
 	arranged := slices.Concat(before, path, after)
@@ -76,6 +79,17 @@ func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []st
 			words, places = append(words, arg), append(places, i)
 			continue
 		}
+		if short := shortFlags(arg, known); short != nil {
+			last := &short[len(short)-1]
+			if takesValue(known[last.name]) && len(last.args) == 1 {
+				if i++; i == len(args) {
+					return nil, nil, nil, fmt.Errorf("flag %s needs a value", dashed(last.name))
+				}
+				last.args = append(last.args, args[i])
+			}
+			flags = append(flags, short...)
+			continue
+		}
 		name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
 		given := givenFlag{name: name, args: []string{arg}}
 		switch {
@@ -84,7 +98,7 @@ func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []st
 			return nil, nil, nil, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
 		case hasValue || !takesValue(known[name]):
 		case i+1 == len(args):
-			return nil, nil, nil, fmt.Errorf("flag --%s needs a value", name)
+			return nil, nil, nil, fmt.Errorf("flag %s needs a value", dashed(name))
 		default:
 			i++
 			given.args = append(given.args, args[i])
@@ -92,6 +106,32 @@ func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []st
 		flags = append(flags, given)
 	}
 	return flags, words, places, nil
+}
+
+// shortFlags takes apart what is written behind one hyphen: flags of one letter, the last maybe with
+// its value, as in -n20 and -fn20, or without it, which is the next word then. It is nil for anything
+// else.
+func shortFlags(arg string, known map[string]*flag.Flag) (flags []givenFlag) {
+	letters := arg[1:]
+	name, _, _ := strings.Cut(letters, "=")
+	if len(letters) < 2 || known[name] != nil {
+		return nil
+	}
+	for i := range len(letters) {
+		name := letters[i : i+1]
+		if known[name] == nil {
+			return nil
+		}
+		given := givenFlag{name: name, args: []string{"-" + name}}
+		if takesValue(known[name]) {
+			if i+1 < len(letters) {
+				given.args = append(given.args, letters[i+1:])
+			}
+			return append(flags, given)
+		}
+		flags = append(flags, given)
+	}
+	return flags
 }
 
 // collect gathers the flags of a command and of all below it. A flag has the

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // The forms of a moment.
 const (
@@ -27,6 +30,16 @@ func (p *program) clock(at time.Time) string {
 		return at.Format(clockOnly)
 	}
 	return at.Format(time.DateTime)
+}
+
+// clocks prints moments of one line after the other, oldest first, so that they stand below each
+// other: from the first with a date on, which comes before those of today, all are as wide.
+type clocks struct{ width int }
+
+func (c *clocks) of(p *program, at time.Time) string {
+	text := p.clock(at)
+	c.width = max(c.width, len(text))
+	return fmt.Sprintf("%*s", c.width, text)
 }
 
 // brief tells whether times and tables are made for a person: on a terminal, unless precision is

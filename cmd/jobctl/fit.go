@@ -80,5 +80,5 @@ func (t *table) fit() bool {
 
 // isElastic tells whether a column may be cut.
 func (t *table) isElastic(column int) bool {
-	return t.elastic != "" && slices.Contains(strings.Split(t.elastic, ","), t.head[column])
+	return t.elastic != "" && slices.Contains(strings.Split(t.elastic, "|"), t.head[column])
 }

@@ -23,7 +23,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		"cut":           {columns: 34, elastic: "REASON", want: "JOB | REASON            | BY\n----+-------------------+---------\n5   | the row is locke… | somebody\n"},
 		"no elastic":    {columns: 34, want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
 		"the least":     {columns: 5, elastic: "REASON", want: "JOB | REASON   | BY\n----+----------+---------\n5   | the row… | somebody\n"},
-		"widest first":  {columns: 30, elastic: "BY,REASON", want: "JOB | REASON        | BY\n----+---------------+---------\n5   | the row is l… | somebody\n"},
+		"widest first":  {columns: 30, elastic: "BY|REASON", want: "JOB | REASON        | BY\n----+---------------+---------\n5   | the row is l… | somebody\n"},
 		"piped":         {columns: 34, piped: true, elastic: "REASON", want: "JOB  REASON                                               BY\n5    " + long + "  somebody\n"},
 		"exactly":       {columns: 68, elastic: "REASON", want: "JOB | REASON                                              | BY\n----+-----------------------------------------------------+---------\n5   | " + long + " | somebody\n"},
 		"one too small": {columns: 67, elastic: "REASON", want: "JOB | REASON                                             | BY\n----+----------------------------------------------------+---------\n5   | the row is locked by somebody who has gone to lun… | somebody\n"},

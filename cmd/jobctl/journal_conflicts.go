@@ -12,7 +12,7 @@ import (
 func (p *program) journalConflicts() *ffcli.Command {
 	var span *window
 	c := p.journalCommand("conflicts", "", "rows that somebody else changed or deleted while they were the worker's", func(ctx context.Context, j *journals, _ []string) error {
-		found := p.report(j.named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON")
+		found := p.report(j.named(), "no conflicts", "TIME", "SEQ", "JOB", "WANTED", "FOUND", "OWNER", "REASON").cutAt("WORKER|WANTED|FOUND|REASON")
 		q := history.Query{Kinds: []journal.Kind{journal.KindConflict}, Since: span.since.at, Until: span.until.at}
 		for e, err := range j.events(ctx, q) {
 			if err == nil {

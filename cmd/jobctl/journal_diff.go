@@ -27,7 +27,7 @@ func (p *program) tableCommand(name, help string, exec func(ctx context.Context,
 
 func (p *program) journalDiff() *ffcli.Command {
 	return p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
-		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON")
+		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
 		changed := 0
 		err := eachItem(ctx, j, contract.JournalDiff, nil, func(s source, d history.Difference) error {
 			tone := odd

@@ -43,6 +43,7 @@ func (p *program) journalLog() *ffcli.Command {
 	c.FlagSet.Var(&kinds, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
 	c.FlagSet.IntVar(&q.Last, "n", 0, "only the newest N of them")
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
+	c.FlagSet.BoolVar(&follow, "f", false, "the same as --follow")
 	return c
 }
 
@@ -66,13 +67,14 @@ func (p *program) printEvents(ctx context.Context, j *journals, q history.Query,
 // eventPrinter prints events, one a line.
 type eventPrinter struct {
 	*program
-	width int // of the workers' names; 0: they are not printed
+	width  int // of the workers' names; 0: they are not printed
+	clocks clocks
 }
 
 func (p *program) eventPrinter(j *journals) *eventPrinter {
 	printer := &eventPrinter{program: p}
 	for _, s := range j.sources {
-		printer.width = max(printer.width, utf8.RuneCountInString(clean(s.worker())))
+		printer.width = max(printer.width, widthOf(clean(s.worker())))
 	}
 	return printer
 }
@@ -87,9 +89,10 @@ func (p *eventPrinter) print(s source, e journal.Event) error {
 	}
 	worker := ""
 	if p.width > 0 {
-		worker = fmt.Sprintf(" %-*s", p.width, clean(s.worker()))
+		name := clean(s.worker())
+		worker = " " + name + strings.Repeat(" ", p.width-widthOf(name))
 	}
-	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.clock(e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
+	text := fmt.Sprintf("%s%s %8d  %-12s %-15s %s", p.clocks.of(p.program, e.Time), worker, e.Seq, about, e.Kind(), describe(e.Payload))
 	_, err := fmt.Fprintln(p.out, p.paint(strings.TrimRight(text, " "), toneOf(e.Payload)))
 	return err
 }

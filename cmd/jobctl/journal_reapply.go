@@ -23,7 +23,7 @@ func (p *program) journalReapply() *ffcli.Command {
 		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
 			run := reapply{
 				program: p, journals: j, query: history.ReapplyQuery{Since: since.at, DryRun: dry, AcceptUnknown: true},
-				done: p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON"),
+				done: p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
 			}
 			return run.all(ctx, lost, accept)
 		})

@@ -11,6 +11,12 @@ type report struct {
 	count   uint64
 }
 
+// cutAt names the columns of a report that a narrow terminal cuts.
+func (r *report) cutAt(heads string) *report {
+	r.table.elastic = heads
+	return r
+}
+
 // report begins a report; none is said on a terminal where nothing is found.
 func (p *program) report(workers bool, none string, head ...string) *report {
 	if workers {

@@ -57,6 +57,7 @@ type story struct {
 	*program
 	journals *journals
 	last     source // of the newest event; nil before the first
+	clocks   clocks
 
 	claimed, running, started time.Time // of the newest claim
 	atOnce                    bool      // it was announced with the claim
@@ -78,7 +79,7 @@ func (s *story) printEvent(ctx context.Context, e from[journal.Event]) error {
 	if err != nil {
 		return err
 	}
-	line := fmt.Sprintf("%s  %s", s.clock(e.item.Time), text)
+	line := fmt.Sprintf("%s  %s", s.clocks.of(s.program, e.item.Time), text)
 	_, err = fmt.Fprintln(s.out, s.paint(line, toneOf(e.item.Payload)))
 	return err
 }

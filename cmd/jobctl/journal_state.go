@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -32,7 +33,11 @@ func (p *program) journalState() *ffcli.Command {
 }
 
 func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], error]) error {
-	states := p.report(j.named(), "no jobs", "JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT", "ACCEPTED", "RUNNING", "ENDED")
+	head := []string{"JOB", "TARGET", "STATUS", "RESULT", "ATTEMPT", "ACCEPTED", "RUNNING", "ENDED"}
+	if p.brief() {
+		head = append(head[:5], "SINCE")
+	}
+	states := p.report(j.named(), "no jobs", head...).cutAt("WORKER|TARGET|RESULT")
 	progress := p.progress("jobs")
 	defer progress.end()
 	for entry, err := range jobs {
@@ -40,9 +45,13 @@ func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], err
 			return states.end(err)
 		}
 		worker, job := entry.source.worker(), entry.item
-		err = states.add(worker, workersJob{worker, job}, toneOfStatus(job.Status, job.Result),
-			job.Job, job.Target, string(job.Status), outcome(job), job.Attempt,
-			p.clock(job.Accepted), p.clock(job.Running), p.clock(job.Ended))
+		values := []any{job.Job, job.Target, string(job.Status), outcome(job), job.Attempt}
+		if p.brief() {
+			values = append(values, p.clock(since(job)))
+		} else {
+			values = append(values, p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
+		}
+		err = states.add(worker, workersJob{worker, job}, toneOfStatus(job.Status, job.Result), values...)
 		if err != nil {
 			return err
 		}
@@ -51,6 +60,16 @@ func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], err
 		}
 	}
 	return states.end(nil)
+}
+
+// since is when something last happened to a job: it ended, was about to run, or was claimed.
+func since(job history.Job) time.Time {
+	for _, at := range []time.Time{job.Ended, job.Running} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	return job.Accepted
 }
 
 // workersJob is a job's state as JSON.

@@ -66,10 +66,10 @@ func TestJournalState(t *testing.T) {
 	if got := (jobctl{}).run(t, "journal", "state", "--journal", dir); got != (output{out: want}) {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, want)
 	}
-	then := `JOB | TARGET | STATUS  | RESULT      | ATTEMPT | ACCEPTED | RUNNING  | ENDED
-----+--------+---------+-------------+---------+----------+----------+---------
-5   | a      | done    | exit code 7 | 1       | 10:00:02 | 10:00:03 | 10:00:05
-6   | b      | running |             | 1       | 10:00:06 | 10:00:07 |
+	then := `JOB | TARGET | STATUS  | RESULT      | ATTEMPT | SINCE
+----+--------+---------+-------------+---------+---------
+5   | a      | done    | exit code 7 | 1       | 10:00:05
+6   | b      | running |             | 1       | 10:00:07
 `
 	if got := (jobctl{terminal: true}).run(t, "journal", "state", "--at", "2026-11-20T10:00:09Z", "--journal", dir); got != (output{out: then}) {
 		t.Errorf("at 10:00:09: exit code %d, stderr %q, stdout:\n%s\nwant:\n%s", got.code, got.err, got.out, then)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -213,8 +212,7 @@ func (g *group) perJob() float64 {
 }
 
 func (s *statistics) print() error {
-	counts := s.report(false, "no events", strings.ToUpper(string(s.by)), "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB",
-		"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX")
+	counts, times := s.tables()
 	for _, name := range slices.SortedFunc(maps.Keys(s.groups), cmp.Compare[string]) {
 		g := s.groups[name]
 		form := statisticsForm{
@@ -224,15 +222,17 @@ func (s *statistics) print() error {
 		if g.failed > 0 {
 			tone = bad
 		}
-		w, r := &g.waited, &g.ran
-		if err := counts.add("", form, tone, name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob()),
-			briefOf(w, w.quantile(.5)), briefOf(w, w.quantile(.9)), briefOf(w, w.quantile(.99)), briefOf(w, w.longest),
-			briefOf(r, r.quantile(.5)), briefOf(r, r.quantile(.9)), briefOf(r, r.quantile(.99)), briefOf(r, r.longest)); err != nil {
+		if err := s.addGroup(counts, times, name, form, tone); err != nil {
 			return err
 		}
 	}
 	if !s.json() {
 		s.noteUntimed()
 	}
-	return counts.end(nil)
+	err := counts.end(nil)
+	if err == nil && times != counts && counts.count > 0 && !s.json() {
+		fmt.Fprintln(s.out)
+		err = times.end(nil)
+	}
+	return err
 }

@@ -110,7 +110,7 @@ func (p *program) parse(root *ffcli.Command, args []string) error {
 
 // tree is all commands.
 func (p *program) tree() *ffcli.Command {
-	return &ffcli.Command{
+	root := &ffcli.Command{
 		Name:       "jobctl",
 		ShortUsage: "COMMAND [arguments]",
 		ShortHelp:  "jobctl asks jobd's workers and masters, and reads journals. Flags may stand anywhere.",
@@ -126,6 +126,8 @@ func (p *program) tree() *ffcli.Command {
 			help(),
 		},
 	}
+	illustrate(root, "")
+	return root
 }
 
 // command makes a command. Wrong flags are told by what parses them.

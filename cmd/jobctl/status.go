@@ -114,7 +114,7 @@ func (p *program) showMaster(ctx context.Context, name string, args []string, sh
 }
 
 func targetTable(s workerStatus) table {
-	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets"}
+	t := table{head: []string{"TARGET", "CONCURRENCY", "LENGTH", "PAUSED"}, none: "no targets", elastic: "TARGET"}
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
 		target := s.Targets[name]
 		t.add(line(name), line(target.Concurrency), line(target.Length), line(yesOrNo(target.Paused)))
@@ -124,7 +124,7 @@ func targetTable(s workerStatus) table {
 
 // workerTable has a line for each target of a worker.
 func workerTable(s masterStatus) table {
-	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers"}
+	t := table{head: []string{"NAME", "ADDRESS", "TARGET", "CONCURRENCY", "LENGTH", "PAUSED", "ERROR"}, none: "no workers", elastic: "NAME|ADDRESS|TARGET|ERROR"}
 	for _, worker := range s.Workers {
 		var targets, concurrency, length, paused cell
 		slices.Sort(worker.Targets)
@@ -165,7 +165,7 @@ func owed(j *contract.JournalStatus) int64 { return int64(j.Events) - int64(min(
 func onDisk(j *contract.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
 
 func journalTable(s masterStatus) table {
-	t := table{head: []string{"NAME", "EVENTS", "NOT IN TABLE", "ON DISK", "SEGMENTS"}}
+	t := table{head: []string{"NAME", "EVENTS", "NOT IN TABLE", "ON DISK", "SEGMENTS"}, elastic: "NAME"}
 	for _, worker := range s.Workers {
 		if worker.Status != nil && worker.Status.Journal != nil {
 			j := worker.Status.Journal
@@ -176,7 +176,7 @@ func journalTable(s masterStatus) table {
 }
 
 func memoryTable() table {
-	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}}
+	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}
 }
 
 func addMemory(t *table, name string, m contract.MemoryUsage) {

@@ -80,7 +80,7 @@ func (p *program) printSome(t table, shown, all int) {
 }
 
 func (p *program) asideTable(s workerStatus) table {
-	t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}}
+	t := table{head: []string{"JOB", "TARGET", "SINCE", "REASON"}, elastic: "TARGET|REASON"}
 	for _, row := range s.Aside {
 		t.add(line(row.Job), line(row.Target), line(p.sinceText(row.Since)), line(row.Reason))
 	}
@@ -96,10 +96,10 @@ func (p *program) sinceText(since time.Time) string {
 
 // printTroubles prints the same of all workers of a master.
 func (p *program) printTroubles(s masterStatus) {
-	targets := table{head: []string{"NAME", "TARGET", "NOTHING IS CLAIMED, BECAUSE"}}
-	hitches := table{head: []string{"NAME", "SINCE", "NOTHING IS STARTED, BECAUSE"}}
-	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}}
-	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}}
+	targets := table{head: []string{"NAME", "TARGET", "NOTHING IS CLAIMED, BECAUSE"}, elastic: "NAME|TARGET|NOTHING IS CLAIMED, BECAUSE"}
+	hitches := table{head: []string{"NAME", "SINCE", "NOTHING IS STARTED, BECAUSE"}, elastic: "NAME|NOTHING IS STARTED, BECAUSE"}
+	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}, elastic: "NAME"}
+	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}, elastic: "NAME|TARGET|REASON"}
 	for _, worker := range s.Workers {
 		if worker.Status == nil {
 			continue

@@ -22,7 +22,7 @@ type table struct {
 	rows []row  // that are not printed yet
 
 	// elastic is the head of the column that is cut where the terminal is too narrow, or the heads
-	// of several, with commas between them.
+	// of several, with a | between them.
 	elastic string
 
 	to     *program

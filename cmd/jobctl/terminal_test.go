@@ -63,7 +63,7 @@ func (m multiplexer) shows(t *testing.T, args ...string) string {
 		words = append(words, "'"+arg+"'")
 	}
 	script := strings.Join(words, " ") + `; echo "exit code $?"; tmux wait-for -S ended; exec cat`
-	m.ask(t, "new-session", "-d", "-s", "person", "-x", "120", "-y", "40", script)
+	m.ask(t, "new-session", "-d", "-s", "person", "-x", "600", "-y", "40", script) // no column is cut
 	m.ask(t, "wait-for", "ended")
 	shown := m.ask(t, "capture-pane", "-p", "-J", "-t", "person")
 	if title := m.ask(t, "display-message", "-p", "-t", "person", "#{pane_title}"); strings.Contains(title, "owned") {

@@ -41,19 +41,20 @@ func usage(w io.Writer, c *ffcli.Command) (global bool) {
 	}
 	if global {
 		listGroups(w, c.Subcommands)
-		return true
-	}
-	if len(c.Subcommands) > 0 {
+	} else if len(c.Subcommands) > 0 {
 		page.List(w, termsOf(c.Subcommands))
 		fmt.Fprintln(w)
 	}
-	if flags := flagsOf(c); len(flags) > 0 {
+	if flags := flagsOf(c); len(flags) > 0 && !global {
 		fmt.Fprintln(w, "flags:")
 		page.List(w, flags)
 		fmt.Fprintln(w)
 	}
 	if c.LongHelp != "" {
 		fmt.Fprintf(w, "examples:\n%s\n\n", strings.Trim(c.LongHelp, "\n"))
+	}
+	if global {
+		return true
 	}
 	page.Text(w, "The flags of all commands are in: jobctl help. More: man jobctl, docs/jobctl.md.")
 	return false
@@ -118,9 +119,5 @@ const helpCommand = "help"
 
 // help is that word as a command, to be listed: arrange makes it the flag.
 func help() *ffcli.Command {
-	c := command(helpCommand, "help [COMMAND]", "this; of a command: what it does, its flags, and examples", nil)
-	c.LongHelp = `
-  jobctl help pause
-  jobctl help journal log`
-	return c
+	return command(helpCommand, "help [COMMAND]", "this; of a command: what it does, its flags, and examples", nil)
 }

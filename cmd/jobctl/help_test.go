@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/cmd/internal/page"
+)
+
+// newTree is all commands, as a run has them.
+func newTree() (*program, *ffcli.Command) {
+	p := &program{surroundings: surroundings{err: io.Discard, out: io.Discard, now: time.Now, location: time.UTC}}
+	p.set = newSet(nil, nil)
+	p.config.register(p.set)
+	return p, p.tree()
+}
+
+// walk visits a command and all below it, with their words.
+func walk(c *ffcli.Command, words []string, visit func(c *ffcli.Command, words []string)) {
+	visit(c, words)
+	for _, below := range c.Subcommands {
+		walk(below, append(words[:len(words):len(words)], below.Name), visit)
+	}
+}
+
+// Each page of help fits 80 columns, tells what the command does, and has examples; the flags of
+// all commands are in the first page only.
+func TestEachHelpPage(t *testing.T) {
+	t.Parallel()
+	_, root := newTree()
+	walk(root, nil, func(c *ffcli.Command, words []string) {
+		name := strings.Join(words, " ")
+		got := jobctl{environ: []string{"HOME=/home/operator"}}.run(t, append([]string{"help"}, words...)...)
+		if other := (jobctl{environ: []string{"HOME=/home/operator"}}).run(t, append(words, "--help")...); other != got || got.code != 0 || got.err != "" {
+			t.Errorf("jobctl help %s: %+v, jobctl %s --help: %+v", name, got, name, other)
+		}
+		for line := range strings.Lines(got.out) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > page.Width || strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
+				t.Errorf("jobctl help %s has a line of %d columns: %q", name, n, line)
+			}
+		}
+		if !strings.HasPrefix(got.out, "usage: jobctl [flags] "+strings.Fields(c.ShortUsage + " COMMAND")[0]) || c.ShortHelp == "" {
+			t.Errorf("jobctl help %s does not say what it is:\n%s", name, got.out)
+		}
+		if !strings.Contains(got.out, "\nexamples:\n  jobctl ") {
+			t.Errorf("jobctl help %s has no examples:\n%s", name, got.out)
+		}
+		if strings.Contains(got.out, "--log-level") != (len(words) == 0) {
+			t.Errorf("jobctl help %s: the global flags are in the first page only:\n%s", name, got.out)
+		}
+	})
+}
+
+// What an example shows is what jobctl takes, and is about the command whose help it is in.
+func TestExamplesAreTaken(t *testing.T) {
+	t.Parallel()
+	_, root := newTree()
+	used := map[string]bool{}
+	walk(root, nil, func(c *ffcli.Command, words []string) {
+		name := strings.Join(words, " ")
+		used[name] = true
+		for line := range strings.Lines(c.LongHelp) {
+			line = strings.TrimSpace(line)
+			if !strings.HasPrefix(line, "jobctl ") {
+				continue // what goes before or behind it
+			}
+			args := shellWords(line)
+			p, tree := newTree()
+			chosen, arranged, err := arrange(tree, p.set.Args(args))
+			if err == nil {
+				err = tree.Parse(arranged)
+			}
+			if err != nil && !errors.Is(err, flag.ErrHelp) {
+				t.Errorf("%s: %v", line, err)
+			} else if name != "help" && len(c.Subcommands) == 0 && chosen.ShortUsage != c.ShortUsage {
+				t.Errorf("%s: an example of %s", line, name)
+			}
+		}
+	})
+	for name := range examples() {
+		if !used[name] {
+			t.Errorf("there are examples of %q, and no such command", name)
+		}
+	}
+}
+
+// shellWords is the arguments of the first command in a line of a shell.
+func shellWords(line string) (words []string) {
+	line, _, _ = strings.Cut(line, " | ")
+	line, _, _ = strings.Cut(line, " >")
+	for i, part := range strings.Split(strings.TrimPrefix(line, "jobctl "), "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	return words
+}
+
+// Commands stand in groups; what is in none stands in the last one.
+func TestGroupsOfCommands(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	listGroups(&out, []*ffcli.Command{
+		{Name: "journal", ShortUsage: "journal", ShortHelp: "j"},
+		{Name: "brew", ShortUsage: "brew TEA", ShortHelp: "b"},
+		{Name: "poke", ShortUsage: "poke", ShortHelp: "p"},
+		{Name: "status", ShortUsage: "status", ShortHelp: "s"},
+		{Name: "top", ShortUsage: "top", ShortHelp: "t"},
+	})
+	want := "see what is:\n  status  s\n  top     t\n\ntargets, and the worker itself:\n  poke  p\n\nread what happened:\n  journal  j\n\nfurther:\n  brew TEA  b\n\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant:\n%s", &out, want)
+	}
+	_, root := newTree()
+	for _, c := range root.Subcommands {
+		if out.Reset(); true {
+			listGroups(&out, []*ffcli.Command{c})
+		}
+		if strings.HasPrefix(out.String(), "further") {
+			t.Errorf("%s is in no group", c.Name)
+		}
+	}
+}
+
+// A short flag may have its value behind it, and a negative number is an id.
+func TestShortFlags(t *testing.T) {
+	t.Parallel()
+	_, root := newTree()
+	for args, want := range map[string]string{
+		"journal log -n2":                  "journal log -n 2",
+		"journal log -n=2":                 "journal log -n=2",
+		"journal log -n 2":                 "journal log -n 2",
+		"-n2 journal log":                  "journal log -n 2",
+		"journal log --n=2":                "journal log --n=2",
+		"journal log -f":                   "journal log -f",
+		"journal log -fn20":                "journal log -f -n 20",
+		"journal log -fn":                  "flag -n needs a value",
+		"journal log -fn 20":               "journal log -f -n 20",
+		"journal log -n-2":                 "journal log -n -2",
+		"journal log -nope":                "journal log -n ope", // which -n refuses
+		"journal show -5":                  "journal show -- -5",
+		"journal show -- -n2":              "journal show -- -n2",
+		"run-manual -5 -6":                 "run-manual -- -5 -6",
+		"poll -n2":                         "flag -n is not for jobctl poll",
+		"poll -2n":                         "unknown flag",
+		"journal log -since=2h":            "journal log -since=2h",
+		"help journal log x":               "unknown command x",
+		"help poll x":                      "unknown command x",
+		"help nonsense":                    "unknown command nonsense",
+		"journal --help log --output=json": "--help --output=json journal log",
+	} {
+		_, arranged, err := arrange(root, strings.Fields(args))
+		got := strings.Join(arranged, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want && (err == nil || !strings.HasPrefix(got, want)) {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	got := jobctl{}.run(t, "journal", "log", "-nope", "--journal", t.TempDir())
+	if want := "jobctl: -n: \"ope\" is not allowed; allowed is a whole number\n"; got != (output{code: 2, err: want}) {
+		t.Errorf("%+v, want %q", got, want)
+	}
+	if got := (jobctl{}).run(t, "journal", "log", "-n2", "--journal", oneDay(t)); got.code != 0 || strings.Count(got.out, "\n") != 2 {
+		t.Errorf("%+v, want two events", got)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -12,20 +13,23 @@ import (
 	"jobd/cmd/internal/conf"
 )
 
+// arranged is a command line in the order that ffcli wants.
+type arranged struct {
+	chosen  *ffcli.Command // the command that is meant
+	args    []string
+	profile string // "": none
+}
+
 // arrange puts args into the order that ffcli wants: flags of jobctl, the
 // command's words, flags of the command, its arguments. People write flags wherever they
-// think of them. It also returns the command that is meant.
-func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, error) {
-	given, words, places, err := separate(root, args)
+// think of them.
+func arrange(root *ffcli.Command, args []string) (a arranged, err error) {
+	given, err := separate(root, args)
 	if err != nil {
-		return nil, nil, err
+		return a, err
 	}
-	isHelpFor := false
-	asked := slices.ContainsFunc(given, func(f givenFlag) bool { return isHelp(f.name) || f.name == "help" })
-	if len(words) > 0 && words[0] == helpCommand && (len(words) > 1 || !asked) {
-		given, words, places = append(given, givenFlag{name: "h", args: []string{"-h"}}), words[1:], places[1:]
-		isHelpFor = true
-	}
+	helped := given.askForHelp()
+	words, places := given.words, given.places
 	chosen := root
 	var path, before, after []string
 	for len(words) > 0 {
@@ -35,24 +39,24 @@ func arrange(root *ffcli.Command, args []string) (*ffcli.Command, []string, erro
 		}
 		chosen, path, words, places = chosen.Subcommands[i], append(path, words[0]), words[1:], places[1:]
 	}
-	if len(words) > 0 && (len(chosen.Subcommands) > 0 || isHelpFor) {
-		return nil, nil, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
+	if len(words) > 0 && (len(chosen.Subcommands) > 0 || helped) {
+		return a, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown command", args, places[0], names(chosen)))
 	}
-	for _, flag := range given {
+	for _, flag := range given.flags {
 		switch {
 		case root.FlagSet.Lookup(flag.name) != nil || isHelp(flag.name):
 			before = append(before, flag.args...)
 		case chosen.FlagSet.Lookup(flag.name) != nil:
 			after = append(after, flag.args...)
 		default:
-			return nil, nil, fmt.Errorf("flag %s is not for %s; --help tells which are", dashed(flag.name), strings.Join(append([]string{"jobctl"}, path...), " "))
+			return a, fmt.Errorf("flag %s is not for %s; --help tells which are", dashed(flag.name), strings.Join(append([]string{"jobctl"}, path...), " "))
 		}
 	}
-	arranged := slices.Concat(before, path, after)
+	a = arranged{chosen, slices.Concat(before, path, after), given.profile}
 	if len(words) > 0 {
-		arranged = append(append(arranged, "--"), words...)
+		a.args = append(append(a.args, "--"), words...)
 	}
-	return chosen, arranged, nil
+	return a, nil
 }
 
 // givenFlag is a flag as it was given: in one or two args.
@@ -61,51 +65,83 @@ type givenFlag struct {
 	args []string
 }
 
-// separate tells flags, each with its value, from words. After -- there are only words, and a
-// negative number is one anywhere. A flag that no command knows is an error. The places are those
-// of the words in args.
-func separate(root *ffcli.Command, args []string) (flags []givenFlag, words []string, places []int, err error) {
+// given is a command line taken apart. The places are those of the words in it.
+type given struct {
+	flags   []givenFlag
+	words   []string
+	places  []int
+	profile string
+}
+
+// askForHelp makes the word help before a command's words the flag, and tells whether it stood there.
+func (g *given) askForHelp() bool {
+	asked := slices.ContainsFunc(g.flags, func(f givenFlag) bool { return isHelp(f.name) || f.name == helpCommand })
+	if len(g.words) == 0 || g.words[0] != helpCommand || len(g.words) == 1 && asked {
+		return false
+	}
+	g.flags = append(g.flags, givenFlag{name: "h", args: []string{"-h"}})
+	g.words, g.places = g.words[1:], g.places[1:]
+	return true
+}
+
+// separate tells flags, each with its value, from words, and the word that begins with @, the
+// profile. After -- there are only words, and a negative number is one anywhere. A flag that no
+// command knows is an error.
+func separate(root *ffcli.Command, args []string) (g given, err error) {
 	known := map[string]*flag.Flag{}
 	collect(root, known)
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
 			for i++; i < len(args); i++ {
-				words, places = append(words, args[i]), append(places, i)
+				g.words, g.places = append(g.words, args[i]), append(g.places, i)
 			}
 			break
 		}
 		if len(arg) < 2 || arg[0] != '-' || negative.MatchString(arg) {
-			words, places = append(words, arg), append(places, i)
-			continue
-		}
-		if short := shortFlags(arg, known); short != nil {
-			last := &short[len(short)-1]
-			if takesValue(known[last.name]) && len(last.args) == 1 {
-				if i++; i == len(args) {
-					return nil, nil, nil, fmt.Errorf("flag %s needs a value", dashed(last.name))
-				}
-				last.args = append(last.args, args[i])
+			if err := g.word(arg, i); err != nil {
+				return g, err
 			}
-			flags = append(flags, short...)
 			continue
 		}
-		name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-		given := givenFlag{name: name, args: []string{arg}}
-		switch {
-		case isHelp(name):
-		case known[name] == nil:
-			return nil, nil, nil, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
-		case hasValue || !takesValue(known[name]):
-		case i+1 == len(args):
-			return nil, nil, nil, fmt.Errorf("flag %s needs a value", dashed(name))
-		default:
-			i++
-			given.args = append(given.args, args[i])
+		flags := shortFlags(arg, known)
+		if flags == nil {
+			name, _, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+			if known[name] == nil && !isHelp(name) {
+				return g, fmt.Errorf("%s; --help lists all", conf.Unexpected("unknown flag", args, i, slices.Collect(maps.Keys(known))))
+			}
+			flags = []givenFlag{{name, []string{arg}}}
+			if hasValue || isHelp(name) {
+				g.flags = append(g.flags, flags...)
+				continue
+			}
 		}
-		flags = append(flags, given)
+		last := &flags[len(flags)-1]
+		if takesValue(known[last.name]) && len(last.args) == 1 {
+			if i++; i == len(args) {
+				return g, fmt.Errorf("flag %s needs a value", dashed(last.name))
+			}
+			last.args = append(last.args, args[i])
+		}
+		g.flags = append(g.flags, flags...)
 	}
-	return flags, words, places, nil
+	return g, nil
+}
+
+// word takes in what is no flag.
+func (g *given) word(arg string, place int) error {
+	name, isProfile := strings.CutPrefix(arg, "@")
+	switch {
+	case !isProfile:
+		g.words, g.places = append(g.words, arg), append(g.places, place)
+	case name == "":
+		return errors.New("a profile has a name, as in @prod; a word that is only @ stands behind --")
+	case g.profile != "" && g.profile != name:
+		return fmt.Errorf("profiles @%s and @%s: only one can be meant; a word that begins with @ stands behind --", g.profile, name)
+	default:
+		g.profile = name
+	}
+	return nil
 }
 
 // shortFlags takes apart what is written behind one hyphen: flags of one letter, the last maybe with

@@ -24,6 +24,7 @@ type config struct {
 	master      bool
 	host        string
 	port        int
+	masterPort  int // 0: not given
 	password    string
 	askPassword bool
 	log         logging.Config // of the console only
@@ -53,9 +54,11 @@ func defaultFile(environ []string) string {
 }
 
 func (c *config) register(set *conf.Set) {
+	set.AddProfiles("host", "port", "master", "master_port", "password")
 	set.Add("master", "false", "talk to a master instead of a worker", conf.Bool(&c.master)).Switch()
 	set.Add("host", "127.0.0.1", "where it listens", conf.Host(&c.host, "port")).Alias("hostname")
 	set.Add("port", "", "its port; 7080 if not given, with --master 7081", conf.Int(&c.port, 1, 65535))
+	set.Add("master_port", "", "with --master, its port in place of --port, so that a file can have both", conf.Int(&c.masterPort, 1, 65535))
 	set.Add("password", "", "ask for the password; the file and JOBCTL_PASSWORD may hold it", conf.Text(&c.password)).Switch().Secret()
 	set.Add("log_level", "warn", "what goes to stderr: trace, debug, info, warn or error", conf.Level(&c.log.ConsoleLevel))
 	set.Add("output", "table", "table, or json for the answer's data", conf.OneOf(&c.output, "table", "json"))
@@ -70,12 +73,35 @@ func (c *config) validate(set *conf.Set) {
 		}
 		c.password, c.askPassword = "", true
 	}
+	c.choosePort(set)
+	c.keepPassword(set)
+}
+
+// choosePort finds the port of the daemon that is meant. A --port is meant as it is. Else master_port
+// is the master's, unless the environment has a port and the file the master_port; and without one a
+// port of the file is the master's, too, as it ever was: but in a profile only if it is that of a
+// master.
+func (c *config) choosePort(set *conf.Set) {
+	overruled := set.FromFlag("port") || set.Given("port") && !set.FromFile("port") && set.FromFile("master_port")
 	switch {
+	case c.master && c.masterPort != 0 && (!overruled || set.FromFlag("master_port")):
+		c.port = c.masterPort
+	case set.FromFile("port") && c.master && set.Profile() != "" && !set.FromFile("master"):
+		c.port = masterPort
 	case set.Given("port"):
 	case c.master:
 		c.port = masterPort
 	default:
 		c.port = workerPort
+	}
+}
+
+// keepPassword drops the password of a profile where the command line names another host: no host
+// hears another one's.
+func (c *config) keepPassword(set *conf.Set) {
+	if set.Profile() != "" && set.FromFlag("host") && c.password != "" && set.FromFile("password") {
+		c.password = ""
+		set.Warn("host", "the password of @"+clean(set.Profile())+" is not sent to a host that the command line names; --password asks for one")
 	}
 }
 

@@ -46,7 +46,7 @@ func TestEachHelpPage(t *testing.T) {
 				t.Errorf("jobctl help %s has a line of %d columns: %q", name, n, line)
 			}
 		}
-		if !strings.HasPrefix(got.out, "usage: jobctl [flags] "+strings.Fields(c.ShortUsage + " COMMAND")[0]) || c.ShortHelp == "" {
+		if !strings.HasPrefix(got.out, "usage: jobctl [flags] "+strings.Fields(c.ShortUsage)[0]) || c.ShortHelp == "" {
 			t.Errorf("jobctl help %s does not say what it is:\n%s", name, got.out)
 		}
 		if !strings.Contains(got.out, "\nexamples:\n  jobctl ") {
@@ -73,13 +73,13 @@ func TestExamplesAreTaken(t *testing.T) {
 			}
 			args := shellWords(line)
 			p, tree := newTree()
-			chosen, arranged, err := arrange(tree, p.set.Args(args))
+			got, err := arrange(tree, p.set.Args(args))
 			if err == nil {
-				err = tree.Parse(arranged)
+				err = tree.Parse(got.args)
 			}
 			if err != nil && !errors.Is(err, flag.ErrHelp) {
 				t.Errorf("%s: %v", line, err)
-			} else if name != "help" && len(c.Subcommands) == 0 && chosen.ShortUsage != c.ShortUsage {
+			} else if name != "help" && len(c.Subcommands) == 0 && got.chosen.ShortUsage != c.ShortUsage {
 				t.Errorf("%s: an example of %s", line, name)
 			}
 		}
@@ -158,8 +158,8 @@ func TestShortFlags(t *testing.T) {
 		"help nonsense":                    "unknown command nonsense",
 		"journal --help log --output=json": "--help --output=json journal log",
 	} {
-		_, arranged, err := arrange(root, strings.Fields(args))
-		got := strings.Join(arranged, " ")
+		line, err := arrange(root, strings.Fields(args))
+		got := strings.Join(line.args, " ")
 		if err != nil {
 			got = err.Error()
 		}

@@ -48,16 +48,16 @@ type program struct {
 func run(ctx context.Context, args []string, around surroundings) (err error) {
 	defer func(given []string) { err = withhold(err, given) }(args)
 	p := &program{surroundings: around}
-	var chosen *ffcli.Command
-	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, chosen) })
+	var line arranged
+	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, line.chosen) })
 	p.config.register(p.set)
 	root := p.tree()
-	chosen, args, err = arrange(root, p.set.Args(args))
-	if err != nil {
+	if line, err = arrange(root, p.set.Args(args)); err != nil {
 		return exit.With(exit.Usage, err)
 	}
+	p.set.Choose(line.profile)
 	p.set.Environ(p.environ)
-	if err := p.parse(root, args); err != nil {
+	if err := p.parse(root, line.args); err != nil {
 		return err
 	}
 	if p.log, err = logging.New(p.config.log, p.err); err != nil {
@@ -112,7 +112,7 @@ func (p *program) parse(root *ffcli.Command, args []string) error {
 func (p *program) tree() *ffcli.Command {
 	root := &ffcli.Command{
 		Name:       "jobctl",
-		ShortUsage: "COMMAND [arguments]",
+		ShortUsage: "[@PROFILE] COMMAND [arguments]",
 		ShortHelp:  "jobctl asks jobd's workers and masters, and reads journals. Flags may stand anywhere.",
 		FlagSet:    p.set.FlagSet(),
 		Options:    p.set.Options(),

@@ -95,8 +95,8 @@ func TestPasswordsOnTheCommandLineAreNotTold(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for args, wants := range map[string][]string{
-		"--help":             {"usage: jobctl [flags] COMMAND", "list-targets", "send-signal SIG ID…", "journal COMMAND", "--password", "7080"},
-		"-h":                 {"usage: jobctl [flags] COMMAND"},
+		"--help":             {"usage: jobctl [flags] [@PROFILE] COMMAND", "list-targets", "send-signal SIG ID…", "journal COMMAND", "--password", "7080"},
+		"-h":                 {"usage: jobctl [flags] [@PROFILE] COMMAND"},
 		"run-manual --help":  {"usage: jobctl [flags] run-manual ID… | T:ID…"},
 		"journal --help":     {"journal log [--journal DIR]", "journal show ID [--journal DIR]", "journal reapply"},
 		"journal log --help": {"usage: jobctl [flags] journal log", "--follow", "--since", "concurrency-set"},
@@ -142,7 +142,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"master", "host", "port", "password", "log_level", "output", "precise", "timeout"} {
+	for _, key := range []string{"master", "host", "port", "master_port", "password", "log_level", "output", "precise", "timeout"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}

@@ -58,6 +58,12 @@ func (s *Set) warnOdd(setting *Setting, entry entry) {
 	}
 }
 
+// spot is a key in a section.
+type spot struct {
+	section string
+	setting *Setting
+}
+
 // earlier is where a key stood in the file before, and with what value.
 type earlier struct {
 	line  int
@@ -67,7 +73,8 @@ type earlier struct {
 // isRepeated notes an error where a name stands in its section for the second time. Of other keys
 // the last one counts, which is worth a warning where the values differ.
 func (s *Set) isRepeated(setting *Setting, entry entry) bool {
-	first, repeated := s.lines[setting]
+	at := spot{entry.section, setting}
+	first, repeated := s.lines[at]
 	if repeated && setting.inSection() {
 		s.errs = append(s.errs, fmt.Errorf("%s:%d: %s: the same name as in line %d; allowed is each name once", s.path, entry.line, setting.key, first.line))
 		return true
@@ -75,7 +82,7 @@ func (s *Set) isRepeated(setting *Setting, entry entry) bool {
 	if repeated && first.value != entry.value {
 		s.warnLine(entry.line, "%s: given in line %d too, with another value; the last one counts, delete the other", setting.key, first.line)
 	}
-	s.lines[setting] = earlier{entry.line, entry.value}
+	s.lines[at] = earlier{entry.line, entry.value}
 	return false
 }
 
@@ -83,6 +90,11 @@ func (s *Set) isRepeated(setting *Setting, entry entry) bool {
 // for a line about nothing known.
 func (s *Set) find(entry entry) *Setting {
 	prefix, known := s.sectionPrefix(entry.section)
+	if is, unused := s.ofProfile(entry); is {
+		if known = true; unused {
+			return nil
+		}
+	}
 	switch {
 	case !known && entry.key == "":
 		s.warnUnknownSection(entry)

@@ -61,6 +61,9 @@ func (s *Set) secretInFile() string {
 			return setting.key
 		}
 	}
+	if s.profiles != nil {
+		return s.profiles.secret
+	}
 	return ""
 }
 

@@ -10,7 +10,7 @@ import (
 func programKeys() map[string][]string {
 	return map[string][]string{
 		"jobd": {
-			"name", "master_host", "master_port", "master_reconnect_timeout",
+			"name", "master_host", "master_reconnect_timeout",
 			"mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_database", "mysql_table", "mysql_fetch_limit", "mysql_max_connections",
 			"store", "sqlite_path", "claim_column",
 			"launcher", "launcher_split", "launcher.cwd", "max_output_buffer", "prefetch", "poll_interval",

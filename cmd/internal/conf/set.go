@@ -33,16 +33,17 @@ type Set struct {
 	settings []*Setting          // in the order of their registration
 	byKey    map[string]*Setting // aliases too
 	families []family
+	profiles *profiles // nil: sections are none
 
 	args     []string
 	path     string // --config
 	help     bool
 	version  bool
-	place    place                // of the values that are being set
-	missing  bool                 // there is no file at path
-	absent   error                // the file that was named is not there
-	lines    map[*Setting]earlier // where in the file keys stand
-	told     map[string]bool      // errors about the whole file that were noted
+	place    place            // of the values that are being set
+	missing  bool             // there is no file at path
+	absent   error            // the file that was named is not there
+	lines    map[spot]earlier // where in the file keys stand
+	told     map[string]bool  // errors about the whole file that were noted
 	warnings []string
 	errs     []error
 }
@@ -53,7 +54,7 @@ func New(program Program) *Set {
 		program: program,
 		flags:   flag.NewFlagSet(program.Name, flag.ContinueOnError),
 		byKey:   map[string]*Setting{},
-		lines:   map[*Setting]earlier{},
+		lines:   map[spot]earlier{},
 		told:    map[string]bool{},
 	}
 	s.flags.SetOutput(io.Discard)
@@ -122,7 +123,10 @@ func (s *Set) Environ(environ []string) {
 				s.warnVariable(name)
 				continue
 			}
-			flagName = setting.flag
+			if flagName = setting.flag; s.isOwn(setting.key) {
+				s.warnings = append(s.warnings, fmt.Sprintf("environment %s: not used with the profile @%s, which alone says where to go", name, s.Profile()))
+				continue
+			}
 		}
 		if err := s.flags.Set(flagName, value); err != nil {
 			s.errs = append(s.errs, fmt.Errorf("environment %s: %w", name, err))
@@ -148,6 +152,7 @@ func (s *Set) Finish(stdout io.Writer) error {
 		return err
 	}
 	s.checkMissing()
+	s.checkProfile()
 	for _, setting := range s.settings {
 		setting.finish()
 	}

@@ -81,6 +81,10 @@ type Table interface {
 	// claim that came back short asks it whether somebody else's lock has hidden rows.
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
 
+	// CountWaiting counts the rows of status waiting of a target, whoever holds them, up to a limit,
+	// by the index that claims use. It locks nothing and waits for nobody.
+	CountWaiting(ctx context.Context, target string, most int) (Counted, error)
+
 	// ClaimManual does the same as Claim for the rows with the given ids, whatever their status and
 	// target; rows that do not exist are not among those given to decide, which is called even when
 	// there are none. A row's target is the one of targets that the table takes it for, else what

@@ -47,6 +47,9 @@ const (
 	// updated for it, the table is unusable.
 	errNotSupported  = 1235
 	errInTransaction = 1568 // of SET TRANSACTION: one is open
+	// A query took longer than it may: MariaDB, MySQL.
+	errStatementTime = 1969
+	errExecutionTime = 3024
 )
 
 // unusableNumbers are errors of the configuration, the account or the table.

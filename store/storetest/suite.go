@@ -46,6 +46,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"Look", lookTests()},
 		{"Server", serverTests()},
 		{"Waiting", waitingTests()},
+		{"CountWaiting", countTests()},
 		{"Refused", refusedTests()},
 		{"Hold", holdTests()},
 		{"Reconcile", reconcileTests()},

@@ -1,0 +1,199 @@
+package mysql_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/storetest/dbserver"
+)
+
+// double inserts so many waiting rows of a target, as fast as the server can, doubling them.
+func (d *database) double(t testing.TB, target string, rows int) {
+	t.Helper()
+	d.insert(t, target, journal.RowWaiting, "")
+	for have := 1; have < rows; have *= 2 {
+		d.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT target, 2, status FROM jobs WHERE target = ? LIMIT ?",
+			target, min(have, rows-have))
+	}
+}
+
+// reads is how many rows, and entries of indexes, the server has read since it was last asked.
+func (d *database) reads(t testing.TB) (read map[string]int) {
+	t.Helper()
+	rows, err := d.app.Query("SHOW GLOBAL STATUS LIKE 'Handler_read%'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	read = map[string]int{}
+	for rows.Next() {
+		var name string
+		var n int
+		if err := rows.Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		read[name] = n
+	}
+	return read
+}
+
+// Of a million waiting rows as many entries of the index are read as are counted, and one row.
+func TestAMillionWaitingRowsAreNotAllRead(t *testing.T) {
+	t.Parallel()
+	server, err := dbserver.Start(context.Background(), dbserver.Options{}) // whose counters are this test's
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	db.double(t, "a", 1_000_000)
+	db.insert(t, "b", journal.RowWaiting, "")
+	table := db.table(t)
+	const most = 10_000
+	for target, want := range map[string]struct {
+		counted store.Counted
+		reads   int
+	}{
+		"a": {store.Counted{Rows: most, More: true, Oldest: 1}, most + 1},
+		"b": {store.Counted{Rows: 1, Oldest: 1}, 1},
+		"c": {store.Counted{}, 0},
+	} {
+		if _, err := table.CountWaiting(t.Context(), target, 1); err != nil { // examines the table
+			t.Fatal(err)
+		}
+		before := db.reads(t)
+		got, err := table.CountWaiting(t.Context(), target, most)
+		after := db.reads(t)
+		if err != nil || got != want.counted {
+			t.Errorf("%s: %+v, %v, want %+v", target, got, err, want.counted)
+		}
+		read := after["Handler_read_next"] + after["Handler_read_key"] - before["Handler_read_next"] - before["Handler_read_key"]
+		if read < want.reads || read > want.reads+20 {
+			t.Errorf("%s: %d entries of the index are read, want %d and a few", target, read, want.reads)
+		}
+		// The derived table is read back, row by row.
+		if scanned := after["Handler_read_rnd_next"] - before["Handler_read_rnd_next"]; scanned > want.reads+200 {
+			t.Errorf("%s: %d rows are scanned", target, scanned)
+		}
+	}
+}
+
+// Where nothing makes it quick, the server gives it up by itself, and says what is missing.
+func TestACountThatTakesTooLongIsGivenUp(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	db.insert(t, "a", journal.RowWaiting, "")
+	table := db.table(t)
+	if _, err := table.CountWaiting(t.Context(), "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	// A row that takes ten seconds to be looked at.
+	db.exec(t, "RENAME TABLE jobs TO slow_jobs")
+	db.exec(t, "CREATE SQL SECURITY DEFINER VIEW jobs AS SELECT * FROM slow_jobs WHERE SLEEP(10) = 0")
+	begun := time.Now()
+	_, err := table.CountWaiting(t.Context(), "a", 1)
+	if err == nil || !strings.Contains(err.Error(), "is there an index on status and target?") || store.IsAway(err) {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+	var running int
+	row := db.app.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = ? AND info LIKE '%slow%'", db.account.User)
+	if err := row.Scan(&running); err != nil || running > 0 {
+		t.Errorf("the server goes on with %d, %v", running, err)
+	}
+}
+
+// The plan of a count is a look into the index, however many rows other targets have.
+func TestACountUsesTheIndex(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	db.double(t, "a", 3_000)
+	db.double(t, "b", 3_000)
+	db.exec(t, "ANALYZE TABLE jobs")
+	log := &statements{}
+	db.record(t, log, func() {
+		if _, err := db.table(t).CountWaiting(t.Context(), "a", 100); err != nil {
+			t.Fatal(err)
+		}
+	})
+	query := log.with("AS some")
+	_, query, _ = strings.Cut(query, " FOR ")
+	plan := db.plan(t, query)
+	for _, line := range plan {
+		if strings.Contains(line, "table=jobs") && (!strings.Contains(line, "key=status_target_idx") || strings.Contains(line, "filesort")) {
+			t.Errorf("the plan of %s\n%s", query, strings.Join(plan, "\n"))
+		}
+	}
+	if len(plan) < 3 {
+		t.Errorf("the plan of %s is %q", query, plan)
+	}
+}
+
+// statements are those that the server was sent.
+type statements struct{ all []string }
+
+// with is the one that has a text in it.
+func (s *statements) with(text string) string {
+	for _, one := range s.all {
+		if strings.Contains(one, text) && !strings.Contains(one, "general_log") {
+			return one
+		}
+	}
+	return ""
+}
+
+// record has the server note what it is sent meanwhile.
+func (d *database) record(t testing.TB, into *statements, meanwhile func()) {
+	t.Helper()
+	for _, set := range []string{"SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = 1"} {
+		d.exec(t, set)
+	}
+	meanwhile()
+	d.exec(t, "SET GLOBAL general_log = 0")
+	rows, err := d.app.Query("SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE user_host LIKE ?", "%"+d.account.User+"%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		into.all = append(into.all, text)
+	}
+}
+
+// plan is how the server goes about a query, a line for each of its tables, as column=value.
+func (d *database) plan(t testing.TB, query string) (lines []string) {
+	t.Helper()
+	rows, err := d.app.Query("EXPLAIN " + query)
+	if err != nil {
+		t.Fatalf("EXPLAIN %s: %v", query, err)
+	}
+	defer rows.Close()
+	heads, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, into := make([]sql.NullString, len(heads)), make([]any, len(heads))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		var line strings.Builder
+		for i, head := range heads {
+			fmt.Fprintf(&line, "%s=%s ", head, values[i].String)
+		}
+		lines = append(lines, line.String())
+	}
+	return lines
+}

@@ -91,10 +91,10 @@ func (m *Mirror) reaching(ctx context.Context, what string, do func() error) err
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case !IsAway(err):
-			m.setAway(false)
+			m.setAway(nil)
 			return err
 		}
-		m.setAway(true)
+		m.setAway(err)
 		if retry == nil {
 			retry = NewRetry(m.Logger, what)
 		}

@@ -38,7 +38,7 @@ func (m *Mirror) confirmServer(ctx context.Context) error {
 		case !errors.As(err, &failed):
 			return err
 		case IsAway(err):
-			m.setAway(true)
+			m.setAway(err)
 		}
 		if retry == nil {
 			retry = NewRetry(m.Logger, "compare the table's server with the journal")
@@ -70,7 +70,7 @@ func (m *Mirror) confirmOnce(ctx context.Context) error {
 	}
 	m.Table.Confirm(id)
 	m.Server = id
-	if !m.setAway(false) && !m.confirmed && id != "" && m.OnReturn != nil {
+	if !m.setAway(nil) && !m.confirmed && id != "" && m.OnReturn != nil {
 		m.OnReturn()
 	}
 	m.confirmed = true

@@ -116,6 +116,10 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 	run(t, m)
 	seq := add(t, j, accepted(1, "@1"), running(1))
 	<-away
+	gone, why := m.Reached()
+	if why == nil && gone.IsZero() || why != nil && !strings.Contains(why.Error(), "link lost") && !strings.Contains(why.Error(), "refused") {
+		t.Errorf("since %v it is away: %v", gone, why)
+	}
 	shown(t, m, seq)
 	<-returned
 	select {

@@ -1,14 +1,18 @@
 package store
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // outage tells whether the table can be reached. Its methods are safe for concurrent use.
 type outage struct {
 	onReturn func() // is called when it can again; nil: nobody cares
 
-	mu     sync.Mutex
-	away   chan struct{} // closed while it cannot
-	isAway bool
+	mu    sync.Mutex
+	away  chan struct{} // closed while it cannot
+	why   error         // nil while it can
+	since time.Time     // of the last change; zero: there was none
 }
 
 // Away gives a channel that is closed as long as the table cannot be reached.
@@ -18,18 +22,29 @@ func (o *outage) Away() <-chan struct{} {
 	return o.away
 }
 
-// setAway notes whether the table can be reached, and tells whether it can again.
-func (o *outage) setAway(away bool) (returned bool) {
+// Reached tells whether the mirror reaches the table, by its last try: why is nil where it does.
+// since is when that changed last; zero: it never did.
+func (o *outage) Reached() (since time.Time, why error) {
 	o.mu.Lock()
-	changed := o.isAway != away
-	o.isAway = away
-	if changed && away {
+	defer o.mu.Unlock()
+	return o.since, o.why
+}
+
+// setAway notes why the table can't be reached, nil where it can, and tells whether it can again.
+func (o *outage) setAway(why error) (returned bool) {
+	o.mu.Lock()
+	changed := (o.why == nil) != (why == nil)
+	o.why = why
+	if changed {
+		o.since = time.Now()
+	}
+	if changed && why != nil {
 		close(o.away)
 	} else if changed {
 		o.away = make(chan struct{})
 	}
 	o.mu.Unlock()
-	returned = changed && !away
+	returned = changed && why == nil
 	if returned && o.onReturn != nil {
 		o.onReturn()
 	}

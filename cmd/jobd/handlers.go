@@ -27,6 +27,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.SendSignal, s.SendSignal)
 	handle(all, s, contract.Restart, s.Restart)
 	handle(all, s, contract.Running, s.Running)
+	handle(all, s, contract.Waiting, s.Waiting)
 	d.addJournal(all)
 	return all
 }
@@ -71,6 +72,7 @@ func callOf(link *jobnet.Link, request jobnet.Request, data jobnet.Fields) servi
 // Describe implements service.Process.
 func (d *daemon) Describe(worker jobexec.Status, status *contract.WorkerStatus) {
 	bytes, segments := d.journal.Usage()
+	database, runner, full := d.reached(worker), d.runnerStanding(), d.full(worker)
 	aside := d.aside(worker.Aside)
 	status.PID, status.Started = os.Getpid(), d.started.UnixMilli()
 	status.Name, status.Version, status.Memory = d.worker.Name, version.Version, process.Memory()
@@ -78,7 +80,9 @@ func (d *daemon) Describe(worker jobexec.Status, status *contract.WorkerStatus) 
 	status.Aside, status.AsideCount = aside[:min(len(aside), mostAside)], len(aside)
 	status.Journal = &contract.JournalStatus{
 		Events: d.newest(), Mirrored: d.mirror.Applied(), Bytes: bytes, Segments: segments,
+		FullSince: full.Since, Full: full.Error,
 	}
+	status.Database, status.Runner = &database, &runner
 	for _, agent := range d.agents {
 		status.Masters = append(status.Masters, agent.Status())
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"time"
 
@@ -35,7 +34,7 @@ const nameRetry = 200 * time.Millisecond
 type workerPart struct {
 	log      logger
 	history  *journalPart
-	runner   io.Closer
+	runner   *runner.Remote
 	mirror   *store.Mirror
 	worker   *jobexec.Worker
 	refusals *service.Refusals

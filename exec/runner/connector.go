@@ -20,6 +20,8 @@ type connector struct {
 	closing chan struct{} // closed when close was called
 	leaving sync.Once
 
+	standing standing
+
 	mu     sync.Mutex
 	closed bool
 	link   *link // nil: there was none yet
@@ -44,9 +46,12 @@ func (c *connector) get() (*link, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connect to runner: %w", err)
+		err = fmt.Errorf("connect to runner: %w", err)
+		c.standing.missed(err)
+		return nil, err
 	}
 	c.link = l
+	c.standing.met(l)
 	return l, nil
 }
 

@@ -17,22 +17,24 @@ const greetTimeout = 10 * time.Second
 // errSilent says that a runner is there, and does not answer.
 var errSilent = errors.New("the runner does not answer; it may have been stopped, as by SIGSTOP")
 
-// greet sends the worker's hello and waits for the runner's.
-func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (wire.Message, error) {
+// greet sends the worker's hello and waits for the runner's. It gives the runner's process, too; 0
+// where that is not known.
+func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Message, pid int, err error) {
 	out.Send(wire.WorkerHello())
 	out.Flush()
 	if err := conn.SetReadDeadline(time.Now().Add(greetTimeout)); err != nil {
-		return wire.Message{}, err
+		return hello, 0, err
 	}
-	hello, err := in.Next()
+	pid = peek(conn)
+	hello, err = in.Next()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return wire.Message{}, fmt.Errorf("%w (for %s)", errSilent, greetTimeout)
+		return hello, pid, fmt.Errorf("%w (for %s)", errSilent, greetTimeout)
 	}
 	if err != nil {
-		return wire.Message{}, err
+		return hello, pid, err
 	}
 	if err := hello.CheckHello(); err != nil {
-		return wire.Message{}, err
+		return hello, pid, err
 	}
-	return hello, conn.SetReadDeadline(time.Time{})
+	return hello, pid, conn.SetReadDeadline(time.Time{})
 }

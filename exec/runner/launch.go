@@ -43,7 +43,7 @@ func (c *Config) dialRunning() (*net.UnixConn, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	conn, err := net.DialUnix("unix", nil, address)
+	conn, err := dialWithSenders(address)
 	if err != nil {
 		return nil, err
 	}

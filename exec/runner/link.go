@@ -21,9 +21,11 @@ type link struct {
 	onLost    func(*link, map[wire.ID]*process) // goes on with the processes of a lost connection
 	signaller signaller                         // signal
 	instance  string
+	pid       int                  // the runner's; 0: it is not known
 	recalled  map[wire.ID]*process // the jobs that the runner had when the link was made
 	out       *wire.Outbox
 	lost      chan struct{} // closed when the connection is gone
+	end       Standing      // why, and since when; set before that
 
 	room chan struct{} // holds one for each large output that is here and not journalled yet
 
@@ -46,13 +48,13 @@ func newLink(
 		return nil, err
 	}
 	in := wire.NewReader(conn)
-	hello, err := greet(conn, out, in)
+	hello, pid, err := greet(conn, out, in)
 	if err != nil {
 		out.Close()
 		return nil, err
 	}
 	l := &link{
-		conn: conn, logger: logger, onLost: onLost, instance: hello.Instance,
+		conn: conn, logger: logger, onLost: onLost, instance: hello.Instance, pid: pid,
 		out: out, lost: make(chan struct{}),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
@@ -147,6 +149,7 @@ func (l *link) lose(err error) {
 	l.conn.Close()
 	l.out.Close()
 	l.mu.Lock()
+	l.end = Standing{Since: time.Now(), Err: fmt.Errorf("the connection to the runner is lost: %w", err)}
 	close(l.lost)
 	processes, signals := l.processes, l.signals
 	l.processes, l.signals = nil, nil

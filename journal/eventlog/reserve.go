@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // reserveFile holds blocks that are given back when the disk is full, so that what was begun can
@@ -35,7 +36,8 @@ type Reserve struct {
 	free      func(dir string) (free, total int64, err error)
 
 	mu   sync.Mutex
-	held bool // the reserve's blocks are allocated
+	held bool      // the reserve's blocks are allocated
+	low  time.Time // since when Check fails; zero: it does not
 }
 
 // OpenReserve watches over the disk of a journal's folder. Below threshold free
@@ -56,6 +58,26 @@ func OpenReserve(dir string, threshold int64) (*Reserve, error) {
 func (r *Reserve) Check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	err := r.check()
+	switch {
+	case err == nil:
+		r.low = time.Time{}
+	case r.low.IsZero():
+		r.low = time.Now()
+	}
+	return err
+}
+
+// Low is Check, and tells since when that fails, as far as anybody has asked.
+func (r *Reserve) Low() (since time.Time, why error) {
+	why = r.Check()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.low, why
+}
+
+// check is Check for callers that hold r.mu.
+func (r *Reserve) check() error {
 	free, _, err := r.free(r.dir)
 	if err != nil {
 		return fmt.Errorf("check the journal's disk: %w", err)

@@ -31,6 +31,11 @@ func TestPitfall23TheReserve(t *testing.T) {
 	if err := r.Check(); !errors.As(err, &low) || low.Free != free || low.Threshold != 8<<20 {
 		t.Errorf("below the threshold: %v", err)
 	}
+	if since, err := r.Low(); err == nil || since.IsZero() {
+		t.Errorf("since when is not told: %v, %v", since, err)
+	} else if again, _ := r.Low(); again != since {
+		t.Errorf("it is since %v, and then since %v", since, again)
+	}
 	r.Release()
 	if n := size(); n != 0 {
 		t.Errorf("after the release the reserve has %d bytes", n)
@@ -38,6 +43,9 @@ func TestPitfall23TheReserve(t *testing.T) {
 	free = 9 << 20
 	if err := r.Check(); err != nil || size() != 0 {
 		t.Errorf("just above the threshold: %v, reserve of %d bytes, which there is no room for yet", err, size())
+	}
+	if since, err := r.Low(); err != nil || !since.IsZero() {
+		t.Errorf("it is still told since %v: %v", since, err)
 	}
 	free = 20 << 20
 	if err := r.Check(); err != nil || size() != 2<<20 {

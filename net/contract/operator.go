@@ -11,7 +11,7 @@ import (
 // is Relayed. What only one worker may do must name it.
 var (
 	Running = Request[RunningQuery, RunningJobs]{Name: "running", read: readRunning}
-	Waiting = Request[WaitingQuery, WaitingRows]{Name: "waiting", read: readWaiting}
+	Waiting = Request[WaitingQuery, WaitingRows]{Name: "waiting", Slow: true, read: readWaiting}
 )
 
 // OperatorRequests lists them all, also those whose data a master does not read.

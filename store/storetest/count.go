@@ -3,7 +3,6 @@ package storetest
 import (
 	"time"
 
-
 	"jobd/journal"
 	"jobd/store"
 )

@@ -38,6 +38,7 @@ type Config struct {
 	Worker   Worker
 	Logger   *slog.Logger
 	Process  Process
+	Table    Counter
 	Refusals *Refusals // of the worker
 }
 
@@ -45,6 +46,8 @@ type Config struct {
 type Process interface {
 	// Describe adds to a status what the worker itself does not know.
 	Describe(worker jobexec.Status, status *contract.WorkerStatus)
+	// Database tells whether the table can be reached, by what was last heard of it.
+	Database() contract.Standing
 	// Follow looks whether a start would succeed now, and gives the process that would follow.
 	Follow(ctx context.Context) (contract.Successor, error)
 	// Stopping tells whether the process stops for good.

@@ -27,6 +27,7 @@ type stub struct {
 	running []jobexec.RunningJob
 	wrong   error // what a start would say
 	stops   bool
+	away    contract.Standing // zero: the database can be reached
 }
 
 func (s *stub) note(format string, args ...any) error {

@@ -1,0 +1,113 @@
+package runner
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Standing is how the worker stands with its runner.
+type Standing struct {
+	PID   int       // the runner's; 0: it is not known, or there is none
+	Since time.Time // when the connection was made, or lost
+	Err   error     // why there is none; nil: there is one
+}
+
+// standing is what was last heard of the runner. Its methods are safe for concurrent use, and wait
+// for nobody: who asks must not wait for a runner that does not answer.
+type standing struct {
+	mu     sync.Mutex
+	link   *link     // the newest; nil: there was none yet
+	since  time.Time // when that was made
+	failed Standing  // why there is no newer one, though that is lost; zero: nobody has tried
+}
+
+// met notes that a connection was made.
+func (s *standing) met(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link, s.since, s.failed = l, time.Now(), Standing{}
+}
+
+// missed notes why none could be made.
+func (s *standing) missed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed.Err == nil {
+		s.failed.Since = time.Now()
+	}
+	s.failed.Err = err
+}
+
+// Standing tells whether the runner is connected.
+func (r *Remote) Standing() Standing {
+	s := &r.connector.standing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		return s.failed
+	}
+	if s.link.alive() {
+		return Standing{PID: s.link.pid, Since: s.since}
+	}
+	lost := s.link.end // is set before it counts as lost
+	if s.failed.Err != nil {
+		lost.Err = s.failed.Err
+	}
+	return lost
+}
+
+// peek waits for the first bytes of a peer, leaves them to be read, and gives the process that sent
+// them; 0 where that can't be known. Who made the listening socket, which SO_PEERCRED names, may
+// have been a former worker.
+func peek(conn *net.UnixConn) (pid int) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	control := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	var one [1]byte
+	err = raw.Read(func(fd uintptr) bool {
+		_, n, _, _, err := unix.Recvmsg(int(fd), one[:], control, unix.MSG_PEEK)
+		if err == unix.EAGAIN || err == unix.EINTR {
+			return false
+		}
+		if err == nil {
+			pid = senderOf(control[:n])
+		}
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 0) // nobody asks again
+		return true
+	})
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// senderOf is the process that control messages name; 0: they name none.
+func senderOf(control []byte) (pid int) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return 0
+	}
+	for i := range messages {
+		if sender, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
+			return int(sender.Pid)
+		}
+	}
+	return 0
+}
+
+// dialWithSenders makes a connection over which the kernel tells who has sent what.
+func dialWithSenders(address *net.UnixAddr) (*net.UnixConn, error) {
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) // else the runner's id is not known
+		})
+	}}
+	return dialer.DialUnix(context.Background(), "unix", nil, address)
+}

@@ -1,0 +1,79 @@
+package runner
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Which process the runner is, is known whoever has started it; and since when it is connected.
+func TestTheRunnersProcessIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	remote := open(t, dir)
+	begin(t, remote, 1, "exec sleep 300") // which keeps the runner
+	before := remote.Standing()
+	if before.Err != nil || before.Since.IsZero() || commandOf(before.PID) != "runner" {
+		t.Fatalf("%+v, which is %q", before, commandOf(before.PID))
+	}
+	if err := remote.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if closed := remote.Standing(); closed.Err == nil || closed.PID != 0 || closed.Since.Before(before.Since) {
+		t.Errorf("closed: %+v", closed)
+	}
+	next := open(t, dir) // as a worker that was started again
+	after := next.Standing()
+	if after.PID != before.PID || after.Err != nil || !after.Since.After(before.Since) {
+		t.Errorf("the next worker: %+v, want process %d", after, before.PID)
+	}
+	recalled := next.Recall()[0].Process
+	if err := unix.Kill(after.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-linkOf(next).lost
+	if _, err := next.Instance(); err != nil {
+		t.Fatal(err)
+	}
+	if new := next.Standing(); new.PID == after.PID || new.PID == 0 || new.Err != nil || !new.Since.After(after.Since) {
+		t.Errorf("behind one that was killed: %+v, before %+v", new, after)
+	}
+	for recalled.Signal(int(unix.SIGKILL)) != nil { // until it is somebody's again
+		runtime.Gosched()
+	}
+	<-recalled.Ended()
+}
+
+// commandOf is the role of a process among those of these tests.
+func commandOf(pid int) string {
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return err.Error()
+	}
+	for variable := range strings.SplitSeq(string(environment), "\x00") {
+		if role, found := strings.CutPrefix(variable, roleVariable+"="); found {
+			return role
+		}
+	}
+	return ""
+}
+
+// Why there is no runner is told with the newest reason, and since the first.
+func TestARunnerThatIsMissedIsToldSinceTheFirstTry(t *testing.T) {
+	t.Parallel()
+	var s standing
+	s.missed(errors.New("no such file"))
+	first := s.failed.Since
+	s.missed(errors.New("permission denied"))
+	r := &Remote{}
+	r.connector.standing.failed = s.failed
+	if got := r.Standing(); first.IsZero() || got.Since != first || got.Err.Error() != "permission denied" || got.PID != 0 {
+		t.Errorf("%+v, want since %v", got, first)
+	}
+}

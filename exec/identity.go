@@ -93,6 +93,15 @@ func (i *identity) noteTaken(err error) {
 	}
 }
 
+// LookAtTable has the worker take its name and mark anew, where they may be lost. A table that is
+// out of reach is noticed by that, though there is nothing to claim.
+func (w *Worker) LookAtTable() {
+	w.mu.Lock()
+	w.identity.checked = time.Time{}
+	w.mu.Unlock()
+	w.wake()
+}
+
 // giveUpName tells whoever started the worker that the name is another one's, once that is no
 // matter of a moment: it never was ours, and there is no job that has to go on. A worker that had
 // the name waits for it.

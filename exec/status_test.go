@@ -30,3 +30,28 @@ func TestStatusCountsJobs(t *testing.T) {
 func counts(t jobexec.TargetStatus) [5]int {
 	return [5]int{t.Running, t.Prefetched, t.Started, t.Ended, t.Failed}
 }
+
+// Of a worker that has nothing to do nobody would notice that its table is out of reach: a lost
+// connection makes it look.
+func TestAnIdleWorkerNoticesThatItsTableIsAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	f.start()
+	f.until("it has its name", func(s jobexec.Status) bool { return f.claimed() && s.Outage == nil })
+	f.table.change(func() { f.table.holdErr = errAway })
+	f.worker.LookAtTable()
+	f.until("it is away", func(s jobexec.Status) bool {
+		return s.Outage != nil && s.Outage.Away && s.Outage.Why == "connection refused" && !s.Outage.Since.IsZero() && s.Returned.IsZero()
+	})
+	f.table.insert(waiting(1, "a"))
+	f.table.change(func() { f.table.holdErr = nil })
+	f.next().exit(0) // it polls
+	f.until("it is back", func(s jobexec.Status) bool { return s.Outage == nil && !s.Returned.IsZero() })
+}
+
+// claimed tells whether the table was asked for rows.
+func (f *fixture) claimed() bool {
+	f.table.mu.Lock()
+	defer f.table.mu.Unlock()
+	return f.table.claims > 0
+}

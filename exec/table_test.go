@@ -25,6 +25,7 @@ type table struct {
 	refused     map[int64]string      // rows that a rule of the table does not let anybody claim
 	failing     map[string]error      // claims for these targets fail before anything is decided
 	holders     map[string]string     // advisory locks that somebody else has
+	holdErr     error
 	unfit       map[string]string     // names that the table does not take
 	namesErr    error
 	waitingHeld chan struct{} // not nil: Waiting waits until it is closed
@@ -196,7 +197,7 @@ func (t *table) Names(_ context.Context, names []string) (map[string]string, err
 func (t *table) Hold(_ context.Context, name string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.holders[name], nil
+	return t.holders[name], t.holdErr
 }
 
 func (t *table) Holder(ctx context.Context, name string) (string, error) { return t.Hold(ctx, name) }

@@ -127,6 +127,9 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 		t.Error("the table is still said to be away")
 	default:
 	}
+	if back, why := m.Reached(); why != nil || back.Before(gone) || gone.IsZero() {
+		t.Errorf("since %v it is back: %v", back, why)
+	}
 	if got := table.words(); got != "1 running @1" {
 		t.Errorf("applied %q", got)
 	}

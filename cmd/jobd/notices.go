@@ -13,6 +13,7 @@ import (
 //
 //	table  ── a server that it did not know ──► mirror
 //	table  ── a row that can't be claimed ────► worker
+//	table  ── a connection of it is lost ─────► worker
 //	mirror ── the table is back ──────────────► worker, table
 //	mirror ── rows wait again ────────────────► worker, masters
 //	worker ── it serves other targets ────────► masters
@@ -49,6 +50,10 @@ func (n *notices) serverMet() { n.tell(func(to *listeners) { to.mirror.CheckServ
 func (n *notices) oddRow(row, target, reason string) {
 	n.tell(func(to *listeners) { to.worker.NoteOdd(row, target, reason) })
 }
+
+// tableLost: the connection that holds the worker's name and mark is gone, and perhaps the table is
+// out of reach.
+func (n *notices) tableLost() { n.tell(func(to *listeners) { to.worker.LookAtTable() }) }
 
 // tableBack: the table can be reached again. It may not have answered at the start, or be another
 // one now, so it is examined once more; the mirror does not wait for that.

@@ -49,7 +49,7 @@ func (r *root) newTable(journalDir string) (store.Table, error) {
 		return sqlite.New(config)
 	}
 	config := r.mysqlConfig()
-	config.Logger, config.OnServer, config.OnOdd = r.log, r.notices.serverMet, r.notices.oddRow
+	config.Logger, config.OnServer, config.OnOdd, config.OnLost = r.log, r.notices.serverMet, r.notices.oddRow, r.notices.tableLost
 	return mysql.New(failTable(journalDir, config))
 }
 

@@ -33,6 +33,11 @@ type Config struct {
 	// another one or none was confirmed. It must not block.
 	OnServer func()
 
+	// OnLost is called when the connection that has the advisory locks is found lost, by a look that
+	// is taken now and then: of a worker that has nothing to do nobody else would notice. It must not
+	// block.
+	OnLost func()
+
 	// ConnectTimeout (10 s) is for one dial, ReadTimeout and WriteTimeout (35 s) are for one read
 	// and one write: longer than the server waits for a lock (1 s on a row, 5 s on the table) or
 	// for us in a transaction (30 s), so that it gives up before we do.
@@ -97,6 +102,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.OnServer == nil {
 		c.OnServer = func() {}
+	}
+	if c.OnLost == nil {
+		c.OnLost = func() {}
 	}
 	if c.Dial == nil {
 		dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{

@@ -143,7 +143,9 @@ func (t *Table) ping() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
-	_ = t.lose(a.conn.PingContext(ctx)) // the next Hold takes the locks anew
+	if t.lose(a.conn.PingContext(ctx)) != nil { // the next Hold takes the locks anew
+		t.config.OnLost()
+	}
 }
 
 // lose gives up the connection, and its locks with it, where there is an error. Callers must hold

@@ -133,11 +133,14 @@ func TestHoldIsKeptAlive(t *testing.T) {
 func TestHoldAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
-	table, other := db.table(t), db.table(t)
+	config, lost := db.config(), make(chan struct{}, 100)
+	config.OnLost = func() { lost <- struct{}{} }
+	table, other := confirmed(t, open(t, config)), db.table(t)
 	table.PingEvery(10 * time.Millisecond)
 	hold(t, table, "name:x")
 	hold(t, table, "mark:y")
 	db.killAll(t)
+	<-lost // it is noticed though nobody asks for anything
 	if _, err := other.Hold(t.Context(), "name:x"); err != nil {
 		t.Fatal(err) // its pool had died too
 	}

@@ -28,6 +28,7 @@ type ledger struct {
 // debt is what the ledger knows of a target.
 type debt struct {
 	turn     uint64    // of the last poke
+	since    time.Time // of the first poke that is not answered
 	answered time.Time // zero while it is owed
 }
 
@@ -41,10 +42,14 @@ func (l *ledger) enter(targets []string, now time.Time) (forgotten int) {
 	l.turn++
 	l.names.add(targets)
 	for _, target := range targets {
-		if _, known := l.debts[target]; !known {
+		before, known := l.debts[target]
+		if !known {
 			l.kept = nil
 		}
-		l.debts[target] = debt{turn: l.turn}
+		if !known || !before.answered.IsZero() {
+			before.since = now
+		}
+		l.debts[target] = debt{turn: l.turn, since: before.since}
 	}
 	for _, keeps := range []time.Duration{keepsAnswered, 0} {
 		if l.overfull() {

@@ -35,6 +35,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 			w.noteStatus(answer)
 		}
 		asking.ask(ctx, []letter{{to: workers}})
+		status.Unserved, status.UnservedCount = m.unserved(workers)
 	}
 	status.Memory = m.config.Memory()
 	return status, nil

@@ -113,6 +113,17 @@ func readPolling(data jobnet.Fields) (Polling, error) {
 type FleetStatus[S any] struct {
 	Workers []FleetWorker[S] `json:"workers"` // in the order in which they registered
 	Memory  MemoryUsage      `json:"memoryUsage"`
+
+	// What was poked and is served by nobody: the first of UnservedCount. It is told where workers
+	// were polled.
+	Unserved      []UnservedTarget `json:"unserved,omitempty"`
+	UnservedCount int              `json:"unservedCount,omitempty"`
+}
+
+// UnservedTarget is a target that clients have poked, and that no registered worker serves.
+type UnservedTarget struct {
+	Target string `json:"target"`
+	Since  int64  `json:"since"` // unix milliseconds of the first poke
 }
 
 // FleetWorker describes one registered worker. What it answered itself is there only where workers

@@ -1,0 +1,59 @@
+package master
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"jobd/net/contract"
+)
+
+// A target that was poked, and that nobody serves, is told with the time of the first poke, until
+// somebody does.
+func TestTargetsThatNobodyServesAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, Config{})
+		status := func() (list []contract.UnservedTarget, count int) {
+			synctest.Wait()
+			return b.unserved(b.registry.all())
+		}
+		begun := time.Now()
+		poked := func(after time.Duration, target string) contract.UnservedTarget {
+			return contract.UnservedTarget{Target: target, Since: begun.Add(after).UnixMilli()}
+		}
+		expect := func(want ...contract.UnservedTarget) {
+			t.Helper()
+			if got, count := status(); len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) || count != len(want) {
+				t.Errorf("%d: %+v, want %+v", count, got, want)
+			}
+		}
+		b.join("one", newPolls().handlers(), "a")
+		b.do("poke", `{"targets":["a","x","Y"]}`)
+		expect(poked(0, "x"), poked(0, "Y"))
+		time.Sleep(time.Minute)
+		b.do("poke", `{"targets":["z","x"]}`)
+		expect(poked(0, "x"), poked(0, "Y"), poked(time.Minute, "z"))
+		b.join("two", newPolls().handlers(), "x", "y") // Y may be the same to its table
+		expect(poked(time.Minute, "z"))
+		b.do("poke", `{"targets":["x"]}`)
+		expect(poked(time.Minute, "z"))
+	})
+}
+
+// However many there are, a status names some, those that have waited longest, and counts the rest.
+func TestTargetsThatNobodyServesAreBounded(t *testing.T) {
+	t.Parallel()
+	m, now := New(Config{}), time.Now()
+	for i := range 3 * mostUnserved {
+		m.ledger.enter([]string{fmt.Sprint("t", i)}, now.Add(time.Duration(i)*time.Second))
+	}
+	m.ledger.markAnswered([]string{"t0"}, m.ledger.now(), now)
+	m.ledger.enter([]string{"t0"}, now.Add(time.Hour)) // it was answered before: it waits since now
+	list, count := m.unserved(nil)
+	if len(list) != mostUnserved || count != 3*mostUnserved || list[0].Target != "t1" {
+		t.Errorf("%d of %d, the first is %s", len(list), count, list[0].Target)
+	}
+}

@@ -34,6 +34,15 @@ type checkpointJob struct {
 	Lost     bool     `json:"lost,omitempty"`
 	Accepted int64    `json:"accepted,omitempty"`
 	Running  int64    `json:"running,omitempty"`
+
+	Cancelled *checkpointCancel `json:"cancelled,omitempty"` // of one that runs; older versions have none
+}
+
+// checkpointCancel is the JSON form of a Cancellation.
+type checkpointCancel struct {
+	Time  int64  `json:"time"`
+	By    string `json:"by"`
+	Grace int64  `json:"grace"` // microseconds
 }
 
 func EncodeCheckpoint(s *State) ([]byte, error) {
@@ -46,6 +55,7 @@ func EncodeCheckpoint(s *State) ([]byte, error) {
 		c.Jobs = append(c.Jobs, checkpointJob{
 			ID: j.ID, Target: j.Target, Manual: j.Manual, Token: j.Token, Status: j.Status, Attempt: j.Attempt,
 			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: micros(j.Accepted), Running: micros(j.Running),
+			Cancelled: j.Cancelled.checkpoint(),
 		})
 	}
 	return json.Marshal(c)
@@ -67,6 +77,7 @@ func DecodeCheckpoint(data []byte) (*State, error) {
 		s.Jobs[j.ID] = &Job{
 			ID: j.ID, Target: j.Target, Manual: j.Manual, Token: j.Token, Status: j.Status, Attempt: j.Attempt,
 			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: moment(j.Accepted), Running: moment(j.Running),
+			Cancelled: j.Cancelled.cancellation(),
 		}
 	}
 	return s, nil

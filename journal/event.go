@@ -64,6 +64,7 @@ type Accepted struct {
 // Wanted "ignored" follows.
 type Ignored struct {
 	Reason string `json:"reason"`
+	By     string `json:"by,omitempty"` // who cancelled it; "": nobody did, it is not to be run anyway
 }
 
 // Released says that a claim is given up before the job was started.

@@ -12,16 +12,17 @@ type Kind string
 // The kinds of event. The first group is about a job, the second about the
 // worker itself (job id 0).
 const (
-	KindAccepted Kind = "accepted"
-	KindIgnored  Kind = "ignored"
-	KindReleased Kind = "released"
-	KindRunning  Kind = "running"
-	KindStarted  Kind = "started"
-	KindSignal   Kind = "signal"
-	KindDone     Kind = "done"
-	KindConflict Kind = "conflict"
-	KindSetAside Kind = "set-aside"
-	KindRequeued Kind = "requeued"
+	KindAccepted  Kind = "accepted"
+	KindIgnored   Kind = "ignored"
+	KindReleased  Kind = "released"
+	KindRunning   Kind = "running"
+	KindStarted   Kind = "started"
+	KindSignal    Kind = "signal"
+	KindDone      Kind = "done"
+	KindConflict  Kind = "conflict"
+	KindSetAside  Kind = "set-aside"
+	KindRequeued  Kind = "requeued"
+	KindCancelled Kind = "cancelled"
 
 	KindOpened         Kind = "opened"
 	KindClosed         Kind = "closed"
@@ -49,6 +50,7 @@ func (Done) Kind() Kind           { return KindDone }
 func (Conflict) Kind() Kind       { return KindConflict }
 func (SetAside) Kind() Kind       { return KindSetAside }
 func (Requeued) Kind() Kind       { return KindRequeued }
+func (Cancelled) Kind() Kind      { return KindCancelled }
 func (Opened) Kind() Kind         { return KindOpened }
 func (Closed) Kind() Kind         { return KindClosed }
 func (Paused) Kind() Kind         { return KindPaused }
@@ -78,6 +80,7 @@ var registry = []registered{
 	kind[Conflict](),
 	kind[SetAside](),
 	kind[Requeued](),
+	kind[Cancelled](),
 	kind[Opened](),
 	kind[Closed](),
 	kind[Paused](),

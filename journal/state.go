@@ -46,9 +46,11 @@ type Job struct {
 	Ended    time.Time
 	End      uint64 // the event with which it came to its end; 0 while it is under way
 
-	Result string // of a job that is done: "ok" or "fail"
-	Code   *int
-	Signal string
+	Result    string // of a job that is done: "ok" or "fail"
+	Code      *int
+	Signal    string
+	Cancelled *Cancellation // that somebody wants, or wanted, it not to run; nil: nobody does
+
 	Reason string // why it was released, ignored or could not be, or is done without an outcome of its own
 }
 

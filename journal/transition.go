@@ -21,12 +21,15 @@ import (
 //	           anything else                      → unchanged
 //	set-aside  any                                → unchanged
 //	requeued   starting, running                  → unchanged
+//	cancelled  accepted, starting                 → ignored
+//	           starting, running, of what runs    → unchanged, marked as cancelled
 //
 // An event that names its claim's token is about that claim only. A conflict of another claim than
 // the one that is under way changes nothing: it is late news of an older one. Anything else with
 // another claim's token is refused. A conflict whose Wanted is "ignored" is about an ignored event
 // whose transaction was not committed, and about nothing else: it takes that event back, and
-// changes no claim.
+// changes no claim. Of a claim that was cancelled it changes nothing either: that is over, whatever
+// its row says.
 func (s Status) allows(kind Kind) bool {
 	switch kind {
 	case KindAccepted, KindIgnored:
@@ -43,6 +46,8 @@ func (s Status) allows(kind Kind) bool {
 		return s == StatusStarting || s == StatusRunning
 	case KindRequeued:
 		return s == StatusStarting || s == StatusRunning
+	case KindCancelled:
+		return !s.Ended()
 	case KindConflict, KindSetAside:
 		return true
 	}
@@ -68,7 +73,7 @@ func (j Job) next(e Event) (Job, error) {
 			Status: StatusAccepted, Accepted: e.Time,
 		}, nil
 	case Ignored:
-		return Job{ID: j.ID, Status: StatusIgnored, Ended: e.Time, Reason: p.Reason}, nil
+		return ignored(j.ID, p, e.Time), nil
 	case Released:
 		j.Status, j.Ended, j.Reason = StatusReleased, e.Time, p.Reason
 	case Running:
@@ -78,6 +83,8 @@ func (j Job) next(e Event) (Job, error) {
 	case Done:
 		j.Status, j.Ended = StatusDone, p.EndedAt(e.Time)
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
+	case Cancelled:
+		return j.cancel(p, e)
 	case Conflict:
 		return j.conflict(p, e), nil
 	case Signal, SetAside, Requeued: // change nothing but are part of the history
@@ -103,6 +110,8 @@ func tokenOf(p Payload) string {
 		return p.Token
 	case Requeued:
 		return p.Token
+	case Cancelled:
+		return p.Token
 	}
 	return ""
 }
@@ -125,7 +134,7 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 // for all the same. One of an ignored event takes that back.
 func (j Job) conflict(p Conflict, e Event) Job {
 	switch ignoring := p.Wanted == RowIgnored; {
-	case ignoring && j.Status == StatusIgnored:
+	case ignoring && j.Status == StatusIgnored && j.Token == "":
 		j.Status, j.Ended, j.Reason = StatusConflict, e.Time, p.Reason
 	case ignoring:
 	case j.Status == StatusAccepted, j.Status == StatusStarting:

@@ -22,6 +22,7 @@ var jobPayloads = []Payload{
 	Signal{Signo: 15, By: "me"},
 	Done{Result: "ok"},
 	Conflict{Wanted: "done"},
+	Cancelled{By: "me"},
 }
 
 // workerPayloads holds a payload of each kind that is about the worker.
@@ -50,10 +51,10 @@ var paths = map[Status][]Payload{
 // legal is the transition table once more, as the design has it.
 var legal = map[Status]map[Kind]Status{
 	StatusNone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusNone},
-	StatusAccepted: {KindReleased: StatusReleased, KindRunning: StatusStarting, KindConflict: StatusConflict},
+	StatusAccepted: {KindReleased: StatusReleased, KindRunning: StatusStarting, KindConflict: StatusConflict, KindCancelled: StatusIgnored},
 	StatusStarting: {
 		KindReleased: StatusReleased, KindRunning: StatusStarting, KindStarted: StatusRunning,
-		KindDone: StatusDone, KindConflict: StatusConflict,
+		KindDone: StatusDone, KindConflict: StatusConflict, KindCancelled: StatusIgnored,
 	},
 	StatusRunning:  {KindSignal: StatusRunning, KindDone: StatusDone, KindConflict: StatusRunning},
 	StatusDone:     {KindAccepted: StatusAccepted, KindIgnored: StatusIgnored, KindConflict: StatusDone},

@@ -14,7 +14,7 @@ SCHEMA = "3905cc8a7fad0bf1700c75d9ce685deba5527e05fceae575784973460c4dc918"
 OVER, UNDER_WAY = {None}, {"accepted", "starting", "running"}
 ALLOWED = {"accepted": OVER, "ignored": OVER, "released": {"accepted", "starting"}, "running": UNDER_WAY, "started": {"starting"},
            "signal": {"running"}, "done": {"starting", "running"}, "requeued": {"starting", "running"},
-           "conflict": OVER | UNDER_WAY, "set-aside": OVER | UNDER_WAY}
+           "cancelled": UNDER_WAY, "conflict": OVER | UNDER_WAY, "set-aside": OVER | UNDER_WAY}
 
 class Bad(Exception): pass
 
@@ -71,7 +71,7 @@ def canonical(s):
     some = lambda of, fields, always="": {f: of[f] for f in fields.split() if of.get(f) or f in always.split()}
     c = some(s, "time name open mark server")
     if s["targets"]: c["targets"] = {name: some(s["targets"][name], *["Concurrency Paused"] * 2) for name in sorted(s["targets"])}
-    if s["jobs"]: c["jobs"] = [some(job, "id target manual token status attempt runner claimed process lost accepted running",
+    if s["jobs"]: c["jobs"] = [some(job, "id target manual token status attempt runner claimed process lost accepted running cancelled",
                                     "id target token") for _, job in sorted(s["jobs"].items())]
     if s["removed"] is not None: c["removed"] = some(s["removed"], "segment seq hash noted")
     text = json.dumps(c, ensure_ascii=False, separators=(",", ":"))
@@ -116,6 +116,10 @@ def fold_job(s, seq, time, number, kind, p):
             need(p["attempt"] in legal, seq, f"illegal transition: job {number}: wrong attempt number")
             job |= {"status": "starting", "attempt": p["attempt"], "runner": p.get("runner"), "claimed": p.get("claimed"), "running": time, "process": None}
         case "started": job |= {"status": "running", "process": {f: p[f] for f in ("pid", "start_time", "boot_id")}}
+        case "cancelled":
+            need(status != ("accepted" if p.get("runs") else "running"), seq, f'illegal transition: job {number} is {status}, and "{kind}" cannot follow')
+            if not p.get("runs"): return s["jobs"].pop(number)
+            job["cancelled"] = {"time": time, "by": p["by"], "grace": p.get("grace", 0)}
         case "conflict" if p.get("wanted") == "ignored": pass
         case "conflict" if status == "running": job["lost"] = True
         case "released" | "done" | "conflict": s["jobs"].pop(number, None)

@@ -53,6 +53,8 @@ func describe(payload journal.Payload) string {
 		return pairs("target", e.Target, "by", e.By)
 	case journal.Requeued:
 		return pairs("reason", e.Reason, "by", e.By)
+	case journal.Cancelled:
+		return describeCancelled(e)
 	case journal.Requested:
 		return pairs("request", e.Request, "jobs", someIDs(e.Jobs, e.More), "by", e.By)
 	case journal.Refused:
@@ -67,6 +69,15 @@ func describe(payload journal.Payload) string {
 		return pairs("target", e.Target, "concurrency", e.Concurrency, "by", e.By)
 	}
 	return ""
+}
+
+// describeCancelled tells who cancelled a job, and, where that runs, how long it gets to end.
+func describeCancelled(e journal.Cancelled) string {
+	grace := ""
+	if e.Runs {
+		grace = (time.Duration(e.Grace) * time.Microsecond).String()
+	}
+	return pairs("by", e.By, "grace", grace)
 }
 
 func describeDone(e journal.Done) string {

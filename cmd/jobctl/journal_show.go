@@ -123,6 +123,13 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		return "given back, because " + clean(payload.Reason), nil
 	case journal.Ignored:
 		return "marked as not to be run, because " + clean(payload.Reason), nil
+	case journal.Cancelled:
+		if payload.Runs {
+			grace := time.Duration(payload.Grace) * time.Microsecond
+			return fmt.Sprintf("cancelled by %s: it is to end within %v, else it is killed", clean(payload.By), grace), nil
+		}
+		s.ended = at
+		return fmt.Sprintf("cancelled by %s before it was started: marked as not to be run", clean(payload.By)), nil
 	case journal.SetAside:
 		return fmt.Sprintf("its row can't be made %s for now, because %s", clean(payload.Wanted), clean(payload.Reason)), nil
 	case journal.Conflict:

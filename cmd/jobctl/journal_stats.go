@@ -21,7 +21,7 @@ func (p *program) journalStats() *ffcli.Command {
 		s := statistics{program: p, by: by, groups: make(map[string]*group), jobs: make(map[workerJob]*underWay), names: make(map[source]string)}
 		q := history.Query{
 			Since: span.since.at, Until: span.until.at,
-			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict},
+			Kinds: []journal.Kind{journal.KindAccepted, journal.KindRunning, journal.KindDone, journal.KindReleased, journal.KindConflict, journal.KindCancelled},
 		}
 		if err := s.begin(ctx, j, q.Since); err != nil {
 			return err
@@ -134,6 +134,10 @@ func (s *statistics) add(ctx context.Context, e from[journal.Event]) error {
 	case journal.Released:
 		g.released++
 		delete(s.jobs, key)
+	case journal.Cancelled:
+		if !payload.Runs {
+			delete(s.jobs, key)
+		}
 	case journal.Conflict:
 		g.conflicts++
 	}

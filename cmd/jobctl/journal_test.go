@@ -276,6 +276,7 @@ func TestDescribe(t *testing.T) {
 		`result=fail stdout=0 stderr=0 elapsed=1.5s`: journal.Done{Result: "fail", Elapsed: 1_500_000},
 		`target=a concurrency=4 by=c`:                journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
 		`reason="the runner is gone" by=on_crash`:    journal.Requeued{Reason: "the runner is gone", By: "on_crash"},
+		`by=c grace=10s`:                             journal.Cancelled{By: "c", Runs: true, Grace: 10_000_000, Token: "@t"},
 		`jobs=1,2 by=c`:                              journal.Requested{Jobs: []int64{1, 2}, By: "c"},
 		`jobs="1,2,3,4,5,6,7,8 and 1 more" by=c`:     journal.Requested{Jobs: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, By: "c"},
 		`request=add-target about=a reason=no by=c`:  journal.Refused{Request: "add-target", About: "a", Reason: "no", By: "c"},

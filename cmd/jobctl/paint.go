@@ -64,7 +64,7 @@ func toneOf(payload journal.Payload) tone {
 			return good
 		}
 		return bad
-	case journal.Conflict, journal.SetAside, journal.Released, journal.Ignored, journal.Signal:
+	case journal.Conflict, journal.SetAside, journal.Released, journal.Ignored, journal.Signal, journal.Cancelled:
 		return odd
 	case journal.Accepted, journal.Running, journal.Started:
 		return plain

@@ -115,6 +115,11 @@ func (p *picture) add(e from[journal.Event]) {
 		ended := history.Job{Status: journal.StatusDone, Result: payload.Result, Code: payload.Code, Signal: payload.Signal}
 		p.finishDone(w, job, at, payload, outcome(ended))
 		delete(w.claimed, job)
+	case journal.Cancelled:
+		if !payload.Runs {
+			p.finish(w, job, at, "cancelled", false)
+			delete(w.claimed, job)
+		}
 	case journal.Released:
 		p.finish(w, job, at, "given back", false)
 		delete(w.claimed, job)

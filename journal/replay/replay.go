@@ -46,7 +46,7 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 		if err == nil {
 			err = r.replay(ctx, at, end, state, func(e journal.Event) bool {
 				job, ok := state.Jobs[e.Job]
-				if !ok || !job.Status.Ended() || job.Status == journal.StatusIgnored && e.Kind() != journal.KindIgnored {
+				if !ok || !job.Status.Ended() || job.Status == journal.StatusIgnored && e.Kind() != journal.KindIgnored && e.Kind() != journal.KindCancelled {
 					return true
 				}
 				if again[e.Job] > 0 && job.Status == journal.StatusIgnored { // what takes it back needs it

@@ -69,10 +69,15 @@ func vectorDays() [][]journal.Draft {
 			{Job: 5, Payload: journal.Accepted{Target: "mail", Token: "@k7aaaaaaf"}},
 			{Job: 5, Payload: journal.Running{Attempt: 1}},
 			{Job: 5, Payload: journal.Started{Pid: 10, StartTime: 9, BootID: "b-2"}},
+			{Job: 5, Payload: journal.Cancelled{By: "127.0.0.1:8", Runs: true, Grace: 10_000_000, Token: "@k7aaaaaaf"}},
 		},
 		{
 			{Job: -5, Payload: journal.Done{Result: "fail", Signal: "SIGKILL", Stdout: journal.Output{Kept: bytes.Repeat([]byte{0, 255}, 300), Size: 900}, Reason: "killed", Note: "by <somebody>"}},
 			{Job: 1<<63 - 1, Payload: journal.Done{Result: "fail", Code: &three, Reason: "never started"}},
+			{Job: 6, Payload: journal.Accepted{Target: "mail", Token: "@k7aaaaaag"}},
+			{Job: 6, Payload: journal.Running{Attempt: 1}},
+			{Job: 6, Payload: journal.Cancelled{By: "127.0.0.1:8", Token: "@k7aaaaaag"}},
+			{Job: 7, Payload: journal.Ignored{Reason: "cancelled by 127.0.0.1", By: "127.0.0.1:8"}},
 			worker(journal.Closed{Reason: "shutdown"}),
 		},
 	}

@@ -62,6 +62,10 @@ func ChangeTo(job journal.Job) Change {
 		change.Status = journal.RowRunning
 	case journal.StatusDone:
 		change.Status, change.Finish = journal.RowDone, job.Ended
+	case journal.StatusIgnored:
+		if job.Token != "" { // else nobody claimed it, and its row bears nothing of ours
+			change.cancel(job.Reason)
+		}
 	}
 	return change
 }
@@ -85,7 +89,7 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 		return "it is ignored, and the journal does not say so"
 	case row.UnderWay() && row.Owner != job.Token && !stale:
 		return fmt.Sprintf("it bears '%s', which is no claim of this journal", row.Owner)
-	case row.UnderWay() && job.Status == journal.StatusIgnored && !stale:
+	case row.UnderWay() && job.Status == journal.StatusIgnored && job.Token == "" && !stale:
 		return "it is under way, and the journal knows no claim of it"
 	case row.UnderWay():
 		return ""
@@ -105,7 +109,7 @@ func IsAnotherJob(job journal.Job, row *Seen) bool {
 		return false
 	}
 	claimed := job.Accepted
-	if job.Status == journal.StatusIgnored {
+	if claimed.IsZero() && job.Status == journal.StatusIgnored {
 		claimed = job.Ended
 	}
 	return row != nil && !claimed.IsZero() && row.Created > seconds(claimed)
@@ -146,7 +150,11 @@ func GiveBack(job journal.Job, row *Seen) Change {
 // ClaimOf is the payload that claims a job's row once more, or ignores it.
 func ClaimOf(job journal.Job) journal.Payload {
 	if job.Status == journal.StatusIgnored {
-		return journal.Ignored{Reason: job.Reason}
+		ignored := journal.Ignored{Reason: job.Reason}
+		if job.Cancelled != nil {
+			ignored.By = job.Cancelled.By
+		}
+		return ignored
 	}
 	return journal.Accepted{Target: job.Target, Manual: job.Manual, Token: job.Token}
 }

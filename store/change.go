@@ -16,9 +16,17 @@ func (c *Change) advance(e journal.Event, of claim) {
 		if of.manual {
 			c.Status = journal.RowManual
 		}
+	case journal.Cancelled:
+		c.cancel(p.Reason())
 	case journal.Done:
 		c.Status, c.Finish, c.Done = journal.RowDone, p.EndedAt(e.Time), &p
 	}
+}
+
+// cancel makes a change that ends a claim which was not started: its row is ignored, and tells why
+// as a job's stderr would.
+func (c *Change) cancel(reason string) {
+	c.Status, c.Start, c.Done = journal.RowIgnored, time.Time{}, &journal.Done{Note: reason}
 }
 
 // wanted is the status that an event wants its row to have.

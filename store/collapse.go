@@ -95,6 +95,8 @@ func mirrored(e journal.Event) bool {
 		return !p.Claimed
 	case journal.Released, journal.Done:
 		return true
+	case journal.Cancelled:
+		return !p.Runs
 	}
 	return false
 }
@@ -131,6 +133,8 @@ func claimIn(e journal.Event) claim {
 	case journal.Released:
 		return claim{token: p.Token, target: p.Target, manual: p.Manual}
 	case journal.Done:
+		return claim{token: p.Token}
+	case journal.Cancelled:
 		return claim{token: p.Token}
 	}
 	return claim{}

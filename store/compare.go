@@ -139,6 +139,14 @@ func addTo(stories map[int64]*story, e journal.Event) {
 		}
 	case journal.Ignored:
 		s.Job = journal.Job{ID: e.Job, Status: journal.StatusIgnored, Ended: e.Time, Reason: p.Reason}
+		if p.By != "" {
+			s.Cancelled = &journal.Cancellation{Time: e.Time, By: p.By}
+		}
+	case journal.Cancelled:
+		s.Cancelled = &journal.Cancellation{Time: e.Time, By: p.By}
+		if !p.Runs {
+			s.Status, s.Ended, s.Reason = journal.StatusIgnored, e.Time, p.Reason()
+		}
 	case journal.Running:
 		s.Status, s.Running = journal.StatusStarting, e.Time
 	case journal.Released:
@@ -147,7 +155,7 @@ func addTo(stories map[int64]*story, e journal.Event) {
 		s.Status, s.Ended, s.Result, s.ended = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq
 	case journal.Conflict:
 		if p.Wanted == journal.RowIgnored {
-			if s.Status == journal.StatusIgnored {
+			if s.Status == journal.StatusIgnored && s.Token == "" {
 				s.Status = journal.StatusConflict
 			}
 		} else if p.Token == "" || p.Token == s.Token {

@@ -180,13 +180,13 @@ func (e *RefusedTargets) Undone() bool { return true }
 type Change struct {
 	first    uint64 // the oldest event that went into it
 	Job      int64
-	target   string    // the claim's; "" where it is not known
-	Token    string    // the claim's token, the guard of the update
-	Accepted time.Time // of the claim; a row created later is another job that got an old id again; zero: unknown
-	Status   string    // journal.RowRunning, RowDone, or, to give it back, RowWaiting or RowManual
-	Start    time.Time // time_started; zero where the job was not started
-	Finish   time.Time // time_finished, for RowDone
-	Done     *journal.Done
+	target   string        // the claim's; "" where it is not known
+	Token    string        // the claim's token, the guard of the update
+	Accepted time.Time     // of the claim; a row created later is another job that got an old id again; zero: unknown
+	Status   string        // journal.RowRunning, RowDone, RowIgnored, or, to give it back, RowWaiting or RowManual
+	Start    time.Time     // time_started; zero where the job was not started
+	Finish   time.Time     // time_finished, for RowDone
+	Done     *journal.Done // how it ended, for RowDone; for RowIgnored the Note alone, which says why
 }
 
 // Fate is what became of a change.

@@ -70,7 +70,7 @@ func (c *claim) commit(ctx context.Context, conn *sql.Conn, rows []journal.Row, 
 
 // update sends the updates and COMMIT, together where the server's locks can be relied on.
 func (c *claim) update(ctx context.Context, conn *sql.Conn, verdicts []rule.Verdict) error {
-	updates := c.table.decided(verdicts)
+	updates := c.layout.decided(verdicts)
 	if !c.layout.galera && !c.layout.version.tiDB {
 		matched, err := c.layout.send(ctx, conn, append(updates, commit)...)
 		if err != nil {

@@ -7,19 +7,19 @@ import (
 )
 
 // decided is the updates that a claim consists of.
-func (t *Table) decided(verdicts []rule.Verdict) []statement {
+func (l *layout) decided(verdicts []rule.Verdict) []statement {
 	updates := make([]statement, 0, len(verdicts)+1)
 	for _, verdict := range verdicts {
-		updates = append(updates, t.update(verdict))
+		updates = append(updates, l.decision(verdict))
 	}
 	return updates
 }
 
-// update is the statement that makes of rows what a claim decided.
-func (t *Table) update(verdict rule.Verdict) statement {
-	set, args := rule.Set(verdict.Write(t.config.ClaimColumn), quote)
+// decision is the statement that makes of rows what a claim decided.
+func (l *layout) decision(verdict rule.Verdict) statement {
+	set, args := rule.Set(verdict.Write(writing{l, whole}), quote)
 	return statement{
-		query: "UPDATE " + t.name.quoted() + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + rule.IsFree + "; ",
+		query: "UPDATE " + l.table + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + rule.IsFree + "; ",
 		args:  args,
 	}
 }

@@ -33,7 +33,7 @@ func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]s
 				some, err := rule.ProbeEach(verdicts, func(ids []int64) ([]int64, error) {
 					return t.free(ctx, conn, found, ids)
 				}, func(single rule.Verdict) (string, error) {
-					return t.probeOne(ctx, conn, t.update(single))
+					return t.probeOne(ctx, conn, found.decision(single))
 				})
 				maps.Copy(refused, some)
 				return err

@@ -14,6 +14,10 @@ func (b *batch) finish(ctx context.Context, list []Difference) error {
 		switch d.Job.Status {
 		case journal.StatusStarting, journal.StatusRunning, journal.StatusDone:
 			jobs = append(jobs, d.Job)
+		case journal.StatusIgnored:
+			if d.Job.Token != "" && d.Row.UnderWay() && !b.stale[d.Job.ID] {
+				jobs = append(jobs, d.Job)
+			}
 		}
 	}
 	var changes []store.Change

@@ -18,9 +18,13 @@ func replay(ctx context.Context, j Journal, id int64) (job journal.Job, shown ui
 		if err := state.Apply(e); err != nil {
 			continue // its beginning was removed
 		}
-		switch e.Payload.(type) {
+		switch p := e.Payload.(type) {
 		case journal.Running, journal.Released, journal.Done:
 			shown = e.Seq
+		case journal.Cancelled:
+			if !p.Runs {
+				shown = e.Seq
+			}
 		}
 	}
 	return state.Job(id), shown, nil

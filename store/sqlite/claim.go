@@ -111,11 +111,12 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 // claim chooses rows, has them decided and updates them, in one transaction. An update that fails
 // is looked into once the transaction is undone.
 func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx) ([]journal.Row, error), decide store.Decide) error {
-	if _, err := t.examined(ctx); err != nil {
+	found, err := t.examined(ctx)
+	if err != nil {
 		return err
 	}
 	var refused *refusal
-	err := t.claiming(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+	err = t.claiming(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		rows, err := choose(ctx, tx)
 		if err != nil {
 			return false, err
@@ -128,7 +129,7 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 		if err != nil {
 			return false, err
 		}
-		if err := t.write(ctx, tx, verdicts); err != nil {
+		if err := t.write(ctx, tx, found, verdicts); err != nil {
 			refused = &refusal{verdicts, err}
 			return false, err
 		}
@@ -141,9 +142,9 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 }
 
 // write updates the rows as decided.
-func (t *Table) write(ctx context.Context, tx *sql.Tx, verdicts []rule.Verdict) error {
+func (t *Table) write(ctx context.Context, tx *sql.Tx, found *layout, verdicts []rule.Verdict) error {
 	for _, verdict := range verdicts {
-		set, args := rule.Set(verdict.Write(t.config.ClaimColumn), quote)
+		set, args := rule.Set(verdict.Write(writing{t.config.ClaimColumn, found}), quote)
 		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
 			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND "+rule.IsFree, args...)
 		if err != nil {

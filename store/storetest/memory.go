@@ -100,7 +100,7 @@ func (m *Memory) apply(c store.Change) store.Outcome {
 	}
 	row.Status = c.Status
 	switch {
-	case rule.Release(c):
+	case rule.Release(c), c.Status == journal.RowIgnored:
 		row.Owner, row.Started = "", 0
 	case c.Done != nil:
 		row.Owner, row.Result, row.Finished = "", c.Done.Result, c.Finish.Unix()

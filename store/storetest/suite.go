@@ -50,6 +50,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"Refused", refusedTests()},
 		{"Hold", holdTests()},
 		{"Reconcile", reconcileTests()},
+		{"Cancel", cancelTests()},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

@@ -35,6 +35,9 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 	switch {
 	case Release(change):
 		return append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)})
+	case change.Status == journal.RowIgnored:
+		_, stderr := d.Output(change.Done)
+		return append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)}, Assignment{"stderr", stderr})
 	case change.Status == journal.RowRunning:
 		return append(list, Assignment{"time_started", seconds(change.Start)})
 	}
@@ -57,11 +60,15 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 	)
 }
 
-// Write is what a claim sets in its rows; owner is the column that holds the tokens.
-func (v Verdict) Write(owner string) []Assignment {
+// Write is what a claim sets in its rows.
+func (v Verdict) Write(d Dialect) []Assignment {
 	list := []Assignment{{"status", v.status}}
 	if v.token != "" {
-		list = append(list, Assignment{owner, v.token})
+		list = append(list, Assignment{d.Owner(), v.token})
+	}
+	if v.note != "" {
+		_, stderr := d.Output(&journal.Done{Note: v.note})
+		list = append(list, Assignment{"stderr", stderr})
 	}
 	if v.start != 0 {
 		list = append(list, Assignment{"time_started", v.start})

@@ -49,6 +49,10 @@ func TestWrite(t *testing.T) {
 		{"running", "sig", store.Change{Status: journal.RowRunning, Start: at}, "[status] = ?, [time_started] = ?", []any{"running", int64(5)}},
 		{"given back", "sig", store.Change{Status: journal.RowManual}, "[status] = ?, [sig] = ?, [time_started] = ?", []any{"manual", nil, int64(0)}},
 		{
+			"cancelled before it ran", "sig", store.Change{Status: journal.RowIgnored, Done: &journal.Done{Stderr: journal.Output{Kept: []byte("why")}}},
+			"[status] = ?, [sig] = ?, [time_started] = ?, [stderr] = ?", []any{"ignored", nil, int64(0), "why"},
+		},
+		{
 			"done, and tokens stand in sig", "SIG", done,
 			"[status] = ?, [time_started] = ?, [time_finished] = ?, [result] = ?, [return_code] = ?, [sig] = ?, [stdout] = ?, [stderr] = ?",
 			[]any{"done", int64(5), int64(7), "fail", int64(3), nil, "out", "err"},

@@ -23,13 +23,13 @@ func check(change store.Change) error {
 	switch change.Status {
 	case journal.RowRunning, journal.RowWaiting, journal.RowManual:
 		return nil
-	case journal.RowDone:
+	case journal.RowDone, journal.RowIgnored:
 		if change.Done == nil {
-			return fmt.Errorf("apply job %d: done, but how is missing", change.Job)
+			return fmt.Errorf("apply job %d: %s, but how is missing", change.Job, change.Status)
 		}
 		return nil
 	default:
-		return fmt.Errorf("apply job %d: status %q: allowed are running, done, waiting and manual", change.Job, change.Status)
+		return fmt.Errorf("apply job %d: status %q: allowed are running, done, ignored, waiting and manual", change.Job, change.Status)
 	}
 }
 
@@ -58,6 +58,8 @@ type Found = store.Seen
 // A running that finds its row done with the same start was applied, and what came after
 // it too: a mirror that was cut off goes over its last steps again.
 //
+// One that is to be ignored and is, was ignored by a former try, or by somebody else to the same end.
+//
 // A row that the update should have met was changed back in between, or a trigger skips its
 // updates: it is tried again.
 //
@@ -74,6 +76,12 @@ func Judge(change store.Change, found *Found) store.Outcome {
 		return store.Outcome{Fate: store.Held, Note: "the update met no row, though the row is as the worker left it"}
 	}
 	later := newer(change, found)
+	if !later && change.Status == journal.RowIgnored {
+		if found.Status == journal.RowIgnored {
+			return store.Outcome{Fate: store.Applied}
+		}
+		return store.Outcome{Fate: store.Lost, Found: &found.Row}
+	}
 	if !later && found.Status == journal.RowDone && sameRun(change, found) {
 		return store.Outcome{Fate: store.Applied}
 	}

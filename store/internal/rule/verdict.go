@@ -13,7 +13,8 @@ import (
 type Verdict struct {
 	status string
 	token  string
-	start  int64 // seconds since 1970, for running; else 0
+	start  int64  // seconds since 1970, for running; else 0
+	note   string // why, for ignored where somebody cancelled it; the original's ignored rows have none
 	Jobs   []int64
 }
 
@@ -43,13 +44,13 @@ func Verdicts(rows []journal.Row, events []journal.Event) ([]Verdict, error) {
 // together joins the jobs whose rows get the same.
 func together(order []int64, decisions map[int64]Verdict) (verdicts []Verdict) {
 	type key struct {
-		status, token string
-		start         int64
+		status, token, note string
+		start               int64
 	}
 	place := map[key]int{}
 	for _, job := range order {
 		v := decisions[job]
-		k := key{v.status, v.token, v.start}
+		k := key{v.status, v.token, v.note, v.start}
 		at, known := place[k]
 		if !known {
 			at = len(verdicts)
@@ -75,6 +76,9 @@ func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verd
 	case journal.Accepted:
 		return Verdict{status: journal.RowAccepted, token: payload.Token}, nil
 	case journal.Ignored:
+		if payload.By != "" {
+			return Verdict{status: journal.RowIgnored, note: payload.Reason}, nil
+		}
 		return Verdict{status: journal.RowIgnored}, nil
 	case journal.Running:
 		if former.status == journal.RowAccepted {

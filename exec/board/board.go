@@ -60,6 +60,7 @@ type inbox struct {
 	ended   []ended
 	leaving []*Job // are to be given back
 	signals []Signal
+	cancels []Cancel // of jobs that run
 }
 
 // ended is a job whose start has ended.

@@ -1,6 +1,8 @@
 package board
 
 import (
+	"maps"
+
 	"pgregory.net/rapid"
 
 	"jobd/journal"
@@ -17,6 +19,7 @@ func (w *world) crash() bool {
 	for j, p := range w.process {
 		before[j.id] = p
 	}
+	maps.Copy(before, w.kept)
 	for _, s := range w.asking { // the runner reads what it was sent
 		before[s.id] = &process{job: s.Job}
 	}
@@ -29,14 +32,15 @@ func (w *world) crash() bool {
 	}
 	w.b = New(Config{Targets: targets, Requeue: w.b.config.Requeue, MaxAttempts: w.b.config.MaxAttempts})
 	w.claim, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil
-	w.looking, w.examine, w.stopped = nil, NoLook, false
+	w.looking, w.examine, w.stopped, w.wishes = nil, NoLook, false, nil
 	clear(w.process)
 	clear(w.clients)
 	clear(w.paused)
 	clear(w.skips)
 	for _, old := range w.state.Unfinished() {
 		w.former[old.ID] = true
-		if p := before[old.ID]; lived {
+		w.orphans[old.ID] = w.orphans[old.ID] || !lived
+		if p := before[old.ID]; !w.orphans[old.ID] {
 			w.takeUp(old, p, true)
 		} else {
 			w.takeUp(old, nil, false)
@@ -52,6 +56,10 @@ func (w *world) takeUp(old journal.Job, p *process, lived bool) {
 		w.b.DoubtOld(old, false)
 	case p != nil:
 		p.job = w.b.Adopt(old, p)
+		if p.ended != nil {
+			w.after(w.b.Ended(p.job, p.started(), *p.ended))
+			return
+		}
 		w.process[p.job] = p
 		if p.begun {
 			w.after(w.b.Began(p.job, p.started(), w.now))

@@ -20,6 +20,7 @@ type Effects struct {
 
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
 	Signalled []Signal  // are journalled, or can't be
+	Cancelled []Cancel  // likewise
 	Refusals  []Refusal // clients are told that a job is not run
 	Answers   []Answer  // clients are told how a job ended
 	Start     []Start   // are started as soon as their rows say so; those that their claims announced do

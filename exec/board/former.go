@@ -13,19 +13,19 @@ const killedWhileItRan = "the worker and its runner were killed, or the machine 
 // Lost takes up a job of a former run that may have been started, and of which nobody has anything.
 // The next turn ends it.
 func (b *Board) Lost(old journal.Job) Effects {
-	b.lose(old.ID, claimOf(old), old.Attempt, killedWhileItRan)
+	b.lose(old.ID, claimOf(old), old.Attempt, killedWhileItRan, old.Cancelled)
 	return b.follow()
 }
 
 // LostClaim is Lost for a claim that only its row tells of.
 func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
-	b.lose(id, claim, 1, why)
+	b.lose(id, claim, 1, why, nil)
 	return b.follow()
 }
 
-func (b *Board) lose(id int64, claim journal.Accepted, attempt int, why string) {
+func (b *Board) lose(id int64, claim journal.Accepted, attempt int, why string, cancelled *journal.Cancellation) {
 	j := b.newJob(id, claim, attempt)
-	j.lost = true
+	j.lost, j.cancelled = true, cancelled
 	b.move(j, Ended)
 	b.end(j, Outcome{Fate: Unknown, Cause: errors.New(why)})
 	if !b.mayRepeat(j) {
@@ -42,7 +42,7 @@ func (b *Board) Adopt(old journal.Job, process Process) *Job {
 		first = Running
 	}
 	b.move(j, first)
-	j.process, j.began, j.counted = process, old.Running, true
+	j.process, j.began, j.counted, j.cancelled = process, old.Running, true, old.Cancelled
 	return j
 }
 

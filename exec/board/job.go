@@ -37,6 +37,10 @@ type Job struct {
 	reason    string    // why it is given back
 	lost      bool      // no runner has anything of it
 	counted   bool      // its start is among its target's rates
+
+	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back
+	cancelled *journal.Cancellation // it runs, and is to end; nil: nobody wants that
+	ending    bool                  // the same, also before that is journalled
 }
 
 // Target is a queue of claimed jobs, and the limit on how many of them run at once.

@@ -59,6 +59,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			return w.endOne(rapid.SampledFrom([]Fate{Over, Over, Unknown, NotAsked, NotStarted, Impossible}))
 		}),
 		"signal":   able(w.signalOne),
+		"cancel":   able(w.cancelOne),
 		"conflict": able(w.conflict),
 		"disk":     able(func() bool { w.full = !w.full; return true }),
 		"doubts":   able(w.judge),

@@ -11,7 +11,7 @@ import (
 // outcome takes the end of a job's start. It gives nothing where that is not to be journalled.
 func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 	done := o.Done
-	switch o.Fate {
+	switch j.fate(o.Fate) {
 	case Over:
 		b.proves(j, now)
 		j.countStart(now)
@@ -28,6 +28,9 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 		done = b.unknownOutcome(j.attempt, o)
 	case Impossible:
 		done = failure(o.Cause.Error())
+	}
+	if j.cancelled != nil {
+		done = cancelledDone(done, j.cancelled.By)
 	}
 	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed, now)
 	s := j.step(finish, journal.Draft{Job: j.id, Payload: done})
@@ -58,7 +61,7 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 // mayRepeat tells whether a job of unknown outcome may be started once more.
 func (b *Board) mayRepeat(j *Job) bool {
 	_, served := b.targets[j.target.name]
-	return served && b.config.Requeue && j.attempt < b.config.MaxAttempts
+	return served && j.cancelled == nil && b.config.Requeue && j.attempt < b.config.MaxAttempts
 }
 
 // mostRefusals is how many starts of one job may be refused for want of something before nothing

@@ -92,8 +92,10 @@ func (w *world) answerOne(answer *rapid.Generator[int]) bool {
 		w.process[s.Job] = &process{job: s.Job}
 		w.b.Asked(s.Job, w.process[s.Job])
 	case 1:
+		w.withdrawn[s.Seq] = true
 		w.after(w.b.Replaced(s.Job, errors.New("another runner")))
 	default:
+		w.withdrawn[s.Seq] = true
 		w.b.Asked(s.Job, nil)
 		w.after(w.b.Ended(s.Job, journal.Started{}, Outcome{Fate: Impossible, Cause: errors.New("no")}))
 	}
@@ -142,13 +144,20 @@ func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
 	if neverRan := fate == NotAsked || fate == NotStarted || fate == Impossible; neverRan && p.begun {
 		fate = Over
 	} else if neverRan {
+		w.withdrawn[w.announcedOf(p.job.id)] = true
 		started = journal.Started{}
 	}
 	delete(w.process, p.job)
 	short := fate == NotStarted && rapid.Bool().Draw(w.T, "short")
-	w.after(w.b.Ended(p.job, started, Outcome{
-		Fate: fate, Done: journal.Done{Result: "ok"}, Cause: errors.New("that is why"), Short: short,
-	}))
+	outcome := Outcome{Fate: fate, Done: journal.Done{Result: "ok"}, Cause: errors.New("that is why"), Short: short}
+	switch fate {
+	case Over:
+		p.ended = &outcome
+		w.kept[p.job.id] = p
+	case Unknown: // its runner is gone
+		w.orphans[p.job.id] = true
+	}
+	w.after(w.b.Ended(p.job, started, outcome))
 	return true
 }
 

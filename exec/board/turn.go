@@ -17,6 +17,7 @@ type Step struct {
 	what    what
 	job     *Job
 	signal  *Signal
+	cancel  *Cancel
 	process bool // the job's process is the first that is journalled
 }
 
@@ -28,6 +29,7 @@ const (
 	finish               // it has ended
 	repeat               // why it is to be started once more
 	signal               // its process is to be signalled
+	cancel               // it runs, and is to end
 	release              // it is given back
 	announce             // it is about to be started
 )
@@ -74,8 +76,11 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 			b.effects.Signalled = append(b.effects.Signalled, s)
 		}
 	}
+	for _, c := range b.inbox.cancels {
+		turn.add(b.cancelStep(c, now))
+	}
 	for _, j := range b.inbox.leaving {
-		turn.add(&Step{what: release, job: j, Drafts: []journal.Draft{released(j.id, j.claim, j.reason)}})
+		turn.add(j.leave())
 	}
 	clear(b.inbox.ended)
 	b.inbox = inbox{due: b.inbox.due, ended: b.inbox.ended[:0]}
@@ -119,6 +124,8 @@ func (b *Board) Journalled(turn Turn) Effects {
 		case signal:
 			s.signal.Err = s.Err
 			b.effects.Signalled = append(b.effects.Signalled, *s.signal)
+		case cancel:
+			b.marked(s)
 		case release:
 			b.left(s)
 		case finish:
@@ -185,6 +192,13 @@ func (b *Board) whyNotJournalled() string {
 // left takes a job off the board that was given back, or is somebody else's by now.
 func (b *Board) left(s *Step) {
 	why := s.job.reason
+	if c := s.job.leaves; c != nil && s.Err == nil {
+		b.cancelled(s)
+		return
+	} else if c != nil {
+		c.Err = s.Err
+		b.effects.Cancelled = append(b.effects.Cancelled, *c)
+	}
 	if contradicts(s.Err) {
 		why = changedByOthers
 	} else if s.Err != nil {

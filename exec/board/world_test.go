@@ -43,11 +43,17 @@ type world struct {
 	finished map[int64]uint64
 	skips    map[int64]string
 	former   map[int64]bool // jobs that a worker before this one has begun
+	wishes   []*wish
+	// announcements whose start was asked for, and did not happen
+	withdrawn map[uint64]bool
+	orphans   map[int64]bool     // jobs whose newest announcement is for a runner that was killed
+	kept      map[int64]*process // that have ended, and the runner keeps
 }
 
 type process struct {
 	job   *Job
 	begun bool
+	ended *Outcome // that the runner keeps until it is told to forget it
 }
 
 type client struct{ told, gone bool }
@@ -59,7 +65,7 @@ func newWorld(t *rapid.T) *world {
 		T: t, now: time.Unix(1_000_000, 0).UTC(), rows: make(map[int64]journal.Row),
 		process: make(map[*Job]*process), signals: make(map[chan error]int64), clients: make(map[int64]*client),
 		paused: make(map[string]bool), limit: map[string]int{"a": 2, "b": 1}, asked: make(map[uint64]bool),
-		finished: make(map[int64]uint64), skips: make(map[int64]string), former: make(map[int64]bool),
+		finished: make(map[int64]uint64), skips: make(map[int64]string), former: make(map[int64]bool), withdrawn: make(map[uint64]bool), orphans: make(map[int64]bool), kept: make(map[int64]*process),
 	}
 	w.b = New(Config{Targets: maps.Clone(w.limit), Requeue: rapid.Bool().Draw(t, "requeue"), MaxAttempts: 2})
 	return w
@@ -75,6 +81,7 @@ func (w *world) append(drafts ...journal.Draft) ([]journal.Event, error) {
 	var events []journal.Event
 	for _, d := range drafts {
 		e := journal.Event{Seq: w.state.Seq + 1, Time: w.now, Job: d.Job, Payload: d.Payload}
+		w.checkCancelled(e)
 		if err := w.state.Apply(e); err != nil {
 			w.state = before
 			return nil, err
@@ -83,6 +90,9 @@ func (w *world) append(drafts ...journal.Draft) ([]journal.Event, error) {
 	}
 	w.events = append(w.events, events...)
 	for _, e := range events {
+		if e.Kind() == journal.KindRunning || e.Kind() == journal.KindAccepted {
+			delete(w.orphans, e.Job)
+		}
 		w.mirror(e)
 	}
 	return events, nil
@@ -97,6 +107,13 @@ func (w *world) mirror(e journal.Event) {
 		delete(w.former, e.Job)
 		if row.Owner == p.Token {
 			row.Status, row.Owner = journal.RowDone, ""
+		}
+	case journal.Cancelled:
+		if !p.Runs {
+			delete(w.former, e.Job)
+			if row.Owner == p.Token {
+				row.Status, row.Owner = journal.RowIgnored, ""
+			}
 		}
 	case journal.Released:
 		delete(w.former, e.Job)
@@ -118,6 +135,7 @@ func (w *world) after(e Effects) {
 		if w.finished[s.id] == 0 {
 			w.Fatalf("the runner is to forget job %d, whose end is not journalled", s.id)
 		}
+		delete(w.kept, s.id)
 	}
 	for _, a := range e.Answers {
 		if seq := w.finished[a.End.Job]; seq != a.End.Seq {
@@ -127,6 +145,9 @@ func (w *world) after(e Effects) {
 	}
 	for _, r := range e.Refusals {
 		r.Client.(*client).told = true
+	}
+	for _, c := range e.Cancelled {
+		c.To <- c
 	}
 	for _, s := range e.Signalled {
 		s.To <- s.Err
@@ -230,6 +251,7 @@ func (w *world) quiesce() {
 			w.Fatal("the board is idle, and says that it is not")
 		}
 	}
+	w.checkWishes()
 	for id, c := range w.clients {
 		if !c.told && !c.gone && !w.stopped {
 			w.Fatalf("the client of job %d waits for ever", id)

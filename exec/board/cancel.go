@@ -1,0 +1,174 @@
+package board
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
+
+// Cancel is somebody's wish that a job does not run. What has not started leaves the board, and its
+// row becomes ignored; what runs is marked, and whoever wants it sends the signals. A job is in one
+// phase when the wish comes, under the worker's lock, so that it is one of the two: where it can't
+// be told yet, because the claim, the turn or the runner is about to say, the wish waits for that.
+type Cancel struct {
+	Job   *Job
+	By    string
+	Grace time.Duration // between SIGTERM and SIGKILL
+	To    chan<- Cancel // whoever wants it; the board only hands it back, with Did or Err
+
+	Did Cancelling
+	At  time.Time // when it was journalled
+	Err error     // why it could not be journalled
+}
+
+// Cancelling is what became of a job that was cancelled.
+type Cancelling uint8
+
+// What may become of it.
+const (
+	NotRun  Cancelling = iota // it was not started, and never will be
+	Signals                   // it runs, and is to get SIGTERM, then SIGKILL
+	Hurries                   // it runs and had SIGTERM before: its SIGKILL comes earlier
+	GivenUp                   // it ran before, and its next attempt does not: it is done
+)
+
+// Cancel has the next turn journal that a job is cancelled. Where the job is in a phase of which
+// nothing can be said, moves is closed at its next move, and the wish is to be told again.
+func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
+	j := c.Job
+	switch j.phase {
+	case Queued, Due, Announced, Parked, Renewing:
+		b.leaveCancelled(c)
+	case Running:
+		b.inbox.cancels = append(b.inbox.cancels, c)
+		b.effects.Turn = true
+	case Gone:
+		return closed, b.follow()
+	default:
+		return j.Moved(), b.follow()
+	}
+	return nil, b.follow()
+}
+
+// leaveCancelled takes a job out of the way to its start. As one that is given back it stays on the
+// board until that is journalled.
+func (b *Board) leaveCancelled(c Cancel) {
+	j := c.Job
+	if j.phase == Queued {
+		j.target.queue = slices.DeleteFunc(j.target.queue, func(other *Job) bool { return other == j })
+	}
+	b.giveBack(j, journal.CancelledBy(c.By))
+	j.leaves = &c
+	b.inbox.due = slices.DeleteFunc(b.inbox.due, func(other *Job) bool { return other == j })
+	b.dispatch(j.target)
+}
+
+// leave is what is journalled of a job that leaves the board: its release, or that it was cancelled.
+// One that was started before ends as failed: its row can't read as if it had never run.
+func (j *Job) leave() *Step {
+	c := j.leaves
+	if c == nil {
+		return &Step{what: release, job: j, Drafts: []journal.Draft{released(j.id, j.claim, j.reason)}}
+	}
+	drafts := []journal.Draft{j.cancelDraft(*c)}
+	if !j.mayLeave() {
+		drafts = append(drafts, journal.Draft{Job: j.id, Payload: cancelledDone(journal.Done{Token: j.claim.Token}, c.By)})
+	}
+	return &Step{what: release, job: j, Drafts: drafts}
+}
+
+// cancelDraft says that a job is cancelled.
+func (j *Job) cancelDraft(c Cancel) journal.Draft {
+	p := journal.Cancelled{By: c.By, Token: j.claim.Token}
+	if j.phase == Running || !j.mayLeave() {
+		p.Runs, p.Grace = true, c.Grace.Microseconds()
+	}
+	return journal.Draft{Job: j.id, Payload: p}
+}
+
+// cancelledDone is the end of a job that was cancelled: it has failed, whatever its exit code says.
+func cancelledDone(done journal.Done, by string) journal.Done {
+	why := journal.CancelledBy(by)
+	join := func(more string) string {
+		if more == "" {
+			return why
+		}
+		return why + "; " + more
+	}
+	done.Result, done.Reason, done.Note = "fail", join(done.Reason), join(done.Note)
+	return done
+}
+
+// cancelStep is what a turn journals of a job that runs and is cancelled: with the wish its SIGTERM,
+// unless it had that before. It is nil where the job is gone, or is to be killed sooner anyway.
+func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
+	j := c.Job
+	switch {
+	case j.phase != Running:
+		c.Err = ErrGone
+	case j.cancelled == nil && !j.ending:
+		c.Did, j.ending = Signals, true
+		step := j.step(cancel, j.cancelDraft(c), journal.Draft{Job: j.id, Payload: journal.Signal{Signo: sigterm, By: c.By}})
+		step.cancel = &c
+		return step
+	case j.cancelled == nil, now.Add(c.Grace).Before(j.cancelled.Deadline()):
+		c.Did = Hurries
+		step := j.step(cancel, j.cancelDraft(c))
+		step.cancel = &c
+		return step
+	default:
+		c.Did, c.At, c.Grace, c.By = Hurries, j.cancelled.Time, j.cancelled.Grace, j.cancelled.By
+	}
+	b.effects.Cancelled = append(b.effects.Cancelled, c)
+	return nil
+}
+
+// sigterm is the number of SIGTERM.
+const sigterm = 15
+
+// marked notes that a job that runs is cancelled, as the journal says by now.
+func (b *Board) marked(s *Step) {
+	c := *s.cancel
+	if c.Err = s.Err; c.Err == nil {
+		c.At = s.Events[len(s.Events)-1].Time
+		s.job.cancelled = &journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace}
+		b.note(slog.LevelInfo, "a job that runs is cancelled", s.job, "by", c.By, "grace", c.Grace)
+	}
+	s.job.ending = s.job.cancelled != nil
+	b.effects.Cancelled = append(b.effects.Cancelled, c)
+}
+
+// cancelled takes a job off the board that was cancelled before it was started.
+func (b *Board) cancelled(s *Step) {
+	j, c := s.job, *s.job.leaves
+	c.Did = NotRun
+	end := s.Events[len(s.Events)-1]
+	c.At = end.Time
+	b.note(slog.LevelInfo, "a job is cancelled before it was started", j, "by", c.By)
+	if _, ran := end.Payload.(journal.Done); ran {
+		c.Did = GivenUp
+		if j.client != nil {
+			b.effects.Answers = append(b.effects.Answers, Answer{j.client, end})
+		}
+	} else if j.client != nil {
+		why := fmt.Sprintf("job %d was %s", j.id, j.reason)
+		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why, Whole: true})
+	}
+	b.effects.Cancelled = append(b.effects.Cancelled, c)
+	b.remove(j)
+}
+
+// Cancelled is who wants the job to end that runs; nil where nobody does.
+func (j *Job) Cancelled() *journal.Cancellation { return j.cancelled }
+
+// fate is how a start ended, as far as that counts. A job that was cancelled is started no more,
+// whatever has become of the start.
+func (j *Job) fate(f Fate) Fate {
+	if j.cancelled != nil && (f == NotAsked || f == NotStarted) {
+		return Impossible
+	}
+	return f
+}

@@ -116,8 +116,9 @@ type Table interface {
 	// after: so many at most, by id. It locks nothing.
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
 
-	// Looker reads rows without locking them.
+	// Looker reads rows without locking them, and Explainer tells people about them.
 	Looker
+	Explainer
 
 	// Close ends all connections. No other method may be called any more.
 	Close() error

@@ -44,6 +44,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 		{"Output", outputTests()},
 		{"Rows", rowsTests()},
 		{"Look", lookTests()},
+		{"Detail", detailTests()},
 		{"Server", serverTests()},
 		{"Waiting", waitingTests()},
 		{"CountWaiting", countTests()},

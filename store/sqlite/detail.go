@@ -1,0 +1,87 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"jobd/store"
+	"jobd/store/internal/rule"
+)
+
+// Details implements store.Table.
+func (t *Table) Details(ctx context.Context, ids []int64, targets []string, tail int) (map[int64]*store.Detail, error) {
+	if _, err := t.examined(ctx); err != nil {
+		return nil, err
+	}
+	found := make(map[int64]*store.Detail, len(ids))
+	query, args := t.detailQuery(targets, tail)
+	results, err := t.db.QueryContext(ctx, query+" WHERE "+anID+" AND id IN ("+rule.List(ids)+")", args...)
+	if err != nil {
+		return nil, t.fail("read jobs for somebody", err)
+	}
+	defer results.Close()
+	for results.Next() {
+		row, err := scanDetail(results, targets, tail)
+		if err != nil {
+			return nil, t.fail("read jobs for somebody", err)
+		}
+		found[row.Job] = row
+	}
+	return found, t.fail("read jobs for somebody", results.Err())
+}
+
+// detailQuery selects rows with all that is known of them. Any value may stand in any column.
+func (t *Table) detailQuery(targets []string, tail int) (query string, args []any) {
+	place := "0"
+	if len(targets) > 0 {
+		place = "CASE"
+		for i, target := range targets {
+			place += fmt.Sprintf(" WHEN target = ? THEN %d", i+1)
+			args = append(args, target)
+		}
+		place += " ELSE 0 END"
+	}
+	text := func(column string) string { return "COALESCE(CAST(" + column + " AS TEXT), '')" }
+	query = "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), " + text("status") + ", " + text(quote(t.config.ClaimColumn)) + ", " +
+		seconds("time_created") + ", " + seconds("time_started") + ", " + seconds("time_finished") + ", " +
+		text("result") + ", " + text("return_code") + ", " + text(quote(store.SigColumn)) + ", " + place
+	for _, column := range []string{"stdout", "stderr"} {
+		query += fmt.Sprintf(", COALESCE(LENGTH(CAST(%s AS BLOB)), 0), COALESCE(SUBSTR(CAST(%s AS BLOB), %d), '')", column, column, -max(tail, 1))
+	}
+	return query + " FROM " + quote(t.config.Table), args
+}
+
+// scanDetail reads one row of detailQuery.
+func scanDetail(results *sql.Rows, targets []string, tail int) (*store.Detail, error) {
+	var row store.Detail
+	var place int
+	err := results.Scan(
+		&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
+		&row.Result, &row.Code, &row.Sig, &place,
+		&row.Stdout.Size, &row.Stdout.Tail, &row.Stderr.Size, &row.Stderr.Tail,
+	)
+	if place > 0 {
+		row.Served = targets[place-1]
+	}
+	for _, output := range []*store.Written{&row.Stdout, &row.Stderr} {
+		output.Tail = strings.ToValidUTF8(rule.Tail(output.Tail, tail), string(utf8.RuneError))
+	}
+	return &row, err
+}
+
+// Ahead implements store.Table.
+func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
+	if _, err := t.examined(ctx); err != nil {
+		return nil, err
+	}
+	ahead, err := rule.CountAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
+		condition, args := rule.Stretch(target, from, before)
+		query := "SELECT COUNT(*) FROM (SELECT 1 FROM " + quote(t.config.Table) + " WHERE " + condition + " AND " + anID + " LIMIT ?)"
+		err = t.db.QueryRowContext(ctx, query, append(args, limit)...).Scan(&n)
+		return n, err
+	})
+	return ahead, t.fail("count the jobs that wait before some", err)
+}

@@ -16,7 +16,7 @@ var (
 
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
-	Running.Name, Waiting.Name, "explain", "output", "cancel", retryName,
+	Running.Name, Waiting.Name, Explain.Name, "output", "cancel", retryName,
 }
 
 const retryName = "retry"

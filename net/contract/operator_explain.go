@@ -1,0 +1,184 @@
+package contract
+
+import jobnet "jobd/net"
+
+// Explain asks a worker all that it knows of some jobs. It changes nothing.
+var Explain = Request[ExplainQuery, Explained]{Name: "explain", Slow: true, read: readExplain}
+
+// MostExplained is how many jobs one request may be about.
+const MostExplained = 100
+
+// ExplainQuery is the data of explain.
+type ExplainQuery struct {
+	IDs    []jobnet.Whole `json:"ids"`
+	Output bool           `json:"output,omitempty"` // with the end of what the jobs wrote
+
+	// Probe has the worker ask the server what only that can tell: whether somebody holds the rows
+	// that wait, and whether somebody has the marks of those under way. For that it locks these rows
+	// itself for a moment, so a client asks one worker, and only where the rest explains nothing.
+	Probe bool `json:"probe,omitempty"`
+}
+
+func readExplain(data jobnet.Fields) (q ExplainQuery, err error) {
+	if q.IDs, err = readSomeIDs(data, MostExplained); err != nil {
+		return q, err
+	}
+	if len(q.IDs) == 0 {
+		return q, jobnet.Refusal("ids are empty")
+	}
+	q.Output, q.Probe = data.Flag("output"), data.Flag("probe")
+	return q, nil
+}
+
+// Explained is the answer to explain. Times are unix milliseconds.
+type Explained struct {
+	Name     string         `json:"name"`           // the worker's
+	Mark     string         `json:"mark,omitempty"` // that its claims bear
+	Database *Standing      `json:"database,omitempty"`
+	Table    string         `json:"table,omitempty"`   // why the table could not be read: no job has a row here then
+	Targets  []string       `json:"targets,omitempty"` // that it serves, a hundred at most
+	Jobs     []ExplainedJob `json:"jobs"`              // in the order of the ids
+}
+
+// ExplainedJob is what a worker knows of one job.
+type ExplainedJob struct {
+	Job     jobnet.Whole    `json:"job"`
+	Row     *JobRow         `json:"row,omitempty"`    // nil: there is none, or the table could not be read
+	Target  *TargetStanding `json:"target,omitempty"` // of the row's target, or else of the one that it was claimed for; nil: not served here
+	Ahead   *JobsAhead      `json:"ahead,omitempty"`  // of a row that waits, where that could be counted
+	Here    *JobStanding    `json:"here,omitempty"`   // nil: it is not under way on this worker
+	Aside   *AsideJob       `json:"aside,omitempty"`
+	Journal *JobHistory     `json:"journal,omitempty"`      // nil: the journal tells nothing of it
+	Unread  string          `json:"journalError,omitempty"` // why the journal could not be asked
+	Probe   *JobProbe       `json:"probe,omitempty"`
+}
+
+// JobRow is a row as it stands. Times are unix seconds, as the table has them; what is NULL or none
+// is left out.
+type JobRow struct {
+	Target   string  `json:"target"`
+	Status   string  `json:"status"`
+	Owner    string  `json:"owner,omitempty"` // the column with the tokens of claims
+	Created  int64   `json:"created,omitempty"`
+	Started  int64   `json:"started,omitempty"`
+	Finished int64   `json:"finished,omitempty"`
+	Result   string  `json:"result,omitempty"`
+	Code     string  `json:"returnCode,omitempty"`
+	Sig      string  `json:"sig,omitempty"`
+	Stdout   JobText `json:"stdout"`
+	Stderr   JobText `json:"stderr"`
+}
+
+// JobText is what a column of output holds.
+type JobText struct {
+	Size int64  `json:"size"`           // bytes
+	Tail string `json:"tail,omitempty"` // its end, where that was asked for
+}
+
+// JobsAhead is how many rows of its target wait before a row.
+type JobsAhead struct {
+	Rows int  `json:"rows"`
+	More bool `json:"more,omitempty"` // there are more than Rows
+}
+
+// The words for why a worker claims nothing for a target that is not paused.
+const (
+	HinderedName       = "name"       // the table does not take the target's name
+	HinderedDisk       = "disk"       // the journal's disk has too little room
+	HinderedDatabase   = "database"   // claims fail, for whatever target
+	HinderedStuck      = "stuck"      // a claim waits for the database
+	HinderedUnwritten  = "unwritten"  // the table can't be written
+	HinderedIdentity   = "identity"   // the worker's name or mark is another one's
+	HinderedLauncher   = "launcher"   // no job can be started
+	HinderedCrowded    = "crowded"    // too many jobs wait for their rows
+	HinderedTrouble    = "trouble"    // claims for this target fail
+	HinderedStopping   = "stopping"   // the worker stops
+	HinderedRetirement = "retirement" // the target is about to be removed
+)
+
+// TargetStanding is how a target stands on a worker.
+type TargetStanding struct {
+	Name        string `json:"name"` // as the worker has it; the table takes the row's for the same
+	Paused      bool   `json:"paused,omitempty"`
+	PausedSince int64  `json:"pausedSince,omitempty"`
+	PausedBy    string `json:"pausedBy,omitempty"`
+	Concurrency int    `json:"concurrency"`
+	Running     int    `json:"running"`            // slots in use
+	Prefetched  int    `json:"prefetched"`         // claimed, and waiting for a slot
+	Room        int    `json:"room,omitempty"`     // how many more jobs it would claim
+	Hindered    string `json:"hindered,omitempty"` // one of the words above
+	Why         string `json:"why,omitempty"`      // the same in words
+	Since       int64  `json:"since,omitempty"`    // since when, where that is known
+	Looks       bool   `json:"looks,omitempty"`    // a look at the table is due or under way
+	Interval    int64  `json:"interval,omitempty"` // how often it looks unasked, in milliseconds; 0: never
+}
+
+// The words for where a job stands on a worker.
+const (
+	StandsQueued   = "queued"   // claimed, and waits for a slot
+	StandsClaimed  = "claimed"  // has a slot; its row is about to say running
+	StandsParked   = "parked"   // the same, and its row can't be updated for now
+	StandsStarting = "starting" // its process was asked for
+	StandsRunning  = "running"
+	StandsEnded    = "ended"    // and that is not in the table yet
+	StandsRenewing = "renewing" // its start did not happen, and is tried again
+	StandsLeaving  = "leaving"  // it is given back
+	StandsInDoubt  = "in doubt" // it is not known whether its claim was won
+)
+
+// JobStanding is where a job stands on the worker that has it.
+type JobStanding struct {
+	Phase   string `json:"phase"`            // one of the words above
+	Before  int    `json:"before,omitempty"` // jobs that wait before it for a slot here
+	Since   int64  `json:"since,omitempty"`  // of its claim, or of its start
+	Attempt int    `json:"attempt,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	Manual  bool   `json:"manual,omitempty"`
+	Reason  string `json:"reason,omitempty"`  // why it is given back, or started again
+	Adopted bool   `json:"adopted,omitempty"` // its runner is gone: how it ends nobody will know
+}
+
+// AsideJob is why a row can't be claimed or updated by a worker for now.
+type AsideJob struct {
+	Wanted string `json:"wanted,omitempty"` // the status that the row is to get; "" where it is to be claimed
+	Reason string `json:"reason"`
+	Since  int64  `json:"since,omitempty"`
+}
+
+// JobHistory is what a worker's journal says of a job since it was claimed last.
+type JobHistory struct {
+	Status  string    `json:"status"` // as of journal-state
+	Last    string    `json:"last"`   // the kind of the newest event
+	At      int64     `json:"at"`     // when that was
+	By      string    `json:"by,omitempty"`
+	Token   string    `json:"token,omitempty"`
+	Claimed int64     `json:"claimed,omitempty"`
+	Started int64     `json:"started,omitempty"`
+	Ended   int64     `json:"ended,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Lost    bool      `json:"lost,omitempty"` // somebody else changed its row while it ran
+	Result  string    `json:"result,omitempty"`
+	Code    *int      `json:"code,omitempty"`
+	Signal  string    `json:"signal,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Ran     int64     `json:"ran,omitempty"`   // microseconds, where they were measured
+	Found   *FoundRow `json:"found,omitempty"` // of a conflict: what the row held instead
+
+	Cancelled   int64  `json:"cancelled,omitempty"` // when somebody wanted it to end
+	CancelledBy string `json:"cancelledBy,omitempty"`
+}
+
+// FoundRow is what a worker met in a row that somebody else had changed.
+type FoundRow struct {
+	Status string `json:"status"`
+	Owner  string `json:"owner,omitempty"`
+}
+
+// JobProbe is what only the server can tell of a row.
+type JobProbe struct {
+	Held   bool   `json:"held,omitempty"`   // somebody holds it, and has for a moment
+	Marked bool   `json:"marked,omitempty"` // the next field was asked for
+	Holder string `json:"holder,omitempty"` // who has the mark of its owner, as the server knows it; "" nobody
+	Error  string `json:"error,omitempty"`  // why it could not be asked
+}

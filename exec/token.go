@@ -37,3 +37,15 @@ func letters(b []byte) string {
 	}
 	return string(text)
 }
+
+// IsMarkOf tells whether a mark is one of those that a worker of this name tries first. Others may
+// come to the same.
+func IsMarkOf(mark, name string) bool {
+	const likely = 10
+	for n := range likely {
+		if markOf(name, n) == mark {
+			return true
+		}
+	}
+	return false
+}

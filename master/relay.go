@@ -16,6 +16,19 @@ import (
 // answers within about a second, however much it has to read through.
 const relayTimeout = 30 * time.Second
 
+// lookTimeout is how long a worker may take for what an operator looks at. It is shorter than
+// jobctl waits for an answer, so that a worker that hangs does not hide what the others say.
+const lookTimeout = 8 * time.Second
+
+// timeoutOf is how long a worker may take for a request of this type that is handed on.
+func timeoutOf(typ string) time.Duration {
+	switch typ {
+	case contract.Running.Name, contract.Waiting.Name, contract.Explain.Name:
+		return lookTimeout
+	}
+	return relayTimeout
+}
+
 // relay answers a request about journals, or an operator's: every worker is asked the same, or the
 // one that the field worker names, by its name or address. It keeps nothing between two requests: a
 // stream stands in the worker, and advances as fast as the client asks for its pages.
@@ -48,7 +61,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		answers[i] = contract.RelayedAnswer{Name: w.name(), Address: w.address()}
 		at[w] = &answers[i]
 	}
-	asking := round{Master: m, from: from, typ: request.Type, timeout: relayTimeout}
+	asking := round{Master: m, from: from, typ: request.Type, timeout: timeoutOf(request.Type)}
 	request.OnAnswered(asking.release)
 	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 		at[w].Data = answer

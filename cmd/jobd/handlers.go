@@ -28,6 +28,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.Restart, s.Restart)
 	handle(all, s, contract.Running, s.Running)
 	handle(all, s, contract.Waiting, s.Waiting)
+	handle(all, s, contract.Explain, s.Explain)
 	d.addJournal(all)
 	return all
 }

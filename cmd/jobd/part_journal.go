@@ -42,6 +42,9 @@ func (r *root) openJournal() (*journalPart, error) {
 
 func (p *journalPart) close() error { return errors.Join(p.reserve.Close(), p.journal.Close()) }
 
+// read opens the journal to be read, beside whoever writes it.
+func (p *journalPart) read() (*replay.Reader, error) { return replay.Open(p.journalDir) }
+
 // newest is the journal's newest event.
 func (p *journalPart) newest() (seq uint64) {
 	p.journal.View(func(s *journal.State) { seq = s.Seq })

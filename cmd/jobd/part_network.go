@@ -49,7 +49,10 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		restarter: &restarter{next: r.next, ending: r.ending, served: p.address, log: r.log},
 		log:       r.log, memory: r.memory, started: r.begun,
 	}
-	d.service = service.New(service.Config{Worker: worker.worker, Logger: r.log, Process: d, Table: table.table, Refusals: worker.refusals})
+	d.service = service.New(service.Config{
+		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
+		Table: table.table, Journal: journal.read, Owed: worker.mirror.Aside, PollInterval: r.jobs.pollInterval,
+	})
 	handlers := d.handlers()
 	self, err := instance(journal.journalDir)
 	if err != nil {

@@ -94,6 +94,7 @@ const (
 	HinderedTrouble    = "trouble"    // claims for this target fail
 	HinderedStopping   = "stopping"   // the worker stops
 	HinderedRetirement = "retirement" // the target is about to be removed
+	HinderedLocked     = "locked"     // somebody else holds all rows of it that wait
 )
 
 // TargetStanding is how a target stands on a worker.
@@ -151,6 +152,7 @@ type JobHistory struct {
 	Last    string    `json:"last"`   // the kind of the newest event
 	At      int64     `json:"at"`     // when that was
 	By      string    `json:"by,omitempty"`
+	Target  string    `json:"target,omitempty"`
 	Token   string    `json:"token,omitempty"`
 	Claimed int64     `json:"claimed,omitempty"`
 	Started int64     `json:"started,omitempty"`

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/contract"
+	"jobd/store"
 )
 
 // Worker is what carries out what clients ask for: an exec.Worker. What it refuses is an
@@ -31,6 +33,8 @@ type Worker interface {
 	Running(targets []string) []jobexec.RunningJob
 	HandOver()
 	Note(payload journal.Payload) error
+	Explain(ids []int64) map[int64]jobexec.Explanation
+	ExplainTargets(names []string) map[string]jobexec.TargetStanding
 }
 
 // Config is what a service is made of.
@@ -38,8 +42,12 @@ type Config struct {
 	Worker   Worker
 	Logger   *slog.Logger
 	Process  Process
-	Table    Counter
 	Refusals *Refusals // of the worker
+
+	Table        Table
+	Journal      Journal
+	Owed         func() []store.Aside // rows that the mirror can't bring up to date for now
+	PollInterval time.Duration        // at which the worker looks for jobs unasked; 0: never
 }
 
 // Process is what a service asks the process that it is in.
@@ -65,12 +73,13 @@ type Call struct {
 // Service is what a worker does for those who ask it. Its methods are safe for concurrent use.
 type Service struct {
 	Config
-	restarting atomic.Bool // a restart is under way
+	restarting atomic.Bool   // a restart is under way
+	explaining chan struct{} // holds one for each answer to explain under way
 }
 
 // New makes a service.
 func New(config Config) *Service {
-	return &Service{Config: config}
+	return &Service{Config: config, explaining: make(chan struct{}, mostExplaining)}
 }
 
 // Poll has the worker look for jobs.

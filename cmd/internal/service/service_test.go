@@ -28,6 +28,9 @@ type stub struct {
 	wrong   error // what a start would say
 	stops   bool
 	away    contract.Standing // zero: the database can be reached
+
+	explained map[int64]jobexec.Explanation
+	standings map[string]jobexec.TargetStanding
 }
 
 func (s *stub) note(format string, args ...any) error {
@@ -85,6 +88,10 @@ func (s *stub) Follow(context.Context) (contract.Successor, error) {
 func (s *stub) Restart(by string) { _ = s.note("restart by %s", by) }
 
 func (s *stub) Stopping() bool { return s.stops }
+
+func (s *stub) Explain([]int64) map[int64]jobexec.Explanation { return s.explained }
+
+func (s *stub) ExplainTargets([]string) map[string]jobexec.TargetStanding { return s.standings }
 
 // asked is a call as a front makes it.
 func asked(about string) Call {

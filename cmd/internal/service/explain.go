@@ -1,0 +1,209 @@
+package service
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/board"
+	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/net/contract"
+	"jobd/store"
+)
+
+// Table is the jobs table as those see it who ask about jobs.
+type Table interface {
+	Counter
+	store.Explainer
+	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
+	Holder(ctx context.Context, name string) (holder string, err error)
+}
+
+// What one explain may take. A master waits 8 s for the answer.
+const (
+	explainTime    = 7 * time.Second
+	tableTime      = 3 * time.Second // of these, for what is read without locks
+	probeTime      = 2 * time.Second
+	historyTime    = 2 * time.Second
+	mostExplaining = 4 // at once; the others wait
+	mostNamed      = 100
+	longestTail    = 16 << 10 // bytes of a job's output, if one is asked about
+	shortestTail   = 1 << 10
+	mostEvents     = 100 // of a job, the newest
+)
+
+// explanation is one answer to explain under way.
+type explanation struct {
+	*Service
+	query  contract.ExplainQuery
+	ids    []int64
+	rows   map[int64]*store.Detail
+	answer contract.Explained
+}
+
+// Explain tells all that the worker knows of jobs. It asks the table first, then the worker, then
+// the journal: what happens meanwhile shows in a later one, and a job is never behind its row.
+func (s *Service) Explain(ctx context.Context, from Call, q contract.ExplainQuery) (contract.Explained, error) {
+	ctx, cancel := context.WithTimeout(ctx, explainTime)
+	defer cancel()
+	select {
+	case s.explaining <- struct{}{}:
+		defer func() { <-s.explaining }()
+	case <-ctx.Done():
+		return contract.Explained{}, ctx.Err()
+	}
+	x := &explanation{Service: s, query: q}
+	for _, id := range q.IDs {
+		if !slices.Contains(x.ids, int64(id)) {
+			x.ids = append(x.ids, int64(id))
+			x.answer.Jobs = append(x.answer.Jobs, contract.ExplainedJob{Job: id})
+		}
+	}
+	status, _ := s.Status(ctx, from, contract.None{}) // it does not fail
+	x.answer.Name, x.answer.Mark, x.answer.Database = status.Name, status.Mark, status.Database
+	served := slices.Sorted(maps.Keys(status.Targets))
+	x.answer.Targets = served[:min(len(served), mostNamed)]
+	x.readRows(ctx, served)
+	if q.Probe {
+		x.probe(ctx)
+	}
+	x.askWorker()
+	x.readHistory(ctx)
+	x.standTargets()
+	return x.answer, nil
+}
+
+// each has every job's part of the answer filled in.
+func (x *explanation) each(fill func(id int64, job *contract.ExplainedJob)) {
+	for i, id := range x.ids {
+		fill(id, &x.answer.Jobs[i])
+	}
+}
+
+// readRows reads the rows, and counts what waits before those that wait.
+func (x *explanation) readRows(ctx context.Context, served []string) {
+	ctx, cancel := context.WithTimeout(ctx, tableTime)
+	defer cancel()
+	tail := 0
+	if x.query.Output {
+		tail = max(longestTail/len(x.ids), shortestTail)
+	}
+	var err error
+	if x.rows, err = x.Table.Details(ctx, x.ids, served, tail); err != nil {
+		x.Logger.Warn("looking at rows for a client failed", "error", err)
+		x.answer.Table = err.Error()
+		return
+	}
+	var waiters []store.Waiter
+	for id, row := range x.rows {
+		if row.Status == journal.RowWaiting {
+			waiters = append(waiters, store.Waiter{Job: id, Target: row.Target})
+		}
+	}
+	ahead, err := x.Table.Ahead(ctx, waiters, contract.MostCounted)
+	if err != nil {
+		x.Logger.Warn("counting rows for a client failed", "error", err)
+	}
+	x.each(func(id int64, job *contract.ExplainedJob) {
+		if row := x.rows[id]; row != nil {
+			job.Row = jobRow(row)
+		}
+		if n, counted := ahead[id]; counted {
+			job.Ahead = &contract.JobsAhead{Rows: n.Rows, More: n.More}
+		}
+	})
+}
+
+// jobRow is a row in its form on the wire.
+func jobRow(row *store.Detail) *contract.JobRow {
+	return &contract.JobRow{
+		Target: row.Target, Status: row.Status, Owner: row.Owner,
+		Created: row.Created, Started: row.Started, Finished: row.Finished,
+		Result: row.Result, Code: row.Code, Sig: row.Sig,
+		Stdout: contract.JobText(row.Stdout), Stderr: contract.JobText(row.Stderr),
+	}
+}
+
+// askWorker takes in what the worker and its mirror have in memory.
+func (x *explanation) askWorker() {
+	known := x.Worker.Explain(x.ids)
+	owed := make(map[int64]store.Aside)
+	for _, a := range x.Owed() {
+		owed[a.Job] = a
+	}
+	x.each(func(id int64, job *contract.ExplainedJob) {
+		if s := known[id].Standing; s != nil {
+			job.Here = jobStanding(s)
+		}
+		if a := known[id].Aside; a != nil {
+			job.Aside = &contract.AsideJob{Reason: a.Reason, Since: millis(a.Since)}
+		} else if a, is := owed[id]; is {
+			job.Aside = &contract.AsideJob{Wanted: a.Wanted, Reason: a.Reason, Since: millis(a.Since)}
+		}
+	})
+}
+
+// phases are the words for where a job stands.
+var phases = map[board.Phase]string{
+	board.Queued: contract.StandsQueued, board.Parked: contract.StandsParked,
+	board.Reserved: contract.StandsClaimed, board.Due: contract.StandsClaimed,
+	board.Announcing: contract.StandsClaimed, board.Announced: contract.StandsClaimed,
+	board.Asking: contract.StandsStarting, board.Asked: contract.StandsStarting, board.Running: contract.StandsRunning,
+	board.Ended: contract.StandsEnded, board.Ending: contract.StandsEnded,
+	board.Renewing: contract.StandsRenewing, board.Leaving: contract.StandsLeaving,
+}
+
+// jobStanding is where a job stands, in its form on the wire.
+func jobStanding(s *jobexec.JobStanding) *contract.JobStanding {
+	told := &contract.JobStanding{
+		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Pid,
+		Manual: s.Manual, Reason: s.Reason, Adopted: s.Adopted,
+	}
+	switch {
+	case s.InDoubt:
+		told.Phase, told.Reason = contract.StandsInDoubt, s.Lost
+	case s.Process != nil:
+		told.Since = millis(s.Began)
+	}
+	return told
+}
+
+// standTargets tells how the jobs' targets stand here: those of the rows, as the table takes them,
+// or else those that the jobs were claimed for.
+func (x *explanation) standTargets() {
+	names := make(map[int64]string, len(x.ids))
+	x.each(func(id int64, job *contract.ExplainedJob) {
+		if row := x.rows[id]; row != nil {
+			names[id] = row.Served
+		} else if job.Journal != nil {
+			names[id] = job.Journal.Target
+		}
+	})
+	standings := x.Worker.ExplainTargets(slices.Compact(slices.Sorted(maps.Values(names))))
+	x.each(func(id int64, job *contract.ExplainedJob) {
+		s, served := standings[names[id]]
+		if !served {
+			return
+		}
+		job.Target = &contract.TargetStanding{
+			Name: names[id], Paused: s.Paused, PausedSince: s.PausedSince, PausedBy: s.PausedBy,
+			Concurrency: s.Concurrency, Running: s.Running, Prefetched: s.Prefetched,
+			Room: s.Room, Looks: s.Looks, Interval: x.PollInterval.Milliseconds(),
+			Hindered: string(s.Kind), Why: s.Hindrance.Why, Since: millis(s.Since),
+		}
+	})
+}
+
+// millis is a moment in its form on the wire; 0 where it is not known.
+func millis(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+// Journal opens the worker's journal to be read.
+type Journal func() (*replay.Reader, error)

@@ -122,6 +122,8 @@ func (p *program) tree() *ffcli.Command {
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
 			p.restart(),
 			p.runManual(), p.sendSignal(), p.ps(),
+			p.runManual(), p.sendSignal(),
+			p.why(), p.show(),
 			p.journal(),
 			help(),
 		},

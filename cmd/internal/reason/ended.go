@@ -1,0 +1,118 @@
+package reason
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"jobd/journal"
+	"jobd/net/contract"
+)
+
+// unknownOutcome begins the reason of a job of which nobody saw the end. Its stderr has the same
+// words behind the name of the program.
+const (
+	unknownOutcome = "outcome unknown: "
+	inStderr       = "jobd: " + unknownOutcome
+)
+
+// ended tells of a job that is done.
+func (v *view) ended() (Verdict, bool) {
+	if v.row.Status != journal.RowDone {
+		return Verdict{}, false
+	}
+	t := v.history(func(t teller) bool { return t.job.Journal.Status == string(journal.StatusDone) })
+	h := &contract.JobHistory{}
+	when := v.at(v.row.Finished * 1000)
+	verdict := Verdict{Reason: Failed}
+	if t != nil {
+		h, verdict.Worker = t.job.Journal, t.Name
+		when += " on " + t.Name
+	}
+	last := cut(lastLine(v.row.Stderr.Tail))
+	why, unknown := strings.CutPrefix(h.Reason, unknownOutcome)
+	if !unknown {
+		why, unknown = strings.CutPrefix(last, inStderr)
+	}
+	switch {
+	case h.Cancelled != 0:
+		verdict.Reason = Cancelled
+		verdict.Sentence = fmt.Sprintf("was cancelled%s, and ended%s: %s", behind(" by ", whoOf(h.CancelledBy)), when, v.rowResult())
+	case unknown:
+		verdict.Reason = Unknown
+		verdict.Sentence = fmt.Sprintf("is done since%s, as failed, because nobody knows how it ended: %s", strings.TrimPrefix(when, " at"), why)
+	case v.row.Result == "ok":
+		verdict.Reason = Done
+		verdict.Sentence = "is done: ok" + when + v.took(h)
+	case v.row.Sig != "" && v.row.Code == "":
+		verdict.Reason = Killed
+		verdict.Sentence = "was killed by " + v.row.Sig + when + v.took(h) + behind(": ", last)
+	case v.row.Code != "":
+		verdict.Sentence = "failed with exit code " + v.row.Code + when + v.took(h) + behind(": ", last)
+	default:
+		reason := cut(h.Reason)
+		if reason == "" {
+			reason = last
+		}
+		verdict.Sentence = "failed" + when + v.took(h) + behind(": ", reason)
+	}
+	return verdict, true
+}
+
+// rowResult is how the row says that the job ended.
+func (v *view) rowResult() string {
+	switch {
+	case v.row.Sig != "":
+		return "killed by " + v.row.Sig
+	case v.row.Code != "":
+		return "exit code " + v.row.Code
+	}
+	return v.row.Result
+}
+
+// result is how a journal says that a job ended.
+func result(h *contract.JobHistory) string {
+	switch {
+	case h.Signal != "":
+		return "killed by " + h.Signal
+	case h.Result == "ok":
+		return "ok"
+	case h.Code != nil:
+		return fmt.Sprintf("exit code %d", *h.Code)
+	}
+	return "failed" + behind(": ", cut(h.Reason))
+}
+
+// took says how long a job ran: as it was measured, or else to the second, as its row has it.
+func (v *view) took(h *contract.JobHistory) string {
+	ran := time.Duration(h.Ran) * time.Microsecond
+	if ran == 0 && v.row.Started > 0 && v.row.Finished > v.row.Started {
+		ran = time.Duration(v.row.Finished-v.row.Started) * time.Second
+	}
+	if ran <= 0 {
+		return ""
+	}
+	return ", after " + lengthy(ran)
+}
+
+// ignored tells of a job that is not to be run.
+func (v *view) ignored() (Verdict, bool) {
+	if v.row.Status != journal.RowIgnored {
+		return Verdict{}, false
+	}
+	verdict := Verdict{Reason: Ignored, Sentence: "is ignored and will not run; no journal says why"}
+	t := v.history(func(t teller) bool { return t.job.Journal.Status == string(journal.StatusIgnored) })
+	if t == nil {
+		if errs := cut(lastLine(v.row.Stderr.Tail)); errs != "" {
+			verdict.Sentence = "is ignored and will not run: " + errs
+		}
+		return verdict, true
+	}
+	h := t.job.Journal
+	verdict.Worker = t.Name
+	verdict.Sentence = fmt.Sprintf("is ignored%s by %s and will not run: %s", v.since(h.At), t.Name, cut(h.Reason))
+	if h.Cancelled != 0 || h.By != "" {
+		verdict.Reason = Cancelled
+	}
+	return verdict, true
+}

@@ -142,7 +142,7 @@ func (d Done) ShownStderr() Output {
 }
 
 // Conflict says that the mirror met a row that somebody else changed or deleted while it was the
-// worker's; or, where Wanted is "ignored", that the worker could not mark the row.
+// worker's; or, where Wanted is "ignored" or "retried", that the worker did not update the row so.
 type Conflict struct {
 	Found  *Row   `json:"found"` // nil: the row is gone
 	Wanted string `json:"wanted,omitempty"`
@@ -228,6 +228,18 @@ type Requeued struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`              // who wants it: the key of the configuration
 	Token  string `json:"token,omitempty"` // of the claim
+}
+
+// Retried says that the row of a job that is done or ignored goes back to be run once more, because
+// somebody wants it. It is appended inside the transaction that updates the row, before that; where
+// the row was not updated, a Conflict with the Wanted "retried" follows.
+type Retried struct {
+	Target   string `json:"target"`
+	From     string `json:"from"`               // the row's status: done or ignored
+	To       string `json:"to"`                 // waiting or manual
+	Result   string `json:"result,omitempty"`   // the row's, of a job that is done
+	Finished int64  `json:"finished,omitempty"` // the row's time_finished, in seconds since 1970: with From and Result it tells which end it was
+	By       string `json:"by"`
 }
 
 // Requested says that a client asked for jobs to be run by hand. It is durable together with the

@@ -23,6 +23,7 @@ const (
 	KindSetAside  Kind = "set-aside"
 	KindRequeued  Kind = "requeued"
 	KindCancelled Kind = "cancelled"
+	KindRetried   Kind = "retried"
 
 	KindOpened         Kind = "opened"
 	KindClosed         Kind = "closed"
@@ -51,6 +52,7 @@ func (Conflict) Kind() Kind       { return KindConflict }
 func (SetAside) Kind() Kind       { return KindSetAside }
 func (Requeued) Kind() Kind       { return KindRequeued }
 func (Cancelled) Kind() Kind      { return KindCancelled }
+func (Retried) Kind() Kind        { return KindRetried }
 func (Opened) Kind() Kind         { return KindOpened }
 func (Closed) Kind() Kind         { return KindClosed }
 func (Paused) Kind() Kind         { return KindPaused }
@@ -81,6 +83,7 @@ var registry = []registered{
 	kind[SetAside](),
 	kind[Requeued](),
 	kind[Cancelled](),
+	kind[Retried](),
 	kind[Opened](),
 	kind[Closed](),
 	kind[Paused](),

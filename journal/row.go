@@ -8,10 +8,18 @@ type Row struct {
 	Status string `json:"status"` // waiting, manual, accepted, running, done or ignored
 	Owner  string `json:"owner"`  // the owner column's content; "" where it is NULL or empty
 
+	// Finished and Result are time_finished, in seconds since 1970, and result of a row that was read
+	// under a lock; 0 and "" where there is none.
+	Finished int64  `json:"-"`
+	Result   string `json:"-"`
+
 	// Created is time_created of a row that a claim has locked, in seconds since 1970; 0 where the
 	// column tells no such number, or the row was read for something else.
 	Created int64 `json:"-"`
 }
+
+// WantedRetried is the Wanted of a Conflict that takes a Retried back.
+const WantedRetried = "retried"
 
 // The words of the table's status column.
 const (

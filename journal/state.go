@@ -19,6 +19,7 @@ const (
 	StatusDone     Status = "done"
 	StatusReleased Status = "released" // the claim was given up, or never won
 	StatusIgnored  Status = "ignored"
+	StatusRetried  Status = "retried"  // its row was set back to be run once more, by whichever worker
 	StatusConflict Status = "conflict" // somebody else took the row before the start
 )
 
@@ -45,6 +46,9 @@ type Job struct {
 	Running  time.Time // when the newest start was journalled
 	Ended    time.Time
 	End      uint64 // the event with which it came to its end; 0 while it is under way
+
+	Retried *Retried // of a job whose row was set back: which end of it that was
+	Before  *Job     // of such a job: as it was before, which a conflict brings back; nil where that is not known
 
 	Result    string // of a job that is done: "ok" or "fail"
 	Code      *int

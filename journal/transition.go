@@ -18,21 +18,23 @@ import (
 //	conflict   accepted, starting                 → conflict
 //	           running                            → running, marked as lost
 //	           ignored, of the ignoring itself    → conflict
+//	           retried, of the retry itself       → as before that
 //	           anything else                      → unchanged
 //	set-aside  any                                → unchanged
 //	requeued   starting, running                  → unchanged
 //	cancelled  accepted, starting                 → ignored
 //	           starting, running, of what runs    → unchanged, marked as cancelled
+//	retried    anything that is not under way     → retried
 //
 // An event that names its claim's token is about that claim only. A conflict of another claim than
 // the one that is under way changes nothing: it is late news of an older one. Anything else with
 // another claim's token is refused. A conflict whose Wanted is "ignored" is about an ignored event
 // whose transaction was not committed, and about nothing else: it takes that event back, and
 // changes no claim. Of a claim that was cancelled it changes nothing either: that is over, whatever
-// its row says.
+// its row says. One whose Wanted is "retried" does the same with a retried event.
 func (s Status) allows(kind Kind) bool {
 	switch kind {
-	case KindAccepted, KindIgnored:
+	case KindAccepted, KindIgnored, KindRetried:
 		return s.Ended()
 	case KindReleased:
 		return s == StatusAccepted || s == StatusStarting
@@ -74,6 +76,8 @@ func (j Job) next(e Event) (Job, error) {
 		}, nil
 	case Ignored:
 		return ignored(j.ID, p, e.Time), nil
+	case Retried:
+		return j.retried(p, e), nil
 	case Released:
 		j.Status, j.Ended, j.Reason = StatusReleased, e.Time, p.Reason
 	case Running:
@@ -130,10 +134,38 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 	return j, nil
 }
 
+// retried is a job whose row was set back. What is known of the claim before stays.
+func (j Job) retried(p Retried, e Event) Job {
+	before := j
+	before.Before = nil
+	next := Job{
+		ID: j.ID, Target: p.Target, Manual: p.To == RowManual, Token: j.Token, Accepted: j.Accepted, Running: j.Running,
+		Status: StatusRetried, Ended: e.Time, Retried: &p,
+	}
+	if j.Status != StatusNone {
+		next.Before = &before
+	}
+	return next
+}
+
+// notRetried takes a retry back.
+func (j Job) notRetried(p Conflict, e Event) Job {
+	switch {
+	case j.Status != StatusRetried:
+	case j.Before != nil:
+		return *j.Before
+	default:
+		j.Status, j.Ended, j.Reason = StatusConflict, e.Time, p.Reason
+	}
+	return j
+}
+
 // conflict ends a job that has not been started; a process that runs is waited
 // for all the same. One of an ignored event takes that back.
 func (j Job) conflict(p Conflict, e Event) Job {
 	switch ignoring := p.Wanted == RowIgnored; {
+	case p.Wanted == WantedRetried:
+		return j.notRetried(p, e)
 	case ignoring && j.Status == StatusIgnored && j.Token == "":
 		j.Status, j.Ended, j.Reason = StatusConflict, e.Time, p.Reason
 	case ignoring:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 SCHEMA = "3905cc8a7fad0bf1700c75d9ce685deba5527e05fceae575784973460c4dc918"
 OVER, UNDER_WAY = {None}, {"accepted", "starting", "running"}
-ALLOWED = {"accepted": OVER, "ignored": OVER, "released": {"accepted", "starting"}, "running": UNDER_WAY, "started": {"starting"},
+ALLOWED = {"accepted": OVER, "ignored": OVER, "retried": OVER, "released": {"accepted", "starting"}, "running": UNDER_WAY, "started": {"starting"},
            "signal": {"running"}, "done": {"starting", "running"}, "requeued": {"starting", "running"},
            "cancelled": UNDER_WAY, "conflict": OVER | UNDER_WAY, "set-aside": OVER | UNDER_WAY}
 
@@ -104,7 +104,7 @@ def fold_worker(s, seq, kind, p, ends):
 
 def fold_job(s, seq, time, number, kind, p):
     job = s["jobs"].get(number, {})
-    status, token = job.get("status"), kind not in ("accepted", "ignored", "started", "signal") and p.get("token")
+    status, token = job.get("status"), kind not in ("accepted", "ignored", "retried", "started", "signal") and p.get("token")
     need(status in ALLOWED.get(kind, ()), seq, f'illegal transition: job {number} is {status or "not under way"}, and "{kind}" cannot follow')
     if job and token and token != job["token"]:
         return need(kind in ("conflict", "set-aside"), seq, f'illegal transition: job {number}: "{kind}" is about another claim')
@@ -120,7 +120,7 @@ def fold_job(s, seq, time, number, kind, p):
             need(status != ("accepted" if p.get("runs") else "running"), seq, f'illegal transition: job {number} is {status}, and "{kind}" cannot follow')
             if not p.get("runs"): return s["jobs"].pop(number)
             job["cancelled"] = {"time": time, "by": p["by"], "grace": p.get("grace", 0)}
-        case "conflict" if p.get("wanted") == "ignored": pass
+        case "conflict" if p.get("wanted") in ("ignored", "retried"): pass
         case "conflict" if status == "running": job["lost"] = True
         case "released" | "done" | "conflict": s["jobs"].pop(number, None)
 

@@ -55,6 +55,8 @@ func describe(payload journal.Payload) string {
 		return pairs("reason", e.Reason, "by", e.By)
 	case journal.Cancelled:
 		return describeCancelled(e)
+	case journal.Retried:
+		return pairs("from", e.From, "result", e.Result, "to", e.To, "by", e.By)
 	case journal.Requested:
 		return pairs("request", e.Request, "jobs", someIDs(e.Jobs, e.More), "by", e.By)
 	case journal.Refused:

@@ -130,9 +130,14 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		}
 		s.ended = at
 		return fmt.Sprintf("cancelled by %s before it was started: marked as not to be run", clean(payload.By)), nil
+	case journal.Retried:
+		return fmt.Sprintf("set back to %s, to be run once more, by %s", clean(payload.To), clean(payload.By)), nil
 	case journal.SetAside:
 		return fmt.Sprintf("its row can't be made %s for now, because %s", clean(payload.Wanted), clean(payload.Reason)), nil
 	case journal.Conflict:
+		if payload.Wanted == journal.WantedRetried {
+			return "its row was not set back, because " + clean(payload.Reason), nil
+		}
 		return "the row was changed by somebody else: " + strings.TrimPrefix(describeConflict(payload), "found: "), nil
 	}
 	return describe(e.item.Payload), nil

@@ -64,7 +64,7 @@ func toneOf(payload journal.Payload) tone {
 			return good
 		}
 		return bad
-	case journal.Conflict, journal.SetAside, journal.Released, journal.Ignored, journal.Signal, journal.Cancelled:
+	case journal.Conflict, journal.SetAside, journal.Released, journal.Ignored, journal.Retried, journal.Signal, journal.Cancelled:
 		return odd
 	case journal.Accepted, journal.Running, journal.Started:
 		return plain
@@ -79,7 +79,7 @@ func toneOfStatus(status journal.Status, result string) tone {
 		return good
 	case status == journal.StatusDone:
 		return bad
-	case status == journal.StatusConflict, status == journal.StatusReleased, status == journal.StatusIgnored:
+	case status == journal.StatusConflict, status == journal.StatusReleased, status == journal.StatusIgnored, status == journal.StatusRetried:
 		return odd
 	}
 	return plain

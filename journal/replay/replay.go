@@ -36,8 +36,9 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 		more := true
 		end, err := r.endAt(ctx, at)
 		var again map[int64]int
+		retried := retries{}
 		if err == nil {
-			again, err = r.repeated(ctx, end)
+			again, err = r.repeated(ctx, end, retried)
 			var gap *folder.MissingError
 			if segment.IsDamage(err) || errors.As(err, &gap) {
 				err = nil // it is met again where it matters
@@ -46,10 +47,10 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 		if err == nil {
 			err = r.replay(ctx, at, end, state, func(e journal.Event) bool {
 				job, ok := state.Jobs[e.Job]
-				if !ok || !job.Status.Ended() || job.Status == journal.StatusIgnored && e.Kind() != journal.KindIgnored && e.Kind() != journal.KindCancelled {
+				if !ok || !job.Status.Ended() || !retried.ends(e, job) {
 					return true
 				}
-				if again[e.Job] > 0 && job.Status == journal.StatusIgnored { // what takes it back needs it
+				if again[e.Job] > 0 && (job.Status == journal.StatusIgnored || retried.needs(e.Job)) { // what comes back to it needs it
 					again[e.Job]--
 					return true
 				}
@@ -77,13 +78,14 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 	}
 }
 
-// repeated gives, for the jobs that were claimed or ignored more than once, or ignored and that was
-// taken back, how often they come to an end after the first time.
-func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error) {
+// repeated gives, for the jobs that were claimed, ignored or retried more than once, or ignored or
+// retried and that was taken back, how often they come to an end after the first time. It notes
+// those that were retried.
+func (r *Reader) repeated(ctx context.Context, end uint64, retried retries) (map[int64]int, error) {
 	begun, again := idSet{}, make(map[int64]int)
 	ignored := make(map[int64]bool)
 	first := true
-	sel := segment.Selection{End: end, Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindConflict}}
+	sel := segment.Selection{End: end, Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindRetried, journal.KindConflict}}
 	err := r.folder.Walk(ctx, 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
 		if first {
 			state, err := h.State()
@@ -103,19 +105,22 @@ func (r *Reader) repeated(ctx context.Context, end uint64) (map[int64]int, error
 					if !begun.add(job) {
 						again[job]++
 					}
+					retried.note(job, page[i].Kind)
 					if ignored[job] = page[i].Kind == journal.KindIgnored; !ignored[job] {
 						delete(ignored, job)
 					}
 					continue
 				}
-				if !ignored[job] {
+				if !ignored[job] && !retried.is(job) {
 					continue
 				}
 				payload, err := page[i].DecodePayload()
 				if err != nil {
 					return err
 				}
-				if conflict, ok := payload.(journal.Conflict); ok && conflict.Wanted == journal.RowIgnored {
+				conflict, ok := payload.(journal.Conflict)
+				if ok && (ignored[job] && conflict.Wanted == journal.RowIgnored || retried.is(job) && conflict.Wanted == journal.WantedRetried) {
+					retried.undo(job)
 					again[job]++
 					delete(ignored, job)
 				}

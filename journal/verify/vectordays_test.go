@@ -78,6 +78,9 @@ func vectorDays() [][]journal.Draft {
 			{Job: 6, Payload: journal.Running{Attempt: 1}},
 			{Job: 6, Payload: journal.Cancelled{By: "127.0.0.1:8", Token: "@k7aaaaaag"}},
 			{Job: 7, Payload: journal.Ignored{Reason: "cancelled by 127.0.0.1", By: "127.0.0.1:8"}},
+			{Job: -5, Payload: journal.Retried{Target: "mail", From: "done", To: "waiting", Result: "fail", Finished: 1795000007, By: "127.0.0.1:8"}},
+			{Job: -5, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: "the update was not committed: the row is done"}},
+			{Job: 7, Payload: journal.Retried{Target: odd, From: "ignored", To: "manual", By: "127.0.0.1:8"}},
 			worker(journal.Closed{Reason: "shutdown"}),
 		},
 	}

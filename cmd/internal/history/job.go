@@ -93,6 +93,6 @@ func underWay(ctx context.Context, r *replay.Reader, at time.Time) iter.Seq2[Job
 func Statuses() []journal.Status {
 	return []journal.Status{
 		journal.StatusAccepted, journal.StatusStarting, journal.StatusRunning, journal.StatusDone,
-		journal.StatusReleased, journal.StatusIgnored, journal.StatusConflict,
+		journal.StatusReleased, journal.StatusIgnored, journal.StatusRetried, journal.StatusConflict,
 	}
 }

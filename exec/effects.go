@@ -30,6 +30,9 @@ func (w *Worker) follow(e board.Effects) {
 	for _, name := range e.Poll {
 		w.pollNamed(name)
 	}
+	if len(e.Free) > 0 {
+		w.others.Go(func() { w.tellSetBack(e.Free) })
+	}
 	for _, t := range e.Changed {
 		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch) > 0 {
 			e.Wake = true
@@ -50,6 +53,11 @@ func (w *Worker) follow(e board.Effects) {
 	}
 	for _, s := range e.Signalled {
 		s.To <- s.Err
+	}
+	for _, s := range e.Settled {
+		if client, waits := s.Client.(*waiter); waits {
+			client.tell(&Result{}, "")
+		}
 	}
 	for _, r := range e.Refusals {
 		w.refuse(r)

@@ -30,6 +30,7 @@ type Claimer interface {
 	ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
+	Retry(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
 	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)
 	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 	// UnderWay lists rows that are accepted or running: those whose owner begins so, whatever their

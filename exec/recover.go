@@ -15,9 +15,9 @@ type start struct {
 
 // recover takes up the jobs that a former run of the worker did not bring to their end. It needs no
 // table, and journals nothing: claims go to the claim loop, which asks the table whether they were
-// won; ends go to the turns. ignored are the rows that were ignored last: the claim loop asks those
-// too.
-func (w *Worker) recover(ignored []int64) error {
+// won; ends go to the turns. ignored and retried are the rows that were ignored and set back last: the
+// claim loop asks those too.
+func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) error {
 	instance, err := w.Keeper.Instance()
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
@@ -34,6 +34,9 @@ func (w *Worker) recover(ignored []int64) error {
 	w.change(func(b *board.Board) board.Effects {
 		for _, id := range ignored {
 			b.DoubtIgnored(id)
+		}
+		for id, of := range retried {
+			b.DoubtRetried(id, of)
 		}
 		return board.Effects{}
 	})

@@ -17,13 +17,17 @@ func (w *Worker) Open(pid int) error {
 		Host: w.Host, Launcher: w.Launcher.Words,
 	}
 	var ignored []int64
+	var retried map[int64]journal.Retried
+	if w.Retried != nil {
+		retried = w.Retried()
+	}
 	if w.Ignored != nil {
 		ignored = w.Ignored()
 	}
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)
 	}
-	return w.recover(ignored)
+	return w.recover(ignored, retried)
 }
 
 // Run claims and runs jobs until ctx ends. Then it claims nothing more, gives back what has not

@@ -26,7 +26,7 @@ type table struct {
 	failing     map[string]error      // claims for these targets fail before anything is decided
 	holders     map[string]string     // advisory locks that somebody else has
 	holdErr     error
-	unfit       map[string]string     // names that the table does not take
+	unfit       map[string]string // names that the table does not take
 	namesErr    error
 	waitingHeld chan struct{} // not nil: Waiting waits until it is closed
 	asked       [][]string    // the targets of each Waiting
@@ -123,6 +123,13 @@ func (t *table) ClaimManual(_ context.Context, ids []int64, targets []string, de
 	return locked, t.transact(rows, decide)
 }
 
+func (t *table) Retry(_ context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, _ error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows, locked := t.find(ids)
+	return locked, t.transact(rows, decide)
+}
+
 // find gives rows that exist, but not those that somebody holds.
 func (t *table) find(ids []int64) (rows []journal.Row, locked []int64) {
 	for _, id := range ids {
@@ -161,6 +168,8 @@ func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journ
 				row.Status = journal.RowRunning
 			case journal.Ignored:
 				row.Status = journal.RowIgnored
+			case journal.Retried:
+				row.Status, row.Result = p.To, ""
 			}
 			t.rows[e.Job] = row
 		}

@@ -55,6 +55,17 @@ type Config struct {
 	// was committed the rows tell.
 	Ignored func() []int64
 
+	// Retried lists the rows that were set back last before this start, by the event that says so;
+	// it may be nil. Whether that was committed the rows tell.
+	Retried func() map[int64]journal.Retried
+
+	// OnRetried is called with the targets of rows that were set back to waiting; it may be nil.
+	OnRetried func(targets []string)
+
+	// WasManual tells whether the job's row was to be run by hand only, as far as the journal knows;
+	// it may be nil.
+	WasManual func(ctx context.Context, job int64) bool
+
 	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it
 	// may be nil.
 	LastWords func() []journal.Payload

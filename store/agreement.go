@@ -18,6 +18,8 @@ func Agrees(job journal.Job, row *Seen) bool {
 		return true
 	case journal.StatusReleased: // it may be anybody's, but not ours
 		return row == nil || !row.UnderWay() || !sameWorker(job.Token, row.Owner)
+	case journal.StatusRetried: // the same, and not as it was before
+		return row == nil || !notRetried(job, row) && (!row.UnderWay() || !sameWorker(job.Token, row.Owner))
 	}
 	want := Wanted(job)
 	switch {
@@ -73,6 +75,12 @@ func ChangeTo(job journal.Job) Change {
 // AnotherJob is why a row is left alone that was created later than the journal's claim of its id.
 const AnotherJob = "it was created after the journal's claim: another job with the same id"
 
+// notRetried tells whether a row reads as it did before its job was retried.
+func notRetried(job journal.Job, row *Seen) bool {
+	of := job.Retried
+	return of != nil && row.Status == of.From && row.Finished == of.Finished && row.Result == of.Result
+}
+
 // Refusal tells why the journal's story does not go on from what the row says; "" where it does.
 // The claim of the row is stale where the row bears an earlier one of the same job.
 func Refusal(job journal.Job, row *Seen, stale bool) string {
@@ -83,6 +91,8 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 		return AnotherJob
 	case job.Target != "" && row.Target != job.Target:
 		return fmt.Sprintf("its target is '%s', the journal knows it as '%s'", row.Target, job.Target)
+	case job.Status == journal.StatusRetried && notRetried(job, row):
+		return "it is as it was before it was retried: retry it once more"
 	case row.Status == journal.RowDone:
 		return "it is done otherwise than the journal says"
 	case row.Status == journal.RowIgnored:
@@ -95,10 +105,20 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 		return ""
 	case job.Status != journal.StatusIgnored && job.Manual != (row.Status == journal.RowManual):
 		return fmt.Sprintf("it is %s, and the journal's claim was of the other kind", row.Status)
-	case row.Finished > 0 && row.Finished >= seconds(job.Accepted):
-		return "it was set back by hand after the journal's claim: time_finished says so"
+	case IsSetBack(job, journal.Row{Finished: row.Finished}):
+		return SetBack
 	}
 	return ""
+}
+
+// SetBack is why a row is left alone that waits again although the journal says how it ended.
+const SetBack = "it was set back by hand after the journal's claim, or retried: time_finished says so"
+
+// IsSetBack tells whether a row that waits was set back after the job was claimed, or ignored. It
+// keeps the time of its last end until the next one, so that every worker that knows an earlier end
+// of the job sees that.
+func IsSetBack(job journal.Job, row journal.Row) bool {
+	return row.Finished > 0 && row.Finished >= seconds(job.Accepted)
 }
 
 // IsAnotherJob tells whether a row was created later than the job was claimed, or ignored; not in

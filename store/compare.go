@@ -25,6 +25,7 @@ const compareRows = 500
 //
 //	the row reads                the journal says                done
 //	accepted, running, ours      done, running, released         brought to it
+//	accepted, running, ours      retried                         given back
 //	an earlier claim of ours     done, accepted, running         given back, then as below
 //	waiting, manual              done, accepted, running         claimed with the journal's token, then brought to it
 //	waiting, manual              ignored                         ignored
@@ -114,6 +115,20 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 	return stories, err
 }
 
+// retried makes of a story that of a job whose row was set back.
+func (s *story) retried(p journal.Retried, e journal.Event) {
+	before := s.Job
+	s.Job.Before, s.Job.Retried = &before, &p
+	s.Status, s.Ended, s.Target, s.Manual = journal.StatusRetried, e.Time, p.Target, p.To == journal.RowManual
+}
+
+// notRetried takes that back.
+func (s *story) notRetried() {
+	if s.Status == journal.StatusRetried {
+		s.Job = *s.Job.Before
+	}
+}
+
 // addTo takes an event into its job's story. Events of older versions, which don't name their
 // claim, count where the claim itself is in the story.
 func addTo(stories map[int64]*story, e journal.Event) {
@@ -153,8 +168,12 @@ func addTo(stories map[int64]*story, e journal.Event) {
 		s.Status, s.Ended = journal.StatusReleased, e.Time
 	case journal.Done:
 		s.Status, s.Ended, s.Result, s.ended = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq
+	case journal.Retried:
+		s.retried(p, e)
 	case journal.Conflict:
-		if p.Wanted == journal.RowIgnored {
+		if p.Wanted == journal.WantedRetried {
+			s.notRetried()
+		} else if p.Wanted == journal.RowIgnored {
 			if s.Status == journal.StatusIgnored && s.Token == "" {
 				s.Status = journal.StatusConflict
 			}
@@ -162,7 +181,7 @@ func addTo(stories map[int64]*story, e journal.Event) {
 			s.Lost = true
 		}
 	}
-	if s.Status != journal.StatusNone && (s.Token != "" || s.Status == journal.StatusIgnored) {
+	if s.Status != journal.StatusNone && (s.Token != "" || s.Status == journal.StatusIgnored || s.Status == journal.StatusRetried) {
 		stories[e.Job] = s
 	}
 }

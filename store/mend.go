@@ -51,7 +51,7 @@ func (c *comparison) plan(do *mending, s *story, row *Seen) {
 		return
 	}
 	c.begun[s.ID] = true
-	released := s.Status == journal.StatusReleased
+	released := s.Status == journal.StatusReleased || s.Status == journal.StatusRetried
 	if stale || released {
 		do.giveBack = append(do.giveBack, GiveBack(s.Job, row))
 	}
@@ -256,6 +256,9 @@ func (c *comparison) free(s *story, row journal.Row) bool {
 	var now journal.Job
 	c.mirror.Source.View(func(state *journal.State) { now = state.Job(s.ID) })
 	if !now.Status.Ended() && now.Token != s.Token {
+		return false
+	}
+	if IsSetBack(s.Job, row) { // since it was looked at
 		return false
 	}
 	if s.Status == journal.StatusIgnored {

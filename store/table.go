@@ -92,6 +92,13 @@ type Table interface {
 	// it tells their ids, and decide is not given them.
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
 
+	// Retry does the same for rows that have ended, done or ignored, which are set back: decide
+	// answers with a Retried for each row to change, and the result columns are emptied. The
+	// time of its last end stays in the row until the next one; where it has none, as a row that
+	// was ignored, it gets the time of the retry. So a worker whose journal knows an earlier end
+	// sees that the row was set back since, and never brings that end back.
+	Retry(ctx context.Context, ids []int64, decide Decide) (locked []int64, err error)
+
 	// Probe tells which of some waiting or manual rows the table would refuse to a claim, and why.
 	// It changes nothing.
 	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)

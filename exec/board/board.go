@@ -70,15 +70,17 @@ type ended struct {
 }
 
 // doubt is a claim of which it is not known whether it was won, or that was not and is to be given
-// up; or the same of a row that was to be ignored.
+// up; or the same of a row that was to be ignored, or set back.
 type doubt struct {
 	journal.Accepted
-	ignored bool    // no claim: the row was to be ignored
-	former  bool    // by a former run of the worker
-	started bool    // if it was won, it may have been started, by a runner that is gone
-	lost    string  // not "": it is to be given up, and this is why
-	rest    Backoff // of the question whether it was won
-	alone   bool    // the table is asked about it by itself
+	ignored bool             // no claim: the row was to be ignored
+	retried *journal.Retried // no claim: the row was to be set back
+	client  Client           // waits to hear whether it was; nil: nobody does
+	former  bool             // by a former run of the worker
+	started bool             // if it was won, it may have been started, by a runner that is gone
+	lost    string           // not "": it is to be given up, and this is why
+	rest    Backoff          // of the question whether it was won
+	alone   bool             // the table is asked about it by itself
 }
 
 // Hitch is why no job can be started: the system refuses to execute the launcher, or is short of

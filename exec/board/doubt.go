@@ -105,6 +105,8 @@ func (b *Board) Judge(ids []int64, rows []journal.Row, locked []int64, answered 
 // judge takes in what the table said of one claim.
 func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 	switch {
+	case d.retried != nil:
+		b.judgeRetry(id, d, row)
 	case d.ignored && (row.Status == journal.RowIgnored || d.former && row.Status == ""): // it may be deleted since
 		b.settle(id)
 	case d.ignored && d.former:
@@ -142,6 +144,8 @@ func (b *Board) LostDoubts() (drafts []journal.Draft) {
 	for id, d := range b.doubts {
 		switch {
 		case d.lost == "":
+		case d.retried != nil:
+			drafts = append(drafts, Unretried(id, d.lost))
 		case d.ignored:
 			drafts = append(drafts, unignored(id, d.lost))
 		default:
@@ -158,7 +162,10 @@ func (b *Board) GivenUp(drafts []journal.Draft) Effects {
 		id, d := draft.Job, b.doubts[draft.Job]
 		b.settle(id)
 		b.effects.Poll = append(b.effects.Poll, d.Target)
-		if client, waits := b.clients[id]; waits {
+		if d.client != nil {
+			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: d.client, Job: id, Why: d.lost, Whole: true})
+		}
+		if client, waits := b.clients[id]; waits && d.retried == nil {
 			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: d.lost})
 		}
 	}

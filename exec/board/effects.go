@@ -13,6 +13,7 @@ type Effects struct {
 	Notes   []Note    // are logged
 	Changed []*Target // may have more room than before, or less
 	Poll    []string  // targets whose rows are to be looked for
+	Free    []string  // targets of rows that were set back: all who serve them are told
 	Wake    bool      // the claim loop has something to do
 	Turn    bool      // the inbox has something for a turn
 	Examine Examine   // the launcher is looked at
@@ -21,6 +22,7 @@ type Effects struct {
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
 	Signalled []Signal  // are journalled, or can't be
 	Cancelled []Cancel  // likewise
+	Settled   []Settled // clients are told that a row was set back
 	Refusals  []Refusal // clients are told that a job is not run
 	Answers   []Answer  // clients are told how a job ended
 	Start     []Start   // are started as soon as their rows say so; those that their claims announced do
@@ -40,6 +42,12 @@ type Refusal struct {
 	Job    int64
 	Why    string
 	Whole  bool // Why is all that there is to be said
+}
+
+// Settled is a row of which it was not known whether it was set back: it was.
+type Settled struct {
+	Client Client // nil: nobody waits
+	Job    int64
 }
 
 // Answer is the end of a job that a client waits for.

@@ -19,7 +19,7 @@ func (l *layout) decided(verdicts []rule.Verdict) []statement {
 func (l *layout) decision(verdict rule.Verdict) statement {
 	set, args := rule.Set(verdict.Write(writing{l, whole}), quote)
 	return statement{
-		query: "UPDATE " + l.table + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + rule.IsFree + "; ",
+		query: "UPDATE " + l.table + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + verdict.Guard() + "; ",
 		args:  args,
 	}
 }

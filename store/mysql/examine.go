@@ -129,7 +129,7 @@ func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspe
 	}
 	found.columns = columns
 	found.target, found.owner = columns["target"], columns[strings.ToLower(t.config.ClaimColumn)]
-	found.sig, found.returnCode = columns[store.SigColumn], columns["return_code"]
+	found.sig, found.result, found.returnCode = columns[store.SigColumn], columns["result"], columns["return_code"]
 	found.created, found.started, found.finished = columns["time_created"], columns["time_started"], columns["time_finished"]
 	found.stdout, found.stderr = columns["stdout"], columns["stderr"]
 	t.judgeColumns(found)

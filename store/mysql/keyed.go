@@ -83,7 +83,7 @@ func (t *Table) candidates(ctx context.Context, conn *sql.Conn, asks []ask, exce
 	but := t.but(except)
 	window := factor * (1 + int(t.claims.crowd.Load()))
 	for _, one := range asks {
-		looks.add("SELECT id, target, status, '', 0, 0 FROM "+t.name.quoted()+" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+
+		looks.add("SELECT id, target, status, '', 0, 0, '', 0 FROM "+t.name.quoted()+" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+
 			" ORDER BY id LIMIT ?", one.target, one.room*window)
 		looks.targets = append(looks.targets, one.target)
 	}

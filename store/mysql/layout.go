@@ -18,6 +18,7 @@ type layout struct {
 	created    column
 	started    column
 	finished   column
+	result     column
 	returnCode column
 	stdout     column
 	stderr     column

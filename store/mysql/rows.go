@@ -33,7 +33,8 @@ func (t *Table) selectRow(names int, found *layout) string {
 	if names > 0 {
 		place = "COALESCE(FIELD(target" + strings.Repeat(", ?", names) + "), 0)"
 	}
-	return "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + found.created.seconds() + ", " + place +
+	return "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + found.created.seconds() + ", " +
+		found.finished.seconds() + ", COALESCE(result, ''), " + place +
 		" FROM " + t.name.quoted()
 }
 
@@ -48,7 +49,7 @@ type line struct {
 func scanLine(results *sql.Rows) (line, error) {
 	var l line
 	var id rowID
-	err := results.Scan(&id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.place)
+	err := results.Scan(&id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, &l.place)
 	l.Job, l.odd = id.number, id.odd
 	return l, err
 }

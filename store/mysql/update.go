@@ -128,6 +128,12 @@ func (w writing) Code(code *int) any {
 	return rule.Code(code, w.returnCode.nullable, w.less&withoutCode == 0)
 }
 
+// Nothing implements rule.Dialect.
+func (w writing) Nothing(name string) (value any, possible bool) {
+	c := map[string]column{"result": w.result, "return_code": w.returnCode, "stdout": w.stdout, "stderr": w.stderr}[name]
+	return rule.NothingIn(name, c.nullable, c.isText())
+}
+
 // Output implements rule.Dialect.
 func (w writing) Output(done *journal.Done) (stdout, stderr string) { return w.texts(done, w.less) }
 

@@ -51,7 +51,7 @@ func (b *batch) judge(ctx context.Context, d Difference) (err error) {
 func (b *batch) giveBack(ctx context.Context, list []Difference) error {
 	var changes []store.Change
 	for _, d := range list {
-		if b.stale[d.Job.ID] || d.Job.Status == journal.StatusReleased {
+		if b.stale[d.Job.ID] || d.Job.Status == journal.StatusReleased || d.Job.Status == journal.StatusRetried {
 			changes = append(changes, store.GiveBack(d.Job, d.Row))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func (b *batch) claim(ctx context.Context, list []Difference) error {
 	var free []Difference
 	for _, d := range list {
-		if d.Job.Status != journal.StatusReleased && (b.stale[d.Job.ID] || !d.Row.UnderWay()) {
+		if d.Job.Status != journal.StatusReleased && d.Job.Status != journal.StatusRetried && (b.stale[d.Job.ID] || !d.Row.UnderWay()) {
 			free = append(free, d)
 		}
 	}
@@ -72,7 +72,7 @@ func (b *batch) claimOnce(ctx context.Context, list []Difference) error {
 		}
 		for _, row := range rows {
 			d := byID[row.Job]
-			if !store.IsFree(row) || row.Target != d.Row.Target {
+			if !store.IsFree(row) || row.Target != d.Row.Target || store.IsSetBack(d.Job, row) {
 				continue
 			}
 			stands, err := b.stands(ctx, d.Job)
@@ -106,5 +106,5 @@ func (b *batch) stands(ctx context.Context, job journal.Job) (bool, error) {
 		return true, nil
 	}
 	now, _, err := replay(ctx, b.Journal, job.ID)
-	return err == nil && now.Status != journal.StatusReleased && (now.Status == journal.StatusNone || now.Token == job.Token), err
+	return err == nil && now.Status != journal.StatusReleased && now.Status != journal.StatusRetried && (now.Status == journal.StatusNone || now.Token == job.Token), err
 }

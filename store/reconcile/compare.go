@@ -132,7 +132,8 @@ func judge(job journal.Job, row *store.Seen, owed bool) (d Difference, differs b
 	d = Difference{Job: job, Row: row, Cause: causeChanged}
 	claim := job.Status == journal.StatusAccepted || job.Status == journal.StatusStarting && job.Claimed
 	ignoring := job.Status == journal.StatusIgnored && time.Since(job.Ended) < claimTime
-	d.claiming = ignoring || claim && time.Since(job.Accepted) < claimTime
+	retrying := job.Status == journal.StatusRetried && time.Since(job.Ended) < claimTime
+	d.claiming = ignoring || retrying || claim && time.Since(job.Accepted) < claimTime
 	switch {
 	case store.IsAnotherJob(job, row):
 		d.Cause, d.Reason = causeOther, store.AnotherJob

@@ -109,7 +109,7 @@ func (c *comparison) lookAgain(ctx context.Context, seemed []journal.Job) (diffe
 		return nil, err
 	}
 	for i, job := range seemed {
-		if job.Status == journal.StatusIgnored { // it may have been taken back
+		if job.Status == journal.StatusIgnored || job.Status == journal.StatusRetried { // it may have been taken back
 			if job, _, err = replay(ctx, c.Journal, job.ID); err != nil {
 				return nil, err
 			}

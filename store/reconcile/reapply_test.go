@@ -65,7 +65,7 @@ func TestReapply(t *testing.T) {
 		{
 			"set back by hand", (*world).ranOne,
 			store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Finished: second},
-			"refused: it was set back by hand after the journal's claim: time_finished says so", "",
+			"refused: it was set back by hand after the journal's claim, or retried: time_finished says so", "",
 		},
 	}
 	for _, c := range cases {

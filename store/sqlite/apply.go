@@ -169,6 +169,11 @@ func (w writing) Word(column, text string) any {
 // Code implements rule.Dialect.
 func (w writing) Code(code *int) any { return rule.Code(code, w.nullable["return_code"], true) }
 
+// Nothing implements rule.Dialect.
+func (w writing) Nothing(column string) (value any, possible bool) {
+	return rule.NothingIn(column, w.nullable[column], column != "result")
+}
+
 // Output implements rule.Dialect.
 func (w writing) Output(done *journal.Done) (stdout, stderr string) {
 	return done.Stdout.Text(0, journal.CharsetFull), done.ShownStderr().Text(0, journal.CharsetFull)

@@ -96,6 +96,14 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 	return nil, t.failures.FailClaim("claim jobs by id", err)
 }
 
+// Retry implements store.Table.
+func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (locked []int64, err error) {
+	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
+		return t.named(ctx, tx, ids, nil)
+	}, rule.RetryAll(decide))
+	return nil, t.failures.FailClaim("retry jobs", err)
+}
+
 // Rows implements store.Table.
 func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
 	if _, err := t.examined(ctx); err != nil {
@@ -146,7 +154,7 @@ func (t *Table) write(ctx context.Context, tx *sql.Tx, found *layout, verdicts [
 	for _, verdict := range verdicts {
 		set, args := rule.Set(verdict.Write(writing{t.config.ClaimColumn, found}), quote)
 		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
-			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND "+rule.IsFree, args...)
+			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND "+verdict.Guard(), args...)
 		if err != nil {
 			return err
 		}
@@ -183,7 +191,7 @@ func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, conditio
 		place = "CASE" + cases.String() + " ELSE 0 END"
 	}
 	results, err := tx.QueryContext(ctx, "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), COALESCE(CAST(status AS TEXT), ''), "+
-		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+seconds("time_created")+", "+place+" FROM "+quote(t.config.Table)+" WHERE "+condition, append(all, args...)...)
+		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+seconds("time_created")+", "+seconds("time_finished")+", COALESCE(CAST(result AS TEXT), ''), "+place+" FROM "+quote(t.config.Table)+" WHERE "+condition, append(all, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +200,7 @@ func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, conditio
 	for results.Next() {
 		var row journal.Row
 		var place int
-		if err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &place); err != nil {
+		if err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Finished, &row.Result, &place); err != nil {
 			return nil, err
 		}
 		if place > 0 {

@@ -40,6 +40,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
 	}{
 		{"Claim", claimTests()},
 		{"ClaimManual", manualTests()},
+		{"Retry", retryTests()},
 		{"Apply", applyTests()},
 		{"Output", outputTests()},
 		{"Rows", rowsTests()},

@@ -24,6 +24,9 @@ type Dialect interface {
 	Word(column, text string) any
 	// Code is a return code as its column holds it; nil: the job has none.
 	Code(code *int) any
+	// Nothing is the value of result, return_code, stdout or stderr for a job that has not run; it
+	// may not be possible.
+	Nothing(column string) (value any, possible bool)
 	// Output is what a job wrote, as its columns hold it.
 	Output(done *journal.Done) (stdout, stderr string)
 }
@@ -63,6 +66,9 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 // Write is what a claim sets in its rows.
 func (v Verdict) Write(d Dialect) []Assignment {
 	list := []Assignment{{"status", v.status}}
+	if v.retried {
+		return append(list, v.clear(d)...)
+	}
 	if v.token != "" {
 		list = append(list, Assignment{d.Owner(), v.token})
 	}

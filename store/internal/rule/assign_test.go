@@ -28,6 +28,10 @@ func (dialect) Word(_, text string) any {
 
 func (dialect) Code(code *int) any { return rule.Code(code, true, true) }
 
+func (dialect) Nothing(column string) (any, bool) {
+	return rule.NothingIn(column, column != "stdout", column == "stdout")
+}
+
 func (dialect) Output(done *journal.Done) (stdout, stderr string) {
 	return string(done.Stdout.Kept), string(done.Stderr.Kept)
 }

@@ -16,11 +16,14 @@ type Verdict struct {
 	start  int64  // seconds since 1970, for running; else 0
 	note   string // why, for ignored where somebody cancelled it; the original's ignored rows have none
 	Jobs   []int64
+
+	retried bool  // the rows have ended, and are set back
+	set     int64 // time_finished of such rows that have none, in seconds since 1970; else 0
 }
 
 // Verdicts gathers the events that decide answered for the locked rows: rows
 // that get the same stand together. An event for another row, for a row that is not
-// waiting or manual, or of another kind is an error.
+// waiting or manual, or, of a retry, that has not ended as the event says, or of another kind is an error.
 func Verdicts(rows []journal.Row, events []journal.Event) ([]Verdict, error) {
 	locked := make(map[int64]journal.Row, len(rows))
 	for _, row := range rows {
@@ -45,12 +48,13 @@ func Verdicts(rows []journal.Row, events []journal.Event) ([]Verdict, error) {
 func together(order []int64, decisions map[int64]Verdict) (verdicts []Verdict) {
 	type key struct {
 		status, token, note string
-		start               int64
+		start, set          int64
+		retried             bool
 	}
 	place := map[key]int{}
 	for _, job := range order {
 		v := decisions[job]
-		k := key{v.status, v.token, v.note, v.start}
+		k := key{v.status, v.token, v.note, v.start, v.set, v.retried}
 		at, known := place[k]
 		if !known {
 			at = len(verdicts)
@@ -68,6 +72,9 @@ func decide(locked map[int64]journal.Row, former Verdict, e journal.Event) (Verd
 	row, ok := locked[e.Job]
 	if !ok {
 		return Verdict{}, errors.New(", but it is not among the rows of this claim")
+	}
+	if payload, ok := e.Payload.(journal.Retried); ok {
+		return retry(row, payload, e)
 	}
 	if !store.IsFree(row) {
 		return Verdict{}, fmt.Errorf(", but its row is %s: only waiting and manual rows are claimed", row.Status)

@@ -1,0 +1,231 @@
+package exec_test
+
+import (
+	"errors"
+
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// ended is a row that has ended long ago.
+func endedRow(id int64, target, status string) journal.Row {
+	row := journal.Row{Job: id, Target: target, Status: status}
+	if status == journal.RowDone {
+		row.Finished, row.Result = 1_700_000_000, "fail"
+	}
+	return row
+}
+
+// setBack sets rows back and compares the answer.
+func (f *fixture) setBack(wish jobexec.RetryWish, want jobexec.RetryAnswer) {
+	f.t.Helper()
+	wish.By = "10.0.0.5:1"
+	answer, err := f.worker.SetBack(f.t.Context(), wish)
+	if want.Jobs == nil {
+		want.Jobs = map[int64]string{}
+	}
+	if want.Errors == nil {
+		want.Errors = map[int64]string{}
+	}
+	if diff := cmp.Diff(want, answer); err != nil || diff != "" {
+		f.t.Fatalf("%v, answer (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestRowsThatHaveEndedAreSetBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(
+		endedRow(1, "a", journal.RowDone), endedRow(2, "c", journal.RowIgnored), waiting(3, "c"), manual(4, "c"),
+		journal.Row{Job: 5, Target: "c", Status: journal.RowRunning, Owner: "@other12345"}, endedRow(6, "c", journal.RowDone), endedRow(7, "c", journal.RowDone),
+	), nil)
+	told := make(chan []string, 9)
+	f.build(func(c *jobexec.Config) {
+		c.WasManual = nil
+		c.OnRetried = func(targets []string) { told <- targets }
+	})
+	f.start()
+	f.setBack(jobexec.RetryWish{
+		IDs: []int64{1, 2, 3, 4, 5, 6, 7, 7, 9}, Finished: map[int64]int64{6: 5, 7: 1_700_000_000}, To: map[int64]string{2: journal.RowManual},
+	}, jobexec.RetryAnswer{
+		Jobs: map[int64]string{1: "waiting", 2: "manual", 7: "waiting"},
+		Errors: map[int64]string{
+			3: "status = waiting: only what is done or ignored is retried", 4: "status = manual: only what is done or ignored is retried",
+			5: "status = running: only what is done or ignored is retried", 6: "it has run again meanwhile", 9: "job 9 not found",
+		},
+	})
+	if diff := cmp.Diff([]string{"a", "c"}, <-told); diff != "" {
+		t.Errorf("told of targets (-want +got):\n%s", diff)
+	}
+	want := journal.Retried{Target: "c", From: "ignored", To: "manual", By: "10.0.0.5:1"}
+	if diff := cmp.Diff(journal.Payload(want), f.events(2)[0].Payload); diff != "" {
+		t.Errorf("journalled (-want +got):\n%s", diff)
+	}
+	for _, id := range []int64{3, 4, 5, 6} {
+		if len(f.events(id)) > 0 {
+			t.Errorf("job %d: %v", id, f.events(id))
+		}
+	}
+}
+
+// A row that was set back is run at once, though nothing polls.
+func TestWhatIsSetBackIsRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(endedRow(1, "a", journal.RowDone)), nil)
+	f.start()
+	<-f.table.selected // the poll of the start has found nothing
+	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}})
+	f.next().exit(0)
+	f.wait("the job is done", ended(1))
+	if got := words(f.story(1)); got != "retried accepted running started done" {
+		t.Errorf("story %q", got)
+	}
+}
+
+// What is not known to be committed the row tells.
+func TestTheRowTellsWhetherARetryWasCommitted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		committed, undone, locked bool
+	}{
+		"it was":                     {committed: true},
+		"it was not":                 {},
+		"it was undone":              {undone: true},
+		"it was, and it is locked":   {committed: true, locked: true},
+		"it was not, it is locked":   {locked: true},
+		"it was refused by the rows": {undone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
+			f.start()
+			<-f.table.selected
+			f.table.change(func() {
+				f.table.commit = func(apply func()) error {
+					f.table.commit = nil
+					if test.undone {
+						return undone{errors.New("deadlock")}
+					}
+					if test.committed {
+						apply()
+					}
+					if f.table.locked[1] = test.locked; test.locked {
+						time.AfterFunc(100*time.Millisecond, func() { f.table.change(func() { clear(f.table.locked) }) })
+					}
+					return errLink
+				}
+			})
+			if test.undone { // it is tried again
+				f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}})
+				if got := words(f.story(1)); got != "retried conflict retried" {
+					t.Errorf("story %q", got)
+				}
+				return
+			}
+			want, story := jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}}, "retried"
+			if !test.committed {
+				want = jobexec.RetryAnswer{Errors: map[int64]string{1: "job 1 was not set back: the update was not committed: the row is done"}}
+				story = "retried conflict"
+			}
+			f.setBack(jobexec.RetryWish{IDs: []int64{1}}, want)
+			if got := words(f.story(1)); got != story {
+				t.Errorf("story %q, want %q", got, story)
+			}
+			if n := f.worker.Status().Doubted; n != 0 {
+				t.Errorf("%d are in doubt", n)
+			}
+		})
+	}
+}
+
+// A start looks at the rows of which the journal says that they were set back last.
+func TestAStartLooksWhetherRowsWereSetBack(t *testing.T) {
+	t.Parallel()
+	of := journal.Retried{Target: "c", From: "done", To: "waiting", Result: "fail", Finished: 1_700_000_000}
+	again := endedRow(3, "c", journal.RowDone)
+	again.Finished++
+	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), waiting(2, "c"), again), nil)
+	told := make(chan []string, 9)
+	f.build(func(c *jobexec.Config) {
+		c.Retried = func() map[int64]journal.Retried { return map[int64]journal.Retried{1: of, 2: of, 3: of, 4: of} }
+		c.OnRetried = func(targets []string) { told <- targets }
+	})
+	f.start()
+	f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
+	if got := words(f.story(1)); got != "conflict" {
+		t.Errorf("story %q", got)
+	}
+	for _, id := range []int64{2, 3, 4} {
+		if len(f.events(id)) > 0 {
+			t.Errorf("job %d: %v", id, f.events(id))
+		}
+	}
+	if got := <-told; !slices.Equal(got, []string{"c"}) {
+		t.Errorf("told of %v", got)
+	}
+}
+
+// A row that ended in this second is set back in the next one, so that no two ends of a job look
+// alike.
+func TestARowThatHasOnlyJustEndedIsSetBackASecondLater(t *testing.T) {
+	t.Parallel()
+	row := endedRow(1, "c", journal.RowDone)
+	row.Finished = time.Now().Unix() + 1
+	f := newFixture(t, newTable(row), nil)
+	f.start()
+	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting"}})
+	if at := f.events(1)[0].Time.Unix(); at <= row.Finished {
+		t.Errorf("set back at %d, it ended at %d", at, row.Finished)
+	}
+}
+
+func TestRowsThatTheTableRefusesToSetBackAreTold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), endedRow(2, "c", journal.RowDone)), nil)
+	f.table.refused[1] = "a trigger"
+	f.start()
+	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.RetryAnswer{
+		Jobs: map[int64]string{2: "waiting"}, Errors: map[int64]string{1: "job 1 was not set back: the table refuses it: a trigger"},
+	})
+	if got := words(f.story(1)); got != "retried conflict" {
+		t.Errorf("story %q", got)
+	}
+}
+
+// A full disk refuses a retry, and nothing was done.
+func TestAFullDiskRefusesARetry(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
+	f.start()
+	f.disk.set(errors.New("the disk is full"))
+	answer, err := f.worker.SetBack(t.Context(), jobexec.RetryWish{IDs: []int64{1}})
+	if err != nil || len(answer.Jobs) > 0 || len(answer.Errors) != 1 || f.table.status(1) != journal.RowDone || len(f.events(1)) > 0 {
+		t.Errorf("%v, %v", answer, err)
+	}
+}
+
+// Of many retries of one end one sets the row back.
+func TestManyRetriesAtOnceSetARowBackOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
+	f.start()
+	answers := make(chan jobexec.RetryAnswer, 8)
+	for range 8 {
+		go func() {
+			answer, _ := f.worker.SetBack(f.t.Context(), jobexec.RetryWish{IDs: []int64{1}})
+			answers <- answer
+		}()
+	}
+	won := 0
+	for range 8 {
+		won += len((<-answers).Jobs)
+	}
+	if story := words(f.story(1)); won != 1 || story != "retried" {
+		t.Errorf("%d were told that they set it back: %s", won, story)
+	}
+}

@@ -1,0 +1,57 @@
+package rule_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/store/internal/rule"
+)
+
+// What is not NULL is emptied, the owner column and sig both, and the time of the end stays.
+func TestARetryLeavesNothingOfAnEndButWhen(t *testing.T) {
+	t.Parallel()
+	rows := []journal.Row{{Job: 1, Status: "done", Finished: 7, Result: "fail"}, {Job: 2, Status: "ignored"}}
+	retried := func(from string, at int64) journal.Payload {
+		return journal.Retried{From: from, To: "waiting", Finished: at}
+	}
+	events := []journal.Event{{Job: 1, Payload: retried("done", 7)}, {Job: 2, Time: time.Unix(9, 0), Payload: retried("ignored", 0)}}
+	verdicts, err := rule.Verdicts(rows, events)
+	if err != nil || len(verdicts) != 2 || verdicts[0].Guard() != rule.HasEnded {
+		t.Fatalf("%+v, %v", verdicts, err)
+	}
+	const cleared = "[status] = ?, [ran_by] = ?, [time_started] = ?, [sig] = ?, [result] = ?, [return_code] = ?, [stdout] = ?, [stderr] = ?"
+	for i, want := range []string{cleared, cleared + ", [time_finished] = ?"} {
+		set, args := rule.Set(verdicts[i].Write(dialect{owner: "ran_by"}), func(name string) string { return "[" + name + "]" })
+		wantArgs := []any{"waiting", nil, int64(0), nil, nil, nil, "", nil}
+		if i == 1 {
+			wantArgs = append(wantArgs, int64(9))
+		}
+		if diff := cmp.Diff(want, set) + cmp.Diff(wantArgs, args); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestNothingInAColumn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		column         string
+		nullable, text bool
+		want           any
+		possible       bool
+	}{
+		{"result", true, false, nil, true},
+		{"result", false, true, "", true},
+		{"result", false, false, "", false}, // an enum without a word for nothing
+		{"return_code", false, false, int64(0), true},
+		{"stdout", true, true, nil, true},
+		{"stderr", false, true, "", true},
+	} {
+		if got, possible := rule.NothingIn(c.column, c.nullable, c.text); possible != c.possible || possible && got != c.want {
+			t.Errorf("%+v: %v, %t", c, got, possible)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package exec_test
 
 import (
 	"errors"
-
 	"slices"
 	"testing"
 	"time"

@@ -36,6 +36,8 @@ func (t *tape) Claim(context.Context, int64, uint64) (journal.Accepted, error) {
 	return journal.Accepted{Target: "a", Token: "@abcdefghi"}, nil
 }
 
+func (t *tape) Retried(context.Context, int64, uint64) (bool, error) { return false, nil }
+
 func (t *tape) Back(_ context.Context, seq uint64, _ time.Duration, _ uint64) (uint64, error) {
 	return seq, nil
 }

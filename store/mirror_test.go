@@ -10,6 +10,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/storetest"
 )
 
 func TestTransitionsOfAJobCollapseIntoTheLast(t *testing.T) {
@@ -187,6 +188,25 @@ func TestALostRowBecomesAConflict(t *testing.T) {
 
 // Nothing grows while the table is slow: what it is owed is in the journal, and
 // what waits meanwhile goes into few transactions.
+// A mirror that was cut off goes over its last steps again, and meets a row that was set back since:
+// that is no conflict.
+func TestARowThatWasSetBackIsNoConflict(t *testing.T) {
+	t.Parallel()
+	j, table := openJournal(t), storetest.NewMemory("")
+	retried := journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "ok", Finished: 1, By: "me"}
+	newest := add(t, j, accepted(1, "@aaaa00001"), running(1), done(1), accepted(2, "@aaaa00002"), running(2), done(2),
+		journal.Draft{Job: 1, Payload: retried})
+	table.Put(1, journal.RowWaiting, "")
+	table.Put(2, journal.RowWaiting, "") // by hand
+	m := newMirror(j, table)
+	run(t, m)
+	shown(t, m, newest)
+	conflicts := of[journal.Conflict](t, j)
+	if len(conflicts) != 1 || conflicts[0].Token != "@aaaa00002" || table.Read(1) != "waiting " {
+		t.Errorf("conflicts %+v, row %q; want one, of the other job", conflicts, table.Read(1))
+	}
+}
+
 func TestWhatWaitsIsAppliedInBatches(t *testing.T) {
 	t.Parallel()
 	j, table := openJournal(t), newApplier()

@@ -76,7 +76,7 @@ func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
 	return &row
 }
 
-// superseded tells whether the job was claimed again since. A change can be applied a second time
+// superseded tells whether the job was claimed again since, or its row set back. A change can be applied a second time
 // after its COMMIT was not answered, and meet the row as somebody reset it and this worker claimed
 // it anew: that is no conflict. The state knows the claims under way; only where a claim has ended,
 // and the row bears another one, history does.
@@ -88,6 +88,9 @@ func (m *Mirror) superseded(ctx context.Context, c Change, found *journal.Row) (
 	}
 	if found == nil {
 		return false, nil
+	}
+	if retried, err := m.Source.Retried(ctx, c.Job, c.first); err != nil || retried {
+		return retried, err
 	}
 	newest, err := m.Source.Claim(ctx, c.Job, math.MaxInt64)
 	if errors.Is(err, journal.ErrNoClaim) {

@@ -14,6 +14,8 @@ type Source interface {
 	// Claim gives the newest accepted event of a job before seq; journal.ErrNoClaim is among the
 	// causes of its error where the history has none.
 	Claim(ctx context.Context, job int64, seq uint64) (journal.Accepted, error)
+	// Retried tells whether a job's row was set back after event seq.
+	Retried(ctx context.Context, job int64, seq uint64) (bool, error)
 	// Back gives the number after which to read to see again what happened up to an age before
 	// event seq.
 	Back(ctx context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, err error)

@@ -122,6 +122,53 @@ func TestRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
 	}
 }
 
+// A failover while rows are being retried: neither this worker's journal nor another's, which may
+// know how they ended before, brings that end back.
+func TestRowsThatWereSetBackStaySoOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
+	m := onServer(j, table, returned)
+	run(t, m)
+	await(t, "claims", returned)
+	now := time.Now().Unix()
+	var newest uint64
+	for id := int64(1); id <= 7; id++ {
+		table.Put(id, journal.RowAccepted, token(id))
+		newest = add(t, j, accepted(id, token(id)), running(id), journal.Draft{Job: id, Payload: journal.Done{Result: "ok", Token: token(id)}})
+	}
+	await(t, "their ends", m.Shown(newest, 0))
+	retried := func(id int64) journal.Draft {
+		return journal.Draft{Job: id, Payload: journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "ok", Finished: now, By: "me"}}
+	}
+	newest = add(t, j, retried(1), retried(2), retried(3), retried(4), retried(5),
+		journal.Draft{Job: 5, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: "the row is done"}})
+	await(t, "what was set back", m.Shown(newest, 0))
+	table.Change(func() {
+		table.Reached = "two"
+		set := func(id int64, status, owner string, finished int64) {
+			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}, Finished: finished}
+		}
+		set(1, journal.RowWaiting, "", now)      // set back here
+		set(2, journal.RowRunning, token(2), 0)  // the replica lags: it ran, and is to run again
+		set(3, journal.RowRunning, "@zzzz00", 0) // another worker's
+		set(4, journal.RowDone, "", now)         // the replica lags
+		table.Rows[4].Result = "ok"
+		set(5, journal.RowWaiting, "", 0)   // it was not set back after all, and the replica lags
+		set(6, journal.RowWaiting, "", now) // set back by another worker
+		set(7, journal.RowWaiting, "", 0)   // the replica lags
+	})
+	m.CheckServer()
+	await(t, "claims on the new server", returned)
+	want := map[int64]string{
+		1: "waiting ", 2: "waiting ", 3: "running @zzzz00", 4: "done ", 5: "done ", 6: "waiting ", 7: "done ",
+	}
+	for id, text := range want {
+		if got := table.Read(id); got != text {
+			t.Errorf("row %d is %q, want %q", id, got, text)
+		}
+	}
+}
+
 // The new server is met by an update: what it answers counts for nothing before its rows were
 // compared, else a row that it never saw claimed would be a conflict and end its claim.
 func TestWhatAnUncheckedServerAnswersDoesNotCount(t *testing.T) {

@@ -29,6 +29,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.Running, s.Running)
 	handle(all, s, contract.Waiting, s.Waiting)
 	handle(all, s, contract.Explain, s.Explain)
+	handle(all, s, contract.Retry, s.Retry)
 	d.addJournal(all)
 	return all
 }

@@ -74,7 +74,7 @@ func (d *daemon) toldOfJournal(err error) string {
 // open opens a stream over the journal for the client at the other end of the link.
 func (h journalHandlers) open(
 	ctx context.Context, link *jobnet.Link, produce func(context.Context, *replay.Reader, func(any) error) error,
-) (any, error) {
+) (told contract.Opened, err error) {
 	id, err := h.cursors.Open(ctx, link, func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
@@ -86,7 +86,7 @@ func (h journalHandlers) open(
 		return produce(ctx, r, yield)
 	})
 	if err != nil {
-		return nil, jobnet.Refusal(err.Error()).With(jobnet.CodeLimit)
+		return told, jobnet.Refusal(err.Error()).With(jobnet.CodeLimit)
 	}
 	return contract.Opened{Name: h.worker.Name, Cursor: id}, nil
 }
@@ -130,7 +130,10 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 	if q.Last < 0 {
 		return nil, jobnet.Refusal("'last' must not be below 0").With(jobnet.CodeInvalid)
 	}
-	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
+	if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
+		return nil, jobnet.Refusef("unknown result %s: allowed are ok and fail", jobnet.Excerpt(q.Result)).With(jobnet.CodeInvalid)
+	}
+	opened, err := h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		for e, err := range history.Events(ctx, r, q) {
 			if err != nil {
 				return err
@@ -141,6 +144,11 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	opened.Understood = q.Special()
+	return opened, nil
 }
 
 func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {

@@ -26,7 +26,8 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 		wish := &reconcile.Reapply{
 			Config: h.own(r), Logger: h.log, Worker: h.worker.Name, Targets: h.worker.TargetNames(),
 			By: by, Since: q.Since, Folder: q.Journal, DryRun: q.DryRun, AcceptUnknown: q.AcceptUnknown, Among: q.Among,
-			Note: h.noteReapplied, Visit: func(r reconcile.Result) error { return yield(reappliedOf(r)) },
+			Retried: q.Retried,
+			Note:    h.noteReapplied, Visit: func(r reconcile.Result) error { return yield(reappliedOf(r)) },
 		}
 		if q.Journal != "" {
 			lost, err := replay.Open(q.Journal)

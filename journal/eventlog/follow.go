@@ -94,6 +94,17 @@ func (j *Log) Claim(ctx context.Context, job int64, seq uint64) (journal.Accepte
 	return claim, nil
 }
 
+// Retried tells whether a job's row was set back after event seq, by what is kept of the history.
+func (j *Log) Retried(ctx context.Context, job int64, seq uint64) (retried bool, err error) {
+	for e, err := range j.reader.Events(ctx, journal.Filter{Job: job, Kinds: []journal.Kind{journal.KindRetried}, Last: 1}) {
+		if err != nil {
+			return false, j.unlessClosed(err)
+		}
+		retried = e.Seq > seq
+	}
+	return retried, nil
+}
+
 // Back gives the number of the event from which on to read to see again what happened up to an age
 // before event seq and since, at most limit events before it: Next gives what follows it. What
 // retention has removed is not among that.

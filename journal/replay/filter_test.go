@@ -29,8 +29,8 @@ func history(t *testing.T) string {
 	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Paused{Targets: []string{"a", "b"}}})
 	journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Done{Result: "ok", Stdout: journal.Output{Kept: []byte("hello"), Size: 5}}})
 	journaltest.MustAppend(t, j, claim(1, "b"), claim(2, "a")) // claimed again, for other targets
-	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.TargetAdded{Target: "b", Concurrency: 3}})
-	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Continued{}}, journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 3, Payload: journal.Ignored{}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.TargetAdded{Target: "b", Concurrency: 3, By: "me:7"}})
+	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Continued{By: "me"}}, journal.Draft{Job: 1, Payload: journal.Running{Attempt: 1}}, journal.Draft{Job: 3, Payload: journal.Ignored{}})
 	journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: journal.Conflict{}}, journal.Draft{Job: 2, Payload: journal.Conflict{}})
 	journaltest.MustAppend(t, j, journal.Draft{Job: 0, Payload: journal.TargetRemoved{Target: "a"}}, journal.Draft{Job: 0, Payload: journal.ConcurrencySet{Target: "b", Concurrency: 3}}, journal.Draft{Job: 0, Payload: journal.Closed{}})
 	journaltest.MustClose(t, j)
@@ -48,6 +48,7 @@ func naive(all []journal.Event, f journal.Filter) []journal.Event {
 		if e.Seq > f.After && (f.Job == 0 || e.Job == f.Job) &&
 			(len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind())) &&
 			(f.Target == "" || e.Job != 0 && targets[e.Job] == f.Target || e.Job == 0 && isAbout(e.Payload, f.Target)) &&
+			(f.Result == "" && f.By == "" || f.Says(e.Payload)) &&
 			(f.Since.IsZero() || !e.Time.Before(f.Since)) && (f.Until.IsZero() || e.Time.Before(f.Until)) {
 			selected = append(selected, e)
 		}
@@ -99,6 +100,8 @@ func TestFilters(t *testing.T) {
 			Target: rapid.SampledFrom([]string{"", "", "a", "b", "3", "c"}).Draw(rt, "target"),
 			Since:  at.Draw(rt, "since"), Until: at.Draw(rt, "until"),
 			Last:   rapid.SampledFrom([]int{0, 0, 1, 3, 100}).Draw(rt, "last"),
+			Result: rapid.SampledFrom([]string{"", "", "ok", "fail"}).Draw(rt, "result"),
+			By:     rapid.SampledFrom([]string{"", "", "me"}).Draw(rt, "by"),
 			Output: true,
 		}
 		if diff := cmp.Diff(naive(all, f), journaltest.Events(t, r, f)); diff != "" {

@@ -82,8 +82,11 @@ func (r *Reader) resolve(ctx context.Context, f journal.Filter) (segment.Selecti
 			return sel, err
 		}
 	}
-	if f.Target != "" && len(f.Kinds) > 0 {
-		sel.Kinds = append(slices.Clone(f.Kinds), journal.KindAccepted) // which say whose target the others are
+	if f.Result != "" && len(f.Kinds) == 0 {
+		sel.Kinds = []journal.Kind{journal.KindDone}
+	}
+	if f.Target != "" && len(sel.Kinds) > 0 {
+		sel.Kinds = append(slices.Clone(sel.Kinds), journal.KindAccepted) // which say whose target the others are
 	}
 	for _, bound := range []struct {
 		at  time.Time

@@ -12,12 +12,13 @@ import (
 )
 
 // matcher finds the events of one target: of its jobs, by the newest claim before the event, and
-// those about the target itself. A nil matcher matches everything. It is to be given every accepted
+// those about the target itself; and those with a result, or asked for by somebody. A nil matcher matches everything. It is to be given every accepted
 // event of the jobs it is asked about, in order.
 type matcher struct {
 	reader *Reader
 	target string
 	kinds  []journal.Kind
+	says   journal.Filter   // of which Result and By count
 	claims map[int64]string // the targets of jobs, as of now; "" where there was no claim
 }
 
@@ -25,10 +26,10 @@ type matcher struct {
 const maxClaims = 100_000
 
 func (r *Reader) matcher(f journal.Filter) *matcher {
-	if f.Target == "" {
+	if f.Target == "" && f.Result == "" && f.By == "" {
 		return nil
 	}
-	return &matcher{reader: r, target: f.Target, kinds: f.Kinds, claims: make(map[int64]string)}
+	return &matcher{reader: r, target: f.Target, kinds: f.Kinds, says: f, claims: make(map[int64]string)}
 }
 
 func (m *matcher) matches(ctx context.Context, r *segment.Record) (bool, error) {
@@ -47,8 +48,19 @@ func (m *matcher) matchesEvent(ctx context.Context, e *journal.Event) (bool, err
 }
 
 func (m *matcher) has(ctx context.Context, seq uint64, job int64, kind journal.Kind, payload func() (journal.Payload, error)) (bool, error) {
-	about, err := m.isAbout(ctx, seq, job, kind, payload)
-	return about && (len(m.kinds) == 0 || slices.Contains(m.kinds, kind)), err
+	if m.target != "" {
+		if about, err := m.isAbout(ctx, seq, job, kind, payload); err != nil || !about {
+			return false, err
+		}
+	}
+	switch {
+	case len(m.kinds) > 0 && !slices.Contains(m.kinds, kind), m.says.Result != "" && kind != journal.KindDone:
+		return false, nil
+	case m.says.Result == "" && m.says.By == "":
+		return true, nil
+	}
+	p, err := payload()
+	return err == nil && m.says.Says(p), err
 }
 
 func (m *matcher) isAbout(ctx context.Context, seq uint64, job int64, kind journal.Kind, payload func() (journal.Payload, error)) (bool, error) {

@@ -31,6 +31,9 @@ var JournalRequests = [...]string{
 type Opened struct {
 	Name   string `json:"name"` // the worker's
 	Cursor string `json:"cursor"`
+
+	// Understood names those of the request's fields that workers of older versions pass over.
+	Understood []string `json:"understood,omitempty"`
 }
 
 // Cursor is the data of the requests about an open stream.

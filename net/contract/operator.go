@@ -16,14 +16,12 @@ var (
 
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
-	Running.Name, Waiting.Name, Explain.Name, "output", "cancel", retryName,
+	Running.Name, Waiting.Name, Explain.Name, "output", "cancel", Retry.Name,
 }
-
-const retryName = "retry"
 
 // OneWorkerOnly tells whether a master takes a request of this type only for a worker that it
 // names.
-func OneWorkerOnly(typ string) bool { return typ == retryName }
+func OneWorkerOnly(typ string) bool { return typ == Retry.Name }
 
 // The orders in which running jobs may be listed.
 const (

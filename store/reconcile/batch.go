@@ -17,6 +17,9 @@ const heldNow = "it can't be changed now; reapply again later: "
 // end.
 const leftUnderWay = "it was under way when that journal ends: whether it ran is not known"
 
+// retriedElsewhere is why a row is left alone that this journal knows to have ended.
+const retriedElsewhere = "another worker's journal says that it was retried since"
+
 // batch is rows on their way to what the journal says.
 type batch struct {
 	*reapplying
@@ -38,6 +41,9 @@ func (b *batch) judge(ctx context.Context, d Difference) (err error) {
 		}
 	}
 	why := store.Refusal(job, row, b.stale[job.ID])
+	if why == "" && job.Status == journal.StatusDone && job.Ended.Unix() <= b.wish.Retried[job.ID] {
+		why = retriedElsewhere
+	}
 	if why == "" && b.tail == nil && !job.Status.Ended() {
 		why = leftUnderWay
 	}

@@ -19,7 +19,11 @@ type Reapply struct {
 	Worker  string    // the worker's name
 	Targets []string  // that the worker serves: rows of these may be unknown
 
-	DryRun        bool    // only tell what would be done
+	DryRun bool // only tell what would be done
+	// Retried are rows that were set back after an end, as other workers' journals say: the
+	// time_finished of that end. What this journal knows of it, or of an earlier one, is over.
+	Retried map[int64]int64
+
 	AcceptUnknown bool    // go on although nobody can tell of some rows that wait whether they have run
 	Among         []int64 // for Unknown: only these rows, whenever they were created; nil: all
 

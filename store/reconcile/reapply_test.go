@@ -98,6 +98,88 @@ func TestReapply(t *testing.T) {
 	}
 }
 
+// A row that was retried is never brought back to the end that it had before, whichever worker's
+// journal knows that end, and whichever worker has retried it.
+func TestReapplyLeavesWhatWasRetried(t *testing.T) {
+	t.Parallel()
+	retried := journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "ok", Finished: second, By: "me"}
+	cases := []struct {
+		name    string
+		happens func(*world)
+		row     store.Seen
+		wish    reconcile.Reapply
+		want    string // "": it agrees
+		after   string
+	}{
+		{
+			"by this worker", func(w *world) { w.ran(1); w.happen(1, long, retried) },
+			store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Finished: second},
+			reconcile.Reapply{},
+			"", `waiting "" 0 1700000000 ""`,
+		},
+		{
+			"by this worker, and the backup is from before the end", func(w *world) { w.ran(1); w.happen(1, long, retried) },
+			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
+			reconcile.Reapply{},
+			"", `waiting "" 0 0 ""`,
+		},
+		{
+			"by this worker, and the backup is from while it ran", func(w *world) { w.ran(1); w.happen(1, long, retried) },
+			store.Seen{Row: journal.Row{Status: journal.RowRunning, Owner: tokenOne}},
+			reconcile.Reapply{},
+			"applied", `waiting "" 0 0 ""`,
+		},
+		{
+			"by this worker, and the backup is from between", func(w *world) { w.ran(1); w.happen(1, long, retried) },
+			store.Seen{Row: journal.Row{Status: journal.RowDone}, Finished: second, Result: "ok"},
+			reconcile.Reapply{},
+			"refused: it is as it was before it was retried: retry it once more", `done "" 0 1700000000 "ok"`,
+		},
+		{
+			"by another worker", (*world).ranOne,
+			store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Finished: second},
+			reconcile.Reapply{},
+			"refused: " + store.SetBack, `waiting "" 0 1700000000 ""`,
+		},
+		{
+			"by another worker, and the backup is from before the end", (*world).ranOne,
+			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
+			reconcile.Reapply{Retried: map[int64]int64{1: second}},
+			"refused: another worker's journal says that it was retried since", `waiting "" 0 0 ""`,
+		},
+		{
+			"by another worker, and it ran here since", (*world).ranOne,
+			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
+			reconcile.Reapply{Retried: map[int64]int64{1: second - 1}},
+			"applied", `done "" 1700000000 1700000000 "ok"`,
+		},
+		{
+			"which was not committed", func(w *world) {
+				w.ran(1)
+				w.happen(1, long, retried, journal.Conflict{Wanted: journal.WantedRetried})
+			},
+			store.Seen{Row: journal.Row{Status: journal.RowWaiting}},
+			reconcile.Reapply{},
+			"applied", `done "" 1700000000 1700000000 "ok"`,
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c.happens(w)
+			row := c.row
+			row.Job, row.Target = 1, "a"
+			w.table.Rows[1] = &row
+			did, err := w.reapply(&c.wish)
+			if err != nil || did[1] != c.want {
+				t.Errorf("%q, %v; want %q", did[1], err, c.want)
+			}
+			w.expect(1, c.after)
+		})
+	}
+}
+
 // ranOne has job 1 run.
 func (w *world) ranOne() { w.ran(1) }
 

@@ -127,7 +127,9 @@ func (m *Memory) ClaimManual(ctx context.Context, ids []int64, _ []string, decid
 		case m.Locked[id]:
 			locked = append(locked, id)
 		case m.Rows[id] != nil:
-			rows = append(rows, m.Rows[id].Row)
+			row := m.Rows[id].Row
+			row.Finished, row.Result = m.Rows[id].Finished, m.Rows[id].Result
+			rows = append(rows, row)
 		}
 	}
 	events, err := decide(rows)

@@ -134,7 +134,6 @@ func retryRaces(s *suite) {
 	won := map[int64]int{}
 	var both sync.WaitGroup
 	for _, table := range []store.Table{s.Table, s.Other} {
-
 		for range 4 {
 			both.Go(func() {
 				var mine []int64

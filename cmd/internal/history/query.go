@@ -19,13 +19,39 @@ type Query struct {
 	Until  time.Time      `json:"until,omitzero"`
 	Last   int            `json:"last,omitempty"`
 	Output bool           `json:"output,omitempty"`
+	Result string         `json:"result,omitempty"` // only ends with this result: ok or fail
 	Follow bool           `json:"follow,omitempty"` // go on with the events to come, until nobody wants more
+
+	// AskedBy selects what somebody asked for whose address or name has this in it. (by is who asks for
+	// the events.)
+	AskedBy string `json:"asked_by,omitempty"`
+	// LastLine leaves of a job's output the last line of stderr, cut to a readable length.
+	LastLine bool `json:"last_line,omitempty"`
+}
+
+// Selects tells whether an event is among those of the result and of somebody that are wanted.
+func (q Query) Selects(e journal.Event) bool {
+	return journal.Filter{Result: q.Result, By: q.AskedBy}.Says(e.Payload)
+}
+
+// Special names the fields that were set and that workers of older versions do not know.
+func (q Query) Special() (fields []string) {
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{{q.Result != "", "result"}, {q.AskedBy != "", "asked_by"}, {q.LastLine, "last_line"}} {
+		if f.set {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
 }
 
 func (q Query) filter() journal.Filter {
 	return journal.Filter{
 		After: q.After, Job: q.Job, Kinds: q.Kinds, Target: q.Target,
-		Since: q.Since, Until: q.Until, Last: q.Last, Output: q.Output,
+		Since: q.Since, Until: q.Until, Last: q.Last, Output: q.Output || q.LastLine,
+		Result: q.Result, By: q.AskedBy,
 	}
 }
 
@@ -36,6 +62,13 @@ const followInterval = 200 * time.Millisecond
 // Events gives the selected events, oldest first. It ends at the first error; one for the newest events
 // goes on behind damage first, and a query that follows ends with ctx's.
 func Events(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Event, error] {
+	if q.LastLine {
+		return lastLines(allEvents(ctx, r, q))
+	}
+	return allEvents(ctx, r, q)
+}
+
+func allEvents(ctx context.Context, r *replay.Reader, q Query) iter.Seq2[journal.Event, error] {
 	if !q.Follow {
 		events := read(func(f journal.Filter) iter.Seq2[journal.Event, error] { return r.Events(ctx, f) })
 		if q.Last > 0 {

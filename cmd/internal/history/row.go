@@ -40,6 +40,10 @@ type ReapplyQuery struct {
 	Since  time.Time `json:"since,omitzero"` // only jobs to which something happened from this time on
 	DryRun bool      `json:"dry_run,omitempty"`
 
+	// Retried are jobs that were retried, as other workers' journals say: the row's time_finished then, in
+	// unix seconds. An end that is not later is not brought back.
+	Retried map[int64]int64 `json:"retried,omitempty"`
+
 	// AcceptUnknown goes on although rows wait of which the journal can't tell whether they have run.
 	AcceptUnknown bool `json:"accept_unknown,omitempty"`
 	// Journal is a folder on the worker's machine: the journal of a lost worker, which is reapplied instead of the worker's own.

@@ -28,6 +28,7 @@ type Worker interface {
 	SetConcurrency(target string, concurrency int, by string) error
 	RemoveTarget(target, by string) error
 	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer, error)
+	SetBack(ctx context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error)
 	SendSignal(signals map[int64]int, by string) map[int64]bool
 	Status() jobexec.Status
 	Running(targets []string) []jobexec.RunningJob

@@ -23,6 +23,7 @@ type stub struct {
 	full    error // the journal
 	answer  jobexec.Answer
 	sent    map[int64]bool
+	setBack jobexec.RetryAnswer
 	status  jobexec.Status
 	running []jobexec.RunningJob
 	wrong   error // what a start would say
@@ -58,6 +59,10 @@ func (s *stub) RemoveTarget(target, by string) error { return s.note("remove %s 
 
 func (s *stub) RunManual(_ context.Context, ids []int64, by string) (jobexec.Answer, error) {
 	return s.answer, s.note("run %v by %s", ids, by)
+}
+
+func (s *stub) SetBack(_ context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error) {
+	return s.setBack, s.note("retry %v %v %v by %s", wish.IDs, wish.Finished, wish.To, wish.By)
 }
 
 func (s *stub) SendSignal(signals map[int64]int, by string) map[int64]bool {

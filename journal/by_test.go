@@ -1,0 +1,54 @@
+package journal_test
+
+import (
+	"reflect"
+	"testing"
+
+	"jobd/journal"
+)
+
+// Every payload that says who asked is found by who that was.
+func TestWhoAskedIsKnownOfEveryKind(t *testing.T) {
+	t.Parallel()
+	for _, kind := range journal.Kinds() {
+		payload, err := journal.DecodePayload(kind, []byte(`{"by":"10.0.0.5:4711"}`), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, has := reflect.TypeOf(payload).FieldByName("By")
+		if got := journal.AskedBy(payload); (got != "") != has {
+			t.Errorf("%s: asked by %q", kind, got)
+		}
+	}
+}
+
+func TestAFilterForResultAndWhoAsked(t *testing.T) {
+	t.Parallel()
+	ok, failed := journal.Done{Result: "ok"}, journal.Done{Result: "fail"}
+	by := func(text string) journal.Payload { return journal.Signal{By: text} }
+	for _, c := range []struct {
+		filter  journal.Filter
+		payload journal.Payload
+		want    bool
+	}{
+		{journal.Filter{}, ok, true},
+		{journal.Filter{Result: "fail"}, failed, true},
+		{journal.Filter{Result: "fail"}, ok, false},
+		{journal.Filter{Result: "fail"}, by("me"), false},
+		{journal.Filter{By: "10.0.0.5"}, by("10.0.0.5:4711"), true},
+		{journal.Filter{By: "10.0.0.5"}, by("10.0.0.5:4711 via master 10.0.0.1:7081"), true},
+		{journal.Filter{By: "10.0.0.1"}, by("10.0.0.5:4711 via master 10.0.0.1:7081"), true},
+		{journal.Filter{By: "10.0.0.5"}, by("10.0.0.50:4711"), false},
+		{journal.Filter{By: "10.0.0.5"}, by("110.0.0.5:4711"), false},
+		{journal.Filter{By: "10.0.0.5"}, by("110.0.0.5:1 via master 10.0.0.5:2"), true},
+		{journal.Filter{By: "10.0."}, by("10.0.0.50:4711"), true},
+		{journal.Filter{By: "10.0.0.5:4711"}, by("10.0.0.5:4711"), true},
+		{journal.Filter{By: "SIGHUP"}, journal.Reloaded{By: "SIGHUP"}, true},
+		{journal.Filter{By: "me"}, ok, false},
+		{journal.Filter{By: "me"}, journal.Signal{}, false},
+	} {
+		if got := c.filter.Says(c.payload); got != c.want {
+			t.Errorf("%+v of %+v: %t", c.filter, c.payload, got)
+		}
+	}
+}

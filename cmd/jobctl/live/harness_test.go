@@ -1,0 +1,276 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var update = flag.Bool("update", false, "write what is shown into testdata")
+
+// noon is when all of this happens.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// fake is a daemon that answers what the test says, at once.
+type fake struct {
+	fleet   Fleet
+	running Running
+	waiting Waiting
+	story   []string
+	output  []Output // one for each time that it is asked for
+	err     error    // in place of every answer
+	refusal error    // of actions
+
+	list func(contract.RunningQuery) Running // in place of running; nil: that
+
+	asked   map[string]int
+	query   contract.RunningQuery
+	workers int // that were asked for what runs
+	counted []string
+	places  []Place
+	done    []Action
+}
+
+func (f *fake) Fleet(context.Context) (Fleet, error) {
+	f.asked["fleet"]++
+	return f.fleet, f.err
+}
+
+func (f *fake) Running(_ context.Context, workers []Worker, q contract.RunningQuery) (Running, error) {
+	f.asked["running"]++
+	f.query, f.workers = q, len(workers)
+	if f.list != nil {
+		f.running = f.list(q)
+	}
+	return f.running, f.err
+}
+
+func (f *fake) Waiting(_ context.Context, _ []Worker, targets []string) (Waiting, error) {
+	f.asked["waiting"]++
+	f.counted = targets
+	return f.waiting, f.err
+}
+
+func (f *fake) Story(context.Context, Job) ([]string, error) {
+	f.asked["story"]++
+	return f.story, f.err
+}
+
+func (f *fake) Output(_ context.Context, _ Job, behind Place) (Output, error) {
+	f.places = append(f.places, behind)
+	if len(f.output) == 0 {
+		return Output{Next: behind}, f.err
+	}
+	next := f.output[0]
+	f.output = f.output[1:]
+	return next, f.err
+}
+
+func (f *fake) Do(_ context.Context, a Action) (string, error) {
+	f.done = append(f.done, a)
+	return "ok", f.refusal
+}
+
+// person sits before a window of a model without a terminal.
+type person struct {
+	t     *testing.T
+	model *model
+	fake  *fake
+	now   time.Time
+	held  []tea.Cmd // requests under way, while hold is set
+	hold  bool
+}
+
+func sit(t *testing.T, f *fake, master bool, width, height int) *person {
+	t.Helper()
+	f.asked = map[string]int{}
+	p := &person{t: t, fake: f, now: noon}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	daemon := "worker at 10.0.0.1:7080"
+	if master {
+		daemon = "master at 10.0.0.1:7081"
+	}
+	p.model = newModel(ctx, Config{
+		Source: f, Daemon: daemon, Master: master, Interval: time.Second,
+		Now: func() time.Time { return p.now }, Location: time.UTC,
+	})
+	p.model.wake = func(time.Duration) tea.Cmd { return nil }
+	p.run(p.model.Init())
+	p.send(tea.WindowSizeMsg{Width: width, Height: height})
+	return p
+}
+
+// run carries commands out, and has their answers taken.
+func (p *person) run(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	if p.hold {
+		p.held = append(p.held, cmd)
+		return
+	}
+	switch msg := cmd().(type) {
+	case nil:
+	case tea.BatchMsg:
+		for _, one := range msg {
+			p.run(one)
+		}
+	default:
+		p.send(msg)
+	}
+}
+
+func (p *person) send(msg tea.Msg) {
+	_, cmd := p.model.Update(msg)
+	p.run(cmd)
+}
+
+// press presses keys, one after the other.
+func (p *person) press(keys ...string) {
+	special := map[string]rune{"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp, "down": tea.KeyDown, "end": tea.KeyEnd, "home": tea.KeyHome, "pgup": tea.KeyPgUp, "backspace": tea.KeyBackspace}
+	for _, key := range keys {
+		if code, ok := special[key]; ok {
+			p.send(tea.KeyPressMsg{Code: code})
+			continue
+		}
+		p.send(tea.KeyPressMsg{Code: rune(key[0]), Text: key})
+	}
+}
+
+// later lets time pass, second by second.
+func (p *person) later(seconds int) {
+	for range seconds {
+		p.now = p.now.Add(time.Second)
+		p.send(tick{})
+	}
+}
+
+func (p *person) sees(texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(p.model.screen(), text) {
+			p.t.Errorf("there is no %q in\n%s", text, p.model.screen())
+		}
+	}
+}
+
+func (p *person) misses(texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(p.model.screen(), text) {
+			p.t.Errorf("there is %q in\n%s", text, p.model.screen())
+		}
+	}
+}
+
+// golden compares what is seen with a file.
+func (p *person) golden(name string) {
+	p.t.Helper()
+	got := p.model.screen() + "\n"
+	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	if len(lines) != p.model.height {
+		p.t.Errorf("%s: %d lines in a window of %d", name, len(lines), p.model.height)
+	}
+	for _, line := range lines {
+		if wide(line) > p.model.width {
+			p.t.Errorf("%s: a line is wider than %d: %s", name, p.model.width, line)
+		}
+	}
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		p.t.Errorf("%s:\n%s", name, diff)
+	}
+}
+
+var errGone = errors.New("connect to 10.0.0.1:7080: connection refused")
+
+func pointer[T any](v T) *T { return &v }
+
+// status is a worker that tells everything, and does well.
+func status(name string, targets map[string]contract.TargetStatus) *contract.WorkerStatus {
+	return &contract.WorkerStatus{
+		Name: name, Version: "1.4.0", Targets: targets, Started: noon.Add(-2*time.Hour - 3*time.Minute).UnixMilli(),
+		Journal:  &contract.JournalStatus{Events: 184_412, Mirrored: 184_410},
+		Database: &contract.Standing{Reachable: true}, Runner: &contract.RunnerStanding{Standing: contract.Standing{Reachable: true}},
+	}
+}
+
+// oneWorker has jobs of two targets, one of them paused.
+func oneWorker() *fake {
+	targets := map[string]contract.TargetStatus{
+		"mail":   {Concurrency: 10, Running: 8, Prefetched: 2, Started: 120, Ended: 118, Failed: 2},
+		"report": {Concurrency: 4, Running: 1, Paused: true, PausedSince: noon.Add(-8 * time.Minute).UnixMilli(), PausedBy: "10.0.0.5", Started: 3, Ended: 4},
+	}
+	f := &fake{
+		fleet: Fleet{Workers: []Worker{{Name: "node-1", Targets: []string{"mail", "report"}, Status: status("node-1", targets)}}},
+		waiting: Waiting{Targets: map[string]contract.WaitingTarget{
+			"mail": {Count: 10_000, More: true, Oldest: noon.Add(-90 * time.Minute).Unix()}, "report": {Count: 12, Oldest: noon.Add(-25 * time.Second).Unix()},
+		}},
+		story: []string{"job 4711", "", "2026-11-20 11:58:20  claimed by node-1 from the table", "2026-11-20 11:58:20  started as process 2200"},
+	}
+	for i := range 9 {
+		target := "mail"
+		if i == 0 {
+			target = "report"
+		}
+		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-1", RunningJob: contract.RunningJob{
+			Job: jobnet.Whole(4711 + i), Target: target, Attempt: 1, PID: 2200 + i, Since: noon.Add(-time.Duration(9-i) * 11 * time.Second).UnixMilli(),
+			CPU: pointer(int64(1234 * (i + 1))), Memory: pointer(int64(3<<20) * int64(i+1)), Processes: 1, Cancelled: i == 2, Manual: i == 3,
+		}})
+	}
+	f.running.Total = 9
+	return f
+}
+
+// threeWorkers are those of a master: one does well, one has no database, one hangs; a fourth is the
+// original.
+func threeWorkers() *fake {
+	f := oneWorker()
+	one := f.fleet.Workers[0]
+	one.Address = "10.0.0.11:40001"
+	two := status("node-2", map[string]contract.TargetStatus{
+		"mail": {Concurrency: 10, Why: "the database can't be reached"}, "video": {Concurrency: 2, Running: 2, Started: 1, Ended: 1, Failed: 1},
+	})
+	two.Database = &contract.Standing{Since: noon.Add(-3 * time.Minute), Error: "dial tcp 10.0.0.9:3306: connection refused"}
+	old := &contract.WorkerStatus{Targets: map[string]contract.TargetStatus{"fax": {Concurrency: 1, Length: 1}}}
+	f.fleet.Workers = []Worker{
+		one,
+		{Name: "node-2", Address: "10.0.0.12:40002", Targets: []string{"mail", "video"}, Status: two},
+		{Name: "node-3", Address: "10.0.0.13:40003", Targets: []string{"mail", "print"}, Error: "no answer within 5s"},
+		{Name: "node-4", Address: "10.0.0.14:40004", Targets: []string{"fax"}, Status: old},
+	}
+	f.running.Silent = []string{"worker 'node-4': it can't tell, because it is an older jobd, or the original: unknown request 'running'"}
+	f.running.Total = 1200
+	for i := range 60 {
+		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-2", Address: "10.0.0.12:40002", RunningJob: contract.RunningJob{
+			Job: jobnet.Whole(90_001 + i), Target: "video", Attempt: 2, PID: 31_000 + i, Since: noon.Add(-time.Duration(100-i) * time.Hour).UnixMilli(), Adopted: i == 1,
+		}})
+	}
+	f.waiting.Targets["video"] = contract.WaitingTarget{}
+	f.waiting.Targets["fax"] = contract.WaitingTarget{Error: "lock wait timeout"}
+	return f
+}

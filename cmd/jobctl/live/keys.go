@@ -1,0 +1,219 @@
+package live
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+
+	"jobd/cmd/internal/screen"
+	"jobd/net/contract"
+)
+
+// keyLine is the last line: what can be done here. Where it is too long the last of the keys that
+// the help tells of are left out.
+func (m *model) keyLine() line {
+	keys := []string{"p pause", "c continue", "k poke", "/ filter", "s sort", "tab next table", "? help", "q quit"}
+	switch {
+	case m.page != nil && m.page.follow:
+		keys = []string{"↑↓ scroll", "esc back", "enter story", "t TERM", "K KILL", "x cancel", "? help", "q quit"}
+	case m.page != nil:
+		keys = []string{"↑↓ scroll", "esc back", "o output", "t TERM", "K KILL", "x cancel", "? help", "q quit"}
+	case m.chosen == jobsPane:
+		keys = []string{"enter look", "o output", "t TERM", "K KILL", "x cancel", "s sort", "/ filter", "? help", "q quit"}
+	}
+	for len(keys) > 2 && wide(strings.Join(keys, "  ")) > m.width {
+		keys = slices.Delete(keys, len(keys)-3, len(keys)-2)
+	}
+	return line{strings.Join(keys, "  "), faint}
+}
+
+// helpLines are the page of all keys.
+func (m *model) helpLines() []line {
+	texts := []string{
+		"tab, shift+tab   the next table, the one before",
+		"↑ ↓ pgup pgdn home end   choose a row",
+		"/        show only targets whose names contain a text; esc shows all again",
+		"s        order of running jobs: by age, processor time, memory",
+		"p, c     pause, continue the chosen target, of all workers; asks first",
+		"k        poke: look for jobs of the chosen target now",
+		"enter    look at the chosen job: where it is, and what became of it so far",
+		"o        follow the chosen job's output",
+		"t, K     send TERM, KILL to the chosen job; asks first",
+		"x        cancel the chosen job: TERM, then KILL; asks first",
+		"?        this page    esc  back    q, ctrl+c  quit",
+		"",
+		"RUNNING: slots in use, of all. WAITING: rows of the table, counted up to 10000",
+		"every 5 s; ↑ ↓: more or fewer than before. OLDEST: how long the first waits.",
+		"EMPTY IN: at the pace of the last minute. ?: what a worker can't tell.",
+	}
+	lines := []line{{m.both("jobctl top: keys", m.clock(m.now)), bold}}
+	for _, text := range texts {
+		for _, piece := range wrap(text, m.width) {
+			lines = append(lines, line{piece, plain})
+		}
+	}
+	return m.withFoot(lines)
+}
+
+// press does what a key is for.
+func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
+	name := key.String()
+	switch {
+	case name == "ctrl+c":
+		return tea.Quit
+	case name == "ctrl+z":
+		return tea.Suspend
+	case m.question != nil:
+		return m.decide(name)
+	case m.typing:
+		m.write(name, key.Text)
+		return nil
+	case m.help:
+		m.help = false
+		return nil
+	}
+	switch name {
+	case "q":
+		return tea.Quit
+	case "?":
+		m.help = true
+		return nil
+	case "esc":
+		m.back()
+		return nil
+	}
+	if m.page != nil {
+		return m.pressOnPage(name)
+	}
+	return m.pressOnTables(name)
+}
+
+// back leaves what is on top: the page, or the filter.
+func (m *model) back() {
+	if m.page != nil {
+		m.page.cancel()
+		m.page = nil
+		return
+	}
+	m.filter = ""
+}
+
+func (m *model) pressOnTables(name string) tea.Cmd {
+	switch name {
+	case "tab":
+		m.next(1)
+	case "shift+tab":
+		m.next(-1)
+	case "/":
+		m.typing = true
+	case "s":
+		m.sort = map[string]string{
+			contract.SortAge: contract.SortCPU, contract.SortCPU: contract.SortMemory, contract.SortMemory: contract.SortAge,
+		}[m.sort]
+		m.at[jobsPane] = cursor{}
+		sortJobs(m.running.answer.Jobs, m.sort) // until the first ones of that order are told
+	case "p":
+		m.askTarget(Pause)
+	case "c":
+		m.askTarget(Continue)
+	case "k":
+		if target, ok := m.needTarget(); ok {
+			return m.do(Action{Kind: Poke, Target: target})
+		}
+	case "enter", "o":
+		return m.open(name == "o")
+	case "t", "K", "x":
+		if job, ok := m.needJob(); ok {
+			m.askJob(jobAction(name), job)
+		}
+	default:
+		m.move(name)
+	}
+	return nil
+}
+
+func jobAction(key string) ActionKind {
+	return map[string]ActionKind{"t": Term, "K": Kill, "x": Cancel}[key]
+}
+
+// next chooses another table.
+func (m *model) next(step int) {
+	all := m.panes()
+	for i, p := range all {
+		if p == m.chosen {
+			m.chosen = all[(i+step+len(all))%len(all)]
+			return
+		}
+	}
+}
+
+// move chooses another row.
+func (m *model) move(name string) {
+	c := &m.at[m.chosen]
+	step, known := steps(m.rooms().rows[m.chosen], m.count(m.chosen))[name]
+	if !known {
+		return
+	}
+	c.row = min(max(0, c.row+step), max(0, m.count(m.chosen)-1))
+	if job, listed := m.chosenJob(); m.chosen == jobsPane {
+		c.kept, c.job, c.in = listed, int64(job.Job), job.Worker
+	}
+}
+
+// steps is how far the keys go.
+func steps(page, all int) map[string]int {
+	return map[string]int{"up": -1, "down": 1, "pgup": -max(1, page), "pgdown": max(1, page), "home": -all, "end": all}
+}
+
+// longestFilter bounds what is typed or pasted.
+const longestFilter = 255
+
+// write changes the filter.
+func (m *model) write(name, text string) {
+	switch name {
+	case "enter":
+		m.typing = false
+	case "esc":
+		m.typing, m.filter = false, ""
+	case "backspace":
+		_, size := utf8.DecodeLastRuneInString(m.filter)
+		m.filter = m.filter[:len(m.filter)-size]
+	default:
+		m.paste(text)
+	}
+	m.at[targetsPane], m.at[jobsPane] = cursor{}, cursor{}
+}
+
+// paste adds to the filter what is there to be seen.
+func (m *model) paste(text string) {
+	if text = strings.TrimRight(text, "\r\n"); m.typing && strings.IndexFunc(text, screen.Invisible) < 0 && len(m.filter)+len(text) <= longestFilter {
+		m.filter += text
+	}
+}
+
+// needTarget is the chosen target; without one it is said how to choose one.
+func (m *model) needTarget() (string, bool) {
+	target, ok := m.chosenTarget()
+	if !ok {
+		m.say(true, "choose a target first: tab goes to the next table, ↑ and ↓ to a row")
+	}
+	return target, ok
+}
+
+// needJob is the chosen job, or that of the page.
+func (m *model) needJob() (Job, bool) {
+	if m.page != nil {
+		return m.page.job, true
+	}
+	if job, ok := m.chosenJob(); ok && m.chosen == jobsPane {
+		return job, true
+	}
+	m.say(true, "choose a running job first: tab goes to the next table, ↑ and ↓ to a row")
+	return Job{}, false
+}
+
+func (m *model) say(bad bool, text string) {
+	m.said = note{text, bad, m.now.Add(noteFor)}
+}

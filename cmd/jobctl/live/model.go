@@ -1,0 +1,220 @@
+package live
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"jobd/net/contract"
+)
+
+// Config says what is shown, how often it is asked for, and where it is drawn.
+type Config struct {
+	Source   Source
+	Daemon   string        // what it is connected to, in words
+	Master   bool          // a master is at the other end
+	Interval time.Duration // between two requests of a kind
+	Now      func() time.Time
+	Location *time.Location
+	Colour   bool // decoration only
+	In       io.Reader
+	Out      io.Writer // the terminal itself
+	Environ  []string
+}
+
+// waitingEvery is how often the table is asked how much waits, at most: that costs the database
+// something.
+const waitingEvery = 5 * time.Second
+
+// model is the state of the view. It is for one goroutine, but for the requests that it makes.
+type model struct {
+	config Config
+	ctx    context.Context
+	wake   func(time.Duration) tea.Cmd // the next tick
+
+	now           time.Time
+	width, height int
+
+	fleet   poll[Fleet]
+	running poll[Running]
+	waiting poll[Waiting]
+	asked   map[string]bool // the targets for which was counted last
+	before  map[string]int  // how many waited for a target at the count before
+
+	chosen pane
+	at     [panes]cursor
+	sort   string
+	filter string
+	typing bool // the filter is being written
+	help   bool
+
+	question *question
+	doing    string // the action under way, in words
+	said     note   // what came of the newest one
+	page     *page
+}
+
+// note is what is said for a while.
+type note struct {
+	text  string
+	bad   bool
+	until time.Time
+}
+
+// noteFor is how long it is said.
+const noteFor = 15 * time.Second
+
+// newModel makes a model whose requests end with ctx.
+func newModel(ctx context.Context, config Config) *model {
+	m := &model{config: config, ctx: ctx, now: config.Now(), sort: contract.SortAge, chosen: targetsPane}
+	m.wake = func(after time.Duration) tea.Cmd {
+		return tea.Tick(after, func(time.Time) tea.Msg { return tick{} })
+	}
+	return m
+}
+
+// Run shows the view until the person leaves it, or ctx ends; then its error is ctx's.
+func Run(ctx context.Context, config Config) error {
+	requests, cancel := context.WithCancel(ctx)
+	defer cancel()
+	program := tea.NewProgram(
+		newModel(requests, config), tea.WithContext(ctx), tea.WithInput(config.In), tea.WithOutput(config.Out),
+		tea.WithEnvironment(config.Environ), tea.WithoutSignalHandler(),
+	)
+	_, err := program.Run()
+	return err
+}
+
+// tick says that an interval has passed.
+type tick struct{}
+
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return tea.Batch(m.wake(m.config.Interval), m.ask()) }
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.now = m.config.Now()
+	var cmd tea.Cmd
+	switch msg := msg.(type) {
+	case tick:
+		cmd = m.wake(m.config.Interval)
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		cmd = m.press(msg)
+	case tea.PasteMsg:
+		m.paste(msg.Content)
+	case answered[Fleet]:
+		m.fleet.end(msg)
+	case answered[Running]:
+		sortJobs(msg.answer.Jobs, m.sort)
+		m.running.end(msg)
+	case answered[Waiting]:
+		m.counted(msg)
+	case done:
+		m.ended(msg)
+	case told, printed:
+		m.turn(msg)
+	}
+	m.settle()
+	return m, tea.Batch(cmd, m.ask())
+}
+
+// counted takes a count of what waits, and remembers the one before it.
+func (m *model) counted(a answered[Waiting]) {
+	if a.err == nil {
+		m.before = map[string]int{}
+		for name, t := range m.waiting.answer.Targets {
+			m.before[name] = t.Count
+		}
+	}
+	m.waiting.end(a)
+}
+
+// ask sends the requests that are due.
+func (m *model) ask() tea.Cmd {
+	if m.width == 0 {
+		return nil // nobody knows yet how much fits
+	}
+	var cmds []tea.Cmd
+	if m.fleet.due(m.now, m.config.Interval) {
+		m.fleet.begin(m.now)
+		cmds = append(cmds, request(m, m.config.Source.Fleet))
+	}
+	if m.page != nil {
+		return tea.Batch(append(cmds, m.page.ask(m))...)
+	}
+	workers := m.answering()
+	if m.fleet.known && m.running.due(m.now, m.config.Interval) {
+		m.running.begin(m.now)
+		query := m.runningQuery()
+		cmds = append(cmds, request(m, func(ctx context.Context) (Running, error) {
+			if query == nil {
+				return Running{}, nil
+			}
+			return m.config.Source.Running(ctx, workers, *query)
+		}))
+	}
+	if targets := m.shownTargets(); len(targets) > 0 && m.waitingDue(targets) {
+		m.waiting.begin(m.now)
+		m.asked = map[string]bool{}
+		for _, name := range targets {
+			m.asked[name] = true
+		}
+		cmds = append(cmds, request(m, func(ctx context.Context) (Waiting, error) {
+			return m.config.Source.Waiting(ctx, workers, targets)
+		}))
+	}
+	return tea.Batch(cmds...)
+}
+
+// request is a request of its own goroutine.
+func request[A any](m *model, ask func(context.Context) (A, error)) tea.Cmd {
+	return func() tea.Msg {
+		answer, err := ask(m.ctx)
+		return answered[A]{answer, err, m.config.Now()}
+	}
+}
+
+// answering are the workers that answered the newest question for their status. To ask the others
+// for more would hold up what those have to tell.
+func (m *model) answering() (workers []Worker) {
+	for _, w := range m.fleet.answer.Workers {
+		if w.Status != nil {
+			workers = append(workers, w)
+		}
+	}
+	return workers
+}
+
+// runningQuery asks for as many jobs as fit; nil where the filter leaves no target.
+func (m *model) runningQuery() *contract.RunningQuery {
+	query := &contract.RunningQuery{Sort: m.sort}
+	if m.filter != "" {
+		for _, t := range m.targets() {
+			query.Targets = append(query.Targets, t.name)
+		}
+		if len(query.Targets) == 0 {
+			return nil
+		}
+		query.Targets = query.Targets[:min(len(query.Targets), contract.MostTargets)]
+	}
+	query.Most = min(max(1, m.at[jobsPane].top+m.rooms().rows[jobsPane]), contract.MostRunning)
+	return query
+}
+
+// waitingDue tells whether what waits is to be counted: every few seconds, and when a target is
+// shown that was not counted.
+func (m *model) waitingDue(targets []string) bool {
+	every := max(waitingEvery, m.config.Interval)
+	if m.waiting.err != nil {
+		every = m.config.Interval
+	}
+	if m.waiting.due(m.now, every) {
+		return true
+	}
+	return m.waiting.due(m.now, m.config.Interval) && slices.ContainsFunc(targets, func(name string) bool { return !m.asked[name] })
+}

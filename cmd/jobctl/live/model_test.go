@@ -1,0 +1,310 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// What is shown is asked for once a second, what waits every five; of each kind one request is under way.
+func TestEachKindIsAskedForOnceAnInterval(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.later(10)
+	if f.asked["fleet"] != 11 || f.asked["running"] != 11 || f.asked["waiting"] != 3 {
+		t.Errorf("asked: %v", f.asked)
+	}
+	if f.query.Sort != contract.SortAge || f.query.Most != 14 || f.query.Targets != nil {
+		t.Errorf("asked for %+v", f.query)
+	}
+	p.hold = true
+	p.later(10)
+	if len(p.held) != 2 { // status and jobs together, what waits when that was due
+		t.Fatalf("requests were sent %d times while nothing was answered", len(p.held))
+	}
+	p.hold = false
+	for _, cmd := range p.held {
+		p.run(cmd)
+	}
+	if f.asked["fleet"] != 13 || f.asked["running"] != 13 || f.asked["waiting"] != 5 { // they are late, and so the next follow at once
+		t.Errorf("asked for: %v", f.asked)
+	}
+}
+
+// Targets beyond the window are not counted; those that come into it are, at once.
+func TestOnlyTargetsInTheWindowAreCounted(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	for i := range 100 {
+		f.fleet.Workers[0].Status.Targets[fmt.Sprintf("t%03d", i)] = contract.TargetStatus{Concurrency: 1}
+	}
+	p := sit(t, f, false, 80, 24)
+	rows := p.model.rooms().rows[targetsPane]
+	if rows < 3 || rows > 12 || len(f.counted) != rows || !slices.Contains(f.counted, "mail") {
+		t.Fatalf("%d rows, counted %q", rows, f.counted)
+	}
+	p.press("end")
+	p.later(1)
+	if len(f.counted) != rows || !slices.Contains(f.counted, "t099") || slices.Contains(f.counted, "mail") {
+		t.Errorf("counted %q", f.counted)
+	}
+	counts := f.asked["waiting"]
+	p.later(3) // the fake tells nothing of them, and is not asked again for that
+	if f.asked["waiting"] != counts {
+		t.Errorf("asked %d times", f.asked["waiting"])
+	}
+	p.sees("95–102 of 102", "> t099")
+}
+
+// What was known stays, the view says since when there is no answer, keys work, and it goes on by itself.
+func TestADaemonThatIsGoneAndComesBack(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.later(1)
+	f.err = errGone
+	p.later(5)
+	p.sees("no answer since 12:00:01: connect to 10.0.0.1:7080: connection refused", "mail", "4711")
+	p.press("tab", "down", "?")
+	p.sees("keys")
+	p.press("esc")
+	p.sees("> 4712")
+	f.err = nil
+	p.later(1)
+	p.misses("no answer", "refused")
+}
+
+// A daemon that takes a request and says nothing: nobody waits for it.
+func TestADaemonThatIsSilent(t *testing.T) {
+	t.Parallel()
+	p := sit(t, oneWorker(), false, 80, 24)
+	p.hold = true
+	p.later(2)
+	p.misses("no answer")
+	p.later(2)
+	p.sees("no answer since 12:00:00, waiting")
+	p.press("tab", "down")
+	p.sees("> 4712")
+	p.press("q")
+}
+
+func TestBeforeTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	f.err = errGone
+	p := sit(t, f, false, 80, 24)
+	p.sees("connection refused", "running jobs: not known")
+	p.press("p", "k", "x", "enter", "down", "end")
+	if f.done != nil || p.model.question != nil || p.model.page != nil {
+		t.Errorf("did %v", f.done)
+	}
+}
+
+// Nothing is done before somebody has said yes to it.
+func TestActionsAskFirst(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		keys     []string
+		question string
+		want     Action
+	}{
+		{[]string{"p"}, "pause mail?", Action{Kind: Pause, Target: "mail"}},
+		{[]string{"down", "c"}, "continue report?", Action{Kind: Continue, Target: "report"}},
+		{[]string{"tab", "down", "p"}, "pause mail?", Action{Kind: Pause, Target: "mail"}},
+		{[]string{"tab", "t"}, "send TERM to job 4711 of report on node-1, process 2200?", Action{Kind: Term, Target: "report"}},
+		{[]string{"tab", "K"}, "send KILL to job 4711 of report on node-1, process 2200?", Action{Kind: Kill, Target: "report"}},
+		{[]string{"tab", "x"}, "cancel job 4711 of report on node-1, process 2200?", Action{Kind: Cancel, Target: "report"}},
+		{[]string{"tab", "enter", "x"}, "cancel job 4711 of report on node-1, process 2200?", Action{Kind: Cancel, Target: "report"}},
+	} {
+		f := oneWorker()
+		p := sit(t, f, false, 80, 24)
+		for _, no := range []string{"n", "esc", "q"} {
+			p.press(test.keys...)
+			p.sees(test.question + "  (y/n)")
+			p.press("z", "p", "down", no)
+			p.sees("nothing was done")
+			p.misses("(y/n)")
+			if len(f.done) > 0 {
+				t.Fatalf("%q: did %+v", test.keys, f.done)
+			}
+			p.press("esc", "home", "tab") // back to the first table
+			for p.model.chosen != targetsPane {
+				p.press("tab")
+			}
+			p.press("home")
+		}
+		p.press(append(test.keys, "y")...)
+		if test.want.Kind >= Term {
+			test.want.Job = f.running.Jobs[0]
+		}
+		if len(f.done) != 1 || f.done[0] != test.want {
+			t.Errorf("%q: did %+v, want %+v", test.keys, f.done, test.want)
+		}
+		p.sees(": ok")
+	}
+}
+
+// A poke harms nothing, and is not asked about.
+func TestAPokeIsSentAtOnce(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	f.refusal = errors.New("10.0.0.1:7080: no")
+	p := sit(t, f, false, 80, 24)
+	p.press("k")
+	if len(f.done) != 1 || f.done[0] != (Action{Kind: Poke, Target: "mail"}) {
+		t.Errorf("did %+v", f.done)
+	}
+	p.sees("poke mail: 10.0.0.1:7080: no")
+	p.later(20)
+	p.misses("poke mail")
+}
+
+// While an action is not answered, everything but a second action goes on.
+func TestOneActionAtATime(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.hold = true
+	p.press("k")
+	p.hold = false
+	p.sees("poking mail …")
+	p.press("k", "p")
+	if p.model.question != nil {
+		t.Error("asks about a second one")
+	}
+	p.press("tab", "down")
+	p.later(1)
+	p.sees("> 4712", "poking mail …")
+	p.run(p.held[0])
+	p.sees("poke mail: ok")
+	if len(f.done) != 1 {
+		t.Errorf("did %+v", f.done)
+	}
+}
+
+// The question is about what was chosen, whatever has moved there meanwhile.
+func TestRowsThatMoveWhileAQuestionIsOpen(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.press("tab", "down", "down", "K")
+	f.running.Jobs = f.running.Jobs[5:]
+	f.running.Total = 4
+	p.later(2)
+	p.press("y")
+	if len(f.done) != 1 || f.done[0].Job.Job != 4713 {
+		t.Errorf("did %+v", f.done)
+	}
+}
+
+// The chosen job stays chosen, wherever it goes.
+func TestTheChosenJobStaysChosen(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.press("tab", "down", "down")
+	p.sees("> 4713")
+	f.running.Jobs = slices.Clone(f.running.Jobs[1:])
+	p.later(1)
+	p.sees("> 4713")
+	p.press("s")
+	p.later(1)
+	if f.query.Sort != contract.SortCPU {
+		t.Errorf("asked for %+v", f.query)
+	}
+	p.sees("most processor time first", "> 4719") // from the top, in another order
+	p.press("s", "s")
+	p.sees("oldest first")
+}
+
+// A worker lists as many as fit, and more when somebody goes down there.
+func TestMoreJobsThanFit(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	f.list = func(q contract.RunningQuery) Running {
+		list := Running{Total: 1000}
+		for i := range q.Most {
+			list.Jobs = append(list.Jobs, Job{RunningJob: contract.RunningJob{Job: jobnet.Whole(i + 1), Target: "mail", Since: int64(i)}})
+		}
+		return list
+	}
+	p := sit(t, f, false, 80, 24)
+	first := f.query.Most
+	p.press("tab")
+	for range 30 {
+		p.press("down")
+		p.later(1)
+	}
+	if first > 16 || f.query.Most != 31 {
+		t.Errorf("asked for %+v, at first for %d", f.query, first)
+	}
+	p.sees("of 1,000", ">  31  mail")
+}
+
+func TestTheFilterNarrowsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.press("/", "R", "E", "q", "backspace", "enter")
+	p.later(1)
+	if !slices.Equal(f.query.Targets, []string{"report"}) {
+		t.Errorf("asked for %+v", f.query)
+	}
+	p.sees("> report", `targets: 1 with "RE"`)
+	p.misses("mail")
+	asked := f.asked["running"]
+	p.press("/", "z")
+	p.later(2)
+	if f.asked["running"] != asked { // no target is left to ask for
+		t.Errorf("asked for %+v", f.query)
+	}
+	p.press("esc")
+	p.later(1)
+	p.sees("mail", "report")
+	p.press("/")
+	p.send(tea.PasteMsg{Content: "mail\n"})
+	p.send(tea.PasteMsg{Content: "\x1b[2J"})
+	p.send(tea.PasteMsg{Content: strings.Repeat("x", 300)})
+	p.sees("targets that contain: mail▏")
+}
+
+// A worker that does not answer its master is not asked for more: it would hold up the others.
+func TestSilentWorkersAreLeftOut(t *testing.T) {
+	t.Parallel()
+	f := threeWorkers()
+	p := sit(t, f, true, 120, 40)
+	p.later(1)
+	if f.workers != 3 {
+		t.Errorf("%d workers were asked for what runs", f.workers)
+	}
+	p.sees("node-3: no answer within 5s", "1 silent of 4 workers", "it can't tell slots")
+	p.press("p")
+	p.sees("pause fax on all workers?")
+}
+
+// What keeps a worker from its work is above everything.
+func TestTroublesComeFirst(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	s := f.fleet.Workers[0].Status
+	s.Database = &contract.Standing{Since: noon, Error: "connection refused"}
+	s.Runner.Standing = contract.Standing{Since: noon, Error: "broken pipe"}
+	s.Journal.Full, s.Journal.FullSince = "12 MiB are free", noon
+	s.Launcher = &contract.Hitch{Broken: "no such file", Since: noon}
+	s.Masters = []contract.MasterStanding{{Address: "10.0.0.1:7081", Error: "invalid password"}}
+	s.AsideCount, s.ClaimsInDoubt, s.Strangers = 3, 1, 2
+	p := sit(t, f, false, 120, 60)
+	p.sees("the database is away since 12:00:00: connection refused", "the runner does not answer since 12:00:00: broken pipe",
+		"the journal's disk is too full since 12:00:00: 12 MiB are free", "(and 4 more) nothing is started since 12:00:00: no such file")
+	s.Database, s.Runner, s.Journal, s.Launcher = &contract.Standing{Reachable: true}, nil, nil, nil
+	p.later(1)
+	p.sees("not registered with the master 10.0.0.1:7081: invalid password", "3 rows are set aside", "1 claim is in doubt", "2 rows are under way that no worker has claimed")
+}

@@ -1,0 +1,246 @@
+package live
+
+import (
+	"fmt"
+	"time"
+
+	"jobd/net/contract"
+)
+
+// pane is one of the tables of the view.
+type pane int
+
+const (
+	workersPane pane = iota // of a master only
+	targetsPane
+	jobsPane
+	panes // how many there are
+)
+
+// cursor is where the person is in a pane.
+type cursor struct {
+	row  int    // the chosen one
+	top  int    // the first one that is shown
+	kept bool   // of jobs: the person has chosen one, which stays chosen
+	job  int64  // the chosen one
+	in   string // the worker that runs it
+}
+
+// size of a pane's content: how many rows there are, shown or not.
+func (m *model) count(p pane) int {
+	switch p {
+	case workersPane:
+		return len(m.fleet.answer.Workers)
+	case targetsPane:
+		return len(m.targets())
+	}
+	return max(len(m.jobs()), m.listed())
+}
+
+// listed is how many running jobs there are as far as they may be listed.
+func (m *model) listed() int { return min(m.running.answer.Total, contract.MostRunning) }
+
+// jobs are those that were told and that the filter leaves, in order.
+func (m *model) jobs() []Job {
+	if m.filter == "" {
+		return m.running.answer.Jobs
+	}
+	var jobs []Job
+	for _, job := range m.running.answer.Jobs {
+		if m.matches(job.Target) {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
+}
+
+// title heads a pane: what is in it, and which part of it is shown.
+func (m *model) title(p pane, rows int) string {
+	all, top := m.count(p), m.at[p].top
+	part := commas(all)
+	if all > rows {
+		part = fmt.Sprintf("%s–%s of %s", commas(min(all, top+1)), commas(min(all, top+rows)), part)
+	}
+	switch p {
+	case workersPane:
+		return "workers: " + part
+	case targetsPane:
+		text := "targets: " + part
+		if m.filter != "" || m.typing {
+			text += " with " + `"` + m.filter + `"`
+		}
+		return text + "; started, ended, failed in the last minute"
+	}
+	order := map[string]string{contract.SortAge: "oldest", contract.SortCPU: "most processor time", contract.SortMemory: "most memory"}[m.sort]
+	text := "running jobs: " + part + ", " + order + " first"
+	if r := m.running.answer; !m.running.known || r.Total == 0 && len(r.Silent) > 0 {
+		text = "running jobs: not known"
+	}
+	return text
+}
+
+// content makes the rows of a pane that are shown.
+func (m *model) content(p pane, rows int) *grid {
+	switch p {
+	case workersPane:
+		return m.workerRows(rows)
+	case targetsPane:
+		return m.targetRows(rows)
+	}
+	return m.jobRows(rows)
+}
+
+// shown cuts a list to the part that a pane has room for.
+func shown[T any](all []T, top, rows int) []T {
+	top = min(max(0, top), len(all))
+	return all[top:min(len(all), top+max(0, rows))]
+}
+
+func (m *model) workerRows(rows int) *grid {
+	g := &grid{columns: []column{
+		{head: "WORKER", elastic: true, least: 8},
+		{head: "ADDRESS", elastic: true, least: 7},
+		{head: "RUNNING", right: true},
+		{head: "START", right: true},
+		{head: "END", right: true},
+		{head: "FAIL", right: true},
+		{head: "UP", right: true},
+		{head: "STATE", elastic: true, least: 12},
+	}}
+	for _, w := range shown(m.fleet.answer.Workers, m.at[workersPane].top, rows) {
+		if w.Status == nil {
+			g.add(w.Name, w.Address, unknown, unknown, unknown, unknown, unknown, w.Error)
+			continue
+		}
+		l := loadOf(w.Status)
+		started, ended, failed := l.texts()
+		state := "ok"
+		if lines := m.troublesOf("", w.Status); len(lines) > 0 {
+			state = lines[0].text
+		}
+		up := unknown
+		if w.Status.Started > 0 {
+			up = span(m.now.Sub(time.UnixMilli(w.Status.Started)))
+		}
+		g.add(w.Name, w.Address, l.inUseText(l.inUse, l.slots), started, ended, failed, up, state)
+	}
+	return g
+}
+
+func (m *model) targetRows(rows int) *grid {
+	width := 8
+	if m.width >= 120 {
+		width = 20
+	}
+	g := &grid{columns: []column{
+		{head: "TARGET", elastic: true, least: 8},
+		{head: "SLOTS", elastic: true, least: 0},
+		{head: "RUNNING", right: true},
+		{head: "WAITING", right: true},
+		{head: "OLDEST", right: true},
+		{head: "START", right: true},
+		{head: "END", right: true},
+		{head: "FAIL", right: true},
+		{head: "EMPTY IN", right: true},
+	}}
+	for _, t := range shown(m.targets(), m.at[targetsPane].top, rows) {
+		started, ended, failed := t.texts()
+		slots := ""
+		if t.known {
+			slots = bar(t.inUse, t.slots, width)
+		}
+		waiting, oldest, empty := m.waitingTexts(t)
+		g.add(t.name, slots, t.inUseText(t.inUse, t.slots), waiting, oldest, started, ended, failed, empty)
+	}
+	return g
+}
+
+// inUseText is how many slots are in use, of how many.
+func (r rates) inUseText(used, slots int) string {
+	switch {
+	case !r.known && slots == 0:
+		return unknown
+	case !r.known:
+		return unknown + "/" + number(int64(slots))
+	}
+	return fmt.Sprintf("%d/%d", used, slots)
+}
+
+func (r rates) texts() (started, ended, failed string) {
+	if !r.known {
+		return unknown, unknown, unknown
+	}
+	return number(int64(r.started)), number(int64(r.ended)), number(int64(r.failed))
+}
+
+// waitingTexts say what waits for a target, how long the oldest of it has, and until when.
+func (m *model) waitingTexts(t target) (count, oldest, empty string) {
+	w, counted := m.waiting.answer.Targets[t.name]
+	switch {
+	case !counted || w.Error != "":
+		count = unknown
+	case w.More:
+		count = number(int64(w.Count)) + "+"
+	default:
+		count = number(int64(w.Count))
+	}
+	if before, known := m.before[t.name]; counted && known && !w.More && before != w.Count {
+		if w.Count > before {
+			count = "↑" + count
+		} else {
+			count = "↓" + count
+		}
+	}
+	if w.Oldest > 0 {
+		oldest = span(m.now.Sub(time.Unix(w.Oldest, 0)))
+	}
+	switch {
+	case t.paused == 0 || t.workers == 0:
+		empty = emptyIn(t, w, counted)
+	case t.paused == t.workers:
+		empty = "paused"
+	default:
+		empty = fmt.Sprintf("paused %d/%d", t.paused, t.workers)
+	}
+	return count, oldest, empty
+}
+
+func (m *model) jobRows(rows int) *grid {
+	g := &grid{columns: []column{{head: "JOB", right: true}, {head: "TARGET", elastic: true, least: 8}}}
+	if m.config.Master {
+		g.columns = append(g.columns, column{head: "WORKER", elastic: true, least: 8})
+	}
+	g.columns = append(g.columns, column{head: "PID", right: true}, column{head: "TRY", right: true}, column{head: "ELAPSED", right: true},
+		column{head: "CPU", right: true}, column{head: "MEMORY", right: true}, column{head: "NOTE", elastic: true, least: 4})
+	for _, job := range shown(m.jobs(), m.at[jobsPane].top, rows) {
+		cells := []string{id(job.Job), job.Target}
+		if m.config.Master {
+			cells = append(cells, job.Worker)
+		}
+		pid, used, memory := unknown, unknown, unknown
+		if job.PID > 0 {
+			pid = number(int64(job.PID))
+		}
+		if job.CPU != nil {
+			used = cpu(*job.CPU)
+		}
+		if job.Memory != nil {
+			memory = size(*job.Memory)
+		}
+		g.add(append(cells, pid, number(int64(job.Attempt)), span(m.now.Sub(since(job))), used, memory, remark(job))...)
+	}
+	return g
+}
+
+// remark is what else is to be known of a job.
+func remark(job Job) string {
+	switch {
+	case job.Cancelled:
+		return "cancelled"
+	case job.Adopted:
+		return "its runner is gone"
+	case job.Manual:
+		return "by hand"
+	}
+	return ""
+}

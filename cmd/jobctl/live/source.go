@@ -1,0 +1,101 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// Source asks the daemon at the other end, a worker or a master, and makes a lost connection again.
+// Its methods are called at the same time, end with their context, and wait no longer for an answer
+// than is usual. What one of several workers can't tell is no error: the others' answers count.
+type Source interface {
+	// Fleet tells what the daemon says of itself, or a master of its workers.
+	Fleet(ctx context.Context) (Fleet, error)
+	// Running lists running jobs of these workers: at most q.Most of each, in no order.
+	Running(ctx context.Context, workers []Worker, q contract.RunningQuery) (Running, error)
+	// Waiting counts what waits for these targets. Targets that it doesn't tell of are not known.
+	Waiting(ctx context.Context, workers []Worker, targets []string) (Waiting, error)
+	// Story says where a job is and what became of it so far, line by line.
+	Story(ctx context.Context, job Job) ([]string, error)
+	// Output gives what a job has written behind a place.
+	Output(ctx context.Context, job Job, behind Place) (Output, error)
+	// Do carries an action out, and says what the daemon answered.
+	Do(ctx context.Context, action Action) (string, error)
+}
+
+// Fleet is the worker at the other end, or those of a master.
+type Fleet struct {
+	Workers  []Worker
+	Troubles []string // of the master itself, or beyond any worker
+}
+
+// Worker is a worker, and what it says of itself.
+type Worker struct {
+	Name    string
+	Address string // by which its master knows it; "" where there is no master
+	Targets []string
+	Status  *contract.WorkerStatus // nil: it did not answer
+	Error   string                 // why not
+}
+
+// Running is what runs, as far as workers told.
+type Running struct {
+	Jobs   []Job
+	Total  int      // how many run, listed or not
+	Silent []string // why a worker can't tell, with its name
+}
+
+// Job is a running job, and its worker.
+type Job struct {
+	contract.RunningJob
+	Worker  string // its name
+	Address string // by which its master knows it; "" where there is no master
+}
+
+// Waiting is what waits in the table.
+type Waiting struct {
+	Targets map[string]contract.WaitingTarget
+	Silent  []string // why something can't be told
+}
+
+// Place is how far the output of a job is known, in bytes of each stream; below 0: that many bytes
+// before the newest one.
+type Place struct{ Stdout, Stderr int64 }
+
+// Output is a piece of a job's output.
+type Output struct {
+	Stdout, Stderr string
+	Next           Place  // where the next piece begins
+	More           bool   // there is more already
+	Ended          bool   // nothing comes any more
+	Note           string // what is worth knowing: that something was not kept, or how the job ended
+}
+
+// Action is something that a person wants done. It is about a target or about a job.
+type Action struct {
+	Kind   ActionKind
+	Target string
+	Job    Job
+}
+
+// ActionKind is what is to be done.
+type ActionKind int
+
+// The actions.
+const (
+	Pause ActionKind = iota
+	Continue
+	Poke
+	Term
+	Kill
+	Cancel
+)
+
+// id is a job's number as people write it.
+func id(job jobnet.Whole) string { return number(int64(job)) }
+
+// since is when a running job was started.
+func since(job Job) time.Time { return time.UnixMilli(job.Since) }

@@ -1,0 +1,137 @@
+package live
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/dustin/go-humanize"
+
+	"jobd/cmd/internal/screen"
+)
+
+// unknown stands where nobody tells.
+const unknown = "?"
+
+// fit cuts a line to a width, or fills it up; what is cut ends with an ellipsis.
+func fit(text string, width int) string {
+	text = screen.Clean(text)
+	have := lipgloss.Width(text)
+	if have <= width {
+		return text + strings.Repeat(" ", width-have)
+	}
+	return cut(text, width)
+}
+
+// cut shortens a text that is wider than there is room.
+func cut(text string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	var kept strings.Builder
+	room := width - 1
+	for _, r := range text {
+		wide := lipgloss.Width(string(r))
+		if wide > room {
+			break
+		}
+		room -= wide
+		kept.WriteRune(r)
+	}
+	return kept.String() + "…" + strings.Repeat(" ", room)
+}
+
+// fitRight is fit for numbers: what fills it up stands before them.
+func fitRight(text string, width int) string {
+	text = screen.Clean(text)
+	if have := lipgloss.Width(text); have < width {
+		return strings.Repeat(" ", width-have) + text
+	}
+	return fit(text, width)
+}
+
+// wide is how many columns a text takes when it is shown.
+func wide(text string) int { return lipgloss.Width(screen.Clean(text)) }
+
+// wrap breaks a line where it is too long for the window.
+func wrap(text string, width int) (lines []string) {
+	text = screen.Clean(strings.ReplaceAll(text, "\t", "    "))
+	if width <= 0 || lipgloss.Width(text) <= width {
+		return []string{text}
+	}
+	var line strings.Builder
+	room := width
+	for _, r := range text {
+		wide := lipgloss.Width(string(r))
+		if wide > room {
+			lines = append(lines, line.String())
+			line.Reset()
+			room = width
+		}
+		line.WriteRune(r)
+		room -= wide
+	}
+	return append(lines, line.String())
+}
+
+// number writes a number as it is.
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// commas writes a large number readably.
+func commas[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }
+
+// span writes a length of time in six columns or fewer: 5s, 2m03s, 1h02m, 3d04h.
+func span(d time.Duration) string {
+	switch s := int64(max(0, d) / time.Second); {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	case s < 100*86400:
+		return fmt.Sprintf("%dd%02dh", s/86400, s/3600%24)
+	default:
+		return fmt.Sprintf("%dd", s/86400)
+	}
+}
+
+// cpu writes processor time: to the hundredth while it is short.
+func cpu(milliseconds int64) string {
+	d := time.Duration(milliseconds) * time.Millisecond
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	}
+	return span(d)
+}
+
+// size writes a number of bytes.
+func size(bytes int64) string { return humanize.IBytes(uint64(max(0, bytes))) }
+
+// bar shows how many of some slots are in use.
+func bar(used, all, width int) string {
+	full := 0
+	if all > 0 {
+		full = min(width, (used*width+all-1)/all)
+	}
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// plural writes how many of something there are.
+func plural[N int | int64 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return commas(n) + " " + many
+}
+
+// clock is the time of day where the person is; with the date where that is another one.
+func (m *model) clock(t time.Time) string {
+	t, now := t.In(m.config.Location), m.now.In(m.config.Location)
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
+}

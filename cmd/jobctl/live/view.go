@@ -1,0 +1,258 @@
+package live
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+)
+
+// View implements tea.Model.
+func (m *model) View() tea.View {
+	view := tea.NewView(m.screen())
+	view.AltScreen = true
+	return view
+}
+
+// screen is the window, line by line. Nothing else is ever written to the terminal.
+func (m *model) screen() string {
+	if m.width == 0 {
+		return ""
+	}
+	lines := m.lines()
+	if len(lines) > m.height {
+		lines = lines[:m.height]
+	}
+	texts := make([]string, len(lines))
+	for i, l := range lines {
+		texts[i] = m.paint(fit(l.text, m.width), l.tone)
+	}
+	return strings.Join(texts, "\n")
+}
+
+var styles = map[tone]lipgloss.Style{
+	bold:   lipgloss.NewStyle().Bold(true),
+	faint:  lipgloss.NewStyle().Faint(true),
+	odd:    lipgloss.NewStyle().Foreground(lipgloss.Yellow),
+	bad:    lipgloss.NewStyle().Foreground(lipgloss.Red).Bold(true),
+	chosen: lipgloss.NewStyle().Reverse(true),
+}
+
+// paint gives a line its colour, which no meaning depends on.
+func (m *model) paint(text string, t tone) string {
+	if t == plain || !m.config.Colour {
+		return strings.TrimRight(text, " ")
+	}
+	return styles[t].Render(text)
+}
+
+// lines are those of the window, from the first to the last.
+func (m *model) lines() []line {
+	switch {
+	case m.width < leastWidth || m.height < leastHeight:
+		return []line{
+			{text: fmt.Sprintf("needs %d×%d", leastWidth, leastHeight)},
+			{text: fmt.Sprintf("this is %d×%d", m.width, m.height)},
+			{text: "q quits"},
+		}
+	case m.help:
+		return m.helpLines()
+	case m.page != nil:
+		return m.pageLines()
+	}
+	l := m.rooms()
+	lines := append(m.headLines(), some(m.troubles(), l.troubles)...)
+	for _, p := range m.panes() {
+		if l.rows[p] > 0 {
+			lines = append(lines, m.paneLines(p, l.rows[p])...)
+		}
+	}
+	return m.withFoot(lines)
+}
+
+// some gives the first lines, and says how many more there are.
+func some(lines []line, most int) []line {
+	if len(lines) <= most || most == 0 {
+		return lines[:min(len(lines), most)]
+	}
+	last := lines[most-1]
+	last.text = fmt.Sprintf("(and %d more) %s", len(lines)-most, last.text)
+	return append(lines[:most-1:most-1], last)
+}
+
+// headLines say what is looked at, and how it does on the whole.
+func (m *model) headLines() []line {
+	return []line{{m.both(m.daemon(), m.clock(m.now)), bold}, {m.summary(), plain}}
+}
+
+// both puts one text to the left and one to the right.
+func (m *model) both(left, right string) string {
+	room := m.width - wide(right) - 1
+	if room < 1 {
+		return left
+	}
+	return fit(left, room) + " " + right
+}
+
+// daemon says what is at the other end.
+func (m *model) daemon() string {
+	text := "jobctl top   " + m.config.Daemon
+	workers := m.fleet.answer.Workers
+	if m.config.Master || len(workers) == 0 || workers[0].Status == nil {
+		return text
+	}
+	if s := workers[0].Status; s.Name != "" {
+		text += fmt.Sprintf("   worker %s %s", s.Name, s.Version)
+		if s.Started > 0 {
+			text += ", up " + span(m.now.Sub(time.UnixMilli(s.Started)))
+		}
+	}
+	return text
+}
+
+// summary is all slots and rates in one line, and of one worker what its journal has.
+func (m *model) summary() string {
+	if !m.fleet.known {
+		return ""
+	}
+	var all load
+	silent := 0
+	for _, w := range m.fleet.answer.Workers {
+		if w.Status == nil {
+			silent++
+			continue
+		}
+		l := loadOf(w.Status)
+		all.slots, all.inUse = all.slots+l.slots, all.inUse+l.inUse
+		all.started, all.ended, all.failed = all.started+l.started, all.ended+l.ended, all.failed+l.failed
+		all.known = all.known || l.known
+	}
+	text := all.inUseText(all.inUse, all.slots) + " slots"
+	if all.known {
+		text += fmt.Sprintf("; last minute: %s started, %s ended, %s failed", commas(all.started), commas(all.ended), commas(all.failed))
+	}
+	if !m.config.Master {
+		if len(m.fleet.answer.Workers) == 1 && m.fleet.answer.Workers[0].Status != nil {
+			if j := m.fleet.answer.Workers[0].Status.Journal; j != nil && j.Events >= j.Mirrored {
+				text += fmt.Sprintf("; table %s behind", plural(j.Events-j.Mirrored, "event", "events"))
+			}
+		}
+		return text
+	}
+	text = plural(len(m.fleet.answer.Workers), "worker", "workers") + "; " + text
+	if silent > 0 {
+		text = fmt.Sprintf("%d silent of %s", silent, text)
+	}
+	return text
+}
+
+// paneLines are a pane's title, its heads and its rows. The chosen pane has a mark before its
+// title, and before the chosen row.
+func (m *model) paneLines(p pane, rows int) []line {
+	mark := "──"
+	if p == m.chosen {
+		mark = "─▸"
+	}
+	title := mark + " " + m.title(p, rows) + " "
+	lines := []line{{title + strings.Repeat("─", max(0, m.width-wide(title))), faint}}
+	if p == m.chosen {
+		lines[0].tone = bold
+	}
+	head, texts := m.content(p, rows).lines(m.width - 2)
+	lines = append(lines, line{"  " + head, faint})
+	for i, text := range texts {
+		if p == m.chosen && m.at[p].top+i == m.at[p].row {
+			lines = append(lines, line{"> " + text, chosen})
+		} else {
+			lines = append(lines, line{"  " + text, plain})
+		}
+	}
+	for range rows - len(texts) {
+		lines = append(lines, line{})
+	}
+	return lines
+}
+
+// withFoot adds the last two lines: what is said or asked, and the keys. They stand at the bottom.
+func (m *model) withFoot(lines []line) []line {
+	if room := m.height - 2; len(lines) > room {
+		lines = lines[:room]
+	}
+	for len(lines) < m.height-2 {
+		lines = append(lines, line{})
+	}
+	return append(lines, m.message(), m.keyLine())
+}
+
+// message is what is asked, or said, or what there is to know of the chosen row.
+func (m *model) message() line {
+	switch {
+	case m.question != nil:
+		return line{m.question.text + "  (y/n)", bad}
+	case m.typing:
+		return line{"targets that contain: " + m.filter + "▏  (enter: done, esc: all)", bold}
+	case m.doing != "":
+		return line{m.doing + " …", bold}
+	case m.now.Before(m.said.until) && m.said.bad:
+		return line{m.said.text, bad}
+	case m.now.Before(m.said.until):
+		return line{m.said.text, bold}
+	case m.page != nil:
+		return line{}
+	}
+	return m.detail()
+}
+
+// detail is what the chosen row has no room for.
+func (m *model) detail() line {
+	switch m.chosen {
+	case targetsPane:
+		if all := m.targets(); m.at[targetsPane].row < len(all) {
+			return line{m.about(all[m.at[targetsPane].row]), odd}
+		}
+	case workersPane:
+		if all := m.fleet.answer.Workers; m.at[workersPane].row < len(all) {
+			w := all[m.at[workersPane].row]
+			return line{fmt.Sprintf("%s at %s: %s", w.Name, w.Address, plural(len(w.Targets), "target", "targets")), plain}
+		}
+	case jobsPane:
+		if job, ok := m.chosenJob(); ok {
+			text := fmt.Sprintf("job %s of %s, since %s", id(job.Job), job.Target, m.clock(since(job)))
+			if job.Processes > 0 {
+				text += ", " + plural(job.Processes, "process", "processes")
+			}
+			if note := remark(job); note != "" {
+				text += ", " + note
+			}
+			return line{text, plain}
+		}
+	}
+	return line{}
+}
+
+// about says of a target why nothing happens.
+func (m *model) about(t target) string {
+	var parts []string
+	if t.paused > 0 {
+		text := t.name + " is paused"
+		if t.paused < t.workers {
+			text += fmt.Sprintf(" for %d of %d workers", t.paused, t.workers)
+		}
+		if text += m.sinceText(t.pausedAt); t.pausedBy != "" {
+			text += " by " + t.pausedBy
+		}
+		parts = append(parts, text)
+	}
+	if w := m.waiting.answer.Targets[t.name]; w.Error != "" {
+		parts = append(parts, "can't be counted: "+w.Error)
+	}
+	for _, why := range t.why {
+		parts = append(parts, "nothing is claimed: "+why)
+	}
+	if t.workers == 0 {
+		parts = append(parts, t.name+" is served by nobody who answers")
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,195 @@
+package live
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"jobd/net/contract"
+)
+
+// What a person sees, in windows of two sizes; without colours nothing is missing.
+func TestViews(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fake          *fake
+		master        bool
+		width, height int
+		keys          []string
+	}{
+		"worker-80x24":  {fake: oneWorker(), width: 80, height: 24},
+		"worker-200x60": {fake: oneWorker(), width: 200, height: 60},
+		"worker-60x12":  {fake: oneWorker(), width: 60, height: 12},
+		"master-80x24":  {fake: threeWorkers(), master: true, width: 80, height: 24, keys: []string{"tab", "down"}},
+		"master-200x60": {fake: threeWorkers(), master: true, width: 200, height: 60},
+		"help-80x24":    {fake: oneWorker(), width: 80, height: 24, keys: []string{"?"}},
+		"story-80x24":   {fake: oneWorker(), width: 80, height: 24, keys: []string{"tab", "enter"}},
+		"asks-80x24":    {fake: oneWorker(), width: 80, height: 24, keys: []string{"down", "c"}},
+		"filter-80x24":  {fake: threeWorkers(), master: true, width: 80, height: 24, keys: []string{"/", "i", "d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := sit(t, test.fake, test.master, test.width, test.height)
+			p.later(1)
+			p.press(test.keys...)
+			p.golden(name)
+		})
+	}
+}
+
+func TestAWindowThatIsTooSmallSaysSo(t *testing.T) {
+	t.Parallel()
+	p := sit(t, oneWorker(), false, 30, 8)
+	p.sees("needs 40×10", "this is 30×8")
+	p.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+	p.sees("node-1", "4711")
+	for _, size := range []tea.WindowSizeMsg{{Width: 1, Height: 1}, {Width: 0, Height: 0}, {Width: 40, Height: 10}, {Width: 500, Height: 200}} {
+		p.send(size)
+		if lines := strings.Split(p.model.screen(), "\n"); len(lines) > max(1, size.Height) {
+			t.Errorf("%v: %d lines", size, len(lines))
+		}
+	}
+}
+
+// In every window of usable size each line fits, and all that belongs there is there.
+func TestEveryWindowIsFilledAndNoMore(t *testing.T) {
+	t.Parallel()
+	for _, master := range []bool{false, true} {
+		for width := leastWidth; width < 130; width += 7 {
+			for height := leastHeight; height < 40; height++ {
+				f := oneWorker()
+				if master {
+					f = threeWorkers()
+				}
+				p := sit(t, f, master, width, height)
+				lines := strings.Split(p.model.screen(), "\n")
+				if len(lines) != height {
+					t.Fatalf("%d×%d: %d lines", width, height, len(lines))
+				}
+				for _, line := range lines {
+					if wide(line) > width {
+						t.Fatalf("%d×%d: %q", width, height, line)
+					}
+				}
+				p.sees("jobctl top", "q quit"[:min(6, width)])
+			}
+		}
+	}
+}
+
+// What daemons say steers no terminal and takes no other line's place.
+func TestTextsOfOthersAreHarmless(t *testing.T) {
+	t.Parallel()
+	const nasty = "a\x1b[2J\u202eb\rc\u200b\nd\x07"
+	f := threeWorkers()
+	f.fleet.Troubles = []string{nasty}
+	f.fleet.Workers[0].Name = nasty
+	f.fleet.Workers[2].Error = nasty
+	f.fleet.Workers[1].Status.Database.Error = nasty
+	f.fleet.Workers[1].Status.Targets[nasty] = contract.TargetStatus{Why: nasty, Paused: true, PausedBy: nasty}
+	f.running.Jobs[0].Target, f.running.Jobs[0].Worker = nasty, nasty
+	f.running.Silent = []string{nasty}
+	f.waiting.Silent = []string{nasty}
+	f.story = []string{nasty, strings.Repeat(nasty, 100)}
+	f.output = []Output{{Stdout: nasty + "\n" + nasty, Stderr: nasty + "\n", Note: nasty}}
+	f.refusal = errors.New(nasty)
+	p := sit(t, f, true, 120, 40)
+	p.later(1)
+	look := func(what string) {
+		t.Helper()
+		if text := p.model.screen(); strings.ContainsAny(text, "\x1b\r\x07\u202e\u200b") || !strings.Contains(text, `a\x1b[2J`) {
+			t.Errorf("%s: %q", what, text)
+		}
+	}
+	look("tables")
+	p.press("home", "p")
+	look("a question")
+	p.press("y")
+	look("a refusal")
+	p.press("tab", "home", "t")
+	look("a question about a job")
+	p.press("n", "enter")
+	look("a story")
+	p.press("o")
+	look("its output")
+	p.model.config.Colour = true
+	if text := p.model.screen(); !strings.Contains(text, "\x1b[") || strings.Contains(text, "\x1b[2J") {
+		t.Errorf("with colours: %q", text)
+	}
+}
+
+// Colours repeat what is said: without them every character is the same.
+func TestColoursAreDecoration(t *testing.T) {
+	t.Parallel()
+	p := sit(t, threeWorkers(), true, 100, 30)
+	p.later(1)
+	plain := p.model.screen()
+	p.model.config.Colour = true
+	coloured := p.model.screen()
+	if !strings.Contains(coloured, "\x1b[") {
+		t.Fatal("there are no colours")
+	}
+	var stripped strings.Builder
+	for rest := coloured; rest != ""; {
+		before, behind, found := strings.Cut(rest, "\x1b[")
+		stripped.WriteString(before)
+		if rest = ""; found {
+			_, rest, _ = strings.Cut(behind, "m")
+		}
+	}
+	for i, line := range strings.Split(stripped.String(), "\n") {
+		if want := strings.Split(plain, "\n")[i]; strings.TrimRight(line, " ") != want {
+			t.Errorf("line %d: %q, without colours %q", i+1, line, want)
+		}
+	}
+}
+
+// A count that is higher or lower than the one before is marked.
+func TestQueuesGrowAndShrink(t *testing.T) {
+	t.Parallel()
+	f := oneWorker()
+	p := sit(t, f, false, 80, 24)
+	p.misses("↑", "↓")
+	f.waiting.Targets = map[string]contract.WaitingTarget{"mail": {Count: 300}, "report": {Count: 13}}
+	p.later(5)
+	p.sees("↓300", "↑13", "2m33s") // 302 rows, those that are prefetched too, at 118 a minute
+	f.waiting.Targets = map[string]contract.WaitingTarget{"mail": {Count: 300}, "report": {Count: 13}}
+	p.later(5)
+	p.misses("↓300", "↑13")
+	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1}
+	p.later(5)
+	p.sees("never?")
+}
+
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m01s", 3599 * time.Second: "59m59s",
+		time.Hour + 2*time.Minute: "1h02m", 76 * time.Hour: "3d04h", 2400 * time.Hour: "100d",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestWideTextIsCutWhereItIsTooWide(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"日本語", 6, "日本語"}, {"日本語", 5, "日本…"}, {"日本語", 4, "日… "}, {"abc", 5, "abc  "}, {"abc", 2, "a…"}, {"abc", 0, ""}, {"abc", 1, "…"},
+	} {
+		if got := fit(test.text, test.width); got != test.want {
+			t.Errorf("%s in %d: %q, want %q", test.text, test.width, got, test.want)
+		}
+	}
+	if got := strings.Join(wrap("日本語abc", 4), "|"); got != "日本|語ab|c" {
+		t.Errorf("wrapped: %s", got)
+	}
+}

@@ -24,21 +24,26 @@ func (p *program) journalShow() *ffcli.Command {
 		if err != nil {
 			return wrongUsage("journal show: job %q is not allowed; allowed is %w", args[0], err)
 		}
-		story := story{program: p, journals: j}
-		for e, err := range j.events(ctx, history.Query{Job: int64(id), Output: true}) {
-			if err != nil {
-				story.outcome() // of what is sound
-				return err
-			}
-			if err := story.printEvent(ctx, e); err != nil {
-				return err
-			}
-		}
-		if story.last == nil {
-			return story.unknown(ctx, int64(id))
-		}
-		return story.end(ctx, int64(id))
+		told := story{program: p, journals: j}
+		return told.tell(ctx, int64(id))
 	})
+}
+
+// tell prints the story of one job.
+func (s *story) tell(ctx context.Context, id int64) error {
+	for e, err := range s.journals.events(ctx, history.Query{Job: id, Output: true}) {
+		if err != nil {
+			s.outcome() // of what is sound
+			return err
+		}
+		if err := s.printEvent(ctx, e); err != nil {
+			return err
+		}
+	}
+	if s.last == nil {
+		return s.unknown(ctx, id)
+	}
+	return s.end(ctx, id)
 }
 
 // unknown is the error of a job without events, which retention may have removed.

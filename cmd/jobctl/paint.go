@@ -25,16 +25,21 @@ func (s surroundings) coloured() bool {
 	if !s.terminal {
 		return false
 	}
-	term := ""
-	for _, variable := range s.environ {
-		if value, found := strings.CutPrefix(variable, "TERM="); found {
-			term = value
-		}
-	}
+	term := s.variable("TERM")
 	refused := slices.ContainsFunc(s.environ, func(v string) bool {
 		return strings.HasPrefix(v, "NO_COLOR=") && v != "NO_COLOR="
 	})
 	return term != "" && term != "dumb" && !refused
+}
+
+// variable is an environment variable; "" where there is none.
+func (s surroundings) variable(name string) (value string) {
+	for _, variable := range s.environ {
+		if text, found := strings.CutPrefix(variable, name+"="); found {
+			value = text
+		}
+	}
+	return value
 }
 
 // paint gives text its tone, where stdout takes colours.

@@ -21,6 +21,7 @@ func shell(ctx context.Context, args []string, around surroundings) int {
 	around.out, around.err = out, errs
 	around.mark = "\xff" + rand.Text() // begins with what is no UTF-8
 	if around.terminal {
+		around.bare = out.to
 		s := screen.New(out, around.mark)
 		defer s.Flush()
 		around.out = s

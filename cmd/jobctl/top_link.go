@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 
 	jobnet "jobd/net"
 )
@@ -49,7 +50,11 @@ func (l *lasting) get(ctx context.Context) (*client, error) {
 		return l.client, nil
 	}
 	c, end, err := l.p.connect(ctx)
-	if err != nil {
+	var failed *net.OpError
+	switch {
+	case errors.As(err, &failed):
+		return nil, failed.Err // where to, everybody knows
+	case err != nil:
 		return nil, err
 	}
 	if err := c.expect(ctx); err != nil {

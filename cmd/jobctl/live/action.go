@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -104,6 +105,7 @@ func (m *model) do(action Action) tea.Cmd {
 func (m *model) ended(d done) {
 	wanted, _ := d.action.words()
 	m.doing = ""
+	m.fleet.begun, m.running.begun = time.Time{}, time.Time{}
 	if d.err != nil {
 		m.say(true, fmt.Sprintf("%s: %v", wanted, d.err))
 	} else {

@@ -117,14 +117,14 @@ func loadOf(status *contract.WorkerStatus) (l load) {
 }
 
 // emptyIn estimates when all that waits will have ended, at the pace of the last minute; "" where
-// nothing waits, or nothing is known.
+// nothing waits or was counted.
 func emptyIn(t target, w contract.WaitingTarget, counted bool) string {
 	rows := w.Count + t.prefetched
 	switch {
 	case !counted || w.Error != "" || !t.known || rows == 0:
 		return ""
 	case t.ended == 0:
-		return "never?"
+		return unknown
 	}
 	in := time.Duration(rows) * time.Minute / time.Duration(t.ended)
 	if w.More {

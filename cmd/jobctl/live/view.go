@@ -232,7 +232,14 @@ func (m *model) detail() line {
 	return line{}
 }
 
-// about says of a target why nothing happens.
+func waits(jobs int) string {
+	if jobs == 1 {
+		return "waits"
+	}
+	return "wait"
+}
+
+// about says of a target what its row has no room for, and why nothing happens.
 func (m *model) about(t target) string {
 	var parts []string
 	if t.paused > 0 {
@@ -247,6 +254,9 @@ func (m *model) about(t target) string {
 	}
 	if w := m.waiting.answer.Targets[t.name]; w.Error != "" {
 		parts = append(parts, "can't be counted: "+w.Error)
+	}
+	if t.prefetched > 0 {
+		parts = append(parts, fmt.Sprintf("%s: %s claimed, and %s for a slot", t.name, plural(t.prefetched, "more job is", "more jobs are"), waits(t.prefetched)))
 	}
 	for _, why := range t.why {
 		parts = append(parts, "nothing is claimed: "+why)

@@ -34,6 +34,7 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		w.renew()
 		return true, nil
 	}
+	w.seen(w.Mirror.Reached())
 	r := w.nextRound()
 	w.probeRoom(r.room)
 	if len(r.room) == 0 {

@@ -36,6 +36,8 @@ func (w *Worker) follow(e board.Effects) {
 	for _, t := range e.Changed {
 		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch) > 0 {
 			e.Wake = true
+		} else if t.Behind() {
+			w.awaitTable()
 		}
 	}
 	if e.Wake {

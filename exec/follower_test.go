@@ -139,5 +139,12 @@ func (m *follower) Shown(seq uint64, job int64) <-chan struct{} {
 // Tried implements Mirror.
 func (m *follower) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
 
+// Reached implements Mirror.
+func (m *follower) Reached() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.applied
+}
+
 // Away implements Mirror.
 func (m *follower) Away() <-chan struct{} { return m.away }

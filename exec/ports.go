@@ -54,6 +54,8 @@ type Mirror interface {
 	// Tried is closed when the mirror has tried to show event seq and all before it. A row that
 	// can't be updated for now is set aside, and only Shown waits for it.
 	Tried(seq uint64) <-chan struct{}
+	// Reached is the event up to which Tried is closed.
+	Reached() uint64
 	// Away is closed as long as the table can't be reached.
 	Away() <-chan struct{}
 }

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,20 @@ type mirror struct {
 }
 
 func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
+
+func (m *mirror) Reached() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.held:
+		return math.MaxUint64
+	default:
+	}
+	if m.held != nil {
+		return 0
+	}
+	return math.MaxUint64
+}
 
 func (m *mirror) Shown(_ uint64, job int64) <-chan struct{} {
 	m.mu.Lock()

@@ -115,6 +115,7 @@ type Worker struct {
 	outage    outage
 	full      full
 	strangers int  // rows under way that belong to no worker
+	awaiting  bool // somebody waits for the table on behalf of targets that are behind
 	namesDue  bool // the table is to be asked whether it takes the targets' names
 	handover  bool // as Config.Handover, or because of HandOver
 	fresh     bool // the journal held nothing when the worker was opened

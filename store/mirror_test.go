@@ -117,7 +117,7 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 	run(t, m)
 	seq := add(t, j, accepted(1, "@1"), running(1))
 	<-away
-	gone, why := m.Reached()
+	gone, why := m.Reachable()
 	if why == nil && gone.IsZero() || why != nil && !strings.Contains(why.Error(), "link lost") && !strings.Contains(why.Error(), "refused") {
 		t.Errorf("since %v it is away: %v", gone, why)
 	}
@@ -128,7 +128,7 @@ func TestAnOutageIsWaitedOut(t *testing.T) {
 		t.Error("the table is still said to be away")
 	default:
 	}
-	if back, why := m.Reached(); why != nil || back.Before(gone) || gone.IsZero() {
+	if back, why := m.Reachable(); why != nil || back.Before(gone) || gone.IsZero() {
 		t.Errorf("since %v it is back: %v", back, why)
 	}
 	if got := table.words(); got != "1 running @1" {

@@ -22,9 +22,9 @@ func (o *outage) Away() <-chan struct{} {
 	return o.away
 }
 
-// Reached tells whether the mirror reaches the table, by its last try: why is nil where it does.
+// Reachable tells whether the mirror reaches the table, by its last try: why is nil where it does.
 // since is when that changed last; zero: it never did.
-func (o *outage) Reached() (since time.Time, why error) {
+func (o *outage) Reachable() (since time.Time, why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.since, o.why

@@ -56,6 +56,9 @@ func (p *progress) Standing(job int64) (tried uint64, owed bool) {
 	return p.tried, p.aside.rows[job] != nil
 }
 
+// Reached is the event up to which the mirror has tried to show all.
+func (p *progress) Reached() uint64 { return p.triedUpTo() }
+
 func (p *progress) triedUpTo() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

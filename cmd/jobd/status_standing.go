@@ -14,7 +14,7 @@ func (d *daemon) Database() contract.Standing { return d.reached(d.worker.Status
 // reached is whether the table can be reached. Mirror and claims each know by their last try; where
 // one of them can't reach it, it is away since the first of them could not.
 func (d *daemon) reached(worker jobexec.Status) contract.Standing {
-	since, why := d.mirror.Reached()
+	since, why := d.mirror.Reachable()
 	return standingOf(d.started, since, why, worker)
 }
 

@@ -56,6 +56,7 @@ type Target struct {
 	queue       []*Job
 	active      int             // slots in use
 	in          [phaseCount]int // jobs by phase
+	unseen      []uint64        // ends and releases of its jobs that the table may not show yet, oldest first
 	changed     bool            // it is among the effects of the call under way
 	rates       *rates          // nil before its first job
 }

@@ -47,7 +47,7 @@ func (t *Target) Room(prefetch int) int {
 	if prefetch < 0 {
 		prefetch = t.concurrency
 	}
-	if !t.Open() || t.Crowded(prefetch) {
+	if !t.Open() || t.Crowded(prefetch) || t.Behind() {
 		return 0
 	}
 	free := t.concurrency - t.active

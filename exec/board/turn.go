@@ -150,6 +150,7 @@ func (b *Board) finished(s *Step) {
 		b.drop(j, b.whyNotJournalled())
 		return
 	}
+	j.target.unseenFrom(s.Events[len(s.Events)-1].Seq)
 	if !j.lost {
 		b.effects.Forget = append(b.effects.Forget, j)
 	}
@@ -203,6 +204,8 @@ func (b *Board) left(s *Step) {
 		why = changedByOthers
 	} else if s.Err != nil {
 		b.noteError("a job was not started, and not given back; the next start does it", s)
+	} else {
+		s.job.target.unseenFrom(s.Events[0].Seq)
 	}
 	b.drop(s.job, why)
 }

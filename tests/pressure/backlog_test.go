@@ -75,17 +75,17 @@ func TestDatabaseAwayHoldsUpEverything(t *testing.T) {
 			atMost(t, "descriptors", descriptors(t, w.Pid), before+8)
 			atMost(t, "bytes more in memory", w.resident()-memory, 16<<20)
 			s.back()
-			s.awaitMore(500)
+			s.awaitAtMost(500, mayHold+slots)
 		})
 	}
 }
 
-// awaitMore waits until so many jobs are done, and counts all the time how many are claimed. Each slot
-// may have one that has ended and whose row does not show it yet: the next one waits for just that.
-func (s *site) awaitMore(done int) {
+// awaitAtMost waits until so many jobs are done, and counts all the time how many are claimed. Each slot
+// may have one that has ended and whose row does not show it yet: where there are more, claims wait for just that.
+func (s *site) awaitAtMost(done, most int) {
 	s.t.Helper()
 	harness.Until(s.t, func() string {
-		atMost(s.t, "rows claimed", s.held(), mayHold+slots)
+		atMost(s.t, "rows claimed", s.held(), most)
 		if got := s.Count(s.t, "status = 'done'"); got < done {
 			return fmt.Sprintf("%d jobs are done, not %d", got, done)
 		}

@@ -28,7 +28,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		Settings: daemon.Settings{
 			Path:   path,
 			Listen: conf.Listen{Host: "0.0.0.0", Port: 7081, Password: "s3cret", MaxMessageSize: 16 << 20},
-			Log:    logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn},
+			Log:    logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn, Format: logging.FormatText, Keep: 10},
 		},
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
 	}
@@ -47,6 +47,8 @@ func TestConfigWrongValues(t *testing.T) {
 		"poke_throttle_interval": {"--poke-throttle-interval=-1", `poke_throttle_interval: "-1"`},
 		"log_level_file":         {"--log-level-file=x", `log_level_file: "x"`},
 		"log_level_console":      {"--log-level-console=x", `log_level_console: "x"`},
+		"log_format":             {"--log-format=xml", `log_format: "xml" is not allowed; allowed is one of: text, json`},
+		"log_keep":               {"--log-keep=0", `log_keep: "0" is not allowed; allowed is a whole number from 1 to 10000`},
 		"unknown flag":           {"--targets=x", "unknown flag --targets"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +80,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console"} {
+	for _, key := range []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}
@@ -93,7 +95,7 @@ func TestKeysOfThisProgramOnly(t *testing.T) {
 	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
 		t.Fatal(err)
 	}
-	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "log_file", "log_level_file", "log_level_console"}
+	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"}
 	for line := range strings.Lines(help.String()) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || !strings.HasPrefix(line, "--") || strings.ReplaceAll(fields[0][2:], "-", "_") != fields[1] {

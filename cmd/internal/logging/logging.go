@@ -31,7 +31,18 @@ type Config struct {
 	File         string // "": no file
 	FileLevel    slog.Level
 	ConsoleLevel slog.Level
+	Format       string // of both: FormatText or FormatJSON; "": text
+	Keep         int    // rotated files that stay; 0: all
 }
+
+// The formats of a log: lines for people, or an object of JSON a line.
+const (
+	FormatText = "text"
+	FormatJSON = "json"
+)
+
+// mostKept is the most rotated files that one can ask for.
+const mostKept = 10_000
 
 // Register registers the keys.
 func (c *Config) Register(set *conf.Set) {
@@ -39,6 +50,8 @@ func (c *Config) Register(set *conf.Set) {
 	set.Add("log_file", "", "also log to this file, rotated at 50 MiB", conf.Text(&c.File))
 	set.Add("log_level_file", "warn", "what goes to the file"+levels, conf.Level(&c.FileLevel))
 	set.Add("log_level_console", "warn", "what goes to stderr"+levels, conf.Level(&c.ConsoleLevel))
+	set.Add("log_format", FormatText, "how both are written: text, or json, an object a line", conf.OneOf(&c.Format, FormatText, FormatJSON))
+	set.Add("log_keep", "10", "how many rotated log files stay beside log_file", conf.Int(&c.Keep, 1, mostKept))
 }
 
 // Log is a logger with its sinks.
@@ -47,6 +60,7 @@ type Log struct {
 
 	console slog.LevelVar
 	file    slog.LevelVar
+	json    bool
 	sink    *lumberjack.Logger // nil where there is no file
 	queues  []*queue           // of the console and the file; none: they are written to at once
 }
@@ -65,7 +79,7 @@ func New(config Config, stderr io.Writer) (*Log, error) {
 // moment for the records under way. A daemon that crashes loses the last ones, as it would where the
 // file system does.
 func Open(config Config, stderr io.Writer) (*Log, error) {
-	log := &Log{}
+	log := &Log{json: config.Format == FormatJSON}
 	log.SetLevels(config)
 	console := newQueue(stderr, noteWith(func(w io.Writer) slog.Handler { return log.consoleHandler(w, stderr) }), nil)
 	log.queues = append(log.queues, console)
@@ -74,7 +88,7 @@ func Open(config Config, stderr io.Writer) (*Log, error) {
 		if err := tryFile(config.File); err != nil {
 			return nil, errors.Join(fmt.Errorf("log_file: %w", err), log.Close())
 		}
-		log.sink = &lumberjack.Logger{Filename: config.File, MaxSize: maxFileSize}
+		log.sink = &lumberjack.Logger{Filename: config.File, MaxSize: maxFileSize, MaxBackups: config.Keep}
 		alone := slog.New(handlers[0])
 		file := newQueue(log.sink, noteWith(log.fileHandler), func(err error) {
 			alone.Error("log_file can't be written; its records are dropped until it can", "error", err)
@@ -88,6 +102,9 @@ func Open(config Config, stderr io.Writer) (*Log, error) {
 
 // consoleHandler writes for people to w, which leads to stderr.
 func (l *Log) consoleHandler(w, stderr io.Writer) slog.Handler {
+	if l.json {
+		return jsonHandler(w, &l.console)
+	}
 	return tint.NewTextHandler(w, &tint.Options{
 		Level:       &l.console,
 		NoColor:     !isTerminal(stderr),
@@ -97,6 +114,9 @@ func (l *Log) consoleHandler(w, stderr io.Writer) slog.Handler {
 }
 
 func (l *Log) fileHandler(w io.Writer) slog.Handler {
+	if l.json {
+		return jsonHandler(w, &l.file)
+	}
 	return slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l.file, ReplaceAttr: nameTrace("TRACE")})
 }
 

@@ -19,6 +19,7 @@ func (w *Worker) append(drafts ...journal.Draft) ([]journal.Event, error) {
 	if err != nil && !errors.Is(err, journal.ErrFull) && illegal(err) == nil {
 		w.fail(err)
 	}
+	w.tell(events)
 	return events, err
 }
 

@@ -156,6 +156,7 @@ type process struct {
 	done    journal.Done
 	known   bool
 	signals chan int
+	stderr  string // that it has written at its end
 }
 
 func (p *process) Started() journal.Started {
@@ -193,7 +194,7 @@ func (p *process) exit(code int) {
 		if code != 0 {
 			result = "fail"
 		}
-		p.done = journal.Done{Result: result, Code: &code}
+		p.done = journal.Done{Result: result, Code: &code, Stderr: journal.Output{Kept: []byte(p.stderr), Size: int64(len(p.stderr))}}
 		close(p.ended)
 		if p.spec.Tell != nil {
 			p.spec.Tell(jobexec.News{Job: p.spec.Job, Attempt: p.spec.Attempt, Ended: true})

@@ -1,0 +1,122 @@
+package exec
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"jobd/journal"
+)
+
+// What the log tells of jobs and of what people change, it tells where that is journalled: whatever
+// asks for it, and in whichever way it came, each event is told once, and nothing is told that is
+// not in the journal. Where a level is not logged its events cost one question a batch.
+
+// tell writes events to the log: a job that failed as a warning, what somebody has changed as
+// information, starts and ends for who looks for a mistake.
+func (w *Worker) tell(events []journal.Event) {
+	ctx := context.Background()
+	info, debug := w.Logger.Enabled(ctx, slog.LevelInfo), w.Logger.Enabled(ctx, slog.LevelDebug)
+	for _, e := range events {
+		switch p := e.Payload.(type) {
+		case journal.Done:
+			if p.Result != "ok" {
+				w.log(slog.LevelWarn, "job failed", w.toldEnd(e, p))
+			} else if debug {
+				w.log(slog.LevelDebug, "job ended", w.toldEnd(e, p))
+			}
+		case journal.Started:
+			if debug {
+				w.log(slog.LevelDebug, "job started", append(w.about(e.Job), slog.Int("pid", p.Pid)))
+			}
+		default:
+			if info {
+				w.tellChange(e)
+			}
+		}
+	}
+}
+
+func (w *Worker) log(level slog.Level, text string, attrs []slog.Attr) {
+	w.Logger.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+// about names a job that is under way.
+func (w *Worker) about(id int64) []slog.Attr {
+	w.mu.Lock()
+	target, attempt := w.board.About(id)
+	w.mu.Unlock()
+	attrs := []slog.Attr{slog.Int64("job", id)}
+	if target != "" {
+		attrs = append(attrs, slog.String("target", target), slog.Int("attempt", attempt))
+	}
+	return attrs
+}
+
+// toldEnd is what is told of a job's end. Of stderr only a line, and only of one that failed: what a
+// job writes is the application's.
+func (w *Worker) toldEnd(e journal.Event, done journal.Done) []slog.Attr {
+	attrs := append(w.about(e.Job), slog.String("result", done.Result))
+	if done.Code != nil {
+		attrs = append(attrs, slog.Int("code", *done.Code))
+	}
+	if done.Signal != "" {
+		attrs = append(attrs, slog.String("signal", done.Signal))
+	}
+	if done.Elapsed > 0 {
+		attrs = append(attrs, slog.Duration("elapsed", time.Duration(done.Elapsed)*time.Microsecond))
+	}
+	if done.Reason != "" {
+		attrs = append(attrs, slog.String("reason", done.Reason))
+	}
+	if line := lastLine(done.Stderr.Kept); line != "" && done.Result != "ok" && done.Reason == "" {
+		attrs = append(attrs, slog.String("stderr", line))
+	}
+	return attrs
+}
+
+// tellChange tells what somebody has changed, and who it was.
+func (w *Worker) tellChange(e journal.Event) {
+	say := func(text, by string, args ...slog.Attr) {
+		w.log(slog.LevelInfo, text, append(args, slog.String("by", by)))
+	}
+	switch p := e.Payload.(type) {
+	case journal.Paused:
+		say("targets were paused", p.By, named("targets", p.Targets))
+	case journal.Continued:
+		say("targets go on", p.By, named("targets", p.Targets))
+	case journal.TargetAdded:
+		say("target was added", p.By, slog.String("target", p.Target), slog.Int("concurrency", p.Concurrency))
+	case journal.TargetRemoved:
+		say("target was removed", p.By, slog.String("target", p.Target))
+	case journal.ConcurrencySet:
+		say("concurrency was set", p.By, slog.String("target", p.Target), slog.Int("concurrency", p.Concurrency))
+	case journal.Signal:
+		say("signal is sent", p.By, append(w.about(e.Job), slog.Int("signal", p.Signo))...)
+	case journal.Requested:
+		request := p.Request
+		if request == "" {
+			request = "run-manual"
+		}
+		args := []slog.Attr{slog.String("request", request)}
+		if n := len(p.Jobs) + p.More; n > 0 {
+			args = append(args, slog.Int("jobs", n))
+		}
+		say("request was taken", p.By, args...)
+	case journal.Refused:
+		say("request was refused", p.By, slog.String("request", p.Request), slog.String("about", p.About), slog.String("reason", p.Reason))
+	case journal.Reloaded:
+		say("configuration is taken over", p.By, slog.String("file", p.File), slog.Any("changed", p.Changed))
+	}
+}
+
+// mostListed is how many names of a list the log shows.
+const mostListed = 20
+
+// named is a list of names as the log shows it.
+func named(key string, names []string) slog.Attr {
+	if more := len(names) - mostListed; more > 0 {
+		return slog.Group(key, slog.Any("first", names[:mostListed]), slog.Int("more", more))
+	}
+	return slog.Any(key, names)
+}

@@ -1,0 +1,137 @@
+package exec_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// told is a log that keeps its records, as JSON.
+type told struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (l *told) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(p)
+}
+
+// of gives the records of one text, without time, level and text.
+func (l *told) of(t *testing.T, level, text string) (found []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.lines.String()) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if record["msg"] != text {
+			continue
+		}
+		if record["level"] != level {
+			t.Errorf("%s is of level %s, want %s", text, record["level"], level)
+		}
+		for _, key := range []string{"time", "level", "msg"} {
+			delete(record, key)
+		}
+		found = append(found, record)
+	}
+	return found
+}
+
+// told starts a worker whose log is kept, from a level on.
+func (f *fixture) told(level slog.Level) *told {
+	log := &told{}
+	f.build(func(c *jobexec.Config) {
+		c.Logger = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: level}))
+	})
+	f.start()
+	return log
+}
+
+func TestTheLogTellsOfFailedJobs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b")), nil)
+	log := f.told(slog.LevelWarn)
+	p := f.next()
+	p.stderr = "first\nlast\x1b[31m one\r\n\n"
+	p.exit(3)
+	f.table.insert(waiting(2, "b"))
+	f.worker.PollAll()
+	f.next().exit(0)
+	f.wait("both are done", func(s *journal.State) bool { return s.Seq > 8 && len(s.Jobs) == 0 })
+	want := []map[string]any{{
+		"job": 1.0, "target": "b", "attempt": 1.0, "result": "fail", "code": 3.0, "stderr": "last[31m one",
+	}}
+	if diff := cmp.Diff(want, log.of(t, "WARN", "job failed")); diff != "" {
+		t.Errorf("failed jobs (-want +got):\n%s", diff)
+	}
+	if got := log.of(t, "DEBUG", "job ended"); got != nil {
+		t.Errorf("told of ends that nobody asked for: %v", got)
+	}
+}
+
+func TestTheLogTellsOfStartsAndEndsWhoeverLooksForThem(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b")), nil)
+	log := f.told(slog.LevelDebug)
+	f.next().exit(0)
+	f.wait("the job is done", func(s *journal.State) bool { return s.Seq > 4 && len(s.Jobs) == 0 })
+	started, ended := log.of(t, "DEBUG", "job started"), log.of(t, "DEBUG", "job ended")
+	if len(started) != 1 || started[0]["job"] != 1.0 || started[0]["target"] != "b" || started[0]["attempt"] != 1.0 || started[0]["pid"] == nil {
+		t.Errorf("starts: %v", started)
+	}
+	if len(ended) != 1 || ended[0]["result"] != "ok" || ended[0]["code"] != 0.0 || ended[0]["stderr"] != nil {
+		t.Errorf("ends: %v", ended)
+	}
+}
+
+// Each change is told once, with who made it, where it is journalled.
+func TestTheLogTellsWhoHasChangedWhat(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b")), nil)
+	log := f.told(slog.LevelInfo)
+	p := f.next()
+	const by = "10.0.0.5:4711, through 10.0.0.1"
+	w := f.worker
+	if sent := w.SendSignal(map[int64]int{1: 15}, by); !sent[1] {
+		t.Errorf("signals: %v", sent)
+	}
+	for _, err := range []error{
+		w.Pause([]string{"a"}, by), w.Continue([]string{"a"}, by), w.AddTarget("x\nERR y", 2, by), w.SetConcurrency("a", 7, by),
+		w.RemoveTarget("x\nERR y", by), w.Note(journal.Requested{Request: "restart", By: by}),
+		w.Note(journal.Refused{Request: "pause", About: "targets=[]", Reason: "no", By: by}),
+		w.Note(journal.Reloaded{File: "/etc/jobd.conf", Changed: []string{"password"}, By: by}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.exit(0)
+	for text, want := range map[string]map[string]any{
+		"targets were paused":         {"targets": []any{"a"}, "by": by},
+		"targets go on":               {"targets": []any{"a"}, "by": by},
+		"target was added":            {"target": "x\nERR y", "concurrency": 2.0, "by": by},
+		"target was removed":          {"target": "x\nERR y", "by": by},
+		"concurrency was set":         {"target": "a", "concurrency": 7.0, "by": by},
+		"signal is sent":              {"job": 1.0, "target": "b", "attempt": 1.0, "signal": 15.0, "by": by},
+		"request was taken":           {"request": "restart", "by": by},
+		"request was refused":         {"request": "pause", "about": "targets=[]", "reason": "no", "by": by},
+		"configuration is taken over": {"file": "/etc/jobd.conf", "changed": []any{"password"}, "by": by},
+	} {
+		if diff := cmp.Diff([]map[string]any{want}, log.of(t, "INFO", text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}

@@ -67,8 +67,8 @@ type Runner interface {
 	// the calls. The error is ErrRunnerChanged where the runner is not the one that was announced:
 	// nothing was asked for then.
 	Start(spec Spec) (Process, error)
-	// Adopt takes up a process whose runner is gone, if it is alive still.
-	Adopt(started journal.Started) (Process, bool)
+	// Adopt takes up the process of a start whose runner is gone, if it is alive still.
+	Adopt(job int64, attempt int, started journal.Started) (Process, bool)
 }
 
 // Keeper is the runner's memory: what it was asked to start it keeps, with the outcome, until it is
@@ -82,6 +82,11 @@ type Keeper interface {
 	Ended(instance string) bool
 	// Recall lists what the runner had from workers before this one.
 	Recall() []Recalled
+	// Left gives what is on disk of what a start has written whose runner is gone, and whose
+	// process too. It stays there until Forget.
+	Left(job int64, attempt int, started journal.Started) (stdout, stderr journal.Output)
+	// Sweep removes what is on disk of starts that nobody needs any more.
+	Sweep(needed func(job int64, attempt int) bool)
 	// Forget says that an outcome is journalled.
 	Forget(job int64, attempt int)
 }
@@ -149,9 +154,10 @@ type Process interface {
 	Signal(signo int) error
 	// Ended is closed when the process is gone and its outcome is here.
 	Ended() <-chan struct{}
-	// Outcome tells how it ended, once it has, and how long it ran, where that is known. The error
-	// is ErrOutcomeUnknown where nobody can tell any more, ErrRunnerChanged where it was never
-	// started and may be under another runner's name; any other says why it could not be started.
+	// Outcome tells how it ended, once it has, and how long it ran and what it has written, where
+	// that is known. The error is ErrOutcomeUnknown where nobody can tell any more,
+	// ErrRunnerChanged where it was never started and may be under another runner's name; any other
+	// says why it could not be started.
 	Outcome() (journal.Done, error)
 }
 
@@ -160,6 +166,28 @@ type Watcher interface {
 	// Usage gives what the process groups of starts have used so far, in their order; nil where it
 	// is not known. It may be some seconds old.
 	Usage(of []journal.Started) []*Usage
+	// Written gives a part of what a start has written so far. Of one whose runner is gone that is
+	// what the runner had kept on disk.
+	Written(ctx context.Context, g Glance) (Written, error)
+}
+
+// Glance asks for a part of what a start has written.
+type Glance struct {
+	Job     int64
+	Attempt int
+	Started journal.Started
+	From    [2]int64 // of stdout and stderr, the first byte wanted; below 0: so far before the newest one
+	Most    int      // bytes of each
+}
+
+// Written is a part of stdout and one of stderr.
+type Written [2]Part
+
+// Part is a piece of an output stream.
+type Part struct {
+	At    int64  // where it begins: behind From, where what is there was not kept
+	Bytes []byte // as the job wrote them
+	Size  int64  // of the whole stream so far
 }
 
 // Usage is what the process group of a job has used of the machine.

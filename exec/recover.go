@@ -26,7 +26,9 @@ func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) err
 	for _, r := range w.Keeper.Recall() {
 		recalled[start{r.Job, r.Attempt}] = r.Process
 	}
-	for _, old := range w.unfinished() {
+	unfinished := w.unfinished()
+	w.sweep(unfinished, recalled)
+	for _, old := range unfinished {
 		key := start{old.ID, old.Attempt}
 		w.change(func(b *board.Board) board.Effects { return w.takeUp(b, old, recalled[key], instance) })
 		delete(recalled, key)
@@ -44,6 +46,19 @@ func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) err
 		w.others.Go(func() { w.abandon(key, process) })
 	}
 	return nil
+}
+
+// sweep has the output removed that is on disk of starts that are neither to be ended by this run
+// nor the runner's still.
+func (w *Worker) sweep(unfinished []journal.Job, recalled map[start]Process) {
+	attempts := make(map[int64]int, len(unfinished))
+	for _, old := range unfinished {
+		attempts[old.ID] = old.Attempt
+	}
+	w.Keeper.Sweep(func(job int64, attempt int) bool {
+		newest, known := attempts[job]
+		return known && attempt == newest || recalled[start{job, attempt}] != nil
+	})
 }
 
 // abandon has the runner forget a start that the journal does not wait for: its outcome was
@@ -74,11 +89,14 @@ func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instan
 		return w.takeUpStart(b, old, instance)
 	}
 	if old.Process != nil {
-		if stray, alive := w.Runner.Adopt(*old.Process); alive {
+		if stray, alive := w.Runner.Adopt(old.ID, old.Attempt, *old.Process); alive {
 			return w.adopt(b, old, stray)
 		}
+		var left journal.Done
+		left.Stdout, left.Stderr = w.Keeper.Left(old.ID, old.Attempt, *old.Process)
+		return b.Lost(old, left)
 	}
-	return b.Lost(old)
+	return b.Lost(old, journal.Done{})
 }
 
 // takeUpStart goes on with a job that was announced, and of which the runner that is there knows
@@ -94,7 +112,7 @@ func (w *Worker) takeUpStart(b *board.Board, old journal.Job, instance string) b
 	case never:
 		return b.Requeue(old)
 	}
-	return b.Lost(old)
+	return b.Lost(old, journal.Done{})
 }
 
 // adopt goes on with a process that a former worker had started; it holds a slot like any other.

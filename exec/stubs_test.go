@@ -75,6 +75,11 @@ type runner struct {
 
 	recalled  []jobexec.Recalled
 	forgotten chan [2]int64
+
+	glances []jobexec.Glance
+	written jobexec.Written
+	silent  error
+	left    map[[2]int64]journal.Output // by job and attempt
 }
 
 // instance is the name of the runner in all tests.
@@ -108,6 +113,25 @@ func (r *runner) Usage(of []journal.Started) []*jobexec.Usage {
 	return used
 }
 
+func (r *runner) Written(_ context.Context, g jobexec.Glance) (w jobexec.Written, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.glances = append(r.glances, g)
+	return r.written, r.silent
+}
+
+func (r *runner) Left(job int64, attempt int, _ journal.Started) (stdout, stderr journal.Output) {
+	return r.left[[2]int64{job, int64(attempt)}], journal.Output{}
+}
+
+func (r *runner) Sweep(needed func(int64, int) bool) {
+	for key := range r.left {
+		if !needed(key[0], int(key[1])) {
+			delete(r.left, key)
+		}
+	}
+}
+
 func newRunner() *runner {
 	return &runner{
 		started: make(chan *process, 1000), alive: make(map[int]*process),
@@ -137,7 +161,7 @@ func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	return p, nil
 }
 
-func (r *runner) Adopt(started journal.Started) (jobexec.Process, bool) {
+func (r *runner) Adopt(_ int64, _ int, started journal.Started) (jobexec.Process, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p, ok := r.alive[started.Pid]

@@ -30,6 +30,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.Waiting, s.Waiting)
 	handle(all, s, contract.Explain, s.Explain)
 	handle(all, s, contract.Retry, s.Retry)
+	handle(all, s, contract.Output, s.Output)
 	d.addJournal(all)
 	return all
 }

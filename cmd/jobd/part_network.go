@@ -37,6 +37,7 @@ type daemon struct {
 	log     logger
 	memory  *memory
 	started time.Time
+	readers chan struct{} // holds one for each client that Ended reads the journal for
 }
 
 // openNetwork takes the address and readies the agents. Clients and masters may ask the same;
@@ -47,7 +48,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	d := &daemon{
 		journalPart: journal, tablePart: table, workerPart: worker, networkPart: p,
 		restarter: &restarter{next: r.next, ending: r.ending, served: p.address, log: r.log},
-		log:       r.log, memory: r.memory, started: r.begun,
+		log:       r.log, memory: r.memory, started: r.begun, readers: make(chan struct{}, mostReaders),
 	}
 	d.service = service.New(service.Config{
 		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,

@@ -69,7 +69,7 @@ func (w *world) takeUp(old journal.Job, p *process, lived bool) {
 	case old.Status == journal.StatusStarting && lived:
 		w.after(w.b.Requeue(old))
 	default:
-		w.after(w.b.Lost(old))
+		w.after(w.b.Lost(old, journal.Done{}))
 	}
 }
 

@@ -120,7 +120,7 @@ func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 	default:
 		delete(b.doubts, id)
 		if d.started {
-			b.lose(id, d.Accepted, 1, killedWhileItRan, nil)
+			b.lose(id, d.Accepted, 1, journal.Done{}, killedWhileItRan, nil)
 		} else {
 			b.queueClaim(id, d.Accepted)
 		}

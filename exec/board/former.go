@@ -11,23 +11,25 @@ import (
 const killedWhileItRan = "the worker and its runner were killed, or the machine lost power, while it ran"
 
 // Lost takes up a job of a former run that may have been started, and of which nobody has anything.
-// The next turn ends it.
-func (b *Board) Lost(old journal.Job) Effects {
-	b.lose(old.ID, claimOf(old), old.Attempt, killedWhileItRan, old.Cancelled)
+// The next turn ends it. left has what it had written, as far as that is known.
+func (b *Board) Lost(old journal.Job, left journal.Done) Effects {
+	b.lose(old.ID, claimOf(old), old.Attempt, left, killedWhileItRan, old.Cancelled)
 	return b.follow()
 }
 
 // LostClaim is Lost for a claim that only its row tells of.
 func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
-	b.lose(id, claim, 1, why, nil)
+	b.lose(id, claim, 1, journal.Done{}, why, nil)
 	return b.follow()
 }
 
-func (b *Board) lose(id int64, claim journal.Accepted, attempt int, why string, cancelled *journal.Cancellation) {
+func (b *Board) lose(
+	id int64, claim journal.Accepted, attempt int, left journal.Done, why string, cancelled *journal.Cancellation,
+) {
 	j := b.newJob(id, claim, attempt)
-	j.lost, j.cancelled = true, cancelled
+	j.cancelled = cancelled
 	b.move(j, Ended)
-	b.end(j, Outcome{Fate: Unknown, Cause: errors.New(why)})
+	b.end(j, Outcome{Fate: Unknown, Done: left, Cause: errors.New(why)})
 	if !b.mayRepeat(j) {
 		b.note(slog.LevelWarn, "outcome of a job is unknown; it is reported as failed", j)
 	}

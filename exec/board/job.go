@@ -35,7 +35,6 @@ type Job struct {
 	refusals  int       // starts that were refused for want of something
 	launcher  int       // the number of the launcher that it was started with
 	reason    string    // why it is given back
-	lost      bool      // no runner has anything of it
 	counted   bool      // its start is among its target's rates
 
 	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back

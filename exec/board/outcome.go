@@ -90,14 +90,19 @@ func failure(reason string) journal.Done {
 	return journal.Done{Result: "fail", Reason: reason, Stderr: journal.Output{Kept: text, Size: int64(len(text))}}
 }
 
-// unknownOutcome is the outcome of a job that nobody saw ending.
+// unknownOutcome is the outcome of a job that nobody saw ending: what is said of it stands in stderr
+// before what the job has written.
 func (b *Board) unknownOutcome(attempt int, o Outcome) journal.Done {
 	reason := o.Cause.Error()
 	if b.config.Requeue {
 		reason = fmt.Sprintf("%s; attempt %d of %d", reason, attempt, b.config.MaxAttempts)
 	}
 	done := failure("outcome unknown: " + reason)
-	done.Elapsed = o.Done.Elapsed
+	done.Elapsed, done.Stdout = o.Done.Elapsed, o.Done.Stdout
+	done.Stderr = journal.Output{
+		Kept: append(done.Stderr.Kept, o.Done.Stderr.Kept...),
+		Size: done.Stderr.Size + o.Done.Stderr.Size,
+	}
 	return done
 }
 

@@ -151,9 +151,7 @@ func (b *Board) finished(s *Step) {
 		return
 	}
 	j.target.unseenFrom(s.Events[len(s.Events)-1].Seq)
-	if !j.lost {
-		b.effects.Forget = append(b.effects.Forget, j)
-	}
+	b.effects.Forget = append(b.effects.Forget, j)
 	if j.client != nil {
 		end := s.Events[len(s.Events)-1]
 		b.effects.Answers = append(b.effects.Answers, Answer{j.client, end})

@@ -19,6 +19,7 @@ type connector struct {
 	bootID  string
 	closing chan struct{} // closed when close was called
 	leaving sync.Once
+	left    left
 
 	standing standing
 
@@ -111,7 +112,7 @@ func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 		if same && !isClosed(p.begun) {
 			p.end(fmt.Errorf("the request was lost: %w", jobexec.ErrRunnerChanged), &n)
 		} else {
-			p.orphan(c.bootID, &n)
+			p.orphan(c, &n)
 		}
 	}
 }

@@ -27,14 +27,17 @@ type link struct {
 	lost      chan struct{} // closed when the connection is gone
 	end       Standing      // why, and since when; set before that
 
-	room chan struct{} // holds one for each large output that is here and not journalled yet
+	room    chan struct{} // holds one for each large output that is here and not journalled yet
+	peeks   bool          // the runner understands them
+	peeking chan struct{} // holds one for each peek that is not answered
 
 	mu        sync.Mutex
 	occupied  map[wire.ID]bool // the processes that hold those
 	closing   bool             // the worker ends the connection
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
-	signals   []signalled // what was asked for and not answered, in order
+	signals   []signalled         // what was asked for and not answered, in order
+	glances   []chan wire.Message // likewise, of peeks
 }
 
 // newLink greets the runner and makes processes of the jobs that it still has. Those of the first
@@ -58,9 +61,13 @@ func newLink(
 		out: out, lost: make(chan struct{}),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
+		peeks: hello.UnderstandsPeeks(), peeking: make(chan struct{}, mostPeeks),
 	}
 	l.signaller = l.signal
 	for _, old := range hello.Jobs {
+		if old.IsWord() {
+			continue
+		}
 		p := newProcess(&jobexec.Spec{Job: old.ID.Job, Attempt: old.ID.Attempt})
 		p.signaller.Store(&l.signaller)
 		p.placeholder = !first
@@ -151,13 +158,16 @@ func (l *link) lose(err error) {
 	l.mu.Lock()
 	l.end = Standing{Since: time.Now(), Err: fmt.Errorf("the connection to the runner is lost: %w", err)}
 	close(l.lost)
-	processes, signals := l.processes, l.signals
-	l.processes, l.signals = nil, nil
+	processes, signals, glances := l.processes, l.signals, l.glances
+	l.processes, l.signals, l.glances = nil, nil, nil
 	closing := l.closing
 	l.mu.Unlock()
 	maps.DeleteFunc(processes, func(_ wire.ID, p *process) bool { return p.placeholder })
 	for _, wanted := range signals {
 		wanted.answer <- os.ErrProcessDone.Error()
+	}
+	for _, wanted := range glances {
+		wanted <- wire.Message{Text: errLost.Error()}
 	}
 	if closing {
 		return
@@ -173,6 +183,10 @@ func (l *link) act(m *wire.Message, n *notices) {
 	case m.Kind == wire.Signalled && len(l.signals) > 0:
 		l.signals[0].answer <- m.Text
 		l.signals = l.signals[1:]
+	case m.Kind == wire.Peeked && len(l.glances) > 0:
+		l.glances[0] <- *m
+		l.glances = l.glances[1:]
+		<-l.peeking
 	case p == nil:
 		l.logger.Warn("runner speaks of a job that nobody started", "job", m.ID.Job, "attempt", m.ID.Attempt)
 	case m.Kind == wire.Started:

@@ -92,19 +92,25 @@ func (p *process) end(err error, n *notices) {
 
 // orphan goes on with a process whose runner is gone. Of a start that the runner had not answered
 // nobody knows whether it happened.
-func (p *process) orphan(bootID string, n *notices) {
+func (p *process) orphan(c *connector, n *notices) {
 	if p.exited { // only its output is lost
 		p.done.Reason = "its output was lost with the runner"
 		p.end(nil, n)
 		return
 	}
-	if s, alive := adopt(p.started, bootID); isClosed(p.begun) && alive {
+	if !isClosed(p.begun) {
+		p.end(errLost, n)
+		return
+	}
+	if s, alive := c.adopt(p.id, p.started); alive {
 		through := signaller(func(_ wire.ID, signo int) error { return s.Signal(signo) })
 		p.signaller.Store(&through)
 		p.orphaned.Store(true)
 		go p.endWith(s)
 		return
 	}
+	c.left.note(p.id, p.started)
+	p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
 	p.end(errLost, n)
 }
 

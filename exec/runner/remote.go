@@ -10,7 +10,6 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
-	"jobd/journal"
 )
 
 // Remote starts jobs through a runner process, which outlives the worker. Its methods may be called
@@ -59,14 +58,6 @@ func (r *Remote) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	return l.start(&spec)
 }
 
-// Adopt implements jobexec.Runner.
-func (r *Remote) Adopt(started journal.Started) (jobexec.Process, bool) {
-	if s, alive := adopt(started, r.connector.bootID); alive {
-		return s, true
-	}
-	return nil, false
-}
-
 // Instance implements jobexec.Keeper. It starts a runner where there is none.
 func (r *Remote) Instance() (string, error) {
 	l, err := r.connector.get()
@@ -84,8 +75,3 @@ func (r *Remote) Ended(instance string) bool {
 
 // Recall implements jobexec.Keeper.
 func (r *Remote) Recall() []jobexec.Recalled { return r.recalled }
-
-// Forget implements jobexec.Keeper.
-func (r *Remote) Forget(job int64, attempt int) {
-	r.connector.forget(wire.ID{Job: job, Attempt: attempt})
-}

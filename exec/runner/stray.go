@@ -17,13 +17,17 @@ type stray struct {
 	started journal.Started
 	ended   chan struct{} // closed when the process is gone
 	elapsed int64         // how long it ran; set before that
+	read    func() (stdout, stderr journal.Output)
+	stdout  journal.Output // what its runner had put on disk; set before that
+	stderr  journal.Output
 
 	mu    sync.Mutex // held to signal, and to close the descriptor
 	pidfd *os.File   // closed once the process is gone
 }
 
-// adopt finds a process that a former runner started, if it is alive still.
-func adopt(started journal.Started, bootID string) (s *stray, found bool) {
+// adopt finds a process that a former runner started, if it is alive still. read gives what it has
+// written, when it has ended.
+func adopt(started journal.Started, bootID string, read func() (stdout, stderr journal.Output)) (s *stray, found bool) {
 	if started.Pid <= 0 || started.BootID != bootID {
 		return nil, false
 	}
@@ -36,7 +40,7 @@ func adopt(started journal.Started, bootID string) (s *stray, found bool) {
 		pidfd.Close()
 		return nil, false
 	}
-	s = &stray{started: started, pidfd: pidfd, ended: make(chan struct{})}
+	s = &stray{started: started, pidfd: pidfd, ended: make(chan struct{}), read: read}
 	go s.watch()
 	return s, true
 }
@@ -45,6 +49,7 @@ func adopt(started journal.Started, bootID string) (s *stray, found bool) {
 func (s *stray) watch() {
 	_ = awaitEnd(s.pidfd) // an error would say that it was closed, which only we do
 	s.elapsed = proc.Elapsed(int64(s.started.StartTime)*proc.Tick, proc.Uptime())
+	s.stdout, s.stderr = s.read()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.ended)
@@ -63,9 +68,10 @@ func (s *stray) Started() journal.Started { return s.started }
 // Ended implements jobexec.Process.
 func (s *stray) Ended() <-chan struct{} { return s.ended }
 
-// Outcome implements jobexec.Process. Only how long the process ran is known.
+// Outcome implements jobexec.Process. Only how long the process ran is known, and what its runner
+// had put on disk.
 func (s *stray) Outcome() (journal.Done, error) {
-	return journal.Done{Elapsed: s.elapsed}, jobexec.ErrOutcomeUnknown
+	return journal.Done{Elapsed: s.elapsed, Stdout: s.stdout, Stderr: s.stderr}, jobexec.ErrOutcomeUnknown
 }
 
 // Signal implements jobexec.Process.

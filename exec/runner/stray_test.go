@@ -37,6 +37,8 @@ func startChild(t *testing.T, text string) (started journal.Started, ended func(
 	}
 }
 
+func nothingLeft() (stdout, stderr journal.Output) { return }
+
 func TestAdoptFindsAProcessAgain(t *testing.T) {
 	t.Parallel()
 	started, _ := startChild(t, "exec sleep 300")
@@ -45,17 +47,17 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 	}
 	other := started
 	other.StartTime++
-	if _, alive := adopt(other, started.BootID); alive {
+	if _, alive := adopt(other, started.BootID, nothingLeft); alive {
 		t.Error("pitfall 29: another process with the same id was taken for the job's")
 	}
 	other = started
 	other.BootID = "another boot"
-	if _, alive := adopt(other, started.BootID); alive {
+	if _, alive := adopt(other, started.BootID, nothingLeft); alive {
 		t.Error("pitfall 29: a process of another boot was taken for the job's")
 	}
 	gone, ended := startChild(t, "true")
 	ended()
-	if _, alive := adopt(gone, started.BootID); alive {
+	if _, alive := adopt(gone, started.BootID, nothingLeft); alive {
 		t.Error("a process that is gone was adopted")
 	}
 }
@@ -63,7 +65,7 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	t.Parallel()
 	started, ended := startChild(t, "exec sleep 300")
-	adopted, alive := adopt(started, started.BootID)
+	adopted, alive := adopt(started, started.BootID, nothingLeft)
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}
@@ -85,7 +87,7 @@ func TestHowLongAnAdoptedProcessRanIsKnown(t *testing.T) {
 	t.Parallel()
 	since := proc.Uptime()
 	started, ended := startChild(t, "sleep 0.3")
-	adopted, alive := adopt(started, started.BootID)
+	adopted, alive := adopt(started, started.BootID, nothingLeft)
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}

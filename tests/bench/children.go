@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os/exec"
 	"syscall"
@@ -13,12 +14,24 @@ import (
 // ownChildren starts jobs as os/exec does, as children of this process. They die with the worker: there is nothing to remember.
 type ownChildren struct{}
 
-func (ownChildren) Instance() (string, error)                     { return "own", nil }
-func (ownChildren) Ended(string) bool                             { return false }
-func (ownChildren) Recall() []jobexec.Recalled                    { return nil }
-func (ownChildren) Forget(int64, int)                             {}
-func (ownChildren) Adopt(journal.Started) (jobexec.Process, bool) { return nil, false }
-func (ownChildren) Close() error                                  { return nil }
+func (ownChildren) Instance() (string, error)   { return "own", nil }
+func (ownChildren) Ended(string) bool           { return false }
+func (ownChildren) Recall() []jobexec.Recalled  { return nil }
+func (ownChildren) Forget(int64, int)           {}
+func (ownChildren) Sweep(func(int64, int) bool) {}
+
+func (ownChildren) Adopt(int64, int, journal.Started) (jobexec.Process, bool) { return nil, false }
+
+func (ownChildren) Left(int64, int, journal.Started) (stdout, stderr journal.Output) { return }
+
+func (ownChildren) Usage(of []journal.Started) []*jobexec.Usage {
+	return make([]*jobexec.Usage, len(of))
+}
+
+func (ownChildren) Written(context.Context, jobexec.Glance) (w jobexec.Written, err error) {
+	return w, nil
+}
+func (ownChildren) Close() error { return nil }
 func (ownChildren) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	c := &ownChild{begun: make(chan struct{}), ended: make(chan struct{})}
 	go c.run(spec)

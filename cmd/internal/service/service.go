@@ -32,6 +32,7 @@ type Worker interface {
 	SendSignal(signals map[int64]int, by string) map[int64]bool
 	Status() jobexec.Status
 	Running(targets []string) []jobexec.RunningJob
+	Output(ctx context.Context, g jobexec.Glance) (out jobexec.JobOutput, found bool, err error)
 	HandOver()
 	Note(payload journal.Payload) error
 	Explain(ids []int64) map[int64]jobexec.Explanation
@@ -59,6 +60,9 @@ type Process interface {
 	Database() contract.Standing
 	// Follow looks whether a start would succeed now, and gives the process that would follow.
 	Follow(ctx context.Context) (contract.Successor, error)
+	// Ended gives how a job ended last, with its output, and the number of the attempt that did; nil
+	// where the journal knows no end.
+	Ended(ctx context.Context, job int64) (done *journal.Event, attempt int, err error)
 	// Stopping tells whether the process stops for good.
 	Stopping() bool
 	// Restart stops this process and has the next start follow, which by wants. It returns at once.

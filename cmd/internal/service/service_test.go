@@ -26,6 +26,8 @@ type stub struct {
 	setBack jobexec.RetryAnswer
 	status  jobexec.Status
 	running []jobexec.RunningJob
+	output  func(jobexec.Glance) (jobexec.JobOutput, bool, error)
+	ended   func() (*journal.Event, int, error)
 	wrong   error // what a start would say
 	stops   bool
 	away    contract.Standing // zero: the database can be reached
@@ -73,6 +75,12 @@ func (s *stub) SendSignal(signals map[int64]int, by string) map[int64]bool {
 func (s *stub) Status() jobexec.Status { return s.status }
 
 func (s *stub) Running([]string) []jobexec.RunningJob { return s.running }
+
+func (s *stub) Output(_ context.Context, g jobexec.Glance) (jobexec.JobOutput, bool, error) {
+	return s.output(g)
+}
+
+func (s *stub) Ended(context.Context, int64) (*journal.Event, int, error) { return s.ended() }
 
 func (s *stub) HandOver() { _ = s.note("hand over") }
 

@@ -2,6 +2,7 @@ package host
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,18 @@ type alarms struct {
 	at        int64    // when it rings; 0: never
 	young     []*child // not said to run yet, the oldest first; some of them may have ended
 	lingering []*child // have ended, their output has not; the first to give up first
+	aging     []aging  // are said to run, and not old yet, the oldest first; some of them may have ended
 }
+
+// aging is a job that is about to be old. It is told by two numbers, so that nothing of one that
+// has ended is kept in memory.
+type aging struct {
+	pid    int32
+	forked int64
+}
+
+// leastOld is how far alarms about old jobs are apart.
+const leastOld = int64(100 * time.Millisecond)
 
 // lateBegin is the age at which a job is said to run: most have ended by then.
 const lateBegin = int64(4 * time.Millisecond)
@@ -34,6 +46,12 @@ func (a *alarms) open() (err error) {
 func (a *alarms) await(c *child) {
 	a.young = append(a.young, c)
 	a.set(c.born + lateBegin)
+}
+
+// age rings when a job that is said to run is old.
+func (a *alarms) age(c *child) {
+	a.aging = append(a.aging, aging{int32(c.started.Pid), c.forked})
+	a.set(c.forked + spoolAge)
 }
 
 // linger rings when the output of a job was waited for until its deadline.
@@ -53,9 +71,9 @@ func (a *alarms) set(at int64) {
 	_ = unix.TimerfdSettime(a.timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
-// ring returns the jobs that have come of age and those whose output was waited for long enough,
-// and sets the timer for the next ones.
-func (a *alarms) ring() (grown, expired []*child) {
+// ring returns the jobs that have come of age, those whose output was waited for long enough, and
+// those that are old, and sets the timer for the next ones.
+func (a *alarms) ring() (grown, expired []*child, old []aging) {
 	var count [8]byte
 	_, _ = unix.Read(a.timer, count[:]) // so that the epoll does not report it again
 	now := proc.Uptime()
@@ -66,13 +84,21 @@ func (a *alarms) ring() (grown, expired []*child) {
 	a.lingering, expired = split(a.lingering, func(c *child) (due, wanted bool) {
 		return c.reaped || c.deadline <= now, !c.reaped
 	})
+	n := 0
+	for n < len(a.aging) && a.aging[n].forked+spoolAge <= now {
+		n++
+	}
+	old, a.aging = slices.Clone(a.aging[:n]), a.aging[n:]
+	if len(a.aging) > 0 {
+		a.set(max(a.aging[0].forked+spoolAge, now+leastOld))
+	}
 	if len(a.young) > 0 {
 		a.set(max(a.young[0].born+lateBegin, now+leastAlarm))
 	}
 	if len(a.lingering) > 0 {
 		a.set(max(a.lingering[0].deadline, now+leastAlarm))
 	}
-	return grown, expired
+	return grown, expired, old
 }
 
 // split takes those that are due from the front of a list, and returns the wanted ones among them.

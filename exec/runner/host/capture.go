@@ -1,21 +1,33 @@
 package host
 
 import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
 	"golang.org/x/sys/unix"
 
 	"jobd/journal"
 )
 
-// capture reads a pipe to its end, keeps the beginning of what it reads and counts the rest.
+// capture reads a pipe to its end, keeps the beginning of what it reads and counts the rest. While
+// somebody follows the job, it has the newest of the rest, too.
 type capture struct {
 	pipe   int  // the end that is read; reading never waits
 	wide   bool // it was made to hold more
 	closed bool // after the end, or an error
 	epoll  int  // the one that it is in; 0: none
 	limit  int  // how much is kept
-	kept   []byte
-	size   int64
 	rest   *rest
+
+	// Only the reactor changes these, holding mu; others look at them holding it. It is never held
+	// while a pipe or a file is read or written.
+	mu   sync.Mutex
+	kept []byte // what is in it stays as it is: it only grows
+	size int64
+	tail *tail // nil: nobody follows
+
+	followed atomic.Int64 // the uptime until which somebody follows; 0: nobody does
 }
 
 // rest is what all captures share for the bytes that they don't keep. It is the reactor's alone.
@@ -23,6 +35,7 @@ type rest struct {
 	sink   int  // /dev/null, to write
 	copies bool // this kernel moves nothing from a pipe to the sink, so the bytes are read
 	wide   int  // how many pipes hold more than usual
+	tails  []*capture
 }
 
 // scratchSize is how much one read brings: what a pipe usually holds.
@@ -62,20 +75,28 @@ func (c *capture) read(scratch []byte, drain bool) {
 // costs one allocation of its size, and no output costs none.
 func (c *capture) readOnce(scratch []byte) (n, asked int, err error) {
 	room := c.kept[len(c.kept):cap(c.kept)]
-	switch {
+	switch full := len(c.kept) == c.limit; {
 	case len(room) > 0:
 		n, err = unix.Read(c.pipe, room)
 		n, asked = max(n, 0), len(room)
+		c.mu.Lock()
 		c.kept = c.kept[:len(c.kept)+n]
-	case len(c.kept) == c.limit && !c.rest.copies:
+	case full && !c.follows() && !c.rest.copies:
 		n, err = c.discard()
 		asked = turnBytes
+		c.mu.Lock()
 	default:
 		n, err = unix.Read(c.pipe, scratch)
 		n, asked = max(n, 0), len(scratch)
-		c.keep(scratch[:n])
+		more := len(c.kept)+n > c.limit && c.follows()
+		c.mu.Lock()
+		beyond := c.keep(scratch[:n])
+		if more {
+			c.tail.add(beyond, c.size+int64(n-len(beyond)))
+		}
 	}
 	c.size += int64(n)
+	c.mu.Unlock()
 	return n, asked, err
 }
 
@@ -101,16 +122,19 @@ func (c *capture) discard() (n int, err error) {
 	return max(int(moved), 0), err
 }
 
-// keep copies output into a buffer that grows, but never beyond the limit.
-func (c *capture) keep(more []byte) {
-	more = more[:min(len(more), c.limit-len(c.kept))]
+// keep copies output into a buffer that grows, but never beyond the limit, and gives what is beyond
+// it. Callers must hold c.mu.
+func (c *capture) keep(output []byte) (beyond []byte) {
+	room := min(len(output), c.limit-len(c.kept))
+	more, beyond := output[:room], output[room:]
 	if len(more) == 0 {
-		return
+		return beyond
 	}
 	size := min(max(4*cap(c.kept), len(c.kept)+len(more)), c.limit)
 	kept := make([]byte, len(c.kept), size)
 	copy(kept, c.kept)
 	c.kept = append(kept, more...)
+	return beyond
 }
 
 func (c *capture) open() bool { return !c.closed }
@@ -122,6 +146,7 @@ func (c *capture) close() {
 		return
 	}
 	c.closed = true
+	c.rest.tails = slices.DeleteFunc(c.rest.tails, func(other *capture) bool { return other == c })
 	if c.wide {
 		c.rest.wide--
 	}

@@ -25,7 +25,9 @@ type child struct {
 	kills   int64 // what killer knew before the start
 
 	stdout, stderr capture
+	spooled        spooled
 	pidfd          int  // -1: there is none (any more)
+	ages           bool // it will be said to be old
 	exited         bool // the process is a zombie, or reaped
 	lingers        bool // it has exited, and its output is still held open
 	deadline       int64
@@ -40,6 +42,10 @@ type child struct {
 type watcher interface {
 	// begun says that the job still runs, some milliseconds after its start.
 	begun(*child)
+	// grown says that the job has run for spoolAge.
+	grown(*child)
+	// wrote says that more is kept of its output.
+	wrote(*child)
 	// ended says that it is gone, and that done is set.
 	ended(*child)
 }

@@ -53,7 +53,7 @@ func TestARunnerThatNobodyCanReach(t *testing.T) {
 
 func TestAnAbandonedRunnerWaitsForItsJobs(t *testing.T) {
 	t.Parallel()
-	known := newJobs("this")
+	known := newJobs("this", newTestSpool(t))
 	s := &server{jobs: known} // its home was never there
 	j := known.add(wire.ID{Job: 1, Attempt: 1})
 	if s.abandoned() {

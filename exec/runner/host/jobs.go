@@ -14,6 +14,7 @@ import (
 type jobs struct {
 	instance string        // the runner's name
 	empty    chan struct{} // has one when the last job was forgotten
+	spool    *spool
 
 	mu      sync.Mutex
 	known   map[wire.ID]*job
@@ -22,8 +23,8 @@ type jobs struct {
 	classes bool         // it understands the classes of refusals
 }
 
-func newJobs(instance string) *jobs {
-	return &jobs{instance: instance, empty: make(chan struct{}, 1), known: make(map[wire.ID]*job)}
+func newJobs(instance string, spool *spool) *jobs {
+	return &jobs{instance: instance, spool: spool, empty: make(chan struct{}, 1), known: make(map[wire.ID]*job)}
 }
 
 // job is one of them. All its fields but id are guarded by jobs.mu.
@@ -42,6 +43,12 @@ func (j *job) begun(c *child) {
 	j.sendStarted(c)
 }
 
+// grown implements watcher.
+func (j *job) grown(c *child) { j.jobs.spool.begin(j.id, c) }
+
+// wrote implements watcher.
+func (j *job) wrote(c *child) { j.jobs.spool.more(c) }
+
 // sendStarted tells the worker, once, that the job began. Callers must hold jobs.mu.
 func (j *job) sendStarted(c *child) {
 	if j.told || j.done || j.jobs.worker == nil {
@@ -56,6 +63,7 @@ func (j *job) ended(c *child) {
 	j.jobs.mu.Lock()
 	defer j.jobs.mu.Unlock()
 	j.child, j.done = c, true
+	j.jobs.spool.more(c)
 	j.jobs.send(j.outcome(wire.Ended))
 }
 
@@ -95,7 +103,7 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.worker, a.timed, a.classes = worker, theirs.UnderstandsElapsed(), theirs.UnderstandsClasses()
-	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance}
+	ours := wire.RunnerHello(a.instance, theirs)
 	for id, j := range a.known {
 		j.told = true
 		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: j.child.started})
@@ -180,6 +188,9 @@ func (a *jobs) fetch(id wire.ID) {
 func (a *jobs) forget(id wire.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if j := a.known[id]; j != nil && j.child != nil {
+		a.spool.forget(j.child)
+	}
 	a.remove(id)
 }
 

@@ -2,6 +2,7 @@ package host
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -50,6 +51,10 @@ func newWatched() watched {
 }
 
 func (w watched) begun(*child) { close(w.isBegun) }
+
+func (w watched) grown(*child) {}
+
+func (w watched) wrote(*child) {}
 func (w watched) ended(*child) { close(w.isEnded) }
 
 func launch(t *testing.T, l *local, what spec) watched {
@@ -82,4 +87,11 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+func newTestSpool(t *testing.T) *spool {
+	t.Helper()
+	s := newSpool(filepath.Join(t.TempDir(), "output"))
+	t.Cleanup(s.close)
+	return s
 }

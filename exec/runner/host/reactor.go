@@ -133,13 +133,23 @@ func (r *reactor) awaitZombie(c *child) {
 // onTimer says that jobs run that have come of age, and ends those whose output was waited for.
 func (r *reactor) onTimer() {
 	r.mu.Lock()
-	grown, expired := r.alarms.ring()
+	grown, expired, aged := r.alarms.ring()
+	var old []*child
+	for _, a := range aged {
+		if c := r.children[a.pid]; c != nil && c.forked == a.forked {
+			old = append(old, c)
+		}
+	}
 	r.mu.Unlock()
 	for _, c := range grown {
 		if !r.listen(c) {
 			r.retry(c)
 		}
 		c.watcher.begun(c)
+		r.age(c)
+	}
+	for _, c := range old {
+		c.watcher.grown(c)
 	}
 	for _, c := range expired {
 		r.end(c)
@@ -152,6 +162,17 @@ func (r *reactor) retry(c *child) {
 	defer r.mu.Unlock()
 	c.born = proc.Uptime()
 	r.alarms.await(c)
+}
+
+// age lets a job be said to be old, once.
+func (r *reactor) age(c *child) {
+	if c.ages {
+		return
+	}
+	c.ages = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alarms.age(c)
 }
 
 // onWake ends the jobs that threads have seen end.
@@ -168,7 +189,11 @@ func (r *reactor) onWake() {
 
 // onOutput reads a pipe, and tells whether it is to be read again.
 func (r *reactor) onOutput(p *capture, c *child) (more bool) {
+	before := len(p.kept)
 	p.read(r.scratch, c.exited)
+	if len(p.kept) > before {
+		c.watcher.wrote(c)
+	}
 	r.endIfOver(c)
 	return !p.closed
 }

@@ -40,6 +40,9 @@ func (r *requests) do(m *wire.Message) error {
 		r.jobs.signal(m.ID, m.Signo)
 	case wire.Fetch:
 		r.jobs.fetch(m.ID)
+	case wire.Peek:
+		r.run() // as above
+		r.jobs.peek(m.ID, m.Peek)
 	case wire.Forget:
 		r.jobs.forget(m.ID)
 	default:

@@ -35,7 +35,8 @@ func Serve(logger *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("start runner: %w", err)
 	}
-	known := newJobs(rand.Text())
+	known := newJobs(rand.Text(), newSpool(wire.OutputFolder))
+	defer known.spool.close()
 	local, err := newLocal(known.flush)
 	if err != nil {
 		return errors.Join(err, ended.Close())
@@ -84,6 +85,7 @@ func (s *server) run(listener *net.UnixListener) error {
 			return err
 		}
 		if s.jobs.idle() {
+			s.jobs.spool.close()
 			return noteEnd(s.ended, s.jobs.instance)
 		}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"jobd/journal"
@@ -63,6 +64,14 @@ func (d *decoder) job(m *Message, limit int) {
 	case Ended, Output:
 		m.Started = d.started()
 		d.done(m, limit)
+	case Peek:
+		m.Peek = &Glance{From: [2]int64{d.int(), d.int()}, Most: int(d.int())}
+		d.bad = d.bad || m.Peek.Most < 0
+	case Peeked:
+		m.Text, m.Peek = d.text(), &Glance{}
+		for i := range m.Peek.Parts {
+			m.Peek.Parts[i] = Part{At: d.int(), Size: d.int(), Bytes: bytes.Clone(d.bytes())}
+		}
 	case Fetch, Forget:
 	default:
 		d.bad = true

@@ -47,6 +47,13 @@ func (m *Message) encodeJob(b []byte) []byte {
 		return putInt(b, int64(m.Signo))
 	case Ended, Output:
 		return m.encodeDone(putStarted(b, m.Started))
+	case Peek:
+		return putInt(putInt(putInt(b, m.Peek.From[0]), m.Peek.From[1]), int64(m.Peek.Most))
+	case Peeked:
+		b = putString(b, m.Text)
+		for _, p := range m.Peek.Parts {
+			b = putBytes(putInt(putInt(b, p.At), p.Size), p.Bytes)
+		}
 	}
 	return b
 }
@@ -88,6 +95,8 @@ func (m *Message) encodeDone(b []byte) []byte {
 func putInt(b []byte, n int64) []byte { return binary.AppendVarint(b, n) }
 
 func putString(b []byte, s string) []byte { return append(putInt(b, int64(len(s))), s...) }
+
+func putBytes(b, bytes []byte) []byte { return append(putInt(b, int64(len(bytes))), bytes...) }
 
 func putStrings(b []byte, list []string) []byte {
 	b = putInt(b, int64(len(list)))

@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"fmt"
+
+	"jobd/journal"
+)
+
 // What the two sides share in the journal's folder, which is the runner's working folder.
 const (
 	// SocketFile is the socket on which the runner listens.
@@ -7,7 +13,23 @@ const (
 	// EndedFile lists the instances of the runners that ended in order, one a line: with nothing
 	// left of what they were asked to start. One that is not listed was killed, or the machine was.
 	EndedFile = "runner.ended"
+	// OutputFolder is where the runner keeps what jobs that run for long have written.
+	OutputFolder = "runner.output"
 )
+
+// OutputFiles names the files in OutputFolder that have the stdout and the stderr of a start. The
+// process is part of the names: a job may be started again, under the same attempt number too.
+func OutputFiles(id ID, process journal.Started) [2]string {
+	name := fmt.Sprintf("%d.%d.%d.%d", id.Job, id.Attempt, process.Pid, process.StartTime)
+	return [2]string{name + ".out", name + ".err"}
+}
+
+// OutputOf reads such a name.
+func OutputOf(file string) (id ID, ok bool) {
+	var pid, started int64
+	n, err := fmt.Sscanf(file, "%d.%d.%d.%d.", &id.Job, &id.Attempt, &pid, &started)
+	return id, n == 4 && err == nil
+}
 
 // SocketDescriptor is the descriptor at which a new runner finds its socket.
 const SocketDescriptor = 3

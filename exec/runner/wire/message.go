@@ -25,6 +25,8 @@ import (
 //	fetch {id}                   ──►
 //	                             ◄── output {id, process, done}, with the output
 //	forget {id}                  ──► the outcome is journalled
+//	peek {id, from, most}        ──►
+//	                             ◄── peeked {id, text, parts}, in the order of the peeks
 //
 // The runner knows a job from the moment when it reads the start until it reads the forget,
 // whichever worker is connected.
@@ -52,6 +54,8 @@ const (
 	Fetch
 	Output
 	Forget
+	Peek   // only to a runner that has said that it understands it
+	Peeked // only as the answer to one
 )
 
 // ID tells one start of one job from all others that are under way.
@@ -81,33 +85,69 @@ type Message struct {
 	Env       []string // environment
 
 	Started journal.Started // started, ended and output
-	Text    string          // refused and signalled: why not; "" where it was done
+	Text    string          // refused, signalled and peeked: why not; "" where it was done
 	Class   Class           // refused; 0: it is not sent
 	Signo   int             // signal
 	Done    journal.Done    // ended and output
 	Later   bool            // ended: the output does not follow, it has to be fetched
 	Timed   bool            // ended and output: Done.Elapsed is sent, too
+	Peek    *Glance         // peek and peeked
 }
 
-// Version 2 has grown twice. A worker says in its hello what of that it understands, in places that
-// older runners pass over:
+// Glance is a look at what a job has written so far.
+type Glance struct {
+	From  [2]int64 // peek: of stdout and stderr, the first byte wanted; below 0: so far before the newest one
+	Most  int      // peek: bytes of each
+	Parts [2]Part  // peeked: of stdout and stderr
+}
+
+// Part is a piece of an output stream.
+type Part struct {
+	At    int64  // where it begins: behind From, where what is there was not kept
+	Bytes []byte // as the job wrote them
+	Size  int64  // of the whole stream so far
+}
+
+// Version 2 has grown three times. A worker says in its hello what of that it understands, in
+// places that older runners pass over:
 //
 //   - how long a job ran stands behind the outcome, if the worker has named it where the runner's
 //     hello has the instance;
 //   - the class of a refusal stands behind its text, if the worker lists a job with the number 0
-//     (there is none) whose boot is that word.
+//     (there is none) whose boot is that word;
+//   - peeks are understood by a runner that lists such a job in its hello, which it does for a
+//     worker that lists the same.
 const (
 	wordElapsed = "elapsed"
 	wordClasses = "classes"
+	wordPeeks   = "peeks"
 )
 
-// classesJob is how the word stands in the list of jobs.
-var classesJob = Job{Started: journal.Started{BootID: wordClasses}}
+// How the words stand in the list of jobs.
+var (
+	classesJob = Job{Started: journal.Started{BootID: wordClasses}}
+	peeksJob   = Job{Started: journal.Started{BootID: wordPeeks}}
+)
 
 // WorkerHello is how a worker of this version begins.
 func WorkerHello() Message {
-	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob}}
+	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob, peeksJob}}
 }
+
+// RunnerHello is how a runner of this version answers to the hello of a worker.
+func RunnerHello(instance string, theirs *Message) Message {
+	ours := Message{Kind: Hello, Version: Version, Instance: instance}
+	if theirs.UnderstandsPeeks() {
+		ours.Jobs = append(ours.Jobs, peeksJob)
+	}
+	return ours
+}
+
+// IsWord tells that an entry in the list of jobs stands for a word.
+func (j *Job) IsWord() bool { return j.ID == ID{} }
+
+// UnderstandsPeeks tells whether the side that sent this hello understands peeks.
+func (m *Message) UnderstandsPeeks() bool { return slices.Contains(m.Jobs, peeksJob) }
 
 // UnderstandsElapsed tells whether the worker that sent this hello understands how long a job ran.
 func (m *Message) UnderstandsElapsed() bool { return m.Instance == wordElapsed }

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/dustin/go-humanize"
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// follower shows what one job writes.
+type follower struct {
+	*program
+	job    jobnet.Whole
+	target string // that its row must have; "": any
+	follow bool
+	lines  int // the last ones of each stream that are shown at first; negative: all
+
+	client  *client // nil: the connection is lost
+	end     func()
+	on      *remote // the worker that answers for it; nil: none was found
+	attempt int
+	from    [2]int64
+	goal    [2]int64 // without -f: what there was when it was first asked
+	begun   bool     // the first part was shown
+	waited  bool     // it was told that the job had not started
+	tube    *tube
+}
+
+func (p *program) tail() *ffcli.Command {
+	f := &follower{program: p}
+	c := command("tail", "tail [-f] [-n LINES] ID | T:ID", "what a job has written: of one that runs so far, with -f as it comes; of one that has ended, what was kept", func(ctx context.Context, args []string) error {
+		if len(args) != 1 {
+			return wrongUsage("tail: needs one job's ID, got %q", args)
+		}
+		text := args[0]
+		if colon := strings.LastIndexByte(text, ':'); colon > 0 {
+			f.target, text = text[:colon], text[colon+1:]
+		}
+		id, err := parseID(text)
+		if err != nil {
+			return wrongUsage("tail: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", args[0], errID)
+		}
+		if f.lines < -1 {
+			return wrongUsage("tail: -n %d is not allowed; allowed are numbers from 0 on", f.lines)
+		}
+		f.job, f.tube = id, newTube(p)
+		return f.run(ctx)
+	})
+	c.LongHelp = "  jobctl tail 4711\n  jobctl --master tail -f 4711\n  jobctl tail -n 100 mail:4711"
+	c.FlagSet.BoolVar(&f.follow, "f", false, "go on with what comes, until the job has ended")
+	c.FlagSet.IntVar(&f.lines, "n", -1, "how many lines of stdout and of stderr are shown at first; without it all that is kept, with -f 10 of a job that runs")
+	return c
+}
+
+// How often a job that is followed is looked at: soon while something comes, later while not. A row
+// that waits is looked at as seldom.
+const (
+	soonTail = 250 * time.Millisecond
+	lateTail = time.Second
+)
+
+// run shows what there is, and with -f what comes. A connection that is lost meanwhile is made
+// again: what it missed is with the runner.
+func (f *follower) run(ctx context.Context) error {
+	defer func() { f.leave() }()
+	retry := backoff.NewExponentialBackOff()
+	retry.InitialInterval, retry.MaxInterval = followRetry, followMaxRetry
+	told, pause, atOnce := "", soonTail, 0
+	for {
+		over, some, err := f.step(ctx)
+		switch {
+		case interrupted(ctx) && f.follow:
+			return nil // as it should be
+		case err == nil && over:
+			return nil
+		case err == nil:
+			told = ""
+			retry.Reset()
+			if pause = min(2*pause, lateTail); some {
+				pause = soonTail
+			}
+		case !f.follow || !f.begun && !f.waited || !f.mended(err):
+			return err
+		default:
+			if text := err.Error(); text != told {
+				f.note(fmt.Errorf("%s; trying again", text))
+				told = text
+			}
+			f.leave()
+			pause = retry.NextBackOff()
+		}
+		if atOnce++; err == nil && f.tube.behind > 0 && (atOnce < mostAtOnce || !f.follow) {
+			continue
+		}
+		atOnce = 0
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return why(ctx, ctx.Err())
+		}
+	}
+}
+
+// mostAtOnce is how often a job that writes faster than it is shown is asked for without a pause.
+const mostAtOnce = 16
+
+// mended tells whether an error may be over in a moment: of the connection, or of a runner that is
+// just being lost.
+func (f *follower) mended(err error) bool {
+	text := err.Error()
+	return mended(err) || strings.Contains(text, "the runner was lost") || strings.Contains(text, "the runner does not answer")
+}
+
+// leave ends the connection.
+func (f *follower) leave() {
+	if f.client != nil {
+		f.end()
+		f.client, f.end = nil, nil
+	}
+}
+
+// step asks once, and shows what came: over tells that nothing more will, some that something did.
+func (f *follower) step(ctx context.Context) (over, some bool, err error) {
+	if f.client == nil {
+		if f.client, f.end, err = f.connectAgain(ctx); err != nil {
+			return false, false, err
+		}
+		if f.on != nil {
+			f.on = &remote{client: f.client, name: f.on.name, address: f.on.name} // a master takes the name as well
+		}
+	}
+	if f.on == nil {
+		if err := f.find(ctx); err != nil || f.on == nil {
+			return false, false, err
+		}
+	}
+	var answer contract.JobOutput
+	if err := cannotTell(f.on.ask(ctx, contract.Output.Name, f.query(), &answer)); err != nil {
+		return false, false, err
+	}
+	return f.show(&answer)
+}
+
+// connectAgain connects, and asks for a password once.
+func (f *follower) connectAgain(ctx context.Context) (c *client, end func(), err error) {
+	if f.config.askPassword {
+		if f.config.password, err = f.password(); err != nil {
+			return nil, nil, err
+		}
+		f.config.askPassword = false
+	}
+	if c, end, err = f.connect(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err = c.expect(ctx); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return c, end, nil
+}
+
+// query is the data of the next request.
+func (f *follower) query() map[string]any {
+	return fieldsOf(contract.OutputQuery{Job: f.job, Stdout: f.from[0], Stderr: f.from[1]})
+}
+
+// show prints an answer.
+func (f *follower) show(a *contract.JobOutput) (over, some bool, err error) {
+	switch {
+	case a.State == contract.OutputUnknown || a.State == contract.OutputClaimed:
+		f.on = nil // another worker may have it by now
+		return false, false, nil
+	case a.Attempt != f.attempt:
+		f.note(fmt.Errorf("job %d: attempt %d ended without an outcome; attempt %d begins", f.job, f.attempt, a.Attempt))
+		f.attempt, f.from = a.Attempt, [2]int64{}
+		f.tube.behind = 1
+		return false, true, nil
+	}
+	some = len(a.Stdout.Bytes)+len(a.Stderr.Bytes) > 0
+	if f.json() {
+		if some || !f.begun || a.Done != nil {
+			err = f.printJSON(struct {
+				*contract.JobOutput
+				Worker string `json:"worker,omitempty"`
+			}{a, f.on.name})
+		}
+	}
+	f.tube.behind = 0
+	for i, part := range []*contract.OutputPart{&a.Stdout, &a.Stderr} {
+		if !f.json() {
+			err = errors.Join(err, f.showPart(i, part))
+		}
+		f.from[i] = part.At + int64(len(part.Bytes))
+		if len(part.Bytes) > 0 {
+			f.tube.behind += max(0, part.Size-f.from[i])
+		}
+	}
+	f.begun = true
+	over = !some || f.from[0] >= f.goal[0] && f.from[1] >= f.goal[1]
+	if f.follow {
+		over = !a.Running && f.tube.behind == 0
+	}
+	if over && !f.json() {
+		err = errors.Join(err, f.tube.flush())
+		if f.follow && a.Done != nil {
+			f.note(fmt.Errorf("job %d: %s", f.job, endOf(a.Done)))
+		}
+	}
+	return over, some, err
+}
+
+// showPart prints a part of a stream, at first only its last lines.
+func (f *follower) showPart(stream int, part *contract.OutputPart) error {
+	if part.Skipped > 0 {
+		if err := f.tube.flush(); err != nil {
+			return err
+		}
+		f.note(fmt.Errorf("%s bytes of %s were not kept", humanize.Comma(part.Skipped), [2]string{"stdout", "stderr"}[stream]))
+	}
+	bytes := part.Bytes
+	if !f.begun && f.lines >= 0 {
+		bytes = lastLines(bytes, f.lines)
+	}
+	return f.tube.write(stream, bytes)
+}
+
+// lastLines are the last n lines of a text; what stands behind the last line's end counts as one.
+func lastLines(text []byte, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	for at := len(text) - 2; at >= 0; at-- {
+		if text[at] == '\n' {
+			if n--; n == 0 {
+				return text[at+1:]
+			}
+		}
+	}
+	return text
+}
+
+// endOf says how a job ended.
+func endOf(e *contract.OutputEnd) string {
+	text := outcomeOf(contract.Outcome{Result: e.Result, Code: e.Code, Signal: e.Signal})
+	for _, more := range []string{e.Reason, e.Note} {
+		if more != "" {
+			text += ": " + clean(more)
+		}
+	}
+	return "it has ended: " + text
+}

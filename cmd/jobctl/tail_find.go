@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"jobd/cmd/internal/history"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// find asks all workers which of them has the job: the one where it is under way, else the one
+// where it ended last. A job that nobody has may wait.
+func (f *follower) find(ctx context.Context) error {
+	if f.target != "" {
+		if err := f.checkTarget(ctx); err != nil {
+			return err
+		}
+	}
+	fleet, err := askFleet[contract.JobOutput](ctx, f.client, contract.Output.Name, contract.OutputQuery{Job: f.job, Most: 1})
+	if err != nil {
+		return err
+	}
+	claimed, newest := false, int64(-1)
+	for _, one := range fleet {
+		switch a := one.answer; {
+		case one.err != nil:
+		case a.Running && a.State == contract.OutputRunning:
+			f.on = one.from
+			f.first(&a)
+			return nil
+		case a.State == contract.OutputClaimed:
+			claimed = true
+		case a.Done != nil && a.Done.Ended > newest:
+			newest, f.on = a.Done.Ended, one.from
+			f.first(&a)
+		}
+	}
+	if claimed {
+		f.on = nil
+		return f.await("it is claimed, and has not started")
+	}
+	if f.on != nil {
+		return nil
+	}
+	return f.absent(ctx, fleet)
+}
+
+// first says from where on a job is shown.
+func (f *follower) first(a *contract.JobOutput) {
+	if f.begun {
+		return // somewhere else: it goes on where it was
+	}
+	f.attempt, f.goal = a.Attempt, [2]int64{a.Stdout.Size, a.Stderr.Size}
+	if f.waited {
+		f.lines = -1
+	}
+	if !f.waited && f.lines < 0 && f.follow && a.Running {
+		f.lines = usualLines
+	}
+	if f.lines >= 0 {
+		f.from = [2]int64{-contract.MostOutput, -contract.MostOutput}
+	}
+}
+
+// usualLines is what tail -f shows of what there is already.
+const usualLines = 10
+
+// await tells, once, that a job has not started; without -f that is an error.
+func (f *follower) await(text string) error {
+	err := fmt.Errorf("job %d: %s", f.job, text)
+	if !f.follow {
+		return err
+	}
+	if !f.waited {
+		f.waited = true
+		f.note(fmt.Errorf("%w; what it writes follows", err))
+	}
+	return nil
+}
+
+// absent says where a job is that no worker has.
+func (f *follower) absent(ctx context.Context, fleet []told[contract.JobOutput]) error {
+	row, err := f.row(ctx)
+	unheard := silent(fleet)
+	switch {
+	case err != nil:
+		return errors.Join(fmt.Errorf("job %d: nobody knows it, and the table could not be asked: %w", f.job, err), unheard)
+	case row == nil:
+		return errors.Join(fmt.Errorf("job %d: nobody knows it, and the table has no such row", f.job), unheard)
+	case row.Status == "waiting" || row.Status == "manual":
+		return f.await(fmt.Sprintf("it has not started: its row is '%s'", row.Status))
+	}
+	return errors.Join(fmt.Errorf("job %d: its row is '%s', and nobody who was asked has its output; what there is of it is in the row", f.job, clean(row.Status)), unheard)
+}
+
+// row asks the table, through the first worker that can.
+func (f *follower) row(ctx context.Context) (*history.Row, error) {
+	ids := map[string]any{"ids": []jobnet.Whole{f.job}}
+	fleet, err := askFleet[history.RowsAnswer](ctx, f.client, contract.JournalRows, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range fleet {
+		if err = one.err; err == nil {
+			if len(one.answer.Rows) == 0 {
+				return nil, nil
+			}
+			return &one.answer.Rows[0], nil
+		}
+	}
+	return nil, err
+}
+
+func (f *follower) checkTarget(ctx context.Context) error {
+	row, err := f.row(ctx)
+	if err != nil {
+		return fmt.Errorf("job %d: whether it is of target '%s' the table could not be asked: %w", f.job, clean(f.target), err)
+	}
+	if row != nil && row.Target != f.target {
+		return fmt.Errorf("job %d is of target '%s', not '%s'", f.job, clean(row.Target), clean(f.target))
+	}
+	return nil
+}

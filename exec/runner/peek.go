@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
+)
+
+// mostPeeks is how many peeks the runner is asked for at once: their answers are in memory.
+const mostPeeks = 16
+
+// peekTimeout is how long a peek waits for a runner that stands still, or is asked for many.
+const peekTimeout = 5 * time.Second
+
+// errOlder says that the runner was started by a version whose runners are not asked for output.
+var errOlder = errors.New("its runner is of an older version, which tells what a job has written when it has ended")
+
+// Written implements jobexec.Watcher.
+func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
+	id := wire.ID{Job: g.Job, Attempt: g.Attempt}
+	if l := r.connector.current(); l != nil && l.has(id) {
+		return l.peek(ctx, id, g)
+	}
+	return r.shelved(id, g)
+}
+
+// current is the link that there is; nil where there is none.
+func (c *connector) current() *link {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link != nil && c.link.alive() {
+		return c.link
+	}
+	return nil
+}
+
+// has tells whether the runner has a job that is not known to have ended.
+func (l *link) has(id wire.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.processes[id] != nil
+}
+
+// peek asks the runner what a job has written. Those who can't be answered at once wait for those
+// before them, and nobody for long.
+func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
+	if !l.peeks {
+		return w, errOlder
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, peekTimeout, errSilent)
+	defer cancel()
+	select {
+	case l.peeking <- struct{}{}:
+	case <-l.lost:
+		return w, errLost
+	case <-ctx.Done():
+		return w, context.Cause(ctx)
+	}
+	answer := make(chan wire.Message, 1)
+	l.mu.Lock()
+	if !l.alive() {
+		l.mu.Unlock()
+		return w, errLost
+	}
+	l.glances = append(l.glances, answer)
+	l.out.Post(wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}})
+	l.mu.Unlock()
+	select {
+	case m := <-answer:
+		if m.Text != "" {
+			return w, errors.New(m.Text)
+		}
+		for i, p := range m.Peek.Parts {
+			w[i] = jobexec.Part(p)
+		}
+		return w, nil
+	case <-ctx.Done():
+		return w, context.Cause(ctx)
+	}
+}
+
+// shelved gives what is on disk of a start whose runner is gone.
+func (r *Remote) shelved(id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
+	names := wire.OutputFiles(id, g.Started)
+	if g.Started.Pid == 0 {
+		names = r.connector.left.of(id)
+	}
+	for i, name := range names {
+		if name != "" {
+			if w[i], err = partOf(r.connector.shelf(name), g.From[i], g.Most); err != nil {
+				return w, err
+			}
+		}
+	}
+	return w, nil
+}
+
+// partOf reads a part of a file. One that there is not is empty.
+func partOf(path string, from int64, most int) (p jobexec.Part, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("read kept output: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return p, fmt.Errorf("read kept output: %w", err)
+	}
+	p.Size = info.Size()
+	if from < 0 {
+		from = max(from+p.Size, 0)
+	}
+	p.At = min(from, p.Size)
+	p.Bytes = make([]byte, min(int64(most), p.Size-p.At))
+	n, err := file.ReadAt(p.Bytes, p.At)
+	if p.Bytes = p.Bytes[:n]; err != nil && err != io.EOF {
+		return p, fmt.Errorf("read kept output: %w", err)
+	}
+	return p, nil
+}

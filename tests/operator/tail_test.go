@@ -1,0 +1,247 @@
+package operator
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/tests/harness"
+)
+
+// following is a jobctl that follows a job.
+type following struct {
+	cmd    *exec.Cmd
+	lines  *bufio.Reader // of stdout
+	errors *bufio.Reader // of stderr
+}
+
+func follow(t *testing.T, d *harness.Daemon, args ...string) *following {
+	t.Helper()
+	cmd := exec.Command(harness.Program(t, "jobctl"), arguments(t, d, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	return &following{cmd, bufio.NewReader(out), bufio.NewReader(errs)}
+}
+
+// line is the next line of stdout, or what there is of it at the end.
+func (f *following) line(t *testing.T) string {
+	t.Helper()
+	line, err := f.lines.ReadString('\n')
+	if err != nil {
+		rest, _ := io.ReadAll(f.errors)
+		t.Fatalf("stdout ended with %q: %v; stderr: %s", line, err, rest)
+	}
+	return line
+}
+
+// end gives what is left of both, and the exit code.
+func (f *following) end(t *testing.T) ran {
+	t.Helper()
+	out, err := io.ReadAll(f.lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := io.ReadAll(f.errors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.cmd.Wait()
+	return ran{string(out), string(errs), f.cmd.ProcessState.ExitCode()}
+}
+
+// talker is a launcher whose jobs write what is written to a fifo, until it is closed.
+func talker(t *testing.T, before string) (launcher string, say func(string)) {
+	t.Helper()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return harness.Script(t, before+`
+while read -r words <`+fifo+`; do eval "$words"; done`) + " {id}", func(words string) {
+			t.Helper()
+			if err := exec.Command("/bin/sh", "-c", `printf '%s\n' "$0" >`+fifo, words).Run(); err != nil {
+				t.Fatal(err)
+			}
+		}
+}
+
+// A job is followed as it writes: half lines, bytes of any kind, both streams, across a restart of
+// its worker and to its end.
+func TestTailFollowsAJob(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher, say := talker(t, "echo first; echo second")
+	settings := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"on_stop": "handover"})
+	worker := settings.StartWorker(t)
+	db.Insert(t, 1, "a", "waiting")
+	f := follow(t, worker, "tail", "-f", "a:1")
+	if told, err := f.errors.ReadString('\n'); err != nil || told != "jobctl: job 1: it has not started: its row is 'waiting'; what it writes follows\n" {
+		t.Fatalf("before its start: %q, %v", told, err)
+	}
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	for _, want := range []string{"first\n", "second\n"} {
+		if got := f.line(t); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	say(`printf 'half '`)
+	say(`printf 'line\000\377\n'; echo trouble >&2`)
+	if got := f.line(t); got != "half line\x00\xff\n" {
+		t.Errorf("%q", got)
+	}
+	if told, err := f.errors.ReadString('\n'); err != nil || told != "trouble\n" {
+		t.Errorf("stderr: %q, %v", told, err)
+	}
+	worker.Signal(t, syscall.SIGTERM)
+	if code := worker.ExitCode(t); code != 0 {
+		t.Fatalf("the worker ended with %d", code)
+	}
+	say("echo while nobody listens")
+	if told, err := f.errors.ReadString('\n'); err != nil || !strings.HasSuffix(told, "; trying again\n") {
+		t.Errorf("of the outage: %q, %v", told, err)
+	}
+	worker = settings.StartWorker(t)
+	if got := f.line(t); got != "while nobody listens\n" {
+		t.Errorf("%q", got)
+	}
+	say("echo last; exit 3")
+	got := f.end(t)
+	if got.stdout != "last\n" || got.code != 0 || !strings.HasSuffix(got.stderr, "jobctl: job 1: it has ended: exit code 3\n") {
+		t.Errorf("at the end: %+v", got)
+	}
+	row := db.AwaitDone(t, 1)
+	if want := "first\nsecond\nhalf line\x00\uFFFD\nwhile nobody listens\nlast\n"; harness.Text(row.Stdout) != want {
+		t.Errorf("its row has %q", harness.Text(row.Stdout))
+	}
+	// Afterwards the journal has it.
+	whole := "first\nsecond\nhalf line\x00\xff\nwhile nobody listens\nlast\n"
+	for want, args := range map[string]string{whole: "tail 1", "while nobody listens\nlast\n": "tail -n 2 a:1"} {
+		if got := jobctl(t, worker, strings.Fields(args)...); got.stdout != want || got.stderr != "trouble\n" || got.code != 0 {
+			t.Errorf("%s: %q", args, got.stdout)
+		}
+	}
+}
+
+// Of a job that writes without end the newest is shown, and how much is missing is told; it ends
+// with the true count of all that it wrote.
+func TestTailOfAJobThatNeverStops(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	worker := db.Worker(t, "node-1", harness.Script(t, `echo begin; exec yes`)+" {id}", map[string]int{"a": 1}).
+		With(harness.Settings{"max_output_buffer": "1KiB"}).StartWorker(t)
+	db.Insert(t, 1, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	db.AwaitCount(t, 1, "status = 'running'")
+	harness.Until(t, func() string {
+		got := jobctl(t, worker, "tail", "1")
+		if got.code == 0 && strings.HasPrefix(got.stdout, "begin\ny\ny\n") && len(got.stdout) >= 1000 {
+			return ""
+		}
+		return fmt.Sprintf("it has written: %.100q", got.stdout)
+	})
+	f := follow(t, worker, "tail", "-f", "1")
+	if told, err := f.errors.ReadString('\n'); err != nil || !strings.Contains(told, " bytes of stdout were not kept\n") {
+		t.Errorf("of the gap: %q, %v", told, err)
+	}
+	for range 50_000 { // far beyond what is kept
+		if line := f.line(t); strings.Trim(line, "y\n") != "" {
+			t.Fatalf("%q", line)
+		}
+	}
+	if got := jobctl(t, worker, "send-signal", "TERM", "1"); got.code != 0 {
+		t.Error(got)
+	}
+	if got := f.end(t); got.code != 0 || !strings.HasSuffix(got.stderr, "jobctl: job 1: it has ended: killed by SIGTERM\n") {
+		t.Errorf("%+v", got.stderr)
+	}
+}
+
+// Whatever a job writes steers no terminal; stderr is told apart there.
+func TestTailOnATerminal(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher := harness.Script(t, `printf 'out \033[2J\n'; sleep 0.1; printf 'bad \033[H\nmore' >&2; sleep 0.1; printf 'end'`)
+	worker := db.Worker(t, "node-1", launcher+" {id}", map[string]int{"a": 1}).StartWorker(t)
+	db.Insert(t, 1, "a", "manual")
+	if got := jobctl(t, worker, "run-manual", "1"); got.code != 0 {
+		t.Fatal(got)
+	}
+	shown := inTerminal(t, worker, "tail", "-f", "1")
+	for _, want := range []string{`out \x1b[2J`, `bad \x1b[H`, "more\n", "it has ended: ok"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is missing in %q", want, shown)
+		}
+	}
+	cmd := exec.Command("script", "-qec", "NO_COLOR=1 "+harness.Program(t, "jobctl")+" "+strings.Join(arguments(t, worker, "tail", "1"), " "), "/dev/null")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.ReplaceAll(out.String(), "\r", ""); got != "out \\x1b[2J\nend\nstderr| bad \\x1b[H\nstderr| more\n" {
+		t.Errorf("without colours: %q", got)
+	}
+}
+
+// Through the master the worker is found that has the job; what nobody knows is said.
+func TestTailThroughTheMaster(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	launcher, say := talker(t, "echo of $1")
+	for name, target := range map[string]string{"node-1": "a", "node-2": "b"} {
+		db.Worker(t, name, launcher, map[string]int{target: 1}).With(harness.MasterOf(master)).StartWorker(t)
+	}
+	harness.AwaitWorkers(t, master, "", 2)
+	db.Insert(t, 7, "b", "waiting")
+	db.Insert(t, 8, "b", "waiting")
+	db.Insert(t, 9, "elsewhere", "done")
+	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"b"}})
+	db.AwaitCount(t, 1, "status = 'running'")
+	f := follow(t, master, "--master", "tail", "-f", "b:7")
+	if got := f.line(t); got != "of 7\n" {
+		t.Errorf("%q", got)
+	}
+	say("exit 0")
+	if got := f.end(t); got.code != 0 || got.stderr != "jobctl: job 7: it has ended: ok\n" {
+		t.Errorf("%+v", got)
+	}
+	for args, want := range map[string]string{
+		"tail a:7":  "job 7 is of target 'b', not 'a'",
+		"tail 9":    "job 9: its row is 'done', and nobody who was asked has its output",
+		"tail 4711": "job 4711: nobody knows it, and the table has no such row",
+	} {
+		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 1 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v, want %q", args, got, want)
+		}
+	}
+	for _, args := range []string{"tail", "tail 0", "tail 1 2", "tail -n -5 1", "tail a:"} {
+		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 2 {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	say("exit 0")
+}

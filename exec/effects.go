@@ -53,6 +53,9 @@ func (w *Worker) follow(e board.Effects) {
 	for _, t := range e.Empty {
 		w.others.Go(func() { w.removeRetired(t) })
 	}
+	for _, c := range e.Cancelled {
+		c.To <- c
+	}
 	for _, s := range e.Signalled {
 		s.To <- s.Err
 	}

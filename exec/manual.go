@@ -17,7 +17,15 @@ type waiter struct {
 	told    chan struct{} // closed when it is answered
 	result  *Result
 	refusal string
+	ignored bool   // its row was marked as not to be run
+	undone  string // what does not happen to a job that can't be claimed
 }
+
+// Words for waiter.undone.
+const (
+	notRun       = "was not run"
+	notCancelled = "was not cancelled"
+)
 
 // tell answers the client with a result, or with why there is none. Only the first answer counts.
 func (c *waiter) tell(result *Result, refusal string) {
@@ -27,9 +35,17 @@ func (c *waiter) tell(result *Result, refusal string) {
 	})
 }
 
-// refuse tells the client that the job was not run.
+// refuse tells the client that the job was not run, or not cancelled.
 func (c *waiter) refuse(id int64, why string) {
-	c.tell(nil, fmt.Sprintf("job %d was not run: %s", id, why))
+	c.tell(nil, fmt.Sprintf("job %d %s: %s", id, c.undone, why))
+}
+
+// ignore tells the client that the job's row was marked as not to be run.
+func (c *waiter) ignore(refusal string) {
+	c.once.Do(func() {
+		c.refusal, c.ignored = refusal, true
+		close(c.told)
+	})
 }
 
 // refuse tells a client that some of its jobs were not run.
@@ -97,7 +113,7 @@ func (w *Worker) reserve(ctx context.Context, asked *wish) (map[int64]*waiter, e
 	clients := make(map[int64]*waiter, len(asked.ids))
 	waits := make(map[int64]board.Client, len(asked.ids))
 	for _, id := range asked.ids {
-		clients[id] = &waiter{told: make(chan struct{})}
+		clients[id] = &waiter{told: make(chan struct{}), undone: notRun}
 		waits[id] = clients[id]
 	}
 	w.mu.Lock()

@@ -32,7 +32,12 @@ type manualClaim struct {
 	lockUntil time.Time     // zero: no row was locked yet
 	rest      board.Backoff // until rows that were locked are tried again
 	failed    map[int64]int // tries that failed for no known reason
+	limit     time.Duration // until nothing is tried any more
+	accept    accepting
 }
+
+// accepting is what the board makes of a row that a client has named. Callers must hold w.mu.
+type accepting func(c *board.Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string, ignored bool)
 
 // claimManual claims jobs for their clients.
 func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
@@ -40,12 +45,18 @@ func (w *Worker) claimManual(client context.Context, asked *wish, clients map[in
 	defer cancel()
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: clients, retry: w.Retry("claim manual jobs"), failed: make(map[int64]int),
+		limit: claimTimeout, accept: w.board.AcceptManual,
 	}
 	if why := w.whyNoStart(); why != "" {
 		m.refuse(asked.ids, why)
 		return
 	}
-	for groups := [][]int64{asked.ids}; len(groups) > 0; {
+	m.claimAll(ctx, asked.ids)
+}
+
+// claimAll tries to claim jobs until each is claimed, or its client told why not.
+func (m *manualClaim) claimAll(ctx context.Context, ids []int64) {
+	for groups := [][]int64{ids}; len(groups) > 0; {
 		group := groups[0]
 		groups = append(groups[1:], m.try(ctx, group)...)
 	}
@@ -56,7 +67,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	if len(ids) == 0 {
 		return nil
 	}
-	c := manualClaiming{worker: m.worker, asked: m.asked, ids: ids, refusals: make(map[int64]string), ignores: make(map[int64]string)}
+	c := manualClaiming{worker: m.worker, asked: m.asked, accept: m.accept, ids: ids, refusals: make(map[int64]string), ignores: make(map[int64]string)}
 	locked, err := m.claim(ctx, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
@@ -66,7 +77,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	}
 	m.worker.won(&c.Claim)
 	for id, refusal := range c.ignores {
-		m.clients[id].tell(nil, refusal)
+		m.clients[id].ignore(refusal)
 	}
 	for _, id := range ids {
 		if !c.found[id] && !slices.Contains(locked, id) {
@@ -175,7 +186,7 @@ func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err er
 func (m *manualClaim) notClaimed(c *manualClaiming, id int64, why string) {
 	client, ours := m.clients[id]
 	switch refusal, ignored := c.ignores[id]; {
-	case ignored:
+	case ignored && client.undone == notRun:
 		client.tell(nil, refusal+"; the row could not be marked as ignored: "+why)
 	case ours:
 		client.refuse(id, why)
@@ -239,7 +250,7 @@ func (m *manualClaim) words(ctx context.Context, err error) string {
 	case holdsAll(err):
 		return err.Error()
 	case ctx.Err() != nil:
-		return fmt.Sprintf("the database has not answered within %s", claimTimeout)
+		return fmt.Sprintf("the database has not answered within %s", m.limit)
 	}
 	return "the table refuses it: " + err.Error()
 }
@@ -248,6 +259,7 @@ func (m *manualClaim) words(ctx context.Context, err error) string {
 type manualClaiming struct {
 	worker   *Worker
 	asked    *wish
+	accept   accepting
 	ids      []int64
 	found    map[int64]bool
 	refusals map[int64]string // why rows are left as they are
@@ -266,7 +278,7 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	token := newToken(w.identity.mark)
 	for _, row := range rows {
 		c.found[row.Job] = true
-		accepted, refusal, ignored := w.board.AcceptManual(&c.Claim, row, token, instance)
+		accepted, refusal, ignored := c.accept(&c.Claim, row, token, instance)
 		drafts = append(drafts, accepted...)
 		switch {
 		case ignored:

@@ -120,6 +120,9 @@ func (w *Worker) takeUpStart(b *board.Board, old journal.Job, instance string) b
 func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.Effects {
 	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", process.Started().Pid)
 	j := b.Adopt(old, process)
+	if old.Cancelled != nil {
+		w.killLater(j, process, *old.Cancelled)
+	}
 	w.others.Go(func() {
 		for i, news := range []<-chan struct{}{process.Begun(), process.Ended()} {
 			select {

@@ -4,32 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"jobd/cmd/internal/reason"
 	jobnet "jobd/net"
 	"jobd/net/contract"
 )
-
-// anyJobs reads the jobs that a command is about, each once: as ID, or as TARGET:ID.
-func anyJobs(name string, args []string) ([]jobRef, error) {
-	if len(args) == 0 {
-		return nil, wrongUsage("%s: needs at least one job, as ID or TARGET:ID", name)
-	}
-	var jobs []jobRef
-	for _, arg := range args {
-		colon := strings.LastIndexByte(arg, ':')
-		id, err := parseID(arg[colon+1:])
-		if err != nil || colon == 0 {
-			return nil, wrongUsage("%s: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", name, arg, errID)
-		}
-		job := jobRef{id: id, target: arg[:max(colon, 0)]}
-		if !slices.Contains(jobs, job) {
-			jobs = append(jobs, job)
-		}
-	}
-	return jobs, nil
-}
 
 // explained is what the workers have told of some jobs.
 type explained struct {

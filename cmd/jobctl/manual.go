@@ -20,6 +20,34 @@ type jobRef struct {
 	target string
 }
 
+// anyJobs reads the jobs that a command is about: ID, or TARGET:ID, each once, so many at most.
+func anyJobs(name string, args []string, most int) (jobs []jobRef, err error) {
+	if len(args) == 0 {
+		return nil, wrongUsage("%s: needs at least one job, as ID or TARGET:ID", name)
+	}
+	seen := make(map[jobnet.Whole]string, len(args))
+	for _, arg := range args {
+		var job jobRef
+		colon := strings.LastIndexByte(arg, ':')
+		job.target = arg[:max(colon, 0)]
+		if job.id, err = parseID(arg[colon+1:]); err != nil || colon == 0 {
+			return nil, wrongUsage("%s: job %q is not allowed; allowed is ID or TARGET:ID, where ID is %w", name, arg, errID)
+		}
+		before, again := seen[job.id]
+		switch {
+		case !again:
+			jobs = append(jobs, job)
+		case before != job.target:
+			return nil, wrongUsage("%s: job %d is named twice, with different targets", name, job.id)
+		}
+		seen[job.id] = job.target
+	}
+	if len(jobs) > most {
+		return nil, wrongUsage("%s: %d jobs are too many; at most %d are allowed", name, len(jobs), most)
+	}
+	return jobs, nil
+}
+
 // jobRefs reads the jobs that a command is about, each once.
 func (p *program) jobRefs(name string, args []string) ([]jobRef, error) {
 	form := "ID"

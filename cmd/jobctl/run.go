@@ -122,7 +122,7 @@ func (p *program) tree() *ffcli.Command {
 			p.poll(), p.poke(), p.pause(), p.resume(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
 			p.restart(),
-			p.runManual(), p.sendSignal(), p.ps(), p.tail(),
+			p.runManual(), p.sendSignal(), p.cancel(), p.ps(), p.tail(),
 			p.why(), p.show(),
 			p.top(),
 			p.journal(),

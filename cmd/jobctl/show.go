@@ -18,7 +18,7 @@ import (
 
 func (p *program) show() *ffcli.Command {
 	c := command("show", "show ID | T:ID", "one job: its row, where it is, and its whole story from all journals", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("show", args)
+		jobs, err := anyJobs("show", args, contract.MostExplained)
 		if err == nil && len(jobs) != 1 {
 			err = wrongUsage("show: needs one job, got %q", args)
 		}

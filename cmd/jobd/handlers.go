@@ -31,6 +31,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.Explain, s.Explain)
 	handle(all, s, contract.Retry, s.Retry)
 	handle(all, s, contract.Output, s.Output)
+	handle(all, s, contract.Cancel, s.Cancel)
 	d.addJournal(all)
 	return all
 }

@@ -21,6 +21,7 @@ type Cancel struct {
 
 	Did Cancelling
 	At  time.Time // when it was journalled
+	Seq uint64    // the event that the job's row is to show; of one that runs 0
 	Err error     // why it could not be journalled
 }
 
@@ -32,6 +33,7 @@ const (
 	NotRun  Cancelling = iota // it was not started, and never will be
 	Signals                   // it runs, and is to get SIGTERM, then SIGKILL
 	Hurries                   // it runs and had SIGTERM before: its SIGKILL comes earlier
+	Already                   // it runs and had SIGTERM before: its SIGKILL comes no later anyway
 	GivenUp                   // it ran before, and its next attempt does not: it is done
 )
 
@@ -120,10 +122,25 @@ func (b *Board) cancelStep(c Cancel, now time.Time) *Step {
 		step.cancel = &c
 		return step
 	default:
-		c.Did, c.At, c.Grace, c.By = Hurries, j.cancelled.Time, j.cancelled.Grace, j.cancelled.By
+		c.Did, c.At, c.Grace, c.By = Already, j.cancelled.Time, j.cancelled.Grace, j.cancelled.By
 	}
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
 	return nil
+}
+
+// CancelRow is what is journalled of a row that nobody has claimed, and that somebody cancels.
+// Anything but one that waits is left as found; elsewhere says that a worker has it, which may be
+// this one, and is to be asked.
+func (b *Board) CancelRow(row journal.Row, by string) (drafts []journal.Draft, refusal string, elsewhere bool) {
+	switch {
+	case UnderWay(row), b.Holds(row.Job):
+		return nil, "a worker has it: its row is " + row.Status, true
+	case row.Status != journal.RowWaiting && row.Status != journal.RowManual:
+		return nil, fmt.Sprintf("job %d is %s already", row.Job, row.Status), false
+	case b.stopping:
+		return nil, "worker is stopping", false
+	}
+	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: journal.CancelledBy(by), By: by}}}, "", false
 }
 
 // sigterm is the number of SIGTERM.
@@ -146,7 +163,7 @@ func (b *Board) cancelled(s *Step) {
 	j, c := s.job, *s.job.leaves
 	c.Did = NotRun
 	end := s.Events[len(s.Events)-1]
-	c.At = end.Time
+	c.At, c.Seq = end.Time, end.Seq
 	b.note(slog.LevelInfo, "a job is cancelled before it was started", j, "by", c.By)
 	if _, ran := end.Payload.(journal.Done); ran {
 		c.Did = GivenUp

@@ -101,7 +101,7 @@ func (w *world) checkWishes() {
 		case c.Err != nil:
 		case c.Did == NotRun && (!never || w.startsAsked(one.job.id, token)):
 			w.Fatalf("job %d is told to be cancelled before it ran; journalled so: %t", one.job.id, never)
-		case (c.Did == Signals || c.Did == Hurries) && (never || !termed || !one.runs):
+		case (c.Did == Signals || c.Did == Hurries || c.Did == Already) && (never || !termed || !one.runs):
 			w.Fatalf("job %d is told to get signals; journalled as not run: %t, SIGTERM: %t", one.job.id, never, termed)
 		}
 	}

@@ -66,6 +66,9 @@ func (j *Job) ID() int64 { return j.id }
 // Attempt is the number of the job's start, from 1.
 func (j *Job) Attempt() int { return j.attempt }
 
+// Target is the name of the job's target.
+func (j *Job) Target() string { return j.target.name }
+
 // Token is the token of the job's claim.
 func (j *Job) Token() string { return j.claim.Token }
 

@@ -30,6 +30,7 @@ type Worker interface {
 	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer, error)
 	SetBack(ctx context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error)
 	SendSignal(signals map[int64]int, by string) map[int64]bool
+	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)
 	Status() jobexec.Status
 	Running(targets []string) []jobexec.RunningJob
 	Output(ctx context.Context, g jobexec.Glance) (out jobexec.JobOutput, found bool, err error)

@@ -34,6 +34,8 @@ type stub struct {
 
 	explained map[int64]jobexec.Explanation
 	standings map[string]jobexec.TargetStanding
+
+	cancelled jobexec.Cancelled
 }
 
 func (s *stub) note(format string, args ...any) error {
@@ -70,6 +72,10 @@ func (s *stub) SetBack(_ context.Context, wish jobexec.RetryWish) (jobexec.Retry
 func (s *stub) SendSignal(signals map[int64]int, by string) map[int64]bool {
 	_ = s.note("signal %v by %s", signals, by)
 	return s.sent
+}
+
+func (s *stub) Cancel(_ context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error) {
+	return s.cancelled, s.note("cancel %v of %v within %v, rows %t, by %s", wish.IDs, wish.Targets, wish.Grace, wish.Rows, wish.By)
 }
 
 func (s *stub) Status() jobexec.Status { return s.status }

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+func (p *program) cancel() *ffcli.Command {
+	grace := contract.DefaultGrace * time.Millisecond
+	c := command("cancel", "cancel [flags] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
+		jobs, err := anyJobs("cancel", args, contract.MostCancelled)
+		if err != nil {
+			return err
+		}
+		if longest := contract.LongestGrace * time.Millisecond; grace < 0 || grace > longest {
+			return wrongUsage("cancel: --grace %v is not allowed; allowed is 0s to %v", grace, longest)
+		}
+		return p.cancelJobs(ctx, jobs, grace)
+	})
+	c.FlagSet.DurationVar(&grace, "grace", grace, "how long a job that runs gets between SIGTERM and SIGKILL, such as 30s")
+	c.LongHelp = "  jobctl cancel 4711\n  jobctl --master cancel --grace 1m mail:4711 4712"
+	return c
+}
+
+// cancelled is what became of a job, and which worker did it.
+type cancelled struct {
+	contract.CancelledJob
+	Worker string `json:"worker,omitempty"`
+}
+
+// cancelRun asks one worker, or all of a master's, until each job is cancelled, or it is known why
+// not.
+type cancelRun struct {
+	*program
+	client *client
+	grace  time.Duration
+	refs   map[jobnet.Whole]string // targets of the jobs
+	left   []jobnet.Whole          // of which nothing is known yet
+	done   map[jobnet.Whole]cancelled
+	failed map[jobnet.Whole]string
+	mute   error // workers that did not answer
+}
+
+// A claim at the same moment takes a row from under the eyes of whoever looks for it: workers are
+// asked again, so often, with pauses that grow.
+const (
+	cancelRounds = 5
+	cancelPause  = 100 * time.Millisecond
+)
+
+func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Duration) error {
+	r := cancelRun{
+		program: p, grace: grace, refs: make(map[jobnet.Whole]string),
+		done: make(map[jobnet.Whole]cancelled), failed: make(map[jobnet.Whole]string),
+	}
+	for _, job := range jobs {
+		r.left = append(r.left, job.id)
+		if job.target != "" {
+			r.refs[job.id] = job.target
+		}
+	}
+	err := p.linked(ctx, func(ctx context.Context, c *client) error {
+		if err := c.expect(ctx); err != nil {
+			return err
+		}
+		r.client = c
+		return r.run(ctx)
+	})
+	if err != nil && len(r.done)+len(r.failed) == 0 {
+		return mayBeDone(err, contract.Cancel.Name)
+	}
+	if shown := r.show(jobs); shown != nil {
+		return shown
+	}
+	if len(r.failed) == 0 {
+		r.mute = nil // nobody else was needed
+	}
+	return errors.Join(r.errors(jobs), mayBeDone(err, contract.Cancel.Name), r.mute)
+}
+
+// query is the request about what is left.
+func (r *cancelRun) query(rows bool) contract.CancelQuery {
+	grace := r.grace.Milliseconds()
+	q := contract.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Targets: make(map[jobnet.Whole]string)}
+	for _, id := range r.left {
+		if target, named := r.refs[id]; named {
+			q.Targets[id] = target
+		}
+	}
+	return q
+}
+
+// run asks in rounds. Of a master all workers are asked first, for jobs that they have: then one of
+// them, for rows that nobody has.
+func (r *cancelRun) run(ctx context.Context) error {
+	for round := range cancelRounds {
+		all, err := askFleet[contract.CancelAnswer](ctx, r.client, contract.Cancel.Name, r.query(!r.client.master))
+		if err != nil {
+			return err
+		}
+		r.mute = silent(all)
+		elsewhere := r.take(all...)
+		if r.client.master && len(r.left) > 0 {
+			if elsewhere, err = r.askOne(ctx, all); err != nil {
+				return err
+			}
+		}
+		if len(r.left) == 0 {
+			return nil
+		}
+		if round == cancelRounds-1 {
+			r.giveUp(elsewhere)
+			return nil
+		}
+		select {
+		case <-time.After(time.Duration(round+1) * cancelPause):
+		case <-ctx.Done():
+			return why(ctx, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// askOne asks the first worker that can be asked to cancel rows that nobody has claimed.
+func (r *cancelRun) askOne(ctx context.Context, all []told[contract.CancelAnswer]) (map[jobnet.Whole]contract.ClaimedRow, error) {
+	var failed error
+	for _, one := range all {
+		if one.err != nil {
+			continue
+		}
+		answer := told[contract.CancelAnswer]{from: one.from}
+		if failed = one.from.ask(ctx, contract.Cancel.Name, fieldsOf(r.query(true)), &answer.answer); failed == nil {
+			return r.take(answer), nil
+		}
+		if leftOpen(failed, contract.Cancel.Name) {
+			return nil, failed
+		}
+		failed = fmt.Errorf("worker '%s': %w", clean(one.from.name), failed)
+	}
+	if failed == nil {
+		failed = errors.New("no worker could be asked")
+	}
+	return nil, failed
+}
+
+// take notes what workers have answered, and gives the rows that others have, as these say.
+func (r *cancelRun) take(all ...told[contract.CancelAnswer]) map[jobnet.Whole]contract.ClaimedRow {
+	elsewhere := make(map[jobnet.Whole]contract.ClaimedRow)
+	for _, one := range all {
+		if one.err != nil {
+			continue
+		}
+		for id, job := range one.answer.Jobs {
+			r.done[id] = cancelled{job, one.from.name}
+			delete(r.failed, id)
+		}
+		for id, why := range one.answer.Errors {
+			if _, did := r.done[id]; !did {
+				r.failed[id] = why
+			}
+		}
+		maps.Copy(elsewhere, one.answer.Elsewhere)
+	}
+	r.left = slices.DeleteFunc(slices.Clone(r.left), func(id jobnet.Whole) bool {
+		_, did := r.done[id]
+		_, refused := r.failed[id]
+		return did || refused
+	})
+	return elsewhere
+}
+
+// giveUp tells of jobs that are left what their rows say.
+func (r *cancelRun) giveUp(elsewhere map[jobnet.Whole]contract.ClaimedRow) {
+	for _, id := range r.left {
+		r.failed[id] = "nobody who was asked has it"
+		if row, there := elsewhere[id]; there {
+			owner := "without a token"
+			if row.Owner != "" {
+				owner = "with the token " + clean(row.Owner)
+			}
+			r.failed[id] = fmt.Sprintf("a worker that was not asked has it, or does not answer: its row is %s, %s", clean(row.Status), owner)
+		}
+	}
+}
+
+// show prints what became of the jobs that were cancelled.
+func (r *cancelRun) show(jobs []jobRef) error {
+	if r.json() {
+		return r.printJSON(map[string]any{"jobs": r.done, "errors": r.failed})
+	}
+	t := table{head: []string{"JOB", "TARGET"}}
+	if r.client != nil && r.client.master {
+		t.head = append(t.head, "WORKER")
+	}
+	t.head = append(t.head, "BECAME")
+	for _, job := range jobs {
+		done, did := r.done[job.id]
+		if !did {
+			continue
+		}
+		cells := []cell{line(job.id), line(done.Target)}
+		if r.client.master {
+			cells = append(cells, line(done.Worker))
+		}
+		t.add(append(cells, line(r.became(done)))...)
+	}
+	if len(r.done) > 0 {
+		r.print(t)
+	}
+	return nil
+}
+
+// became says what became of a job that was cancelled.
+func (r *cancelRun) became(job cancelled) string {
+	switch job.State {
+	case contract.CancelIgnored:
+		return "ignored: it has not run"
+	case contract.CancelDone:
+		return "done: it ran before, and is not run again"
+	case contract.CancelCancelling:
+	default:
+		return job.State
+	}
+	left := time.UnixMilli(job.Kill).Sub(r.now()).Round(time.Second)
+	grace := time.Duration(job.Grace) * time.Millisecond
+	switch {
+	case job.Before:
+		return fmt.Sprintf("cancelling since before, by %s: SIGKILL in %v", job.By, max(left, 0))
+	case grace == 0:
+		return "cancelling: SIGTERM sent, and SIGKILL"
+	}
+	return fmt.Sprintf("cancelling: SIGTERM sent, SIGKILL in %v", grace)
+}
+
+// errors tells why jobs were not cancelled.
+func (r *cancelRun) errors(jobs []jobRef) error {
+	var failed []error
+	for _, job := range jobs {
+		if why, is := r.failed[job.id]; is {
+			why = strings.TrimPrefix(why, fmt.Sprintf("job %d ", job.id))
+			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(why)))
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,244 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/board"
+	"jobd/journal"
+)
+
+// A job is cancelled by whoever has it. The board says what it is at that moment, under the
+// worker's lock: on its way to its start, then it leaves the board and its row becomes ignored; or
+// a process, then its SIGTERM is journalled with the wish, in one append, and sent. So a start at
+// the same moment is either taken back or signalled. A row that nobody has is marked as ignored as
+// run-manual does it (cancel_rows.go).
+//
+// The crash argument:
+//
+//   - Before the wish is journalled: nothing was done, and nobody was told that it was.
+//   - After that, of a job that was not started: it is over; the mirror brings its row up to date.
+//   - After that, of a job that runs, before SIGTERM is sent: SIGKILL follows when the grace is
+//     over. The next start knows from the journal who wants the job to end, and since when. It
+//     sends no SIGTERM once more: most jobs have had theirs, and a second one tells many to hurry.
+//   - Between the end of the grace and SIGKILL: the next start sends it.
+//   - The runner killed as well: the process is signalled by the next start, as above. Its outcome is
+//     unknown, and it is not run again, whatever on_crash says.
+
+// CancelWish says which jobs are to be cancelled.
+type CancelWish struct {
+	IDs     []int64
+	Targets map[int64]string // of some of them: a job of another target is left alone
+	Grace   time.Duration    // between SIGTERM and SIGKILL
+	Rows    bool             // rows too that nobody has claimed
+	By      string
+}
+
+// Cancelled tells what became of jobs that were to be cancelled. One that this worker does not have
+// is in none of the maps, unless rows were to be cancelled too.
+type Cancelled struct {
+	Jobs      map[int64]CancelledJob
+	Errors    map[int64]string      // why they were not
+	Elsewhere map[int64]journal.Row // a worker has them, which is not this one as far as is known
+}
+
+// CancelledJob is what became of a job that was cancelled.
+type CancelledJob struct {
+	Did    board.Cancelling
+	Target string
+	Grace  time.Duration // of one that runs, from At on
+	At     time.Time
+	By     string // who cancelled it first, or wants it to end sooner
+}
+
+const (
+	// cancelTimeout is for what a job that is about to be started waits for, and for the table.
+	cancelTimeout = 5 * time.Second
+	// doubtPause is between two looks at a claim in doubt.
+	doubtPause = 50 * time.Millisecond
+	// cancelTogether is how many jobs are cancelled in one go.
+	cancelTogether = 500
+)
+
+// Cancel cancels jobs. It fails, without having changed anything, where the journal's disk has too
+// little room.
+func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error) {
+	if err := w.Disk.Check(); err != nil {
+		return Cancelled{}, RefusedError("nothing was cancelled: there is no room for the journal: " + err.Error())
+	}
+	told := Cancelled{Jobs: make(map[int64]CancelledJob), Errors: make(map[int64]string), Elsewhere: make(map[int64]journal.Row)}
+	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
+	var absent []int64
+	until := time.Now().Add(cancelTimeout)
+	for group := range slices.Chunk(ids, cancelTogether) {
+		absent = append(absent, w.cancelGroup(group, wish, until, &told)...)
+	}
+	if wish.Rows {
+		w.cancelRows(ctx, absent, wish, &told)
+	}
+	return told, nil
+}
+
+// cancelling is a job that is cancelled, or why it is not.
+type cancelling struct {
+	board.Cancel
+	id     int64
+	absent bool // the worker does not have it
+}
+
+// cancelGroup cancels those of some jobs that the worker has, and gives the others.
+func (w *Worker) cancelGroup(ids []int64, wish CancelWish, until time.Time, told *Cancelled) (absent []int64) {
+	ended := make(chan cancelling, len(ids))
+	for _, id := range ids {
+		go func() { ended <- w.cancelJob(id, wish, until) }()
+	}
+	shown := time.NewTimer(answerDelay)
+	defer shown.Stop()
+	for range ids {
+		switch c := <-ended; {
+		case c.absent:
+			absent = append(absent, c.id)
+		case c.Err != nil:
+			told.Errors[c.id] = fmt.Sprintf("job %d %s: %v", c.id, notCancelled, c.Err)
+		default:
+			told.Jobs[c.id] = CancelledJob{Did: c.Did, Target: c.Job.Target(), Grace: c.Grace, At: c.At, By: c.By}
+			if c.Seq > 0 {
+				select {
+				case <-w.Mirror.Shown(c.Seq, c.id):
+				case <-shown.C:
+					shown.Reset(0)
+				}
+			}
+		}
+	}
+	return absent
+}
+
+// cancelJob cancels a job that the worker has. Where its start is under way this waits until it has
+// happened or not.
+func (w *Worker) cancelJob(id int64, wish CancelWish, until time.Time) cancelling {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	var heard *board.Job // that its process has begun
+	for {
+		to := make(chan board.Cancel, 1)
+		look := w.tellCancel(id, wish, to)
+		var again <-chan time.Time
+		var begun <-chan struct{}
+		switch {
+		case look.job == nil && !look.doubtful:
+			return cancelling{id: id, absent: true}
+		case look.err != nil:
+			return cancelling{id: id, Cancel: board.Cancel{Err: look.err}}
+		case look.job == nil:
+			again = time.After(doubtPause)
+		case look.moves == nil:
+			c := w.awaitCancel(to)
+			if !errors.Is(c.Err, board.ErrGone) {
+				w.endCancelled(c, look.process)
+				return cancelling{id: id, Cancel: c}
+			}
+			continue
+		case look.process != nil && heard != look.job:
+			begun = look.process.Begun()
+		}
+		select {
+		case <-begun:
+			heard = look.job
+			w.hear(News{Job: id, Attempt: look.job.Attempt()})
+		case <-look.moves:
+		case <-again:
+		case <-timer.C:
+			return cancelling{id: id, Cancel: board.Cancel{Err: look.why()}}
+		case <-w.turned:
+			return cancelling{id: id, Cancel: board.Cancel{Err: errStopping}}
+		}
+	}
+}
+
+// cancelLook is what the board says of a job that is to be cancelled.
+type cancelLook struct {
+	job      *board.Job // nil: the worker does not have it
+	process  Process
+	doubtful bool            // its claim is in doubt
+	moves    <-chan struct{} // nil: the wish is about to be journalled
+	err      error
+}
+
+// why is why a job was not cancelled that nothing can be said of for too long.
+func (l cancelLook) why() error {
+	if l.job == nil {
+		return errors.New("its claim is in doubt: the table has not told yet whether it was won; try again")
+	}
+	return errors.New("it is about to be started or to end, and what became of that is not known yet; try again")
+}
+
+// tellCancel tells the board that a job is to be cancelled.
+func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (look cancelLook) {
+	w.change(func(b *board.Board) (e board.Effects) {
+		j := b.Job(id)
+		if j == nil {
+			look.doubtful = b.Holds(id)
+			return e
+		}
+		look.job = j
+		look.process, _ = j.Process().(Process)
+		if target := wish.Targets[id]; target != "" && target != j.Target() {
+			look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
+			return e
+		}
+		look.moves, e = b.Cancel(board.Cancel{Job: j, By: wish.By, Grace: wish.Grace, To: to})
+		return e
+	})
+	return look
+}
+
+// awaitCancel waits until a wish is journalled, or can't be.
+func (w *Worker) awaitCancel(to <-chan board.Cancel) board.Cancel {
+	select {
+	case c := <-to:
+		return c
+	case <-w.turned:
+		return board.Cancel{Err: errStopping}
+	}
+}
+
+// endCancelled sends a job that runs the signals that it is to get, now and later.
+func (w *Worker) endCancelled(c board.Cancel, process Process) {
+	if c.Err != nil || process == nil || c.Did != board.Signals && c.Did != board.Hurries {
+		return
+	}
+	if c.Did == board.Signals {
+		_ = process.Signal(int(unix.SIGTERM)) // it fails where the process is gone
+	}
+	w.killLater(c.Job, process, journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace})
+}
+
+// killLater sends a job that was cancelled SIGKILL when its grace is over and it still runs. A clock
+// that was set back makes the grace no longer than it is.
+func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation) {
+	left := min(max(time.Until(c.Deadline()), 0), c.Grace)
+	w.others.Go(func() {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-process.Ended():
+			return
+		case <-w.turned: // the next start sends it
+			return
+		case <-timer.C:
+		}
+		w.Logger.Warn("a job that was cancelled still runs; killing it", "job", j.ID(), "by", c.By, "grace", c.Grace)
+		switch err := w.journalSignal(j, journal.Signal{Signo: int(unix.SIGKILL), By: c.By}); {
+		case err == nil:
+			_ = process.Signal(int(unix.SIGKILL))
+		case !errors.Is(err, board.ErrGone):
+			w.Logger.Warn("a job was not killed: that could not be journalled", "job", j.ID(), "error", err)
+		}
+	})
+}

@@ -58,7 +58,10 @@ func (w *Worker) cancelSome(client context.Context, ids []int64, want CancelWish
 			told.Elsewhere[row.Job] = row
 		}
 		targets[row.Job] = row.Target
-		return drafts, refusal, len(drafts) > 0
+		if len(drafts) > 0 {
+			return drafts, journal.CancelledBy(want.By), true
+		}
+		return nil, refusal, false
 	}
 	for _, id := range ids {
 		m.clients[id] = &waiter{told: make(chan struct{}), undone: notCancelled}

@@ -116,6 +116,10 @@ func (m *follower) show(e journal.Event) {
 			}
 		case journal.KindDone:
 			row.Owner, row.Status = "", journal.RowDone
+		case journal.KindCancelled:
+			if !e.Payload.(journal.Cancelled).Runs {
+				row.Owner, row.Status = "", journal.RowIgnored
+			}
 		}
 		m.table.rows[e.Job] = row
 	})

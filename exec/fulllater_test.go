@@ -45,6 +45,21 @@ func laterLives() map[string]life {
 				third.exit(0)
 			},
 		},
+		"cancelled": {
+			rows: []journal.Row{waiting(1, "b"), waiting(2, "b"), waiting(3, "c")}, starts: 1,
+			end: map[int64]string{1: journal.RowDone, 2: journal.RowIgnored, 3: journal.RowIgnored},
+			live: func(f *fixture) {
+				p := f.next()
+				f.claimed(2)
+				got := f.cancel(jobexec.CancelWish{IDs: []int64{1, 2, 3}, Rows: true})
+				if len(got) != 3 || got[1] != "signals of b" || got[2] != "not run of b" || got[3] != "not run of c" {
+					f.t.Errorf("told %v", got)
+				}
+				<-p.signals
+				<-p.signals
+				p.exit(1)
+			},
+		},
 		"ignored, and refused": {
 			rows: []journal.Row{manual(1, "c"), waiting(2, "a"), waiting(3, "a")}, instant: true, starts: 2,
 			end:     map[int64]string{1: journal.RowManual, 2: journal.RowDone, 3: journal.RowDone},

@@ -103,12 +103,12 @@ func (r *cancelRun) query(rows bool) contract.CancelQuery {
 // run asks in rounds. Of a master all workers are asked first, for jobs that they have: then one of
 // them, for rows that nobody has.
 func (r *cancelRun) run(ctx context.Context) error {
+	var all []told[contract.CancelAnswer]
 	for round := range cancelRounds {
-		all, err := askFleet[contract.CancelAnswer](ctx, r.client, contract.Cancel.Name, r.query(!r.client.master))
-		if err != nil {
+		var err error
+		if all, err = r.askAll(ctx, all); err != nil {
 			return err
 		}
-		r.mute = silent(all)
 		elsewhere := r.take(all...)
 		if r.client.master && len(r.left) > 0 {
 			if elsewhere, err = r.askOne(ctx, all); err != nil {
@@ -129,6 +129,26 @@ func (r *cancelRun) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// askAll asks the worker, or all of a master's; later on those of them that have answered before.
+func (r *cancelRun) askAll(ctx context.Context, before []told[contract.CancelAnswer]) ([]told[contract.CancelAnswer], error) {
+	if before == nil || !r.client.master {
+		all, err := askFleet[contract.CancelAnswer](ctx, r.client, contract.Cancel.Name, r.query(!r.client.master))
+		if r.client.master {
+			r.mute = silent(all)
+		}
+		return all, err
+	}
+	all := make([]told[contract.CancelAnswer], 0, len(before))
+	for _, one := range before {
+		if one.err == nil {
+			again := told[contract.CancelAnswer]{from: one.from}
+			again.err = one.from.ask(ctx, contract.Cancel.Name, fieldsOf(r.query(false)), &again.answer)
+			all = append(all, again)
+		}
+	}
+	return all, nil
 }
 
 // askOne asks the first worker that can be asked to cancel rows that nobody has claimed.
@@ -188,7 +208,10 @@ func (r *cancelRun) giveUp(elsewhere map[jobnet.Whole]contract.ClaimedRow) {
 			if row.Owner != "" {
 				owner = "with the token " + clean(row.Owner)
 			}
-			r.failed[id] = fmt.Sprintf("a worker that was not asked has it, or does not answer: its row is %s, %s", clean(row.Status), owner)
+			r.failed[id] = fmt.Sprintf("its row is %s, %s, of a worker that was not asked", clean(row.Status), owner)
+			if r.mute != nil {
+				r.failed[id] += ", or does not answer, and may still cancel it"
+			}
 		}
 	}
 }

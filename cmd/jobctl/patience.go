@@ -26,6 +26,10 @@ func (c *client) patienceWith(typ string) time.Duration {
 		return 0
 	case contract.Pause.Name:
 		return c.patience * 3 / 2
+	case contract.Cancel.Name: // a master waits 30 s for a worker that hangs, and then gives what the others said
+		if c.master {
+			return c.patience * 4
+		}
 	}
 	return c.patience
 }

@@ -40,7 +40,7 @@ func (v *view) ended() (Verdict, bool) {
 		verdict.Sentence = fmt.Sprintf("was cancelled%s, and ended%s: %s", behind(" by ", whoOf(h.CancelledBy)), when, v.rowResult())
 	case unknown:
 		verdict.Reason = Unknown
-		verdict.Sentence = fmt.Sprintf("is done since%s, as failed, because nobody knows how it ended: %s", strings.TrimPrefix(when, " at"), why)
+		verdict.Sentence = fmt.Sprintf("ended%s, and nobody knows how: %s", when, why)
 	case v.row.Result == "ok":
 		verdict.Reason = Done
 		verdict.Sentence = "is done: ok" + when + v.took(h)

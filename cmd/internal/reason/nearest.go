@@ -8,7 +8,7 @@ import (
 // nearest is the one of some names that somebody who wrote another one most likely meant; "" where
 // none is like it.
 func nearest(name string, known []string) (best string) {
-	least := len(name)/3 + 1
+	least := len(name)/2 + 1
 	for _, one := range known {
 		if strings.EqualFold(strings.TrimSpace(one), strings.TrimSpace(name)) {
 			return one

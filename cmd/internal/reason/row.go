@@ -241,22 +241,27 @@ func markOf(owner string) string {
 	return owner[1 : 1+mark]
 }
 
-// before says what a worker last did with a row that is nobody's now.
+// before says what became last of a row that is nobody's now: a worker gave it back, or somebody
+// wants it to be run again.
 func (v *view) before() string {
-	released := func(t teller) bool {
-		h := t.job.Journal
-		return h.Status == string(journal.StatusReleased) || !slices.Contains(knownLast, h.Last)
-	}
-	t := v.history(released)
+	t := v.latest()
 	if t == nil {
 		return ""
 	}
 	h := t.job.Journal
-	if h.Status == string(journal.StatusReleased) {
-		return fmt.Sprintf("; %s gave it back%s%s", t.Name, v.at(cmp.Or(h.Ended, h.At)), behind(", because ", cut(h.Reason)))
+	if !t.gaveBack() {
+		return fmt.Sprintf("; %s%s%s", h.Last, v.at(h.At), behind(" by ", whoOf(h.By)))
 	}
-	return fmt.Sprintf("; %s%s%s", h.Last, v.at(h.At), behind(" by ", whoOf(h.By)))
+	return fmt.Sprintf("; %s gave it back%s%s", t.Name, v.at(cmp.Or(h.Ended, h.At)), behind(", because ", cut(h.Reason)))
 }
+
+// latest is who knows that.
+func (v *view) latest() *teller {
+	return v.history(func(t teller) bool { return t.gaveBack() || !slices.Contains(knownLast, t.job.Journal.Last) })
+}
+
+// gaveBack tells whether a worker has had the job, and gave it back.
+func (t teller) gaveBack() bool { return t.job.Journal.Status == string(journal.StatusReleased) }
 
 // knownLast are the kinds of event after which a row that waits is not told of further.
 var knownLast = []string{"accepted", "ignored", "running", "started", "signal", "done", "conflict", "set-aside", "requeued", "cancelled"}

@@ -115,7 +115,7 @@ func (v *view) open(s servers) Verdict {
 			return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target %s", ahead, target), Probe: probe == nil}
 		}
 		text := fmt.Sprintf("is the next of its target %s, and %s is about to claim it", target, first.Name)
-		if v.before() != "" {
+		if last := v.latest(); last != nil && last.gaveBack() {
 			return Verdict{Reason: Released, Sentence: "waits again, and " + text, Probe: probe == nil}
 		}
 		return Verdict{Reason: Next, Sentence: text, Probe: probe == nil}

@@ -78,10 +78,10 @@ func lastLine(text string) string {
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-// cut cuts a text of somebody else's to what a sentence bears.
+// cut cuts a text of somebody else's to what a sentence bears, which is one line.
 func cut(text string) string {
 	const most = 300
-	text = strings.TrimSpace(text)
+	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"
 	}

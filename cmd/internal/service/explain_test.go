@@ -1,0 +1,224 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobexec "jobd/exec"
+	"jobd/exec/board"
+	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/replay"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+	"jobd/store"
+)
+
+// rows is a table in the test's hands.
+type rows struct {
+	details map[int64]*store.Detail
+	tail    int
+	waiters []store.Waiter
+	away    error
+	held    [][]int64 // what each look with locks finds held
+	locked  [][]int64 // what each was asked for
+	holders map[string]string
+}
+
+func (r *rows) Details(_ context.Context, _ []int64, _ []string, tail int) (map[int64]*store.Detail, error) {
+	r.tail = tail
+	return r.details, r.away
+}
+
+func (r *rows) Ahead(_ context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
+	r.waiters = waiters
+	ahead := map[int64]store.Ahead{}
+	for _, w := range waiters {
+		ahead[w.Job] = store.Ahead{Rows: most, More: true}
+	}
+	return ahead, nil
+}
+
+func (r *rows) Rows(_ context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
+	r.locked = append(r.locked, slices.Clone(ids))
+	locked, r.held = r.held[0], r.held[1:]
+	return nil, locked, nil
+}
+
+func (r *rows) Holder(_ context.Context, name string) (string, error) { return r.holders[name], nil }
+
+// row is a row of target mail.
+func row(id int64, status, owner string) *store.Detail {
+	return &store.Detail{Seen: store.Seen{Row: journal.Row{Job: id, Target: "mail", Status: status, Owner: owner}}, Served: "mail"}
+}
+
+// newExplainer makes a service with a table, and a journal that holds what the drafts say.
+func newExplainer(t *testing.T, worker *stub, table *rows, drafts ...journal.Draft) *Service {
+	t.Helper()
+	dir := t.TempDir()
+	written, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := journal.Draft{Payload: journal.Opened{Name: "node-1", Targets: map[string]int{"mail": 1}}}
+	for _, d := range append([]journal.Draft{opened}, drafts...) {
+		if _, err := written.Append(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := written.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := newService(worker)
+	config := s.Config
+	config.Table, config.Journal, config.PollInterval = table, func() (*replay.Reader, error) { return replay.Open(dir) }, time.Minute
+	config.Owed = func() []store.Aside { return []store.Aside{{Job: 6, Wanted: "done", Reason: "CHECK"}} }
+	return New(config)
+}
+
+func explainOf(t *testing.T, s *Service, q contract.ExplainQuery) contract.Explained {
+	t.Helper()
+	got, err := s.Explain(t.Context(), asked(""), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// What table, worker, mirror and journal know comes together, by job.
+func TestExplainPutsTogether(t *testing.T) {
+	t.Parallel()
+	at := time.UnixMilli(1_700_000_000_000)
+	worker := &stub{
+		status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}},
+		explained: map[int64]jobexec.Explanation{
+			5: {Standing: &jobexec.JobStanding{Standing: board.Standing{Phase: board.Queued, Before: 2, Attempt: 1}, Claimed: at}},
+			7: {Aside: &jobexec.AsideRow{Reason: "CHECK weight", Since: at}},
+		},
+		standings: map[string]jobexec.TargetStanding{"mail": {
+			TargetStatus: jobexec.TargetStatus{Concurrency: 3, Running: 3, PausedBy: "me", PausedSince: 9, Paused: true},
+			Hindrance:    jobexec.Hindrance{Kind: jobexec.HinderedLauncher, Why: "no such file", Since: at}, Room: 1, Looks: true,
+		}},
+	}
+	table := &rows{details: map[int64]*store.Detail{5: row(5, "waiting", ""), 6: row(6, "running", "@abcdxxxxx")}}
+	table.details[5].Served = ""
+	s := newExplainer(t, worker, table)
+	got := explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 5}})
+	standing := &contract.TargetStanding{
+		Name: "mail", Paused: true, PausedSince: 9, PausedBy: "me", Concurrency: 3, Running: 3, Room: 1, Looks: true,
+		Hindered: contract.HinderedLauncher, Why: "no such file", Since: at.UnixMilli(), Interval: 60_000,
+	}
+	want := contract.Explained{Name: "node-1", Targets: []string{"b", "mail"}, Jobs: []contract.ExplainedJob{
+		{
+			Job: 5, Row: &contract.JobRow{Target: "mail", Status: "waiting"}, Ahead: &contract.JobsAhead{Rows: 10_000, More: true},
+			Here: &contract.JobStanding{Phase: "queued", Before: 2, Attempt: 1, Since: at.UnixMilli()},
+		},
+		{Job: 6, Row: &contract.JobRow{Target: "mail", Status: "running", Owner: "@abcdxxxxx"}, Target: standing, Aside: &contract.AsideJob{Wanted: "done", Reason: "CHECK"}},
+		{Job: 7, Aside: &contract.AsideJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if table.tail != 0 || len(table.waiters) != 1 || len(table.locked) > 0 {
+		t.Errorf("asked for %d bytes, %v, locks of %v", table.tail, table.waiters, table.locked)
+	}
+	explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5}, Output: true})
+	if table.tail != longestTail {
+		t.Errorf("of one job %d bytes are read", table.tail)
+	}
+}
+
+// A table that can't be read takes nothing from what worker and journal know.
+func TestExplainWithoutTheTable(t *testing.T) {
+	t.Parallel()
+	code := 3
+	table := &rows{away: errors.New("connection refused")}
+	s := newExplainer(
+		t, &stub{}, table,
+		journal.Draft{Job: 5, Payload: journal.Accepted{Target: "mail", Token: "@aaaa00001"}},
+		journal.Draft{Job: 5, Payload: journal.Released{Reason: "a pause", Target: "mail", Token: "@aaaa00001"}},
+		journal.Draft{Job: 5, Payload: journal.Accepted{Target: "mail", Token: "@aaaa00002"}},
+		journal.Draft{Job: 5, Payload: journal.Running{Attempt: 1, Token: "@aaaa00002"}},
+		journal.Draft{Job: 5, Payload: journal.Started{Pid: 47, StartTime: 1, BootID: "b"}},
+		journal.Draft{Job: 5, Payload: journal.Signal{Signo: 15, By: "10.0.0.5:1"}},
+		journal.Draft{Job: 5, Payload: journal.Done{Result: "fail", Code: &code, Elapsed: 1500, Token: "@aaaa00002"}},
+		journal.Draft{Job: 6, Payload: journal.Accepted{Target: "mail", Token: "@aaaa00003"}},
+		journal.Draft{Job: 6, Payload: journal.Conflict{Wanted: "running", Token: "@aaaa00003", Found: &journal.Row{Status: "waiting", Owner: "x"}}},
+		journal.Draft{Job: 7, Payload: journal.Ignored{Reason: "status = waiting != manual"}},
+	)
+	got := explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8}})
+	if got.Table != "connection refused" || len(got.Jobs) != 4 || got.Jobs[3].Journal != nil {
+		t.Fatalf("%+v", got)
+	}
+	done := got.Jobs[0].Journal
+	if done.At == 0 || done.Claimed == 0 || done.Started == 0 || done.Ended == 0 {
+		t.Errorf("times: %+v", done)
+	}
+	done.At, done.Claimed, done.Started, done.Ended = 0, 0, 0, 0
+	want := &contract.JobHistory{
+		Status: "done", Last: "done", Target: "mail", Token: "@aaaa00002", Attempt: 1, PID: 47, Result: "fail", Code: &code, Ran: 1500,
+	}
+	if diff := cmp.Diff(want, done); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if h := got.Jobs[1].Journal; h.Status != "conflict" || h.Found == nil || *h.Found != (contract.FoundRow{Status: "waiting", Owner: "x"}) {
+		t.Errorf("%+v", h)
+	}
+	if h := got.Jobs[2].Journal; h.Status != "ignored" || h.Reason != "status = waiting != manual" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// A probe locks nothing but rows that wait, tells of one only where it stays held, and asks for the
+// marks of those that are under way.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	table := &rows{
+		details: map[int64]*store.Detail{5: row(5, "waiting", ""), 6: row(6, "waiting", ""), 7: row(7, "running", "@abcdxxxxx"), 8: row(8, "running", ""), 9: row(9, "done", "")},
+		held:    [][]int64{{5, 6}, {6}}, holders: map[string]string{"mark:abcd": "connection 7"},
+	}
+	s := newExplainer(t, &stub{}, table)
+	got := explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8, 9}, Probe: true})
+	want := []*contract.JobProbe{{}, {Held: true}, {Marked: true, Holder: "connection 7"}, nil, nil}
+	for i, job := range got.Jobs {
+		if diff := cmp.Diff(want[i], job.Probe); diff != "" {
+			t.Errorf("job %d (-want +got):\n%s", job.Job, diff)
+		}
+	}
+	if slices.Sort(table.locked[0]); !slices.Equal(table.locked[0], []int64{5, 6}) || !slices.Equal(table.locked[1], []int64{5, 6}) {
+		t.Errorf("locked: %v", table.locked)
+	}
+}
+
+// So many are explained at once, and no more; who waits too long hears so.
+func TestExplainTakesTurns(t *testing.T) {
+	t.Parallel()
+	s := newExplainer(t, &stub{}, &rows{})
+	for range mostExplaining {
+		s.explaining <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Explain(ctx, asked(""), contract.ExplainQuery{IDs: []jobnet.Whole{5}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	<-s.explaining
+	explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5}})
+}
+
+// Every phase of the board has its word.
+func TestPhasesHaveWords(t *testing.T) {
+	t.Parallel()
+	for phase := board.Queued; phase < board.Gone; phase++ {
+		if phases[phase] == "" {
+			t.Errorf("%s has none", phase)
+		}
+	}
+}

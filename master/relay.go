@@ -16,15 +16,18 @@ import (
 // answers within about a second, however much it has to read through.
 const relayTimeout = 30 * time.Second
 
-// lookTimeout is how long a worker may take for what an operator looks at. It is shorter than
-// jobctl waits for an answer, so that a worker that hangs does not hide what the others say.
-const lookTimeout = 8 * time.Second
+// countTimeout is how long a worker may take to have the table's server count rows.
+const countTimeout = 8 * time.Second
 
-// timeoutOf is how long a worker may take for a request of this type that is handed on.
+// timeoutOf is how long a worker may take for a request of this type that is handed on. For what an
+// operator looks at that is shorter than jobctl waits for an answer, so that a worker that hangs
+// does not hide what the others say.
 func timeoutOf(typ string) time.Duration {
 	switch typ {
-	case contract.Running.Name, contract.Waiting.Name, contract.Explain.Name:
-		return lookTimeout
+	case contract.Running.Name, contract.Explain.Name:
+		return answerTimeout
+	case contract.Waiting.Name:
+		return countTimeout
 	}
 	return relayTimeout
 }

@@ -51,7 +51,7 @@ func (v *view) standing(t teller, s *contract.JobStanding) Verdict {
 func (v *view) queued(t teller, s *contract.JobStanding) string {
 	place := "is the next there"
 	if s.Before > 0 {
-		place = fmt.Sprintf("waits there behind %s", counted(s.Before, false))
+		place = fmt.Sprintf("waits there behind %s", number(s.Before, false))
 	}
 	target := t.job.Target
 	switch {

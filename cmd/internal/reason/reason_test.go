@@ -125,7 +125,7 @@ func TestTheTableCannotBeRead(t *testing.T) {
 func TestTheTargetThatWasNamed(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Code{"mail": Next, "MAIL": Next, "pics": OtherTarget, "": Next} {
-		as := of("node-1", job{Row: &row{Target: "mail", Status: "waiting"}, Target: &target{Name: "MAIL", Concurrency: 1, Room: 1, Looks: true}})
+		as := of("node-1", job{Row: &row{Target: "mail", Status: "waiting"}, Ahead: &ahead{}, Target: &target{Name: "MAIL", Concurrency: 1, Room: 1, Looks: true}})
 		got := Of(Question{Job: 5, Target: name, Now: now, Location: time.UTC}, []Answer{as})
 		if got.Reason != want || got.Explained() == (want == OtherTarget) {
 			t.Errorf("%q: %+v", name, got)

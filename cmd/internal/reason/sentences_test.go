@@ -69,12 +69,13 @@ func TestSentences(t *testing.T) {
 			of("node-1", waits(busy)), of("node-2", waits(hindered("database", "no route to host"))),
 		}},
 		{Slots, "is the next of its target: the one slot of target mail is in use, on node-1", []Answer{of("node-1", waits(single)), of("node-2", waits(nil))}},
+		{Waiting, "waits behind the others (the table did not tell how many) of its target mail", []Answer{of("node-1", job{Row: waits(nil).Row, Target: looks})}},
 		{Next, "is the next of its target mail, and node-1 is about to claim it", []Answer{of("node-1", waits(looks))}},
 		{Released, "waits again, and is the next of its target mail, and node-1 is about to claim it; node-2 gave it back at 10:02, because the target was paused", []Answer{
 			of("node-1", waits(looks)), of("node-2", job{Journal: &history{Status: "released", Last: "released", Ended: ten, Reason: "the target was paused"}}),
 		}},
 		{Next, "is the next of its target mail, and node-1 is about to claim it; retried at 10:02 by 10.0.0.5", []Answer{
-			of("node-1", job{Row: waits(nil).Row, Target: looks, Journal: &history{Status: "waiting", Last: "retried", At: ten, By: "10.0.0.5:7"}}),
+			of("node-1", job{Row: waits(nil).Row, Ahead: &ahead{}, Target: looks, Journal: &history{Status: "waiting", Last: "retried", At: ten, By: "10.0.0.5:7"}}),
 		}},
 		{Unseen, "waits, and no worker looks for it: node-1 has room for target mail, and looks again when it is told (jobctl poll, or poke of a master), and never by itself (poll_interval = 0)", []Answer{
 			of("node-1", waits(idle)),

@@ -1,6 +1,7 @@
 package reason
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -105,14 +106,14 @@ func (v *view) unserved() string {
 // open tells of a row of a target that somebody would claim more for.
 func (v *view) open(s servers) Verdict {
 	probe := v.probe(func(p *contract.JobProbe) bool { return !p.Marked && p.Error == "" })
-	ahead := v.ahead()
+	ahead, counted := v.ahead()
 	target := v.row.Target
 	switch first := s.open[0]; {
 	case probe != nil && probe.Held:
 		return Verdict{Reason: Locked, Sentence: "waits: somebody else has locked its row" + v.lockedSince(s.open)}
 	case slices.ContainsFunc(s.open, func(t teller) bool { return t.job.Target.Looks }):
-		if ahead != "" {
-			return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target %s", ahead, target), Probe: probe == nil}
+		if ahead != "" || !counted {
+			return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target %s", cmp.Or(ahead, uncounted), target), Probe: probe == nil}
 		}
 		text := fmt.Sprintf("is the next of its target %s, and %s is about to claim it", target, first.Name)
 		if last := v.latest(); last != nil && last.gaveBack() {
@@ -159,8 +160,8 @@ func (v *view) full(s servers) Verdict {
 	if slots == 1 {
 		used = fmt.Sprintf("the one slot of target %s is in use, on %s", v.row.Target, names(who))
 	}
-	if ahead := v.ahead(); ahead != "" {
-		return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target: %s", ahead, used)}
+	if ahead, counted := v.ahead(); ahead != "" || !counted {
+		return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target: %s", cmp.Or(ahead, uncounted), used)}
 	}
 	return Verdict{Reason: Slots, Sentence: "is the next of its target: " + used}
 }
@@ -201,17 +202,20 @@ func namesOf(all []teller) (list []string) {
 	return list
 }
 
-// ahead is how many rows wait before this one; "" where none does, or nobody could count.
-func (v *view) ahead() string {
+// uncounted stands for a number of jobs that the table did not tell.
+const uncounted = "the others (the table did not tell how many)"
+
+// ahead is how many rows wait before this one; "" where none does, or, where counted is false,
+// nobody could count.
+func (v *view) ahead() (jobs string, counted bool) {
 	for _, t := range v.told {
-		if a := t.job.Ahead; a != nil {
-			if a.Rows == 0 {
-				return ""
-			}
-			return counted(a.Rows, a.More)
+		if a := t.job.Ahead; a != nil && a.Rows > 0 {
+			return number(a.Rows, a.More), true
+		} else if a != nil {
+			return "", true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // hindered says why a worker claims nothing for the row's target.

@@ -41,8 +41,8 @@ func behind(word, what string) string {
 	return word + what
 }
 
-// counted is a number of jobs in words.
-func counted(n int, more bool) string {
+// number is a number of jobs in words.
+func number(n int, more bool) string {
 	switch {
 	case more:
 		return humanize.Comma(int64(n)) + "+ jobs"

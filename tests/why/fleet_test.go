@@ -1,0 +1,213 @@
+package why
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+const viaMaster = "--master"
+
+// Three workers behind a master: whoever has a job, one question finds it.
+func TestAFleet(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	launcher, open := gate(t, "exit 0")
+	nodes := make([]*harness.Daemon, 3)
+	for i := range nodes {
+		s := db.Worker(t, fmt.Sprintf("node-%d", i+1), launcher, map[string]int{"a": 1}).
+			With(harness.MasterOf(master), harness.Settings{"prefetch": "0"})
+		nodes[i] = s.StartWorker(t)
+	}
+	harness.AwaitWorkers(t, master, "", 3)
+	for id := int64(1); id <= 5; id++ {
+		db.Insert(t, id, "a", "waiting")
+	}
+	jobctl(t, master, viaMaster, "poke", "a")
+	db.AwaitCount(t, 3, "status = 'running'")
+	await(t, master, 4, "slots", `job 4 is the next of its target: all 3 slots of target a are in use, on node-1, node-2, node-3`, viaMaster)
+	await(t, master, 5, "waiting", `job 5 waits behind 1 job of its target: all 3 slots of target a are in use, on node-1, node-2, node-3`, viaMaster)
+	has := map[string]bool{}
+	for id := int64(1); id <= 3; id++ {
+		has[await(t, master, id, "running", `job \d runs on node-\d since `+clock+` \(pid \d+\)`, viaMaster).Worker] = true
+	}
+	if len(has) != 3 {
+		t.Errorf("the jobs run on %v", has)
+	}
+	jobctl(t, nodes[0], "pause", "a")
+	await(t, master, 4, "slots", `job 4 is the next of its target: all 2 slots of target a are in use, on node-2, node-3; paused on node-1 since `+clock, viaMaster)
+	jobctl(t, master, viaMaster, "pause", "a")
+	await(t, master, 4, "paused", `job 4 waits: its target a is paused since `+clock+` by 127\.0\.0\.1 \(on all 3 workers that serve it\)`, viaMaster)
+	open()
+	jobctl(t, master, viaMaster, "continue", "a")
+	for id := int64(1); id <= 5; id++ {
+		db.AwaitDone(t, id)
+		await(t, master, id, "done", `job \d is done: ok at `+clock+` on node-\d, after .*`, viaMaster)
+	}
+	got := jobctl(t, master, viaMaster, "show", "a:1")
+	for _, part := range []string{"job 1 is done: ok", "target:      a\n", "status:      done\n", "claimed by node-", "ended: ok", "waited  ", "ran     "} {
+		if !strings.Contains(got.stdout, part) {
+			t.Errorf("show lacks %q", part)
+		}
+	}
+	if got.code != 0 || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A worker that hangs, with a job that is its own, is known by the mark in the row; the others
+// answer all the same. So does one of the original, which can't tell.
+func TestAWorkerThatHangsAndAnOriginalOne(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	launcher, open := gate(t, "exit 0")
+	defer open()
+	start := func(name, target string) *harness.Daemon {
+		return db.Worker(t, name, launcher, map[string]int{target: 1}).With(harness.MasterOf(master)).StartWorker(t)
+	}
+	hangs := start("node-1", "a")
+	asked := start("node-2", "b")
+	original(t, master, "old", "a")
+	harness.AwaitWorkers(t, master, "", 3)
+	db.Insert(t, 1, "a", "waiting")
+	db.Insert(t, 2, "b", "waiting")
+	jobctl(t, hangs, "poll")
+	jobctl(t, asked, "poll")
+	db.AwaitCount(t, 2, "status = 'running'")
+	db.Insert(t, 3, "a", "running") // as the original leaves them: without a claim
+	hangs.Signal(t, syscall.SIGSTOP)
+	t.Cleanup(func() { hangs.Signal(t, syscall.SIGCONT) })
+
+	await(t, master, 1, "silent", `job 1 is running since `+clock+`, as its row says; it was claimed by node-1, to go by the mark in it \(token @\w{9}\), which does not answer`, viaMaster)
+	await(t, master, 3, "nobody", `job 3 is running, as its row says, but the row bears no claim of a worker, and no worker that answers has it; perhaps old has, which can't tell`, viaMaster)
+	await(t, master, 2, "running", `job 2 runs on node-2 .*`, viaMaster)
+	_, got := ask(t, master, 2, viaMaster)
+	for _, part := range []string{"worker 'node-1': no answer within 5s", "worker 'old': it can't tell, because it is an older jobd, or the original"} {
+		if !strings.Contains(got.stderr, part) {
+			t.Errorf("stderr lacks %q: %s", part, got.stderr)
+		}
+	}
+	got = jobctl(t, master, viaMaster, "show", "2")
+	if got.code != 0 || !strings.Contains(got.stdout, "started as process") || !strings.Contains(got.stderr, "worker 'node-1'") {
+		t.Errorf("show: %+v", got)
+	}
+	if got = jobctl(t, hangs, "why", "1"); got.code != 1 || !strings.Contains(got.stderr, "it hangs, is stopped, or is out of reach") {
+		t.Errorf("of the worker itself: %+v", got)
+	}
+}
+
+// A worker that is not registered with the master, or is gone, and rows that its own journal does
+// not know.
+func TestClaimsOfOthers(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	launcher, open := gate(t, "exit 0")
+	defer open()
+	known := db.Worker(t, "node-1", launcher, map[string]int{"b": 1}).With(harness.MasterOf(master)).StartWorker(t)
+	stranger := db.Worker(t, "node-2", launcher, map[string]int{"a": 1}).StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 1)
+	db.Insert(t, 1, "a", "waiting")
+	jobctl(t, stranger, "poll")
+	db.AwaitStatus(t, 1, "running")
+	await(t, known, 1, "unregistered", `job 1 is running since `+clock+`, as its row says; it was claimed not by node-1 \(token @\w{9}\); the worker with that mark is connected to the database: connection \d+ .*`)
+	await(t, master, 1, "unregistered", `job 1 is running .*; the worker with that mark is connected to the database: .*`, viaMaster)
+	stranger.Kill(t)
+	await(t, known, 1, "unregistered", `job 1 is running .*; no worker with that mark is connected to the database`)
+
+	var status struct{ Mark string }
+	harness.Dial(t, known.Addr).Ask(t, "status", nil).Decode(t, &status)
+	db.Insert(t, 2, "b", "running")
+	db.Exec(t, "UPDATE jobs SET sig = ? WHERE id = 2", "@"+status.Mark+"zzzzz")
+	await(t, known, 2, "lost", `job 2 is running, as its row says, and bears the mark of node-1, whose journal does not know this claim \(token @`+status.Mark+`zzzzz\): that worker looks into it`)
+}
+
+// A row that somebody changes while it is a worker's, and one whose end the table refuses.
+func TestRowsThatSomebodyElseChanges(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher, open := gate(t, "exit 0")
+	w := db.Worker(t, "node-1", launcher, map[string]int{"a": 2}).StartWorker(t)
+	db.Insert(t, 1, "a", "waiting")
+	jobctl(t, w, "poll")
+	await(t, w, 1, "running", "job 1 runs on node-1 .*")
+	db.Exec(t, "CREATE TRIGGER only BEFORE UPDATE ON jobs FOR EACH ROW BEGIN IF NEW.status = 'done' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not yet'; END IF; END")
+	open()
+	await(t, w, 1, "behind", `job 1 ended at `+clock+` \(ok\) on node-1, which its row does not show yet: its row can't be made done since `+clock+`: .*not yet.*`)
+	db.Exec(t, "DROP TRIGGER only")
+	db.AwaitDone(t, 1)
+	await(t, w, 1, "done", "job 1 is done: ok .*")
+}
+
+// A million rows wait: what is said of one of them costs no more than the bound.
+func TestAMillionRowsWait(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher, open := gate(t, "exit 0")
+	w := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"prefetch": "0"}).StartWorker(t)
+	db.Insert(t, 1, "a", "waiting")
+	jobctl(t, w, "poll")
+	db.AwaitStatus(t, 1, "running")
+	defer open()
+	db.Exec(t, "INSERT INTO jobs (target, time_created) SELECT 'a', 1 FROM seq_1_to_1000000")
+	db.Exec(t, "SET GLOBAL userstat = 1")
+	read := func() (rows int64) {
+		const query = "SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'"
+		if err := db.Admin.QueryRowContext(t.Context(), query, db.Name).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	before := read()
+	const want = "job 900000 waits behind 10,000+ jobs of its target: the one slot of target a is in use, on node-1"
+	if said, got := ask(t, w, 900_000); said.Sentence != want {
+		t.Errorf("%+v", got)
+	}
+	if rows := read() - before; rows < 10_000 || rows > 10_010 {
+		t.Errorf("%d rows were looked at", rows)
+	}
+}
+
+// original registers a worker with the master that answers as the original does: of what it does
+// not know it says so.
+func original(t *testing.T, master *harness.Daemon, name, target string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, `[0,{"no":1,"type":"register-worker","data":{"name":%q,"targets":[%q]}}]%c`, name, target, harness.EOT)
+	go func() {
+		for frames := bufio.NewReader(conn); ; {
+			text, err := frames.ReadBytes(harness.EOT)
+			if err != nil {
+				return
+			}
+			var kind int
+			var request struct {
+				No   int
+				Type string
+			}
+			if json.Unmarshal(text[:len(text)-1], &[]any{&kind, &request}) != nil {
+				return
+			}
+			switch {
+			case kind == 2:
+				fmt.Fprintf(conn, "[3]%c", harness.EOT)
+			case kind == 0 && request.Type == "poll":
+				fmt.Fprintf(conn, `[1,{"no":%d,"data":"ok"}]%c`, request.No, harness.EOT)
+			case kind == 0:
+				fmt.Fprintf(conn, `[1,{"no":%d,"error":"unknown request type: '%s'"}]%c`, request.No, request.Type, harness.EOT)
+			}
+		}
+	}()
+}

@@ -202,8 +202,20 @@ func (s *sheet) printStory(ctx context.Context) error {
 		s.story.last = e.source
 		fmt.Fprintln(s.out, s.paint(fmt.Sprintf("%s  %s%s", s.stamp(e.item.Time), name, text), toneOf(e.item.Payload)))
 	}
+	s.untilClaimed()
 	s.story.durations()
 	return nil
+}
+
+// untilClaimed prints how long the row waited until its newest claim, to the second, as the table
+// has it.
+func (s *sheet) untilClaimed() {
+	if s.row == nil || s.row.Created == 0 || s.story.claimed.IsZero() {
+		return
+	}
+	if waited := s.story.claimed.Sub(time.Unix(s.row.Created, 0)).Truncate(time.Second); waited >= 0 {
+		fmt.Fprintf(s.out, "\nuntil it was claimed: %v\n", waited)
+	}
 }
 
 // mostShown is how many lines of a job's output are shown, the last ones.

@@ -44,7 +44,7 @@ type Explained struct {
 type ExplainedJob struct {
 	Job     jobnet.Whole    `json:"job"`
 	Row     *JobRow         `json:"row,omitempty"`    // nil: there is none, or the table could not be read
-	Target  *TargetStanding `json:"target,omitempty"` // of the row's target, or else of the one that it was claimed for; nil: not served here
+	Target  *TargetStanding `json:"target,omitempty"` // of the row's target, or else of the one that it was claimed for here; nil: not served here
 	Ahead   *JobsAhead      `json:"ahead,omitempty"`  // of a row that waits, where that could be counted
 	Here    *JobStanding    `json:"here,omitempty"`   // nil: it is not under way on this worker
 	Aside   *AsideJob       `json:"aside,omitempty"`
@@ -129,14 +129,16 @@ const (
 
 // JobStanding is where a job stands on the worker that has it.
 type JobStanding struct {
-	Phase   string `json:"phase"`            // one of the words above
-	Before  int    `json:"before,omitempty"` // jobs that wait before it for a slot here
-	Since   int64  `json:"since,omitempty"`  // of its claim, or of its start
-	Attempt int    `json:"attempt,omitempty"`
-	PID     int    `json:"pid,omitempty"`
-	Manual  bool   `json:"manual,omitempty"`
-	Reason  string `json:"reason,omitempty"`  // why it is given back, or started again
-	Adopted bool   `json:"adopted,omitempty"` // its runner is gone: how it ends nobody will know
+	Phase    string `json:"phase"`            // one of the words above
+	Target   string `json:"target,omitempty"` // that it was claimed for
+	Before   int    `json:"before,omitempty"` // jobs that wait before it for a slot here
+	Since    int64  `json:"since,omitempty"`  // of its claim, or of its start
+	Attempt  int    `json:"attempt,omitempty"`
+	PID      int    `json:"pid,omitempty"`
+	Manual   bool   `json:"manual,omitempty"`
+	Reason   string `json:"reason,omitempty"`   // why it is given back, or started again
+	Ignoring bool   `json:"ignoring,omitempty"` // in doubt is whether its row was ignored
+	Adopted  bool   `json:"adopted,omitempty"`  // its runner is gone: how it ends nobody will know
 }
 
 // AsideJob is why a row can't be claimed or updated by a worker for now.

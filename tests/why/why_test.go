@@ -100,7 +100,7 @@ func TestTheWayOfAJob(t *testing.T) {
 	}
 	jobctl(t, w, "poll", "a")
 	await(t, w, 1, "running", `job 1 runs on node-1 since `+clock+` \(pid \d+\)`)
-	await(t, w, 2, "prefetched", `job 2 was claimed by node-1 at `+clock+`, and is the next there for a slot: all 1 of target a are in use`)
+	await(t, w, 2, "prefetched", `job 2 was claimed by node-1 at `+clock+`, and is the next there for a slot: the one slot of target a is in use`)
 	await(t, w, 3, "slots", `job 3 is the next of its target: the one slot of target a is in use, on node-1`)
 	await(t, w, 4, "waiting", `job 4 waits behind 1 job of its target: the one slot of target a is in use, on node-1`)
 	open()

@@ -61,7 +61,7 @@ func (v *view) queued(t teller, s *contract.JobStanding) string {
 	case target.Hindered != "":
 		return place + ": " + v.hindered(t)
 	default:
-		return fmt.Sprintf("%s for a slot: all %d of target %s are in use", place, target.Concurrency, target.Name)
+		return fmt.Sprintf("%s for a slot: %s", place, inUse(target.Concurrency, target.Name))
 	}
 	return place + " for a slot"
 }
@@ -101,7 +101,11 @@ func (v *view) inDoubt(t teller, s *contract.JobStanding, claimed string) Verdic
 	if s.Reason != "" {
 		return Verdict{Reason: Leaving, Sentence: fmt.Sprintf("is being given up by %s, because %s", t.Name, s.Reason)}
 	}
-	text := claimed + ", perhaps: the table has not told yet whether that was committed"
+	text := claimed
+	if s.Ignoring {
+		text = "was marked as ignored by " + t.Name
+	}
+	text += ", perhaps: the table has not told yet whether that was committed"
 	if t.Table != "" {
 		text += ", because it can't be read" + v.away(t)
 	}

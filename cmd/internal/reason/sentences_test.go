@@ -43,7 +43,7 @@ func TestSentences(t *testing.T) {
 		{Parked, "is about to start on node-1, and has lent its slot to others meanwhile: its row can't be made running since 10:02: somebody holds it", []Answer{
 			of("node-1", job{Here: &here{Phase: "parked"}, Aside: &aside{Wanted: "running", Reason: "somebody holds it", Since: ten}}),
 		}},
-		{Prefetched, "was claimed by node-1 at 10:02, and waits there behind 3 jobs for a slot: all 4 of target mail are in use", []Answer{
+		{Prefetched, "was claimed by node-1 at 10:02, and waits there behind 3 jobs for a slot: all 4 slots of target mail are in use", []Answer{
 			of("node-1", job{Here: &here{Phase: "queued", Since: ten, Before: 3}, Target: busy}),
 		}},
 		{Prefetched, "was claimed by node-1 at 10:02, and is the next there: its target mail is paused since 10:02 by 10.0.0.5", []Answer{
@@ -57,6 +57,9 @@ func TestSentences(t *testing.T) {
 		{Leaving, "is being given back by node-1, because the target was paused", []Answer{of("node-1", job{Here: &here{Phase: "leaving", Reason: "the target was paused"}})}},
 		{InDoubt, "was claimed by node-1 at 10:02, perhaps: the table has not told yet whether that was committed", []Answer{
 			of("node-1", job{Here: &here{Phase: "in doubt", Since: ten}}),
+		}},
+		{InDoubt, "was marked as ignored by node-1, perhaps: the table has not told yet whether that was committed", []Answer{
+			of("node-1", job{Here: &here{Phase: "in doubt", Ignoring: true}}),
 		}},
 		{Leaving, "is being given up by node-1, because the claim was not won", []Answer{of("node-1", job{Here: &here{Phase: "in doubt", Reason: "the claim was not won"}})}},
 

@@ -156,14 +156,19 @@ func (v *view) full(s servers) Verdict {
 		slots += t.job.Target.Concurrency
 		who = append(who, t.Name)
 	}
-	used := fmt.Sprintf("all %d slots of target %s are in use, on %s", slots, v.row.Target, names(who))
-	if slots == 1 {
-		used = fmt.Sprintf("the one slot of target %s is in use, on %s", v.row.Target, names(who))
-	}
+	used := fmt.Sprintf("%s, on %s", inUse(slots, v.row.Target), names(who))
 	if ahead, counted := v.ahead(); ahead != "" || !counted {
 		return Verdict{Reason: Waiting, Sentence: fmt.Sprintf("waits behind %s of its target: %s", cmp.Or(ahead, uncounted), used)}
 	}
 	return Verdict{Reason: Slots, Sentence: "is the next of its target: " + used}
+}
+
+// inUse says that all of some slots are in use.
+func inUse(slots int, target string) string {
+	if slots == 1 {
+		return fmt.Sprintf("the one slot of target %s is in use", target)
+	}
+	return fmt.Sprintf("all %d slots of target %s are in use", slots, target)
 }
 
 // allPaused tells of a row whose target is paused wherever it is served.

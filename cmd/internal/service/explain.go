@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	jobexec "jobd/exec"
-	"jobd/exec/board"
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/net/contract"
@@ -142,57 +140,6 @@ func (x *explanation) askWorker() {
 			job.Aside = &contract.AsideJob{Reason: a.Reason, Since: millis(a.Since)}
 		} else if a, is := owed[id]; is {
 			job.Aside = &contract.AsideJob{Wanted: a.Wanted, Reason: a.Reason, Since: millis(a.Since)}
-		}
-	})
-}
-
-// phases are the words for where a job stands.
-var phases = map[board.Phase]string{
-	board.Queued: contract.StandsQueued, board.Parked: contract.StandsParked,
-	board.Reserved: contract.StandsClaimed, board.Due: contract.StandsClaimed,
-	board.Announcing: contract.StandsClaimed, board.Announced: contract.StandsClaimed,
-	board.Asking: contract.StandsStarting, board.Asked: contract.StandsStarting, board.Running: contract.StandsRunning,
-	board.Ended: contract.StandsEnded, board.Ending: contract.StandsEnded,
-	board.Renewing: contract.StandsRenewing, board.Leaving: contract.StandsLeaving,
-}
-
-// jobStanding is where a job stands, in its form on the wire.
-func jobStanding(s *jobexec.JobStanding) *contract.JobStanding {
-	told := &contract.JobStanding{
-		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Pid,
-		Manual: s.Manual, Reason: s.Reason, Adopted: s.Adopted,
-	}
-	switch {
-	case s.InDoubt:
-		told.Phase, told.Reason = contract.StandsInDoubt, s.Lost
-	case s.Process != nil:
-		told.Since = millis(s.Began)
-	}
-	return told
-}
-
-// standTargets tells how the jobs' targets stand here: those of the rows, as the table takes them,
-// or else those that the jobs were claimed for.
-func (x *explanation) standTargets() {
-	names := make(map[int64]string, len(x.ids))
-	x.each(func(id int64, job *contract.ExplainedJob) {
-		if row := x.rows[id]; row != nil {
-			names[id] = row.Served
-		} else if job.Journal != nil {
-			names[id] = job.Journal.Target
-		}
-	})
-	standings := x.Worker.ExplainTargets(slices.Compact(slices.Sorted(maps.Values(names))))
-	x.each(func(id int64, job *contract.ExplainedJob) {
-		s, served := standings[names[id]]
-		if !served {
-			return
-		}
-		job.Target = &contract.TargetStanding{
-			Name: names[id], Paused: s.Paused, PausedSince: s.PausedSince, PausedBy: s.PausedBy,
-			Concurrency: s.Concurrency, Running: s.Running, Prefetched: s.Prefetched,
-			Room: s.Room, Looks: s.Looks, Interval: x.PollInterval.Milliseconds(),
-			Hindered: string(s.Kind), Why: s.Hindrance.Why, Since: millis(s.Since),
 		}
 	})
 }

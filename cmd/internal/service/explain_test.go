@@ -99,7 +99,7 @@ func TestExplainPutsTogether(t *testing.T) {
 	worker := &stub{
 		status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}},
 		explained: map[int64]jobexec.Explanation{
-			5: {Standing: &jobexec.JobStanding{Standing: board.Standing{Phase: board.Queued, Before: 2, Attempt: 1}, Claimed: at}},
+			5: {Standing: &jobexec.JobStanding{Standing: board.Standing{Phase: board.Queued, Target: "mail", Before: 2, Attempt: 1}, Claimed: at}},
 			7: {Aside: &jobexec.AsideRow{Reason: "CHECK weight", Since: at}},
 		},
 		standings: map[string]jobexec.TargetStanding{"mail": {
@@ -118,7 +118,7 @@ func TestExplainPutsTogether(t *testing.T) {
 	want := contract.Explained{Name: "node-1", Targets: []string{"b", "mail"}, Jobs: []contract.ExplainedJob{
 		{
 			Job: 5, Row: &contract.JobRow{Target: "mail", Status: "waiting"}, Ahead: &contract.JobsAhead{Rows: 10_000, More: true},
-			Here: &contract.JobStanding{Phase: "queued", Before: 2, Attempt: 1, Since: at.UnixMilli()},
+			Here: &contract.JobStanding{Phase: "queued", Target: "mail", Before: 2, Attempt: 1, Since: at.UnixMilli()},
 		},
 		{Job: 6, Row: &contract.JobRow{Target: "mail", Status: "running", Owner: "@abcdxxxxx"}, Target: standing, Aside: &contract.AsideJob{Wanted: "done", Reason: "CHECK"}},
 		{Job: 7, Aside: &contract.AsideJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
@@ -219,6 +219,11 @@ func TestPhasesHaveWords(t *testing.T) {
 	for phase := board.Queued; phase < board.Gone; phase++ {
 		if phases[phase] == "" {
 			t.Errorf("%s has none", phase)
+		}
+	}
+	for kind, word := range hinderings {
+		if word != string(kind) { // clients of both versions know it
+			t.Errorf("%s is %s on the wire", kind, word)
 		}
 	}
 }

@@ -24,6 +24,7 @@ func examples() map[string][]string {
 		"restart":                {"jobctl restart", "jobctl restart --timeout 5m"},
 		"run-manual":             {"jobctl run-manual 4711", "jobctl --master run-manual mail:4711 mail:4712"},
 		"send-signal":            {"jobctl send-signal TERM 4711", "jobctl --master send-signal USR1 mail:4711", "jobctl send-signal 0 4711"},
+		"completion":             {"source <(jobctl completion bash)", "jobctl completion zsh >~/.zfunc/_jobctl", "jobctl completion fish >~/.config/fish/completions/jobctl.fish"},
 		"help":                   {"jobctl help pause", "jobctl help journal log"},
 		"journal":                {"jobctl journal show 4711", "jobctl --master journal log --since 1h", "jobctl journal verify --journal /var/lib/jobd/node-1"},
 		"journal log":            {"jobctl journal log -n20", "jobctl journal log --job 4711", "jobctl --master journal log --kind done --target mail --follow"},

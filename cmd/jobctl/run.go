@@ -52,6 +52,9 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 	var line arranged
 	p.set = newSet(p.environ, func(w io.Writer) bool { return usage(w, line.chosen) })
 	p.config.register(p.set)
+	if len(args) > 0 && args[0] == completeCommand {
+		return p.complete(ctx, args[1:])
+	}
 	root := p.tree()
 	if line, err = arrange(root, p.set.Args(args)); err != nil {
 		return exit.With(exit.Usage, err)
@@ -126,7 +129,7 @@ func (p *program) tree() *ffcli.Command {
 			p.why(), p.show(),
 			p.top(),
 			p.journal(),
-			help(),
+			help(), p.completion(),
 		},
 	}
 	illustrate(root, "")

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -11,20 +12,25 @@ import (
 	"jobd/cmd/internal/page"
 )
 
-// groups are the commands as the help has them. What is in none comes last.
-var groups = []struct {
+// groupOf names the commands of a group.
+type groupOf struct {
 	title    string
 	commands []string
-}{
-	{"see what is", []string{
-		"status", "top", "ps", "queue", "failed", "show", "why", "tail", "health", "list-targets", "list-workers", "memory-usage",
-	}},
-	{"change what is to happen to jobs", []string{"run-manual", "run-now", "retry", "cancel", "send-signal", "wait", "schedule"}},
-	{"targets, and the worker itself", []string{
-		"pause", "continue", "poll", "poke", "add-target", "remove-target", "set-target-concurrency", "restart",
-	}},
-	{"read what happened", []string{"journal"}},
-	{"about jobctl", []string{"help", "completion"}},
+}
+
+// groups are the commands as the help has them. What is in none comes last.
+func groups() []groupOf {
+	return []groupOf{
+		{"see what is", []string{
+			"status", "top", "ps", "queue", "failed", "show", "why", "tail", "health", "list-targets", "list-workers", "memory-usage",
+		}},
+		{"change what is to happen to jobs", []string{"run-manual", "run-now", "retry", "cancel", "send-signal", "wait", "schedule"}},
+		{"targets, and the worker itself", []string{
+			"pause", "continue", "poll", "poke", "add-target", "remove-target", "set-target-concurrency", "restart",
+		}},
+		{"read what happened", []string{"journal"}},
+		{"about jobctl", []string{helpCommand, "completion"}},
+	}
 }
 
 // usage writes the help of a command, and of those below it. It tells whether the global flags are
@@ -62,32 +68,37 @@ func usage(w io.Writer, c *ffcli.Command) (global bool) {
 
 // listGroups writes all commands, in their groups.
 func listGroups(w io.Writer, all []*ffcli.Command) {
-	rest := append([]*ffcli.Command{}, all...)
-	write := func(title string, commands []*ffcli.Command) {
-		if len(commands) > 0 {
-			fmt.Fprintf(w, "%s:\n", title)
-			page.List(w, termsOf(commands))
-			fmt.Fprintln(w)
-		}
+	for _, group := range grouped(all) {
+		fmt.Fprintf(w, "%s:\n", group.title)
+		page.List(w, termsOf(group.members))
+		fmt.Fprintln(w)
 	}
-	for _, group := range groups {
+}
+
+// commandGroup is commands that are listed together.
+type commandGroup struct {
+	title   string
+	members []*ffcli.Command
+}
+
+// grouped gives all commands in their groups; what is in none is in the last one.
+func grouped(all []*ffcli.Command) (list []commandGroup) {
+	rest := slices.Clone(all)
+	for _, group := range groups() {
 		var members []*ffcli.Command
 		for _, name := range group.commands {
-			for i, c := range rest {
-				if c != nil && c.Name == name {
-					members, rest[i] = append(members, c), nil
-				}
+			if i := slices.IndexFunc(rest, func(c *ffcli.Command) bool { return c.Name == name }); i >= 0 {
+				members, rest = append(members, rest[i]), slices.Delete(rest, i, i+1)
 			}
 		}
-		write(group.title, members)
-	}
-	var others []*ffcli.Command
-	for _, c := range rest {
-		if c != nil {
-			others = append(others, c)
+		if len(members) > 0 {
+			list = append(list, commandGroup{group.title, members})
 		}
 	}
-	write("further", others)
+	if len(rest) > 0 {
+		list = append(list, commandGroup{"further", rest})
+	}
+	return list
 }
 
 // termsOf is commands as they are listed.

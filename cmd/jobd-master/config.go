@@ -18,13 +18,18 @@ type config struct {
 
 // parseConfig reads the configuration: see daemon.Settings.
 func parseConfig(args, environ []string, stdout io.Writer) (c config, err error) {
-	err = c.Read(conf.Program{
+	err = c.Read(about(), &c, args, environ, stdout)
+	return c, err
+}
+
+// about says what the program is.
+func about() conf.Program {
+	return conf.Program{
 		Name:    "jobd-master",
 		Summary: "jobd-master finds the workers that serve a target.",
 		Prefix:  "JOBD_MASTER_",
 		File:    "/etc/jobd-master.conf",
-	}, &c, args, environ, stdout)
-	return c, err
+	}
 }
 
 // Register registers all keys, in the order of the help.

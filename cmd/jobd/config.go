@@ -36,13 +36,18 @@ type config struct {
 
 // parseConfig reads the configuration: see jobdaemon.Settings.
 func parseConfig(args, environ []string, stdout io.Writer) (c config, err error) {
-	err = c.Read(conf.Program{
+	err = c.Read(about(), &c, args, environ, stdout)
+	return c, err
+}
+
+// about says what the program is.
+func about() conf.Program {
+	return conf.Program{
 		Name:    program,
 		Summary: "jobd runs the jobs of a table's rows, for the targets it serves.",
 		Prefix:  environPrefix,
 		File:    "/etc/jobd.conf",
-	}, &c, args, environ, stdout)
-	return c, err
+	}
 }
 
 // Register registers all keys, in the order of the help.

@@ -26,15 +26,15 @@ func (s *Set) Help(w io.Writer) {
 	for _, f := range s.families {
 		terms = append(terms, page.Term{Name: "--" + f.prefix + "NAME", Meaning: f.meaning()})
 	}
-	page.List(w, append(terms, s.ownFlags()...))
+	page.List(w, append(terms, s.OwnFlags()...))
 	fmt.Fprintln(w)
 	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_level for --log-level), "+
 		"and as a variable of the environment in capitals (%sHOST for host). "+
 		"A flag counts before the environment, that before the file, that before the default.", s.program.Prefix))
 }
 
-// ownFlags are the flags that are no keys of the file.
-func (s *Set) ownFlags() []page.Term {
+// OwnFlags are the flags that are no keys of the file, and what they are for.
+func (s *Set) OwnFlags() []page.Term {
 	file := "the configuration file"
 	if s.program.File != "" {
 		file += " (" + s.program.File + ")"

@@ -45,7 +45,7 @@ func (p Page) Roff() []byte {
 	var out strings.Builder
 	out.WriteString(".\\\" Made by the tests of the programs: go test ./cmd/... -update\n")
 	fmt.Fprintf(&out, ".TH %s %d %s jobd\n", quoted(strings.ToUpper(p.Name)), p.Section, written)
-	out.WriteString(".SH NAME\n")
+	out.WriteString(".ad l\n.nh\n.SH NAME\n")
 	writeText(&out, p.Name+" - "+p.Summary)
 	for _, s := range p.Sections {
 		fmt.Fprintf(&out, ".SH %s\n", escape(strings.ToUpper(s.Title)))

@@ -29,14 +29,14 @@ func examples() map[string][]string {
 		"journal":                {"jobctl journal show 4711", "jobctl --master journal log --since 1h", "jobctl journal verify --journal /var/lib/jobd/node-1"},
 		"journal log":            {"jobctl journal log -n20", "jobctl journal log --job 4711", "jobctl --master journal log --kind done --target mail --follow"},
 		"journal show":           {"jobctl journal show 4711", "jobctl journal show --journal /var/lib/jobd/node-1 -- -5"},
-		"journal state":          {"jobctl journal state --status running", "jobctl journal state --at '2026-11-20 14:00'"},
+		"journal state":          {"jobctl journal state --status running", "jobctl journal state --at '2026-11-20 14:00'", "jobctl journal state --target mail --since 1h -n20"},
 		"journal conflicts":      {"jobctl journal conflicts --since 1d"},
 		"journal stats":          {"jobctl journal stats --since 1d", "jobctl --master journal stats --by worker"},
 		"journal timeline":       {"jobctl journal timeline --since 2h --out jobs.svg"},
 		"journal export":         {"jobctl journal export --since 1d >events.jsonl", "jobctl journal export --format csv >events.csv"},
 		"journal verify":         {"jobctl journal verify", "jobctl journal verify --anchor /mnt/safe/anchors"},
 		"journal anchor":         {"jobctl --master journal anchor --out /mnt/safe/anchors"},
-		"journal diff":           {"jobctl journal diff", "jobctl --master journal diff"},
+		"journal diff":           {"jobctl journal diff", "jobctl --master journal diff --ignore-deleted"},
 		"journal reapply":        {"jobctl --master journal reapply --since '2026-11-20 03:00' --dry-run", "jobctl --master journal reapply --journal /mnt/node-3"},
 	}
 }

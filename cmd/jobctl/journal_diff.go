@@ -26,10 +26,14 @@ func (p *program) tableCommand(name, help string, exec func(ctx context.Context,
 }
 
 func (p *program) journalDiff() *ffcli.Command {
-	return p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
+	var q history.DiffQuery
+	c := p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
 		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
 		changed := 0
-		err := eachItem(ctx, j, contract.JournalDiff, nil, func(s source, d history.Difference) error {
+		err := eachItem(ctx, j, contract.JournalDiff, fieldsOf(q), func(s source, d history.Difference) error {
+			if !q.Selects(d) {
+				return nil // an older worker tells of all
+			}
 			tone := odd
 			if d.Cause == history.CauseChanged {
 				changed++
@@ -46,6 +50,8 @@ func (p *program) journalDiff() *ffcli.Command {
 		}
 		return err
 	})
+	c.FlagSet.BoolVar(&q.IgnoreDeleted, "ignore-deleted", false, "rows that are gone are no difference where their jobs have ended: for a table that is pruned")
+	return c
 }
 
 // eachItem has the items of one stream of each worker visited, one worker after the other.

@@ -163,7 +163,16 @@ func (r *remote) events(ctx context.Context, q history.Query) iter.Seq2[journal.
 }
 
 func (r *remote) jobs(ctx context.Context, q history.AtQuery) iter.Seq2[history.Job, error] {
-	return stream[history.Job](ctx, r, contract.JournalState, fieldsOf(q))
+	return func(yield func(history.Job, error) bool) {
+		for job, err := range stream[history.Job](ctx, r, contract.JournalState, fieldsOf(q)) {
+			if err == nil && !q.UnderWay && !q.Selects(job) {
+				continue // an older worker tells of all
+			}
+			if !yield(job, err) {
+				return
+			}
+		}
+	}
 }
 
 func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress func(seq uint64)) (history.Verdict, error) {

@@ -258,7 +258,7 @@ func (j *journals) events(ctx context.Context, q history.Query) iter.Seq2[from[j
 	all := merge(j, func(s source) iter.Seq2[journal.Event, error] { return s.events(ctx, q) },
 		func(a, b journal.Event) bool { return a.Time.Before(b.Time) })
 	if q.Last > 0 && len(j.sources) > 1 {
-		return newest(all, q.Last)
+		return history.Newest(all, q.Last)
 	}
 	return all
 }
@@ -281,25 +281,4 @@ func (j *journals) noteRemoved(ctx context.Context, since, until time.Time) erro
 		j.note(named(s, removed))
 		return nil
 	})
-}
-
-// newest gives the last n of a sequence.
-func newest[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var last []T
-		for item, err := range all {
-			if err != nil {
-				yield(item, err)
-				return
-			}
-			if last = append(last, item); len(last) >= 2*n {
-				last = append(last[:0], last[len(last)-n:]...)
-			}
-		}
-		for _, item := range last[max(0, len(last)-n):] {
-			if !yield(item, nil) {
-				return
-			}
-		}
-	}
 }

@@ -18,16 +18,33 @@ import (
 
 func (p *program) journalState() *ffcli.Command {
 	at := timeFlag{p: p}
+	since := timeFlag{p: p}
 	var status statusFlag
+	var q history.AtQuery
 	c := p.journalCommand("state", "", "every job's status, now or at a time, by replay", func(ctx context.Context, j *journals, _ []string) error {
 		if at.at.After(p.now()) {
 			p.note(errors.New("--at is in the future: this is how it stands now"))
 		}
-		q := history.AtQuery{At: at.at, Status: journal.Status(status)}
+		switch {
+		case q.Last < 0:
+			return wrongUsage("journal state: -n is not allowed to be below 0")
+		case !at.at.IsZero() && since.at.After(at.at):
+			return wrongUsage("journal state: --since is not before --at")
+		}
+		q.At, q.Since, q.Status = at.at, since.at, journal.Status(status)
+		if err := j.noteRemoved(ctx, q.Since, time.Time{}); err != nil {
+			return err
+		}
 		all := merge(j, func(s source) iter.Seq2[history.Job, error] { return s.jobs(ctx, q) }, history.Job.Before)
+		if q.Last > 0 {
+			all = history.Newest(all, q.Last)
+		}
 		return p.buffered(func() error { return p.printStates(j, all) })
 	})
 	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
+	c.FlagSet.Var(&since, "since", "only jobs that came into their status from this time on: they ended, began to run or were claimed")
+	c.FlagSet.StringVar(&q.Target, "target", "", "only jobs of this target")
+	c.FlagSet.IntVar(&q.Last, "n", 0, "only the last N of them")
 	c.FlagSet.Var(&status, "status", "only jobs of this status: "+strings.Join(statusNames(), ", "))
 	return c
 }
@@ -47,7 +64,7 @@ func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], err
 		worker, job := entry.source.worker(), entry.item
 		values := []any{job.Job, job.Target, string(job.Status), outcome(job), job.Attempt}
 		if p.brief() {
-			values = append(values, p.clock(since(job)))
+			values = append(values, p.clock(job.Changed()))
 		} else {
 			values = append(values, p.stamp(job.Accepted), p.stamp(job.Running), p.stamp(job.Ended))
 		}
@@ -60,16 +77,6 @@ func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], err
 		}
 	}
 	return states.end(nil)
-}
-
-// since is when something last happened to a job: it ended, was about to run, or was claimed.
-func since(job history.Job) time.Time {
-	for _, at := range []time.Time{job.Ended, job.Running} {
-		if !at.IsZero() {
-			return at
-		}
-	}
-	return job.Accepted
 }
 
 // workersJob is a job's state as JSON.

@@ -13,13 +13,21 @@ import (
 	"jobd/store/reconcile"
 )
 
-func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
+func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	var q history.DiffQuery
+	if err := contract.ReadQuery(request.Data, &q); err != nil {
+		return nil, err
+	}
 	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
 		return h.refusalOf(reconcile.Diff(ctx, h.own(r), func(d reconcile.Difference) error {
-			return yield(history.Difference{
+			item := history.Difference{
 				Job: jobnet.Whole(d.Job.ID), Want: rowOf(store.Wanted(d.Job)), Found: rowOf(d.Row),
 				Cause: string(d.Cause), Reason: d.Reason,
-			})
+			}
+			if !q.Selects(item) {
+				return nil
+			}
+			return yield(item)
 		}), "")
 	})
 }

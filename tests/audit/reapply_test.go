@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -16,6 +17,9 @@ func TestReapplyAfterABackupWasRestored(t *testing.T) {
 	worker, _ := start(t, db, "node-1", "mail", 1, 12)
 	client := harness.Dial(t, worker.Addr)
 	var answer string
+	var opened struct {
+		Cursor string `json:"cursor"`
+	}
 	client.Ask(t, "pause", nil).Decode(t, &answer)
 	before := rows(t, db)
 
@@ -38,6 +42,23 @@ func TestReapplyAfterABackupWasRestored(t *testing.T) {
 		t.Errorf("the table is\n%s\nand was\n%s", after, before)
 	}
 	expect(t, 0, nil, worker.Addr, "journal", "diff")
+
+	// A table that is pruned.
+	db.Exec(t, "CREATE TABLE pruned AS SELECT * FROM jobs WHERE id = 7")
+	db.Exec(t, "DELETE FROM jobs WHERE id = 7")
+	expect(t, 1, []string{"no row", "rows that somebody else changed: 1"}, worker.Addr, "journal", "diff")
+	expect(t, 0, nil, worker.Addr, "journal", "diff", "--ignore-deleted")
+	client.Ask(t, "journal-diff", map[string]any{"ignore_deleted": true}).Decode(t, &opened)
+	if page := string(client.Ask(t, "journal-next", opened).Data); page != `{"items":[],"more":false}` {
+		t.Errorf("the worker tells of a pruned row: %s", page)
+	}
+	for request, want := range map[string]int{`{"last":2,"target":"mail"}`: 2, `{"target":"other"}`: 0, `{"since":"2100-01-01T00:00:00Z"}`: 0, `{"last":20000}`: 12} {
+		client.Ask(t, "journal-state", json.RawMessage(request)).Decode(t, &opened)
+		if page := string(client.Ask(t, "journal-next", opened).Data); strings.Count(page, `"job":`) != want {
+			t.Errorf("%s: want %d jobs, got %s", request, want, page)
+		}
+	}
+	db.Exec(t, "INSERT INTO jobs SELECT * FROM pruned")
 
 	// What the journal does not know is left as found.
 	for _, change := range []string{

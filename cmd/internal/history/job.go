@@ -14,6 +14,9 @@ import (
 type AtQuery struct {
 	At     time.Time      `json:"at,omitzero"` // the zero time: now
 	Status journal.Status `json:"status,omitempty"`
+	Target string         `json:"target,omitempty"`
+	Since  time.Time      `json:"since,omitzero"` // only those that came into their status from then on
+	Last   int            `json:"last,omitempty"` // only the last ones in the order of Before; 0, or more than 10,000: all
 
 	// UnderWay selects, instead, the jobs that were under way just before At; the zero time: where the history begins.
 	UnderWay bool `json:"under_way,omitempty"`
@@ -36,6 +39,25 @@ type Job struct {
 	Ended    time.Time      `json:"ended,omitzero"`
 }
 
+// mostLast bounds what is held of a stream of which only the end is wanted.
+const mostLast = 10_000
+
+// Selects tells whether a job is of the status and the target, and came into its status late enough.
+func (q AtQuery) Selects(job Job) bool {
+	return (q.Status == "" || job.Status == q.Status) && (q.Target == "" || job.Target == q.Target) &&
+		(q.Since.IsZero() || !job.Changed().Before(q.Since))
+}
+
+// Changed is when a job came into its status: it ended, was about to run, or was claimed.
+func (j Job) Changed() time.Time {
+	for _, at := range []time.Time{j.Ended, j.Running} {
+		if !at.IsZero() {
+			return at
+		}
+	}
+	return j.Accepted
+}
+
 // jobOf is the form of a job.
 func jobOf(j journal.Job) Job {
 	return Job{
@@ -56,17 +78,43 @@ func (j Job) Before(other Job) bool {
 	return j.Ended.Before(other.Ended)
 }
 
-// Jobs gives every job of the status, or all, as it stood at the time. It ends at the first error.
+// Jobs gives the jobs that are selected as they stood at the time. It ends at the first error.
 func Jobs(ctx context.Context, r *replay.Reader, q AtQuery) iter.Seq2[Job, error] {
 	if q.UnderWay {
 		return underWay(ctx, r, q.At)
 	}
-	return func(yield func(Job, error) bool) {
-		for job, err := range r.Jobs(ctx, q.At) {
-			if err == nil && q.Status != "" && job.Status != q.Status {
+	selected := func(yield func(Job, error) bool) {
+		for state, err := range r.Jobs(ctx, q.At) {
+			job := jobOf(state)
+			if err == nil && !q.Selects(job) {
 				continue
 			}
-			if !yield(jobOf(job), err) || err != nil {
+			if !yield(job, err) || err != nil {
+				return
+			}
+		}
+	}
+	if q.Last <= 0 || q.Last > mostLast {
+		return selected
+	}
+	return Newest(selected, q.Last)
+}
+
+// Newest gives the last n of a sequence, of which it holds no more than twice as many.
+func Newest[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var last []T
+		for item, err := range all {
+			if err != nil {
+				yield(item, err)
+				return
+			}
+			if last = append(last, item); len(last) >= 2*n {
+				last = append(last[:0], last[len(last)-n:]...)
+			}
+		}
+		for _, item := range last[max(0, len(last)-n):] {
+			if !yield(item, nil) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package history
 import (
 	"time"
 
+	"jobd/journal"
 	jobnet "jobd/net"
 )
 
@@ -30,6 +31,19 @@ type Difference struct {
 	Cause string       `json:"cause"` // a reconcile.Cause: owed, changed or other
 
 	Reason string `json:"reason,omitempty"` // in words, where the cause does not say it all
+}
+
+// DiffQuery is the data of journal-diff.
+type DiffQuery struct {
+	IgnoreDeleted bool `json:"ignore_deleted,omitempty"` // rows that were pruned are no difference
+}
+
+// Selects tells whether a difference is one.
+func (q DiffQuery) Selects(d Difference) bool { return !q.IgnoreDeleted || !d.pruned() }
+
+// pruned tells of a row that is gone, as its job needs it no more: it has ended.
+func (d Difference) pruned() bool {
+	return d.Found == nil && d.Want != nil && (d.Want.Status == journal.RowDone || d.Want.Status == journal.RowIgnored)
 }
 
 // CauseChanged is the cause of a row that somebody else changed, or that is gone.

@@ -37,7 +37,7 @@ func TestAnIdleWorkerNoticesThatItsTableIsAway(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(), nil)
 	f.start()
-	f.until("it has its name", func(s jobexec.Status) bool { return f.claimed() && s.Outage == nil })
+	f.until("it has its name", func(s jobexec.Status) bool { return f.looked() && s.Outage == nil })
 	f.table.change(func() { f.table.holdErr = errAway })
 	f.worker.LookAtTable()
 	f.until("it is away", func(s jobexec.Status) bool {
@@ -49,8 +49,8 @@ func TestAnIdleWorkerNoticesThatItsTableIsAway(t *testing.T) {
 	f.until("it is back", func(s jobexec.Status) bool { return s.Outage == nil && !s.Returned.IsZero() })
 }
 
-// claimed tells whether the table was asked for rows.
-func (f *fixture) claimed() bool {
+// looked tells whether the table was asked for rows.
+func (f *fixture) looked() bool {
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
 	return f.table.claims > 0

@@ -25,16 +25,17 @@ func (p *program) journalExport() *ffcli.Command {
 	format := formatFlag("jsonl")
 	c := p.journalCommand("export", "", "all events with all that is known of them, for other tools", func(ctx context.Context, j *journals, _ []string) error {
 		q := history.Query{Output: true, Since: span.since.at, Until: span.until.at}
-		return p.buffered(func() error { return p.export(j.events(ctx, q), string(format)) })
+		progress := p.progress("events exported").of(p.size(ctx, j, q))
+		return p.buffered(func() error { return p.export(j.events(ctx, q), string(format), progress) })
 	})
 	span = p.windowFlags(c.FlagSet)
 	c.FlagSet.Var(&format, "format", "jsonl or csv")
 	return c
 }
 
-func (p *program) export(events iter.Seq2[from[journal.Event], error], format string) error {
+func (p *program) export(events iter.Seq2[from[journal.Event], error], format string, progress *progress) error {
 	write, flush := p.exporter(format)
-	count, progress := uint64(0), p.progress("events exported")
+	count := uint64(0)
 	defer progress.end()
 	for e, err := range events {
 		if err != nil {

@@ -23,8 +23,10 @@ func (p *program) journalReapply() *ffcli.Command {
 		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
 			run := reapply{
 				program: p, journals: j, query: history.ReapplyQuery{Since: since.at, DryRun: dry, AcceptUnknown: true},
-				done: p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
+				progress: p.progress("rows reapplied"),
+				done:     p.report(true, "no row differs", "JOB", "DID", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON"),
 			}
+			defer run.progress.end()
 			return run.all(ctx, lost, accept)
 		})
 	})
@@ -41,6 +43,7 @@ type reapply struct {
 	journals *journals
 	query    history.ReapplyQuery
 	done     *report
+	progress *progress // counts the rows that differ
 	refused  int
 }
 
@@ -114,6 +117,9 @@ func (p *reapply) own(ctx context.Context) error {
 
 // printRow prints what was done with a row.
 func (p *reapply) printRow(s source, r history.Reapplied) error {
+	if !p.terminal { // else the rows tell
+		p.progress.at(p.done.count + 1)
+	}
 	worker, tone := s.worker(), good
 	if r.Did == history.DidRefuse {
 		p.refused++

@@ -30,7 +30,7 @@ func (p *program) journalTimeline() *ffcli.Command {
 		}
 		picture := newPicture(from, to, p.location)
 		q := history.Query{Since: span.since.at, Until: span.until.at}
-		count, progress := uint64(0), p.progress("events drawn")
+		count, progress := uint64(0), p.progress("events drawn").of(p.size(ctx, j, q))
 		defer progress.end()
 		for e, err := range j.events(ctx, q) {
 			if err != nil {

@@ -28,6 +28,12 @@ func (p *program) journalVerify() *ffcli.Command {
 				return err
 			}
 			progress := p.progress("events verified")
+			if p.errTerminal {
+				newest, err := s.anchor(ctx)
+				if err == nil { // else the audit says so
+					progress.of(newest.Seq)
+				}
+			}
 			verdict, err := s.audit(ctx, anchors, progress.at)
 			progress.end()
 			if err != nil {

@@ -16,7 +16,7 @@ func main() {
 	os.Exit(shell(ctx, os.Args[1:], surroundings{
 		environ: os.Environ(), in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		width: width(os.Stdout, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, giveWay: giveWay,
+		width: width(os.Stdout, os.Getenv("COLUMNS")), errWidth: width(os.Stderr, os.Getenv("COLUMNS")), now: time.Now, location: time.Local, giveWay: giveWay,
 	}))
 }
 

@@ -24,6 +24,7 @@ type surroundings struct {
 	err         io.Writer
 	terminal    bool       // out is one: tables get their lines, and colours
 	width       func() int // how many columns it has at the moment, 0 where nobody knows; may be nil
+	errWidth    func() int // the same of err
 	bare        io.Writer  // the terminal itself, for a view that makes all texts harmless by itself; nil: out is none
 	errTerminal bool       // err is one: long runs tell how far they are
 	mark        string     // stands before and behind what may steer a terminal; see screen

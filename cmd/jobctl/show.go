@@ -140,8 +140,8 @@ func (s *sheet) printRow() {
 		{"result", r.Result},
 		{"return code", r.Code},
 		{"signal", signalText(r)},
-		{"stdout", sizeOf(r.Stdout)},
-		{"stderr", sizeOf(r.Stderr)},
+		{"stdout", shownSize(r.Stdout)},
+		{"stderr", shownSize(r.Stderr)},
 	}
 	for _, line := range lines {
 		if line[1] != "" {
@@ -167,8 +167,8 @@ func signalText(r *contract.JobRow) string {
 	return r.Sig
 }
 
-// sizeOf is how much a column of output holds.
-func sizeOf(text contract.JobText) string {
+// shownSize is how much a column of output holds.
+func shownSize(text contract.JobText) string {
 	if text.Size == 0 {
 		return ""
 	}

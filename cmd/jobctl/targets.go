@@ -64,7 +64,7 @@ func (p *program) removeTarget() *ffcli.Command {
 		if len(args) != 1 {
 			return wrongUsage("remove-target: needs one target, got %q", args)
 		}
-		return tell(ctx, p, contract.RemoveTarget, contract.Target{Target: args[0]})
+		return tell(ctx, p, contract.RemoveTarget, contract.Target{Target: args[0]}, args[0])
 	})
 }
 
@@ -79,16 +79,17 @@ func (p *program) tellConcurrency(ctx context.Context, r contract.Request[contra
 	if err != nil || concurrency < 1 {
 		return wrongUsage("%s: concurrency %q is not allowed; allowed is a whole number of at least 1", r.Name, args[1])
 	}
-	return tell(ctx, p, r, contract.Slots{Target: args[0], Concurrency: concurrency})
+	return tell(ctx, p, r, contract.Slots{Target: args[0], Concurrency: concurrency}, args[0])
 }
 
-// tell sends a request whose answer is "ok", and prints that, unless nobody was there to do it.
-func tell[Q any](ctx context.Context, p *program, r contract.Request[Q, contract.Done], query Q) error {
+// tell sends a request about targets whose answer is "ok", and prints that, unless nobody was there
+// to do it.
+func tell[Q any](ctx context.Context, p *program, r contract.Request[Q, contract.Done], query Q, targets ...string) error {
 	done, err := askFor(ctx, p, r, query)
 	if err != nil {
-		return mayBeDone(err, r.Name)
+		return p.meantTargets(ctx, mayBeDone(err, r.Name), targets)
 	}
-	missed := p.missed(r.Name, done)
+	missed := p.missed(ctx, r.Name, done)
 	if p.json() || missed != nil && done.Workers != nil && *done.Workers == 0 {
 		return missed
 	}
@@ -106,8 +107,9 @@ func mayBeDone(err error, typ string) error {
 
 // missed says which targets nobody serves. A poke for them is kept until somebody does; nothing was
 // paused or continued for them, and that is an error.
-func (p *program) missed(typ string, done contract.Done) error {
+func (p *program) missed(ctx context.Context, typ string, done contract.Done) error {
 	var missed []error
+	near := p.nearTargets(ctx)
 	for _, target := range done.Unserved {
 		missed = append(missed, fmt.Errorf("target '%s': no worker serves it", clean(target)))
 	}
@@ -116,15 +118,18 @@ func (p *program) missed(typ string, done contract.Done) error {
 	case nobody && typ != contract.Poke.Name:
 		return fmt.Errorf("%s: no worker is registered with the master: nothing was done", typ)
 	case typ != contract.Poke.Name:
+		for i, target := range done.Unserved {
+			missed[i] = fmt.Errorf("%w%s", missed[i], near(target))
+		}
 		return errors.Join(missed...)
 	}
-	for _, err := range missed {
-		p.note(fmt.Errorf("%w now; the poke is kept until one does", err))
+	for i, err := range missed {
+		p.note(fmt.Errorf("%w now; the poke is kept until one does%s", err, near(done.Unserved[i])))
 	}
 	return nil
 }
 
 // tellTargets is tell about targets; none stands for all. A master is asked whom that is about.
 func (p *program) tellTargets(ctx context.Context, r contract.Request[contract.Targets, contract.Done], targets []string) error {
-	return tell(ctx, p, r, contract.Targets{Targets: targets, Detail: p.config.master})
+	return tell(ctx, p, r, contract.Targets{Targets: targets, Detail: p.config.master}, targets...)
 }

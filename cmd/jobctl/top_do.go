@@ -49,7 +49,7 @@ func (s *topSource) tellTarget(ctx context.Context, c *client, r contract.Reques
 	if r.Name == contract.Poke.Name && len(done.Unserved) > 0 {
 		return "no worker serves it now; the poke is kept until one does", nil
 	}
-	return done.Result, s.p.missed(r.Name, done)
+	return done.Result, s.p.missed(ctx, r.Name, done)
 }
 
 func (s *topSource) signal(ctx context.Context, c *client, job live.Job, signal syscall.Signal) (string, error) {

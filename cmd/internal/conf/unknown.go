@@ -107,16 +107,16 @@ func (s *Set) sections() []string {
 // suggestion is what an error about an unknown name ends with: the known name that was probably
 // meant, behind a prefix; nothing where none is near.
 func suggestion(name string, known []string, prefix string) string {
-	if near := nearest(name, known); near != "" {
+	if near := Nearest(name, known); near != "" {
 		return "; the nearest known one is " + prefix + near
 	}
 	return ""
 }
 
-// nearest is the known name that takes the fewest single-character changes to reach from name; of
+// Nearest is the known name that takes the fewest single-character changes to reach from name; of
 // equal ones the first in the alphabet. It is "" where that takes more than two and more than a
 // third of the name.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	best, distance := nearestOf(name, known)
 	if distance > max(2, len(name)/3) || distance >= len(name) {
 		return ""
@@ -124,7 +124,7 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// nearestOf is nearest with the number of changes, however many they are.
+// nearestOf is Nearest with the number of changes, however many they are.
 func nearestOf(name string, known []string) (best string, changes int) {
 	changes = math.MaxInt
 	for _, candidate := range known {

@@ -50,8 +50,8 @@ func (l *told) of(t *testing.T, level, text string) (found []map[string]any) {
 	return found
 }
 
-// told starts a worker whose log is kept, from a level on.
-func (f *fixture) told(level slog.Level) *told {
+// logged starts a worker whose log is kept, from a level on.
+func (f *fixture) logged(level slog.Level) *told {
 	log := &told{}
 	f.build(func(c *jobexec.Config) {
 		c.Logger = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: level}))
@@ -63,7 +63,7 @@ func (f *fixture) told(level slog.Level) *told {
 func TestTheLogTellsOfFailedJobs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b")), nil)
-	log := f.told(slog.LevelWarn)
+	log := f.logged(slog.LevelWarn)
 	p := f.next()
 	p.stderr = "first\nlast\x1b[31m one\r\n\n"
 	p.exit(3)
@@ -85,7 +85,7 @@ func TestTheLogTellsOfFailedJobs(t *testing.T) {
 func TestTheLogTellsOfStartsAndEndsWhoeverLooksForThem(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b")), nil)
-	log := f.told(slog.LevelDebug)
+	log := f.logged(slog.LevelDebug)
 	f.next().exit(0)
 	f.wait("the job is done", func(s *journal.State) bool { return s.Seq > 4 && len(s.Jobs) == 0 })
 	started, ended := log.of(t, "DEBUG", "job started"), log.of(t, "DEBUG", "job ended")
@@ -101,7 +101,7 @@ func TestTheLogTellsOfStartsAndEndsWhoeverLooksForThem(t *testing.T) {
 func TestTheLogTellsWhoHasChangedWhat(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b")), nil)
-	log := f.told(slog.LevelInfo)
+	log := f.logged(slog.LevelInfo)
 	p := f.next()
 	const by = "10.0.0.5:4711, through 10.0.0.1"
 	w := f.worker

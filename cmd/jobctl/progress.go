@@ -42,7 +42,7 @@ func (g *progress) of(all uint64) *progress {
 
 // at shows that n were counted so far.
 func (g *progress) at(n uint64) {
-	if !g.p.errTerminal {
+	if !g.p.errTerminal || g.p.variable("TERM") == "dumb" { // which takes no line back
 		return
 	}
 	if now := g.p.now(); !now.Before(g.next) {

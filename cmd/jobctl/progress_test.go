@@ -14,6 +14,7 @@ func TestProgress(t *testing.T) {
 		columns  int
 		all      uint64
 		terminal bool
+		environ  []string
 		after    time.Duration
 		n        uint64
 		want     string
@@ -25,12 +26,13 @@ func TestProgress(t *testing.T) {
 		"a narrow terminal":  {columns: 30, all: 2000, terminal: true, after: time.Hour, n: 1, want: "   0 %  1 of 2,000 events ve…"},
 		"not known how wide": {all: 0, terminal: true, after: time.Hour, n: 1234, want: "1,234 events verified"},
 		"a short run":        {columns: 80, all: 2000, terminal: true, after: 899 * time.Millisecond, n: 500},
+		"a dumb terminal":    {columns: 80, all: 2000, terminal: true, environ: []string{"TERM=dumb"}, after: time.Hour, n: 500},
 		"a pipe":             {columns: 80, all: 2000, after: time.Hour, n: 500},
 	} {
 		var out strings.Builder
 		now := begin
 		p := &program{surroundings: surroundings{
-			err: &out, errTerminal: test.terminal, errWidth: func() int { return test.columns }, now: func() time.Time { return now },
+			environ: test.environ, err: &out, errTerminal: test.terminal, errWidth: func() int { return test.columns }, now: func() time.Time { return now },
 		}}
 		g := p.progress("events verified").of(test.all)
 		now = now.Add(test.after)

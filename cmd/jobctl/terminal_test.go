@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,8 +52,14 @@ func (m multiplexer) ask(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// shows runs jobctl in a terminal and gives what a person sees there when it has ended.
+// shows runs jobctl in a terminal so wide that no column is cut, and gives what a person sees there
+// when it has ended.
 func (m multiplexer) shows(t *testing.T, args ...string) string {
+	t.Helper()
+	return m.showsIn(t, 600, args...)
+}
+
+func (m multiplexer) showsIn(t *testing.T, columns int, args ...string) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -63,7 +70,7 @@ func (m multiplexer) shows(t *testing.T, args ...string) string {
 		words = append(words, "'"+arg+"'")
 	}
 	script := strings.Join(words, " ") + `; echo "exit code $?"; tmux wait-for -S ended; exec cat`
-	m.ask(t, "new-session", "-d", "-s", "person", "-x", "600", "-y", "40", script) // no column is cut
+	m.ask(t, "new-session", "-d", "-s", "person", "-x", strconv.Itoa(columns), "-y", "40", script)
 	m.ask(t, "wait-for", "ended")
 	shown := m.ask(t, "capture-pane", "-p", "-J", "-t", "person")
 	if title := m.ask(t, "display-message", "-p", "-t", "person", "#{pane_title}"); strings.Contains(title, "owned") {

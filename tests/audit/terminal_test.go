@@ -74,7 +74,7 @@ func shown(t *testing.T, outTerminal, errTerminal bool, environ []string, args .
 		streams[i].end.Close()
 		go func() {
 			if i == 0 {
-				<-time.After(500 * time.Millisecond) // longer than jobctl waits before it tells how far it is
+				<-time.After(1500 * time.Millisecond) // longer than jobctl waits before it tells how far it is
 			}
 			_, err := streams[i].content.ReadFrom(streams[i].from)
 			read <- err

@@ -104,5 +104,10 @@ func (a *Agent) note(registered bool, err error) {
 	if err != nil {
 		status.Error = err.Error()
 	}
+	if before := a.state.Load(); before != nil {
+		if status.Since = before.Since; before.Since.IsZero() || before.Registered != registered {
+			status.Since = time.Now()
+		}
+	}
 	a.state.Store(&status)
 }

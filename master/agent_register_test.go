@@ -175,10 +175,19 @@ func TestAgentStatusFollowsItsRegistration(t *testing.T) {
 	start(t, agent.Run)
 	log.await(t, "registered with the master")
 	await(t, m, []string{"a"})
-	until(t, "registered", func() bool { return agent.Status() == contract.MasterStanding{Address: address, Registered: true} })
+	var began contract.MasterStanding
+	until(t, "registered", func() bool { began = agent.Status(); return began.Registered && began.Error == "" })
+	if began.Address != address || began.Since.IsZero() {
+		t.Errorf("status %+v", began)
+	}
 	stop()
 	log.await(t, "no connection to the master")
-	if got := agent.Status(); got.Registered || got.Error == "" {
-		t.Errorf("status %+v", got)
+	lost := agent.Status()
+	if lost.Registered || lost.Error == "" || !lost.Since.After(began.Since) {
+		t.Errorf("status %+v", lost)
+	}
+	agent.note(false, errors.New("again"))
+	if got := agent.Status(); got.Since != lost.Since || got.Error != "again" {
+		t.Errorf("status %+v, want since %v", got, lost.Since)
 	}
 }

@@ -95,7 +95,7 @@ func merged(fleet []told[contract.RunningJobs], order string) atWorkEverywhere {
 
 func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 	head := []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY"}
-	t := table{none: "nothing runs", elastic: "TARGET,WORKER"}
+	t := table{none: "nothing runs", elastic: "TARGET|WORKER"}
 	now := p.now()
 	for _, j := range all.Jobs {
 		pid, cpu, memory := "", "", ""

@@ -122,7 +122,7 @@ func (p *program) tree() *ffcli.Command {
 		FlagSet:    p.set.FlagSet(),
 		Options:    p.set.Options(),
 		Subcommands: []*ffcli.Command{
-			p.listTargets(), p.listWorkers(), p.status(), p.memoryUsage(),
+			p.listTargets(), p.listWorkers(), p.status(), p.queue(), p.memoryUsage(),
 			p.poll(), p.poke(), p.pause(), p.resume(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
 			p.restart(),

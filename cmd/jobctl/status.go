@@ -56,34 +56,6 @@ func (p *program) memoryUsage() *ffcli.Command {
 	})
 }
 
-func (p *program) status() *ffcli.Command {
-	return command("status", "status", "all that the daemon tells about itself", func(ctx context.Context, args []string) error {
-		if p.config.master {
-			return p.showMaster(ctx, "status", args, func(s masterStatus) {
-				p.print(workerTable(s))
-				fmt.Fprintln(p.out)
-				p.print(masterMemoryTable(s))
-				if journals := journalTable(s); len(journals.rows) > 0 {
-					fmt.Fprintln(p.out)
-					p.print(journals)
-				}
-				p.printTroubles(s)
-			})
-		}
-		return p.showWorker(ctx, "status", args, func(s workerStatus) {
-			p.print(targetTable(s))
-			fmt.Fprintf(p.out, "\nmanual jobs that a client waits for: %d\nresident memory: %s\n", s.Clients, humanize.IBytes(s.Memory.RSS))
-			if j := s.Journal; j != nil {
-				fmt.Fprintf(p.out, "journal: %s events, of which the table does not show %s; %s in %d segments\n",
-					humanize.Comma(int64(j.Events)), humanize.Comma(owed(j)), humanize.IBytes(onDisk(j)), j.Segments)
-			}
-			p.printIdentity(s)
-			p.printTrouble(s)
-			p.printOdds(s)
-		})
-	})
-}
-
 // showWorker asks a worker for its status and, unless that was printed as JSON, shows it.
 func (p *program) showWorker(ctx context.Context, name string, args []string, show func(workerStatus)) error {
 	if len(args) > 0 {
@@ -163,17 +135,6 @@ func owed(j *contract.JournalStatus) int64 { return int64(j.Events) - int64(min(
 
 // onDisk is how many bytes a journal takes.
 func onDisk(j *contract.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
-
-func journalTable(s masterStatus) table {
-	t := table{head: []string{"NAME", "EVENTS", "NOT IN TABLE", "ON DISK", "SEGMENTS"}, elastic: "NAME"}
-	for _, worker := range s.Workers {
-		if worker.Status != nil && worker.Status.Journal != nil {
-			j := worker.Status.Journal
-			t.add(line(worker.Name), line(j.Events), line(owed(j)), line(humanize.IBytes(onDisk(j))), line(j.Segments))
-		}
-	}
-	return t
-}
 
 func memoryTable() table {
 	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}

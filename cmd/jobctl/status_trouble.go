@@ -55,7 +55,7 @@ func (p *program) printTrouble(s workerStatus) {
 func (p *program) printOdds(s workerStatus) {
 	for _, m := range s.Masters {
 		if !m.Registered {
-			fmt.Fprintf(p.out, "\nnot registered with the master %s: %s\n", clean(m.Address), clean(m.Error))
+			fmt.Fprintf(p.out, "\nnot registered with the master %s%s: %s\n", clean(m.Address), p.sinceSuffix(m.Since), clean(m.Error))
 		}
 	}
 	if s.ClaimsInDoubt > 0 {

@@ -31,12 +31,6 @@ func TestStatusTellsWhatIsInTheWay(t *testing.T) {
 		want   string // how the answer ends
 	}{
 		"a worker": {daemon: worker, args: "status", want: `
-manual jobs that a client waits for: 0
-resident memory: 1.0 MiB
-journal: 10 events, of which the table does not show 0; 1.0 KiB in 1 segments
-database server: 6f1c-uuid
-mark in the claims of this worker: k3f9x
-
 nothing is claimed for target mail: 12 waiting rows are locked by somebody else
 nothing is claimed for target report: the launcher\x1b[31m is missing
 

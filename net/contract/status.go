@@ -93,6 +93,8 @@ type MasterStanding struct {
 	Address    string `json:"address"` // of the master, host:port
 	Registered bool   `json:"registered"`
 	Error      string `json:"error,omitempty"` // why it is not registered, since the last try
+
+	Since time.Time `json:"since,omitzero"` // when it was registered, or lost the master; since the first try
 }
 
 // Hitch is why a worker starts no job.

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/cmd/internal/conf"
+	"jobd/net/contract"
+)
+
+func (p *program) queue() *ffcli.Command {
+	var watch bool
+	c := command("queue", "queue [T…] [--watch]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute", func(ctx context.Context, args []string) error {
+		return p.watched(ctx, watch, func(ctx context.Context, c *client) error { return p.showQueue(ctx, c, args) })
+	})
+	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
+	c.LongHelp = "  jobctl queue\n  jobctl --master queue mail --watch"
+	return c
+}
+
+// showQueue prints how targets stand.
+func (p *program) showQueue(ctx context.Context, c *client, targets []string) error {
+	s, err := takeCensus(ctx, c)
+	if err != nil {
+		return err
+	}
+	all, err := s.wanted(targets)
+	if err != nil {
+		return errors.Join(err, s.silent())
+	}
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = t.Target
+	}
+	s.count(ctx, names)
+	list := make([]queued, len(all))
+	for i, t := range all {
+		list[i] = queuedOf(t, s.waiting)
+	}
+	if p.json() {
+		err = p.printJSON(map[string]any{"targets": list})
+	} else {
+		p.print(p.queueTable(list))
+	}
+	return errors.Join(append([]error{err, s.silent(), s.older()}, s.why...)...)
+}
+
+// wanted gives the tallies of some targets, or of all: those that were poked and that nobody serves
+// among them.
+func (s *census) wanted(targets []string) ([]tally, error) {
+	all := s.tallies()
+	for _, name := range s.unserved() {
+		all = append(all, tally{Target: name})
+	}
+	slices.SortFunc(all, func(a, b tally) int { return strings.Compare(a.Target, b.Target) })
+	if len(targets) == 0 {
+		return all, nil
+	}
+	known := make([]string, len(all))
+	for i, t := range all {
+		known[i] = t.Target
+	}
+	for _, name := range targets {
+		if !slices.Contains(known, name) {
+			err := fmt.Errorf("nobody serves target '%s'", clean(name))
+			if near := conf.Nearest(name, known); near != "" {
+				err = fmt.Errorf("%w; the nearest that is served is '%s'", err, clean(near))
+			}
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(all, func(t tally) bool { return !slices.Contains(targets, t.Target) }), nil
+}
+
+// older names the workers that can't tell what runs.
+func (s *census) older() error {
+	var errs []error
+	for _, w := range s.workers {
+		if w.err == nil && !tellsMore(w.answer) {
+			errs = append(errs, named(w.from, errOlder))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var errOlder = errors.New("it can't tell what runs and waits, because it is an older jobd, or the original")
+
+// queued is a target as queue prints it. What nobody can tell is nil.
+type queued struct {
+	Target     string `json:"target"`
+	Workers    int    `json:"workers"`     // that serve it
+	Paused     int    `json:"paused"`      // how many of them have it paused
+	Waiting    *int   `json:"waiting"`     // rows
+	More       bool   `json:"waitingMore"` // there are more than that
+	Oldest     *int64 `json:"oldest"`      // when the first of them was made, in unix milliseconds
+	Running    *int   `json:"running"`
+	Slots      int    `json:"slots"`
+	Prefetched *int   `json:"prefetched"`
+	Started    *int   `json:"startedLastMinute"`
+	Ended      *int   `json:"endedLastMinute"`
+	Failed     *int   `json:"failedLastMinute"`
+	EmptyIn    *int64 `json:"emptyInSeconds"` // at the pace of the last minute; nil: never, or not known
+}
+
+func queuedOf(t tally, waiting map[string]contract.WaitingTarget) queued {
+	q := queued{Target: t.Target, Workers: t.Workers, Paused: t.Paused, Slots: t.Slots}
+	if w, counted := waiting[t.Target]; counted {
+		q.Waiting, q.More = &w.Count, w.More
+		if w.Oldest > 0 {
+			oldest := w.Oldest * 1000
+			q.Oldest = &oldest
+		}
+	}
+	if t.Untold == 0 {
+		q.Running, q.Prefetched, q.Started, q.Ended, q.Failed = &t.Running, &t.Prefetched, &t.Started, &t.Ended, &t.Failed
+	}
+	if q.Waiting == nil || t.Untold > 0 {
+		return q
+	}
+	left, pace := int64(*q.Waiting+t.Prefetched), int64(t.Ended)
+	if left == 0 || pace > 0 {
+		seconds := int64(0)
+		if left > 0 {
+			seconds = (left*60 + pace - 1) / pace
+		}
+		q.EmptyIn = &seconds
+	}
+	return q
+}
+
+// queueTable has a line for each target.
+func (p *program) queueTable(list []queued) table {
+	t := table{
+		head: []string{"TARGET", "WAITING", "OLDEST", "RUNNING", "SLOTS", "STARTED", "ENDED", "EMPTY IN"},
+		none: "no targets", elastic: "TARGET",
+	}
+	for _, q := range list {
+		waiting, oldest := untold, untold
+		if q.Waiting != nil {
+			w := contract.WaitingTarget{Count: *q.Waiting, More: q.More}
+			if q.Oldest != nil {
+				w.Oldest = *q.Oldest / 1000
+			}
+			waiting, oldest = countText(w), p.oldestText(w)
+		}
+		t.add(line(q.Target), line(waiting), line(oldest), line(orUntold(q.Running)), line(q.Slots),
+			line(orUntold(q.Started)), line(orUntold(q.Ended)), line(q.emptyText()))
+	}
+	return t
+}
+
+// emptyText is in what time the target is empty: - where it is, never where nothing ends.
+func (q queued) emptyText() string {
+	switch {
+	case q.Waiting == nil || q.Ended == nil:
+		return untold
+	case q.EmptyIn == nil:
+		return "never"
+	case *q.EmptyIn == 0:
+		return "-"
+	}
+	text := roughly(time.Duration(*q.EmptyIn) * time.Second)
+	if q.More {
+		return ">" + text
+	}
+	return text
+}
+
+func orUntold(n *int) string {
+	if n == nil {
+		return untold
+	}
+	return fmt.Sprint(*n)
+}

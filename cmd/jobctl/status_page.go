@@ -1,0 +1,210 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"jobd/net/contract"
+)
+
+func (p *program) status() *ffcli.Command {
+	var watch bool
+	c := command("status", "status [--watch]", "what the daemon can and cannot do at the moment, since when, and what waits", func(ctx context.Context, args []string) error {
+		if len(args) > 0 {
+			return wrongUsage("status: takes no arguments, got %q", args)
+		}
+		return p.watched(ctx, watch, p.showStatus)
+	})
+	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
+	c.LongHelp = "  jobctl status\n  jobctl --master status --watch\n  jobctl status --output json | jq .database"
+	return c
+}
+
+// showStatus prints the status of the daemon at the other end. As JSON it is the daemon's answer as
+// it came: the table is not asked for anything.
+func (p *program) showStatus(ctx context.Context, c *client) error {
+	s, err := takeCensus(ctx, c)
+	if err != nil {
+		return err
+	}
+	if p.json() {
+		fmt.Fprintf(p.out, "%s\n", s.said)
+		return s.silent()
+	}
+	s.count(ctx, append(s.targets(), s.unserved()...))
+	if s.master != nil {
+		p.printFleet(s)
+	} else {
+		p.printWorker(s)
+	}
+	return s.silent()
+}
+
+// printWorker prints the page of one worker: who it is, how it stands with everything that it
+// needs, its targets, and what is wrong.
+func (p *program) printWorker(s *census) {
+	status := s.workers[0].answer
+	p.printHead(status, s.workers[0].from.client.address)
+	fmt.Fprintln(p.out)
+	p.print(p.standingTable(s))
+	p.printUncounted(s)
+	p.printPauses(status)
+	p.printTrouble(*status)
+	p.printOdds(*status)
+}
+
+// printHead prints all but the targets. What a worker does not tell is left out.
+func (p *program) printHead(s *workerStatus, address string) {
+	line := func(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
+	if s.PID > 0 {
+		line("worker %s, version %s, process %d", clean(s.Name), clean(s.Version), s.PID)
+		line("up: %s, since %s", p.ago(time.UnixMilli(s.Started)), p.stamp(time.UnixMilli(s.Started)))
+	} else {
+		line("worker at %s", cmp.Or(clean(s.Name), address))
+	}
+	if !tellsMore(s) {
+		line("it can't tell more, because it is an older jobd, or the original")
+	}
+	if d := s.Database; d != nil {
+		line("database: %s", p.standingText(*d, "reachable", "away"))
+	}
+	p.printIdentity(*s)
+	if j := s.Journal; j != nil {
+		line("journal: %s events, of which the table does not show %s; %s in %d segments",
+			humanize.Comma(int64(j.Events)), humanize.Comma(owed(j)), humanize.IBytes(onDisk(j)), j.Segments)
+		if j.Full != "" {
+			line("journal's disk: full since %s: %s", p.sinceText(j.FullSince), clean(j.Full))
+		}
+	}
+	if r := s.Runner; r != nil {
+		text := p.standingText(r.Standing, "connected", "not connected")
+		if r.PID > 0 {
+			text = fmt.Sprintf("process %d, %s", r.PID, text)
+		}
+		line("runner: %s", text)
+	}
+	if tellsMore(s) && s.Launcher == nil {
+		line("launcher: nothing is known to be wrong")
+	}
+	for _, m := range s.Masters {
+		if m.Registered {
+			line("master %s: registered%s", clean(m.Address), p.sinceSuffix(m.Since))
+		}
+	}
+	line("manual jobs that a client waits for: %d\nresident memory: %s", s.Clients, humanize.IBytes(s.Memory.RSS))
+}
+
+// sinceSuffix is the end of a sentence about how long something has lasted; "" where that is not
+// told.
+func (p *program) sinceSuffix(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return " since " + p.stamp(since)
+}
+
+// standingText says whether something is there, since when, and why not.
+func (p *program) standingText(s contract.Standing, there, gone string) string {
+	if s.Reachable {
+		return there + p.sinceSuffix(s.Since)
+	}
+	return gone + p.sinceSuffix(s.Since) + ": " + clean(s.Error)
+}
+
+// untold stands where a worker of an older version, or the original, can't tell.
+const untold = "?"
+
+// standingTable has a line for each target of a worker; of one that can't tell more, what it tells.
+func (p *program) standingTable(s *census) table {
+	status := s.workers[0].answer
+	if !tellsMore(status) {
+		return targetTable(*status)
+	}
+	t := table{head: []string{"TARGET", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	for _, name := range slices.Sorted(maps.Keys(status.Targets)) {
+		target := status.Targets[name]
+		waiting, oldest := p.waitingCells(s, name)
+		t.add(line(name), line(fmt.Sprintf("%d/%d", target.Running, target.Concurrency)), line(target.Prefetched),
+			waiting, oldest, line(p.pausedText(target)))
+	}
+	return t
+}
+
+// pausedText tells for how long a target is paused.
+func (p *program) pausedText(t contract.TargetStatus) string {
+	if t.Paused && t.PausedSince > 0 {
+		return p.ago(time.UnixMilli(t.PausedSince))
+	}
+	return yesOrNo(t.Paused)
+}
+
+// waitingCells are how many rows of a target wait, and for how long the oldest does.
+func (p *program) waitingCells(s *census, target string) (count, oldest cell) {
+	w, counted := s.waiting[target]
+	if !counted {
+		return line(untold), line(untold)
+	}
+	return line(countText(w)), line(p.oldestText(w))
+}
+
+func countText(w contract.WaitingTarget) string {
+	if w.More {
+		return fmt.Sprintf("%d+", w.Count)
+	}
+	return fmt.Sprint(w.Count)
+}
+
+func (p *program) oldestText(w contract.WaitingTarget) string {
+	switch {
+	case w.Count == 0:
+		return ""
+	case w.Oldest == 0:
+		return untold
+	}
+	return p.ago(time.Unix(w.Oldest, 0))
+}
+
+// printUncounted says why there is no number of waiting rows, where there is none.
+func (p *program) printUncounted(s *census) {
+	for _, err := range s.why {
+		fmt.Fprintf(p.out, "\nwhat waits is not known: %s\n", clean(err.Error()))
+	}
+}
+
+// printPauses says since when targets are paused, and on whose behalf.
+func (p *program) printPauses(s *workerStatus) {
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
+		if t := s.Targets[name]; t.Paused && t.PausedSince > 0 {
+			fmt.Fprintf(&lines, "target %s is paused since %s by %s\n", clean(name), p.stamp(time.UnixMilli(t.PausedSince)), clean(t.PausedBy))
+		}
+	}
+	p.paragraph(lines.String())
+}
+
+// ago is how long ago something was, in its two largest units.
+func (p *program) ago(at time.Time) string { return roughly(p.now().Sub(at)) }
+
+// roughly is a duration in its two largest units, as in 3d4h or 5m12s.
+func roughly(d time.Duration) string {
+	units := []struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	d = max(0, d).Round(time.Second)
+	for i, unit := range units[:3] {
+		if n := d / unit.size; n > 0 {
+			next := units[i+1]
+			return fmt.Sprintf("%d%s%d%s", n, unit.name, d%unit.size/next.size, next.name)
+		}
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}

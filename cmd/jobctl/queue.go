@@ -17,7 +17,13 @@ import (
 func (p *program) queue() *ffcli.Command {
 	var watch bool
 	c := command("queue", "queue [T…] [--watch]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute", func(ctx context.Context, args []string) error {
-		return p.watched(ctx, watch, func(ctx context.Context, c *client) error { return p.showQueue(ctx, c, args) })
+		return p.watched(ctx, watch, func(ctx context.Context, c *client) error {
+			err := p.showQueue(ctx, c, args)
+			if watch && !p.json() {
+				p.sayBelow(err)
+			}
+			return err
+		})
 	})
 	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
 	c.LongHelp = "  jobctl queue\n  jobctl --master queue mail --watch"

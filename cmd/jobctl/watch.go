@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -47,6 +48,17 @@ func (p *program) printed(print func() error) (string, error) {
 	defer func() { p.out = out }()
 	err := print()
 	return page.String(), err
+}
+
+// sayBelow says in a page that is watched, and has something in it, what would be told on stderr.
+func (p *program) sayBelow(err error) {
+	if page, is := p.out.(*bytes.Buffer); !is || page.Len() == 0 || err == nil {
+		return
+	}
+	fmt.Fprintln(p.out)
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintln(p.out, clean(line))
+	}
 }
 
 // showPage shows one page.

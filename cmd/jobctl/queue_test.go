@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/net/contract"
+)
+
+func TestQueueOfAWorker(t *testing.T) {
+	t.Parallel()
+	worker := standingWorker(t)
+	jobctl{terminal: true}.expect(t, worker, output{out: `TARGET      | WAITING | OLDEST | RUNNING | SLOTS | STARTED | ENDED | EMPTY IN
+------------+---------+--------+---------+-------+---------+-------+---------
+a/long:name | 0       |        | 0       | 10    | 0       | 0     | -
+mail        | 10000+  | 3h0m   | 4       | 5     | 30      | 20    | >8h20m
+`}, "queue")
+	got := jobctl{}.run(t, "--port", worker.port, "queue", "mail", "--output=json")
+	const want = `{"targets": [{"target": "mail", "workers": 1, "paused": 0, "waiting": 10000, "waitingMore": true, "oldest": 1795165200000, "running": 4, "slots": 5,
+		"prefetched": 2, "startedLastMinute": 30, "endedLastMinute": 20, "failedLastMinute": 1, "emptyInSeconds": 30006}]}`
+	if got.code != 0 || got.err != "" || !sameJSON(t, got.out, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Of workers that don't answer, or can't tell, that is said, and the others' numbers are there.
+func TestQueueOfAMaster(t *testing.T) {
+	t.Parallel()
+	master := standingFleet(t, map[string]string{"10.0.0.1:40000": fleetRows})
+	jobctl{}.expect(t, master, output{code: 1, out: `TARGET       WAITING  OLDEST  RUNNING  SLOTS  STARTED  ENDED  EMPTY IN
+a/long:name  0        -       0        20     0        0      -
+mail         40       10m0s   5        10     60       40     1m6s
+mial         3        10m0s   0        0      0        0      never
+other        ?        ?       ?        2      ?        ?      ?
+`, err: `jobctl: worker 'node-3': no answer within 5s
+jobctl: worker 'old': it can't tell what runs and waits, because it is an older jobd, or the original
+`}, "--master", "queue")
+	jobctl{}.expect(t, master, output{
+		code: 1, err: "jobctl: nobody serves target 'mal'; the nearest that is served is 'mail'\njobctl: worker 'node-3': no answer within 5s\n",
+	}, "--master", "queue", "mail", "mal")
+	got := jobctl{}.run(t, "--master", "--port", master.port, "queue", "other", "--output=json")
+	const want = `{"targets": [{"target": "other", "workers": 1, "paused": 0, "waiting": null, "waitingMore": false, "oldest": null, "running": null, "slots": 2,
+		"prefetched": null, "startedLastMinute": null, "endedLastMinute": null, "failedLastMinute": null, "emptyInSeconds": null}]}`
+	if got.code != 1 || !sameJSON(t, got.out, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestQueueWhereNothingCanBeCounted(t *testing.T) {
+	t.Parallel()
+	worker := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(standingAnswer("node-1", 4)), "waiting": json.RawMessage(`{"targets": {"mail": {"count": 0, "error": "it was not counted"}}}`),
+	})
+	got := jobctl{}.run(t, "--port", worker.port, "queue", "mail")
+	if got.code != 1 || !strings.Contains(got.out, "mail    ?        ?       4        5      30       20     ?\n") || got.err != "jobctl: rows of target mail: it was not counted\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// When a target is empty depends on what is left and on what has ended within the last minute.
+func TestWhenATargetIsEmpty(t *testing.T) {
+	t.Parallel()
+	for want, test := range map[string]struct {
+		waiting contract.WaitingTarget
+		tally   tally
+	}{
+		"-":       {contract.WaitingTarget{}, tally{Ended: 5}},
+		"never":   {contract.WaitingTarget{Count: 1}, tally{}},
+		"1s":      {contract.WaitingTarget{Count: 1}, tally{Ended: 600}},
+		"1m30s":   {contract.WaitingTarget{Count: 2}, tally{Ended: 2, Prefetched: 1}},
+		">16h40m": {contract.WaitingTarget{Count: 10_000, More: true}, tally{Ended: 10}},
+		"?":       {contract.WaitingTarget{Count: 1}, tally{Ended: 1, Untold: 1}},
+	} {
+		test.tally.Target = "a"
+		if got := queuedOf(test.tally, map[string]contract.WaitingTarget{"a": test.waiting}).emptyText(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestRoughDurations(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 400 * time.Millisecond: "0s", 59 * time.Second: "59s", 59600 * time.Millisecond: "1m0s",
+		time.Hour - time.Second: "59m59s", 25*time.Hour + 59*time.Minute: "1d1h", 400 * 24 * time.Hour: "400d0h",
+	} {
+		if got := roughly(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// What would be on stderr is in the page where that is watched; a target that nobody serves ends it.
+func TestAQueueThatIsWatchedSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	master := standingFleet(t, map[string]string{"10.0.0.1:40000": fleetRows})
+	got := watching(t, false, "EMPTY IN", "--master", "--port", master.port, "queue", "--watch")
+	if got.code != 0 || got.err != "" || strings.Count(got.out, "\n\nworker 'node-3': no answer within 5s\nworker 'old': it can't tell") != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := watching(t, false, "never", "--master", "--port", master.port, "queue", "--watch", "mal"); got.code != 1 || got.out != "" || !strings.Contains(got.err, "'mal'") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -187,5 +189,21 @@ func TestAnotherWorkerCounts(t *testing.T) {
 	}
 	if !strings.Contains(got.out, "what waits is not known: worker 'node-1': rows of target mail: it was not counted\n") {
 		t.Errorf("why the first could not is not said: %+v", got)
+	}
+}
+
+// The pages in the documentation are those that these tests have seen.
+func TestDocumentedPagesOfStatus(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "jobctl.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker, master := standingWorker(t), standingFleet(t, map[string]string{"10.0.0.1:40000": fleetRows})
+	for args, d := range map[string]*daemon{"status": worker, "--master status": master, "queue": worker} {
+		got := jobctl{terminal: true}.run(t, append([]string{"--port", d.port}, strings.Fields(args)...)...)
+		if page := "```\n$ jobctl " + args + "\n" + got.out + "```\n"; got.out == "" || !strings.Contains(string(text), page) {
+			t.Errorf("docs/jobctl.md does not have\n%s", page)
+		}
 	}
 }

@@ -54,7 +54,9 @@
 //     ever longer; it claims ever fewer rows, down to one, which is set aside when it alone is what
 //     fails (claim.go).
 //
-// All of it tells in Status why.
+// All of it tells in Status why (why.go), and since when (outage.go). What Status counts of the last
+// minute, who paused a target, and since when the table is away, is in memory only: a worker that is
+// killed begins anew, and is not paused. It asks neither table nor disk.
 //
 // # What cannot be started has not failed
 //

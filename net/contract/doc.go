@@ -8,6 +8,7 @@
 //	worker.go   what a worker answers
 //	master.go   what a master answers, and what a worker registers with
 //	journal.go  what is asked about journals, of either
+//	operator.go what operators ask of workers, of either
 //
 // The structs are written as JSON by encoding/json. They are read by hand where clients know the
 // texts of the refusals, with the checks of net.Fields; a field that a request does not have is

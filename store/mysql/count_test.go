@@ -52,8 +52,10 @@ func TestAMillionWaitingRowsAreNotAllRead(t *testing.T) {
 	}
 	t.Cleanup(func() { server.Close() })
 	db := newDatabaseOn(t, server, dbserver.JobsTable)
+	db.exec(t, "ALTER TABLE jobs DROP KEY status_target_idx") // it is made faster at once than row by row
 	db.double(t, "a", 1_000_000)
 	db.insert(t, "b", journal.RowWaiting, "")
+	db.exec(t, "ALTER TABLE jobs ADD KEY status_target_idx (status, target, id)")
 	table := db.table(t)
 	const most = 10_000
 	for target, want := range map[string]struct {

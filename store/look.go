@@ -13,6 +13,8 @@ type Seen struct {
 	Started  int64  // time_started, unix seconds; 0 for none
 	Finished int64  // time_finished, unix seconds; 0 for none
 	Result   string // "" where it is NULL
+	Code     *int64 // return_code; nil where it is NULL or no number
+	Signal   string // sig of a row that is done; "" where it is NULL
 }
 
 // Looker is the part of a Table that reads without a lock, so that nobody waits for it: what it

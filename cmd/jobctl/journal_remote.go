@@ -114,7 +114,19 @@ func stream[T any](ctx context.Context, r *remote, typ string, query map[string]
 			yield(none, err)
 			return
 		}
-		cursor := map[string]any{"cursor": opened.Cursor}
+		for item, err := range pages[T](ctx, r, typ, opened.Cursor) {
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// pages gives the items of a stream that is open, page by page.
+func pages[T any](ctx context.Context, r *remote, typ, id string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		cursor := map[string]any{"cursor": id}
 		ended := false
 		defer func() {
 			if ended {
@@ -154,7 +166,11 @@ func stream[T any](ctx context.Context, r *remote, typ string, query map[string]
 
 func (r *remote) events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
-		for e, err := range stream[history.Event](ctx, r, contract.JournalEvents, fieldsOf(q)) {
+		all := stream[history.Event](ctx, r, contract.JournalEvents, fieldsOf(q))
+		if len(q.Special()) > 0 {
+			all = r.selected(ctx, q)
+		}
+		for e, err := range all {
 			if !yield(e.Event, err) {
 				return
 			}

@@ -227,7 +227,7 @@ func TestJournalWrongUsage(t *testing.T) {
 		"show":                      {2, "journal show: needs one job's ID"},
 		"show x":                    {2, `journal show: job "x" is not allowed`},
 		"state x":                   {2, "journal state: takes no arguments"},
-		"state --status=x":          {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, conflict`},
+		"state --status=x":          {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, retried, conflict`},
 		"state --at=2026-1":         {2, `"2026-1" is not allowed`},
 		"verify x":                  {2, "journal verify: takes no arguments"},
 	} {
@@ -275,6 +275,7 @@ func TestDescribe(t *testing.T) {
 		`server=s2 before=s1 mended=3 left=0`:        journal.Server{Server: "s2", Before: "s1", Mended: 3},
 		`result=fail stdout=0 stderr=0 elapsed=1.5s`: journal.Done{Result: "fail", Elapsed: 1_500_000},
 		`target=a concurrency=4 by=c`:                journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
+		`from=done result=fail to=waiting by=c`:      journal.Retried{From: "done", Result: "fail", To: "waiting", By: "c"},
 		`reason="the runner is gone" by=on_crash`:    journal.Requeued{Reason: "the runner is gone", By: "on_crash"},
 		`by=c grace=10s`:                             journal.Cancelled{By: "c", Runs: true, Grace: 10_000_000, Token: "@t"},
 		`jobs=1,2 by=c`:                              journal.Requested{Jobs: []int64{1, 2}, By: "c"},

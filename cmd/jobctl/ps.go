@@ -110,7 +110,7 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 		}
 		since := time.UnixMilli(j.Since)
 		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.stamp(since), span(now.Sub(since)), cpu, memory}
-		t.add(chosen(row, workers)...)
+		t.add(columnsOf(row, workers)...)
 	}
 	for i, name := range head {
 		if workers || i != psWorker {
@@ -123,7 +123,7 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 // psWorker is the column that stands only where several workers may be asked.
 const psWorker = 2
 
-func chosen(row []any, workers bool) (cells []cell) {
+func columnsOf(row []any, workers bool) (cells []cell) {
 	for i, value := range row {
 		if workers || i != psWorker {
 			cells = append(cells, line(value))

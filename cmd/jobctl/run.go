@@ -129,6 +129,7 @@ func (p *program) tree() *ffcli.Command {
 			p.runManual(), p.sendSignal(), p.cancel(), p.ps(), p.tail(),
 			p.why(), p.show(),
 			p.top(),
+			p.failed(), p.retry(), p.wait(),
 			p.journal(),
 			help(), p.completion(),
 		},

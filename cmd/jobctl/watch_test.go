@@ -16,8 +16,8 @@ import (
 	jobnet "jobd/net"
 )
 
-// pages is an output that tells when it holds so many pages.
-type pages struct {
+// seenPages is an output that tells when it holds so many pages.
+type seenPages struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
 	sign   string // that a page has
@@ -25,7 +25,7 @@ type pages struct {
 	enough func()
 }
 
-func (p *pages) Write(b []byte) (int, error) {
+func (p *seenPages) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text.Write(b)
@@ -40,7 +40,7 @@ func watching(t *testing.T, terminal bool, sign string, args ...string) output {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupt := func() { cancel(exit.With(exit.Signal+int(syscall.SIGINT), interruption{syscall.SIGINT})) }
-	out := &pages{sign: sign, wanted: 2, enough: interrupt}
+	out := &seenPages{sign: sign, wanted: 2, enough: interrupt}
 	var errs strings.Builder
 	code := shell(ctx, args, surroundings{
 		in: strings.NewReader(""), out: out, err: &errs, terminal: terminal,
@@ -92,8 +92,8 @@ func TestWatchingADaemonThatGoesAway(t *testing.T) {
 	}
 	stop, port := stoppable(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	out := &pages{sign: "resident memory", wanted: 1, enough: stop}
-	gone := &pages{sign: "; trying again\n", wanted: 1, enough: func() {
+	out := &seenPages{sign: "resident memory", wanted: 1, enough: stop}
+	gone := &seenPages{sign: "; trying again\n", wanted: 1, enough: func() {
 		cancel(exit.With(exit.Signal+int(syscall.SIGINT), interruption{syscall.SIGINT}))
 	}}
 	code := shell(ctx, []string{"--port", port, "status", "--watch"}, surroundings{
@@ -105,7 +105,7 @@ func TestWatchingADaemonThatGoesAway(t *testing.T) {
 }
 
 // both writes to two outputs.
-type both [2]*pages
+type both [2]*seenPages
 
 func (b both) Write(text []byte) (int, error) {
 	_, _ = b[0].Write(text)

@@ -44,6 +44,6 @@ func rowOf(row *store.Seen) *history.Row {
 	}
 	return &history.Row{
 		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Owner: row.Owner,
-		Started: row.Started, Finished: row.Finished, Result: row.Result,
+		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
 	}
 }

@@ -57,8 +57,8 @@ func retriedBehind(ctx context.Context, r *replay.Reader, after uint64) (map[int
 	return rows, nil
 }
 
-// wasManual tells whether a row was to be run by hand only: its newest claim says so, or why it was
-// ignored.
+// wasManual tells whether a row was to be run by hand only: its newest claim says so, or that it was
+// ignored because its target is not served, which no other row is.
 func (p *journalPart) wasManual(ctx context.Context, job int64) bool {
 	if claim, err := p.journal.Claim(ctx, job, math.MaxInt64); err == nil {
 		return claim.Manual
@@ -70,7 +70,7 @@ func (p *journalPart) wasManual(ctx context.Context, job int64) bool {
 	defer r.Close()
 	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: []journal.Kind{journal.KindIgnored}, Last: 1}) {
 		if ignored, ok := e.Payload.(journal.Ignored); ok && err == nil {
-			return !strings.HasPrefix(ignored.Reason, "status = waiting")
+			return strings.HasPrefix(ignored.Reason, "target '")
 		}
 	}
 	return false

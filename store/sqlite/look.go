@@ -35,9 +35,9 @@ func (t *Table) Look(ctx context.Context, ids []int64) (map[int64]*store.Seen, e
 func (t *Table) find(ctx context.Context, tx *sql.Tx, job int64) (*rule.Found, error) {
 	var row rule.Found
 	err := tx.QueryRowContext(ctx, "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(t.config.ClaimColumn)+", ''), "+
-		seconds("time_created")+", "+seconds("time_started")+", "+seconds("time_finished")+", COALESCE(result, '') FROM "+
+		seconds("time_created")+", "+seconds("time_started")+", "+seconds("time_finished")+", COALESCE(result, ''), CASE typeof(return_code) WHEN 'integer' THEN return_code END, CASE status WHEN 'done' THEN COALESCE(CAST(sig AS TEXT), '') ELSE '' END FROM "+
 		quote(t.config.Table)+" WHERE id = ?", job).
-		Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result)
+		Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -16,6 +16,8 @@ type Row struct {
 	Started  int64        `json:"started,omitempty"`  // unix seconds
 	Finished int64        `json:"finished,omitempty"` // unix seconds
 	Result   string       `json:"result,omitempty"`
+	Code     *int64       `json:"code,omitempty"`   // return_code
+	Signal   string       `json:"signal,omitempty"` // sig of a row that is done
 }
 
 // RowsAnswer is the answer to journal-rows: the rows that there are.

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+	jobnet "jobd/net"
+)
+
+// mostFailures is how many ends are looked at together.
+const mostFailures = 100_000
+
+// failure is a job whose last end was a failure, as far as journals and table say.
+type failure struct {
+	job    int64
+	worker string
+	from   *remote // that ran it
+	ended  time.Time
+	done   journal.Done
+	target string // "" where it is not known
+	line   string
+	row    string // what is to be known of the row: rowDeleted, rowUnchecked, or "" where it says the same
+}
+
+// What is told of a failure's row.
+const (
+	rowDeleted   = "deleted"
+	rowUnchecked = "not checked"
+)
+
+// failureList is what was found.
+type failureList struct {
+	all       []*failure // the newest first
+	more      bool       // there are more, or may be
+	unchecked error      // the table could not be read
+}
+
+// collect finds failures: ends in the journals, of which the rows say that nothing came after them.
+// As many ends are read as it takes.
+func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found failureList, err error) {
+	look := mostFailures
+	if w.most > 0 {
+		look = min(max(4*w.most, 100), mostFailures)
+	}
+	for {
+		ends, n, err := p.failedEnds(ctx, j, w, look)
+		if err != nil {
+			return found, err
+		}
+		found.all, found.unchecked = j.stillFailed(ctx, ends)
+		enough := w.most > 0 && len(found.all) >= w.most
+		if n < look || enough || look == mostFailures {
+			found.more = n >= look || w.most > 0 && len(found.all) > w.most
+			if w.most == 0 && n >= look {
+				return found, errTooMany
+			}
+			if w.most > 0 {
+				found.all = found.all[:min(len(found.all), w.most)]
+			}
+			j.nameTargets(ctx, found.all)
+			return found, nil
+		}
+		look = min(4*look, mostFailures)
+	}
+}
+
+// failedEnds reads the newest failed ends, of each job the last; the newest first. It tells how many
+// there were.
+func (p *program) failedEnds(ctx context.Context, j *journals, w failedWish, most int) (ends []*failure, n int, err error) {
+	q := history.Query{
+		Kinds: []journal.Kind{journal.KindDone}, Result: "fail", LastLine: true,
+		Target: w.target, Since: w.since.at, Last: most,
+	}
+	newest := map[int64]*failure{}
+	g := p.progress("failed ends read")
+	defer g.end()
+	for e, err := range j.events(ctx, q) {
+		if err != nil {
+			return nil, 0, err
+		}
+		n++
+		g.at(uint64(n))
+		done, _ := e.item.Payload.(journal.Done)
+		f := &failure{
+			job: e.item.Job, worker: e.source.worker(), from: e.source.link(), ended: done.EndedAt(e.item.Time), done: done,
+			line: clean(string(done.Stderr.Kept)),
+		}
+		if f.line == "" {
+			f.line = clean(cmp.Or(done.Note, done.Reason))
+		}
+		f.done.Stderr.Kept = nil
+		if before := newest[f.job]; before == nil || !f.ended.Before(before.ended) {
+			newest[f.job] = f
+		}
+	}
+	for _, f := range newest {
+		if w.code < 0 || f.done.Code != nil && *f.done.Code == w.code {
+			ends = append(ends, f)
+		}
+	}
+	slices.SortFunc(ends, func(a, b *failure) int { return cmp.Or(b.ended.Compare(a.ended), cmp.Compare(b.job, a.job)) })
+	return ends, n, nil
+}
+
+// stillFailed leaves out the jobs whose rows say that something came after the end. Where the table
+// can't be read, all are left, and the error says so.
+func (j *journals) stillFailed(ctx context.Context, ends []*failure) (still []*failure, unchecked error) {
+	ids := make([]int64, len(ends))
+	for i, f := range ends {
+		ids[i] = f.job
+	}
+	rows, err := j.rows(ctx, ids)
+	if err != nil {
+		unchecked = errUnchecked(err)
+	}
+	for _, f := range ends {
+		row, there := rows[f.job]
+		switch {
+		case err != nil && !there:
+			f.row = rowUnchecked
+		case !there:
+			f.row = rowDeleted
+		case !f.isIn(row):
+			continue
+		default:
+			f.target = row.Target
+		}
+		still = append(still, f)
+	}
+	return still, unchecked
+}
+
+// isIn tells whether a row shows this end, or is owed it still: it bears the claim.
+func (f *failure) isIn(row history.Row) bool {
+	switch row.Status {
+	case journal.RowDone:
+		return row.Result == f.done.Result && row.Finished == f.ended.Unix()
+	case journal.RowAccepted, journal.RowRunning:
+		return f.done.Token != "" && row.Owner == f.done.Token
+	}
+	return false
+}
+
+// mostNamed is how many jobs without a row get their target from a journal, one by one.
+const mostNamed = 100
+
+// nameTargets finds the targets of jobs whose rows don't tell them.
+func (j *journals) nameTargets(ctx context.Context, list []*failure) {
+	named := 0
+	for _, f := range list {
+		if f.target != "" || named == mostNamed {
+			continue
+		}
+		named++
+		for e, err := range f.from.events(ctx, history.Query{Job: f.job, Kinds: []journal.Kind{journal.KindAccepted}, Last: 1}) {
+			if claim, ok := e.Payload.(journal.Accepted); ok && err == nil {
+				f.target = claim.Target
+			}
+		}
+	}
+}
+
+// whole is ids as they go over the wire.
+func whole(ids []int64) []jobnet.Whole {
+	list := make([]jobnet.Whole, len(ids))
+	for i, id := range ids {
+		list[i] = jobnet.Whole(id)
+	}
+	return list
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+)
+
+// named looks at the rows that were named, and finds the workers that ran them last.
+func (r *retrying) named(ctx context.Context, j *journals) (list []again, err error) {
+	ids := make([]int64, len(r.jobs))
+	for i, job := range r.jobs {
+		ids[i] = int64(job.id)
+	}
+	rows, err := j.rows(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range r.jobs {
+		row, there := rows[int64(job.id)]
+		switch {
+		case !there:
+			r.errs = append(r.errs, fmt.Errorf("job %d: job %d not found", job.id, job.id))
+		case job.target != "" && row.Target != job.target:
+			r.errs = append(r.errs, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target)))
+		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
+			r.errs = append(r.errs, fmt.Errorf("job %d: status = %s: only what is done or ignored is retried", job.id, clean(row.Status)))
+		default:
+			list = append(list, again{id: int64(job.id), finished: row.Finished, target: row.Target, how: rowEnd(row)})
+		}
+	}
+	return list, r.whoRan(ctx, j, list)
+}
+
+// fewJobs is up to how many jobs are looked for one by one, by their index.
+const fewJobs = 50
+
+// ends are the kinds of event that end a job, or set it back.
+var ends = []journal.Kind{journal.KindDone, journal.KindIgnored, journal.KindRetried}
+
+// whoRan finds the workers whose journals know the newest end of jobs.
+func (r *retrying) whoRan(ctx context.Context, j *journals, list []again) error {
+	if len(j.remotes) == 1 || len(list) == 0 {
+		for i := range list {
+			list[i].from = j.remotes[0]
+		}
+		return nil
+	}
+	place, newest := make(map[int64]*again, len(list)), make(map[int64]time.Time)
+	queries := make([]history.Query, 0, len(list))
+	first, last := list[0].finished, list[0].finished
+	for i := range list {
+		one := &list[i]
+		place[one.id] = one
+		first, last = min(first, one.finished), max(last, one.finished)
+		queries = append(queries, history.Query{Job: one.id, Kinds: ends, Last: 1})
+	}
+	if len(list) > fewJobs {
+		const skew = 2 * time.Second // an end is stamped before its event, if at all
+		queries = []history.Query{{Kinds: ends, Since: time.Unix(max(first, 1), 0), Until: time.Unix(last+1, 0).Add(skew)}}
+	}
+	for _, query := range queries {
+		for e, err := range j.events(ctx, query) {
+			if err != nil {
+				return err
+			}
+			one := place[e.item.Job]
+			if one != nil && !e.item.Time.Before(newest[one.id]) {
+				one.from, newest[one.id] = e.source.link(), e.item.Time
+			}
+		}
+	}
+	return nil
+}

@@ -26,9 +26,6 @@ func (p *program) journalLog() *ffcli.Command {
 		if q.Last < 0 {
 			return wrongUsage("journal log: -n is not allowed to be below 0")
 		}
-		if q.Result != "" && q.Result != "ok" && q.Result != "fail" {
-			return wrongUsage("journal log: --result %q is not allowed; allowed are ok and fail", q.Result)
-		}
 		q.Kinds, q.Since, q.Until = kinds, span.since.at, span.until.at
 		if follow {
 			return p.followEvents(ctx, j, q)
@@ -44,7 +41,13 @@ func (p *program) journalLog() *ffcli.Command {
 	c.FlagSet.Var(idFlag{&q.Job}, "job", "only events of this job")
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(&kinds, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
-	c.FlagSet.StringVar(&q.Result, "result", "", "only ends with this result: ok or fail")
+	c.FlagSet.Func("result", "only ends with this result: ok or fail", func(text string) error {
+		if text != "ok" && text != "fail" {
+			return fmt.Errorf("%q is not allowed; allowed are ok and fail", text)
+		}
+		q.Result = text
+		return nil
+	})
 	c.FlagSet.StringVar(&q.AskedBy, "by", "", "only what somebody asked for whose address or name has this in it")
 	c.FlagSet.IntVar(&q.Last, "n", 0, "only the newest N of them")
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")

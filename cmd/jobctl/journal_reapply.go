@@ -55,6 +55,9 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 		err = p.checkUnknown(ctx, lost, accept)
 	}
 	if err == nil {
+		p.query.Retried, err = p.retried(ctx)
+	}
+	if err == nil {
 		err = p.own(ctx)
 	}
 	for _, one := range lost {

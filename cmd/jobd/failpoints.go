@@ -48,6 +48,10 @@ var failpoints = []string{
 	"forgotten",         // the runner was told, or not
 	"update-sent",       // the mirror's COMMIT
 	"done-mirrored",     // the position is not written
+	"retry-selected",    // rows that have ended are locked, nothing is journalled
+	"retried-appended",  // the rows are not updated
+	"retry-sent",        // nobody knows whether its COMMIT arrives
+	"retry-answered",    // nobody was told
 	"checkpoint",        // within some milliseconds of writing the position and emptying the log
 }
 
@@ -125,6 +129,8 @@ func (c failingConn) Write(packet []byte) (int, error) {
 	n, err := c.Conn.Write(packet)
 	switch {
 	case !bytes.Contains(packet, []byte("COMMIT")):
+	case bytes.Contains(packet, []byte("status IN ('done','ignored')")):
+		c.point.reach("retry-sent")
 	case bytes.Contains(packet, []byte("status IN ('waiting','manual')")):
 		c.point.reach("commit-sent")
 	default:
@@ -209,6 +215,18 @@ func (c failingClaimer) Claim(ctx context.Context, room map[string]int, except [
 		c.point.reach("commit-answered")
 	}
 	return err
+}
+
+// Retry implements jobexec.Claimer.
+func (c failingClaimer) Retry(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error) {
+	locked, err = c.Claimer.Retry(ctx, ids, func(rows []journal.Row) ([]journal.Event, error) {
+		c.point.reach("retry-selected")
+		return decide(rows)
+	})
+	if err == nil {
+		c.point.reach("retry-answered")
+	}
+	return locked, err
 }
 
 type failingRunner struct {

@@ -1,0 +1,287 @@
+package torture
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/store/storetest/linkproxy"
+	"jobd/tests/harness"
+)
+
+// retried is what a worker answered to retry.
+type retried struct {
+	Jobs   map[string]string `json:"jobs"`
+	Errors map[string]string `json:"errors"`
+}
+
+// retry asks a worker to set rows back, whatever becomes of the worker meanwhile.
+func retry(addr string, ids ...int) (answer retried, err error) {
+	conn, err := net.DialTimeout("tcp", addr, harness.Patience)
+	if err != nil {
+		return answer, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	data, _ := json.Marshal(map[string]any{"ids": ids})
+	if _, err := fmt.Fprintf(conn, "[0,{\"no\":1,\"type\":\"retry\",\"data\":%s}]\x04", data); err != nil {
+		return answer, err
+	}
+	frame, err := bufio.NewReader(conn).ReadBytes(harness.EOT)
+	if err != nil {
+		return answer, err
+	}
+	var kind int
+	var response harness.Response
+	if err := json.Unmarshal(frame[:len(frame)-1], &[]any{&kind, &response}); err != nil {
+		return answer, err
+	}
+	if response.Error != "" {
+		return answer, errors.New(response.Error)
+	}
+	return answer, json.Unmarshal(response.Data, &answer)
+}
+
+// setBack counts for each job how often the journals say that its row was set back, and was indeed.
+func setBack(t *testing.T, journals []string) map[int]int {
+	t.Helper()
+	counts := map[int]int{}
+	for _, dir := range journals {
+		reader, err := replay.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		kinds := []journal.Kind{journal.KindRetried, journal.KindConflict}
+		for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch p := e.Payload.(type) {
+			case journal.Retried:
+				counts[int(e.Job)]++
+			case journal.Conflict:
+				if p.Wanted != journal.WantedRetried {
+					t.Errorf("job %d: a conflict: %+v", e.Job, p)
+				}
+				counts[int(e.Job)]--
+			}
+		}
+	}
+	return counts
+}
+
+// auditRetried checks that each job was started once, and once more for each time that its row was
+// set back, and never more; that its row tells how it ended; and that the journals verify. No runner
+// was killed.
+func (s *site) auditRetried(t *testing.T, journals ...string) (found tally, retries int) {
+	t.Helper()
+	seen, back := s.oracle.read(t), setBack(t, journals)
+	found.jobs = s.jobs
+	outcomes := s.outcomes(t)
+	if len(outcomes) != s.jobs {
+		t.Fatalf("the table has %d rows, and had %d", len(outcomes), s.jobs)
+	}
+	for _, o := range outcomes {
+		starts := len(seen.starts[attempt{o.id, 1}]) + len(seen.starts[attempt{o.id, 2}])
+		retries += back[o.id]
+		switch want := 1 + back[o.id]; {
+		case o.status != "done":
+			found.lost++
+			t.Errorf("job %d is %s at the end", o.id, o.status)
+		case o.wrong() != "":
+			t.Errorf("job %d: %s", o.id, o.wrong())
+		case starts > want:
+			found.doubled++
+			t.Errorf("job %d was started %d times, and was set back %d times", o.id, starts, back[o.id])
+		case starts < want:
+			found.lost++
+			t.Errorf("job %d was started %d times only, and was set back %d times", o.id, starts, back[o.id])
+		}
+	}
+	for _, dir := range journals {
+		checkJournal(t, dir, seen)
+	}
+	return found, retries
+}
+
+// Rows are set back all the time, by several clients at once, through several workers, which are
+// killed in turn: each retry that was made runs its job once, none twice.
+func TestRetriesWhileWorkersAreKilled(t *testing.T) {
+	t.Parallel()
+	targets := map[string]int{"a": 3, "b": 2}
+	s := newSite(t, shortJob, targets, polling)
+	for i := range 40 {
+		s.insert(t, 1, string(rune('a'+i%2)))
+	}
+	var mu sync.Mutex
+	var members []*harness.Daemon
+	var configs []harness.Settings
+	var files, journals []string
+	for i := range 3 {
+		settings := s.worker(t, fmt.Sprintf("worker-%d", i)).With(harness.Targets(targets), polling)
+		configs, files = append(configs, settings), append(files, settings.Write(t))
+		members, journals = append(members, harness.Launch(t, "jobd", files[i], settings.Addr())), append(journals, settings["journal_dir"])
+	}
+	for _, m := range members {
+		m.Ready(t)
+	}
+	s.awaitDone(t)
+	var clients sync.WaitGroup
+	done := make(chan struct{})
+	told := 0 // rows of which clients were told that they were set back
+	for range 4 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				ids := []int{1 + rand.IntN(40), 1 + rand.IntN(40), 1 + rand.IntN(8)} // some are wanted by several
+				answer, err := retry(configs[rand.IntN(len(configs))].Addr(), ids...)
+				if err == nil {
+					mu.Lock()
+					told += len(answer.Jobs)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	kills := size(9, 150)
+	for i := range kills {
+		<-atRandom(size(1500*time.Millisecond, 3*time.Second))
+		n := i % len(members)
+		members[n].Kill(t)
+		members[n] = harness.Launch(t, "jobd", files[n], configs[n].Addr()).Ready(t)
+	}
+	close(done)
+	clients.Wait()
+	for _, m := range members {
+		m.Ready(t)
+	}
+	s.awaitDone(t)
+	settled(t, members)
+	found, retries := s.auditRetried(t, journals...)
+	if retries < told || told == 0 {
+		t.Errorf("%d rows were set back by the journals, and clients were told of %d", retries, told)
+	}
+	suite.matrix.add(line{fault: "2 workers killed while rows are set back", runs: kills, tally: found, note: fmt.Sprintf("%d set back", retries)})
+}
+
+// settled waits until no worker is in doubt of anything.
+func settled(t *testing.T, workers []*harness.Daemon) {
+	t.Helper()
+	for _, w := range workers {
+		client := harness.Dial(t, w.Addr)
+		if !await(func() bool {
+			var status struct {
+				Doubts int `json:"claimsInDoubt"`
+			}
+			client.Ask(t, "status", nil).Decode(t, &status)
+			return status.Doubts == 0
+		}) {
+			t.Errorf("%s is in doubt for ever", w.Addr)
+		}
+	}
+}
+
+// The worker is killed at each step of a retry. What was committed is run, once; what was not is as
+// it was, and the journal says so; and it can be retried.
+func TestKilledAtEachStepOfARetry(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"retry-selected", "retried-appended", "retry-sent", "retry-answered"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			if err := buildArmed(); err != nil {
+				t.Fatal(err)
+			}
+			s := newSite(t, "", map[string]int{"a": 4}, harness.Settings{"poll_interval": "0"})
+			s.insert(t, 8, "a")
+			worker, _ := s.start(t)
+			s.awaitDone(t)
+			runs := size(3, 60)
+			for range runs {
+				worker.Kill(t)
+				s.arm(t, point, 1)
+				armedWorker := s.launch(t, armed).Ready(t)
+				if answer, err := retry(armedWorker.Addr, 1, 2, 3, 4); err == nil {
+					t.Errorf("it was not killed: %v", answer)
+				}
+				if armedWorker.ExitCode(t) != -1 {
+					t.Fatalf("it ended by itself:\n%s", armedWorker.Output())
+				}
+				s.disarm(t)
+				worker, _ = s.start(t)
+				settled(t, []*harness.Daemon{worker})
+				s.awaitDone(t)
+				answer, err := retry(worker.Addr, 3, 4, 5)
+				if err != nil || len(answer.Jobs) != 3 {
+					t.Errorf("a retry afterwards: %v, %v", answer, err)
+				}
+				s.awaitDone(t)
+			}
+			found, retries := s.auditRetried(t, s.settings["journal_dir"])
+			// Rows that ended in different seconds are set back in several transactions.
+			if point == "retry-answered" && retries <= runs*3 || (point == "retry-selected" || point == "retried-appended") && retries != runs*3 {
+				t.Errorf("%d rows were set back, in %d runs", retries, runs)
+			}
+			suite.matrix.add(line{fault: "1 killed at " + point, runs: runs, tally: found})
+		})
+	}
+}
+
+// The link breaks around the bytes of a retry's COMMIT: clients are told what became of their rows.
+func TestLinkCutAtRetries(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "", map[string]int{"a": 4}, polling)
+	proxy, err := linkproxy.Start(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proxy.Close() })
+	s.settings["mysql_port"] = fmt.Sprint(proxy.Port())
+	s.insert(t, 4, "a")
+	worker, _ := s.start(t)
+	s.awaitDone(t)
+	cuts, told := size(9, 200), 0
+	for i := range cuts {
+		fault := linkproxy.Fault(i % 3)
+		broken := proxy.Break("status IN ('done','ignored')", fault)
+		answers := make(chan retried, 1)
+		go func() {
+			answer, _ := retry(worker.Addr, 1, 2)
+			answers <- answer
+		}()
+		select {
+		case <-broken.Done:
+		case <-time.After(patience):
+			t.Fatal("no row was set back")
+		}
+		if fault == linkproxy.Held {
+			<-atRandom(200 * time.Millisecond)
+			broken.Release()
+		}
+		answer := <-answers
+		told += len(answer.Jobs)
+		for id, why := range answer.Errors {
+			t.Logf("fault %d: job %s: %s", fault, id, why)
+		}
+		s.awaitDone(t)
+	}
+	settled(t, []*harness.Daemon{worker})
+	s.awaitDone(t)
+	found, retries := s.auditRetried(t, s.settings["journal_dir"])
+	if retries != told {
+		t.Errorf("%d rows were set back, clients were told of %d", retries, told)
+	}
+	suite.matrix.add(line{fault: "4 link cut at a retry's COMMIT", runs: cuts, tally: found})
+}

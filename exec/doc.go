@@ -105,6 +105,17 @@
 //     back by a conflict where the row is not ignored (board/doubt.go); the client is told at once
 //     that the job is not run. After a crash, and where the worker stopped meanwhile, the next
 //     start asks the rows that were ignored last, and does the same.
+//   - After retried, before or during COMMIT: a living worker reads the row under a lock, and takes
+//     the event back by a conflict where the row still reads as it did before (board/retry.go); the
+//     client hears which it was, for as long as it waits. After a crash, and where the worker
+//     stopped meanwhile, the next start asks the rows that were set back last, and does the same. A
+//     row is set back in the second after it ended at the earliest, so that its next end, however
+//     soon it comes, does not look like the one before.
+//   - After the COMMIT of a retry, before anybody was told: the next start tells its targets, and
+//     the masters, when it has asked the row. A client that asks again is refused, because its row
+//     waits, runs, or has ended at another time.
+//   - Two workers that retry one end of a job: the row is locked while one decides, and reads
+//     otherwise when the other does. The end that the client meant is named by its time.
 //   - Before a client's request is journalled: nothing was done about it. It is journalled with the
 //     first event about any of its jobs, in one append: both are there, or none.
 //   - After requeued, before the next attempt's running: the next start finds the job as it was,

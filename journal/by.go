@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// AskedBy is who asked for what an event tells of; "" where nobody did, or it is not about that.
-func AskedBy(payload Payload) string {
+// askedBy is who asked for what an event tells of; "" where nobody did, or it is not about that.
+func askedBy(payload Payload) string {
 	switch p := payload.(type) {
 	case Signal:
 		return p.By

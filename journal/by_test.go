@@ -16,8 +16,8 @@ func TestWhoAskedIsKnownOfEveryKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, has := reflect.TypeOf(payload).FieldByName("By")
-		if got := journal.AskedBy(payload); (got != "") != has {
-			t.Errorf("%s: asked by %q", kind, got)
+		if found := (journal.Filter{By: "10.0.0.5"}).Says(payload); found != has {
+			t.Errorf("%s: is it found by who asked: %t", kind, found)
 		}
 	}
 }

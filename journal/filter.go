@@ -23,5 +23,5 @@ func (f Filter) Says(payload Payload) bool {
 			return false
 		}
 	}
-	return f.By == "" || isBy(AskedBy(payload), f.By)
+	return f.By == "" || isBy(askedBy(payload), f.By)
 }

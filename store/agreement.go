@@ -106,13 +106,13 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 	case job.Status != journal.StatusIgnored && job.Manual != (row.Status == journal.RowManual):
 		return fmt.Sprintf("it is %s, and the journal's claim was of the other kind", row.Status)
 	case IsSetBack(job, journal.Row{Finished: row.Finished}):
-		return SetBack
+		return setBack
 	}
 	return ""
 }
 
-// SetBack is why a row is left alone that waits again although the journal says how it ended.
-const SetBack = "it was set back by hand after the journal's claim, or retried: time_finished says so"
+// setBack is why a row is left alone that waits again although the journal says how it ended.
+const setBack = "it was set back by hand after the journal's claim, or retried: time_finished says so"
 
 // IsSetBack tells whether a row that waits was set back after the job was claimed, or ignored. It
 // keeps the time of its last end until the next one, so that every worker that knows an earlier end

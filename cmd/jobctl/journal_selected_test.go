@@ -87,7 +87,7 @@ func TestWrongUsageOfRetry(t *testing.T) {
 		"wait :5":                   `job ":5" is not allowed`,
 		"failed -n -3":              "-n -3 is not allowed",
 		"failed 5":                  "takes no arguments",
-		"journal log --result bad":  --result: "bad" is not allowed; allowed are ok and fail,
+		"journal log --result bad":  `--result: "bad" is not allowed; allowed are ok and fail`,
 	} {
 		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v, want exit code 2 and %q", args, got, want)

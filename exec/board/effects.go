@@ -47,7 +47,6 @@ type Refusal struct {
 // Settled is a row of which it was not known whether it was set back: it was.
 type Settled struct {
 	Client Client // nil: nobody waits
-	Job    int64
 }
 
 // Answer is the end of a job that a client waits for.

@@ -12,7 +12,7 @@ func (b *Board) DoubtRetries(events []journal.Event, clients map[int64]Client, l
 			continue
 		}
 		if b.Holds(e.Job) {
-			b.effects.Settled = append(b.effects.Settled, Settled{Client: clients[e.Job], Job: e.Job})
+			b.effects.Settled = append(b.effects.Settled, Settled{Client: clients[e.Job]})
 			continue
 		}
 		d := newRetryDoubt(of)
@@ -46,7 +46,7 @@ func (b *Board) judgeRetry(id int64, d *doubt, row journal.Row) {
 		return
 	}
 	b.settle(id)
-	b.effects.Settled = append(b.effects.Settled, Settled{Client: d.client, Job: id})
+	b.effects.Settled = append(b.effects.Settled, Settled{Client: d.client})
 	if row.Status == journal.RowWaiting {
 		b.effects.Free = append(b.effects.Free, row.Target)
 	}

@@ -12,8 +12,8 @@ import (
 // worker that it names.
 var Retry = Request[RetryRows, RetriedRows]{Name: "retry", Changes: true, Slow: true, read: readRetry}
 
-// MostRetries is how many rows one request may set back.
-const MostRetries = 10_000
+// mostRetries is how many rows one request may set back.
+const mostRetries = 10_000
 
 // RetryRows is the data of retry.
 type RetryRows struct {
@@ -23,7 +23,7 @@ type RetryRows struct {
 }
 
 func readRetry(data jobnet.Fields) (r RetryRows, err error) {
-	if r.IDs, err = readSomeIDs(data, MostRetries); err != nil {
+	if r.IDs, err = readSomeIDs(data, mostRetries); err != nil {
 		return r, err
 	}
 	r.Finished, r.To = make(map[jobnet.Whole]int64), make(map[jobnet.Whole]string)
@@ -57,7 +57,7 @@ func byID(data jobnet.Fields, name string, take func(id jobnet.Whole, value json
 		return jobnet.Refusef("%s must be an object whose names are ids", name)
 	}
 	members := jobnet.FieldsOf(data[name])
-	if err := atMost(name, len(members), MostRetries); err != nil {
+	if err := atMost(name, len(members), mostRetries); err != nil {
 		return err
 	}
 	for text, value := range members {

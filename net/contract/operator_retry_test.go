@@ -27,7 +27,7 @@ func TestRetryIsRead(t *testing.T) {
 		`{"ids":[1],"finished":{"1":"soon"}}`: "finished: job 1: a time must be a whole number of seconds",
 		`{"ids":[1],"to":{"1":"done"}}`:       "to: job 1: allowed are waiting and manual",
 		`{"ids":[1],"to":{"x":"waiting"}}`:    `to: "x" is no id of a job`,
-		`{"ids":[` + strings.Repeat("1,", contract.MostRetries) + `1]}`: "10000",
+		`{"ids":[` + strings.Repeat("1,", 10_000) + `1]}`: "10000",
 	} {
 		if _, err := contract.Retry.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
 			t.Errorf("%.60s: %v, want %q and its code", data, err, want)

@@ -139,7 +139,7 @@ func TestReapplyLeavesWhatWasRetried(t *testing.T) {
 			"by another worker", (*world).ranOne,
 			store.Seen{Row: journal.Row{Status: journal.RowWaiting}, Finished: second},
 			reconcile.Reapply{},
-			"refused: " + store.SetBack, `waiting "" 0 1700000000 ""`,
+			"refused: it was set back by hand after the journal's claim, or retried: time_finished says so", `waiting "" 0 1700000000 ""`,
 		},
 		{
 			"by another worker, and the backup is from before the end", (*world).ranOne,

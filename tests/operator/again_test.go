@@ -1,13 +1,17 @@
 package operator
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"jobd/tests/harness"
 )
@@ -209,6 +213,51 @@ func TestFailuresThatCanNotBeLookedAtWhole(t *testing.T) {
 	})
 }
 
+// forwarded is another way to a daemon, and a channel that is closed when an answer with a word has
+// come over it.
+func forwarded(t *testing.T, addr, word string) (way *harness.Daemon, answered <-chan struct{}) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	met := make(chan struct{})
+	var once sync.Once
+	forward := func(client net.Conn) {
+		defer client.Close()
+		server, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() {
+			_, _ = io.Copy(server, client)
+			server.Close()
+		}()
+		answers := bufio.NewReader(server)
+		for {
+			frame, err := answers.ReadBytes(harness.EOT)
+			if _, failed := client.Write(frame); err != nil || failed != nil {
+				return
+			}
+			if bytes.Contains(frame, []byte(word)) {
+				once.Do(func() { close(met) })
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go forward(client)
+		}
+	}()
+	return &harness.Daemon{Addr: listener.Addr().String()}, met
+}
+
 // A worker is restarted while somebody waits for a job that it is to run.
 func TestWaitGoesOnWhileTheWorkerRestarts(t *testing.T) {
 	t.Parallel()
@@ -225,10 +274,11 @@ func TestWaitGoesOnWhileTheWorkerRestarts(t *testing.T) {
 	if got := jobctl(t, worker, "wait", "1", "77", "--timeout", "10s"); got.code != 1 || !strings.Contains(got.stderr, "job 77: the table has no such row") {
 		t.Errorf("%+v", got)
 	}
+	way, asked := forwarded(t, worker.Addr, `"rows"`)
 	answers := make(chan ran, 1)
 	harness.Program(t, "jobctl")
-	go func() { answers <- jobctl(t, worker, "wait", "1", "--timeout", "60s", "--output", "json") }()
-	time.Sleep(300 * time.Millisecond) // so that it has asked once
+	go func() { answers <- jobctl(t, way, "wait", "1", "--timeout", "60s", "--output", "json") }()
+	<-asked
 	worker.Kill(t)
 	settings.StartWorker(t)
 	harness.Touch(t, gate)

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"jobd/cmd/internal/history"
+	"jobd/journal"
 )
 
 func TestLastLine(t *testing.T) {
@@ -21,8 +22,10 @@ func TestLastLine(t *testing.T) {
 		"a" + strings.Repeat("\u00e9", 200): "a" + strings.Repeat("\u00e9", 99),
 		"\xff\xfe":                          "\xff\xfe",
 	} {
-		got := string(history.LastLine([]byte(text)))
-		if got != want || utf8.ValidString(text) && !utf8.ValidString(got) {
+		done := journal.Done{Stdout: journal.Output{Kept: []byte("out")}, Stderr: journal.Output{Kept: []byte(text)}}
+		cut, _ := history.WithLastLine(journal.Event{Payload: done}).Payload.(journal.Done)
+		got := string(cut.Stderr.Kept)
+		if got != want || cut.Stdout.Kept != nil || utf8.ValidString(text) && !utf8.ValidString(got) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

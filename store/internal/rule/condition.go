@@ -10,7 +10,7 @@ import (
 
 // The conditions under which rows are changed.
 const (
-	IsFree     = "status IN ('waiting','manual')"   // a claim's
+	isFree     = "status IN ('waiting','manual')"   // a claim's
 	IsUnderWay = "status IN ('accepted','running')" // a change's, which asks for its token, too
 )
 
@@ -48,7 +48,7 @@ func UnderWay(column, owner string, targets []string) (condition string, args []
 func Unclaimed(targets []string, created string, before, after int64, limit int) (condition string, args []any) {
 	among, names := in(targets)
 	args = append([]any{after, before}, names...)
-	return IsFree + " AND id > ? AND " + created + " < ? AND " + among + " ORDER BY id LIMIT ?", append(args, limit)
+	return isFree + " AND id > ? AND " + created + " < ? AND " + among + " ORDER BY id LIMIT ?", append(args, limit)
 }
 
 // Distinct drops rows that a second target matched too: one that the column takes for the first.

@@ -8,8 +8,8 @@ import (
 	"jobd/store"
 )
 
-// HasEnded is the condition under which a row is retried.
-const HasEnded = "status IN ('done','ignored')"
+// hasEnded is the condition under which a row is retried.
+const hasEnded = "status IN ('done','ignored')"
 
 // retry is what a retry makes of its row. The time of its last end stays in the row until the next
 // one, so that a worker whose journal knows an earlier end sees that the row was set back since; a
@@ -30,9 +30,9 @@ func retry(row journal.Row, payload journal.Retried, e journal.Event) (Verdict, 
 // Guard is the condition under which the rows of a claim are updated.
 func (v Verdict) Guard() string {
 	if v.retried {
-		return HasEnded
+		return hasEnded
 	}
-	return IsFree
+	return isFree
 }
 
 // clear is what a retry sets beside the status: nothing is left of how the job ended but when.

@@ -19,7 +19,7 @@ func TestARetryLeavesNothingOfAnEndButWhen(t *testing.T) {
 	}
 	events := []journal.Event{{Job: 1, Payload: retried("done", 7)}, {Job: 2, Time: time.Unix(9, 0), Payload: retried("ignored", 0)}}
 	verdicts, err := rule.Verdicts(rows, events)
-	if err != nil || len(verdicts) != 2 || verdicts[0].Guard() != rule.HasEnded {
+	if err != nil || len(verdicts) != 2 || verdicts[0].Guard() != "status IN ('done','ignored')" {
 		t.Fatalf("%+v, %v", verdicts, err)
 	}
 	const cleared = "[status] = ?, [ran_by] = ?, [time_started] = ?, [sig] = ?, [result] = ?, [return_code] = ?, [stdout] = ?, [stderr] = ?"

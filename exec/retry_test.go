@@ -228,3 +228,33 @@ func TestManyRetriesAtOnceSetARowBackOnce(t *testing.T) {
 		t.Errorf("%d were told that they set it back: %s", won, story)
 	}
 }
+
+// A row that somebody holds is tried again until it is free.
+func TestARetryWaitsForALock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone), endedRow(2, "c", journal.RowDone)), nil)
+	f.start()
+	<-f.table.selected
+	f.table.change(func() { f.table.locked[1] = true })
+	go func() {
+		for changed := f.table.changes(); f.table.status(2) != journal.RowWaiting; changed = f.table.changes() {
+			<-changed
+		}
+		f.table.change(func() { delete(f.table.locked, 1) })
+	}()
+	f.setBack(jobexec.RetryWish{IDs: []int64{1, 2}}, jobexec.RetryAnswer{Jobs: map[int64]string{1: "waiting", 2: "waiting"}})
+}
+
+// A row that stays locked is told as such, and is as it was.
+func TestARetryTellsThatARowStaysLocked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(endedRow(1, "c", journal.RowDone)), nil)
+	f.table.locked[1] = true
+	f.start()
+	f.setBack(jobexec.RetryWish{IDs: []int64{1}}, jobexec.RetryAnswer{
+		Errors: map[int64]string{1: "job 1 was not set back: the row is locked by somebody else"},
+	})
+	if len(f.events(1)) > 0 {
+		t.Errorf("journalled: %v", f.events(1))
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
@@ -52,6 +53,30 @@ func TestNothingInAColumn(t *testing.T) {
 	} {
 		if got, possible := rule.NothingIn(c.column, c.nullable, c.text); possible != c.possible || possible && got != c.want {
 			t.Errorf("%+v: %v, %t", c, got, possible)
+		}
+	}
+}
+
+// An end that is told again, as after a kill, was shown where the row was set back since: it keeps
+// the time of that end.
+func TestAnEndThatIsToldAgainToARowThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	change := store.Change{Status: journal.RowDone, Token: "@t", Finish: time.Unix(7, 0), Done: &journal.Done{Result: "ok"}}
+	for name, c := range map[string]struct {
+		found rule.Found
+		want  store.Fate
+	}{
+		"waiting":                       {rule.Found{Row: journal.Row{Status: "waiting"}, Finished: 7}, store.Applied},
+		"claimed since":                 {rule.Found{Row: journal.Row{Status: "running", Owner: "@u"}, Finished: 7}, store.Applied},
+		"set back before it ended":      {rule.Found{Row: journal.Row{Status: "waiting"}}, store.Lost},
+		"set back after an earlier end": {rule.Found{Row: journal.Row{Status: "waiting"}, Finished: 6}, store.Lost},
+		"done otherwise, at the time":   {rule.Found{Row: journal.Row{Status: "done"}, Finished: 7, Result: "fail"}, store.Lost},
+		"another job that got the id":   {rule.Found{Row: journal.Row{Status: "waiting"}, Finished: 7, Created: 9}, store.Lost},
+	} {
+		change := change
+		change.Accepted = time.Unix(5, 0)
+		if got := rule.Judge(change, &c.found); got.Fate != c.want {
+			t.Errorf("%s: fate %d, want %d", name, got.Fate, c.want)
 		}
 	}
 }

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"jobd/cmd/internal/logging"
+	"jobd/cmd/jobctl/live"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+func TestTopIsRefusedWhereItCanNotBeShown(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", nil)
+	for args, want := range map[string]string{
+		"top":                         "top: needs a terminal to show its view, and to read keys from; status --watch, ps and queue print the same as text",
+		"top --output=json":           "top: shows a view, no JSON; status --watch, ps and queue print the same as text",
+		"top mail":                    `top: takes no arguments, got ["mail"]`,
+		"top --interval 100ms":        "top: --interval 100ms is not allowed; allowed is 500ms and more",
+		"top --interval=5":            `--interval: "5" is not allowed`,
+		"--master top --interval 10s": "top: needs a terminal",
+	} {
+		got := jobctl{}.run(t, append([]string{"--port", d.port}, strings.Fields(args)...)...)
+		if got.code != 2 || got.out != "" || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v, want %s", args, got, want)
+		}
+	}
+	if asked := d.asked(); len(asked) > 0 {
+		t.Errorf("the daemon was asked %q", asked)
+	}
+}
+
+// topOf is what the live view asks, with a daemon on a port.
+func topOf(t *testing.T, port string, master bool) *topSource {
+	t.Helper()
+	p := &program{surroundings: surroundings{now: time.Now, location: time.UTC, patience: 5 * time.Second}}
+	p.set = newSet(nil, nil)
+	p.config.register(p.set)
+	p.config.host, p.config.port, p.config.master = "127.0.0.1", atoi(t, port), master
+	p.log = &logging.Log{Logger: slog.New(slog.DiscardHandler)}
+	s := &topSource{p: p, link: newLasting(p, nil)}
+	t.Cleanup(s.link.close)
+	return s
+}
+
+func atoi(t *testing.T, text string) (n int) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A worker that knows less than is asked says so, and what it knows is shown.
+func TestTopOfAnOlderWorker(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer)})
+	s := topOf(t, d.port, false)
+	fleet, err := s.Fleet(t.Context())
+	if err != nil || len(fleet.Workers) != 1 || fleet.Workers[0].Status == nil {
+		t.Fatalf("%+v, %v", fleet, err)
+	}
+	for what, silent := range map[string]func() ([]string, error){
+		"running": func() ([]string, error) {
+			r, err := s.Running(t.Context(), fleet.Workers, contract.RunningQuery{})
+			return r.Silent, err
+		},
+		"waiting": func() ([]string, error) {
+			w, err := s.Waiting(t.Context(), fleet.Workers, slices.Collect(maps.Keys(fleet.Workers[0].Status.Targets)))
+			return w.Silent, err
+		},
+	} {
+		told, err := silent()
+		if err != nil || len(told) != 1 || !strings.Contains(told[0], "it can't tell, because it is an older jobd, or the original") {
+			t.Errorf("%s: %q, %v", what, told, err)
+		}
+	}
+	job := live.Job{RunningJob: contract.RunningJob{Job: 5, Target: "mail"}}
+	if _, err := s.Output(t.Context(), job, live.Place{}); err == nil || !strings.Contains(err.Error(), "older jobd") {
+		t.Errorf("output: %v", err)
+	}
+	if _, err := s.Do(t.Context(), live.Action{Kind: live.Cancel, Job: job}); err == nil || !strings.Contains(err.Error(), "older jobd") {
+		t.Errorf("cancel: %v", err)
+	}
+}
+
+// relaying is a master of three workers, which keeps what they were asked: one tells, one is older, one fails.
+type relaying struct {
+	mu    sync.Mutex
+	asked []string
+}
+
+func (r *relaying) handle(typ string) jobnet.Handler {
+	return func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		worker, err := request.Fields().Text("worker")
+		if err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		r.asked = append(r.asked, typ+" "+worker+" "+string(request.Fields()["targets"]))
+		r.mu.Unlock()
+		answer := contract.RelayedAnswer{Name: worker, Address: worker}
+		switch {
+		case worker == "a:2":
+			answer.Error = "unknown request type: '" + typ + "'"
+		case worker == "a:3":
+			answer.Error = "no answer within 30s"
+		case typ == "running":
+			answer.Data = json.RawMessage(`{"jobs": [{"job": 7, "target": "mail", "attempt": 1, "since": 5}], "total": 12}`)
+		default:
+			answer.Data = json.RawMessage(`{"targets": {"mail": {"count": 3}}}`)
+		}
+		return contract.Relayed{Workers: []contract.RelayedAnswer{answer}}, nil
+	}
+}
+
+// Each worker of a master is asked by itself, what waits of as few as serve the targets; who can't tell is named.
+func TestTopAsksEachWorkerOfAMaster(t *testing.T) {
+	t.Parallel()
+	r := &relaying{}
+	port := listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"status": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) {
+			return json.RawMessage(`{"workers": [
+				{"name": "one", "remoteAddr": "a", "remotePort": 1, "targets": ["mail", "video"], "workerStatus": {"targets": {"mail": {}, "video": {}}}},
+				{"name": "two", "remoteAddr": "a", "remotePort": 2, "targets": ["mail", "fax"], "workerStatus": {"targets": {"mail": {}, "fax": {}}}},
+				{"name": "three", "remoteAddr": "a", "remotePort": 3, "targets": ["mail"], "workerStatusError": "no answer within 5s"}],
+				"unserved": [{"target": "print", "since": 1763632800000}], "unservedCount": 3, "memoryUsage": {}}`), nil
+		},
+		"running": r.handle("running"), "waiting": r.handle("waiting"),
+	}})
+	s := topOf(t, port, true)
+	fleet, err := s.Fleet(t.Context())
+	if err != nil || len(fleet.Workers) != 3 || fleet.Workers[2].Error != "no answer within 5s" || fleet.Workers[0].Address != "a:1" {
+		t.Fatalf("%+v, %v", fleet, err)
+	}
+	if want := []string{"target 'print' was poked at 2025-11-20 10:00:00, and nobody serves it; nor 2 more"}; !slices.Equal(fleet.Troubles, want) {
+		t.Errorf("%q", fleet.Troubles)
+	}
+	running, err := s.Running(t.Context(), fleet.Workers, contract.RunningQuery{Most: 5})
+	if err != nil || running.Total != 12 || len(running.Jobs) != 1 || running.Jobs[0].Worker != "one" || running.Jobs[0].Address != "a:1" {
+		t.Errorf("%+v, %v", running, err)
+	}
+	if len(running.Silent) != 2 || !strings.Contains(running.Silent[0], "worker 'two': it can't tell") || !strings.Contains(running.Silent[1], "worker 'three': no answer") {
+		t.Errorf("%q", running.Silent)
+	}
+	r.asked = nil
+	waiting, err := s.Waiting(t.Context(), fleet.Workers[:2], []string{"fax", "mail", "nobody", "video"})
+	slices.Sort(r.asked)
+	if want := []string{`waiting a:1 ["mail","video"]`, `waiting a:2 ["fax"]`}; !slices.Equal(r.asked, want) {
+		t.Errorf("asked %q", r.asked)
+	}
+	if err != nil || waiting.Targets["mail"].Count != 3 || len(waiting.Silent) != 1 {
+		t.Errorf("%+v, %v", waiting, err)
+	}
+}
+
+// A link over which no answer came is made again; a refusal is an answer.
+func TestTopMakesALostConnectionAgain(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var links []*jobnet.Link
+	port := listen(t, jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
+		"status": func(_ context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Contains(links, link) {
+				links = append(links, link)
+			}
+			return json.RawMessage(workerAnswer), nil
+		},
+		"poll": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return nil, jobnet.Refusal("no") },
+		"pause": func(_ context.Context, link *jobnet.Link, _ jobnet.Request) (any, error) {
+			link.Close()
+			return "ok", nil
+		},
+	}})
+	s := topOf(t, port, false)
+	for _, step := range []struct {
+		kind  live.ActionKind
+		want  string
+		links int
+	}{
+		{live.Poke, "127.0.0.1:" + port + ": no", 1},
+		{live.Poke, "127.0.0.1:" + port + ": no", 1},
+		{live.Pause, "; whether it did what it was asked for (pause) is not known", 1},
+		{live.Poke, "127.0.0.1:" + port + ": no", 2},
+	} {
+		_, err := s.Do(t.Context(), live.Action{Kind: step.kind, Target: "mail"})
+		mu.Lock()
+		n := len(links)
+		mu.Unlock()
+		if err == nil || !strings.HasSuffix(err.Error(), step.want) || n != step.links {
+			t.Errorf("%v, over %d links; want %s over %d", err, n, step.want, step.links)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Fleet(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+	if _, err := s.Fleet(t.Context()); err != nil {
+		t.Errorf("a request that was given up has ended the link: %v", err)
+	}
+}
+
+func TestTopSaysWhyItCanNotConnect(t *testing.T) {
+	t.Parallel()
+	master := startDaemon(t, "", map[string]any{"status": json.RawMessage(masterAnswer)})
+	if _, err := topOf(t, master.port, false).Fleet(t.Context()); err == nil || !strings.Contains(err.Error(), "this is a master, not a worker") {
+		t.Errorf("of the wrong daemon: %v", err)
+	}
+	s := topOf(t, "1", false)
+	if _, err := s.Fleet(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) || err.Error() != "connect: connection refused" {
+		t.Errorf("of none: %v", err)
+	}
+}
+
+func TestTopSaysWhatBecameOfAnAction(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(workerAnswer), "pause": "ok", "continue": "ok", "poll": "ok",
+		"send-signal": json.RawMessage(`{"5": true, "6": false, "errors": {"7": "no"}}`),
+	})
+	s := topOf(t, d.port, false)
+	job := func(id int64) live.Job {
+		return live.Job{RunningJob: contract.RunningJob{Job: jobnet.Whole(id), Target: "mail"}}
+	}
+	for _, test := range []struct {
+		action       live.Action
+		want, failed string
+	}{
+		{live.Action{Kind: live.Pause, Target: "mail"}, "ok", ""},
+		{live.Action{Kind: live.Continue, Target: "mail"}, "ok", ""},
+		{live.Action{Kind: live.Poke, Target: "mail"}, "ok", ""},
+		{live.Action{Kind: live.Term, Job: job(5)}, "sent", ""},
+		{live.Action{Kind: live.Kill, Job: job(6)}, "", "job 6 is not running any more"},
+		{live.Action{Kind: live.Kill, Job: job(7)}, "", "no"},
+	} {
+		got, err := s.Do(t.Context(), test.action)
+		if got != test.want || (err == nil) != (test.failed == "") || err != nil && err.Error() != test.failed {
+			t.Errorf("%+v: %q, %v", test.action, got, err)
+		}
+	}
+	want := []string{`pause {"targets":["mail"]}`, `continue {"targets":["mail"]}`, `poll {"targets":["mail"]}`, `send-signal {"jobs":{"5":15}}`, `send-signal {"jobs":{"6":9}}`, `send-signal {"jobs":{"7":9}}`}
+	if got := slices.DeleteFunc(d.asked(), func(s string) bool { return strings.HasPrefix(s, "status") }); !slices.Equal(got, want) {
+		t.Errorf("asked %q", got)
+	}
+}

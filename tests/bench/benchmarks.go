@@ -68,6 +68,11 @@ func benchmarks() []benchmark {
 			{"1,000 running jobs on one worker, memory of jobd and runner ÷ idle", "MB", atMost(60)},
 			{"its answers to status meanwhile, p99 ÷ idle", "ms", atMost(50)},
 		}},
+		{name: "top", run: topOfMany, rows: []row{
+			{"jobctl top on 1,000 running jobs, processor time a second of jobd and runner for it", "ms", atMost(10)},
+			{"the same in the order of processor time, for which all jobs are measured", "ms", atMost(10)},
+			{what: "what they use without it", unit: "ms"},
+		}},
 		{name: "output", run: output, rows: []row{
 			{"64 jobs that each write 16 MiB, until the last has ended ÷ into cat", "MB/s", ratioAtLeast(0.7)},
 			{"memory of jobd and runner at most ÷ what the limits allow", "MB", ratioAtMost(1.2)},

@@ -1,0 +1,229 @@
+package operator
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/tests/harness"
+)
+
+var update = flag.Bool("update", false, "write what top shows into testdata")
+
+// varying is what differs from run to run, and what stands for it. A run of blanks or of lines counts as one: how wide columns
+// are depends on what is in them.
+var varying = []struct {
+	found *regexp.Regexp
+	word  string
+}{
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+	{regexp.MustCompile(`\d\d:\d\d:\d\d`), "CLOCK"},
+	{regexp.MustCompile(`\b(\d+[dhm])?[0-9.]+[hms]\b`), "TIME"},
+	{regexp.MustCompile(`node-(\d) [0-9a-z.-]+, up`), "node-$1 VERSION, up"},
+	{regexp.MustCompile(`(?m)^([> ]) +\d+( +(?:mail|report|video)(?: +node-\d)?) +\d+ +1 +TIME +TIME +[0-9.]+ [KM]iB`), "$1 JOB$2 PID 1 TIME TIME SIZE"},
+	{regexp.MustCompile(` +`), " "},
+	{regexp.MustCompile(`──+`), "──"},
+}
+
+// asked finds the job in a question.
+var asked = regexp.MustCompile(`send TERM to job (\d+) of report on node-1, process \d+\?  \(y/n\)`)
+
+// followed finds the job whose output is shown.
+var followed = regexp.MustCompile(`job (\d+) of mail on node-1: output`)
+
+// golden compares what a terminal shows with a file.
+func golden(t *testing.T, name, shown string, height int) {
+	t.Helper()
+	if lines := strings.Count(shown, "\n"); lines != height {
+		t.Errorf("%s: %d lines in a terminal of %d", name, lines, height)
+	}
+	for _, v := range varying {
+		shown = v.found.ReplaceAllString(shown, v.word)
+	}
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(shown), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), shown); diff != "" {
+		t.Errorf("%s:\n%s", name, diff)
+	}
+}
+
+// busy starts a worker whose jobs go on until they are killed, with jobs of each of its targets.
+func busy(t *testing.T, db *harness.Database, name string, targets map[string]int, others ...harness.Settings) *harness.Daemon {
+	t.Helper()
+	launcher := harness.Script(t, `echo "job $1 says hello"; echo "nothing is wrong" >&2; exec sleep 600`)
+	return db.Worker(t, name, launcher+" {id}", targets).With(others...).StartWorker(t)
+}
+
+func poll(t *testing.T, d *harness.Daemon) {
+	t.Helper()
+	if got := jobctl(t, d, "poll"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// A person watches a worker in a terminal that changes its size, pauses and continues a target, and ends a job.
+func TestTopInATerminal(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	worker := busy(t, db, "node-1", map[string]int{"mail": 3, "report": 2})
+	for id := int64(10); id <= 11; id++ {
+		db.Insert(t, id, "report", "waiting")
+	}
+	poll(t, worker)
+	db.AwaitCount(t, 2, "status = 'running'") // and are the oldest
+	db.InsertMany(t, 9, "mail", "waiting")    // three run, three more are claimed, three wait
+	poll(t, worker)
+	db.AwaitCount(t, 5, "status = 'running'")
+	term := openTerminal(t, worker, 80, 24, "top", "--interval", "500ms")
+	steady := []string{"5/5 slots", "5 started", "table 0 events behind", "3/3        3", "2/2        0", "running jobs: 5,"}
+	golden(t, "top-80x24", term.awaitTimes(5, "iB\n", steady...), 24)
+	term.resize(200, 60)
+	golden(t, "top-200x60", term.awaitTimes(5, "iB\n", append(steady[:3:3], strings.Repeat("─", 100), strings.Repeat("█", 20))...), 60)
+	term.resize(50, 12)
+	term.await("5 started, 0 ended, 0 fai…", "running jobs: 1–2 of 5")
+	term.resize(20, 5)
+	term.await("needs 40×10", "this is 20×5")
+	term.resize(80, 24)
+	golden(t, "top-80x24", term.awaitTimes(5, "iB\n", steady...), 24)
+
+	term.press("p")
+	term.await("pause mail?  (y/n)")
+	term.press("n")
+	term.await("nothing was done")
+	term.press("p", "y")
+	term.await("pause mail: ok", "paused")
+	term.press("c", "y")
+	term.await("continue mail: ok")
+	log := jobctl(t, worker, "journal", "log", "--kind", "paused,continued")
+	if n := strings.Count(log.stdout, "127.0.0.1:"); n != 2 || log.code != 0 {
+		t.Errorf("the journal says %+v", log)
+	}
+
+	term.press("Tab", "Home", "t")
+	id := asked.FindStringSubmatch(term.await("send TERM to job "))
+	if id == nil {
+		t.Fatal("the question names no job")
+	}
+	term.press("y")
+	term.await("sent")
+	job, _ := strconv.ParseInt(id[1], 10, 64)
+	if row := db.AwaitDone(t, job); harness.Text(row.Sig) != "SIGTERM" {
+		t.Errorf("job %d: %s", job, row)
+	}
+	term.press("Enter")
+	term.await("claimed by node-1", "esc back")
+	term.press("Escape")
+	term.await("running jobs: 4,")
+
+	term.press("End", "o")
+	id = followed.FindStringSubmatch(term.await(": output, ! is stderr", "says hello", "! nothing is wrong"))
+	if id == nil || !strings.Contains(term.shown(), "  job "+id[1]+" says hello") {
+		t.Fatal("this is the output of another job")
+	}
+	term.press("x")
+	term.await("cancel job " + id[1] + " of ")
+	term.press("y")
+	term.await("gets KILL at ")
+	term.await("it has ended: killed by SIGTERM")
+	if log := jobctl(t, worker, "journal", "log", "--job", id[1]); !strings.Contains(log.stdout, "cancelled") {
+		t.Errorf("the journal says %+v", log)
+	}
+	term.press("Escape")
+	term.await("running jobs: 4,") // the next one of mail
+	term.press("q")
+	if shown := term.await("exit code 0"); strings.Contains(shown, "mail") {
+		t.Errorf("the terminal is left as\n%s", shown)
+	}
+}
+
+// The worker is killed while somebody watches: what was known stays, keys work, and it goes on by itself with the next one.
+func TestTopWhileTheWorkerIsKilled(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	worker := busy(t, db, "node-1", map[string]int{"mail": 2})
+	db.InsertMany(t, 2, "mail", "waiting")
+	poll(t, worker)
+	term := openTerminal(t, worker, 80, 24, "top", "--interval", "500ms")
+	term.await("running jobs: 2,", "2/2 slots")
+	worker.Kill(t)
+	term.await("no answer since", "connection refused", "mail", "running jobs: 2,")
+	term.press("?")
+	term.await("jobctl top: keys")
+	term.press("Escape")
+	term.awaitGone("top: keys") // an escape and a letter at once are another key
+	term.press("p", "y")
+	term.await("pause mail: connect: connection refused")
+	harness.Launch(t, "jobd", worker.Config, worker.Addr).Ready(t)
+	term.awaitGone("no answer since")
+	term.await("running jobs: 2,", "2/2 slots")
+	term.press("p", "y")
+	term.await("pause mail: ok", "paused")
+	term.press("C-c")
+	term.await("exit code 0")
+}
+
+// Through a master one sees all workers and what they run. One that hangs is named, and hides nothing of the others'.
+func TestTopOfThreeWorkersOneOfWhichHangs(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	master := harness.StartMaster(t)
+	var workers []*harness.Daemon
+	for _, w := range []struct{ name, target string }{{"node-1", "mail"}, {"node-2", "report"}, {"node-3", "video"}} {
+		workers = append(workers, busy(t, db, w.name, map[string]int{w.target: 1}, harness.MasterOf(master)))
+		harness.AwaitWorkers(t, master, "", len(workers)) // in this order
+	}
+	for i, target := range []string{"mail", "report", "video"} {
+		db.Insert(t, int64(i+1), target, "waiting")
+		poll(t, workers[i])
+		db.AwaitCount(t, i+1, "status = 'running'") // the oldest first
+	}
+	db.Insert(t, 4, "mail", "waiting")
+	db.Insert(t, 5, "mail", "waiting")
+	poll(t, workers[0])
+	db.AwaitCount(t, 1, "status = 'waiting'")
+	term := openTerminal(t, master, 80, 24, "--master", "top")
+	steady := []string{"3 workers; 3/3 slots", "3 started", "running jobs: 3,", "1/1        1"}
+	golden(t, "top-master-80x24", term.awaitTimes(3, "iB\n", steady...), 24)
+	term.resize(200, 60)
+	golden(t, "top-master-200x60", term.awaitTimes(3, "iB\n", append(steady, strings.Repeat("─", 100), strings.Repeat("█", 20))...), 60)
+	term.resize(80, 24)
+
+	workers[2].Signal(t, syscall.SIGSTOP)
+	resume := func() { workers[2].Signal(t, syscall.SIGCONT) }
+	t.Cleanup(resume)
+	term.await("1 silent of 3 workers", "node-3: no answer within 5s", "running jobs: 2,", "node-1", "node-2")
+	term.press("Home", "p")
+	term.await("pause mail on all workers?")
+	term.press("y")
+	term.await("pause mail: ok")
+	term.awaitGone("pausing")
+	resume()
+	term.await(steady[0], "running jobs: 3,", "paused")
+	term.press("q")
+	term.await("exit code 0")
+}
+
+// Where there is no terminal, what to use in its place is said.
+func TestTopWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	d := harness.StartMaster(t)
+	want := "jobctl: top: needs a terminal to show its view, and to read keys from; status --watch, ps and queue print the same as text\n"
+	if got := jobctl(t, d, "top"); got != (ran{"", want, 2}) {
+		t.Errorf("%+v", got)
+	}
+}

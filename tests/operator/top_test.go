@@ -44,9 +44,7 @@ func golden(t *testing.T, name, shown string, height int) {
 	if lines := strings.Count(shown, "\n"); lines != height {
 		t.Errorf("%s: %d lines in a terminal of %d", name, lines, height)
 	}
-	for _, v := range varying {
-		shown = v.found.ReplaceAllString(shown, v.word)
-	}
+	shown = masked(shown)
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
 		if err := os.WriteFile(file, []byte(shown), 0o644); err != nil {
@@ -59,6 +57,32 @@ func golden(t *testing.T, name, shown string, height int) {
 	}
 	if diff := cmp.Diff(string(want), shown); diff != "" {
 		t.Errorf("%s:\n%s", name, diff)
+	}
+}
+
+// masked is what is the same in every run.
+func masked(shown string) string {
+	for _, v := range varying {
+		shown = v.found.ReplaceAllString(shown, v.word)
+	}
+	return shown
+}
+
+// The picture in the documentation is what a terminal shows.
+func TestThePictureOfTop(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "jobctl.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.ReadFile("testdata/top-master-80x24.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, picture, _ := strings.Cut(string(page), "$ jobctl --master top\n")
+	picture, _, _ = strings.Cut(picture, "```")
+	if diff := cmp.Diff(string(shown), masked(picture)); diff != "" {
+		t.Errorf("docs/jobctl.md shows something else under top:\n%s", diff)
 	}
 }
 

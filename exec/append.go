@@ -44,11 +44,15 @@ func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
 	if errors.Is(err, journal.ErrFull) {
 		defer w.noteFull(err)()
 	}
-	for retry := w.Retry("append to the journal"); errors.Is(err, journal.ErrFull); {
+	retry := w.Retry("append to the journal")
+	for errors.Is(err, journal.ErrFull) {
 		if retry.Wait(w.patient, err) != nil {
 			return nil, err
 		}
 		events, err = w.append(drafts...)
+	}
+	if err == nil {
+		retry.Over()
 	}
 	return events, err
 }

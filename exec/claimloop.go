@@ -73,6 +73,7 @@ func (w *Worker) claimAll(ctx context.Context) {
 				return
 			}
 		case failed != nil: // the table is back: others may have asked in vain meanwhile
+			retry.Over()
 			if failed = nil; w.noteOutage(nil) {
 				w.renew()
 			}

@@ -13,7 +13,10 @@ func (w *Worker) instance() string {
 	}
 	name, err := w.Keeper.Instance()
 	if err == nil {
-		w.runnerRetry = nil
+		if w.runnerRetry != nil {
+			w.runnerRetry.Over()
+			w.runnerRetry = nil
+		}
 		return name
 	}
 	if w.runnerRetry == nil {

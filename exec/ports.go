@@ -198,9 +198,10 @@ type Usage struct {
 }
 
 // Retry waits before something is tried again after cause, and reports cause. It fails when ctx
-// ends.
+// ends. Over reports that what had failed, if anything had, has succeeded.
 type Retry interface {
 	Wait(ctx context.Context, cause error) error
+	Over()
 }
 
 // RefusedError is a text for the client whose request can't be done as it stands.

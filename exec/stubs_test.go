@@ -229,6 +229,8 @@ func (p *process) exit(code int) {
 // patience is a Retry that tries again soon.
 type patience struct{}
 
+func (patience) Over() {}
+
 func (patience) Wait(ctx context.Context, _ error) error {
 	select {
 	case <-time.After(time.Millisecond):

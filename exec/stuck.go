@@ -39,7 +39,7 @@ func (w *Worker) watchClaim() (over func(error)) {
 		w.asked.since = time.Time{}
 		if err == nil && w.asked.told {
 			w.asked.told = false
-			w.Logger.Info("claims go on", "after", time.Since(now).Round(time.Millisecond))
+			w.Logger.Warn("claims go on", "after", time.Since(now).Round(time.Millisecond))
 		}
 	}
 }

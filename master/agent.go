@@ -38,6 +38,7 @@ type Agent struct {
 	pokes   *gathering
 	end     func() time.Time // when Run must have returned; asked only once ctx has ended
 	state   atomic.Pointer[contract.MasterStanding]
+	lost    time.Time // since when there is no connection, as the log was told; only Run's
 }
 
 // NewAgent makes an agent that does nothing before Run.

@@ -28,10 +28,22 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if _, err := requestWithin(ctx, registerTimeout, link, contract.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}
-	a.config.Logger.Info("registered with the master", "targets", listed(targets))
+	a.tellRegistered(targets)
 	a.note(true, nil)
 	a.config.OnRegistered()
 	return nil
+}
+
+// tellRegistered writes that to the log; after an outage as a warning, as the outage was, and with
+// its length.
+func (a *Agent) tellRegistered(targets []string) {
+	if a.lost.IsZero() {
+		a.config.Logger.Info("registered with the master", "master", a.config.Address, "targets", listed(targets))
+		return
+	}
+	a.config.Logger.Warn("registered with the master again", "master", a.config.Address, "targets", listed(targets),
+		"after", time.Since(a.lost).Round(time.Millisecond))
+	a.lost = time.Time{}
 }
 
 // explained is why a registration failed, with what an operator can do about it.

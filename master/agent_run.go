@@ -31,6 +31,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		case registered || err.Error() != last:
 			a.config.Logger.Warn("no connection to the master, trying again", "error", err, "within", a.config.ReconnectTimeout)
 		}
+		if registered || a.lost.IsZero() {
+			a.lost = time.Now()
+		}
 		last = err.Error()
 		a.pause(ctx, time.After(jitter(a.config.ReconnectTimeout)))
 	}

@@ -26,6 +26,9 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 	for _, typ := range contract.OperatorRequests {
 		handlers[typ] = m.relay
 	}
+	for typ := range changing {
+		handlers[typ] = m.told(handlers[typ])
+	}
 	return handlers
 }
 

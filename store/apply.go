@@ -92,6 +92,9 @@ func (m *Mirror) reaching(ctx context.Context, what string, do func() error) err
 			return ctx.Err()
 		case !IsAway(err):
 			m.setAway(nil)
+			if retry != nil {
+				retry.Over()
+			}
 			return err
 		}
 		m.setAway(err)

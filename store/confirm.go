@@ -32,6 +32,9 @@ func (m *Mirror) confirmServer(ctx context.Context) error {
 		var failed tableError
 		switch {
 		case err == nil:
+			if retry != nil {
+				retry.Over()
+			}
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()

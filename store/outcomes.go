@@ -147,6 +147,7 @@ func (m *Mirror) append(ctx context.Context, drafts []journal.Draft) error {
 	for len(drafts) > 0 {
 		_, err := m.Source.Append(drafts...)
 		if err == nil {
+			retry.Over()
 			return nil
 		}
 		if !errors.Is(err, journal.ErrFull) {

@@ -10,13 +10,18 @@ import (
 )
 
 // Retry waits out outages, with growing intervals and jitter, and reports each
-// cause once, not each try. It is for one goroutine.
+// cause once, not each try, and the end. It is for one goroutine.
 type Retry struct {
 	logger  *slog.Logger
 	what    string
 	backoff *backoff.ExponentialBackOff
-	told    string
+	told    map[string]bool // causes
+	since   time.Time       // of the outage; zero: there is none
+	level   slog.Level      // at which it was reported
 }
+
+// mostCauses is how many causes of one outage are reported: some tell a figure that changes.
+const mostCauses = 10
 
 // Intervals between tries: 100 ms at first, 1.5 s at most, so that what is back is used within two
 // seconds.
@@ -29,14 +34,17 @@ const (
 func NewRetry(logger *slog.Logger, what string) *Retry {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = firstInterval, maxInterval
-	return &Retry{logger: logger, what: what, backoff: b}
+	return &Retry{logger: logger, what: what, backoff: b, told: make(map[string]bool)}
 }
 
 // Wait reports cause where it is new and waits for the time of the next try. It
 // fails when ctx ends before.
 func (r *Retry) Wait(ctx context.Context, cause error) error {
-	if text := cause.Error(); text != r.told {
-		r.told = text
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	if text := cause.Error(); !r.told[text] && len(r.told) < mostCauses {
+		r.told[text] = true
 		r.report(cause)
 	}
 	timer := time.NewTimer(r.backoff.NextBackOff())
@@ -61,5 +69,29 @@ func (r *Retry) report(cause error) {
 	case errors.As(cause, &another):
 		level = slog.LevelDebug
 	}
+	if len(r.told) == 1 || level > r.level {
+		r.level = level
+	}
 	r.logger.Log(context.Background(), level, r.what+" failed; trying again until it succeeds", "error", cause)
+}
+
+// Over reports that the outage, if there was one, is at its end, and how long it was: as a warning
+// too, so that a log that tells of the one tells of the other.
+func (r *Retry) Over() {
+	if r.since.IsZero() {
+		return
+	}
+	level := min(r.level, slog.LevelWarn)
+	r.logger.Log(context.Background(), level, r.what+" succeeds again", "after", Length(time.Since(r.since)))
+	r.since = time.Time{}
+	clear(r.told)
+	r.backoff.Reset()
+}
+
+// Length is the length of an outage as people read it.
+func Length(d time.Duration) time.Duration {
+	if d > time.Minute {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
 }

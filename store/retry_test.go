@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"jobd/store"
 )
@@ -44,4 +45,38 @@ func TestRetryReportsEachCauseOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The end of an outage is told with its length, once, and as a warning where the outage was one; an
+// outage whose causes tell a figure that changes does not fill the log.
+func TestRetryReportsTheEndOfAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		retry := store.NewRetry(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), "claim jobs")
+		retry.Over()
+		if log.Len() > 0 {
+			t.Errorf("logged %q before anything was wrong", log.String())
+		}
+		began := time.Now()
+		for i := range 30 {
+			if err := retry.Wait(t.Context(), fmt.Errorf("%d MiB are free", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		took := store.Length(time.Since(began))
+		retry.Over()
+		retry.Over()
+		text := log.String()
+		if strings.Count(text, "trying again") != 10 || strings.Count(text, "\n") != 11 {
+			t.Errorf("logged %q, want ten causes and one end", text)
+		}
+		if want := fmt.Sprintf(`level=WARN msg="claim jobs succeeds again" after=%v`+"\n", took); !strings.HasSuffix(text, want) {
+			t.Errorf("logged %q, want at its end %q", text, want)
+		}
+		log.Reset()
+		if err := retry.Wait(t.Context(), errors.New("0 MiB are free")); err != nil || log.Len() == 0 {
+			t.Errorf("the next outage: %v, logged %q", err, log.String())
+		}
+	})
 }

@@ -48,7 +48,7 @@ func (b *Board) hitchOn(j *Job, o Outcome, now time.Time) {
 func (b *Board) unhitch(now time.Time) {
 	after := now.Sub(b.hitch.since).Round(time.Millisecond)
 	b.effects.Notes = append(b.effects.Notes, Note{
-		slog.LevelInfo, "jobs can be started again", []any{"after", after, "reason", b.hitch.Text()},
+		slog.LevelWarn, "jobs can be started again", []any{"after", after, "reason", b.hitch.Text()},
 	})
 	b.hitch, b.hitches.ended, b.hitches.rest.Due = nil, now, time.Time{}
 	b.startWaiting()

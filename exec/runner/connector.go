@@ -92,7 +92,7 @@ func (c *connector) connect() (*link, error) {
 func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 	var n notices
 	defer func() { n.make() }()
-	same := true
+	same, began := true, time.Now()
 	for moved := false; same && !moved; {
 		next, err := c.get()
 		if isClosed(c.closing) || errors.Is(err, os.ErrClosed) {
@@ -102,10 +102,15 @@ func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 			continue // the runner is there, and has them
 		}
 		if same = err == nil && next.instance == lost.instance; same {
-			moved = next.takeOver(processes, &n)
+			if moved = next.takeOver(processes, &n); moved {
+				c.config.Logger.Warn("the runner is connected again", "after", time.Since(began).Round(time.Millisecond))
+			}
 		} else {
 			c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known",
 				"jobs", len(processes), "error", err)
+			if err == nil {
+				c.config.Logger.Warn("another runner starts the jobs from now on", "after", time.Since(began).Round(time.Millisecond))
+			}
 		}
 	}
 	for _, p := range processes {

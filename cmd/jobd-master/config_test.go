@@ -28,7 +28,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 		Settings: daemon.Settings{
 			Path:   path,
 			Listen: conf.Listen{Host: "0.0.0.0", Port: 7081, Password: "s3cret", MaxMessageSize: 16 << 20},
-			Log:    logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn, Format: logging.FormatText, Keep: 10},
+			Log:    logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn, Format: "text", Keep: 10},
 		},
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
 	}

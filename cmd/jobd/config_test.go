@@ -78,7 +78,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			Listen: conf.Listen{
 				Host: "0.0.0.0", Port: 7080, Password: `pa;ss # "word"`, AllowLocalhost: true, MaxMessageSize: 16 << 20,
 			},
-			Log: logging.Config{File: "/tmp/jobd.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelDebug, Format: logging.FormatText, Keep: 10},
+			Log: logging.Config{File: "/tmp/jobd.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelDebug, Format: "text", Keep: 10},
 		},
 		name:    "web-1",
 		masters: masterConfig{hosts: "127.0.0.1", port: 7081, addresses: []string{"127.0.0.1:7081"}, reconnect: 10 * time.Second},
@@ -125,7 +125,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := config{
 		Settings: jobdaemon.Settings{
 			Listen: conf.Listen{Host: "127.0.0.1", MaxMessageSize: 16 << 20},
-			Log:    logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn, Format: logging.FormatText, Keep: 10},
+			Log:    logging.Config{FileLevel: slog.LevelWarn, ConsoleLevel: slog.LevelWarn, Format: "text", Keep: 10},
 		},
 		name:    host,
 		masters: masterConfig{reconnect: 10 * time.Second},

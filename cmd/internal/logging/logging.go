@@ -31,14 +31,14 @@ type Config struct {
 	File         string // "": no file
 	FileLevel    slog.Level
 	ConsoleLevel slog.Level
-	Format       string // of both: FormatText or FormatJSON; "": text
+	Format       string // of both: formatText or formatJSON; "": text
 	Keep         int    // rotated files that stay; 0: all
 }
 
 // The formats of a log: lines for people, or an object of JSON a line.
 const (
-	FormatText = "text"
-	FormatJSON = "json"
+	formatText = "text"
+	formatJSON = "json"
 )
 
 // mostKept is the most rotated files that one can ask for.
@@ -50,7 +50,7 @@ func (c *Config) Register(set *conf.Set) {
 	set.Add("log_file", "", "also log to this file, rotated at 50 MiB", conf.Text(&c.File))
 	set.Add("log_level_file", "warn", "what goes to the file"+levels, conf.Level(&c.FileLevel))
 	set.Add("log_level_console", "warn", "what goes to stderr"+levels, conf.Level(&c.ConsoleLevel))
-	set.Add("log_format", FormatText, "how both are written: text, or json, an object a line", conf.OneOf(&c.Format, FormatText, FormatJSON))
+	set.Add("log_format", formatText, "how both are written: text, or json, an object a line", conf.OneOf(&c.Format, formatText, formatJSON))
 	set.Add("log_keep", "10", "how many rotated log files stay beside log_file", conf.Int(&c.Keep, 1, mostKept))
 }
 
@@ -79,7 +79,7 @@ func New(config Config, stderr io.Writer) (*Log, error) {
 // moment for the records under way. A daemon that crashes loses the last ones, as it would where the
 // file system does.
 func Open(config Config, stderr io.Writer) (*Log, error) {
-	log := &Log{json: config.Format == FormatJSON}
+	log := &Log{json: config.Format == formatJSON}
 	log.SetLevels(config)
 	console := newQueue(stderr, noteWith(func(w io.Writer) slog.Handler { return log.consoleHandler(w, stderr) }), nil)
 	log.queues = append(log.queues, console)

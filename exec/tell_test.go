@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,12 +19,35 @@ import (
 type told struct {
 	mu    sync.Mutex
 	lines bytes.Buffer
+	wrote chan struct{} // has room for one
 }
 
 func (l *told) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	select {
+	case l.wrote <- struct{}{}:
+	default:
+	}
 	return l.lines.Write(p)
+}
+
+// await waits for so many records of one text, which are written after what they tell of is
+// journalled.
+func (l *told) await(t *testing.T, n int, level, text string) (found []map[string]any) {
+	t.Helper()
+	timer := time.NewTimer(10 * time.Second)
+	defer timer.Stop()
+	for {
+		if found = l.of(t, level, text); len(found) >= n {
+			return found
+		}
+		select {
+		case <-l.wrote:
+		case <-timer.C:
+			t.Fatalf("%d records of %q within 10 s, want %d", len(found), text, n)
+		}
+	}
 }
 
 // of gives the records of one text, without time, level and text.
@@ -52,7 +76,7 @@ func (l *told) of(t *testing.T, level, text string) (found []map[string]any) {
 
 // logged starts a worker whose log is kept, from a level on.
 func (f *fixture) logged(level slog.Level) *told {
-	log := &told{}
+	log := &told{wrote: make(chan struct{}, 1)}
 	f.build(func(c *jobexec.Config) {
 		c.Logger = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: level}))
 	})
@@ -74,7 +98,7 @@ func TestTheLogTellsOfFailedJobs(t *testing.T) {
 	want := []map[string]any{{
 		"job": 1.0, "target": "b", "attempt": 1.0, "result": "fail", "code": 3.0, "stderr": "last[31m one",
 	}}
-	if diff := cmp.Diff(want, log.of(t, "WARN", "job failed")); diff != "" {
+	if diff := cmp.Diff(want, log.await(t, 1, "WARN", "job failed")); diff != "" {
 		t.Errorf("failed jobs (-want +got):\n%s", diff)
 	}
 	if got := log.of(t, "DEBUG", "job ended"); got != nil {
@@ -88,7 +112,7 @@ func TestTheLogTellsOfStartsAndEndsWhoeverLooksForThem(t *testing.T) {
 	log := f.logged(slog.LevelDebug)
 	f.next().exit(0)
 	f.wait("the job is done", func(s *journal.State) bool { return s.Seq > 4 && len(s.Jobs) == 0 })
-	started, ended := log.of(t, "DEBUG", "job started"), log.of(t, "DEBUG", "job ended")
+	started, ended := log.await(t, 1, "DEBUG", "job started"), log.await(t, 1, "DEBUG", "job ended")
 	if len(started) != 1 || started[0]["job"] != 1.0 || started[0]["target"] != "b" || started[0]["attempt"] != 1.0 || started[0]["pid"] == nil {
 		t.Errorf("starts: %v", started)
 	}
@@ -130,7 +154,7 @@ func TestTheLogTellsWhoHasChangedWhat(t *testing.T) {
 		"request was refused":         {"request": "pause", "about": "targets=[]", "reason": "no", "by": by},
 		"configuration is taken over": {"file": "/etc/jobd.conf", "changed": []any{"password"}, "by": by},
 	} {
-		if diff := cmp.Diff([]map[string]any{want}, log.of(t, "INFO", text)); diff != "" {
+		if diff := cmp.Diff([]map[string]any{want}, log.await(t, 1, "INFO", text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}

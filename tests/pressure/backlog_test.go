@@ -26,6 +26,7 @@ func (s *site) pressed(others ...harness.Settings) *worker {
 	w := s.start("pressed", s.gated(), map[string]int{"a": 4, "b": 2}, settings)
 	s.AwaitCount(s.t, slots, "status = 'running'")
 	s.AwaitCount(s.t, mayHold, "status IN ('accepted', 'running')")
+	w.awaitLength(mayHold) // the table shows a claim before the worker has heard that it was committed
 	return w
 }
 

@@ -167,7 +167,7 @@ func (l *link) lose(err error) {
 		wanted.answer <- os.ErrProcessDone.Error()
 	}
 	for _, wanted := range glances {
-		wanted <- wire.Message{Text: errLost.Error()}
+		close(wanted)
 	}
 	if closing {
 		return

@@ -25,7 +25,9 @@ var errOlder = errors.New("its runner is of an older version, which tells what a
 func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
 	id := wire.ID{Job: g.Job, Attempt: g.Attempt}
 	if l := r.connector.current(); l != nil && l.has(id) {
-		return l.peek(ctx, id, g)
+		if w, err := l.peek(ctx, id, g); !errors.Is(err, errLost) {
+			return w, err
+		}
 	}
 	return r.shelved(id, g)
 }
@@ -72,7 +74,10 @@ func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexe
 	l.out.Post(wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}})
 	l.mu.Unlock()
 	select {
-	case m := <-answer:
+	case m, answered := <-answer:
+		if !answered {
+			return w, errLost
+		}
 		if m.Text != "" {
 			return w, errors.New(m.Text)
 		}
@@ -105,7 +110,7 @@ func (r *Remote) shelved(id wire.ID, g jobexec.Glance) (w jobexec.Written, err e
 func partOf(path string, from int64, most int) (p jobexec.Part, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return p, nil
+		return jobexec.Part{At: max(from, 0)}, nil
 	}
 	if err != nil {
 		return p, fmt.Errorf("read kept output: %w", err)
@@ -119,8 +124,8 @@ func partOf(path string, from int64, most int) (p jobexec.Part, err error) {
 	if from < 0 {
 		from = max(from+p.Size, 0)
 	}
-	p.At = min(from, p.Size)
-	p.Bytes = make([]byte, min(int64(most), p.Size-p.At))
+	p.At = from // never before: a follower may have seen more than is on disk
+	p.Bytes = make([]byte, max(0, min(int64(most), p.Size-p.At)))
 	n, err := file.ReadAt(p.Bytes, p.At)
 	if p.Bytes = p.Bytes[:n]; err != nil && err != io.EOF {
 		return p, fmt.Errorf("read kept output: %w", err)

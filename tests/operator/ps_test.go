@@ -33,7 +33,8 @@ func TestPs(t *testing.T) {
 			Worker string
 		}
 		Total int
-	}) {
+	},
+	) {
 		got := jobctl(t, master, append([]string{"--master", "ps", "--output=json"}, args...)...)
 		if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || got.code != 0 {
 			t.Fatalf("%+v: %v", got, err)

@@ -55,6 +55,7 @@ func (w watched) begun(*child) { close(w.isBegun) }
 func (w watched) grown(*child) {}
 
 func (w watched) wrote(*child) {}
+
 func (w watched) ended(*child) { close(w.isEnded) }
 
 func launch(t *testing.T, l *local, what spec) watched {

@@ -1,0 +1,174 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/exec/runner/proc"
+)
+
+// The newest of a stream is there, whatever comes in whatever pieces; a gap begins it anew.
+func TestATailHasTheNewest(t *testing.T) {
+	t.Parallel()
+	var all []byte
+	for i := 0; len(all) < 3*tailSize; i++ {
+		all = fmt.Appendf(all, "%d ", i)
+	}
+	for _, piece := range []int{1, 1000, 4096, tailSize - 1, tailSize, tailSize + 1, len(all)} {
+		const first = 77
+		x := &tail{begin: first, end: first}
+		for at := 0; at < len(all); at += piece {
+			x.add(all[at:min(at+piece, len(all))], int64(first+at))
+			if have := x.end - x.begin; have != min(tailSize, x.end-first) {
+				t.Fatalf("in pieces of %d there are %d bytes behind %d", piece, have, x.end-first)
+			}
+		}
+		if got := x.part(x.begin, x.end); !bytes.Equal(got, all[len(all)-tailSize:]) {
+			t.Errorf("in pieces of %d the tail is wrong", piece)
+		}
+		if got := x.part(x.end-5, x.end-2); !bytes.Equal(got, all[len(all)-5:len(all)-2]) {
+			t.Errorf("a part is %q", got)
+		}
+		x.add([]byte("new"), x.end+10)
+		if got := x.part(x.begin, x.end); string(got) != "new" {
+			t.Errorf("behind a gap there is %q", got)
+		}
+	}
+}
+
+// What a job writes can be looked at from any offset; what was not kept is passed over.
+func TestPeeks(t *testing.T) {
+	t.Parallel()
+	at := gate(t)
+	spec := script("printf 0123456789; printf err >&2; read line <" + at + "; printf abcdefghij; read line <" + at + "; head -c 200000 /dev/zero; printf xyz; read line <" + at)
+	spec.maxOutput = 15
+	p := launch(t, newTestLocal(t), spec)
+	<-p.isBegun
+	type want struct {
+		from int64
+		most int
+		at   int64
+		text string
+	}
+	look := func(size int64, wants ...want) {
+		t.Helper()
+		for p.stdout.peek(0, 1).Size != size { // it is read as it comes
+		}
+		for _, w := range wants {
+			if got := p.stdout.peek(w.from, w.most); got.At != w.at || string(got.Bytes) != w.text || got.Size != size {
+				t.Errorf("from %d, %d bytes: %d %q of %d, want %d %q of %d", w.from, w.most, got.At, got.Bytes, got.Size, w.at, w.text, size)
+			}
+		}
+	}
+	next := func() {
+		if err := os.WriteFile(at, []byte("go\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(10, want{0, 100, 0, "0123456789"}, want{3, 2, 3, "34"}, want{10, 5, 10, ""}, want{99, 5, 10, ""}, want{-3, 100, 7, "789"}, want{-99, 2, 0, "01"})
+	if got := p.stderr.peek(1, 100); string(got.Bytes) != "rr" {
+		t.Errorf("stderr has %q", got.Bytes)
+	}
+	next() // 5 of 10 bytes are beyond the limit
+	look(20, want{12, 100, 12, "cde"}, want{15, 100, 15, "fghij"}, want{17, 2, 17, "hi"}, want{-8, 100, 12, "cde"}, want{-2, 9, 18, "ij"})
+	next()
+	const size, tailAt = 200_023, 200_023 - tailSize
+	look(size, want{size - 3, 9, size - 3, "xyz"}, want{-3, 9, size - 3, "xyz"}, want{14, 1, 14, "e"}, want{16, 1, tailAt, "\x00"}, want{-size, 1, tailAt, "\x00"})
+	next()
+	if done := p.wait(); done.Stdout.Size != size || string(done.Stdout.Kept) != "0123456789abcde" {
+		t.Errorf("%d bytes, kept %q", done.Stdout.Size, done.Stdout.Kept)
+	}
+}
+
+// Only what is followed is read beyond the limit, and only as long as it is.
+func TestNobodyFollows(t *testing.T) {
+	t.Parallel()
+	shared := &rest{sink: -1}
+	c := &capture{rest: shared, limit: 0}
+	if c.follows() || c.tail != nil {
+		t.Error("nobody asked, and there is a tail")
+	}
+	c.peek(0, 1)
+	if !c.follows() || c.tail == nil || len(shared.tails) != 1 {
+		t.Error("somebody asked, and there is no tail")
+	}
+	c.followed.Store(proc.Uptime() - 1)
+	if c.follows() || c.tail != nil || len(shared.tails) != 0 || c.followed.Load() != 0 {
+		t.Error("nobody has asked for long, and there is a tail")
+	}
+	// There are only so many; those that nobody asks for make room.
+	all := make([]*capture, mostTails+1)
+	for i := range all {
+		all[i] = &capture{rest: shared}
+		all[i].peek(0, 1)
+		if all[i].follows() != (i < mostTails) {
+			t.Errorf("the stream %d has a tail: %t", i, all[i].tail != nil)
+		}
+	}
+	all[3].followed.Store(proc.Uptime() - 1)
+	if last := all[mostTails]; !last.follows() || all[3].tail != nil || len(shared.tails) != mostTails {
+		t.Error("a tail that nobody asks for makes no room")
+	}
+}
+
+// Followers change nothing about what is kept and counted.
+func TestFollowersAndTheCount(t *testing.T) {
+	t.Parallel()
+	for _, copies := range []bool{false, true} {
+		local := newLocalWith(t, func(l *local) { l.spawner.rest.copies = copies })
+		spec := script("head -c 5000000 /dev/zero; head -c 70000 /dev/zero >&2")
+		spec.maxOutput = 1000
+		p := launch(t, local, spec)
+		for from := [2]int64{}; !isClosed(p.isEnded); {
+			for i, c := range []*capture{&p.stdout, &p.stderr} {
+				part := c.peek(from[i], 1<<20)
+				if part.At < from[i] || len(part.Bytes) > mostPeeked || strings.Trim(string(part.Bytes), "\x00") != "" {
+					t.Fatalf("from %d: %d bytes at %d", from[i], len(part.Bytes), part.At)
+				}
+				from[i] = part.At + int64(len(part.Bytes))
+			}
+		}
+		if done := p.wait(); done.Stdout.Size != 5_000_000 || len(done.Stdout.Kept) != 1000 || done.Stderr.Size != 70_000 || len(done.Stderr.Kept) != 1000 {
+			t.Errorf("%d of %d and %d of %d bytes", len(done.Stdout.Kept), done.Stdout.Size, len(done.Stderr.Kept), done.Stderr.Size)
+		}
+	}
+}
+
+// followedBytes is what a job writes beyond the limit in the benchmark.
+const followedBytes = 1 << 30
+
+func BenchmarkWritingBeyondTheLimit(b *testing.B) {
+	for name, followers := range map[string]int{"alone": 0, "followed": 1} {
+		b.Run(name, func(b *testing.B) {
+			local, err := newLocal(func() {})
+			if err != nil {
+				b.Fatal(err)
+			}
+			go func() { _ = local.run() }()
+			defer local.close()
+			b.SetBytes(followedBytes)
+			for b.Loop() {
+				spec := script(fmt.Sprintf("head -c %d /dev/zero", followedBytes))
+				spec.maxOutput = 1000
+				w := newWatched()
+				c, err := local.start(spec, w)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for !isClosed(w.isEnded) {
+					if followers > 0 {
+						c.stdout.peek(-tailSize, tailSize)
+					}
+					select {
+					case <-w.isEnded:
+					case <-time.After(10 * time.Millisecond):
+					}
+				}
+			}
+		})
+	}
+}

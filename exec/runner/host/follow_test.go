@@ -43,8 +43,9 @@ func TestATailHasTheNewest(t *testing.T) {
 // What a job writes can be looked at from any offset; what was not kept is passed over.
 func TestPeeks(t *testing.T) {
 	t.Parallel()
-	at := gate(t)
-	spec := script("printf 0123456789; printf err >&2; read line <" + at + "; printf abcdefghij; read line <" + at + "; head -c 200000 /dev/zero; printf xyz; read line <" + at)
+	first, second, third := gate(t), gate(t), gate(t)
+	spec := script("printf 0123456789; printf err >&2; read line <" + first + "; printf abcdefghij; read line <" + second +
+		"; head -c 200000 /dev/zero; printf xyz; read line <" + third)
 	spec.maxOutput = 15
 	p := launch(t, newTestLocal(t), spec)
 	<-p.isBegun
@@ -64,23 +65,26 @@ func TestPeeks(t *testing.T) {
 			}
 		}
 	}
-	next := func() {
-		if err := os.WriteFile(at, []byte("go\n"), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
 	look(10, want{0, 100, 0, "0123456789"}, want{3, 2, 3, "34"}, want{10, 5, 10, ""}, want{99, 5, 10, ""}, want{-3, 100, 7, "789"}, want{-99, 2, 0, "01"})
 	if got := p.stderr.peek(1, 100); string(got.Bytes) != "rr" {
 		t.Errorf("stderr has %q", got.Bytes)
 	}
-	next() // 5 of 10 bytes are beyond the limit
+	pass(t, first) // 5 of 10 bytes are beyond the limit
 	look(20, want{12, 100, 12, "cde"}, want{15, 100, 15, "fghij"}, want{17, 2, 17, "hi"}, want{-8, 100, 12, "cde"}, want{-2, 9, 18, "ij"})
-	next()
+	pass(t, second)
 	const size, tailAt = 200_023, 200_023 - tailSize
 	look(size, want{size - 3, 9, size - 3, "xyz"}, want{-3, 9, size - 3, "xyz"}, want{14, 1, 14, "e"}, want{16, 1, tailAt, "\x00"}, want{-size, 1, tailAt, "\x00"})
-	next()
+	pass(t, third)
 	if done := p.wait(); done.Stdout.Size != size || string(done.Stdout.Kept) != "0123456789abcde" {
 		t.Errorf("%d bytes, kept %q", done.Stdout.Size, done.Stdout.Kept)
+	}
+}
+
+// pass lets a job pass a gate.
+func pass(t *testing.T, gate string) {
+	t.Helper()
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
 	}
 }
 

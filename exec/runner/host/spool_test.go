@@ -1,0 +1,196 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"jobd/exec/runner/wire"
+)
+
+// shop is a runner's jobs without a worker, with a spool in a folder.
+type shop struct {
+	*testing.T
+	jobs  *jobs
+	local *local
+}
+
+func newShop(t *testing.T, folder string) *shop {
+	s := newSpool(folder)
+	t.Cleanup(s.close)
+	return &shop{t, newJobs("this", s), newTestLocal(t)}
+}
+
+// telling is a job that tells when it has ended.
+type telling struct {
+	*job
+	over chan struct{}
+}
+
+func (t telling) ended(c *child) {
+	t.job.ended(c)
+	close(t.over)
+}
+
+// start starts a job, and gives a channel that is closed at its end.
+func (s *shop) start(id int64, limit int, text string) (c *child, ended <-chan struct{}) {
+	s.Helper()
+	j := telling{s.jobs.add(wire.ID{Job: id, Attempt: 1}), make(chan struct{})}
+	what := script(text)
+	what.maxOutput = limit
+	c, err := s.local.start(what, j)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.jobs.started(j.job, c, nil)
+	return c, j.over
+}
+
+// files gives what is in the spool's folder.
+func (s *shop) files() map[string]string {
+	s.Helper()
+	found := make(map[string]string)
+	entries, err := os.ReadDir(s.jobs.spool.folder)
+	if err != nil && !os.IsNotExist(err) {
+		s.Fatal(err)
+	}
+	for _, entry := range entries {
+		if text, err := os.ReadFile(filepath.Join(s.jobs.spool.folder, entry.Name())); err == nil {
+			found[entry.Name()] = string(text)
+		}
+	}
+	return found
+}
+
+func (s *shop) await(what string, holds func(files map[string]string) bool) {
+	s.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		files := s.files()
+		if holds(files) {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("%s: not within 10 s: %.300q", what, files)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// What a job has written that runs for long is on disk, to the limit, until it is forgotten; what a
+// short one has written never is.
+func TestWhatAJobHasWrittenIsOnDisk(t *testing.T) {
+	t.Parallel()
+	s, first, second := newShop(t, filepath.Join(t.TempDir(), "output")), gate(t), gate(t)
+	short, shortEnded := s.start(1, 100, "echo short")
+	long, ended := s.start(2, 20, "echo before; read line <"+first+"; echo and more than the limit; echo err >&2; read line <"+second+"; echo end >&2")
+	<-shortEnded
+	names := wire.OutputFiles(wire.ID{Job: 2, Attempt: 1}, long.started)
+	s.await("what it wrote before it was old", func(f map[string]string) bool { return f[names[0]] == "before\n" && len(f) == 1 })
+	if short.spooled.old.Load() {
+		t.Error("a short job is on disk")
+	}
+	pass(t, first)
+	s.await("what it wrote then", func(f map[string]string) bool {
+		return f[names[0]] == "before\nand more than" && f[names[1]] == "err\n"
+	})
+	pass(t, second)
+	<-ended
+	s.await("what it wrote at last", func(f map[string]string) bool { return f[names[1]] == "err\nend\n" })
+	s.jobs.forget(wire.ID{Job: 1, Attempt: 1})
+	s.jobs.forget(wire.ID{Job: 2, Attempt: 1})
+	s.await("it is forgotten", func(f map[string]string) bool { return len(f) == 0 })
+}
+
+// A job that writes a byte at a time costs a write now and then.
+func TestTheDiskIsWrittenToNowAndThen(t *testing.T) {
+	t.Parallel()
+	s := newSpool(filepath.Join(t.TempDir(), "output"))
+	defer s.close()
+	c := &child{}
+	c.stdout.kept = make([]byte, 0, 10_000)
+	s.begin(wire.ID{Job: 1, Attempt: 1}, c)
+	for i := range 10_000 {
+		c.stdout.mu.Lock()
+		c.stdout.kept = append(c.stdout.kept, 'a'+byte(i%26))
+		c.stdout.mu.Unlock()
+		s.more(c)
+	}
+	s.mu.Lock()
+	if len(s.fresh) > 1 {
+		t.Errorf("it stands in the line %d times", len(s.fresh))
+	}
+	s.mu.Unlock()
+	for name := wire.OutputFiles(wire.ID{Job: 1, Attempt: 1}, c.started)[0]; ; {
+		if text, err := os.ReadFile(filepath.Join(s.folder, name)); err == nil && len(text) == 10_000 {
+			if string(text) != string(c.stdout.kept) {
+				t.Error("what is on disk differs")
+			}
+			break
+		}
+	}
+}
+
+// A disk without room, or a folder that can't be written to, holds up no job and ends no runner;
+// when there is room again all that is missing is written.
+func TestADiskWithoutRoom(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mount := func(size string, flags uintptr) {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, size); err != nil {
+			t.Skipf("a small disk can't be made: %v", err)
+		}
+	}
+	mount("size=64k", 0)
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 60<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, first, second := newShop(t, filepath.Join(dir, "output")), gate(t), gate(t)
+	c, ended := s.start(1, 1<<20, "head -c 30000 /dev/zero; read line <"+first+"; echo more; read line <"+second)
+	other, otherEnded := s.start(2, 1<<20, "sleep 1.2; echo other; exit 3")
+	<-otherEnded
+	if done := other.done; *done.Code != 3 || string(done.Stdout.Kept) != "other\n" {
+		t.Errorf("another job ended with %+v", done)
+	}
+	if files := s.files(); len(files) > 0 {
+		t.Errorf("the room of the journal was taken: %d files", len(files))
+	}
+	mount("size=4m", syscall.MS_REMOUNT)
+	pass(t, first)
+	name := wire.OutputFiles(wire.ID{Job: 1, Attempt: 1}, c.started)[0]
+	s.await("with room again", func(f map[string]string) bool { return f[name] == strings.Repeat("\x00", 30_000)+"more\n" })
+	pass(t, second)
+	<-ended
+}
+
+// A job whose output can't be put on disk ends as ever.
+func TestAFolderThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newShop(t, filepath.Join(file, "output"))
+	c, ended := s.start(1, 100, "sleep 1.1; echo out; exit 4")
+	<-ended
+	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || !c.spooled.old.Load() {
+		t.Errorf("done %+v", done)
+	}
+	s.jobs.forget(wire.ID{Job: 1, Attempt: 1})
+}
+
+func BenchmarkSpool(b *testing.B) {
+	for _, size := range []int{100, 64 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			s := &spool{folder: b.TempDir()}
+			piece := make([]byte, size)
+			for i := 0; b.Loop(); i++ {
+				s.append("x", piece, i%100 == 0)
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
+	"jobd/journal"
+)
+
+// look looks at what a job has written until its stdout ends as wanted.
+func look(t *testing.T, remote *Remote, g jobexec.Glance, stdout string) jobexec.Written {
+	t.Helper()
+	for {
+		w, err := remote.Written(t.Context(), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(string(w[0].Bytes), stdout) {
+			return w
+		}
+	}
+}
+
+// A job can be looked at while it runs, by many at once; it ends as ever.
+func TestARunningJobIsLookedAt(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	remote := open(t, t.TempDir())
+	p := begin(t, remote, 1, "echo out; echo err >&2; read line <"+gate+"; exit 3")
+	g := jobexec.Glance{Job: 1, Attempt: 1, Started: p.Started(), Most: 100}
+	look(t, remote, g, "out\n")
+	var group sync.WaitGroup
+	for range 1000 {
+		group.Go(func() {
+			w, err := remote.Written(t.Context(), g)
+			if err != nil || string(w[0].Bytes) != "out\n" || string(w[1].Bytes) != "err\n" || w[0].Size != 4 || w[0].At != 0 {
+				t.Errorf("it has written %+v, %v", w, err)
+			}
+		})
+	}
+	group.Wait()
+	g.From = [2]int64{1, -2}
+	if w := look(t, remote, g, "ut\n"); w[0].At != 1 || w[1].At != 2 || string(w[1].Bytes) != "r\n" {
+		t.Errorf("from further on: %+v", w)
+	}
+	l := linkOf(remote)
+	if _, err := l.peek(t.Context(), wire.ID{Job: 2, Attempt: 1}, g); err == nil || errors.Is(err, errLost) {
+		t.Errorf("a job that there is not: %v", err)
+	}
+	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := wait(p); err != nil || *done.Code != 3 || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("done %+v, %v", done, err)
+	}
+	remote.Forget(1, 1)
+}
+
+// A runner that stands still holds up nobody for ever, nor do those who gave up stand in the way of
+// others when it goes on.
+func TestALookAtARunnerThatStandsStill(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	runner := runnerOf(t, remote)
+	p := begin(t, remote, 1, "echo out; exec sleep 300")
+	g := jobexec.Glance{Job: 1, Attempt: 1, Started: p.Started(), Most: 100}
+	look(t, remote, g, "out\n")
+	if err := unix.Kill(runner, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gaveUp := errors.New("gave up")
+	var group sync.WaitGroup
+	for range 2 * mostPeeks {
+		group.Go(func() {
+			if _, err := remote.Written(ctx, g); !errors.Is(err, gaveUp) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	cancel(gaveUp)
+	group.Wait()
+	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	look(t, remote, g, "out\n")
+	if err := p.Signal(9); err != nil {
+		t.Error(err)
+	}
+	wait(p)
+	remote.Forget(1, 1)
+}
+
+// A runner of the former version is never sent what it does not understand: whoever looks is told.
+func TestAFormerRunnerIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	hello := make(chan wire.Message, 1)
+	go func() {
+		m, _ := wire.NewReader(far).Next()
+		put(t, far, wire.Message{
+			Kind: wire.Hello, Version: wire.Version, Instance: "former",
+			Jobs: []wire.Job{{ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
+		})
+		hello <- m
+	}()
+	l, err := newLink(near, testConfig("").Logger, true, func(*link, map[wire.ID]*process) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := <-hello; !m.UnderstandsPeeks() || !m.UnderstandsClasses() || !m.UnderstandsElapsed() {
+		t.Errorf("the worker's hello is %+v", m)
+	}
+	if len(l.recalled) != 1 {
+		t.Errorf("%d jobs are taken over", len(l.recalled))
+	}
+	if _, err := l.peek(t.Context(), wire.ID{Job: 1, Attempt: 1}, jobexec.Glance{Most: 1}); !errors.Is(err, errOlder) {
+		t.Errorf("error %v", err)
+	}
+	if n := l.out.Length(); n != 0 {
+		t.Errorf("%d messages are on their way", n)
+	}
+	far.Close()
+	<-l.lost
+}
+
+// A worker of the former version is told of no word that it would take for a job; one of this
+// version takes none for one.
+func TestWordsAreNoJobs(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	wait(begin(t, remote, 2, "exit 0")) // its outcome is kept, and the runner with it
+	if n := len(remote.Recall()); n != 0 {
+		t.Errorf("%d jobs were recalled from a new runner", n)
+	}
+	if !linkOf(remote).peeks {
+		t.Error("the runner does not understand peeks")
+	}
+	if err := remote.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for jobs, hello := range map[int]wire.Message{
+		1: {Kind: wire.Hello, Version: wire.Version, Instance: "elapsed"},
+		2: wire.WorkerHello(),
+	} {
+		conn, err := remote.connector.config.dialRunning()
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, conn, hello)
+		m, err := wire.NewReader(conn).Next()
+		if err != nil || len(m.Jobs) != jobs || m.UnderstandsPeeks() != (jobs == 2) {
+			t.Errorf("the runner lists %+v, %v", m.Jobs, err)
+		}
+		conn.Close()
+	}
+	next := open(t, remote.connector.config.Dir)
+	if recalled := next.Recall(); len(recalled) != 1 || recalled[0].Job != 2 {
+		t.Errorf("recalled are %+v", recalled)
+	}
+	next.Forget(2, 1)
+}
+
+// What a runner that was killed had on disk is read, within bounds, and removed with the outcome,
+// of all attempts.
+func TestWhatARunnerLeft(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	folder := filepath.Join(remote.connector.config.Dir, wire.OutputFolder)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put := func(attempt int, text string) journal.Started {
+		process := journal.Started{Pid: 70 + attempt, StartTime: 8, BootID: "boot"}
+		for i, name := range wire.OutputFiles(wire.ID{Job: -5, Attempt: attempt}, process) {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text[i:]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return process
+	}
+	first, second := put(1, "first"), put(2, strings.Repeat("x", 100))
+	for attempt, process := range map[int]journal.Started{1: first, 2: second} {
+		stdout, stderr := remote.Left(-5, attempt, process)
+		if want := map[int]int64{1: 5, 2: 100}[attempt]; stdout.Size != want || int64(len(stdout.Kept)) != want || stderr.Size != want-1 {
+			t.Errorf("attempt %d has left %d and %d bytes", attempt, stdout.Size, stderr.Size)
+		}
+	}
+	w, err := remote.Written(t.Context(), jobexec.Glance{Job: -5, Attempt: 1, Most: 3, From: [2]int64{1, 9}})
+	if err != nil || string(w[0].Bytes) != "irs" || w[0].Size != 5 || w[1].At != 9 || len(w[1].Bytes) != 0 {
+		t.Errorf("of the first attempt there is %+v, %v", w, err)
+	}
+	if none, _ := remote.Left(6, 1, first); none.Size != 0 || len(none.Kept) != 0 {
+		t.Errorf("of another job %+v is left", none)
+	}
+	remote.Forget(-5, 2)
+	remote.Forget(6, 1)
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 0 {
+		t.Errorf("%d files are left, %v", len(files), err)
+	}
+	var l left
+	for i := range 10_000 {
+		l.note(wire.ID{Job: int64(i + 1), Attempt: 1}, first)
+	}
+	if n := l.share(); n != leastLeft {
+		t.Errorf("of each of 10,000 jobs %d bytes are read", n)
+	}
+	l.take(1)
+	if l.count != 9999 || l.take(1) != nil {
+		t.Errorf("%d are left", l.count)
+	}
+}
+
+// Names of files and what they are of.
+func TestNamesOfOutput(t *testing.T) {
+	t.Parallel()
+	for _, id := range []wire.ID{{Job: 1, Attempt: 1}, {Job: -9223372036854775808, Attempt: 12}} {
+		for _, name := range wire.OutputFiles(id, journal.Started{Pid: 3, StartTime: 1 << 62}) {
+			if got, ok := wire.OutputOf(name); !ok || got != id {
+				t.Errorf("%s is of %+v, %t", name, got, ok)
+			}
+		}
+	}
+	for _, name := range []string{"", "notes", "1.2.3.out", "1.2.3.x.out", "runner.log"} {
+		if id, ok := wire.OutputOf(name); ok {
+			t.Errorf("%s is of %s", name, fmt.Sprint(id))
+		}
+	}
+}

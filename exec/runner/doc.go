@@ -26,5 +26,14 @@
 //     output or learns how they end. A stray is found by process id, start time and boot, can be
 //     signalled, and its end is waited for. Of a job in its first milliseconds not even those three
 //     are known: its outcome is unknown at once.
+//   - What it had put on disk of their output (wire.OutputFolder) is read when their end is known,
+//     and stands in the outcome of a stray, and of one that is gone at once. The names have the
+//     process, so that no other start of the job is taken for it. The files are removed when the
+//     worker says forget; killed in between, the next start finds the outcome in the journal, and
+//     removes every file of a start that is neither under way nor the runner's (Sweep).
+//   - A worker of an older version knows nothing of these files: those of a runner that was killed
+//     under it stay until a newer one starts. A runner of an older version writes none.
+//   - The connection is lost while somebody looks at a job's output: what is on disk is told, and
+//     the next look goes to the runner again.
 //   - How long a stray ran is the time since its start, in clock ticks.
 package runner

@@ -5,6 +5,7 @@
 //
 //	worker ──► requests ─► spawner: fork, some at a time ─► jobs
 //	       ◄── jobs ◄────── reactor ◄═ pidfds and pipes of all jobs
+//	             └─────► spool: files of those that run for long
 //
 // # What it costs
 //
@@ -28,6 +29,15 @@
 //     says what the worker does then.
 //   - The journal's folder is removed, or its file system detached: a runner that nobody can reach
 //     any more ends when its jobs have.
+//   - What jobs have written that run for longer than a second is in files as well (spool.go), as
+//     soon as a tenth of a second later. Killed before that, the runner takes it along. The files
+//     are a copy for others: the runner never reads them. It removes them when the outcome is
+//     forgotten; killed in between, it leaves them to the worker's next start. They are not synced:
+//     a killed process loses nothing that was written, a loss of power may.
+//   - A disk that is full, or slow, holds up one goroutine, which writes these files. A job's
+//     output waits in memory, where it is kept anyway, and each job is in the line once.
+//   - Whoever follows a job has no state here but the time of the last question. Killed, a follower
+//     or a worker leaves a ring of 64 KiB, which goes when somebody needs it or the job has ended.
 //   - How long a job ran is measured by the boot clock, from before its fork until its end was
 //     seen, and kept with the outcome.
 //   - A process is reaped last: until then nobody else has its number, which is also that of its

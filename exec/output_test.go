@@ -1,0 +1,87 @@
+package exec_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+func TestOutputOfAJobUnderWay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), nil)
+	f.runner.written = jobexec.Written{{At: 3, Bytes: []byte("lo"), Size: 5}}
+	f.start()
+	p := f.next()
+	f.wait("it runs", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusRunning })
+	glance := jobexec.Glance{Job: 1, From: [2]int64{3, 0}, Most: 10}
+	got, found, err := f.worker.Output(t.Context(), glance)
+	want := jobexec.JobOutput{Attempt: 1, Started: true, Written: f.runner.written}
+	if err != nil || !found || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %t, %v; want %+v", got, found, err, want)
+	}
+	asked := glance
+	asked.Attempt, asked.Started = 1, p.Started()
+	if !reflect.DeepEqual(f.runner.glances, []jobexec.Glance{asked}) {
+		t.Errorf("the runner was asked for %+v, want %+v", f.runner.glances, asked)
+	}
+	f.wait("the next is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	if got, found, err := f.worker.Output(t.Context(), jobexec.Glance{Job: 2}); err != nil || !found || got.Started {
+		t.Errorf("of one that waits: %+v, %t, %v", got, found, err)
+	}
+	for _, none := range []jobexec.Glance{{Job: 3}, {Job: 1, Attempt: 2}} {
+		if got, found, err := f.worker.Output(t.Context(), none); found || err != nil {
+			t.Errorf("%+v: %+v, %v", none, got, err)
+		}
+	}
+	f.runner.mu.Lock()
+	f.runner.silent = errors.New("it stands still")
+	f.runner.mu.Unlock()
+	if _, found, err := f.worker.Output(t.Context(), glance); !found || !errors.Is(err, f.runner.silent) {
+		t.Errorf("of a runner that stands still: %t, %v", found, err)
+	}
+}
+
+func TestAPartOfWhatWasKept(t *testing.T) {
+	t.Parallel()
+	output := journal.Output{Kept: []byte("01234"), Size: 9}
+	for _, test := range []struct {
+		from int64
+		most int
+		want jobexec.Part
+	}{
+		{0, 9, jobexec.Part{At: 0, Bytes: []byte("01234"), Size: 9}},
+		{3, 1, jobexec.Part{At: 3, Bytes: []byte("3"), Size: 9}},
+		{-2, 9, jobexec.Part{At: 3, Bytes: []byte("34"), Size: 9}},
+		{-99, 2, jobexec.Part{At: 0, Bytes: []byte("01"), Size: 9}},
+		{5, 9, jobexec.Part{At: 9, Size: 9}},
+		{99, 9, jobexec.Part{At: 9, Size: 9}},
+	} {
+		if got := jobexec.PartOf(output, test.from, test.most); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("from %d, %d bytes: %+v, want %+v", test.from, test.most, got, test.want)
+		}
+	}
+}
+
+// A job that ended with everything else has what its runner had left, behind the reason; what nobody
+// needs any more is removed, and the rest with the outcome.
+func TestALostJobHasWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	left(t, f.journal, journal.Accepted{Target: "a", Token: "@abcdefghi"}, journal.Running{Attempt: 1}, journal.Started{Pid: 7, StartTime: 8, BootID: "boot"})
+	f.runner.left = map[[2]int64]journal.Output{{1, 1}: {Kept: []byte("said\n"), Size: 5}, {1, 2}: {}, {7, 1}: {}}
+	f.start()
+	f.wait("the job is at its end", ended(1))
+	done := f.outcome(1)
+	if string(done.Stdout.Kept) != "said\n" || done.Stdout.Size != 5 || done.Result != "fail" {
+		t.Errorf("done %+v", done)
+	}
+	if got := <-f.runner.forgotten; got != [2]int64{1, 1} {
+		t.Errorf("%v was forgotten", got)
+	}
+	if len(f.runner.left) != 1 {
+		t.Errorf("left are %v, want what job 1 had left", f.runner.left)
+	}
+}

@@ -37,21 +37,24 @@ func TestOutputComesFromWhoeverHasIt(t *testing.T) {
 		"claimed": {here(jobexec.JobOutput{Attempt: 1}), never, contract.OutputQuery{}, contract.JobOutput{Attempt: 1, State: "claimed", Running: true}},
 		"running": {
 			here(jobexec.JobOutput{Attempt: 1, Started: true, Adopted: true, Written: jobexec.Written{{At: 9, Bytes: []byte("x"), Size: 10}, {At: 4, Size: 4}}}),
-			never, contract.OutputQuery{Stdout: 5, Stderr: -3},
+			never,
+			contract.OutputQuery{Stdout: 5, Stderr: -3},
 			contract.JobOutput{
 				Attempt: 1, State: "running", Running: true, Adopted: true,
 				Stdout: contract.OutputPart{At: 9, Bytes: []byte("x"), Size: 10, Skipped: 4}, Stderr: contract.OutputPart{At: 4, Size: 4},
 			},
 		},
 		"ended": {
-			nowhere, once, contract.OutputQuery{Stdout: 3, Most: 10},
+			nowhere, once,
+			contract.OutputQuery{Stdout: 3, Most: 10},
 			contract.JobOutput{
 				Attempt: 2, State: "ended", Done: end,
 				Stdout: contract.OutputPart{At: 3, Bytes: []byte("34"), Size: 9}, Stderr: contract.OutputPart{Bytes: []byte("e"), Size: 1},
 			},
 		},
 		"at its end": {
-			nowhere, once, contract.OutputQuery{Stdout: 7, Stderr: 1, Attempt: 2},
+			nowhere, once,
+			contract.OutputQuery{Stdout: 7, Stderr: 1, Attempt: 2},
 			contract.JobOutput{
 				Attempt: 2, State: "ended", Done: end,
 				Stdout: contract.OutputPart{At: 9, Size: 9, Skipped: 2}, Stderr: contract.OutputPart{At: 1, Size: 1},

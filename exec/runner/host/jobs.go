@@ -103,7 +103,7 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.worker, a.timed, a.classes = worker, theirs.UnderstandsElapsed(), theirs.UnderstandsClasses()
-	ours := wire.RunnerHello(a.instance, theirs)
+	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance, Jobs: theirs.RunnerWords()}
 	for id, j := range a.known {
 		j.told = true
 		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: j.child.started})

@@ -76,7 +76,6 @@ func (s *shop) await(what string, holds func(files map[string]string) bool) {
 		if time.Now().After(deadline) {
 			s.Fatalf("%s: not within 10 s: %.300q", what, files)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -134,13 +134,13 @@ func WorkerHello() Message {
 	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob, peeksJob}}
 }
 
-// RunnerHello is how a runner of this version answers to the hello of a worker.
-func RunnerHello(instance string, theirs *Message) Message {
-	ours := Message{Kind: Hello, Version: Version, Instance: instance}
-	if theirs.UnderstandsPeeks() {
-		ours.Jobs = append(ours.Jobs, peeksJob)
+// RunnerWords is what a runner of this version adds to the list of jobs in its hello, for a worker
+// that sent this one.
+func (m *Message) RunnerWords() []Job {
+	if m.UnderstandsPeeks() {
+		return []Job{peeksJob}
 	}
-	return ours
+	return nil
 }
 
 // IsWord tells that an entry in the list of jobs stands for a word.

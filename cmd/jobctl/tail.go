@@ -31,6 +31,8 @@ type follower struct {
 	goal    [2]int64 // without -f: what there was when it was first asked
 	begun   bool     // the first part was shown
 	waited  bool     // it was told that the job had not started
+	ran     bool     // it was seen running
+	shifted bool     // the offset of stderr counts the reason in front of it
 	tube    *tube
 }
 
@@ -183,7 +185,12 @@ func (f *follower) show(a *contract.JobOutput) (over, some bool, err error) {
 		f.attempt, f.from = a.Attempt, [2]int64{}
 		f.tube.behind = 1
 		return false, true, nil
+	case a.Done != nil && f.ran && !f.shifted && strings.HasPrefix(a.Done.Reason, unknownOutcome):
+		f.from[1] += int64(len("jobd: " + a.Done.Reason + "\n")) // what stands in front of it now
+		f.shifted, f.tube.behind = true, 1
+		return false, true, nil
 	}
+	f.ran = f.ran || a.Running
 	some = len(a.Stdout.Bytes)+len(a.Stderr.Bytes) > 0
 	if f.json() {
 		if some || !f.begun || a.Done != nil {

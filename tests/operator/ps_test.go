@@ -57,7 +57,7 @@ func TestPs(t *testing.T) {
 		t.Errorf("of target b: %+v", told)
 	}
 	got := jobctl(t, master, "--master", "ps")
-	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); len(lines) != 3 || !strings.Contains(lines[0], "WORKER") || !strings.HasPrefix(lines[1], "1 ") {
+	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); len(lines) != 3 || !strings.Contains(lines[0], "WORKER") || !strings.Contains(got.stdout, "\n1 ") || !strings.Contains(got.stdout, "\n2 ") {
 		t.Errorf("the table is\n%s", got.stdout)
 	}
 	if got := jobctl(t, one, "ps", "--sort=size"); got.code != 2 || !strings.Contains(got.stderr, "allowed are age, cpu and memory") {

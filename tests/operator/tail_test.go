@@ -206,6 +206,38 @@ func TestTailOnATerminal(t *testing.T) {
 	}
 }
 
+// A runner that is killed ends no follower: it is told that the outcome is unknown, and what was
+// shown before does not come again.
+func TestTailOfAJobWhoseRunnerIsKilled(t *testing.T) {
+	t.Parallel()
+	db := harness.NewDatabase(t)
+	launcher, say := talker(t, "echo out; echo trouble >&2")
+	settings := db.Worker(t, "node-1", launcher, map[string]int{"a": 1})
+	worker := settings.StartWorker(t)
+	db.Insert(t, 1, "a", "waiting")
+	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	db.AwaitCount(t, 1, "status = 'running'")
+	f := follow(t, worker, "tail", "-f", "1")
+	if got := f.line(t); got != "out\n" {
+		t.Errorf("%q", got)
+	}
+	harness.Until(t, func() string {
+		if files, err := filepath.Glob(filepath.Join(settings["journal_dir"], "runner.output", "*")); err != nil || len(files) != 2 {
+			return fmt.Sprintf("on disk are %q, %v", files, err)
+		}
+		return ""
+	})
+	if err := syscall.Kill(worker.Runner(t), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	say("exit 0")
+	got := f.end(t)
+	if got.stdout != "" || got.code != 0 || strings.Count(got.stderr, "trouble\n") != 1 ||
+		!strings.Contains(got.stderr, "\njobctl: job 1: it has ended: fail: outcome unknown: ") || strings.Contains(got.stderr, "jobd:") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Through the master the worker is found that has the job; what nobody knows is said.
 func TestTailThroughTheMaster(t *testing.T) {
 	t.Parallel()

@@ -116,6 +116,8 @@
 //     waits, runs, or has ended at another time.
 //   - Two workers that retry one end of a job: the row is locked while one decides, and reads
 //     otherwise when the other does. The end that the client meant is named by its time.
+//   - Before a job that is cancelled is journalled as that, and after it, before its signals are
+//     sent: see cancel.go.
 //   - Before a client's request is journalled: nothing was done about it. It is journalled with the
 //     first event about any of its jobs, in one append: both are there, or none.
 //   - After requeued, before the next attempt's running: the next start finds the job as it was,

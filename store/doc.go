@@ -23,6 +23,8 @@
 //     the bookmark moves on. Killed in between: the row is judged again, and the same conflict is
 //     journalled a second time, which changes nothing, since it names its claim. Where the disk is
 //     full the change is set aside until there is room.
+//   - A claim that was cancelled before it was started: its row becomes ignored by a change like any
+//     other. It is guarded by the claim's token, and a row that is ignored by then is as it should be.
 //   - Several events of a job share a change, and later ones wait behind one that is set aside, so
 //     a row never goes back to an earlier state, and a later claim's change is never applied
 //     before an earlier one's.

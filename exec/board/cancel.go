@@ -178,9 +178,6 @@ func (b *Board) cancelled(s *Step) {
 	b.remove(j)
 }
 
-// Cancelled is who wants the job to end that runs; nil where nobody does.
-func (j *Job) Cancelled() *journal.Cancellation { return j.cancelled }
-
 // fate is how a start ended, as far as that counts. A job that was cancelled is started no more,
 // whatever has become of the start.
 func (j *Job) fate(f Fate) Fate {

@@ -29,6 +29,10 @@
 // a start later, because the row was locked for one, gives both, and nothing comes of a start that
 // was overtaken meanwhile.
 //
+// A job that is cancelled (cancel.go) leaves from the phases in which nobody was asked for its start
+// yet, and is marked where it runs; in all others the wish waits for its next move. So it is one of
+// the two, and never both.
+//
 // # What the board promises
 //
 //   - No more jobs hold slots of a target than its concurrency was when the last one got its slot. Jobs

@@ -84,7 +84,7 @@ func (c *canceller) cancel(id int) {
 				return
 			}
 		}
-		time.Sleep(rand.N(5 * time.Millisecond))
+		<-atRandom(5 * time.Millisecond)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -53,8 +53,10 @@ func TestWrite(t *testing.T) {
 		{"running", "sig", store.Change{Status: journal.RowRunning, Start: at}, "[status] = ?, [time_started] = ?", []any{"running", int64(5)}},
 		{"given back", "sig", store.Change{Status: journal.RowManual}, "[status] = ?, [sig] = ?, [time_started] = ?", []any{"manual", nil, int64(0)}},
 		{
-			"cancelled before it ran", "sig", store.Change{Status: journal.RowIgnored, Done: &journal.Done{Stderr: journal.Output{Kept: []byte("why")}}},
-			"[status] = ?, [sig] = ?, [time_started] = ?, [stderr] = ?", []any{"ignored", nil, int64(0), "why"},
+			"cancelled before it ran", "sig",
+			store.Change{Status: journal.RowIgnored, Done: &journal.Done{Stderr: journal.Output{Kept: []byte("why")}}},
+			"[status] = ?, [sig] = ?, [time_started] = ?, [stderr] = ?",
+			[]any{"ignored", nil, int64(0), "why"},
 		},
 		{
 			"done, and tokens stand in sig", "SIG", done,

@@ -139,7 +139,7 @@ func (c *canceller) during(s *site, atOnce int) (stop func()) {
 	for range atOnce {
 		all.Go(func() {
 			for {
-				c.cancel(1 + rand.N(s.jobs))
+				c.cancel(s.someJob())
 				select {
 				case <-ended:
 					return
@@ -152,6 +152,14 @@ func (c *canceller) during(s *site, atOnce int) (stop func()) {
 		close(ended)
 		all.Wait()
 	}
+}
+
+// someJob is any job, or, every other time, one that a worker has just then.
+func (s *site) someJob() (id int) {
+	if rand.N(2) == 0 && s.Admin.QueryRow("SELECT id FROM jobs WHERE status IN ('accepted', 'running') ORDER BY RAND() LIMIT 1").Scan(&id) == nil {
+		return id
+	}
+	return 1 + rand.N(s.jobs)
 }
 
 // awaitEnd waits until each row is done or ignored; as long as there are more and more of them it

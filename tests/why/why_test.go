@@ -75,6 +75,24 @@ func await(t *testing.T, d *harness.Daemon, id int64, reason, pattern string, fl
 	return said
 }
 
+// quiet waits until a worker looks for no row of a job's target any more: until it is told to, it
+// finds none.
+func quiet(t *testing.T, d *harness.Daemon, id int64) {
+	t.Helper()
+	client := harness.Dial(t, d.Addr)
+	defer client.Close()
+	harness.Until(t, func() string {
+		var answer struct {
+			Jobs []struct{ Target *struct{ Looks bool } }
+		}
+		client.Ask(t, "explain", map[string]any{"ids": []int64{id}}).Decode(t, &answer)
+		if job := answer.Jobs[0]; job.Target == nil || job.Target.Looks {
+			return "the worker has not looked for rows yet"
+		}
+		return ""
+	})
+}
+
 // clock is a time of today, or, around midnight, of another day.
 const clock = `(\d{4}-\d\d-\d\d )?\d\d:\d\d`
 
@@ -93,6 +111,8 @@ func TestTheWayOfAJob(t *testing.T) {
 	launcher, open := gate(t, `echo "line one" >&2; echo "no mail for $1" >&2; exit 3`)
 	w := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"prefetch": "1"}).StartWorker(t)
 	await(t, w, 1, "no-such-job", "job 1 does not exist: the table has no such row")
+	db.Insert(t, 9, "a", "manual")
+	quiet(t, w, 9)
 	db.Insert(t, 1, "a", "waiting")
 	await(t, w, 1, "unseen", `job 1 waits, and no worker looks for it: node-1 has room for target a, .*never by itself \(poll_interval = 0\)`)
 	for id := int64(2); id <= 4; id++ {
@@ -106,7 +126,7 @@ func TestTheWayOfAJob(t *testing.T) {
 	open()
 	db.AwaitDone(t, 4)
 	await(t, w, 1, "failed", `job 1 failed with exit code 3 at `+clock+` on node-1, after [0-9.]+(ms|s|m.*): no mail for 1`)
-	if got := jobctl(t, w, "why", "1", "a:2", "9"); got.code != 1 || strings.Count(got.stdout, "\n") != 3 || !strings.Contains(got.stdout, "job 9 does not exist") {
+	if got := jobctl(t, w, "why", "1", "a:2", "8"); got.code != 1 || strings.Count(got.stdout, "\n") != 3 || !strings.Contains(got.stdout, "job 8 does not exist") {
 		t.Errorf("of three: %+v", got)
 	}
 	if got := jobctl(t, w, "why", "b:2"); got.code != 1 || got.stdout != "job 2 is one of target a, not of b\n" {

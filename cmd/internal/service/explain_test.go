@@ -21,8 +21,7 @@ import (
 
 // rows is a table in the test's hands.
 type rows struct {
-	Counter // whose method nobody calls here
-
+	Table   // what nobody asks for here
 	details map[int64]*store.Detail
 	tail    int
 	waiters []store.Waiter

@@ -15,4 +15,9 @@
 // which the worker sees to; a restart that was asked for is journalled before the worker begins to
 // stop. A refusal is journalled after its answer was decided: where the process is killed in
 // between, nothing had been changed.
+//
+// Explain changes nothing and journals nothing: what is lost with the process, the link or the
+// database is its answer. The locks of a probe end with their transaction, which is rolled back, or
+// with its connection. It takes none but on rows that wait, which the mirror never updates; a claim
+// that passes such a row by finds it again, see the architecture's "short is not empty".
 package service

@@ -20,12 +20,12 @@ type Table interface {
 	Holder(ctx context.Context, name string) (holder string, err error)
 }
 
-// What one explain may take. A master waits 5 s for the answer.
+// What one explain may take. A master waits 5 s for the answer. The journal has what is left of the
+// time: a second at least.
 const (
 	explainTime    = 4 * time.Second
 	tableTime      = 2 * time.Second // of these, for what is read without locks
 	probeTime      = 1 * time.Second
-	historyTime    = 1 * time.Second
 	mostExplaining = 4 // at once; the others wait
 	mostNamed      = 100
 	longestTail    = 16 << 10 // bytes of a job's output, if one is asked about

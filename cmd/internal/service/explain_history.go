@@ -9,10 +9,9 @@ import (
 	"jobd/net/contract"
 )
 
-// readHistory takes in what the journal says of the jobs, as far as that is read in time.
+// readHistory takes in what the journal says of the jobs, as far as that is read in the time that
+// is left.
 func (x *explanation) readHistory(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, historyTime)
-	defer cancel()
 	r, err := x.Journal()
 	if err == nil {
 		defer r.Close()

@@ -39,7 +39,7 @@ func startMultiplexer(t *testing.T) multiplexer {
 
 func (m multiplexer) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("tmux", append([]string{"-u", "-S", m.socket, "-f", "/dev/null"}, args...)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TMUX=", asProgram+"=1")
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TMUX=", "COLUMNS=", asProgram+"=1")
 	return cmd
 }
 

@@ -2,20 +2,38 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
 
 	"jobd/cmd/jobctl/live"
 	jobnet "jobd/net"
 	"jobd/net/contract"
 )
 
-// cancelName is the request that cancels jobs.
-const cancelName = "cancel"
-
 // cancel cancels a running job, on the worker that runs it.
 func (s *topSource) cancel(ctx context.Context, c *client, job live.Job) (string, error) {
 	r := &remote{client: c, name: job.Worker, address: job.Address}
-	var answer json.RawMessage
-	err := askOne(ctx, r, cancelName, contract.Ids{IDs: []jobnet.Whole{job.Job}}, &answer)
-	return "asked to end", mayBeDone(err, cancelName)
+	query := contract.CancelQuery{IDs: []jobnet.Whole{job.Job}, Targets: map[jobnet.Whole]string{job.Job: job.Target}}
+	var answer contract.CancelAnswer
+	if err := askOne(ctx, r, contract.Cancel.Name, query, &answer); err != nil {
+		return "", mayBeDone(err, contract.Cancel.Name)
+	}
+	became, known := answer.Jobs[job.Job]
+	switch {
+	case answer.Errors[job.Job] != "":
+		return "", errors.New(answer.Errors[job.Job])
+	case !known:
+		return "", errors.New("its worker does not have it any more")
+	case became.State != contract.CancelCancelling:
+		return became.State, nil
+	case became.Before:
+		return fmt.Sprintf("was cancelled before, by %s; it gets KILL at %s", became.By, s.clock(became.Kill)), nil
+	}
+	return fmt.Sprintf("it got TERM, and gets KILL at %s", s.clock(became.Kill)), nil
+}
+
+// clock is the time of day of unix milliseconds.
+func (s *topSource) clock(at int64) string {
+	return time.UnixMilli(at).In(s.p.location).Format(time.TimeOnly)
 }

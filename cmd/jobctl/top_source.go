@@ -35,7 +35,7 @@ func (s *topSource) Fleet(ctx context.Context) (fleet live.Fleet, err error) {
 			fleet.Workers = []live.Worker{{Name: status.Name, Status: &status, Targets: slices.Sorted(maps.Keys(status.Targets))}}
 			return err
 		}
-		var status topMaster
+		var status masterStatus
 		if err := c.askInto(ctx, contract.MasterStatus.Name, contract.Polling{Workers: true}, &status); err != nil {
 			return err
 		}
@@ -56,17 +56,8 @@ func (s *topSource) Fleet(ctx context.Context) (fleet live.Fleet, err error) {
 	return fleet, err
 }
 
-// topMaster is a master's answer to status, with what was poked and is served by nobody.
-type topMaster struct {
-	masterStatus
-	Unserved []struct {
-		Target string `json:"target"`
-		Since  int64  `json:"since"` // unix milliseconds
-	} `json:"unserved"`
-	UnservedCount int `json:"unservedCount"`
-}
-
-func (s *topSource) unserved(status topMaster) string {
+// unserved says what was poked and is served by nobody.
+func (s *topSource) unserved(status masterStatus) string {
 	first := status.Unserved[0]
 	text := fmt.Sprintf("target '%s' was poked at %s, and nobody serves it", first.Target, time.UnixMilli(first.Since).In(s.p.location).Format(time.DateTime))
 	if more := max(status.UnservedCount, len(status.Unserved)) - 1; more > 0 {

@@ -113,7 +113,7 @@ func (m *model) pressOnTables(name string) tea.Cmd {
 			contract.SortAge: contract.SortCPU, contract.SortCPU: contract.SortMemory, contract.SortMemory: contract.SortAge,
 		}[m.sort]
 		m.at[jobsPane] = cursor{}
-		sortJobs(m.running.answer.Jobs, m.sort) // until the first ones of that order are told
+		contract.SortRunning(m.running.answer.Jobs, m.sort, (*Job).running) // until the first ones of that order are told
 	case "p":
 		m.askTarget(Pause)
 	case "c":

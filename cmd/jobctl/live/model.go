@@ -110,7 +110,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case answered[Fleet]:
 		m.fleet.end(msg)
 	case answered[Running]:
-		sortJobs(msg.answer.Jobs, m.sort)
+		contract.SortRunning(msg.answer.Jobs, m.sort, (*Job).running)
 		m.running.end(msg)
 	case answered[Waiting]:
 		m.counted(msg)

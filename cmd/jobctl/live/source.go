@@ -97,5 +97,8 @@ const (
 // id is a job's number as people write it.
 func id(job jobnet.Whole) string { return number(int64(job)) }
 
+// running is what its worker says of a job.
+func (j *Job) running() *contract.RunningJob { return &j.RunningJob }
+
 // since is when a running job was started.
 func since(job Job) time.Time { return time.UnixMilli(job.Since) }

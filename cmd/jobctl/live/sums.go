@@ -1,7 +1,6 @@
 package live
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -131,31 +130,4 @@ func emptyIn(t target, w contract.WaitingTarget, counted bool) string {
 		return ">" + span(in)
 	}
 	return span(in)
-}
-
-// sortJobs puts the running jobs of all workers into one order. What is not known comes last, and
-// what is alike by age.
-func sortJobs(jobs []Job, order string) {
-	slices.SortStableFunc(jobs, func(a, b Job) int {
-		first := 0
-		switch order {
-		case contract.SortCPU:
-			first = moreFirst(a.CPU, b.CPU)
-		case contract.SortMemory:
-			first = moreFirst(a.Memory, b.Memory)
-		}
-		return cmp.Or(first, cmp.Compare(a.Since, b.Since), cmp.Compare(a.Job, b.Job))
-	})
-}
-
-func moreFirst(a, b *int64) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
-		return -1
-	}
-	return cmp.Compare(*b, *a)
 }

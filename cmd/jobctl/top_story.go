@@ -8,7 +8,7 @@ import (
 	"jobd/cmd/jobctl/live"
 )
 
-// Story implements live.Source: what the journal of the job's worker tells of it.
+// Story implements live.Source: where the job is, and what the journal of its worker tells of it.
 func (s *topSource) Story(ctx context.Context, job live.Job) (lines []string, err error) {
 	err = s.link.use(ctx, func(c *client) error {
 		var text bytes.Buffer
@@ -20,7 +20,7 @@ func (s *topSource) Story(ctx context.Context, job live.Job) (lines []string, er
 		}
 		told := story{program: &printing, journals: &journals{sources: []source{r}, remotes: []*remote{r}, note: func(error) {}}}
 		err := told.tell(ctx, int64(job.Job))
-		lines = strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+		lines = append([]string{s.sentence(ctx, c, job), ""}, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
 		return err
 	})
 	return lines, err

@@ -1,0 +1,60 @@
+package pages
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// masks are what differs from run to run. Each is replaced by a word, on the page and in what was
+// printed, so that the rest can be compared.
+var masks = []struct {
+	pattern *regexp.Regexp
+	word    string
+}{
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?Z?`), "TIME"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d\b`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d(\.\d+)?)?\b`), "TIME"},
+	{regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+:\d+\b`), "ADDRESS"},
+	{regexp.MustCompile(`(?i)\b(pid|process)([ :=]+)\d+`), "${1}${2}PID"},
+	{regexp.MustCompile(`@[0-9a-z]{9}\b`), "@TOKEN"},
+	{regexp.MustCompile(`@[0-9a-z]{4}\b`), "@MARK"},
+	{regexp.MustCompile(`\b[0-9a-f]{8,64}(-[0-9a-f-]+)?\b…?`), "HASH"},
+	{regexp.MustCompile(`\b\d+(\.\d+)? ?(B|[KMG]i?B)\b`), "SIZE"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)? ?(ns|µs|ms|s|m|h|d|min)\b ?)+`), "LONG "},
+	{regexp.MustCompile(`"(at|since|startedAt|time|pid|cpu|memory|rss|heapTotal|heapUsed|external|bytes|started|finished|created|oldest)":\d+`), `"$1":NUMBER`},
+}
+
+var (
+	blanks = regexp.MustCompile(`[ \t]+`)
+	dashes = regexp.MustCompile(`-{2,}`)
+	colour = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
+)
+
+// masked is a text without what differs from run to run, and without the width of columns.
+func masked(text string) string {
+	for _, m := range masks {
+		text = m.pattern.ReplaceAllString(text, m.word)
+	}
+	text = blanks.ReplaceAllString(dashes.ReplaceAllString(text, "-"), " ")
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Trim(strings.Join(lines, "\n"), "\n")
+}
+
+func TestMasked(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a  | 10:02:17  | 3m12s |\n---+---":         "a | TIME | LONG |\n-+-",
+		"since 2026-11-22 10:02 by 127.0.0.1:41234": "since TIME by ADDRESS",
+		"job 117 failed with 3":                     "job 117 failed with 3",
+		"pid 4711, token=@k3vfq7zta4 12.3 MiB":      "pid PID, token=@k3vfq7zta4 SIZE",
+		"token=@k3vfq7zta":                          "token=@TOKEN",
+	} {
+		if got := masked(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -21,7 +21,7 @@ var masks = []struct {
 	{regexp.MustCompile(`@[0-9a-z]{4}\b`), "@MARK"},
 	{regexp.MustCompile(`\b[0-9a-f]{8,64}(-[0-9a-f-]+)?\b…?`), "HASH"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? ?(B|[KMG]i?B)\b`), "SIZE"},
-	{regexp.MustCompile(`\b(\d+(\.\d+)? ?(ns|µs|ms|s|m|h|d|min)\b ?)+`), "LONG "},
+	{regexp.MustCompile(`\b(\d+(\.\d+)? ?(ns|µs|ms|s|min|m|h|d))+\b`), "LONG"},
 	{regexp.MustCompile(`"(at|since|startedAt|time|pid|cpu|memory|rss|heapTotal|heapUsed|external|bytes|started|finished|created|oldest)":\d+`), `"$1":NUMBER`},
 }
 

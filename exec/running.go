@@ -17,6 +17,8 @@ type RunningJob struct {
 	PID     int       // 0: not known yet
 	Usage   *Usage    // nil: not known
 	Adopted bool      // its runner is gone
+
+	Cancelled bool // somebody wants it to end
 }
 
 // Running lists what runs of some targets (none: all), in no order.
@@ -34,7 +36,7 @@ func (w *Worker) Running(targets []string) []RunningJob {
 		}
 		jobs[i] = RunningJob{
 			ID: r.ID, Target: r.Target, Manual: r.Manual, Attempt: r.Attempt, Since: r.Since,
-			PID: started[i].Pid, Adopted: adopted(process),
+			PID: started[i].Pid, Adopted: adopted(process), Cancelled: r.Cancelled,
 		}
 	}
 	for i, used := range w.Watcher.Usage(started) {

@@ -93,6 +93,19 @@ func (w *Worker) tellChange(e journal.Event) {
 		say("concurrency was set", p.By, slog.String("target", p.Target), slog.Int("concurrency", p.Concurrency))
 	case journal.Signal:
 		say("signal is sent", p.By, append(w.about(e.Job), slog.Int("signal", p.Signo))...)
+	case journal.Cancelled:
+		text := "job is cancelled before its start"
+		if p.Runs {
+			text = "job is cancelled while it runs"
+		}
+		say(text, p.By, w.about(e.Job)...)
+	case journal.Ignored:
+		if p.By != "" {
+			say("job is cancelled before anybody claimed it", p.By, slog.Int64("job", e.Job))
+		}
+	case journal.Retried:
+		say("job is set back, to be run once more", p.By,
+			slog.Int64("job", e.Job), slog.String("target", p.Target), slog.String("to", p.To))
 	case journal.Requested:
 		request := p.Request
 		if request == "" {

@@ -13,6 +13,10 @@ func askedBy(payload Payload) string {
 		return p.By
 	case Requeued:
 		return p.By
+	case Cancelled:
+		return p.By
+	case Ignored:
+		return p.By
 	case Retried:
 		return p.By
 	case Paused:

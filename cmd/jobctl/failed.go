@@ -84,7 +84,7 @@ func (p *program) printFailed(ctx context.Context, j *journals, w failedWish) er
 	found := p.report(j.named(), "no job has failed"+w.when(p), "JOB", "ENDED", "TARGET", "EXIT", "ROW", "STDERR")
 	found.table.elastic = "STDERR"
 	for _, f := range list.all {
-		err := found.add(f.worker, f.form(), bad, f.job, p.stamp(f.ended), f.target, f.exit(), f.row, f.line)
+		err := found.add(f.worker, f.form(), bad, f.job, p.clock(f.ended), f.target, f.exit(), f.row, f.line)
 		if err != nil {
 			return found.end(err)
 		}
@@ -99,7 +99,7 @@ func (p *program) printFailed(ctx context.Context, j *journals, w failedWish) er
 }
 
 // when says from when on jobs are looked at.
-func (w failedWish) when(p *program) string { return " since " + p.stamp(w.since.at) }
+func (w failedWish) when(p *program) string { return " since " + p.clock(w.since.at) }
 
 // failureForm is a failure as JSON. Times are in unix milliseconds.
 type failureForm struct {

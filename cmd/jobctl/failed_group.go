@@ -60,7 +60,7 @@ func (p *program) printGroups(ctx context.Context, j *journals, w failedWish) er
 			g.count, g.example.done.Code, g.example.done.Signal, g.line, g.first.UnixMilli(), g.last.UnixMilli(),
 			jobnet.Whole(g.example.job), g.example.worker,
 		}
-		if err := found.add("", form, bad, g.count, g.exit, p.stamp(g.first), p.stamp(g.last), g.example.job, g.line); err != nil {
+		if err := found.add("", form, bad, g.count, g.exit, p.clock(g.first), p.clock(g.last), g.example.job, g.line); err != nil {
 			return found.end(err)
 		}
 	}

@@ -109,7 +109,7 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 			memory = strings.ReplaceAll(humanize.IBytes(uint64(max(0, *j.Memory))), " ", "")
 		}
 		since := time.UnixMilli(j.Since)
-		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.stamp(since), span(now.Sub(since)), cpu, memory}
+		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.clock(since), span(now.Sub(since)), cpu, memory}
 		t.add(columnsOf(row, workers)...)
 	}
 	for i, name := range head {

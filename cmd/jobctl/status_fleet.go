@@ -154,7 +154,7 @@ func (p *program) tallyTable(s *census, tallies []tally) table {
 func (p *program) printUnserved(s *census) {
 	var lines strings.Builder
 	for _, u := range s.master.Unserved {
-		fmt.Fprintf(&lines, "target %s was poked and is served by nobody, since %s", clean(u.Target), p.stamp(time.UnixMilli(u.Since)))
+		fmt.Fprintf(&lines, "target %s was poked and is served by nobody, since %s", clean(u.Target), p.clock(time.UnixMilli(u.Since)))
 		if w, known := s.waiting[u.Target]; known {
 			fmt.Fprintf(&lines, "; %s rows wait", countText(w))
 		}

@@ -66,7 +66,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 	line := func(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 	if s.PID > 0 {
 		line("worker %s, version %s, process %d", clean(s.Name), clean(s.Version), s.PID)
-		line("up: %s, since %s", p.ago(time.UnixMilli(s.Started)), p.stamp(time.UnixMilli(s.Started)))
+		line("up: %s, since %s", p.ago(time.UnixMilli(s.Started)), p.clock(time.UnixMilli(s.Started)))
 	} else {
 		line("worker at %s", cmp.Or(clean(s.Name), address))
 	}
@@ -108,7 +108,7 @@ func (p *program) sinceSuffix(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return " since " + p.stamp(since)
+	return " since " + p.clock(since)
 }
 
 // standingText says whether something is there, since when, and why not.
@@ -184,7 +184,7 @@ func (p *program) printPauses(s *workerStatus) {
 	var lines strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
 		if t := s.Targets[name]; t.Paused && t.PausedSince > 0 {
-			fmt.Fprintf(&lines, "target %s is paused since %s by %s\n", clean(name), p.stamp(time.UnixMilli(t.PausedSince)), clean(t.PausedBy))
+			fmt.Fprintf(&lines, "target %s is paused since %s by %s\n", clean(name), p.clock(time.UnixMilli(t.PausedSince)), clean(t.PausedBy))
 		}
 	}
 	p.paragraph(lines.String())

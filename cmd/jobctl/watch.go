@@ -66,9 +66,9 @@ func (p *program) showPage(text string, first bool) error {
 	switch {
 	case p.json():
 	case p.terminal:
-		text = p.ours("\x1b[H\x1b[2J") + p.stamp(p.now()) + "\n\n" + text
+		text = p.ours("\x1b[H\x1b[2J") + p.clock(p.now()) + "\n\n" + text
 	default:
-		text = p.stamp(p.now()) + "\n" + text
+		text = p.clock(p.now()) + "\n" + text
 		if !first {
 			text = "\n" + text
 		}

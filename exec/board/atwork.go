@@ -10,6 +10,8 @@ type AtWork struct {
 	Attempt int
 	Since   time.Time // when its start was announced
 	Process Process
+
+	Cancelled bool // somebody wants it to end
 }
 
 // AtWork lists those of some targets (none: all), in no order.
@@ -22,6 +24,7 @@ func (b *Board) AtWork(targets []string) (jobs []AtWork) {
 		if j.hasProcess() && (len(targets) == 0 || wanted[j.target.name]) {
 			jobs = append(jobs, AtWork{
 				ID: j.id, Target: j.target.name, Manual: j.claim.Manual, Attempt: j.attempt, Since: j.began, Process: j.process,
+				Cancelled: j.cancelled != nil,
 			})
 		}
 	}

@@ -94,11 +94,12 @@ func (w *Worker) tellChange(e journal.Event) {
 	case journal.Signal:
 		say("signal is sent", p.By, append(w.about(e.Job), slog.Int("signal", p.Signo))...)
 	case journal.Cancelled:
-		text := "job is cancelled before its start"
 		if p.Runs {
-			text = "job is cancelled while it runs"
+			grace := slog.Duration("grace", time.Duration(p.Grace)*time.Microsecond)
+			say("job is cancelled while it runs", p.By, append(w.about(e.Job), grace)...)
+		} else {
+			say("job is cancelled before its start", p.By, w.about(e.Job)...)
 		}
-		say(text, p.By, w.about(e.Job)...)
 	case journal.Ignored:
 		if p.By != "" {
 			say("job is cancelled before anybody claimed it", p.By, slog.Int64("job", e.Job))

@@ -38,10 +38,10 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 // its length.
 func (a *Agent) tellRegistered(targets []string) {
 	if a.lost.IsZero() {
-		a.config.Logger.Info("registered with the master", "master", a.config.Address, "targets", listed(targets))
+		a.config.Logger.Info("registered with the master", "targets", listed(targets))
 		return
 	}
-	a.config.Logger.Warn("registered with the master again", "master", a.config.Address, "targets", listed(targets),
+	a.config.Logger.Warn("registered with the master again", "targets", listed(targets),
 		"after", time.Since(a.lost).Round(time.Millisecond))
 	a.lost = time.Time{}
 }

@@ -37,7 +37,7 @@ func TestAgentTellsHowLongItWasWithoutItsMaster(t *testing.T) {
 	address, _, stop := serveMaster(t, Config{}, "")
 	log := newLogged()
 	agent := agentOf(address, targetsOf("a"), nil)
-	agent.config.Logger = log.logger()
+	agent.config.Logger = log.logger().With("master", address)
 	start(t, agent.Run)
 	if line := log.await(t, "registered with the master"); !strings.Contains(line, "level=INFO") || strings.Contains(line, "after=") {
 		t.Errorf("logged %q", line)

@@ -37,7 +37,7 @@ func TestComplete(t *testing.T) {
 		"journal log --kind=do":            {"--kind=done"},
 		"journal log --kind accepted,do":   {"accepted,done"},
 		"journal log --kind=accepted,do":   {"--kind=accepted,done"},
-		"journal state --status re":        {"released"},
+		"journal state --status re":        {"released", "retried"},
 		"journal stats --by ":              {"target", "hour", "worker"},
 		"journal export --format ":         {"jsonl", "csv"},
 		"journal verify --journal ":        {":files"},

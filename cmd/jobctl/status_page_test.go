@@ -36,14 +36,14 @@ func TestStatusOfAWorkerIsOnePage(t *testing.T) {
 	t.Parallel()
 	worker := standingWorker(t)
 	const want = `worker node-1, version 1.4.0, process 4711
-up: 3d5h, since 2026-11-17 07:00:00.000000
-database: reachable since 2026-11-20 10:00:05.000000
+up: 3d5h, since 2026-11-17 07:00:00
+database: reachable since 10:00:05
 database server: 6f1c-uuid
 mark in the claims of this worker: k3f9
 journal: 12,345 events, of which the table does not show 5; 6.5 MiB in 2 segments
-runner: process 4712, connected since 2026-11-17 07:00:00.000000
+runner: process 4712, connected since 2026-11-17 07:00:00
 launcher: nothing is known to be wrong
-master 10.0.0.1:7081: registered since 2026-11-20 10:00:05.000000
+master 10.0.0.1:7081: registered since 10:00:05
 manual jobs that a client waits for: 3
 resident memory: 22 MiB
 
@@ -52,7 +52,7 @@ TARGET      | SLOTS | PREFETCHED | WAITING | OLDEST | PAUSED
 a/long:name | 0/10  | 0          | 0       |        | 1h50m
 mail        | 4/5   | 2          | 10000+  | 3h0m   | no
 
-target a/long:name is paused since 2026-11-20 10:09:51.000000 by 10.0.0.5:4711 via master 10.0.0.1:7081
+target a/long:name is paused since 10:09:51 by 10.0.0.5:4711 via master 10.0.0.1:7081
 `
 	jobctl{terminal: true}.expect(t, worker, output{out: want}, "status")
 	if got, want := strings.Join(worker.asked(), "\n"), "status \nwaiting "+`{"targets":["a/long:name","mail"]}`; got != want {
@@ -166,7 +166,7 @@ a/long:name | 2       | 0/20  | 0          | 0       |        | 2 of 2
 mail        | 2       | 5/10  | 4          | 40      | 10m0s  | no
 other       | 1       | ?/2   | ?          | ?       | ?      | no
 
-target mial was poked and is served by nobody, since 2026-11-20 11:00:00.000000; 3 rows wait
+target mial was poked and is served by nobody, since 11:00:00; 3 rows wait
 and 2 more
 `
 	jobctl{terminal: true}.expect(t, master, output{code: 1, out: want, err: "jobctl: worker 'node-3': no answer within 5s\n"}, "--master", "status")

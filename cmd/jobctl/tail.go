@@ -31,6 +31,7 @@ type follower struct {
 	goal    [2]int64 // without -f: what there was when it was first asked
 	begun   bool     // the first part was shown
 	waited  bool     // it was told that the job had not started
+	missed  int      // how often nobody had it, though its row says that it was claimed
 	ran     bool     // it was seen running
 	shifted bool     // the offset of stderr counts the reason in front of it
 	tube    *tube

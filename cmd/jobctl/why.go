@@ -16,7 +16,7 @@ import (
 
 func (p *program) why() *ffcli.Command {
 	c := command("why", "why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("why", args, contract.MostExplained)
+		jobs, err := anyJobs("why", args, contract.MostJobs)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package board
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -152,7 +151,6 @@ func (b *Board) marked(s *Step) {
 	if c.Err = s.Err; c.Err == nil {
 		c.At = s.Events[len(s.Events)-1].Time
 		s.job.cancelled = &journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace}
-		b.note(slog.LevelInfo, "a job that runs is cancelled", s.job, "by", c.By, "grace", c.Grace)
 	}
 	s.job.ending = s.job.cancelled != nil
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
@@ -164,7 +162,6 @@ func (b *Board) cancelled(s *Step) {
 	c.Did = NotRun
 	end := s.Events[len(s.Events)-1]
 	c.At, c.Seq = end.Time, end.Seq
-	b.note(slog.LevelInfo, "a job is cancelled before it was started", j, "by", c.By)
 	if _, ran := end.Payload.(journal.Done); ran {
 		c.Did = GivenUp
 		if j.client != nil {

@@ -22,13 +22,17 @@ var masks = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{8,64}(-[0-9a-f-]+)?\b…?`), "HASH"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? ?(B|[KMG]i?B)\b`), "SIZE"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)? ?(ns|µs|ms|s|min|m|h|d))+\b`), "LONG"},
+	{regexp.MustCompile(`\| \d+ +\| (\d+) +\| TIME`), "| PID | $1 | TIME"}, // of ps
+	{regexp.MustCompile(`(?m)^(TIME +)\d+( +job \d)`), "${1}SEQ$2"},        // of journal log
+	{regexp.MustCompile(`verified: \d+ events`), "verified: SOME events"},
 	{regexp.MustCompile(`"(at|since|startedAt|time|pid|cpu|memory|rss|heapTotal|heapUsed|external|bytes|started|finished|created|oldest)":\d+`), `"$1":NUMBER`},
 }
 
 var (
-	blanks = regexp.MustCompile(`[ \t]+`)
-	dashes = regexp.MustCompile(`-{2,}`)
-	colour = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
+	blanks    = regexp.MustCompile(`[ \t]+`)
+	dashes    = regexp.MustCompile(`-{2,}`)
+	rubbedOut = regexp.MustCompile(`[^\n]*\r\x1b\[K`) // a line that jobctl itself has taken back
+	colour    = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
 )
 
 // masked is a text without what differs from run to run, and without the width of columns.

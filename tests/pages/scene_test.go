@@ -11,10 +11,12 @@ import (
 // scene is what the page is about: a master, two workers and some jobs.
 //
 //	node-1   mail 2 slots, thumbs 2 slots
-//	node-2   mail 2 slots, reports 1 slot
+//	node-2   reports 1 slot
 //
-// Of mail jobs 101 to 104 have ended well, 117 and 118 have failed, 120 and 121 run, 122 to 125 wait.
-// thumbs is nobody's business but node-1's, and reports is paused with 130 and 131 waiting.
+// Of mail jobs 101 to 104 have ended well, 117 and 118 have failed, 120 and 121 run, 122 and 123 are
+// claimed and wait for a slot, 124 and 125 wait.
+// reports is paused with 130 and 131 waiting, 140 of thumbs is manual, and nobody serves video, for
+// which 150 waits.
 type scene struct {
 	*harness.Database
 	home, bin      string
@@ -29,6 +31,7 @@ func newScene(t *testing.T) *scene {
 	launcher := harness.Script(t, `
 case $1 in
 117|118) echo "connecting to mail.example.com"; echo "smtp: connection refused" >&2; exit 3;;
+140) echo "thumbnail made"; exit 0;;
 120) echo "message 1 of 3 sent"; echo "message 2 of 3 sent"; echo "greylisted, trying again" >&2;;
 esac
 if [ "$1" -ge 120 ]; then while [ ! -e `+s.gate+` ]; do sleep 0.05; done; fi
@@ -57,6 +60,8 @@ echo sent`)
 	for id := int64(122); id <= 125; id++ {
 		s.insert(t, id, "mail", "waiting")
 	}
+	s.run(t, "jobctl poll mail")
+	s.AwaitCount(t, 2, "status = 'accepted'") // prefetched
 	s.insert(t, 130, "reports", "waiting")
 	s.insert(t, 131, "reports", "waiting")
 	s.insert(t, 140, "thumbs", "manual")

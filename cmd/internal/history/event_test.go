@@ -26,6 +26,7 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.SetAside{Wanted: "done", Reason: "locked", Token: "@t"},
 		journal.Requeued{Reason: "the runner is gone", By: "on_crash", Token: "@t"},
 		journal.Cancelled{By: "me", Runs: true, Grace: 10_000_000, Token: "@t"},
+		journal.Retried{Target: "a", From: "done", To: "waiting", Result: "fail", Finished: 7, By: "me"},
 		journal.Opened{Name: "n", Version: "1", Pid: 3, BootID: "b", Targets: map[string]int{"a": 1}},
 		journal.Closed{Reason: "why"},
 		journal.Paused{Targets: []string{"a"}, By: "me"},

@@ -14,7 +14,7 @@ import (
 
 // Table is the jobs table as those see it who ask about jobs.
 type Table interface {
-	Counter
+	counts
 	store.Explainer
 	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 	Holder(ctx context.Context, name string) (holder string, err error)

@@ -12,8 +12,8 @@ import (
 	"jobd/store"
 )
 
-// Counter is the jobs table, as far as rows are counted; see store.Table.
-type Counter interface {
+// counts is the jobs table, as far as rows are counted; see store.Table.
+type counts interface {
 	CountWaiting(ctx context.Context, target string, most int) (store.Counted, error)
 }
 

@@ -96,12 +96,13 @@ func TestTailFollowsAJob(t *testing.T) {
 	launcher, say := talker(t, "echo first; echo second")
 	settings := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"on_stop": "handover"})
 	worker := settings.StartWorker(t)
+	harness.Dial(t, worker.Addr).Ask(t, "pause", nil) // its first look may still be under way
 	db.Insert(t, 1, "a", "waiting")
 	f := follow(t, worker, "tail", "-f", "a:1")
 	if told, err := f.errors.ReadString('\n'); err != nil || told != "jobctl: job 1: it has not started: its row is 'waiting'; what it writes follows\n" {
 		t.Fatalf("before its start: %q, %v", told, err)
 	}
-	harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
+	harness.Dial(t, worker.Addr).Ask(t, "continue", nil)
 	for _, want := range []string{"first\n", "second\n"} {
 		if got := f.line(t); got != want {
 			t.Fatalf("%q, want %q", got, want)

@@ -60,7 +60,11 @@ func lengthy(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	}
-	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	text := d.Round(time.Second).String()
+	if whole, ok := strings.CutSuffix(text, "m0s"); ok {
+		return whole + "m"
+	}
+	return text
 }
 
 // names joins names of workers.

@@ -64,7 +64,8 @@ type Accepted struct {
 // Wanted "ignored" follows.
 type Ignored struct {
 	Reason string `json:"reason"`
-	By     string `json:"by,omitempty"` // who cancelled it; "": nobody did, it is not to be run anyway
+	By     string `json:"by,omitempty"`     // who cancelled it; "": nobody did, it is not to be run anyway
+	Manual bool   `json:"manual,omitempty"` // the row was manual; events of older versions do not tell
 }
 
 // Released says that a claim is given up before the job was started.

@@ -64,6 +64,7 @@ type retrying struct {
 type again struct {
 	id       int64
 	finished int64   // the row's time_finished: another end is not meant
+	ignored  bool    // it was not run
 	from     *remote // that ran it last; nil: no journal that answers knows
 	target   string
 	how      string // it ended, in a word or two

@@ -23,13 +23,13 @@ func (r *retrying) named(ctx context.Context, j *journals) (list []again, err er
 		row, there := rows[int64(job.id)]
 		switch {
 		case !there:
-			r.errs = append(r.errs, fmt.Errorf("job %d: job %d not found", job.id, job.id))
+			r.errs = append(r.errs, fmt.Errorf("job %d: not found", job.id))
 		case job.target != "" && row.Target != job.target:
 			r.errs = append(r.errs, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target)))
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
 			r.errs = append(r.errs, fmt.Errorf("job %d: status = %s: only what is done or ignored is retried", job.id, clean(row.Status)))
 		default:
-			list = append(list, again{id: int64(job.id), finished: row.Finished, target: row.Target, how: rowEnd(row)})
+			list = append(list, again{id: int64(job.id), finished: row.Finished, target: row.Target, how: rowEnd(row), ignored: row.Status == journal.RowIgnored})
 		}
 	}
 	return list, r.whoRan(ctx, j, list)
@@ -38,8 +38,12 @@ func (r *retrying) named(ctx context.Context, j *journals) (list []again, err er
 // fewJobs is up to how many jobs are looked for one by one, by their index.
 const fewJobs = 50
 
-// ends are the kinds of event that end a job, or set it back.
-var ends = []journal.Kind{journal.KindDone, journal.KindIgnored, journal.KindRetried}
+// ends are the kinds of event that end a job, or set it back; those of notRun end one that is not to
+// be run.
+var (
+	ends   = []journal.Kind{journal.KindDone, journal.KindIgnored, journal.KindCancelled, journal.KindRetried}
+	notRun = []journal.Kind{journal.KindIgnored, journal.KindCancelled, journal.KindRetried}
+)
 
 // whoRan finds the workers whose journals know the newest end of jobs.
 func (r *retrying) whoRan(ctx context.Context, j *journals, list []again) error {
@@ -51,16 +55,27 @@ func (r *retrying) whoRan(ctx context.Context, j *journals, list []again) error 
 	}
 	place, newest := make(map[int64]*again, len(list)), make(map[int64]time.Time)
 	queries := make([]history.Query, 0, len(list))
-	first, last := list[0].finished, list[0].finished
+	var first, last int64 // when those that are done ended
+	ignored := false      // there are others: their rows do not tell when
 	for i := range list {
 		one := &list[i]
 		place[one.id] = one
-		first, last = min(first, one.finished), max(last, one.finished)
 		queries = append(queries, history.Query{Job: one.id, Kinds: ends, Last: 1})
+		if one.ignored {
+			ignored = true
+			continue
+		}
+		if last == 0 {
+			first = one.finished
+		}
+		first, last = min(first, one.finished), max(last, one.finished)
 	}
 	if len(list) > fewJobs {
 		const skew = 2 * time.Second // an end is stamped before its event, if at all
 		queries = []history.Query{{Kinds: ends, Since: time.Unix(max(first, 1), 0), Until: time.Unix(last+1, 0).Add(skew)}}
+		if ignored {
+			queries = append(queries, history.Query{Kinds: notRun})
+		}
 	}
 	for _, query := range queries {
 		for e, err := range j.events(ctx, query) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"jobd/journal"
 	jobnet "jobd/net"
@@ -47,7 +48,8 @@ func (r *retrying) setBack(ctx context.Context, j *journals, list []again) error
 	}
 	g.end()
 	for _, id := range slices.Sorted(maps.Keys(all.Errors)) {
-		r.errs = append(r.errs, fmt.Errorf("job %d: %s", id, clean(all.Errors[id])))
+		why := strings.TrimPrefix(all.Errors[id], fmt.Sprintf("job %d ", id))
+		r.errs = append(r.errs, fmt.Errorf("job %d: %s", id, clean(why)))
 	}
 	return errors.Join(r.tell(list, all), joined(r.errs))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"strings"
 
 	"jobd/journal"
@@ -57,21 +56,21 @@ func retriedBehind(ctx context.Context, r *replay.Reader, after uint64) (map[int
 	return rows, nil
 }
 
-// wasManual tells whether a row was to be run by hand only: its newest claim says so, or that it was
-// ignored because its target is not served, which no other row is.
+// wasManual tells whether a row was to be run by hand only: the newest event that tells where it came
+// from, or was set back to, says so. Events of older versions tell of ignored rows only that their
+// targets were not served, which only those are that were manual.
 func (p *journalPart) wasManual(ctx context.Context, job int64) bool {
-	if claim, err := p.journal.Claim(ctx, job, math.MaxInt64); err == nil {
-		return claim.Manual
-	}
-	r, err := replay.Open(p.journalDir)
-	if err != nil {
+	e, found, err := p.journal.Newest(ctx, job, journal.KindAccepted, journal.KindIgnored, journal.KindRetried)
+	if err != nil || !found {
 		return false
 	}
-	defer r.Close()
-	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: []journal.Kind{journal.KindIgnored}, Last: 1}) {
-		if ignored, ok := e.Payload.(journal.Ignored); ok && err == nil {
-			return strings.HasPrefix(ignored.Reason, "target '")
-		}
+	switch of := e.Payload.(type) {
+	case journal.Accepted:
+		return of.Manual
+	case journal.Ignored:
+		return of.Manual || strings.HasPrefix(of.Reason, "target '")
+	case journal.Retried:
+		return of.To == journal.RowManual
 	}
 	return false
 }

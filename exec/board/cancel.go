@@ -139,7 +139,9 @@ func (b *Board) CancelRow(row journal.Row, by string) (drafts []journal.Draft, r
 	case b.stopping:
 		return nil, "worker is stopping", false
 	}
-	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: journal.CancelledBy(by), By: by}}}, "", false
+	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{
+		Reason: journal.CancelledBy(by), By: by, Manual: row.Status == journal.RowManual,
+	}}}, "", false
 }
 
 // sigterm is the number of SIGTERM.

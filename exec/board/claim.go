@@ -67,7 +67,7 @@ func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) 
 		accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created}
 		return b.accept(c, t, row.Job, accepted, instance), "", false
 	}
-	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: refusal}}}, refusal, true
+	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: refusal, Manual: row.Status == journal.RowManual}}}, refusal, true
 }
 
 func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted, instance string) []journal.Draft {

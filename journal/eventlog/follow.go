@@ -105,6 +105,18 @@ func (j *Log) Retried(ctx context.Context, job int64, seq uint64) (retried bool,
 	return retried, nil
 }
 
+// Newest gives the newest event of a job that is of one of these kinds, by what is kept of the history;
+// found is false where there is none.
+func (j *Log) Newest(ctx context.Context, job int64, kinds ...journal.Kind) (newest journal.Event, found bool, err error) {
+	for e, err := range j.reader.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Last: 1}) {
+		if err != nil {
+			return journal.Event{}, false, j.unlessClosed(err)
+		}
+		newest, found = e, true
+	}
+	return newest, found, nil
+}
+
 // Back gives the number of the event from which on to read to see again what happened up to an age
 // before event seq and since, at most limit events before it: Next gives what follows it. What
 // retention has removed is not among that.

@@ -33,21 +33,24 @@ func (p *journalPart) ignoredLast() (ids []int64) {
 	return ids
 }
 
-// ignoredBehind lists the rows that are ignored by an event behind another, and by none of a claim
-// after that.
+// ignoredBehind lists the rows that are ignored by an event behind another, and by none after that
+// of a claim, or of a retry: of a row that was set back, retriedBehind asks.
 func ignoredBehind(ctx context.Context, r *replay.Reader, after uint64) (ids []int64, err error) {
 	first, err := r.First(ctx)
 	if err != nil {
 		return nil, err
 	}
 	state := journal.State{KeepEnded: true}
-	f := journal.Filter{After: max(after, first-1), Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindConflict}}
+	f := journal.Filter{
+		After: max(after, first-1),
+		Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindRetried, journal.KindConflict},
+	}
 	for e, err := range r.Events(ctx, f) {
 		if err != nil {
 			return nil, err
 		}
 		state.Seq = e.Seq - 1 // the events between are not needed
-		if e.Kind() == journal.KindAccepted {
+		if k := e.Kind(); k == journal.KindAccepted || k == journal.KindRetried {
 			delete(state.Jobs, e.Job)
 			continue
 		}

@@ -12,24 +12,26 @@ import (
 	"jobd/net/contract"
 )
 
-// relayTimeout is how long a worker may take for a request that is handed on: about journals it
-// answers within about a second, however much it has to read through.
-const relayTimeout = 30 * time.Second
+// changeTimeout is how long a worker may take for a request that is handed on and changes rows: it
+// may have to wait for them.
+const changeTimeout = 30 * time.Second
 
-// countTimeout is how long a worker may take to have the table's server count rows.
-const countTimeout = 8 * time.Second
+// lookTimeout is how long it may take for one that has it read its journal, wait for its runner, or
+// have the table's server count rows. About its journal it answers within about a second, however
+// much it has to read through.
+const lookTimeout = 8 * time.Second
 
-// timeoutOf is how long a worker may take for a request of this type that is handed on. For what an
-// operator looks at that is shorter than jobctl waits for an answer, so that a worker that hangs
-// does not hide what the others say.
+// timeoutOf is how long a worker may take for a request of this type that is handed on. For all
+// that somebody only looks at that is shorter than jobctl waits for an answer, so that a worker
+// that hangs does not hide what the others say.
 func timeoutOf(typ string) time.Duration {
 	switch typ {
-	case contract.Running.Name, contract.Explain.Name:
+	case contract.Running.Name, contract.Explain.Name, contract.JournalRows:
 		return answerTimeout
-	case contract.Waiting.Name:
-		return countTimeout
+	case contract.Cancel.Name, contract.Retry.Name, contract.JournalReapply:
+		return changeTimeout
 	}
-	return relayTimeout
+	return lookTimeout
 }
 
 // relay answers a request about journals, or an operator's: every worker is asked the same, or the

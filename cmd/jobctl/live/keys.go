@@ -3,6 +3,7 @@ package live
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
@@ -157,6 +158,7 @@ func (m *model) move(name string) {
 		return
 	}
 	c.row = min(max(0, c.row+step), max(0, m.count(m.chosen)-1))
+	c.under, c.lost, c.shifted = "", false, time.Time{}
 	if job, listed := m.chosenJob(); m.chosen == jobsPane {
 		c.kept, c.job, c.in = listed, int64(job.Job), job.Worker
 	}
@@ -199,7 +201,7 @@ func (m *model) needTarget() (string, bool) {
 	if !ok {
 		m.say(true, "choose a target first: tab goes to the next table, ↑ and ↓ to a row")
 	}
-	return target, ok
+	return target, ok && m.steady()
 }
 
 // needJob is the chosen job, or that of the page.
@@ -208,7 +210,7 @@ func (m *model) needJob() (Job, bool) {
 		return m.page.job, true
 	}
 	if job, ok := m.chosenJob(); ok && m.chosen == jobsPane {
-		return job, true
+		return job, m.steady()
 	}
 	m.say(true, "choose a running job first: tab goes to the next table, ↑ and ↓ to a row")
 	return Job{}, false

@@ -64,17 +64,11 @@ func (m *model) shownTargets() (names []string) {
 	return names
 }
 
-// settle keeps the chosen rows inside of what there is, and inside of the window. A job that was
-// chosen stays it, wherever it has got to.
+// settle keeps the chosen rows inside of what there is, and inside of the window. A job or a target
+// that was chosen stays it, wherever it has got to.
 func (m *model) settle() {
 	l := m.rooms()
-	if c := &m.at[jobsPane]; c.kept {
-		for i, job := range m.jobs() {
-			if int64(job.Job) == c.job && job.Worker == c.in {
-				c.row = i
-			}
-		}
-	}
+	m.hold()
 	for p := range m.at {
 		c, all := &m.at[p], m.count(pane(p))
 		c.row = min(max(0, c.row), max(0, all-1))
@@ -82,6 +76,7 @@ func (m *model) settle() {
 		c.top = min(c.top, c.row, max(0, all-rows))
 		c.top = max(0, c.top, c.row-rows+1)
 	}
+	m.shift()
 	m.clamp()
 }
 

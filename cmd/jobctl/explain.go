@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
+	"strconv"
 
 	"jobd/cmd/internal/reason"
 	jobnet "jobd/net"
@@ -60,6 +62,25 @@ func (e explained) probe(ctx context.Context, ids []jobnet.Whole) error {
 	return nil
 }
 
+// served notes which targets those serve who have told nothing, as their master knows it.
+func (e explained) served(ctx context.Context, c *client) {
+	silent := func(a told[contract.Explained]) bool { return a.err != nil }
+	if !c.master || !slices.ContainsFunc(e.answers, silent) {
+		return
+	}
+	var status masterStatus
+	if c.askInto(ctx, contract.MasterStatus.Name, contract.Polling{}, &status) != nil {
+		return // then it is not known
+	}
+	for i := range e.answers {
+		for _, w := range status.Workers {
+			if a := &e.answers[i]; a.err != nil && a.from.address == net.JoinHostPort(w.RemoteAddr, strconv.Itoa(w.RemotePort)) {
+				a.answer.Targets = append([]string{}, w.Targets...)
+			}
+		}
+	}
+}
+
 // withOutput is a row that was read without its output, with what was read of that before.
 func withOutput(row, before *contract.JobRow) *contract.JobRow {
 	if row != nil && before != nil {
@@ -75,6 +96,7 @@ func (p *program) verdicts(ctx context.Context, c *client, jobs []jobRef) (expla
 	if err != nil {
 		return e, nil, err
 	}
+	e.served(ctx, c)
 	var ids []jobnet.Whole
 	for _, job := range jobs {
 		if e.why(p, job).Probe && !slices.Contains(ids, job.id) {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -247,7 +248,7 @@ func TestStatusOfAFleet(t *testing.T) {
 	start("node-1")
 	hangs := start("node-2")
 	harness.AwaitWorkers(t, master, "", 2)
-	original(t, master)
+	original(t, master, "node-1")
 	harness.AwaitWorkers(t, master, "", 3)
 	jobctl(t, master, "--master", "pause", "shared")
 	db.InsertMany(t, 3, "shared", "waiting")
@@ -284,8 +285,9 @@ func TestStatusOfAFleet(t *testing.T) {
 	}
 }
 
-// original registers a worker that answers as the original did when it was recorded.
-func original(t *testing.T, master *harness.Daemon) {
+// original registers a worker that answers as the original did when it was recorded, under another
+// name than node-1.
+func original(t *testing.T, master *harness.Daemon, name string) {
 	t.Helper()
 	file, err := os.Open(filepath.Join(harness.Top(), "testdata", "conformance", "worker-master.jsonl"))
 	if err != nil {
@@ -315,6 +317,7 @@ func original(t *testing.T, master *harness.Daemon) {
 			status = body.Data
 		}
 	}
+	registration = bytes.ReplaceAll(registration, []byte(`"node-1"`), fmt.Appendf(nil, "%q", name))
 	wire := harness.Dial(t, master.Addr)
 	wire.Ask(t, "register-worker", registration).Decode(t, new(string))
 	go func() {

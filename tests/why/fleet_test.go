@@ -89,6 +89,8 @@ func TestAWorkerThatHangsAndAnOriginalOne(t *testing.T) {
 	await(t, master, 1, "silent", `job 1 is running since `+clock+`, as its row says; it was claimed by node-1, to go by the mark in it \(token @\w{9}\), which does not answer`, viaMaster)
 	await(t, master, 3, "nobody", `job 3 is running, as its row says, but the row bears no claim of a worker, and no worker that answers has it; perhaps old has, which can't tell`, viaMaster)
 	await(t, master, 2, "running", `job 2 runs on node-2 .*`, viaMaster)
+	db.Insert(t, 4, "a", "waiting") // which is served, though nobody tells
+	await(t, master, 4, "untold", `job 4 waits, and no worker that answers serves its target a \(served are b\); node-1 serves it, and does not answer; old serves it, and can't tell`, viaMaster)
 	_, got := ask(t, master, 2, viaMaster)
 	for _, part := range []string{"worker 'node-1': no answer within 5s", "worker 'old': it can't tell, because it is an older jobd, or the original"} {
 		if !strings.Contains(got.stderr, part) {

@@ -92,7 +92,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	await(t, w, 1, "running", `job 1 runs on node-1 since `+clock+` \(pid \d+\)`)
 	await(t, w, 9, "unreadable", `job 9 may be anywhere: node-1 can't read the table( since `+clock+`)?: .*`)
 	open()
-	await(t, w, 1, "unreadable", `job 1 may be anywhere: .*; the journal of node-1 has it as done at `+clock)
+	await(t, w, 1, "unreadable", `job 1 may be anywhere: .*; the journal of node-1 has it as done at `+clock+` \(ok\)`)
 	if got := jobctl(t, w, "show", "1"); got.code != 1 || !strings.Contains(got.stdout, "row: none") || !strings.Contains(got.stdout, "ended: ok") {
 		t.Errorf("show: %+v", got)
 	}
@@ -122,7 +122,7 @@ func TestHowJobsEnd(t *testing.T) {
 	db.Insert(t, 6, "a", "held")
 	await(t, w, 6, "odd-status", `job 6 has the status "held", which jobd does not know: it is left alone`)
 	db.Exec(t, "DELETE FROM jobs WHERE id = 3")
-	await(t, w, 3, "no-such-job", `job 3 has no row any more; the journal of node-1 has it as done at `+clock)
+	await(t, w, 3, "no-such-job", `job 3 has no row any more; the journal of node-1 has it as done at `+clock+` \(exit code 7\)`)
 }
 
 // A worker and its runner are killed while a job runs: its outcome is unknown, and why says so.

@@ -19,9 +19,9 @@ type Question struct {
 
 // Answer is what one worker said.
 type Answer struct {
-	Name string // the worker's
-	contract.Explained
-	Err error // why there is no answer
+	Name               string // the worker's
+	contract.Explained        // where there is no answer: the targets that its master knows of, nil where they are not known
+	Err                error  // why there is no answer
 }
 
 // Code is a word for why a job is where it is. Scripts rely on it.
@@ -46,6 +46,7 @@ const (
 	InDoubt    Code = "in-doubt"
 
 	Unserved Code = "unserved"
+	Untold   Code = "untold"
 	Refused  Code = "refused"
 	Locked   Code = "locked"
 	Paused   Code = "paused"

@@ -52,6 +52,12 @@ func cannot(name string) Answer {
 	return Answer{Name: name, Err: jobnet.Refusal("unknown request type: 'explain'").With(jobnet.CodeUnknown)}
 }
 
+// serves is a worker that has told nothing, and of which its master knows what it serves.
+func serves(a Answer, targets ...string) Answer {
+	a.Targets = targets
+	return a
+}
+
 // tokenOf is a token of a worker of that name.
 func tokenOf(name string) string {
 	sum := sha256.Sum256([]byte(name))
@@ -101,11 +107,11 @@ func with(a Answer, rows int, more bool) Answer {
 // A worker whose table is away tells so, with what its journal knows.
 func TestTheTableCannotBeRead(t *testing.T) {
 	t.Parallel()
-	a := of("node-1", job{Journal: &history{Status: "done", At: at("10:05:00")}})
+	a := of("node-1", job{Journal: &history{Status: "done", Result: "fail", Code: code(3), At: at("10:05:00")}})
 	a.Table = "connection refused"
 	a.Database = &contract.Standing{Since: now.Add(-time.Hour)}
 	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a, silent("node-2", "no answer")})
-	want := "job 5 may be anywhere: node-1 can't read the table since 11:00: connection refused; the journal of node-1 has it as done at 10:05"
+	want := "job 5 may be anywhere: node-1 can't read the table since 11:00: connection refused; the journal of node-1 has it as done at 10:05 (exit code 3)"
 	if got.Sentence != want || got.Reason != Unreadable || got.Explained() {
 		t.Errorf("%+v", got)
 	}

@@ -39,9 +39,19 @@ func (v *view) unreadable() (Verdict, bool) {
 	}
 	text := "may be anywhere: " + cause
 	if t := v.history(func(teller) bool { return true }); t != nil {
-		text = fmt.Sprintf("%s; the journal of %s has it as %s%s", text, t.Name, t.job.Journal.Status, v.at(t.job.Journal.At))
+		text += v.journalled(t)
 	}
 	return Verdict{Reason: Unreadable, Sentence: text}, true
+}
+
+// journalled says what a worker's journal has last of the job.
+func (v *view) journalled(t *teller) string {
+	h := t.job.Journal
+	text := fmt.Sprintf("; the journal of %s has it as %s%s", t.Name, h.Status, v.at(h.At))
+	if h.Status == string(journal.StatusDone) {
+		text += " (" + result(h) + ")"
+	}
+	return text
 }
 
 // away says since when a worker can't reach the database.
@@ -59,7 +69,7 @@ func (v *view) missing() (Verdict, bool) {
 	}
 	text := "does not exist: the table has no such row"
 	if t := v.history(func(teller) bool { return true }); t != nil {
-		text = fmt.Sprintf("has no row any more; the journal of %s has it as %s%s", t.Name, t.job.Journal.Status, v.at(t.job.Journal.At))
+		text = "has no row any more" + v.journalled(t)
 	}
 	return Verdict{Reason: NoSuchJob, Sentence: text}, true
 }
@@ -71,7 +81,7 @@ func (v *view) manual() (Verdict, bool) {
 	}
 	text := fmt.Sprintf("is manual: it runs when somebody asks for it (jobctl run-manual %d)", v.Job)
 	if len(v.serving()) == 0 {
-		text += "; " + v.unserved()
+		text += "; " + v.unserved() + v.untoldText(v.untold())
 	}
 	return Verdict{Reason: Manual, Sentence: text + v.before()}, true
 }

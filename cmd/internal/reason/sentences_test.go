@@ -19,7 +19,7 @@ func TestSentences(t *testing.T) {
 		answers  []Answer
 	}{
 		{NoSuchJob, "does not exist: the table has no such row", []Answer{of("node-1", job{})}},
-		{NoSuchJob, "has no row any more; the journal of node-1 has it as done at 10:02", []Answer{of("node-2", job{}), of("node-1", job{Journal: ran})}},
+		{NoSuchJob, "has no row any more; the journal of node-1 has it as done at 10:02 (ok)", []Answer{of("node-2", job{}), of("node-1", job{Journal: ran})}},
 		{Unreadable, "may be anywhere: no worker has answered", []Answer{silent("node-1", "no answer within 8s")}},
 
 		{Running, "runs on node-1 since 10:02 (pid 4711)", []Answer{of("node-1", job{Here: &here{Phase: "running", Since: ten, PID: 4711, Attempt: 1}})}},
@@ -93,6 +93,18 @@ func TestSentences(t *testing.T) {
 		}},
 		{Paused, "waits: its target mail is paused since 10:02 by 10.0.0.5 (on node-1)", []Answer{of("node-1", waits(paused)), of("node-2", waits(nil))}},
 		{Paused, "waits: its target mail is paused since 10:02 by 10.0.0.5 (on all 2 workers that serve it)", []Answer{of("node-1", waits(paused)), of("node-2", waits(paused))}},
+		{Paused, "waits: its target mail is paused since 10:02 by 10.0.0.5 (on node-1); node-2 serves it too, and does not answer", []Answer{
+			of("node-1", waits(paused)), serves(silent("node-2", "no answer"), "mail"), serves(cannot("node-3"), "video"),
+		}},
+		{Untold, "waits, and no worker that answers serves its target x (served are mail); node-2 serves it, and can't tell", []Answer{
+			of("node-1", job{Row: &row{Target: "x", Status: "waiting"}}), serves(cannot("node-2"), "x"),
+		}},
+		{Untold, "waits, and no worker that answers serves its target x (served are mail); node-2 perhaps serves it, and does not answer", []Answer{
+			of("node-1", job{Row: &row{Target: "x", Status: "waiting"}}), silent("node-2", "no answer"),
+		}},
+		{Unserved, "waits, and no worker that answers serves its target x (served are mail)", []Answer{
+			of("node-1", job{Row: &row{Target: "x", Status: "waiting"}}), serves(silent("node-2", "no answer"), "mail"),
+		}},
 		{Unserved, "waits, and no worker serves its target mial (did you mean mail?)", []Answer{of("node-1", job{Row: &row{Target: "mial", Status: "waiting"}}), of("node-2", job{})}},
 		{Unserved, "waits, and node-1 does not serve its target x (served are mail)", []Answer{of("node-1", job{Row: &row{Target: "x", Status: "waiting"}})}},
 		{"stopping", "waits: node-1 is stopping", []Answer{of("node-1", waits(hindered("stopping", "the worker stops")))}},

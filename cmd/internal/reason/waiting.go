@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"jobd/journal"
@@ -24,6 +25,10 @@ func (v *view) waiting() (Verdict, bool) {
 		return Verdict{}, false
 	}
 	all := v.serving()
+	if who := v.untold(); len(all) == 0 && len(who) > 0 {
+		text := "waits, and " + v.unserved()
+		return Verdict{Reason: Untold, Sentence: text + v.untoldText(who) + v.before()}, true
+	}
 	if len(all) == 0 {
 		return Verdict{Reason: Unserved, Sentence: "waits, and " + v.unserved() + v.before()}, true
 	}
@@ -49,8 +54,36 @@ func (v *view) waiting() (Verdict, bool) {
 	if len(s.open)+len(s.full) > 0 {
 		verdict.Sentence += v.others(s)
 	}
-	verdict.Sentence += v.before()
+	verdict.Sentence += v.untoldText(v.untold()) + v.before()
 	return verdict, true
+}
+
+// untold are the workers that serve the row's target, or may, and that told nothing.
+func (v *view) untold() (who []Answer) {
+	for _, a := range v.silent {
+		if a.Targets == nil || slices.ContainsFunc(a.Targets, func(name string) bool { return strings.EqualFold(name, v.row.Target) }) {
+			who = append(who, a)
+		}
+	}
+	return who
+}
+
+// untoldText names them.
+func (v *view) untoldText(who []Answer) (text string) {
+	for _, a := range who {
+		what, why := "serves it too", "does not answer"
+		if len(v.serving()) == 0 {
+			what = "serves it"
+		}
+		if a.Targets == nil {
+			what = "perhaps serves it"
+		}
+		if a.cannotTell() {
+			why = "can't tell"
+		}
+		text += fmt.Sprintf("; %s %s, and %s", a.Name, what, why)
+	}
+	return text
 }
 
 // serving are the workers that serve the row's target.
@@ -91,6 +124,9 @@ func (v *view) unserved() string {
 	slices.Sort(served)
 	served = slices.Compact(served)
 	text := fmt.Sprintf("no worker serves its target %s", v.row.Target)
+	if len(v.silent) > 0 {
+		text = fmt.Sprintf("no worker that answers serves its target %s", v.row.Target)
+	}
 	if len(v.told) == 1 && len(v.silent) == 0 {
 		text = fmt.Sprintf("%s does not serve its target %s", v.told[0].Name, v.row.Target)
 	}

@@ -1,0 +1,264 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"jobd/store/storetest/dbserver"
+	"jobd/tests/harness"
+)
+
+// scene is what an operator finds: one server of its own, a master, and workers that share the table.
+//
+//	job 1 runs on node-1, job 2 has failed, job 3 is manual, the jobs from 10 on wait,
+//	job 4 is for a target that nobody serves
+type scene struct {
+	*harness.Database
+	server  *dbserver.Server
+	master  *harness.Daemon
+	workers []*harness.Daemon
+}
+
+// newScene starts workers node-1, node-2, …, each of which serves the target a, and one of its own.
+func newScene(t *testing.T, workers, waiting int) *scene {
+	t.Helper()
+	server, err := dbserver.Start(context.Background(), dbserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	s := &scene{Database: harness.NewDatabaseOn(t, server), server: server, master: harness.StartMaster(t)}
+	launcher := harness.Script(t, `
+case $1 in
+1) echo working; exec sleep 600;;
+2) echo "it went wrong" >&2; exit 3;;
+esac`)
+	for n := range workers {
+		targets := map[string]int{"a": 1, fmt.Sprintf("only-%d", n+1): 1}
+		d := s.Worker(t, fmt.Sprintf("node-%d", n+1), launcher+" {id}", targets).With(harness.MasterOf(s.master)).StartWorker(t)
+		s.workers = append(s.workers, d)
+		if n == 0 { // the first one gets the jobs
+			harness.AwaitWorkers(t, s.master, "", 1)
+			s.Insert(t, 2, "a", "waiting")
+			jobctl(t, d, "poll")
+			s.AwaitDone(t, 2)
+			s.Insert(t, 1, "a", "waiting")
+			jobctl(t, d, "poll")
+			s.AwaitStatus(t, 1, "running")
+			jobctl(t, d, "pause", "a")
+		}
+	}
+	harness.AwaitWorkers(t, s.master, "", workers)
+	for _, d := range s.workers[1:] {
+		jobctl(t, d, "pause", "a")
+	}
+	s.Insert(t, 3, "only-1", "manual")
+	s.Insert(t, 4, "nobodys", "waiting")
+	s.Exec(t, "INSERT INTO jobs (id, target, status, time_created) SELECT seq + 9, 'a', 'waiting', UNIX_TIMESTAMP() FROM seq_1_to_"+fmt.Sprint(waiting))
+	return s
+}
+
+// sees are the commands that change nothing, each with what must be in its output where it can be
+// told at all.
+var sees = []struct {
+	words string
+	says  string // of a worker, and of a master with all its workers
+	table bool   // without the table it can't be told
+}{
+	{"status", "node-1", false},
+	{"ps", "1", false},
+	{"queue", "a", true},
+	{"failed", "it went wrong", false},
+	{"failed --group", "it went wrong", false},
+	{"show 2", "it went wrong", false},
+	{"show 10", "waiting", true},
+	{"why 1", "node-1", false},
+	{"why 2", "exit code 3", false},
+	{"why 10", "paused", true},
+	{"why 3", "manual", true},
+	{"why 4", "its target nobodys", true},
+	{"tail 1", "working", false},
+	{"tail 2", "it went wrong", false},
+	{"wait 2", "fail", true},
+	{"retry --failed --dry-run", "2", true},
+}
+
+// look is one of them, run.
+type look struct {
+	words string
+	table bool
+	says  string
+	ran
+	took time.Duration
+}
+
+// all runs each of the commands, all at once, as text and as JSON.
+func (s *scene) all(t *testing.T, d *harness.Daemon, flags ...string) (looks []look) {
+	t.Helper()
+	harness.Program(t, "jobctl")
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	for _, see := range sees {
+		for _, output := range []string{"table", "json"} {
+			if output == "json" && strings.HasPrefix(see.words, "tail") {
+				continue // its output is the job's
+			}
+			running.Go(func() {
+				begun := time.Now()
+				args := slices.Concat(flags, []string{"--output", output}, strings.Fields(see.words))
+				l := look{strings.Join(args, " "), see.table, see.says, jobctl(t, d, args...), time.Since(begun)}
+				if output == "json" {
+					l.says = ""
+					if l.code == 0 && !json.Valid([]byte(l.stdout)) {
+						t.Errorf("%s prints no JSON: %.200q", l.words, l.stdout)
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				looks = append(looks, l)
+			})
+		}
+	}
+	running.Wait()
+	for _, l := range looks {
+		if l.code > 1 {
+			t.Errorf("%s: %+v", l.words, l.ran)
+		}
+		if strings.Contains(l.stdout+l.stderr, "panic") || strings.Contains(l.stderr, "internal error") {
+			t.Errorf("%s: %+v", l.words, l.ran)
+		}
+	}
+	return looks
+}
+
+// saysAll fails for each look that does not say what it is to say.
+func saysAll(t *testing.T, looks []look, withTable bool) {
+	t.Helper()
+	for _, l := range looks {
+		if (withTable || !l.table) && !strings.Contains(l.stdout+l.stderr, l.says) {
+			t.Errorf("%s does not say %q: %+v", l.words, l.says, l.ran)
+		}
+	}
+}
+
+func TestAnOperatorAsksOneWorker(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 1, 20)
+	looks := s.all(t, s.workers[0])
+	saysAll(t, looks, true)
+	for _, l := range looks {
+		if failed := strings.Contains(l.words, "wait 2"); (l.code != 0) != failed {
+			t.Errorf("%s: %+v", l.words, l.ran)
+		}
+	}
+}
+
+func TestAnOperatorAsksAMasterWithThreeWorkers(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 3, 20)
+	looks := s.all(t, s.master, "--master")
+	saysAll(t, looks, true)
+	for _, l := range looks {
+		if failed := strings.Contains(l.words, "wait 2"); (l.code != 0) != failed || l.code == 0 && l.stderr != "" && !strings.Contains(l.words, "tail") {
+			t.Errorf("%s: %+v", l.words, l.ran)
+		}
+	}
+}
+
+// A worker that hangs is named, and what the others know is told all the same.
+func TestAnOperatorAsksBesideAWorkerThatHangs(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 3, 20)
+	s.workers[1].Signal(t, syscall.SIGSTOP)
+	t.Cleanup(func() { s.workers[1].Signal(t, syscall.SIGCONT) })
+	looks := s.all(t, s.master, "--master")
+	saysAll(t, looks, true)
+	for _, l := range looks {
+		// Where the answer is complete without it, it need not be named: what runs has run elsewhere.
+		complete := strings.Contains(l.words, "tail") || strings.Contains(l.words, "wait 2") || strings.Contains(l.words, "retry")
+		if !complete && !strings.Contains(l.stdout+l.stderr, "node-2") {
+			t.Errorf("%s does not name the worker that hangs: %+v", l.words, l.ran)
+		}
+	}
+}
+
+// With the database away everything that the journals and the workers know is told, and what is
+// not is said.
+func TestAnOperatorAsksWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 2, 20)
+	if err := s.server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, side := range []struct {
+		d     *harness.Daemon
+		flags []string
+	}{{s.workers[0], nil}, {s.master, []string{"--master"}}} {
+		looks := s.all(t, side.d, side.flags...)
+		saysAll(t, looks, false)
+		for _, l := range looks {
+			if l.table && l.code == 0 && !strings.Contains(l.words, "queue") {
+				t.Errorf("%s can't be told, and is: %+v", l.words, l.ran)
+			}
+			why := []string{"refused", "connect", "away", "the table can't be read now"}
+			if l.table && !slices.ContainsFunc(why, func(word string) bool { return strings.Contains(l.stdout+l.stderr, word) }) {
+				t.Errorf("%s does not say why: %+v", l.words, l.ran)
+			}
+		}
+	}
+}
+
+// A million waiting rows cost a look nothing: the rows that the server reads are counted.
+func TestAnOperatorAsksBesideAMillionRows(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 2, 1_000_000)
+	for _, side := range []struct {
+		d     *harness.Daemon
+		flags []string
+	}{{s.workers[0], nil}, {s.master, []string{"--master"}}} {
+		before := s.rowsRead(t)
+		looks := s.all(t, side.d, side.flags...)
+		saysAll(t, looks, true)
+		if read, most := s.rowsRead(t)-before, 30_000*len(looks); read > most {
+			t.Errorf("%v: the server has read %d rows for %d commands, and at most %d are allowed", side.flags, read, len(looks), most)
+		}
+		for _, l := range looks {
+			if strings.Contains(l.words, "table queue") && !strings.Contains(l.stdout, "10000+") {
+				t.Errorf("%s: %+v", l.words, l.ran)
+			}
+		}
+	}
+}
+
+// rowsRead is how many rows the server has read since it started.
+func (s *scene) rowsRead(t *testing.T) (rows int) {
+	t.Helper()
+	err := s.server.Admin().QueryRow("SELECT CAST(SUM(variable_value) AS INTEGER) FROM information_schema.global_status WHERE variable_name LIKE 'Handler_read%'").Scan(&rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// What the original's worker can't answer is said, and hides nothing of what the others know.
+func TestAnOperatorAsksBesideAnOriginalWorker(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, 2, 20)
+	original(t, s.master, "old-1")
+	harness.AwaitWorkers(t, s.master, "", 3)
+	looks := s.all(t, s.master, "--master")
+	saysAll(t, looks, true)
+	for _, l := range looks {
+		complete := strings.Contains(l.words, "tail") || strings.Contains(l.words, "wait 2") || strings.Contains(l.words, "retry")
+		if !complete && !strings.Contains(l.stdout+l.stderr, "old-1") {
+			t.Errorf("%s does not name the original's worker: %+v", l.words, l.ran)
+		}
+	}
+}

@@ -109,18 +109,34 @@ func (s *topSource) Waiting(ctx context.Context, workers []live.Worker, targets 
 	return waiting, err
 }
 
-// counters shares targets out among the workers that serve them: each to the first one.
+// counters shares targets out among the workers that serve them: each to the first one of those
+// that are likeliest to be able to count.
 func counters(workers []live.Worker, targets []string) [][]string {
 	parts := make([][]string, len(workers))
 	for _, target := range targets {
+		best, by := 0, -1
 		for i, w := range workers {
-			if _, serves := w.Status.Targets[target]; serves {
-				parts[i] = append(parts[i], target)
-				break
+			if _, serves := w.Status.Targets[target]; serves && (by < 0 || countsAs(w.Status) > best) {
+				best, by = countsAs(w.Status), i
 			}
+		}
+		if by >= 0 {
+			parts[by] = append(parts[by], target)
 		}
 	}
 	return parts
+}
+
+// countsAs is the higher the likelier a worker can count rows: older versions and the original
+// never can, and without its database nobody can.
+func countsAs(s *workerStatus) int {
+	switch {
+	case !tellsMore(s):
+		return 0
+	case !s.Database.Reachable:
+		return 1
+	}
+	return 2
 }
 
 // reply is what one worker answered.

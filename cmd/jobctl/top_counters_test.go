@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"jobd/cmd/jobctl/live"
+	"jobd/net/contract"
+)
+
+// What waits for a target is counted by a worker that can, also where one that can't was there first.
+func TestTopHasACapableWorkerCount(t *testing.T) {
+	t.Parallel()
+	worker := func(database *contract.Standing) live.Worker {
+		return live.Worker{Status: &contract.WorkerStatus{Database: database, Targets: map[string]contract.TargetStatus{"a": {}}}}
+	}
+	old, away, able := worker(nil), worker(&contract.Standing{}), worker(&contract.Standing{Reachable: true})
+	for _, test := range []struct {
+		workers []live.Worker
+		want    string
+	}{
+		{[]live.Worker{old, away, able, able}, "[[] [] [a] []]"},
+		{[]live.Worker{old, away}, "[[] [a]]"},
+		{[]live.Worker{old, old}, "[[a] []]"},
+		{[]live.Worker{able, able}, "[[a] []]"},
+	} {
+		if got := fmt.Sprint(counters(test.workers, []string{"a", "nobody's"})); got != test.want {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+	}
+}

@@ -17,17 +17,14 @@ import (
 
 func (p *program) cancel() *ffcli.Command {
 	grace := contract.DefaultGrace * time.Millisecond
-	c := command("cancel", "cancel [flags] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
+	c := command("cancel", "cancel [--grace D] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
 		jobs, err := anyJobs("cancel", args, contract.MostCancelled)
 		if err != nil {
 			return err
 		}
-		if longest := contract.LongestGrace * time.Millisecond; grace < 0 || grace > longest {
-			return wrongUsage("cancel: --grace %v is not allowed; allowed is 0s to %v", grace, longest)
-		}
 		return p.cancelJobs(ctx, jobs, grace)
 	})
-	c.FlagSet.DurationVar(&grace, "grace", grace, "how long a job that runs gets between SIGTERM and SIGKILL, such as 30s")
+	c.FlagSet.Var(lengthFlag{length: &grace, most: contract.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", grace))
 	c.LongHelp = "  jobctl cancel 4711\n  jobctl --master cancel --grace 1m mail:4711 4712"
 	return c
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"jobd/cmd/internal/screen"
 )
 
 // tables begins what statistics are printed in: one table, or, on a terminal, where that is too
@@ -24,11 +27,11 @@ func (s *statistics) tables() (counts, times *report) {
 func (s *statistics) addGroup(counts, times *report, name string, form statisticsForm, tone tone) error {
 	g := s.groups[name]
 	row := []any{name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, fmt.Sprintf("%.2f", g.perJob())}
-	w, r := &g.waited, &g.ran
-	timed := []any{
-		briefOf(w, w.quantile(.5)), briefOf(w, w.quantile(.9)), briefOf(w, w.quantile(.99)), briefOf(w, w.longest),
-		briefOf(r, r.quantile(.5)), briefOf(r, r.quantile(.9)), briefOf(r, r.quantile(.99)), briefOf(r, r.longest),
+	write := brief
+	if s.brief() {
+		write = briefest
 	}
+	timed := slices.Concat(timesOf(&g.waited, write), timesOf(&g.ran, write))
 	if counts == times {
 		return counts.add("", form, tone, append(row, timed...)...)
 	}
@@ -36,4 +39,27 @@ func (s *statistics) addGroup(counts, times *report, name string, form statistic
 		return err
 	}
 	return times.add("", nil, tone, append([]any{name}, timed...)...)
+}
+
+// timesOf is what is told of some durations; nothing where there are none.
+func timesOf(d *durations, write func(time.Duration) string) []any {
+	if d.count == 0 {
+		return []any{"", "", "", ""}
+	}
+	return []any{write(d.quantile(.5)), write(d.quantile(.9)), write(d.quantile(.99)), write(d.longest)}
+}
+
+// briefest writes a duration so that eight of them stand in a line of a terminal.
+func briefest(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return screen.Length(d)
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Microsecond).String()
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/screen"
 	"jobd/net/contract"
 )
 
@@ -29,7 +29,7 @@ type atWorkEverywhere struct {
 func (p *program) ps() *ffcli.Command {
 	query := contract.RunningQuery{}
 	var target string
-	c := command("ps", "ps", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
+	c := command("ps", "ps [--target T] [--sort age|cpu|memory]", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return wrongUsage("ps: takes no arguments, got %q", args)
 		}
@@ -43,7 +43,7 @@ func (p *program) ps() *ffcli.Command {
 	})
 	c.LongHelp = "  jobctl ps --sort memory\n  jobctl --master ps --target mail"
 	c.FlagSet.StringVar(&target, "target", "", "only jobs of this target")
-	c.FlagSet.StringVar(&query.Sort, "sort", contract.SortAge, "what comes first: the oldest (age), or what uses most cpu or memory")
+	c.FlagSet.StringVar(&query.Sort, "sort", contract.SortAge, "what comes first: the oldest (age), or what uses most cpu or memory (default: age)")
 	return c
 }
 
@@ -103,13 +103,13 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 			pid = fmt.Sprint(j.PID)
 		}
 		if j.CPU != nil {
-			cpu = span(time.Duration(*j.CPU) * time.Millisecond)
+			cpu = screen.ShortLength(time.Duration(*j.CPU) * time.Millisecond)
 		}
 		if j.Memory != nil {
-			memory = strings.ReplaceAll(humanize.IBytes(uint64(max(0, *j.Memory))), " ", "")
+			memory = humanize.IBytes(uint64(max(0, *j.Memory)))
 		}
 		since := time.UnixMilli(j.Since)
-		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.clock(since), span(now.Sub(since)), cpu, memory}
+		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.clock(since), screen.Length(now.Sub(since)), cpu, memory}
 		t.add(columnsOf(row, workers)...)
 	}
 	for i, name := range head {
@@ -130,21 +130,4 @@ func columnsOf(row []any, workers bool) (cells []cell) {
 		}
 	}
 	return cells
-}
-
-// span is a length of time as people read it: two units, the smallest of them seconds; below ten
-// seconds tenths.
-func span(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }

@@ -47,14 +47,6 @@ func (d *durations) quantile(q float64) time.Duration {
 	return d.longest
 }
 
-// briefOf prints one of some durations; nothing where there are none.
-func briefOf(of *durations, d time.Duration) string {
-	if of.count == 0 {
-		return ""
-	}
-	return brief(d)
-}
-
 // brief prints a duration in three digits or so.
 func brief(d time.Duration) string {
 	switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/screen"
 	"jobd/net/contract"
 )
 
@@ -171,7 +172,7 @@ func (q queued) emptyText() string {
 	case *q.EmptyIn == 0:
 		return "-"
 	}
-	text := roughly(time.Duration(*q.EmptyIn) * time.Second)
+	text := screen.Length(time.Duration(*q.EmptyIn) * time.Second)
 	if q.More {
 		return ">" + text
 	}

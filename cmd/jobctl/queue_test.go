@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"jobd/net/contract"
 )
@@ -76,18 +75,6 @@ func TestWhenATargetIsEmpty(t *testing.T) {
 		test.tally.Target = "a"
 		if got := queuedOf(test.tally, map[string]contract.WaitingTarget{"a": test.waiting}).emptyText(); got != want {
 			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-func TestRoughDurations(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 400 * time.Millisecond: "0s", 59 * time.Second: "59s", 59600 * time.Millisecond: "1m0s",
-		time.Hour - time.Second: "59m59s", 25*time.Hour + 59*time.Minute: "1d1h", 400 * 24 * time.Hour: "400d0h",
-	} {
-		if got := roughly(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 }

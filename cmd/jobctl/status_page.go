@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"jobd/cmd/internal/screen"
 	"jobd/net/contract"
 )
 
@@ -191,20 +192,4 @@ func (p *program) printPauses(s *workerStatus) {
 }
 
 // ago is how long ago something was, in its two largest units.
-func (p *program) ago(at time.Time) string { return roughly(p.now().Sub(at)) }
-
-// roughly is a duration in its two largest units, as in 3d4h or 5m12s.
-func roughly(d time.Duration) string {
-	units := []struct {
-		name string
-		size time.Duration
-	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
-	d = max(0, d).Round(time.Second)
-	for i, unit := range units[:3] {
-		if n := d / unit.size; n > 0 {
-			next := units[i+1]
-			return fmt.Sprintf("%d%s%d%s", n, unit.name, d%unit.size/next.size, next.name)
-		}
-	}
-	return fmt.Sprintf("%ds", d/time.Second)
-}
+func (p *program) ago(at time.Time) string { return screen.Length(p.now().Sub(at)) }

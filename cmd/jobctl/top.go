@@ -24,8 +24,8 @@ const (
 
 func (p *program) top() *ffcli.Command {
 	interval := topInterval
-	c := command("top", "top", "a live view of workers, targets and running jobs, with keys", func(ctx context.Context, args []string) error {
-		if err := p.viewable(args, interval); err != nil {
+	c := command("top", "top [--interval D]", "a live view of workers, targets and running jobs, with keys", func(ctx context.Context, args []string) error {
+		if err := p.viewable(args); err != nil {
 			return err
 		}
 		return p.linked(ctx, func(ctx context.Context, first *client) error {
@@ -35,20 +35,18 @@ func (p *program) top() *ffcli.Command {
 			return p.live(ctx, first, interval)
 		})
 	})
-	c.FlagSet.DurationVar(&interval, "interval", topInterval, "how often it is asked what is shown; 500ms at least")
+	c.FlagSet.Var(lengthFlag{length: &interval, least: leastInterval}, "interval", fmt.Sprintf("how often it is asked what is shown; %v at least (default: %v)", leastInterval, topInterval))
 	c.LongHelp = "  jobctl top\n  jobctl --master --host 10.0.0.1 top --interval 5s"
 	return c
 }
 
 // viewable refuses what can't be shown, or where.
-func (p *program) viewable(args []string, interval time.Duration) error {
+func (p *program) viewable(args []string) error {
 	instead := "status --watch, ps and queue print the same as text"
 	in, hasFile := p.in.(interface{ Fd() uintptr })
 	switch {
 	case len(args) > 0:
 		return wrongUsage("top: takes no arguments, got %q", args)
-	case interval < leastInterval:
-		return wrongUsage("top: --interval %v is not allowed; allowed is %v and more", interval, leastInterval)
 	case p.json():
 		return wrongUsage("top: shows a view, no JSON; %s", instead)
 	case !p.terminal || p.bare == nil || !hasFile || !term.IsTerminal(int(in.Fd())):

@@ -1,5 +1,5 @@
 // Package screen is the last step before a terminal: it makes texts of others visible, and keeps
-// them from steering the terminal.
+// them from steering the terminal. Lengths of time are written as people read them.
 package screen
 
 import (

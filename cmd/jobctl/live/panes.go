@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"jobd/cmd/internal/screen"
 	"jobd/net/contract"
 )
 
@@ -124,7 +125,7 @@ func (m *model) workerRows(rows int) *grid {
 		}
 		up := unknown
 		if w.Status.Started > 0 {
-			up = span(m.now.Sub(time.UnixMilli(w.Status.Started)))
+			up = screen.Length(m.now.Sub(time.UnixMilli(w.Status.Started)))
 		}
 		g.add(w.Name, w.Address, l.inUseText(l.inUse, l.slots), started, ended, failed, up, state)
 	}
@@ -196,7 +197,7 @@ func (m *model) waitingTexts(t target) (count, oldest, empty string) {
 		}
 	}
 	if w.Oldest > 0 {
-		oldest = span(m.now.Sub(time.Unix(w.Oldest, 0)))
+		oldest = screen.Length(m.now.Sub(time.Unix(w.Oldest, 0)))
 	}
 	switch {
 	case t.paused == 0 || t.workers == 0:
@@ -226,12 +227,12 @@ func (m *model) jobRows(rows int) *grid {
 			pid = number(int64(job.PID))
 		}
 		if job.CPU != nil {
-			used = cpu(*job.CPU)
+			used = screen.ShortLength(time.Duration(*job.CPU) * time.Millisecond)
 		}
 		if job.Memory != nil {
 			memory = size(*job.Memory)
 		}
-		g.add(append(cells, pid, number(int64(job.Attempt)), span(m.now.Sub(since(job))), used, memory, remark(job))...)
+		g.add(append(cells, pid, number(int64(job.Attempt)), screen.Length(m.now.Sub(since(job))), used, memory, remark(job))...)
 	}
 	return g
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/screen"
 	"jobd/net/contract"
 )
 
@@ -123,11 +124,11 @@ func emptyIn(t target, w contract.WaitingTarget, counted bool) string {
 	case !counted || w.Error != "" || !t.known || rows == 0:
 		return ""
 	case t.ended == 0:
-		return unknown
+		return "never"
 	}
 	in := time.Duration(rows) * time.Minute / time.Duration(t.ended)
 	if w.More {
-		return ">" + span(in)
+		return ">" + screen.Length(in)
 	}
-	return span(in)
+	return screen.Length(in)
 }

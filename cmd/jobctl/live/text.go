@@ -1,7 +1,6 @@
 package live
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -81,31 +80,6 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // commas writes a large number readably.
 func commas[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }
-
-// span writes a length of time in six columns or fewer: 5s, 2m03s, 1h02m, 3d04h.
-func span(d time.Duration) string {
-	switch s := int64(max(0, d) / time.Second); {
-	case s < 60:
-		return fmt.Sprintf("%ds", s)
-	case s < 3600:
-		return fmt.Sprintf("%dm%02ds", s/60, s%60)
-	case s < 86400:
-		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
-	case s < 100*86400:
-		return fmt.Sprintf("%dd%02dh", s/86400, s/3600%24)
-	default:
-		return fmt.Sprintf("%dd", s/86400)
-	}
-}
-
-// cpu writes processor time: to the hundredth while it is short.
-func cpu(milliseconds int64) string {
-	d := time.Duration(milliseconds) * time.Millisecond
-	if d < 10*time.Second {
-		return fmt.Sprintf("%.2fs", d.Seconds())
-	}
-	return span(d)
-}
 
 // size writes a number of bytes.
 func size(bytes int64) string { return humanize.IBytes(uint64(max(0, bytes))) }

@@ -7,6 +7,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+
+	"jobd/cmd/internal/screen"
 )
 
 // View implements tea.Model.
@@ -106,7 +108,7 @@ func (m *model) daemon() string {
 	if s := workers[0].Status; s.Name != "" {
 		text += fmt.Sprintf("   worker %s %s", s.Name, s.Version)
 		if s.Started > 0 {
-			text += ", up " + span(m.now.Sub(time.UnixMilli(s.Started)))
+			text += ", up " + screen.Length(m.now.Sub(time.UnixMilli(s.Started)))
 		}
 	}
 	return text

@@ -92,6 +92,9 @@ func (p *program) printFailed(ctx context.Context, j *journals, w failedWish) er
 	if err := found.end(list.unchecked); err != nil {
 		return err
 	}
+	if len(list.all) == 0 {
+		p.noteUnserved(ctx, w.target)
+	}
 	if list.more && !p.json() {
 		return p.sayNone(fmt.Sprintf("the newest %d%s; -n N shows more, --group counts them", len(list.all), w.when(p)))
 	}

@@ -64,6 +64,9 @@ func (p *program) printGroups(ctx context.Context, j *journals, w failedWish) er
 			return found.end(err)
 		}
 	}
+	if len(list.all) == 0 {
+		p.noteUnserved(ctx, w.target)
+	}
 	if err := found.end(list.unchecked); err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func TestAnOriginalWorkerCanNotTellWhatFailed(t *testing.T) {
 func TestWrongUsageOfRetry(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"retry":                     "needs at least one job's ID",
+		"retry":                     "needs at least one job, as ID or TARGET:ID",
 		"retry --failed 5":          "IDs and --failed are not allowed together",
 		"retry 5 --code 3":          "are for --failed",
 		"retry --failed --code 256": `"256" is not allowed; allowed is 0 to 255`,

@@ -16,17 +16,22 @@ import (
 )
 
 func (p *program) journalShow() *ffcli.Command {
-	return p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *journals, args []string) error {
-		if len(args) != 1 {
-			return wrongUsage("journal show: needs one job's ID, got %q", args)
-		}
-		id, err := parseID(args[0])
-		if err != nil {
-			return wrongUsage("journal show: job %q is not allowed; allowed is %w", args[0], err)
-		}
+	var id jobnet.Whole
+	c := p.journalCommand("show", " ID", "the whole story of one job: claims, attempts, signals, its end, its output", func(ctx context.Context, j *journals, _ []string) error {
 		told := story{program: p, journals: j}
 		return told.tell(ctx, int64(id))
 	})
+	read := c.Exec
+	c.Exec = func(ctx context.Context, args []string) (err error) {
+		if err := oneJob("journal show", "ID", args); err != nil {
+			return err
+		}
+		if id, err = parseID(args[0]); err != nil {
+			return wrongUsage("journal show: job %q is not allowed; allowed is %w", args[0], err)
+		}
+		return read(ctx, args)
+	}
+	return c
 }
 
 // tell prints the story of one job.

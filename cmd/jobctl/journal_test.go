@@ -224,7 +224,7 @@ func TestJournalWrongUsage(t *testing.T) {
 		"log --kind=gone":           {2, `"gone" is not allowed; allowed are: accepted, ignored`},
 		"log --since=then":          {2, `"then" is not allowed; allowed is a time such as 2026-11-20 14:00`},
 		"log --until=-5m":           {2, `"-5m" is not allowed`},
-		"show":                      {2, "journal show: needs one job's ID"},
+		"show":                      {2, "journal show: needs a job, as ID"},
 		"show x":                    {2, `journal show: job "x" is not allowed`},
 		"state x":                   {2, "journal state: takes no arguments"},
 		"state --status=x":          {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, retried, conflict`},

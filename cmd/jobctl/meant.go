@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,4 +42,26 @@ func (p *program) nearTargets(ctx context.Context) func(name string) string {
 		}
 		return ""
 	}
+}
+
+// noteUnserved says on stderr that a target, for which nothing was found, is served by nobody who
+// can be asked: perhaps it is misspelt. Where the daemon does not tell, nothing is said.
+func (p *program) noteUnserved(ctx context.Context, target string) {
+	ctx, cancel := context.WithTimeout(ctx, completeLimit)
+	defer cancel()
+	if target == "" {
+		return
+	}
+	served := p.served(ctx)
+	if len(served) == 0 || slices.Contains(served, target) {
+		return
+	}
+	who, near := "the worker does not serve it", ""
+	if p.config.master {
+		who = "no worker serves it"
+	}
+	if name := conf.Nearest(target, served); name != "" {
+		near = "; the nearest known one is " + clean(name)
+	}
+	fmt.Fprintf(p.err, "jobctl: target '%s': %s%s\n", clean(target), who, near)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -58,6 +59,9 @@ func (p *program) showRunning(ctx context.Context, c *client, query contract.Run
 	}
 	all := merged(fleet, query.Sort)
 	err = silent(fleet)
+	if len(all.Jobs) == 0 && err == nil {
+		p.noteUnserved(ctx, strings.Join(query.Targets, ""))
+	}
 	if p.json() {
 		for _, one := range fleet {
 			if one.err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,13 +10,14 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	jobnet "jobd/net"
 	"jobd/net/contract"
 )
 
 func (p *program) retry() *ffcli.Command {
 	r := retrying{program: p, wish: failedWish{since: timeFlag{p: p}, most: 0, code: -1}}
 	code, anyCode := 0, true
-	c := command("retry", "retry ID… | --failed [--since TIME] [--target T] [--code N]", "set jobs that are done or ignored back to waiting or manual, to be run once more", func(ctx context.Context, args []string) (err error) {
+	c := command("retry", "retry ID… | T:ID… | --failed [--since TIME] [--target T] [--code N]", "set jobs that are done or ignored back to waiting or manual, to be run once more", func(ctx context.Context, args []string) (err error) {
 		if !anyCode {
 			r.wish.code = code
 		}
@@ -56,8 +58,8 @@ type retrying struct {
 	failed           bool
 	manual, dry, yes bool
 
-	set  map[string]int // rows that were set back, by what to
-	errs []error
+	refused map[jobnet.Whole]string // why jobs that were named can't be set back
+	errs    []error
 }
 
 // again is a job that is to be set back.
@@ -73,15 +75,20 @@ type again struct {
 // run finds the jobs, asks, and has workers set their rows back: of each the one that ran it last,
 // so that its journal goes on to agree with the row; else any.
 func (r *retrying) run(ctx context.Context, j *journals) error {
-	r.set = map[string]int{}
+	r.refused = map[jobnet.Whole]string{}
 	list, err := r.find(ctx, j)
 	if err != nil {
 		return err
 	}
 	switch {
+	case len(list) == 0 && len(r.errs) > 0 && r.json() && !r.dry:
+		return errors.Join(r.tell(nil, contract.RetriedRows{}), joined(r.errs))
 	case len(list) == 0 && len(r.errs) > 0:
 		return joined(r.errs)
 	case len(list) == 0:
+		if r.failed {
+			r.noteUnserved(ctx, r.wish.target)
+		}
 		return r.sayNone("no job is to be set back")
 	case r.dry:
 		return r.tellAll(list)
@@ -147,11 +154,11 @@ func (r *retrying) tellAll(list []again) error {
 	found.table.elastic = "TARGET"
 	for _, one := range list {
 		form := struct {
-			Worker string `json:"worker,omitempty"`
-			contract.Ids
-			Target string `json:"target"`
-			How    string `json:"how"`
-		}{one.worker(), contract.Ids{IDs: whole([]int64{one.id})}, one.target, one.how}
+			Worker string       `json:"worker,omitempty"`
+			Job    jobnet.Whole `json:"job"`
+			Target string       `json:"target"`
+			How    string       `json:"how"`
+		}{one.worker(), jobnet.Whole(one.id), one.target, one.how}
 		if err := found.add(one.worker(), form, plain, one.id, one.target, one.how); err != nil {
 			return found.end(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
+	jobnet "jobd/net"
 )
 
 // named looks at the rows that were named, and finds the workers that ran them last.
@@ -23,16 +24,22 @@ func (r *retrying) named(ctx context.Context, j *journals) (list []again, err er
 		row, there := rows[int64(job.id)]
 		switch {
 		case !there:
-			r.errs = append(r.errs, fmt.Errorf("job %d: not found", job.id))
+			r.refuse(job.id, "not found")
 		case job.target != "" && row.Target != job.target:
-			r.errs = append(r.errs, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target)))
+			r.refuse(job.id, fmt.Sprintf("its target is '%s', not '%s'", clean(row.Target), clean(job.target)))
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
-			r.errs = append(r.errs, fmt.Errorf("job %d: status = %s: only what is done or ignored is retried", job.id, clean(row.Status)))
+			r.refuse(job.id, fmt.Sprintf("status = %s: only what is done or ignored is retried", clean(row.Status)))
 		default:
 			list = append(list, again{id: int64(job.id), finished: row.Finished, target: row.Target, how: rowEnd(row), ignored: row.Status == journal.RowIgnored})
 		}
 	}
 	return list, r.whoRan(ctx, j, list)
+}
+
+// refuse notes why a job can't be set back.
+func (r *retrying) refuse(id jobnet.Whole, reason string) {
+	r.refused[id] = reason
+	r.errs = append(r.errs, fmt.Errorf("job %d: %s", id, reason))
 }
 
 // fewJobs is up to how many jobs are looked for one by one, by their index.

@@ -94,7 +94,13 @@ func inTurn(first *remote, all []*remote) []*remote {
 // tell tells what was set back: of many how many, of few each.
 func (r *retrying) tell(list []again, all contract.RetriedRows) error {
 	if r.json() {
-		return r.printJSON(all)
+		for id, reason := range r.refused {
+			if all.Errors == nil {
+				all.Errors = map[jobnet.Whole]string{}
+			}
+			all.Errors[id] = reason
+		}
+		return r.printJSON(retriedForm{orNone(all.Jobs), orNone(all.Errors)})
 	}
 	found := r.report(true, "", "JOB", "TARGET", "SET BACK TO")
 	found.table.elastic = "TARGET"
@@ -106,6 +112,20 @@ func (r *retrying) tell(list []again, all contract.RetriedRows) error {
 		}
 	}
 	return found.end(nil)
+}
+
+// retriedForm is what became of jobs, as JSON.
+type retriedForm struct {
+	Jobs   map[jobnet.Whole]string `json:"jobs"`
+	Errors map[jobnet.Whole]string `json:"errors"`
+}
+
+// orNone has a map printed where there is none.
+func orNone(m map[jobnet.Whole]string) map[jobnet.Whole]string {
+	if m == nil {
+		return map[jobnet.Whole]string{}
+	}
+	return m
 }
 
 // mostErrors is how many errors are told one by one.

@@ -18,10 +18,10 @@ import (
 
 func (p *program) show() *ffcli.Command {
 	c := command("show", "show ID | T:ID", "one job: its row, where it is, and its whole story from all journals", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("show", args, contract.MostExplained)
-		if err == nil && len(jobs) != 1 {
-			err = wrongUsage("show: needs one job, got %q", args)
+		if err := oneJob("show", "ID or TARGET:ID", args); err != nil {
+			return err
 		}
+		jobs, err := anyJobs("show", args, 1)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import "strings"
 // is asked. The target is then to be the row's.
 func (p *program) someJobs(name string, args []string) (jobs []jobRef, err error) {
 	if len(args) == 0 {
-		return nil, wrongUsage("%s: needs at least one job's ID", name)
+		return nil, wrongUsage("%s: needs at least one job, as ID or TARGET:ID", name)
 	}
 	seen := make(map[jobRef]bool, len(args))
 	for _, arg := range args {
@@ -21,4 +21,15 @@ func (p *program) someJobs(name string, args []string) (jobs []jobRef, err error
 		}
 	}
 	return jobs, nil
+}
+
+// oneJob refuses the words of a command that is about one job, where they are none or several.
+func oneJob(name, form string, args []string) error {
+	switch len(args) {
+	case 0:
+		return wrongUsage("%s: needs a job, as %s", name, form)
+	case 1:
+		return nil
+	}
+	return wrongUsage("%s: takes one job, got %q", name, args)
 }

@@ -40,8 +40,8 @@ type follower struct {
 func (p *program) tail() *ffcli.Command {
 	f := &follower{program: p}
 	c := command("tail", "tail [-f] [-n LINES] ID | T:ID", "what a job has written: of one that runs so far, with -f as it comes; of one that has ended, what was kept", func(ctx context.Context, args []string) error {
-		if len(args) != 1 {
-			return wrongUsage("tail: needs one job's ID, got %q", args)
+		if err := oneJob("tail", "ID or TARGET:ID", args); err != nil {
+			return err
 		}
 		text := args[0]
 		if colon := strings.LastIndexByte(text, ':'); colon > 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 func (p *program) wait() *ffcli.Command {
-	c := command("wait", "wait ID…", "wait until jobs are done; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
+	c := command("wait", "wait ID… | T:ID…", "wait until jobs are done; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
 		jobs, err := p.someJobs("wait", args)
 		if err != nil {
 			return err

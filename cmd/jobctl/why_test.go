@@ -81,8 +81,8 @@ func TestWhyOfWrongWords(t *testing.T) {
 		"why x":     `why: job "x" is not allowed; allowed is ID or TARGET:ID, where ID is a whole number of 64 bits other than 0`,
 		"why :5":    `why: job ":5" is not allowed`,
 		"why a:0":   `why: job "a:0" is not allowed`,
-		"show":      "show: needs at least one job, as ID or TARGET:ID",
-		"show 5 6":  `show: needs one job, got ["5" "6"]`,
+		"show":      "show: needs a job, as ID or TARGET:ID",
+		"show 5 6":  `show: takes one job, got ["5" "6"]`,
 		"show a:b:": `show: job "a:b:" is not allowed`,
 	} {
 		if got := (jobctl{}).run(t, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.err, want) {

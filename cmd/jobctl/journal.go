@@ -31,6 +31,17 @@ func (p *program) journalCommand(name, arguments, help string, exec func(ctx con
 	return c
 }
 
+// checkFirst has a command's words and flags checked before a journal is opened or anybody asked.
+func checkFirst(c *ffcli.Command, check func(args []string) error) {
+	run := c.Exec
+	c.Exec = func(ctx context.Context, args []string) error {
+		if err := check(args); err != nil {
+			return err
+		}
+		return run(ctx, args)
+	}
+}
+
 // dirsFlag is a flag.Value for folders, one each time that it is given.
 type dirsFlag []string
 

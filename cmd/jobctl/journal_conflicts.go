@@ -24,7 +24,7 @@ func (p *program) journalConflicts() *ffcli.Command {
 		}
 		return found.end(nil)
 	})
-	span = p.windowFlags(c.FlagSet)
+	span = p.windowFlags(c)
 	return c
 }
 

@@ -28,7 +28,7 @@ func (p *program) journalExport() *ffcli.Command {
 		progress := p.progress("events exported").of(p.size(ctx, j, q))
 		return p.buffered(func() error { return p.export(j.events(ctx, q), string(format), progress) })
 	})
-	span = p.windowFlags(c.FlagSet)
+	span = p.windowFlags(c)
 	c.FlagSet.Var(&format, "format", "jsonl or csv")
 	return c
 }

@@ -23,9 +23,6 @@ func (p *program) journalLog() *ffcli.Command {
 		follow bool
 	)
 	c := p.journalCommand("log", "", "the events, one a line", func(ctx context.Context, j *journals, _ []string) error {
-		if q.Last < 0 {
-			return wrongUsage("journal log: -n is not allowed to be below 0")
-		}
 		q.Kinds, q.Since, q.Until = kinds, span.since.at, span.until.at
 		if follow {
 			return p.followEvents(ctx, j, q)
@@ -37,7 +34,8 @@ func (p *program) journalLog() *ffcli.Command {
 		}
 		return err
 	})
-	span = p.windowFlags(c.FlagSet)
+	span = p.windowFlags(c)
+	checkFirst(c, func([]string) error { return countFrom0("journal log", q.Last) })
 	c.FlagSet.Var(idFlag{&q.Job}, "job", "only events of this job")
 	c.FlagSet.StringVar(&q.Target, "target", "", "only events of this target and its jobs")
 	c.FlagSet.Var(&kinds, "kind", "only events of these kinds: "+strings.Join(kindNames(), ","))
@@ -53,6 +51,14 @@ func (p *program) journalLog() *ffcli.Command {
 	c.FlagSet.BoolVar(&follow, "follow", false, "go on with the events to come, until interrupted")
 	c.FlagSet.BoolVar(&follow, "f", false, "the same as --follow")
 	return c
+}
+
+// countFrom0 refuses a -n that counts nothing.
+func countFrom0(name string, n int) error {
+	if n < 0 {
+		return wrongUsage("%s: -n %d is not allowed; allowed are numbers from 0 on", name, n)
+	}
+	return nil
 }
 
 // printEvents prints the selected events; seen is told which.

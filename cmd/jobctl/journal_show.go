@@ -21,16 +21,15 @@ func (p *program) journalShow() *ffcli.Command {
 		told := story{program: p, journals: j}
 		return told.tell(ctx, int64(id))
 	})
-	read := c.Exec
-	c.Exec = func(ctx context.Context, args []string) (err error) {
+	checkFirst(c, func(args []string) (err error) {
 		if err := oneJob("journal show", "ID", args); err != nil {
 			return err
 		}
 		if id, err = parseID(args[0]); err != nil {
 			return wrongUsage("journal show: job %q is not allowed; allowed is %w", args[0], err)
 		}
-		return read(ctx, args)
-	}
+		return nil
+	})
 	return c
 }
 

@@ -25,12 +25,6 @@ func (p *program) journalState() *ffcli.Command {
 		if at.at.After(p.now()) {
 			p.note(errors.New("--at is in the future: this is how it stands now"))
 		}
-		switch {
-		case q.Last < 0:
-			return wrongUsage("journal state: -n is not allowed to be below 0")
-		case !at.at.IsZero() && since.at.After(at.at):
-			return wrongUsage("journal state: --since is not before --at")
-		}
 		q.At, q.Since, q.Status = at.at, since.at, journal.Status(status)
 		if err := j.noteRemoved(ctx, q.Since, time.Time{}); err != nil {
 			return err
@@ -40,6 +34,12 @@ func (p *program) journalState() *ffcli.Command {
 			all = history.Newest(all, q.Last)
 		}
 		return p.buffered(func() error { return p.printStates(j, all) })
+	})
+	checkFirst(c, func([]string) error {
+		if !at.at.IsZero() && since.at.After(at.at) {
+			return wrongUsage("journal state: --since is not before --at")
+		}
+		return countFrom0("journal state", q.Last)
 	})
 	c.FlagSet.Var(&at, "at", "as it was at this time: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
 	c.FlagSet.Var(&since, "since", "only jobs that came into their status from this time on: they ended, began to run or were claimed")

@@ -41,7 +41,7 @@ func (p *program) journalStats() *ffcli.Command {
 		progress.end()
 		return s.print()
 	})
-	span = p.windowFlags(c.FlagSet)
+	span = p.windowFlags(c)
 	c.FlagSet.Var(&by, "by", "target, hour or worker")
 	return c
 }

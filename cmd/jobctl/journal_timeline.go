@@ -20,10 +20,6 @@ func (p *program) journalTimeline() *ffcli.Command {
 	var span *window
 	var file string
 	c := p.journalCommand("timeline", "", "a picture: jobs as bars over time, in lanes by worker and slot", func(ctx context.Context, j *journals, _ []string) error {
-		kind := filepath.Ext(file)
-		if kind != ".svg" && kind != ".html" {
-			return wrongUsage("journal timeline: --out %q is not allowed; allowed is a file whose name ends in .svg or .html", file)
-		}
 		from, to, err := p.extent(ctx, j, span)
 		if err != nil {
 			return err
@@ -42,9 +38,15 @@ func (p *program) journalTimeline() *ffcli.Command {
 		}
 		progress.end()
 		picture.end()
-		return p.writePicture(picture, file, kind == ".html")
+		return p.writePicture(picture, file, filepath.Ext(file) == ".html")
 	})
-	span = p.windowFlags(c.FlagSet)
+	span = p.windowFlags(c)
+	checkFirst(c, func([]string) error {
+		if kind := filepath.Ext(file); kind != ".svg" && kind != ".html" {
+			return wrongUsage("journal timeline: --out %q is not allowed; allowed is a file whose name ends in .svg or .html", file)
+		}
+		return nil
+	})
 	c.FlagSet.StringVar(&file, "out", "", "the file to write, F.svg or F.html")
 	return c
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/conf"
 )
@@ -14,10 +15,11 @@ import (
 // window is the flags that narrow a command to a time.
 type window struct{ since, until timeFlag }
 
-func (p *program) windowFlags(flags *flag.FlagSet) *window {
+func (p *program) windowFlags(c *ffcli.Command) *window {
 	w := &window{timeFlag{p: p}, timeFlag{p: p}}
-	flags.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
-	flags.Var(&w.until, "until", "only before this time")
+	c.FlagSet.Var(&w.since, "since", "only from this time on: 2026-11-20 14:00, 2h (ago), or unix time in seconds")
+	c.FlagSet.Var(&w.until, "until", "only before this time")
+	checkFirst(c, func([]string) error { return inOrder(w.since.at, w.until.at) })
 	return w
 }
 

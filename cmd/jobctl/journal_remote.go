@@ -166,11 +166,7 @@ func pages[T any](ctx context.Context, r *remote, typ, id string) iter.Seq2[T, e
 
 func (r *remote) events(ctx context.Context, q history.Query) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
-		all := stream[history.Event](ctx, r, contract.JournalEvents, fieldsOf(q))
-		if len(q.Special()) > 0 {
-			all = r.selected(ctx, q)
-		}
-		for e, err := range all {
+		for e, err := range r.known(ctx, q) {
 			if !yield(e.Event, err) {
 				return
 			}

@@ -29,8 +29,15 @@ func CancelledBy(by string) string {
 			words[i] = at.Addr().String()
 		}
 	}
-	return "cancelled by " + strings.Join(words, " ")
+	return cancelledBy + strings.Join(words, " ")
 }
+
+// cancelledBy begins the reason of an end that somebody wanted.
+const cancelledBy = "cancelled by "
+
+// WasCancelled tells whether a job ended because somebody had cancelled it: that is no failure of its
+// own.
+func (d Done) WasCancelled() bool { return strings.HasPrefix(d.Reason, cancelledBy) }
 
 // Cancellation is what the journal knows of somebody's wish that a job does not run.
 type Cancellation struct {

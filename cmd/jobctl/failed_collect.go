@@ -68,8 +68,8 @@ func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found
 	}
 }
 
-// failedEnds reads the newest failed ends, of each job the last; the newest first. It tells how many
-// there were.
+// failedEnds reads the newest failed ends, of each job the last; the newest first. Ends of
+// jobs that somebody had cancelled are none. It tells how many were read.
 func (p *program) failedEnds(ctx context.Context, j *journals, w failedWish, most int) (ends []*failure, n int, err error) {
 	q := history.Query{
 		Kinds: []journal.Kind{journal.KindDone}, Result: "fail", LastLine: true,
@@ -98,7 +98,7 @@ func (p *program) failedEnds(ctx context.Context, j *journals, w failedWish, mos
 		}
 	}
 	for _, f := range newest {
-		if w.code < 0 || f.done.Code != nil && *f.done.Code == w.code {
+		if !f.done.WasCancelled() && (w.code < 0 || f.done.Code != nil && *f.done.Code == w.code) {
 			ends = append(ends, f)
 		}
 	}

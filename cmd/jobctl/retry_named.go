@@ -24,7 +24,7 @@ func (r *retrying) named(ctx context.Context, j *journals) (list []again, err er
 		row, there := rows[int64(job.id)]
 		switch {
 		case !there:
-			r.refuse(job.id, "not found")
+			r.refuse(job.id, "the table has no such row")
 		case job.target != "" && row.Target != job.target:
 			r.refuse(job.id, fmt.Sprintf("its target is '%s', not '%s'", clean(row.Target), clean(job.target)))
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:

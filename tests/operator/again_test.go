@@ -175,7 +175,7 @@ func TestJobsThatFailedAreRunOnceMore(t *testing.T) {
 			t.Errorf("%s: %+v", check, got)
 		}
 	}
-	if got := s.jobctl(t, "retry 1 99 b:2"); got.code != 1 || !strings.Contains(got.stderr, "job 99: not found") || !strings.Contains(got.stderr, "its target is 'a', not 'b'") {
+	if got := s.jobctl(t, "retry 1 99 b:2"); got.code != 1 || !strings.Contains(got.stderr, "job 99: the table has no such row") || !strings.Contains(got.stderr, "its target is 'a', not 'b'") {
 		t.Errorf("%+v", got)
 	}
 	if got := s.jobctl(t, "retry 4"); got.code != 1 || !strings.Contains(got.stderr, "job 4: status = manual: only what is done or ignored is retried") {

@@ -36,7 +36,7 @@ func TestCompletionInRealShells(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "jobctl")); err != nil {
 		t.Fatal(err)
 	}
-	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"mail-long": {}, "video:fast": {}, "a b": {}}, "memoryUsage": {}}`)})
+	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(`{"targets": {"mail-long": {}, "video:fast": {}, "a b": {}, "team@x": {}}, "memoryUsage": {}}`)})
 	for shell, start := range interactive {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
@@ -45,6 +45,9 @@ func TestCompletionInRealShells(t *testing.T) {
 			}
 			m := startMultiplexer(t)
 			home := t.TempDir()
+			if err := os.WriteFile(filepath.Join(home, ".jobctl.conf"), []byte("[prod]\nhost = 127.0.0.1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			m.ask(t, "new-session", "-d", "-s", "person", "-x", "100", "-y", "30", "env HOME="+home+" XDG_CONFIG_HOME="+home+
 				" XDG_DATA_HOME="+home+" PATH="+bin+":$PATH JOBCTL_PORT="+worker.port+" "+start)
 			m.awaitScreen(t, "$")
@@ -59,6 +62,10 @@ func TestCompletionInRealShells(t *testing.T) {
 				{"jobctl pause vi", "$ jobctl pause video:fast"},
 				{"jobctl pause video:f", "$ jobctl pause video:fast"},
 				{"jobctl pause a", `$ jobctl pause a\ b`},
+				{"jobctl pause tea", "$ jobctl pause team@x"},
+				{"jobctl pause team@", "$ jobctl pause team@x"},
+				{"jobctl @", "$ jobctl @prod"},
+				{"jobctl @pr", "$ jobctl @prod"},
 				{"jobctl journal log --kind=accep", "$ jobctl journal log --kind=accepted"},
 				{"jobctl journal log --job 5 --foll", "$ jobctl journal log --job 5 --follow"},
 			} {

@@ -6,6 +6,7 @@ _jobctl() {
   # behind the last of the characters at which it divides words, such as : and @.
   current=${line##*[[:space:]]}
   before=${current%"${current##*["$COMP_WORDBREAKS"]}"}
+  before=${before%@} # what stands behind an @ it replaces with the @
   COMPREPLY=()
   while IFS=$'\t' read -r candidate about; do
     case $candidate in

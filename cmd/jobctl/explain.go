@@ -35,7 +35,7 @@ func (e explained) why(p *program, job jobRef) reason.Verdict {
 	for i, a := range e.answers {
 		answers[i] = reason.Answer{Name: a.from.name, Explained: a.answer, Err: a.err}
 	}
-	return reason.Of(reason.Question{Job: int64(job.id), Target: job.target, Now: p.now(), Location: p.location}, answers)
+	return reason.Of(reason.Question{Job: int64(job.id), Target: job.target, Master: p.config.master, Now: p.now(), Location: p.location}, answers)
 }
 
 // probe asks one worker, which can read the table, what only the server can tell of some jobs: two

@@ -14,6 +14,6 @@ func (s *topSource) sentence(ctx context.Context, c *client, job live.Job) strin
 	answer := reason.Answer{Name: job.Worker}
 	r := &remote{client: c, name: job.Worker, address: job.Address}
 	answer.Err = askOne(ctx, r, contract.Explain.Name, contract.ExplainQuery{IDs: []jobnet.Whole{job.Job}}, &answer.Explained)
-	question := reason.Question{Job: int64(job.Job), Target: job.Target, Now: s.p.now(), Location: s.p.location}
+	question := reason.Question{Job: int64(job.Job), Target: job.Target, Master: s.p.config.master, Now: s.p.now(), Location: s.p.location}
 	return reason.Of(question, []reason.Answer{answer}).Sentence
 }

@@ -13,6 +13,7 @@ import (
 type Question struct {
 	Job      int64
 	Target   string // that it must be of; "" whichever
+	Master   bool   // a master was asked, which runs a job only with its target
 	Now      time.Time
 	Location *time.Location // in which times are told
 }

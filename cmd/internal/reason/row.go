@@ -79,7 +79,11 @@ func (v *view) manual() (Verdict, bool) {
 	if v.row.Status != journal.RowManual {
 		return Verdict{}, false
 	}
-	text := fmt.Sprintf("is manual: it runs when somebody asks for it (jobctl run-manual %d)", v.Job)
+	command := fmt.Sprintf("jobctl run-manual %d", v.Job)
+	if v.Master {
+		command = fmt.Sprintf("jobctl --master run-manual %s:%d", v.row.Target, v.Job)
+	}
+	text := fmt.Sprintf("is manual: it runs when somebody asks for it (%s)", command)
 	if len(v.serving()) == 0 {
 		text += "; " + v.unserved() + v.untoldText(v.untold())
 	}

@@ -66,13 +66,15 @@ func (w *jobWait) run(ctx context.Context) error {
 		})
 		var final *finalError
 		switch {
-		case ctx.Err() != nil:
-			return w.late(ctx)
-		case errors.As(err, &final) || err != nil && !w.met || isPassword(err):
+		case errors.As(err, &final):
 			return err
-		case err == nil:
+		case len(w.left) == 0: // whatever became of the link, or of the time, since
 			w.clear()
 			return w.end()
+		case ctx.Err() != nil:
+			return w.late(ctx)
+		case err != nil && !w.met || isPassword(err):
+			return err
 		}
 		w.tell(err.Error())
 		if w.rest(ctx, &pause) != nil {
@@ -165,6 +167,9 @@ func (w *jobWait) late(ctx context.Context) error {
 	}
 	if more := len(w.left) - 1; more > 0 {
 		text += fmt.Sprintf(", and %d more", more)
+	}
+	if w.met && errors.Is(ctx.Err(), context.DeadlineExceeded) { // there were answers, but not this one
+		return &because{fmt.Errorf("after %v %s", w.config.timeout, text), context.Cause(ctx)}
 	}
 	return &because{fmt.Errorf("%s: %w", text, context.Cause(ctx)), context.Cause(ctx)}
 }

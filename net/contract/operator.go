@@ -125,11 +125,6 @@ type WaitingTarget struct {
 	Error  string `json:"error,omitempty"`  // why they can't be counted
 }
 
-// Ids is the data of a request about jobs by their ids.
-type Ids struct {
-	IDs []jobnet.Whole `json:"ids"`
-}
-
 // readSomeIDs reads the required list ids, of which it takes most.
 func readSomeIDs(data jobnet.Fields, most int) (ids []jobnet.Whole, err error) {
 	err = each(data, "ids", most, func(item json.RawMessage) error {

@@ -85,10 +85,12 @@ type retrying struct {
 
 // run sets the rows back, batch by batch. A client that is gone wants no more of them.
 func (r *retrying) run() {
-	ctx, cancel := context.WithTimeout(r.worker.active, retryTimeout)
+	whole, cancel := context.WithCancel(r.worker.active)
 	defer cancel()
 	defer context.AfterFunc(r.client, cancel)()
-	r.learn(ctx)
+	r.learn(whole) // of a long history that takes as long as it takes: the time is for the table
+	ctx, end := context.WithTimeout(whole, retryTimeout)
+	defer end()
 	groups := slices.Collect(slices.Chunk(r.wish.IDs, retryBatch))
 	for len(groups) > 0 {
 		group := groups[0]

@@ -40,7 +40,7 @@ func (r *retrying) tryFailed(ctx context.Context, one *retryTry, ids []int64, er
 			return [][]int64{left}
 		}
 	}
-	words := (&manualClaim{worker: r.worker}).words(ctx, err)
+	words := (&manualClaim{worker: r.worker, limit: retryTimeout}).words(ctx, err)
 	r.refuse(left, func(int64) string { return words })
 	return nil
 }

@@ -60,11 +60,11 @@ func retriedBehind(ctx context.Context, r *replay.Reader, after uint64) (map[int
 // from, or was set back to, says so. Events of older versions tell of ignored rows only that their
 // targets were not served, which only those are that were manual.
 func (p *journalPart) wasManual(ctx context.Context, job int64) bool {
-	e, found, err := p.journal.Newest(ctx, job, journal.KindAccepted, journal.KindIgnored, journal.KindRetried)
+	newest, found, err := p.journal.Newest(ctx, job, journal.KindAccepted, journal.KindIgnored, journal.KindRetried)
 	if err != nil || !found {
 		return false
 	}
-	switch of := e.Payload.(type) {
+	switch of := newest.(type) {
 	case journal.Accepted:
 		return of.Manual
 	case journal.Ignored:

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"jobd/journal"
@@ -105,16 +106,14 @@ func (j *Log) Retried(ctx context.Context, job int64, seq uint64) (retried bool,
 	return retried, nil
 }
 
-// Newest gives the newest event of a job that is of one of these kinds, by what is kept of the history;
-// found is false where there is none.
-func (j *Log) Newest(ctx context.Context, job int64, kinds ...journal.Kind) (newest journal.Event, found bool, err error) {
-	for e, err := range j.reader.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Last: 1}) {
-		if err != nil {
-			return journal.Event{}, false, j.unlessClosed(err)
-		}
-		newest, found = e, true
+// Newest gives what the newest event of a job says that is of one of these kinds, by what is kept of
+// the history; found is false where there is none.
+func (j *Log) Newest(ctx context.Context, job int64, kinds ...journal.Kind) (newest journal.Payload, found bool, err error) {
+	newest, found, err = j.reader.NewestOf(ctx, job, math.MaxUint64, kinds...)
+	if err != nil {
+		err = j.unlessClosed(err)
 	}
-	return newest, found, nil
+	return newest, found, err
 }
 
 // Back gives the number of the event from which on to read to see again what happened up to an age

@@ -113,18 +113,28 @@ func about(p journal.Payload, target string) bool {
 // Claim gives the newest accepted event of a job before seq; found is false where there is none. It
 // looks from the newest segment back.
 func (r *Reader) Claim(ctx context.Context, job int64, seq uint64) (claim journal.Accepted, found bool, err error) {
-	for range folder.MaxLooks {
-		claim, found, err = r.findClaim(ctx, job, seq)
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
+	newest, found, err := r.NewestOf(ctx, job, seq, journal.KindAccepted)
+	if found {
+		claim, _ = newest.(journal.Accepted)
 	}
 	return claim, found, err
 }
 
-func (r *Reader) findClaim(ctx context.Context, job int64, seq uint64) (claim journal.Accepted, found bool, err error) {
+// NewestOf gives what the newest event of a job before seq says that is of one of these kinds; found is
+// false where there is none. It looks from the newest segment back.
+func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...journal.Kind) (newest journal.Payload, found bool, err error) {
+	for range folder.MaxLooks {
+		newest, found, err = r.findNewest(ctx, job, seq, kinds)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return newest, found, err
+}
+
+func (r *Reader) findNewest(ctx context.Context, job int64, seq uint64, kinds []journal.Kind) (newest journal.Payload, found bool, err error) {
 	if job == 0 {
-		return claim, false, nil
+		return nil, false, nil
 	}
 	parts, err := r.folder.Present(ctx)
 	for i := len(parts) - 1; i >= 0 && err == nil && !found; i-- {
@@ -132,11 +142,11 @@ func (r *Reader) findClaim(ctx context.Context, job int64, seq uint64) (claim jo
 			if h.First >= seq {
 				return nil
 			}
-			for page, err := range s.Records(ctx, segment.Selection{Job: job, End: seq, Kinds: []journal.Kind{journal.KindAccepted}}) {
+			for page, err := range s.Records(ctx, segment.Selection{Job: job, End: seq, Kinds: kinds}) {
 				if err != nil {
 					return err
 				}
-				if claim, err = journal.PayloadOf[journal.Accepted](page[len(page)-1].Payload); err != nil {
+				if newest, err = page[len(page)-1].DecodePayload(); err != nil {
 					return err
 				}
 				found = true
@@ -144,5 +154,5 @@ func (r *Reader) findClaim(ctx context.Context, job int64, seq uint64) (claim jo
 			return nil
 		})
 	}
-	return claim, found, err
+	return newest, found, err
 }

@@ -109,7 +109,7 @@ func (j *Log) Retried(ctx context.Context, job int64, seq uint64) (retried bool,
 // Newest gives what the newest event of a job says that is of one of these kinds, by what is kept of
 // the history; found is false where there is none.
 func (j *Log) Newest(ctx context.Context, job int64, kinds ...journal.Kind) (newest journal.Payload, found bool, err error) {
-	newest, found, err = j.reader.NewestOf(ctx, job, math.MaxUint64, kinds...)
+	newest, found, err = j.reader.NewestOf(ctx, job, math.MaxInt64, kinds...)
 	if err != nil {
 		err = j.unlessClosed(err)
 	}

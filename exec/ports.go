@@ -192,6 +192,7 @@ type Part struct {
 
 // Usage is what the process group of a job has used of the machine.
 type Usage struct {
+	Ran       time.Duration // since its leader was started, whatever the host's clock says
 	CPU       time.Duration
 	Memory    int64 // resident bytes
 	Processes int

@@ -113,7 +113,11 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 			memory = humanize.IBytes(uint64(max(0, *j.Memory)))
 		}
 		since := time.UnixMilli(j.Since)
-		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.clock(since), screen.Length(now.Sub(since)), cpu, memory}
+		elapsed := now.Sub(since)
+		if j.Elapsed != nil {
+			elapsed = time.Duration(*j.Elapsed) * time.Millisecond
+		}
+		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.clock(since), screen.Length(elapsed), cpu, memory}
 		t.add(columnsOf(row, workers)...)
 	}
 	for i, name := range head {

@@ -1,7 +1,10 @@
 package runner
 
 import (
+	"time"
+
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/journal"
 )
 
@@ -12,7 +15,8 @@ func (r *Remote) Usage(of []journal.Started) []*jobexec.Usage {
 	for i, started := range of {
 		group, seen := groups[started.Pid]
 		if seen && started.Pid > 0 && started.BootID == r.connector.bootID && group.StartTime == started.StartTime {
-			used[i] = &jobexec.Usage{CPU: group.CPU, Memory: group.Memory, Processes: group.Processes}
+			ran := time.Duration(max(0, proc.Uptime()-int64(started.StartTime)*proc.Tick))
+			used[i] = &jobexec.Usage{Ran: ran, CPU: group.CPU, Memory: group.Memory, Processes: group.Processes}
 		}
 	}
 	return used

@@ -50,7 +50,7 @@ func TestPs(t *testing.T) {
 	})
 	told := all("--sort=cpu")
 	if a, b := told.Jobs[0], told.Jobs[1]; a.Job != 1 || a.Worker != "node-1" || a.Target != "a" || a.PID == 0 || a.Attempt != 1 ||
-		a.Since == 0 || *a.Memory == 0 || b.Job != 2 || b.Worker != "node-2" || told.Total != 2 {
+		a.Since == 0 || a.Elapsed == nil || *a.Elapsed <= 0 || *a.Memory == 0 || b.Job != 2 || b.Worker != "node-2" || told.Total != 2 {
 		t.Errorf("told: %+v", told)
 	}
 	if told := all("--target=b"); len(told.Jobs) != 1 || told.Jobs[0].Job != 2 || told.Total != 1 {

@@ -29,8 +29,8 @@ func runningJob(r *jobexec.RunningJob) contract.RunningJob {
 		j.Since = r.Since.UnixMilli()
 	}
 	if used := r.Usage; used != nil {
-		cpu := used.CPU.Milliseconds()
-		j.CPU, j.Memory, j.Processes = &cpu, &used.Memory, used.Processes
+		cpu, ran := used.CPU.Milliseconds(), used.Ran.Milliseconds()
+		j.Elapsed, j.CPU, j.Memory, j.Processes = &ran, &cpu, &used.Memory, used.Processes
 	}
 	return j
 }

@@ -14,7 +14,7 @@ func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_800_000_000_000)
 	s := newService(&stub{running: []jobexec.RunningJob{
-		{ID: 1, Since: at.Add(3 * time.Second), Usage: &jobexec.Usage{CPU: time.Second, Memory: 30, Processes: 2}},
+		{ID: 1, Since: at.Add(3 * time.Second), Usage: &jobexec.Usage{Ran: 5 * time.Second, CPU: time.Second, Memory: 30, Processes: 2}},
 		{ID: 2, Since: at, Usage: &jobexec.Usage{CPU: 3 * time.Second, Memory: 10}},
 		{ID: 3, Since: at.Add(time.Second), Target: "a", Manual: true, Attempt: 2, PID: 7, Adopted: true, Cancelled: true},
 		{ID: 4},
@@ -35,10 +35,10 @@ func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
 		}
 	}
 	got, _ := s.Running(t.Context(), asked("x"), contract.RunningQuery{Sort: contract.SortAge, Most: 4})
-	if j := got.Jobs[2]; j.CPU != nil || j.Memory != nil || !j.Manual || !j.Adopted || !j.Cancelled || j.PID != 7 || j.Attempt != 2 || j.Target != "a" || j.Since != at.UnixMilli()+1000 {
+	if j := got.Jobs[2]; j.Elapsed != nil || j.CPU != nil || j.Memory != nil || !j.Manual || !j.Adopted || !j.Cancelled || j.PID != 7 || j.Attempt != 2 || j.Target != "a" || j.Since != at.UnixMilli()+1000 {
 		t.Errorf("job 3 is told as %+v", j)
 	}
-	if j := got.Jobs[3]; *j.CPU != 1000 || *j.Memory != 30 || j.Processes != 2 {
+	if j := got.Jobs[3]; *j.Elapsed != 5000 || *j.CPU != 1000 || *j.Memory != 30 || j.Processes != 2 {
 		t.Errorf("job 1 is told as %+v", j)
 	}
 	if got.Jobs[0].Since != 0 {

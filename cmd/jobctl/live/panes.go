@@ -232,9 +232,17 @@ func (m *model) jobRows(rows int) *grid {
 		if job.Memory != nil {
 			memory = size(*job.Memory)
 		}
-		g.add(append(cells, pid, number(int64(job.Attempt)), screen.Length(m.now.Sub(since(job))), used, memory, remark(job))...)
+		g.add(append(cells, pid, number(int64(job.Attempt)), screen.Length(m.elapsed(job)), used, memory, remark(job))...)
 	}
 	return g
+}
+
+// elapsed is for how long a job has run: as its worker measured it, or else by the clocks of both.
+func (m *model) elapsed(job Job) time.Duration {
+	if job.Elapsed != nil {
+		return time.Duration(*job.Elapsed)*time.Millisecond + m.now.Sub(m.running.good)
+	}
+	return m.now.Sub(since(job))
 }
 
 // remark is what else is to be known of a job.

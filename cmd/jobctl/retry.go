@@ -137,7 +137,7 @@ func (r *retrying) question(list []again) string {
 		parts = append(parts, fmt.Sprintf("%d more targets", more))
 	}
 	return fmt.Sprintf("%s that failed since %s (%s) would be run once more.", jobsText(len(list)),
-		r.stamp(r.wish.grouped(r.now()).since.at), strings.Join(parts, ", "))
+		r.clock(r.wish.grouped(r.now()).since.at), strings.Join(parts, ", "))
 }
 
 // jobsText is how many jobs.

@@ -175,12 +175,16 @@ func shownSize(text contract.JobText) string {
 	return fmt.Sprintf("%d bytes", text.Size)
 }
 
-// seconds is a moment of the table, which has whole seconds.
+// seconds is a moment of the table, which has whole seconds: on a terminal as clock has it.
 func (p *program) seconds(unix int64) string {
 	if unix == 0 {
 		return ""
 	}
-	return time.Unix(unix, 0).In(p.location).Format(time.DateTime)
+	at := time.Unix(unix, 0)
+	if p.brief() {
+		return p.clock(at)
+	}
+	return at.In(p.location).Format(time.DateTime)
 }
 
 // printStory prints what the journals tell, and how long things took.
@@ -200,7 +204,7 @@ func (s *sheet) printStory(ctx context.Context) error {
 			name = clean(e.source.worker()) + "  "
 		}
 		s.story.last = e.source
-		fmt.Fprintln(s.out, s.paint(fmt.Sprintf("%s  %s%s", s.stamp(e.item.Time), name, text), toneOf(e.item.Payload)))
+		fmt.Fprintln(s.out, s.paint(fmt.Sprintf("%s  %s%s", s.story.clocks.of(s.program, e.item.Time), name, text), toneOf(e.item.Payload)))
 	}
 	s.untilClaimed()
 	s.story.durations()

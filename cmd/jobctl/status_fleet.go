@@ -114,8 +114,11 @@ func sumText(s *census, tallies []tally) string {
 	for _, t := range tallies {
 		used, all, prefetched = used+t.Running, all+t.Slots, prefetched+t.Prefetched
 	}
-	text := fmt.Sprintf("%s, %s; %d of %s in use, %d prefetched; the table does not show %s yet",
-		countOf(len(s.workers), "worker"), countOf(len(tallies), "target"), used, countOf(all, "slot"), prefetched, countOf(int(lag), "event"))
+	text := fmt.Sprintf("%s, %s; %d of %s in use, %d prefetched",
+		countOf(len(s.workers), "worker"), countOf(len(tallies), "target"), used, countOf(all, "slot"), prefetched)
+	if lag > 0 {
+		text += fmt.Sprintf("\nthe table does not show %s yet", countOf(int(lag), "event"))
+	}
 	if silent > 0 {
 		text += fmt.Sprintf("\nthat is without %s that did not answer", countOf(silent, "worker"))
 	}

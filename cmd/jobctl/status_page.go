@@ -79,8 +79,11 @@ func (p *program) printHead(s *workerStatus, address string) {
 	}
 	p.printIdentity(*s)
 	if j := s.Journal; j != nil {
-		line("journal: %s events, of which the table does not show %s; %s in %d segments",
-			humanize.Comma(int64(j.Events)), humanize.Comma(owed(j)), humanize.IBytes(onDisk(j)), j.Segments)
+		behind := ""
+		if n := owed(j); n > 0 {
+			behind = ", of which the table does not show " + humanize.Comma(n)
+		}
+		line("journal: %s%s; %s in %s", countOf(int(j.Events), "event"), behind, humanize.IBytes(onDisk(j)), countOf(j.Segments, "segment"))
 		if j.Full != "" {
 			line("journal's disk: full since %s: %s", p.sinceText(j.FullSince), clean(j.Full))
 		}

@@ -155,7 +155,8 @@ old    | 10.0.0.4:40000 | ?       | ?    | ?         | ?   | ?/2   | 1
 worker node-3 does not answer: no answer within 5s
 worker old can't tell more, because it is an older jobd, or the original
 
-4 workers, 3 targets; 5 of 32 slots in use, 4 prefetched; the table does not show 10 events yet
+4 workers, 3 targets; 5 of 32 slots in use, 4 prefetched
+the table does not show 10 events yet
 that is without 1 worker that did not answer
 that is without what runs on 1 worker of an older version
 master's resident memory: 1.0 MiB

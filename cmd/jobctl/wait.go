@@ -141,12 +141,20 @@ func (w *jobWait) tell(trouble string) {
 	if !w.errTerminal {
 		return
 	}
-	text := fmt.Sprintf("%d of %d jobs are left", len(w.left), len(w.jobs))
+	text := fmt.Sprintf("waiting for %s", ofJobs(len(w.left), len(w.jobs)))
 	if trouble != "" {
 		text += "; " + clean(trouble)
 	}
 	fmt.Fprint(w.err, w.ours("\r")+text+w.ours("\x1b[K"))
 	w.line = true
+}
+
+// ofJobs is how many jobs, of all that are waited for.
+func ofJobs(n, all int) string {
+	if all == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d of %d jobs", n, all)
 }
 
 // clear removes that.
@@ -161,7 +169,7 @@ func (w *jobWait) clear() {
 func (w *jobWait) late(ctx context.Context) error {
 	w.clear()
 	first := w.left[0].id
-	text := fmt.Sprintf("%d of %d jobs are not done: job %d", len(w.left), len(w.jobs), first)
+	text := fmt.Sprintf("%s not done: job %d", ofJobs(len(w.left), len(w.jobs)), first)
 	if status := w.seen[int64(first)]; status != "" {
 		text += " is " + clean(status)
 	}

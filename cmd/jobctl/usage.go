@@ -112,7 +112,7 @@ func termsOf(commands []*ffcli.Command) (terms []page.Term) {
 // flagsOf is the flags of a command as they are listed.
 func flagsOf(c *ffcli.Command) (terms []page.Term) {
 	c.FlagSet.VisitAll(func(f *flag.Flag) {
-		terms = append(terms, page.Term{Name: dashed(f.Name), Meaning: f.Usage})
+		terms = append(terms, page.Term{Name: withValue(c.Name, f), Meaning: f.Usage})
 	})
 	return terms
 }

@@ -2,7 +2,7 @@ package journal
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 )
 
 // Kind names what an event records. The words are the ones stored in the
@@ -134,7 +134,7 @@ func Kinds() []Kind {
 func DecodePayload(kind Kind, data, stdout, stderr []byte) (Payload, error) {
 	decode := decoders[kind]
 	if decode == nil {
-		return nil, fmt.Errorf("unknown kind")
+		return nil, errors.New("unknown kind, as of a newer version of jobd")
 	}
 	payload, err := decode(data)
 	if done, ok := payload.(Done); ok {

@@ -28,7 +28,7 @@ func (s *Set) Help(w io.Writer) {
 	}
 	page.List(w, append(terms, s.OwnFlags()...))
 	fmt.Fprintln(w)
-	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_level for --log-level), "+
+	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_file for --log-file), "+
 		"and as a variable of the environment in capitals (%sHOST for host). "+
 		"A flag counts before the environment, that before the file, that before the default.", s.program.Prefix))
 }

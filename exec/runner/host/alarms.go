@@ -89,14 +89,14 @@ func (a *alarms) ring() (grown, expired []*child, old []aging) {
 		n++
 	}
 	old, a.aging = slices.Clone(a.aging[:n]), a.aging[n:]
-	if len(a.aging) > 0 {
-		a.set(max(a.aging[0].forked+spoolAge, now+leastOld))
-	}
 	if len(a.young) > 0 {
 		a.set(max(a.young[0].born+lateBegin, now+leastAlarm))
 	}
 	if len(a.lingering) > 0 {
 		a.set(max(a.lingering[0].deadline, now+leastAlarm))
+	}
+	if len(a.aging) > 0 { // the latest of them last, so that it mostly needs no call of the kernel
+		a.set(max(a.aging[0].forked+spoolAge, now+leastOld))
 	}
 	return grown, expired, old
 }

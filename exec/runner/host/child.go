@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,11 +26,11 @@ type child struct {
 	kills   int64 // what killer knew before the start
 
 	stdout, stderr capture
-	spooled        spooled
-	pidfd          int  // -1: there is none (any more)
-	ages           bool // it will be said to be old
-	exited         bool // the process is a zombie, or reaped
-	lingers        bool // it has exited, and its output is still held open
+	spooled        atomic.Pointer[spooled] // nil: it is not old enough to be on disk
+	pidfd          int                     // -1: there is none (any more)
+	ages           bool                    // it will be said to be old
+	exited         bool                    // the process is a zombie, or reaped
+	lingers        bool                    // it has exited, and its output is still held open
 	deadline       int64
 	done           journal.Done // set before watcher.ended is called
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,34 +44,31 @@ func newSpool(folder string) *spool {
 	return s
 }
 
-// spooled is what the spool knows of a job. All but written, which is the goroutine's, is guarded
-// by spool.mu.
+// spooled is what the spool knows of a job that is old enough; a job that ends before costs nothing
+// here. files stays as it is, written is the goroutine's, spool.mu guards the rest.
 type spooled struct {
-	old       atomic.Bool // the job is old enough
-	files     [2]string   // set with old
-	written   [2]int      // bytes
+	files     [2]string
+	written   [2]int // bytes
 	inLine    bool
 	forgotten bool
 }
 
 // begin puts a job's output on disk from now on.
 func (s *spool) begin(id wire.ID, c *child) {
-	s.mu.Lock()
-	c.spooled.files = wire.OutputFiles(id, c.started)
-	c.spooled.old.Store(true)
-	s.mu.Unlock()
+	c.spooled.Store(&spooled{files: wire.OutputFiles(id, c.started)})
 	s.more(c)
 }
 
 // more says that a job has written more. It does not wait.
 func (s *spool) more(c *child) {
-	if !c.spooled.old.Load() {
+	its := c.spooled.Load()
+	if its == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.spooled.inLine && !c.spooled.forgotten {
-		c.spooled.inLine = true
+	if !its.inLine && !its.forgotten {
+		its.inLine = true
 		s.fresh = append(s.fresh, c)
 		s.ring()
 	}
@@ -80,13 +76,15 @@ func (s *spool) more(c *child) {
 
 // forget has a job's files removed. It does not wait.
 func (s *spool) forget(c *child) {
+	its := c.spooled.Load()
+	if its == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.spooled.forgotten = true
-	if c.spooled.old.Load() {
-		s.gone = append(s.gone, c)
-		s.ring()
-	}
+	its.forgotten = true
+	s.gone = append(s.gone, c)
+	s.ring()
 }
 
 // ring wakes the goroutine. Callers must hold s.mu.
@@ -131,14 +129,14 @@ func (s *spool) round() (some bool) {
 	fresh, gone, closing := s.fresh, s.gone, s.closing
 	s.fresh, s.gone = nil, nil
 	for _, c := range fresh {
-		c.spooled.inLine = false
+		c.spooled.Load().inLine = false
 	}
 	s.mu.Unlock()
 	for _, c := range fresh {
 		s.put(c)
 	}
 	for _, c := range gone {
-		for _, name := range c.spooled.files {
+		for _, name := range c.spooled.Load().files {
 			_ = os.Remove(filepath.Join(s.folder, name)) // the next start of the worker tries again
 		}
 	}
@@ -147,8 +145,9 @@ func (s *spool) round() (some bool) {
 
 // put appends to a job's files what it has written since the last time.
 func (s *spool) put(c *child) {
+	its := c.spooled.Load()
 	s.mu.Lock()
-	forgotten := c.spooled.forgotten
+	forgotten := its.forgotten
 	s.mu.Unlock()
 	if forgotten {
 		return
@@ -157,8 +156,8 @@ func (s *spool) put(c *child) {
 		from.mu.Lock()
 		kept := from.kept
 		from.mu.Unlock()
-		if written := &c.spooled.written[i]; len(kept) > *written {
-			*written += s.append(c.spooled.files[i], kept[*written:], *written == 0)
+		if written := &its.written[i]; len(kept) > *written {
+			*written += s.append(its.files[i], kept[*written:], *written == 0)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestWhatAJobHasWrittenIsOnDisk(t *testing.T) {
 	<-shortEnded
 	names := wire.OutputFiles(wire.ID{Job: 2, Attempt: 1}, long.started)
 	s.await("what it wrote before it was old", func(f map[string]string) bool { return f[names[0]] == "before\n" && len(f) == 1 })
-	if short.spooled.old.Load() {
+	if short.spooled.Load() != nil {
 		t.Error("a short job is on disk")
 	}
 	pass(t, first)
@@ -176,7 +176,7 @@ func TestAFolderThatCannotBeMade(t *testing.T) {
 	s := newShop(t, filepath.Join(file, "output"))
 	c, ended := s.start(1, 100, "sleep 1.1; echo out; exit 4")
 	<-ended
-	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || !c.spooled.old.Load() {
+	if done := c.done; *done.Code != 4 || string(done.Stdout.Kept) != "out\n" || c.spooled.Load() == nil {
 		t.Errorf("done %+v", done)
 	}
 	s.jobs.forget(wire.ID{Job: 1, Attempt: 1})

@@ -74,7 +74,7 @@ func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Dura
 		return r.run(ctx)
 	})
 	if err != nil && len(r.done)+len(r.failed) == 0 {
-		return mayBeDone(err, contract.Cancel.Name)
+		return errors.Join(mayBeDone(err, contract.Cancel.Name), r.mute)
 	}
 	if shown := r.show(jobs); shown != nil {
 		return shown

@@ -15,7 +15,7 @@ func TestPsTellsHowLongJobsHaveRunWhateverClocksSay(t *testing.T) {
 		`{"jobs": [{"job": 7, "target": "mail", "attempt": 1, "since": ` + since + `, "elapsed": 125000},
 		{"job": 8, "target": "mail", "attempt": 1, "since": ` + since + `}], "total": 2}`)})
 	got := jobctl{}.run(t, "--port", d.port, "ps")
-	if lines := strings.Split(got.out, "\n"); got.code != 0 || !strings.Contains(lines[1], "  2m05s  ") || !strings.Contains(lines[2], "  0.0s  ") {
+	if lines := strings.Split(got.out, "\n"); got.code != 0 || !strings.Contains(lines[1], "  2m5s ") || !strings.Contains(lines[2], "  0s ") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type sheet struct {
 	job     jobRef
 	verdict reason.Verdict
 	row     *contract.JobRow
+	read    bool // somebody could read the table
 	story   *story
 	events  []from[journal.Event]
 }
@@ -54,7 +56,7 @@ func (p *program) showJob(ctx context.Context, c *client, job jobRef) error {
 	}
 	e.noteSilent(p)
 	j := e.journals(p)
-	shown := &sheet{program: p, job: job, verdict: verdicts[0], row: e.row(), story: &story{program: p, journals: j}}
+	shown := &sheet{program: p, job: job, verdict: verdicts[0], row: e.row(), read: e.read(), story: &story{program: p, journals: j}}
 	for event, err := range j.events(ctx, history.Query{Job: int64(job.id), Output: true}) {
 		if err != nil {
 			j.failed = append(j.failed, err)
@@ -80,6 +82,11 @@ func (e explained) row() *contract.JobRow {
 		}
 	}
 	return nil
+}
+
+// read tells whether anybody could read the table.
+func (e explained) read() bool {
+	return slices.ContainsFunc(e.answers, func(a told[contract.Explained]) bool { return a.err == nil && a.answer.Table == "" })
 }
 
 // journals are those of the workers that have answered.
@@ -126,7 +133,11 @@ func (s *sheet) printAsJSON() error {
 func (s *sheet) printRow() {
 	fmt.Fprintln(s.out)
 	if s.row == nil {
-		fmt.Fprintln(s.out, "row: none")
+		if s.read {
+			fmt.Fprintln(s.out, "row: none")
+		} else {
+			fmt.Fprintln(s.out, "row: not known, as nobody who was asked could read the table")
+		}
 		return
 	}
 	r := s.row

@@ -104,7 +104,7 @@ func TestCancelRefusesWhatIsWrong(t *testing.T) {
 		"cancel x":              `job "x" is not allowed; allowed is ID or TARGET:ID, where ID is a whole number of 64 bits other than 0`,
 		"cancel :5":             `job ":5" is not allowed`,
 		"cancel a:5 b:5":        "job 5 is named twice, with different targets",
-		"cancel --grace 25h 5":  "--grace 25h0m0s is not allowed; allowed is 0s to 24h0m0s",
+		"cancel --grace 25h 5":  `--grace: "25h" is not allowed; allowed is a number of seconds, or a duration such as 500ms, 30s or 2m, from 0s to 24h0m0s`,
 		"cancel --grace soon 5": "grace",
 	} {
 		if got := jobctl(t, worker, strings.Fields(args)...); got.code != 2 || !strings.Contains(got.stderr, want) {

@@ -85,7 +85,7 @@ func Judge(change store.Change, found *Found) store.Outcome {
 	if !later && found.Status == journal.RowDone && sameRun(change, found) {
 		return store.Outcome{Fate: store.Applied}
 	}
-	if !later && change.Status == journal.RowDone && found.Status != journal.RowDone && found.Finished == seconds(change.Finish) {
+	if !later && change.Status == journal.RowDone && found.Status != journal.RowDone && found.Finished != 0 && found.Finished == seconds(change.Finish) {
 		return store.Outcome{Fate: store.Applied} // and set back since: its time stays until the next end
 	}
 	return store.Outcome{Fate: store.Lost, Found: &found.Row, Newer: later}

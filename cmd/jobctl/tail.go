@@ -33,6 +33,7 @@ type follower struct {
 	waited  bool     // it was told that the job had not started
 	missed  int      // how often nobody had it, though its row says that it was claimed
 	ran     bool     // it was seen running
+	over    bool     // all was shown that there will ever be
 	shifted bool     // the offset of stderr counts the reason in front of it
 	tube    *tube
 }
@@ -142,7 +143,7 @@ func (f *follower) step(ctx context.Context) (over, some bool, err error) {
 	}
 	if f.on == nil {
 		if err := f.find(ctx); err != nil || f.on == nil {
-			return false, false, err
+			return f.over, false, err
 		}
 	}
 	var answer contract.JobOutput

@@ -100,11 +100,11 @@ func (f *follower) absent(ctx context.Context, fleet []told[contract.JobOutput])
 		f.missed++
 		return nil
 	}
-	where := "what there is of it is in the row"
 	if row.Status == "accepted" || row.Status == "running" {
-		where = "the worker that has claimed it was not asked, or does not answer"
+		return errors.Join(fmt.Errorf("job %d: its row is '%s', and nobody who was asked has its output; "+
+			"the worker that has claimed it was not asked, or does not answer", f.job, clean(row.Status)), unheard)
 	}
-	return errors.Join(fmt.Errorf("job %d: its row is '%s', and nobody who was asked has its output; %s", f.job, clean(row.Status), where), unheard)
+	return errors.Join(f.fromRow(ctx), unheard)
 }
 
 // row asks the table, through the first worker that can.

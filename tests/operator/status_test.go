@@ -261,7 +261,7 @@ func TestStatusOfAFleet(t *testing.T) {
 	for _, want := range []string{
 		"\nworker node-2 does not answer: no answer within 5s\n",
 		"\nworker node-1 can't tell more, because it is an older jobd, or the original\n",
-		"\n3 workers, 4 targets; 0 of 15 slots in use, 0 prefetched; the table does not show 0 events yet\n",
+		"\n3 workers, 4 targets; 0 of 15 slots in use, 0 prefetched\n",
 		"\nshared  1        0/2    0           3  ",
 		"\na       1        ?/10   ?           ?        ?       no\n",
 		"\ntarget nobody was poked and is served by nobody, since ", "; 2 rows wait\n",

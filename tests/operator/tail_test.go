@@ -72,7 +72,8 @@ func (f *following) end(t *testing.T) ran {
 	return ran{string(out), string(errs), f.cmd.ProcessState.ExitCode()}
 }
 
-// talker is a launcher whose jobs write what is written to a fifo, until it is closed.
+// talker is a launcher whose jobs carry out what is written to a fifo, until that is exit. A job has
+// it open all the time: who opens it anew for each line meets the end of the line before.
 func talker(t *testing.T, before string) (launcher string, say func(string)) {
 	t.Helper()
 	fifo := filepath.Join(t.TempDir(), "fifo")
@@ -80,7 +81,8 @@ func talker(t *testing.T, before string) (launcher string, say func(string)) {
 		t.Fatal(err)
 	}
 	return harness.Script(t, before+`
-while read -r words <`+fifo+`; do eval "$words"; done`) + " {id}", func(words string) {
+exec 3<>`+fifo+`
+while read -r words <&3; do eval "$words"; done`) + " {id}", func(words string) {
 			t.Helper()
 			if err := exec.Command("/bin/sh", "-c", `printf '%s\n' "$0" >`+fifo, words).Run(); err != nil {
 				t.Fatal(err)
@@ -264,12 +266,15 @@ func TestTailThroughTheMaster(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"tail a:7":  "job 7 is of target 'b', not 'a'",
-		"tail 9":    "job 9: its row is 'done', and nobody who was asked has its output",
 		"tail 4711": "job 4711: nobody knows it, and the table has no such row",
 	} {
 		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 1 || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v, want %q", args, got, want)
 		}
+	}
+	const ofRow = "jobctl: job 9: no journal that was asked tells of its end; this is what its row has\n"
+	if got := jobctl(t, master, "--master", "tail", "9"); got != (ran{"", ofRow, 0}) {
+		t.Errorf("a job that only its row knows: %+v", got)
 	}
 	for _, args := range []string{"tail", "tail 0", "tail 1 2", "tail -n -5 1", "tail a:"} {
 		if got := jobctl(t, master, append([]string{"--master"}, strings.Fields(args)...)...); got.code != 2 {

@@ -149,7 +149,8 @@ func TestTopInATerminal(t *testing.T) {
 	if row := db.AwaitDone(t, job); harness.Text(row.Sig) != "SIGTERM" {
 		t.Errorf("job %d: %s", job, row)
 	}
-	term.press("Enter")
+	term.await("running jobs: 4,")
+	term.press("Enter", "Enter") // the first one only tells which job has come under the cursor
 	term.await("claimed by node-1", "esc back")
 	term.press("Escape")
 	term.await("running jobs: 4,")

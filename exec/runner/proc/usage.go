@@ -32,7 +32,7 @@ type Meter struct {
 
 // At most one part in restShare of a processor is spent on looking.
 const (
-	restShare = 200
+	restShare = 1000
 	leastRest = time.Second
 )
 

@@ -21,15 +21,21 @@ const changeTimeout = 30 * time.Second
 // much it has to read through.
 const lookTimeout = 8 * time.Second
 
-// timeoutOf is how long a worker may take for a request of this type that is handed on. For all
-// that somebody only looks at that is shorter than jobctl waits for an answer, so that a worker
-// that hangs does not hide what the others say.
-func timeoutOf(typ string) time.Duration {
+// timeoutOf is how long a worker may take for a request of this type that is handed on: to it alone,
+// or to all. For all that somebody only looks at, and for what all are asked to do, that is shorter
+// than jobctl waits for an answer, so that a worker that hangs does not hide what the others say. A
+// cancel that all are asked for is about jobs that they have, and waits for starts that are under
+// way; only one that is asked alone may have to wait for rows.
+func timeoutOf(typ string, alone bool) time.Duration {
 	switch typ {
 	case contract.Running.Name, contract.Explain.Name, contract.JournalRows:
 		return answerTimeout
-	case contract.Cancel.Name, contract.Retry.Name, contract.JournalReapply:
+	case contract.Retry.Name, contract.JournalReapply:
 		return changeTimeout
+	case contract.Cancel.Name:
+		if alone {
+			return changeTimeout
+		}
 	}
 	return lookTimeout
 }
@@ -66,7 +72,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 		answers[i] = contract.RelayedAnswer{Name: w.name(), Address: w.address()}
 		at[w] = &answers[i]
 	}
-	asking := round{Master: m, from: from, typ: request.Type, timeout: timeoutOf(request.Type)}
+	asking := round{Master: m, from: from, typ: request.Type, timeout: timeoutOf(request.Type, fields.Has("worker"))}
 	request.OnAnswered(asking.release)
 	asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 		at[w].Data = answer

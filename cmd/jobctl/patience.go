@@ -24,14 +24,15 @@ func (c *client) patienceWith(typ string) time.Duration {
 	switch typ {
 	case contract.RunManual.Name, contract.Restart.Name:
 		return 0
-	case contract.Retry.Name: // which waits for rows that somebody holds, and for a database that is away
-		return c.patience * 3
 	case contract.Pause.Name:
 		return c.patience * 3 / 2
-	case contract.Cancel.Name: // a master waits 30 s for a worker that hangs, and then gives what the others said
+	case contract.Retry.Name, contract.Cancel.Name:
+		// They wait for rows that somebody holds, and for a database that is away. A master waits
+		// 30 s for the worker that it asks, and then says so.
 		if c.master {
 			return c.patience * 4
 		}
+		return c.patience * 3
 	}
 	return c.patience
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,7 +150,7 @@ func (s *sheet) printRow() {
 		{"started", s.seconds(r.Started)},
 		{"finished", s.seconds(r.Finished)},
 		{"result", r.Result},
-		{"return code", r.Code},
+		{"return code", codeText(r.Code)},
 		{"signal", signalText(r)},
 		{"stdout", shownSize(r.Stdout)},
 		{"stderr", shownSize(r.Stderr)},
@@ -168,6 +169,13 @@ func ownerText(r *contract.JobRow) string {
 		return ""
 	}
 	return r.Owner
+}
+
+func codeText(code *int64) string {
+	if code == nil {
+		return ""
+	}
+	return strconv.FormatInt(*code, 10)
 }
 
 // signalText is what is told of the column sig.

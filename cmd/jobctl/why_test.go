@@ -13,7 +13,7 @@ import (
 const explainedJobs = `{"name":"node-1","mark":"aaaa","targets":["mail"],"jobs":[
   {"job":5,"row":{"target":"mail","status":"waiting","stdout":{"size":0},"stderr":{"size":0}},"ahead":{"rows":40},
    "target":{"name":"mail","concurrency":2,"running":2}},
-  {"job":6,"row":{"target":"mail","status":"done","finished":1795168923,"started":1795168920,"result":"fail","returnCode":"3",
+  {"job":6,"row":{"target":"mail","status":"done","finished":1795168923,"started":1795168920,"result":"fail","code":3,
    "stdout":{"size":0},"stderr":{"size":8,"tail":"no mail\n"}}},
   {"job":7}]}`
 

@@ -63,7 +63,7 @@ type JobRow struct {
 	Started  int64   `json:"started,omitempty"`
 	Finished int64   `json:"finished,omitempty"`
 	Result   string  `json:"result,omitempty"`
-	Code     string  `json:"returnCode,omitempty"`
+	Code     *int64  `json:"code,omitempty"` // return_code
 	Sig      string  `json:"sig,omitempty"`
 	Stdout   JobText `json:"stdout"`
 	Stderr   JobText `json:"stderr"`

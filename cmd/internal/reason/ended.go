@@ -44,11 +44,11 @@ func (v *view) ended() (Verdict, bool) {
 	case v.row.Result == "ok":
 		verdict.Reason = Done
 		verdict.Sentence = "is done: ok" + when + v.took(h)
-	case v.row.Sig != "" && v.row.Code == "":
+	case v.row.Sig != "" && v.row.Code == nil:
 		verdict.Reason = Killed
 		verdict.Sentence = "was killed by " + v.row.Sig + when + v.took(h) + behind(": ", last)
-	case v.row.Code != "":
-		verdict.Sentence = "failed with exit code " + v.row.Code + when + v.took(h) + behind(": ", last)
+	case v.row.Code != nil:
+		verdict.Sentence = fmt.Sprintf("failed with exit code %d", *v.row.Code) + when + v.took(h) + behind(": ", last)
 	default:
 		reason := cut(h.Reason)
 		if reason == "" {
@@ -64,8 +64,8 @@ func (v *view) rowResult() string {
 	switch {
 	case v.row.Sig != "":
 		return "killed by " + v.row.Sig
-	case v.row.Code != "":
-		return "exit code " + v.row.Code
+	case v.row.Code != nil:
+		return fmt.Sprintf("exit code %d", *v.row.Code)
 	}
 	return v.row.Result
 }

@@ -180,7 +180,7 @@ func TestNearestNames(t *testing.T) {
 func TestTextsOfOthers(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ü", 1000)
-	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{of("node-1", done(row{Result: "fail", Code: "3", Stderr: contract.JobText{Tail: "x\n" + long + "\n"}}, nil))})
+	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Tail: "x\n" + long + "\n"}}, nil))})
 	if len(got.Sentence) > 400 || strings.Contains(got.Sentence, "\n") || !strings.HasSuffix(got.Sentence, "ü…") {
 		t.Errorf("%d bytes: %s", len(got.Sentence), got.Sentence)
 	}
@@ -206,3 +206,5 @@ func allCodes(t *testing.T) (all []Code) {
 	}
 	return all
 }
+
+func rowCode(code int64) *int64 { return &code }

@@ -162,9 +162,9 @@ func TestSentences(t *testing.T) {
 			of("node-1", under("running", "@aaaaxxxxx", &history{Status: "running", Token: "@aaaaxxxxx", Claimed: ten})),
 		}},
 
-		{Done, "is done: ok at 10:02 on node-2, after 2.5s", []Answer{of("node-1", done(row{Result: "ok", Code: "0"}, nil)), of("node-2", done(row{}, ran))}},
-		{Done, "is done: ok at 10:02, after 3s", []Answer{of("node-1", done(row{Result: "ok", Code: "0"}, nil))}},
-		{Failed, "failed with exit code 3 at 10:02, after 3s: no mail", []Answer{of("node-1", done(row{Result: "fail", Code: "3", Stderr: contract.JobText{Tail: "one\nno mail\n\n"}}, nil))}},
+		{Done, "is done: ok at 10:02 on node-2, after 2.5s", []Answer{of("node-1", done(row{Result: "ok", Code: rowCode(0)}, nil)), of("node-2", done(row{}, ran))}},
+		{Done, "is done: ok at 10:02, after 3s", []Answer{of("node-1", done(row{Result: "ok", Code: rowCode(0)}, nil))}},
+		{Failed, "failed with exit code 3 at 10:02, after 3s: no mail", []Answer{of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Tail: "one\nno mail\n\n"}}, nil))}},
 		{Failed, "failed at 10:02 on node-1, after 3s: fork: no memory", []Answer{
 			of("node-1", done(row{Result: "fail"}, &history{Status: "done", Result: "fail", Reason: "fork: no memory"})),
 		}},

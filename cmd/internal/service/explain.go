@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"jobd/journal"
@@ -120,7 +121,7 @@ func jobRow(row *store.Detail) *contract.JobRow {
 	return &contract.JobRow{
 		Target: row.Target, Status: row.Status, Owner: row.Owner,
 		Created: row.Created, Started: row.Started, Finished: row.Finished,
-		Result: row.Result, Code: row.Code, Sig: row.Sig,
+		Result: row.Result, Code: codeOf(row.Code), Sig: row.Sig,
 		Stdout: contract.JobText(row.Stdout), Stderr: contract.JobText(row.Stderr),
 	}
 }
@@ -142,6 +143,15 @@ func (x *explanation) askWorker() {
 			job.Aside = &contract.AsideJob{Wanted: a.Wanted, Reason: a.Reason, Since: millis(a.Since)}
 		}
 	})
+}
+
+// codeOf is a return code as a column shows it; nil where it shows none.
+func codeOf(text string) *int64 {
+	code, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &code
 }
 
 // millis is a moment in its form on the wire; 0 where it is not known.

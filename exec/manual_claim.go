@@ -12,28 +12,24 @@ import (
 )
 
 // What a client's jobs wait for at most until they are claimed: claimTimeout while nothing can be
-// claimed at all, lockTimeout for a row that somebody else holds.
+// claimed at all; lockwait.go has how long for a row that somebody else holds.
 const (
 	claimTimeout = 10 * time.Second
-	lockTimeout  = 5 * time.Second
-	firstLock    = 50 * time.Millisecond
-	longLock     = 500 * time.Millisecond
 	mostFailures = 3 // of one row, for a reason that is not known to pass
 	retriers     = 2 // clients that try rows that somebody else holds again, at a time
 )
 
 // manualClaim claims the jobs of one client, and tells it about those that can't be run.
 type manualClaim struct {
-	worker    *Worker
-	client    context.Context // ends when the client is gone
-	asked     *wish
-	clients   map[int64]*waiter
-	retry     Retry         // while nothing can be claimed
-	lockUntil time.Time     // zero: no row was locked yet
-	rest      board.Backoff // until rows that were locked are tried again
-	failed    map[int64]int // tries that failed for no known reason
-	limit     time.Duration // until nothing is tried any more
-	accept    accepting
+	worker  *Worker
+	client  context.Context // ends when the client is gone
+	asked   *wish
+	clients map[int64]*waiter
+	retry   Retry         // while nothing can be claimed
+	lock    lockWait      // for rows that somebody else holds
+	failed  map[int64]int // tries that failed for no known reason
+	limit   time.Duration // until nothing is tried any more
+	accept  accepting
 }
 
 // accepting is what the board makes of a row that a client has named. Callers must hold w.mu.
@@ -84,7 +80,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 			m.clients[id].tell(nil, fmt.Sprintf("job %d not found", id))
 		}
 	}
-	if len(locked) > 0 && !m.waitForLock(ctx) {
+	if len(locked) > 0 && !m.lock.again(ctx, m.client.Done()) {
 		m.refuse(locked, "the row is locked by somebody else")
 		return nil
 	}
@@ -105,7 +101,7 @@ func (m *manualClaim) claim(ctx context.Context, c *manualClaiming) (locked []in
 	if err := w.Disk.Check(); err != nil {
 		return nil, noRoom{err}
 	}
-	if !m.lockUntil.IsZero() {
+	if m.lock.met() {
 		select {
 		case w.again <- struct{}{}:
 			defer func() { <-w.again }()
@@ -121,27 +117,6 @@ type noRoom struct{ error }
 
 // Unwrap gives the cause.
 func (e noRoom) Unwrap() error { return e.error }
-
-// waitForLock waits until rows that somebody holds are to be tried again. It is false when they
-// were tried for long enough.
-func (m *manualClaim) waitForLock(ctx context.Context) bool {
-	if m.lockUntil.IsZero() {
-		m.lockUntil = time.Now().Add(lockTimeout)
-	}
-	m.rest.Grow(time.Now(), firstLock, longLock)
-	if m.rest.Due.After(m.lockUntil) {
-		return false
-	}
-	timer := time.NewTimer(time.Until(m.rest.Due))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-m.client.Done():
-	case <-ctx.Done():
-	}
-	return false
-}
 
 // claimFailed tells the clients what is true, and gives the jobs that are to be tried again.
 func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err error) (again [][]int64) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"jobd/exec/board"
 	"jobd/journal"
 )
 
@@ -78,8 +77,7 @@ type retrying struct {
 	to     map[int64]string
 	retry  Retry // while nothing can be updated
 	failed map[int64]int
-	locked time.Time     // until when rows that somebody holds are tried; zero: none was held yet
-	rest   board.Backoff // until they are tried again
+	lock   lockWait // for rows that somebody else holds
 	answer RetryAnswer
 }
 
@@ -144,7 +142,7 @@ func (r *retrying) try(ctx context.Context, ids []int64) (again [][]int64) {
 			r.answer.Errors[id] = fmt.Sprintf("job %d not found", id)
 		}
 	}
-	if len(locked) > 0 && !r.waitForLock(ctx) {
+	if len(locked) > 0 && !r.lock.again(ctx, nil) {
 		r.refuse(locked, func(int64) string { return "the row is locked by somebody else" })
 		locked = nil
 	}
@@ -190,7 +188,7 @@ func (t *retryTry) refusal(row journal.Row) string {
 	case guarded && row.Finished != expected:
 		return "it has run again meanwhile"
 	case t.worker.board.Holds(row.Job):
-		return fmt.Sprintf("job %d is still under way", row.Job)
+		return "it is still under way"
 	case t.worker.board.Stopping():
 		return "worker is stopping"
 	}
@@ -211,26 +209,6 @@ func isFresh(row journal.Row, now time.Time) bool {
 func (r *retrying) waitForSecond(ctx context.Context) bool {
 	now := time.Now()
 	timer := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// waitForLock waits until rows that somebody holds are to be tried again. It is false when they
-// were tried for long enough.
-func (r *retrying) waitForLock(ctx context.Context) bool {
-	if r.locked.IsZero() {
-		r.locked = time.Now().Add(lockTimeout)
-	}
-	r.rest.Grow(time.Now(), firstLock, longLock)
-	if r.rest.Due.After(r.locked) {
-		return false
-	}
-	timer := time.NewTimer(time.Until(r.rest.Due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -9,8 +9,7 @@ import (
 	"jobd/store"
 )
 
-// countTime is how long the server may take to count. Who asks may have gone before: cancelling
-// only closes the connection, and without an index the server would read the whole table on.
+// countTime is how long the server may take to count.
 const countTime = 5 * time.Second
 
 // CountWaiting implements store.Table. It reads as many entries of the index as it counts, and one
@@ -44,11 +43,16 @@ func (t *Table) CountWaiting(ctx context.Context, target string, most int) (coun
 // one with the lowest id was made. Both conditions have the target's name as their argument.
 func (l *layout) countingQuery(most int) string {
 	const waiting = " WHERE status = 'waiting' AND target = ?"
-	query := "SELECT /*+ MAX_EXECUTION_TIME(" + strconv.FormatInt(countTime.Milliseconds(), 10) + ") */" +
-		" (SELECT COUNT(*) FROM (SELECT 1 FROM " + l.table + waiting + " LIMIT " + strconv.Itoa(most+1) + ") AS some)," +
-		" COALESCE((SELECT " + l.created.seconds() + " FROM " + l.table + waiting + " ORDER BY id LIMIT 1), 0)"
+	return l.within(countTime, " (SELECT COUNT(*) FROM (SELECT 1 FROM "+l.table+waiting+" LIMIT "+strconv.Itoa(most+1)+") AS some),"+
+		" COALESCE((SELECT "+l.created.seconds()+" FROM "+l.table+waiting+" ORDER BY id LIMIT 1), 0)")
+}
+
+// within is a SELECT that the server gives up after a time. Who asks may have gone before: that only
+// closes the connection, and without an index the server would read the whole table on.
+func (l *layout) within(limit time.Duration, selects string) string {
+	query := "SELECT /*+ MAX_EXECUTION_TIME(" + strconv.FormatInt(limit.Milliseconds(), 10) + ") */" + selects
 	if l.version.mariaDB && l.version.since(nil, []int{10, 1, 2}) { // which takes the hint for a comment
-		query = "SET STATEMENT max_statement_time = " + strconv.Itoa(int(countTime.Seconds())) + " FOR " + query
+		query = "SET STATEMENT max_statement_time = " + strconv.Itoa(int(limit.Seconds())) + " FOR " + query
 	}
 	return query
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -97,7 +96,7 @@ func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (ma
 	defer done()
 	ahead, err := rule.CountAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
 		condition, args := rule.Stretch(target, from, before)
-		query := found.hasty(" COUNT(*) FROM (SELECT 1 FROM " + found.table + " WHERE " + condition + " LIMIT ?) AS stretch")
+		query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM " + found.table + " WHERE " + condition + " LIMIT ?) AS stretch")
 		err = t.retry(ctx, func() error {
 			return t.each(ctx, query, append(args, limit), func(results *sql.Rows) error { return results.Scan(&n) })
 		})
@@ -106,15 +105,5 @@ func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (ma
 	return ahead, t.fail("count the jobs that wait before some", err)
 }
 
-// aheadTime is how long the server may take for one count. Who asks may have gone before: that ends
-// the connection only, and without an index the server would read on.
+// aheadTime is how long the server may take for one count.
 const aheadTime = 2 * time.Second
-
-// hasty is a SELECT that the server gives up after a time. MariaDB takes the hint for a comment.
-func (l *layout) hasty(selects string) string {
-	query := "SELECT /*+ MAX_EXECUTION_TIME(" + strconv.FormatInt(aheadTime.Milliseconds(), 10) + ") */" + selects
-	if l.version.mariaDB && l.version.since(nil, []int{10, 1, 2}) {
-		query = fmt.Sprintf("SET STATEMENT max_statement_time = %d FOR %s", int(aheadTime.Seconds()), query)
-	}
-	return query
-}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proctest"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
@@ -78,9 +79,7 @@ func TestALookAtARunnerThatStandsStill(t *testing.T) {
 	p := begin(t, remote, 1, "echo out; exec sleep 300")
 	g := jobexec.Glance{Job: 1, Attempt: 1, Started: p.Started(), Most: 100}
 	look(t, remote, g, "out\n")
-	if err := unix.Kill(runner, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Stop(t, runner)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gaveUp := errors.New("gave up")
 	var group sync.WaitGroup

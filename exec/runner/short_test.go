@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proctest"
 	"jobd/journal"
 )
 
@@ -77,9 +78,7 @@ func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	runner := runnerOf(t, remote)
 	p := begin(t, remote, 1, "exec sleep 300")
 	<-p.Begun()
-	if err := unix.Kill(runner, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Stop(t, runner)
 	for range 3 {
 		if err := p.Signal(15); !errors.Is(err, errSilent) {
 			t.Errorf("error %v, want %v", err, errSilent)

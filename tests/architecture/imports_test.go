@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 var drawn = []string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2"}
 
 // trials only test and try out what the programs are made of.
-var trials = []string{"tests", "examples", "store/storetest", "journal/journaltest", "cmd/internal/manualtest"}
+var trials = []string{"tests", "examples", "store/storetest", "journal/journaltest", "exec/runner/proctest", "cmd/internal/manualtest"}
 
 // free are the folders that may import everything of the repository, unless they have a row of their
 // own: the wiring, and trials.

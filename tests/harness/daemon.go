@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"jobd/exec/runner/proctest"
 )
 
 // Daemon is one running program with its output.
@@ -94,10 +96,12 @@ func pong(conn net.Conn) string {
 	return ""
 }
 
-// Signal sends the daemon a signal.
+// Signal sends the daemon a signal. After SIGSTOP it stands still.
 func (d *Daemon) Signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
-	if err := d.process.Process.Signal(signal); err != nil {
+	if signal == syscall.SIGSTOP {
+		proctest.Stop(t, d.Pid)
+	} else if err := d.process.Process.Signal(signal); err != nil {
 		t.Fatalf("send %s to %s: %v", signal, d.program, err)
 	}
 }

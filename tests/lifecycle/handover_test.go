@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"jobd/exec/runner/proctest"
 	"jobd/tests/harness"
 )
 
@@ -158,9 +159,7 @@ func TestStopWhileTheRunnerDoesNotAnswer(t *testing.T) {
 // freeze stops a process until it is thawed, or the test ends.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Stop(t, pid)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) // it may be gone
 }
 

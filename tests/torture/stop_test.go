@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"jobd/exec/runner/proctest"
 )
 
 // The worker, then its runner, then both stand still for a while in the middle of the work, as in
@@ -28,7 +30,9 @@ func TestStoppedInTheMiddle(t *testing.T) {
 func signalAll(t *testing.T, pids []int, signal syscall.Signal) {
 	t.Helper()
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, signal); err != nil {
+		if signal == syscall.SIGSTOP {
+			proctest.Stop(t, pid)
+		} else if err := syscall.Kill(pid, signal); err != nil {
 			t.Fatalf("send %s to %d: %v", signal, pid, err)
 		}
 	}

@@ -1,19 +1,22 @@
 package exec
 
 import (
-	"bytes"
 	"strings"
 	"unicode"
+
+	"jobd/journal"
 )
 
-// mostOfLine is how many bytes of a line the log shows.
-const mostOfLine = 200
+// The log shows so many bytes of a line, and looks at so many of its first ones.
+const (
+	mostOfLine = 200
+	mostRead   = 64 * mostOfLine
+)
 
 // lastLine is the last line with something in it, for a log: without control characters, and cut.
-// Where there is none, it is "". However long the text is, its end alone is looked at.
-func lastLine(text []byte) string {
-	text = bytes.TrimRightFunc(text[max(0, len(text)-64*mostOfLine):], blank)
-	text = text[bytes.LastIndexByte(text, '\n')+1:]
+// Where there is none, it is "".
+func lastLine(output journal.Output) string {
+	text := output.LastLine()
 	line := strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
@@ -22,12 +25,9 @@ func lastLine(text []byte) string {
 			return r
 		}
 		return -1
-	}, strings.ToValidUTF8(string(text), "\ufffd"))
-	if line = strings.TrimSpace(line); len(line) > mostOfLine {
-		line = strings.ToValidUTF8(line[:mostOfLine-len("…")], "") + "…"
+	}, strings.ToValidUTF8(string(text[:min(len(text), mostRead)]), "\ufffd"))
+	if line = strings.TrimSpace(line); len(line) > mostOfLine || len(text) > mostRead {
+		line = strings.ToValidUTF8(line[:min(len(line), mostOfLine-len("…"))], "") + "…"
 	}
 	return line
 }
-
-// blank tells whether a character shows nothing.
-func blank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }

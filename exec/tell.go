@@ -69,7 +69,7 @@ func (w *Worker) toldEnd(e journal.Event, done journal.Done) []slog.Attr {
 	if done.Reason != "" {
 		attrs = append(attrs, slog.String("reason", done.Reason))
 	}
-	if line := lastLine(done.Stderr.Kept); line != "" && done.Result != "ok" && done.Reason == "" {
+	if line := lastLine(done.Stderr); line != "" && done.Result != "ok" && done.Reason == "" {
 		attrs = append(attrs, slog.String("stderr", line))
 	}
 	return attrs

@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -12,6 +14,17 @@ type Output struct {
 	Kept []byte `json:"-"`    // at most max_output_buffer bytes; the journal stores them beside the payload
 	Size int64  `json:"size"` // how many bytes the job wrote in all
 }
+
+// LastLine is the last line of what was kept that is not blank, without the space around it; nil
+// where there is none. A carriage return ends a line, too: of a progress that was written over and
+// over, the last state counts.
+func (o Output) LastLine() []byte {
+	text := bytes.TrimRightFunc(o.Kept, blank)
+	return bytes.TrimLeftFunc(text[bytes.LastIndexAny(text, "\r\n")+1:], unicode.IsSpace)
+}
+
+// blank tells whether a character shows nothing.
+func blank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
 // truncated reports whether the job wrote more than was kept.
 func (o Output) truncated() bool { return o.Size > int64(len(o.Kept)) }

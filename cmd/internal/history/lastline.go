@@ -24,17 +24,15 @@ func lastLines(events iter.Seq2[journal.Event, error]) iter.Seq2[journal.Event, 
 // WithLastLine is an event with nothing of its output but the last line of stderr.
 func WithLastLine(e journal.Event) journal.Event {
 	if done, ok := e.Payload.(journal.Done); ok {
-		done.Stdout.Kept, done.Stderr.Kept = nil, bytes.Clone(lastLine(done.Stderr.Kept))
+		done.Stdout.Kept, done.Stderr.Kept = nil, bytes.Clone(lastLine(done.Stderr))
 		e.Payload = done
 	}
 	return e
 }
 
-// lastLine is the last line of a text that is not blank, its first bytes if it is long; nil where
-// there is none.
-func lastLine(text []byte) []byte {
-	text = bytes.TrimRight(text, " \t\r\n\v\f")
-	line := bytes.TrimSpace(text[bytes.LastIndexAny(text, "\r\n")+1:])
+// lastLine is the last line of a stream, its first bytes if it is long.
+func lastLine(output journal.Output) []byte {
+	line := output.LastLine()
 	if len(line) > mostOfLine {
 		line = bytes.ToValidUTF8(line[:mostOfLine], nil)
 	}

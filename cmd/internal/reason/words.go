@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"jobd/journal"
 )
 
 // clock is a moment to the minute, with the date where it is not today. It is in unix milliseconds.
@@ -77,10 +79,7 @@ func names(all []string) string {
 }
 
 // lastLine is the last line of a text that has something in it.
-func lastLine(text string) string {
-	text = strings.TrimRight(text, " \t\r\n")
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
-}
+func lastLine(text string) string { return string(journal.Output{Kept: []byte(text)}.LastLine()) }
 
 // cut cuts a text of somebody else's to what a sentence bears, which is one line.
 func cut(text string) string {

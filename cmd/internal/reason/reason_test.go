@@ -166,16 +166,6 @@ func TestWhatIsToBeProbed(t *testing.T) {
 	}
 }
 
-func TestNearestNames(t *testing.T) {
-	t.Parallel()
-	known := []string{"mail", "Pictures", "b"}
-	for name, want := range map[string]string{"mial": "mail", "MAIL": "mail", "pictures ": "Pictures", "picture": "Pictures", "x": "", "video": "", "": ""} {
-		if got := nearest(name, known); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}
-
 // Whatever texts others have put in, a sentence is one line, and not too long.
 func TestTextsOfOthers(t *testing.T) {
 	t.Parallel()

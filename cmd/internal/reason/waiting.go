@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/cmd/internal/conf"
 	"jobd/journal"
 	"jobd/net/contract"
 )
@@ -130,7 +131,7 @@ func (v *view) unserved() string {
 	if len(v.told) == 1 && len(v.silent) == 0 {
 		text = fmt.Sprintf("%s does not serve its target %s", v.told[0].Name, v.row.Target)
 	}
-	if like := nearest(v.row.Target, served); like != "" {
+	if like := conf.Nearest(v.row.Target, served); like != "" {
 		return fmt.Sprintf("%s (did you mean %s?)", text, like)
 	}
 	if len(served) == 0 {

@@ -2,6 +2,7 @@ package reason
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -89,4 +90,14 @@ func cut(text string) string {
 		return strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
+}
+
+// whoOf is who wanted something, without the port of an address, which tells a reader nothing, and
+// without the master that has handed it on.
+func whoOf(by string) string {
+	first, _, _ := strings.Cut(by, " via ")
+	if name, _, err := net.SplitHostPort(first); err == nil {
+		return name
+	}
+	return first
 }

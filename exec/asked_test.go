@@ -106,7 +106,7 @@ func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 	t.Parallel()
 	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "c", Status: status} }
 	f := newFixture(t, newTable(row(1, journal.RowManual), row(2, journal.RowIgnored)), func(c *jobexec.Config) {
-		c.Ignored = func() []int64 { return []int64{1, 2, 3} }
+		c.Doubtful = func() ([]int64, map[int64]journal.Retried) { return []int64{1, 2, 3}, nil }
 	})
 	for id := range int64(3) {
 		if _, err := f.journal.Append(journal.Draft{Job: id + 1, Payload: journal.Ignored{Reason: notFound}}); err != nil {

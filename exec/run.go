@@ -18,11 +18,8 @@ func (w *Worker) Open(pid int) error {
 	}
 	var ignored []int64
 	var retried map[int64]journal.Retried
-	if w.Retried != nil {
-		retried = w.Retried()
-	}
-	if w.Ignored != nil {
-		ignored = w.Ignored()
+	if w.Doubtful != nil {
+		ignored, retried = w.Doubtful()
 	}
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)

@@ -51,13 +51,9 @@ type Config struct {
 	// its end. Its row is then no lost one: what became of the job is known. It may be nil.
 	Knows func(ctx context.Context, job int64, token string) bool
 
-	// Ignored lists the rows that were ignored last before this start; it may be nil. Whether that
-	// was committed the rows tell.
-	Ignored func() []int64
-
-	// Retried lists the rows that were set back last before this start, by the event that says so;
-	// it may be nil. Whether that was committed the rows tell.
-	Retried func() map[int64]journal.Retried
+	// Doubtful gives the rows that were ignored last before this start, and those that were set back
+	// last, with the event that says so; it may be nil. Whether that was committed the rows tell.
+	Doubtful func() (ignored []int64, retried map[int64]journal.Retried)
 
 	// OnRetried is called with the targets of rows that were set back to waiting; it may be nil.
 	OnRetried func(targets []string)

@@ -76,8 +76,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Runner: remote, Keeper: remote, Watcher: remote, Disk: history.reserve,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(r.log, what) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows,
-		Ignored: history.ignoredLast,
-		Retried: history.retriedLast, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
+		Doubtful: history.doubtful, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
 		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))
 	return p, nil

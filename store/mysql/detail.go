@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -36,7 +35,7 @@ func (t *Table) Details(ctx context.Context, ids []int64, targets []string, tail
 	err = t.retry(ctx, func() error {
 		clear(found)
 		return t.each(ctx, query+" WHERE id IN ("+rule.List(ids)+")", args, func(results *sql.Rows) error {
-			row, err := scanDetail(results, names, tail)
+			row, err := rule.ScanDetail(results.Scan, names, tail)
 			if err == nil {
 				found[row.Job] = row
 			}
@@ -65,24 +64,6 @@ func (t *Table) detailQuery(l *layout, names []string, tail int) (query string, 
 	return query + " FROM " + l.table, args
 }
 
-// scanDetail reads one row of detailQuery.
-func scanDetail(results *sql.Rows, names []string, tail int) (*store.Detail, error) {
-	var row store.Detail
-	var place int
-	err := results.Scan(
-		&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
-		&row.Result, &row.Code, &row.Sig, &place,
-		&row.Stdout.Size, &row.Stdout.Tail, &row.Stderr.Size, &row.Stderr.Tail,
-	)
-	if place > 0 {
-		row.Served = names[place-1]
-	}
-	for _, output := range []*store.Written{&row.Stdout, &row.Stderr} {
-		output.Tail = strings.ToValidUTF8(rule.Tail(output.Tail, tail), string(utf8.RuneError))
-	}
-	return &row, err
-}
-
 // Ahead implements store.Table. A name that the column can't hold has no rows.
 func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
 	found, err := t.examined(ctx)
@@ -96,7 +77,7 @@ func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (ma
 	defer done()
 	ahead, err := rule.CountAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
 		condition, args := rule.Stretch(target, from, before)
-		query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM " + found.table + " WHERE " + condition + " LIMIT ?) AS stretch")
+		query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM "+found.table+" WHERE "+condition+" LIMIT ?) AS stretch")
 		err = t.retry(ctx, func() error {
 			return t.each(ctx, query, append(args, limit), func(results *sql.Rows) error { return results.Scan(&n) })
 		})

@@ -2,10 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -24,7 +21,7 @@ func (t *Table) Details(ctx context.Context, ids []int64, targets []string, tail
 	}
 	defer results.Close()
 	for results.Next() {
-		row, err := scanDetail(results, targets, tail)
+		row, err := rule.ScanDetail(results.Scan, targets, tail)
 		if err != nil {
 			return nil, t.fail("read jobs for somebody", err)
 		}
@@ -52,24 +49,6 @@ func (t *Table) detailQuery(targets []string, tail int) (query string, args []an
 		query += fmt.Sprintf(", COALESCE(LENGTH(CAST(%s AS BLOB)), 0), COALESCE(SUBSTR(CAST(%s AS BLOB), %d), '')", column, column, -max(tail, 1))
 	}
 	return query + " FROM " + quote(t.config.Table), args
-}
-
-// scanDetail reads one row of detailQuery.
-func scanDetail(results *sql.Rows, targets []string, tail int) (*store.Detail, error) {
-	var row store.Detail
-	var place int
-	err := results.Scan(
-		&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
-		&row.Result, &row.Code, &row.Sig, &place,
-		&row.Stdout.Size, &row.Stdout.Tail, &row.Stderr.Size, &row.Stderr.Tail,
-	)
-	if place > 0 {
-		row.Served = targets[place-1]
-	}
-	for _, output := range []*store.Written{&row.Stdout, &row.Stderr} {
-		output.Tail = strings.ToValidUTF8(rule.Tail(output.Tail, tail), string(utf8.RuneError))
-	}
-	return &row, err
 }
 
 // Ahead implements store.Table.

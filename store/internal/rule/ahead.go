@@ -46,12 +46,3 @@ func Stretch(target string, from *int64, before int64) (condition string, args [
 	}
 	return condition, args
 }
-
-// Tail is the last bytes of a text, in UTF-8 that begins with a whole character.
-func Tail(text string, bytes int) string {
-	text = text[max(0, len(text)-bytes):]
-	for len(text) > 0 && text[0]&0xC0 == 0x80 {
-		text = text[1:]
-	}
-	return text
-}

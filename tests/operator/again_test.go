@@ -217,13 +217,23 @@ func TestFailuresThatCanNotBeLookedAtWhole(t *testing.T) {
 // come over it.
 func forwarded(t *testing.T, addr, word string) (way *harness.Daemon, answered <-chan struct{}) {
 	t.Helper()
+	met := make(chan struct{})
+	var once sync.Once
+	return tapped(t, addr, func(frame []byte) {
+		if bytes.Contains(frame, []byte(word)) {
+			once.Do(func() { close(met) })
+		}
+	}), met
+}
+
+// tapped is another way to a daemon, on which somebody sees each answer that has come over it.
+func tapped(t *testing.T, addr string, see func(frame []byte)) *harness.Daemon {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	met := make(chan struct{})
-	var once sync.Once
 	forward := func(client net.Conn) {
 		defer client.Close()
 		server, err := net.Dial("tcp", addr)
@@ -241,9 +251,7 @@ func forwarded(t *testing.T, addr, word string) (way *harness.Daemon, answered <
 			if _, failed := client.Write(frame); err != nil || failed != nil {
 				return
 			}
-			if bytes.Contains(frame, []byte(word)) {
-				once.Do(func() { close(met) })
-			}
+			see(frame)
 		}
 	}
 	go func() {
@@ -255,7 +263,7 @@ func forwarded(t *testing.T, addr, word string) (way *harness.Daemon, answered <
 			go forward(client)
 		}
 	}()
-	return &harness.Daemon{Addr: listener.Addr().String()}, met
+	return &harness.Daemon{Addr: listener.Addr().String()}
 }
 
 // A worker is restarted while somebody waits for a job that it is to run.

@@ -150,22 +150,12 @@ func TestStatusCostsTheDatabaseNothing(t *testing.T) {
 func TestStatusTellsOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
-	dir := filepath.Join(t.TempDir(), "journal")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m,mode=0700"); err != nil {
-		t.Skipf("only root can mount a small disk (%v); the journal's own tests of a full disk stand in", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	dir := smallDisk(t)
 	worker := db.Worker(t, "node-1", "/bin/true {id}", map[string]int{"a": 1}).With(harness.Settings{"journal_dir": dir}).StartWorker(t)
 	if s := status(t, worker); s.Journal.Full != "" || !s.Journal.FullSince.IsZero() {
 		t.Errorf("at first: %+v", s.Journal)
 	}
-	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 60<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	free := fill(t, dir)
 	full := status(t, worker).Journal // nothing had to be journalled for that
 	if !strings.Contains(full.Full, "MiB are free") || full.FullSince.IsZero() {
 		t.Errorf("while it is full: %+v", full)
@@ -179,9 +169,7 @@ func TestStatusTellsOfAFullDisk(t *testing.T) {
 	if again := status(t, worker).Journal; again.FullSince != full.FullSince {
 		t.Errorf("it is full since %v, and then since %v", full.FullSince, again.FullSince)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	free()
 	db.AwaitDone(t, 1)
 	if s := status(t, worker).Journal; s.Full != "" {
 		t.Errorf("with room again: %+v", s)

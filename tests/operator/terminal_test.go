@@ -40,7 +40,7 @@ func openTerminal(t *testing.T, d *harness.Daemon, width, height int, args ...st
 	for _, arg := range arguments(t, d, args...) {
 		words += " '" + arg + "'"
 	}
-	term.tmux("new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height), words+`; echo "exit code $?"; exec cat`)
+	term.tmux("new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height), "trap : INT; "+words+`; echo "exit code $?"; exec cat`)
 	return term
 }
 

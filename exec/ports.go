@@ -29,6 +29,7 @@ type Claimer interface {
 	Claim(ctx context.Context, room map[string]int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error
 	ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide func([]journal.Row) ([]journal.Event, error)) error
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
+	NextDue(ctx context.Context, targets []string, except []int64) (journal.Due, error)
 	ClaimManual(ctx context.Context, ids []int64, targets []string, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
 	Retry(ctx context.Context, ids []int64, decide func([]journal.Row) ([]journal.Event, error)) (locked []int64, err error)
 	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)
@@ -127,6 +128,12 @@ type Spec struct {
 	Dir       string // "": the worker's own
 	Env       []string
 	MaxOutput int // bytes kept of stdout and of stderr, each
+
+	// Token is that of the job's claim. With the attempt it tells starts of the job apart, for ever.
+	Token string
+	// Timeout is how long the process may run; 0: no limit. Then its group gets SIGTERM, KillAfter
+	// later SIGKILL.
+	Timeout, KillAfter time.Duration
 
 	// Tell is called with the news of this start: once at most, each, when the process's channels
 	// Begun and Ended have been closed; from any goroutine, and must not block. No news of Begun is

@@ -211,6 +211,11 @@ func (t *table) Hold(_ context.Context, name string) (string, error) {
 
 func (t *table) Holder(ctx context.Context, name string) (string, error) { return t.Hold(ctx, name) }
 
+// NextDue tells of no delayed rows.
+func (t *table) NextDue(context.Context, []string, []int64) (journal.Due, error) {
+	return journal.Due{}, nil
+}
+
 func (t *table) Waiting(_ context.Context, targets []string, except []int64) (left []string, _ error) {
 	t.mu.Lock()
 	held := t.waitingHeld

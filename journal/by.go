@@ -19,6 +19,8 @@ func askedBy(payload Payload) string {
 		return p.By
 	case Retried:
 		return p.By
+	case Planned:
+		return p.By
 	case Paused:
 		return p.By
 	case Continued:

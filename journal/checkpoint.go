@@ -36,6 +36,13 @@ type checkpointJob struct {
 	Running  int64    `json:"running,omitempty"`
 
 	Cancelled *checkpointCancel `json:"cancelled,omitempty"` // of one that runs; older versions have none
+
+	From      string `json:"from,omitempty"` // this and all below: older versions have none
+	Plan      *Plan  `json:"plan,omitempty"`
+	PlannedAt int64  `json:"planned_at,omitempty"` // seconds since 1970
+	Timeout   int64  `json:"timeout,omitempty"`    // seconds
+	KillAfter int64  `json:"kill_after,omitempty"` // seconds
+	Ends      bool   `json:"ends,omitempty"`
 }
 
 // checkpointCancel is the JSON form of a Cancellation.
@@ -56,6 +63,8 @@ func EncodeCheckpoint(s *State) ([]byte, error) {
 			ID: j.ID, Target: j.Target, Manual: j.Manual, Token: j.Token, Status: j.Status, Attempt: j.Attempt,
 			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: micros(j.Accepted), Running: micros(j.Running),
 			Cancelled: j.Cancelled.checkpoint(),
+			From:      j.From, Plan: j.Plan, PlannedAt: j.PlannedAt,
+			Timeout: int64(j.Timeout / time.Second), KillAfter: int64(j.KillAfter / time.Second), Ends: j.Ends,
 		})
 	}
 	return json.Marshal(c)
@@ -78,6 +87,8 @@ func DecodeCheckpoint(data []byte) (*State, error) {
 			ID: j.ID, Target: j.Target, Manual: j.Manual, Token: j.Token, Status: j.Status, Attempt: j.Attempt,
 			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: moment(j.Accepted), Running: moment(j.Running),
 			Cancelled: j.Cancelled.cancellation(),
+			From:      j.From, Plan: j.Plan, PlannedAt: j.PlannedAt,
+			Timeout: time.Duration(j.Timeout) * time.Second, KillAfter: time.Duration(j.KillAfter) * time.Second, Ends: j.Ends,
 		}
 	}
 	return s, nil

@@ -57,6 +57,14 @@ type Accepted struct {
 	// Created is the row's time_created, in seconds since 1970; 0 where the table has none, as in
 	// events of older versions.
 	Created int64 `json:"created,omitempty"`
+
+	// From is RowDelayed where the row was that; "": it was waiting, or manual.
+	From string `json:"from,omitempty"`
+	// Plan is what the row said about time; nil where the table uses no such columns.
+	Plan *Plan `json:"plan,omitempty"`
+	// PlannedAt is the planned start of this run, in seconds since 1970, which the claim writes into
+	// the row; 0 where there is none.
+	PlannedAt int64 `json:"planned_at,omitempty"`
 }
 
 // Ignored says that the worker marks the row as not to be run. It is appended inside the
@@ -66,6 +74,7 @@ type Ignored struct {
 	Reason string `json:"reason"`
 	By     string `json:"by,omitempty"`     // who cancelled it; "": nobody did, it is not to be run anyway
 	Manual bool   `json:"manual,omitempty"` // the row was manual; events of older versions do not tell
+	Told   bool   `json:"told,omitempty"`   // the reason stands in the row's stderr
 }
 
 // Released says that a claim is given up before the job was started.
@@ -74,6 +83,8 @@ type Released struct {
 	Target string `json:"target,omitempty"`
 	Manual bool   `json:"manual,omitempty"` // the row goes back to manual, not to waiting
 	Token  string `json:"token,omitempty"`  // of the claim; events of older versions have none
+	From   string `json:"from,omitempty"`   // RowDelayed where the row goes back to that
+	Plan   *Plan  `json:"plan,omitempty"`   // what the row says about time from now on: the same as before its claim
 }
 
 // Running says that the job is about to be started.
@@ -86,6 +97,9 @@ type Running struct {
 	Claimed bool `json:"claimed,omitempty"`
 
 	Token string `json:"token,omitempty"` // of the claim; events of older versions have none
+
+	Timeout   int64 `json:"timeout,omitempty"`    // for how many seconds it may run; 0: no limit
+	KillAfter int64 `json:"kill_after,omitempty"` // how many seconds later it gets SIGKILL
 }
 
 // Started says that the job's process exists. The three values together
@@ -100,6 +114,9 @@ type Started struct {
 type Signal struct {
 	Signo int    `json:"signo"`
 	By    string `json:"by"` // who asked: a client's address, or the worker's reason
+
+	// Ends says that the run is not tried again if the signal kills the process.
+	Ends bool `json:"ends,omitempty"`
 }
 
 // Done says how the job ended.
@@ -119,6 +136,9 @@ type Done struct {
 	// own time, because the host's clock was set back while it ran; else 0.
 	Finished int64  `json:"finished,omitempty"`
 	Token    string `json:"token,omitempty"` // of the claim; events of older versions have none
+
+	Timeout int64  `json:"timeout,omitempty"` // it was ended because it ran longer than so many seconds: a failure, whatever its code
+	Again   *Again `json:"again,omitempty"`   // the row comes back, and when; nil: it does not
 }
 
 // EndedAt is when the job ended, where its done event has the given time.

@@ -24,6 +24,8 @@ const (
 	KindRequeued  Kind = "requeued"
 	KindCancelled Kind = "cancelled"
 	KindRetried   Kind = "retried"
+	KindPlanned   Kind = "planned"
+	KindReplanned Kind = "replanned"
 
 	KindOpened         Kind = "opened"
 	KindClosed         Kind = "closed"
@@ -53,6 +55,8 @@ func (SetAside) Kind() Kind       { return KindSetAside }
 func (Requeued) Kind() Kind       { return KindRequeued }
 func (Cancelled) Kind() Kind      { return KindCancelled }
 func (Retried) Kind() Kind        { return KindRetried }
+func (Planned) Kind() Kind        { return KindPlanned }
+func (Replanned) Kind() Kind      { return KindReplanned }
 func (Opened) Kind() Kind         { return KindOpened }
 func (Closed) Kind() Kind         { return KindClosed }
 func (Paused) Kind() Kind         { return KindPaused }
@@ -84,6 +88,8 @@ var registry = []registered{
 	kind[Requeued](),
 	kind[Cancelled](),
 	kind[Retried](),
+	kind[Planned](),
+	kind[Replanned](),
 	kind[Opened](),
 	kind[Closed](),
 	kind[Paused](),

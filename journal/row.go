@@ -5,7 +5,7 @@ package journal
 type Row struct {
 	Job    int64  `json:"-"`
 	Target string `json:"target"`
-	Status string `json:"status"` // waiting, manual, accepted, running, done or ignored
+	Status string `json:"status"` // waiting, manual, accepted, running, done, ignored or delayed
 	Owner  string `json:"owner"`  // the owner column's content; "" where it is NULL or empty
 
 	// Finished and Result are time_finished, in seconds since 1970, and result of a row that was read
@@ -16,6 +16,9 @@ type Row struct {
 	// Created is time_created of a row that a claim has locked, in seconds since 1970; 0 where the
 	// column tells no such number, or the row was read for something else.
 	Created int64 `json:"-"`
+
+	// Plan is what the row says about time; nil where the table uses no such columns.
+	Plan *Plan `json:"-"`
 }
 
 // WantedRetried is the Wanted of a Conflict that takes a Retried back.
@@ -29,4 +32,5 @@ const (
 	RowRunning  = "running"
 	RowDone     = "done"
 	RowIgnored  = "ignored"
+	RowDelayed  = "delayed" // not before its time; only where the configuration uses such columns
 )

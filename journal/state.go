@@ -20,6 +20,7 @@ const (
 	StatusReleased Status = "released" // the claim was given up, or never won
 	StatusIgnored  Status = "ignored"
 	StatusRetried  Status = "retried"  // its row was set back to be run once more, by whichever worker
+	StatusPlanned  Status = "planned"  // its row was not run, and is due at another time from now on
 	StatusConflict Status = "conflict" // somebody else took the row before the start
 )
 
@@ -54,6 +55,14 @@ type Job struct {
 	Code      *int
 	Signal    string
 	Cancelled *Cancellation // that somebody wants, or wanted, it not to run; nil: nobody does
+
+	From      string        // RowDelayed where the claim found the row so; ""
+	Plan      *Plan         // what the row said about time when it was claimed; nil where the table has none of that
+	PlannedAt int64         // the planned start of the run, in seconds since 1970; 0 where there is none
+	Again     *Again        // the row comes back, and when; nil: it does not
+	Timeout   time.Duration // for how long the newest start may run; 0: no limit
+	KillAfter time.Duration // how much later it gets SIGKILL
+	Ends      bool          // a signal that somebody had sent may have ended the newest start: it is not tried again then
 
 	Reason string // why it was released, ignored or could not be, or is done without an outcome of its own
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // This file is the transition table. Read it as: an event of this kind is legal
@@ -13,7 +14,7 @@ import (
 //	released   accepted, starting                 → released
 //	running    accepted, starting, running        → starting
 //	started    starting                           → running
-//	signal     running                            → running
+//	signal     running                            → running, marked as to be ended where it says so
 //	done       starting, running                  → done
 //	conflict   accepted, starting                 → conflict
 //	           running                            → running, marked as lost
@@ -25,6 +26,9 @@ import (
 //	cancelled  accepted, starting                 → ignored
 //	           starting, running, of what runs    → unchanged, marked as cancelled
 //	retried    anything that is not under way     → retried
+//	planned    anything that is not under way     → planned
+//	replanned  done, of that claim                → done, what follows is another
+//	           anything else                      → unchanged
 //
 // An event that names its claim's token is about that claim only. A conflict of another claim than
 // the one that is under way changes nothing: it is late news of an older one. Anything else with
@@ -34,7 +38,7 @@ import (
 // its row says. One whose Wanted is "retried" does the same with a retried event.
 func (s Status) allows(kind Kind) bool {
 	switch kind {
-	case KindAccepted, KindIgnored, KindRetried:
+	case KindAccepted, KindIgnored, KindRetried, KindPlanned:
 		return s.Ended()
 	case KindReleased:
 		return s == StatusAccepted || s == StatusStarting
@@ -50,7 +54,7 @@ func (s Status) allows(kind Kind) bool {
 		return s == StatusStarting || s == StatusRunning
 	case KindCancelled:
 		return !s.Ended()
-	case KindConflict, KindSetAside:
+	case KindConflict, KindSetAside, KindReplanned:
 		return true
 	}
 	return false
@@ -63,7 +67,7 @@ func (j Job) next(e Event) (Job, error) {
 		return Job{}, &IllegalError{Job: j.ID, kind: kind, status: j.Status}
 	}
 	if token := tokenOf(e.Payload); token != "" && token != j.Token && !j.Status.Ended() {
-		if kind == KindConflict || kind == KindSetAside {
+		if kind == KindConflict || kind == KindSetAside || kind == KindReplanned {
 			return j, nil
 		}
 		return Job{}, &IllegalError{Job: j.ID, kind: kind, status: j.Status, detail: "it is about another claim"}
@@ -73,11 +77,18 @@ func (j Job) next(e Event) (Job, error) {
 		return Job{
 			ID: j.ID, Target: p.Target, Manual: p.Manual, Token: p.Token,
 			Status: StatusAccepted, Accepted: e.Time,
+			Attempt: p.first(), From: p.From, Plan: p.Plan, PlannedAt: p.PlannedAt,
 		}, nil
 	case Ignored:
 		return ignored(j.ID, p, e.Time), nil
 	case Retried:
 		return j.retried(p, e), nil
+	case Planned:
+		return planned(j.ID, p, e), nil
+	case Replanned:
+		if j.Status == StatusDone && j.Token == p.Token {
+			j.Again = p.Again
+		}
 	case Released:
 		j.Status, j.Ended, j.Reason = StatusReleased, e.Time, p.Reason
 	case Running:
@@ -87,11 +98,14 @@ func (j Job) next(e Event) (Job, error) {
 	case Done:
 		j.Status, j.Ended = StatusDone, p.EndedAt(e.Time)
 		j.Result, j.Code, j.Signal, j.Reason = p.Result, p.Code, p.Signal, p.Reason
+		j.Again = p.Again
 	case Cancelled:
 		return j.cancel(p, e)
 	case Conflict:
 		return j.conflict(p, e), nil
-	case Signal, SetAside, Requeued: // change nothing but are part of the history
+	case Signal:
+		j.Ends = j.Ends || p.Ends
+	case SetAside, Requeued: // change nothing but are part of the history
 	default: // a pointer, or somebody else's type with our kind
 		return Job{}, &IllegalError{Job: j.ID, kind: kind, status: j.Status, detail: fmt.Sprintf("%T is no payload", p)}
 	}
@@ -116,6 +130,8 @@ func tokenOf(p Payload) string {
 		return p.Token
 	case Cancelled:
 		return p.Token
+	case Replanned:
+		return p.Token
 	}
 	return ""
 }
@@ -131,6 +147,7 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 		return Job{}, &IllegalError{Job: j.ID, kind: KindRunning, status: j.Status, detail: "wrong attempt number"}
 	}
 	j.Status, j.Attempt, j.Runner, j.Claimed, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, p.Claimed, e.Time, nil
+	j.Timeout, j.KillAfter, j.Ends = time.Duration(p.Timeout)*time.Second, time.Duration(p.KillAfter)*time.Second, false
 	return j, nil
 }
 

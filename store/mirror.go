@@ -3,6 +3,8 @@ package store
 import (
 	"log/slog"
 	"time"
+
+	"jobd/journal"
 )
 
 // Config says what a mirror connects.
@@ -28,6 +30,10 @@ type Config struct {
 	// OnGivenBack is called with the targets of rows that read waiting again by the mirror's work,
 	// before anybody who waits for that is told. It must not block.
 	OnGivenBack func(targets []string)
+
+	// Replan says what follows the end of a run whose row has another schedule by now than its
+	// claim had. It is asked where rows may recur.
+	Replan func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned
 }
 
 // Mirror follows the journal in order and brings the table up to date. It

@@ -81,6 +81,11 @@ type Table interface {
 	// claim that came back short asks it whether somebody else's lock has hidden rows.
 	Waiting(ctx context.Context, targets []string, except []int64) ([]string, error)
 
+	// NextDue tells when the next delayed row of each target is due, beside those in except: an
+	// empty answer where none is, or where the table uses no such rows. It locks nothing and waits
+	// for nobody. Waiting tells of those that are due already, too.
+	NextDue(ctx context.Context, targets []string, except []int64) (journal.Due, error)
+
 	// CountWaiting counts the rows of status waiting of a target, whoever holds them, up to a limit,
 	// by the index that claims use. It locks nothing and waits for nobody.
 	CountWaiting(ctx context.Context, target string, most int) (Counted, error)
@@ -191,8 +196,10 @@ type Change struct {
 	target   string        // the claim's; "" where it is not known
 	Token    string        // the claim's token, the guard of the update
 	Accepted time.Time     // of the claim; a row created later is another job that got an old id again; zero: unknown
-	Status   string        // journal.RowRunning, RowDone, RowIgnored, or, to give it back, RowWaiting or RowManual
+	Status   string        // journal.RowRunning, RowDone, RowIgnored, RowDelayed with Done for a row that comes back, or, to give it back, RowWaiting, RowManual, or RowDelayed without Done
 	Start    time.Time     // time_started; zero where the job was not started
+	Attempts int64         // starts of the run so far, for RowRunning and RowDone; 0: not known
+	Plan     *journal.Plan // of the claim: what a row that is given back says about time again, and what guards the end of a run; nil where the table uses no such columns
 	Finish   time.Time     // time_finished, for RowDone
 	Done     *journal.Done // how it ended, for RowDone; for RowIgnored the Note alone, which says why
 }
@@ -205,6 +212,7 @@ const (
 	Applied Fate = iota // the row reads as the change wants it
 	Lost                // the row is somebody else's by now, or gone, and was left as found
 	Refused             // the server takes this update in no form for now, or a rule of the application's refuses it
+	Edited              // the row's schedule is another one than the claim's: what follows is to be planned anew from Found
 	Held                // somebody else holds the row, or the update failed otherwise; it is to be tried again
 )
 

@@ -24,6 +24,7 @@ type Config struct {
 	Database    string
 	Table       string       // a name, or database.name; jobs
 	ClaimColumn string       // the owner column; sig
+	Uses        store.Uses   // the optional columns that are jobd's
 	Worker      string       // the worker's name, for an owner column other than sig
 	Logger      *slog.Logger // slog.Default()
 	MaxOpen     int          // connections at once; 8, the least is 4

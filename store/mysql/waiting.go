@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"jobd/journal"
 )
 
 // Waiting implements store.Table. It asks twice in one round trip. What is committed shows rows
@@ -66,4 +68,9 @@ func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string
 			}
 		}
 	})
+}
+
+// NextDue implements store.Table.
+func (t *Table) NextDue(context.Context, []string, []int64) (journal.Due, error) {
+	return journal.Due{}, nil
 }

@@ -15,10 +15,11 @@ import (
 
 // Config says where the table is. Zero values mean the default.
 type Config struct {
-	Path        string // of the file; made, with the table in it, where it does not exist
-	Table       string // jobs
-	ClaimColumn string // the owner column; sig
-	Worker      string // the worker's name, for an owner column other than sig
+	Path        string     // of the file; made, with the table in it, where it does not exist
+	Table       string     // jobs
+	ClaimColumn string     // the owner column; sig
+	Uses        store.Uses // the optional columns that are jobd's
+	Worker      string     // the worker's name, for an owner column other than sig
 
 	// OnServer is called when a file is opened that claims are not made in, because another one or
 	// none was confirmed. It must not block.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"jobd/journal"
 	"jobd/store/internal/rule"
 )
 
@@ -26,4 +27,9 @@ func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (
 		}
 	}
 	return waiting, nil
+}
+
+// NextDue implements store.Table.
+func (t *Table) NextDue(context.Context, []string, []int64) (journal.Due, error) {
+	return journal.Due{}, nil
 }

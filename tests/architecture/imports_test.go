@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"store/sqlite":        {"jobd/journal", "jobd/store", "jobd/store/internal/rule", "golang.org/x/sys/unix", "modernc.org/sqlite"},
 	"exec":                {"jobd/exec/board", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/board":          {"jobd/journal"},
+	"exec/schedule":       {},
 	"exec/runner":         {"jobd/exec", "jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/host":    {"jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/proc":    {"golang.org/x/sys/unix"},

@@ -1,0 +1,246 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// field is one of cron's five, or the days of `weekly`.
+type field struct {
+	name      string
+	low, high int      // what is written from one to the other; `*` is all
+	beyond    int      // one more that may be written: Sunday as 7
+	names     []string // of low and those after it
+	nameless  bool     // numbers are refused: only names are written
+}
+
+var (
+	months = []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
+	days   = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+	cronFields = [5]field{
+		{name: "minute", high: 59},
+		{name: "hour", high: 23},
+		{name: "day of month", low: 1, high: 31},
+		{name: "month", low: 1, high: 12, names: months},
+		{name: "day of week", high: 6, beyond: 7, names: days},
+	}
+	weekdayNames = field{name: "day", high: 6, beyond: 7, names: days, nameless: true}
+)
+
+// aliases are cron's words for some of its schedules.
+var aliases = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *",
+}
+
+func parseAlias(word string, rest []string) (*Schedule, error) {
+	cron, known := aliases[word]
+	switch {
+	case known && len(rest) == 0:
+	case known:
+		return nil, fmt.Errorf("%s stands alone: leave %q away, or write %s and a time", word, strings.Join(rest, " "), word[1:])
+	case word == "@reboot":
+		return nil, errors.New("@reboot is no time: leave the schedule away, and insert a row whenever the job is to run")
+	case word == "@every":
+		return nil, errors.New("@every is not known: write every 90m")
+	case word == "@midnight":
+		return nil, errors.New("@midnight is not known: write @daily or daily 00:00")
+	case word == "@annually":
+		return nil, errors.New("@annually is not known: write @yearly or yearly 01-01 00:00")
+	default:
+		return nil, fmt.Errorf("%s is not known: write @hourly, @daily, @weekly, @monthly or @yearly", word)
+	}
+	s, err := parseCron(strings.Fields(cron))
+	if err != nil {
+		return nil, err
+	}
+	s.text = word
+	return s, nil
+}
+
+func parseCron(words []string) (*Schedule, error) {
+	switch n := len(words); {
+	case n == 6 || n == 7:
+		return nil, fmt.Errorf("%d fields: cron's are five: minute, hour, day of month, month, day of week; seconds "+
+			"and years are left away (for less than a minute write every 10s)", n)
+	case n != 5 || !strings.ContainsAny(words[0], "0123456789*?"):
+		return nil, errors.New("it has none of the known forms: " + forms)
+	}
+	var sets [5]uint64
+	for i, f := range cronFields {
+		var err error
+		if sets[i], err = f.set(words[i]); err != nil {
+			return nil, err
+		}
+	}
+	c := &calendar{minutes: sets[0], hours: sets[1], days: sets[2], months: sets[3], weekdays: sets[4]}
+	// A field that begins with a star is not given, as in every cron: `*/2` and `mon` mean both.
+	c.either = !strings.HasPrefix(words[2], "*") && !strings.HasPrefix(words[4], "*")
+	c.follows = words[1] == "*"
+	if _, comes := c.next(0); !comes {
+		return nil, fmt.Errorf("day %s of month %s never comes: write a day that the month has, or monthly last 23:00 for the last",
+			words[2], words[3])
+	}
+	return &Schedule{text: strings.Join(words, " "), times: c}, nil
+}
+
+// set reads a field: a list of values, ranges and steps.
+func (f field) set(text string) (uint64, error) {
+	var set uint64
+	for part := range strings.SplitSeq(text, ",") {
+		values, err := f.part(part)
+		if err != nil {
+			return 0, fmt.Errorf("%s %q: %w", f.name, text, err)
+		}
+		set |= values
+	}
+	if f.beyond != 0 {
+		set = set&(1<<f.beyond-1) | set>>f.beyond
+	}
+	return set, nil
+}
+
+// part reads one part of a list.
+func (f field) part(text string) (uint64, error) {
+	body, stepText, stepped := strings.Cut(text, "/")
+	from, to, ranged := strings.Cut(body, "-")
+	if f.nameless && (stepped || body == "*") {
+		return 0, errors.New("write names, lists and ranges of them: mon,thu or mon-fri; each day is daily")
+	}
+	low, high := f.low, f.high
+	var err error
+	if body != "*" {
+		if low, err = f.value(from); err != nil {
+			return 0, err
+		}
+		high = low
+	}
+	if ranged {
+		if high, err = f.value(to); err != nil {
+			return 0, err
+		}
+		if to == "sun" && low > 0 {
+			high = f.beyond
+		}
+	}
+	step := 1
+	if stepped {
+		if step, err = f.step(stepText, low, high, body); err != nil {
+			return 0, err
+		}
+	}
+	if low > high {
+		return 0, f.wraps(from, to, low, high, step)
+	}
+	if stepped && body != "*" && !ranged {
+		return 0, fmt.Errorf("a step needs a range: write %s-%s/%s", body, f.text(f.high, body), stepText)
+	}
+	var set uint64
+	for value := low; value <= high; value += step {
+		set |= 1 << value
+	}
+	return set, nil
+}
+
+// step reads what stands behind a slash.
+func (f field) step(text string, low, high int, body string) (int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case !digits(text) || err != nil || n == 0:
+		return 0, fmt.Errorf("step %q: write a number from 1 on, as in */5", text)
+	case body == "*" && n > high-low:
+		return 0, fmt.Errorf("a step of %d goes beyond the field, and each time starts anew: write %d, or an interval, as every 90m", n, low)
+	case body != "*" && low < high && n > high-low:
+		return 0, fmt.Errorf("a step of %d goes beyond the range: write %s", n, f.text(low, body))
+	}
+	return n, nil
+}
+
+// wraps is the error about a range whose end comes before its beginning.
+func (f field) wraps(from, to string, low, high, step int) error {
+	var parts []string
+	if step == 1 {
+		parts = []string{f.span(low, f.high, from), f.span(f.low, high, to)}
+	} else {
+		size := f.high - f.low + 1
+		for value := low; value <= high+size; value += step {
+			parts = append(parts, f.text((value-f.low)%size+f.low, from))
+		}
+	}
+	return fmt.Errorf("the range ends before it begins: write %s", strings.Join(parts, ","))
+}
+
+// span writes a range in the manner of an example.
+func (f field) span(low, high int, example string) string {
+	if low == high {
+		return f.text(low, example)
+	}
+	return f.text(low, example) + "-" + f.text(high, example)
+}
+
+// text writes a value as a name if the example has one.
+func (f field) text(value int, example string) string {
+	if len(f.names) == 0 || digits(example[:1]) {
+		return strconv.Itoa(value)
+	}
+	return f.names[(value-f.low)%len(f.names)]
+}
+
+// value reads a number or a name.
+func (f field) value(text string) (int, error) {
+	if i := slices.Index(f.names, text); i >= 0 {
+		return f.low + i, nil
+	}
+	if n, err := number(text, f.name, f.low, max(f.high, f.beyond)); err == nil && !f.nameless {
+		return n, nil
+	}
+	return 0, f.refuse(text)
+}
+
+// refuse is the error about a text that is no value: some mean something elsewhere.
+func (f field) refuse(text string) error {
+	switch {
+	case text == "":
+		return errors.New("a value is missing: write *, 5, 1-5, 1,15 or */5")
+	case strings.Contains(text, "?"):
+		return errors.New("? is not known: write *")
+	case strings.Contains(text, "#"):
+		return errors.New("# is not known: write weekly mon 01:00, and let the job look which Monday of the month it is")
+	case text == "l" || strings.HasSuffix(text, "l") && f.beyond != 0 || text == "lw":
+		return errors.New("L is not known: write monthly last 23:00 for the last day of the month")
+	case strings.HasSuffix(text, "w") && digits(text[:len(text)-1]):
+		return errors.New("W is not known: write the days on which the job is to look, and let it decide, as in 0 1 14-16 * *")
+	case len(f.names) == 0:
+		return fmt.Errorf("%q is no value: write %d to %d, *, or lists, ranges and steps of these: 1,15 1-5 */5", text, f.low, f.high)
+	case f.nameless:
+		return fmt.Errorf("%q is no day: write %s, lists or ranges of these: mon,thu mon-fri", text, strings.Join(f.names, ", "))
+	}
+	return fmt.Errorf("%q is no value: write %d to %d, %s to %s, *, or lists and ranges of these", text, f.low,
+		max(f.high, f.beyond), f.names[0], f.names[len(f.names)-1])
+}
+
+// weekdayList writes days of the week, Monday first, three or more in a row as a range.
+func weekdayList(set uint64) string {
+	var parts []string
+	week := set>>1 | set&1<<6 // bit 0 is Monday
+	for first := 0; first < 7; first++ {
+		last := first
+		for week>>last&1 != 0 {
+			last++
+		}
+		switch last - first {
+		case 0:
+			continue
+		case 1, 2:
+			last = first + 1
+			parts = append(parts, days[(first+1)%7])
+		default:
+			parts = append(parts, days[(first+1)%7]+"-"+days[last%7])
+		}
+		first = last - 1
+	}
+	return strings.Join(parts, ",")
+}

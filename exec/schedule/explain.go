@@ -1,0 +1,145 @@
+package schedule
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Explain says in plain English when the schedule is due, and what it does at changes of clocks.
+func (s *Schedule) Explain() string {
+	switch {
+	case s.times == nil:
+		return "every " + span(s.every) + " of elapsed time, counted from the planned time before; changes of clocks don't matter"
+	case s.times.follows:
+		return s.times.explain() + ", following the clock on the wall: in both passes of an hour that is repeated, " +
+			"and not in one that is left out"
+	}
+	return s.times.explain() + "; a time that the clocks leave out is made up for as soon as they have been put forward, " +
+		"and in an hour that is repeated the first pass counts"
+}
+
+// span writes a duration in words.
+func span(seconds int64) string {
+	text := interval(seconds)
+	number, unit := text[:len(text)-1], text[len(text)-1]
+	word := map[byte]string{'s': "second", 'm': "minute", 'h': "hour", 'd': "day"}[unit]
+	if unit == 'd' {
+		word = "24 hours"
+		if number == "1" {
+			return word
+		}
+		return number + " times " + word
+	}
+	if number == "1" {
+		return word
+	}
+	return number + " " + word + "s"
+}
+
+func (c *calendar) explain() string {
+	words := []string{c.explainTime()}
+	if dates := c.explainDates(); dates != "" {
+		words = append(words, dates)
+	}
+	return strings.Join(words, " ")
+}
+
+// mostTimes is how many times of a day are named one by one.
+const mostTimes = 6
+
+func (c *calendar) explainTime() string {
+	everyMinute, everyHour := c.minutes == 1<<60-1, c.hours == 1<<24-1
+	switch {
+	case everyMinute && everyHour:
+		return "every minute"
+	case everyHour:
+		return "each hour at minute " + list(c.minutes, strconv.Itoa)
+	case everyMinute:
+		return "every minute of hour " + list(c.hours, strconv.Itoa)
+	case bits.OnesCount64(c.minutes)*bits.OnesCount64(c.hours) > mostTimes:
+		return "at minute " + list(c.minutes, strconv.Itoa) + " of hour " + list(c.hours, strconv.Itoa)
+	}
+	var times []string
+	for hour := range 24 {
+		for minute := range 60 {
+			if c.hours>>hour&1 != 0 && c.minutes>>minute&1 != 0 {
+				times = append(times, fmt.Sprintf("%02d:%02d", hour, minute))
+			}
+		}
+	}
+	return "at " + and(times)
+}
+
+func (c *calendar) explainDates() string {
+	everyDay, everyWeekday, everyMonth := c.days == 1<<32-2, c.weekdays == 1<<7-1, c.months == 1<<13-2
+	of := "each month"
+	if !everyMonth {
+		of = list(c.months, func(n int) string { return time.Month(n).String() })
+	}
+	date := "on day " + list(c.days, strconv.Itoa) + " of " + of
+	weekday := list(c.weekdays, func(n int) string { return time.Weekday(n).String() })
+	switch {
+	case c.last:
+		return c.explainLast(of)
+	case c.either && (everyDay || everyWeekday), everyDay && everyWeekday:
+		if everyMonth {
+			return "each day"
+		}
+		return "each day of " + of
+	case c.either:
+		return date + ", and also on " + weekday
+	case everyWeekday:
+		return date
+	case !everyDay:
+		return date + " if it is " + weekday
+	case everyMonth:
+		return "on " + weekday
+	}
+	return "on " + weekday + " in " + of
+}
+
+// explainLast is about the one day of `monthly` and `yearly`.
+func (c *calendar) explainLast(of string) string {
+	date := bits.TrailingZeros64(c.days)
+	switch {
+	case c.months != 1<<13-2 && date == 29 && c.months == 1<<2:
+		return "on day 29 of February, or day 28 in years without it"
+	case c.months != 1<<13-2 || date < 29:
+		return "on day " + strconv.Itoa(date) + " of " + of
+	case date < 31:
+		return "on day " + strconv.Itoa(date) + " of each month, or its last in shorter ones"
+	}
+	return "on the last day of each month"
+}
+
+// list writes a set, more than two values in a row as a range.
+func list(set uint64, name func(int) string) string {
+	var parts []string
+	for first := bits.TrailingZeros64(set); first < 64; first = bits.TrailingZeros64(set >> first << first) {
+		last := first
+		for set>>(last+1)&1 != 0 {
+			last++
+		}
+		switch {
+		case last > first+1:
+			parts = append(parts, name(first)+" to "+name(last))
+		case last > first:
+			parts = append(parts, name(first), name(last))
+		default:
+			parts = append(parts, name(first))
+		}
+		first = last + 1
+	}
+	return and(parts)
+}
+
+// and joins words as in a sentence.
+func and(words []string) string {
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+	}
+	return strings.Join(words, "")
+}

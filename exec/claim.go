@@ -67,9 +67,10 @@ func (w *Worker) ask(ctx context.Context, r round, decide func([]journal.Row) ([
 func (w *Worker) nextRound() round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	healthy, suspects := make(map[string]int), make(map[string]int)
+	healthy, suspects, now := make(map[string]int), make(map[string]int), time.Now()
 	for name, t := range w.targets {
-		if n := t.room(w.Prefetch); n > 0 && (t.trouble.suspected() || t.sweep.swept()) {
+		t.bucket.set(w.Terms[name].Rate, now)
+		if n := t.room(w.Prefetch, now); n > 0 && (t.trouble.suspected() || t.sweep.swept()) {
 			suspects[name] = n
 		} else if n > 0 {
 			healthy[name] = n

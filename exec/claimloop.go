@@ -159,6 +159,9 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 		at(t.look.Due)
 		at(t.trouble.rest.Due)
 		at(t.sweep.rest.Due)
+		if t.wanted() {
+			at(t.bucket.due(t.Unstarted(), now))
+		}
 	}
 	for _, a := range w.asides {
 		at(a.rest.Due)

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"time"
 
 	"jobd/exec/board"
 )
@@ -34,7 +35,7 @@ func (w *Worker) follow(e board.Effects) {
 		w.others.Go(func() { w.tellSetBack(e.Free) })
 	}
 	for _, t := range e.Changed {
-		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch) > 0 {
+		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch, time.Now()) > 0 {
 			e.Wake = true
 		} else if t.Behind() {
 			w.awaitTable()

@@ -59,7 +59,12 @@ func TestHindrancesHaveWords(t *testing.T) {
 		HinderedRetirement: {begin: func(w *Worker, a *target) { w.board.Retire(a.Target, "me") }},
 		HinderedTrouble:    {begin: func(_ *Worker, a *target) { a.trouble.why = "collations" }},
 		HinderedCrowded:    {begin: func(w *Worker, _ *target) { park(w, 100) }},
-		HinderedLocked:     {begin: func(_ *Worker, a *target) { a.locked.note(nil, since) }, since: since},
+		HinderedRate: {begin: func(_ *Worker, a *target) {
+			a.bucket.set(Rate{Starts: 1, Per: time.Hour}, time.Now())
+			a.bucket.take(time.Now())
+			a.polls++
+		}},
+		HinderedLocked: {begin: func(_ *Worker, a *target) { a.locked.note(nil, since) }, since: since},
 	} {
 		w := New(Config{Targets: map[string]int{"a": 1}, Logger: slog.New(slog.DiscardHandler)})
 		test.begin(w, w.targets["a"])

@@ -30,6 +30,7 @@ const (
 	HinderedTrouble    Hindering = "trouble"    // claims for this target fail
 	HinderedCrowded    Hindering = "crowded"    // too many jobs wait for their rows
 	HinderedLocked     Hindering = "locked"     // somebody else holds all rows that wait
+	HinderedRate       Hindering = "rate"       // as many jobs were started as its rate allows
 )
 
 // hindrance is why nothing is claimed for a target. Callers must hold w.mu.
@@ -59,6 +60,9 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 		return Hindrance{Kind: HinderedCrowded, Why: fmt.Sprintf("%d jobs were claimed and can't be started for now, because their rows can't be updated", t.Parked())}
 	case t.locked.long():
 		return Hindrance{HinderedLocked, "somebody else has locked the rows that wait, since " + rfc3339(t.locked.since), t.locked.since}
+	}
+	if text := t.bucket.usedUp(t.Unstarted(), time.Now()); text != "" && t.wanted() {
+		return Hindrance{Kind: HinderedRate, Why: text}
 	}
 	return Hindrance{}
 }

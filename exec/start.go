@@ -127,7 +127,9 @@ func (w *Worker) start(s board.Start) {
 	var wanted bool
 	w.change(func(b *board.Board) (e board.Effects) {
 		launcher = w.launcher
-		wanted, e = b.Ask(s)
+		if wanted, e = b.Ask(s); wanted {
+			w.pay(s.Target())
+		}
 		return e
 	})
 	if !wanted {

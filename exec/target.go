@@ -17,6 +17,7 @@ type target struct {
 	locked  locked
 	trouble trouble // of its claims
 	sweep   sweep   // where there are too many refused rows to remember
+	bucket  bucket  // the starts in hand, where the rate is limited
 }
 
 // trouble is what is wrong with the claims of one target.
@@ -41,13 +42,16 @@ func (t *trouble) suspected() bool { return t.failed >= 2 }
 func (t *target) wanted() bool { return t.polls > t.polled }
 
 // room is how many jobs to claim now.
-func (t *target) room(prefetch int) int {
+func (t *target) room(prefetch int, now time.Time) int {
 	if t.unfit != "" || !t.trouble.rest.Due.IsZero() || !t.wanted() {
 		return 0
 	}
 	n := t.Room(prefetch)
 	if t.trouble.narrow > 0 {
 		n = min(n, t.trouble.narrow)
+	}
+	if n > 0 && t.bucket.limit != nil {
+		n = min(n, t.bucket.room(t.Unstarted(), now))
 	}
 	return n
 }

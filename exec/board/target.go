@@ -34,6 +34,11 @@ func (t *Target) RetiredBy() string { return t.retiredBy }
 // Length counts its jobs: those that wait, hold a slot, are parked, or are to be given back.
 func (t *Target) Length() int { return t.in[Queued] + t.in[Parked] + t.active + t.in[Leaving] }
 
+// Unstarted counts its jobs whose start was not asked for yet.
+func (t *Target) Unstarted() int {
+	return t.Prefetched() + t.in[Reserved] + t.in[Due] + t.in[Announcing] + t.in[Announced] + t.in[Renewing]
+}
+
 // Parked counts its parked jobs.
 func (t *Target) Parked() int { return t.in[Parked] }
 

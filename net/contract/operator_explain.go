@@ -95,6 +95,7 @@ const (
 	HinderedStopping   = "stopping"   // the worker stops
 	HinderedRetirement = "retirement" // the target is about to be removed
 	HinderedLocked     = "locked"     // somebody else holds all rows of it that wait
+	HinderedRate       = "rate"       // as many of its jobs were started as its rate allows
 )
 
 // TargetStanding is how a target stands on a worker.

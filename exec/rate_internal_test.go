@@ -1,0 +1,108 @@
+package exec
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// In any stretch of time there are no more starts than come into hand in it, and one second's worth
+// before; whoever comes when the bucket says so finds room.
+func TestABucketKeepsItsRate(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var b bucket
+		now := time.Unix(1_800_000_000, 0)
+		r := Rate{Starts: rapid.IntRange(1, 200).Draw(t, "starts"), Per: rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "per")}
+		b.set(r, now)
+		if room := b.room(0, now); b.perSecond() < 20 && room != 1 {
+			t.Fatalf("it begins with room for %d, want 1", room)
+		}
+		var starts []time.Time
+		claimed := 0
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				now = now.Add(time.Duration(rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "wait")))
+			case 1:
+				claimed += rapid.IntRange(0, b.room(claimed, now)).Draw(t, "claim")
+			case 2:
+				if claimed > 0 {
+					b.take(now)
+					claimed, starts = claimed-1, append(starts, now)
+				}
+			case 3:
+				if due := b.due(claimed, now); !due.IsZero() {
+					if now = due; b.room(claimed, now) < 1 {
+						t.Fatalf("no room at %s, when there should be: %v in hand, %d claimed", due, b.limit.TokensAt(now), claimed)
+					}
+				}
+			}
+		}
+		for i := range starts {
+			for k := i; k < len(starts); k++ {
+				most := float64(b.burst()) + b.perSecond()*starts[k].Sub(starts[i]).Seconds()
+				if n := k - i + 1; float64(n) > most+0.001 {
+					t.Fatalf("%d starts in %s, at most %.2f are allowed", n, starts[k].Sub(starts[i]), most)
+				}
+			}
+		}
+	})
+}
+
+// A bucket that is full up with claims which have not started does not wake anybody again and again.
+func TestABucketThatWaitsForStartsIsNotDue(t *testing.T) {
+	t.Parallel()
+	var b bucket
+	now := time.Now()
+	b.set(Rate{Starts: 1000, Per: time.Second}, now)
+	now = now.Add(time.Hour)
+	for claimed := range 2000 {
+		due := b.due(claimed, now)
+		if claimed >= b.burst() && !due.IsZero() {
+			t.Fatalf("%d claimed: due at %s", claimed, due)
+		}
+		if !due.IsZero() && b.room(claimed, due) < 1 {
+			t.Fatalf("%d claimed: no room when it is due", claimed)
+		}
+	}
+}
+
+func TestARateThatIsNoneLimitsNothing(t *testing.T) {
+	t.Parallel()
+	var b bucket
+	b.set(Rate{Starts: 1, Per: time.Hour}, time.Now())
+	b.set(Rate{}, time.Now())
+	b.take(time.Now())
+	if due := b.due(5, time.Now()); b.limit != nil || !due.IsZero() {
+		t.Errorf("due at %s", due)
+	}
+}
+
+// What all workers share is lent by the master.
+func TestAShareOfARate(t *testing.T) {
+	t.Parallel()
+	var b bucket
+	now := time.Now()
+	b.set(Rate{Starts: 100, Per: time.Second, Fleet: true}, now)
+	if got := b.perSecond(); got != 10 {
+		t.Errorf("without a master: %v a second", got)
+	}
+	b.lend(25, now)
+	if got := b.perSecond(); got != 25 {
+		t.Errorf("with a share: %v a second", got)
+	}
+	b.lend(1000, now)
+	if got := b.perSecond(); got != 100 {
+		t.Errorf("more than all: %v a second", got)
+	}
+	b.lend(25, now)
+	for range 30 {
+		b.take(now)
+	}
+	if text := b.usedUp(0, now); !strings.Contains(text, "share of its rate of 100/s, which is 25 a second,") {
+		t.Error(text)
+	}
+}

@@ -13,7 +13,7 @@ import (
 // hand are not held up, and count: those that follow wait for longer.
 type bucket struct {
 	rate  Rate
-	share float64       // of a rate that all workers share, in starts a second: what the master has lent; 0: nothing yet
+	share *float64      // of a rate that all workers share, in starts a second: what the master has lent; nil: nothing yet
 	limit *rate.Limiter // nil: the rate is not limited
 }
 
@@ -31,8 +31,8 @@ func (b *bucket) set(r Rate, now time.Time) {
 
 // lend makes the share of a rate that all workers share another one.
 func (b *bucket) lend(share float64, now time.Time) {
-	if share != b.share {
-		b.share = share
+	if b.share == nil || *b.share != share {
+		b.share = &share
 		b.fill(now)
 	}
 }
@@ -59,10 +59,10 @@ func (b *bucket) perSecond() float64 {
 	switch {
 	case !b.rate.Fleet:
 		return all
-	case b.share == 0:
+	case b.share == nil:
 		return unlent * all
 	}
-	return min(b.share, all)
+	return min(*b.share, all)
 }
 
 func (b *bucket) burst() int { return max(1, int(b.perSecond())) }
@@ -90,7 +90,7 @@ func (b *bucket) due(claimed int, now time.Time) time.Time {
 		return time.Time{}
 	}
 	missing := min(b.missing(claimed, now), float64(b.burst())-b.limit.TokensAt(now))
-	if missing <= 0 {
+	if missing <= 0 || b.perSecond() == 0 {
 		return time.Time{}
 	}
 	const rounding = time.Millisecond
@@ -114,12 +114,15 @@ func (w *Worker) pay(target string) {
 // usedUp says, in words for the operator, that there is none in hand; "" where there is.
 func (b *bucket) usedUp(claimed int, now time.Time) string {
 	due := b.due(claimed, now)
-	if due.IsZero() {
+	if due.IsZero() && (b.limit == nil || b.perSecond() > 0) {
 		return ""
 	}
 	of := "its rate of " + b.rate.String()
 	if b.rate.Fleet {
 		of = fmt.Sprintf("this worker's share of its rate of %s, which is %.3g a second,", b.rate, b.perSecond())
+	}
+	if due.IsZero() {
+		return of + " is lent to other workers for now"
 	}
 	return of + " is used up; the next start may be at " + rfc3339(due.Add(time.Second-time.Nanosecond))
 }
@@ -135,9 +138,10 @@ func (r Rate) String() string {
 
 // FleetRate is what a worker tells its masters of a target whose rate all workers share.
 type FleetRate struct {
-	Target    string
-	PerSecond float64 // of all workers together
-	Wants     bool    // rows wait for it here, as far as is known
+	Target string
+	Rate   Rate     // of all workers together
+	Wants  bool     // rows wait for it here, as far as is known
+	Share  *float64 // what this worker has of it, in starts a second; nil: nothing was lent to it yet
 }
 
 // FleetRates lists the targets whose rate all workers share.
@@ -148,7 +152,7 @@ func (w *Worker) FleetRates() (list []FleetRate) {
 		t, terms := w.targets[name], w.Terms[name]
 		if terms.Rate.Fleet && terms.Rate.Starts > 0 {
 			list = append(list, FleetRate{
-				Target: name, PerSecond: float64(terms.Rate.Starts) / terms.Rate.Per.Seconds(),
+				Target: name, Rate: terms.Rate, Share: t.bucket.share,
 				Wants: t.Open() && (t.wanted() || t.Unstarted() > 0),
 			})
 		}
@@ -160,7 +164,7 @@ func (w *Worker) FleetRates() (list []FleetRate) {
 func (w *Worker) Lend(target string, share float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t, served := w.targets[target]; served && share != t.bucket.share {
+	if t, served := w.targets[target]; served && (t.bucket.share == nil || *t.bucket.share != share) {
 		t.bucket.lend(share, time.Now())
 		w.wake()
 	}

@@ -14,18 +14,20 @@ import (
 
 // AgentConfig says where a worker registers and as what.
 type AgentConfig struct {
-	Address          string                    // of the master, host:port
-	Name             string                    // of the worker
-	Instance         string                    // tells this worker from all others, whatever their names; empty: none
-	Targets          func() []string           // those served now; safe for concurrent use
-	Folds            func() bool               // whether the table takes names for one that differ in case; nil: it does not
-	OnRegistered     func()                    // called after each registration; must not block; nil: nobody
-	Handlers         map[string]jobnet.Handler // what the master may ask
-	Password         string                    // empty: none
-	MaxMessageSize   int                       // bytes; 0: 16 MiB
-	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
-	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run is to end; 0: 5 s
-	Logger           *slog.Logger              // nil: none
+	Address          string                       // of the master, host:port
+	Name             string                       // of the worker
+	Instance         string                       // tells this worker from all others, whatever their names; empty: none
+	Targets          func() []string              // those served now; safe for concurrent use
+	Folds            func() bool                  // whether the table takes names for one that differ in case; nil: it does not
+	Rates            func() []contract.SharedRate // those that all workers of the master keep together; safe for concurrent use; nil: none
+	OnLent           func(map[string]float64)     // called with the shares of them that the master lends, in starts a second; must not block
+	OnRegistered     func()                       // called after each registration; must not block; nil: nobody
+	Handlers         map[string]jobnet.Handler    // what the master may ask
+	Password         string                       // empty: none
+	MaxMessageSize   int                          // bytes; 0: 16 MiB
+	ReconnectTimeout time.Duration                // the longest wait before the next try, the real one being random; 0: 10 s
+	DrainTimeout     time.Duration                // how long the master's requests under way may take once Run is to end; 0: 5 s
+	Logger           *slog.Logger                 // nil: none
 
 	pingInterval time.Duration // a master silent for three of them is left; 0: 30 s; tests have less patience
 }
@@ -35,6 +37,7 @@ type AgentConfig struct {
 type Agent struct {
 	config  AgentConfig
 	changed chan struct{}
+	rated   chan struct{} // the rates that all workers keep together have changed
 	pokes   *gathering
 	end     func() time.Time // when Run must have returned; asked only once ctx has ended
 	state   atomic.Pointer[contract.MasterStanding]
@@ -59,10 +62,13 @@ func NewAgent(config AgentConfig) *Agent {
 	if config.Folds == nil {
 		config.Folds = func() bool { return false }
 	}
+	if config.Rates == nil {
+		config.Rates = func() []contract.SharedRate { return nil }
+	}
 	if config.OnRegistered == nil {
 		config.OnRegistered = func() {}
 	}
-	a := &Agent{config: config, changed: make(chan struct{}, 1), pokes: newGathering()}
+	a := &Agent{config: config, changed: make(chan struct{}, 1), rated: make(chan struct{}, 1), pokes: newGathering()}
 	a.note(false, nil)
 	a.end = sync.OnceValue(func() time.Time { return time.Now().Add(a.config.DrainTimeout) })
 	return a

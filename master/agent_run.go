@@ -89,6 +89,7 @@ func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, e
 		case !registered:
 			registered = true
 			sender.Go(func() { a.sendPokes(sending, link) })
+			sender.Go(func() { a.borrow(sending, link) })
 		}
 		select {
 		case <-a.changed:

@@ -32,6 +32,7 @@ type Master struct {
 	chatter  chatter
 	pokes    *gathering // to be delivered next
 	ledger   ledger     // delivered, but not answered for certain
+	lender   *lender    // of rates that workers keep together
 
 	long      chan struct{} // one for each long message that is read or made
 	turns     chan struct{} // one for each worker that is asked, see turn
@@ -61,6 +62,7 @@ func New(config Config) *Master {
 	return &Master{
 		config:     config,
 		pokes:      newGathering(),
+		lender:     newLender(time.Now()),
 		long:       make(chan struct{}, processors()),
 		turns:      make(chan struct{}, turnsAtOnce),
 		longTurns:  make(chan struct{}, longTurnsAtOnce),

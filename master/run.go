@@ -19,6 +19,7 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 		contract.MasterStatus.Name:   m.status,
 		contract.RouteManual.Name:    m.runManual,
 		contract.RouteSignal.Name:    m.sendSignal,
+		contract.Lend.Name:           m.lend,
 	}
 	for _, typ := range contract.JournalRequests {
 		handlers[typ] = m.relay

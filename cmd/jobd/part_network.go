@@ -59,6 +59,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	if err != nil {
 		return nil, err
 	}
+	lent := &shares{worker: worker.worker}
 	for _, address := range r.masters.addresses {
 		p.agents = append(p.agents, master.NewAgent(master.AgentConfig{
 			Address: address, Name: r.name, Targets: worker.worker.TargetNames,
@@ -66,6 +67,8 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 			MaxMessageSize:   int(r.Listen.MaxMessageSize),
 			ReconnectTimeout: r.masters.reconnect, DrainTimeout: shutdownTimeout,
 			Instance: self, Folds: table.folds.Load,
+			Rates:        lent.rates,
+			OnLent:       func(shares map[string]float64) { lent.lent(address, shares) },
 			OnRegistered: worker.worker.PollAll, // nobody has heard what the master was poked for meanwhile
 			Logger:       r.log,
 		}))

@@ -44,17 +44,21 @@ func (t *Table) ask(ctx context.Context, names []string, condition func(name str
 	})
 }
 
-// each reads all rows of a query.
+// each reads all rows of a query, which may be several statements.
 func (t *Table) each(ctx context.Context, query string, args []any, row func(*sql.Rows) error) error {
 	results, err := t.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer results.Close()
-	for results.Next() {
-		if err := row(results); err != nil {
-			return err
+	for {
+		for results.Next() {
+			if err := row(results); err != nil {
+				return err
+			}
+		}
+		if !results.NextResultSet() {
+			return results.Err()
 		}
 	}
-	return results.Err()
 }

@@ -23,29 +23,28 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 
 // ClaimBehind implements store.Table.
 func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, []ask{{target, room, behind}}, except, decide)
+	return t.claimWaiting(ctx, []ask{{target, room, behind, true}}, except, decide)
 }
 
-// claimWaiting claims waiting rows.
+// claimWaiting claims rows that wait or are due.
 func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, decide store.Decide) error {
-	found, err := t.examined(ctx)
-	if err != nil {
-		return err
-	}
-	if found.version.locking() != skipLocked {
-		if err := t.learnKey(ctx); err != nil {
-			return t.fail("claim waiting jobs", err)
+	err := t.indexed(ctx, func(found *layout) error {
+		if found.isKeyed() {
+			if err := t.learnKey(ctx); err != nil {
+				return err
+			}
 		}
-	}
-	run := &claim{table: t, layout: found, decide: decide}
-	err = run.waiting(ctx, asks, except)
-	if err != nil && !run.decided && t.isDividable(err) {
-		err = run.divided(ctx, asks, except, err)
-	}
+		run := &claim{table: t, layout: found, decide: decide}
+		err := run.waiting(ctx, asks, except)
+		if err != nil && !run.decided && t.isDividable(err) {
+			err = run.divided(ctx, asks, except, err)
+		}
+		return err
+	})
 	return t.failures.FailClaim("claim waiting jobs", err)
 }
 
-// waiting claims waiting rows of targets.
+// waiting claims rows of targets that wait or are due.
 func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 	if len(asks) == 0 {
 		return nil
@@ -56,25 +55,28 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 	return c.run(ctx, choose, false)
 }
 
-// lockWaiting begins a transaction and locks waiting rows of targets in it.
+// lockWaiting begins a transaction and locks rows of targets in it that wait or are due.
 func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) ([]journal.Row, error) {
-	if found.version.locking() != skipLocked {
+	if found.isKeyed() {
 		return t.lockKeyed(ctx, conn, found, asks, except)
 	}
 	var chosen selection
 	but := t.but(except)
 	for _, one := range asks {
 		t.addWaiting(&chosen, one, but, found)
+		t.addDue(&chosen, one, but, found)
 	}
-	return t.lock(ctx, conn, begin, chosen)
+	return t.lock(ctx, conn, found, begin, chosen)
 }
 
 // addWaiting chooses rows of a target that has room. A statement for each, equality on status
 // and target and the order of ids, is what the index serves: with target IN (…) every
-// candidate is sorted and locked (pitfall 2).
+// candidate is sorted and locked (pitfall 2). The same goes for the order of priorities, and for
+// that of times.
 func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
-	chosen.add(t.selectRow(0, found)+" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+" ORDER BY id LIMIT ? "+string(skipLocked), one.target, one.room)
-	chosen.targets = append(chosen.targets, one.target)
+	index, order := found.waitingOrder(one)
+	chosen.add(t.selectRow(0, found)+index+" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+" ORDER BY "+order+" LIMIT ? "+string(skipLocked), one.target, one.room)
+	chosen.asks = append(chosen.asks, one)
 }
 
 // isDividable tells whether an error from before decide may be about one target of several.

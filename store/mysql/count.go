@@ -16,8 +16,7 @@ const countTime = 5 * time.Second
 // row.
 func (t *Table) CountWaiting(ctx context.Context, target string, most int) (counted store.Counted, err error) {
 	const op = "count waiting jobs"
-	found, err := t.examined(ctx)
-	if err != nil {
+	if _, err := t.examined(ctx); err != nil {
 		return counted, err
 	}
 	done, err := t.client(ctx)
@@ -29,9 +28,9 @@ func (t *Table) CountWaiting(ctx context.Context, target string, most int) (coun
 	if err != nil || len(names) == 0 { // no row can have such a name
 		return counted, t.fail(op, err)
 	}
-	query := found.countingQuery(most)
-	err = t.retry(ctx, func() error {
-		return t.db.QueryRowContext(ctx, query, target, target).Scan(&counted.Rows, &counted.Oldest)
+	err = t.indexed(ctx, func(found *layout) error {
+		counted, err = t.countRows(ctx, found, target, most)
+		return err
 	})
 	if isTooSlow(err) {
 		return store.Counted{}, fmt.Errorf("%s: it takes the server longer than %v; is there an index on status and target?", op, countTime)
@@ -39,12 +38,32 @@ func (t *Table) CountWaiting(ctx context.Context, target string, most int) (coun
 	return counted.UpTo(most), t.fail(op, err)
 }
 
-// countingQuery counts the waiting rows of a target, one more than most at most, and reads when the
-// one with the lowest id was made. Both conditions have the target's name as their argument.
-func (l *layout) countingQuery(most int) string {
-	const waiting = " WHERE status = 'waiting' AND target = ?"
-	return l.within(countTime, " (SELECT COUNT(*) FROM (SELECT 1 FROM "+l.table+waiting+" LIMIT "+strconv.Itoa(most+1)+") AS some),"+
-		" COALESCE((SELECT "+l.created.seconds()+" FROM "+l.table+waiting+" ORDER BY id LIMIT 1), 0)")
+// countRows counts the rows of a target that wait, and where the table has such rows those that are
+// due, one more than most at most of each. The oldest is the waiting one with the lowest id, or the
+// due one that is due for longest.
+func (t *Table) countRows(ctx context.Context, found *layout, target string, most int) (counted store.Counted, err error) {
+	count := func(index, condition, when, order string) (rows int, oldest int64, err error) {
+		query := found.countingQuery(force(index)+" WHERE "+condition, when, order, most)
+		err = t.retry(ctx, func() error {
+			return t.db.QueryRowContext(ctx, query, target, target).Scan(&rows, &oldest)
+		})
+		return rows, oldest, err
+	}
+	counted.Rows, counted.Oldest, err = count(found.byID, "status = 'waiting' AND target = ?", found.created.seconds(), "id")
+	if err != nil || !found.uses.Delays() {
+		return counted, err
+	}
+	due, since, err := count(found.byDue, isDue, found.number(store.ColumnRunAt), "run_at")
+	counted.Rows += due
+	counted.Oldest = earlier(counted.Oldest, since)
+	return counted, err
+}
+
+// countingQuery counts the rows of a target that a condition is true of, one more than most at
+// most, and reads a time of the first of them. The target's name is its argument, twice.
+func (l *layout) countingQuery(rows, when, order string, most int) string {
+	return l.within(countTime, " (SELECT COUNT(*) FROM (SELECT 1 FROM "+l.table+rows+" LIMIT "+strconv.Itoa(most+1)+") AS some),"+
+		" COALESCE((SELECT "+when+" FROM "+l.table+rows+" ORDER BY "+order+" LIMIT 1), 0)")
 }
 
 // within is a SELECT that the server gives up after a time. Who asks may have gone before: that only

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
@@ -35,7 +36,12 @@ func (t *Table) Details(ctx context.Context, ids []int64, targets []string, tail
 	err = t.retry(ctx, func() error {
 		clear(found)
 		return t.each(ctx, query+" WHERE id IN ("+rule.List(ids)+")", args, func(results *sql.Rows) error {
-			row, err := rule.ScanDetail(results.Scan, names, tail)
+			var planned journal.Row
+			row, err := rule.ScanDetail(func(fields ...any) error {
+				_, err := columns.scan(results, &planned, fields...)
+				return err
+			}, names, tail)
+			row.Plan = planned.Plan
 			if err == nil {
 				found[row.Job] = row
 			}
@@ -61,7 +67,7 @@ func (t *Table) detailQuery(l *layout, names []string, tail int) (query string, 
 	for _, column := range []string{"stdout", "stderr"} {
 		query += fmt.Sprintf(", COALESCE(OCTET_LENGTH(%s), 0), COALESCE(RIGHT(%s, %d), '')", column, column, tail)
 	}
-	return query + " FROM " + l.table, args
+	return query + l.planned() + " FROM " + l.table, args
 }
 
 // Ahead implements store.Table. A name that the column can't hold has no rows.
@@ -77,7 +83,7 @@ func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (ma
 	defer done()
 	ahead, err := rule.CountAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
 		condition, args := rule.Stretch(target, from, before)
-		query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM "+found.table+" WHERE "+condition+" LIMIT ?) AS stretch")
+		query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM "+found.table+force(found.byID)+" WHERE "+condition+" LIMIT ?) AS stretch")
 		err = t.retry(ctx, func() error {
 			return t.each(ctx, query, append(args, limit), func(results *sql.Rows) error { return results.Scan(&n) })
 		})

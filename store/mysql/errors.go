@@ -46,6 +46,7 @@ const (
 	// lack, so a row's trigger is at fault and the row is held; where the table itself can't be
 	// updated for it, the table is unusable.
 	errNotSupported  = 1235
+	errNoSuchIndex   = 1176 // of FORCE INDEX: somebody has dropped or renamed it
 	errInTransaction = 1568 // of SET TRANSACTION: one is open
 	// A query took longer than it may: MariaDB, MySQL.
 	errStatementTime = 1969

@@ -49,6 +49,7 @@ func (t *Table) examine(ctx context.Context) error {
 		t.warn(finding.Advice())
 	}
 	t.layout.Store(&found.layout)
+	t.started.Store(true)
 	return nil
 }
 
@@ -58,7 +59,7 @@ func (t *Table) inspect(ctx context.Context) (*inspection, error) {
 	var found *inspection
 	err := t.once(ctx, func(conn *sql.Conn) (bool, error) {
 		found = &inspection{
-			layout:   layout{table: t.name.quoted(), worker: t.config.Worker},
+			layout:   layout{table: t.name.quoted(), worker: t.config.Worker, times: times{uses: t.config.Uses}},
 			Findings: rule.Findings{Table: "table " + t.name.quoted()},
 		}
 		steps := []func(context.Context, *sql.Conn, *inspection) error{
@@ -133,7 +134,7 @@ func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspe
 	found.created, found.started, found.finished = columns["time_created"], columns["time_started"], columns["time_finished"]
 	found.stdout, found.stderr = columns["stdout"], columns["stderr"]
 	t.judgeColumns(found)
-	return nil
+	return t.examineOptional(ctx, conn, found)
 }
 
 // examineUpdate updates no row, as a single change does, which

@@ -17,6 +17,7 @@ import (
 type index struct {
 	columns []string
 	unique  bool
+	falling []bool // which of them are in descending order
 }
 
 // readIndexes reads the indexes that a search can use, and the names of all.
@@ -52,32 +53,34 @@ func (t *Table) readIndexes(ctx context.Context, conn *sql.Conn) (usable map[str
 		found := usable[name]
 		at, _ := strconv.Atoi(part["seq_in_index"])
 		for len(found.columns) < at {
-			found.columns = append(found.columns, "")
+			found.columns, found.falling = append(found.columns, ""), append(found.falling, false)
 		}
 		found.columns[at-1], found.unique = strings.ToLower(part["column_name"]), part["non_unique"] == "0"
+		found.falling[at-1] = part["collation"] == "D"
 		usable[name] = found
 	}
 	return usable, names, rows.Err()
 }
 
-// examineIndexes warns where every claim, or every update, would read the whole table.
+// examineIndexes warns where every claim, or every update, would read the whole table, and refuses a
+// table that lacks what the optional columns need.
 func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	if found.IsFaulty() {
+	if found.IsFaulty() && !t.config.Uses.Any() {
 		return nil
 	}
 	indexes, names, err := t.readIndexes(ctx, conn)
 	if err != nil {
 		return err
 	}
+	t.judgeTimes(found, indexes, names)
+	if found.IsFaulty() {
+		return nil
+	}
 	helpsClaims := func(i index) bool {
 		return len(i.columns) > 1 && slices.Contains(i.columns[:2], "status") && slices.Contains(i.columns[:2], "target")
 	}
 	if !slices.ContainsFunc(slices.Collect(maps.Values(indexes)), helpsClaims) {
-		target := "target"
-		if strings.HasSuffix(found.target.kind, "text") || strings.HasSuffix(found.target.kind, "blob") {
-			target = "target(64)"
-		}
-		found.Warn("CREATE INDEX "+free("status_target_idx", names)+" ON "+t.name.quoted()+" (status, "+target+", id)",
+		found.Warn("CREATE INDEX "+free("status_target_idx", names)+" ON "+t.name.quoted()+" ("+found.claimColumns("id")+")",
 			"no index helps claims, each one reads the whole table")
 	}
 	leads := func(i index) bool { return i.columns[0] == "id" }
@@ -90,6 +93,15 @@ func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspe
 	}
 	t.judgePacket(found)
 	return nil
+}
+
+// claimColumns are the columns of an index that claims use: status, target and some more.
+func (l *layout) claimColumns(more string) string {
+	target := "target"
+	if strings.HasSuffix(l.target.kind, "text") || strings.HasSuffix(l.target.kind, "blob") {
+		target = "target(64)"
+	}
+	return "status, " + target + ", " + more
 }
 
 // free is a name that no index has.

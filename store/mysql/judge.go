@@ -2,8 +2,10 @@ package mysql
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"jobd/journal"
 	"jobd/store"
 )
 
@@ -13,11 +15,11 @@ const secondsType = "int UNSIGNED NOT NULL DEFAULT 0"
 // judgeWords refuses a status or a result that lacks a word.
 func (t *Table) judgeWords(found *inspection, c column) {
 	words := map[string][]string{
-		"status": store.Statuses(),
+		"status": t.words(),
 		"result": {"ok", "fail"},
 	}[strings.ToLower(c.name)]
 	lacking := c.lacks(words)
-	if len(lacking) == 0 {
+	if len(lacking) == 0 || slices.Equal(lacking, []string{journal.RowDelayed}) { // which judgeTimes is about
 		return
 	}
 	kind, length := "enum('"+strings.Join(words, "','")+"')", 8
@@ -89,7 +91,7 @@ func (t *Table) judgeOwner(found *inspection, c column) {
 	if !strings.EqualFold(c.name, t.config.ClaimColumn) {
 		return
 	}
-	if store.IsTaken(c.name) {
+	if store.IsTaken(c.name) || t.config.Uses.Has(strings.ToLower(c.name)) {
 		found.TakenOwner(c.name, "ALTER TABLE "+t.name.quoted()+" ADD", tokenType())
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
@@ -31,7 +32,7 @@ func (t *Table) judgeMissing(found *inspection) {
 	missing := rule.Missing(t.config.ClaimColumn, func(name string) bool { _, there := found.columns[name]; return there })
 	added, after := make([]string, len(missing)), ""
 	for i, name := range missing {
-		added[i] = "ADD " + quote(name) + " " + typeOf(name)
+		added[i] = "ADD " + quote(name) + " " + t.typeOf(name)
 		if name == "status" {
 			after = "; ALTER TABLE " + t.name.quoted() + " ALTER `status` SET DEFAULT 'waiting'"
 		}
@@ -41,9 +42,17 @@ func (t *Table) judgeMissing(found *inspection) {
 	}
 }
 
+// words are what the column status must be able to hold.
+func (t *Table) words() []string {
+	if t.config.Uses.Delays() {
+		return append(store.Statuses(), journal.RowDelayed)
+	}
+	return store.Statuses()
+}
+
 // typeOf is how a column that is missing is made. Rows that are there when status is added are not
 // to be run. An owner column of the configuration's holds tokens and nothing else.
-func typeOf(column string) string {
+func (t *Table) typeOf(column string) string {
 	switch column {
 	case "id":
 		return "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"
@@ -52,7 +61,7 @@ func typeOf(column string) string {
 	case "time_created", "time_started", "time_finished":
 		return secondsType
 	case "status":
-		return "enum('" + strings.Join(store.Statuses(), "','") + "') NOT NULL DEFAULT 'ignored'"
+		return "enum('" + strings.Join(t.words(), "','") + "') NOT NULL DEFAULT 'ignored'"
 	case "result":
 		return "enum('ok','fail') DEFAULT NULL"
 	case "return_code":

@@ -26,11 +26,15 @@ const (
 	freeBudget = 5 * time.Second
 )
 
-// lockKeyed begins a transaction and locks waiting rows of targets in it, by their keys.
+// isKeyed tells whether rows are claimed so. They are, too, where an index was dropped without which
+// a locking read would lock far more than it takes.
+func (l *layout) isKeyed() bool { return l.version.locking() != skipLocked || l.isBare() }
+
+// lockKeyed begins a transaction and locks rows of targets in it that wait or are due, by their keys.
 func (t *Table) lockKeyed(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) ([]journal.Row, error) {
 	held := slices.Clone(except)
 	for try := range lookTries {
-		chosen, err := t.candidates(ctx, conn, asks, held, 1<<try)
+		chosen, err := t.candidates(ctx, conn, found, asks, held, 1<<try)
 		if err != nil || len(chosen) == 0 {
 			return nil, err
 		}
@@ -60,7 +64,7 @@ func (t *Table) noteCrowd(met bool) {
 	}
 }
 
-// candidate is a row that waited when it was looked at.
+// candidate is a row that waited, or was due, when it was looked at.
 type candidate struct {
 	id     int64
 	target string
@@ -75,19 +79,23 @@ func keysOf(rows []candidate) []int64 {
 	return slices.Compact(ids)
 }
 
-// candidates reads rows that wait, without locks. A claimer that is alone takes the first ones;
+// candidates reads rows that wait or are due, without locks. A claimer that is alone takes the first ones;
 // where others are about, it takes as many of the first some, from any place on, lest all fight for
 // the same.
-func (t *Table) candidates(ctx context.Context, conn *sql.Conn, asks []ask, except []int64, factor int) (chosen []candidate, err error) {
+func (t *Table) candidates(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64, factor int) (chosen []candidate, err error) {
 	var looks selection
 	but := t.but(except)
 	window := factor * (1 + int(t.claims.crowd.Load()))
 	for _, one := range asks {
-		looks.add("SELECT id, target, status, '', 0, 0, '', 0 FROM "+t.name.quoted()+" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+
-			" ORDER BY id LIMIT ?", one.target, one.room*window)
-		looks.targets = append(looks.targets, one.target)
+		wide := one
+		wide.room *= window
+		index, order := found.waitingOrder(one)
+		looks.add("SELECT id, target, status, '', "+found.sinceWhen()+", 0, '', 0"+found.planned()+" FROM "+t.name.quoted()+index+
+			" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+" ORDER BY "+order+" LIMIT ?", one.target, wide.room)
+		looks.asks = append(looks.asks, wide)
+		t.addCandidatesDue(&looks, wide, but, found)
 	}
-	rows, err := t.lock(ctx, conn, "", looks)
+	rows, err := t.lock(ctx, conn, found, "", looks)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +129,9 @@ func (t *Table) keyed(candidates []candidate, free []int64, found *layout) (chos
 	}
 	for _, row := range candidates {
 		if list := ids[row.target]; len(list) > 0 {
-			chosen.add(t.selectRow(0, found)+t.byKey()+" WHERE id IN ("+rule.List(list)+") AND IF(status = 'waiting' AND target = ?, 1, 0) ORDER BY id "+
+			chosen.add(t.selectRow(0, found)+t.byKey()+" WHERE id IN ("+rule.List(list)+") AND IF("+found.still()+" AND target = ?, 1, 0) ORDER BY id "+
 				string(found.version.locking()), row.target)
-			chosen.targets = append(chosen.targets, row.target)
+			chosen.asks = append(chosen.asks, ask{target: row.target, room: len(list)})
 			delete(ids, row.target)
 		}
 	}
@@ -141,7 +149,7 @@ func (t *Table) lockKeys(ctx context.Context, conn *sql.Conn, found *layout, ids
 			if len(free) == 0 {
 				return nil
 			}
-			if rows, err = t.lock(ctx, conn, found.version.begin(), read(free)); !isHeld(err) {
+			if rows, err = t.lock(ctx, conn, found, found.version.begin(), read(free)); !isHeld(err) {
 				return err
 			}
 			rollback(ctx, conn)

@@ -7,6 +7,7 @@ import (
 
 // layout is what the server and the table are like.
 type layout struct {
+	times
 	table      string // quoted
 	worker     string // the worker's name
 	version    version

@@ -34,7 +34,7 @@ func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*ru
 		return found, nil
 	}
 	rows, err := t.db.QueryContext(ctx, "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(l.owner.name)+", ''), "+
-		l.created.seconds()+", "+l.started.seconds()+", "+l.finished.seconds()+", COALESCE(result, ''), CAST(return_code AS SIGNED), IF(status = 'done', COALESCE(sig, ''), '') FROM "+
+		l.created.seconds()+", "+l.started.seconds()+", "+l.finished.seconds()+", COALESCE(result, ''), CAST(return_code AS SIGNED), IF("+l.hasEnded()+", COALESCE(sig, ''), '')"+l.planned()+" FROM "+
 		l.table+" WHERE id IN ("+rule.List(ids)+")")
 	if err != nil {
 		return nil, err
@@ -42,10 +42,20 @@ func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*ru
 	defer rows.Close()
 	for rows.Next() {
 		var row rule.Found
-		if err := rows.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal); err != nil {
+		_, err := l.scan(rows, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal)
+		if err != nil {
 			return nil, err
 		}
 		found[row.Job] = &row
 	}
 	return found, rows.Err()
+}
+
+// hasEnded is the condition that the result columns, sig among them, are those of an end. They are
+// in a row that comes back, too.
+func (t *times) hasEnded() string {
+	if t.uses.Delays() {
+		return "status IN ('done','delayed')"
+	}
+	return "status = 'done'"
 }

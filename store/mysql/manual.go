@@ -75,12 +75,12 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 	if clause != skipLocked {
 		return t.lockKeys(ctx, conn, found, ids, read)
 	}
-	rows, err = t.lock(ctx, conn, begin, read(ids))
+	rows, err = t.lock(ctx, conn, found, begin, read(ids))
 	if err != nil || len(rows) == len(ids) {
 		return rows, nil, err
 	}
 	free := jobsOf(rows)
-	rows, seen, err := t.lockAmong(ctx, conn, without(ids, free), read(ids))
+	rows, seen, err := t.lockAmong(ctx, conn, found, without(ids, free), read(ids))
 	seen = append(seen, free...) // what was free a moment ago may be held by now
 	slices.Sort(seen)
 	return rows, without(slices.Compact(seen), jobsOf(rows)), err
@@ -89,7 +89,7 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 // lockAmong begins the transaction anew. Before it, it looks without locks which of the missing
 // rows there are: committed, as what somebody is about to change or to remove, or not yet, as what
 // somebody is about to insert. A row that was seen there and is not locked here is held.
-func (t *Table) lockAmong(ctx context.Context, conn *sql.Conn, missing []int64, chosen selection) (
+func (t *Table) lockAmong(ctx context.Context, conn *sql.Conn, found *layout, missing []int64, chosen selection) (
 	rows []journal.Row, seen []int64, err error,
 ) {
 	start, looks := "ROLLBACK; ", 0
@@ -98,7 +98,7 @@ func (t *Table) lockAmong(ctx context.Context, conn *sql.Conn, missing []int64, 
 		start += readUncommitted + look + look
 		looks += 2
 	}
-	return t.lockAfter(ctx, conn, looks, start+begin, chosen)
+	return t.lockAfter(ctx, conn, found, looks, start+begin, chosen)
 }
 
 // readUncommitted lets the next transaction, or the next statement where none is open, see what

@@ -13,10 +13,10 @@ import (
 
 // selection is the statements that read the rows of a claim, one result for each.
 type selection struct {
-	query   string
-	args    []any
-	targets []string // the target of each result; none where rows are chosen by id
-	names   []string // those that selectRow compares targets with
+	query string
+	args  []any
+	asks  []ask    // what each result is about; none where rows are chosen by id
+	names []string // those that selectRow compares targets with
 }
 
 // add puts another statement behind the others.
@@ -34,22 +34,23 @@ func (t *Table) selectRow(names int, found *layout) string {
 		place = "COALESCE(FIELD(target" + strings.Repeat(", ?", names) + "), 0)"
 	}
 	return "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + found.created.seconds() + ", " +
-		found.finished.seconds() + ", COALESCE(result, ''), " + place +
+		found.finished.seconds() + ", COALESCE(result, ''), " + place + found.planned() +
 		" FROM " + t.name.quoted()
 }
 
 // line is one row of selectRow.
 type line struct {
 	journal.Row
-	odd   string // the id's text, where it is no id to us
-	place int
+	odd      string // the id's text, where it is no id to us
+	place    int
+	priority int64
+	ask      ask // that it was chosen for, where rows are chosen by target
 }
 
 // scanLine reads one row of selectRow. No content of the table makes it fail.
-func scanLine(results *sql.Rows) (line, error) {
-	var l line
+func (t *times) scanLine(results *sql.Rows) (l line, err error) {
 	var id rowID
-	err := results.Scan(&id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, &l.place)
+	l.priority, err = t.scan(results, &l.Row, &id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, &l.place)
 	l.Job, l.odd = id.number, id.odd
 	return l, err
 }
@@ -85,16 +86,17 @@ func parseID(text string) rowID {
 }
 
 // lock begins the transaction and locks and reads the chosen rows, in one round trip.
-func (t *Table) lock(ctx context.Context, conn *sql.Conn, start string, chosen selection) ([]journal.Row, error) {
-	rows, _, err := t.lockAfter(ctx, conn, 0, start, chosen)
+func (t *Table) lock(ctx context.Context, conn *sql.Conn, found *layout, start string, chosen selection) ([]journal.Row, error) {
+	rows, _, err := t.lockAfter(ctx, conn, found, 0, start, chosen)
 	return rows, err
 }
 
 // lockAfter is lock where statements that read ids stand before those of the selection: it gives
 // these ids too.
-func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, before int, start string, chosen selection) (
+func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, before int, start string, chosen selection) (
 	rows []journal.Row, ids []int64, err error,
 ) {
+	var lines []line
 	results, err := conn.QueryContext(ctx, start+chosen.query, chosen.args...)
 	if err != nil {
 		return nil, nil, err
@@ -105,14 +107,14 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, before int, start
 			if n < 0 {
 				err = scanID(results, &ids)
 			} else {
-				err = t.collect(results, chosen, n, &rows)
+				err = t.collect(results, found, chosen, n, &lines)
 			}
 			if err != nil {
 				return nil, nil, err
 			}
 		}
 		if !results.NextResultSet() {
-			return rule.Distinct(rows), ids, results.Err()
+			return rule.Distinct(found.first(lines)), ids, results.Err()
 		}
 	}
 }
@@ -129,23 +131,46 @@ func scanID(results *sql.Rows, ids *[]int64) error {
 
 // collect adds a row of the selection's result n. One that no worker can claim is reported and left
 // out.
-func (t *Table) collect(results *sql.Rows, chosen selection, n int, rows *[]journal.Row) error {
-	found, err := scanLine(results)
+func (t *Table) collect(results *sql.Rows, found *layout, chosen selection, n int, lines *[]line) error {
+	one, err := found.scanLine(results)
 	if err != nil {
 		return err
 	}
 	switch {
-	case n < len(chosen.targets):
-		found.Target = chosen.targets[n] // the collation may have matched another spelling
-	case found.place > 0:
-		found.Target = chosen.names[found.place-1]
+	case n < len(chosen.asks):
+		one.ask = chosen.asks[n]
+		one.Target = one.ask.target // the collation may have matched another spelling
+	case one.place > 0:
+		one.Target = chosen.names[one.place-1]
 	}
-	if found.odd != "" {
-		t.claims.odd.Report(found.odd, found.Target, t.config.OnOdd)
+	if one.odd != "" {
+		t.claims.odd.Report(one.odd, one.Target, t.config.OnOdd)
 		return nil
 	}
-	*rows = append(*rows, found.Row)
+	*lines = append(*lines, one)
 	return nil
+}
+
+// first gives the rows of lines: of each target as many as were wanted, where several results were
+// about it.
+func (t *times) first(lines []line) []journal.Row {
+	var rows []journal.Row
+	for len(lines) > 0 {
+		target := lines[0].ask.target
+		n := 1
+		for n < len(lines) && lines[n].ask.target == target {
+			n++
+		}
+		some := lines[:n]
+		if room := some[0].ask.room; room > 0 && t.ordered() {
+			some = inOrder(some, room, some[0].ask.sweep)
+		}
+		for _, one := range some {
+			rows = append(rows, one.Row)
+		}
+		lines = lines[n:]
+	}
+	return rows
 }
 
 // but is the condition that leaves out rows by their ids, those that are no ids to us among them.
@@ -170,6 +195,7 @@ type ask struct {
 	target string
 	room   int
 	behind int64 // only rows with a greater id
+	sweep  bool  // they are wanted in the order of ids
 }
 
 // beyond is the condition that a row is behind those that are passed over.

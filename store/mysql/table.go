@@ -17,6 +17,7 @@ type Table struct {
 	db           *sql.DB
 	layout       rule.Known[layout]     // nil until the table has been examined
 	defaultLevel atomic.Bool            // the server refuses READ COMMITTED
+	started      atomic.Bool            // the table was found fit once
 	warned       sync.Map               // warnings given already
 	reached      atomic.Pointer[string] // the server that the newest connection leads to
 	servers      rule.Servers           // on which claims are made

@@ -24,7 +24,7 @@ func (t *Table) UnderWay(ctx context.Context, owner string, targets []string) ([
 	var rows []journal.Row
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {
-			rows, err = t.lock(ctx, conn, begin, selection{query: query, args: args})
+			rows, err = t.lock(ctx, conn, found, begin, selection{query: query, args: args})
 			return false, err
 		})
 	})

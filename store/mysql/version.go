@@ -73,6 +73,22 @@ func (v version) begin() string {
 	return begin
 }
 
+// String is the version in words.
+func (v version) String() string {
+	kind := "MySQL"
+	switch {
+	case v.mariaDB:
+		kind = "MariaDB"
+	case v.tiDB:
+		kind = "TiDB"
+	}
+	return fmt.Sprintf("%s %d.%d.%d", kind, v.number[0], v.number[1], v.number[2])
+}
+
+// descends tells whether indexes can be in descending order. Older servers, and TiDB, take the word
+// and make an ascending one.
+func (v version) descends() bool { return !v.tiDB && v.since([]int{8, 0, 1}, []int{10, 8, 0}) }
+
 // manyLocks tells whether a connection can have several advisory locks at once; before, each gave
 // back the one before it.
 func (v version) manyLocks() bool { return v.since([]int{5, 7, 5}, []int{10, 0, 2}) }

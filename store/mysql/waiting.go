@@ -6,17 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-
-	"jobd/journal"
 )
 
 // Waiting implements store.Table. It asks twice in one round trip. What is committed shows rows
 // that somebody's open transaction has changed and may leave as they were; what is not committed
-// yet shows rows that somebody is about to insert.
+// yet shows rows that somebody is about to insert, or to set back. Rows that are due wait, too.
 func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) ([]string, error) {
 	const op = "look for waiting jobs"
-	found, err := t.examined(ctx)
-	if err != nil {
+	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
 	names, err := t.comparable(ctx, targets)
@@ -25,7 +22,9 @@ func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (
 	}
 	waiting := map[string]bool{}
 	for some := range slices.Chunk(names, waitingLimit) {
-		err := t.retry(ctx, func() error { return t.lookWaiting(ctx, found, some, except, waiting) })
+		err := t.indexed(ctx, func(found *layout) error {
+			return t.retry(ctx, func() error { return t.lookWaiting(ctx, found, some, except, waiting) })
+		})
 		if err != nil {
 			return nil, t.fail(op, err)
 		}
@@ -33,7 +32,7 @@ func (t *Table) Waiting(ctx context.Context, targets []string, except []int64) (
 	return slices.Sorted(maps.Keys(waiting)), nil
 }
 
-// lookWaiting notes for which of the targets there are waiting rows.
+// lookWaiting notes for which of the targets there are rows that wait or are due.
 func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string, except []int64, waiting map[string]bool) error {
 	var look selection
 	but := t.but(except)
@@ -41,8 +40,13 @@ func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string
 		if i > 0 {
 			look.query += " UNION ALL "
 		}
-		look.query += "(SELECT " + strconv.Itoa(i) + " AS place FROM " + t.name.quoted() + " WHERE status = 'waiting' AND target = ?" + but + " LIMIT 1)"
+		begin := "(SELECT " + strconv.Itoa(i) + " AS place FROM " + t.name.quoted()
+		look.query += begin + force(found.byID) + " WHERE status = 'waiting' AND target = ?" + but + " LIMIT 1)"
 		look.args = append(look.args, target)
+		if found.uses.Delays() {
+			look.query += " UNION ALL " + begin + force(found.byDue) + " WHERE " + isDue + but + " LIMIT 1)"
+			look.args = append(look.args, target)
+		}
 	}
 	query, args := look.query, look.args
 	if found.version.readsUncommitted() {
@@ -68,9 +72,4 @@ func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string
 			}
 		}
 	})
-}
-
-// NextDue implements store.Table.
-func (t *Table) NextDue(context.Context, []string, []int64) (journal.Due, error) {
-	return journal.Due{}, nil
 }

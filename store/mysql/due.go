@@ -1,0 +1,161 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"strconv"
+	"time"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// dueWindow is among how many due rows at least, those that are due for longest, a claim looks for
+// the highest priority: no index has both orders, and what is looked at is locked for that long.
+const dueWindow = 100
+
+// dueLimit is how many due rows are read for so many that are wanted.
+func (t *times) dueLimit(room int) int {
+	if t.uses.Has(store.ColumnPriority) {
+		return max(room, dueWindow)
+	}
+	return room
+}
+
+// waitingOrder is the order in which waiting rows are wanted, and the index that has it. A table
+// that has no columns about time is left to find it for itself.
+func (t *times) waitingOrder(one ask) (index, order string) {
+	switch {
+	case !t.ordered():
+		return "", "id"
+	case t.uses.Has(store.ColumnPriority) && !one.sweep:
+		return force(t.byPriority), "priority DESC, id"
+	}
+	return force(t.byID), "id"
+}
+
+// dueOrder is the order in which due rows are wanted.
+func dueOrder(one ask) string {
+	if one.sweep {
+		return "id"
+	}
+	return "run_at"
+}
+
+// addDue chooses rows of a target that are due, where the table has such rows.
+func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
+	if !found.uses.Delays() {
+		return
+	}
+	chosen.add(t.selectRow(0, found)+force(found.byDue)+" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ? "+string(skipLocked),
+		one.target, found.dueLimit(one.room))
+	chosen.asks = append(chosen.asks, one)
+}
+
+// addCandidatesDue chooses rows of a target that are due, without locking them.
+func (t *Table) addCandidatesDue(looks *selection, one ask, but string, found *layout) {
+	if !found.uses.Delays() {
+		return
+	}
+	looks.add("SELECT id, target, status, '', 0, 0, '', 0"+found.planned()+" FROM "+t.name.quoted()+force(found.byDue)+
+		" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ?", one.target, found.dueLimit(one.room))
+	looks.asks = append(looks.asks, one)
+}
+
+// sinceWhen is an expression for when a waiting row was created, where that decides which rows are
+// taken.
+func (l *layout) sinceWhen() string {
+	if !l.ordered() {
+		return "0"
+	}
+	return l.created.seconds()
+}
+
+// still is the condition that a row is as a candidate was.
+func (t *times) still() string {
+	if !t.uses.Delays() {
+		return "status = 'waiting'"
+	}
+	return "(status = 'waiting' OR status = 'delayed' AND run_at <= UNIX_TIMESTAMP())"
+}
+
+// indexed does work that names indexes. Where one of them is gone, because somebody has dropped or
+// renamed it, the table is examined again and the work done once more.
+func (t *Table) indexed(ctx context.Context, work func(found *layout) error) error {
+	found, err := t.examined(ctx)
+	if err != nil {
+		return err
+	}
+	if err = work(found); number(err) != errNoSuchIndex {
+		return err
+	}
+	t.layout.CompareAndSwap(found, nil)
+	if found, err = t.examined(ctx); err != nil {
+		return err
+	}
+	return work(found)
+}
+
+// NextDue implements store.Table. It reads one entry of an index for each target, beside those of
+// the rows that are left out.
+func (t *Table) NextDue(ctx context.Context, targets []string, except []int64) (due journal.Due, err error) {
+	const op = "look for the next delayed jobs"
+	found, err := t.examined(ctx)
+	if err != nil || !found.uses.Delays() {
+		return due, err
+	}
+	names, err := t.comparable(ctx, targets)
+	if err != nil || len(names) == 0 {
+		return due, t.fail(op, err)
+	}
+	err = t.indexed(ctx, func(found *layout) error {
+		return t.retry(ctx, func() (err error) {
+			due, err = t.nextDue(ctx, found, names, except)
+			return err
+		})
+	})
+	return due, t.fail(op, err)
+}
+
+// nextDue asks for the time of the next delayed row of each target, in one round trip.
+func (t *Table) nextDue(ctx context.Context, found *layout, targets []string, except []int64) (journal.Due, error) {
+	var looks selection
+	// the server's clock, whatever its time zone does
+	looks.add("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0")
+	but, place := t.but(except), 0
+	for some := range slices.Chunk(targets, waitingLimit) {
+		query, args := "", []any(nil)
+		for _, target := range some {
+			if query != "" {
+				query += " UNION ALL "
+			}
+			query += "(SELECT " + strconv.Itoa(place) + ", " + found.number(store.ColumnRunAt) + " FROM " + found.table + force(found.byDue) +
+				" WHERE status = 'delayed' AND target = ?" + but + " ORDER BY run_at LIMIT 1)"
+			args = append(args, target)
+			place++
+		}
+		looks.add(query, args...)
+	}
+	due := journal.Due{Next: map[string]int64{}}
+	err := t.each(ctx, looks.query, looks.args, func(results *sql.Rows) error {
+		var first, second int64
+		err := results.Scan(&first, &second)
+		if due.Now.IsZero() {
+			due.Now = time.UnixMicro(first)
+		} else {
+			due.Next[targets[first]] = second
+		}
+		return err
+	})
+	return due, err
+}
+
+// earlier is the earlier one of two times; 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}

@@ -140,9 +140,10 @@ func (s *Seen) UnderWay() bool {
 	return s.Status == journal.RowAccepted || s.Status == journal.RowRunning
 }
 
-// IsFree tells whether nobody has claimed a row, nor run or ignored it.
+// IsFree tells whether nobody has claimed a row, and it has not ended. A table that uses nothing of
+// time has no delayed rows, whatever an application calls so.
 func IsFree(row journal.Row) bool {
-	return row.Status == journal.RowWaiting || row.Status == journal.RowManual
+	return row.Status == journal.RowWaiting || row.Status == journal.RowManual || row.Status == journal.RowDelayed && row.Plan != nil
 }
 
 // sameWorker tells whether two tokens are of claims of one worker.

@@ -25,11 +25,16 @@ func Columns() []string {
 	}
 }
 
-// Statuses are the words that the column status must be able to hold.
-func Statuses() []string {
-	return []string{
+// Statuses are the words that the column status must be able to hold, where the optional columns
+// are used so.
+func Statuses(uses Uses) []string {
+	words := []string{
 		journal.RowWaiting, journal.RowManual, journal.RowAccepted, journal.RowRunning, journal.RowDone, journal.RowIgnored,
 	}
+	if uses.Delays() {
+		words = append(words, journal.RowDelayed)
+	}
+	return words
 }
 
 // IsTaken tells whether a column can't hold the tokens of claims because it holds something else.

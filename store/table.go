@@ -218,10 +218,11 @@ const (
 
 // Outcome tells what became of one change.
 type Outcome struct {
-	Fate  Fate
-	Newer bool         // for Lost: the row was created after the claim, so it is another job that got an old id again
-	Found *journal.Row // what the row holds instead, for Lost, or still, for Refused; nil: it is gone
-	Note  string       // for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for the operator
+	Fate   Fate
+	Newer  bool         // for Lost: the row was created after the claim, so it is another job that got an old id again
+	Passed bool         // for Lost, of running: the row shows a newer start, so that this one was shown before if its claim is over
+	Found  *journal.Row // what the row holds instead, for Lost, or still, for Refused and Edited; nil: it is gone
+	Note   string       // for Applied in a reduced form: what was reduced; for Refused and Held: why, in words for the operator
 }
 
 // Unusable is an error that waiting cannot mend: somebody has to change the

@@ -144,7 +144,7 @@ func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *inspec
 		return nil // it would only fail
 	}
 	assignments := make([]string, 0, len(found.columns))
-	for _, name := range rule.Written(t.config.ClaimColumn) {
+	for _, name := range rule.Written(t.config.ClaimColumn, t.config.Uses) {
 		assignments = append(assignments, quote(name)+" = "+quote(name))
 	}
 	_, err := conn.ExecContext(ctx, "UPDATE "+t.name.quoted()+" SET "+strings.Join(assignments, ", ")+" WHERE 1=0")

@@ -141,7 +141,7 @@ func (t *Table) examineTriggers(ctx context.Context, conn *sql.Conn, found *insp
 		}
 		for _, match := range assigned.FindAllStringSubmatch(body, -1) {
 			column := strings.ToLower(match[1])
-			if slices.ContainsFunc(append(rule.Written(t.config.ClaimColumn), "target", "id"), func(written string) bool { return strings.EqualFold(written, column) }) {
+			if slices.ContainsFunc(append(rule.Written(t.config.ClaimColumn, t.config.Uses), "target", "id"), func(written string) bool { return strings.EqualFold(written, column) }) {
 				found.Warn("", "its trigger %s may write column %s during an update of jobd's, which then reads as somebody else's: let it leave such rows alone, or DROP TRIGGER %s.%s",
 					name, column, quote(t.name.database), quote(name))
 				break

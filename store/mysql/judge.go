@@ -15,7 +15,7 @@ const secondsType = "int UNSIGNED NOT NULL DEFAULT 0"
 // judgeWords refuses a status or a result that lacks a word.
 func (t *Table) judgeWords(found *inspection, c column) {
 	words := map[string][]string{
-		"status": t.words(),
+		"status": store.Statuses(t.config.Uses),
 		"result": {"ok", "fail"},
 	}[strings.ToLower(c.name)]
 	lacking := c.lacks(words)

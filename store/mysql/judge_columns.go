@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
@@ -27,12 +26,12 @@ func (t *Table) judgeColumns(found *inspection) {
 	}
 }
 
-// judgeMissing refuses a table without a column that it needs.
+// judgeMissing refuses a table without a column that it needs. The optional ones are for judgeTimes.
 func (t *Table) judgeMissing(found *inspection) {
-	missing := rule.Missing(t.config.ClaimColumn, func(name string) bool { _, there := found.columns[name]; return there })
+	missing := rule.Missing(t.config.ClaimColumn, nil, func(name string) bool { _, there := found.columns[name]; return there })
 	added, after := make([]string, len(missing)), ""
 	for i, name := range missing {
-		added[i] = "ADD " + quote(name) + " " + t.typeOf(name)
+		added[i] = "ADD " + quote(name) + " " + typeOf(name, t.config.Uses)
 		if name == "status" {
 			after = "; ALTER TABLE " + t.name.quoted() + " ALTER `status` SET DEFAULT 'waiting'"
 		}
@@ -42,17 +41,9 @@ func (t *Table) judgeMissing(found *inspection) {
 	}
 }
 
-// words are what the column status must be able to hold.
-func (t *Table) words() []string {
-	if t.config.Uses.Delays() {
-		return append(store.Statuses(), journal.RowDelayed)
-	}
-	return store.Statuses()
-}
-
 // typeOf is how a column that is missing is made. Rows that are there when status is added are not
 // to be run. An owner column of the configuration's holds tokens and nothing else.
-func (t *Table) typeOf(column string) string {
+func typeOf(column string, uses store.Uses) string {
 	switch column {
 	case "id":
 		return "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"
@@ -61,7 +52,7 @@ func (t *Table) typeOf(column string) string {
 	case "time_created", "time_started", "time_finished":
 		return secondsType
 	case "status":
-		return "enum('" + strings.Join(t.words(), "','") + "') NOT NULL DEFAULT 'ignored'"
+		return "enum('" + strings.Join(store.Statuses(uses), "','") + "') NOT NULL DEFAULT 'ignored'"
 	case "result":
 		return "enum('ok','fail') DEFAULT NULL"
 	case "return_code":
@@ -74,7 +65,7 @@ func (t *Table) typeOf(column string) string {
 
 // judgeGenerated refuses columns that the server computes, where jobd writes them.
 func (t *Table) judgeGenerated(found *inspection, c column) {
-	if !c.generated || !slices.ContainsFunc(rule.Written(t.config.ClaimColumn), func(name string) bool { return strings.EqualFold(name, c.name) }) {
+	if !c.generated || !slices.ContainsFunc(rule.Written(t.config.ClaimColumn, t.config.Uses), func(name string) bool { return strings.EqualFold(name, c.name) }) {
 		return
 	}
 	plain := "plain_" + c.name

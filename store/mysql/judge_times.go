@@ -61,7 +61,7 @@ func (t *Table) judgeTimes(found *inspection, indexes map[string]index, names ma
 		return
 	}
 	lacking := &lacks{table: t.name.quoted()}
-	if status, there := found.columns["status"]; there && uses.Delays() && slices.Equal(status.lacks(t.words()), []string{journal.RowDelayed}) {
+	if status, there := found.columns["status"]; there && uses.Delays() && slices.Equal(status.lacks(store.Statuses(uses)), []string{journal.RowDelayed}) {
 		kind := fmt.Sprintf("%s(%d)", status.kind, len("accepted"))
 		if status.kind == "enum" {
 			kind = withWords(status.definition, []string{journal.RowDelayed})

@@ -13,7 +13,7 @@ func (t *Table) Probe(ctx context.Context, ids []int64) (refused map[int64]strin
 	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
-	refused, err = t.probe(ctx, rule.Probes(ids))
+	refused, err = t.probe(ctx, rule.Probes(ids, t.config.Uses))
 	return refused, t.fail("try jobs one by one", err)
 }
 

@@ -42,7 +42,9 @@ func (t *Table) Unclaimed(ctx context.Context, targets []string, created, after 
 	if err != nil || len(names) == 0 {
 		return nil, t.fail(op, err)
 	}
-	condition, args := rule.Unclaimed(names, found.created.seconds(), created, after, limit)
+	condition, args := rule.Unclaimed(names, rule.Expressions{
+		Created: found.created.seconds(), Finished: found.finished.seconds(), Now: "UNIX_TIMESTAMP()",
+	}, t.config.Uses, created, after, limit)
 	query := "SELECT id FROM " + t.name.quoted() + " WHERE " + condition
 	err = t.retry(ctx, func() error {
 		ids = nil

@@ -45,7 +45,7 @@ func (a *application) judge(found map[int64]*rule.Found) {
 			*outcome = store.Outcome{Fate: store.Held, Note: rowLocked}
 			a.table.locked.note()
 		case outcome.Fate == hidden, outcome.Fate == missed:
-			*outcome = rule.Judge(change, row)
+			*outcome = rule.Judge(change, row, a.table.config.Uses)
 		case outcome.Fate == store.Refused && row != nil:
 			outcome.Found = &row.Row
 		}
@@ -57,7 +57,7 @@ func (a *application) holdUnseen(err error) {
 	for i, change := range a.changes {
 		switch outcome := &a.outcomes[i]; {
 		case outcome.Fate == missed && rule.Release(change):
-			*outcome = rule.Judge(change, nil)
+			*outcome = rule.Judge(change, nil, a.table.config.Uses)
 		case outcome.Fate == hidden, outcome.Fate == missed:
 			*outcome = store.Outcome{Fate: store.Held, Note: err.Error()}
 		}

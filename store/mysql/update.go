@@ -15,6 +15,7 @@ type update struct {
 	indexes   []int // of the changes among those of their Apply
 	jobs      []int64
 	set       string // the assignments
+	unedited  string // a further condition; "" for none
 	args      []any
 	texts     int // how many bytes the arguments' texts take in a packet
 	reduction reduction
@@ -86,17 +87,18 @@ func (l *layout) budget() int { return max(l.packet-2*statementOverhead, stateme
 // update makes the statement for a change, guarded by the claim's token.
 func (l *layout) update(change store.Change, index int, less reduction) update {
 	set, args := rule.Set(rule.Write(change, l.worker, writing{l, less}), quote)
-	args = append(args, change.Token)
+	unedited, schedule := rule.Unedited(change, l.uses)
+	args = append(append(args, change.Token), schedule...)
 	return update{
 		indexes: []int{index}, jobs: []int64{change.Job},
-		set: set, args: args, texts: textsLength(args), reduction: less,
+		set: set, unedited: unedited, args: args, texts: textsLength(args), reduction: less,
 	}
 }
 
 // query is the update's statement.
 func (l *layout) query(u update) string {
 	return "UPDATE " + l.table + " SET " + u.set + " WHERE id IN (" + rule.List(u.jobs) +
-		") AND " + rule.IsUnderWay + " AND " + quote(l.owner.name) + " = ?; "
+		") AND " + rule.IsUnderWay + " AND " + quote(l.owner.name) + " = ?" + u.unedited + "; "
 }
 
 // writing is how a table holds what jobd writes, as far as updates are reduced. It implements
@@ -133,6 +135,9 @@ func (w writing) Nothing(name string) (value any, possible bool) {
 	c := map[string]column{"result": w.result, "return_code": w.returnCode, "stdout": w.stdout, "stderr": w.stderr}[name]
 	return rule.NothingIn(name, c.nullable, c.isText())
 }
+
+// Uses implements rule.Dialect.
+func (w writing) Uses(column string) bool { return w.uses.Has(column) }
 
 // Output implements rule.Dialect.
 func (w writing) Output(done *journal.Done) (stdout, stderr string) { return w.texts(done, w.less) }

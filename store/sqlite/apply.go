@@ -73,7 +73,7 @@ func (a *application) one(ctx context.Context, tx *sql.Tx, index int) (store.Out
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	return rule.Judge(change, row), nil
+	return rule.Judge(change, row, a.table.config.Uses), nil
 }
 
 // Sort implements rule.Updater.
@@ -127,19 +127,21 @@ func (a *application) look(ctx context.Context) error {
 	})
 }
 
-// reduced is a change with nothing in it but how the job ended.
+// reduced is a change with nothing in it but how the job ended, and when its row comes back.
 func reduced(change store.Change) store.Change {
 	if change.Done != nil {
-		change.Done = &journal.Done{Result: change.Done.Result}
+		change.Done = &journal.Done{Result: change.Done.Result, Again: change.Done.Again}
 	}
 	return change
 }
 
 // update applies a change, guarded by the claim's token, and tells how many rows it matched.
 func (t *Table) update(ctx context.Context, tx *sql.Tx, found *layout, change store.Change) (int64, error) {
-	set, args := rule.Set(rule.Write(change, t.config.Worker, writing{t.config.ClaimColumn, found}), quote)
+	set, args := rule.Set(rule.Write(change, t.config.Worker, writing{t.config.ClaimColumn, t.config.Uses, found}), quote)
+	unedited, schedule := rule.Unedited(change, t.config.Uses)
+	args = append(append(args, change.Job, change.Token), schedule...)
 	result, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
-		" WHERE id = ? AND "+rule.IsUnderWay+" AND "+quote(t.config.ClaimColumn)+" = ?", append(args, change.Job, change.Token)...)
+		" WHERE id = ? AND "+rule.IsUnderWay+" AND "+quote(t.config.ClaimColumn)+" = ?"+unedited, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -149,6 +151,7 @@ func (t *Table) update(ctx context.Context, tx *sql.Tx, found *layout, change st
 // writing is how a table holds what jobd writes. It implements rule.Dialect.
 type writing struct {
 	owner string
+	uses  store.Uses
 	*layout
 }
 
@@ -173,6 +176,9 @@ func (w writing) Code(code *int) any { return rule.Code(code, w.nullable["return
 func (w writing) Nothing(column string) (value any, possible bool) {
 	return rule.NothingIn(column, w.nullable[column], column != "result")
 }
+
+// Uses implements rule.Dialect.
+func (w writing) Uses(column string) bool { return w.uses.Has(column) }
 
 // Output implements rule.Dialect.
 func (w writing) Output(done *journal.Done) (stdout, stderr string) {

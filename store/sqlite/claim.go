@@ -152,7 +152,7 @@ func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx)
 // write updates the rows as decided.
 func (t *Table) write(ctx context.Context, tx *sql.Tx, found *layout, verdicts []rule.Verdict) error {
 	for _, verdict := range verdicts {
-		set, args := rule.Set(verdict.Write(writing{t.config.ClaimColumn, found}), quote)
+		set, args := rule.Set(verdict.Write(writing{t.config.ClaimColumn, t.config.Uses, found}), quote)
 		_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET "+set+
 			" WHERE id IN ("+rule.List(verdict.Jobs)+") AND "+verdict.Guard(), args...)
 		if err != nil {

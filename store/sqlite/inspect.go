@@ -52,7 +52,7 @@ func (t *Table) inspectKind(ctx context.Context, tx *sql.Tx, found *inspection) 
 	if allowed == nil {
 		return nil
 	}
-	for _, word := range store.Statuses() {
+	for _, word := range store.Statuses(t.config.Uses) {
 		if !strings.Contains(allowed[1], "'"+word+"'") {
 			found.Warn("make the table anew with that word in the CHECK, and copy the rows", "the CHECK of column status lacks the word %s: rows that get it are refused", word)
 		}
@@ -80,7 +80,7 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 	}
 	t.judgeMissing(found)
 	t.judgeOwner(found)
-	for _, name := range rule.Written(t.config.ClaimColumn) {
+	for _, name := range rule.Written(t.config.ClaimColumn, t.config.Uses) {
 		if found.generated[strings.ToLower(name)] {
 			found.Fault("make the table anew with a column of its own", "column %s is generated, so that nobody can write it", name)
 		}
@@ -98,7 +98,7 @@ func (t *Table) judgeOwner(found *inspection) {
 // judgeMissing notes the columns that are missing, with the statements that add them. Rows that are
 // there when status is added are not to be run.
 func (t *Table) judgeMissing(found *inspection) {
-	missing := rule.Missing(t.config.ClaimColumn, func(name string) bool { _, there := found.nullable[name]; return there })
+	missing := rule.Missing(t.config.ClaimColumn, t.config.Uses, func(name string) bool { _, there := found.nullable[name]; return there })
 	table := quote(t.config.Table)
 	var added []string
 	for _, name := range missing {
@@ -182,7 +182,7 @@ func (t *Table) inspectTriggers(ctx context.Context, tx *sql.Tx, found *inspecti
 		if err := rows.Scan(&name, &text); err != nil {
 			return err
 		}
-		for _, column := range rule.Written(t.config.ClaimColumn) {
+		for _, column := range rule.Written(t.config.ClaimColumn, t.config.Uses) {
 			writes := regexp.MustCompile("(?is)\\bUPDATE\\b.*\\bBEGIN\\b.*\\bUPDATE\\s+[\"`\\[]?" + table + "[\"`\\]]?\\s+SET\\b[^;]*\\b" + regexp.QuoteMeta(column) + "[\"`\\]]?\\s*=")
 			if writes.MatchString(text) {
 				found.Warn("", "its trigger %s may write column %s during an update of jobd's, which then reads as somebody else's: let it leave such rows alone, or DROP TRIGGER %s",

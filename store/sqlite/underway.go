@@ -26,7 +26,9 @@ func (t *Table) Unclaimed(ctx context.Context, targets []string, created, after 
 	if _, err := t.examined(ctx); err != nil || len(targets) == 0 {
 		return nil, err
 	}
-	condition, args := rule.Unclaimed(targets, seconds("time_created"), created, after, limit)
+	condition, args := rule.Unclaimed(targets, rule.Expressions{
+		Created: seconds("time_created"), Finished: seconds("time_finished"), Now: "unixepoch()",
+	}, t.config.Uses, created, after, limit)
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		rows, err := t.read(ctx, tx, nil, anID+" AND "+condition, args...)
 		for _, row := range rows {

@@ -16,8 +16,9 @@ import (
 // Change.
 type Memory struct {
 	mu        sync.Mutex
-	Reached   string // the server that answers
-	Confirmed string // the one that claims are made on
+	Uses      store.Uses // the optional columns that are jobd's
+	Reached   string     // the server that answers
+	Confirmed string     // the one that claims are made on
 	Rows      map[int64]*store.Seen
 	Locked    map[int64]bool // rows that somebody else holds
 	Refused   map[int64]bool // rows whose updates a rule of the table refuses
@@ -96,7 +97,7 @@ func (m *Memory) apply(c store.Change) store.Outcome {
 	case m.Refused[c.Job]:
 		return store.Outcome{Fate: store.Refused, Note: "CHECK constraint fails", Found: &row.Row}
 	case row == nil || !row.UnderWay() || row.Owner != c.Token:
-		return rule.Judge(c, row)
+		return rule.Judge(c, row, m.Uses)
 	}
 	row.Status = c.Status
 	switch {

@@ -29,20 +29,24 @@ type Dialect interface {
 	Nothing(column string) (value any, possible bool)
 	// Output is what a job wrote, as its columns hold it.
 	Output(done *journal.Done) (stdout, stderr string)
+	// Uses tells whether an optional column is jobd's.
+	Uses(column string) bool
 }
 
 // Write is what a change sets in its row. The worker's name stays in an owner column of its own
-// when the job is done.
+// when the run has ended.
 func Write(change store.Change, worker string, d Dialect) []Assignment {
 	list := []Assignment{{"status", change.Status}}
 	switch {
 	case Release(change):
-		return append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)})
+		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)})
+		return append(list, asBefore(change.Plan).write(d)...)
 	case change.Status == journal.RowIgnored:
 		_, stderr := d.Output(change.Done)
-		return append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)}, Assignment{"stderr", stderr})
+		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), "")}, Assignment{"time_started", int64(0)}, Assignment{"stderr", stderr})
+		return append(list, freeKey(d)...)
 	case change.Status == journal.RowRunning:
-		return append(list, Assignment{"time_started", seconds(change.Start)})
+		return append(append(list, Assignment{"time_started", seconds(change.Start)}), counted(change.Attempts).write(d)...)
 	}
 	if !change.Start.IsZero() {
 		list = append(list, Assignment{"time_started", seconds(change.Start)})
@@ -57,10 +61,14 @@ func Write(change store.Change, worker string, d Dialect) []Assignment {
 		list = append(list, Assignment{d.Owner(), d.Word(d.Owner(), worker)})
 	}
 	stdout, stderr := d.Output(done)
-	return append(list,
+	list = append(list,
 		Assignment{d.Sig(), d.Word(d.Sig(), done.Signal)},
 		Assignment{"stdout", stdout}, Assignment{"stderr", stderr},
 	)
+	if change.Status == journal.RowDelayed {
+		return append(list, dueAgain(*done.Again).write(d)...)
+	}
+	return append(append(list, counted(change.Attempts).write(d)...), freeKey(d)...)
 }
 
 // Write is what a claim sets in its rows.
@@ -78,6 +86,10 @@ func (v Verdict) Write(d Dialect) []Assignment {
 	}
 	if v.start != 0 {
 		list = append(list, Assignment{"time_started", v.start})
+	}
+	list = append(list, v.times.write(d)...)
+	if v.status == journal.RowIgnored {
+		list = append(list, freeKey(d)...)
 	}
 	return list
 }
@@ -110,11 +122,17 @@ func Code(code *int, nullable, fits bool) any {
 	}
 }
 
-// Written are the columns that jobd writes, sorted, in a table whose owner column has that name.
-func Written(owner string) []string {
+// Written are the columns that jobd writes, sorted, in a table whose owner column has that name and
+// whose optional columns are used so.
+func Written(owner string, uses store.Uses) []string {
 	names := []string{"status", "time_started", "time_finished", "result", "return_code", store.SigColumn, "stdout", "stderr"}
 	if !strings.EqualFold(owner, store.SigColumn) {
 		names = append(names, owner)
+	}
+	for _, name := range []string{store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnUniqueKey} {
+		if uses.Has(name) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -14,10 +14,14 @@ import (
 )
 
 // dialect is a table whose columns take NULL for nothing.
-type dialect struct{ owner string }
+type dialect struct {
+	owner string
+	uses  store.Uses
+}
 
-func (d dialect) Owner() string { return d.owner }
-func (dialect) Sig() string     { return "sig" }
+func (d dialect) Owner() string           { return d.owner }
+func (dialect) Sig() string               { return "sig" }
+func (d dialect) Uses(column string) bool { return d.uses.Has(column) }
 
 func (dialect) Word(_, text string) any {
 	if text == "" {
@@ -73,7 +77,7 @@ func TestWrite(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, args := rule.Set(rule.Write(c.change, "node-1", dialect{c.owner}), brackets)
+			got, args := rule.Set(rule.Write(c.change, "node-1", dialect{owner: c.owner}), brackets)
 			if got != c.want || !cmp.Equal(args, c.args) {
 				t.Errorf("SET %s with %v,\nwant %s with %v", got, args, c.want, c.args)
 			}
@@ -129,11 +133,11 @@ func TestFindings(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	got := rule.Missing("jobd_claim", func(column string) bool { return column != "target" && column != "sig" && column != "jobd_claim" })
+	got := rule.Missing("jobd_claim", nil, func(column string) bool { return column != "target" && column != "sig" && column != "jobd_claim" })
 	if diff := cmp.Diff([]string{"target", "sig", "jobd_claim"}, got); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}
-	if got := rule.Missing("sig", func(column string) bool { return column != "sig" }); len(got) != 1 {
+	if got := rule.Missing("sig", nil, func(column string) bool { return column != "sig" }); len(got) != 1 {
 		t.Errorf("missing are %v, want sig once", got)
 	}
 }

@@ -1,17 +1,21 @@
 package rule
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"jobd/journal"
+	"jobd/store"
 )
 
 // The conditions under which rows are changed.
 const (
-	isFree     = "status IN ('waiting','manual')"   // a claim's
-	IsUnderWay = "status IN ('accepted','running')" // a change's, which asks for its token, too
+	isFree          = "status IN ('waiting','manual')"           // a claim's
+	isDelayed       = "status = 'delayed'"                       // a claim's of such rows
+	isFreeOrDelayed = "status IN ('waiting','manual','delayed')" // of a try that knows of neither
+	IsUnderWay      = "status IN ('accepted','running')"         // a change's, which asks for its token, too
 )
 
 // List is ids as SQL takes them between the brackets of IN.
@@ -43,12 +47,20 @@ func UnderWay(column, owner string, targets []string) (condition string, args []
 	return condition + ") ORDER BY id", args
 }
 
+// Expressions are what tells times in a table, in unix seconds.
+type Expressions struct{ Created, Finished, Now string }
+
 // Unclaimed chooses, in the order of ids, at most so many free rows of some targets, one at least,
-// with a greater id than after, for which the expression of time_created gives less than before.
-func Unclaimed(targets []string, created string, before, after int64, limit int) (condition string, args []any) {
+// with a greater id than after, that were created before a time. A delayed row is one of them where
+// it is due, and has not ended since that time.
+func Unclaimed(targets []string, tell Expressions, uses store.Uses, before, after int64, limit int) (condition string, args []any) {
 	among, names := in(targets)
 	args = append([]any{after, before}, names...)
-	return isFree + " AND id > ? AND " + created + " < ? AND " + among + " ORDER BY id LIMIT ?", append(args, limit)
+	free := isFree
+	if uses.Delays() {
+		free = fmt.Sprintf("(%s OR %s AND run_at <= %s AND %s < %d)", isFree, isDelayed, tell.Now, tell.Finished, before)
+	}
+	return free + " AND id > ? AND " + tell.Created + " < ? AND " + among + " ORDER BY id LIMIT ?", append(args, limit)
 }
 
 // Distinct drops rows that a second target matched too: one that the column takes for the first.

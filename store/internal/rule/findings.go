@@ -71,9 +71,9 @@ func FaultsFirst(list []store.Finding) {
 }
 
 // Missing are the columns that a table lacks, in the order of the usual table. An owner column of
-// the configuration's comes last.
-func Missing(owner string, has func(column string) bool) (missing []string) {
-	for _, name := range append(store.Columns(), owner) {
+// the configuration's comes behind them, and the optional columns last.
+func Missing(owner string, uses store.Uses, has func(column string) bool) (missing []string) {
+	for _, name := range append(append(store.Columns(), owner), uses...) {
 		if !has(strings.ToLower(name)) && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}

@@ -4,16 +4,21 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/store"
 )
 
 // probeToken looks like a claim's token and is none.
 const probeToken = "@" + "000000000"
 
-// Probes are the updates that a claim may make of waiting or manual rows.
-func Probes(ids []int64) []Verdict {
+// Probes are the updates that a claim may make of waiting, manual or delayed rows.
+func Probes(ids []int64, uses store.Uses) []Verdict {
+	now, from := time.Now().Unix(), fromFree
+	if uses.Delays() {
+		from = fromAny
+	}
 	return []Verdict{
-		{status: journal.RowAccepted, token: probeToken, Jobs: ids},
-		{status: journal.RowRunning, token: probeToken, start: time.Now().Unix(), Jobs: ids},
+		{status: journal.RowAccepted, token: probeToken, from: from, times: times{plannedAt: exactly(now)}, Jobs: ids},
+		{status: journal.RowRunning, token: probeToken, from: from, start: now, times: times{plannedAt: exactly(now), attempts: exactly(1)}, Jobs: ids},
 	}
 }
 

@@ -20,7 +20,7 @@ func retry(row journal.Row, payload journal.Retried, e journal.Event) (Verdict, 
 	if !ended || !back || row.Status != payload.From || row.Finished != payload.Finished {
 		return Verdict{}, fmt.Errorf(" from %s to %s, but its row is %s", payload.From, payload.To, row.Status)
 	}
-	v := Verdict{status: payload.To, retried: true}
+	v := Verdict{status: payload.To, retried: true, times: setBack(payload.To)}
 	if row.Finished == 0 {
 		v.set = seconds(e.Time)
 	}
@@ -29,8 +29,13 @@ func retry(row journal.Row, payload journal.Retried, e journal.Event) (Verdict, 
 
 // Guard is the condition under which the rows of a claim are updated.
 func (v Verdict) Guard() string {
-	if v.retried {
+	switch {
+	case v.retried:
 		return hasEnded
+	case v.from == fromDelayed:
+		return isDelayed
+	case v.from == fromAny:
+		return isFreeOrDelayed
 	}
 	return isFree
 }
@@ -49,7 +54,7 @@ func (v Verdict) clear(d Dialect) []Assignment {
 	if v.set != 0 {
 		list = append(list, Assignment{"time_finished", v.set})
 	}
-	return list
+	return append(list, v.times.write(d)...)
 }
 
 // NothingIn is the value of a column that says nothing: NULL where it takes that, else an empty

@@ -75,7 +75,7 @@ func TestAnEndThatIsToldAgainToARowThatWasSetBack(t *testing.T) {
 	} {
 		change := change
 		change.Accepted = time.Unix(5, 0)
-		if got := rule.Judge(change, &c.found); got.Fate != c.want {
+		if got := rule.Judge(change, &c.found, nil); got.Fate != c.want {
 			t.Errorf("%s: fate %d, want %d", name, got.Fate, c.want)
 		}
 	}

@@ -22,7 +22,7 @@ func TestCheckNamesTheJobAndWhatIsAllowed(t *testing.T) {
 		{name: "released", change: store.Change{Job: 5, Status: "manual"}},
 		{name: "done", change: store.Change{Job: 5, Status: "done", Done: &journal.Done{}}},
 		{name: "done without how", change: store.Change{Job: 5, Status: "done"}, err: "apply job 5: done, but how is missing"},
-		{name: "accepted", change: store.Change{Job: 5, Status: "accepted"}, err: `apply job 5: status "accepted": allowed are running, done, ignored, waiting and manual`},
+		{name: "accepted", change: store.Change{Job: 5, Status: "accepted"}, err: `apply job 5: status "accepted": allowed are running, done, delayed, ignored, waiting and manual`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, rule.Judge(c.change, c.found)); diff != "" {
+			if diff := cmp.Diff(c.want, rule.Judge(c.change, c.found, nil)); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})

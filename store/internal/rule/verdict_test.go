@@ -53,7 +53,7 @@ func TestVerdicts(t *testing.T) {
 				accept(3, "@aaaa00001"),
 			},
 			want: []Verdict{
-				{status: "running", token: "@aaaa00001", start: 5, Jobs: []int64{1}},
+				{status: "running", token: "@aaaa00001", start: 5, times: times{attempts: exactly(1)}, Jobs: []int64{1}},
 				{status: "accepted", token: "@aaaa00001", Jobs: []int64{3}},
 			},
 		},
@@ -62,7 +62,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			name:   "another kind of event",
 			events: []journal.Event{{Job: 1, Payload: journal.Running{}}},
-			err:    "claim job 1: running: a claim only accepts and ignores",
+			err:    "claim job 1: running: a claim only accepts, plans and ignores",
 		},
 	}
 	for _, c := range cases {
@@ -72,7 +72,7 @@ func TestVerdicts(t *testing.T) {
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err)) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
-			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Verdict{})); diff != "" {
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(Verdict{}, times{}, number{})); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
 		})

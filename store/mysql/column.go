@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -94,6 +95,24 @@ func (c column) seconds() string {
 		return "CAST(COALESCE(UNIX_TIMESTAMP(" + quote(c.name) + "), 0) AS SIGNED)"
 	}
 	return "CAST(COALESCE(" + quote(c.name) + ", 0) AS SIGNED)"
+}
+
+// fits is the nearest number that a column of whole numbers holds. A count that is cut is better than
+// a row that can't be updated.
+func (c column) fits(value int64) int64 {
+	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32}[c.kind]
+	isUnsigned := strings.Contains(c.definition, "unsigned")
+	least, most := int64(math.MinInt64), int64(math.MaxInt64)
+	if bits > 0 {
+		least, most = -1<<(bits-1), 1<<(bits-1)-1
+	}
+	if isUnsigned {
+		least = 0
+		if bits > 0 {
+			most = 1<<bits - 1
+		}
+	}
+	return min(max(value, least), most)
 }
 
 // empty is the column's value for nothing.

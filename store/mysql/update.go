@@ -139,6 +139,9 @@ func (w writing) Nothing(name string) (value any, possible bool) {
 // Uses implements rule.Dialect.
 func (w writing) Uses(column string) bool { return w.uses.Has(column) }
 
+// Number implements rule.Dialect.
+func (w writing) Number(column string, value int64) any { return w.optional[column].fits(value) }
+
 // Output implements rule.Dialect.
 func (w writing) Output(done *journal.Done) (stdout, stderr string) { return w.texts(done, w.less) }
 

@@ -180,6 +180,9 @@ func (w writing) Nothing(column string) (value any, possible bool) {
 // Uses implements rule.Dialect.
 func (w writing) Uses(column string) bool { return w.uses.Has(column) }
 
+// Number implements rule.Dialect.
+func (writing) Number(_ string, value int64) any { return value }
+
 // Output implements rule.Dialect.
 func (w writing) Output(done *journal.Done) (stdout, stderr string) {
 	return done.Stdout.Text(0, journal.CharsetFull), done.ShownStderr().Text(0, journal.CharsetFull)

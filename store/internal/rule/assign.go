@@ -29,8 +29,9 @@ type Dialect interface {
 	Nothing(column string) (value any, possible bool)
 	// Output is what a job wrote, as its columns hold it.
 	Output(done *journal.Done) (stdout, stderr string)
-	// Uses tells whether an optional column is jobd's.
+	// Uses tells whether an optional column is jobd's, Number is a number as it holds it.
 	Uses(column string) bool
+	Number(column string, value int64) any
 }
 
 // Write is what a change sets in its row. The worker's name stays in an owner column of its own

@@ -23,6 +23,8 @@ func (d dialect) Owner() string           { return d.owner }
 func (dialect) Sig() string               { return "sig" }
 func (d dialect) Uses(column string) bool { return d.uses.Has(column) }
 
+func (dialect) Number(_ string, value int64) any { return value }
+
 func (dialect) Word(_, text string) any {
 	if text == "" {
 		return nil

@@ -24,7 +24,7 @@ func (t times) write(d Dialect) (list []Assignment) {
 		number
 	}{{store.ColumnRunAt, t.runAt}, {store.ColumnPlannedAt, t.plannedAt}, {store.ColumnAttempts, t.attempts}} {
 		if one.given && d.Uses(one.column) {
-			list = append(list, Assignment{one.column, one.value})
+			list = append(list, Assignment{one.column, d.Number(one.column, one.value)})
 		}
 	}
 	return list

@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	driver "github.com/go-sql-driver/mysql"
+
+	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // The server's errors about an account.
@@ -76,6 +79,23 @@ func (t *Table) alterUser(how string) string {
 // grant is the statement that lets an account do what it must.
 func (t *Table) grant(account string) string {
 	return "GRANT SELECT, UPDATE ON " + t.name.quoted() + " TO " + account
+}
+
+// grantColumns is the statement that lets an account do what it must, and no more: one with grants on
+// columns lacks those on columns that were added later.
+func (t *Table) grantColumns(account string) string {
+	list := func(names []string) string {
+		quoted := make([]string, len(names))
+		for i, name := range names {
+			quoted[i] = quote(name)
+		}
+		return " (" + strings.Join(quoted, ", ") + ")"
+	}
+	read := append(store.Columns(), t.config.Uses...)
+	if owner := t.config.ClaimColumn; !slices.Contains(read, strings.ToLower(owner)) {
+		read = append(read, owner)
+	}
+	return "GRANT SELECT" + list(read) + ", UPDATE" + list(rule.Written(t.config.ClaimColumn, t.config.Uses)) + " ON " + t.name.quoted() + " TO " + account
 }
 
 // seenAs is the user and the host that the server's words name; else those of the configuration.

@@ -81,5 +81,8 @@ func (t *Table) denied(n uint16, err error) (what, remedy string) {
 	default:
 		what += "lacks a privilege"
 	}
+	if n == errDeniedColumn && t.config.Uses.Any() {
+		return what, t.grantColumns(account)
+	}
 	return what, t.grant(account)
 }

@@ -23,3 +23,9 @@ func (t *Table) Pretend(text string) error {
 // PingEvery makes the connection of the advisory locks used so often. It is to be called before
 // Hold.
 func (t *Table) PingEvery(interval time.Duration) { t.advisory.interval = interval }
+
+// Descends tells whether a server of that version has indexes in descending order.
+func Descends(text string) (bool, error) {
+	v, err := parseVersion(text)
+	return v.descends(), err
+}

@@ -62,19 +62,14 @@ func (t *Table) readIndexes(ctx context.Context, conn *sql.Conn) (usable map[str
 	return usable, names, rows.Err()
 }
 
-// examineIndexes warns where every claim, or every update, would read the whole table, and refuses a
-// table that lacks what the optional columns need.
+// examineIndexes warns where every claim, or every update, would read the whole table.
 func (t *Table) examineIndexes(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	if found.IsFaulty() && !t.config.Uses.Any() {
+	if found.IsFaulty() {
 		return nil
 	}
 	indexes, names, err := t.readIndexes(ctx, conn)
 	if err != nil {
 		return err
-	}
-	t.judgeTimes(found, indexes, names)
-	if found.IsFaulty() {
-		return nil
 	}
 	helpsClaims := func(i index) bool {
 		return len(i.columns) > 1 && slices.Contains(i.columns[:2], "status") && slices.Contains(i.columns[:2], "target")

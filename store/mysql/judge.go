@@ -2,10 +2,8 @@ package mysql
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"jobd/journal"
 	"jobd/store"
 )
 
@@ -19,18 +17,23 @@ func (t *Table) judgeWords(found *inspection, c column) {
 		"result": {"ok", "fail"},
 	}[strings.ToLower(c.name)]
 	lacking := c.lacks(words)
-	if len(lacking) == 0 || slices.Equal(lacking, []string{journal.RowDelayed}) { // which judgeTimes is about
+	if len(lacking) == 0 || strings.EqualFold(c.name, "status") && t.config.Uses.Delays() { // which judgeTimes is about
 		return
 	}
-	kind, length := "enum('"+strings.Join(words, "','")+"')", 8
+	found.Fault(t.modify(c.declared(c.withWords(words, lacking))), "column %s (%s) cannot hold %s; it needs '%s'",
+		c.name, c.definition, strings.Join(lacking, ", "), strings.Join(words, "','"))
+}
+
+// withWords is a type that holds some words, beside what the column's type holds.
+func (c column) withWords(words, lacking []string) string {
+	const length = 8
 	switch {
 	case c.kind == "enum":
-		kind = withWords(c.definition, lacking)
+		return withWords(c.definition, lacking)
 	case c.isText():
-		kind = fmt.Sprintf("%s(%d)", c.kind, length)
+		return fmt.Sprintf("%s(%d)", c.kind, length)
 	}
-	found.Fault(t.modify(c.declared(kind)), "column %s (%s) cannot hold %s; it needs '%s'",
-		c.name, c.definition, strings.Join(lacking, ", "), strings.Join(words, "','"))
+	return "enum('" + strings.Join(words, "','") + "')"
 }
 
 // judgeWritten refuses the times that jobd writes where they can't hold unix seconds: every claim

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"jobd/journal"
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // optionalType is how an optional column is made.
@@ -57,16 +57,12 @@ func (l *lacks) remedy() string {
 // somebody drops under way ends nothing: claims go on without it, and slowly.
 func (t *Table) judgeTimes(found *inspection, indexes map[string]index, names map[string]bool) {
 	uses := found.uses
-	if !uses.Any() {
-		return
-	}
 	lacking := &lacks{table: t.name.quoted()}
-	if status, there := found.columns["status"]; there && uses.Delays() && slices.Equal(status.lacks(store.Statuses(uses)), []string{journal.RowDelayed}) {
-		kind := fmt.Sprintf("%s(%d)", status.kind, len("accepted"))
-		if status.kind == "enum" {
-			kind = withWords(status.definition, []string{journal.RowDelayed})
+	if status, there := found.columns["status"]; there && uses.Delays() {
+		words := store.Statuses(uses)
+		if lost := status.lacks(words); len(lost) > 0 {
+			lacking.note("MODIFY "+status.declared(status.withWords(words, lost)), "column status (%s) cannot hold %s", status.definition, strings.Join(lost, ", "))
 		}
-		lacking.note("MODIFY "+status.declared(kind), "column status (%s) cannot hold %s", status.definition, journal.RowDelayed)
 	}
 	t.judgeOptional(found, lacking)
 	lacking.indexes = len(lacking.said) == 0
@@ -90,8 +86,8 @@ func (t *Table) judgeOptional(found *inspection, lacking *lacks) {
 		case !there:
 			missing = append(missing, name)
 			lacking.clauses = append(lacking.clauses, "ADD "+quote(name)+" "+optionalType(name))
-		case c.generated:
-			t.judgeGenerated(found, c)
+		case c.generated && slices.Contains(rule.Written("", found.uses), name):
+			lacking.replace(c, optionalType(name), quote(c.name), "column %s (%s) is generated, so that nobody can write it")
 		case name == store.ColumnRunAt || name == store.ColumnPlannedAt:
 			t.judgeMoment(lacking, c)
 		case name == store.ColumnSchedule || name == store.ColumnTimeZone:
@@ -143,11 +139,17 @@ func (t *Table) judgeMoment(lacking *lacks, c column) {
 		if c.kind == "datetime" || c.kind == "timestamp" || c.kind == "date" {
 			value = "COALESCE(UNIX_TIMESTAMP(" + name + "), 0)"
 		}
-		fresh := quote(c.name + "_seconds")
-		lacking.before = append(lacking.before, "ALTER TABLE "+table+" ADD "+fresh+" "+secondsType+" AFTER "+name, "UPDATE "+table+" SET "+fresh+" = "+value)
-		lacking.replaced = append(lacking.replaced, strings.ToLower(c.name))
-		lacking.note("DROP "+name+", CHANGE "+fresh+" "+name+" "+secondsType, no, c.name, c.definition)
+		lacking.replace(c, secondsType, value, no)
 	}
+}
+
+// replace puts a column of another type in a column's place, with what an expression makes of its
+// values.
+func (l *lacks) replace(c column, kind, value, format string) {
+	name, fresh := quote(c.name), quote("new_"+c.name)
+	l.before = append(l.before, "ALTER TABLE "+l.table+" ADD "+fresh+" "+kind+" AFTER "+name, "UPDATE "+l.table+" SET "+fresh+" = "+value)
+	l.replaced = append(l.replaced, strings.ToLower(c.name))
+	l.note("DROP "+name+", CHANGE "+fresh+" "+name+" "+kind, format, c.name, c.definition)
 }
 
 // judgeWord notes where a column cannot hold any schedule, or any name of a zone.
@@ -247,6 +249,18 @@ func (i index) orders(column string, falling bool, indexes map[string]index) boo
 		return len(primary) > 0 && primary[0] == "id"
 	}
 	return rest[0] == "id" && !down[0]
+}
+
+// examineTimes reads the indexes, where the optional columns need some.
+func (t *Table) examineTimes(ctx context.Context, conn *sql.Conn, found *inspection) error {
+	if !found.uses.Any() {
+		return nil
+	}
+	indexes, names, err := t.readIndexes(ctx, conn)
+	if err == nil {
+		t.judgeTimes(found, indexes, names)
+	}
+	return err
 }
 
 // examineOptional notes what the optional columns are like. An account with grants on columns is not

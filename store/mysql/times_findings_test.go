@@ -1,0 +1,193 @@
+package mysql_test
+
+import (
+	"strings"
+	"testing"
+
+	"jobd/store"
+	"jobd/store/mysql"
+	"jobd/store/storetest/dbserver"
+)
+
+// allTimes uses all optional columns.
+var allTimes = store.Uses(store.TimeColumns())
+
+// uses are some optional columns, where the server has what they need.
+func uses(t testing.TB, names ...string) store.Uses {
+	t.Helper()
+	if len(names) == 0 {
+		names = allTimes
+	}
+	return names
+}
+
+// timed is a database whose table has what the optional columns need: made by pasting what the
+// finding says.
+func timed(t testing.TB, uses store.Uses, table string) *database {
+	t.Helper()
+	db := newDatabase(t, table)
+	config := db.config()
+	config.Uses = uses
+	findings, err := open(t, config).Findings(t.Context(), nil)
+	if err != nil || len(findings) > 1 {
+		t.Fatalf("%q, %v", findings, err)
+	}
+	for _, finding := range findings {
+		db.exec(t, finding.Remedy)
+	}
+	return db
+}
+
+// timedTable is a worker's access to the database, which uses optional columns.
+func (d *database) timedTable(t testing.TB, uses store.Uses) *mysql.Table {
+	t.Helper()
+	config := d.config()
+	config.Uses = uses
+	return confirmed(t, open(t, config))
+}
+
+// What use_columns names and the table lacks is one finding, which ends the start, and one statement
+// to paste, behind which there is nothing left to say. Values that are there stay.
+func TestFindingsOfOptionalColumns(t *testing.T) {
+	t.Parallel()
+	const (
+		words   = "enum('waiting','manual','accepted','running','done','ignored')"
+		delayed = "enum('waiting','manual','accepted','running','done','ignored','delayed')"
+		row     = "INSERT INTO jobs (id, target, time_created) VALUES (7, 'a', 1)"
+		runAt   = "`run_at` int UNSIGNED NOT NULL DEFAULT 0, "
+		index   = ", KEY `due` (`status`, `target`, `run_at`)\n) ENGINE"
+		column  = "`stdout` mediumtext"
+	)
+	with := func(columns string, more ...string) string {
+		table := replaced(words, delayed, column, columns+column, "\n) ENGINE", index)
+		return strings.NewReplacer(more...).Replace(table)
+	}
+	moments := store.Uses{"run_at"}
+	for _, c := range []struct {
+		name            string
+		uses            store.Uses
+		table, rows     string
+		want            []string // what is said
+		remedy          []string // is in the statement
+		columns, values string   // of row 7, behind it
+	}{
+		{
+			"nothing there", allTimes, dbserver.JobsTable, row,
+			[]string{"column status (" + words + ") cannot hold delayed", "no column run_at, planned_at, schedule, time_zone, attempts, max_attempts, timeout, priority, unique_key", "no index on (status, target, run_at)", "no index on (status, target, priority DESC, id)", "unique_key unique"},
+			[]string{"'ignored','delayed')", "NOT NULL DEFAULT 'waiting'"},
+			"status run_at planned_at schedule time_zone attempts max_attempts timeout priority unique_key", "waiting 0 0 - - 0 - - 0 -",
+		},
+		{"the word as well as another one", moments, replaced(",'done'", ""), row, []string{"cannot hold done, delayed"}, nil, "status", "waiting"},
+		{"a word of the application's", moments, with(runAt, delayed, "enum('waiting','it''s','manual','accepted','running','done','ignored')", "DEFAULT 'waiting'", "DEFAULT 'waiting' COMMENT 'x'"), row, []string{"cannot hold delayed"}, []string{"'it''s'", "COMMENT 'x'"}, "status", "waiting"},
+		{"status a text, too short", moments, with(runAt, delayed, "varchar(6)", "DEFAULT 'waiting'", "DEFAULT 'manual'"), "INSERT INTO jobs (id, target, time_created, status) VALUES (7, 'a', 1, 'manual')", []string{"cannot hold waiting, accepted, running, ignored, delayed"}, nil, "status", "manual"},
+		{"the index of claims, too", moments, with(runAt, "KEY `status_target_idx` (`status`, `target`, `id`)", "KEY `x` (`target`)"), row, []string{"no index on (status, target, id)"}, nil, "status", "waiting"},
+		{"an index with that name", moments, with(runAt, "`due` (`status`, `target`, `run_at`)", "`status_target_run_at_idx` (`run_at`)"), row, []string{"no index on (status, target, run_at)"}, []string{"ADD INDEX jobd_status_target_run_at_idx"}, "status", "waiting"},
+		{"an index in falling order", moments, with(runAt, "`due` (`status`, `target`, `run_at`)", "`due` (`status`, `target`, `run_at` DESC)"), row, []string{"no index on (status, target, run_at)"}, nil, "status", "waiting"},
+		{"run_at a DATETIME", moments, with("`run_at` datetime DEFAULT NULL, "), row + "; UPDATE jobs SET run_at = FROM_UNIXTIME(1700000000)", []string{"column run_at (datetime) cannot hold unix seconds until 2100"}, nil, "run_at", "1700000000"},
+		{"run_at a TIMESTAMP", moments, with("`run_at` timestamp NULL DEFAULT NULL, "), row, []string{"column run_at (timestamp) cannot hold"}, nil, "run_at", "0"},
+		{"run_at a text", moments, with("`run_at` varchar(20) DEFAULT NULL, "), row + "; UPDATE jobs SET run_at = '1700000000'", []string{"column run_at (varchar(20)) cannot hold"}, nil, "run_at", "1700000000"},
+		{"run_at signed", moments, with("`run_at` int NOT NULL DEFAULT 0, "), row + "; UPDATE jobs SET run_at = -5", []string{"column run_at (int", "cannot hold unix seconds until 2100"}, nil, "run_at", "0"},
+		{"run_at too small", moments, with("`run_at` mediumint UNSIGNED NOT NULL DEFAULT 5, "), row, []string{"column run_at (mediumint"}, nil, "run_at", "5"},
+		{"run_at takes NULL", moments, with("`run_at` int UNSIGNED DEFAULT NULL, "), row, []string{"takes NULL, at which no row is ever due"}, nil, "run_at", "0"},
+		{"run_at a signed bigint that takes NULL", moments, with("`run_at` bigint DEFAULT NULL, "), row, []string{"takes NULL, at which no row is ever due"}, nil, "run_at", "0"},
+		{"run_at generated", moments, with("`run_at` int UNSIGNED AS (`time_created` + 1) STORED, "), row, []string{"column run_at (int", "is generated"}, nil, "run_at", "2"},
+		{"schedule too short", allTimes, timedDDL("`schedule` varchar(64) DEFAULT NULL", "`schedule` varchar(63) NOT NULL DEFAULT 'daily 01:00' COMMENT 'x'"), row, []string{"column schedule (varchar(63)) is too short; it needs 64 characters"}, []string{"varchar(64)", "COMMENT 'x'"}, "schedule", "daily 01:00"},
+		{"schedule a number", allTimes, timedDDL("`schedule` varchar(64)", "`schedule` int"), row + "; UPDATE jobs SET schedule = 5", []string{"column schedule (int", "is not a text"}, nil, "schedule former_schedule", "- 5"},
+		{"attempts a DATETIME", allTimes, timedDDL("`attempts` smallint UNSIGNED NOT NULL DEFAULT 0", "`attempts` datetime NOT NULL DEFAULT '2020-01-02 03:04:05'"), row, []string{"column attempts (datetime) is not a whole number"}, nil, "attempts former_attempts", "0 2020-01-02 03:04:05"},
+		{"priority a word", allTimes, timedDDL("`priority` tinyint NOT NULL DEFAULT 0", "`priority` enum('low','high') NOT NULL DEFAULT 'high'"), row, []string{"column priority (enum('low','high')) is not a whole number"}, nil, "priority former_priority", "0 high"},
+		{"an ascending index of priorities", allTimes, timedDDL("`priority` DESC", "`priority`"), row, []string{"no index on (status, target, priority DESC, id)"}, nil, "status", "waiting"},
+		{"unique_key never NULL", allTimes, timedDDL("`unique_key` varchar(190) DEFAULT NULL", "`unique_key` varchar(190) NOT NULL DEFAULT 'x'"), row, []string{"column unique_key (varchar(190)) takes no NULL"}, nil, "unique_key", "x"},
+		{"unique_key not unique", allTimes, timedDDL("UNIQUE KEY", "KEY"), row, []string{"no index keeps the values of unique_key unique"}, nil, "unique_key", "-"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, c.table)
+			db.exec(t, c.rows)
+			config := db.config()
+			config.Uses = c.uses
+			findings, err := open(t, config).Findings(t.Context(), nil)
+			if err != nil || len(c.want) == 0 && len(findings) > 0 {
+				t.Fatalf("found %q, %v", findings, err)
+			}
+			if problem := open(t, config).Check(t.Context()); unusable(problem) != (len(c.want) > 0) {
+				t.Errorf("Check: %v", problem)
+			}
+			if len(c.want) > 0 {
+				if len(findings) != 1 || findings[0].Severity != store.Fault {
+					t.Fatalf("found %q, want one fault", findings)
+				}
+				t.Log(findings[0])
+				for _, want := range c.want {
+					if !strings.Contains(findings[0].What, want) {
+						t.Errorf("%q does not say %q", findings[0].What, want)
+					}
+				}
+				for _, want := range c.remedy {
+					if !strings.Contains(findings[0].Remedy, want) {
+						t.Errorf("the remedy %q has no %q", findings[0].Remedy, want)
+					}
+				}
+				db.exec(t, "SET SESSION sql_mode='STRICT_ALL_TABLES'; "+findings[0].Remedy)
+			}
+			if after, err := open(t, config).Findings(t.Context(), nil); err != nil || len(after) > 0 {
+				t.Errorf("behind it: %q, %v", after, err)
+			}
+			db.expect(t, 7, c.columns, c.values)
+		})
+	}
+}
+
+// timedDDL is a table with all optional columns, with some of its text replaced.
+func timedDDL(oldNew ...string) string {
+	table := replaced("'ignored')", "'ignored','delayed')",
+		"`stdout` mediumtext", "`run_at` int UNSIGNED NOT NULL DEFAULT 0, `planned_at` int UNSIGNED NOT NULL DEFAULT 0, `schedule` varchar(64) DEFAULT NULL, "+
+			"`time_zone` varchar(64) DEFAULT NULL, `attempts` smallint UNSIGNED NOT NULL DEFAULT 0, `max_attempts` smallint UNSIGNED DEFAULT NULL, "+
+			"`timeout` int UNSIGNED DEFAULT NULL, `priority` tinyint NOT NULL DEFAULT 0, `unique_key` varchar(190) DEFAULT NULL, `stdout` mediumtext",
+		"\n) ENGINE", ", KEY `due` (`status`, `target`, `run_at`), KEY `first` (`status`, `target`, `priority` DESC, `id`), UNIQUE KEY `unique_key` (`unique_key`)\n) ENGINE")
+	return strings.NewReplacer(oldNew...).Replace(table)
+}
+
+// What must work is worth no word; and columns that are not named are the application's, whatever
+// they are called and whatever they hold.
+func TestNoFindingsOfOptionalColumns(t *testing.T) {
+	t.Parallel()
+	strange := timedDDL("`run_at` int UNSIGNED NOT NULL DEFAULT 0", "`run_at` varchar(9) AS (`time_created`) STORED", "`attempts` smallint UNSIGNED NOT NULL DEFAULT 0", "`attempts` datetime DEFAULT NULL",
+		"`unique_key` varchar(190) DEFAULT NULL", "`unique_key` blob NOT NULL DEFAULT ('x')", ", KEY `due` (`status`, `target`, `run_at`)", "", ", UNIQUE KEY `unique_key` (`unique_key`)", "", "`priority` tinyint", "`priority` varchar(9)")
+	for name, c := range map[string]struct {
+		table string
+		uses  store.Uses
+	}{
+		"all":                   {timedDDL(), allTimes},
+		"64 bits":               {timedDDL("`run_at` int UNSIGNED", "`run_at` bigint", "`planned_at` int UNSIGNED", "`planned_at` bigint UNSIGNED"), allTimes},
+		"other widths":          {timedDDL("`attempts` smallint UNSIGNED NOT NULL", "`attempts` tinyint", "`priority` tinyint NOT NULL", "`priority` int", "`timeout` int", "`timeout` bigint"), allTimes},
+		"longer texts":          {timedDDL("`schedule` varchar(64)", "`schedule` text", "`time_zone` varchar(64)", "`time_zone` varchar(200)"), allTimes},
+		"keys of bytes":         {timedDDL("`unique_key` varchar(190)", "`unique_key` binary(16)"), allTimes},
+		"keys by target":        {timedDDL("`unique_key` (`unique_key`)", "`u` (`target`, `unique_key`)"), allTimes},
+		"indexes the other way": {timedDDL("`due` (`status`, `target`, `run_at`)", "`x` (`target`, `status`, `run_at`, `id`)", "`first` (`status`, `target`, `priority` DESC, `id`)", "`y` (`target`, `status`, `priority` DESC)"), allTimes},
+		"names in capitals":     {timedDDL("`run_at`", "`Run_At`"), allTimes},
+		"the application's":     {strange, nil},
+		"some of them":          {strange, store.Uses{"planned_at", "schedule", "timeout"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := newDatabase(t, c.table).config()
+			config.Uses = c.uses
+			if findings, err := open(t, config).Findings(t.Context(), []string{"a"}); err != nil || len(findings) > 0 {
+				t.Errorf("found %q, %v", findings, err)
+			}
+		})
+	}
+}
+
+// A server without indexes in descending order can't have priorities, and says why.
+func TestPriorityNeedsDescendingIndexes(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"5.7.44": false, "10.6.16-MariaDB": false, "10.7.8-MariaDB": false, "8.0.11-TiDB-v7.5.0": false,
+		"8.0.36": true, "9.1.0": true, "10.8.3-MariaDB": true, "10.11.6-MariaDB": true, "11.4.2-MariaDB": true,
+	} {
+		if got, err := mysql.Descends(version); err != nil || got != want {
+			t.Errorf("%s: %t, %v, want %t", version, got, err, want)
+		}
+	}
+}

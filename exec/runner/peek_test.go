@@ -153,7 +153,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 	}
 	for jobs, hello := range map[int]wire.Message{
 		1: {Kind: wire.Hello, Version: wire.Version, Instance: "elapsed"},
-		2: wire.WorkerHello(),
+		3: wire.WorkerHello(),
 	} {
 		conn, err := remote.connector.config.dialRunning()
 		if err != nil {
@@ -161,7 +161,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 		}
 		put(t, conn, hello)
 		m, err := wire.NewReader(conn).Next()
-		if err != nil || len(m.Jobs) != jobs || m.UnderstandsPeeks() != (jobs == 2) {
+		if err != nil || len(m.Jobs) != jobs || m.UnderstandsPeeks() != (jobs == 3) {
 			t.Errorf("the runner lists %+v, %v", m.Jobs, err)
 		}
 		conn.Close()

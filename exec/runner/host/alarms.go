@@ -10,14 +10,15 @@ import (
 	"jobd/exec/runner/proc"
 )
 
-// alarms ring when a job has run for a while, and when the output of one that has ended was waited
-// for long enough. One timer serves all. All times are uptimes. Callers of all methods but open
+// alarms ring when a job has run for a while, or for as long as it may, and when the output of one
+// that has ended was waited for long enough. One timer serves all. All times are uptimes. Callers of all methods but open
 // must hold the reactor's mu.
 type alarms struct {
 	timer     int      // a timerfd
 	at        int64    // when it rings; 0: never
 	young     []*child // not said to run yet, the oldest first; some of them may have ended
 	lingering []*child // have ended, their output has not; the first to give up first
+	limits    limits   // run, and may do so until a time
 	aging     []aging  // are said to run, and not old yet, the oldest first; some of them may have ended
 }
 
@@ -71,9 +72,10 @@ func (a *alarms) set(at int64) {
 	_ = unix.TimerfdSettime(a.timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
-// ring returns the jobs that have come of age, those whose output was waited for long enough, and
-// those that are old, and sets the timer for the next ones.
-func (a *alarms) ring() (grown, expired []*child, old []aging) {
+// ring returns the jobs that have come of age, those whose output was waited for long enough, those
+// that have run for as long as they may, and those that are old, and sets the timer for the next
+// ones.
+func (a *alarms) ring() (grown, expired, late []*child, old []aging) {
 	var count [8]byte
 	_, _ = unix.Read(a.timer, count[:]) // so that the epoll does not report it again
 	now := proc.Uptime()
@@ -98,7 +100,7 @@ func (a *alarms) ring() (grown, expired []*child, old []aging) {
 	if len(a.aging) > 0 { // the latest of them last, so that it mostly needs no call of the kernel
 		a.set(max(a.aging[0].forked+spoolAge, now+leastOld))
 	}
-	return grown, expired, old
+	return grown, expired, a.overdue(now), old
 }
 
 // split takes those that are due from the front of a list, and returns the wanted ones among them.

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
 
-// child is a job that runs as our child. Its captures and its end are the reactor's alone; signals
-// may come from any goroutine.
+// child is a job that runs as our child. Its captures, its limit and its end are the reactor's
+// alone; signals may come from any goroutine.
 type child struct {
 	watcher watcher
 	started journal.Started
@@ -24,6 +25,8 @@ type child struct {
 	gone    int64 // the uptime when the end was seen; 0 before
 	killer  *killer
 	kills   int64 // what killer knew before the start
+	over    wire.Overrun
+	place   int // in the alarms' limits; -1: it is not there
 
 	stdout, stderr capture
 	spooled        atomic.Pointer[spooled] // nil: it is not old enough to be on disk
@@ -96,6 +99,7 @@ func (c *child) describe(delay time.Duration) {
 	if c.done.Signal == "SIGKILL" && !c.killed {
 		c.done.Note = c.killer.who(c.kills)
 	}
+	c.over.Mark(&c.done)
 	if c.stdout.open() || c.stderr.open() {
 		c.done.Reason = fmt.Sprintf("a process it left behind kept its output open for more than %s", delay)
 	}

@@ -55,7 +55,7 @@ func TestAnAbandonedRunnerWaitsForItsJobs(t *testing.T) {
 	t.Parallel()
 	known := newJobs("this", newTestSpool(t))
 	s := &server{jobs: known} // its home was never there
-	j := known.add(wire.ID{Job: 1, Attempt: 1})
+	j := known.add(wire.ID{Job: 1, Attempt: 1}, wire.Limit{})
 	if s.abandoned() {
 		t.Error("a runner ends while a job runs")
 	}

@@ -21,6 +21,8 @@ type jobs struct {
 	worker  *wire.Outbox // nil: none is connected
 	timed   bool         // the worker understands how long a job ran
 	classes bool         // it understands the classes of refusals
+	tokens  bool         // it understands tokens and limits
+	bare    bare         // whom an older worker means
 }
 
 func newJobs(instance string, spool *spool) *jobs {
@@ -31,6 +33,7 @@ func newJobs(instance string, spool *spool) *jobs {
 type job struct {
 	jobs  *jobs
 	id    wire.ID
+	limit wire.Limit
 	child *child // nil until it is started
 	told  bool   // the worker knows that it began
 	done  bool   // it has ended
@@ -55,7 +58,7 @@ func (j *job) sendStarted(c *child) {
 		return
 	}
 	j.told = true
-	j.jobs.worker.Send(wire.Message{Kind: wire.Started, ID: j.id, Started: c.started})
+	j.jobs.send(wire.Message{Kind: wire.Started, ID: j.id, Started: c.started})
 }
 
 // ended implements watcher: it keeps the outcome and sends it.
@@ -75,16 +78,20 @@ const inlineOutput = 64 << 10
 func (j *job) outcome(kind wire.Kind) wire.Message {
 	done := j.child.done
 	return wire.Message{
-		Kind: kind, ID: j.id, Started: j.child.started, Done: done, Timed: j.jobs.timed,
+		Kind: kind, ID: j.id, Started: j.child.started, Done: done, Timed: j.jobs.timed || j.jobs.tokens,
 		Later: kind == wire.Ended && len(done.Stdout.Kept)+len(done.Stderr.Kept) > inlineOutput,
 	}
 }
 
 // send sends a message to the worker, if one is connected. Callers must hold a.mu.
 func (a *jobs) send(m wire.Message) {
-	if a.worker != nil {
-		a.worker.Send(m)
+	if a.worker == nil {
+		return
 	}
+	if m.Tokens = a.tokens; !m.Tokens {
+		m.ID = m.ID.Bare()
+	}
+	a.worker.Send(m)
 }
 
 // flush writes to the worker what was sent.
@@ -102,16 +109,17 @@ func (a *jobs) flush() {
 func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.worker, a.timed, a.classes = worker, theirs.UnderstandsElapsed(), theirs.UnderstandsClasses()
+	a.worker, a.timed, a.classes, a.tokens = worker, theirs.UnderstandsElapsed(), theirs.UnderstandsClasses(), theirs.UnderstandsTokens()
+	told := a.tell()
 	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance, Jobs: theirs.RunnerWords()}
-	for id, j := range a.known {
+	for id, j := range told {
 		j.told = true
-		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: j.child.started})
+		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: j.child.started, Limit: j.limit})
 	}
-	worker.Send(ours)
-	for _, j := range a.known {
+	a.send(ours)
+	for _, j := range told {
 		if j.done {
-			worker.Send(j.outcome(wire.Ended))
+			a.send(j.outcome(wire.Ended))
 		}
 	}
 	worker.Flush()
@@ -121,18 +129,18 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 func (a *jobs) disconnect() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.worker = nil
+	a.worker, a.bare = nil, nil
 }
 
 // add makes a job known. It returns nil, and refuses the start, where the job is known already.
-func (a *jobs) add(id wire.ID) *job {
+func (a *jobs) add(id wire.ID, limit wire.Limit) *job {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.known[id] != nil {
+	if a.find(id) != nil {
 		a.sendRefusal(id, wire.SaidAlready, wire.AlreadyKnown)
 		return nil
 	}
-	j := &job{jobs: a, id: id}
+	j := &job{jobs: a, id: id, limit: limit}
 	a.known[id] = j
 	return j
 }
@@ -164,7 +172,7 @@ func (a *jobs) signal(id wire.ID, signo int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := os.ErrProcessDone
-	if j := a.known[id]; j != nil {
+	if j := a.find(id); j != nil {
 		j.sendStarted(j.child)
 		err = j.child.signal(signo)
 	}
@@ -179,7 +187,7 @@ func (a *jobs) signal(id wire.ID, signo int) {
 func (a *jobs) fetch(id wire.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.known[id]; j != nil && j.done {
+	if j := a.find(id); j != nil && j.done {
 		a.send(j.outcome(wire.Output))
 	}
 }
@@ -188,15 +196,18 @@ func (a *jobs) fetch(id wire.ID) {
 func (a *jobs) forget(id wire.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.known[id]; j != nil && j.child != nil {
-		a.spool.forget(j.child)
+	if j := a.find(id); j != nil {
+		if j.child != nil {
+			a.spool.forget(j.child)
+		}
+		a.remove(j.id)
 	}
-	a.remove(id)
 }
 
 // remove drops a job. Callers must hold a.mu.
 func (a *jobs) remove(id wire.ID) {
 	delete(a.known, id)
+	delete(a.bare, id.Bare())
 	if len(a.known) == 0 {
 		select {
 		case a.empty <- struct{}{}:

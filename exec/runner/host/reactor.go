@@ -111,6 +111,7 @@ func (r *reactor) watch(c *child) {
 	r.mu.Lock()
 	r.children[int32(pid)] = c
 	r.alarms.await(c)
+	r.alarms.limit(c)
 	r.mu.Unlock()
 	if pidfd < 0 || r.epoll.add(pidfd, aboutEnd, pid) != nil {
 		go r.awaitZombie(c)
@@ -130,10 +131,11 @@ func (r *reactor) awaitZombie(c *child) {
 	}
 }
 
-// onTimer says that jobs run that have come of age, and ends those whose output was waited for.
+// onTimer says that jobs run that have come of age, stops those that have run for as long as they
+// may, and ends those whose output was waited for.
 func (r *reactor) onTimer() {
 	r.mu.Lock()
-	grown, expired, aged := r.alarms.ring()
+	grown, expired, late, aged := r.alarms.ring()
 	var old []*child
 	for _, a := range aged {
 		if c := r.children[a.pid]; c != nil && c.forked == a.forked {
@@ -150,6 +152,9 @@ func (r *reactor) onTimer() {
 	}
 	for _, c := range old {
 		c.watcher.grown(c)
+	}
+	for _, c := range late {
+		r.limit(c)
 	}
 	for _, c := range expired {
 		r.end(c)
@@ -206,6 +211,7 @@ func (r *reactor) onExit(c *child) {
 	}
 	if !c.exited {
 		c.exited, c.gone = true, proc.Uptime()
+		r.unlimit(c)
 	}
 	c.stdout.read(r.scratch, true)
 	c.stderr.read(r.scratch, true)

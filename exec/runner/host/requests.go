@@ -32,8 +32,8 @@ func (r *requests) do(m *wire.Message) error {
 	case wire.Environment:
 		r.env = m.Env
 	case wire.Start:
-		if j := r.jobs.add(m.ID); j != nil {
-			r.starts = append(r.starts, notedStart{j, spec{m.Argv, m.Dir, r.env, m.MaxOutput}})
+		if j := r.jobs.add(m.ID, m.Limit); j != nil {
+			r.starts = append(r.starts, notedStart{j, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit}})
 		}
 	case wire.Signal:
 		r.run() // it may be for one of the noted starts

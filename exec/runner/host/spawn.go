@@ -19,6 +19,7 @@ type spec struct {
 	dir       string // "": the runner's own
 	env       []string
 	maxOutput int // bytes kept of stdout and of stderr, each
+	limit     wire.Limit
 }
 
 // spawner makes processes whose stdin is empty and whose output goes into pipes.
@@ -75,7 +76,7 @@ func refusal(what spec, err error) error {
 
 // spawn starts a process. An error is a *refusedError.
 func (s *spawner) spawn(what spec, w watcher) (*child, error) {
-	c := &child{watcher: w, killer: &s.killer, kills: s.killer.known.Load(), pidfd: -1}
+	c := &child{watcher: w, killer: &s.killer, kills: s.killer.known.Load(), pidfd: -1, place: -1}
 	if err := s.pipeAndFork(what, c); err != nil {
 		return nil, refusal(what, err)
 	}
@@ -121,7 +122,7 @@ func (s *spawner) fork(what spec, c *child, stdout, stderr int) error {
 	if err != nil {
 		return err
 	}
-	c.born, c.forked = proc.Uptime(), before
+	c.born, c.forked, c.over = proc.Uptime(), before, what.limit.From(before)
 	c.started = journal.Started{Pid: pid, BootID: s.bootID, StartTime: startedAt(pid, before, c.born)}
 	return nil
 }

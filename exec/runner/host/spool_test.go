@@ -39,7 +39,7 @@ func (t telling) ended(c *child) {
 // start starts a job, and gives a channel that is closed at its end.
 func (s *shop) start(id int64, limit int, text string) (c *child, ended <-chan struct{}) {
 	s.Helper()
-	j := telling{s.jobs.add(wire.ID{Job: id, Attempt: 1}), make(chan struct{})}
+	j := telling{s.jobs.add(wire.ID{Job: id, Attempt: 1}, wire.Limit{}), make(chan struct{})}
 	what := script(text)
 	what.maxOutput = limit
 	c, err := s.local.start(what, j)

@@ -23,8 +23,13 @@ func examples() []Message {
 	timed := killed
 	timed.Elapsed = 1 << 60
 	some := ID{Job: 1 << 60, Attempt: 3}
+	late := timed
+	late.Timeout = 1 << 60
+	whole := ID{Job: 1 << 60, Attempt: 3, Token: "@abcdefghi"}
+	limit := Limit{Timeout: 1 << 62, Kill: 1}
 	return []Message{
-		{Kind: Hello, Version: 2, Instance: "instance", Jobs: []Job{{ID: some, Started: started}, {ID: ID{-1, 1}}}},
+		{Kind: Hello, Version: 2, Instance: "instance", Jobs: []Job{{ID: some, Started: started}, {ID: ID{Job: -1, Attempt: 1}}}},
+		{Kind: Hello, Version: 2, Instance: "instance", Tokens: true, Jobs: []Job{tokensJob, {ID: whole, Started: started, Limit: limit}, {ID: some}}},
 		{Kind: Environment, Env: []string{"A=1", "", "B=" + strings.Repeat("x", 100_000)}},
 		{Kind: Start, ID: some, Argv: []string{"/bin/sh", "-c", ""}, Dir: "/tmp", MaxOutput: 1 << 30},
 		{Kind: Started, ID: some, Started: started},
@@ -38,6 +43,18 @@ func examples() []Message {
 		{Kind: Output, ID: some, Started: started, Done: timed, Timed: true},
 		{Kind: Fetch, ID: some},
 		{Kind: Forget, ID: some},
+		{Kind: Start, ID: whole, Argv: []string{"/bin/sh"}, Limit: limit, Tokens: true},
+		{Kind: Start, ID: some, Argv: []string{"/bin/sh"}, Tokens: true},
+		{Kind: Started, ID: whole, Started: started, Tokens: true},
+		{Kind: Refused, ID: whole, Text: "why", Class: Short, Tokens: true},
+		{Kind: Signal, ID: whole, Signo: 15, Tokens: true},
+		{Kind: Signalled, ID: whole, Tokens: true},
+		{Kind: Ended, ID: whole, Started: started, Done: late, Timed: true, Tokens: true},
+		{Kind: Output, ID: whole, Started: started, Done: timed, Timed: true, Tokens: true},
+		{Kind: Fetch, ID: whole, Tokens: true},
+		{Kind: Forget, ID: whole, Tokens: true},
+		{Kind: Peek, ID: whole, Peek: &Glance{From: [2]int64{-1, 7}, Most: 9}, Tokens: true},
+		{Kind: Peeked, ID: whole, Peek: &Glance{Parts: [2]Part{{Bytes: []byte("a")}, {Bytes: []byte("b")}}}, Tokens: true},
 	}
 }
 
@@ -84,6 +101,8 @@ func TestMalformedMessages(t *testing.T) {
 		"no body":             {0, 0, 0, 0},
 		"too long":            {0, 0, 0, 255},
 		"bytes behind it":     append([]byte{byte(len(whole) - 3), 0, 0, 0}, append(whole[4:], 0)...),
+		"a limit below 0":     written(Message{Kind: Start, Argv: []string{"/bin/true"}, Limit: Limit{Timeout: -1}, Tokens: true}),
+		"half a limit":        append([]byte{byte(len(whole) - 2), 0, 0, 0}, append(whole[4:], 0, 0)...),
 		"no command":          written(Message{Kind: Start}),
 		"more than there are": {3, 0, 0, 0, byte(Environment), 254, 1},
 	}
@@ -119,7 +138,7 @@ func FuzzDecode(f *testing.F) {
 func BenchmarkCodec(b *testing.B) {
 	code := 0
 	m := Message{
-		Kind: Ended, ID: ID{1, 1}, Started: journal.Started{Pid: 1, StartTime: 1, BootID: "boot"},
+		Kind: Ended, ID: ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 1, StartTime: 1, BootID: "boot"},
 		Done: journal.Done{Result: "ok", Code: &code},
 	}
 	var d decoder

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"time"
 
 	"jobd/journal"
 )
@@ -32,6 +33,7 @@ func (d *decoder) decode(body []byte, limit int) (Message, error) {
 	default:
 		m.ID = d.id()
 		d.job(&m, limit)
+		d.token(&m)
 	}
 	if d.bad || len(d.rest) > 0 {
 		return Message{}, ErrMalformed
@@ -42,8 +44,34 @@ func (d *decoder) decode(body []byte, limit int) (Message, error) {
 func (d *decoder) hello(m *Message) {
 	m.Version, m.Instance = int(d.int()), d.text()
 	for range d.count() {
-		m.Jobs = append(m.Jobs, Job{d.id(), d.started()})
+		m.Jobs = append(m.Jobs, Job{ID: d.id(), Started: d.started()})
 	}
+	if m.Tokens = len(d.rest) > 0; m.Tokens {
+		for i := range m.Jobs {
+			m.Jobs[i].Limit, m.Jobs[i].ID.Token = d.limit(), d.text()
+		}
+	}
+}
+
+// token reads what a peer says of tokens and limits that understands them.
+func (d *decoder) token(m *Message) {
+	if m.Tokens = len(d.rest) > 0; !m.Tokens {
+		return
+	}
+	switch m.Kind {
+	case Start:
+		m.Limit = d.limit()
+	case Ended, Output:
+		m.Done.Timeout = d.int()
+		d.bad = d.bad || m.Done.Timeout < 0
+	}
+	m.ID.Token = d.text()
+}
+
+func (d *decoder) limit() Limit {
+	l := Limit{Timeout: time.Duration(d.int()), Kill: time.Duration(d.int())}
+	d.bad = d.bad || l.Timeout < 0 || l.Kill < 0
+	return l
 }
 
 func (d *decoder) job(m *Message, limit int) {
@@ -139,7 +167,7 @@ func (d *decoder) texts() []string {
 	return list
 }
 
-func (d *decoder) id() ID { return ID{d.int(), int(d.int())} }
+func (d *decoder) id() ID { return ID{Job: d.int(), Attempt: int(d.int())} }
 
 func (d *decoder) started() journal.Started {
 	s := journal.Started{Pid: int(d.int()), StartTime: uint64(d.int())}

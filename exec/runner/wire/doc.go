@@ -12,6 +12,10 @@
 //   - A message is whole or it was never sent: its length stands in front of it, and a peer that
 //     dies in the middle of one has not said it. Every decision of the other side rests on whole
 //     messages.
+//   - Which start is meant is in every message: job, attempt and the token of the claim. A job's row
+//     may come back, and another claim start it under the same number: news and requests of the
+//     start before, late as they may be, are not taken for news of this one. A peer of an older
+//     version names no token; words.go says what is understood then.
 //   - What is in an Outbox when its process dies was never sent. The journal (the worker's side)
 //     and the kept outcomes (the runner's) do not depend on it: each connection begins with a hello
 //     in which the runner lists what it has.

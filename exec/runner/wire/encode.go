@@ -16,7 +16,7 @@ func (m *Message) encode(b []byte) []byte {
 	case Environment:
 		b = putStrings(b, m.Env)
 	default:
-		b = m.encodeJob(putID(b, m.ID))
+		b = m.encodeToken(m.encodeJob(putID(b, m.ID)))
 	}
 	binary.LittleEndian.PutUint32(b[begin:], uint32(len(b)-begin-lengthBytes))
 	return b
@@ -28,6 +28,11 @@ func (m *Message) encodeHello(b []byte) []byte {
 	b = putInt(b, int64(len(m.Jobs)))
 	for _, p := range m.Jobs {
 		b = putStarted(putID(b, p.ID), p.Started)
+	}
+	if m.Tokens {
+		for _, p := range m.Jobs {
+			b = putString(putLimit(b, p.Limit), p.ID.Token)
+		}
 	}
 	return b
 }
@@ -58,9 +63,23 @@ func (m *Message) encodeJob(b []byte) []byte {
 	return b
 }
 
+// encodeToken appends, to one who understands them, the token and what is said of limits.
+func (m *Message) encodeToken(b []byte) []byte {
+	if !m.Tokens {
+		return b
+	}
+	switch m.Kind {
+	case Start:
+		b = putLimit(b, m.Limit)
+	case Ended, Output:
+		b = putInt(b, m.Done.Timeout)
+	}
+	return putString(b, m.ID.Token)
+}
+
 func (m *Message) encodeRefusal(b []byte) []byte {
 	b = putString(b, m.Text)
-	if m.Class != 0 {
+	if m.Class != 0 || m.Tokens {
 		b = putInt(b, int64(m.Class))
 	}
 	return b
@@ -86,7 +105,7 @@ func (m *Message) encodeDone(b []byte) []byte {
 	for _, o := range []journal.Output{d.Stdout, d.Stderr} {
 		b = putInt(putInt(b, int64(len(o.Kept))), o.Size)
 	}
-	if m.Timed {
+	if m.Timed || m.Tokens {
 		b = putInt(b, d.Elapsed)
 	}
 	return b
@@ -107,6 +126,8 @@ func putStrings(b []byte, list []string) []byte {
 }
 
 func putID(b []byte, id ID) []byte { return putInt(putInt(b, id.Job), int64(id.Attempt)) }
+
+func putLimit(b []byte, l Limit) []byte { return putInt(putInt(b, int64(l.Timeout)), int64(l.Kill)) }
 
 func putStarted(b []byte, s journal.Started) []byte {
 	return putString(putInt(putInt(b, int64(s.Pid)), int64(s.StartTime)), s.BootID)

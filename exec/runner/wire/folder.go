@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"strings"
 
 	"jobd/journal"
 )
@@ -17,10 +18,13 @@ const (
 	OutputFolder = "runner.output"
 )
 
-// OutputFiles names the files in OutputFolder that have the stdout and the stderr of a start. The
-// process is part of the names: a job may be started again, under the same attempt number too.
+// OutputFiles names the files in OutputFolder that have the stdout and the stderr of a start, as a
+// runner that knows it by this id does. The process is part of the names, too.
 func OutputFiles(id ID, process journal.Started) [2]string {
 	name := fmt.Sprintf("%d.%d.%d.%d", id.Job, id.Attempt, process.Pid, process.StartTime)
+	if id.Token != "" {
+		name += "." + id.Token
+	}
 	return [2]string{name + ".out", name + ".err"}
 }
 
@@ -28,6 +32,9 @@ func OutputFiles(id ID, process journal.Started) [2]string {
 func OutputOf(file string) (id ID, ok bool) {
 	var pid, started int64
 	n, err := fmt.Sscanf(file, "%d.%d.%d.%d.", &id.Job, &id.Attempt, &pid, &started)
+	if fields := strings.Split(file, "."); len(fields) == 6 {
+		id.Token = fields[4]
+	}
 	return id, n == 4 && err == nil
 }
 

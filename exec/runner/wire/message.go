@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"jobd/journal"
 )
@@ -15,7 +14,7 @@ import (
 //	hello {version, words}       ──►
 //	                             ◄── hello {version, instance, jobs}
 //	environment {env}            ──► for the starts that follow
-//	start {id, argv, dir, limit} ──►
+//	start {id, argv, dir, limits}──►
 //	                             ◄── refused {id, text, class}
 //	                             ◄── started {id, process}, when it has run for 4 ms
 //	signal {id, signo}           ──►
@@ -58,16 +57,22 @@ const (
 	Peeked // only as the answer to one
 )
 
-// ID tells one start of one job from all others that are under way.
+// ID tells one start of one job from all others. Starts that a worker of an older version has asked
+// for, and all that a runner of an older version has, are without a token.
 type ID struct {
 	Job     int64
 	Attempt int
+	Token   string // of the job's claim
 }
+
+// Bare is how older versions name the start: by job and attempt.
+func (id ID) Bare() ID { return ID{Job: id.Job, Attempt: id.Attempt} }
 
 // Job is a job that a runner has.
 type Job struct {
 	ID      ID
 	Started journal.Started
+	Limit   Limit
 }
 
 // Message is a message of any kind; each kind has its own fields.
@@ -78,10 +83,12 @@ type Message struct {
 	Version  int    // hello
 	Instance string // hello of the runner: its name; of the worker: the word elapsed
 	Jobs     []Job  // hello of the runner; of the worker: what else it understands
+	Tokens   bool   // tokens and limits are sent, too
 
 	Argv      []string // start
 	Dir       string   // start
 	MaxOutput int      // start
+	Limit     Limit    // start
 	Env       []string // environment
 
 	Started journal.Started // started, ended and output
@@ -107,53 +114,6 @@ type Part struct {
 	Bytes []byte // as the job wrote them
 	Size  int64  // of the whole stream so far
 }
-
-// Version 2 has grown three times. A worker says in its hello what of that it understands, in
-// places that older runners pass over:
-//
-//   - how long a job ran stands behind the outcome, if the worker has named it where the runner's
-//     hello has the instance;
-//   - the class of a refusal stands behind its text, if the worker lists a job with the number 0
-//     (there is none) whose boot is that word;
-//   - peeks are understood by a runner that lists such a job in its hello, which it does for a
-//     worker that lists the same.
-const (
-	wordElapsed = "elapsed"
-	wordClasses = "classes"
-	wordPeeks   = "peeks"
-)
-
-// How the words stand in the list of jobs.
-var (
-	classesJob = Job{Started: journal.Started{BootID: wordClasses}}
-	peeksJob   = Job{Started: journal.Started{BootID: wordPeeks}}
-)
-
-// WorkerHello is how a worker of this version begins.
-func WorkerHello() Message {
-	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob, peeksJob}}
-}
-
-// RunnerWords is what a runner of this version adds to the list of jobs in its hello, for a worker
-// that sent this one.
-func (m *Message) RunnerWords() []Job {
-	if m.UnderstandsPeeks() {
-		return []Job{peeksJob}
-	}
-	return nil
-}
-
-// IsWord tells that an entry in the list of jobs stands for a word.
-func (j *Job) IsWord() bool { return j.ID == ID{} }
-
-// UnderstandsPeeks tells whether the side that sent this hello understands peeks.
-func (m *Message) UnderstandsPeeks() bool { return slices.Contains(m.Jobs, peeksJob) }
-
-// UnderstandsElapsed tells whether the worker that sent this hello understands how long a job ran.
-func (m *Message) UnderstandsElapsed() bool { return m.Instance == wordElapsed }
-
-// UnderstandsClasses tells whether the worker that sent this hello understands classes of refusals.
-func (m *Message) UnderstandsClasses() bool { return slices.Contains(m.Jobs, classesJob) }
 
 // CheckHello fails where a peer's first message is none, or is of another version.
 func (m *Message) CheckHello() error {

@@ -46,7 +46,7 @@ func TestAWorkerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	kept := bytes.Repeat([]byte("x"), 3*chunk)
 	for n := range messages {
 		done := journal.Done{Result: "ok", Stdout: journal.Output{Kept: kept[:sizes[n%len(sizes)]]}}
-		o.Send(Message{Kind: Output, ID: ID{int64(n), 1}, Done: done})
+		o.Send(Message{Kind: Output, ID: ID{Job: int64(n), Attempt: 1}, Done: done})
 		o.Flush()
 	}
 	o.mu.Lock()
@@ -74,7 +74,7 @@ func TestALostPeerDoesNotEndReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := Message{Kind: Fetch, ID: ID{7, 1}}
+	m := Message{Kind: Fetch, ID: ID{Job: 7, Attempt: 1}}
 	if _, err := far.Write(m.encode(nil)); err != nil {
 		t.Fatal(err)
 	}

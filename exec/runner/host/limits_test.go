@@ -1,0 +1,183 @@
+package host
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/wire"
+)
+
+// limited is a script that may run for so long.
+func limited(text string, timeout, kill time.Duration) spec {
+	what := script(text)
+	what.limit = wire.Limit{Timeout: timeout, Kill: kill}
+	return what
+}
+
+// The job ends as it does upon its signals. Whatever its exit code, it has failed.
+func TestAJobThatRunsForTooLongIsEnded(t *testing.T) {
+	t.Parallel()
+	const soon = 100 * time.Millisecond
+	const term = "ended after its timeout of 100ms, with SIGTERM"
+	tests := []struct {
+		name, script string
+		kill         time.Duration
+		code         any
+		signal, note string
+	}{
+		{"it knows no SIGTERM", "exec sleep 300", time.Hour, nil, "SIGTERM", term},
+		{"it ends in order", "trap 'exit 0' TERM; sleep 300 & wait", time.Hour, 0, "", term},
+		{"it ends with a code", "trap 'exit 7' TERM; sleep 300 & wait", time.Hour, 7, "", term},
+		{"it ignores SIGTERM", "trap '' TERM; exec sleep 300", soon, nil, "SIGKILL", term + " and, 100ms later, SIGKILL"},
+		{"it is stopped", "trap 'exit 7' TERM; kill -STOP $$; exit 1", time.Hour, 7, "", term},
+		{"it is stopped and ignores SIGTERM", "trap '' TERM; while :; do kill -STOP $$; done", soon, nil, "SIGKILL", term + " and, 100ms later, SIGKILL"},
+		{"its children ignore SIGTERM", "(trap '' TERM; exec sleep 300) & exec sleep 300", time.Hour, nil, "SIGTERM", term},
+		{"it has closed its output", "exec >&- 2>&-; exec sleep 300", time.Hour, nil, "SIGTERM", term},
+		{"there is no time between the two", "trap '' TERM; exec sleep 300", 0, nil, "SIGKILL", term + " and, 0s later, SIGKILL"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := launch(t, newTestLocal(t), limited(test.script, soon, test.kill))
+			done := p.wait()
+			if done.Result != "fail" || done.Signal != test.signal || deref(done.Code) != test.code {
+				t.Errorf("done %s code %v signal %q", done.Result, deref(done.Code), done.Signal)
+			}
+			if done.Timeout != 1 || done.Note != test.note {
+				t.Errorf("timeout %d, note %q, want %q", done.Timeout, done.Note, test.note)
+			}
+			if done.Elapsed < soon.Microseconds() {
+				t.Errorf("it was ended after %d µs", done.Elapsed)
+			}
+			for deadline := time.Now().Add(10 * time.Second); lives(t, p.started.Pid); {
+				if time.Now().After(deadline) {
+					t.Fatal("something of its group lives on")
+				}
+			}
+		})
+	}
+}
+
+// lives tells whether a process of a group has not ended, be it reaped or not.
+func lives(t *testing.T, group int) bool {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		stat, _ := os.ReadFile(path) // it may be gone by now
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); len(fields) > 2 && fields[0] != "Z" && fields[0] != "X" && fields[2] == strconv.Itoa(group) {
+			return true
+		}
+	}
+	return false
+}
+
+// A process that has left the group is not reached. The job's end is told all the same, though that
+// process keeps the output open.
+func TestAProcessThatHasLeftTheGroupIsNotReached(t *testing.T) {
+	t.Parallel()
+	local := newLocalWith(t, func(l *local) { l.reactor.delay = 20 * time.Millisecond })
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	done := run(t, local, limited("setsid sh -c 'echo $$ >"+pidFile+"; exec sleep 300' & wait", 300*time.Millisecond, time.Hour))
+	if done.Signal != "SIGTERM" || done.Timeout != 1 || !strings.Contains(done.Reason, "kept its output open") {
+		t.Errorf("done %+v", done)
+	}
+	killFromFile(t, pidFile)
+}
+
+// Limits ring in the order in which they are over, not in that in which jobs were started.
+func TestLimitsRingInTheirOrder(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	patient := launch(t, local, limited("exec sleep 300", time.Hour, 0))
+	for _, timeout := range []time.Duration{300 * time.Millisecond, 20 * time.Millisecond} {
+		if done := run(t, local, limited("exec sleep 300", timeout, time.Hour)); done.Signal != "SIGTERM" {
+			t.Errorf("done %+v", done)
+		}
+	}
+	if err := patient.signal(9); err != nil {
+		t.Error(err)
+	}
+	if done := patient.wait(); done.Timeout != 0 || done.Note != "" {
+		t.Errorf("killed by a request, it ended with %+v", done)
+	}
+}
+
+// Its end was first, though nobody has seen it yet: no signal is sent, and nothing is said of the
+// limit.
+func TestAnEndBeforeTheSignalWins(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	w := newWatched()
+	c, err := local.spawner.spawn(limited("exit 0", 1, 0), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unix.Waitid(unix.P_PID, c.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	if c.overrun() || c.over.Happened() {
+		t.Error("a signal was sent to a process that is gone")
+	}
+	local.reactor.watch(c)
+	<-w.isEnded
+	if c.done.Result != "ok" || c.done.Timeout != 0 || c.done.Note != "" {
+		t.Errorf("done %+v", c.done)
+	}
+	if c.overrun() {
+		t.Error("a signal was sent to whoever has its number now")
+	}
+}
+
+// A short job leaves nothing behind, however long it might have run.
+func TestNothingIsKeptOfJobsThatEndInTime(t *testing.T) {
+	t.Parallel()
+	local := newTestLocal(t)
+	const decade = 10 * 365 * 24 * time.Hour
+	for _, timeout := range []time.Duration{time.Minute, time.Hour, 2 * decade, math.MaxInt64, time.Minute} {
+		if done := run(t, local, limited("exit 0", timeout, decade)); done.Result != "ok" {
+			t.Errorf("%s: done %+v", timeout, done)
+		}
+	}
+	local.reactor.mu.Lock()
+	defer local.reactor.mu.Unlock()
+	if n := len(local.reactor.alarms.limits); n != 0 {
+		t.Errorf("%d limits are kept of jobs that have ended", n)
+	}
+}
+
+// Not parallel: it counts the process's goroutines. One timer serves all limits.
+func TestAThousandLimitsTakeNoGoroutine(t *testing.T) {
+	local := newTestLocal(t)
+	goroutines, before, open := runtime.NumGoroutine(), threads(t), descriptors(t)
+	const jobs = 1000
+	var processes []watched
+	for range jobs {
+		what := spec{argv: []string{"/bin/sleep", "300"}, maxOutput: 10, limit: wire.Limit{Timeout: 3 * time.Second, Kill: time.Hour}}
+		processes = append(processes, launch(t, local, what))
+	}
+	if more := runtime.NumGoroutine() - goroutines; more > 0 {
+		t.Errorf("%d limits take %d goroutines", jobs, more)
+	}
+	if more := threads(t) - before; more > 10 {
+		t.Errorf("%d limits take %d threads", jobs, more)
+	}
+	if more := descriptors(t) - open; more > 3*jobs {
+		t.Errorf("%d limited jobs take %d descriptors", jobs, more)
+	}
+	for _, p := range processes {
+		if done := p.wait(); done.Signal != "SIGTERM" || done.Timeout != 3 {
+			t.Errorf("done %+v", done)
+		}
+	}
+}

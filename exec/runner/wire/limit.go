@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/journal"
+)
+
+// Limit is for how long a process may run.
+type Limit struct {
+	Timeout time.Duration // then its group gets SIGTERM; 0: there is no limit
+	Kill    time.Duration // how much later it gets SIGKILL
+}
+
+// Overrun is what was done to a process that has run for longer than it may. The runner decides by
+// it, and, for a process whose runner can't, the worker.
+type Overrun struct {
+	limit Limit
+	due   int64 // the uptime at which the next signal is sent; never: none is
+	sent  int   // how many steps were taken: SIGTERM, SIGKILL
+}
+
+// never is an uptime that does not come.
+const never = math.MaxInt64
+
+// From gives the limit of a process that was started at an uptime.
+func (l Limit) From(started int64) Overrun {
+	if l.Timeout <= 0 {
+		return Overrun{due: never}
+	}
+	return Overrun{limit: l, due: later(started, l.Timeout)}
+}
+
+// later is an uptime and a time behind it, which may be longer than any clock lasts.
+func later(at int64, by time.Duration) int64 {
+	if int64(by) > never-at {
+		return never
+	}
+	return at + int64(by)
+}
+
+// Due is the uptime at which the next signal is to be sent, if one ever is.
+func (o *Overrun) Due() (at int64, ever bool) { return o.due, o.due != never }
+
+// Next gives the signals that are to be sent now. A process that is stopped must go on to act on a
+// SIGTERM. The time until SIGKILL counts from here: who was late with SIGTERM, because the host or
+// the runner stood still, leaves the job no less of it.
+func (o *Overrun) Next(now int64) []unix.Signal {
+	if o.sent++; o.sent == 1 {
+		o.due = later(now, o.limit.Kill)
+		return []unix.Signal{unix.SIGTERM, unix.SIGCONT}
+	}
+	o.due = never
+	return []unix.Signal{unix.SIGKILL}
+}
+
+// Happened tells whether the process got a signal because of its limit.
+func (o *Overrun) Happened() bool { return o.sent > 0 }
+
+// Mark makes an outcome that of a process which got a signal because of its limit: a failure,
+// whatever its exit code.
+func (o *Overrun) Mark(done *journal.Done) {
+	if !o.Happened() {
+		return
+	}
+	done.Result = "fail"
+	done.Timeout = int64((o.limit.Timeout-1)/time.Second) + 1
+	note := fmt.Sprintf("ended after its timeout of %s, with SIGTERM", o.limit.Timeout)
+	if o.sent > 1 {
+		note += fmt.Sprintf(" and, %s later, SIGKILL", o.limit.Kill)
+	}
+	if done.Note != "" {
+		note += "; " + done.Note
+	}
+	done.Note = note
+}

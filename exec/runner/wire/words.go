@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"slices"
+
+	"jobd/journal"
+)
+
+// Version 2 has grown four times. A worker says in its hello what of that it understands, in
+// places that older runners pass over:
+//
+//   - how long a job ran stands behind the outcome, if the worker has named it where the runner's
+//     hello has the instance;
+//   - the class of a refusal stands behind its text, if the worker lists a job with the number 0
+//     (there is none) whose boot is that word;
+//   - peeks are understood by a runner that lists such a job in its hello, which it does for a
+//     worker that lists the same;
+//   - so are tokens, and limits. Between two sides that both understand them each message about a
+//     job has behind it the token of its claim, and before that: of a start its limits, of an
+//     outcome the limit that ended it. The runner's hello has the tokens and limits of its jobs
+//     behind the list of them. To an older worker a job is told, and by it is named, by number and
+//     attempt alone.
+const (
+	wordElapsed = "elapsed"
+	wordClasses = "classes"
+	wordPeeks   = "peeks"
+	wordTokens  = "tokens"
+)
+
+// How the words stand in the list of jobs.
+var (
+	classesJob = Job{Started: journal.Started{BootID: wordClasses}}
+	peeksJob   = Job{Started: journal.Started{BootID: wordPeeks}}
+	tokensJob  = Job{Started: journal.Started{BootID: wordTokens}}
+)
+
+// WorkerHello is how a worker of this version begins.
+func WorkerHello() Message {
+	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob, peeksJob, tokensJob}}
+}
+
+// RunnerWords is what a runner of this version adds to the list of jobs in its hello, for a worker
+// that sent this one.
+func (m *Message) RunnerWords() (words []Job) {
+	for _, word := range []Job{peeksJob, tokensJob} {
+		if slices.Contains(m.Jobs, word) {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// IsWord tells that an entry in the list of jobs stands for a word.
+func (j *Job) IsWord() bool { return j.ID == ID{} }
+
+// UnderstandsPeeks tells whether the side that sent this hello understands peeks.
+func (m *Message) UnderstandsPeeks() bool { return slices.Contains(m.Jobs, peeksJob) }
+
+// UnderstandsTokens tells whether the side that sent this hello understands tokens and limits.
+func (m *Message) UnderstandsTokens() bool { return slices.Contains(m.Jobs, tokensJob) }
+
+// UnderstandsElapsed tells whether the worker that sent this hello understands how long a job ran.
+func (m *Message) UnderstandsElapsed() bool { return m.Instance == wordElapsed }
+
+// UnderstandsClasses tells whether the worker that sent this hello understands classes of refusals.
+func (m *Message) UnderstandsClasses() bool { return slices.Contains(m.Jobs, classesJob) }

@@ -150,7 +150,7 @@ func (w *Worker) cancelJob(id int64, wish CancelWish, until time.Time) cancellin
 		select {
 		case <-begun:
 			heard = look.job
-			w.hear(News{Job: id, Attempt: look.job.Attempt()})
+			w.hear(News{Job: id, Token: look.job.Token(), Attempt: look.job.Attempt()})
 		case <-look.moves:
 		case <-again:
 		case <-timer.C:

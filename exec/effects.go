@@ -15,7 +15,7 @@ func (w *Worker) change(event func(*board.Board) board.Effects) {
 	w.follow(e)
 	w.mu.Unlock()
 	for _, j := range e.Forget {
-		w.Keeper.Forget(j.ID(), j.Attempt())
+		w.Keeper.Forget(j.ID(), j.Token(), j.Attempt())
 	}
 	if len(e.Start) > 0 && e.Start[0].Claimed {
 		w.startAll(e.Start)

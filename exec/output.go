@@ -23,6 +23,7 @@ func (w *Worker) Output(ctx context.Context, g Glance) (out JobOutput, found boo
 		return out, false, nil
 	}
 	now := g
+	now.Token = j.Token()
 	if now.Attempt == 0 {
 		now.Attempt = j.Attempt()
 	}

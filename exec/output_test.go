@@ -23,7 +23,7 @@ func TestOutputOfAJobUnderWay(t *testing.T) {
 		t.Errorf("%+v, %t, %v; want %+v", got, found, err, want)
 	}
 	asked := glance
-	asked.Attempt, asked.Started = 1, p.Started()
+	asked.Token, asked.Attempt, asked.Started = p.spec.Token, 1, p.Started()
 	if !reflect.DeepEqual(f.runner.glances, []jobexec.Glance{asked}) {
 		t.Errorf("the runner was asked for %+v, want %+v", f.runner.glances, asked)
 	}

@@ -68,8 +68,9 @@ type Runner interface {
 	// the calls. The error is ErrRunnerChanged where the runner is not the one that was announced:
 	// nothing was asked for then.
 	Start(spec Spec) (Process, error)
-	// Adopt takes up the process of a start whose runner is gone, if it is alive still.
-	Adopt(job int64, attempt int, started journal.Started) (Process, bool)
+	// Adopt takes up the process of a start whose runner is gone, if it is alive still. Of what is
+	// said of the start only its identity and its limits are looked at; those hold on.
+	Adopt(of Spec, started journal.Started) (Process, bool)
 }
 
 // Keeper is the runner's memory: what it was asked to start it keeps, with the outcome, until it is
@@ -81,20 +82,24 @@ type Keeper interface {
 	// Ended tells whether a runner is known to have ended by itself, because it had nothing any
 	// more. A start under its instance whose outcome is not journalled never happened.
 	Ended(instance string) bool
-	// Recall lists what the runner had from workers before this one.
-	Recall() []Recalled
+	// Recall lists what the runner had from workers before this one. The starts that are under way
+	// by the journal tell it which claims are meant where an older version has asked for a start, or
+	// has done it: those know of no tokens.
+	Recall(underWay []Spec) []Recalled
 	// Left gives what is on disk of what a start has written whose runner is gone, and whose
 	// process too. It stays there until Forget.
-	Left(job int64, attempt int, started journal.Started) (stdout, stderr journal.Output)
-	// Sweep removes what is on disk of starts that nobody needs any more.
-	Sweep(needed func(job int64, attempt int) bool)
+	Left(job int64, token string, attempt int, started journal.Started) (stdout, stderr journal.Output)
+	// Sweep removes what is on disk of starts that nobody needs any more. Of what an older version
+	// has left the token is not known: "".
+	Sweep(needed func(job int64, token string, attempt int) bool)
 	// Forget says that an outcome is journalled.
-	Forget(job int64, attempt int)
+	Forget(job int64, token string, attempt int)
 }
 
 // Recalled is a start that a former worker asked for.
 type Recalled struct {
 	Job     int64
+	Token   string // "": an older version's, and none of those that are under way
 	Attempt int
 	Process Process // runs, or has ended
 }
@@ -144,6 +149,7 @@ type Spec struct {
 // News says that something has become of a start: the process has begun, or ended.
 type News struct {
 	Job     int64
+	Token   string
 	Attempt int
 	Ended   bool
 }
@@ -181,6 +187,7 @@ type Watcher interface {
 // Glance asks for a part of what a start has written.
 type Glance struct {
 	Job     int64
+	Token   string // of the claim
 	Attempt int
 	Started journal.Started
 	From    [2]int64 // of stdout and stderr, the first byte wanted; below 0: so far before the newest one

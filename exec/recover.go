@@ -10,7 +10,13 @@ import (
 // start tells one start of one job from all others.
 type start struct {
 	job     int64
+	token   string
 	attempt int
+}
+
+// specOf is a start of a former run of the worker, as far as the runner needs to know it.
+func specOf(old *journal.Job) Spec {
+	return Spec{Job: old.ID, Token: old.Token, Attempt: old.Attempt, Timeout: old.Timeout, KillAfter: old.KillAfter}
 }
 
 // recover takes up the jobs that a former run of the worker did not bring to their end. It needs no
@@ -22,14 +28,18 @@ func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) err
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	recalled := make(map[start]Process)
-	for _, r := range w.Keeper.Recall() {
-		recalled[start{r.Job, r.Attempt}] = r.Process
-	}
 	unfinished := w.unfinished()
+	underWay := make([]Spec, len(unfinished))
+	for i := range unfinished {
+		underWay[i] = specOf(&unfinished[i])
+	}
+	recalled := make(map[start]Process)
+	for _, r := range w.Keeper.Recall(underWay) {
+		recalled[start{r.Job, r.Token, r.Attempt}] = r.Process
+	}
 	w.sweep(unfinished, recalled)
 	for _, old := range unfinished {
-		key := start{old.ID, old.Attempt}
+		key := start{old.ID, old.Token, old.Attempt}
 		w.change(func(b *board.Board) board.Effects { return w.takeUp(b, old, recalled[key], instance) })
 		delete(recalled, key)
 	}
@@ -51,13 +61,14 @@ func (w *Worker) recover(ignored []int64, retried map[int64]journal.Retried) err
 // sweep has the output removed that is on disk of starts that are neither to be ended by this run
 // nor the runner's still.
 func (w *Worker) sweep(unfinished []journal.Job, recalled map[start]Process) {
-	attempts := make(map[int64]int, len(unfinished))
+	newest := make(map[int64]journal.Job, len(unfinished))
 	for _, old := range unfinished {
-		attempts[old.ID] = old.Attempt
+		newest[old.ID] = old
 	}
-	w.Keeper.Sweep(func(job int64, attempt int) bool {
-		newest, known := attempts[job]
-		return known && attempt == newest || recalled[start{job, attempt}] != nil
+	w.Keeper.Sweep(func(job int64, token string, attempt int) bool {
+		old, known := newest[job]
+		ours := known && attempt == old.Attempt && (token == old.Token || token == "")
+		return ours || recalled[start{job, token, attempt}] != nil
 	})
 }
 
@@ -66,7 +77,7 @@ func (w *Worker) sweep(unfinished []journal.Job, recalled map[start]Process) {
 func (w *Worker) abandon(key start, process Process) {
 	select {
 	case <-process.Ended():
-		w.Keeper.Forget(key.job, key.attempt)
+		w.Keeper.Forget(key.job, key.token, key.attempt)
 	case <-w.turned: // the next start is told of it again
 	}
 }
@@ -89,11 +100,11 @@ func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instan
 		return w.takeUpStart(b, old, instance)
 	}
 	if old.Process != nil {
-		if stray, alive := w.Runner.Adopt(old.ID, old.Attempt, *old.Process); alive {
+		if stray, alive := w.Runner.Adopt(specOf(&old), *old.Process); alive {
 			return w.adopt(b, old, stray)
 		}
 		var left journal.Done
-		left.Stdout, left.Stderr = w.Keeper.Left(old.ID, old.Attempt, *old.Process)
+		left.Stdout, left.Stderr = w.Keeper.Left(old.ID, old.Token, old.Attempt, *old.Process)
 		return b.Lost(old, left)
 	}
 	return b.Lost(old, journal.Done{})
@@ -127,7 +138,7 @@ func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.E
 		for i, news := range []<-chan struct{}{process.Begun(), process.Ended()} {
 			select {
 			case <-news:
-				w.hear(News{Job: old.ID, Attempt: old.Attempt, Ended: i == 1})
+				w.hear(News{Job: old.ID, Token: old.Token, Attempt: old.Attempt, Ended: i == 1})
 			case <-w.turned:
 				return
 			}

@@ -47,7 +47,7 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 // journalSignal has the next turn journal a signal.
 func (w *Worker) journalSignal(j *board.Job, signal journal.Signal) error {
 	journalled := make(chan error, 1)
-	w.hear(News{Job: j.ID(), Attempt: j.Attempt()}) // its process comes before it in the journal
+	w.hear(News{Job: j.ID(), Token: j.Token(), Attempt: j.Attempt()}) // its process comes before it in the journal
 	w.change(func(b *board.Board) board.Effects {
 		return b.Signal(board.Signal{Job: j, Event: signal, To: journalled})
 	})

@@ -138,7 +138,7 @@ func (w *Worker) start(s board.Start) {
 	var process Process
 	spec, err := launcher.spec(s.ID(), s.Attempt())
 	if err == nil {
-		spec.MaxOutput, spec.Runner = w.MaxOutput, s.Runner()
+		spec.Token, spec.MaxOutput, spec.Runner = s.Token(), w.MaxOutput, s.Runner()
 		spec.Tell = w.hear
 		process, err = w.Runner.Start(spec)
 	}
@@ -158,7 +158,7 @@ func (w *Worker) start(s board.Start) {
 // hear takes in what has become of a start.
 func (w *Worker) hear(n News) {
 	w.change(func(b *board.Board) board.Effects {
-		if j := b.Job(n.Job); j != nil && j.Attempt() == n.Attempt {
+		if j := b.Job(n.Job); j != nil && j.Token() == n.Token && j.Attempt() == n.Attempt {
 			return look(b, j)
 		}
 		return board.Effects{}

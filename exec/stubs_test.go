@@ -92,9 +92,21 @@ func (r *runner) Instance() (string, error) { return instance, nil }
 
 func (r *runner) Ended(instance string) bool { return instance == endedInstance }
 
-func (r *runner) Recall() []jobexec.Recalled { return r.recalled }
+func (r *runner) Recall(underWay []jobexec.Spec) []jobexec.Recalled {
+	recalled := slices.Clone(r.recalled)
+	for i := range recalled {
+		for _, of := range underWay {
+			if recalled[i].Job == of.Job && recalled[i].Attempt == of.Attempt {
+				recalled[i].Token = of.Token
+			}
+		}
+	}
+	return recalled
+}
 
-func (r *runner) Forget(job int64, attempt int) { r.forgotten <- [2]int64{job, int64(attempt)} }
+func (r *runner) Forget(job int64, _ string, attempt int) {
+	r.forgotten <- [2]int64{job, int64(attempt)}
+}
 
 // begun lists the jobs that were started.
 func (r *runner) begun() []int64 {
@@ -120,13 +132,13 @@ func (r *runner) Written(_ context.Context, g jobexec.Glance) (w jobexec.Written
 	return r.written, r.silent
 }
 
-func (r *runner) Left(job int64, attempt int, _ journal.Started) (stdout, stderr journal.Output) {
+func (r *runner) Left(job int64, _ string, attempt int, _ journal.Started) (stdout, stderr journal.Output) {
 	return r.left[[2]int64{job, int64(attempt)}], journal.Output{}
 }
 
-func (r *runner) Sweep(needed func(int64, int) bool) {
+func (r *runner) Sweep(needed func(int64, string, int) bool) {
 	for key := range r.left {
-		if !needed(key[0], int(key[1])) {
+		if !needed(key[0], "", int(key[1])) {
 			delete(r.left, key)
 		}
 	}
@@ -154,14 +166,14 @@ func (r *runner) Start(spec jobexec.Spec) (jobexec.Process, error) {
 	if r.instant {
 		p.exit(0)
 	} else {
-		go spec.Tell(jobexec.News{Job: spec.Job, Attempt: spec.Attempt})
+		go spec.Tell(jobexec.News{Job: spec.Job, Token: spec.Token, Attempt: spec.Attempt})
 	}
 	r.jobs = append(r.jobs, spec.Job)
 	r.started <- p
 	return p, nil
 }
 
-func (r *runner) Adopt(_ int64, _ int, started journal.Started) (jobexec.Process, bool) {
+func (r *runner) Adopt(_ jobexec.Spec, started journal.Started) (jobexec.Process, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p, ok := r.alive[started.Pid]
@@ -221,7 +233,7 @@ func (p *process) exit(code int) {
 		p.done = journal.Done{Result: result, Code: &code, Stderr: journal.Output{Kept: []byte(p.stderr), Size: int64(len(p.stderr))}}
 		close(p.ended)
 		if p.spec.Tell != nil {
-			p.spec.Tell(jobexec.News{Job: p.spec.Job, Attempt: p.spec.Attempt, Ended: true})
+			p.spec.Tell(jobexec.News{Job: p.spec.Job, Token: p.spec.Token, Attempt: p.spec.Attempt, Ended: true})
 		}
 	})
 }

@@ -252,8 +252,8 @@ type failingKeeper struct {
 }
 
 // Recall implements jobexec.Keeper.
-func (k failingKeeper) Recall() []jobexec.Recalled {
-	recalled := slices.Clone(k.Keeper.Recall())
+func (k failingKeeper) Recall(underWay []jobexec.Spec) []jobexec.Recalled {
+	recalled := slices.Clone(k.Keeper.Recall(underWay))
 	for i := range recalled {
 		recalled[i].Process = failingProcess{recalled[i].Process, k.point}
 	}
@@ -261,8 +261,8 @@ func (k failingKeeper) Recall() []jobexec.Recalled {
 }
 
 // Forget implements jobexec.Keeper.
-func (k failingKeeper) Forget(job int64, attempt int) {
-	k.Keeper.Forget(job, attempt)
+func (k failingKeeper) Forget(job int64, token string, attempt int) {
+	k.Keeper.Forget(job, token, attempt)
 	k.point.reach("forgotten")
 }
 

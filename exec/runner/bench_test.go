@@ -40,7 +40,7 @@ func BenchmarkStart(b *testing.B) {
 		if _, err := wait(p); err != nil {
 			return err
 		}
-		remote.Forget(job, 1)
+		remote.Forget(job, "", 1)
 		return nil
 	})
 	b.ReportMetric(float64(cpuTime(b, pid)-before)/1e6/float64(b.N), "runner-cpu-ms/op")
@@ -94,7 +94,7 @@ func parentOfJobs(b *testing.B, remote *Remote, instance string) (pid int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	remote.Forget(-1, 1)
+	remote.Forget(-1, "", 1)
 	if _, err := fmt.Sscan(string(done.Stdout.Kept), &pid); err != nil {
 		b.Fatal(err)
 	}

@@ -25,7 +25,8 @@ type connector struct {
 
 	mu     sync.Mutex
 	closed bool
-	link   *link // nil: there was none yet
+	link   *link            // nil: there was none yet
+	bare   map[wire.ID]bool // starts of this version's claims that the runner knows without their tokens
 }
 
 // get returns the link to the runner, a new one where the old one is lost. It starts a runner where
@@ -141,5 +142,6 @@ func (c *connector) close() {
 func (c *connector) forget(id wire.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link.forget(id)
+	c.link.forget(c.named(c.link, id))
+	delete(c.bare, id)
 }

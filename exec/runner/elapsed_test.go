@@ -40,7 +40,7 @@ func TestHowLongAJobRanIsMeasured(t *testing.T) {
 	done, _ = wait(begin(t, remote, 3, "head -c 300000 /dev/zero"))
 	ranFor(t, "a job whose output is fetched", done, time.Microsecond, since)
 	for job := range int64(3) {
-		remote.Forget(job+1, 1)
+		remote.Forget(job+1, "", 1)
 	}
 }
 

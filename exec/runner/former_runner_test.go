@@ -52,8 +52,8 @@ func TestAFormerRunnerIsUnderstood(t *testing.T) {
 		recalled := recalledOf(t, r)
 		outcome(t, recalled[11], journal.Done{Result: "fail", Code: code(3), Stdout: kept("kept\n")})
 		outcome(t, recalled[10], journal.Done{Result: "fail", Code: code(9), Stdout: kept("before\nafter\n")})
-		r.Forget(10, 1)
-		r.Forget(11, 1)
+		r.Forget(10, "", 1)
+		r.Forget(11, "", 1)
 	})
 }
 
@@ -132,14 +132,14 @@ func firstWorker(t *testing.T, remote *Remote) {
 	done := func(job int64, p jobexec.Process, want journal.Done) {
 		t.Helper()
 		outcome(t, p, want)
-		remote.Forget(job, 1)
+		remote.Forget(job, "", 1)
 	}
 	outcome(t, sh(1, `echo "$WORD"; echo err >&2; exit 7`),
 		journal.Done{Result: "fail", Code: code(7), Stdout: kept("a word\n"), Stderr: kept("err\n")})
 	outcome(t, do(2, "/", "/bin/true"), journal.Done{Result: "ok", Code: code(0)})
 	refused(do(2, "/", "/bin/true"), errors.New("it was started already"))
-	remote.Forget(1, 1)
-	remote.Forget(2, 1)
+	remote.Forget(1, "", 1)
+	remote.Forget(2, "", 1)
 	refused(do(3, "", "/none"), &jobexec.NotStartedError{Why: "start /none: no such file or directory"})
 	refused(do(4, "/none", "/bin/true"),
 		&jobexec.NotStartedError{Why: "start /bin/true: working folder: stat /none: no such file or directory"})
@@ -167,7 +167,7 @@ func firstWorker(t *testing.T, remote *Remote) {
 func recalledOf(t *testing.T, remote *Remote) map[int64]jobexec.Process {
 	t.Helper()
 	recalled := make(map[int64]jobexec.Process)
-	for _, r := range remote.Recall() {
+	for _, r := range remote.Recall(nil) {
 		recalled[r.Job] = r.Process
 	}
 	if len(recalled) != 2 || recalled[10] == nil || recalled[11] == nil {

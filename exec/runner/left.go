@@ -14,9 +14,15 @@ import (
 // left is what runners that are gone have left on disk of the output of starts whose outcomes are
 // not journalled yet. Its files are this worker's to remove.
 type left struct {
-	mu    sync.Mutex
-	files map[int64][]string // by job
-	count int
+	mu     sync.Mutex
+	starts map[wire.ID][]leftStart // by job and token
+	count  int
+}
+
+// leftStart is a start whose runner is gone.
+type leftStart struct {
+	id      wire.ID
+	process journal.Started
 }
 
 // mostLeft is how many bytes are read of all that is left, together; each stream has leastLeft at
@@ -26,15 +32,17 @@ const (
 	leastLeft = 64 << 10
 )
 
+// allOf stands for all starts of a claim.
+func allOf(id wire.ID) wire.ID { return wire.ID{Job: id.Job, Token: id.Token} }
+
 // note keeps in mind that a start has left something.
 func (l *left) note(id wire.ID, process journal.Started) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.files == nil {
-		l.files = make(map[int64][]string)
+	if l.starts == nil {
+		l.starts = make(map[wire.ID][]leftStart)
 	}
-	names := wire.OutputFiles(id, process)
-	l.files[id.Job] = append(l.files[id.Job], names[:]...)
+	l.starts[allOf(id)] = append(l.starts[allOf(id)], leftStart{id, process})
 	l.count++
 }
 
@@ -45,33 +53,31 @@ func (l *left) share() int {
 	return max(leastLeft, mostLeft/(2*max(1, l.count)))
 }
 
-// of gives the files of an attempt of a job.
-func (l *left) of(id wire.ID) (names [2]string) {
+// of gives the process of a start that has left something.
+func (l *left) of(id wire.ID) (process journal.Started, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, name := range l.files[id.Job] {
-		if its, _ := wire.OutputOf(name); its == id {
-			names[i%2] = name
+	for _, its := range l.starts[allOf(id)] {
+		if its.id == id {
+			process, found = its.process, true
 		}
 	}
-	return names
+	return process, found
 }
 
-// take gives the files of a job, and forgets them.
-func (l *left) take(job int64) []string {
+// take gives what is left of a start's claim, and forgets it.
+func (l *left) take(id wire.ID) []leftStart {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	files := l.files[job]
-	if len(files) > 0 {
-		delete(l.files, job)
-		l.count -= len(files) / 2
-	}
-	return files
+	starts := l.starts[allOf(id)]
+	delete(l.starts, allOf(id))
+	l.count -= len(starts)
+	return starts
 }
 
 // Left implements jobexec.Keeper.
-func (r *Remote) Left(job int64, attempt int, process journal.Started) (stdout, stderr journal.Output) {
-	id := wire.ID{Job: job, Attempt: attempt}
+func (r *Remote) Left(job int64, token string, attempt int, process journal.Started) (stdout, stderr journal.Output) {
+	id := wire.ID{Job: job, Token: token, Attempt: attempt}
 	c := &r.connector
 	c.left.note(id, process)
 	return c.read(id, process)
@@ -79,9 +85,9 @@ func (r *Remote) Left(job int64, attempt int, process journal.Started) (stdout, 
 
 // read reads what is on disk of what a start has written.
 func (c *connector) read(id wire.ID, process journal.Started) (stdout, stderr journal.Output) {
-	names, most := wire.OutputFiles(id, process), c.left.share()
+	paths, most := c.shelves(id, process), c.left.share()
 	for i, output := range []*journal.Output{&stdout, &stderr} {
-		p, err := partOf(c.shelf(names[i]), 0, most)
+		p, err := partOf(paths[i], 0, most)
 		if err != nil {
 			c.config.Logger.Warn("what a job has written can't be read", "job", id.Job, "error", err)
 		}
@@ -95,39 +101,54 @@ func (c *connector) shelf(name string) string {
 	return filepath.Join(c.config.Dir, wire.OutputFolder, name)
 }
 
+// shelves are the files of a start, be its runner one that knew it by its token or not.
+func (c *connector) shelves(id wire.ID, process journal.Started) (paths [2]string) {
+	bare := wire.OutputFiles(id.Bare(), process)
+	for i, name := range wire.OutputFiles(id, process) {
+		paths[i] = c.shelf(name)
+		if _, err := os.Lstat(paths[i]); errors.Is(err, os.ErrNotExist) {
+			paths[i] = c.shelf(bare[i])
+		}
+	}
+	return paths
+}
+
 // Forget implements jobexec.Keeper. What a runner has on disk it removes itself; what one that is
-// gone has left is removed here.
-func (r *Remote) Forget(job int64, attempt int) {
-	r.connector.forget(wire.ID{Job: job, Attempt: attempt})
-	for _, name := range r.connector.left.take(job) {
-		r.connector.remove(name)
+// gone has left is removed here, of all attempts of the claim.
+func (r *Remote) Forget(job int64, token string, attempt int) {
+	id := wire.ID{Job: job, Token: token, Attempt: attempt}
+	r.connector.forget(id)
+	for _, its := range r.connector.left.take(id) {
+		for _, path := range r.connector.shelves(its.id, its.process) {
+			r.connector.remove(path)
+		}
 	}
 }
 
-func (c *connector) remove(name string) {
-	if err := os.Remove(c.shelf(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+func (c *connector) remove(path string) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		c.config.Logger.Warn("output of a job that has ended can't be removed", "error", err)
 	}
 }
 
 // Sweep implements jobexec.Keeper.
-func (r *Remote) Sweep(needed func(job int64, attempt int) bool) {
+func (r *Remote) Sweep(needed func(job int64, token string, attempt int) bool) {
 	c := &r.connector
 	files, err := os.ReadDir(filepath.Join(c.config.Dir, wire.OutputFolder))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		c.config.Logger.Warn("output of jobs that have ended can't be removed", "error", err)
 	}
 	for _, file := range files {
-		if id, ok := wire.OutputOf(file.Name()); ok && !needed(id.Job, id.Attempt) {
-			c.remove(file.Name())
+		if id, ok := wire.OutputOf(file.Name()); ok && !needed(id.Job, id.Token, id.Attempt) {
+			c.remove(c.shelf(file.Name()))
 		}
 	}
 }
 
 // Adopt implements jobexec.Runner.
-func (r *Remote) Adopt(job int64, attempt int, started journal.Started) (jobexec.Process, bool) {
-	id := wire.ID{Job: job, Attempt: attempt}
-	if s, alive := r.connector.adopt(id, started); alive {
+func (r *Remote) Adopt(of jobexec.Spec, started journal.Started) (jobexec.Process, bool) {
+	its := claimOf(&of)
+	if s, alive := r.connector.adopt(its.id, started, its.limit.From(began(started))); alive {
 		return s, true
 	}
 	return nil, false
@@ -135,8 +156,8 @@ func (r *Remote) Adopt(job int64, attempt int, started journal.Started) (jobexec
 
 // adopt finds the process of a start whose runner is gone, if it is alive still. When it has ended,
 // its outcome has what the runner had put on disk.
-func (c *connector) adopt(id wire.ID, started journal.Started) (s *stray, found bool) {
-	return adopt(started, c.bootID, func() (stdout, stderr journal.Output) {
+func (c *connector) adopt(id wire.ID, started journal.Started, steps wire.Overrun) (s *stray, found bool) {
+	return adopt(started, c.bootID, steps, func() (stdout, stderr journal.Output) {
 		c.left.note(id, started)
 		return c.read(id, started)
 	})

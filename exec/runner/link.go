@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -29,6 +28,7 @@ type link struct {
 
 	room    chan struct{} // holds one for each large output that is here and not journalled yet
 	peeks   bool          // the runner understands them
+	tokens  bool          // and tokens, and limits
 	peeking chan struct{} // holds one for each peek that is not answered
 
 	mu        sync.Mutex
@@ -36,6 +36,7 @@ type link struct {
 	closing   bool             // the worker ends the connection
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
+	numbers   numbers
 	signals   []signalled         // what was asked for and not answered, in order
 	glances   []chan wire.Message // likewise, of peeks
 }
@@ -62,17 +63,20 @@ func newLink(
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
 		peeks: hello.UnderstandsPeeks(), peeking: make(chan struct{}, mostPeeks),
+		tokens: hello.UnderstandsTokens(), numbers: make(numbers),
 	}
 	l.signaller = l.signal
 	for _, old := range hello.Jobs {
 		if old.IsWord() {
 			continue
 		}
-		p := newProcess(&jobexec.Spec{Job: old.ID.Job, Attempt: old.ID.Attempt})
-		p.signaller.Store(&l.signaller)
+		p := newProcess(claim{old.ID, old.Limit}, l)
 		p.placeholder = !first
 		p.begin(old.Started, nil)
 		l.processes[old.ID], l.recalled[old.ID] = p, p
+		if !l.tokens {
+			l.numbers[old.ID] = ""
+		}
 	}
 	go l.receive(in)
 	return l, nil
@@ -112,20 +116,31 @@ func (l *link) close(patience time.Duration) {
 
 // start asks for a start.
 func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
-	p := newProcess(spec)
-	p.signaller.Store(&l.signaller)
+	p := newProcess(claimOf(spec), l)
+	p.tell = spec.Tell
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.alive() {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
 	}
+	if !l.tokens && !l.numbers.take(p.claimed().id) {
+		return nil, fmt.Errorf("start %s: %w: %w", spec.Argv[0], errNumber, jobexec.ErrRunnerChanged)
+	}
 	l.processes[p.id] = p
 	if !sameSlice(l.env, spec.Env) {
 		l.env = spec.Env
-		l.out.Post(wire.Message{Kind: wire.Environment, Env: spec.Env})
+		l.post(wire.Message{Kind: wire.Environment, Env: spec.Env})
 	}
-	l.out.Post(wire.Message{Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput})
+	l.post(wire.Message{
+		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.claimed().limit,
+	})
 	return p, nil
+}
+
+// post sends a message, as the runner understands it.
+func (l *link) post(m wire.Message) {
+	m.Tokens = l.tokens && m.Kind != wire.Environment
+	l.out.Post(m)
 }
 
 // sameSlice tells whether two environments are one and the same slice: a launcher uses one for all
@@ -193,6 +208,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 		p.begin(m.Started, n)
 	case m.Kind == wire.Refused:
 		delete(l.processes, m.ID)
+		delete(l.numbers, m.ID)
 		p.end(refusal(m), n)
 	case m.Kind == wire.Ended && m.Later:
 		p.exit(m.Started, m.Done)
@@ -200,7 +216,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 	case m.Kind == wire.Ended || m.Kind == wire.Output:
 		delete(l.processes, m.ID)
 		p.exit(m.Started, m.Done)
-		p.end(nil, n)
+		p.over(nil, n)
 	}
 }
 
@@ -219,56 +235,18 @@ func (l *link) fetch(id wire.ID) {
 	l.mu.Lock()
 	l.occupied[id] = true
 	l.mu.Unlock()
-	l.out.Post(wire.Message{Kind: wire.Fetch, ID: id})
+	l.post(wire.Message{Kind: wire.Fetch, ID: id})
 }
 
 // forget tells the runner that an outcome is journalled, and makes room for the next large output.
 func (l *link) forget(id wire.ID) {
-	l.out.Post(wire.Message{Kind: wire.Forget, ID: id})
+	l.post(wire.Message{Kind: wire.Forget, ID: id})
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.numbers, id)
 	if l.occupied[id] {
 		delete(l.occupied, id)
 		<-l.room
-	}
-}
-
-// signalTimeout is how long a signal waits for a runner that stands still.
-const signalTimeout = 5 * time.Second
-
-// signalled is a signal that the runner was asked for.
-type signalled struct {
-	answer chan string // receives once; "": it was sent
-	asked  time.Time
-}
-
-// signal asks for a signal and waits for what became of it, but not for long. A runner that has not
-// answered for that long is not asked for more: what it was asked for already it may still do.
-func (l *link) signal(id wire.ID, signo int) error {
-	wanted := signalled{make(chan string, 1), time.Now()}
-	l.mu.Lock()
-	if !l.alive() {
-		l.mu.Unlock()
-		return os.ErrProcessDone
-	}
-	if len(l.signals) > 0 && time.Since(l.signals[0].asked) >= signalTimeout {
-		l.mu.Unlock()
-		return errSilent
-	}
-	l.signals = append(l.signals, wanted)
-	l.out.Post(wire.Message{Kind: wire.Signal, ID: id, Signo: signo})
-	l.mu.Unlock()
-	late := time.NewTimer(signalTimeout)
-	defer late.Stop()
-	select {
-	case text := <-wanted.answer:
-		if text != "" {
-			return errors.New(text)
-		}
-		return nil
-	case <-late.C:
-		l.logger.Warn("the runner does not answer; it may still send a signal", "job", id.Job, "signal", signo)
-		return errSilent
 	}
 }
 
@@ -291,8 +269,11 @@ func (l *link) takeOver(processes map[wire.ID]*process, n *notices) (done bool) 
 		if known.exited {
 			p.exit(known.started, known.done)
 		}
+		if !l.tokens {
+			l.numbers[id] = p.claimed().id.Token
+		}
 		if isClosed(known.ended) {
-			p.end(known.err, n)
+			p.over(known.err, n)
 		} else {
 			l.processes[id] = p
 		}

@@ -53,7 +53,7 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	killWorker(t, dir, "echo before; read line <"+gate+"; echo $line; exit 9", "echo short; exit 4")
 	remote := open(t, dir)
 	recalled := make(map[int64]jobexec.Process)
-	for _, r := range remote.Recall() {
+	for _, r := range remote.Recall(nil) {
 		recalled[r.Job] = r.Process
 	}
 	if len(recalled) != 2 {
@@ -68,8 +68,8 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	if done, err := wait(recalled[1]); err != nil || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	remote.Forget(1, 1)
-	remote.Forget(2, 1)
+	remote.Forget(1, "", 1)
+	remote.Forget(2, "", 1)
 }
 
 func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 	killWorker(t, dir, "exit 3", "exit 4")
 	for range 2 {
 		remote := open(t, dir)
-		if n := len(remote.Recall()); n != 2 {
+		if n := len(remote.Recall(nil)); n != 2 {
 			t.Fatalf("the runner has %d jobs, want 2", n)
 		}
 		if err := remote.Close(); err != nil {
@@ -86,11 +86,11 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 		}
 	}
 	remote := open(t, dir)
-	for _, r := range remote.Recall() {
+	for _, r := range remote.Recall(nil) {
 		if done, err := wait(r.Process); err != nil || *done.Code != int(r.Job)+2 {
 			t.Errorf("job %d: error %v, done %+v", r.Job, err, done)
 		}
-		remote.Forget(r.Job, r.Attempt)
+		remote.Forget(r.Job, "", r.Attempt)
 	}
 }
 
@@ -99,7 +99,7 @@ func runnerOf(t *testing.T, remote *Remote) int {
 	t.Helper()
 	var pid int
 	done, _ := wait(begin(t, remote, 4711, "echo $PPID"))
-	remote.Forget(4711, 1)
+	remote.Forget(4711, "", 1)
 	if _, err := fmt.Sscan(string(done.Stdout.Kept), &pid); err != nil {
 		t.Fatal(err)
 	}
@@ -165,5 +165,5 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 	if done, err := wait(begin(t, remote, 2, "exit 5")); err != nil || *done.Code != 5 {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	remote.Forget(2, 1)
+	remote.Forget(2, "", 1)
 }

@@ -23,23 +23,23 @@ var errOlder = errors.New("its runner is of an older version, which tells what a
 
 // Written implements jobexec.Watcher.
 func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
-	id := wire.ID{Job: g.Job, Attempt: g.Attempt}
-	if l := r.connector.current(); l != nil && l.has(id) {
-		if w, err := l.peek(ctx, id, g); !errors.Is(err, errLost) {
+	id := wire.ID{Job: g.Job, Token: g.Token, Attempt: g.Attempt}
+	if l, named := r.connector.current(id); l != nil && l.has(named) {
+		if w, err := l.peek(ctx, named, g); !errors.Is(err, errLost) {
 			return w, err
 		}
 	}
 	return r.shelved(id, g)
 }
 
-// current is the link that there is; nil where there is none.
-func (c *connector) current() *link {
+// current is the link that there is, and how its runner knows a start; nil where there is none.
+func (c *connector) current(id wire.ID) (l *link, named wire.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link != nil && c.link.alive() {
-		return c.link
+		return c.link, c.named(c.link, id)
 	}
-	return nil
+	return nil, id
 }
 
 // has tells whether the runner has a job that is not known to have ended.
@@ -71,7 +71,7 @@ func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexe
 		return w, errLost
 	}
 	l.glances = append(l.glances, answer)
-	l.out.Post(wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}})
+	l.post(wire.Message{Kind: wire.Peek, ID: id, Peek: &wire.Glance{From: g.From, Most: g.Most}})
 	l.mu.Unlock()
 	select {
 	case m, answered := <-answer:
@@ -92,15 +92,16 @@ func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexe
 
 // shelved gives what is on disk of a start whose runner is gone.
 func (r *Remote) shelved(id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
-	names := wire.OutputFiles(id, g.Started)
-	if g.Started.Pid == 0 {
-		names = r.connector.left.of(id)
+	process, left := g.Started, true
+	if process.Pid == 0 {
+		process, left = r.connector.left.of(id)
 	}
-	for i, name := range names {
-		if name != "" {
-			if w[i], err = partOf(r.connector.shelf(name), g.From[i], g.Most); err != nil {
-				return w, err
-			}
+	if !left {
+		return w, nil
+	}
+	for i, path := range r.connector.shelves(id, process) {
+		if w[i], err = partOf(path, g.From[i], g.Most); err != nil {
+			return w, err
 		}
 	}
 	return w, nil

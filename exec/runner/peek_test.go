@@ -67,7 +67,7 @@ func TestARunningJobIsLookedAt(t *testing.T) {
 	if done, err := wait(p); err != nil || *done.Code != 3 || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("done %+v, %v", done, err)
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }
 
 // A runner that stands still holds up nobody for ever, nor do those who gave up stand in the way of
@@ -100,7 +100,7 @@ func TestALookAtARunnerThatStandsStill(t *testing.T) {
 		t.Error(err)
 	}
 	wait(p)
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }
 
 // A runner of the former version is never sent what it does not understand: whoever looks is told.
@@ -142,7 +142,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
 	wait(begin(t, remote, 2, "exit 0")) // its outcome is kept, and the runner with it
-	if n := len(remote.Recall()); n != 0 {
+	if n := len(remote.Recall(nil)); n != 0 {
 		t.Errorf("%d jobs were recalled from a new runner", n)
 	}
 	if !linkOf(remote).peeks {
@@ -167,10 +167,10 @@ func TestWordsAreNoJobs(t *testing.T) {
 		conn.Close()
 	}
 	next := open(t, remote.connector.config.Dir)
-	if recalled := next.Recall(); len(recalled) != 1 || recalled[0].Job != 2 {
+	if recalled := next.Recall(nil); len(recalled) != 1 || recalled[0].Job != 2 {
 		t.Errorf("recalled are %+v", recalled)
 	}
-	next.Forget(2, 1)
+	next.Forget(2, "", 1)
 }
 
 // What a runner that was killed had on disk is read, within bounds, and removed with the outcome,
@@ -193,7 +193,7 @@ func TestWhatARunnerLeft(t *testing.T) {
 	}
 	first, second := put(1, "first"), put(2, strings.Repeat("x", 100))
 	for attempt, process := range map[int]journal.Started{1: first, 2: second} {
-		stdout, stderr := remote.Left(-5, attempt, process)
+		stdout, stderr := remote.Left(-5, "", attempt, process)
 		if want := map[int]int64{1: 5, 2: 100}[attempt]; stdout.Size != want || int64(len(stdout.Kept)) != want || stderr.Size != want-1 {
 			t.Errorf("attempt %d has left %d and %d bytes", attempt, stdout.Size, stderr.Size)
 		}
@@ -202,11 +202,11 @@ func TestWhatARunnerLeft(t *testing.T) {
 	if err != nil || string(w[0].Bytes) != "irs" || w[0].Size != 5 || w[1].At != 9 || len(w[1].Bytes) != 0 {
 		t.Errorf("of the first attempt there is %+v, %v", w, err)
 	}
-	if none, _ := remote.Left(6, 1, first); none.Size != 0 || len(none.Kept) != 0 {
+	if none, _ := remote.Left(6, "", 1, first); none.Size != 0 || len(none.Kept) != 0 {
 		t.Errorf("of another job %+v is left", none)
 	}
-	remote.Forget(-5, 2)
-	remote.Forget(6, 1)
+	remote.Forget(-5, "", 2)
+	remote.Forget(6, "", 1)
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 0 {
 		t.Errorf("%d files are left, %v", len(files), err)
 	}
@@ -217,8 +217,8 @@ func TestWhatARunnerLeft(t *testing.T) {
 	if n := l.share(); n != leastLeft {
 		t.Errorf("of each of 10,000 jobs %d bytes are read", n)
 	}
-	l.take(1)
-	if l.count != 9999 || l.take(1) != nil {
+	l.take(wire.ID{Job: 1, Attempt: 2})
+	if l.count != 9999 || l.take(wire.ID{Job: 1, Attempt: 1}) != nil {
 		t.Errorf("%d are left", l.count)
 	}
 }
@@ -226,7 +226,7 @@ func TestWhatARunnerLeft(t *testing.T) {
 // Names of files and what they are of.
 func TestNamesOfOutput(t *testing.T) {
 	t.Parallel()
-	for _, id := range []wire.ID{{Job: 1, Attempt: 1}, {Job: -9223372036854775808, Attempt: 12}} {
+	for _, id := range []wire.ID{{Job: 1, Attempt: 1}, {Job: -9223372036854775808, Attempt: 12}, {Job: 7, Attempt: 2, Token: "@abcde2345"}} {
 		for _, name := range wire.OutputFiles(id, journal.Started{Pid: 3, StartTime: 1 << 62}) {
 			if got, ok := wire.OutputOf(name); !ok || got != id {
 				t.Errorf("%s is of %+v, %t", name, got, ok)

@@ -23,20 +23,39 @@ func awaitEnd(pidfd *os.File) error {
 	if err != nil {
 		return err
 	}
-	return raw.Read(func(fd uintptr) bool {
-		readable := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(readable, 0)
-		return n > 0 || err != nil && err != unix.EINTR
-	})
+	return raw.Read(isOver)
 }
 
-// alive tells whether the process has not ended yet.
-func alive(pidfd *os.File) bool {
+// isOver tells whether the process of a descriptor has ended, be it reaped or not.
+func isOver(fd uintptr) bool {
+	readable := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(readable, 0)
+	return n > 0 || err != nil && err != unix.EINTR
+}
+
+// hasEnded tells whether the process has ended.
+func hasEnded(pidfd *os.File) bool {
+	over := true
+	raw, err := pidfd.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { over = isOver(fd) })
+	}
+	return over || err != nil
+}
+
+// wholeGroup has a signal go to the group whose leader a descriptor means (since Linux 6.9).
+const wholeGroup = 1 << 2
+
+// signalGroup sends a signal to the group that a process leads, or has led: to no other that has
+// its number by now. Older kernels can't: EINVAL.
+func signalGroup(pidfd *os.File, signo unix.Signal) error {
 	raw, err := pidfd.SyscallConn()
 	if err != nil {
-		return false
+		return err
 	}
-	sent := os.ErrProcessDone
-	err = raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), 0, nil, 0) })
-	return err == nil && sent == nil
+	sent := error(os.ErrProcessDone)
+	if err := raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), signo, nil, wholeGroup) }); err != nil {
+		return err
+	}
+	return sent
 }

@@ -15,8 +15,11 @@ import (
 // the lock of the link that has it, or, between two links, the one that moves it from one to the
 // other.
 type process struct {
-	id        wire.ID
+	id        wire.ID                   // as the runner knows it
+	claim     atomic.Pointer[claim]     // as the worker does
 	tell      func(jobexec.News)        // nil where nobody listens
+	guards    bool                      // the runner knows nothing of limits
+	guard     atomic.Pointer[guard]     // nil: the runner sees to the limit, or there is none
 	signaller atomic.Pointer[signaller] // delivers signals: the link, or a stray
 
 	begun       chan struct{} // closed when started is set, or the process has ended
@@ -32,12 +35,19 @@ type process struct {
 // signaller delivers a signal to a job's process group.
 type signaller func(id wire.ID, signo int) error
 
-func newProcess(spec *jobexec.Spec) *process {
-	return &process{
-		id: wire.ID{Job: spec.Job, Attempt: spec.Attempt}, tell: spec.Tell,
-		begun: make(chan struct{}), ended: make(chan struct{}),
+// newProcess makes a process that a runner was asked for.
+func newProcess(of claim, l *link) *process {
+	p := &process{id: of.id, guards: !l.tokens, begun: make(chan struct{}), ended: make(chan struct{})}
+	if !l.tokens {
+		p.id = of.id.Bare()
 	}
+	p.claim.Store(&of)
+	p.signaller.Store(&l.signaller)
+	return p
 }
+
+// claimed is the start as the worker knows it.
+func (p *process) claimed() *claim { return p.claim.Load() }
 
 // notices are news that the worker is to be told of once no lock is held.
 type notices []notice
@@ -56,8 +66,8 @@ func (n *notices) add(p *process, ended bool) {
 // make tells the worker.
 func (n *notices) make() {
 	for _, notice := range *n {
-		id := notice.of.id
-		notice.of.tell(jobexec.News{Job: id.Job, Attempt: id.Attempt, Ended: notice.ended})
+		id := notice.of.claimed().id
+		notice.of.tell(jobexec.News{Job: id.Job, Token: id.Token, Attempt: id.Attempt, Ended: notice.ended})
 	}
 	clear(*n)
 	*n = (*n)[:0]
@@ -69,6 +79,7 @@ func (p *process) begin(started journal.Started, n *notices) {
 		p.started = started
 		close(p.begun)
 		n.add(p, false)
+		p.guardIt()
 	}
 }
 
@@ -78,6 +89,23 @@ func (p *process) exit(started journal.Started, done journal.Done) {
 	if !isClosed(p.begun) {
 		p.started = started
 	}
+}
+
+// over ends the process as its runner says. Where the worker saw to its limit, it may be about to
+// send a signal, which is waited for: the outcome says whether one was sent.
+func (p *process) over(err error, n *notices) {
+	g := p.guard.Load()
+	if g == nil {
+		p.end(err, n)
+		return
+	}
+	go func() {
+		over := g.end()
+		over.Mark(&p.done)
+		var n notices
+		p.end(err, &n)
+		n.make()
+	}()
 }
 
 // end notes that nothing more will be known: done is set, or err says why it is not.
@@ -95,22 +123,26 @@ func (p *process) end(err error, n *notices) {
 func (p *process) orphan(c *connector, n *notices) {
 	if p.exited { // only its output is lost
 		p.done.Reason = "its output was lost with the runner"
-		p.end(nil, n)
+		p.over(nil, n)
 		return
 	}
 	if !isClosed(p.begun) {
 		p.end(errLost, n)
 		return
 	}
-	if s, alive := c.adopt(p.id, p.started); alive {
+	over := p.claimed().limit.From(began(p.started))
+	if g := p.guard.Load(); g != nil {
+		over = g.end() // waits for no runner: those who waited for this one were told that it is gone
+	}
+	if s, alive := c.adopt(p.claimed().id, p.started, over); alive {
 		through := signaller(func(_ wire.ID, signo int) error { return s.Signal(signo) })
 		p.signaller.Store(&through)
 		p.orphaned.Store(true)
 		go p.endWith(s)
 		return
 	}
-	c.left.note(p.id, p.started)
-	p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
+	c.left.note(p.claimed().id, p.started)
+	p.done.Stdout, p.done.Stderr = c.read(p.claimed().id, p.started)
 	p.end(errLost, n)
 }
 
@@ -120,9 +152,12 @@ var errLost = fmt.Errorf("the runner was lost: %w", jobexec.ErrOutcomeUnknown)
 // endWith ends the process when the stray that it is now does.
 func (p *process) endWith(s *stray) {
 	<-s.Ended()
-	p.done, _ = s.Outcome()
+	var err error
+	if p.done, err = s.Outcome(); err != nil {
+		err = errLost
+	}
 	var n notices
-	p.end(errLost, &n)
+	p.end(err, &n)
 	n.make()
 }
 

@@ -54,6 +54,6 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 		t.Errorf("the runner is %s now, not %s: %v", after, before, err)
 	}
 	for job := range int64(3) {
-		remote.Forget(job+1, 1)
+		remote.Forget(job+1, "", 1)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // by many goroutines.
 type Remote struct {
 	connector connector
-	recalled  []jobexec.Recalled
+	recalled  map[wire.ID]*process // by what the runner that was there at the start calls them
 	meter     proc.Meter
 }
 
@@ -29,14 +29,12 @@ func Open(c Config) (*Remote, error) {
 	if err := proc.KeepDescriptors(); err != nil {
 		return nil, err
 	}
-	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{})}}
+	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{}), bare: make(map[wire.ID]bool)}}
 	l, err := r.connector.get()
 	if err != nil {
 		return nil, err
 	}
-	for id, p := range l.recalled {
-		r.recalled = append(r.recalled, jobexec.Recalled{Job: id.Job, Attempt: id.Attempt, Process: p})
-	}
+	r.recalled = l.recalled
 	return r, nil
 }
 
@@ -72,6 +70,3 @@ func (r *Remote) Ended(instance string) bool {
 	listed, err := os.ReadFile(filepath.Join(r.connector.config.Dir, wire.EndedFile))
 	return err == nil && slices.Contains(strings.Fields(string(listed)), instance)
 }
-
-// Recall implements jobexec.Keeper.
-func (r *Remote) Recall() []jobexec.Recalled { return r.recalled }

@@ -26,11 +26,11 @@ func TestARunnerStartsJobs(t *testing.T) {
 	if lines := strings.Fields(string(done.Stderr.Kept)); len(lines) != 2 || lines[1] == fmt.Sprint(os.Getpid()) {
 		t.Errorf("stderr %q: the job's parent should be the runner", done.Stderr.Kept)
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 	if done, _ := wait(begin(t, remote, 1, "exit 0")); *done.Code != 0 {
 		t.Errorf("exit code 0 came as %+v", done)
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }
 
 // Many jobs that end at once with much output leave it with the runner until
@@ -62,7 +62,7 @@ func TestLargeOutputIsFetchedInTurn(t *testing.T) {
 		if n := len(linkOf(remote).room); n > largeOutputs {
 			t.Errorf("%d large outputs are here at once", n)
 		}
-		remote.Forget(o.job, 1)
+		remote.Forget(o.job, "", 1)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestARunnerRefusesWhatCannotBeStarted(t *testing.T) {
 	if _, err := wait(asked(t, remote, spec)); err == nil {
 		t.Error("a start was done twice")
 	}
-	remote.Forget(2, 1)
+	remote.Forget(2, "", 1)
 }
 
 func TestSignalsThroughTheRunner(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSignalsThroughTheRunner(t *testing.T) {
 	if err := p.Signal(15); err == nil {
 		t.Error("a process that is gone was signalled")
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }
 
 // The environment is sent once, and again when it changes.
@@ -109,7 +109,7 @@ func TestEnvironments(t *testing.T) {
 	for i, env := range [][]string{first, first, second, nil, second, first} {
 		spec := jobexec.Spec{Job: int64(i), Attempt: 1, Argv: []string{"/bin/sh", "-c", "echo $WHO"}, Env: env, MaxOutput: 100}
 		done, _ := wait(asked(t, remote, spec))
-		remote.Forget(int64(i), 1)
+		remote.Forget(int64(i), "", 1)
 		want := "\n"
 		if env != nil {
 			want = strings.TrimPrefix(env[0], "WHO=") + "\n"
@@ -133,7 +133,7 @@ func TestAStartIsForTheRunnerThatWasAnnounced(t *testing.T) {
 	if _, err := ask(remote, spec); err != nil {
 		t.Errorf("the start was counted, and can't be repeated: %v", err)
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }
 
 func TestTheSocketIsPrivate(t *testing.T) {
@@ -170,5 +170,5 @@ func TestAJobsTimersAreAsPreciseAsEverybodys(t *testing.T) {
 	if got := strings.TrimSpace(string(done.Stdout.Kept)); err != nil || got != strconv.Itoa(proc.UsualTimers) {
 		t.Errorf("slack %q ns: %v", got, err)
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }

@@ -38,7 +38,7 @@ func TestNoZombieIsLeft(t *testing.T) {
 	runner := runnerOf(t, remote)
 	for job := range int64(50) {
 		wait(begin(t, remote, job, "exit 0"))
-		remote.Forget(job, 1)
+		remote.Forget(job, "", 1)
 	}
 	if n := childrenOf(t, runner); n != 0 {
 		t.Errorf("the runner has %d children", n)
@@ -67,7 +67,7 @@ func TestAShortJobIsToldOfOnce(t *testing.T) {
 	if got := p.Started(); got.Pid == 0 || got.StartTime == 0 || got.BootID == "" || !isClosed(p.Begun()) {
 		t.Errorf("the end does not say which process it was: %+v", got)
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }
 
 // A runner that stands still holds up nobody who wants a job signalled, and gets no more such
@@ -97,7 +97,7 @@ func TestASignalToARunnerThatStandsStill(t *testing.T) {
 	if done, err := wait(p); err != nil || done.Signal != "SIGTERM" {
 		t.Errorf("done %+v: %v", done, err)
 	}
-	remote.Forget(1, 1)
+	remote.Forget(1, "", 1)
 }
 
 // Whoever signals a job is told what it is first.
@@ -117,6 +117,6 @@ func TestASignalRightBehindTheStart(t *testing.T) {
 		if done, err := wait(p); err != nil || done.Signal != "SIGKILL" || done.Note != "" {
 			t.Errorf("done %+v: %v", done, err)
 		}
-		remote.Forget(job, 1)
+		remote.Forget(job, "", 1)
 	}
 }

@@ -33,7 +33,7 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 	if after.PID != before.PID || after.Err != nil || !after.Since.After(before.Since) {
 		t.Errorf("the next worker: %+v, want process %d", after, before.PID)
 	}
-	recalled := next.Recall()[0].Process
+	recalled := next.Recall(nil)[0].Process
 	if err := unix.Kill(after.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

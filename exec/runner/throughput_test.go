@@ -36,7 +36,7 @@ func BenchmarkOutput(b *testing.B) {
 					if done, err := wait(p); err != nil || done.Stdout.Size != size {
 						b.Errorf("%d bytes: %v", done.Stdout.Size, err)
 					}
-					remote.Forget(job, 1)
+					remote.Forget(job, "", 1)
 				})
 			}
 			all.Wait()

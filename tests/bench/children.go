@@ -14,15 +14,15 @@ import (
 // ownChildren starts jobs as os/exec does, as children of this process. They die with the worker: there is nothing to remember.
 type ownChildren struct{}
 
-func (ownChildren) Instance() (string, error)   { return "own", nil }
-func (ownChildren) Ended(string) bool           { return false }
-func (ownChildren) Recall() []jobexec.Recalled  { return nil }
-func (ownChildren) Forget(int64, int)           {}
-func (ownChildren) Sweep(func(int64, int) bool) {}
+func (ownChildren) Instance() (string, error)                { return "own", nil }
+func (ownChildren) Ended(string) bool                        { return false }
+func (ownChildren) Recall([]jobexec.Spec) []jobexec.Recalled { return nil }
+func (ownChildren) Forget(int64, string, int)                {}
+func (ownChildren) Sweep(func(int64, string, int) bool)      {}
 
-func (ownChildren) Adopt(int64, int, journal.Started) (jobexec.Process, bool) { return nil, false }
+func (ownChildren) Adopt(jobexec.Spec, journal.Started) (jobexec.Process, bool) { return nil, false }
 
-func (ownChildren) Left(int64, int, journal.Started) (stdout, stderr journal.Output) { return }
+func (ownChildren) Left(int64, string, int, journal.Started) (stdout, stderr journal.Output) { return }
 
 func (ownChildren) Usage(of []journal.Started) []*jobexec.Usage {
 	return make([]*jobexec.Usage, len(of))
@@ -48,7 +48,7 @@ type ownChild struct {
 
 // run starts the process and waits for its end.
 func (c *ownChild) run(spec jobexec.Spec) {
-	defer spec.Tell(jobexec.News{Job: spec.Job, Attempt: spec.Attempt, Ended: true})
+	defer spec.Tell(jobexec.News{Job: spec.Job, Token: spec.Token, Attempt: spec.Attempt, Ended: true})
 	defer close(c.ended)
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)

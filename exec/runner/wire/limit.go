@@ -17,7 +17,8 @@ type Limit struct {
 }
 
 // Overrun is what was done to a process that has run for longer than it may. The runner decides by
-// it, and, for a process whose runner can't, the worker.
+// it, and, for a process whose runner can't, the worker. The zero value is that of a process that
+// has no limit.
 type Overrun struct {
 	limit Limit
 	due   int64 // the uptime at which the next signal is sent; never: none is
@@ -30,7 +31,7 @@ const never = math.MaxInt64
 // From gives the limit of a process that was started at an uptime.
 func (l Limit) From(started int64) Overrun {
 	if l.Timeout <= 0 {
-		return Overrun{due: never}
+		return Overrun{}
 	}
 	return Overrun{limit: l, due: later(started, l.Timeout)}
 }
@@ -44,7 +45,9 @@ func later(at int64, by time.Duration) int64 {
 }
 
 // Due is the uptime at which the next signal is to be sent, if one ever is.
-func (o *Overrun) Due() (at int64, ever bool) { return o.due, o.due != never }
+func (o *Overrun) Due() (at int64, ever bool) {
+	return o.due, o.limit.Timeout > 0 && o.due != never
+}
 
 // Next gives the signals that are to be sent now. A process that is stopped must go on to act on a
 // SIGTERM. The time until SIGKILL counts from here: who was late with SIGTERM, because the host or

@@ -8,59 +8,61 @@ type family struct {
 	section string // "" where the members stand among the other keys
 	usage   string
 	decode  func(name, text string) error
+
+	of  *Section // whose family it is; nil: it is nobody's
+	key string   // the prefix within that section
 }
 
 // AddFamily registers the keys prefix.NAME, whatever NAME is; its case is kept.
 // decode gets each member's name and text, and says like a [Decode] what is allowed.
 func (s *Set) AddFamily(prefix, usage string, decode func(name, text string) error) {
-	s.families = append(s.families, family{prefix: prefix + ".", usage: usage, decode: decode})
+	s.families = append(s.families, &family{prefix: prefix + ".", usage: usage, decode: decode})
 }
 
 // AddSection registers the keys of [section], whatever their names are. As
 // flags they are --section.NAME, as variables SECTION_NAME.
 func (s *Set) AddSection(section, usage string, decode func(name, text string) error) {
-	s.families = append(s.families, family{prefix: section + ".", section: section, usage: usage, decode: decode})
+	s.families = append(s.families, &family{prefix: section + ".", section: section, usage: usage, decode: decode})
 }
 
 // member gives the setting of a family's key, registered if it is new; nil
 // if the key belongs to no family.
 func (s *Set) member(key string) *Setting {
+	if setting := s.ofSection(key, ".", plainly); setting != nil {
+		return setting
+	}
 	for _, f := range s.families {
-		name, found := strings.CutPrefix(key, f.prefix)
-		if !found || name == "" || strings.Contains(name, "=") {
-			continue
-		}
-		if setting := s.byKey[key]; setting != nil {
+		if setting := s.memberOf(f, key); setting != nil {
 			return setting
 		}
-		return s.add(&Setting{
-			set: s, key: key, flag: key, usage: f.usage,
-			decode: func(text string) error { return f.decode(name, text) },
-		})
 	}
 	return nil
 }
 
-// isMember tells a family's key, whose flag and variable keep its spelling,
-// from an ordinary one.
-func (s *Setting) isMember() bool {
-	for _, f := range s.set.families {
-		if strings.HasPrefix(s.key, f.prefix) {
-			return true
-		}
+// memberOf is member, for one family.
+func (s *Set) memberOf(f *family, key string) *Setting {
+	name, found := strings.CutPrefix(key, f.prefix)
+	if !found || name == "" || strings.Contains(name, "=") {
+		return nil
 	}
-	return false
+	if setting := s.byKey[key]; setting != nil {
+		return setting
+	}
+	return s.add(&Setting{
+		set: s, family: f, key: key, flag: key, usage: f.usage, name: name,
+		decode: func(text string) error { return f.decode(name, text) },
+	})
 }
 
-// inSection tells the keys of a section from all others.
-func (s *Setting) inSection() bool {
-	for _, f := range s.set.families {
-		if f.section != "" && strings.HasPrefix(s.key, f.prefix) {
-			return true
-		}
-	}
-	return false
-}
+// isMember tells a key with a name that anybody may choose in it, which its flag and variable keep
+// as it is spelt, from an ordinary one.
+func (s *Setting) isMember() bool { return s.family != nil || s.section != nil }
+
+// isFree tells a member of a family whose values may be anything, such as a password.
+func (s *Setting) isFree() bool { return s.family != nil && s.family.section == "" }
+
+// inSection tells the names in a section, which is a family, from all other keys.
+func (s *Setting) inSection() bool { return s.family != nil && s.family.section != "" }
 
 // sectionPrefix is the prefix of the keys in a section.
 func (s *Set) sectionPrefix(section string) (prefix string, known bool) {

@@ -89,6 +89,9 @@ func (s *Set) isRepeated(setting *Setting, entry entry) bool {
 // find gives the setting that a line of the file is about; nil, after a warning or an error,
 // for a line about nothing known.
 func (s *Set) find(entry entry) *Setting {
+	if setting, is := s.findHeaded(entry); is {
+		return setting
+	}
 	prefix, known := s.sectionPrefix(entry.section)
 	if is, unused := s.ofProfile(entry); is {
 		if known = true; unused {

@@ -26,6 +26,7 @@ func (s *Set) Help(w io.Writer) {
 	for _, f := range s.families {
 		terms = append(terms, page.Term{Name: "--" + f.prefix + "NAME", Meaning: f.meaning()})
 	}
+	terms = append(terms, s.sectionTerms()...)
 	page.List(w, append(terms, s.OwnFlags()...))
 	fmt.Fprintln(w)
 	page.Text(w, fmt.Sprintf("In the file a key is spelt as its flag is, with _ for each - (log_file for --log-file), "+
@@ -55,7 +56,7 @@ func (s *Setting) meaning() string {
 }
 
 // meaning is what the keys of a family are for, and how they are written in the file.
-func (f family) meaning() string {
+func (f *family) meaning() string {
 	if f.section == "" {
 		return f.usage
 	}

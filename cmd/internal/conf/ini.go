@@ -91,8 +91,7 @@ func parseLine(text, section string) (e entry, something bool) {
 		return e, true
 	}
 	if text[0] == '[' {
-		name, rest, closed := strings.Cut(text[1:], "]")
-		name = strings.TrimSpace(name)
+		name, rest, closed := cutHead(text[1:])
 		if !closed || name == "" || !isCommentOrEmpty(rest) {
 			e.bad = "not a section; allowed is [name] alone in a line"
 			return e, true
@@ -121,31 +120,37 @@ func (e *entry) setValue(text string) { e.value, e.odd = decodeValue(text), oddi
 // with the escapes of JSON in double quotes, as it stands in others. A key alone has the value
 // true.
 func (e *entry) quotedPair(text string) {
-	quote := text[0]
-	end := closingQuote(text, quote)
-	if end < 0 {
-		e.bad = fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
-		return
-	}
-	rest := strings.TrimSpace(text[end+1:])
+	key, rest, bad := quotedName(text)
+	rest = strings.TrimSpace(rest)
 	after, isPair := strings.CutPrefix(rest, "=")
-	if !isPair && !isCommentOrEmpty(rest) {
-		e.bad = fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", quote)
-		return
+	if bad == "" && !isPair && !isCommentOrEmpty(rest) {
+		bad = fmt.Sprintf("text between the closing quote %c and the =; allowed is the whole name in quotes", text[0])
 	}
-	key := text[1:end]
-	if quote == '"' && json.Unmarshal([]byte(text[:end+1]), &key) != nil {
-		e.bad = `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`
-		return
-	}
-	if key == "" || strings.Contains(key, "=") || strings.ContainsFunc(key, unicode.IsControl) {
-		e.bad = "not a name; allowed is any text but an empty one, without = and control characters"
+	if bad != "" {
+		e.bad = bad
 		return
 	}
 	e.key, e.quoted, e.alone, e.value = key, true, !isPair, "true"
 	if isPair {
 		e.setValue(strings.TrimSpace(after))
 	}
+}
+
+// quotedName takes the name in quotes at the beginning of a text, and what follows the quotes.
+func quotedName(text string) (name, rest, bad string) {
+	quote := text[0]
+	end := closingQuote(text, quote)
+	if end < 0 {
+		return "", "", fmt.Sprintf("a quote %c is not closed; allowed is a name between two of them", quote)
+	}
+	name = text[1:end]
+	if quote == '"' && json.Unmarshal([]byte(text[:end+1]), &name) != nil {
+		return "", "", `a \ that begins no escape; in double quotes allowed are the escapes of JSON, a backslash itself is \\`
+	}
+	if name == "" || strings.Contains(name, "=") || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", "", "not a name; allowed is any text but an empty one, without = and control characters"
+	}
+	return name, text[end+1:], ""
 }
 
 // loadPair splits a line into its key and its undecoded value; a key alone has

@@ -22,5 +22,5 @@ func (s *Set) Keys() (keys []Key) {
 		}
 		keys = append(keys, key)
 	}
-	return keys
+	return append(keys, s.sectionKeys()...)
 }

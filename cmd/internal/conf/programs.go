@@ -15,6 +15,7 @@ func programKeys() map[string][]string {
 			"store", "sqlite_path", "claim_column",
 			"launcher", "launcher_split", "launcher.cwd", "max_output_buffer", "prefetch", "poll_interval",
 			"journal_dir", "journal_segment_size", "journal_segment_age", "journal_retention", "journal_archive_dir", "journal_min_free",
+			"use_columns", "time_zone", "missed",
 			"launch_offline", "on_crash", "max_attempts", "lost_after", "shutdown_timeout", "on_stop",
 		},
 		"jobd-master": {"ping_interval", "poke_throttle_interval"},

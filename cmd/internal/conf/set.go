@@ -32,7 +32,8 @@ type Set struct {
 	flags    *flag.FlagSet
 	settings []*Setting          // in the order of their registration
 	byKey    map[string]*Setting // aliases too
-	families []family
+	families []*family
+	sections []*sections
 	profiles *profiles // nil: sections are none
 
 	args     []string
@@ -140,7 +141,9 @@ func (s *Set) Args(args []string) []string {
 	for _, arg := range args {
 		if name, isFlag := strings.CutPrefix(arg, "-"); isFlag {
 			name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
-			s.member(name)
+			if s.ofSection(name, ".", hyphens) == nil {
+				s.member(name)
+			}
 		}
 	}
 	return args
@@ -203,7 +206,7 @@ func (s *Set) flagNames() []string {
 	for _, f := range s.families {
 		names = append(names, f.prefix+"NAME")
 	}
-	return names
+	return append(names, s.sectionFlags()...)
 }
 
 // Path is the file that was, or would have been, read.

@@ -11,7 +11,11 @@ import (
 // Setting is one key and its value. It implements flag.Value, and accepts any text: finish decodes
 // it when all sources are read, so that all mistakes are reported together.
 type Setting struct {
-	set    *Set
+	set     *Set
+	family  *family  // whose member it is; nil: it is none
+	section *Section // whose key it is, by name; nil: of none, or of a family there
+	name    string   // of a member in its family, of a key in its section
+
 	key    string
 	flag   string
 	def    string
@@ -56,10 +60,10 @@ func (s *Setting) OwnQuotes() *Setting {
 
 // isSecret tells whether the value is, or may be, a password.
 func (s *Setting) isSecret() bool {
-	if s.secret || !s.isMember() || s.inSection() {
+	if s.secret || !s.isFree() {
 		return s.secret
 	}
-	name := strings.ToUpper(s.key)
+	name := strings.ToUpper(s.name)
 	return strings.Contains(name, "PASS") || strings.Contains(name, "SECRET") || strings.Contains(name, "TOKEN")
 }
 
@@ -126,7 +130,7 @@ const mostShown = 64
 func (s *Setting) shown(text string) string {
 	byFlag := s.place == place{}
 	switch {
-	case s.secret || s.isMember() && !s.inSection(), len(text) > mostShown, strings.ContainsAny(text, "=@"),
+	case s.secret || s.isFree(), len(text) > mostShown, strings.ContainsAny(text, "=@"),
 		!byFlag && s.inSection() && strings.Trim(text, "+-0123456789.,") != "", s.set.hasPassword(text):
 		return "its value"
 	}
@@ -186,13 +190,18 @@ func (s *Set) whereToGive(key string) string {
 
 // variable is the environment variable of key.
 func (s *Set) variable(key string) string {
-	return s.program.Prefix + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(key))
+	return s.program.Prefix + inVariable(key)
 }
 
 // byVariable finds the setting of an environment variable; nil if there is none.
 func (s *Set) byVariable(name string) *Setting {
 	for key, setting := range s.byKey {
 		if s.variable(key) == name && !setting.isMember() {
+			return setting
+		}
+	}
+	if rest, found := strings.CutPrefix(name, s.program.Prefix); found {
+		if setting := s.ofSection(rest, "_", inVariable); setting != nil {
 			return setting
 		}
 	}

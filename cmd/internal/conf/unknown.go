@@ -14,9 +14,12 @@ var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,40}$`)
 // warnUnknownSection warns of a section that the program does not have. It repeats the name only if
 // that is nearly the name of one.
 func (s *Set) warnUnknownSection(entry entry) {
-	name, near := "section", suggestion("["+entry.section+"]", s.sections(), "")
+	name, near := "section", suggestion("["+entry.section+"]", s.heads(), "")
 	if near != "" {
 		name = "section [" + entry.section + "]"
+	}
+	if head := s.nearHead(entry.section); head != "" {
+		near = "; allowed is " + head
 	}
 	s.warnLine(entry.line, "unknown %s is not used, nor is what stands below it%s", name, near)
 }
@@ -64,6 +67,10 @@ func (s *Set) warnVariable(name string) {
 		s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %s", name, near))
 		return
 	}
+	if near := s.nearSectionVariable(name); near != "" {
+		s.warnings = append(s.warnings, fmt.Sprintf("environment %s: unknown, and not used; the nearest known one is %s", name, near))
+		return
+	}
 	for _, f := range s.families {
 		prefix := s.variable(f.prefix)
 		for cut := len(prefix) - 1; cut <= len(prefix)+1 && cut < len(name); cut++ {
@@ -94,14 +101,17 @@ func (s *Set) keys() []string {
 	return keys
 }
 
-func (s *Set) sections() []string {
-	var sections []string
+// heads are the heads of sections that the file may have.
+func (s *Set) heads() (heads []string) {
 	for _, f := range s.families {
 		if f.section != "" {
-			sections = append(sections, "["+f.section+"]")
+			heads = append(heads, "["+f.section+"]")
 		}
 	}
-	return sections
+	for _, o := range s.sections {
+		heads = append(heads, o.any.String())
+	}
+	return heads
 }
 
 // suggestion is what an error about an unknown name ends with: the known name that was probably

@@ -1,0 +1,262 @@
+package conf_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/exit"
+)
+
+// limits are what a section of these tests has.
+type limits struct {
+	Attempts int
+	Grace    time.Duration
+	Env      map[string]string
+	section  *conf.Section
+}
+
+// withSections is newSet with sections [target NAME].
+func withSections(file string) (*conf.Set, map[string]*limits) {
+	set, _ := newSet(file)
+	all := map[string]*limits{}
+	set.AddSections("target", func(section *conf.Section) {
+		l := &limits{Env: map[string]string{}}
+		section.Add("attempts", "", "how often", conf.Int(&l.Attempts, 1, 99))
+		section.Add("kill_after", "10s", "how long", conf.WholeSeconds(&l.Grace))
+		section.AddFamily("launcher.env", "a variable", func(name, text string) error {
+			l.Env[name] = text
+			return nil
+		})
+		if section.Name == "" {
+			return
+		}
+		l.section, all[section.Name] = section, l
+	})
+	return set, all
+}
+
+const grace = 10 * time.Second
+
+func TestSections(t *testing.T) {
+	t.Parallel()
+	none := map[string]string{}
+	for name, test := range map[string]struct {
+		file    string
+		environ []string
+		args    []string
+		want    map[string]*limits
+	}{
+		"nothing said":        {want: map[string]*limits{}},
+		"its head alone":      {file: "[target a]\n", want: map[string]*limits{"a": {Grace: grace, Env: none}}},
+		"keys":                {file: "[target a]\nattempts = 3 ; comment\nkill_after = 1m\n", want: map[string]*limits{"a": {Attempts: 3, Grace: time.Minute, Env: none}}},
+		"before other names":  {file: "[target a]\nattempts = 3\n[targets]\nattempts = 7\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
+		"a dotted key":        {file: "target.a.attempts = 3\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
+		"names as they come":  {file: "[target a/b:c.d x]\nattempts = 3\n", want: map[string]*limits{"a/b:c.d x": {Attempts: 3, Grace: grace, Env: none}}},
+		"blanks around":       {file: "[ target\t  a  ] ; comment\nattempts = 3\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
+		"quotes":              {file: "[target \" a]\\\"\" ]\nattempts = 3\n['x] # \n", want: map[string]*limits{` a]"`: {Attempts: 3, Grace: grace, Env: none}}},
+		"single quotes":       {file: "[target ' a\\b'] # ]\nattempts = 3\n", want: map[string]*limits{` a\b`: {Attempts: 3, Grace: grace, Env: none}}},
+		"a quote within":      {file: "[target it's]\nattempts = 3\n", want: map[string]*limits{"it's": {Attempts: 3, Grace: grace, Env: none}}},
+		"a family":            {file: "[target a]\nlauncher.env.attempts = 3\nlauncher.env.kill_after = x\n", want: map[string]*limits{"a": {Attempts: 0, Grace: grace, Env: map[string]string{"attempts": "3", "kill_after": "x"}}}},
+		"flags":               {args: []string{"--target.a.b.kill-after=2", "--target.my_mail.launcher.env.A.b=1"}, want: map[string]*limits{"a.b": {Attempts: 0, Grace: 2 * time.Second, Env: none}, "my_mail": {Attempts: 0, Grace: grace, Env: map[string]string{"A.b": "1"}}}},
+		"a flag for its file": {file: "[target a]\nattempts = 3\nkill_after = 3\n", args: []string{"--target.a.attempts", "4"}, want: map[string]*limits{"a": {Attempts: 4, Grace: 3 * time.Second, Env: none}}},
+		"variables": {
+			file:    "[target mail]\nattempts = 3\n",
+			environ: []string{"TESTD_TARGET_mail_KILL_AFTER=1m", "TESTD_TARGET_m_x_ATTEMPTS=7", "TESTD_TARGET_mail_LAUNCHER_ENV_ATTEMPTS=x"},
+			want:    map[string]*limits{"mail": {Attempts: 3, Grace: time.Minute, Env: map[string]string{"ATTEMPTS": "x"}}, "m_x": {Attempts: 7, Grace: grace, Env: none}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, got := withSections(writeFile(t, strings.TrimSuffix(test.file, "['x] # \n")))
+			if err := errors.Join(set.Parse(test.args, test.environ, t.Output()), set.Err()); err != nil {
+				t.Fatal(err)
+			}
+			if warnings := set.Warnings(); len(warnings) > 0 {
+				t.Errorf("warnings %q, want none", warnings)
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(limits{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSectionsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		file    string
+		environ []string
+		args    []string
+		want    string
+	}{
+		"twice":                       {file: "[target a]\n[target b]\n[target \"a\"]\n", want: ":3: [target a]: it begins in line 1 already; allowed is each section once"},
+		"an open quote":               {file: "[target \"a]\nattempts = x\n", want: `:1: a quote " is not closed; allowed is a name between two of them`},
+		"text behind a quote":         {file: "[target \"a\" b]\n", want: ":1: text between the closing quote and the ]; allowed is the whole name in quotes"},
+		"no name in quotes":           {file: "[target \"\"]\n", want: ":1: not a name; allowed is any text but an empty one, without = and control characters"},
+		"a name with =":               {file: "[target a=b]\n", want: ":1: not a name; allowed is any text without ="},
+		"a name that a family has":    {file: "[target a.launcher.env]\nattempts = 1\n", want: ":1: a name with .launcher.env in it can have no section of its own"},
+		"a value":                     {file: "[target a]\nattempts = 0\n", want: `:2: target.a.attempts: "0" is not allowed; allowed is a whole number from 1 to 99`},
+		"a value of a flag":           {args: []string{"--target.a.kill-after=0.5"}, want: `flag --target.a.kill-after: target.a.kill_after: "0.5" is not allowed; allowed is whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d`},
+		"a value of a variable":       {environ: []string{"TESTD_TARGET_a_KILL_AFTER=1500ms"}, want: `environment TESTD_TARGET_a_KILL_AFTER: target.a.kill_after: "1500ms" is not allowed`},
+		"a value beyond all bounds":   {args: []string{"--target.a.kill-after=1e10"}, want: `target.a.kill_after: "1e10" is not allowed`},
+		"a name that is refused":      {file: "\n[target no a]\n", want: ":2: [target no a]: it is refused"},
+		"a flag's name":               {args: []string{"--target.no a.attempts=1"}, want: "flag --target.no a.attempts: target.no a.attempts: it is refused"},
+		"a line without a =":          {file: "[target a]\nattempts\n", want: ":2: a line without a = in the section [target a]; allowed is key = value"},
+		"a key of the program":        {file: "[target a]\nmysql_host = x\n", want: ":2: the key mysql_host stands in the section [target a]; allowed is the place above all sections"},
+		"a head that is not closed":   {file: "[target a\n", want: ":1: not a section; allowed is [name] alone in a line"},
+		"text behind a head":          {file: "[target a] b\n", want: ":1: not a section; allowed is [name] alone in a line"},
+		"a password in another's key": {file: "password = hunter2\n[target a]\nattempts = hunter2\n", want: ":3: target.a.attempts: its value is not allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, all := withSections(writeFile(t, test.file))
+			if err := set.Parse(test.args, test.environ, t.Output()); err != nil {
+				t.Fatal(err)
+			}
+			if refused := all["no a"]; refused != nil {
+				refused.section.Bad("it is refused")
+			}
+			err := set.Err()
+			if !strings.Contains(fmt.Sprint(err), test.want) || strings.Contains(fmt.Sprint(err), "hunter2") {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+			if code := exit.Code(err); code != exit.Usage {
+				t.Errorf("exit code %d, want %d", code, exit.Usage)
+			}
+		})
+	}
+}
+
+func TestSectionsThatAreOdd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		file    string
+		environ []string
+		want    string
+	}{
+		"a slip":                 {file: "[target a]\nattemps = 3\n", want: ":2: unknown key attemps in the section [target a] is not used; the nearest known one is attempts"},
+		"another form":           {file: "[target a]\nkill-after = 3\n", want: ":2: unknown key kill-after in the section [target a] is not used; the nearest known one is kill_after"},
+		"no key":                 {file: "[target a]\nfoo = bar\n", want: ":2: unknown key foo in the section [target a] is not used; known ones are attempts, kill_after, launcher.env.NAME"},
+		"a line of the targets":  {file: "[targets]\na = 1\n[target a]\nmail = 3\n", want: ":4: unknown key mail in the section [target a] is not used; if it is a line of [targets], its place is there"},
+		"a secret for a name":    {file: "[target a]\nhunter2! = 3\n", want: ":2: unknown key in the section [target a] is not used"},
+		"a key twice":            {file: "[target a]\nattempts = 3\nattempts = 4\n", want: ":3: target.a.attempts: given in line 2 too, with another value; the last one counts, delete the other"},
+		"a mistyped word":        {file: "[tagret mail]\n", want: ":1: unknown section is not used, nor is what stands below it; allowed is [target NAME]"},
+		"another separator":      {file: "[target.mail]\n", want: ":1: unknown section [target.mail] is not used, nor is what stands below it; allowed is [target NAME]"},
+		"a plural":               {file: "[targets mail]\n", want: ":1: unknown section [targets mail] is not used, nor is what stands below it; allowed is [target NAME]"},
+		"no name":                {file: "[target]\n", want: ":1: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]"},
+		"a variable":             {environ: []string{"TESTD_TARGET_mail_ATTEMPS=3"}, want: "environment TESTD_TARGET_mail_ATTEMPS: unknown, and not used; the nearest known one is TESTD_TARGET_NAME_ATTEMPTS"},
+		"a variable for targets": {environ: []string{"TESTD_TARGET_mail=3"}, want: "environment TESTD_TARGET_mail: unknown, and not used; the nearest known one is TESTD_TARGETS_NAME"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, _ := withSections(writeFile(t, test.file))
+			if err := errors.Join(set.Parse(nil, test.environ, t.Output()), set.Err()); err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Join(set.Warnings(), "\n")
+			if !strings.HasSuffix(said, test.want) && !strings.Contains(said, test.want+"\n") && !strings.Contains(said, test.want+";") || strings.Contains(said, "hunter2") {
+				t.Errorf("warnings %q, want %q", said, test.want)
+			}
+		})
+	}
+}
+
+func TestUnknownFlagOfASection(t *testing.T) {
+	t.Parallel()
+	set, _ := withSections("")
+	err := set.Parse([]string{"--target.mail.kill-aftr=3"}, nil, t.Output())
+	if want := "unknown flag --target.mail.kill-aftr; the nearest known one is --target.mail.kill-after"; fmt.Sprint(err) != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// A secret among a section's variables is one by its own name, not by that of its section.
+func TestSecretsInSections(t *testing.T) {
+	t.Parallel()
+	set, _ := withSections(writeFile(t, "[target password-mail]\nlauncher.env.LANG = eighty\n[target a]\nlauncher.env.API_TOKEN = hunter2\nattempts = 8hunter2\n"))
+	if err := set.Parse([]string{"--port=eighty"}, nil, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	said := fmt.Sprint(set.Err())
+	if !strings.Contains(said, `port: "eighty" is not allowed`) || !strings.Contains(said, "target.a.attempts: its value is not allowed") {
+		t.Errorf("told is %s", said)
+	}
+}
+
+// What changed since the last reading is told by its keys.
+func TestChangedKeysOfSections(t *testing.T) {
+	t.Parallel()
+	read := func(text string) conf.Values {
+		set, _ := withSections(writeFile(t, text))
+		if err := errors.Join(set.Parse(nil, nil, t.Output()), set.Err()); err != nil {
+			t.Fatal(err)
+		}
+		return set.Values()
+	}
+	before := read("[target mail]\nattempts = 3\nkill_after = 3\n[target b c]\nattempts = 3\n")
+	now := read("[target mail]\nattempts = 4\nkill_after = 3\nlauncher.env.X = 1\n")
+	want := []string{"target.b c.attempts", "target.mail.attempts", "target.mail.launcher.env.X"}
+	if diff := cmp.Diff(want, now.Changed(before)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestHelpOfSections(t *testing.T) {
+	t.Parallel()
+	set, _ := withSections("")
+	var out strings.Builder
+	if err := set.Parse([]string{"--target.a.attempts=1", "--help"}, nil, &out); exit.Code(err) != exit.Success {
+		t.Fatal(err)
+	}
+	said := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"--target.NAME.attempts how often; in the file: [target NAME] attempts = …",
+		"--target.NAME.kill-after how long (default: 10s); in the file: [target NAME] kill_after = …",
+		"--target.NAME.launcher.env.NAME a variable; in the file: [target NAME] launcher.env.NAME = …",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in the help:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(said, "target.a") {
+		t.Errorf("the help has a section that was given:\n%s", &out)
+	}
+	var keys []string
+	for _, key := range set.Keys() {
+		if strings.HasPrefix(key.Name, "[target ") {
+			keys = append(keys, key.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"[target NAME] attempts", "[target NAME] kill_after", "[target NAME] launcher.env.NAME"}, keys); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// FuzzSections: whatever stands in a head, a flag and a variable, nothing panics, and a name in
+// quotes is that name.
+func FuzzSections(f *testing.F) {
+	for _, name := range []string{"mail", " a]", `"`, "it's", "a.launcher.env", "a.launcher.env.b", "x=y", "\\", "a ; b", "target.a"} {
+		f.Add(name, "attempts = 3")
+	}
+	f.Fuzz(func(t *testing.T, name, line string) {
+		quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
+		set, all := withSections(writeFile(t, "[target "+name+"]\n"+line+"\n[target \""+quoted+"\"]\nattempts = 3\n"))
+		environ := []string{"TESTD_TARGET_" + name + "=" + line, "TESTD_TARGET_" + name + "_ATTEMPTS=2"}
+		if set.Parse([]string{"--target." + name + "=x"}, environ, t.Output()) != nil && set.Parse(nil, environ, t.Output()) != nil {
+			return
+		}
+		isName := name != "" && utf8.ValidString(name) && !strings.Contains(name, "=") && !strings.ContainsFunc(name, unicode.IsControl)
+		if isName && !strings.Contains(name+".", ".launcher.env.") && all[name] == nil {
+			t.Fatalf("no section %q among %v", name, all)
+		}
+	})
+}

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"jobd/cmd/internal/check"
+	jobexec "jobd/exec"
 )
 
 // checkAll is --check: see jobdaemon.Settings.Look. A worker that is to start again asks the same
@@ -19,7 +22,9 @@ func checkAll(c config, mistakes error, stdout io.Writer) error {
 			parts = append(parts, check.Part{What: what, Look: look})
 		}
 	}
-	add("launcher", len(c.launcher.words) > 0, func(context.Context) []check.Finding { return c.checkLauncher() })
+	add("launcher", len(c.launcher.words) > 0, func(context.Context) []check.Finding { return c.findLaunchers() })
+	add("targets", len(c.sections) > 0, func(context.Context) []check.Finding { return c.findTerms() })
+	add("use_columns", c.time.uses.Any(), func(context.Context) []check.Finding { return c.findTime() })
 	add("journal", c.name != "", func(ctx context.Context) []check.Finding { return c.checkJournal(ctx, start) })
 	add("table", c.store.possible(), c.checkTable)
 	for _, address := range c.masters.addresses {
@@ -38,9 +43,20 @@ func (c *config) running() string {
 	return words
 }
 
-func (c *config) checkLauncher() []check.Finding {
-	if err := c.launcher.check(); err != nil {
-		return []check.Finding{{Level: check.Wrong, What: "launcher", Detail: strings.TrimPrefix(err.Error(), "launcher: "), Remedy: "mend the key launcher, or what it names", Ends: true}}
+// findLaunchers looks at the common launcher, and at those of targets.
+func (c *config) findLaunchers() []check.Finding {
+	findings := []check.Finding{findLauncher("launcher", c.launcher.launcher(), c.launcher.check())}
+	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
+		if t := c.sections[name]; t.terms.Launcher != nil && len(t.terms.Launcher.Words) > 0 {
+			findings = append(findings, findLauncher("launcher of "+t.section.String(), *t.terms.Launcher, t.checkLauncher()))
+		}
 	}
-	return []check.Finding{{What: "launcher", Detail: c.launcher.words[0] + " can be executed in " + c.launcher.dir}}
+	return findings
+}
+
+func findLauncher(what string, launcher jobexec.Launcher, err error) check.Finding {
+	if err != nil {
+		return check.Finding{Level: check.Wrong, What: what, Detail: strings.TrimPrefix(err.Error(), what+": "), Remedy: "mend the key launcher, or what it names", Ends: true}
+	}
+	return check.Finding{What: what, Detail: launcher.Words[0] + " can be executed in " + launcher.Dir}
 }

@@ -17,7 +17,8 @@ import (
 const program = "jobd"
 
 // config is everything that jobd can be told; docs/configuration.md describes the keys. On SIGHUP
-// jobd reads it again as a whole, and takes over the targets, the launcher and the log levels.
+// jobd reads it again as a whole, and takes over the targets and what is said of their jobs, the
+// launcher, the zone of schedules and the log levels.
 type config struct {
 	jobdaemon.Settings
 	values conf.Values
@@ -25,8 +26,10 @@ type config struct {
 	name     string
 	masters  masterConfig
 	store    storeConfig
+	time     timeConfig
 	launcher launcherConfig
-	targets  map[string]int // concurrency by name
+	targets  map[string]int           // concurrency by name
+	sections map[string]*targetConfig // what is said of some targets, by name
 	jobs     jobsConfig
 
 	targetPlaces map[string]string // where each target was given, for what is found to be wrong with it later
@@ -57,21 +60,25 @@ func (c *config) Register(set *conf.Set) {
 	c.masters.register(set)
 	c.Log.Register(set)
 	c.store.register(set)
+	c.time.register(set)
 	c.launcher.register(set)
 	c.journal.register(set)
 	c.jobs.register(set)
 	set.AddSection("targets", "a target to serve, and how many of its jobs may run at once", c.addTarget)
+	set.AddSections(targetSection, c.addTargetTerms)
 }
 
 // Validate finds what is wrong with values that could be decoded.
 func (c *config) Validate(set *conf.Set, environ []string) {
 	c.masters.validate(set)
 	c.store.validate(set)
+	c.time.validate(set, c.store.claimColumn)
 	c.launcher.validate(set, environ)
 	c.journal.validate(set)
 	if len(c.targets) == 0 {
 		set.Missing("[targets]: at least one target is required, as in: name = 4")
 	}
+	c.validateTargets(set)
 	if c.name == "" {
 		c.name = defaultName(set, environ)
 	}

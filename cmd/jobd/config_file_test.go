@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	commented(t, string(content))
 	var help strings.Builder
 	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range keysOfHelp(help.String()) {
+	for _, key := range append(keysOfHelp(help.String()), keysOfTargets()...) {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}
@@ -83,6 +85,36 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
+// commented has everything read that the shipped file shows behind a ;, too, but for the keys of
+// another store.
+func commented(t *testing.T, content string) {
+	t.Helper()
+	example := regexp.MustCompile(`(?m)^; (\[target |[a-z_./]+(\.env\.[A-Z_]+)? = )`)
+	content = example.ReplaceAllString(content, "$1")
+	for _, own := range []string{"store = sqlite", "sqlite_path", "name = the", "launcher.cwd = /srv", "journal_archive_dir", "log_file"} {
+		content = strings.ReplaceAll(content, "\n"+own, "\n; "+own)
+	}
+	path := filepath.Join(t.TempDir(), "jobd.conf")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c := mustParse(t, []string{"--config", path}, nil); len(c.Warnings) > 0 || len(c.sections) == 0 || !again(c.time.uses) {
+		t.Errorf("warnings %q, sections %v, columns %v", c.Warnings, c.sections, c.time.uses)
+	}
+}
+
+// keysOfTargets are the keys of a target's section.
+func keysOfTargets() (keys []string) {
+	set := conf.New(about())
+	new(config).Register(set)
+	for _, key := range set.Keys() {
+		if name, found := strings.CutPrefix(key.Name, "[target NAME] "); found && !strings.HasSuffix(name, "NAME") {
+			keys = append(keys, name)
+		}
+	}
+	return keys
+}
+
 // keysOfHelp is the keys whose flags the help lists.
 func keysOfHelp(help string) []string {
 	var keys []string
@@ -90,7 +122,7 @@ func keysOfHelp(help string) []string {
 	for line := range strings.Lines(help) {
 		flag, isFlag := strings.CutPrefix(line, "  --")
 		flag, _, _ = strings.Cut(flag, " ")
-		if isFlag && !strings.HasSuffix(flag, "NAME") && !slices.Contains(flagsAlone, flag) {
+		if isFlag && !strings.Contains(flag, "NAME") && !slices.Contains(flagsAlone, flag) {
 			keys = append(keys, strings.ReplaceAll(flag, "-", "_"))
 		}
 	}

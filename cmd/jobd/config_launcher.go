@@ -18,6 +18,7 @@ const environPrefix = "JOBD_"
 
 // launcherConfig says how a job is started.
 type launcherConfig struct {
+	prefix  string // of its keys: that of its target's section; "": it is the common one
 	command string
 	split   string // "spaces" or "shell"
 	extra   []string
@@ -31,13 +32,16 @@ func (c *launcherConfig) register(set *conf.Set) {
 	set.Add("launcher", "", "the command that runs a job; {id} in it is the job's id", conf.NonEmpty(&c.command)).OwnQuotes()
 	set.Add("launcher_split", "spaces", "how it is split into words: at spaces, or as a shell would: shell", conf.OneOf(&c.split, "spaces", "shell"))
 	set.Add("launcher.cwd", "", "where it runs; where jobd was started if not given", conf.NonEmpty(&c.dir))
-	set.AddFamily("launcher.env", "a variable added to its environment", func(name, text string) error {
-		if strings.ContainsRune(text, 0) {
-			return errors.New("any text without NUL bytes")
-		}
-		c.extra = append(c.extra, name+"="+text)
-		return nil
-	})
+	set.AddFamily("launcher.env", "a variable added to its environment", c.addVariable)
+}
+
+// addVariable takes one variable of its environment.
+func (c *launcherConfig) addVariable(name, text string) error {
+	if strings.ContainsRune(text, 0) {
+		return errors.New("any text without NUL bytes")
+	}
+	c.extra = append(c.extra, name+"="+text)
+	return nil
 }
 
 func (c *launcherConfig) validate(set *conf.Set, environ []string) {
@@ -45,12 +49,18 @@ func (c *launcherConfig) validate(set *conf.Set, environ []string) {
 	c.validateWords(set)
 	c.validateDir(set)
 	c.env = slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		return strings.HasPrefix(name, environPrefix) || slices.ContainsFunc(c.extra, func(extra string) bool {
-			return strings.HasPrefix(extra, name+"=")
-		})
+		return strings.HasPrefix(variable, environPrefix)
 	})
-	c.env = append(c.env, c.extra...)
+	c.env = withVariables(c.env, c.extra)
+}
+
+// withVariables is an environment in which more variables take the place of those of their names.
+func withVariables(environ, more []string) []string {
+	rest := slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.ContainsFunc(more, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+	})
+	return append(rest, more...)
 }
 
 func (c *launcherConfig) validateWords(set *conf.Set) {
@@ -58,32 +68,34 @@ func (c *launcherConfig) validateWords(set *conf.Set) {
 		return
 	}
 	var err error
+	key := c.prefix + "launcher"
 	c.words = strings.Fields(c.command)
 	if c.split == "shell" {
 		c.words, err = splitWords(c.command)
 	}
 	switch {
 	case err != nil:
-		set.Bad("launcher", err.Error())
+		set.Bad(key, err.Error())
 	case len(c.words) == 0 || c.words[0] == "":
-		set.Bad("launcher", set.Shown("launcher", c.command)+" is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}")
+		set.Bad(key, set.Shown(key, c.command)+" is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}")
 	case !strings.Contains(c.command, "{id}"):
-		set.Warn("launcher", "there is no {id} in it, so the command will not know which job it is for")
+		set.Warn(key, "there is no {id} in it, so the command will not know which job it is for")
 	}
 }
 
 func (c *launcherConfig) validateDir(set *conf.Set) {
+	key := c.prefix + "launcher.cwd"
 	dir, err := filepath.Abs(c.dir)
 	if err != nil {
-		set.Bad("launcher.cwd", err.Error())
+		set.Bad(key, err.Error())
 		return
 	}
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		set.Bad("launcher.cwd", fmt.Sprintf("%v; allowed is a folder that exists", err))
+		set.Bad(key, fmt.Sprintf("%v; allowed is a folder that exists", err))
 	case !info.IsDir():
-		set.Bad("launcher.cwd", fmt.Sprintf("%s is no folder; allowed is a folder that exists", dir))
+		set.Bad(key, fmt.Sprintf("%s is no folder; allowed is a folder that exists", dir))
 	}
 	c.dir = dir
 }

@@ -61,8 +61,11 @@ func workingDir(t *testing.T) string {
 
 func diffConfig(want, got config) string {
 	got.targetPlaces, got.values = nil, nil // where things stood, not what they say
-	return cmp.Diff(want, got, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
+	zones := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
+	return cmp.Diff(want, got, zones, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
 }
+
+var defaultTime = timeConfig{zone: "UTC", missed: "once", location: time.UTC}
 
 var defaultJournal = journalConfig{
 	segmentSize: 256 << 20, segmentAge: 24 * time.Hour, retention: 30 * 24 * time.Hour, minFree: 64 << 20,
@@ -96,6 +99,7 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			dir:   "/tmp",
 			env:   []string{"PATH=/bin", "LC_ALL=en_US.UTF-8", "lower_Case=two words"},
 		},
+		time:    defaultTime,
 		journal: defaultJournal,
 		targets: map[string]int{"low": 5, "normal": 5, "high/video": 2, "node1:fast": 1},
 		jobs: jobsConfig{
@@ -135,6 +139,7 @@ func TestConfigDefaults(t *testing.T) {
 		},
 		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
+		time:     defaultTime,
 		journal:  defaultJournal,
 		jobs:     jobsConfig{maxOutputBuffer: 1 << 20, prefetch: onePerSlot, pollInterval: 30 * time.Second, maxAttempts: 3, shutdownTimeout: 30 * time.Second, lostAfter: 5 * time.Minute},
 	}

@@ -57,7 +57,7 @@ func (r *root) newTable(journalDir string) (store.Table, error) {
 func (c *config) sqliteConfig() sqlite.Config {
 	return sqlite.Config{
 		Path: c.store.sqlitePath, Table: c.store.mysql.table,
-		ClaimColumn: c.store.claimColumn, Worker: c.name,
+		ClaimColumn: c.store.claimColumn, Uses: c.time.uses, Worker: c.name,
 	}
 }
 
@@ -68,7 +68,7 @@ func (c *config) mysqlConfig() mysql.Config {
 		Host: strings.Trim(c.store.mysql.host, "[]"), Port: c.store.mysql.port,
 		User: c.store.mysql.user, Password: c.store.mysql.password,
 		Database: c.store.mysql.database, Table: c.store.mysql.table,
-		ClaimColumn: c.store.claimColumn, Worker: c.name,
+		ClaimColumn: c.store.claimColumn, Uses: c.time.uses, Worker: c.name,
 		MaxOpen: c.store.mysql.maxConnections, MaxOutput: int(c.jobs.maxOutputBuffer),
 	}
 }

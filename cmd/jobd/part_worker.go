@@ -65,7 +65,8 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	p.refusals = service.NewRefusals(func(refused journal.Payload) error { return p.worker.Note(refused) }, r.log)
 	p.worker = jobexec.New(failWorker(history.journalDir, jobexec.Config{
 		Host: host, Name: r.name, Version: version.Version, BootID: bootID,
-		Targets: r.targets, Launcher: r.launcher.launcher(),
+		Targets: r.targets, Launcher: r.launcher.launcher(), Terms: r.terms(r.time.uses),
+		Again: again(r.time.uses), Zone: r.time.location, SkipMissed: r.time.skipMissed(),
 		MaxOutput: int(r.jobs.maxOutputBuffer), FetchLimit: r.store.mysql.fetchLimit,
 		Prefetch: r.jobs.prefetch, PollInterval: r.jobs.pollInterval,
 		LaunchOffline: r.jobs.launchOffline, Requeue: r.jobs.requeueCrashed,

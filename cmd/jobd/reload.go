@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/service"
@@ -14,14 +15,16 @@ import (
 	"jobd/journal"
 )
 
-// reloader takes over what may change while jobd runs: targets and their concurrency, and the
-// launcher.
+// reloader takes over what may change while jobd runs: targets, their concurrency and the terms of
+// their jobs, launchers, and how runs are planned.
 type reloader struct {
 	args, environ []string
 	log           logger
 	worker        *jobexec.Worker
 	refusals      *service.Refusals
-	current       config // that is in force
+	current       config // that was read last
+	inForce       map[string]jobexec.Terms
+	started       config // that the worker was started with
 }
 
 // Who the journal names: for a reload, and for changes that the file made.
@@ -44,7 +47,7 @@ const reloadRequest = "reload"
 func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 	config, err := parseConfig(r.args, r.environ, io.Discard)
 	if err == nil {
-		err = config.launcher.check()
+		err = config.checkLaunchers()
 	}
 	if err == nil {
 		err = r.worker.CheckTargets(config.targets)
@@ -62,11 +65,46 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 		return config.Settings, fmt.Errorf("it can't be journalled: %w", err)
 	}
 	r.worker.SetLauncher(config.launcher.launcher())
+	r.worker.SetTerms(r.terms(config), config.time.location, config.time.skipMissed()) // before a new target has jobs
 	if err := r.worker.SetTargets(config.targets, byReload); err != nil {
 		r.log.Error("targets could not be taken over", "error", err)
 	}
+	r.tellLater(config)
 	r.current = config
 	return config.Settings, nil
+}
+
+// terms are those of the new configuration. Jobs of a target that it has no more, and that is served
+// until they are through, keep theirs.
+func (r *reloader) terms(config config) map[string]jobexec.Terms {
+	terms := config.terms(r.started.time.uses)
+	for _, name := range r.worker.TargetNames() {
+		if _, stays := terms[name]; !stays {
+			if former, had := r.inForce[name]; had {
+				terms[name] = former
+			}
+		}
+	}
+	r.inForce = terms
+	return terms
+}
+
+// tellLater says which keys differ from those that the worker was started with, and count from its
+// next start on.
+func (r *reloader) tellLater(config config) {
+	later := slices.DeleteFunc(config.values.Changed(r.started.values), takesEffect)
+	if len(later) > 0 {
+		r.log.Warn("some keys that were changed take effect at the next start", "keys", strings.Join(later, ", "))
+	}
+}
+
+// takesEffect tells whether a key may change while jobd runs.
+func takesEffect(key string) bool {
+	family, _, _ := strings.Cut(key, ".")
+	return slices.Contains([]string{
+		"targets", targetSection, "launcher", "launcher_split", "time_zone", "missed",
+		"log_file", "log_level_file", "log_level_console",
+	}, family)
 }
 
 // reloaded is the event of a new configuration.

@@ -66,8 +66,8 @@ func run(p jobdaemon.Process) error {
 // repair.
 func (r *root) work(log *logging.Log) (err error) {
 	closing := func(close func() error) { err = errors.Join(err, close()) }
-	if err := r.launcher.check(); err != nil {
-		return err // none of its jobs could be started
+	if err := r.checkLaunchers(); err != nil {
+		return err // none of its jobs, or none of a target's, could be started
 	}
 	journal, err := r.openJournal()
 	if err != nil {
@@ -99,7 +99,8 @@ func (r *root) work(log *logging.Log) (err error) {
 
 	reloader := &reloader{
 		args: r.next.Args, environ: r.next.Environ, log: r.log,
-		worker: worker.worker, refusals: worker.refusals, current: r.config,
+		worker: worker.worker, refusals: worker.refusals, current: r.config, started: r.config,
+		inForce: r.terms(r.time.uses),
 	}
 	r.log.Info("worker serves", "name", r.name, "address", network.address(), "targets", worker.worker.TargetNames())
 	return jobdaemon.Life{

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobexec "jobd/exec"
+	"jobd/store"
+)
+
+// fromFile reads a configuration of leastFlags and a file.
+func fromFile(t *testing.T, text string, more ...string) (config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "jobd.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return parseConfig(slices.Concat(leastFlags()[1:], []string{"--config", path}, more), []string{"PATH=/bin", "JOBD_X=1"}, t.Output())
+}
+
+var noTerms = jobexec.Terms{Backoff: jobexec.Backoff{First: 10 * time.Second, Most: time.Hour}, KillAfter: 10 * time.Second}
+
+func TestTermsOfTargets(t *testing.T) {
+	t.Parallel()
+	const text = `use_columns = run_at, planned_at, attempts
+master_host = ::1
+master_port = 7081
+launcher.cwd = /tmp
+launcher.env.A = common
+launcher.env.B = common
+
+[target mail]
+attempts = 5
+backoff = 30..2h
+timeout = 1h30m
+kill_after = 5
+rate = 100/m
+rate_scope = fleet
+
+[targets]
+mail = 10
+" odd ] one " = 1
+plain = 2
+folder = 1
+env = 1
+
+[target " odd ] one "]
+launcher = /bin/echo "{id}"
+backoff = 90s
+attempts = 2
+
+[target folder]
+launcher.cwd = /
+
+[target env]
+launcher.env.B = own
+launcher.env.C = own
+`
+	c, err := fromFile(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"PATH=/bin", "A=common", "B=common"}
+	odd, folder, env := noTerms, noTerms, noTerms
+	odd.Attempts, odd.Backoff = 2, jobexec.Backoff{First: 90 * time.Second, Most: 90 * time.Second}
+	odd.Launcher = &jobexec.Launcher{Words: []string{"/bin/echo", `"{id}"`}, Dir: "/tmp", Env: environ}
+	folder.Launcher = &jobexec.Launcher{Words: []string{"run", "{id}"}, Dir: "/", Env: environ}
+	env.Launcher = &jobexec.Launcher{Words: []string{"run", "{id}"}, Dir: "/tmp", Env: []string{"PATH=/bin", "A=common", "B=own", "C=own"}}
+	want := map[string]jobexec.Terms{
+		"mail": {
+			Attempts: 5, Backoff: jobexec.Backoff{First: 30 * time.Second, Most: 2 * time.Hour},
+			Timeout: 90 * time.Minute, KillAfter: 5 * time.Second,
+			Rate: jobexec.Rate{Starts: 100, Per: time.Minute, Fleet: true},
+		},
+		" odd ] one ": odd, "plain": noTerms, "folder": folder, "env": env,
+	}
+	if diff := cmp.Diff(want, c.terms(c.time.uses)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("warnings %q", c.Warnings)
+	}
+}
+
+// Rows can't come back in a table that is used without the columns for it, whatever a configuration
+// says that is read later.
+func TestAttemptsWithoutColumns(t *testing.T) {
+	t.Parallel()
+	c, err := fromFile(t, "use_columns = all\n[targets]\na = 1\nb = 1\n[target a]\nattempts = 5\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.terms(store.Uses{"run_at", "attempts"})
+	if got["a"].Attempts != 1 || got["b"].Attempts != 0 || c.terms(c.time.uses)["a"].Attempts != 5 {
+		t.Errorf("terms %+v", got)
+	}
+}
+
+func TestTargetsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	const seconds = "whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d"
+	const backoff = "FIRST..MOST, as in 10s..1h, with FIRST at most MOST, or one of them; both are whole seconds"
+	const rate = "a whole number from 1 to 1000000 and what it is for: a second, a minute or an hour, as in 50/s, 100/m or 1000/h"
+	for name, test := range map[string]struct{ text, want string }{
+		"a name that is missing":   {"[targets]\nmail = 1\n[target mial]\n", `:3: [target mial]: [targets] has no target of that name; allowed are the names there; the nearest one is mail`},
+		"another case":             {"[targets]\nmail = 1\n[target Mail]\ntimeout = 1\n", `:3: [target Mail]: [targets] has no target of that name; allowed are the names there; the nearest one is mail`},
+		"no name that is near":     {"[targets]\nmail = 1\nsms = 1\n[target video]\n", ":4: [target video]: [targets] has no target of that name; allowed are the names there: a, mail, sms"},
+		"null":                     {"[target null]\n", ":1: [target null]: [targets] has no target of that name"},
+		"attempts":                 {"[target a]\nattempts = 0\n", `:2: target.a.attempts: "0" is not allowed; allowed is a whole number from 1 to 65535`},
+		"attempts, many":           {"[target a]\nattempts = 65536\n", `:2: target.a.attempts: "65536" is not allowed`},
+		"attempts without columns": {"use_columns = run_at, planned_at\n[target a]\nattempts = 2\n", ":3: target.a.attempts: a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts"},
+		"backoff":                  {"[target a]\nbackoff = soon\n", `:2: target.a.backoff: "soon" is not allowed; allowed is ` + backoff},
+		"backoff, fractions":       {"[target a]\nbackoff = 0.5..1h\n", `target.a.backoff: "0.5..1h" is not allowed`},
+		"backoff, backwards":       {"[target a]\nbackoff = 1h..10s\n", `target.a.backoff: "1h..10s" is not allowed`},
+		"backoff, open":            {"[target a]\nbackoff = 10s..\n", `target.a.backoff: "10s.." is not allowed`},
+		"backoff, three":           {"[target a]\nbackoff = 1..2..3\n", `target.a.backoff: "1..2..3" is not allowed`},
+		"backoff, none":            {"[target a]\nbackoff = 0\n", `target.a.backoff: "0" is not allowed`},
+		"timeout":                  {"[target a]\ntimeout = 0\n", `:2: target.a.timeout: "0" is not allowed; allowed is ` + seconds},
+		"timeout, fractions":       {"[target a]\ntimeout = 1500ms\n", `target.a.timeout: "1500ms" is not allowed`},
+		"timeout, below":           {"[target a]\ntimeout = -5\n", `target.a.timeout: "-5" is not allowed`},
+		"kill_after":               {"[target a]\nkill_after = 10 s\n", `:2: target.a.kill_after: "10 s" is not allowed; allowed is ` + seconds},
+		"rate":                     {"[target a]\nrate = 50\n", `:2: target.a.rate: "50" is not allowed; allowed is ` + rate},
+		"rate, none":               {"[target a]\nrate = 0/s\n", `target.a.rate: "0/s" is not allowed`},
+		"rate, fractions":          {"[target a]\nrate = 0.5/s\n", `target.a.rate: "0.5/s" is not allowed`},
+		"rate, a day":              {"[target a]\nrate = 50/d\n", `target.a.rate: "50/d" is not allowed`},
+		"rate, a number":           {"[target a]\nrate = 50/10s\n", `target.a.rate: "50/10s" is not allowed`},
+		"rate, beyond all bounds":  {"[target a]\nrate = 1000001/h\n", `target.a.rate: "1000001/h" is not allowed`},
+		"rate_scope":               {"[target a]\nrate = 1/s\nrate_scope = all\n", `:3: target.a.rate_scope: "all" is not allowed; allowed is one of: worker, fleet`},
+		"rate_scope alone":         {"[target a]\nrate_scope = worker\n", ":2: target.a.rate_scope: there is no rate that it could be about; allowed is rate_scope beside rate"},
+		"rate_scope, no master":    {"master_host = x\n[target a]\nrate = 1/s\nrate_scope = fleet\n", ":4: target.a.rate_scope: there is no master that would share the rate out; allowed is worker, or fleet with master_host and master_port"},
+		"launcher":                 {"[target a]\nlauncher = \n", `:2: target.a.launcher: "" is not allowed; allowed is any text but an empty one`},
+		"launcher, blank":          {"[target a]\nlauncher = \"  \"\n", `:2: target.a.launcher: "  " is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}`},
+		"launcher, an open quote":  {"launcher_split = shell\n[target a]\nlauncher = run 'x {id}\n", ":3: target.a.launcher: a quote ' is not closed"},
+		"launcher.cwd":             {"[target a]\nlauncher.cwd = /nowhere/at/all\n", ":2: target.a.launcher.cwd: stat /nowhere/at/all: no such file or directory; allowed is a folder that exists"},
+		"launcher.cwd, a file":     {"[target a]\nlauncher.cwd = /dev/null\n", ":2: target.a.launcher.cwd: /dev/null is no folder; allowed is a folder that exists"},
+		"launcher.env":             {"[target a]\nlauncher.env.A = \"\\u0000\"\n", ":2: target.a.launcher.env.A: its value is not allowed; allowed is any text without NUL bytes"},
+		"a common key":             {"[target a]\nlauncher_split = shell\n", ":2: the key launcher_split stands in the section [target a]; allowed is the place above all sections"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := fromFile(t, test.text, "--targets.a=1")
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestTargetsByFlagAndVariable(t *testing.T) {
+	t.Parallel()
+	c, err := parseConfig(with("--target.a.kill-after=3", "--target.a.timeout", "4"), []string{"JOBD_TARGET_a_RATE=5/s", "JOBD_TARGET_a_TIMEOUT=9"}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := noTerms
+	want.KillAfter, want.Timeout, want.Rate = 3*time.Second, 4*time.Second, jobexec.Rate{Starts: 5, Per: time.Second}
+	if diff := cmp.Diff(map[string]jobexec.Terms{"a": want}, c.terms(nil)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	refused(t, with("--target.b.timeout=1"), "flag --target.b.timeout: target.b.timeout: [targets] has no target of that name; allowed are the names there: a")
+	refused(t, with("--target.a.timeuot=1"), "unknown flag --target.a.timeuot; the nearest known one is --target.a.timeout")
+}
+
+func TestTargetsThatAreOdd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, want string }{
+		"a backoff for nothing":         {"[target a]\nbackoff = 1\n", ":2: target.a.backoff: it is not used: jobs of this target have one attempt; set attempts"},
+		"a backoff for rows":            {"use_columns = all\n[target a]\nbackoff = 1\n", ""},
+		"a kill_after for nothing":      {"[target a]\nkill_after = 1\n", ":2: target.a.kill_after: it is not used: jobs of this target may run for ever; set timeout"},
+		"a kill_after for rows":         {"use_columns = timeout\n[target a]\nkill_after = 1\n", ""},
+		"a launcher that knows no job":  {"[target a]\nlauncher = run\n", ":2: target.a.launcher: there is no {id} in it, so the command will not know which job it is for"},
+		"the common one is told once":   {"launcher = run {id}\n[target a]\nlauncher.cwd = /\n", ""},
+		"quotes of a command's own":     {"launcher_split = shell\n[target a]\nlauncher = \"a b\" \"{id}\"\n", ""},
+		"a target of another spelling":  {"[target a]\nb = 4\n", ":2: unknown key b in the section [target a] is not used; if it is a line of [targets], its place is there"},
+		"an attempt is no other":        {"[target a]\nattempts = 1\n", ""},
+		"a section that says nothing":   {"[target a]\n", ""},
+		"a key that is nearly one":      {"[target a]\ntime_out = 4\n", ":2: unknown key time_out in the section [target a] is not used; the nearest known one is timeout"},
+		"a whole configuration's words": {"[target a]\nattempt = 4\n", "; the nearest known one is attempts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := fromFile(t, test.text, "--targets.a=1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Join(c.Warnings, "\n")
+			if !strings.HasSuffix(said, test.want) || test.want == "" && said != "" {
+				t.Errorf("warnings %q, want %q", said, test.want)
+			}
+		})
+	}
+}
+
+// A launcher of a target's own is looked at as the common one is, and told with its section.
+func TestLaunchersAreChecked(t *testing.T) {
+	t.Parallel()
+	c, err := fromFile(t, "[targets]\na = 1\n\"b c\" = 1\n[target b c]\nlauncher = /nowhere/launcher {id}\n[target a]\ntimeout = 90\nkill_after = 2h\n", "--launcher=/bin/echo {id}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "launcher of [target b c]: it can't be executed: /nowhere/launcher: no such file or directory"
+	if err := c.checkLaunchers(); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	said := map[string]string{}
+	for _, finding := range slices.Concat(c.findLaunchers(), c.findTerms()) {
+		said[finding.What] = finding.Detail
+		if finding.Ends != (finding.What == "launcher of [target b c]") {
+			t.Errorf("ends a start: %+v", finding)
+		}
+	}
+	found := map[string]string{
+		"launcher":                 "/bin/echo can be executed in " + workingDir(t),
+		"launcher of [target b c]": "it can't be executed: /nowhere/launcher: no such file or directory",
+		"[target a]":               "attempts as on_crash and rows say; SIGTERM after 1m30s, SIGKILL 2h later; as many starts as there are slots",
+		"[target b c]":             "attempts as on_crash and rows say; no time limit; as many starts as there are slots",
+	}
+	if diff := cmp.Diff(found, said); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTermsInWords(t *testing.T) {
+	t.Parallel()
+	constant := jobexec.Backoff{First: 90 * time.Second, Most: 90 * time.Second}
+	for want, got := range maps.All(map[string]string{
+		"one attempt":                                            attemptsInWords(jobexec.Terms{Attempts: 1}),
+		"5 attempts, from 10s to 1h apart":                       attemptsInWords(jobexec.Terms{Attempts: 5, Backoff: noTerms.Backoff}),
+		"2 attempts, 1m30s apart":                                attemptsInWords(jobexec.Terms{Attempts: 2, Backoff: constant}),
+		"at most 50 starts in 1s, of this worker":                rateInWords(jobexec.Rate{Starts: 50, Per: time.Second}),
+		"at most 100 starts in 1m, of all workers of its master": rateInWords(jobexec.Rate{Starts: 100, Per: time.Minute, Fleet: true}),
+		"SIGTERM after 24h, SIGKILL 10s later":                   timeoutInWords(jobexec.Terms{Timeout: 24 * time.Hour, KillAfter: 10 * time.Second}),
+	}) {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	c := mustParse(t, with("--use-columns=all", "--missed=skip"), nil)
+	const want = "run_at, planned_at, schedule, time_zone, attempts, max_attempts, timeout, priority, unique_key; schedules whose rows name no zone are in UTC; a run that was missed is skipped"
+	if got := c.findTime()[0].Detail; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -69,7 +69,7 @@ func (w *Worker) nextRound() round {
 	defer w.mu.Unlock()
 	healthy, suspects, now := make(map[string]int), make(map[string]int), time.Now()
 	for name, t := range w.targets {
-		t.bucket.set(w.Terms[name].Rate, now)
+		t.bucket.set(w.terms[name].Rate, now)
 		if n := t.room(w.Prefetch, now); n > 0 && (t.trouble.suspected() || t.sweep.swept()) {
 			suspects[name] = n
 		} else if n > 0 {

@@ -2,8 +2,10 @@ package exec
 
 import (
 	"errors"
+	"time"
 
 	"jobd/exec/board"
+	"jobd/exec/schedule"
 	"jobd/journal"
 )
 
@@ -21,7 +23,8 @@ var errStopping = errors.New("worker is stopping")
 func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
 	c.rows = rows
-	instance := w.instanceNow()
+	instance, now := w.instanceNow(), time.Now()
+	readZones(rows)
 	w.mu.Lock()
 	if w.board.Stopping() {
 		w.mu.Unlock()
@@ -31,10 +34,19 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	var drafts []journal.Draft
 	for _, row := range rows {
 		c.seen[row.Target]++
-		drafts = append(drafts, w.board.Accept(&c.Claim, row, token, instance)...)
+		drafts = append(drafts, w.board.Accept(&c.Claim, row, token, instance, now)...)
 	}
 	w.mu.Unlock()
 	return w.decided(&c.Claim, drafts)
+}
+
+// readZones has the zones of rows read, which are kept then, before the worker's lock is taken.
+func readZones(rows []journal.Row) {
+	for _, row := range rows {
+		if row.Plan != nil && row.Plan.Zone != "" {
+			_, _ = schedule.Zone(row.Plan.Zone) // what is wrong with it the board tells
+		}
+	}
 }
 
 // decided journals what a claim decides.

@@ -156,8 +156,57 @@
 //   - The link drops during any of it: what was asked of the table is asked again; what the table
 //     was to be told is in the journal, and the mirror's to tell.
 //
+// # Rows that come at a time, and come back
+//
+// A delayed row is nobody's: it bears no token, and any worker of its target may claim it when it is
+// due by the clock of the table's server. What follows the end of a run is decided once, by the board
+// (board/again.go), and is part of the one event done: with it the row is done, or delayed again. So
+// a run, its retries and the runs after it may each be another worker's, and nothing about a row's
+// future is in memory only. A worker remembers merely when it should look (due.go); who looks too
+// early finds nothing, and who remembers nothing is told by the table when it next asks.
+//
+// What if the worker is killed, or the link drops, right there:
+//
+//   - Before a due row is claimed: it stays delayed, and due. Who claims it next runs it, or, where it
+//     is too late for that and missed runs are skipped, plans it anew. Several planned times that
+//     have passed are one run at most.
+//   - While a due row is claimed: as for any claim. accepted has what the row said about time, so that
+//     a release, or a claim that was not won, leaves it as it was: as due as before, with as many
+//     attempts as before.
+//   - After planned, before or during COMMIT: the row reads as before. Whoever meets it plans it once
+//     more, to the same time or a later one, and journals that again. It was not run.
+//   - After the COMMIT of planned, before anybody remembers when it is due: this worker's next look
+//     tells, after its start for one; other workers' looks as well.
+//   - After running, before the process, while it runs, and after its end, before done: as for any job.
+//     The start is told apart by the claim's token and the attempt, which goes on counting where
+//     earlier claims of the same run ended.
+//   - After the failure of an attempt, before done: its outcome is had from the runner once more, and
+//     what follows is decided then. Nothing was promised before.
+//   - After done, before its row is updated: done says what follows. The mirror writes it, after the
+//     next start if need be. Until then the row bears the claim's token and nobody claims it; if the
+//     journal is lost as well, it is found as of unknown outcome.
+//   - After the row is delayed again, before others are told: they learn of it when they next look, as
+//     they do at least every ten minutes while they know of any delayed row, and when a master or
+//     somebody else has them look.
+//   - The outcome is unknown: with on_crash = requeue the next attempt follows in the same claim, as for
+//     any job. Else, and where no attempt is left, the run has failed, and is not tried again; the
+//     schedule goes on from the row's plan, which the claim has in the journal; where the journal was
+//     lost, the row itself has it (survey.go).
+//   - A signal that somebody asked for is journalled before it is sent, with the word that it ends the
+//     run. Killed in between, the run is over without another attempt if it ends by a signal, and is
+//     judged as any other if not.
+//   - The worker enforces a timeout only where the job's runner is gone (timeout.go). After the signal
+//     is journalled, before the end of the process is seen: the next start sends both again while
+//     the process lives; where it is gone, its outcome is unknown.
+//   - The database is away over a planned time: nothing is claimed; the row is due when it is back, and
+//     is a missed run, if that took long enough. The end of a run that falls into that time plans from
+//     the server's clock as it was last known, and what has passed until the end is dropped; what
+//     passes between the end and the update is one missed run.
+//   - The schedule of a row is edited while it runs: the mirror notices by the guard of its update,
+//     asks Replan, and journals replanned before it writes that. After replanned it does the same again.
+//
 // Unknown outcomes are reported as failed, or, where the configuration says so, the job is started
-// again under the next attempt number. A job is never started twice otherwise: running is
+// again under the next attempt number. A start is never made twice otherwise: running is
 // journalled before each start, and the journal refuses it to a job that is not accepted.
 //
 // A database that is away holds up claims and starts, never the end of what runs. A full disk holds

@@ -46,7 +46,7 @@ func TestATargetWithManyParkedJobsClaimsNoMore(t *testing.T) {
 // park claims a job of target a for its slot, and parks it.
 func (w *Worker) park(id int64) {
 	var c board.Claim
-	drafts := w.board.Accept(&c, journal.Row{Job: id, Target: "a"}, "@mark00000", "runner-1")
+	drafts := w.board.Accept(&c, journal.Row{Job: id, Target: "a"}, "@mark00000", "runner-1", time.Now())
 	var events []journal.Event
 	for _, d := range drafts {
 		events = append(events, journal.Event{Seq: uint64(id), Job: d.Job, Payload: d.Payload})

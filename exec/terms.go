@@ -1,6 +1,10 @@
 package exec
 
-import "time"
+import (
+	"time"
+
+	"jobd/exec/board"
+)
 
 // Terms are what the configuration says of the jobs of one target, beside how many may run at once.
 type Terms struct {
@@ -21,4 +25,27 @@ type Rate struct {
 	Starts int
 	Per    time.Duration
 	Fleet  bool // of all workers of the master together
+}
+
+// timing is what the board is told of the terms.
+func timing(terms map[string]Terms, zone *time.Location, skipMissed bool) board.Timing {
+	t := board.Timing{Terms: make(map[string]board.Terms, len(terms)), Zone: zone, SkipMissed: skipMissed}
+	for name, of := range terms {
+		t.Terms[name] = board.Terms{
+			Attempts: of.Attempts, First: of.Backoff.First, Most: of.Backoff.Most, Timeout: of.Timeout, KillAfter: of.KillAfter,
+		}
+	}
+	return t
+}
+
+// SetTerms replaces the terms of all targets, the zone of schedules that name none, and what becomes
+// of missed runs. They hold together from now on: for starts and ends, and for rows that are claimed,
+// also of targets that are added later. So a configuration that is read again gives its terms first,
+// and its targets then.
+func (w *Worker) SetTerms(terms map[string]Terms, zone *time.Location, skipMissed bool) {
+	w.change(func(b *board.Board) board.Effects {
+		w.terms = terms
+		b.SetTiming(timing(terms, zone, skipMissed))
+		return b.NewLauncher()
+	})
 }

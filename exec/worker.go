@@ -20,6 +20,7 @@ type Config struct {
 	Host            string         // the machine's name
 	Launcher        Launcher
 	Terms           map[string]Terms // by target; one that is not there has none of its own
+	Delays          bool             // rows may be delayed: the table uses run_at
 	Again           bool             // rows may come back: the table uses run_at, planned_at and attempts
 	Zone            *time.Location   // of schedules whose rows name none; nil: UTC
 	SkipMissed      bool             // a scheduled run that was missed is not made up for
@@ -110,6 +111,8 @@ type Worker struct {
 	asides    map[int64]*aside   // rows that the table does not let us claim
 	odd       []AsideRow         // rows that can never be claimed
 	launcher  Launcher
+	terms     map[string]Terms // by target
+	clock     clock
 	identity  identity
 	asked     asked
 	outage    outage
@@ -125,10 +128,13 @@ type Worker struct {
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
 	w := &Worker{
-		Config: c, launcher: c.Launcher,
+		Config: c, launcher: c.Launcher, terms: c.Terms,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
-		again:    make(chan struct{}, retriers),
-		board:    board.New(board.Config{Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts}),
+		again: make(chan struct{}, retriers),
+		board: board.New(board.Config{
+			Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
+			Delays: c.Delays || c.Again, Again: c.Again, Timing: timing(c.Terms, c.Zone, c.SkipMissed),
+		}),
 		targets:  make(map[string]*target),
 		asides:   make(map[int64]*aside),
 		namesDue: true,

@@ -13,13 +13,18 @@ import (
 type Config struct {
 	Targets     map[string]int // concurrency by target
 	Requeue     bool           // a job of unknown outcome is started again, instead of failing
-	MaxAttempts int            // how often a job is started at most where Requeue is set
+	MaxAttempts int            // how often a job is started at most where Requeue is set, and neither row nor target says
+	Delays      bool           // rows may be delayed
+	Again       bool           // rows may come back
+	Timing      Timing
 }
 
 // Board is all that a worker remembers of jobs, slots, claims in doubt and targets. It is not safe
 // for concurrent use.
 type Board struct {
 	config   Config
+	timing   Timing
+	ahead    time.Duration // of the clock of the table's server
 	targets  map[string]*Target
 	jobs     map[int64]*Job
 	doubts   map[int64]*doubt
@@ -44,9 +49,10 @@ type Board struct {
 // New makes a board with targets and no job.
 func New(c Config) *Board {
 	b := &Board{
-		config: c, targets: make(map[string]*Target), jobs: make(map[int64]*Job), doubts: make(map[int64]*doubt),
+		config: c, timing: c.Timing, targets: make(map[string]*Target), jobs: make(map[int64]*Job), doubts: make(map[int64]*doubt),
 		skipped: make(map[int64]*Target), clients: make(map[int64]Client),
 	}
+	b.config.Delays = c.Delays || c.Again
 	for name, concurrency := range c.Targets {
 		b.targets[name] = &Target{name: name, concurrency: concurrency}
 	}

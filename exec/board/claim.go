@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"time"
 
 	"jobd/journal"
 )
@@ -11,6 +12,7 @@ import (
 type Claim struct {
 	Events []journal.Event
 	starts []*Job
+	unfit  map[int64]string // rows that are to be ignored because they can't be run, with their targets
 }
 
 // Skipped lists the rows of a target that claims are to leave out: their job is under way here, or
@@ -34,8 +36,9 @@ func (b *Board) Probes(t *Target) bool { return b.mayStart() && t.idle() }
 
 // Accept takes a row that a claim has found, and gives what is to be journalled of it: its start
 // too, where a slot is free and instance names a runner. The row of a job that is under way here,
-// reset by somebody, is left alone, and left out of claims until that has ended.
-func (b *Board) Accept(c *Claim, row journal.Row, token, instance string) []journal.Draft {
+// reset by somebody, is left alone, and left out of claims until that has ended. One that is not to be
+// run now is planned anew; one that says what can't be is ignored, with the reason.
+func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now time.Time) []journal.Draft {
 	t, served := b.targets[row.Target]
 	switch {
 	case !served || !t.Open():
@@ -44,7 +47,25 @@ func (b *Board) Accept(c *Claim, row journal.Row, token, instance string) []jour
 		b.skipped[row.Job] = t
 		return nil
 	}
-	return b.accept(c, t, row.Job, journal.Accepted{Target: t.name, Token: token, Created: row.Created}, instance)
+	accepted := journal.Accepted{Target: t.name, Token: token, Created: row.Created}
+	if row.Plan == nil {
+		return b.accept(c, t, row.Job, accepted, instance)
+	}
+	p := b.weigh(row, b.planTime(now))
+	switch {
+	case p.bad != "":
+		if c.unfit == nil {
+			c.unfit = make(map[int64]string)
+		}
+		c.unfit[row.Job] = t.name
+		return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: p.bad, Told: true}}}
+	case p.again != nil:
+		return []journal.Draft{{Job: row.Job, Payload: journal.Planned{Target: t.name, From: *row.Plan, To: *p.again, Reason: p.reason}}}
+	}
+	if accepted.Plan, accepted.PlannedAt = row.Plan, p.plannedAt; row.Status == journal.RowDelayed {
+		accepted.From = journal.RowDelayed
+	}
+	return b.accept(c, t, row.Job, accepted, instance)
 }
 
 // AcceptManual is Accept for a row that a client wants run, which may also be ignored or, with a
@@ -64,7 +85,7 @@ func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) 
 	case !served:
 		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
 	default:
-		accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created}
+		accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created, Plan: row.Plan}
 		return b.accept(c, t, row.Job, accepted, instance), "", false
 	}
 	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: refusal, Manual: row.Status == journal.RowManual}}}, refusal, true
@@ -75,10 +96,10 @@ func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted,
 	if instance == "" || t.paused || !t.idle() || !b.mayStart() {
 		return drafts
 	}
-	j := b.newJob(id, accepted, 1)
+	j := b.newJob(id, accepted, first(accepted))
 	b.move(j, Reserved)
 	c.starts = append(c.starts, j)
-	return append(drafts, j.running(instance, true))
+	return append(drafts, b.running(j, instance, true))
 }
 
 // Decided notes what a claim has journalled. The events that announce its jobs are in the order of
@@ -107,8 +128,13 @@ func (b *Board) Withdraw(c *Claim) Effects {
 // are queued.
 func (b *Board) Won(c *Claim) Effects {
 	for _, e := range c.Events {
-		if accepted, is := e.Payload.(journal.Accepted); is && b.jobs[e.Job] == nil {
-			b.queueClaim(e.Job, accepted)
+		switch p := e.Payload.(type) {
+		case journal.Accepted:
+			if b.jobs[e.Job] == nil {
+				b.queueClaim(e.Job, p)
+			}
+		case journal.Planned:
+			b.effects.Coming = append(b.effects.Coming, Coming{p.Target, p.To.RunAt})
 		}
 	}
 	for _, j := range c.starts {
@@ -122,7 +148,7 @@ func (b *Board) Won(c *Claim) Effects {
 // queueClaim queues a job whose claim is won. One that is not to be started here any more is given
 // back.
 func (b *Board) queueClaim(id int64, claim journal.Accepted) {
-	j := b.newJob(id, claim, 1)
+	j := b.newJob(id, claim, first(claim))
 	switch served := b.targets[j.target.name] == j.target; {
 	case b.stopping:
 		b.giveBack(j, stoppedEarly)

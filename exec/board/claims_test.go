@@ -37,7 +37,7 @@ func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
 		if w.b.Holds(id) {
 			w.skips[id] = row.Target
 		}
-		drafts = append(drafts, w.b.Accept(c, row, token, name)...)
+		drafts = append(drafts, w.b.Accept(c, row, token, name, w.now)...)
 	}
 	return w.decided(c, drafts)
 }

@@ -33,6 +33,18 @@
 // yet, and is marked where it runs; in all others the wish waits for its next move. So it is one of
 // the two, and never both.
 //
+// # What comes back
+//
+// A row that says something about time is weighed when it is claimed (plan.go): it is run, or planned
+// anew, or says what can't be and is ignored with the reason. What follows the end of a run is decided
+// by End.Again (again.go), a function of the claim, the attempt, the outcome, the terms of the target
+// and the time; it becomes part of the done event. A job whose row comes back leaves the board as any
+// other: its next attempt, or run, is another claim.
+//
+// Within one claim a job is started again only where nobody knows how it ended, and the configuration
+// says so. The number of a start counts on from what earlier claims of the same run have started; so
+// whether a claim has started its job is told by the first number of that claim, and not by 1.
+//
 // # What the board promises
 //
 //   - No more jobs hold slots of a target than its concurrency was when the last one got its slot. Jobs

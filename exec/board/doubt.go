@@ -24,8 +24,8 @@ func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 		case journal.Accepted:
 			d.Accepted = p
 		case journal.Ignored:
-			d.ignored = true
-		default:
+			d.ignored, d.Target = true, c.unfit[e.Job]
+		default: // what was planned anew and not committed reads as before, and is planned once more
 			continue
 		}
 		if lost != nil {
@@ -120,7 +120,7 @@ func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 	default:
 		delete(b.doubts, id)
 		if d.started {
-			b.lose(id, d.Accepted, 1, journal.Done{}, killedWhileItRan, nil)
+			b.lose(journal.Job{ID: id, Attempt: first(d.Accepted)}, d.Accepted, journal.Done{}, killedWhileItRan)
 		} else {
 			b.queueClaim(id, d.Accepted)
 		}

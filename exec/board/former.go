@@ -13,21 +13,20 @@ const killedWhileItRan = "the worker and its runner were killed, or the machine 
 // Lost takes up a job of a former run that may have been started, and of which nobody has anything.
 // The next turn ends it. left has what it had written, as far as that is known.
 func (b *Board) Lost(old journal.Job, left journal.Done) Effects {
-	b.lose(old.ID, claimOf(old), old.Attempt, left, killedWhileItRan, old.Cancelled)
+	b.lose(old, claimOf(old), left, killedWhileItRan)
 	return b.follow()
 }
 
 // LostClaim is Lost for a claim that only its row tells of.
 func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
-	b.lose(id, claim, 1, journal.Done{}, why, nil)
+	b.lose(journal.Job{ID: id, Attempt: first(claim)}, claim, journal.Done{}, why)
 	return b.follow()
 }
 
-func (b *Board) lose(
-	id int64, claim journal.Accepted, attempt int, left journal.Done, why string, cancelled *journal.Cancellation,
-) {
-	j := b.newJob(id, claim, attempt)
-	j.cancelled = cancelled
+// lose ends a start that nobody has anything of.
+func (b *Board) lose(old journal.Job, claim journal.Accepted, left journal.Done, why string) {
+	j := b.newJob(old.ID, claim, old.Attempt)
+	j.takeOver(old)
 	b.move(j, Ended)
 	b.end(j, Outcome{Fate: Unknown, Done: left, Cause: errors.New(why)})
 	if !b.mayRepeat(j) {
@@ -44,13 +43,22 @@ func (b *Board) Adopt(old journal.Job, process Process) *Job {
 		first = Running
 	}
 	b.move(j, first)
-	j.process, j.began, j.counted, j.cancelled = process, old.Running, true, old.Cancelled
+	j.process, j.began, j.counted = process, old.Running, true
+	j.takeOver(old)
 	return j
+}
+
+// takeOver takes over what the journal knows of a start of a former run.
+func (j *Job) takeOver(old journal.Job) {
+	j.cancelled, j.ends = old.Cancelled, old.Ends
+	j.timeout, j.killAfter = old.Timeout, old.KillAfter
+	j.recovered = old.Attempt > first(j.claim)
 }
 
 // Requeue goes on with a job that was announced and is known not to have been started.
 func (b *Board) Requeue(old journal.Job) Effects {
 	j := b.newJob(old.ID, claimOf(old), old.Attempt)
+	j.recovered = old.Attempt > first(j.claim)
 	if _, served := b.targets[old.Target]; served {
 		b.enqueue(j)
 		b.dispatch(j.target)

@@ -36,6 +36,11 @@ type Job struct {
 	launcher  int       // the number of the launcher that it was started with
 	reason    string    // why it is given back
 	counted   bool      // its start is among its target's rates
+	recovered bool      // it was started before, by this claim, and nobody knows how that ended
+	ends      bool      // somebody has sent a signal to this start: it is not tried again if that has ended it
+	timedOut  bool      // the worker has ended it, because it ran for too long
+
+	timeout, killAfter time.Duration // as its announcement says
 
 	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back
 	cancelled *journal.Cancellation // it runs, and is to end; nil: nobody wants that
@@ -95,9 +100,19 @@ func (j *Job) Beginning() bool {
 	return phases[j.phase].slot && phases[j.phase].starts
 }
 
-// mayLeave tells whether a job can be given back. One that was started before can't: the journal
-// says that it ran.
-func (j *Job) mayLeave() bool { return j.attempt == 1 }
+// mayLeave tells whether a job can be given back. One that its claim has started before can't: the
+// journal says that it ran. What earlier claims have started of the same run is their matter.
+func (j *Job) mayLeave() bool { return j.attempt == first(j.claim) }
+
+// Claim is the claim of the job.
+func (j *Job) Claim() journal.Accepted { return j.claim }
+
+// Recovered tells whether the claim has started the job before, and nobody knows how that ended.
+func (j *Job) Recovered() bool { return j.recovered }
+
+// Limits are for how long the start may run, as it was announced, and how much longer it has behind
+// SIGTERM; 0: no limit.
+func (j *Job) Limits() (timeout, killAfter time.Duration) { return j.timeout, j.killAfter }
 
 // Start is one announced start of a job. A start that was overtaken, by a pause for one, stands no
 // more, and nothing comes of it.
@@ -113,19 +128,21 @@ func (s Start) stands(p Phase) bool { return s.Job.phase == p && s.Job.announced
 // released says that the job's claim is given up.
 func released(id int64, claim journal.Accepted, reason string) journal.Draft {
 	return journal.Draft{Job: id, Payload: journal.Released{
-		Reason: reason, Target: claim.Target, Manual: claim.Manual, Token: claim.Token,
+		Reason: reason, Target: claim.Target, Manual: claim.Manual, Token: claim.Token, From: claim.From, Plan: claim.Plan,
 	}}
 }
 
 // running says that the job is about to be started by a runner; claimed, that its claim says so.
-func (j *Job) running(instance string, claimed bool) journal.Draft {
+func (b *Board) running(j *Job, instance string, claimed bool) journal.Draft {
 	j.runner = instance
+	j.timeout, j.killAfter = b.limits(j)
 	return journal.Draft{Job: j.id, Payload: journal.Running{
 		Attempt: j.attempt, Runner: instance, Claimed: claimed, Token: j.claim.Token,
+		Timeout: seconds(j.timeout), KillAfter: seconds(j.killAfter),
 	}}
 }
 
 // claimOf is the claim of a job that the journal knows.
 func claimOf(j journal.Job) journal.Accepted {
-	return journal.Accepted{Target: j.Target, Manual: j.Manual, Token: j.Token}
+	return journal.Accepted{Target: j.Target, Manual: j.Manual, Token: j.Token, From: j.From, Plan: j.Plan, PlannedAt: j.PlannedAt}
 }

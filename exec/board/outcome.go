@@ -25,10 +25,13 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 		if b.mayRepeat(j) {
 			return b.repeat(j, o.Cause)
 		}
-		done = b.unknownOutcome(j.attempt, o)
+		if done = b.unknownOutcome(j, o); j.timedOut {
+			done = j.timeoutDone(o)
+		}
 	case Impossible:
 		done = failure(o.Cause.Error())
 	}
+	b.followEnd(j, &done, o.Fate == Unknown && !j.timedOut, now)
 	if j.cancelled != nil {
 		done = cancelledDone(done, j.cancelled.By)
 	}
@@ -52,7 +55,7 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 	}})
 	b.move(j, Gone)
 	next := b.newJob(j.id, j.claim, j.attempt+1)
-	next.client = j.client
+	next.client, next.recovered = j.client, true
 	b.enqueue(next)
 	b.dispatch(next.target)
 	return s
@@ -61,7 +64,7 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 // mayRepeat tells whether a job of unknown outcome may be started once more.
 func (b *Board) mayRepeat(j *Job) bool {
 	_, served := b.targets[j.target.name]
-	return served && j.cancelled == nil && b.config.Requeue && j.attempt < b.config.MaxAttempts
+	return served && j.cancelled == nil && !j.ends && !j.timedOut && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
 }
 
 // mostRefusals is how many starts of one job may be refused for want of something before nothing
@@ -92,10 +95,10 @@ func failure(reason string) journal.Done {
 
 // unknownOutcome is the outcome of a job that nobody saw ending: what is said of it stands in stderr
 // before what the job has written.
-func (b *Board) unknownOutcome(attempt int, o Outcome) journal.Done {
+func (b *Board) unknownOutcome(j *Job, o Outcome) journal.Done {
 	reason := o.Cause.Error()
 	if b.config.Requeue {
-		reason = fmt.Sprintf("%s; attempt %d of %d", reason, attempt, b.config.MaxAttempts)
+		reason = fmt.Sprintf("%s; attempt %d of %d", reason, j.attempt, b.mostStarts(j.claim))
 	}
 	done := failure("outcome unknown: " + reason)
 	done.Elapsed, done.Stdout = o.Done.Elapsed, o.Done.Stdout

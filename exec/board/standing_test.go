@@ -17,7 +17,7 @@ func TestStanding(t *testing.T) {
 	claim := &Claim{}
 	var events []journal.Event
 	for id := int64(1); id <= 3; id++ {
-		for _, d := range b.Accept(claim, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance) {
+		for _, d := range b.Accept(claim, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, time.Unix(1_000_000, 0)) {
 			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Time: time.Unix(int64(len(events)), 0), Job: d.Job, Payload: d.Payload})
 		}
 	}

@@ -87,7 +87,7 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	if instance != "" {
 		for _, j := range b.inbox.due {
 			b.move(j, Announcing)
-			turn.add(&Step{what: announce, job: j, Drafts: []journal.Draft{j.running(instance, false)}})
+			turn.add(&Step{what: announce, job: j, Drafts: []journal.Draft{b.running(j, instance, false)}})
 		}
 		b.inbox.due = nil
 	}
@@ -123,6 +123,7 @@ func (b *Board) Journalled(turn Turn) Effects {
 		switch s.what {
 		case signal:
 			s.signal.Err = s.Err
+			s.job.ends = s.job.ends || s.Err == nil && s.signal.Event.Ends
 			b.effects.Signalled = append(b.effects.Signalled, *s.signal)
 		case cancel:
 			b.marked(s)
@@ -152,8 +153,12 @@ func (b *Board) finished(s *Step) {
 	}
 	j.target.unseenFrom(s.Events[len(s.Events)-1].Seq)
 	b.effects.Forget = append(b.effects.Forget, j)
+	end := s.Events[len(s.Events)-1]
+	if done, is := end.Payload.(journal.Done); is && done.Again != nil {
+		b.effects.Coming = append(b.effects.Coming, Coming{j.target.name, done.Again.RunAt})
+		b.effects.Delayed = append(b.effects.Delayed, end)
+	}
 	if j.client != nil {
-		end := s.Events[len(s.Events)-1]
 		b.effects.Answers = append(b.effects.Answers, Answer{j.client, end})
 	}
 	b.remove(j)

@@ -1,0 +1,181 @@
+package board
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+)
+
+// noon is 2026-03-02 12:00:00 UTC, a Monday.
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// The table "Ends" of docs/time.md.
+func TestWhatFollowsTheEndOfARun(t *testing.T) {
+	t.Parallel()
+	at := noon.Unix()
+	hourly := journal.Plan{Schedule: "hourly :00", PlannedAt: at}
+	next := &journal.Again{RunAt: at + 3600, PlannedAt: at + 3600, Why: journal.AgainSchedule}
+	retry := func(attempt int) *journal.Again {
+		return &journal.Again{RunAt: at + 70, PlannedAt: at, Attempts: int64(attempt), Why: journal.AgainRetry}
+	}
+	tests := []struct {
+		name string
+		plan *journal.Plan
+		end  End // of a run that was planned for noon, and ended a minute later; a retry waits ten seconds
+		want *journal.Again
+	}{
+		{"well", &journal.Plan{}, End{}, nil},
+		{"well, and recurs", &hourly, End{}, next},
+		{"failed", &journal.Plan{}, End{Failed: true}, nil},
+		{"failed, attempts left", &journal.Plan{}, End{Failed: true, Attempts: 3}, retry(1)},
+		{"failed, the last attempt", &journal.Plan{}, End{Failed: true, Attempt: 3, Attempts: 3}, nil},
+		{"failed, beyond the last attempt", &journal.Plan{}, End{Failed: true, Attempt: 9, Attempts: 3}, nil},
+		{"failed, recurs", &hourly, End{Failed: true}, next},
+		{"failed, recurs, attempts left", &hourly, End{Failed: true, Attempts: 2}, retry(1)},
+		{"failed, recurs, second attempt of three", &hourly, End{Failed: true, Attempt: 2, Attempts: 3}, retry(2)},
+		{"failed, recurs, the last attempt", &hourly, End{Failed: true, Attempt: 2, Attempts: 2}, next},
+		{"failed, the next run comes before the retry", &hourly, End{Failed: true, Attempts: 2, Wait: 3600}, next},
+		{"failed, the next run comes with the retry", &hourly, End{Failed: true, Attempts: 2, Wait: 3540}, next},
+		{"failed for ever, attempts left", &journal.Plan{}, End{Failed: true, Attempts: 3, Final: true}, nil},
+		{"failed for ever, recurs, attempts left", &hourly, End{Failed: true, Attempts: 3, Final: true}, next},
+		{"by hand, failed, attempts left", &journal.Plan{}, End{Claim: journal.Accepted{Manual: true}, Failed: true, Attempts: 3}, nil},
+		{"by hand, would recur", &hourly, End{Claim: journal.Accepted{Manual: true}}, nil},
+		{"the table says nothing of time", nil, End{Failed: true, Attempts: 3}, nil},
+		{"intervals go on from the plan", &journal.Plan{Schedule: "every 50s"}, End{}, &journal.Again{RunAt: at + 100, PlannedAt: at + 100, Why: journal.AgainSchedule}},
+		{
+			"what passes while it runs is dropped", &hourly, End{Now: at + 3*3600 + 5},
+			&journal.Again{RunAt: at + 4*3600, PlannedAt: at + 4*3600, Why: journal.AgainSchedule},
+		},
+		{
+			"the zone of the row", &journal.Plan{Schedule: "daily 14:00", Zone: "Europe/Berlin"}, End{},
+			&journal.Again{RunAt: at + 3600, PlannedAt: at + 3600, Why: journal.AgainSchedule},
+		},
+		{"a clock that is behind does not repeat a run", &hourly, End{Now: at - 1}, next},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e := test.end
+			e.Claim.Plan, e.Claim.PlannedAt, e.Attempt = test.plan, at, max(e.Attempt, 1)
+			if e.Now == 0 {
+				e.Now = at + 60
+			}
+			if e.Wait == 0 {
+				e.Wait = 10
+			}
+			got, note := e.Again()
+			if diff := cmp.Diff(test.want, got); diff != "" || note != "" {
+				t.Errorf("what follows, and %q (-want +got):\n%s", note, diff)
+			}
+		})
+	}
+}
+
+func TestAScheduleThatEndsSaysWhy(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		schedule string
+		note     string
+	}{
+		"no time is left":     {"every 36500d", `it recurs no more: schedule "every 36500d" has no further time before the year 2100`},
+		"it can't be read":    {"sometimes", `it recurs no more: schedule "sometimes": `},
+		"its zone is unknown": {"daily 12:00", `it recurs no more: time zone "Nowhere"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := journal.Plan{Schedule: test.schedule}
+			if test.schedule == "daily 12:00" {
+				plan.Zone = "Nowhere"
+			}
+			again, note := End{Claim: journal.Accepted{Plan: &plan, PlannedAt: noon.Unix()}, Now: noon.Unix()}.Again()
+			if again != nil || len(note) < len(test.note) || note[:len(test.note)] != test.note {
+				t.Errorf("%+v, %q; want nothing, and %q", again, note, test.note)
+			}
+		})
+	}
+}
+
+func TestRetriesWaitEverLonger(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		terms   Terms
+		attempt int64
+		luck    float64
+		want    int64
+	}{
+		{"first", Terms{First: 10 * time.Second, Most: time.Hour}, 1, 0.5, 10},
+		{"second", Terms{First: 10 * time.Second, Most: time.Hour}, 2, 0.5, 20},
+		{"fifth", Terms{First: 10 * time.Second, Most: time.Hour}, 5, 0.5, 160},
+		{"shortest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 0, 80},
+		{"longest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 1, 120},
+		{"never beyond the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 1, 3600},
+		{"shorter than the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 0, 2880},
+		{"one value", Terms{First: time.Minute, Most: time.Minute}, 7, 1, 60},
+		{"at least a second", Terms{First: time.Millisecond, Most: time.Millisecond}, 1, 0.5, 1},
+		{"nothing said", Terms{}, 1, 0.5, 10},
+		{"nothing said, at most", Terms{}, 100, 1, 3600},
+	}
+	for _, test := range tests {
+		if got := test.terms.wait(test.attempt, test.luck); got != test.want {
+			t.Errorf("%s: %d s, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
+	t.Parallel()
+	at := noon.Unix()
+	claim := journal.Accepted{Token: "@abcdefghi", PlannedAt: at, Plan: &journal.Plan{Schedule: "hourly :00", MaxAttempts: 3}}
+	recurs := journal.Done{Result: "ok", Again: &journal.Again{RunAt: at + 3600, PlannedAt: at + 3600, Why: journal.AgainSchedule}}
+	retried := journal.Done{Result: "fail", Again: &journal.Again{RunAt: at + 100, PlannedAt: at, Attempts: 2, Why: journal.AgainRetry}}
+	cancelled := cancelledDone(journal.Done{Result: "ok"}, "10.0.0.1:99")
+	tests := []struct {
+		name  string
+		done  journal.Done
+		claim journal.Accepted
+		found journal.Plan
+		want  journal.Replanned
+	}{
+		{
+			"another one", recurs, claim, journal.Plan{Schedule: "every 7m"},
+			journal.Replanned{Again: &journal.Again{RunAt: at + 420, PlannedAt: at + 420, Why: journal.AgainSchedule}},
+		},
+		{
+			"another zone", recurs, claim, journal.Plan{Schedule: "daily 00:00", Zone: "Asia/Tokyo"},
+			journal.Replanned{Again: &journal.Again{RunAt: at + 3*3600, PlannedAt: at + 3*3600, Why: journal.AgainSchedule}},
+		},
+		{"emptied", recurs, claim, journal.Plan{}, journal.Replanned{}},
+		{"emptied before a retry", retried, claim, journal.Plan{}, journal.Replanned{}},
+		{"a retry stays where it comes first", retried, claim, journal.Plan{Schedule: "every 7m"}, journal.Replanned{Again: retried.Again}},
+		{
+			"a retry goes where the next run comes first", retried, claim, journal.Plan{Schedule: "every 75s"},
+			journal.Replanned{Again: &journal.Again{RunAt: at + 75, PlannedAt: at + 75, Why: journal.AgainSchedule}},
+		},
+		{"cancelled", cancelled, claim, journal.Plan{Schedule: "every 7m"}, journal.Replanned{}},
+		{"by hand", recurs, journal.Accepted{Token: claim.Token, Manual: true}, journal.Plan{Schedule: "every 7m"}, journal.Replanned{}},
+		{
+			"it recurs from now on", journal.Done{Result: "ok"}, journal.Accepted{Token: claim.Token, PlannedAt: at, Plan: &journal.Plan{}},
+			journal.Plan{Schedule: "every 7m"},
+			journal.Replanned{Again: &journal.Again{RunAt: at + 420, PlannedAt: at + 420, Why: journal.AgainSchedule}},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.want.Token, test.want.Schedule, test.want.Zone = claim.Token, test.found.Schedule, test.found.Zone
+			got := Replan(test.done, test.claim, test.found, nil, at+60)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("planned anew (-want +got):\n%s", diff)
+			}
+		})
+	}
+	r := Replan(recurs, claim, journal.Plan{Schedule: "sometimes"}, nil, at)
+	if r.Again != nil || r.Note == "" {
+		t.Errorf("one that can't be read: %+v", r)
+	}
+}

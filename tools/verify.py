@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 
 SCHEMA = "3905cc8a7fad0bf1700c75d9ce685deba5527e05fceae575784973460c4dc918"
 OVER, UNDER_WAY = {None}, {"accepted", "starting", "running"}
-ALLOWED = {"accepted": OVER, "ignored": OVER, "retried": OVER, "released": {"accepted", "starting"}, "running": UNDER_WAY, "started": {"starting"},
+ALLOWED = {"accepted": OVER, "ignored": OVER, "retried": OVER, "planned": OVER, "released": {"accepted", "starting"}, "running": UNDER_WAY, "started": {"starting"},
            "signal": {"running"}, "done": {"starting", "running"}, "requeued": {"starting", "running"},
-           "cancelled": UNDER_WAY, "conflict": OVER | UNDER_WAY, "set-aside": OVER | UNDER_WAY}
+           "cancelled": UNDER_WAY, "conflict": OVER | UNDER_WAY, "set-aside": OVER | UNDER_WAY, "replanned": OVER | UNDER_WAY}
+PLAN = "run_at planned_at attempts max_attempts timeout schedule time_zone"
 
 class Bad(Exception): pass
 
@@ -68,11 +69,11 @@ def read_database(path):
 
 def canonical(s):
     """The checkpoint of a state: JSON without blanks, fields in their order, and those that are empty left out."""
-    some = lambda of, fields, always="": {f: of[f] for f in fields.split() if of.get(f) or f in always.split()}
+    some = lambda of, fields, always="": {f: of[f] for f in fields.split() if of.get(f) not in (None, False, 0, "") or f in always.split()}
     c = some(s, "time name open mark server")
     if s["targets"]: c["targets"] = {name: some(s["targets"][name], *["Concurrency Paused"] * 2) for name in sorted(s["targets"])}
-    if s["jobs"]: c["jobs"] = [some(job, "id target manual token status attempt runner claimed process lost accepted running cancelled",
-                                    "id target token") for _, job in sorted(s["jobs"].items())]
+    if s["jobs"]: c["jobs"] = [some(job, "id target manual token status attempt runner claimed process lost accepted running cancelled "
+                                    "from plan planned_at timeout kill_after ends", "id target token") for _, job in sorted(s["jobs"].items())]
     if s["removed"] is not None: c["removed"] = some(s["removed"], "segment seq hash noted")
     text = json.dumps(c, ensure_ascii=False, separators=(",", ":"))
     return re.sub("[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", text).encode()
@@ -107,15 +108,20 @@ def fold_job(s, seq, time, number, kind, p):
     status, token = job.get("status"), kind not in ("accepted", "ignored", "retried", "started", "signal") and p.get("token")
     need(status in ALLOWED.get(kind, ()), seq, f'illegal transition: job {number} is {status or "not under way"}, and "{kind}" cannot follow')
     if job and token and token != job["token"]:
-        return need(kind in ("conflict", "set-aside"), seq, f'illegal transition: job {number}: "{kind}" is about another claim')
+        return need(kind in ("conflict", "set-aside", "replanned"), seq, f'illegal transition: job {number}: "{kind}" is about another claim')
     match kind:
         case "accepted":
-            s["jobs"][number] = {"id": number, "target": p["target"], "manual": p.get("manual"), "token": p["token"], "status": kind, "accepted": time}
+            plan = p.get("plan")
+            s["jobs"][number] = {"id": number, "target": p["target"], "manual": p.get("manual"), "token": p["token"], "status": kind, "accepted": time,
+                                 "attempt": (plan or {}).get("attempts", 0), "from": p.get("from"), "planned_at": p.get("planned_at"),
+                                 "plan": plan and {f: plan[f] for f in PLAN.split() if plan.get(f)}}
         case "running":
             legal = {job.get("attempt", 0) + 1} | ({job.get("attempt", 0)} if status == "starting" else set())
             need(p["attempt"] in legal, seq, f"illegal transition: job {number}: wrong attempt number")
-            job |= {"status": "starting", "attempt": p["attempt"], "runner": p.get("runner"), "claimed": p.get("claimed"), "running": time, "process": None}
+            job |= {"status": "starting", "attempt": p["attempt"], "runner": p.get("runner"), "claimed": p.get("claimed"), "running": time, "process": None,
+                    "timeout": p.get("timeout"), "kill_after": p.get("kill_after"), "ends": False}
         case "started": job |= {"status": "running", "process": {f: p[f] for f in ("pid", "start_time", "boot_id")}}
+        case "signal": job["ends"] = job.get("ends") or p.get("ends")
         case "cancelled":
             need(status != ("accepted" if p.get("runs") else "running"), seq, f'illegal transition: job {number} is {status}, and "{kind}" cannot follow')
             if not p.get("runs"): return s["jobs"].pop(number)

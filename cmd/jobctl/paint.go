@@ -65,11 +65,15 @@ func (p *program) paint(text string, t tone) string {
 func toneOf(payload journal.Payload) tone {
 	switch e := payload.(type) {
 	case journal.Done:
-		if e.Result == "ok" {
+		switch {
+		case e.Result == "ok":
 			return good
+		case e.Again != nil && e.Again.Why == journal.AgainRetry: // not its last word
+			return odd
 		}
 		return bad
-	case journal.Conflict, journal.SetAside, journal.Released, journal.Ignored, journal.Retried, journal.Signal, journal.Cancelled:
+	case journal.Conflict, journal.SetAside, journal.Released, journal.Ignored, journal.Retried, journal.Signal, journal.Cancelled,
+		journal.Planned, journal.Replanned:
 		return odd
 	case journal.Accepted, journal.Running, journal.Started:
 		return plain
@@ -84,7 +88,8 @@ func toneOfStatus(status journal.Status, result string) tone {
 		return good
 	case status == journal.StatusDone:
 		return bad
-	case status == journal.StatusConflict, status == journal.StatusReleased, status == journal.StatusIgnored, status == journal.StatusRetried:
+	case status == journal.StatusConflict, status == journal.StatusReleased, status == journal.StatusIgnored, status == journal.StatusRetried,
+		status == journal.StatusPlanned:
 		return odd
 	}
 	return plain

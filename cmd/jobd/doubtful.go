@@ -44,7 +44,7 @@ func doubtfulBehind(ctx context.Context, r *replay.Reader, after uint64) (ignore
 	state := journal.State{KeepEnded: true}
 	f := journal.Filter{
 		After: max(after, first-1),
-		Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindRetried, journal.KindConflict},
+		Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindRetried, journal.KindPlanned, journal.KindConflict},
 	}
 	for e, err := range r.Events(ctx, f) {
 		if err != nil {

@@ -47,6 +47,9 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 		if err == nil {
 			err = r.replay(ctx, at, end, state, func(e journal.Event) bool {
 				job, ok := state.Jobs[e.Job]
+				if ok && !job.Status.Ended() && e.Kind() == journal.KindReplanned { // of an older claim: no end of this one
+					again[e.Job]--
+				}
 				if !ok || !job.Status.Ended() || !retried.ends(e, job) {
 					return true
 				}
@@ -78,14 +81,16 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 	}
 }
 
-// repeated gives, for the jobs that were claimed, ignored or retried more than once, or ignored or
-// retried and that was taken back, how often they come to an end after the first time. It notes
-// those that were retried.
+// repeated gives, for the jobs that were claimed, ignored, retried or planned more than once, or
+// ignored or retried and that was taken back, or whose end was planned anew, how often they come to
+// an end after the first time. It notes those that were retried, or whose end was planned anew.
 func (r *Reader) repeated(ctx context.Context, end uint64, retried retries) (map[int64]int, error) {
 	begun, again := idSet{}, make(map[int64]int)
 	ignored := make(map[int64]bool)
 	first := true
-	sel := segment.Selection{End: end, Kinds: []journal.Kind{journal.KindAccepted, journal.KindIgnored, journal.KindRetried, journal.KindConflict}}
+	sel := segment.Selection{End: end, Kinds: []journal.Kind{
+		journal.KindAccepted, journal.KindIgnored, journal.KindRetried, journal.KindPlanned, journal.KindReplanned, journal.KindConflict,
+	}}
 	err := r.folder.Walk(ctx, 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
 		if first {
 			state, err := h.State()
@@ -101,6 +106,13 @@ func (r *Reader) repeated(ctx context.Context, end uint64, retried retries) (map
 			for i := range page {
 				job := page[i].Job
 				sel.After = page[i].Seq
+				if page[i].Kind == journal.KindReplanned {
+					if begun.has(job) {
+						again[job]++
+						retried.note(job, page[i].Kind)
+					}
+					continue
+				}
 				if page[i].Kind != journal.KindConflict {
 					if !begun.add(job) {
 						again[job]++
@@ -149,6 +161,12 @@ func (s idSet) add(id int64) bool {
 	added := *word&bit == 0
 	*word |= bit
 	return added
+}
+
+// has reports whether an id is in it.
+func (s idSet) has(id int64) bool {
+	stretch := s[id>>9]
+	return stretch != nil && stretch[id>>6&7]&(1<<(id&63)) != 0
 }
 
 // endAt is the sequence number of the first event after a time; 0 for the zero time, which means

@@ -2,8 +2,9 @@ package replay
 
 import "jobd/journal"
 
-// retries remembers the jobs of a history that were retried. Such a job is at its end and comes to
-// one once more, from which a conflict may bring it back, so that it is to be kept meanwhile.
+// retries remembers the jobs of a history that were retried, and those whose end was planned anew.
+// Such a job is at its end and comes to one once more, so that it is to be kept meanwhile; from a
+// retry a conflict may bring it back.
 type retries map[int64]*retryState
 
 type retryState struct {
@@ -13,9 +14,17 @@ type retryState struct {
 
 // note takes in what begins or ends a job anew.
 func (r retries) note(job int64, kind journal.Kind) {
-	if kind == journal.KindRetried {
+	switch {
+	case kind == journal.KindRetried:
 		r[job] = &retryState{now: true}
-	} else if known := r[job]; known != nil {
+		return
+	case kind == journal.KindReplanned && r[job] == nil:
+		r[job] = &retryState{}
+		return
+	case kind == journal.KindReplanned:
+		return
+	}
+	if known := r[job]; known != nil {
 		known.now = false
 	}
 }
@@ -30,7 +39,7 @@ func (r retries) undo(job int64) {
 // is tells whether a job is retried, as far as was read.
 func (r retries) is(job int64) bool { return r[job] != nil && r[job].now }
 
-// needs tells whether a job is retried at some time, so that its end before is to be known.
+// needs tells whether a job is retried, or its end planned anew, at some time, so that its end before is to be known.
 func (r retries) needs(job int64) bool { return r[job] != nil }
 
 // ends tells, in the second reading, whether an event brought a job that is at its end there. A job
@@ -44,8 +53,10 @@ func (r retries) ends(e journal.Event, job *journal.Job) bool {
 	case journal.Retried:
 		known.passed = true
 		return true
-	case journal.Ignored:
+	case journal.Ignored, journal.Planned:
 		known.passed = false
+		return true
+	case journal.Replanned:
 		return true
 	case journal.Conflict:
 		back := p.Wanted == journal.WantedRetried && known.passed

@@ -76,6 +76,12 @@ func (m *matcher) isAbout(ctx context.Context, seq uint64, job int64, kind journ
 			return false, err
 		}
 		target = p.(journal.Accepted).Target
+	case kind == journal.KindPlanned: // of a row that nobody has claimed, perhaps
+		p, err := payload()
+		if err != nil {
+			return false, err
+		}
+		target = p.(journal.Planned).Target
 	case !known:
 		claim, _, err := m.reader.Claim(ctx, job, seq)
 		if err != nil {

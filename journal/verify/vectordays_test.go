@@ -15,6 +15,9 @@ func vectorDays() [][]journal.Draft {
 	three, zero := 3, 0
 	text := []byte(strings.Repeat("a line that compresses well\n", 20))
 	frame := []byte("\x28\xb5\x2f\xfdthis looks like zstd, and is none")
+	late := journal.Plan{
+		RunAt: 1795000600, PlannedAt: 1795000300, Attempts: 2, MaxAttempts: 5, Timeout: 600, Schedule: "every 5m", Zone: "Europe/Berlin",
+	}
 	worker := func(p journal.Payload) journal.Draft { return journal.Draft{Payload: p} }
 	opened := worker(journal.Opened{
 		Name: name, Version: "1.0.0", Pid: 4711, BootID: "b-1", Targets: map[string]int{"mail": 2, odd: 1}, Host: "host-1",
@@ -70,6 +73,12 @@ func vectorDays() [][]journal.Draft {
 			{Job: 5, Payload: journal.Running{Attempt: 1}},
 			{Job: 5, Payload: journal.Started{Pid: 10, StartTime: 9, BootID: "b-2"}},
 			{Job: 5, Payload: journal.Cancelled{By: "127.0.0.1:8", Runs: true, Grace: 10_000_000, Token: "@k7aaaaaaf"}},
+			{Job: 8, Payload: journal.Accepted{Target: "mail", Token: "@k7aaaaaah", Created: 1795000000, From: journal.RowDelayed, Plan: &late, PlannedAt: 1795000300}},
+			{Job: 8, Payload: journal.Running{Attempt: 3, Claimed: true, Token: "@k7aaaaaah", Timeout: 600, KillAfter: 10}},
+			{Job: 8, Payload: journal.Started{Pid: 11, StartTime: 10, BootID: "b-2"}},
+			{Job: 8, Payload: journal.Signal{Signo: 15, By: "127.0.0.1:8", Ends: true}},
+			{Job: 9, Payload: journal.Accepted{Target: "mail", Token: "@k7aaaaaai", From: journal.RowDelayed, Plan: &journal.Plan{RunAt: 1795000400, Schedule: "daily <02:30>"}, PlannedAt: 1795000400}},
+			{Job: 10, Payload: journal.Accepted{Target: "mail", Token: "@k7aaaaaaj", Plan: &journal.Plan{}, PlannedAt: 1795000500}},
 		},
 		{
 			{Job: -5, Payload: journal.Done{Result: "fail", Signal: "SIGKILL", Stdout: journal.Output{Kept: bytes.Repeat([]byte{0, 255}, 300), Size: 900}, Reason: "killed", Note: "by <somebody>"}},
@@ -81,6 +90,14 @@ func vectorDays() [][]journal.Draft {
 			{Job: -5, Payload: journal.Retried{Target: "mail", From: "done", To: "waiting", Result: "fail", Finished: 1795000007, By: "127.0.0.1:8"}},
 			{Job: -5, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: "the update was not committed: the row is done"}},
 			{Job: 7, Payload: journal.Retried{Target: odd, From: "ignored", To: "manual", By: "127.0.0.1:8"}},
+			{Job: 8, Payload: journal.Done{Result: "fail", Signal: "SIGTERM", Token: "@k7aaaaaah", Timeout: 600, Again: &journal.Again{RunAt: 1795000900, PlannedAt: 1795000300, Attempts: 3, Why: journal.AgainRetry}}},
+			{Job: 8, Payload: journal.Replanned{Token: "@k7aaaaaah", Schedule: "hourly :15", Zone: "Europe/Berlin", Again: &journal.Again{RunAt: 1795003200, PlannedAt: 1795003200, Why: journal.AgainSchedule}}},
+			{Job: 9, Payload: journal.Replanned{Token: "@k7another", Note: "its schedule can't be read"}}, // of an older claim
+			{Job: 9, Payload: journal.Released{Reason: "shutdown", Target: "mail", Token: "@k7aaaaaai", From: journal.RowDelayed, Plan: &journal.Plan{RunAt: 1795000400, Schedule: "daily <02:30>"}}},
+			{Job: 10, Payload: journal.Running{Attempt: 1, Token: "@k7aaaaaaj"}},
+			{Job: 10, Payload: journal.Done{Result: "ok", Code: &zero, Token: "@k7aaaaaaj"}},
+			{Job: 11, Payload: journal.Planned{Target: "mail", From: late, To: journal.Again{RunAt: 1795007777, PlannedAt: 1795007777, Why: journal.AgainSchedule}, Reason: "missed <its time>", By: "127.0.0.1:8"}},
+			{Job: 12, Payload: journal.Ignored{Reason: "its schedule can't be read", Told: true}},
 			worker(journal.Closed{Reason: "shutdown"}),
 		},
 	}

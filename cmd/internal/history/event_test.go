@@ -27,6 +27,8 @@ func TestEventsComeOverTheWireAsTheyWere(t *testing.T) {
 		journal.Requeued{Reason: "the runner is gone", By: "on_crash", Token: "@t"},
 		journal.Cancelled{By: "me", Runs: true, Grace: 10_000_000, Token: "@t"},
 		journal.Retried{Target: "a", From: "done", To: "waiting", Result: "fail", Finished: 7, By: "me"},
+		journal.Planned{Target: "a", From: journal.Plan{RunAt: 5, Schedule: "daily 02:30"}, To: journal.Again{RunAt: 9, PlannedAt: 9, Why: "schedule"}, Reason: "missed", By: "me"},
+		journal.Replanned{Token: "@t", Schedule: "every 5m", Zone: "UTC", Again: &journal.Again{RunAt: 9, PlannedAt: 9, Why: "schedule"}, Note: "n"},
 		journal.Opened{Name: "n", Version: "1", Pid: 3, BootID: "b", Targets: map[string]int{"a": 1}},
 		journal.Closed{Reason: "why"},
 		journal.Paused{Targets: []string{"a"}, By: "me"},

@@ -37,6 +37,11 @@ type Job struct {
 	Accepted time.Time      `json:"accepted,omitzero"`
 	Running  time.Time      `json:"running,omitzero"`
 	Ended    time.Time      `json:"ended,omitzero"`
+
+	Planned int64          `json:"planned_at,omitempty"` // the planned start of the run, in unix seconds
+	Again   *journal.Again `json:"again,omitempty"`      // the row comes back, and when
+	Timeout int64          `json:"timeout,omitempty"`    // of the newest start, in seconds
+	Recurs  string         `json:"schedule,omitempty"`   // the claim's
 }
 
 // mostLast bounds what is held of a stream of which only the end is wanted.
@@ -60,11 +65,16 @@ func (j Job) Changed() time.Time {
 
 // jobOf is the form of a job.
 func jobOf(j journal.Job) Job {
-	return Job{
+	told := Job{
 		Job: jobnet.Whole(j.ID), Target: j.Target, Manual: j.Manual, Status: j.Status, Token: j.Token,
 		Result: j.Result, Code: j.Code, Signal: j.Signal, Reason: j.Reason,
 		Attempt: j.Attempt, Accepted: j.Accepted, Running: j.Running, Ended: j.Ended,
+		Planned: j.PlannedAt, Again: j.Again, Timeout: int64(j.Timeout / time.Second),
 	}
+	if j.Plan != nil {
+		told.Recurs = j.Plan.Schedule
+	}
+	return told
 }
 
 // Before is the order of Jobs: first those at their end, by when they ended, then the others, by id.
@@ -141,6 +151,6 @@ func underWay(ctx context.Context, r *replay.Reader, at time.Time) iter.Seq2[Job
 func Statuses() []journal.Status {
 	return []journal.Status{
 		journal.StatusAccepted, journal.StatusStarting, journal.StatusRunning, journal.StatusDone,
-		journal.StatusReleased, journal.StatusIgnored, journal.StatusRetried, journal.StatusConflict,
+		journal.StatusReleased, journal.StatusIgnored, journal.StatusRetried, journal.StatusPlanned, journal.StatusConflict,
 	}
 }

@@ -128,9 +128,10 @@ type Table interface {
 	// after: so many at most, by id. It locks nothing.
 	Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error)
 
-	// Looker reads rows without locking them, and Explainer tells people about them.
+	// Looker reads rows without locking them; Explainer and Timekeeper tell people about them.
 	Looker
 	Explainer
+	Timekeeper
 
 	// Close ends all connections. No other method may be called any more.
 	Close() error

@@ -1,0 +1,145 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/internal/rule"
+)
+
+// recurringTime is how long the server may take to find the rows that recur.
+const recurringTime = 4 * time.Second
+
+// tellsOfTime are the columns that a Plan is read from, in its order, with a comma before each.
+func (t *Table) tellsOfTime() string {
+	var list strings.Builder
+	for _, name := range []string{store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnMaxAttempts, store.ColumnTimeout} {
+		expression := "0"
+		if t.config.Uses.Has(name) {
+			expression = "CAST(LEAST(COALESCE(" + quote(name) + ", 0), " + strconv.Itoa(math.MaxInt64) + ") AS SIGNED)"
+		}
+		list.WriteString(", " + expression)
+	}
+	for _, name := range []string{store.ColumnSchedule, store.ColumnTimeZone} {
+		expression := "''"
+		if t.config.Uses.Has(name) {
+			expression = "COALESCE(LEFT(" + quote(name) + ", " + strconv.Itoa(rule.LongestPlanText) + "), '')"
+		}
+		list.WriteString(", " + expression)
+	}
+	return list.String()
+}
+
+// Recurring implements store.Table. Whatever is done to id keeps the server from going along the
+// primary key, past all rows that have ended, until it has met enough that recur.
+func (t *Table) Recurring(ctx context.Context, targets []string, after int64, limit int) (rows []*store.Seen, err error) {
+	const op = "look for recurring jobs"
+	if !t.config.Uses.Has(store.ColumnSchedule) {
+		return nil, store.ErrNoSchedules
+	}
+	found, err := t.examined(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := t.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	names, err := t.comparable(ctx, targets)
+	if err != nil || len(names) == 0 {
+		return nil, t.fail(op, err)
+	}
+	args := make([]any, 0, len(names)+2)
+	for _, name := range names {
+		args = append(args, name)
+	}
+	schedule := quote(store.ColumnSchedule)
+	query := found.within(recurringTime, " id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(found.owner.name)+", ''), "+
+		found.created.seconds()+", "+found.started.seconds()+", "+found.finished.seconds()+
+		", COALESCE(result, ''), CAST(return_code AS SIGNED), IF(status = 'delayed', COALESCE(sig, ''), '')"+t.tellsOfTime()+
+		" FROM "+found.table+" WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(names)-1)+
+		") AND "+schedule+" IS NOT NULL AND "+schedule+" <> '' AND id + 0 > ? ORDER BY id + 0 LIMIT ?")
+	err = t.retry(ctx, func() error {
+		rows = nil
+		return t.each(ctx, query, append(args, after, limit), func(results *sql.Rows) error {
+			row := store.Seen{Row: journal.Row{Plan: &journal.Plan{}}}
+			rows = append(rows, &row)
+			return results.Scan(append([]any{
+				&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
+			}, rule.PlanFields(row.Plan)...)...)
+		})
+	})
+	if isTooSlow(err) {
+		return nil, fmt.Errorf("%s: it takes the server longer than %v; an index on %s, or on status and target, would help", op, recurringTime, store.ColumnSchedule)
+	}
+	return rows, t.fail(op, err)
+}
+
+// Plans implements store.Table.
+func (t *Table) Plans(ctx context.Context, ids []int64) (map[int64]*journal.Plan, error) {
+	if len(ids) == 0 || !t.config.Uses.Any() {
+		return nil, nil
+	}
+	found, err := t.examined(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := t.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	plans := make(map[int64]*journal.Plan, len(ids))
+	err = t.retry(ctx, func() error {
+		return t.each(ctx, "SELECT id"+t.tellsOfTime()+" FROM "+found.table+" WHERE id IN ("+rule.List(ids)+")", nil, func(results *sql.Rows) error {
+			var id int64
+			var plan journal.Plan
+			err := results.Scan(append([]any{&id}, rule.PlanFields(&plan)...)...)
+			plans[id] = &plan
+			return err
+		})
+	})
+	return plans, t.fail("read what jobs say about time", err)
+}
+
+// CountDue implements store.Table.
+func (t *Table) CountDue(ctx context.Context, target string, before int64, most int) (counted store.Counted, err error) {
+	const op = "count due jobs"
+	if !t.config.Uses.Delays() {
+		return counted, nil
+	}
+	found, err := t.examined(ctx)
+	if err != nil {
+		return counted, err
+	}
+	done, err := t.client(ctx)
+	if err != nil {
+		return counted, err
+	}
+	defer done()
+	names, err := t.comparable(ctx, []string{target})
+	if err != nil || len(names) == 0 { // no row can have such a name
+		return counted, t.fail(op, err)
+	}
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	query := found.within(countTime, " COUNT(*), COALESCE(MIN(due), 0) FROM (SELECT "+quote(store.ColumnRunAt)+" AS due FROM "+found.table+
+		" WHERE status = 'delayed' AND target = ? AND "+quote(store.ColumnRunAt)+" <= UNIX_TIMESTAMP() AND "+
+		quote(store.ColumnRunAt)+" < ? ORDER BY "+quote(store.ColumnRunAt)+" LIMIT "+strconv.Itoa(most+1)+") AS some")
+	err = t.retry(ctx, func() error {
+		return t.db.QueryRowContext(ctx, query, target, before).Scan(&counted.Rows, &counted.Oldest)
+	})
+	if isTooSlow(err) {
+		return store.Counted{}, fmt.Errorf("%s: it takes the server longer than %v; is there an index on status, target and %s?", op, countTime, store.ColumnRunAt)
+	}
+	return counted.UpTo(most), t.fail(op, err)
+}

@@ -20,6 +20,7 @@ type JobStanding struct {
 	Claimed time.Time
 	Pid     int
 	Adopted bool // its runner is gone: nobody will know how it ends
+	Time    RunTime
 }
 
 // TargetStanding is how a target that the worker serves stands.
@@ -61,7 +62,7 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 	for _, id := range ids {
 		var e Explanation
 		if s, known := w.board.Standing(id); known {
-			e.Standing = &JobStanding{Standing: s, Claimed: claimed[id].Accepted}
+			e.Standing = &JobStanding{Standing: s, Claimed: claimed[id].Accepted, Time: runTime(claimed[id])}
 			e.Standing.identify(claimed[id])
 		}
 		if a := w.asides[id]; a != nil && !a.trusted {

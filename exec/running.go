@@ -19,6 +19,8 @@ type RunningJob struct {
 	Adopted bool      // its runner is gone
 
 	Cancelled bool // somebody wants it to end
+
+	Time RunTime
 }
 
 // Running lists what runs of some targets (none: all), in no order.
@@ -42,6 +44,7 @@ func (w *Worker) Running(targets []string) []RunningJob {
 	for i, used := range w.Watcher.Usage(started) {
 		jobs[i].Usage = used
 	}
+	w.noteTimes(jobs)
 	return jobs
 }
 

@@ -15,7 +15,8 @@ type TargetStatus struct {
 	PausedBy    string `json:"pausedBy,omitempty"`
 	Started     int    `json:"startedLastMinute"`
 	Ended       int    `json:"endedLastMinute"`
-	Failed      int    `json:"failedLastMinute"` // of those that ended
+	Failed      int    `json:"failedLastMinute"`  // of those that ended
+	NextDue     int64  `json:"nextDue,omitempty"` // when its next delayed row is due, as far as claims have learned, unix seconds; 0: none is known
 }
 
 // Status is what clients are told of the worker.

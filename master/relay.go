@@ -30,7 +30,7 @@ func timeoutOf(typ string, alone bool) time.Duration {
 	switch typ {
 	case contract.Running.Name, contract.Explain.Name, contract.JournalRows:
 		return answerTimeout
-	case contract.Retry.Name, contract.JournalReapply:
+	case contract.Retry.Name, contract.RunNow.Name, contract.JournalReapply:
 		return changeTimeout
 	case contract.Cancel.Name:
 		if alone {

@@ -12,7 +12,7 @@ import (
 // hangs is given up, and what the others said is handed over.
 func TestAWorkerThatHangsHidesNoAnswerOfTheOthers(t *testing.T) {
 	const patience = 10 * time.Second // jobctl's
-	oneWorkers := []string{contract.Retry.Name, contract.JournalReapply}
+	oneWorkers := []string{contract.Retry.Name, contract.RunNow.Name, contract.JournalReapply}
 	for _, typ := range slices.Concat(contract.OperatorRequests[:], contract.JournalRequests[:]) {
 		if limit := timeoutOf(typ, false); limit >= patience-time.Second && !slices.Contains(oneWorkers, typ) {
 			t.Errorf("%s: a worker may take %v", typ, limit)

@@ -16,12 +16,12 @@ var (
 
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
-	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name,
+	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, RunNow.Name,
 }
 
 // OneWorkerOnly tells whether a master takes a request of this type only for a worker that it
 // names.
-func OneWorkerOnly(typ string) bool { return typ == Retry.Name }
+func OneWorkerOnly(typ string) bool { return typ == Retry.Name || typ == RunNow.Name }
 
 // The orders in which running jobs may be listed.
 const (
@@ -98,6 +98,11 @@ type RunningJob struct {
 	Processes int          `json:"processes,omitempty"`
 	Cancelled bool         `json:"cancelled,omitempty"` // somebody wants it to end
 	Adopted   bool         `json:"adopted,omitempty"`   // its runner is gone: how it ends nobody will know
+
+	MaxAttempts int   `json:"maxAttempts,omitempty"` // how often the run may be started in all; 0: once, or not told
+	Planned     int64 `json:"plannedAt,omitempty"`   // the planned start of the run, unix seconds
+	Deadline    int64 `json:"deadline,omitempty"`    // when it is ended because it has run too long, unix milliseconds
+	Recurs      bool  `json:"recurs,omitempty"`
 }
 
 // WaitingQuery is the data of waiting.
@@ -124,6 +129,10 @@ type WaitingTarget struct {
 	More   bool   `json:"more,omitempty"`   // there are more than Count
 	Oldest int64  `json:"oldest,omitempty"` // time_created of the row with the lowest id, unix seconds; 0: none, or it does not say
 	Error  string `json:"error,omitempty"`  // why they can't be counted
+
+	Due     int   `json:"due,omitempty"`     // delayed rows that are due, counted up to MostCounted
+	DueMore bool  `json:"dueMore,omitempty"` // there are more than Due
+	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, unix seconds; 0: there is none
 }
 
 // readSomeIDs reads the required list ids, of which it takes most.

@@ -67,6 +67,24 @@ type JobRow struct {
 	Sig      string  `json:"sig,omitempty"`
 	Stdout   JobText `json:"stdout"`
 	Stderr   JobText `json:"stderr"`
+
+	Plan *RowPlan `json:"plan,omitempty"` // what it says about time; nil where nothing is used of that
+}
+
+// RowPlan is what a row says about time, and what follows from that. Times are unix seconds.
+type RowPlan struct {
+	RunAt       int64  `json:"run_at,omitempty"`
+	PlannedAt   int64  `json:"planned_at,omitempty"`
+	Attempts    int64  `json:"attempts,omitempty"`
+	MaxAttempts int64  `json:"max_attempts,omitempty"` // starts of a run in all: the row's own, or else its target's
+	Timeout     int64  `json:"timeout,omitempty"`      // seconds
+	Schedule    string `json:"schedule,omitempty"`
+	Zone        string `json:"time_zone,omitempty"`
+
+	In   string `json:"in,omitempty"`   // the zone in which the schedule is read: the row's, or else the worker's
+	Next int64  `json:"next,omitempty"` // the next planned start, behind the run that is due or under way
+	Bad  string `json:"bad,omitempty"`  // why schedule or zone can't be read
+	Due  bool   `json:"due,omitempty"`  // of a delayed row: it is, by the worker's clock
 }
 
 // JobText is what a column of output holds.
@@ -113,6 +131,9 @@ type TargetStanding struct {
 	Since       int64  `json:"since,omitempty"`    // since when, where that is known
 	Looks       bool   `json:"looks,omitempty"`    // a look at the table is due or under way
 	Interval    int64  `json:"interval,omitempty"` // how often it looks unasked, in milliseconds; 0: never
+
+	Attempts int  `json:"attempts,omitempty"` // how often a run is started at most, where the row does not say
+	Delays   bool `json:"delays,omitempty"`   // rows may be delayed here: the configuration uses the columns
 }
 
 // The words for where a job stands on a worker.
@@ -140,6 +161,11 @@ type JobStanding struct {
 	Reason   string `json:"reason,omitempty"`   // why it is given back, or started again
 	Ignoring bool   `json:"ignoring,omitempty"` // in doubt is whether its row was ignored
 	Adopted  bool   `json:"adopted,omitempty"`  // its runner is gone: how it ends nobody will know
+
+	MaxAttempts int   `json:"maxAttempts,omitempty"` // how often the run may be started in all; 0: once, or not told
+	Planned     int64 `json:"plannedAt,omitempty"`   // the planned start of the run, unix seconds
+	Deadline    int64 `json:"deadline,omitempty"`    // when it is ended because it has run too long
+	Recurs      bool  `json:"recurs,omitempty"`
 }
 
 // AsideJob is why a row can't be claimed or updated by a worker for now.
@@ -172,6 +198,19 @@ type JobHistory struct {
 
 	Cancelled   int64  `json:"cancelled,omitempty"` // when somebody wanted it to end
 	CancelledBy string `json:"cancelledBy,omitempty"`
+
+	Planned int64     `json:"plannedAt,omitempty"` // the planned start of the run, unix seconds
+	Again   *JobAgain `json:"again,omitempty"`     // the row comes back
+	Timeout int64     `json:"timeout,omitempty"`   // it was ended because it ran longer than so many seconds
+	WasDue  int64     `json:"wasDue,omitempty"`    // of a row that was planned anew: when it was due before, unix seconds
+}
+
+// JobAgain is when a row comes back, in unix seconds, and why: retry or schedule.
+type JobAgain struct {
+	RunAt     int64  `json:"run_at"`
+	PlannedAt int64  `json:"planned_at,omitempty"`
+	Attempts  int64  `json:"attempts,omitempty"`
+	Why       string `json:"why"`
 }
 
 // FoundRow is what a worker met in a row that somebody else had changed.

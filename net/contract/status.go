@@ -55,7 +55,8 @@ type TargetStatus struct {
 	PausedBy    string `json:"pausedBy,omitempty"`
 	Started     int    `json:"startedLastMinute"`
 	Ended       int    `json:"endedLastMinute"`
-	Failed      int    `json:"failedLastMinute"` // of those that ended
+	Failed      int    `json:"failedLastMinute"`  // of those that ended
+	NextDue     int64  `json:"nextDue,omitempty"` // when its next delayed row is due, as far as claims have learned, unix seconds
 }
 
 // MemoryUsage is what memory a daemon uses, in bytes. The names are those of the original; the

@@ -18,6 +18,8 @@ type Row struct {
 	Result   string       `json:"result,omitempty"`
 	Code     *int64       `json:"code,omitempty"`   // return_code
 	Signal   string       `json:"signal,omitempty"` // sig of a row that is done
+
+	Plan *journal.Plan `json:"plan,omitempty"` // what it says about time; nil where nothing is used of that
 }
 
 // RowsAnswer is the answer to journal-rows: the rows that there are.

@@ -17,6 +17,7 @@ import (
 type Table interface {
 	counts
 	store.Explainer
+	store.Timekeeper
 	Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error)
 	Holder(ctx context.Context, name string) (holder string, err error)
 }
@@ -96,6 +97,7 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 		x.answer.Table = err.Error()
 		return
 	}
+	x.readPlans(ctx)
 	var waiters []store.Waiter
 	for id, row := range x.rows {
 		if row.Status == journal.RowWaiting {
@@ -109,11 +111,13 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 	x.each(func(id int64, job *contract.ExplainedJob) {
 		if row := x.rows[id]; row != nil {
 			job.Row = jobRow(row)
+			job.Row.Plan = x.rowPlan(row)
 		}
 		if n, counted := ahead[id]; counted {
 			job.Ahead = &contract.JobsAhead{Rows: n.Rows, More: n.More}
 		}
 	})
+	x.countDue(ctx)
 }
 
 // jobRow is a row in its form on the wire.
@@ -136,6 +140,7 @@ func (x *explanation) askWorker() {
 	x.each(func(id int64, job *contract.ExplainedJob) {
 		if s := known[id].Standing; s != nil {
 			job.Here = jobStanding(s)
+			job.Here.MaxAttempts = x.mostAttempts(s.Target, s.Time.Plan)
 		}
 		if a := known[id].Aside; a != nil {
 			job.Aside = &contract.AsideJob{Reason: a.Reason, Since: millis(a.Since)}

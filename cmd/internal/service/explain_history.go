@@ -80,7 +80,9 @@ func note(h *contract.JobHistory, e journal.Event) {
 	h.Last, h.At, h.By = string(e.Kind()), millis(e.Time), by
 	switch p := e.Payload.(type) {
 	case journal.Done:
-		h.Ran = p.Elapsed
+		h.Ran, h.Timeout = p.Elapsed, p.Timeout
+	case journal.Planned:
+		h.WasDue = p.From.RunAt
 	case journal.Conflict:
 		h.Found = nil
 		if p.Found != nil {
@@ -110,4 +112,8 @@ func fold(h *contract.JobHistory, j journal.Job) {
 		h.PID = j.Process.Pid
 	}
 	h.Result, h.Code, h.Signal, h.Reason = j.Result, j.Code, j.Signal, j.Reason
+	h.Planned = j.PlannedAt
+	if again := j.Again; again != nil {
+		h.Again = &contract.JobAgain{RunAt: again.RunAt, PlannedAt: again.PlannedAt, Attempts: again.Attempts, Why: again.Why}
+	}
 }

@@ -25,6 +25,8 @@ func jobStanding(s *jobexec.JobStanding) *contract.JobStanding {
 		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Pid,
 		Target: s.Target, Manual: s.Manual, Reason: s.Reason, Adopted: s.Adopted,
 	}
+	told.Planned, told.Deadline = s.Time.PlannedAt, millis(s.Time.Deadline)
+	told.Recurs = s.Time.Plan != nil && s.Time.Plan.Schedule != ""
 	switch {
 	case s.InDoubt:
 		told.Phase, told.Reason, told.Ignoring = contract.StandsInDoubt, s.Lost, s.Ignored

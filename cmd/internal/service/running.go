@@ -12,8 +12,18 @@ import (
 func (s *Service) Running(_ context.Context, _ Call, q contract.RunningQuery) (contract.RunningJobs, error) {
 	running := s.Worker.Running(q.Targets)
 	answer := contract.RunningJobs{Jobs: make([]contract.RunningJob, len(running)), Total: len(running)}
+	usual := map[string]int{} // attempts by target
 	for i := range running {
-		answer.Jobs[i] = runningJob(&running[i])
+		r := &running[i]
+		answer.Jobs[i] = runningJob(r)
+		if plan := r.Time.Plan; plan != nil && plan.MaxAttempts > 0 {
+			answer.Jobs[i].MaxAttempts = int(plan.MaxAttempts)
+			continue
+		}
+		if _, known := usual[r.Target]; !known {
+			usual[r.Target] = s.mostAttempts(r.Target, nil)
+		}
+		answer.Jobs[i].MaxAttempts = usual[r.Target]
 	}
 	contract.SortRunning(answer.Jobs, q.Sort, func(j *contract.RunningJob) *contract.RunningJob { return j })
 	answer.Jobs = answer.Jobs[:min(len(answer.Jobs), q.Most)]
@@ -28,6 +38,8 @@ func runningJob(r *jobexec.RunningJob) contract.RunningJob {
 	if !r.Since.IsZero() {
 		j.Since = r.Since.UnixMilli()
 	}
+	j.Planned, j.Deadline = r.Time.PlannedAt, millis(r.Time.Deadline)
+	j.Recurs = r.Time.Plan != nil && r.Time.Plan.Schedule != ""
 	if used := r.Usage; used != nil {
 		cpu, ran := used.CPU.Milliseconds(), used.Ran.Milliseconds()
 		j.Elapsed, j.CPU, j.Memory, j.Processes = &ran, &cpu, &used.Memory, used.Processes

@@ -38,6 +38,7 @@ type Worker interface {
 	Note(payload journal.Payload) error
 	Explain(ids []int64) map[int64]jobexec.Explanation
 	ExplainTargets(names []string) map[string]jobexec.TargetStanding
+	TermsOf(target string) (terms jobexec.Terms, zone *time.Location)
 }
 
 // Config is what a service is made of.
@@ -46,6 +47,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Process  Process
 	Refusals *Refusals // of the worker
+	Hastener Hastener  // nil: this version can't make rows due
 
 	Table        Table
 	Journal      Journal

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -36,6 +37,16 @@ type stub struct {
 	standings map[string]jobexec.TargetStanding
 
 	cancelled jobexec.Cancelled
+
+	terms map[string]jobexec.Terms
+	zone  *time.Location
+}
+
+func (s *stub) TermsOf(target string) (jobexec.Terms, *time.Location) {
+	if s.zone == nil {
+		return s.terms[target], time.UTC
+	}
+	return s.terms[target], s.zone
 }
 
 func (s *stub) note(format string, args ...any) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/contract"
 	"jobd/store"
@@ -15,6 +16,7 @@ import (
 // counts is the jobs table, as far as rows are counted; see store.Table.
 type counts interface {
 	CountWaiting(ctx context.Context, target string, most int) (store.Counted, error)
+	NextDue(ctx context.Context, targets []string, except []int64) (journal.Due, error)
 }
 
 // countTimeout is how long counting may take, for all targets of a request.
@@ -49,6 +51,9 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q contract.WaitingQuery) 
 			continue
 		}
 		told.Targets[name], lost = s.count(ctx, name)
+	}
+	if lost == nil && context.Cause(ctx) == nil {
+		s.addDue(ctx, q.Targets, told.Targets)
 	}
 	return told, nil
 }

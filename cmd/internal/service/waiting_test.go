@@ -10,6 +10,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/journal"
 	"jobd/net/contract"
 	"jobd/store"
 )
@@ -20,6 +21,8 @@ type counter struct {
 
 	rows   map[string]store.Counted
 	errs   map[string]error
+	due    journal.Due
+	ripe   store.Counted
 	hangs  string // the target of which the answer never comes
 	counts []string
 }
@@ -34,6 +37,16 @@ func (c *counter) CountWaiting(ctx context.Context, target string, most int) (st
 		return store.Counted{}, errors.New("the limit is another one")
 	}
 	return c.rows[target], c.errs[target]
+}
+
+func (c *counter) NextDue(context.Context, []string, []int64) (journal.Due, error) { return c.due, nil }
+
+func (c *counter) CountDue(_ context.Context, target string, before int64, most int) (store.Counted, error) {
+	if before != 0 || most != contract.MostCounted {
+		return store.Counted{}, errors.New("the limits are others")
+	}
+	c.counts = append(c.counts, "due "+target)
+	return c.ripe, nil
 }
 
 // counting is a service whose worker serves three targets.

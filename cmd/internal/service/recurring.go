@@ -1,0 +1,101 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"jobd/exec/schedule"
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+	"jobd/store"
+)
+
+// recurringTimeout is how long looking for rows that recur may take.
+const recurringTimeout = 5 * time.Second
+
+// Recurring lists rows that recur, with their next planned start. It changes nothing, so there is
+// nothing for a crash to leave behind. A table that is out of reach is not asked.
+func (s *Service) Recurring(ctx context.Context, _ Call, q contract.RecurringQuery) (told contract.RecurringRows, err error) {
+	if now := s.Process.Database(); !now.Reachable {
+		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
+	}
+	if q.Targets == nil {
+		q.Targets = slices.Sorted(maps.Keys(s.Worker.Status().Targets))
+	}
+	ctx, cancel := context.WithTimeout(ctx, recurringTimeout)
+	defer cancel()
+	rows, err := s.Table.Recurring(ctx, q.Targets, q.Behind(), q.Most)
+	switch {
+	case errors.Is(err, store.ErrNoSchedules):
+		return told, jobnet.Refusal(err.Error())
+	case err != nil:
+		s.Logger.Warn("looking for recurring rows for a client failed", "error", err)
+		return told, jobnet.Refusef("rows that recur can't be read now: %v", err)
+	}
+	now := time.Now()
+	told.Rows = make([]contract.RecurringRow, len(rows))
+	for i, row := range rows {
+		told.Rows[i] = s.recurringRow(row, now)
+	}
+	told.More = len(rows) == q.Most
+	return told, nil
+}
+
+// recurringRow is a row that recurs in its form on the wire.
+func (s *Service) recurringRow(row *store.Seen, now time.Time) contract.RecurringRow {
+	p := row.Plan
+	told := contract.RecurringRow{
+		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Schedule: p.Schedule,
+		Planned: p.PlannedAt, Attempts: p.Attempts,
+		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
+	}
+	if row.Status == journal.RowDelayed {
+		told.RunAt = p.RunAt
+	}
+	var err error
+	if told.Zone, told.Next, err = s.following(row.Status, *p, now); err != nil {
+		told.Error = err.Error()
+	}
+	return told
+}
+
+// following is the next planned start of a row that recurs, behind the run that is due or under way,
+// and the zone in which its schedule is read.
+func (s *Service) following(status string, p journal.Plan, now time.Time) (zone string, next int64, err error) {
+	_, in := s.Worker.TermsOf("")
+	zone = in.String()
+	if p.Zone != "" {
+		zone = p.Zone
+		if in, err = schedule.Zone(p.Zone); err != nil {
+			return zone, 0, err
+		}
+	}
+	plan, err := schedule.Parse(p.Schedule)
+	if err != nil {
+		return zone, 0, err
+	}
+	_, elapsed := plan.Every()
+	switch {
+	case status == journal.RowDelayed && p.RunAt == 0 && elapsed: // at once
+		next = now.Unix()
+	case status == journal.RowDelayed && p.RunAt == 0: // the first claim plans it
+		next = plan.Next(now.Unix(), in)
+	case status == journal.RowDelayed && p.Attempts == 0 && p.RunAt > now.Unix():
+		next = p.RunAt
+	case p.PlannedAt == 0 && p.RunAt == 0:
+		next = plan.Following(now.Unix(), now.Unix(), in)
+	case p.PlannedAt == 0:
+		next = plan.Following(p.RunAt, now.Unix(), in)
+	default:
+		next = plan.Following(p.PlannedAt, now.Unix(), in)
+	}
+	if next == 0 {
+		err = fmt.Errorf("schedule %q has no time before the year 2100", p.Schedule)
+	}
+	return zone, next, err
+}

@@ -1,0 +1,67 @@
+package contract_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+func TestRecurringIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := contract.Recurring.Read(jobnet.FieldsOf([]byte(`{"targets":["a"],"after":"9007199254740993","most":7,"x":1}`)))
+	after := jobnet.Whole(9007199254740993)
+	if diff := cmp.Diff(contract.RecurringQuery{Targets: []string{"a"}, After: &after, Most: 7}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	got, err = contract.Recurring.Read(jobnet.FieldsOf([]byte(`{}`)))
+	if diff := cmp.Diff(contract.RecurringQuery{Most: contract.MostRecurring}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for data, want := range map[string]string{
+		`{"targets":"a"}`:  "targets must be array",
+		`{"after":"x"}`:    "'after' must be integer",
+		`{"most":1001}`:    "most: 1001 is not allowed; allowed is 1 to 1000",
+		`{"most":0}`:       "most: 0 is not allowed",
+		`{"most":"three"}`: "most",
+	} {
+		if _, err := contract.Recurring.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+			t.Errorf("%s: %v, want %q and its code", data, err, want)
+		}
+	}
+}
+
+func TestRunNowIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := contract.RunNow.Read(jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1]}`)))
+	if diff := cmp.Diff(contract.RunNowRows{IDs: []jobnet.Whole{5, 9007199254740993, -1}}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for data, want := range map[string]string{
+		`{}`:          "ids",
+		`{"ids":[]}`:  "ids are empty",
+		`{"ids":[0]}`: "no job has the id 0",
+		`{"ids":[` + strings.Repeat("1,", 1000) + `1]}`: "1000",
+	} {
+		if _, err := contract.RunNow.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+			t.Errorf("%.60s: %v, want %q and its code", data, err, want)
+		}
+	}
+}
+
+// Rows are made due by one worker only: a master is told by which.
+func TestRunNowIsForOneWorker(t *testing.T) {
+	t.Parallel()
+	if !contract.OneWorkerOnly(contract.RunNow.Name) || contract.OneWorkerOnly(contract.Recurring.Name) {
+		t.Error("run-now is for one worker, recurring for any")
+	}
+	for _, name := range []string{contract.RunNow.Name, contract.Recurring.Name} {
+		if !slices.Contains(contract.OperatorRequests[:], name) {
+			t.Errorf("a master does not hand on %s", name)
+		}
+	}
+}

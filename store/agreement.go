@@ -16,16 +16,21 @@ func Agrees(job journal.Job, row *Seen) bool {
 	switch job.Status {
 	case journal.StatusNone, journal.StatusConflict: // the journal says itself that somebody else has it
 		return true
+	case journal.StatusPlanned: // it waited for its time, and nobody was to keep it from others
+		return true
 	case journal.StatusReleased: // it may be anybody's, but not ours
 		return row == nil || !row.UnderWay() || !sameWorker(job.Token, row.Owner)
 	case journal.StatusRetried: // the same, and not as it was before
 		return row == nil || !notRetried(job, row) && (!row.UnderWay() || !sameWorker(job.Token, row.Owner))
 	}
+	if wentOn(job, row) {
+		return true
+	}
 	want := Wanted(job)
 	switch {
 	case row == nil || row.Status != want.Status:
 		return false
-	case want.Status == journal.RowDone:
+	case want.Status == journal.RowDone, want.Status == journal.RowDelayed:
 		return row.Finished == want.Finished && row.Result == want.Result
 	case want.Status == journal.RowRunning:
 		return row.Owner == want.Owner && row.Started == want.Started
@@ -46,6 +51,10 @@ func Wanted(job journal.Job) *Seen {
 	case journal.StatusDone:
 		row.Status, row.Owner = journal.RowDone, ""
 		row.Finished, row.Result = seconds(job.Ended), job.Result
+		if again := job.Comes(); again != nil {
+			row.Status = journal.RowDelayed
+			row.Plan = &journal.Plan{RunAt: again.RunAt, PlannedAt: again.PlannedAt, Attempts: again.Attempts}
+		}
 	case journal.StatusIgnored:
 		row.Status = journal.RowIgnored
 	default:
@@ -56,14 +65,17 @@ func Wanted(job journal.Job) *Seen {
 
 // ChangeTo is the change that brings a row which bears the job's claim to what the journal says.
 // Its status is empty where the claim itself has shown all there is. Callers add how a done job
-// ended.
+// ended, with EndAs.
 func ChangeTo(job journal.Job) Change {
-	change := Change{Job: job.ID, target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running}
+	change := Change{Job: job.ID, target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running, Attempts: int64(job.Attempt)}
 	switch job.Status {
 	case journal.StatusStarting, journal.StatusRunning:
 		change.Status = journal.RowRunning
 	case journal.StatusDone:
 		change.Status, change.Finish = journal.RowDone, job.Ended
+		if job.Comes() != nil {
+			change.Status = journal.RowDelayed
+		}
 	case journal.StatusIgnored:
 		if job.Token != "" { // else nobody claimed it, and its row bears nothing of ours
 			change.cancel(job.Reason)
@@ -82,7 +94,8 @@ func notRetried(job journal.Job, row *Seen) bool {
 }
 
 // Refusal tells why the journal's story does not go on from what the row says; "" where it does.
-// The claim of the row is stale where the row bears an earlier one of the same job.
+// The claim of the row is stale where the row bears an earlier one of the same job, or is delayed
+// and reads as an earlier one has found it.
 func Refusal(job journal.Job, row *Seen, stale bool) string {
 	switch {
 	case row == nil:
@@ -103,9 +116,13 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 		return "it is under way, and the journal knows no claim of it"
 	case row.UnderWay():
 		return ""
+	case row.Status == journal.RowDelayed && row.Plan == nil:
+		return "it is delayed, and no columns of such rows are used"
+	case row.Status == journal.RowDelayed && job.Status != journal.StatusIgnored && !stale && !AsFound(job, row.Plan, row.Finished):
+		return wentOnElsewhere
 	case job.Status != journal.StatusIgnored && job.Manual != (row.Status == journal.RowManual):
 		return fmt.Sprintf("it is %s, and the journal's claim was of the other kind", row.Status)
-	case IsSetBack(job, journal.Row{Finished: row.Finished}):
+	case IsSetBack(job, journal.Row{Status: row.Status, Finished: row.Finished}):
 		return setBack
 	}
 	return ""
@@ -116,8 +133,13 @@ const setBack = "it was set back by hand after the journal's claim, or retried: 
 
 // IsSetBack tells whether a row that waits was set back after the job was claimed, or ignored. It
 // keeps the time of its last end until the next one, so that every worker that knows an earlier end
-// of the job sees that.
+// of the job sees that. A delayed row has ended before, as often as it came back: of it the plan
+// tells whether a claim is about that run (AsFound), and the time only whether it ran since it was
+// ignored.
 func IsSetBack(job journal.Job, row journal.Row) bool {
+	if row.Status == journal.RowDelayed {
+		return job.Status == journal.StatusIgnored && row.Finished > 0 && row.Finished >= seconds(job.Ended)
+	}
 	return row.Finished > 0 && row.Finished >= seconds(job.Accepted)
 }
 
@@ -162,8 +184,15 @@ func seconds(at time.Time) int64 {
 // GiveBack is the change that gives a row back which bears a claim of the job.
 func GiveBack(job journal.Job, row *Seen) Change {
 	change := Change{Job: job.ID, target: job.Target, Token: row.Owner, Status: journal.RowWaiting}
-	if job.Manual {
+	change.Plan = job.Plan
+	switch {
+	case job.Manual:
 		change.Status = journal.RowManual
+	case job.From == journal.RowDelayed:
+		change.Status = journal.RowDelayed
+	}
+	if job.Status == journal.StatusRetried {
+		change.Plan = &journal.Plan{} // the retry began a new run
 	}
 	return change
 }
@@ -177,5 +206,7 @@ func ClaimOf(job journal.Job) journal.Payload {
 		}
 		return ignored
 	}
-	return journal.Accepted{Target: job.Target, Manual: job.Manual, Token: job.Token}
+	return journal.Accepted{
+		Target: job.Target, Manual: job.Manual, Token: job.Token, From: job.From, Plan: job.Plan, PlannedAt: job.PlannedAt,
+	}
 }

@@ -103,6 +103,7 @@ func (b *backlog) set(c Change, o Outcome, noted bool, now time.Time) {
 		b.rows[c.Job] = a
 		b.hold(a, c)
 	}
+	a.changes[0] = c // its end may have been planned anew
 	first, longest := firstHeld, longHeld
 	if o.Fate == Refused {
 		first, longest = firstRefused, longRefused

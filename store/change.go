@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"time"
 
 	"jobd/journal"
@@ -10,17 +11,74 @@ import (
 func (c *Change) advance(e journal.Event, of claim) {
 	switch p := e.Payload.(type) {
 	case journal.Running:
-		c.Status, c.Start = journal.RowRunning, e.Time
+		c.Status, c.Start, c.Attempts = journal.RowRunning, e.Time, int64(p.Attempt)
 	case journal.Released:
-		c.Status, c.Start = journal.RowWaiting, time.Time{}
-		if of.manual {
-			c.Status = journal.RowManual
-		}
+		c.release(p, of)
 	case journal.Cancelled:
 		c.cancel(p.Reason())
 	case journal.Done:
-		c.Status, c.Finish, c.Done = journal.RowDone, p.EndedAt(e.Time), &p
+		c.Finish = p.EndedAt(e.Time)
+		c.end(p, of)
+	case journal.Replanned:
+		c.replan(p)
 	}
+}
+
+// release makes a change that gives a row back, which reads as before its claim then. What the event
+// does not say of that, one of an older version, the claim does.
+func (c *Change) release(p journal.Released, of claim) {
+	c.Status, c.Start, c.Plan = journal.RowWaiting, time.Time{}, p.Plan
+	if c.Plan == nil {
+		c.Plan, p.From = of.plan, of.from
+	}
+	switch {
+	case of.manual:
+		c.Status = journal.RowManual
+	case p.From == journal.RowDelayed:
+		c.Status = journal.RowDelayed
+	}
+}
+
+// end makes a change that ends a run: its row is done, or comes back. It is guarded by the schedule
+// from which that was planned; not where the schedule had no say: the row was manual, or is done
+// though it recurs, because somebody cancelled it.
+func (c *Change) end(done journal.Done, of claim) {
+	c.Done, c.Status, c.Plan = &done, journal.RowDone, of.plan
+	if done.Again != nil {
+		c.Status = journal.RowDelayed
+	}
+	if of.manual || of.plan != nil && of.plan.Schedule != "" && done.Again == nil {
+		c.Plan = nil
+	}
+}
+
+// replan makes of the end of a run one after which something else follows, because the row has
+// another schedule by now. It is guarded by that one then.
+func (c *Change) replan(p journal.Replanned) {
+	if c.Done == nil {
+		return
+	}
+	done, plan := *c.Done, journal.Plan{}
+	if c.Plan != nil {
+		plan = *c.Plan
+	}
+	plan.Schedule, plan.Zone, done.Again = p.Schedule, p.Zone, p.Again
+	done.Note = both(done.Note, p.Note)
+	c.Done, c.Plan, c.Status = &done, &plan, journal.RowDone
+	if done.Again != nil {
+		c.Status = journal.RowDelayed
+	}
+}
+
+// both are two notes in one; either may be empty, and the second is not said twice.
+func both(first, second string) string {
+	switch {
+	case first == "":
+		return second
+	case second == "" || strings.HasSuffix(first, second):
+		return first
+	}
+	return first + "; " + second
 }
 
 // cancel makes a change that ends a claim which was not started: its row is ignored, and tells why
@@ -51,13 +109,23 @@ type claim struct {
 	target   string
 	manual   bool
 	accepted time.Time
-	newest   bool // it is from the state: events before it may still come, of earlier claims
+	from     string        // what the row was, where that was delayed
+	plan     *journal.Plan // what it said about time; nil where the table uses nothing of that
+	newest   bool          // it is from the state: events before it may still come, of earlier claims
+}
+
+// isRelease tells whether the change gives a row back that any worker may claim then.
+func (c *Change) isRelease() bool {
+	return c.Status == journal.RowWaiting || c.Status == journal.RowDelayed && c.Done == nil
 }
 
 // follow makes of a change and a later one of the same claim one.
 func (c *Change) follow(later Change) {
 	if later.Done != nil && later.Start.IsZero() {
 		later.Start = c.Start
+	}
+	if later.Attempts == 0 {
+		later.Attempts = c.Attempts
 	}
 	if later.Accepted.IsZero() {
 		later.Accepted = c.Accepted

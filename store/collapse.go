@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"jobd/journal"
 )
@@ -17,18 +18,19 @@ const batchBytes = 1 << 20
 type claims struct {
 	source   Source
 	logger   *slog.Logger
+	recur    bool            // rows may recur: of an end is to be known what its claim found
 	underWay map[int64]claim // of jobs under way; a cache of the journal
 	lost     []journal.Draft // conflicts of events whose claim nobody knows, to be journalled
 }
 
 // newClaims takes the claims of the jobs under way from the state: history may not have them any
 // more.
-func newClaims(source Source, logger *slog.Logger) *claims {
-	k := &claims{source: source, logger: logger, underWay: make(map[int64]claim)}
+func newClaims(source Source, logger *slog.Logger, recur bool) *claims {
+	k := &claims{source: source, logger: logger, recur: recur, underWay: make(map[int64]claim)}
 	source.View(func(s *journal.State) {
 		for id, job := range s.Jobs {
 			if !job.Status.Ended() {
-				k.underWay[id] = claim{job.Token, job.Target, job.Manual, job.Accepted, true}
+				k.underWay[id] = claim{job.Token, job.Target, job.Manual, job.Accepted, job.From, job.Plan, true}
 			}
 		}
 	})
@@ -58,7 +60,13 @@ func (k *claims) collapse(ctx context.Context, events []journal.Event) (changes 
 			if _, pending := index[e.Job]; pending {
 				return changes, i, nil
 			}
-			k.underWay[e.Job] = claim{accepted.Token, accepted.Target, accepted.Manual, e.Time, false}
+			k.underWay[e.Job] = claimOf(accepted, e.Time)
+			continue
+		}
+		if p, ok := e.Payload.(journal.Replanned); ok {
+			if at, pending := index[e.Job]; pending && changes[at].Token == p.Token {
+				changes[at].replan(p) // else the end was planned anew in memory when this was appended
+			}
 			continue
 		}
 		if !mirrored(e) {
@@ -110,19 +118,24 @@ func (k *claims) claim(ctx context.Context, e journal.Event) (c claim, known boo
 	switch {
 	case known && (named.token == "" || named.token == c.token):
 		return c, true, nil
-	case named.token != "":
+	case named.token != "" && (!k.recur || e.Kind() != journal.KindDone):
 		return named, true, nil
 	}
 	accepted, err := k.source.Claim(ctx, e.Job, e.Seq)
-	if errors.Is(err, journal.ErrNoClaim) {
-		return claim{}, false, nil
+	if errors.Is(err, journal.ErrNoClaim) || err == nil && named.token != "" && accepted.Token != named.token {
+		return named, named.token != "", nil
 	}
 	if err != nil {
 		return claim{}, false, fmt.Errorf("claim of job %d before event %d: %w", e.Job, e.Seq, err)
 	}
-	c = claim{token: accepted.Token, target: accepted.Target, manual: accepted.Manual}
+	c = claimOf(accepted, time.Time{})
 	k.underWay[e.Job] = c
 	return c, true, nil
+}
+
+// claimOf is the claim that an event made at a time; zero: who knows when.
+func claimOf(p journal.Accepted, at time.Time) claim {
+	return claim{token: p.Token, target: p.Target, manual: p.Manual, accepted: at, from: p.From, plan: p.Plan}
 }
 
 // claimIn is what an event itself says of its claim.
@@ -131,7 +144,7 @@ func claimIn(e journal.Event) claim {
 	case journal.Running:
 		return claim{token: p.Token}
 	case journal.Released:
-		return claim{token: p.Token, target: p.Target, manual: p.Manual}
+		return claim{token: p.Token, target: p.Target, manual: p.Manual, from: p.From, plan: p.Plan}
 	case journal.Done:
 		return claim{token: p.Token}
 	case journal.Cancelled:

@@ -29,7 +29,14 @@ const compareRows = 500
 //	an earlier claim of ours     done, accepted, running         given back, then as below
 //	waiting, manual              done, accepted, running         claimed with the journal's token, then brought to it
 //	waiting, manual              ignored                         ignored
+//	delayed, as a claim of ours  done, accepted, running         claimed with the journal's token, then brought to it,
+//	has found it                                                 not started
+//	delayed                      ignored                         ignored
 //	anything else                                                left as found, and told
+//
+// A row that comes back may be behind by runs of several workers. Each brings it to what its own
+// journal says, so a worker that found it before its own run compares it once more when the others
+// have had their time.
 //
 // Killed between two steps, or cut off, the next comparison finds what was done and goes on from
 // there.
@@ -41,6 +48,7 @@ type comparison struct {
 	begun  map[int64]bool   // rows that were tried to
 	page   []journal.Event  // of the history, as it was read last
 	left   map[int64]string // rows that were not, and why
+	others bool             // some of these are at another run than ours, and may be brought to one of ours
 }
 
 func newComparison(m *Mirror, server string) *comparison {
@@ -50,14 +58,22 @@ func newComparison(m *Mirror, server string) *comparison {
 // story is what the journal says of a job.
 type story struct {
 	journal.Job
-	ended   uint64   // the event that it was done with
-	earlier []string // tokens of earlier claims
+	ended   uint64        // the event that it was done with
+	earlier []string      // tokens of earlier claims
+	notes   string        // what is told beside how it ended
+	before  []journal.Job // earlier claims of the row while it was delayed
+}
+
+// ran tells whether a delayed row reads as an earlier claim has found it.
+func (s *story) ran(row *Seen) bool {
+	return row.Status == journal.RowDelayed && slices.ContainsFunc(s.before, func(job journal.Job) bool { return AsFound(job, row.Plan, row.Finished) })
 }
 
 // run compares all jobs of the last minutes, and those under way. It can be run again after an
 // error.
 func (c *comparison) run(ctx context.Context) error {
 	clear(c.left)
+	c.others = false
 	stories, err := c.stories(ctx)
 	if err != nil {
 		return err
@@ -106,7 +122,7 @@ func (c *comparison) stories(ctx context.Context) (map[int64]*story, error) {
 			if old := stories[id]; old == nil || old.Token == job.Token {
 				now := story{Job: *job}
 				if old != nil {
-					now.earlier = old.earlier
+					now.earlier, now.before = old.earlier, old.before
 				}
 				stories[id] = &now
 			}
@@ -138,7 +154,7 @@ func addTo(stories map[int64]*story, e journal.Event) {
 	case e.Job == 0:
 		return
 	case s == nil:
-		s = &story{Job: journal.Job{ID: e.Job, Token: of.token, Target: of.target, Manual: of.manual}}
+		s = &story{Job: journal.Job{ID: e.Job, Token: of.token, Target: of.target, Manual: of.manual, From: of.from, Plan: of.plan}}
 	case of.token != "" && of.token != s.Token:
 		return
 	}
@@ -147,10 +163,14 @@ func addTo(stories map[int64]*story, e journal.Event) {
 		if s.Token != "" {
 			s.earlier = append(s.earlier, s.Token)
 		}
-		s.ended = 0
+		if s.From == journal.RowDelayed {
+			s.before = append(s.before, s.Job)
+		}
+		s.ended, s.notes = 0, ""
 		s.Job = journal.Job{
 			ID: e.Job, Target: p.Target, Manual: p.Manual, Token: p.Token,
 			Status: journal.StatusAccepted, Accepted: e.Time,
+			From: p.From, Plan: p.Plan, PlannedAt: p.PlannedAt,
 		}
 	case journal.Ignored:
 		s.Job = journal.Job{ID: e.Job, Status: journal.StatusIgnored, Ended: e.Time, Reason: p.Reason}
@@ -163,11 +183,17 @@ func addTo(stories map[int64]*story, e journal.Event) {
 			s.Status, s.Ended, s.Reason = journal.StatusIgnored, e.Time, p.Reason()
 		}
 	case journal.Running:
-		s.Status, s.Running = journal.StatusStarting, e.Time
+		s.Status, s.Running, s.Attempt = journal.StatusStarting, e.Time, p.Attempt
 	case journal.Released:
 		s.Status, s.Ended = journal.StatusReleased, e.Time
 	case journal.Done:
-		s.Status, s.Ended, s.Result, s.ended = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq
+		s.Status, s.Ended, s.Result, s.ended, s.Again = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq, p.Again
+	case journal.Replanned:
+		if s.Status == journal.StatusDone {
+			s.Again, s.notes = p.Again, both(s.notes, p.Note)
+		}
+	case journal.Planned:
+		s.Job = journal.Job{ID: e.Job, Target: p.Target, Status: journal.StatusPlanned, Ended: e.Time, Reason: p.Reason, Again: &p.To}
 	case journal.Retried:
 		s.retried(p, e)
 	case journal.Conflict:

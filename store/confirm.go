@@ -95,6 +95,11 @@ func (m *Mirror) compareServer(ctx context.Context, id string) error {
 	if err := m.waitForOthers(ctx); err != nil {
 		return err
 	}
+	if m.back.others {
+		if err := m.back.run(ctx); err != nil {
+			return err
+		}
+	}
 	now, err := m.Table.Server(ctx)
 	if err != nil {
 		return tableError{err}

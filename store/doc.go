@@ -25,6 +25,17 @@
 //     full the change is set aside until there is room.
 //   - A claim that was cancelled before it was started: its row becomes ignored by a change like any
 //     other. It is guarded by the claim's token, and a row that is ignored by then is as it should be.
+//   - A run that has ended, and its row comes back: that is one guarded update. Killed after the end
+//     was journalled, before the update: it is made at the next start; the row bears the token until
+//     then, so nobody claims it, and where it shows that end, or a newer one of another worker, the
+//     update was made before.
+//   - A row whose schedule somebody edited while it ran: the update meets no row, and what follows is
+//     planned anew from the schedule that was found, and journalled as replanned before the update is
+//     made of it, which is guarded by that schedule. Killed between the two: the next start makes the
+//     same change of both events; where it reads them one by one, it plans anew once more. Edited
+//     again in between: the same once more, a few times in a row at most; then the row is set aside
+//     like one that somebody holds. Where the disk is full, it is set aside until there is room, and
+//     nothing was changed.
 //   - Several events of a job share a change, and later ones wait behind one that is set aside, so
 //     a row never goes back to an earlier state, and a later claim's change is never applied
 //     before an earlier one's.

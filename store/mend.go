@@ -45,14 +45,15 @@ func (c *comparison) plan(do *mending, s *story, row *Seen) {
 	if s.Lost && !ours { // the journal knows that somebody else changed it
 		return
 	}
-	stale := row != nil && row.UnderWay() && !ours && slices.Contains(s.earlier, row.Owner)
+	stale := row != nil && (row.UnderWay() && !ours && slices.Contains(s.earlier, row.Owner) || s.ran(row))
 	if why := Refusal(s.Job, row, stale); why != "" {
 		c.left[s.ID] = why
+		c.others = c.others || why == wentOnElsewhere
 		return
 	}
 	c.begun[s.ID] = true
 	released := s.Status == journal.StatusReleased || s.Status == journal.StatusRetried
-	if stale || released {
+	if row.UnderWay() && (stale || released) {
 		do.giveBack = append(do.giveBack, GiveBack(s.Job, row))
 	}
 	if released {
@@ -95,8 +96,12 @@ func (c *comparison) bring(ctx context.Context, list []*story) error {
 func (c *comparison) change(ctx context.Context, s *story) (Change, error) {
 	change := ChangeTo(s.Job)
 	var err error
-	if change.Status == journal.RowDone {
-		change.Done, err = c.done(ctx, s.ended)
+	if s.Status == journal.StatusDone {
+		var done *journal.Done
+		if done, err = c.done(ctx, s.ended); err == nil {
+			done.Note = both(done.Note, s.notes)
+			change.EndAs(s.Job, *done)
+		}
 	}
 	return change, err
 }
@@ -128,7 +133,7 @@ func (c *comparison) apply(ctx context.Context, changes []Change) ([]Outcome, er
 		switch o.Fate {
 		case Applied:
 			c.mended[change.Job] = true
-			if change.Status == journal.RowWaiting && change.target != "" {
+			if change.isRelease() && change.target != "" {
 				gaveBack = append(gaveBack, change.target)
 			}
 		case Lost:
@@ -264,11 +269,10 @@ func (c *comparison) free(s *story, row journal.Row) bool {
 	if s.Status == journal.StatusIgnored {
 		return IsFree(row)
 	}
-	status := journal.RowWaiting
-	if s.Manual {
-		status = journal.RowManual
+	if row.Status == journal.RowDelayed && !AsFound(s.Job, row.Plan, row.Finished) && !s.ran(&Seen{Row: row, Finished: row.Finished}) {
+		return false
 	}
-	return row.Status == status && row.Target == s.Target
+	return IsFree(row) && s.Manual == (row.Status == journal.RowManual) && row.Target == s.Target
 }
 
 // tableError is the table's part in the failure of a comparison: it is tried again.

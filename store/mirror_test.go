@@ -76,7 +76,7 @@ func TestAChangeCarriesTimesAndOutcome(t *testing.T) {
 	outcome := events[2].Payload.(journal.Done)
 	want := store.Change{
 		Job: 1, Token: "@1", Accepted: events[0].Time,
-		Status: journal.RowDone, Start: events[1].Time, Finish: events[2].Time, Done: &outcome,
+		Status: journal.RowDone, Start: events[1].Time, Attempts: 1, Finish: events[2].Time, Done: &outcome,
 	}
 	got := table.batches[0][0]
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(want)); diff != "" || got.First() != 2 || got.Target() != "a" {

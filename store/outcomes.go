@@ -38,7 +38,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		if o.Note != "" {
 			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
 		}
-		if c.Status == journal.RowWaiting && c.target != "" {
+		if c.isRelease() && c.target != "" {
 			t.gaveBack = append(t.gaveBack, c.target)
 		}
 		return nil
@@ -58,7 +58,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		}
 		return nil
 	}
-	superseded, err := m.superseded(ctx, c, o.Found)
+	superseded, err := m.superseded(ctx, c, *o)
 	if err == nil && !superseded {
 		conflict := journal.Conflict{Found: o.Found, Wanted: c.Status, Reason: o.Note, Token: c.Token}
 		t.conflicts = append(t.conflicts, journal.Draft{Job: c.Job, Payload: conflict})
@@ -76,18 +76,20 @@ func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
 	return &row
 }
 
-// superseded tells whether the job was claimed again since, or its row set back. A change can be applied a second time
-// after its COMMIT was not answered, and meet the row as somebody reset it and this worker claimed
-// it anew: that is no conflict. The state knows the claims under way; only where a claim has ended,
-// and the row bears another one, history does.
-func (m *Mirror) superseded(ctx context.Context, c Change, found *journal.Row) (bool, error) {
+// superseded tells whether the job was claimed again since, or its row set back. A change can be
+// applied a second time after its COMMIT was not answered, and meet the row as somebody reset it and
+// this worker claimed it anew: that is no conflict. The state knows the claims under way; only where
+// a claim has ended, and the row bears another one, history does. A row with a newer start was
+// claimed by another worker since, where this claim has ended; where it is under way, it was taken
+// from this worker, and is not started here.
+func (m *Mirror) superseded(ctx context.Context, c Change, o Outcome) (bool, error) {
 	var job journal.Job
 	m.Source.View(func(s *journal.State) { job = s.Job(c.Job) })
 	if !job.Status.Ended() {
 		return job.Token != c.Token, nil
 	}
-	if found == nil {
-		return false, nil
+	if o.Found == nil || o.Passed {
+		return o.Passed, nil
 	}
 	if retried, err := m.Source.Retried(ctx, c.Job, c.first); err != nil || retried {
 		return retried, err

@@ -15,7 +15,7 @@ func NewMirror(c Config) *Mirror {
 	}
 	return &Mirror{
 		Config: c, progress: newProgress(c.Bookmark), outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
-		serverCheck: serverCheck{due: true}, claims: newClaims(c.Source, c.Logger),
+		serverCheck: serverCheck{due: true}, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
 	}
 }
 
@@ -144,6 +144,9 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 		m.aside.recallFrom(events[:n])
 		fresh, behind := m.parted(changes)
 		outcomes, err := m.apply(ctx, fresh)
+		if err == nil {
+			err = m.replan(ctx, fresh, outcomes, m.apply)
+		}
 		if err != nil {
 			return err
 		}
@@ -194,5 +197,14 @@ func (m *Mirror) retryAside(ctx context.Context) error {
 		return err
 	}
 	m.aside.share = min(2*m.aside.share, batchSize)
+	again := func(ctx context.Context, changes []Change) ([]Outcome, error) {
+		return divided(ctx, changes, m.attempt, true)
+	}
+	if err := m.replan(ctx, changes, outcomes, again); err != nil {
+		if errors.Is(err, errServerUnknown) {
+			return nil // likewise
+		}
+		return err
+	}
 	return m.conclude(ctx, trial{changes: changes, outcomes: outcomes})
 }

@@ -40,6 +40,11 @@ func (b *batch) judge(ctx context.Context, d Difference) (err error) {
 			return err
 		}
 	}
+	if row != nil && row.Status == journal.RowDelayed && row.Plan != nil {
+		if b.stale[job.ID], err = found(ctx, b.Journal, job.ID, row); err != nil {
+			return err
+		}
+	}
 	why := store.Refusal(job, row, b.stale[job.ID])
 	if why == "" && job.Status == journal.StatusDone && job.Ended.Unix() <= b.wish.Retried[job.ID] {
 		why = retriedElsewhere
@@ -57,7 +62,7 @@ func (b *batch) judge(ctx context.Context, d Difference) (err error) {
 func (b *batch) giveBack(ctx context.Context, list []Difference) error {
 	var changes []store.Change
 	for _, d := range list {
-		if b.stale[d.Job.ID] || d.Job.Status == journal.StatusReleased || d.Job.Status == journal.StatusRetried {
+		if d.Row.UnderWay() && b.stale[d.Job.ID] || d.Job.Status == journal.StatusReleased || d.Job.Status == journal.StatusRetried {
 			changes = append(changes, store.GiveBack(d.Job, d.Row))
 		}
 	}
@@ -88,6 +93,8 @@ func (b *batch) apply(ctx context.Context, changes []store.Change) error {
 		switch o.Fate {
 		case store.Lost:
 			b.refused[id] = changedMeanwhile
+		case store.Edited:
+			b.refused[id] = heldNow + "its schedule was edited while it ran"
 		case store.Refused:
 			b.refused[id] = "the server takes it in no form: " + o.Note
 		case store.Held:

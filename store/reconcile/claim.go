@@ -72,7 +72,7 @@ func (b *batch) claimOnce(ctx context.Context, list []Difference) error {
 		}
 		for _, row := range rows {
 			d := byID[row.Job]
-			if !store.IsFree(row) || row.Target != d.Row.Target || store.IsSetBack(d.Job, row) {
+			if !store.IsFree(row) || row.Target != d.Row.Target || store.IsSetBack(d.Job, row) || !waitsStill(d, row) {
 				continue
 			}
 			stands, err := b.stands(ctx, d.Job)
@@ -98,6 +98,13 @@ func (b *batch) claimOnce(ctx context.Context, list []Difference) error {
 		}
 	}
 	return nil
+}
+
+// waitsStill tells whether a row, if it is delayed, waits still for the run that it was judged by: as
+// it was seen, or as it was given back.
+func waitsStill(d Difference, row journal.Row) bool {
+	return row.Status != journal.RowDelayed || store.AsFound(d.Job, row.Plan, row.Finished) ||
+		d.Row.Status == journal.RowDelayed && store.SameRun(d.Row.Plan, row.Plan)
 }
 
 // stands tells whether a claim is still what the journal says of its job.

@@ -57,14 +57,16 @@ func (b *batch) changes(ctx context.Context, jobs []journal.Job, use func(store.
 			continue
 		}
 		change := store.ChangeTo(job)
-		if change.Status == journal.RowDone {
-			if change.Done, err = endOf(ctx, b.Journal, job.ID); err != nil {
+		if job.Status == journal.StatusDone {
+			end, err := endOf(ctx, b.Journal, job.ID)
+			if err != nil {
 				return err
 			}
-			if change.Done == nil {
+			if end == nil {
 				b.refused[job.ID] = "how it ended is not in the journal any more"
 				continue
 			}
+			change.EndAs(job, *end)
 		}
 		if err := use(change); err != nil {
 			return err
@@ -101,7 +103,7 @@ func (b *batch) endsTogether(ctx context.Context, jobs []journal.Job, use func(s
 		if job, wanted := done[e.Seq]; wanted {
 			end := e.Payload.(journal.Done)
 			change := store.ChangeTo(job)
-			change.Done = &end
+			change.EndAs(job, end)
 			if err := use(change); err != nil {
 				return nil, err
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/store"
 )
 
 // replay is one job by replay of its own events, and the newest one that shows in its row.
@@ -19,7 +20,7 @@ func replay(ctx context.Context, j Journal, id int64) (job journal.Job, shown ui
 			continue // its beginning was removed
 		}
 		switch p := e.Payload.(type) {
-		case journal.Running, journal.Released, journal.Done:
+		case journal.Running, journal.Released, journal.Done, journal.Replanned:
 			shown = e.Seq
 		case journal.Cancelled:
 			if !p.Runs {
@@ -40,6 +41,21 @@ func Claimed(ctx context.Context, j Journal, id int64, token string) (bool, erro
 			return false, err
 		}
 		if claim, ok := e.Payload.(journal.Accepted); ok && claim.Token == token {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// found tells whether a delayed row reads as some claim of the journal has found it: it waits for a
+// run that was this worker's.
+func found(ctx context.Context, j Journal, id int64, row *store.Seen) (bool, error) {
+	for e, err := range j.Events(ctx, journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindAccepted}}) {
+		if err != nil {
+			return false, err
+		}
+		claim, ok := e.Payload.(journal.Accepted)
+		if ok && store.AsFound(journal.Job{From: claim.From, Plan: claim.Plan, Accepted: e.Time}, row.Plan, row.Finished) {
 			return true, nil
 		}
 	}

@@ -14,6 +14,15 @@ import (
 	"jobd/store/storetest"
 )
 
+// reapplied is a case of TestReapply.
+type reapplied struct {
+	name    string
+	happens func(*world)
+	row     store.Seen
+	want    string // what was done
+	after   string // "": as it was
+}
+
 // What becomes of a row that differs, by what it says and what the journal says.
 func TestReapply(t *testing.T) {
 	t.Parallel()
@@ -22,13 +31,7 @@ func TestReapply(t *testing.T) {
 		w.happen(1, long, claim(tokenTwo), journal.Released{})
 		w.ran(1)
 	}
-	cases := []struct {
-		name    string
-		happens func(*world)
-		row     store.Seen
-		want    string // what was done
-		after   string // "": as it was
-	}{
+	cases := []reapplied{
 		{"done, and the row waits", (*world).ranOne, store.Seen{Row: journal.Row{Status: journal.RowWaiting}}, "applied", doneRow},
 		{"done, and the row is accepted", (*world).ranOne, store.Seen{Row: journal.Row{Status: journal.RowAccepted, Owner: tokenOne}}, "applied", doneRow},
 		{"done, and the row bears an earlier claim", again, store.Seen{Row: journal.Row{Status: journal.RowRunning, Owner: tokenTwo}}, "applied", doneRow},
@@ -68,6 +71,7 @@ func TestReapply(t *testing.T) {
 			"refused: it was set back by hand after the journal's claim, or retried: time_finished says so", "",
 		},
 	}
+	cases = append(cases, comingBack()...)
 	for _, c := range cases {
 		for _, dry := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, dry run %t", c.name, dry), func(t *testing.T) {
@@ -77,6 +81,10 @@ func TestReapply(t *testing.T) {
 				row := c.row
 				row.Job, row.Target = 1, "a"
 				w.table.Rows[1] = &row
+				if row.Plan != nil {
+					plan := *row.Plan
+					row.Plan, w.table.Uses = &plan, store.TimeColumns()
+				}
 				before := fmt.Sprintf("%s %q %d %d %q", row.Status, row.Owner, row.Started, row.Finished, row.Result)
 				did, err := w.reapply(&reconcile.Reapply{DryRun: dry})
 				want, after := c.want, c.after

@@ -43,6 +43,9 @@ func (m *Memory) Put(id int64, status, owner string) *store.Seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: status, Owner: owner}}
+	if m.Uses.Any() {
+		m.Rows[id].Plan = &journal.Plan{}
+	}
 	return m.Rows[id]
 }
 
@@ -96,19 +99,10 @@ func (m *Memory) apply(c store.Change) store.Outcome {
 		return store.Outcome{Fate: store.Held, Note: "somebody else holds a lock on the row"}
 	case m.Refused[c.Job]:
 		return store.Outcome{Fate: store.Refused, Note: "CHECK constraint fails", Found: &row.Row}
-	case row == nil || !row.UnderWay() || row.Owner != c.Token:
+	case row == nil || !row.UnderWay() || row.Owner != c.Token || m.edited(c, row):
 		return rule.Judge(c, row, m.Uses)
 	}
-	row.Status = c.Status
-	switch {
-	case rule.Release(c), c.Status == journal.RowIgnored:
-		row.Owner, row.Started = "", 0
-	case c.Done != nil:
-		row.Owner, row.Result, row.Finished = "", c.Done.Result, c.Finish.Unix()
-	}
-	if !c.Start.IsZero() {
-		row.Started = c.Start.Unix()
-	}
+	m.set(row, rule.Write(c, "", words{m.Uses}))
 	return store.Outcome{}
 }
 
@@ -128,7 +122,7 @@ func (m *Memory) ClaimManual(ctx context.Context, ids []int64, _ []string, decid
 		case m.Locked[id]:
 			locked = append(locked, id)
 		case m.Rows[id] != nil:
-			row := m.Rows[id].Row
+			row := copied(m.Rows[id]).Row
 			row.Finished, row.Result = m.Rows[id].Finished, m.Rows[id].Result
 			rows = append(rows, row)
 		}
@@ -137,17 +131,14 @@ func (m *Memory) ClaimManual(ctx context.Context, ids []int64, _ []string, decid
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range events {
-		row := m.Rows[e.Job]
-		if row.Status != journal.RowWaiting && row.Status != journal.RowManual {
-			return nil, fmt.Errorf("row %d is %s and can't be claimed", e.Job, row.Status)
-		}
-		m.Claims++
-		switch p := e.Payload.(type) {
-		case journal.Accepted:
-			row.Status, row.Owner = journal.RowAccepted, p.Token
-		case journal.Ignored:
-			row.Status = journal.RowIgnored
+	verdicts, err := rule.Verdicts(rows, events)
+	if err != nil {
+		return nil, err
+	}
+	for _, verdict := range verdicts {
+		for _, id := range verdict.Jobs {
+			m.Claims++
+			m.set(m.Rows[id], verdict.Write(words{m.Uses}))
 		}
 	}
 	return locked, nil
@@ -163,8 +154,7 @@ func (m *Memory) Look(_ context.Context, ids []int64) (map[int64]*store.Seen, er
 	found := map[int64]*store.Seen{}
 	for _, id := range ids {
 		if row := m.Rows[id]; row != nil {
-			seen := *row
-			found[id] = &seen
+			found[id] = copied(row)
 		}
 	}
 	return found, nil

@@ -1,0 +1,335 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/store"
+	"jobd/store/storetest"
+)
+
+// daily and weekly are schedules that rows of these tests have.
+const daily, weekly = "daily 02:30", "weekly mon 01:00"
+
+// claimedFrom is a claim of a delayed row with a schedule.
+func claimedFrom(id int64, plan journal.Plan) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Accepted{
+		Target: "a", Token: token(id), From: journal.RowDelayed, Plan: &plan, PlannedAt: plan.PlannedAt,
+	}}
+}
+
+// comesBack is an end after which the row is due again.
+func comesBack(id, runAt int64) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Done{
+		Result: "ok", Token: token(id), Again: &journal.Again{RunAt: runAt, PlannedAt: runAt, Why: journal.AgainSchedule},
+	}}
+}
+
+// recurring makes a table whose rows may come back, with rows that bear their claims and that plan.
+func recurring(plan journal.Plan, ids ...int64) *storetest.Memory {
+	table := storetest.NewMemory("")
+	table.Uses = store.TimeColumns()
+	for _, id := range ids {
+		*table.Put(id, journal.RowRunning, token(id)).Plan = plan
+	}
+	return table
+}
+
+// planner answers what follows a run whose schedule was edited: the next time of its own.
+func planner(asked *[]string, answer func(nth int) journal.Replanned) func(journal.Done, journal.Accepted, journal.Plan) journal.Replanned {
+	return func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+		*asked = append(*asked, fmt.Sprintf("%s after %s: %s", found.Schedule, claim.Plan.Schedule, done.Result))
+		return answer(len(*asked))
+	}
+}
+
+func againAt(runAt int64) journal.Replanned {
+	return journal.Replanned{Again: &journal.Again{RunAt: runAt, PlannedAt: runAt, Why: journal.AgainSchedule}}
+}
+
+func withReplan(j store.Config, replan func(journal.Done, journal.Accepted, journal.Plan) journal.Replanned) *store.Mirror {
+	j.Logger, j.Replan = discard(), replan
+	return store.NewMirror(j)
+}
+
+// expectPlan compares a row's status, owner and plan.
+func expectPlan(t *testing.T, table *storetest.Memory, id int64, status string, plan journal.Plan) {
+	t.Helper()
+	table.Change(func() {
+		row := table.Rows[id]
+		if diff := cmp.Diff(status, row.Status+" "+row.Owner) + cmp.Diff(plan, *row.Plan); diff != "" {
+			t.Errorf("row %d (-want +got):\n%s", id, diff)
+		}
+	})
+}
+
+// A row that comes back is delayed in the update that ends its run, and one that is given back
+// reads as before its claim.
+func TestARowThatComesBack(t *testing.T) {
+	t.Parallel()
+	plan := journal.Plan{RunAt: 100, PlannedAt: 90, Attempts: 1, Schedule: daily}
+	j, table := openJournal(t), recurring(plan, 1, 2, 3, 4)
+	m := newMirror(j, table)
+	given := make(chan []string, 10)
+	m.OnGivenBack = func(targets []string) { given <- targets }
+	run(t, m)
+	second := func(id int64) journal.Draft {
+		return journal.Draft{Job: id, Payload: journal.Running{Attempt: 2, Token: token(id)}}
+	}
+	seq := add(t, j, claimedFrom(1, plan), second(1), comesBack(1, 200), claimedFrom(2, plan), second(2),
+		journal.Draft{Job: 2, Payload: journal.Released{Token: token(2), From: journal.RowDelayed, Plan: &plan}},
+		claimedFrom(3, plan), second(3), journal.Draft{Job: 3, Payload: journal.Done{Result: "fail", Token: token(3)}},
+		claimedFrom(4, plan), second(4))
+	shown(t, m, seq)
+	expectPlan(t, table, 1, "delayed ", journal.Plan{RunAt: 200, PlannedAt: 200, Schedule: daily})
+	expectPlan(t, table, 2, "delayed ", plan)
+	started := plan
+	started.Attempts = 2
+	expectPlan(t, table, 3, "done ", started)
+	expectPlan(t, table, 4, "running "+token(4), started)
+	if got := <-given; !slices.Equal(got, []string{"a"}) {
+		t.Errorf("given back: %v", got)
+	}
+}
+
+// The schedule of a row is edited while it runs, once or again and again: what follows is planned
+// from what was found, journalled before the row says it, and never more than a few times in a row.
+func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
+	t.Parallel()
+	plan := journal.Plan{RunAt: 100, PlannedAt: 100, Schedule: daily}
+	j, table := openJournal(t), recurring(plan, 1, 2, 3, 4, 5)
+	edit := func(id int64, schedule string) { table.Rows[id].Plan.Schedule = schedule }
+	edit(1, weekly)
+	edit(2, "garbage")
+	edit(3, "")
+	edit(4, weekly)
+	edit(5, weekly)
+	var asked []string
+	edits := 0
+	table.OnChange = func(c store.Change) { // job 4 is edited each time before the update
+		if c.Job == 4 && edits < 4 {
+			edits++
+			table.Rows[4].Plan.Schedule = fmt.Sprintf("every %dd", edits)
+		}
+	}
+	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+		asked = append(asked, fmt.Sprintf("%s after %s: %s", found.Schedule, claim.Plan.Schedule, done.Result))
+		switch found.Schedule {
+		case "garbage":
+			return journal.Replanned{Note: "no such schedule"}
+		case "":
+			return journal.Replanned{}
+		}
+		return againAt(700)
+	})
+	notes := map[int64]string{}
+	before := table.OnChange
+	table.OnChange = func(c store.Change) {
+		before(c)
+		notes[c.Job] = c.Done.Note
+	}
+	drafts := []journal.Draft{}
+	for id := int64(1); id <= 4; id++ {
+		drafts = append(drafts, claimedFrom(id, plan), running(id), comesBack(id, 200))
+	}
+	cancelled := journal.Done{Result: "fail", Token: token(5), Reason: "cancelled"}
+	seq := add(t, j, append(drafts, claimedFrom(5, plan), running(5), journal.Draft{Job: 5, Payload: cancelled})...)
+	run(t, m)
+	shown(t, m, seq)
+	started := func(schedule string, again int64) journal.Plan {
+		return journal.Plan{RunAt: again, PlannedAt: again, Schedule: schedule}
+	}
+	expectPlan(t, table, 1, "delayed ", started(weekly, 700))
+	ended := journal.Plan{RunAt: 100, PlannedAt: 100, Attempts: 1, Schedule: "garbage"}
+	expectPlan(t, table, 2, "done ", ended)
+	ended.Schedule = ""
+	expectPlan(t, table, 3, "done ", ended)
+	expectPlan(t, table, 4, "delayed ", started("every 4d", 700))
+	ended.Schedule = weekly
+	expectPlan(t, table, 5, "done ", ended) // cancelled: it ends, whatever its schedule is
+	if notes[2] != "no such schedule" {
+		t.Errorf("why it does not come back is told as %q", notes[2])
+	}
+	planned := map[int64]int{}
+	for _, e := range history(t, j) {
+		if p, ok := e.Payload.(journal.Replanned); ok {
+			planned[e.Job]++
+			if p.Token != token(e.Job) {
+				t.Errorf("replanned of job %d has token %s", e.Job, p.Token)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[int64]int{1: 1, 2: 1, 3: 1, 4: 4}, planned); diff != "" {
+		t.Errorf("journalled, by job (-want +got):\n%s", diff)
+	}
+	if want := weekly + " after " + daily + ": ok"; !slices.Contains(asked, want) {
+		t.Errorf("asked: %q, want %q among them", asked, want)
+	}
+	if notices := of[journal.SetAside](t, j); len(notices) != 1 || notices[0].Reason != "its schedule is edited again and again" {
+		t.Errorf("set aside: %v", notices)
+	}
+}
+
+// Killed after replanned is journalled, before the row says so: the next start makes the same change
+// of both, and asks nobody. Edited once more by then, it is planned once more.
+func TestWhatWasPlannedAnewIsAppliedAfterAKill(t *testing.T) {
+	t.Parallel()
+	plan := journal.Plan{RunAt: 100, PlannedAt: 100, Schedule: daily}
+	for name, c := range map[string]struct {
+		schedule string
+		want     int64
+		asked    int
+	}{"as it was found": {weekly, 700, 0}, "edited once more": {"hourly :15", 800, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, table := openJournal(t), recurring(plan, 1)
+			table.Rows[1].Plan.Schedule = c.schedule
+			replanned := againAt(700)
+			replanned.Token, replanned.Schedule = token(1), weekly
+			seq := add(t, j, claimedFrom(1, plan), running(1), comesBack(1, 200), journal.Draft{Job: 1, Payload: replanned})
+			var asked []string
+			m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, planner(&asked, func(int) journal.Replanned { return againAt(800) }))
+			run(t, m)
+			shown(t, m, seq)
+			expectPlan(t, table, 1, "delayed ", journal.Plan{RunAt: c.want, PlannedAt: c.want, Schedule: c.schedule})
+			if len(asked) != c.asked || len(of[journal.Replanned](t, j)) != 1+c.asked {
+				t.Errorf("asked %q, journalled %d", asked, len(of[journal.Replanned](t, j)))
+			}
+		})
+	}
+}
+
+// A restart that sees only the end knows what the claim had found from the history.
+func TestAnEndAloneIsGuardedByItsClaimsSchedule(t *testing.T) {
+	t.Parallel()
+	plan := journal.Plan{RunAt: 100, PlannedAt: 100, Schedule: daily}
+	j, table := openJournal(t), recurring(plan, 1)
+	table.Rows[1].Plan.Schedule = weekly
+	first := add(t, j, claimedFrom(1, plan), running(1))
+	seq := add(t, j, comesBack(1, 200))
+	j.SetPosition(first)
+	var asked []string
+	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, planner(&asked, func(int) journal.Replanned { return againAt(700) }))
+	run(t, m)
+	shown(t, m, seq)
+	expectPlan(t, table, 1, "delayed ", journal.Plan{RunAt: 700, PlannedAt: 700, Schedule: weekly})
+}
+
+// While the disk has no room for what was planned anew, the row stays as it is.
+func TestAFullDiskHoldsUpWhatIsPlannedAnew(t *testing.T) {
+	t.Parallel()
+	plan := journal.Plan{RunAt: 100, PlannedAt: 100, Schedule: daily}
+	j := &fullJournal{Log: openJournal(t), rested: make(chan struct{}, 100)}
+	table := recurring(plan, 1)
+	table.Rows[1].Plan.Schedule = weekly
+	seq := add(t, j.Log, claimedFrom(1, plan), running(1), comesBack(1, 200))
+	j.appends.Store(3)
+	j.rests.Store(1)
+	var tries []string
+	table.OnChange = func(store.Change) {
+		tries = append(tries, fmt.Sprintf("%t %s", j.appends.Load() > 0, table.Rows[1].Status))
+	}
+	var asked []string
+	m := withReplan(store.Config{Source: j, Bookmark: j, Table: table}, planner(&asked, func(int) journal.Replanned { return againAt(700) }))
+	run(t, m)
+	shown(t, m, seq)
+	expectPlan(t, table, 1, "delayed ", journal.Plan{RunAt: 700, PlannedAt: 700, Schedule: weekly})
+	if len(of[journal.Replanned](t, j.Log)) != 1 || len(tries) < 3 || tries[1] != "true running" {
+		t.Errorf("tries: %q", tries)
+	}
+}
+
+// Changes that are made a second time meet rows that other workers have run since: no conflict. One
+// whose claim is under way still, and whose row another has started, is one: it was taken away.
+func TestRowsThatWentOnElsewhereAreNoConflict(t *testing.T) {
+	t.Parallel()
+	plan := journal.Plan{RunAt: 100, PlannedAt: 100}
+	j, table := openJournal(t), recurring(plan, 1, 2, 3)
+	seq := add(t, j, claimedFrom(1, plan), running(1), comesBack(1, 200), claimedFrom(2, plan), running(2), claimedFrom(3, plan), running(3),
+		comesBack(3, 200))
+	later := time.Now().Unix() + 60
+	for id := range table.Rows {
+		table.Rows[id].Owner, table.Rows[id].Started, table.Rows[id].Finished = "@zzzz00001", later, later-1
+	}
+	table.Rows[3].Finished = 1
+	m := newMirror(j, table)
+	run(t, m)
+	shown(t, m, seq)
+	var lost []int64
+	for _, e := range history(t, j) {
+		if e.Kind() == journal.KindConflict {
+			lost = append(lost, e.Job)
+		}
+	}
+	slices.Sort(lost)
+	if !slices.Equal(lost, []int64{2, 3}) {
+		t.Errorf("conflicts of %v, want of 2, which is under way here, and 3, whose end no row shows", lost)
+	}
+}
+
+// A failover to a replica that lagged: delayed rows read as before runs that this journal knows.
+// They are mirrored again, and not started.
+func TestDelayedRowsOfAReplicaThatLaggedAreMended(t *testing.T) {
+	t.Parallel()
+	j, table, returned := openJournal(t), storetest.NewMemory("one"), make(chan struct{}, 10)
+	table.Uses = store.TimeColumns()
+	m := onServer(j, table, returned)
+	run(t, m)
+	await(t, "claims", returned)
+	first, second := journal.Plan{RunAt: 100, PlannedAt: 100}, journal.Plan{RunAt: 200, PlannedAt: 200}
+	third := journal.Plan{RunAt: 300, PlannedAt: 300}
+	newest := runTwice(t, j, table, first, second, 1, 2, 3, 4, 5)
+	await(t, "the old server", m.Shown(newest, 0))
+	await(t, "an ignored row", m.Shown(add(t, j, journal.Draft{Job: 6, Payload: journal.Ignored{Reason: "x"}}), 0))
+	others := journal.Plan{RunAt: 150, PlannedAt: 100, Attempts: 1}
+	table.Change(func() {
+		table.Reached = "two"
+		for id, plan := range map[int64]journal.Plan{1: second, 2: first, 3: others, 4: third, 5: others, 6: first} {
+			table.Rows[id] = &store.Seen{Row: journal.Row{Job: id, Target: "a", Status: journal.RowDelayed, Plan: &plan}}
+		}
+		table.Rows[4].Finished = time.Now().Unix() + 60 // run elsewhere since
+	})
+	// Row 5 is behind by another worker's run, which that worker brings back while this one waits.
+	m.Together = 50 * time.Millisecond
+	looks := 0
+	table.OnApply = func() {
+		if looks++; looks == 1 {
+			*table.Rows[5].Plan = second
+		}
+	}
+	m.CheckServer()
+	await(t, "claims on the new server", returned)
+	expectPlan(t, table, 1, "delayed ", third)
+	expectPlan(t, table, 2, "delayed ", third)
+	expectPlan(t, table, 3, "delayed ", others)
+	expectPlan(t, table, 4, "delayed ", third)
+	expectPlan(t, table, 5, "delayed ", third)
+	expectPlan(t, table, 6, "ignored ", first)
+	met := []journal.Server{{Server: "one"}, {Server: "two", Before: "one", Mended: 4, Left: 1}}
+	if diff := cmp.Diff(met, of[journal.Server](t, j)); diff != "" {
+		t.Errorf("journalled (-want +got):\n%s", diff)
+	}
+}
+
+// runTwice lets jobs run at the times of two plans, and come back at 300.
+func runTwice(t *testing.T, j *eventlog.Log, table *storetest.Memory, first, second journal.Plan, ids ...int64) (newest uint64) {
+	t.Helper()
+	for _, id := range ids {
+		*table.Put(id, journal.RowRunning, token(id)).Plan = second
+		claim := claimedFrom(id, first)
+		early := claim.Payload.(journal.Accepted)
+		early.Token = token(id + 1000)
+		claim.Payload = early
+		end := comesBack(id, 200).Payload.(journal.Done)
+		end.Token = early.Token
+		add(t, j, claim, running(id), journal.Draft{Job: id, Payload: end})
+		newest = add(t, j, claimedFrom(id, second), running(id), comesBack(id, 300))
+	}
+	return newest
+}

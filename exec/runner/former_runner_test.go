@@ -52,8 +52,8 @@ func TestAFormerRunnerIsUnderstood(t *testing.T) {
 		recalled := recalledOf(t, r)
 		outcome(t, recalled[11], journal.Done{Result: "fail", Code: code(3), Stdout: kept("kept\n")})
 		outcome(t, recalled[10], journal.Done{Result: "fail", Code: code(9), Stdout: kept("before\nafter\n")})
-		r.Forget(10, "", 1)
-		r.Forget(11, "", 1)
+		r.Forget(10, claimToken, 1)
+		r.Forget(11, claimToken, 1)
 	})
 }
 
@@ -120,7 +120,7 @@ func firstWorker(t *testing.T, remote *Remote) {
 	t.Helper()
 	env := []string{"PATH=/usr/bin:/bin", "WORD=a word"}
 	do := func(job int64, dir string, argv ...string) jobexec.Process {
-		return asked(t, remote, jobexec.Spec{Job: job, Attempt: 1, Argv: argv, Dir: dir, Env: env, MaxOutput: 1 << 20})
+		return asked(t, remote, jobexec.Spec{Job: job, Token: claimToken, Attempt: 1, Argv: argv, Dir: dir, Env: env, MaxOutput: 1 << 20})
 	}
 	sh := func(job int64, text string) jobexec.Process { return do(job, "", "/bin/sh", "-c", text) }
 	refused := func(p jobexec.Process, want error) {
@@ -132,14 +132,14 @@ func firstWorker(t *testing.T, remote *Remote) {
 	done := func(job int64, p jobexec.Process, want journal.Done) {
 		t.Helper()
 		outcome(t, p, want)
-		remote.Forget(job, "", 1)
+		remote.Forget(job, claimToken, 1)
 	}
 	outcome(t, sh(1, `echo "$WORD"; echo err >&2; exit 7`),
 		journal.Done{Result: "fail", Code: code(7), Stdout: kept("a word\n"), Stderr: kept("err\n")})
 	outcome(t, do(2, "/", "/bin/true"), journal.Done{Result: "ok", Code: code(0)})
 	refused(do(2, "/", "/bin/true"), errors.New("it was started already"))
-	remote.Forget(1, "", 1)
-	remote.Forget(2, "", 1)
+	remote.Forget(1, claimToken, 1)
+	remote.Forget(2, claimToken, 1)
 	refused(do(3, "", "/none"), &jobexec.NotStartedError{Why: "start /none: no such file or directory"})
 	refused(do(4, "/none", "/bin/true"),
 		&jobexec.NotStartedError{Why: "start /bin/true: working folder: stat /none: no such file or directory"})
@@ -164,10 +164,17 @@ func firstWorker(t *testing.T, remote *Remote) {
 	outcome(t, sh(11, "echo kept; exit 3"), journal.Done{Result: "fail", Code: code(3), Stdout: kept("kept\n")})
 }
 
+// claimToken is that of the claims of a worker of this version, of which a former runner knows
+// nothing.
+const claimToken = "@abcde2345"
+
 func recalledOf(t *testing.T, remote *Remote) map[int64]jobexec.Process {
 	t.Helper()
 	recalled := make(map[int64]jobexec.Process)
-	for _, r := range remote.Recall(nil) {
+	for _, r := range remote.Recall([]jobexec.Spec{{Job: 10, Token: claimToken, Attempt: 1}, {Job: 11, Token: claimToken, Attempt: 1}}) {
+		if r.Token != claimToken {
+			t.Errorf("recalled is %+v", r)
+		}
 		recalled[r.Job] = r.Process
 	}
 	if len(recalled) != 2 || recalled[10] == nil || recalled[11] == nil {

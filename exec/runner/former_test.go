@@ -96,8 +96,8 @@ func TestAFormerWorkerHandsItsJobsOver(t *testing.T) {
 	outcome(t, recalled[11], journal.Done{Result: "fail", Code: code(3), Stdout: kept("kept\n")})
 	letGo(t, &config)
 	outcome(t, recalled[10], journal.Done{Result: "fail", Code: code(9), Stdout: kept("before\nafter\n")})
-	remote.Forget(10, "", 1)
-	remote.Forget(11, "", 1)
+	remote.Forget(10, claimToken, 1)
+	remote.Forget(11, claimToken, 1)
 }
 
 // formerFolder has what the recorded jobs need: a gate to wait at, and a program that is being

@@ -2,10 +2,13 @@ package runner
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -46,8 +49,11 @@ func testConfig(dir string) Config {
 	}
 }
 
+// workerToken is that of the claims of a worker in another process.
+const workerToken = "@worker234"
+
 // beWorker starts the jobs whose scripts are on stdin, and says of each when it runs; then it waits
-// to be killed.
+// to be killed. A script may begin with its limits, as in "1s 2s: ".
 func beWorker(dir string) error {
 	remote, err := Open(workerConfig(dir))
 	if err != nil {
@@ -55,8 +61,19 @@ func beWorker(dir string) error {
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for job := int64(1); lines.Scan(); job++ {
-		spec := script(lines.Text())
-		spec.Job, spec.Attempt = job, 1
+		limits, text, limited := strings.Cut(lines.Text(), ": ")
+		if !limited {
+			limits, text = "0s 0s", lines.Text()
+		}
+		spec := script(text)
+		spec.Job, spec.Token, spec.Attempt = job, workerToken, 1
+		timeout, kill, _ := strings.Cut(limits, " ")
+		var problems [2]error
+		spec.Timeout, problems[0] = time.ParseDuration(timeout)
+		spec.KillAfter, problems[1] = time.ParseDuration(kill)
+		if err := errors.Join(problems[:]...); err != nil {
+			return err
+		}
 		p, err := ask(remote, spec)
 		if err != nil {
 			return err

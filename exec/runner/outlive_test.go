@@ -68,8 +68,8 @@ func TestPitfall27JobsOutliveTheirWorker(t *testing.T) {
 	if done, err := wait(recalled[1]); err != nil || *done.Code != 9 || string(done.Stdout.Kept) != "before\nafter\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	remote.Forget(1, "", 1)
-	remote.Forget(2, "", 1)
+	remote.Forget(1, workerToken, 1)
+	remote.Forget(2, workerToken, 1)
 }
 
 func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAnOutcomeIsKeptUntilItIsForgotten(t *testing.T) {
 		if done, err := wait(r.Process); err != nil || *done.Code != int(r.Job)+2 {
 			t.Errorf("job %d: error %v, done %+v", r.Job, err, done)
 		}
-		remote.Forget(r.Job, "", r.Attempt)
+		remote.Forget(r.Job, r.Token, r.Attempt)
 	}
 }
 

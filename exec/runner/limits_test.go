@@ -1,0 +1,299 @@
+package runner
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+	"jobd/journal"
+)
+
+// fifo makes a pipe that has a name.
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// heard waits until somebody has written to a fifo, and gives what.
+func heard(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// limitedTo starts a job that may run for so long.
+func limitedTo(t *testing.T, remote *Remote, text string, timeout, kill time.Duration) jobexec.Process {
+	t.Helper()
+	spec := script(text)
+	spec.Token, spec.Attempt, spec.Timeout, spec.KillAfter = "@abcdefghi", 1, timeout, kill
+	return asked(t, remote, spec)
+}
+
+// What the worker is told of a job that ran for too long is a failure, with the timeout.
+func TestATimeoutIsAFailure(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	p := limitedTo(t, remote, "trap 'echo out; exit 0' TERM; sleep 300 & wait", 1500*time.Millisecond, time.Hour)
+	done, err := wait(p)
+	if err != nil || done.Result != "fail" || done.Timeout != 2 || done.Code == nil || *done.Code != 0 || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	if want := "ended after its timeout of 1.5s, with SIGTERM"; done.Note != want {
+		t.Errorf("note %q, want %q", done.Note, want)
+	}
+	remote.Forget(1, "@abcdefghi", 1)
+}
+
+// A worker is killed while its jobs' limits run. They hold though nobody is there, the runner waits
+// for them, and the next worker is told.
+func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
+	t.Parallel()
+	dir, stopped := t.TempDir(), fifo(t)
+	killWorker(t, dir,
+		"2s 1h: trap 'echo asked >"+stopped+"; exit 3' TERM; sleep 300 & wait",
+		"2s 100ms: trap '' TERM; exec sleep 300",
+		"1h 1s: exec sleep 300",
+	)
+	if got := heard(t, stopped); got != "asked" {
+		t.Errorf("it says %q", got)
+	}
+	remote := open(t, dir)
+	recalled := make(map[int64]jobexec.Process)
+	for _, r := range remote.Recall(nil) {
+		if r.Token != workerToken || r.Attempt != 1 {
+			t.Errorf("recalled is %+v", r)
+		}
+		recalled[r.Job] = r.Process
+	}
+	if len(recalled) != 3 {
+		t.Fatalf("the runner has %d jobs", len(recalled))
+	}
+	if done, err := wait(recalled[1]); err != nil || done.Result != "fail" || *done.Code != 3 || done.Timeout != 2 {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	if done, err := wait(recalled[2]); err != nil || done.Signal != "SIGKILL" || done.Timeout != 2 ||
+		done.Note != "ended after its timeout of 2s, with SIGTERM and, 100ms later, SIGKILL" {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	if err := recalled[3].Signal(9); err != nil {
+		t.Error(err)
+	}
+	if done, err := wait(recalled[3]); err != nil || done.Timeout != 0 || done.Note != "" {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	for job := range int64(3) {
+		remote.Forget(job+1, workerToken, 1)
+	}
+}
+
+// The runner is killed while a limit runs: the worker that is there sees to it, and to what the
+// process leaves behind in its group.
+func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
+	t.Parallel()
+	remote, up := open(t, t.TempDir()), fifo(t)
+	runner := runnerOf(t, remote)
+	text := "(trap '' TERM; echo $(exec sh -c 'echo $PPID') >" + up + "; exec sleep 300) & exec sleep 300"
+	p := limitedTo(t, remote, text, 2*time.Second, time.Hour)
+	<-p.Begun()
+	child, err := strconv.Atoi(heard(t, up))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pidfd, err := openPidfd(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pidfd.Close()
+	if err := unix.Kill(runner, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	done, err := wait(p)
+	if err != nil || done.Result != "fail" || done.Timeout != 2 || done.Code != nil || !strings.Contains(done.Reason, "its runner was lost") {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	if done.Elapsed < (2 * time.Second).Microseconds() {
+		t.Errorf("it was ended after %d µs", done.Elapsed)
+	}
+	if err := awaitEnd(pidfd); err != nil {
+		t.Error(err)
+	}
+	remote.Forget(1, "@abcdefghi", 1)
+}
+
+// Worker and runner are killed. What the next worker adopts has the limit that the journal knows,
+// from the start of the process.
+func TestAnAdoptedProcessHasItsLimit(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, script string
+		limit        wire.Limit
+		note         string
+	}{
+		{"it is over", "exec sleep 300", wire.Limit{Timeout: 1, Kill: time.Hour}, "ended after its timeout of 1ns, with SIGTERM"},
+		{
+			"it is soon over", "exec sleep 300",
+			wire.Limit{Timeout: 300 * time.Millisecond, Kill: time.Hour},
+			"ended after its timeout of 300ms, with SIGTERM",
+		},
+		{
+			"it ignores SIGTERM", "trap '' TERM; echo >$up; exec sleep 300",
+			wire.Limit{Timeout: 1, Kill: 100 * time.Millisecond},
+			"ended after its timeout of 1ns, with SIGTERM and, 100ms later, SIGKILL",
+		},
+		{
+			"it is stopped", "trap 'exit 0' TERM; echo >$up; kill -STOP $$; exit 1",
+			wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour},
+			"ended after its timeout of 200ms, with SIGTERM",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			up := fifo(t)
+			started, ended := startChild(t, "up="+up+"; "+test.script)
+			if strings.Contains(test.script, "$up") {
+				heard(t, up)
+			}
+			s, alive := adopt(started, started.BootID, test.limit.From(began(started)), nothingLeft)
+			if !alive {
+				t.Fatal("it was not adopted")
+			}
+			done, err := wait(s)
+			if err != nil || done.Result != "fail" || done.Timeout != 1 || done.Note != test.note {
+				t.Errorf("error %v, done %+v, want %q", err, done, test.note)
+			}
+			ended()
+		})
+	}
+}
+
+// Its end was first: nobody has reaped it yet, and it gets no signal.
+func TestAnAdoptedProcessThatHasEndedGetsNoSignal(t *testing.T) {
+	t.Parallel()
+	started, ended := startChild(t, "true")
+	pidfd, err := openPidfd(started.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pidfd.Close()
+	if err := awaitEnd(pidfd); err != nil {
+		t.Fatal(err)
+	}
+	s, alive := adopt(started, started.BootID, wire.Limit{Timeout: 1, Kill: 1}.From(0), nothingLeft)
+	if !alive {
+		t.Fatal("it was not adopted")
+	}
+	if done, err := wait(s); !errors.Is(err, jobexec.ErrOutcomeUnknown) || done.Timeout != 0 {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	if exit := ended(); exit != nil {
+		t.Errorf("it ended with %v", exit)
+	}
+}
+
+// A runner of an older version knows no limits: the worker sees to them through it.
+func TestAnOlderRunnersJobsHaveTheirLimits(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	up := fifo(t)
+	started, ended := startChild(t, "trap '' TERM; echo >"+up+"; exec sleep 300")
+	heard(t, up)
+	id := wire.ID{Job: 1, Attempt: 1}
+	told := make(chan error, 1)
+	go func() { told <- beOlder(far, started, id) }()
+	l, err := newLink(near, testConfig("").Logger, true, func(*link, map[wire.ID]*process) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := script("")
+	spec.Token, spec.Attempt, spec.Timeout, spec.KillAfter = "@abcdefghi", 1, time.Second, 100*time.Millisecond
+	heardOf := make(chan jobexec.News, 2)
+	spec.Tell = func(n jobexec.News) { heardOf <- n }
+	p, err := l.start(&spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := wait(p)
+	if err != nil || done.Result != "fail" || done.Timeout != 1 ||
+		done.Note != "ended after its timeout of 1s, with SIGTERM and, 100ms later, SIGKILL" {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	for _, want := range []jobexec.News{
+		{Job: 1, Token: "@abcdefghi", Attempt: 1}, {Job: 1, Token: "@abcdefghi", Attempt: 1, Ended: true},
+	} {
+		if got := <-heardOf; got != want {
+			t.Errorf("the worker hears %+v, want %+v", got, want)
+		}
+	}
+	ended()
+	far.CloseWrite()
+	<-l.lost
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+}
+
+// beOlder is a runner of the version before, whose one job is a process of the test's. It fails
+// where it is sent what such a runner does not know.
+func beOlder(conn *net.UnixConn, started journal.Started, id wire.ID) error {
+	in := wire.NewReader(conn)
+	say := func(messages ...wire.Message) error {
+		near, err := wire.NewOutbox(conn)
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			near.Send(m)
+		}
+		near.Close()
+		<-near.Written()
+		return nil
+	}
+	for {
+		m, err := in.Next()
+		if err != nil {
+			return nil
+		}
+		if m.Tokens || m.ID.Token != "" || m.Limit != (wire.Limit{}) {
+			return errors.New("an older runner is sent what it does not know")
+		}
+		switch m.Kind {
+		case wire.Hello:
+			err = say(wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: "older"})
+		case wire.Start:
+			err = say(wire.Message{Kind: wire.Started, ID: id, Started: started})
+		case wire.Signal:
+			problem := unix.Kill(-started.Pid, unix.Signal(m.Signo))
+			answer := wire.Message{Kind: wire.Signalled, ID: id}
+			if problem != nil {
+				answer.Text = problem.Error()
+			}
+			if err = say(answer); err == nil && m.Signo == int(unix.SIGKILL) {
+				err = say(wire.Message{
+					Kind: wire.Ended, ID: id, Started: started, Timed: true,
+					Done: journal.Done{Result: "fail", Signal: "SIGKILL", Elapsed: proc.Elapsed(began(started), proc.Uptime())},
+				})
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -31,9 +31,25 @@
 //     process, so that no other start of the job is taken for it. The files are removed when the
 //     worker says forget; killed in between, the next start finds the outcome in the journal, and
 //     removes every file of a start that is neither under way nor the runner's (Sweep).
-//   - A worker of an older version knows nothing of these files: those of a runner that was killed
-//     under it stay until a newer one starts. A runner of an older version writes none.
+//   - The names have the token, too. Of a runner of an older version they have none, and are found
+//     without. A worker of an older version finds those without only, or none: what a newer runner
+//     that was killed under it has left stays until it is swept.
 //   - The connection is lost while somebody looks at a job's output: what is on disk is told, and
 //     the next look goes to the runner again.
+//   - A start has a limit: the runner sees to that, and goes on when the worker is killed. Where
+//     the runner is killed, and the process is adopted, the worker does (guard.go), by what it was
+//     asked for, or, started again, by the journal. Killed before SIGTERM, the next start sends it,
+//     as soon as it adopts the process. Killed between SIGTERM and SIGKILL, it begins with SIGTERM
+//     again, since nobody knows whether the job had one, and what the job has left of its time.
+//     Killed after SIGKILL, or after the end: the next start finds no process, and the outcome is
+//     unknown. A stray that got a signal for its limit has failed, which is known; its exit code is
+//     not.
+//   - Which start is meant: job, token and attempt. A runner of an older version knows no tokens,
+//     and a start that an older worker has asked for has none. Those are the ones that the journal
+//     has under way by the same job and attempt: of two claims of one job only the newer can be,
+//     and of a claim whose end is journalled the runner is told to forget the start before the next
+//     claim's is asked of it (claim.go). Such a runner knows no limits either, and the worker that
+//     is there sees to them through it. An older worker may come after a newer one: see
+//     host/bare.go.
 //   - How long a stray ran is the time since its start, in clock ticks.
 package runner

@@ -11,18 +11,23 @@ import (
 	"jobd/tests/harness"
 )
 
-// formerVersion is the commit of the version before the runner became packages of its own.
-const formerVersion = "f2dd6bc"
+// The commits of former versions: before the runner became packages of its own, and before it knew
+// tokens and limits.
+const (
+	beforePackages = "f2dd6bc"
+	beforeTokens   = "32ff79a"
+)
 
 // A worker that is replaced by one of another version, newer or older, hands its running jobs over:
 // they end with their true exit codes and all of their output, whichever version their runner is
 // of.
 func TestHandoverBetweenVersions(t *testing.T) {
 	t.Parallel()
-	former := buildFormer(t)
+	packages, tokens := buildFormer(t, beforePackages), buildFormer(t, beforeTokens)
 	current := harness.Program(t, "jobd")
 	for name, versions := range map[string][2]string{
-		"upgrade": {former, current}, "downgrade": {current, former},
+		"upgrade": {packages, current}, "downgrade": {current, packages},
+		"upgrade to tokens": {tokens, current}, "downgrade from tokens": {current, tokens},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,8 +60,8 @@ func TestHandoverBetweenVersions(t *testing.T) {
 	}
 }
 
-// buildFormer builds the worker of the former version.
-func buildFormer(t *testing.T) string {
+// buildFormer builds the worker of a former version.
+func buildFormer(t *testing.T, formerVersion string) string {
 	t.Helper()
 	tree := exec.Command("git", "-C", harness.Top(), "archive", formerVersion)
 	var archive, problem bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	jobexec "jobd/exec"
 )
@@ -16,7 +17,12 @@ import (
 const benchJobs = 10
 
 // Starts through a runner process, as a worker does them.
-func BenchmarkStart(b *testing.B) {
+func BenchmarkStart(b *testing.B) { benchmarkStart(b, 0) }
+
+// The same with jobs that may run for a day only.
+func BenchmarkStartLimited(b *testing.B) { benchmarkStart(b, 24*time.Hour) }
+
+func benchmarkStart(b *testing.B, timeout time.Duration) {
 	remote, err := Open(workerConfig(b.TempDir()))
 	if err != nil {
 		b.Fatal(err)
@@ -32,7 +38,8 @@ func BenchmarkStart(b *testing.B) {
 	before := cpuTime(b, pid)
 	atOnce(b, func(job int64) error {
 		p, err := remote.Start(jobexec.Spec{
-			Job: job, Attempt: 1, Runner: instance, Argv: []string{"/bin/true", "1"}, Env: env, MaxOutput: 1 << 20,
+			Job: job, Token: "@abcdefghi", Attempt: 1, Runner: instance, Argv: []string{"/bin/true", "1"}, Env: env, MaxOutput: 1 << 20,
+			Timeout: timeout, KillAfter: timeout,
 		})
 		if err != nil {
 			return err
@@ -40,7 +47,7 @@ func BenchmarkStart(b *testing.B) {
 		if _, err := wait(p); err != nil {
 			return err
 		}
-		remote.Forget(job, "", 1)
+		remote.Forget(job, "@abcdefghi", 1)
 		return nil
 	})
 	b.ReportMetric(float64(cpuTime(b, pid)-before)/1e6/float64(b.N), "runner-cpu-ms/op")

@@ -128,10 +128,10 @@ func (c *targetConfig) validate(set *conf.Set, common *config) {
 	if c.terms.Attempts > 1 && !again(rows) {
 		bad("attempts", "a row that comes back needs columns for that; allowed is 1, or use_columns with run_at, planned_at and attempts")
 	}
-	if given("backoff") && c.terms.Attempts <= 1 && !rows.Has("max_attempts") {
+	if given("backoff") && c.terms.Attempts <= 1 && !rows.Has(store.ColumnMaxAttempts) {
 		unused("backoff", "jobs of this target have one attempt; set attempts")
 	}
-	if given("kill_after") && c.terms.Timeout == 0 && !rows.Has("timeout") {
+	if given("kill_after") && c.terms.Timeout == 0 && !rows.Has(store.ColumnTimeout) {
 		unused("kill_after", "jobs of this target may run for ever; set timeout")
 	}
 	c.terms.Rate.Fleet = c.scope == "fleet"

@@ -25,12 +25,13 @@ func TestManualPages(t *testing.T) {
 		},
 		Signals: []page.Term{
 			{Name: "SIGTERM, SIGINT", Meaning: "Claim no more, give back what has not started, and end when what runs has ended: see shutdown_timeout and on_stop in jobd.conf(5). A second one ends at once."},
-			{Name: "SIGHUP", Meaning: "Read the file again and take over targets, concurrency, log levels and launcher; open the log anew."},
+			{Name: "SIGHUP", Meaning: "Read the file again and take over targets, concurrency, what is said of targets, launchers, time_zone, missed and log levels; open the log anew."},
 		},
 		Files: []page.Term{{Name: "/var/lib/jobd/NAME", Meaning: "the journal of the worker NAME, where nothing else is said"}},
 		Example: []string{
 			"host = 127.0.0.1", "port = 7080", "mysql_host = /run/mysqld/mysqld.sock", "mysql_user = jobd", `mysql_password = "secret"`,
 			"mysql_database = app", "launcher = /usr/bin/php /srv/app/job.php {id}", "", "[targets]", "mail = 10", "video/convert = 2",
+			"", "[target video/convert]", "timeout = 2h", "kill_after = 1m",
 		},
 	})
 }

@@ -30,18 +30,32 @@ func (s *site) report(ctx context.Context, t *table) error {
 	if err := s.show(ctx, "list-workers"); err != nil {
 		return err
 	}
-	rows, err := t.rows(ctx)
+	rows, err := s.settledRows(ctx, t)
 	if err != nil {
 		return err
 	}
 	s.summary(rows)
+	if err := s.showComingAgain(ctx); err != nil {
+		return err
+	}
 	if err := s.showJournals(ctx); err != nil {
 		return err
 	}
 	if err := s.check(rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.stdout, "\ndemo: %d background and %d manual jobs, %d verified\n", background, manual, len(rows))
+	fmt.Fprintf(s.stdout, "\ndemo: %d background and %d manual jobs, one that recurs and one that was tried again, %d verified\n",
+		background, manual, len(rows))
+	return nil
+}
+
+// showComingAgain prints the story of the job that was tried again, and the row that recurs.
+func (s *site) showComingAgain(ctx context.Context) error {
+	for _, id := range []int{retried, recurring} {
+		if err := s.show(ctx, "show", fmt.Sprintf("later:%d", id)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -87,6 +101,11 @@ func (s *site) summary(rows []row) {
 			delete(counts, g)
 		}
 	}
+	again := group{"later", "delayed", "ok"}
+	for _, g := range []group{{"later", "done", "ok"}, again} {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\n", g.target, g.status, g.result, counts[g])
+		delete(counts, g)
+	}
 	for g, n := range counts { // none, if all is well
 		fmt.Fprintf(out, "%s\t%s\t%s\t%d\n", g.target, g.status, g.result, n)
 	}
@@ -96,19 +115,41 @@ func (s *site) summary(rows []row) {
 // check compares every row, and how often its job was started, with what must be.
 func (s *site) check(rows []row) error {
 	var wrong []error
-	if len(rows) != background+manual {
-		wrong = append(wrong, fmt.Errorf("%d rows, want %d", len(rows), background+manual))
+	if len(rows) != all {
+		wrong = append(wrong, fmt.Errorf("%d rows, want %d", len(rows), all))
 	}
 	starts := s.starts()
 	for _, r := range rows {
+		if r.id == recurring {
+			wrong = append(wrong, checkRecurring(r, starts[r.id]))
+			continue
+		}
 		if r.status != "done" || r.outcome() != wanted(r.id) || r.started == 0 || r.finished < r.started {
 			wrong = append(wrong, fmt.Errorf("job %d: %s %+v, from %d to %d; want %+v", r.id, r.status, r.outcome(), r.started, r.finished, wanted(r.id)))
 		}
-		if starts[r.id] != 1 {
-			wrong = append(wrong, fmt.Errorf("job %d was started %d times", r.id, starts[r.id]))
+		want := 1
+		if r.id == retried {
+			want = 2
+		}
+		if starts[r.id] != want {
+			wrong = append(wrong, fmt.Errorf("job %d was started %d times, want %d", r.id, starts[r.id], want))
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// checkRecurring looks at the row that recurs: it has what its last run has left, and waits for the
+// next one, a whole number of intervals after the first.
+func checkRecurring(r row, starts int) error {
+	switch {
+	case r.outcome() != wanted(r.id):
+		return fmt.Errorf("job %d: %+v, want %+v", r.id, r.outcome(), wanted(r.id))
+	case r.due != r.planned || r.planned <= r.started || r.planned > r.finished+interval || r.attempts != 0:
+		return fmt.Errorf("job %d ran from %d to %d, and comes again at %d, planned for %d, attempt %d", r.id, r.started, r.finished, r.due, r.planned, r.attempts)
+	case starts < 2:
+		return fmt.Errorf("job %d was started %d times, and recurs", r.id, starts)
+	}
+	return nil
 }
 
 // outcome is how the job ended, by its row.

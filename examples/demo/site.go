@@ -38,9 +38,12 @@ type daemon struct {
 
 // workers and their targets: they share one, and have one each of their own.
 var workers = []struct{ name, targets string }{
-	{"north", "shared = 4\nnorth = 4\n"},
-	{"south", "shared = 4 ; the same target here\nsouth = 4\n"},
+	{"north", "shared = 4\nnorth = 4\nlater = 2\n"},
+	{"south", "shared = 4 ; the same target here\nsouth = 4\nlater = 2\n"},
 }
+
+// later is what both say of the jobs that come again.
+const later = "\n[target later]\nattempts = 2 ; a job that fails has one more\nbackoff = 1s\n"
 
 const password = `demo "only"; nobody else`
 
@@ -68,7 +71,7 @@ func (s *site) start(ctx context.Context, tableSettings string) error {
 		config := "# written by the demo\nname = " + w.name + "\n" + listen(port) + tableSettings +
 			fmt.Sprintf("master_host = 127.0.0.1\nmaster_port = %d\nmaster_reconnect_timeout = 1\n", masterPort) +
 			fmt.Sprintf("launcher = %s %s {id}\njournal_dir = %s\n", script, s.oracle, s.journal(w.name)) +
-			"\n[targets]\n" + w.targets
+			"use_columns = all\n\n[targets]\n" + w.targets + later
 		if err := s.launch(ctx, "jobd", w.name, port, config); err != nil {
 			return err
 		}

@@ -45,9 +45,35 @@ const sqliteTable = `CREATE TABLE jobs (
   return_code   INTEGER,
   sig           TEXT,
   stdout        TEXT,
-  stderr        TEXT
+  stderr        TEXT,
+  run_at        INTEGER NOT NULL DEFAULT 0,
+  planned_at    INTEGER NOT NULL DEFAULT 0,
+  schedule      TEXT,
+  time_zone     TEXT,
+  attempts      INTEGER NOT NULL DEFAULT 0,
+  max_attempts  INTEGER,
+  timeout       INTEGER,
+  priority      INTEGER NOT NULL DEFAULT 0,
+  unique_key    TEXT UNIQUE
 );
-CREATE INDEX status_target_idx ON jobs (status, target, id)`
+CREATE INDEX status_target_idx ON jobs (status, target, id);
+CREATE INDEX due_idx ON jobs (status, target, run_at);
+CREATE INDEX priority_idx ON jobs (status, target, priority DESC, id)`
+
+// mysqlTime adds the same to a table that has nothing of time.
+const mysqlTime = `ALTER TABLE jobs
+  MODIFY status enum('waiting','manual','accepted','running','done','ignored','delayed') NOT NULL DEFAULT 'waiting',
+  ADD run_at bigint UNSIGNED NOT NULL DEFAULT 0,
+  ADD planned_at bigint UNSIGNED NOT NULL DEFAULT 0,
+  ADD schedule varchar(64) DEFAULT NULL,
+  ADD time_zone varchar(64) DEFAULT NULL,
+  ADD attempts smallint UNSIGNED NOT NULL DEFAULT 0,
+  ADD max_attempts smallint UNSIGNED DEFAULT NULL,
+  ADD timeout int UNSIGNED DEFAULT NULL,
+  ADD priority tinyint NOT NULL DEFAULT 0,
+  ADD unique_key varchar(64) DEFAULT NULL UNIQUE,
+  ADD KEY due_idx (status, target, run_at),
+  ADD KEY priority_idx (status, target, priority DESC, id)`
 
 func openSQLite(ctx context.Context, file string) (*table, error) {
 	pragmas := url.Values{"_pragma": {"journal_mode(wal)", "busy_timeout(10000)"}, "_txlock": {"immediate"}}
@@ -77,7 +103,7 @@ func openMySQL(ctx context.Context) (*table, error) {
 
 func mysqlTable(ctx context.Context, server *dbserver.Server) (*table, error) {
 	const database = "demo"
-	if err := server.CreateDatabase(ctx, database, dbserver.JobsTable); err != nil {
+	if err := server.CreateDatabase(ctx, database, dbserver.JobsTable, mysqlTime); err != nil {
 		return nil, err
 	}
 	account, err := server.Limited(ctx, database)
@@ -96,16 +122,17 @@ func mysqlTable(ctx context.Context, server *dbserver.Server) (*table, error) {
 	}, nil
 }
 
-// insert adds jobs as an application does: one INSERT, status and target and nothing else.
+// insert adds jobs as an application does: one INSERT, status and target, for a job that recurs when,
+// and nothing else.
 func (t *table) insert(ctx context.Context, jobs []job) error {
 	var rows []string
 	var values []any
 	for _, j := range jobs {
-		rows = append(rows, "(?, ?, ?, ?)")
-		values = append(values, j.id, j.target, j.created.Unix(), j.status)
+		rows = append(rows, "(?, ?, ?, ?, ?)")
+		values = append(values, j.id, j.target, j.created.Unix(), j.status, j.schedule)
 	}
 	_, err := t.db.ExecContext(ctx,
-		"INSERT INTO jobs (id, target, time_created, status) VALUES "+strings.Join(rows, ", "), values...)
+		"INSERT INTO jobs (id, target, time_created, status, schedule) VALUES "+strings.Join(rows, ", "), values...)
 	if err != nil {
 		return fmt.Errorf("insert jobs: %w", err)
 	}
@@ -120,12 +147,14 @@ type row struct {
 	code              sql.NullInt64
 	stdout, stderr    sql.NullString
 	started, finished int64
+	due, planned      int64
+	attempts          int64
 }
 
 // rows reads the whole table, in the order of the ids.
 func (t *table) rows(ctx context.Context) ([]row, error) {
 	result, err := t.db.QueryContext(ctx,
-		"SELECT id, target, status, result, return_code, sig, stdout, stderr, time_started, time_finished FROM jobs ORDER BY id")
+		"SELECT id, target, status, result, return_code, sig, stdout, stderr, time_started, time_finished, run_at, planned_at, attempts FROM jobs ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("read the table: %w", err)
 	}
@@ -133,7 +162,8 @@ func (t *table) rows(ctx context.Context) ([]row, error) {
 	var all []row
 	for result.Next() {
 		var r row
-		err := result.Scan(&r.id, &r.target, &r.status, &r.result, &r.code, &r.signal, &r.stdout, &r.stderr, &r.started, &r.finished)
+		err := result.Scan(&r.id, &r.target, &r.status, &r.result, &r.code, &r.signal, &r.stdout, &r.stderr,
+			&r.started, &r.finished, &r.due, &r.planned, &r.attempts)
 		if err != nil {
 			return nil, fmt.Errorf("read the table: %w", err)
 		}

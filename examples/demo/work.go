@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -13,6 +15,16 @@ const (
 	background = 500 // jobs that the workers find in the table
 	manual     = 21  // jobs that are run by name, the last of which is killed
 	killed     = background + manual
+
+	recurring = killed + 1 // a job that recurs
+	retried   = killed + 2 // one that fails, and is tried again
+	all       = retried
+)
+
+// every is the schedule of the job that recurs, and interval the seconds between two of its runs.
+const (
+	every    = "every 2s"
+	interval = 2
 )
 
 // job is what the application asks for, and what must become of it.
@@ -21,6 +33,8 @@ type job struct {
 	target  string
 	status  string
 	created time.Time
+
+	schedule sql.NullString
 }
 
 // jobs are all of the demo's jobs, spread over the three targets.
@@ -33,6 +47,14 @@ func jobs(from, to int, status string) []job {
 	return all
 }
 
+// comingAgain are the job that recurs and the one that is tried again.
+func comingAgain() []job {
+	return []job{
+		{id: recurring, target: "later", status: "waiting", created: time.Now(), schedule: sql.NullString{String: every, Valid: true}},
+		{id: retried, target: "later", status: "waiting", created: time.Now()},
+	}
+}
+
 func (j job) String() string { return fmt.Sprintf("%s:%d", j.target, j.id) }
 
 // work inserts the jobs and has them run: background ones by poking, manual ones by name.
@@ -41,7 +63,11 @@ func (s *site) work(ctx context.Context, t *table) error {
 	if err := t.insert(ctx, jobs(1, background, "waiting")); err != nil {
 		return err
 	}
-	if err := s.show(ctx, "poke", "shared", "north", "south"); err != nil {
+	fmt.Fprintf(s.stdout, "demo: and one that recurs, %s, and one that fails at first\n", every)
+	if err := t.insert(ctx, comingAgain()); err != nil {
+		return err
+	}
+	if err := s.show(ctx, "poke", "shared", "north", "south", "later"); err != nil {
 		return err
 	}
 	byHand := jobs(background+1, background+manual, "manual")
@@ -99,12 +125,22 @@ func (s *site) killOne(ctx context.Context, j job) error {
 	return nil
 }
 
+// awaitDone waits until all jobs are done but the one that recurs, and that one has run again.
 func (s *site) awaitDone(ctx context.Context, t *table) error {
-	return await(ctx, "all jobs to be done", func() bool {
+	return await(ctx, "all jobs to be done, and the one that recurs to run again", func() bool {
 		var open int
-		err := t.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM jobs WHERE status <> 'done'").Scan(&open)
-		return err == nil && open == 0
+		err := t.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM jobs WHERE status <> 'done' AND id <> ?", recurring).Scan(&open)
+		return err == nil && open == 0 && s.starts()[recurring] > 1
 	})
+}
+
+// settledRows reads the whole table at a moment at which the job that recurs does not run.
+func (s *site) settledRows(ctx context.Context, t *table) (rows []row, err error) {
+	awaited := await(ctx, fmt.Sprintf("job %d to be delayed until its next run", recurring), func() bool {
+		rows, err = t.rows(ctx)
+		return err != nil || slices.ContainsFunc(rows, func(r row) bool { return r.id == recurring && r.status == "delayed" })
+	})
+	return rows, errors.Join(err, awaited)
 }
 
 // starts tells how often each job was started, by the oracle.

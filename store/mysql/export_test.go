@@ -29,3 +29,15 @@ func Descends(text string) (bool, error) {
 	v, err := parseVersion(text)
 	return v.descends(), err
 }
+
+// Looks are the locking reads with which a claim of a target begins, each with its arguments.
+func (t *Table) Looks(target string, room int, behind int64) (queries []string, args [][]any) {
+	found := t.layout.Load()
+	one := ask{target, room, behind, behind > 0}
+	for _, add := range []func(*selection, ask, string, *layout){t.addWaiting, t.addDue} {
+		var chosen selection
+		add(&chosen, one, t.but([]int64{4711}), found)
+		queries, args = append(queries, chosen.query), append(args, chosen.args)
+	}
+	return queries, args
+}

@@ -64,3 +64,6 @@ func (words) Code(code *int) any                                { return rule.Co
 func (words) Nothing(string) (any, bool)                        { return nil, true }
 func (words) Output(done *journal.Done) (stdout, stderr string) { return "", done.Note }
 func (w words) Uses(column string) bool                         { return w.uses.Has(column) }
+
+// Number implements rule.Dialect.
+func (words) Number(_ string, value int64) any { return value }

@@ -1,0 +1,366 @@
+package mysql_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/mysql"
+	"jobd/store/storetest/linkproxy"
+)
+
+// oldServers are versions without SKIP LOCKED that can be relied on; "" is the real one's.
+func oldServers() []string {
+	return []string{"", "5.7.44", "10.5.29-MariaDB", "8.0.11-TiDB-v7.5.0"}
+}
+
+// Higher priority goes first, then what is earlier: waiting rows by when they were created, due ones
+// by when they are due. There are never more than there is room for, and the others are free.
+func TestClaimsInOrder(t *testing.T) {
+	t.Parallel()
+	for _, version := range oldServers() {
+		t.Run("server "+version, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, timedDDL())
+			early := db.insertAt(t, "waiting", 100, 0, 0)
+			late := db.insertAt(t, "waiting", 300, 0, 0)
+			dueLate := db.insertAt(t, "delayed", 1, 400, 0)
+			dueEarly := db.insertAt(t, "delayed", 1, 200, 0)
+			low := db.insertAt(t, "waiting", 50, 0, -1)
+			dueHigh := db.insertAt(t, "delayed", 1, 500, 5)
+			high := db.insertAt(t, "waiting", 600, 0, 6)
+			higher := db.insertAt(t, "waiting", 700, 0, 5)
+			db.insertAt(t, "delayed", 1, 4_000_000_000, 100)
+			for _, c := range []struct {
+				uses store.Uses
+				want []int64
+			}{
+				{allTimes, []int64{high, dueHigh, higher, early, dueEarly, late, dueLate, low}},
+				{store.Uses{"run_at"}, []int64{early, dueEarly, late, low, dueLate, dueHigh, high, higher}},
+				{store.Uses{"priority"}, []int64{high, higher, early, late, low}},
+				{nil, []int64{early, late, low, high, higher}},
+			} {
+				table := db.timedTable(t, c.uses)
+				if version != "" {
+					if err := table.Pretend(version); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, room := range []int{1, 3, 100} {
+					err := table.Claim(t.Context(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+						if diff := cmp.Diff(c.want[:min(room, len(c.want))], jobs(rows)); diff != "" {
+							t.Errorf("using %v, %d of them (-want +got):\n%s", c.uses, room, diff)
+						}
+						return nil, nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Waiting rows of which nobody knows when they were created, and due ones, don't hold up each other.
+func TestClaimsOfRowsThatWereCreatedWhoKnowsWhen(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, timedDDL("`time_created` int(10) UNSIGNED NOT NULL", "`time_created` datetime DEFAULT NULL"))
+	db.exec(t, "INSERT INTO jobs (target, status, run_at) VALUES ('a', 'waiting', 0), ('a', 'delayed', 5)")
+	table := db.timedTable(t, allTimes)
+	seen := map[string]bool{}
+	for range 1000 {
+		err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+			seen[rows[0].Status] = true
+			return nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(seen) == 2 {
+			return
+		}
+	}
+	t.Errorf("in 1000 claims only these came first: %v", seen)
+}
+
+// What rows say about time is read in every way in which rows are read; NULL reads as nothing, and
+// numbers beyond what we know as a very large one.
+func TestPlansAreRead(t *testing.T) {
+	t.Parallel()
+	loose := []string{
+		"`run_at` int UNSIGNED NOT NULL DEFAULT 0", "`run_at` bigint UNSIGNED NOT NULL DEFAULT 0", "`planned_at` int UNSIGNED NOT NULL DEFAULT 0", "`planned_at` bigint UNSIGNED NOT NULL DEFAULT 0",
+		"`attempts` smallint UNSIGNED NOT NULL DEFAULT 0", "`attempts` smallint DEFAULT NULL", "`priority` tinyint NOT NULL DEFAULT 0", "`priority` tinyint DEFAULT NULL",
+	}
+	db := newDatabase(t, timedDDL(loose...))
+	db.exec(t, `INSERT INTO jobs (id, target, time_created, status, sig, run_at, planned_at, schedule, time_zone, attempts, max_attempts, timeout, priority) VALUES
+		(1, 'a', 1, 'manual', NULL, 5, 6, 'daily 02:30', 'Europe/Berlin', 3, 4, 60, 7),
+		(2, 'a', 1, 'manual', NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL),
+		(3, 'a', 1, 'running', '@abcd01234', 18446744073709551615, 0, '', '', -3, NULL, NULL, NULL)`)
+	full := journal.Plan{RunAt: 5, PlannedAt: 6, Attempts: 3, MaxAttempts: 4, Timeout: 60, Schedule: "daily 02:30", Zone: "Europe/Berlin"}
+	wants := map[int64]*journal.Plan{1: &full, 2: {}, 3: {RunAt: 9223372036854775807, Attempts: -3}}
+	for name, c := range map[string]struct {
+		uses store.Uses
+		want map[int64]*journal.Plan
+	}{
+		"all":  {allTimes, wants},
+		"some": {store.Uses{"timeout"}, map[int64]*journal.Plan{1: {Timeout: 60}, 2: {}, 3: {}}},
+		"none": {nil, map[int64]*journal.Plan{1: nil, 2: nil, 3: nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := db.timedTable(t, c.uses)
+			got := map[string]map[int64]*journal.Plan{}
+			note := func(how string, rows ...journal.Row) {
+				if got[how] == nil {
+					got[how] = map[int64]*journal.Plan{}
+				}
+				for _, row := range rows {
+					got[how][row.Job] = row.Plan
+				}
+			}
+			ids, target := []int64{1, 2, 3}, []string{"a"}
+			rows, _, err := table.Rows(t.Context(), ids)
+			note("Rows", rows...)
+			seen, err1 := table.Look(t.Context(), ids)
+			details, err2 := table.Details(t.Context(), ids, target, 10)
+			for _, id := range ids {
+				note("Look", seen[id].Row)
+				note("Details", details[id].Row)
+			}
+			_, err3 := table.ClaimManual(t.Context(), ids, target, func(rows []journal.Row) ([]journal.Event, error) {
+				note("ClaimManual", rows...)
+				return nil, nil
+			})
+			under, err4 := table.UnderWay(t.Context(), "@abcd", target)
+			if err := errors.Join(err, err1, err2, err3, err4); err != nil {
+				t.Fatal(err)
+			}
+			for how, plans := range got {
+				if diff := cmp.Diff(c.want, plans); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", how, diff)
+				}
+			}
+			if len(under) != 1 || !cmp.Equal(under[0].Plan, c.want[3]) {
+				t.Errorf("under way: %+v", under)
+			}
+		})
+	}
+}
+
+// When the next row is due, by the server's clock, for all targets in one look; what somebody has
+// locked is there too, and what is left out is not.
+func TestNextDue(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, timedDDL())
+	past, first, second := db.insertAt(t, "delayed", 1, 5, 0), db.insertAt(t, "delayed", 1, 4_000_000_000, 0), db.insertAt(t, "delayed", 1, 4_000_000_001, 0)
+	db.exec(t, "INSERT INTO jobs (target, time_created, status, run_at) VALUES ('b', 1, 'delayed', 4000000002), ('c', 1, 'waiting', 7), ('d', 1, 'done', 8)")
+	holder := db.begin(t, fmt.Sprint("SELECT * FROM jobs WHERE id = ", first, " FOR UPDATE"))
+	defer holder.Rollback()
+	var many []string
+	for i := range 250 {
+		many = append(many, fmt.Sprint("t", i))
+	}
+	table := db.timedTable(t, allTimes)
+	for name, c := range map[string]struct {
+		except []int64
+		want   int64
+	}{"what is due already": {nil, 5}, "what is locked": {[]int64{past, 4711}, 4_000_000_000}, "behind it": {[]int64{past, first}, 4_000_000_001}, "none": {[]int64{past, first, second}, 0}} {
+		got, err := table.NextDue(t.Context(), append([]string{"a", "b", "c", "d", "дом\U0001F600"}, many...), c.except)
+		want := map[string]int64{"a": c.want, "b": 4_000_000_002}
+		if c.want == 0 {
+			delete(want, "a")
+		}
+		if diff := cmp.Diff(want, got.Next); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+		if skew := time.Since(got.Now).Abs(); skew > time.Minute {
+			t.Errorf("the server's clock is %v off", skew)
+		}
+	}
+	for name, uses := range map[string]store.Uses{"none": nil, "others": {"timeout"}} {
+		if got, err := db.timedTable(t, uses).NextDue(t.Context(), []string{"a"}, nil); err != nil || got.Next != nil || !got.Now.IsZero() {
+			t.Errorf("using %s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// The server's clock is told right whatever its time zone does: in the hour that comes twice a year,
+// local times say nothing.
+func TestNextDueTellsTheClockInAnyZone(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, timedDDL())
+	table := db.timedTable(t, allTimes)
+	table.DB().SetMaxOpenConns(1)
+	const inTheSecondPass = 1_761_440_400 // 2025-10-26 02:00 in Berlin, in winter time
+	db.insertAt(t, "delayed", 1, inTheSecondPass, 0)
+	for _, zone := range []string{"+13:00", "-11:00", "+00:00"} {
+		if _, err := table.DB().Exec(fmt.Sprintf("SET time_zone = '%s', timestamp = %d.25", zone, inTheSecondPass)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := table.NextDue(t.Context(), []string{"a"}, nil)
+		if want := time.UnixMicro(inTheSecondPass*1e6 + 250_000); err != nil || !got.Now.Equal(want) {
+			t.Errorf("%s: %v, %v; want %v", zone, got.Now, err, want)
+		}
+	}
+}
+
+// A row that is due, and that somebody is about to insert or holds, is one that waits; one that is
+// due later is not.
+func TestDueRowsWait(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, timedDDL())
+	table := db.timedTable(t, allTimes)
+	look := func(want ...string) {
+		t.Helper()
+		got, err := table.Waiting(t.Context(), []string{"a", "b"}, nil)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("waiting: %v, %v; want %v", got, err, want)
+		}
+	}
+	db.insertAt(t, "delayed", 1, 4_000_000_000, 0)
+	look()
+	inserting := db.begin(t, "INSERT INTO jobs (target, time_created, status, run_at) VALUES ('b', 1, 'delayed', 5)")
+	look("b")
+	if err := inserting.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	id := db.insertAt(t, "delayed", 1, 5, 0)
+	holder := db.begin(t, fmt.Sprint("UPDATE jobs SET status = 'accepted' WHERE id = ", id))
+	look("a")
+	err := table.Claim(t.Context(), map[string]int{"a": 5}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+		return nil, fmt.Errorf("the claim has %v", rows)
+	})
+	if err := errors.Join(err, holder.Rollback()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A claim of delayed rows whose COMMIT goes astray fails, and Rows tells whether it happened.
+func TestDoubtfulCommitOfDelayedRows(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[linkproxy.Fault]string{linkproxy.Unsent: "delayed - 5 0", linkproxy.Unanswered: "accepted " + token + " 5 77"} {
+		db := newDatabase(t, timedDDL())
+		proxy, err := linkproxy.Start(db.server.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { proxy.Close() })
+		config := db.config()
+		config.Port, config.Uses = proxy.Port(), allTimes
+		table := confirmed(t, open(t, config))
+		id := db.insertAt(t, "delayed", 1, 5, 0)
+		broken := proxy.Break("; COMMIT", fault)
+		if err := table.Claim(t.Context(), map[string]int{"a": 1}, nil, acceptAt(token, 77)); err == nil || unusable(err) {
+			t.Errorf("the claim: %v", err)
+		}
+		<-broken.Done
+		rows := untilUnlocked(t, table, id)
+		if len(rows) != 1 || rows[0].Plan == nil || rows[0].Plan.RunAt != 5 {
+			t.Errorf("Rows: %+v", rows)
+		}
+		db.expect(t, id, "status sig run_at planned_at", want)
+	}
+}
+
+// acceptAt decides that all rows are accepted, and planned for a time.
+func acceptAt(token string, plannedAt int64) store.Decide {
+	return func(rows []journal.Row) (events []journal.Event, _ error) {
+		for _, row := range rows {
+			events = append(events, journal.Event{Job: row.Job, Payload: journal.Accepted{Target: row.Target, Token: token, PlannedAt: plannedAt, Plan: row.Plan}})
+		}
+		return events, nil
+	}
+}
+
+// Four claimers take waiting and due rows while others become due and come back: none is taken
+// twice, and nothing is lost to a deadlock.
+func TestRaceForDueAndWaitingRows(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"", "10.5.29-MariaDB"} {
+		t.Run("server "+version, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, timedDDL())
+			const rows, claimers = 400, 4
+			for i := range int64(rows / 2) {
+				db.exec(t, "INSERT INTO jobs (target, time_created, status, run_at, priority) VALUES ('a', 5, 'waiting', 0, ?), ('a', 1, 'delayed', ?, ?)", i%3, 1+i%50, i%3)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second) // far more than it takes: ends a test that hangs
+			defer cancel()
+			var mu sync.Mutex
+			taken := map[int64]int{}
+			left := rows * 2 // each comes back once
+			var group sync.WaitGroup
+			for n := range claimers {
+				table := db.timedTable(t, allTimes)
+				if version != "" {
+					if err := table.Pretend(version); err != nil {
+						t.Fatal(err)
+					}
+				}
+				group.Go(func() {
+					for round := 0; ctx.Err() == nil; round++ {
+						mu.Lock()
+						over := left == 0
+						mu.Unlock()
+						if over {
+							return
+						}
+						if err := takeAndReturn(ctx, table, fmt.Sprintf("@wr%d%06d", n, round), &mu, taken, &left); err != nil {
+							t.Errorf("claimer %d: %v", n, err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			for id, times := range taken {
+				if times != 2 {
+					t.Errorf("job %d was taken %d times", id, times)
+				}
+			}
+			if len(taken) != rows || left != 0 {
+				t.Errorf("%d rows were taken, %d are left", len(taken), left)
+			}
+		})
+	}
+}
+
+// takeAndReturn claims some rows and ends them: the first time they come back at once.
+func takeAndReturn(ctx context.Context, table *mysql.Table, token string, mu *sync.Mutex, taken map[int64]int, left *int) error {
+	var changes []store.Change
+	err := table.Claim(ctx, map[string]int{"a": 7}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+		for _, row := range rows {
+			end := &journal.Done{Result: "fail"}
+			change := store.Change{Job: row.Job, Token: token, Status: journal.RowDone, Finish: time.Unix(9, 0), Attempts: row.Plan.Attempts + 1, Plan: row.Plan, Done: end}
+			if row.Plan.Attempts == 0 {
+				change.Status, end.Again = journal.RowDelayed, &journal.Again{RunAt: 3, PlannedAt: 2, Attempts: 1, Why: journal.AgainRetry}
+			}
+			changes = append(changes, change)
+		}
+		return acceptAt(token, 2)(rows)
+	})
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	mu.Lock()
+	for _, change := range changes {
+		taken[change.Job]++
+		*left--
+	}
+	mu.Unlock()
+	outcomes, err := table.Apply(ctx, changes)
+	for i, outcome := range outcomes {
+		if outcome != (store.Outcome{}) {
+			return fmt.Errorf("job %d: %+v", changes[i].Job, outcome)
+		}
+	}
+	return err
+}

@@ -81,7 +81,7 @@ func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout
 
 // isDividable tells whether an error from before decide may be about one target of several.
 func (t *Table) isDividable(err error) bool {
-	return number(err) != 0 && !isTransient(err) && !isUnusable(err) && !lostLink(err)
+	return number(err) != 0 && number(err) != errNoSuchIndex && !isTransient(err) && !isUnusable(err) && !lostLink(err)
 }
 
 // divided claims for each of the targets which the table lets look for their rows, after a claim

@@ -72,8 +72,7 @@ func (t *Table) detailQuery(l *layout, names []string, tail int) (query string, 
 
 // Ahead implements store.Table. A name that the column can't hold has no rows.
 func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
-	found, err := t.examined(ctx)
-	if err != nil {
+	if _, err := t.examined(ctx); err != nil {
 		return nil, err
 	}
 	done, err := t.client(ctx)
@@ -83,9 +82,11 @@ func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (ma
 	defer done()
 	ahead, err := rule.CountAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
 		condition, args := rule.Stretch(target, from, before)
-		query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM "+found.table+force(found.byID)+" WHERE "+condition+" LIMIT ?) AS stretch")
-		err = t.retry(ctx, func() error {
-			return t.each(ctx, query, append(args, limit), func(results *sql.Rows) error { return results.Scan(&n) })
+		err = t.indexed(ctx, func(found *layout) error {
+			query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM "+found.table+force(found.byID)+" WHERE "+condition+" LIMIT ?) AS stretch")
+			return t.retry(ctx, func() error {
+				return t.each(ctx, query, append(args, limit), func(results *sql.Rows) error { return results.Scan(&n) })
+			})
 		})
 		return n, err
 	})

@@ -78,6 +78,9 @@ func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error)
 	for group := range slices.Chunk(ids, cancelTogether) {
 		absent = append(absent, w.cancelGroup(group, wish, until, &told)...)
 	}
+	if wish.Rows && len(absent) > 0 && w.Delays {
+		w.awaitTold() // one that has just come back is cancelled as a delayed row
+	}
 	if wish.Rows {
 		w.cancelRows(ctx, absent, wish, &told)
 	}

@@ -225,10 +225,15 @@ func (w *Worker) claimsFail(t *target, c *claiming, alone bool, err error) {
 	}
 }
 
-// jobsOf lists the rows of a target that a claim has accepted.
+// jobsOf lists the rows of a target that a claim was to update: those that it has accepted, planned
+// anew or marked as ignored.
 func (c *claiming) jobsOf(name string) (ids []int64) {
+	targets := make(map[int64]string, len(c.rows))
+	for _, row := range c.rows {
+		targets[row.Job] = row.Target
+	}
 	for _, e := range c.Events {
-		if accepted, ok := e.Payload.(journal.Accepted); ok && accepted.Target == name {
+		if e.Kind() != journal.KindRunning && targets[e.Job] == name {
 			ids = append(ids, e.Job)
 		}
 	}

@@ -31,6 +31,7 @@ func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
 		return nil, errStopping
 	}
 	token := newToken(w.identity.mark)
+	w.board.SetAhead(w.clock.ahead(now))
 	var drafts []journal.Draft
 	for _, row := range rows {
 		c.seen[row.Target]++

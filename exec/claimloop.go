@@ -44,11 +44,13 @@ func (w *Worker) claimLoop(ctx context.Context) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for ctx.Err() == nil && w.err() == nil {
-		alarm.Reset(w.untilDue(time.Now()))
+		alarm.Reset(w.nextAlarm(time.Now()))
 		select {
 		case <-ctx.Done():
 		case <-alarm.C:
-			w.claimAll(ctx)
+			if !w.onlyClocks(time.Now()) {
+				w.claimAll(ctx)
+			}
 		case <-w.claims.survey.tried:
 			w.claims.survey.tried, w.claims.survey.rest.Due = nil, time.Time{}
 			w.claimAll(ctx)
@@ -131,6 +133,7 @@ func (w *Worker) takeDue(now time.Time) {
 			w.sweepAgain(t)
 		}
 	}
+	w.takeDues(now)
 }
 
 // idle is how long the loop sleeps at most.
@@ -151,6 +154,7 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	at(w.identity.rest.Due)
 	at(w.board.NextLook())
 	at(w.board.NextDoubt())
+	at(w.untilDues(now))
 	if !w.identity.checked.IsZero() {
 		at(w.claims.survey.rest.Due)
 		at(w.claims.strays.due)

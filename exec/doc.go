@@ -195,9 +195,8 @@
 //   - A signal that somebody asked for is journalled before it is sent, with the word that it ends the
 //     run. Killed in between, the run is over without another attempt if it ends by a signal, and is
 //     judged as any other if not.
-//   - The worker enforces a timeout only where the job's runner is gone (timeout.go). After the signal
-//     is journalled, before the end of the process is seen: the next start sends both again while
-//     the process lives; where it is gone, its outcome is unknown.
+//   - A timeout is the runner's to enforce, worker or not. running has it, so that it holds on where the
+//     runner is lost: whoever takes up the process then does it (exec/runner).
 //   - The database is away over a planned time: nothing is claimed; the row is due when it is back, and
 //     is a missed run, if that took long enough. The end of a run that falls into that time plans from
 //     the server's clock as it was last known, and what has passed until the end is dropped; what

@@ -41,6 +41,7 @@ func (w *Worker) follow(e board.Effects) {
 			w.awaitTable()
 		}
 	}
+	w.expect(e.Coming)
 	if e.Wake {
 		w.wake()
 	}

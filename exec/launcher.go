@@ -18,17 +18,14 @@ type Launcher struct {
 // placeholder stands for the job's id in the launcher's words.
 const placeholder = "{id}"
 
-// spec is what to start for one job. Only ids, which are integers, are put into the words, and no
-// shell reads them (pitfall 38).
-func (l Launcher) spec(id int64, attempt int) (Spec, error) {
+// spec is what to start for one job, told more by its environment. Only ids, which are integers, are
+// put into the words, and no shell reads them (pitfall 38).
+func (l Launcher) spec(id int64, attempt int, more []string) (Spec, error) {
 	argv := make([]string, len(l.Words))
 	for i, word := range l.Words {
 		argv[i] = strings.ReplaceAll(word, placeholder, strconv.FormatInt(id, 10))
 	}
-	env := slices.Clip(l.Env)
-	if attempt > 1 {
-		env = append(env, "JOBD_ATTEMPT="+strconv.Itoa(attempt), "JOBD_RECOVERED=1")
-	}
+	env := append(slices.Clip(l.Env), more...)
 	path, err := l.find(argv[0])
 	if err != nil {
 		return Spec{}, err

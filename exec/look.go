@@ -32,6 +32,12 @@ func (w *Worker) lookFor(ctx context.Context, short []string) error {
 	if concernsAll(ctx, err) {
 		return err
 	}
+	w.noteLeft(short, left, err)
+	return w.askDue(ctx, short, except)
+}
+
+// noteLeft has those targets look again of which rows wait, or which could not be asked for.
+func (w *Worker) noteLeft(short, left []string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range short {
@@ -45,5 +51,4 @@ func (w *Worker) lookFor(ctx context.Context, short []string) error {
 			t.look, t.locked = board.Backoff{}, locked{}
 		}
 	}
-	return nil
 }

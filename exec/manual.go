@@ -25,6 +25,7 @@ type waiter struct {
 const (
 	notRun       = "was not run"
 	notCancelled = "was not cancelled"
+	notHurried   = "is as it was"
 )
 
 // tell answers the client with a result, or with why there is none. Only the first answer counts.

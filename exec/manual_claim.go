@@ -191,7 +191,7 @@ func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [
 	w := m.worker
 	w.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lost) })
 	for id, refusal := range c.ignores {
-		m.clients[id].tell(nil, refusal+"; it is not known yet whether the row was marked as ignored")
+		m.clients[id].tell(nil, m.clients[id].inDoubt(id, refusal))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -183,6 +183,8 @@ func (t *retryTry) decide(rows []journal.Row) (events []journal.Event, err error
 func (t *retryTry) refusal(row journal.Row) string {
 	expected, guarded := t.wish.Finished[row.Job]
 	switch {
+	case row.Status == journal.RowDelayed:
+		return "status = delayed: it comes back by itself when it is due; run-now has it run at once"
 	case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
 		return "status = " + row.Status + ": only what is done or ignored is retried"
 	case guarded && row.Finished != expected:

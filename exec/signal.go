@@ -12,6 +12,10 @@ import (
 	"jobd/journal"
 )
 
+// byShutdown is on whose behalf a worker that stops sends signals. What somebody else sends ends the
+// run: it is not tried again.
+const byShutdown = "shutdown"
+
 // lastSignal is the highest signal number of Linux.
 const lastSignal = 64
 
@@ -32,7 +36,7 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 		return false
 	}
 	if signo > 0 {
-		err := w.journalSignal(j, journal.Signal{Signo: signo, By: by})
+		err := w.journalSignal(j, journal.Signal{Signo: signo, By: by, Ends: by != byShutdown && j.Claim().Plan != nil})
 		if errors.Is(err, board.ErrGone) {
 			return false
 		}
@@ -115,7 +119,7 @@ func (w *Worker) runningJobs() []int64 {
 func (w *Worker) signalAll(signal unix.Signal) {
 	var sending group
 	for _, id := range w.runningJobs() {
-		sending.Go(func() { w.signal(id, int(signal), "shutdown") })
+		sending.Go(func() { w.signal(id, int(signal), byShutdown) })
 	}
 	timer := time.NewTimer(killDelay)
 	defer timer.Stop()

@@ -124,9 +124,10 @@ func (w *Worker) startOurs(s board.Start, ours bool) {
 // worker stops. Every start goes through here.
 func (w *Worker) start(s board.Start) {
 	var launcher Launcher
+	var env []string
 	var wanted bool
 	w.change(func(b *board.Board) (e board.Effects) {
-		launcher = w.launcher
+		launcher, env = w.launcherOf(s.Target()), w.environment(b, s, time.Now())
 		if wanted, e = b.Ask(s); wanted {
 			w.pay(s.Target())
 		}
@@ -136,9 +137,11 @@ func (w *Worker) start(s board.Start) {
 		return
 	}
 	var process Process
-	spec, err := launcher.spec(s.ID(), s.Attempt())
+	spec, err := launcher.spec(s.ID(), s.Attempt(), env)
 	if err == nil {
-		spec.Token, spec.MaxOutput, spec.Runner = s.Token(), w.MaxOutput, s.Runner()
+		spec.Token = s.Token()
+		spec.Timeout, spec.KillAfter = s.Limits()
+		spec.MaxOutput, spec.Runner = w.MaxOutput, s.Runner()
 		spec.Tell = w.hear
 		process, err = w.Runner.Start(spec)
 	}

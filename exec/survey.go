@@ -184,18 +184,31 @@ func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
 	return nil
 }
 
-// lostClaim is the claim that a row tells of.
+// lostClaim is the claim that a row tells of. What the row said about time before is known from what
+// it says now: with its start the row got the number of the attempt, so that a recurring one goes on.
+// One that recurs and has no planned start was run by hand.
 func lostClaim(row journal.Row) journal.Accepted {
-	return journal.Accepted{Target: row.Target, Token: row.Owner}
+	claim := journal.Accepted{Target: row.Target, Token: row.Owner}
+	if row.Plan != nil {
+		plan := *row.Plan
+		if row.Status == journal.RowRunning {
+			plan.Attempts--
+		}
+		plan.Attempts = max(plan.Attempts, 0)
+		claim.Plan, claim.PlannedAt = &plan, plan.PlannedAt
+		claim.Manual = plan.Schedule != "" && plan.PlannedAt == 0
+	}
+	return claim
 }
 
 // lostDrafts says what the lost journal must have said of rows, as far as can be told.
 func lostDrafts(rows ...journal.Row) (drafts []journal.Draft) {
 	for _, row := range rows {
+		claim := lostClaim(row)
 		drafts = append(
 			drafts,
-			journal.Draft{Job: row.Job, Payload: lostClaim(row)},
-			journal.Draft{Job: row.Job, Payload: journal.Running{Attempt: 1, Token: row.Owner}},
+			journal.Draft{Job: row.Job, Payload: claim},
+			journal.Draft{Job: row.Job, Payload: journal.Running{Attempt: board.First(claim), Token: row.Owner}},
 		)
 	}
 	return drafts

@@ -18,6 +18,7 @@ type target struct {
 	trouble trouble // of its claims
 	sweep   sweep   // where there are too many refused rows to remember
 	bucket  bucket  // the starts in hand, where the rate is limited
+	dues    dues    // when its delayed rows are due, as far as is known
 }
 
 // trouble is what is wrong with the claims of one target.

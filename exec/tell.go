@@ -66,6 +66,9 @@ func (w *Worker) toldEnd(e journal.Event, done journal.Done) []slog.Attr {
 	if done.Elapsed > 0 {
 		attrs = append(attrs, slog.Duration("elapsed", time.Duration(done.Elapsed)*time.Microsecond))
 	}
+	if again := done.Again; again != nil {
+		attrs = append(attrs, slog.String("again", again.Why), whenDue(again.RunAt))
+	}
 	if done.Reason != "" {
 		attrs = append(attrs, slog.String("reason", done.Reason))
 	}
@@ -103,6 +106,15 @@ func (w *Worker) tellChange(e journal.Event) {
 	case journal.Ignored:
 		if p.By != "" {
 			say("job is cancelled before anybody claimed it", p.By, slog.Int64("job", e.Job))
+		} else if p.Told {
+			w.log(slog.LevelWarn, "job is ignored: its row can't be run as it is", []slog.Attr{slog.Int64("job", e.Job), slog.String("reason", p.Reason)})
+		}
+	case journal.Planned:
+		args := []slog.Attr{slog.Int64("job", e.Job), slog.String("target", p.Target), whenDue(p.To.RunAt), slog.String("reason", p.Reason)}
+		if p.By != "" {
+			say("job is to be run now", p.By, args...)
+		} else {
+			w.log(slog.LevelInfo, "job is planned anew, and not run", args)
 		}
 	case journal.Retried:
 		say("job is set back, to be run once more", p.By,
@@ -123,6 +135,9 @@ func (w *Worker) tellChange(e journal.Event) {
 		say("configuration is taken over", p.By, slog.String("file", p.File), slog.Any("changed", p.Changed))
 	}
 }
+
+// whenDue is when a row is due.
+func whenDue(at int64) slog.Attr { return slog.Time("due", time.Unix(at, 0).UTC()) }
 
 // mostListed is how many names of a list the log shows.
 const mostListed = 20

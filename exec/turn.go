@@ -75,7 +75,9 @@ func (w *Worker) turn() {
 	var turn board.Turn
 	instance := w.instance()
 	w.change(func(b *board.Board) (e board.Effects) {
-		turn, e = b.Turn(time.Now(), instance)
+		now := time.Now()
+		b.SetAhead(w.clock.ahead(now))
+		turn, e = b.Turn(now, instance)
 		return e
 	})
 	if len(turn.Steps) == 0 {

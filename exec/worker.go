@@ -112,7 +112,9 @@ type Worker struct {
 	odd       []AsideRow         // rows that can never be claimed
 	launcher  Launcher
 	terms     map[string]Terms // by target
-	clock     clock
+	zone      *time.Location   // of schedules whose rows name none
+	clock     clock            // of the table's server
+	offers    offers
 	identity  identity
 	asked     asked
 	outage    outage
@@ -128,12 +130,12 @@ type Worker struct {
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
 	w := &Worker{
-		Config: c, launcher: c.Launcher, terms: c.Terms,
+		Config: c, launcher: c.Launcher, terms: c.Terms, zone: c.Zone,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		again: make(chan struct{}, retriers),
 		board: board.New(board.Config{
 			Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
-			Delays: c.Delays || c.Again, Again: c.Again, Timing: timing(c.Terms, c.Zone, c.SkipMissed),
+			Delays: c.Delays, Again: c.Again, Timing: timing(c.Terms, c.Zone, c.SkipMissed),
 		}),
 		targets:  make(map[string]*target),
 		asides:   make(map[int64]*aside),
@@ -145,6 +147,8 @@ func New(c Config) *Worker {
 	for name := range c.Targets {
 		w.targets[name] = &target{Target: w.board.Target(name)}
 	}
+	w.Delays = c.Delays || c.Again
+	w.offers.upTo = make(map[string]uint64)
 	w.claims.renew()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	return w

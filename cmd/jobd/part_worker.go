@@ -61,6 +61,9 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Source: history.journal, Bookmark: history.journal, Table: table.table, Logger: r.log,
 		Server: history.lastServer(), Together: together,
 		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
+		Replan: func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
+			return p.worker.Replan(done, claim, found)
+		},
 	}))
 	p.refusals = service.NewRefusals(func(refused journal.Payload) error { return p.worker.Note(refused) }, r.log)
 	p.worker = jobexec.New(failWorker(history.journalDir, jobexec.Config{

@@ -96,7 +96,7 @@ func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted,
 	if instance == "" || t.paused || !t.idle() || !b.mayStart() {
 		return drafts
 	}
-	j := b.newJob(id, accepted, first(accepted))
+	j := b.newJob(id, accepted, First(accepted))
 	b.move(j, Reserved)
 	c.starts = append(c.starts, j)
 	return append(drafts, b.running(j, instance, true))
@@ -134,7 +134,7 @@ func (b *Board) Won(c *Claim) Effects {
 				b.queueClaim(e.Job, p)
 			}
 		case journal.Planned:
-			b.effects.Coming = append(b.effects.Coming, Coming{p.Target, p.To.RunAt})
+			b.effects.Coming = append(b.effects.Coming, Coming{p.Target, p.To.RunAt, e.Seq})
 		}
 	}
 	for _, j := range c.starts {
@@ -148,7 +148,7 @@ func (b *Board) Won(c *Claim) Effects {
 // queueClaim queues a job whose claim is won. One that is not to be started here any more is given
 // back.
 func (b *Board) queueClaim(id int64, claim journal.Accepted) {
-	j := b.newJob(id, claim, first(claim))
+	j := b.newJob(id, claim, First(claim))
 	switch served := b.targets[j.target.name] == j.target; {
 	case b.stopping:
 		b.giveBack(j, stoppedEarly)

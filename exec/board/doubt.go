@@ -120,7 +120,7 @@ func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 	default:
 		delete(b.doubts, id)
 		if d.started {
-			b.lose(journal.Job{ID: id, Attempt: first(d.Accepted)}, d.Accepted, journal.Done{}, killedWhileItRan)
+			b.lose(journal.Job{ID: id, Attempt: First(d.Accepted)}, d.Accepted, journal.Done{}, killedWhileItRan)
 		} else {
 			b.queueClaim(id, d.Accepted)
 		}

@@ -20,21 +20,21 @@ type Effects struct {
 	Examine Examine   // the launcher is looked at
 	Empty   []*Target // are removed: they were to be as soon as they are empty
 
-	Forget    []*Job          // the runner need not keep them any more: their ends are journalled
-	Signalled []Signal        // are journalled, or can't be
-	Cancelled []Cancel        // likewise
-	Settled   []Settled       // clients are told that a row was set back
-	Refusals  []Refusal       // clients are told that a job is not run
-	Answers   []Answer        // clients are told how a job ended
-	Delayed   []journal.Event // ends of jobs whose rows come back: others may run them as well
-	Start     []Start         // are started as soon as their rows say so; those that their claims announced do
-	Renewed   []Renewal       // are announced once more after a moment, see Board.Renew
+	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
+	Signalled []Signal  // are journalled, or can't be
+	Cancelled []Cancel  // likewise
+	Settled   []Settled // clients are told that a row was set back
+	Refusals  []Refusal // clients are told that a job is not run
+	Answers   []Answer  // clients are told how a job ended
+	Start     []Start   // are started as soon as their rows say so; those that their claims announced do
+	Renewed   []Renewal // are announced once more after a moment, see Board.Renew
 }
 
 // Coming is when a row of a target is due, by the clock of the table's server.
 type Coming struct {
 	Target string
-	At     int64 // seconds since 1970
+	At     int64  // seconds since 1970
+	Seq    uint64 // the event that says so
 }
 
 // Note is a line for the log.

@@ -19,7 +19,7 @@ func (b *Board) Lost(old journal.Job, left journal.Done) Effects {
 
 // LostClaim is Lost for a claim that only its row tells of.
 func (b *Board) LostClaim(id int64, claim journal.Accepted, why string) Effects {
-	b.lose(journal.Job{ID: id, Attempt: first(claim)}, claim, journal.Done{}, why)
+	b.lose(journal.Job{ID: id, Attempt: First(claim)}, claim, journal.Done{}, why)
 	return b.follow()
 }
 
@@ -52,13 +52,13 @@ func (b *Board) Adopt(old journal.Job, process Process) *Job {
 func (j *Job) takeOver(old journal.Job) {
 	j.cancelled, j.ends = old.Cancelled, old.Ends
 	j.timeout, j.killAfter = old.Timeout, old.KillAfter
-	j.recovered = old.Attempt > first(j.claim)
+	j.recovered = old.Attempt > First(j.claim)
 }
 
 // Requeue goes on with a job that was announced and is known not to have been started.
 func (b *Board) Requeue(old journal.Job) Effects {
 	j := b.newJob(old.ID, claimOf(old), old.Attempt)
-	j.recovered = old.Attempt > first(j.claim)
+	j.recovered = old.Attempt > First(j.claim)
 	if _, served := b.targets[old.Target]; served {
 		b.enqueue(j)
 		b.dispatch(j.target)

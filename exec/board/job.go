@@ -38,7 +38,6 @@ type Job struct {
 	counted   bool      // its start is among its target's rates
 	recovered bool      // it was started before, by this claim, and nobody knows how that ended
 	ends      bool      // somebody has sent a signal to this start: it is not tried again if that has ended it
-	timedOut  bool      // the worker has ended it, because it ran for too long
 
 	timeout, killAfter time.Duration // as its announcement says
 
@@ -102,7 +101,7 @@ func (j *Job) Beginning() bool {
 
 // mayLeave tells whether a job can be given back. One that its claim has started before can't: the
 // journal says that it ran. What earlier claims have started of the same run is their matter.
-func (j *Job) mayLeave() bool { return j.attempt == first(j.claim) }
+func (j *Job) mayLeave() bool { return j.attempt == First(j.claim) }
 
 // Claim is the claim of the job.
 func (j *Job) Claim() journal.Accepted { return j.claim }

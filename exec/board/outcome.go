@@ -25,13 +25,11 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 		if b.mayRepeat(j) {
 			return b.repeat(j, o.Cause)
 		}
-		if done = b.unknownOutcome(j, o); j.timedOut {
-			done = j.timeoutDone(o)
-		}
+		done = b.unknownOutcome(j, o)
 	case Impossible:
 		done = failure(o.Cause.Error())
 	}
-	b.followEnd(j, &done, o.Fate == Unknown && !j.timedOut, now)
+	b.followEnd(j, &done, o.Fate == Unknown, now)
 	if j.cancelled != nil {
 		done = cancelledDone(done, j.cancelled.By)
 	}
@@ -64,7 +62,7 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 // mayRepeat tells whether a job of unknown outcome may be started once more.
 func (b *Board) mayRepeat(j *Job) bool {
 	_, served := b.targets[j.target.name]
-	return served && j.cancelled == nil && !j.ends && !j.timedOut && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
+	return served && j.cancelled == nil && !j.ends && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
 }
 
 // mostRefusals is how many starts of one job may be refused for want of something before nothing

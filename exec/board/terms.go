@@ -113,5 +113,18 @@ func before(claim journal.Accepted) int {
 	return int(claim.Plan.Attempts)
 }
 
-// first is the number of the first start that a claim makes.
-func first(claim journal.Accepted) int { return before(claim) + 1 }
+// First is the number of the first start that a claim makes.
+func First(claim journal.Accepted) int { return before(claim) + 1 }
+
+// MostAttempts is how often the run of a job is started at most, whatever becomes of it.
+func (b *Board) MostAttempts(j *Job) int {
+	switch n := b.said(j.claim); {
+	case j.claim.Manual:
+		return 1
+	case n > 0:
+		return n
+	case b.config.Requeue:
+		return max(b.config.MaxAttempts, 1)
+	}
+	return 1
+}

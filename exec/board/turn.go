@@ -155,8 +155,7 @@ func (b *Board) finished(s *Step) {
 	b.effects.Forget = append(b.effects.Forget, j)
 	end := s.Events[len(s.Events)-1]
 	if done, is := end.Payload.(journal.Done); is && done.Again != nil {
-		b.effects.Coming = append(b.effects.Coming, Coming{j.target.name, done.Again.RunAt})
-		b.effects.Delayed = append(b.effects.Delayed, end)
+		b.effects.Coming = append(b.effects.Coming, Coming{j.target.name, done.Again.RunAt, end.Seq})
 	}
 	if j.client != nil {
 		b.effects.Answers = append(b.effects.Answers, Answer{j.client, end})

@@ -1,0 +1,19 @@
+package exec
+
+import (
+	"time"
+
+	"jobd/exec/board"
+)
+
+// SetTerms replaces the terms of all targets, the zone of schedules that name none, and what becomes
+// of missed runs. They hold together from now on: for starts and ends, and for rows that are claimed,
+// also of targets that are added later. So a configuration that is read again gives its terms first,
+// and its targets then.
+func (w *Worker) SetTerms(terms map[string]Terms, zone *time.Location, skipMissed bool) {
+	w.change(func(b *board.Board) board.Effects {
+		w.terms, w.zone = terms, zone
+		b.SetTiming(timing(terms, zone, skipMissed))
+		return b.NewLauncher()
+	})
+}

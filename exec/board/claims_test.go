@@ -28,7 +28,7 @@ func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
 	except := w.b.Skipped(func(string) bool { return true })
 	for _, id := range slices.Sorted(maps.Keys(w.rows)) {
 		row := w.rows[id]
-		if row.Status != journal.RowWaiting || room[row.Target] <= 0 || slices.Contains(except, id) {
+		if !w.isDue(row) || room[row.Target] <= 0 || slices.Contains(except, id) {
 			continue
 		}
 		if room[row.Target]--; drafts == nil && runner.Draw(w.T, "a runner is there") {

@@ -30,7 +30,8 @@ func (w *world) crash() bool {
 	for _, c := range w.clients {
 		c.gone = true
 	}
-	w.b = New(Config{Targets: targets, Requeue: w.b.config.Requeue, MaxAttempts: w.b.config.MaxAttempts})
+	w.config.Targets = targets
+	w.b = New(w.config)
 	w.claim, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil
 	w.looking, w.examine, w.stopped, w.wishes = nil, NoLook, false, nil
 	clear(w.process)
@@ -80,6 +81,11 @@ func (w *world) commit(c *Claim) {
 		switch p := e.Payload.(type) {
 		case journal.Accepted:
 			row.Status, row.Owner = journal.RowAccepted, p.Token
+			row = plansAt(row, p.PlannedAt)
+		case journal.Running:
+			row = starts(row, p)
+		case journal.Planned:
+			row = comesBack(row, &p.To)
 		case journal.Ignored:
 			row.Status = journal.RowIgnored
 		}

@@ -59,6 +59,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			return w.endOne(rapid.SampledFrom([]Fate{Over, Over, Unknown, NotAsked, NotStarted, Impossible}))
 		}),
 		"signal":   able(w.signalOne),
+		"seen":     able(func() bool { w.b.Seen(w.state.Seq); return true }),
 		"cancel":   able(w.cancelOne),
 		"conflict": able(w.conflict),
 		"disk":     able(func() bool { w.full = !w.full; return true }),
@@ -79,8 +80,10 @@ func (w *world) actions() map[string]func(*rapid.T) {
 
 // row inserts a row that waits, or resets one.
 func (w *world) row(id int64) {
-	status := rapid.SampledFrom([]string{journal.RowWaiting, journal.RowManual}).Draw(w.T, "status")
-	w.rows[id] = journal.Row{Job: id, Target: w.target(), Status: status}
+	status := rapid.SampledFrom([]string{journal.RowWaiting, journal.RowManual, journal.RowDelayed}).Draw(w.T, "status")
+	w.rows[id] = journal.Row{Job: id, Target: w.target(), Status: status, Plan: w.plan()}
+	w.times.generation[id]++
+	w.times.hands[id] = status == journal.RowManual
 }
 
 func (w *world) leave() bool {

@@ -16,6 +16,7 @@ func (w *world) beginTurn() bool {
 		return false
 	}
 	turn, e := w.b.Turn(w.now, instance)
+	w.times.turned = w.now.Unix()
 	w.after(e)
 	if len(turn.Steps) == 0 {
 		return false
@@ -55,6 +56,7 @@ func (w *world) startOne() bool {
 			s.id, w.stopped, w.paused[s.target.name], w.asked[s.Seq], w.process[s.Job] != nil)
 	}
 	w.asked[s.Seq] = true
+	w.startsRun(s)
 	w.asking = append(w.asking, s)
 	return true
 }
@@ -149,7 +151,7 @@ func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
 	}
 	delete(w.process, p.job)
 	short := fate == NotStarted && rapid.Bool().Draw(w.T, "short")
-	outcome := Outcome{Fate: fate, Done: journal.Done{Result: "ok"}, Cause: errors.New("that is why"), Short: short}
+	outcome := Outcome{Fate: fate, Done: w.outcome(), Cause: errors.New("that is why"), Short: short}
 	switch fate {
 	case Over:
 		p.ended = &outcome

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +49,9 @@ type world struct {
 	withdrawn map[uint64]bool
 	orphans   map[int64]bool     // jobs whose newest announcement is for a runner that was killed
 	kept      map[int64]*process // that have ended, and the runner keeps
+
+	config Config
+	times  times
 }
 
 type process struct {
@@ -67,7 +71,15 @@ func newWorld(t *rapid.T) *world {
 		paused: make(map[string]bool), limit: map[string]int{"a": 2, "b": 1}, asked: make(map[uint64]bool),
 		finished: make(map[int64]uint64), skips: make(map[int64]string), former: make(map[int64]bool), withdrawn: make(map[uint64]bool), orphans: make(map[int64]bool), kept: make(map[int64]*process),
 	}
-	w.b = New(Config{Targets: maps.Clone(w.limit), Requeue: rapid.Bool().Draw(t, "requeue"), MaxAttempts: 2})
+	w.config = Config{
+		Targets: maps.Clone(w.limit), Requeue: rapid.Bool().Draw(t, "requeue"), MaxAttempts: 2, Again: true,
+		Timing: Timing{
+			SkipMissed: rapid.Bool().Draw(t, "skip missed"),
+			Terms:      map[string]Terms{"a": {Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"), First: 20 * time.Second, Most: time.Minute}},
+		},
+	}
+	w.times = times{started: make(map[run]uint64), hands: make(map[int64]bool), generation: make(map[int64]int)}
+	w.b = New(w.config)
 	return w
 }
 
@@ -82,6 +94,7 @@ func (w *world) append(drafts ...journal.Draft) ([]journal.Event, error) {
 	for _, d := range drafts {
 		e := journal.Event{Seq: w.state.Seq + 1, Time: w.now, Job: d.Job, Payload: d.Payload}
 		w.checkCancelled(e)
+		w.checkTime(e)
 		if err := w.state.Apply(e); err != nil {
 			w.state = before
 			return nil, err
@@ -107,6 +120,11 @@ func (w *world) mirror(e journal.Event) {
 		delete(w.former, e.Job)
 		if row.Owner == p.Token {
 			row.Status, row.Owner = journal.RowDone, ""
+			row = comesBack(row, p.Again)
+		}
+	case journal.Running:
+		if row.Owner == p.Token {
+			row = starts(row, p)
 		}
 	case journal.Cancelled:
 		if !p.Runs {
@@ -118,7 +136,8 @@ func (w *world) mirror(e journal.Event) {
 	case journal.Released:
 		delete(w.former, e.Job)
 		if row.Owner == p.Token {
-			row.Status, row.Owner = journal.RowWaiting, ""
+			row.Status, row.Owner = cmp.Or(p.From, journal.RowWaiting), ""
+			row.Plan = p.Plan
 		}
 	}
 	w.rows[e.Job] = row
@@ -217,7 +236,7 @@ func one(yes bool) int {
 
 // quiesce lets everything come to its end, with nothing in its way, and checks that it does.
 func (w *world) quiesce() {
-	w.full = false
+	w.full, w.times.until = false, w.now.Unix()
 	for name := range w.paused {
 		delete(w.paused, name)
 		if t := w.b.Target(name); t != nil {
@@ -225,6 +244,7 @@ func (w *world) quiesce() {
 		}
 	}
 	for range 1000 {
+		w.b.Seen(w.state.Seq)
 		if !w.step() {
 			break
 		}
@@ -232,7 +252,7 @@ func (w *world) quiesce() {
 	}
 	w.check()
 	for id, j := range w.b.jobs {
-		if !w.stopped || j.attempt == 1 || j.phase != Queued {
+		if !w.stopped || j.mayLeave() || j.phase != Queued {
 			w.Fatalf("job %d is %s for ever", id, j.phase)
 		}
 	}
@@ -252,6 +272,7 @@ func (w *world) quiesce() {
 		}
 	}
 	w.checkWishes()
+	w.checkRows()
 	for id, c := range w.clients {
 		if !c.told && !c.gone && !w.stopped {
 			w.Fatalf("the client of job %d waits for ever", id)

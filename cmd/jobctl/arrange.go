@@ -132,7 +132,7 @@ func separate(root *ffcli.Command, args []string) (g given, err error) {
 func (g *given) word(arg string, place int) error {
 	name, isProfile := strings.CutPrefix(arg, "@")
 	switch {
-	case !isProfile:
+	case !isProfile || len(g.words) == 1 && g.words[0] == scheduleCommand && slices.Contains(cronWords(), arg):
 		g.words, g.places = append(g.words, arg), append(g.places, place)
 	case name == "":
 		return errors.New("a profile has a name, as in @prod; a word that is only @ stands behind --")

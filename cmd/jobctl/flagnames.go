@@ -6,7 +6,7 @@ import "flag"
 var valueNames = map[string]string{
 	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "format": "jsonl|csv", "grace": "D", "interval": "D", "job": "ID",
 	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "result": "ok|fail", "since": "TIME", "sort": "age|cpu|memory",
-	"status": "S", "target": "T", "until": "TIME",
+	"status": "S", "target": "T", "until": "TIME", "zone": "Z",
 }
 
 // withValue is a flag of a command as people write it, with what stands for its value.

@@ -52,6 +52,23 @@ func startDaemon(t *testing.T, password string, answers map[string]any) *daemon 
 	return d
 }
 
+// startTurns starts a daemon that answers one type of request as it is asked, one after the other.
+func startTurns(t *testing.T, answers map[string]any, typ string, answer func(data string) any) *daemon {
+	t.Helper()
+	d := &daemon{}
+	handlers := map[string]jobnet.Handler{}
+	for typ, answer := range answers {
+		handlers[typ] = func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return answer, nil }
+	}
+	handlers[typ] = func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return answer(string(request.Data)), nil
+	}
+	d.port = listen(t, jobnet.ServerConfig{Handlers: handlers})
+	return d
+}
+
 // listen serves on a free port until the test ends.
 func listen(t *testing.T, config jobnet.ServerConfig) (port string) {
 	t.Helper()

@@ -130,6 +130,7 @@ func (p *program) tree() *ffcli.Command {
 			p.why(), p.show(),
 			p.top(),
 			p.failed(), p.retry(), p.wait(),
+			p.runNow(), p.schedule(),
 			p.journal(),
 			help(), p.completion(),
 		},

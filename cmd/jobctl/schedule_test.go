@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	jobnet "jobd/net"
+)
+
+// A schedule is explained without any daemon.
+func TestScheduleIsExplained(t *testing.T) {
+	t.Parallel()
+	nobody := []string{"JOBCTL_PORT=1"} // no daemon is there
+	for args, want := range map[string][]string{
+		"schedule daily 02:30 --zone Europe/Berlin -n 2": {
+			"daily 02:30\n", "next runs, in Europe/Berlin:\n  Sat 2026-11-21 02:30:00 +01:00  in 13h30m\n  Sun 2026-11-22 02:30:00 +01:00",
+			"change on Sun 2027-03-28, from 02:00 +01:00 to 03:00 +02:00:\n02:30 is left out, and runs at 03:00",
+		},
+		"schedule every 15m -n 1":        {"next runs, counted from now, in UTC:\n  Fri 2026-11-20 12:15:00 +00:00  in 15m0s\n\nclocks in UTC: no change is known"},
+		"schedule @daily -n1":            {"Sat 2026-11-21 00:00:00"},
+		"@daily schedule daily 02:30":    nil, // a profile, which there is none of
+		"schedule -n 1 -- 0 0 13 * fri":  {"Fri 2026-11-27 00:00:00"},
+		"schedule yearly 02-29 20:00 -n": nil,
+	} {
+		got := jobctl{environ: nobody}.run(t, strings.Fields(args)...)
+		if want == nil {
+			if got.code == 0 {
+				t.Errorf("%s: %+v", args, got)
+			}
+			continue
+		}
+		for _, text := range want {
+			if got.code != 0 || !strings.Contains(got.out, text) {
+				t.Errorf("%s: exit code %d, no %q in\n%s%s", args, got.code, text, got.out, got.err)
+			}
+		}
+	}
+	got := jobctl{environ: nobody}.run(t, "schedule", "30 2 * * *", "--output", "json", "-n", "1", "--zone", "Europe/Berlin")
+	var form scheduleForm
+	if err := json.Unmarshal([]byte(got.out), &form); err != nil || len(form.Next) != 1 || form.Next[0].Local != "2026-11-21T02:30:00+01:00" ||
+		form.Change == nil || form.Change.At != 1806195600 || form.Change.After != "2027-03-28T03:00:00+02:00" {
+		t.Errorf("%v: %+v, %+v", err, got, form.Change)
+	}
+}
+
+func TestScheduleRefuses(t *testing.T) {
+	t.Parallel()
+	for args, test := range map[string]struct {
+		code int
+		want string
+	}{
+		"dayly 02:30":                {1, "daily 02:30"},
+		"daily 02:30 --zone Berlin":  {1, "as Europe/Berlin"},
+		"daily 02:30 -n 1001":        {2, "-n 1001 is not allowed; allowed is 0 to 1000"},
+		"daily 02:30 -n=-2":          {2, "-n -2 is not allowed"},
+		"daily 02:30 --list":         {2, "--list takes no schedule"},
+		"daily 02:30 --target a":     {2, "--target is for --list"},
+		"--list --zone Europe/Paris": {2, "--zone is for a schedule"},
+		"@reboot":                    {1, "@reboot"},
+	} {
+		got := jobctl{}.run(t, append([]string{"schedule"}, strings.Fields(args)...)...)
+		if got.code != test.code || !strings.Contains(got.err, test.want) {
+			t.Errorf("%s: %+v, want exit code %d and %q", args, got, test.code, test.want)
+		}
+	}
+}
+
+// pages of a worker's answer to recurring.
+const (
+	recurringFirst = `{"rows": [
+		{"job": 5, "target": "mail", "status": "delayed", "schedule": "daily 02:30", "zone": "Europe/Berlin", "run_at": 1795228200, "planned_at": 1795228200, "next": 1795228200, "finished": 1795141800, "result": "fail", "code": 3},
+		{"job": 6, "target": "mail", "status": "running", "schedule": "every 5m", "zone": "UTC", "next": 1795180000}], "more": true}`
+	recurringSecond = `{"rows": [
+		{"job": 7, "target": "b", "status": "delayed", "schedule": "dayly", "zone": "UTC", "run_at": 1795228200, "error": "schedule \"dayly\": it has none of the known forms"},
+		{"job": 8, "target": "b", "status": "delayed", "schedule": "hourly :15", "zone": "UTC", "run_at": 1795176300, "attempts": 1, "next": 1795180500, "finished": 1795176240, "result": "fail", "signal": "SIGKILL"}]}`
+)
+
+func TestRecurringRowsAreListed(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	answers := map[string]any{"status": json.RawMessage(`{"targets": {"mail": {}, "b": {}}}`)}
+	d := startTurns(t, answers, "recurring", func(data string) any {
+		asked = append(asked, data)
+		if len(asked) == 1 {
+			return json.RawMessage(recurringFirst)
+		}
+		return json.RawMessage(recurringSecond)
+	})
+	got := jobctl{terminal: true, columns: 80}.run(t, "--port", d.port, "schedule")
+	for _, line := range []string{
+		"JOB | TARGET | SCHEDULE", "5   | mail   | daily 02:30 Europe/…", "fail 3", "2026-11-21 02:30:00", "runs; then 13:06:40",
+		"never: bad schedule", "attempt 2 at 12:05:00", "SIGKILL", "jobctl: job 7: schedule \"dayly\": it has none",
+	} {
+		if got.code != 0 || !strings.Contains(got.out+got.err, line) {
+			t.Errorf("exit code %d, no %q in\n%s%s", got.code, line, got.out, got.err)
+		}
+	}
+	if len(asked) != 2 || asked[0] != `{}` || asked[1] != `{"after":6}` {
+		t.Errorf("asked %q", asked)
+	}
+	refused := startDaemon(t, "", map[string]any{"status": answers["status"], "recurring": jobnet.Refusal("rows do not recur here: use_columns does not name schedule")})
+	if got := (jobctl{}).run(t, "--port", refused.port, "schedule", "--list"); got.code != 1 || !strings.Contains(got.err, "use_columns does not name schedule") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Of a master's workers those are asked that it takes to have each target once, and others where one
+// can't tell.
+func TestEachTargetIsAskedOfOneWorker(t *testing.T) {
+	t.Parallel()
+	const fleet = `{"workers": [
+		{"name": "n1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["a", "b"]},
+		{"name": "n2", "remoteAddr": "10.0.0.2", "remotePort": 2, "targets": ["a", "b", "c"]},
+		{"name": "n3", "remoteAddr": "10.0.0.3", "remotePort": 3, "targets": ["a", "b", "c", "d"]}], "memoryUsage": {}}`
+	var asked []string
+	d := startTurns(t, map[string]any{"status": json.RawMessage(fleet)}, "recurring", func(data string) any {
+		asked = append(asked, data)
+		if strings.Contains(data, "10.0.0.3") {
+			return json.RawMessage(`{"workers": [{"name": "n3", "address": "10.0.0.3:3", "error": "the database is away"}]}`)
+		}
+		return json.RawMessage(`{"workers": [{"name": "n2", "address": "10.0.0.2:2", "data": {"rows": [{"job": 5, "target": "a", "status": "waiting", "schedule": "every 5m", "zone": "UTC", "next": 1795180000}]}}]}`)
+	})
+	got := jobctl{}.run(t, "--port", d.port, "--master", "schedule", "--list", "--output", "json")
+	if got.code != 1 || !strings.Contains(got.out, `"worker":"n2","job":5`) || strings.Count(got.out, `"job":5`) != 1 || !strings.Contains(got.err, "worker 'n3': the database is away") {
+		t.Errorf("%+v", got)
+	}
+	if len(asked) != 2 || !strings.Contains(asked[0], `"targets":["a","b","c","d"]`) || !strings.Contains(asked[1], `"targets":["a","b","c"]`) {
+		t.Errorf("asked %q", asked)
+	}
+}
+
+const delayedRows = `{"rows": [{"job": 5, "target": "mail", "status": "delayed"}, {"job": 6, "target": "mail", "status": "done"}, {"job": 7, "target": "b", "status": "delayed"}]}`
+
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"journal-rows": json.RawMessage(delayedRows), "journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "status": json.RawMessage(`{"targets": {}}`),
+		"run-now": json.RawMessage(`{"jobs": {"5": 1795228200}, "errors": {"7": "job 7 is locked by somebody else"}}`),
+	})
+	want := output{
+		code: 1, out: "JOB  TARGET  WAS DUE\n5    mail    2026-11-21 02:30:00\n",
+		err: "jobctl: job 6: it is not delayed but done: jobctl retry has it run once more\njobctl: job 7: is locked by somebody else\njobctl: job 8: the table has no such row\n" +
+			"jobctl: job 9: the table has no such row\n",
+	}
+	jobctl{}.expect(t, d, want, "run-now", "5", "6", "b:7", "8", "x:9")
+	found := false
+	for _, asked := range d.asked() {
+		found = found || asked == `run-now {"ids":[5,7]}`
+	}
+	if !found {
+		t.Errorf("asked %q", d.asked())
+	}
+	want = output{
+		code: 1, out: `{"jobs":{"5":1795228200},"errors":{"7":"job 7 is locked by somebody else"}}` + "\n",
+		err: "jobctl: job 7: is locked by somebody else\n",
+	}
+	jobctl{}.expect(t, d, want, "run-now", "5", "7", "--output", "json")
+}
+
+// Where no row is delayed nobody is asked to change anything; wrong words are told before.
+func TestRunNowOfWhatIsNotDelayed(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"journal-rows": json.RawMessage(delayedRows), "journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "status": json.RawMessage(`{"targets": {}}`),
+	})
+	want := output{code: 1, err: "jobctl: job 5: its target is 'mail', not 'b'\njobctl: job 6: it is not delayed but done: jobctl retry has it run once more\n"}
+	jobctl{}.expect(t, d, want, "run-now", "b:5", "6")
+	got := jobctl{}.run(t, "--port", d.port, "run-now", "7")
+	if got.code != 1 || !strings.Contains(got.err, "it can't make rows due, because it is an older jobd, or the original") {
+		t.Errorf("%+v", got)
+	}
+	if got := (jobctl{}).run(t, "run-now"); got.code != 2 || !strings.Contains(got.err, "needs at least one job") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -82,9 +82,10 @@ func toneOfReason(r reason.Code) tone {
 	switch r {
 	case reason.Done:
 		return good
-	case reason.Failed, reason.Killed, reason.Unknown, reason.NoSuchJob, reason.Unreadable:
+	case reason.Failed, reason.Killed, reason.TimedOut, reason.BadSchedule, reason.Unknown, reason.NoSuchJob, reason.Unreadable:
 		return bad
-	case reason.Running, reason.Waiting, reason.Slots, reason.Next, reason.Prefetched, reason.Starting, reason.Claimed, reason.Manual, reason.Ended:
+	case reason.Running, reason.Waiting, reason.Slots, reason.Next, reason.Prefetched, reason.Starting, reason.Claimed, reason.Manual, reason.Ended,
+		reason.Delayed, reason.Recurring:
 		return plain
 	}
 	return odd

@@ -41,6 +41,9 @@ func (v *view) ended() (Verdict, bool) {
 	case unknown:
 		verdict.Reason = Unknown
 		verdict.Sentence = fmt.Sprintf("ended%s, and nobody knows how: %s", when, why)
+	case h.Timeout > 0 && v.row.Result != "ok":
+		verdict.Reason = TimedOut
+		verdict.Sentence = "failed" + when + v.took(h) + ": " + timedOut(h)
 	case v.row.Result == "ok":
 		verdict.Reason = Done
 		verdict.Sentence = "is done: ok" + when + v.took(h)
@@ -55,6 +58,9 @@ func (v *view) ended() (Verdict, bool) {
 			reason = last
 		}
 		verdict.Sentence = "failed" + when + v.took(h) + behind(": ", reason)
+	}
+	if p := v.plan(); p != nil && p.MaxAttempts > 1 && p.Attempts >= p.MaxAttempts && verdict.Reason != Done {
+		verdict.Sentence += fmt.Sprintf("; it has been tried %d times, which is all it has", p.Attempts)
 	}
 	return verdict, true
 }

@@ -72,12 +72,15 @@ func (v *view) running(t teller, s *contract.JobStanding) Verdict {
 	if s.PID != 0 {
 		process = append(process, fmt.Sprintf("pid %d", s.PID))
 	}
-	if s.Attempt > 1 {
-		process = append(process, fmt.Sprintf("attempt %d", s.Attempt))
+	if s.Attempt > 1 || s.MaxAttempts > 1 {
+		process = append(process, "attempt "+ofAll(int64(s.Attempt), int64(s.MaxAttempts)))
 	}
 	text := "on " + t.Name + v.since(s.Since)
 	if len(process) > 0 {
 		text += " (" + strings.Join(process, ", ") + ")"
+	}
+	if s.Deadline > 0 {
+		text += ", until " + v.clock(s.Deadline) + " at most"
 	}
 	changed := ""
 	if h := t.job.Journal; h != nil && h.Lost {
@@ -93,7 +96,7 @@ func (v *view) running(t teller, s *contract.JobStanding) Verdict {
 	if s.Adopted {
 		return Verdict{Reason: Orphaned, Sentence: fmt.Sprintf("runs %s, but its runner is gone: nobody will know how it ends%s", text, changed)}
 	}
-	return Verdict{Reason: Running, Sentence: "runs " + text + changed}
+	return Verdict{Reason: Running, Sentence: "runs " + text + changed + v.comesBack()}
 }
 
 // inDoubt tells of a claim of which it is not known whether it was won.

@@ -57,6 +57,11 @@ const (
 	Unseen   Code = "unseen"
 	Released Code = "released"
 
+	Delayed     Code = "delayed"
+	Retrying    Code = "retrying"
+	Recurring   Code = "recurring"
+	BadSchedule Code = "bad-schedule"
+
 	Silent       Code = "silent"
 	Unregistered Code = "unregistered"
 	Nobody       Code = "nobody"
@@ -67,6 +72,7 @@ const (
 	Done      Code = "done"
 	Failed    Code = "failed"
 	Killed    Code = "killed"
+	TimedOut  Code = "timed-out"
 	Unknown   Code = "unknown-outcome"
 	Cancelled Code = "cancelled"
 	Ignored   Code = "ignored"
@@ -121,6 +127,7 @@ var rules = []func(*view) (Verdict, bool){
 	(*view).ended,
 	(*view).ignored,
 	(*view).manual,
+	(*view).delayed,
 	(*view).underWay,
 	(*view).waiting,
 	(*view).odd,

@@ -278,4 +278,4 @@ func (v *view) latest() *teller {
 func (t teller) gaveBack() bool { return t.job.Journal.Status == string(journal.StatusReleased) }
 
 // knownLast are the kinds of event after which a row that waits is not told of further.
-var knownLast = []string{"accepted", "ignored", "running", "started", "signal", "done", "conflict", "set-aside", "requeued", "cancelled"}
+var knownLast = []string{"accepted", "ignored", "running", "started", "signal", "done", "conflict", "set-aside", "requeued", "cancelled", "planned", "replanned"}

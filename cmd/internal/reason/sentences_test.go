@@ -200,6 +200,9 @@ func TestSentences(t *testing.T) {
 		}
 		seen[test.code] = true
 	}
+	for _, one := range casesAboutTime(0, 0, 0, rowPlan{}) {
+		seen[one.code] = true
+	}
 	for _, word := range allCodes(t) {
 		if !seen[word] && word != OtherTarget {
 			t.Errorf("no case is about %s", word)

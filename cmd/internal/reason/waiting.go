@@ -25,18 +25,25 @@ func (v *view) waiting() (Verdict, bool) {
 	if v.row.Status != journal.RowWaiting {
 		return Verdict{}, false
 	}
+	verdict := v.claimable()
+	verdict.Sentence += v.comesBack()
+	return verdict, true
+}
+
+// claimable tells of a row that a worker may claim.
+func (v *view) claimable() Verdict {
 	all := v.serving()
 	if who := v.untold(); len(all) == 0 && len(who) > 0 {
 		text := "waits, and " + v.unserved()
-		return Verdict{Reason: Untold, Sentence: text + v.untoldText(who) + v.before()}, true
+		return Verdict{Reason: Untold, Sentence: text + v.untoldText(who) + v.before()}
 	}
 	if len(all) == 0 {
-		return Verdict{Reason: Unserved, Sentence: "waits, and " + v.unserved() + v.before()}, true
+		return Verdict{Reason: Unserved, Sentence: "waits, and " + v.unserved() + v.before()}
 	}
 	for _, t := range v.told {
 		if a := t.job.Aside; a != nil && a.Wanted == "" {
 			text := fmt.Sprintf("is set aside on %s%s: the table refuses that it is claimed: %s", t.Name, v.since(a.Since), cut(a.Reason))
-			return Verdict{Reason: Refused, Sentence: text, Worker: t.Name}, true
+			return Verdict{Reason: Refused, Sentence: text, Worker: t.Name}
 		}
 	}
 	s := sorted(all)
@@ -56,7 +63,7 @@ func (v *view) waiting() (Verdict, bool) {
 		verdict.Sentence += v.others(s)
 	}
 	verdict.Sentence += v.untoldText(v.untold()) + v.before()
-	return verdict, true
+	return verdict
 }
 
 // untold are the workers that serve the row's target, or may, and that told nothing.

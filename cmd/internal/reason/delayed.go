@@ -1,0 +1,153 @@
+package reason
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"jobd/journal"
+	"jobd/net/contract"
+)
+
+// delayed tells of a row that is not run before its time, and, where that has come, what it waits
+// for. Where nobody uses such rows it says nothing.
+func (v *view) delayed() (Verdict, bool) {
+	p := v.plan()
+	if p == nil || v.row.Status != journal.RowDelayed {
+		return Verdict{}, false
+	}
+	if p.Bad != "" && p.RunAt == 0 || p.Bad != "" && p.Due {
+		text := "is delayed, and is ignored by the next claim: " + cut(p.Bad)
+		return Verdict{Reason: BadSchedule, Sentence: text + v.nobodyServes()}, true
+	}
+	if p.Due && (p.RunAt != 0 || strings.HasPrefix(p.Schedule, "every")) {
+		return v.due(p), true
+	}
+	verdict := Verdict{Reason: Delayed}
+	switch {
+	case p.RunAt == 0:
+		verdict.Reason, verdict.Sentence = Recurring, v.recurs(p)+", and is not planned yet: the next claim does that"
+		if p.Next > 0 {
+			verdict.Sentence += ", for " + v.comes(p.Next)
+		}
+	case p.Attempts > 0:
+		verdict.Reason = Retrying
+		verdict.Sentence = fmt.Sprintf("is delayed until %s, attempt %s after %s", v.comes(p.RunAt), ofAll(p.Attempts+1, p.MaxAttempts), v.rowEnd())
+		if p.Schedule != "" {
+			verdict.Sentence += "; it " + v.recurs(p)
+		}
+	case p.Schedule != "":
+		verdict.Reason, verdict.Sentence = Recurring, v.recurs(p)+", next run "+v.comes(p.RunAt)
+		if v.row.Finished > 0 {
+			verdict.Sentence += fmt.Sprintf("; the last one ended%s: %s", v.at(v.row.Finished*1000), v.rowEnd())
+		}
+	default:
+		verdict.Sentence = "is delayed until " + v.comes(p.RunAt)
+	}
+	if p.Bad != "" {
+		verdict.Reason = BadSchedule
+		verdict.Sentence += "; then it is ignored: " + cut(p.Bad)
+	}
+	verdict.Sentence += v.replanned() + v.nobodyServes()
+	return verdict, true
+}
+
+// plan is what the row says about time; nil where nobody uses that.
+func (v *view) plan() *contract.RowPlan {
+	if v.row == nil {
+		return nil
+	}
+	return v.row.Plan
+}
+
+// due tells of a row whose time has come: it waits as others do.
+func (v *view) due(p *contract.RowPlan) Verdict {
+	verdict := v.claimable()
+	since := "is due"
+	if p.RunAt != 0 {
+		since = "is due" + v.since(p.RunAt*1000)
+	}
+	if p.Attempts > 0 {
+		since += fmt.Sprintf(", attempt %s after %s", ofAll(p.Attempts+1, p.MaxAttempts), v.rowEnd())
+	}
+	verdict.Sentence = since + ", and " + strings.TrimPrefix(verdict.Sentence, "waits, and ") + v.replanned()
+	return verdict
+}
+
+// recurs says when a row recurs.
+func (v *view) recurs(p *contract.RowPlan) string {
+	text := "recurs " + cut(p.Schedule)
+	if p.In != "" && p.In != "UTC" {
+		text += " (" + p.In + ")"
+	}
+	return text
+}
+
+// comes is a moment to come, and how far ahead it is. It is in unix seconds.
+func (v *view) comes(seconds int64) string {
+	at := time.Unix(seconds, 0)
+	left := at.Sub(v.Now)
+	if left <= 0 {
+		return v.clock(at.UnixMilli())
+	}
+	return fmt.Sprintf("%s (in %s)", v.clock(at.UnixMilli()), lengthy(left.Truncate(time.Second)))
+}
+
+// ofAll is the number of an attempt, of how many where that is known.
+func ofAll(attempt, most int64) string {
+	if most == 0 {
+		return fmt.Sprint(attempt)
+	}
+	return fmt.Sprintf("%d of %d", attempt, most)
+}
+
+// rowEnd is how the row says that its run, or its attempt, ended last: in a journal's words where that
+// was its time limit.
+func (v *view) rowEnd() string {
+	if t := v.history(func(t teller) bool { return t.job.Journal.Status == string(journal.StatusDone) }); t != nil && t.job.Journal.Timeout > 0 {
+		return timedOut(t.job.Journal)
+	}
+	if v.row.Result == "ok" {
+		return "ok"
+	}
+	return v.rowResult()
+}
+
+// timedOut says that a run was ended by its time limit.
+func timedOut(h *contract.JobHistory) string {
+	return "its time limit of " + lengthy(time.Duration(h.Timeout)*time.Second) + " was over"
+}
+
+// replanned says that a row was planned anew without having been run, where that is the last that is
+// known of it.
+func (v *view) replanned() string {
+	t := v.history(func(teller) bool { return true })
+	if t == nil || t.job.Journal.Status != string(journal.StatusPlanned) {
+		return ""
+	}
+	h := t.job.Journal
+	text := fmt.Sprintf("; planned anew%s on %s", v.at(h.At), t.Name)
+	if h.By != "" {
+		text += " by " + whoOf(h.By)
+	}
+	if h.WasDue > 0 {
+		text += fmt.Sprintf(" (it was due%s)", v.at(h.WasDue*1000))
+	}
+	return text + behind(": ", cut(h.Reason))
+}
+
+// nobodyServes says so, where no worker would run the row when its time has come.
+func (v *view) nobodyServes() string {
+	if len(v.serving()) > 0 || len(v.untold()) > 0 {
+		return ""
+	}
+	return "; " + v.unserved()
+}
+
+// comesBack says that the run of a row that waits or runs is one of many.
+func (v *view) comesBack() string {
+	if p := v.plan(); p != nil && p.Schedule != "" {
+		return "; it " + v.recurs(p)
+	}
+	return ""
+}

@@ -30,7 +30,7 @@ demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and 
 	$(GO) build -o bin/demo ./examples/demo
 	bin/demo --store $(STORE)
 
-deps: ## install what the tests run on (MariaDB, strace, tmux, zsh, fish, mandoc, Python, zstd), through apt where it is missing
+deps: ## install what the tests run on (MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python, zstd), through apt where it is missing
 	@tools/deps.sh
 
 test: deps go-test ## run all tests, against a MariaDB that they start themselves

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs MariaDB, strace, tmux, zsh, fish, mandoc, Python and zstd through apt where they are missing.
+# Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python and zstd through apt where they
+# are missing.
 # The tests start servers of their own; the one that the package may start on this machine is not
-# touched. With MariaDB comes Galera, for the tests with two nodes; strace makes system calls fail;
+# touched. With MariaDB comes Galera, for the tests with two nodes; faketime sets the clock of a
+# server; strace makes system calls fail;
 # tmux is a terminal that tells what it shows, zsh and fish are shells that complete jobctl there;
 # mandoc reads the manual pages; tools/verify.py runs on Python and zstd.
 set -euo pipefail
 
-programs="mariadbd mariadb-install-db mariadb strace tmux zsh fish mandoc python3 zstd"
-packages="mariadb-server mariadb-client strace tmux zsh fish mandoc python3 zstd"
+programs="mariadbd mariadb-install-db mariadb faketime strace tmux zsh fish mandoc python3 zstd"
+packages="mariadb-server mariadb-client faketime strace tmux zsh fish mandoc python3 zstd"
 
 missing() {
   for program in $programs; do

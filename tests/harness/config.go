@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Settings are the keys of a configuration file. Keys that begin with
-// "[targets] " stand in that section.
+// Settings are the keys of a configuration file. Keys that begin with a section, as in
+// "[targets] a" or "[target a] attempts", stand in that section.
 type Settings map[string]string
 
 const targetPrefix = "[targets] "
@@ -50,18 +50,27 @@ func (s Settings) Without(keys ...string) Settings {
 
 // String is the settings as a configuration file.
 func (s Settings) String() string {
-	var top, targets strings.Builder
+	var top strings.Builder
+	sections := map[string]*strings.Builder{}
 	for _, key := range slices.Sorted(maps.Keys(s)) {
-		if name, isTarget := strings.CutPrefix(key, targetPrefix); isTarget {
-			fmt.Fprintf(&targets, "%s = %s\n", name, s[key])
-		} else {
+		section, name, isIn := strings.Cut(key, "] ")
+		if !isIn || key[0] != '[' {
 			fmt.Fprintf(&top, "%s = %s\n", key, iniQuoted(s[key]))
+			continue
 		}
+		if sections[section] == nil {
+			sections[section] = &strings.Builder{}
+		}
+		value := s[key]
+		if section+"] " != targetPrefix {
+			value = iniQuoted(value)
+		}
+		fmt.Fprintf(sections[section], "%s = %s\n", name, value)
 	}
-	if targets.Len() == 0 {
-		return top.String()
+	for _, section := range slices.Backward(slices.Sorted(maps.Keys(sections))) { // [targets] before [target NAME]
+		fmt.Fprintf(&top, "\n%s]\n%s", section, sections[section])
 	}
-	return top.String() + "\n[targets]\n" + targets.String()
+	return top.String()
 }
 
 // iniQuoted is a value as it stands in a configuration file, whatever it holds.

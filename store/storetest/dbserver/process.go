@@ -21,15 +21,16 @@ type process struct {
 	ended   chan struct{} // closed when it is gone
 }
 
-// run starts the server with its output in the file log.
-func (p program) run(args []string, log string) (*process, error) {
+// run starts the server with its output in the file log. Its environment is this process's where env
+// is nil.
+func (p program) run(args, env []string, log string) (*process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer output.Close()
 	command := exec.Command(p.path, args...)
-	command.Dir = "/"
+	command.Dir, command.Env = "/", env
 	command.SysProcAttr = p.attributes()
 	command.Stdout, command.Stderr = output, output
 	started := &process{command: command, ended: make(chan struct{})}

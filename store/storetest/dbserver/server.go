@@ -23,6 +23,8 @@ type Options struct {
 	Durable bool
 	// Args are further arguments, as in "--max-allowed-packet=1M".
 	Args []string
+	// Clock has the server go by a clock that can be set, see SetClock. Only MariaDB can do that.
+	Clock bool
 }
 
 // Server is one running database server. Its methods are not safe for concurrent use.
@@ -31,6 +33,7 @@ type Server struct {
 	dir     string // as the server sees it
 	port    int
 	args    []string
+	env     []string // nil: this process's
 	process *process
 	admin   *sql.DB
 }
@@ -65,6 +68,11 @@ func (s *Server) prepare(ctx context.Context, options Options) error {
 	if s.port, err = freePort(); err != nil {
 		return err
 	}
+	if options.Clock {
+		if err := s.prepareClock(); err != nil {
+			return err
+		}
+	}
 	s.args = append(s.program.arguments(dir, s.port, options.Durable), options.Args...)
 	s.admin, err = s.Open("")
 	return err
@@ -73,7 +81,7 @@ func (s *Server) prepare(ctx context.Context, options Options) error {
 // Restart starts the server again on the same data, socket and port, after a Stop or a Kill.
 func (s *Server) Restart(ctx context.Context) error {
 	log := s.program.outside(filepath.Join(s.dir, "server.log"))
-	started, err := s.program.run(s.args, log)
+	started, err := s.program.run(s.args, s.env, log)
 	if err != nil {
 		return fmt.Errorf("start database server: %w", err)
 	}
@@ -131,6 +139,9 @@ func (s *Server) end(signal syscall.Signal) error {
 		return nil
 	}
 	err := s.process.end(signal)
+	if s.env != nil {
+		forgetClock(s.process.command.Process.Pid)
+	}
 	s.process = nil
 	return err
 }

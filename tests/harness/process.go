@@ -34,6 +34,25 @@ func (d *Daemon) Runner(t testing.TB) int {
 	return 0
 }
 
+// RunnerOf is the process id of the runner that serves a journal's folder, 0 where there is none.
+func RunnerOf(journalDir string) int {
+	folders, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, link := range folders {
+		dir, err := os.Readlink(link)
+		if err != nil || dir != journalDir {
+			continue
+		}
+		words, err := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+		if err != nil || !strings.HasSuffix(string(words), "\x00runner\x00") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
+			return pid
+		}
+	}
+	return 0
+}
+
 // Proc is a file of the process in /proc.
 func (d *Daemon) Proc(name string) string { return filepath.Join("/proc", strconv.Itoa(d.Pid), name) }
 

@@ -1,0 +1,65 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Armed builds the jobd that kills itself at failpoints, once a process and one process at a time, and
+// gives its path.
+func Armed(t testing.TB) string {
+	t.Helper()
+	if err := buildArmed(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(armedFolder(), "jobd")
+}
+
+func armedFolder() string { return filepath.Join(Top(), "bin", "failpoints") }
+
+var buildArmed = sync.OnceValue(func() error {
+	if err := os.MkdirAll(armedFolder(), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(filepath.Join(armedFolder(), ".lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "failpoints", "-o", armedFolder(), "./cmd/jobd")
+	build.Dir = Top()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build jobd with failpoints: %w: %s", err, output)
+	}
+	return nil
+})
+
+// Arm makes the next armed workers with this journal kill themselves at the nth time that they reach
+// a point.
+func Arm(t testing.TB, journalDir, point string, nth int) {
+	t.Helper()
+	if err := os.MkdirAll(journalDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(journalDir, "failpoint"), fmt.Appendf(nil, "%s:%d", point, nth), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Disarm takes that back.
+func Disarm(t testing.TB, journalDir string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(journalDir, "failpoint")); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,175 @@
+package time
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/tests/harness"
+)
+
+// Rows that are due in the same second are found by the timers of two workers, none before its time
+// and none twice. Nobody polls, and nobody is told of them.
+func TestManyRowsDueInOneSecond(t *testing.T) {
+	t.Parallel()
+	jobs := size(1000, 10_000)
+	s := newSite(t, "")
+	due := s.now() + size[int64](4, 15)
+	rows := make([]timed, jobs)
+	for i := range rows {
+		rows[i] = timed{id: int64(i + 1), runAt: due}
+	}
+	s.insert(rows...)
+	one, two := s.worker("w1", map[string]int{"a": 8}), s.worker("w2", map[string]int{"a": 8})
+	one.StartWorker(t)
+	two.StartWorker(t)
+	if s.now() >= due {
+		t.Fatal("this machine is too slow: the rows were due before the workers had started")
+	}
+	s.awaitAll(jobs)
+	s.expectOnce(jobs)
+	for _, settings := range []harness.Settings{one, two} {
+		claims := claimsOf(t, settings)
+		for _, c := range claims {
+			if c.at < due {
+				t.Fatalf("%s claimed job %d at %d, and it was due at %d", settings["name"], c.job, c.at, due)
+			}
+		}
+		if len(claims) == 0 {
+			t.Errorf("%s had no part in it", settings["name"])
+		}
+	}
+}
+
+// Rows that are due are claimed in the order in which they became due.
+func TestDueRowsAreClaimedInOrder(t *testing.T) {
+	t.Parallel()
+	jobs := size(1000, 10_000)
+	s := newSite(t, "")
+	now := s.now()
+	rows := make([]timed, jobs)
+	for i, at := range rand.Perm(jobs) {
+		rows[i] = timed{id: int64(i + 1), runAt: now - 1 - int64(at)}
+	}
+	s.insert(rows...)
+	dues := map[int64]int64{}
+	for _, r := range rows {
+		dues[r.id] = r.runAt
+	}
+	one, two := s.worker("w1", map[string]int{"a": 8}), s.worker("w2", map[string]int{"a": 8})
+	one.StartWorker(t)
+	two.StartWorker(t)
+	s.awaitAll(jobs)
+	s.expectOnce(jobs)
+	for _, settings := range []harness.Settings{one, two} {
+		before := int64(0)
+		for _, c := range claimsOf(t, settings) {
+			if dues[c.job] < before {
+				t.Fatalf("%s claimed job %d, due at %d, behind one that was due at %d", settings["name"], c.job, dues[c.job], before)
+			}
+			before = dues[c.job]
+		}
+	}
+}
+
+// A worker that waits for a later row learns of an earlier one by a poke; and without one the earlier
+// is found when it is looked for the later one.
+func TestAnEarlierRowIsNotOverlooked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	now := s.now()
+	s.insert(timed{id: 1, runAt: now + 3600}, timed{id: 2, runAt: now + 4})
+	worker := s.worker("w1", map[string]int{"a": 1}).StartWorker(t)
+	idle(t, worker)
+	s.insert(timed{id: 3, runAt: s.now() + 2})
+	poll(t, worker)
+	s.insert(timed{id: 4, runAt: 1})
+	s.awaitStatus(4, "done")
+	var order []int64
+	for _, begun := range s.oracle.starts(t) {
+		order = append(order, begun.id)
+	}
+	slices.Sort(order)
+	if len(s.oracle.starts(t, 3)) != 1 || len(s.oracle.starts(t, 1)) != 0 {
+		t.Errorf("started: %d", order)
+	}
+	s.expectNotBefore()
+}
+
+// A row that is inserted while the worker knows of none is found by a poke alone, when it is due.
+func TestAPokeIsEnoughForALaterRow(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	worker := s.worker("w1", map[string]int{"a": 1}).StartWorker(t)
+	idle(t, worker)
+	s.insert(timed{id: 1, runAt: s.now() + 3})
+	poll(t, worker)
+	s.awaitStatus(1, "done")
+	s.expectNotBefore()
+	if begun := s.oracle.starts(t, 1)[0]; begun.planned != s.row(1).plannedAt || begun.planned != s.row(1).runAt {
+		t.Errorf("%s: its row says %s", begun, s.row(1))
+	}
+}
+
+// awaitAll waits until so many rows are done; as long as there are more and more of them it has patience.
+func (s *site) awaitAll(n int) {
+	s.t.Helper()
+	s.awaitCountGrowing(n, "status = 'done'")
+}
+
+// expectOnce checks that jobs 1 to n were started once each, and none else.
+func (s *site) expectOnce(n int) {
+	s.t.Helper()
+	times := map[int64]int{}
+	for _, begun := range s.oracle.starts(s.t) {
+		if times[begun.id]++; times[begun.id] > 1 {
+			s.t.Errorf("job %d was started %d times", begun.id, times[begun.id])
+		}
+	}
+	if len(times) != n {
+		s.t.Errorf("%d jobs were started, not %d", len(times), n)
+	}
+}
+
+// expectNotBefore checks that no row says that it was started before it was due. The machine's clock is
+// the server's.
+func (s *site) expectNotBefore() {
+	s.t.Helper()
+	for _, r := range s.rows("status = 'done' AND time_started < run_at") {
+		s.t.Errorf("%s was started at %d", r, r.started)
+	}
+}
+
+// claimed is a row of a claim, as the journal has it.
+type claimed struct {
+	job int64
+	at  int64 // in seconds
+}
+
+// claimsOf reads what a worker claimed, in its order.
+func claimsOf(t *testing.T, settings harness.Settings) (claims []claimed) {
+	t.Helper()
+	for _, e := range events(t, settings, journal.KindAccepted) {
+		claims = append(claims, claimed{e.Job, e.Time.Unix()})
+	}
+	return claims
+}
+
+// events reads a worker's journal: the events of some kinds, or all.
+func events(t *testing.T, settings harness.Settings, kinds ...journal.Kind) (found []journal.Event) {
+	t.Helper()
+	reader, err := replay.Open(settings["journal_dir"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, e)
+	}
+	return found
+}

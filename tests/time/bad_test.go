@@ -1,0 +1,103 @@
+package time
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// wideTable is one whose columns can hold what makes no sense.
+var wideTable = strings.NewReplacer(
+	"`run_at` int(10) UNSIGNED", "`run_at` bigint UNSIGNED", "`planned_at` int(10) UNSIGNED", "`planned_at` bigint UNSIGNED",
+	"`attempts` smallint UNSIGNED", "`attempts` smallint", "`max_attempts` smallint UNSIGNED", "`max_attempts` smallint",
+).Replace(harness.TimesTable)
+
+// Rows that say what can't be are ignored, and say why; all others run.
+func TestRowsThatSayWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := &site{harness.NewDatabase(t, wideTable), t, newOracle(t, "")}
+	at := s.now()
+	cases := []struct {
+		row  timed
+		want []string // in stderr
+	}{
+		{timed{schedule: "every 0s"}, []string{"every 0s", "at least 1s"}},
+		{timed{schedule: "daily"}, []string{"daily", "02:30"}},
+		{timed{schedule: "daily 24:00"}, []string{"24:00", "00:00"}},
+		{timed{schedule: "weekly fri-mon 01:00"}, []string{"fri-mon"}},
+		{timed{schedule: "61 * * * *"}, []string{"61"}},
+		{timed{schedule: "0 0 30 2 *"}, []string{"0 0 30 2 *"}},
+		{timed{schedule: "@reboot"}, []string{"@reboot"}},
+		{timed{schedule: "0 30 2 * * 1"}, []string{"0 30 2 * * 1", "five"}},
+		{timed{schedule: "nonsense"}, []string{"nonsense"}},
+		{timed{schedule: "daily 02:30", zone: "Mars/Olympus"}, []string{"Mars/Olympus"}},
+		{timed{schedule: "daily 02:30", zone: "Local"}, []string{"Local"}},
+		{timed{schedule: "daily 02:30", zone: "+02:00"}, []string{"+02:00"}},
+		{timed{runAt: at * 1000}, []string{fmt.Sprint(at * 1000), fmt.Sprint(at), "milliseconds"}},
+		{timed{runAt: 4102444800}, []string{"4102444800", "2099"}},
+		{timed{runAt: at, plannedAt: at * 1000}, []string{"planned_at", "milliseconds"}},
+		{timed{runAt: at, attempts: -1}, []string{"attempts = -1"}},
+		{timed{runAt: at, maxAttempts: -3}, []string{"max_attempts = -3"}},
+		{timed{status: "waiting", schedule: "daily"}, []string{"daily", "02:30"}},
+		{timed{status: "waiting", attempts: -1}, []string{"attempts = -1"}},
+	}
+	for i := range cases {
+		cases[i].row.id, cases[i].row.uniqueKey = int64(i+1), fmt.Sprint("key ", i)
+		s.insert(cases[i].row)
+	}
+	good := int64(len(cases) + 1)
+	s.insert(timed{id: good, runAt: at}, timed{id: good + 1, status: "waiting"})
+	worker := s.worker("w1", map[string]int{"a": 1}).StartWorker(t)
+	s.awaitStatus(good, "done")
+	s.awaitStatus(good+1, "done")
+	for _, c := range cases {
+		row := s.awaitStatus(c.row.id, "ignored")
+		for _, want := range c.want {
+			if !strings.Contains(row.stderr, want) {
+				t.Errorf("%q is not told in %s", want, row)
+			}
+		}
+		if row.uniqueKey != "" {
+			t.Errorf("%s keeps its unique key %q", row, row.uniqueKey)
+		}
+		t.Logf("%s", row.stderr)
+	}
+	if starts := s.oracle.starts(t); len(starts) != 2 {
+		t.Errorf("started: %s", starts)
+	}
+	idle(t, worker)
+}
+
+// Thousands of such rows hold nobody up: the one behind them runs.
+func TestThousandsOfRowsThatSayWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	bad := size(2000, 50_000)
+	s := newSite(t, "")
+	rows := make([]timed, bad, bad+1)
+	for i := range rows {
+		rows[i] = timed{id: int64(i + 1), runAt: 1, schedule: "every day"}
+	}
+	s.insert(append(rows, timed{id: int64(bad + 1), runAt: 2})...)
+	settings := s.worker("w1", map[string]int{"a": 1})
+	settings.StartWorker(t)
+	s.awaitCountGrowing(bad, "status = 'ignored' AND stderr LIKE '%every day%'")
+	s.awaitStatus(int64(bad+1), "done")
+	verifyJournal(t, settings)
+}
+
+// awaitCountGrowing waits until a condition holds for n rows; as long as there are more and more of them
+// it has patience.
+func (s *site) awaitCountGrowing(n int, where string) {
+	s.t.Helper()
+	for before := -1; before < n; {
+		harness.Until(s.t, func() string {
+			if got := s.Count(s.t, where); got > before {
+				before = got
+				return ""
+			}
+			return fmt.Sprintf("%d of %d rows: %s", before, n, where)
+		})
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +48,20 @@ func awaitMachine(t *testing.T, at int64) {
 		}
 		return ""
 	})
+}
+
+// pid is a process's number, from a file in the oracle's folder; 0 while it is not there.
+func (s *site) pid(name string) (pid int) {
+	content, err := os.ReadFile(filepath.Join(s.oracle.dir, name))
+	if err != nil {
+		return 0
+	}
+	_, _ = fmt.Sscan(string(content), &pid) // it may be empty for a moment
+	return pid
+}
+
+// alive tells whether a process is there, and no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
 }

@@ -1,0 +1,131 @@
+package time
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// jobctl asks a daemon, and gives what is written.
+func jobctl(t *testing.T, d *harness.Daemon, args ...string) (string, error) {
+	t.Helper()
+	host, port, _ := strings.Cut(d.Addr, ":")
+	args = append([]string{"--host", host, "--port", port, "--config", "/dev/null"}, args...)
+	output, err := exec.Command(harness.Program(t, "jobctl"), args...).CombinedOutput()
+	return string(output), err
+}
+
+func mustJobctl(t *testing.T, d *harness.Daemon, args ...string) string {
+	t.Helper()
+	output, err := jobctl(t, d, args...)
+	if err != nil {
+		t.Errorf("jobctl %q: %v: %s", args, err, output)
+	}
+	return output
+}
+
+// A signal that kills ends the run without another attempt, and the schedule goes on; cancel ends the
+// row, whether it runs or not.
+func TestSignalsAndCancels(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `[ -e $dir/go ] || exec sleep 600`)
+	settings := s.worker("w1", map[string]int{"a": 8}, harness.Terms("a", harness.Settings{"attempts": "4", "backoff": "1s"}))
+	at := s.now()
+	s.insert(timed{id: 1, runAt: at, schedule: "every 1h"}, timed{id: 2, runAt: at}, timed{id: 3, runAt: at, schedule: "every 1h"},
+		timed{id: 4, runAt: at + 3600, schedule: "every 1h", uniqueKey: "four"}, timed{id: 5, runAt: at + 3600})
+	worker := settings.StartWorker(t)
+	for id := int64(1); id <= 3; id++ {
+		s.oracle.await(t, id, 1)
+		s.awaitStatus(id, "running")
+	}
+	mustJobctl(t, worker, "send-signal", "KILL", "1")
+	mustJobctl(t, worker, "send-signal", "TERM", "2")
+	row := s.await(1, "delayed", func(r timed) bool { return r.status == "delayed" })
+	if row.plannedAt != at+3600 || row.result != "fail" || row.attempts != 0 {
+		t.Errorf("%s: want the next run an hour after %d", row, at)
+	}
+	if row = s.awaitStatus(2, "done"); row.result != "fail" || row.attempts != 1 {
+		t.Errorf("%s: it was ended by a signal", row)
+	}
+	mustJobctl(t, worker, "cancel", "3", "4")
+	if row = s.awaitStatus(3, "done"); row.result != "fail" {
+		t.Errorf("%s: it was cancelled", row)
+	}
+	if row = s.awaitStatus(4, "ignored"); row.uniqueKey != "" {
+		t.Errorf("%s: it was cancelled", row)
+	}
+
+	// A delayed row is not for run-manual; run-now makes it due.
+	before := s.row(5)
+	if output, err := jobctl(t, worker, "run-manual", "5"); err == nil || !strings.Contains(output, "delayed") {
+		t.Errorf("run-manual of a delayed row: %v: %s", err, output)
+	}
+	if row = s.row(5); row != before {
+		t.Errorf("a refused run-manual changed %s to %s", before, row)
+	}
+	s.oracle.touch(t, "go", "")
+	mustJobctl(t, worker, "run-now", "1", "5")
+	if row = s.awaitStatus(5, "done"); row.plannedAt != before.runAt && row.plannedAt != 0 {
+		t.Logf("planned_at of what was run now: %s", row)
+	}
+	row = s.await(1, "delayed behind what was run now", func(r timed) bool { return r.status == "delayed" && r.result == "ok" })
+	if row.plannedAt != at+7200 || s.oracle.starts(t, 1)[1].planned != at+3600 {
+		t.Errorf("%s, %s: want the run of %d to be done, and the next an hour later", row, s.oracle.starts(t, 1), at+3600)
+	}
+	verifyJournal(t, settings)
+}
+
+// A manual row runs once, without retry or schedule.
+func TestManualRowsRunOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `exit 3`)
+	settings := s.worker("w1", map[string]int{"a": 2}, harness.Terms("a", harness.Settings{"attempts": "4", "backoff": "1s"}))
+	s.insert(timed{id: 1, status: "manual", schedule: "every 1s"}, timed{id: 2, status: "manual", maxAttempts: 3})
+	worker := settings.StartWorker(t)
+	var answer harness.Jobs
+	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int{1, 2}}).Decode(t, &answer)
+	for id := int64(1); id <= 2; id++ {
+		row := s.awaitStatus(id, "done")
+		if row.code != 3 || len(s.oracle.starts(t, id)) != 1 {
+			t.Errorf("%s, answered with %+v", row, answer)
+		}
+	}
+}
+
+// Who edits the schedule of a row that runs has what follows planned by the new one; who empties it has
+// no further run; one that can't be read ends the row, and its stderr says so.
+func TestSchedulesEditedDuringARun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+	settings := s.worker("w1", map[string]int{"a": 8})
+	at := s.now()
+	for id := int64(1); id <= 4; id++ {
+		s.insert(timed{id: id, runAt: at, schedule: "every 1h", uniqueKey: string('a' + rune(id))})
+	}
+	settings.StartWorker(t)
+	for id := int64(1); id <= 4; id++ {
+		s.oracle.await(t, id, 1)
+		s.awaitStatus(id, "running")
+	}
+	s.Exec(t, "UPDATE jobs SET schedule = 'every 2h' WHERE id = 1")
+	s.Exec(t, "UPDATE jobs SET schedule = NULL WHERE id = 2")
+	s.Exec(t, "UPDATE jobs SET schedule = 'sometimes' WHERE id = 3")
+	s.Exec(t, "UPDATE jobs SET time_zone = 'Asia/Tokyo' WHERE id = 4")
+	s.oracle.touch(t, "go", "")
+	row := s.awaitStatus(1, "delayed")
+	if row.plannedAt != at+7200 || row.result != "ok" || row.uniqueKey == "" {
+		t.Errorf("%s: want the next run two hours after %d", row, at)
+	}
+	if row = s.awaitStatus(2, "done"); row.result != "ok" || row.uniqueKey != "" {
+		t.Errorf("%s", row)
+	}
+	if row = s.awaitStatus(3, "done"); row.result != "ok" || !strings.Contains(row.stderr, "sometimes") || row.uniqueKey != "" {
+		t.Errorf("%s: want it to say why it recurs no more", row)
+	}
+	if row = s.awaitStatus(4, "delayed"); row.plannedAt != at+3600 {
+		t.Errorf("%s", row)
+	}
+	verifyJournal(t, settings)
+}

@@ -1,0 +1,112 @@
+package time
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"jobd/journal"
+	"jobd/tests/harness"
+)
+
+// What a worker starts of a target stays below its rate, in every stretch of time.
+func TestRateOfOneWorker(t *testing.T) {
+	t.Parallel()
+	const jobs, rate = 24, 8
+	s := newSite(t, "")
+	settings := s.worker("w1", map[string]int{"a": 8, "b": 8}, harness.Terms("a", harness.Settings{"rate": "8/s"}))
+	s.insertWaiting(1, jobs, "a")
+	s.insertWaiting(100, jobs, "b")
+	settings.StartWorker(t)
+	s.awaitAll(2 * jobs)
+	begun := begunOf(t, jobs, settings)
+	expectRate(t, begun, rate)
+	if last := begun[len(begun)-1]; others(t, settings, jobs).After(last) {
+		t.Error("a target without a rate was slower than one with")
+	}
+	verifyJournal(t, settings)
+}
+
+// A rate of the fleet holds over two workers of one master, also where only one of them has jobs; and
+// one that loses its master keeps to its last share.
+func TestRateOfTheFleet(t *testing.T) {
+	t.Parallel()
+	const jobs, rate = 40, 10
+	s := newSite(t, "")
+	master := harness.StartMaster(t)
+	terms := harness.Terms("a", harness.Settings{"rate": "10/s", "rate_scope": "fleet"})
+	one := s.worker("w1", map[string]int{"a": 8}, harness.MasterOf(master), terms)
+	two := s.worker("w2", map[string]int{"a": 8}, harness.MasterOf(master), terms)
+	one.StartWorker(t)
+	two.StartWorker(t)
+	harness.AwaitWorkers(t, master, "", 2)
+	s.insertWaiting(1, jobs, "a")
+	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
+	s.awaitAll(jobs)
+	begun := begunOf(t, jobs, one, two)
+	expectRate(t, begun, rate)
+	s.expectOnce(jobs)
+
+	master.Kill(t)
+	s.insertWaiting(100, jobs, "a")
+	harness.Dial(t, one.Addr()).Ask(t, "poll", nil)
+	harness.Dial(t, two.Addr()).Ask(t, "poll", nil)
+	s.awaitAll(2 * jobs)
+	expectRate(t, begunOf(t, 1000, one, two), rate)
+}
+
+// insertWaiting adds n waiting rows of a target, with ids from first on.
+func (s *site) insertWaiting(first int64, n int, target string) {
+	s.t.Helper()
+	rows := make([]timed, n)
+	for i := range rows {
+		rows[i] = timed{id: first + int64(i), target: target, status: "waiting"}
+	}
+	s.insert(rows...)
+}
+
+// begunOf are the times at which jobs up to an id were about to be started, in order.
+func begunOf(t *testing.T, upTo int64, workers ...harness.Settings) (times []time.Time) {
+	t.Helper()
+	for _, settings := range workers {
+		for _, e := range events(t, settings, journal.KindRunning) {
+			if e.Job <= upTo {
+				times = append(times, e.Time)
+			}
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// others is when the last job behind an id was about to be started.
+func others(t *testing.T, settings harness.Settings, behind int64) (last time.Time) {
+	t.Helper()
+	for _, e := range events(t, settings, journal.KindRunning) {
+		if e.Job > behind {
+			last = e.Time
+		}
+	}
+	return last
+}
+
+// expectRate checks that in no stretch of time there were more starts than a bucket of one second's
+// worth gives, and what flows into it meanwhile. A start is journalled some time before or behind
+// the moment at which its token was taken: a tenth of a second's worth is allowed for that.
+func expectRate(t *testing.T, begun []time.Time, rate float64) {
+	t.Helper()
+	for i := range begun {
+		for j := i; j < len(begun); j++ {
+			starts, stretch := float64(j-i+1), begun[j].Sub(begun[i]).Seconds()
+			if most := rate + rate*(stretch+0.1) + 1; starts > most {
+				t.Fatalf("%g starts in %.3f s, where %g/s allows %.1f", starts, stretch, rate, most)
+			}
+		}
+	}
+	// It starts with one token, not with a full bucket.
+	if n := len(begun); n > int(rate)*2 {
+		if took := begun[n-1].Sub(begun[0]).Seconds(); took < (float64(n)-2)/rate-1 {
+			t.Errorf("%d starts took only %.2f s", n, took)
+		}
+	}
+}

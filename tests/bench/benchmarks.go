@@ -40,6 +40,14 @@ func benchmarks() []benchmark {
 		{name: "claim", run: claimMillion, rows: []row{
 			{"a claim of 20 with 1,000,000 rows waiting ÷ with 1,000", "ms", ratioAtMost(1.5)},
 		}},
+		{name: "delayed", run: delayed, rows: []row{
+			{"a claim of 20 with 500,000 rows that are not due ÷ with none", "ms", ratioAtMost(1.1)},
+			{"the same with priorities", "ms", ratioAtMost(1.1)},
+			{what: "a claim of 20 by a worker that uses columns about time ÷ by one that uses none", unit: "ms"},
+			{"a claim of 20 by priority ÷ by id", "ms", ratioAtMost(1.1)},
+			{"a row's start behind its second, idle system, p50", "ms", atMost(1000)},
+			{"10,000 rows due in one second, 2 workers, p99 ÷ processes spawned by hand", "ms", ratioAtMost(1.3)},
+		}},
 		{name: "workers", run: workersOnOneTarget, rows: []row{
 			{"8 workers with 2 slots on one target ÷ 1 worker with 16", "jobs/s", ratioAtLeast(0.95)},
 			{"deadlocks that the server met (raw) and warnings of the 8 workers", "", atMost(0)},

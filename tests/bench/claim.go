@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"time"
 
 	"jobd/journal"
+	"jobd/store"
 	"jobd/store/mysql"
 )
 
@@ -34,13 +36,16 @@ func waiting(p *program, rows int) table {
 }
 
 // table opens the site's table with the daemons' account.
-func (s *site) table() table {
+func (s *site) table() table { return s.tableUsing(nil) }
+
+// tableUsing opens it as a worker does that uses columns about time.
+func (s *site) tableUsing(uses store.Uses) table {
 	host, port, err := net.SplitHostPort(s.Addr)
 	s.p.must(err)
 	number, err := strconv.Atoi(port)
 	s.p.must(err)
 	opened, err := mysql.New(mysql.Config{
-		Host: host, Port: number, User: s.Account.User, Password: s.Account.Password, Database: s.Name,
+		Host: host, Port: number, User: s.Account.User, Password: s.Account.Password, Database: s.Name, Uses: uses,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	s.p.must(err)
@@ -58,7 +63,11 @@ func (t table) claim(p *program) {
 	err := t.Claim(context.Background(), map[string]int{"a": room}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		events := make([]journal.Event, len(rows))
 		for i, row := range rows {
-			events[i] = journal.Event{Job: row.Job, Payload: journal.Accepted{Target: "a", Token: token}}
+			accepted := journal.Accepted{Target: "a", Token: token, Plan: row.Plan}
+			if row.Plan != nil {
+				accepted.PlannedAt = time.Now().Unix()
+			}
+			events[i] = journal.Event{Job: row.Job, Payload: accepted}
 		}
 		claimed = len(rows)
 		return events, nil

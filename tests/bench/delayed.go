@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"jobd/journal"
+	"jobd/journal/replay"
+	"jobd/store"
+	"jobd/tests/harness"
+)
+
+const (
+	future    = 500_000 // rows that are not due for a long time
+	beside    = 10_000  // rows that wait
+	dueAtOnce = 10_000
+)
+
+// usesNoPriority are the columns about time without the one for which waiting rows have another order.
+var usesNoPriority = slices.DeleteFunc(slices.Clone(store.TimeColumns()), func(c string) bool { return c == store.ColumnPriority })
+
+// delayed is what rows that are not due yet cost those that are, and how late these are started.
+func delayed(p *program) []reading {
+	plain, uses, ranks := timesTable(p, 0, nil), timesTable(p, 0, usesNoPriority), timesTable(p, 0, store.TimeColumns())
+	usesFuture, ranksFuture := timesTable(p, future, usesNoPriority), timesTable(p, future, store.TimeColumns())
+	idle, busy := lateness(p), latenessTogether(p)
+	return []reading{
+		claimPair(p, uses, usesFuture), claimPair(p, ranks, ranksFuture), claimPair(p, plain, uses), claimPair(p, uses, ranks), idle, busy,
+	}
+}
+
+// claimPair is a claim from one table in turn with one from another.
+func claimPair(p *program, raw, product table) reading {
+	const pairs, warm = 100, 5
+	for range warm {
+		raw.claim(p)
+		product.claim(p)
+	}
+	return paired(pairs,
+		func() float64 { return took(func() { raw.claim(p) }) },
+		func() float64 { return took(func() { product.claim(p) }) },
+	)
+}
+
+// timesTable makes a table with columns about time, of which these are used, rows that wait and rows
+// that are delayed.
+func timesTable(p *program, delayed int, uses store.Uses) table {
+	s := newTimesSite(p)
+	s.insert(beside, "a", "waiting")
+	if delayed > 0 {
+		_, err := s.Admin.Exec(fmt.Sprintf("INSERT INTO jobs (target, time_created, status, run_at) "+
+			"SELECT 'a', UNIX_TIMESTAMP(), 'delayed', UNIX_TIMESTAMP() + 100000 + seq FROM seq_1_to_%d", delayed))
+		s.p.must(err)
+	}
+	s.Exec(p, "ANALYZE TABLE jobs")
+	return s.tableUsing(uses)
+}
+
+// newTimesSite is newSite with a table that has all columns about time.
+func newTimesSite(p *program) *site {
+	s := &site{harness.NewDatabaseOn(p, p.server(), harness.TimesTable), p}
+	p.Cleanup(func() { _, _ = s.Admin.Exec("DROP DATABASE " + s.Name) })
+	return s
+}
+
+// lateness is how many milliseconds behind its second a row is started by a worker that has nothing
+// else to do, and knows of no row before.
+func lateness(p *program) reading {
+	const rows = 30
+	s := newTimesSite(p)
+	var due int64
+	p.must(s.Admin.QueryRow("SELECT UNIX_TIMESTAMP() + 4").Scan(&due))
+	for i := range int64(rows) {
+		s.Exec(p, "INSERT INTO jobs (id, target, time_created, status, run_at) VALUES (?, 'a', UNIX_TIMESTAMP(), 'delayed', ?)", i+1, due+i)
+	}
+	settings := s.timesWorker("bench")
+	settings.StartWorker(p)
+	s.awaitDelayed(rows)
+	late := lates(p, func(job int64) int64 { return due + job - 1 }, settings)
+	return reading{value: median(late)}
+}
+
+// latenessTogether is the same for rows that are all due in one second, on two workers: ninety-nine of a
+// hundred have been started by then. Beside it stands when as many processes were spawned by hand.
+func latenessTogether(p *program) reading {
+	byHand := spawnRate(p, drained)
+	s := newTimesSite(p)
+	var due int64
+	p.must(s.Admin.QueryRow("SELECT UNIX_TIMESTAMP() + 5").Scan(&due))
+	_, err := s.Admin.Exec(fmt.Sprintf("INSERT INTO jobs (target, time_created, status, run_at) SELECT 'a', UNIX_TIMESTAMP(), 'delayed', ? FROM seq_1_to_%d", dueAtOnce), due)
+	p.must(err)
+	one, two := s.timesWorker("one"), s.timesWorker("two")
+	one.StartWorker(p)
+	two.StartWorker(p)
+	s.awaitDelayed(dueAtOnce)
+	late := lates(p, func(int64) int64 { return due }, one, two)
+	return against(percentile(late, 99), 0.99*dueAtOnce/byHand*1000)
+}
+
+// timesWorker is the settings of a worker that says only what is wrong.
+func (s *site) timesWorker(name string) harness.Settings {
+	return s.Worker(s.p, name, launcher, map[string]int{"a": concurrency / 2}).With(harness.UsesAll, harness.Settings{"log_level_console": "error"})
+}
+
+// awaitDelayed waits until so many rows are done. Looking must not cost what is measured.
+func (s *site) awaitDelayed(n int) {
+	again := time.NewTicker(50 * look)
+	defer again.Stop()
+	tooLong := time.After(15 * time.Minute)
+	for s.Count(s.p, "status = 'done'") < n {
+		select {
+		case <-again.C:
+		case <-tooLong:
+			s.p.Fatalf("%d rows are not done", s.Count(s.p, "status <> 'done'"))
+		}
+	}
+}
+
+// lates reads from journals how many milliseconds behind its time each job was about to be started.
+func lates(p *program, due func(job int64) int64, workers ...harness.Settings) (late []float64) {
+	early := &strings.Builder{}
+	for _, settings := range workers {
+		reader, err := replay.Open(settings["journal_dir"])
+		p.must(err)
+		defer reader.Close()
+		for e, err := range reader.Events(p.Context(), journal.Filter{Kinds: []journal.Kind{journal.KindRunning}}) {
+			p.must(err)
+			behind := e.Time.Sub(time.Unix(due(e.Job), 0))
+			if behind < 0 {
+				fmt.Fprintf(early, "job %d was started %s too early; ", e.Job, -behind)
+			}
+			late = append(late, float64(behind)/millisecond)
+		}
+	}
+	if early.Len() > 0 {
+		p.Fatal(early)
+	}
+	return late
+}

@@ -14,6 +14,8 @@ func (w *Worker) SetTerms(terms map[string]Terms, zone *time.Location, skipMisse
 	w.change(func(b *board.Board) board.Effects {
 		w.terms, w.zone = terms, zone
 		b.SetTiming(timing(terms, zone, skipMissed))
-		return b.NewLauncher()
+		e := b.NewLauncher()
+		e.Wake = true // a rate may let more start
+		return e
 	})
 }

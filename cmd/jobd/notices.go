@@ -17,6 +17,7 @@ import (
 //	mirror ── the table is back ──────────────► worker, table
 //	mirror ── rows wait again ────────────────► worker, masters
 //	worker ── it serves other targets ────────► masters
+//	reload ── rates are other ones ───────────► masters
 //	table  ── it takes names for one, or not ─► masters
 //
 // The listener has heard a notice when the method returns: the mirror relies on that. Only a table
@@ -85,6 +86,15 @@ func (n *notices) targetsChanged() {
 	n.tell(func(to *listeners) {
 		for _, agent := range to.agents {
 			agent.TargetsChanged()
+		}
+	})
+}
+
+// ratesChanged: the rates that the worker shares with others may be other ones.
+func (n *notices) ratesChanged() {
+	n.tell(func(to *listeners) {
+		for _, agent := range to.agents {
+			agent.RatesChanged()
 		}
 	})
 }

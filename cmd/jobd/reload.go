@@ -22,6 +22,7 @@ type reloader struct {
 	log           logger
 	worker        *jobexec.Worker
 	refusals      *service.Refusals
+	ratesChanged  func()
 	current       config // that was read last
 	inForce       map[string]jobexec.Terms
 	started       config // that the worker was started with
@@ -69,6 +70,7 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 	if err := r.worker.SetTargets(config.targets, byReload); err != nil {
 		r.log.Error("targets could not be taken over", "error", err)
 	}
+	r.ratesChanged()
 	r.tellLater(config)
 	r.current = config
 	return config.Settings, nil

@@ -100,7 +100,7 @@ func (r *root) work(log *logging.Log) (err error) {
 	reloader := &reloader{
 		args: r.next.Args, environ: r.next.Environ, log: r.log,
 		worker: worker.worker, refusals: worker.refusals, current: r.config, started: r.config,
-		inForce: r.terms(r.time.uses),
+		inForce: r.terms(r.time.uses), ratesChanged: r.notices.ratesChanged,
 	}
 	r.log.Info("worker serves", "name", r.name, "address", network.address(), "targets", worker.worker.TargetNames())
 	return jobdaemon.Life{

@@ -8,8 +8,8 @@ import (
 	"jobd/store/storetest"
 )
 
-// timed is the usual table with all optional columns and what goes with them.
-func timed() string {
+// timekeeperTable is the usual table with all optional columns and what goes with them.
+func timekeeperTable() string {
 	return replaced("'done','ignored'", "'done','ignored','delayed'", "`stdout` mediumtext", "`run_at` bigint UNSIGNED NOT NULL DEFAULT 0, "+
 		"`planned_at` int UNSIGNED NOT NULL DEFAULT 0, `schedule` varchar(64) DEFAULT NULL, `time_zone` varchar(64) DEFAULT NULL, "+
 		"`attempts` smallint UNSIGNED NOT NULL DEFAULT 0, `max_attempts` smallint UNSIGNED DEFAULT NULL, `timeout` int UNSIGNED DEFAULT NULL, "+
@@ -18,7 +18,7 @@ func timed() string {
 
 func TestTimekeeper(t *testing.T) {
 	t.Parallel()
-	db := newDatabaseOn(t, shared, timed())
+	db := newDatabaseOn(t, shared, timekeeperTable())
 	config := db.config()
 	for _, name := range store.TimeColumns() {
 		if name != store.ColumnPriority && name != store.ColumnUniqueKey {
@@ -31,7 +31,7 @@ func TestTimekeeper(t *testing.T) {
 // Of a hundred thousand rows that have ended none is read on the way to those that recur.
 func TestRowsThatHaveEndedAreNotReadForThoseThatRecur(t *testing.T) {
 	t.Parallel()
-	db := newDatabaseOn(t, shared, timed())
+	db := newDatabaseOn(t, shared, timekeeperTable())
 	config := db.config()
 	config.Uses = store.Uses{store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnSchedule}
 	db.double(t, "a", 100_000)

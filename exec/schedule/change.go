@@ -17,6 +17,9 @@ func NextChange(after int64, zone *time.Location) (change Change, ok bool) {
 	if zone == nil {
 		zone = time.UTC
 	}
+	if after >= end {
+		return Change{}, false
+	}
 	for before := periodAt(max(after, 0), zone); before.until < end; {
 		following := periodAt(before.until, zone)
 		if following.offset != before.offset {
@@ -35,21 +38,29 @@ func (s *Schedule) AtChange(change Change) string {
 	before, after := change.At+int64(change.Before), change.At+int64(change.After)
 	forward := after > before
 	met, count := s.times.within(min(before, after), max(before, after))
+	many := count > 1
 	switch follows := s.times.follows; {
 	case count == 0 && forward:
 		return "none of its times is left out"
 	case count == 0:
 		return "none of its times is repeated"
 	case follows && forward:
-		return met + " is left out"
+		return met + verb(many, " is left out", " are left out")
 	case follows:
-		return met + " runs in both passes"
-	case forward && count == 1:
-		return met + " is left out, and runs at " + onWall(after, after-before) + ", when the clocks have been put forward"
+		return met + verb(many, " runs in both passes", " run in both passes")
 	case forward:
-		return met + " are left out, and run once, at " + onWall(after, after-before) + ", when the clocks have been put forward"
+		return met + verb(many, " is left out, and runs at ", " are left out, and run once, at ") +
+			onWall(after, after-before) + ", when the clocks have been put forward"
 	}
-	return met + " runs in the first pass only"
+	return met + verb(many, " runs in the first pass only", " run in the first pass only")
+}
+
+// verb is one of two forms.
+func verb(many bool, singular, plural string) string {
+	if many {
+		return plural
+	}
+	return singular
 }
 
 // mostNamed is how many times that a change of clocks meets are named one by one.

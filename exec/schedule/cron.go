@@ -14,6 +14,7 @@ type field struct {
 	low, high int      // what is written from one to the other; `*` is all
 	beyond    int      // one more that may be written: Sunday as 7
 	names     []string // of low and those after it
+	unit      string   // of an interval that is written instead of a step
 	nameless  bool     // numbers are refused: only names are written
 }
 
@@ -22,9 +23,9 @@ var (
 	days   = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 	cronFields = [5]field{
-		{name: "minute", high: 59},
-		{name: "hour", high: 23},
-		{name: "day of month", low: 1, high: 31},
+		{name: "minute", high: 59, unit: "m"},
+		{name: "hour", high: 23, unit: "h"},
+		{name: "day of month", low: 1, high: 31, unit: "d"},
 		{name: "month", low: 1, high: 12, names: months},
 		{name: "day of week", high: 6, beyond: 7, names: days},
 	}
@@ -43,7 +44,7 @@ func parseAlias(word string, rest []string) (*Schedule, error) {
 	case known:
 		return nil, fmt.Errorf("%s stands alone: leave %q away, or write %s and a time", word, strings.Join(rest, " "), word[1:])
 	case word == "@reboot":
-		return nil, errors.New("@reboot is no time: leave the schedule away, and insert a row whenever the job is to run")
+		return nil, errors.New("@reboot is no time: write no schedule, and insert a row whenever the job is to run")
 	case word == "@every":
 		return nil, errors.New("@every is not known: write every 90m")
 	case word == "@midnight":
@@ -51,7 +52,7 @@ func parseAlias(word string, rest []string) (*Schedule, error) {
 	case word == "@annually":
 		return nil, errors.New("@annually is not known: write @yearly or yearly 01-01 00:00")
 	default:
-		return nil, fmt.Errorf("%s is not known: write @hourly, @daily, @weekly, @monthly or @yearly", word)
+		return nil, fmt.Errorf("%q is not known: write @hourly, @daily, @weekly, @monthly or @yearly", word)
 	}
 	s, err := parseCron(strings.Fields(cron))
 	if err != nil {
@@ -131,12 +132,12 @@ func (f field) part(text string) (uint64, error) {
 		if step, err = f.step(stepText, low, high, body); err != nil {
 			return 0, err
 		}
+		if body != "*" && !ranged {
+			return 0, fmt.Errorf("a step needs a range: write %s-%s/%d", body, f.text(f.high, body), step)
+		}
 	}
 	if low > high {
 		return 0, f.wraps(from, to, low, high, step)
-	}
-	if stepped && body != "*" && !ranged {
-		return 0, fmt.Errorf("a step needs a range: write %s-%s/%s", body, f.text(f.high, body), stepText)
 	}
 	var set uint64
 	for value := low; value <= high; value += step {
@@ -149,14 +150,14 @@ func (f field) part(text string) (uint64, error) {
 func (f field) step(text string, low, high int, body string) (int, error) {
 	n, err := strconv.Atoi(text)
 	switch {
-	case !digits(text) || err != nil || n == 0:
+	case err != nil || !digits(text) || len(text) > 4 || n == 0:
 		return 0, fmt.Errorf("step %q: write a number from 1 on, as in */5", text)
-	case body == "*" && n > high-low:
-		return 0, fmt.Errorf("a step of %d goes beyond the field, and each time starts anew: write %d, or an interval, as every 90m", n, low)
-	case body != "*" && low < high && n > high-low:
-		return 0, fmt.Errorf("a step of %d goes beyond the range: write %s", n, f.text(low, body))
+	case low >= high || n <= high-low:
+		return n, nil
+	case body == "*" && f.unit != "":
+		return 0, fmt.Errorf("a step of %d meets %d only, where each round begins: write %d, or the interval every %d%s", n, low, low, n, f.unit)
 	}
-	return n, nil
+	return 0, fmt.Errorf("a step of %d meets %s only: write %s", n, f.text(low, body), f.text(low, body))
 }
 
 // wraps is the error about a range whose end comes before its beginning.
@@ -204,7 +205,7 @@ func (f field) value(text string) (int, error) {
 func (f field) refuse(text string) error {
 	switch {
 	case text == "":
-		return errors.New("a value is missing: write *, 5, 1-5, 1,15 or */5")
+		return errors.New("a value is missing: write one, a range (1-5), a list (1,15), or *")
 	case strings.Contains(text, "?"):
 		return errors.New("? is not known: write *")
 	case strings.Contains(text, "#"):

@@ -41,7 +41,7 @@ func span(seconds int64) string {
 
 func (c *calendar) explain() string {
 	words := []string{c.explainTime()}
-	if dates := c.explainDates(); dates != "" {
+	if dates := c.explainDates(); dates != "each day" || c.hours != 1<<24-1 {
 		words = append(words, dates)
 	}
 	return strings.Join(words, " ")
@@ -80,7 +80,8 @@ func (c *calendar) explainDates() string {
 		of = list(c.months, func(n int) string { return time.Month(n).String() })
 	}
 	date := "on day " + list(c.days, strconv.Itoa) + " of " + of
-	weekday := list(c.weekdays, func(n int) string { return time.Weekday(n).String() })
+	week := c.weekdays&^1 | c.weekdays&1<<7 // Monday first
+	weekday := list(week, func(n int) string { return time.Weekday(n % 7).String() })
 	switch {
 	case c.last:
 		return c.explainLast(of)
@@ -105,7 +106,7 @@ func (c *calendar) explainDates() string {
 func (c *calendar) explainLast(of string) string {
 	date := bits.TrailingZeros64(c.days)
 	switch {
-	case c.months != 1<<13-2 && date == 29 && c.months == 1<<2:
+	case c.months == 1<<time.February && date == 29:
 		return "on day 29 of February, or day 28 in years without it"
 	case c.months != 1<<13-2 || date < 29:
 		return "on day " + strconv.Itoa(date) + " of " + of

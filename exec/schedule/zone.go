@@ -64,9 +64,12 @@ func judgeZone(name string) error {
 // letters are those of which names are made.
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
 
-// offset reports whether a name is a distance from UTC: +02:00, UTC+2, GMT-3. Names of the tz
-// database look alike only in Etc/GMT-2, and GMT+0 and GMT-0, which are UTC.
+// offset reports whether a name is a distance from UTC: +02:00, UTC+2, GMT-3. The tz database itself
+// has three such names, all of them for UTC.
 func offset(name string) bool {
+	if name == "GMT0" || name == "GMT+0" || name == "GMT-0" {
+		return false
+	}
 	upper := strings.ToUpper(name)
 	rest := strings.TrimPrefix(strings.TrimPrefix(upper, "UTC"), "GMT")
 	return strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "-") || digits(rest) || upper == "Z"

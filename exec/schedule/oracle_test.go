@@ -1,0 +1,192 @@
+package schedule_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"jobd/exec/schedule"
+)
+
+// everywhere are plans that meet changes of clocks in all ways: at each change of each zone.
+var everywhere = []*plan{
+	{text: "30 2 * * *", minutes: []int{30}, hours: []int{2}},
+	{text: "*/5 2 * * *", minutes: []int{0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55}, hours: []int{2}},
+	{text: "*/45 */2 * * *", minutes: []int{0, 45}, hours: []int{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22}},
+	{text: "10 0-23 * * *", minutes: []int{10}, hours: everyHour},
+	{text: "*/20 * * * *", minutes: []int{0, 20, 40}, hours: everyHour, follows: true},
+	{text: "hourly :59", minutes: []int{59}, hours: everyHour, follows: true},
+	{text: "daily 00:00", minutes: []int{0}, hours: []int{0}},
+	{text: "weekly sat,sun 23:30", minutes: []int{30}, hours: []int{23}, weekday: []int{0, 6}},
+	{text: "monthly last 00:01", minutes: []int{1}, hours: []int{0}, days: []int{31}, last: true},
+}
+
+func TestEveryChangeOfClocksInEveryZone(t *testing.T) {
+	t.Parallel()
+	db := zones(t)
+	changes := 0
+	for _, p := range everywhere {
+		p.months = everyMonth
+		if p.days == nil {
+			p.days = everyDay
+		}
+		if p.weekday == nil {
+			p.weekday = everyWeekday
+		}
+	}
+	for _, zone := range db.distinct {
+		changes += len(db.changes[zone])
+		t.Run(zone.String(), func(t *testing.T) {
+			t.Parallel()
+			for i, change := range db.changes[zone] {
+				for j, p := range everywhere {
+					if !long() && (i+j)%3 != 0 {
+						continue // each plan at every third change
+					}
+					s := read(t, p.text)
+					compare(t, s, p, zone, change-3*3600-1, change+3*3600)
+				}
+			}
+		})
+	}
+	if changes < 5000 {
+		t.Errorf("%d changes of clocks in %d zones: the database is not read", changes, len(db.distinct))
+	}
+	t.Logf("%d zones, %d of them different, %d changes of clocks", len(db.names), len(db.distinct), changes)
+}
+
+// fataler is what a test and a property have in common.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// compare holds what is planned after a moment, up to another, against the oracle.
+func compare(t fataler, s *schedule.Schedule, p *plan, zone *time.Location, after, until int64) {
+	t.Helper()
+	want := p.walk(zone, after, until)
+	var got []int64
+	for moment := s.Next(after, zone); moment != 0 && moment <= until; moment = s.Next(moment, zone) {
+		if got = append(got, moment); len(got) > len(want)+1 {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s in %s after %s: planned is\n%s, and the wall has\n%s", s, zone, written(zone, after), written(zone, got...), written(zone, want...))
+	}
+}
+
+func written(zone *time.Location, moments ...int64) (texts []string) {
+	for _, moment := range moments {
+		texts = append(texts, time.Unix(moment, 0).In(zone).Format(planned))
+	}
+	return texts
+}
+
+// Any plan, in any zone, from any moment on, most of them near a change of clocks.
+func TestPlansAreWhatTheWallShows(t *testing.T) {
+	t.Parallel()
+	db := zones(t)
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlan(t)
+		zone := rapid.SampledFrom(db.distinct).Draw(t, "zone")
+		s, err := schedule.Parse(p.text)
+		if err != nil {
+			t.Skip(err) // a date that never comes
+		}
+		after := rapid.Int64Range(fromYear, toYear).Draw(t, "after")
+		if changes := db.changes[zone]; len(changes) > 0 && rapid.IntRange(0, 3).Draw(t, "anywhere") > 0 {
+			after = rapid.SampledFrom(changes).Draw(t, "change") + rapid.Int64Range(-30*3600, 3*3600).Draw(t, "off the change")
+		}
+		compare(t, s, p, zone, after, after+36*3600)
+		next := s.Next(after, zone)
+		if next == 0 {
+			t.Fatalf("%s in %s after %d: none is planned", s, zone, after)
+		}
+		// It is one, and none was before it, as far back as it can be looked at in the time.
+		compare(t, s, p, zone, max(after, next-8*day), next)
+		for range 50 {
+			following := s.Next(next, zone)
+			if following == 0 {
+				break
+			}
+			if following <= next {
+				t.Fatalf("%s in %s: after %d, %d is planned", s, zone, next, following)
+			}
+			// Nor does what is planned depend on from where it is looked for.
+			from := rapid.Int64Range(next, following-1).Draw(t, "from")
+			if again := s.Next(from, zone); again != following {
+				t.Fatalf("%s in %s: after %d, %d is planned, and after %d, %d", s, zone, next, following, from, again)
+			}
+			if now := rapid.Int64Range(next-day, following-1).Draw(t, "now"); s.Following(next, now, zone) != following {
+				t.Fatalf("%s in %s: planned for %d and ended at %d, %d follows, not %d", s, zone, next, now, s.Following(next, now, zone), following)
+			}
+			next = following
+		}
+	})
+}
+
+const (
+	day    = 24 * 3600
+	beyond = 4102444800 // nothing is planned from the year 2100 on
+)
+
+func TestTheCanonicalFormIsTheSameSchedule(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlan(t)
+		s, err := schedule.Parse(p.text)
+		if err != nil {
+			t.Skip(err)
+		}
+		again, err := schedule.Parse(s.String())
+		if err != nil {
+			t.Fatalf("%s became %s: %v", p.text, s, err)
+		}
+		if s.String() != again.String() || s.Explain() != again.Explain() {
+			t.Fatalf("%s is %s at first, and %s then", p.text, s, again)
+		}
+		for moment := fromYear; moment != 0 && moment < fromYear+400*day; moment = s.Next(moment, time.UTC) {
+			if s.Next(moment, time.UTC) != again.Next(moment, time.UTC) {
+				t.Fatalf("%s became %s, which is planned for %d", p.text, s, again.Next(moment, time.UTC))
+			}
+			moment += rapid.Int64Range(0, 9*day).Draw(t, "step")
+		}
+	})
+}
+
+func TestIntervalsAreElapsedTime(t *testing.T) {
+	t.Parallel()
+	db := zones(t)
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.Int64Range(1, 500).Draw(t, "length")
+		unit := rapid.SampledFrom([]string{"s", "m", "h", "d"}).Draw(t, "unit")
+		seconds := length * map[string]int64{"s": 1, "m": 60, "h": 3600, "d": day}[unit]
+		s, err := schedule.Parse(fmt.Sprintf("every %d%s", length, unit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if every, ok := s.Every(); !ok || every != seconds {
+			t.Fatalf("%s is %d seconds", s, every)
+		}
+		zone := rapid.SampledFrom(db.distinct).Draw(t, "zone")
+		first := rapid.Int64Range(fromYear, toYear).Draw(t, "planned")
+		if changes := db.changes[zone]; len(changes) > 0 {
+			first = rapid.SampledFrom(changes).Draw(t, "change") - rapid.Int64Range(0, 2*seconds).Draw(t, "before the change")
+		}
+		if next := s.Next(first, zone); next != first+seconds {
+			t.Fatalf("%s: after %d, %d is planned", s, first, next)
+		}
+		now := min(first+rapid.Int64Range(-day, 100*seconds).Draw(t, "now"), beyond-2*seconds)
+		following := s.Following(first, now, zone)
+		if off := following - first; off <= 0 || off%seconds != 0 {
+			t.Fatalf("%s: planned for %d, then for %d", s, first, following)
+		}
+		if latest := max(now, first); following <= now || following-seconds > latest {
+			t.Fatalf("%s: planned for %d and ended at %d, then for %d", s, first, now, following)
+		}
+	})
+}

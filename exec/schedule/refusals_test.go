@@ -1,0 +1,183 @@
+package schedule_test
+
+import (
+	"strings"
+	"testing"
+
+	"jobd/exec/schedule"
+)
+
+// refusals are texts that no schedule is read from, what is said of them, and what it tells to write
+// instead: itself a schedule, or a part of one (in brackets).
+var refusals = []struct{ text, said, instead string }{
+	{"", "the schedule is empty", "daily 02:30"},
+	{" \t ", "the schedule is empty", "every 15m"},
+	{"sometimes", "none of the known forms", "hourly :15"},
+	{"mon 10:00", "none of the known forms", "weekly mon-fri 01:00"},
+	{"a b c d e", "none of the known forms", "30 2 * * 1-5"},
+	{"0 0 * *", "none of the known forms", "30 2 * * 1-5"},
+	{strings.Repeat("* ", 128), "256 bytes; at most 255", ""},
+
+	{"every", "takes one duration", "every 15m"},
+	{"every 15 minutes", "takes one duration, not 2", "every 15m"},
+	{"every 15", `"15" is no duration`, "every 15m"},
+	{"every m", `"m" is no duration`, "every 15m"},
+	{"every 1h30m", `"1h30m" is no duration`, "every 90s"},
+	{"every 1.5h", `"1.5h" is no duration`, "every 2h"},
+	{"every -5m", `"-5m" is no duration`, "every 15m"},
+	{"every 1w", `"1w" is no duration`, "every 1d"},
+	{"every 0s", "at least 1s", "every 1s"},
+	{"every 36501d", "too long", "every 36500d"},
+	{"every 99999999999999999999s", "too long", "every 36500d"},
+
+	{"hourly", "the minute after a colon", "hourly :15"},
+	{"hourly 15", "the minute after a colon", "hourly :15"},
+	{"hourly :5", `minute "5": write it with two digits`, ""},
+	{"hourly :60", `minute "60"`, ""},
+	{"daily", "takes a time", "daily 02:30"},
+	{"daily 02:30 04:30", "takes a time, and 2 words follow", "daily 02:30"},
+	{"daily noon", `"noon" is no time`, "[02:30]"},
+	{"daily 2", `"2" is no time`, "[02:30]"},
+	{"daily 02:30:00", `"02:30:00" is no time`, "[02:30]"},
+	{"daily 2:3", `"2:3" is no time`, "[02:30]"},
+	{"daily 25:00", `hour "25": write a number from 0 to 23`, ""},
+	{"daily 12:60", `minute "60"`, ""},
+	{"daily -1:00", `"-1:00" is no time`, "[02:30]"},
+	{"daily 24:00", "24:00 is no time", "[00:00]"},
+	{"weekly sun 24:00", "24:00 is no time", "[00:00]"},
+	{"weekly mon", "takes days and a time", "weekly mon 01:00"},
+	{"weekly 01:00", "takes days and a time", "weekly mon 01:00"},
+	{"weekly 1 01:00", `"1" is no day`, "[mon,thu]"},
+	{"weekly monday 01:00", `"monday" is no day`, "[mon,thu]"},
+	{"weekly * 01:00", "each day is daily", "[mon-fri]"},
+	{"weekly mon-fri/2 01:00", "names, lists and ranges", "[mon-fri]"},
+	{"weekly fri-mon 01:00", "ends before it begins", "[fri-sat,sun-mon]"},
+	{"weekly mon, 01:00", "a value is missing", ""},
+	{"monthly 1", "takes a day and a time", "monthly 1 00:00"},
+	{"monthly 0 00:00", `day "0"`, ""},
+	{"monthly 32 00:00", `day "32"`, "[last]"},
+	{"monthly -1 00:00", "takes one day", "0 6 1,15 * *"},
+	{"monthly 1,15 06:00", "takes one day", "0 6 1,15 * *"},
+	{"yearly 00:00", "takes a date and a time", "yearly 02-14 20:00"},
+	{"yearly 2-14 20:00", `"2-14" is no date`, "yearly 02-14 20:00"},
+	{"yearly feb-14 20:00", `"feb-14" is no date`, "yearly 02-14 20:00"},
+	{"yearly 13-01 20:00", `month "13"`, ""},
+	{"yearly 02-30 20:00", `day "30": write a number from 1 to 29`, ""},
+	{"yearly 04-31 20:00", `day "31": write a number from 1 to 30`, ""},
+
+	{"60 * * * *", `"60" is no value: write 0 to 59`, ""},
+	{"* 24 * * *", `"24" is no value: write 0 to 23`, ""},
+	{"* * 0 * *", `"0" is no value: write 1 to 31`, ""},
+	{"* * * 13 *", `"13" is no value: write 1 to 12, jan to dec`, ""},
+	{"* * * * 8", `"8" is no value: write 0 to 7, sun to sat`, ""},
+	{"* * * foo *", `"foo" is no value`, ""},
+	{"-5 * * * *", "a value is missing", "[1-5]"},
+	{"1,,2 * * * *", "a value is missing", "[1,15]"},
+	{"+5 * * * *", `"+5" is no value`, ""},
+	{"0 22-2 * * *", "ends before it begins", "[22-23,0-2]"},
+	{"0 23-0 * * *", "ends before it begins", "[23,0]"},
+	{"0 22-2/2 * * *", "ends before it begins", "[22,0,2]"},
+	{"0 0 28-3 * *", "ends before it begins", "[28-31,1-3]"},
+	{"0 0 28-4/3 * *", "ends before it begins", "[28,31,3]"},
+	{"0 0 * nov-feb *", "ends before it begins", "[nov-dec,jan-feb]"},
+	{"0 0 * * fri-mon", "ends before it begins", "[fri-sat,sun-mon]"},
+	{"0 0 * * 6-1", "ends before it begins", "[6,0-1]"},
+	{"5/15 * * * *", "a step needs a range", "[5-59/15]"},
+	{"0 0 * * mon/2", "a step needs a range", "[mon-sat/2]"},
+	{"*/0 * * * *", `step "0"`, "[*/5]"},
+	{"*/x * * * *", `step "x"`, "[*/5]"},
+	{"*/-5 * * * *", `step "-5"`, "[*/5]"},
+	{"*/ * * * *", `step ""`, "[*/5]"},
+	{"5-5/9223372036854775807 * * * *", "step", "[*/5]"},
+	{"*/90 * * * *", "meets 0 only", "every 90m"},
+	{"0 */36 * * *", "meets 0 only", "every 36h"},
+	{"0 0 */31 * *", "meets 1 only", "every 31d"},
+	{"0 0 1 */12 *", "meets jan only", "[jan]"},
+	{"10-20/15 * * * *", "meets 10 only", "[10]"},
+	{"0 0 L * *", "L is not known", "monthly last 23:00"},
+	{"0 0 LW * *", "L is not known", "monthly last 23:00"},
+	{"0 0 L-3 * *", "L is not known", "monthly last 23:00"},
+	{"0 0 * * 5L", "L is not known", "monthly last 23:00"},
+	{"0 0 15W * *", "W is not known", "0 1 14-16 * *"},
+	{"0 0 * * 1#2", "# is not known", "weekly mon 01:00"},
+	{"0 0 * * mon#1", "# is not known", "weekly mon 01:00"},
+	{"0 0 ? * 1", "? is not known", "[*]"},
+	{"? 0 1 * *", "? is not known", "[*]"},
+	{"0 0 0 * * *", "6 fields", "every 10s"},
+	{"0 0 12 * * ? 2027", "7 fields", "every 10s"},
+	{"TZ=Europe/Berlin 0 0 * * *", "time_zone", ""},
+	{"CRON_TZ=UTC daily 02:00", "time_zone", ""},
+	{"@reboot", "@reboot is no time", ""},
+	{"@every 90m", "@every is not known", "every 90m"},
+	{"@midnight", "@midnight is not known", "daily 00:00"},
+	{"@annually", "@annually is not known", "yearly 01-01 00:00"},
+	{"@noon", `"@noon" is not known`, "@daily"},
+	{"@daily 05:00", "@daily stands alone", ""},
+	{"0 0 30 2 *", "never comes", "monthly last 23:00"},
+	{"0 0 30-31 feb *", "never comes", "monthly last 23:00"},
+	{"0 0 31 4,6,9,11 *", "never comes", "monthly last 23:00"},
+	{"0 0 31 2 */2", "never comes", "monthly last 23:00"},
+}
+
+func TestRefusalsSayWhatToWriteInstead(t *testing.T) {
+	t.Parallel()
+	for _, c := range refusals {
+		t.Run(c.text, func(t *testing.T) {
+			t.Parallel()
+			s, err := schedule.Parse(c.text)
+			if err == nil {
+				t.Fatalf("it is read as %s", s)
+			}
+			for _, want := range []string{c.said, strings.Trim(c.instead, "[]")} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("it doesn't say %q: %v", want, err)
+				}
+			}
+			if len(c.text) < 100 && !strings.Contains(err.Error(), "write") && !strings.Contains(err.Error(), "at most every") {
+				t.Errorf("it doesn't say what to write: %v", err)
+			}
+			if c.instead == "" || c.instead[0] == '[' {
+				return
+			}
+			if _, err := schedule.Parse(c.instead); err != nil {
+				t.Errorf("what it tells to write is refused, too: %v", err)
+			}
+		})
+	}
+}
+
+// What is told to be written in place of a field is read in that place.
+func TestWhatIsToldToBeWrittenIsRead(t *testing.T) {
+	t.Parallel()
+	for _, c := range refusals {
+		part := strings.Trim(c.instead, "[]")
+		if part == c.instead {
+			continue
+		}
+		words := strings.Fields(c.text)
+		read := false
+		for i := range words {
+			changed := append([]string{}, words...)
+			changed[i] = part
+			_, err := schedule.Parse(strings.Join(changed, " "))
+			read = read || err == nil
+		}
+		if !read {
+			t.Errorf("%s: %s is refused in every place of it", c.text, part)
+		}
+	}
+}
+
+// A terminal shows errors, and whoever writes into the table may write what terminals obey.
+func TestRefusalsAreOneHarmlessLine(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"daily \x1b[2J", "\x1b]0;x\a * * * *", "every 5\x00", "0 0 1 \x9b *", "@\x1b[2J", "5/\x1b[2J * * * *", "daily 0\n1:00", strings.Repeat("\x1b", 300)} {
+		_, err := schedule.Parse(text)
+		if err == nil {
+			t.Fatalf("%q is read", text)
+		}
+		if i := strings.IndexFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x9b }); i >= 0 {
+			t.Errorf("%q: byte %d of the error is not for terminals: %q", text, i, err)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package schedule_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"jobd/exec/schedule"
+)
+
+func TestZonesAreNamesOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	for _, name := range zones(t).names {
+		if zone, err := schedule.Zone(name); err != nil || zone.String() != name {
+			t.Errorf("%s: %v, %v", name, zone, err)
+		}
+	}
+}
+
+func TestOtherZonesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, said string }{
+		{"", "is empty: write a name of the tz database, as Europe/Berlin, or UTC"},
+		{"Local", "differs from host to host"},
+		{"local", "differs from host to host"},
+		{"localtime", "differs from host to host"},
+		{"+02:00", "an offset has no rules for summer time"},
+		{"-0500", "an offset has no rules"},
+		{"2", "an offset has no rules"},
+		{"UTC+2", "an offset has no rules"},
+		{"utc-05:00", "an offset has no rules"},
+		{"GMT+2", "an offset has no rules"},
+		{"Z", "an offset has no rules"},
+		{"europe/berlin", "write Europe/Berlin"},
+		{"EUROPE/BERLIN", "write Europe/Berlin"},
+		{"america/new_york", "write America/New_York"},
+		{"utc", "write UTC"},
+		{"Europe/Atlantis", "is not known: write a name"},
+		{"Berlin", "is not known: write a name"},
+		{"Europe", "is not known"},
+		{"Europe/", "is not known"},
+		{"/usr/share/zoneinfo/Europe/Berlin", "is not known"},
+		{"../zoneinfo/Europe/Berlin", "is not known"},
+		{"Europe/../Europe/Berlin", "is not known"},
+		{"Europe//Berlin", "is not known"},
+		{"Europe/./Berlin", "is not known"},
+		{"right/Europe/Berlin", "is none of a place"},
+		{"posix/Europe/Berlin", "is none of a place"},
+		{"posixrules", "is none of a place"},
+		{"Factory", "is none of a place"},
+		{"zone.tab", "is not known"},
+		{"leapseconds", "is not known"},
+		{"Europe/\x1b[2J", "is not known"},
+		{strings.Repeat("A", 65), "65 characters are too long"},
+	} {
+		zone, err := schedule.Zone(c.name)
+		if err == nil {
+			t.Errorf("%q is %s", c.name, zone)
+		} else if !strings.Contains(err.Error(), c.said) || !strings.Contains(err.Error(), "write ") || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q: it doesn't say %q: %v", c.name, c.said, err)
+		}
+	}
+}
+
+// A host may have no tz database at all, as the smallest containers. One with nothing in it but this
+// test is made here.
+func TestZonesAreKnownWhereTheHostHasNone(t *testing.T) {
+	const inside = "JOBD_TEST_ALONE"
+	if os.Getenv(inside) != "" {
+		if files, _ := filepath.Glob("/*"); len(files) != 1 {
+			t.Fatalf("there is more than this test: %s", files)
+		}
+		s := read(t, "daily 02:30")
+		if next := s.Next(parse(t, "2026-03-28 12:00 +0100"), load(t, "Europe/Berlin")); next != parse(t, "2026-03-29 03:00 +0200") {
+			t.Errorf("planned for %d", next)
+		}
+		return
+	}
+	root := t.TempDir()
+	cmd := exec.Command("/alone", "-test.run=^"+t.Name()+"$")
+	cmd.Env = []string{inside + "=1", "TZ=Asia/Tokyo"}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	}
+	copyOfThisTest(t, filepath.Join(root, "alone"))
+	out, err := cmd.CombinedOutput()
+	if err != nil && strings.Contains(err.Error(), "fork/exec") {
+		t.Skipf("this host lets no test have a root of its own: %v", err)
+	}
+	if err != nil || !strings.Contains(string(out), "PASS") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func copyOfThisTest(t *testing.T, to string) {
+	t.Helper()
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(file, from); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -30,7 +30,7 @@ demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and 
 	$(GO) build -o bin/demo ./examples/demo
 	bin/demo --store $(STORE)
 
-deps: ## install what the tests run on (MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python, zstd), through apt where it is missing
+deps: ## install what the tests run on (MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python, croniter, zstd, systemd), through apt where it is missing
 	@tools/deps.sh
 
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
@@ -57,8 +57,9 @@ lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs,
 bench: deps build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which)
 	cd tests && $(GO) run ./bench --json ../bin/bench.json $(BENCH)
 
-torture: deps build ## half an hour of faults with a table of what became of the jobs, half an hour of schedules that nobody thought of, and 1,600 forgeries of a journal
+torture: deps build ## half an hour of faults with a table of what became of the jobs, half an hour of schedules that nobody thought of, 1,600 forgeries of a journal, and every change of clocks of 126 years
 	TORTURE=long $(GO) test -count=1 -v -run '^TestTamperingRun$$' ./journal/verify
+	TORTURE=long $(GO) test -count=1 -v -timeout 2h ./exec/schedule
 	cd tests && TORTURE=long $(GO) test -count=1 -v -parallel 4 -timeout 2h ./torture
 	cd tests && TORTURE=long $(GO) test -count=1 -timeout 2h ./disorder
 

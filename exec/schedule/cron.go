@@ -207,13 +207,13 @@ func (f field) refuse(text string) error {
 	case text == "":
 		return errors.New("a value is missing: write one, a range (1-5), a list (1,15), or *")
 	case strings.Contains(text, "?"):
-		return errors.New("? is not known: write *")
+		return errors.New("there is no ? here: write *")
 	case strings.Contains(text, "#"):
-		return errors.New("# is not known: write weekly mon 01:00, and let the job look which Monday of the month it is")
+		return errors.New("there is no # here: write weekly mon 01:00, and let the job look which Monday of the month it is")
 	case text == "l" || strings.HasSuffix(text, "l") && f.beyond != 0 || text == "lw":
-		return errors.New("L is not known: write monthly last 23:00 for the last day of the month")
+		return errors.New("there is no L here: write monthly last 23:00 for the last day of the month")
 	case strings.HasSuffix(text, "w") && digits(text[:len(text)-1]):
-		return errors.New("W is not known: write the days on which the job is to look, and let it decide, as in 0 1 14-16 * *")
+		return errors.New("there is no W here: write the days on which the job is to look, and let it decide, as in 0 1 14-16 * *")
 	case len(f.names) == 0:
 		return fmt.Errorf("%q is no value: write %d to %d, *, or lists, ranges and steps of these: 1,15 1-5 */5", text, f.low, f.high)
 	case f.nameless:

@@ -78,8 +78,8 @@ func count(from, to int) []int {
 }
 
 var (
-	everyMinute, everyHour, everyDay = count(0, 59), count(0, 23), count(1, 31)
-	everyMonth, everyWeekday         = count(1, 12), count(0, 6)
+	everyHour, everyDay      = count(0, 23), count(1, 31)
+	everyMonth, everyWeekday = count(1, 12), count(0, 6)
 
 	weekdays = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 )

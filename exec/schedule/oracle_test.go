@@ -19,6 +19,7 @@ var everywhere = []*plan{
 	{text: "10 0-23 * * *", minutes: []int{10}, hours: everyHour},
 	{text: "*/20 * * * *", minutes: []int{0, 20, 40}, hours: everyHour, follows: true},
 	{text: "hourly :59", minutes: []int{59}, hours: everyHour, follows: true},
+	{text: "*/30 * * * sat", minutes: []int{0, 30}, hours: everyHour, weekday: []int{6}, follows: true},
 	{text: "daily 00:00", minutes: []int{0}, hours: []int{0}},
 	{text: "weekly sat,sun 23:30", minutes: []int{30}, hours: []int{23}, weekday: []int{0, 6}},
 	{text: "monthly last 00:01", minutes: []int{1}, hours: []int{0}, days: []int{31}, last: true},
@@ -44,7 +45,7 @@ func TestEveryChangeOfClocksInEveryZone(t *testing.T) {
 			for i, change := range db.changes[zone] {
 				for j, p := range everywhere {
 					if !long() && (i+j)%3 != 0 {
-						continue // each plan at every third change
+						continue // each plan at every third change, so at both kinds
 					}
 					s := read(t, p.text)
 					compare(t, s, p, zone, change-3*3600-1, change+3*3600)
@@ -76,6 +77,18 @@ func compare(t fataler, s *schedule.Schedule, p *plan, zone *time.Location, afte
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("%s in %s after %s: planned is\n%s, and the wall has\n%s", s, zone, written(zone, after), written(zone, got...), written(zone, want...))
+	}
+	// From in between, too: in the second pass of a repeated hour, say.
+	for moment := after; moment < until; moment += 17*60 + 31 {
+		for len(want) > 0 && want[0] <= moment {
+			want = want[1:]
+		}
+		if len(want) == 0 {
+			break
+		}
+		if next := s.Next(moment, zone); next != want[0] {
+			t.Fatalf("%s in %s after %s: planned is %s, and the wall has %s", s, zone, written(zone, moment), written(zone, next), written(zone, want[0]))
+		}
 	}
 }
 

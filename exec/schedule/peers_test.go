@@ -33,7 +33,7 @@ type question struct {
 // questions are some for which a plan has a form that another program reads.
 func questions(t *testing.T, form func(*plan) string) []question {
 	t.Helper()
-	howMany := 60
+	howMany := 40
 	if long() {
 		howMany = 5000
 	}

@@ -42,6 +42,12 @@ var back = []planCase{
 	{"a fixed time that is repeated", "Europe/Berlin", "daily 02:30", "2026-10-24 12:00 +0200", []string{
 		"2026-10-25 02:30 +0200", "2026-10-26 02:30 +0100",
 	}},
+	{"a fixed time, from the second pass on", "Europe/Berlin", "daily 02:30", "2026-10-25 02:15 +0100", []string{
+		"2026-10-26 02:30 +0100",
+	}},
+	{"the end of the repeated hour, from the second pass on", "Europe/Berlin", "daily 03:00", "2026-10-25 02:15 +0100", []string{
+		"2026-10-25 03:00 +0100", "2026-10-26 03:00 +0100",
+	}},
 	{"a fixed time, between the passes", "Europe/Berlin", "daily 02:30", "2026-10-25 02:45 +0200", []string{
 		"2026-10-26 02:30 +0100",
 	}},
@@ -121,6 +127,9 @@ var midnight = []planCase{
 	}},
 	{"Beirut, back, following the wall", "Asia/Beirut", "30 * * * *", "2026-10-24 22:45 +0300", []string{
 		"2026-10-24 23:30 +0300", "2026-10-24 23:30 +0200", "2026-10-25 00:30 +0200",
+	}},
+	{"Beirut, back, the last hour of a date", "Asia/Beirut", "30 * 24 10 *", "2026-10-24 22:45 +0300", []string{
+		"2026-10-24 23:30 +0300", "2026-10-24 23:30 +0200", "2027-10-24 00:30 +0300",
 	}},
 	{"Beirut, back, the last of the month's Saturdays", "Asia/Beirut", "weekly sat 23:00", "2026-10-24 12:00 +0300", []string{
 		"2026-10-24 23:00 +0300", "2026-10-31 23:00 +0200",

@@ -137,6 +137,25 @@ func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 	remote.Forget(1, "@abcdefghi", 1)
 }
 
+// The worker is killed, and then the runner: the next worker has learned the limit from it.
+func TestLimitsHoldWhenTheRunnerIsKilledUnderTheNextWorker(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	killWorker(t, dir, "3s 1h: exec sleep 300")
+	remote := open(t, dir)
+	recalled := remote.Recall([]jobexec.Spec{{Job: 1, Token: workerToken, Attempt: 1}})
+	if len(recalled) != 1 {
+		t.Fatalf("recalled are %+v", recalled)
+	}
+	if err := unix.Kill(remote.Standing().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := wait(recalled[0].Process); err != nil || done.Result != "fail" || done.Timeout != 3 {
+		t.Errorf("error %v, done %+v", err, done)
+	}
+	remote.Forget(1, workerToken, 1)
+}
+
 // Worker and runner are killed. What the next worker adopts has the limit that the journal knows,
 // from the start of the process.
 func TestAnAdoptedProcessHasItsLimit(t *testing.T) {

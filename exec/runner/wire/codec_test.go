@@ -47,6 +47,7 @@ func examples() []Message {
 		{Kind: Start, ID: some, Argv: []string{"/bin/sh"}, Tokens: true},
 		{Kind: Started, ID: whole, Started: started, Tokens: true},
 		{Kind: Refused, ID: whole, Text: "why", Class: Short, Tokens: true},
+		{Kind: Refused, ID: whole, Text: "why", Tokens: true},
 		{Kind: Signal, ID: whole, Signo: 15, Tokens: true},
 		{Kind: Signalled, ID: whole, Tokens: true},
 		{Kind: Ended, ID: whole, Started: started, Done: late, Timed: true, Tokens: true},

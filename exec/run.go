@@ -14,7 +14,7 @@ func (w *Worker) Open(pid int) error {
 	w.Recorder.View(func(s *journal.State) { w.fresh = s.Name == "" })
 	opened := journal.Opened{
 		Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets,
-		Host: w.Host, Launcher: w.Launcher.Words,
+		Host: w.Host, Launcher: w.Launcher.Words, Launchers: LaunchersOf(w.Config.Terms),
 	}
 	var ignored []int64
 	var retried map[int64]journal.Retried

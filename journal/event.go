@@ -190,6 +190,8 @@ type Opened struct {
 
 	Host     string   `json:"host,omitempty"`     // the machine's name; events of older versions have none
 	Launcher []string `json:"launcher,omitempty"` // the command that runs a job, word by word
+
+	Launchers map[string][]string `json:"launchers,omitempty"` // likewise, of targets with one of their own
 }
 
 // Closed is the last event of a run that ended in order.
@@ -291,6 +293,8 @@ type Reloaded struct {
 	By      string   `json:"by"`
 
 	Launcher []string `json:"launcher,omitempty"` // the new command, where that is another one
+
+	Launchers map[string][]string `json:"launchers,omitempty"` // all commands of targets' own, where one is another
 }
 
 // Reapplied says that rows of the table are brought up to what a journal says, at somebody's wish.

@@ -37,7 +37,7 @@ func describe(payload journal.Payload) string {
 		return pairs("server", e.Server, "before", e.Before, "mended", e.Mended, "left", e.Left)
 	case journal.Opened:
 		return pairs("name", e.Name, "version", e.Version, "pid", e.Pid, "targets", concurrencies(e.Targets),
-			"host", e.Host, "launcher", strings.Join(e.Launcher, " "))
+			"host", e.Host, "launcher", strings.Join(e.Launcher, " "), "launchers", describeLaunchers(e.Launchers))
 	case journal.Closed:
 		return clean(e.Reason)
 	case journal.Paused:
@@ -63,7 +63,8 @@ func describe(payload journal.Payload) string {
 	case journal.Refused:
 		return pairs("request", e.Request, "about", e.About, "reason", e.Reason, "by", e.By, "more_times", someTimes(e.Times))
 	case journal.Reloaded:
-		return pairs("file", e.File, "digest", e.Digest, "changed", strings.Join(e.Changed, ","), "launcher", strings.Join(e.Launcher, " "), "by", e.By)
+		return pairs("file", e.File, "digest", e.Digest, "changed", strings.Join(e.Changed, ","), "launcher", strings.Join(e.Launcher, " "),
+			"launchers", describeLaunchers(e.Launchers), "by", e.By)
 	case journal.Reapplied:
 		return describeReapplied(e)
 	case journal.Retention:

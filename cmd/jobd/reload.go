@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -118,6 +119,10 @@ func (r *reloader) reloaded(config config) journal.Reloaded {
 	}
 	if !slices.Equal(config.launcher.words, r.current.launcher.words) {
 		event.Launcher = config.launcher.words
+	}
+	now, before := jobexec.LaunchersOf(config.terms(nil)), jobexec.LaunchersOf(r.current.terms(nil))
+	if !maps.EqualFunc(now, before, slices.Equal[[]string]) {
+		event.Launchers = now
 	}
 	return event
 }

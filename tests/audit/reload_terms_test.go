@@ -15,7 +15,7 @@ func TestReloadOfTerms(t *testing.T) {
 	t.Parallel()
 	db := harness.NewDatabase(t)
 	settings := db.Worker(t, "node-1", "/bin/echo {id}", map[string]int{"mail": 1}).
-		With(harness.Settings{"target.mail.kill_after": "1", "target.mail.timeout": "1m"})
+		With(harness.Settings{"target.mail.kill_after": "1", "target.mail.timeout": "1m", "target.mail.launcher": "/bin/echo own {id}"})
 	worker := settings.StartWorker(t)
 	reload := func(settings harness.Settings, n int) {
 		t.Helper()
@@ -34,12 +34,14 @@ func TestReloadOfTerms(t *testing.T) {
 	settings = settings.With(harness.Settings{"target.mail.timeout": "2m", "target.mail.rate": "5/s"})
 	reload(settings, 1)
 	expect(t, 0, []string{"reloaded", "changed=target.mail.rate,target.mail.timeout"}, worker.Addr, "journal", "log", "--kind", "reloaded")
+	expect(t, 0, []string{"opened", `launchers="mail: /bin/echo own {id}"`}, worker.Addr, "journal", "log", "--kind", "opened")
 	if strings.Contains(worker.Output(), later) {
 		t.Errorf("the log says what is not so: %s", worker.Output())
 	}
 
 	reload(settings.With(harness.Settings{"use_columns": "priority", "prefetch": "7"}), 2)
-	reload(settings.With(harness.Settings{"use_columns": "priority"}), 3)
+	reload(settings.With(harness.Settings{"use_columns": "priority", "target.mail.launcher": "/bin/echo new {id}"}), 3)
+	expect(t, 0, []string{`launchers="mail: /bin/echo new {id}"`, "changed=prefetch,target.mail.launcher"}, worker.Addr, "journal", "log", "--kind", "reloaded")
 	if n := strings.Count(worker.Output(), later); n != 2 || !strings.Contains(worker.Output(), "prefetch, use_columns") {
 		t.Errorf("the log says %d times which keys are to wait: %s", n, worker.Output())
 	}

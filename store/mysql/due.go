@@ -78,7 +78,7 @@ func (t *times) still() string {
 	if !t.uses.Delays() {
 		return "status = 'waiting'"
 	}
-	return "(status = 'waiting' OR status = 'delayed' AND run_at <= UNIX_TIMESTAMP())"
+	return "(status = 'waiting' OR status = 'delayed' AND " + now + ")"
 }
 
 // indexed does work that names indexes. Where one of them is gone, because somebody has dropped or

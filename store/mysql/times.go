@@ -46,8 +46,13 @@ func force(index string) string {
 	return " FORCE INDEX (" + quote(index) + ")"
 }
 
-// isDue is the condition that a row is due. The server's clock decides, for all workers alike.
-const isDue = "status = 'delayed' AND target = ? AND run_at <= UNIX_TIMESTAMP()"
+// isDue is the condition that a row is due. The server's clock decides, for all workers alike. A time
+// from the year 2100 on is one in milliseconds, or another mistake, which nobody would ever see come:
+// such a row is taken at once, behind all others, so that it can be told.
+const (
+	isDue = "status = 'delayed' AND target = ? AND " + now
+	now   = "(run_at <= UNIX_TIMESTAMP() OR run_at >= 4102444800)"
+)
 
 // planned are the columns that selectRow reads beside the usual ones, with a comma before each: what
 // a row says about time, and its priority. NULL reads as nothing.

@@ -61,6 +61,23 @@
 // A claim of several targets that fails before its decision is divided: each target is tried by
 // itself, and the others are claimed. Ids that are none to us are left out and told.
 //
+// # Rows that come at a time
+//
+// Where the table uses run_at, a claim has a second locking read for each target, of what is due,
+// in the same round trip: what the server's clock says is due. Both reads together may find more
+// than there is room for; what is not chosen is locked until the claim commits, and then as it was.
+// The row that comes next in the index, behind those that are due, may be locked for as long.
+//
+// Each read names its index. Where somebody has dropped or renamed it (1176), nothing was decided
+// yet: the transaction is rolled back, the table examined again, and the claim begun anew. Without
+// an index of which a read would lock the whole target, rows are claimed by their keys, as below.
+//
+// A crash leaves what it leaves of any claim. A delayed row that was locked is delayed as before; of
+// one whose COMMIT arrived, status, token and planned_at were set in one update. The end of a run
+// after which the row comes back is one update, too: before it, the row is running and ours; behind
+// it, it is delayed, with its next time and without our token. Where its schedule was edited since,
+// the update meets no row, and nothing of it is there.
+//
 // # Without SKIP LOCKED
 //
 // TiDB takes that clause and locks nothing; old servers don't know it. There the rows are read

@@ -12,6 +12,10 @@ import (
 	"jobd/store"
 )
 
+// clock is the server's, in microseconds since 1970. UNIX_TIMESTAMP of a time would go by the server's
+// time zone, in which an hour comes twice a year.
+const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
 // dueWindow is among how many due rows at least, those that are due for longest, a claim looks for
 // the highest priority: no index has both orders, and what is looked at is locked for that long.
 const dueWindow = 100
@@ -122,8 +126,7 @@ func (t *Table) NextDue(ctx context.Context, targets []string, except []int64) (
 // nextDue asks for the time of the next delayed row of each target, in one round trip.
 func (t *Table) nextDue(ctx context.Context, found *layout, targets []string, except []int64) (journal.Due, error) {
 	var looks selection
-	// the server's clock, whatever its time zone does
-	looks.add("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0")
+	looks.add("SELECT " + clock + ", 0")
 	but, place := t.but(except), 0
 	for some := range slices.Chunk(targets, waitingLimit) {
 		query, args := "", []any(nil)

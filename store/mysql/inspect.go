@@ -97,7 +97,7 @@ func isOn(value string) bool {
 func (t *Table) inspectClock(ctx context.Context, conn *sql.Conn, seen *store.Inspection) error {
 	var seconds float64
 	before := time.Now()
-	if err := conn.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(SYSDATE(6))").Scan(&seconds); err != nil {
+	if err := conn.QueryRowContext(ctx, "SELECT "+clock+" / 1e6").Scan(&seconds); err != nil {
 		return err
 	}
 	trip := time.Since(before)

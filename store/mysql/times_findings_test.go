@@ -12,32 +12,6 @@ import (
 // allTimes uses all optional columns.
 var allTimes = store.Uses(store.TimeColumns())
 
-// uses are some optional columns, where the server has what they need.
-func uses(t testing.TB, names ...string) store.Uses {
-	t.Helper()
-	if len(names) == 0 {
-		names = allTimes
-	}
-	return names
-}
-
-// timed is a database whose table has what the optional columns need: made by pasting what the
-// finding says.
-func timed(t testing.TB, uses store.Uses, table string) *database {
-	t.Helper()
-	db := newDatabase(t, table)
-	config := db.config()
-	config.Uses = uses
-	findings, err := open(t, config).Findings(t.Context(), nil)
-	if err != nil || len(findings) > 1 {
-		t.Fatalf("%q, %v", findings, err)
-	}
-	for _, finding := range findings {
-		db.exec(t, finding.Remedy)
-	}
-	return db
-}
-
 // timedTable is a worker's access to the database, which uses optional columns.
 func (d *database) timedTable(t testing.TB, uses store.Uses) *mysql.Table {
 	t.Helper()

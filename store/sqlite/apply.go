@@ -69,7 +69,7 @@ func (a *application) one(ctx context.Context, tx *sql.Tx, index int) (store.Out
 	if matched > 0 {
 		return store.Outcome{Fate: store.Applied, Note: note}, nil
 	}
-	row, err := a.table.find(ctx, tx, change.Job)
+	row, err := a.table.find(ctx, tx, a.layout, change.Job)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -115,7 +115,7 @@ func (a *application) look(ctx context.Context) error {
 	}
 	return a.table.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		for _, index := range refused {
-			row, err := a.table.find(ctx, tx, a.changes[index].Job)
+			row, err := a.table.find(ctx, tx, a.layout, a.changes[index].Job)
 			if err != nil {
 				return false, err
 			}

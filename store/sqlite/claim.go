@@ -15,23 +15,25 @@ import (
 
 // Claim implements store.Table.
 func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, room, "", except, decide)
+	return t.claimWaiting(ctx, room, turn{except: except}, decide)
 }
 
 // ClaimBehind implements store.Table.
 func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, map[string]int{target: room}, " AND id > "+strconv.FormatInt(behind, 10), except, decide)
+	sweep := turn{further: " AND id > " + strconv.FormatInt(behind, 10), sweep: true, except: except}
+	return t.claimWaiting(ctx, map[string]int{target: room}, sweep, decide)
 }
 
-// claimWaiting claims waiting rows: all, or those that a further condition chooses.
-func (t *Table) claimWaiting(ctx context.Context, room map[string]int, further string, except []int64, decide store.Decide) error {
-	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
+// claimWaiting claims rows that wait, and those that are due.
+func (t *Table) claimWaiting(ctx context.Context, room map[string]int, of turn, decide store.Decide) error {
+	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
 		var rows []journal.Row
 		for _, target := range slices.Sorted(maps.Keys(room)) {
 			if room[target] <= 0 {
 				continue
 			}
-			more, err := t.waitingOf(ctx, tx, target, further, room[target], except)
+			of.target, of.room = target, room[target]
+			more, err := t.claimable(ctx, tx, found, of)
 			if err != nil {
 				return nil, err
 			}
@@ -49,22 +51,6 @@ func (t *Table) claimWaiting(ctx context.Context, room map[string]int, further s
 
 // anID is the condition that a row's id is one to us.
 const anID = "typeof(id) = 'integer' AND id <> 0"
-
-// waitingOf reads the waiting rows of one target. Where there are fewer than wanted, those are
-// looked for that no worker can claim.
-func (t *Table) waitingOf(ctx context.Context, tx *sql.Tx, target, further string, room int, except []int64) ([]journal.Row, error) {
-	rows, err := t.read(ctx, tx, nil, "status = 'waiting' AND target = ? AND "+anID+further+" AND id NOT IN ("+rule.List(except)+") ORDER BY id LIMIT ?", target, room)
-	if err != nil {
-		return nil, err
-	}
-	for i := range rows {
-		rows[i].Target = target // the column's collation may have matched another spelling
-	}
-	if len(rows) < room {
-		err = t.reportOdd(ctx, tx, target)
-	}
-	return rows, err
-}
 
 // oddLimit is how many rows that can't be claimed are looked at in one go.
 const oddLimit = 300
@@ -90,27 +76,28 @@ func (t *Table) reportOdd(ctx context.Context, tx *sql.Tx, target string) error 
 // ClaimManual implements store.Table. No row is ever held by somebody else: transactions wait for
 // each other.
 func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, decide store.Decide) (locked []int64, err error) {
-	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
-		return t.named(ctx, tx, ids, targets)
+	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
+		return t.named(ctx, tx, found, ids, targets)
 	}, decide)
 	return nil, t.failures.FailClaim("claim jobs by id", err)
 }
 
 // Retry implements store.Table.
 func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (locked []int64, err error) {
-	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx) ([]journal.Row, error) {
-		return t.named(ctx, tx, ids, nil)
+	err = t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
+		return t.named(ctx, tx, found, ids, nil)
 	}, rule.RetryAll(decide))
 	return nil, t.failures.FailClaim("retry jobs", err)
 }
 
 // Rows implements store.Table.
 func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, locked []int64, err error) {
-	if _, err := t.examined(ctx); err != nil {
+	found, err := t.examined(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	err = t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
-		rows, err = t.named(ctx, tx, ids, nil)
+		rows, err = t.named(ctx, tx, found, ids, nil)
 		return false, err
 	})
 	return rows, nil, t.fail("read jobs", err)
@@ -118,14 +105,14 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 
 // claim chooses rows, has them decided and updates them, in one transaction. An update that fails
 // is looked into once the transaction is undone.
-func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx) ([]journal.Row, error), decide store.Decide) error {
+func (t *Table) claim(ctx context.Context, choose func(context.Context, *sql.Tx, *layout) ([]journal.Row, error), decide store.Decide) error {
 	found, err := t.examined(ctx)
 	if err != nil {
 		return err
 	}
 	var refused *refusal
 	err = t.claiming(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
-		rows, err := choose(ctx, tx)
+		rows, err := choose(ctx, tx, found)
 		if err != nil {
 			return false, err
 		}
@@ -163,12 +150,12 @@ func (t *Table) write(ctx context.Context, tx *sql.Tx, found *layout, verdicts [
 }
 
 // named reads the rows of the given ids.
-func (t *Table) named(ctx context.Context, tx *sql.Tx, ids []int64, targets []string) ([]journal.Row, error) {
+func (t *Table) named(ctx context.Context, tx *sql.Tx, found *layout, ids []int64, targets []string) ([]journal.Row, error) {
 	var rows []journal.Row
 	ids = slices.Sorted(slices.Values(ids))
 	const most = 5000 // in a statement, whose length is limited
 	for some := range slices.Chunk(slices.Compact(ids), most) {
-		more, err := t.read(ctx, tx, targets, anID+" AND id IN ("+rule.List(some)+") ORDER BY id")
+		more, err := t.read(ctx, tx, found, targets, anID+" AND id IN ("+rule.List(some)+") ORDER BY id")
 		if err != nil {
 			return nil, err
 		}
@@ -177,10 +164,15 @@ func (t *Table) named(ctx context.Context, tx *sql.Tx, ids []int64, targets []st
 	return rows, nil
 }
 
-// read reads the rows that a condition chooses. A row's target is the one of targets that the
-// column takes it for, else what the row says. No content of the table makes it fail: in SQLite any
-// value may stand in any column.
-func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, condition string, args ...any) ([]journal.Row, error) {
+// read reads the rows that a condition chooses.
+func (t *Table) read(ctx context.Context, tx *sql.Tx, found *layout, targets []string, condition string, args ...any) ([]journal.Row, error) {
+	lines, err := t.lines(ctx, tx, found, targets, " FROM "+quote(t.config.Table)+" WHERE "+condition, args...)
+	return rowsOf(lines), err
+}
+
+// lines reads rows. A row's target is the one of targets that the column takes it for, else what the
+// row says. No content of the table makes it fail: in SQLite any value may stand in any column.
+func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, targets []string, query string, args ...any) ([]line, error) {
 	place, all := "0", make([]any, 0, len(targets)+len(args))
 	if len(targets) > 0 {
 		var cases strings.Builder
@@ -191,16 +183,18 @@ func (t *Table) read(ctx context.Context, tx *sql.Tx, targets []string, conditio
 		place = "CASE" + cases.String() + " ELSE 0 END"
 	}
 	results, err := tx.QueryContext(ctx, "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), COALESCE(CAST(status AS TEXT), ''), "+
-		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+seconds("time_created")+", "+seconds("time_finished")+", COALESCE(CAST(result AS TEXT), ''), "+place+" FROM "+quote(t.config.Table)+" WHERE "+condition, append(all, args...)...)
+		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+seconds("time_created")+", "+seconds("time_finished")+", COALESCE(CAST(result AS TEXT), ''), "+
+		place+found.planned()+query, append(all, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	defer results.Close()
-	var rows []journal.Row
+	var rows []line
 	for results.Next() {
-		var row journal.Row
+		var row line
 		var place int
-		if err := results.Scan(&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Finished, &row.Result, &place); err != nil {
+		row.priority, err = found.scan(results.Scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Finished, &row.Result, &place)
+		if err != nil {
 			return nil, err
 		}
 		if place > 0 {

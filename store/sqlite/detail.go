@@ -4,34 +4,41 @@ import (
 	"context"
 	"fmt"
 
+	"jobd/journal"
 	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
 // Details implements store.Table.
 func (t *Table) Details(ctx context.Context, ids []int64, targets []string, tail int) (map[int64]*store.Detail, error) {
-	if _, err := t.examined(ctx); err != nil {
+	seen, err := t.examined(ctx)
+	if err != nil {
 		return nil, err
 	}
 	found := make(map[int64]*store.Detail, len(ids))
-	query, args := t.detailQuery(targets, tail)
+	query, args := t.detailQuery(seen, targets, tail)
 	results, err := t.db.QueryContext(ctx, query+" WHERE "+anID+" AND id IN ("+rule.List(ids)+")", args...)
 	if err != nil {
 		return nil, t.fail("read jobs for somebody", err)
 	}
 	defer results.Close()
 	for results.Next() {
-		row, err := rule.ScanDetail(results.Scan, targets, tail)
+		var said journal.Row
+		row, err := rule.ScanDetail(func(fields ...any) error {
+			_, err := seen.scan(results.Scan, &said, fields...)
+			return err
+		}, targets, tail)
 		if err != nil {
 			return nil, t.fail("read jobs for somebody", err)
 		}
+		row.Plan = said.Plan
 		found[row.Job] = row
 	}
 	return found, t.fail("read jobs for somebody", results.Err())
 }
 
 // detailQuery selects rows with all that is known of them. Any value may stand in any column.
-func (t *Table) detailQuery(targets []string, tail int) (query string, args []any) {
+func (t *Table) detailQuery(found *layout, targets []string, tail int) (query string, args []any) {
 	place := "0"
 	if len(targets) > 0 {
 		place = "CASE"
@@ -48,7 +55,7 @@ func (t *Table) detailQuery(targets []string, tail int) (query string, args []an
 	for _, column := range []string{"stdout", "stderr"} {
 		query += fmt.Sprintf(", COALESCE(LENGTH(CAST(%s AS BLOB)), 0), COALESCE(SUBSTR(CAST(%s AS BLOB), %d), '')", column, column, -max(tail, 1))
 	}
-	return query + " FROM " + quote(t.config.Table), args
+	return query + found.planned() + " FROM " + quote(t.config.Table), args
 }
 
 // Ahead implements store.Table.

@@ -56,19 +56,37 @@ func (t *Table) createIn(ctx context.Context, tx *sql.Tx) (created bool, err err
 		time_started  INTEGER NOT NULL DEFAULT 0,
 		time_finished INTEGER NOT NULL DEFAULT 0,
 		status        TEXT NOT NULL DEFAULT 'waiting'
-			CHECK (status IN ('waiting','manual','accepted','running','done','ignored')),
+			CHECK (status IN ('waiting','manual','accepted','running','done','ignored','delayed')),
 		result        TEXT CHECK (result IN ('ok','fail')),
 		return_code   INTEGER,
 		sig           TEXT,
 		%s
 		stdout        TEXT,
-		stderr        TEXT
-	)`, table, claimColumn))
+		stderr        TEXT%s
+	)`, table, claimColumn, t.optionalColumns()))
 	if err != nil {
 		return false, fmt.Errorf("create the table: %w", err)
 	}
-	_, err = tx.ExecContext(ctx, "CREATE INDEX "+quote(t.config.Table+"_status_target_idx")+" ON "+table+" (status, target, id)")
-	return true, err
+	for _, name := range []string{"id", store.ColumnRunAt, store.ColumnPriority, store.ColumnUniqueKey} {
+		if strings.EqualFold(name, t.config.ClaimColumn) {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "CREATE "+indexOn(name, t.config.Table, nil)); err != nil {
+			return false, fmt.Errorf("create an index: %w", err)
+		}
+	}
+	return true, nil
+}
+
+// optionalColumns are the columns about time of a table that is made: all of them, whoever uses
+// them.
+func (t *Table) optionalColumns() (list string) {
+	for _, name := range store.TimeColumns() {
+		if !strings.EqualFold(name, t.config.ClaimColumn) {
+			list += ",\n\t\t" + name + " " + optionalType(name)
+		}
+	}
+	return list
 }
 
 // examine looks at the table and keeps what it found. Faults are its error, all of them at once; of

@@ -14,11 +14,11 @@ import (
 // inspect looks at the table, and changes nothing.
 func (t *Table) inspect(ctx context.Context, tx *sql.Tx) (*inspection, error) {
 	found := &inspection{
-		layout: layout{nullable: map[string]bool{}}, generated: map[string]bool{},
+		layout: layout{nullable: map[string]bool{}, times: times{uses: t.config.Uses}}, generated: map[string]bool{}, types: map[string]string{},
 		Findings: rule.Findings{Table: "table " + quote(t.config.Table) + " in " + t.path},
 	}
 	steps := []func(context.Context, *sql.Tx, *inspection) error{
-		t.inspectKind, t.inspectColumns, t.inspectIndexes, t.inspectTriggers,
+		t.inspectKind, t.inspectColumns, t.inspectTimes, t.inspectIndexes, t.inspectTriggers,
 	}
 	for _, step := range steps {
 		if err := step(ctx, tx, found); err != nil {
@@ -48,11 +48,12 @@ func (t *Table) inspectKind(ctx context.Context, tx *sql.Tx, found *inspection) 
 		found.Fault("name in mysql_table the table that the view reads", "it is a view, of which rows can't be claimed")
 		return nil
 	}
+	found.sql = text
 	allowed := checkOf.FindStringSubmatch(text)
 	if allowed == nil {
 		return nil
 	}
-	for _, word := range store.Statuses(t.config.Uses) {
+	for _, word := range store.Statuses(nil) {
 		if !strings.Contains(allowed[1], "'"+word+"'") {
 			found.Warn("make the table anew with that word in the CHECK, and copy the rows", "the CHECK of column status lacks the word %s: rows that get it are refused", word)
 		}
@@ -63,24 +64,25 @@ func (t *Table) inspectKind(ctx context.Context, tx *sql.Tx, found *inspection) 
 // inspectColumns refuses a table without a column that it needs, or with one that nobody can write.
 func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspection) error {
 	const virtual, stored = 2, 3
-	rows, err := tx.QueryContext(ctx, `SELECT name, "notnull", hidden FROM pragma_table_xinfo(?)`, t.config.Table)
+	rows, err := tx.QueryContext(ctx, `SELECT name, "notnull", hidden, UPPER(type) FROM pragma_table_xinfo(?)`, t.config.Table)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name string
+		var name, kind string
 		var notNull bool
 		var hidden int
-		if err := rows.Scan(&name, &notNull, &hidden); err != nil {
+		if err := rows.Scan(&name, &notNull, &hidden, &kind); err != nil {
 			return err
 		}
+		found.types[strings.ToLower(name)] = kind
 		found.nullable[strings.ToLower(name)] = !notNull
 		found.generated[strings.ToLower(name)] = hidden == virtual || hidden == stored
 	}
 	t.judgeMissing(found)
 	t.judgeOwner(found)
-	for _, name := range rule.Written(t.config.ClaimColumn, t.config.Uses) {
+	for _, name := range rule.Written(t.config.ClaimColumn, nil) {
 		if found.generated[strings.ToLower(name)] {
 			found.Fault("make the table anew with a column of its own", "column %s is generated, so that nobody can write it", name)
 		}
@@ -90,7 +92,8 @@ func (t *Table) inspectColumns(ctx context.Context, tx *sql.Tx, found *inspectio
 
 // judgeOwner refuses an owner column that holds something else.
 func (t *Table) judgeOwner(found *inspection) {
-	if store.IsTaken(t.config.ClaimColumn) {
+	own := slices.ContainsFunc(t.config.Uses, func(name string) bool { return strings.EqualFold(name, t.config.ClaimColumn) })
+	if own || store.IsTaken(t.config.ClaimColumn) {
 		found.TakenOwner(strings.ToLower(t.config.ClaimColumn), "ALTER TABLE "+quote(t.config.Table)+" ADD COLUMN", "TEXT")
 	}
 }
@@ -98,7 +101,7 @@ func (t *Table) judgeOwner(found *inspection) {
 // judgeMissing notes the columns that are missing, with the statements that add them. Rows that are
 // there when status is added are not to be run.
 func (t *Table) judgeMissing(found *inspection) {
-	missing := rule.Missing(t.config.ClaimColumn, t.config.Uses, func(name string) bool { _, there := found.nullable[name]; return there })
+	missing := rule.Missing(t.config.ClaimColumn, nil, func(name string) bool { _, there := found.nullable[name]; return there })
 	table := quote(t.config.Table)
 	var added []string
 	for _, name := range missing {

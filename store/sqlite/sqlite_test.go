@@ -80,6 +80,17 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestConformanceOfTimes(t *testing.T) {
+	t.Parallel()
+	storetest.RunTimes(t, func(t *testing.T) storetest.Fixture {
+		path := filepath.Join(t.TempDir(), "jobs.db")
+		return storetest.Fixture{
+			DB: application(t, path), Table: confirmed(t, open(t, sqlite.Config{Path: path, Uses: store.TimeColumns()})),
+			Other: confirmed(t, open(t, sqlite.Config{Path: path})), Charset: journal.CharsetFull,
+		}
+	})
+}
+
 func TestSQLiteIsNotTheOneWithTheWALBug(t *testing.T) { // pitfall 22
 	t.Parallel()
 	var version string

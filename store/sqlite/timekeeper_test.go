@@ -20,6 +20,7 @@ func TestTimekeeper(t *testing.T) {
 		attempts INTEGER NOT NULL DEFAULT 0, max_attempts INTEGER, timeout INTEGER, priority INTEGER NOT NULL DEFAULT 0, unique_key TEXT UNIQUE)`)
 	exec(t, db, "CREATE INDEX status_target_idx ON jobs (status, target, id)")
 	exec(t, db, "CREATE INDEX status_target_due_idx ON jobs (status, target, run_at)")
+	exec(t, db, "CREATE INDEX status_target_priority_idx ON jobs (status, target, priority DESC, id)")
 	uses := confirmed(t, open(t, sqlite.Config{Path: path, Uses: store.TimeColumns()}))
 	storetest.RunTimekeeper(t, db, uses, confirmed(t, open(t, sqlite.Config{Path: path})))
 }

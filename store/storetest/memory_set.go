@@ -63,7 +63,6 @@ func (words) Word(_, text string) any                           { return text }
 func (words) Code(code *int) any                                { return rule.Code(code, true, true) }
 func (words) Nothing(string) (any, bool)                        { return nil, true }
 func (words) Output(done *journal.Done) (stdout, stderr string) { return "", done.Note }
-func (w words) Uses(column string) bool                         { return w.uses.Has(column) }
+func (words) Number(_ string, value int64) any                  { return value }
 
-// Number implements rule.Dialect.
-func (words) Number(_ string, value int64) any { return value }
+func (w words) Uses(column string) bool { return w.uses.Has(column) }

@@ -1,0 +1,138 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"jobd/journal"
+	"jobd/store"
+	"jobd/store/internal/rule"
+)
+
+// farAway is the beginning of the year 2100. A row that is due from there on is a mistake, one in
+// milliseconds mostly, and claims take it at once, so that somebody tells what is wrong with it.
+const farAway = 4102444800
+
+// dueWindow is among how many due rows at least, those that are due for longest, a claim looks for
+// the highest priority: no index has both orders.
+const dueWindow = 500
+
+// isDue is the condition that a row of a target is due by a clock, isFar that its time is a mistake.
+var (
+	isDue = "status = 'delayed' AND target = ? AND run_at <= ? AND " + anID
+	isFar = "status = 'delayed' AND target = ? AND run_at >= " + strconv.Itoa(farAway) + " AND " + anID
+)
+
+// now is the clock by which rows are due: that of the host, on which the file is.
+func now() int64 { return time.Now().Unix() }
+
+// turn is how rows of one target are wanted.
+type turn struct {
+	target  string
+	further string // a condition more
+	sweep   bool   // in the order of ids
+	room    int
+	except  []int64
+}
+
+// choice is one statement that chooses rows.
+type choice struct {
+	index, condition, order string
+	limit                   int
+	args                    []any
+}
+
+// query is what stands behind the columns that are read.
+func (c choice) query(table string) (text string, args []any) {
+	return " FROM " + quote(table) + by(c.index) + " WHERE " + c.condition + " ORDER BY " + c.order + " LIMIT ?", append(c.args, c.limit)
+}
+
+// waiting chooses those that wait.
+func (t *times) waiting(of turn) choice {
+	c := choice{
+		condition: "status = 'waiting' AND target = ? AND " + anID + of.further + " AND id NOT IN (" + rule.List(of.except) + ")",
+		order:     "id", limit: of.room, args: []any{of.target},
+	}
+	if t.ordered() {
+		c.index = t.byID
+	}
+	if t.uses.Has(store.ColumnPriority) && !of.sweep {
+		c.index, c.order = t.byPriority, "priority DESC, id"
+	}
+	return c
+}
+
+// due chooses those that are due, and those whose time is a mistake; none where the table has no
+// such rows.
+func (t *times) due(of turn) []choice {
+	if !t.uses.Delays() {
+		return nil
+	}
+	rest := of.further + " AND id NOT IN (" + rule.List(of.except) + ")"
+	c := choice{index: t.byDue, condition: isDue + rest, order: "run_at", limit: of.room, args: []any{of.target, now()}}
+	if t.uses.Has(store.ColumnPriority) {
+		c.limit = max(of.room, dueWindow)
+	}
+	far := choice{index: t.byDue, condition: isFar + rest, order: "run_at", limit: of.room, args: []any{of.target}}
+	if of.sweep {
+		c.order, far.order = "id", "id"
+	}
+	return []choice{c, far}
+}
+
+// claimable reads the rows of one target that a claim takes. Where fewer wait than are wanted, those
+// are looked for that no worker can claim.
+func (t *Table) claimable(ctx context.Context, tx *sql.Tx, found *layout, of turn) ([]journal.Row, error) {
+	waiting, err := t.choose(ctx, tx, found, of, found.waiting(of))
+	if err == nil && len(waiting) < of.room {
+		err = t.reportOdd(ctx, tx, of.target)
+	}
+	if err != nil || !found.ordered() {
+		return rowsOf(waiting), err
+	}
+	var due []line
+	for _, choice := range found.due(of) {
+		more, err := t.choose(ctx, tx, found, of, choice)
+		if err != nil {
+			return nil, err
+		}
+		due = append(due, more...)
+	}
+	return inTurn(waiting, due, of.room, of.sweep), nil
+}
+
+// choose reads the rows of one choice.
+func (t *Table) choose(ctx context.Context, tx *sql.Tx, found *layout, of turn, c choice) ([]line, error) {
+	query, args := c.query(t.config.Table)
+	lines, err := t.lines(ctx, tx, found, nil, query, args...)
+	for i := range lines {
+		lines[i].Target = of.target // the column's collation may have matched another spelling
+	}
+	return lines, err
+}
+
+// NextDue implements store.Table. It reads one entry of an index for each target, beside those of
+// the rows that are left out.
+func (t *Table) NextDue(ctx context.Context, targets []string, except []int64) (due journal.Due, err error) {
+	found, err := t.examined(ctx)
+	if err != nil || !found.uses.Delays() {
+		return due, err
+	}
+	query := "SELECT " + found.number(store.ColumnRunAt, noTime) + " FROM " + quote(t.config.Table) + by(found.byDue) +
+		" WHERE status = 'delayed' AND target = ? AND " + anID + " AND id NOT IN (" + rule.List(except) + ") ORDER BY run_at LIMIT 1"
+	due = journal.Due{Now: time.Now(), Next: map[string]int64{}}
+	for _, target := range slices.Compact(slices.Sorted(slices.Values(targets))) {
+		var at int64
+		switch err := t.db.QueryRowContext(ctx, query, target).Scan(&at); {
+		case err == nil:
+			due.Next[target] = at
+		case !errors.Is(err, sql.ErrNoRows):
+			return journal.Due{}, t.fail("look for the next delayed jobs", err)
+		}
+	}
+	return due, nil
+}

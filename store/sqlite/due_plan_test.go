@@ -1,0 +1,144 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// However many rows are not due yet, a claim reads none of them, and sorts nothing of what waits or
+// is due but what priority makes it sort; nor does one who asks when the next is due.
+func TestClaimsReadNoRowsThatAreNotDue(t *testing.T) {
+	t.Parallel()
+	const rows = 20_000
+	table, err := New(Config{Path: filepath.Join(t.TempDir(), "jobs.db"), Uses: store.TimeColumns(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	if err := table.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = table.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO jobs (target, time_created, status, run_at) SELECT 'a', 1, 'delayed', 4000000000 + i FROM n`, rows)
+	if err == nil {
+		_, err = table.db.Exec("INSERT INTO jobs (target, time_created, status, run_at) VALUES ('a', 1, 'waiting', 0), ('a', 1, 'delayed', 5); ANALYZE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		uses  store.Uses
+		sweep bool
+		want  []string
+	}{
+		"delays": {store.Uses{"run_at"}, false, []string{
+			"jobs_status_target_idx (status=? AND target=?)", "jobs_status_target_run_at_idx (status=? AND target=? AND run_at<?)",
+			"jobs_status_target_run_at_idx (status=? AND target=? AND run_at>?)",
+		}},
+		"priorities too": {store.TimeColumns(), false, []string{
+			"jobs_status_target_priority_idx (status=? AND target=?)", "jobs_status_target_run_at_idx (status=? AND target=? AND run_at<?)",
+			"jobs_status_target_run_at_idx (status=? AND target=? AND run_at>?)",
+		}},
+		"behind some row": {store.TimeColumns(), true, []string{
+			"jobs_status_target_idx (status=? AND target=? AND id>?)", "jobs_status_target_run_at_idx (status=? AND target=? AND run_at<?)",
+			"jobs_status_target_run_at_idx (status=? AND target=? AND run_at>?)",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			used := *table.layout.Load()
+			used.uses = c.uses
+			of := turn{target: "a", room: 10, sweep: c.sweep}
+			if c.sweep {
+				of.further = " AND id > 5"
+			}
+			for i, choice := range append([]choice{used.waiting(of)}, used.due(of)...) {
+				query, args := choice.query("jobs")
+				plan := explain(t, table.db, "SELECT id"+query, args...)
+				if !strings.Contains(plan, c.want[i]) || strings.Contains(plan, "TEMP B-TREE") != (c.sweep && i > 0) {
+					t.Errorf("%s: %s, want %s", query, plan, c.want[i])
+				}
+			}
+			err := table.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) (bool, error) {
+				rows, err := table.claimable(ctx, tx, &used, of)
+				if len(rows) != 2 {
+					err = fmt.Errorf("%d rows are claimable, %w, want 2", len(rows), err)
+				}
+				return false, err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	query := "SELECT run_at FROM jobs" + by(table.layout.Load().byDue) + " WHERE status = 'delayed' AND target = ? AND " + anID + " AND id NOT IN () ORDER BY run_at LIMIT 1"
+	if plan := explain(t, table.db, query, "a"); !strings.Contains(plan, "jobs_status_target_run_at_idx (status=? AND target=?)") || strings.Contains(plan, "TEMP") {
+		t.Errorf("the next: %s", plan)
+	}
+}
+
+// explain is how SQLite carries out a query.
+func explain(t *testing.T, db *sql.DB, query string, args ...any) string {
+	t.Helper()
+	rows, err := db.Query("EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var steps []string
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(steps, "; ")
+}
+
+// What a claim of one row costs beside rows that are not due.
+func BenchmarkClaimBesideFutureRows(b *testing.B) {
+	for _, rows := range []int{0, 500_000} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			table, err := New(Config{Path: filepath.Join(b.TempDir(), "jobs.db"), Uses: store.TimeColumns(), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer table.Close()
+			server, err := table.Server(b.Context())
+			if err == nil {
+				table.Confirm(server)
+				_, err = table.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+					INSERT INTO jobs (target, time_created, status, run_at) SELECT 'a', 1, 'delayed', 4000000000 + i FROM n`, rows)
+			}
+			if err == nil {
+				_, err = table.db.Exec("INSERT INTO jobs (target, time_created, status, run_at) VALUES ('a', 1, 'waiting', 0), ('a', 1, 'delayed', 5); PRAGMA wal_checkpoint(TRUNCATE)")
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				err := table.Claim(b.Context(), map[string]int{"a": 10}, nil, func(rows []journal.Row) ([]journal.Event, error) {
+					if len(rows) != 2 {
+						return nil, fmt.Errorf("%d rows", len(rows))
+					}
+					return nil, nil
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

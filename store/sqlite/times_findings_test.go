@@ -1,0 +1,139 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"jobd/store"
+	"jobd/store/sqlite"
+)
+
+// What use_columns names and the table lacks is one finding, which ends the start, and statements to
+// paste, behind which nothing is left to say. Values that are there stay.
+func TestFindingsOfOptionalColumns(t *testing.T) {
+	t.Parallel()
+	const (
+		words  = "'ignored')"
+		stderr = "stderr TEXT)"
+		row    = "INSERT INTO jobs (id, target, time_created) VALUES (7, 'a', 5);"
+		due    = "CREATE INDEX due ON jobs (status, target, run_at);"
+	)
+	with := func(columns string) []string {
+		return []string{words, "'ignored','delayed')", stderr, "stderr TEXT, " + columns + ")"}
+	}
+	moments := store.Uses{"run_at"}
+	for _, c := range []struct {
+		name            string
+		uses            store.Uses
+		replace         []string // in the table
+		more            string
+		want            []string
+		columns, values string // of row 7, behind it
+		left            string // what can't be pasted
+	}{
+		{
+			name: "nothing there", uses: store.TimeColumns(), more: "CREATE INDEX note ON jobs (stdout); CREATE TRIGGER sees AFTER UPDATE ON jobs BEGIN SELECT 1; END;",
+			want: []string{
+				"lacks the word delayed", "no column run_at, planned_at, schedule, time_zone, attempts, max_attempts, timeout, priority, unique_key",
+				"no index on (status, target, run_at)", "no index on (status, target, priority DESC, id)", "unique_key unique",
+			},
+			columns: "run_at || planned_at || attempts || priority || (unique_key IS NULL)", values: "00001",
+		},
+		{name: "as it should be", uses: moments, replace: with("run_at BIGINT NOT NULL DEFAULT 0"), more: due},
+		{name: "the index otherwise", uses: moments, replace: with("run_at INTEGER NOT NULL DEFAULT 0"), more: "CREATE INDEX due ON jobs (target, status, run_at);"},
+		{name: "an index of some rows", uses: moments, replace: with("run_at INTEGER NOT NULL DEFAULT 0"), more: "CREATE INDEX jobs_status_target_run_at_idx ON jobs (status, target, run_at) WHERE run_at > 0;", want: []string{"no index on"}, columns: "run_at", values: "0"},
+		{name: "an index in falling order", uses: moments, replace: with("run_at INTEGER NOT NULL DEFAULT 0"), more: "CREATE INDEX due ON jobs (status, target, run_at DESC);", want: []string{"no index on"}, columns: "run_at", values: "0"},
+		{name: "run_at a DATETIME", uses: moments, replace: with("run_at DATETIME DEFAULT '2023-11-14 22:13:20'"), more: due, want: []string{"column run_at (DATETIME) holds no whole numbers"}, columns: "run_at", values: "1700000000"},
+		{name: "run_at NULL", uses: moments, replace: with("run_at INTEGER"), more: due, want: []string{"column run_at (INTEGER) takes NULL"}, columns: "run_at", values: "0"},
+		{name: "attempts a text", uses: append(moments, "attempts"), replace: with("run_at INTEGER NOT NULL DEFAULT 0, attempts TEXT DEFAULT 'many'"), more: due, want: []string{"column attempts (TEXT) is not a whole number"}, columns: "attempts || former_attempts", values: "0many"},
+		{name: "schedule a number", uses: append(moments, "planned_at", "attempts", "schedule"), replace: with("run_at INT NOT NULL DEFAULT 0, planned_at INT NOT NULL DEFAULT 0, attempts SMALLINT, schedule REAL DEFAULT 5"), more: due, want: []string{"column schedule (REAL) is not a text"}, columns: "former_schedule", values: "5"},
+		{name: "priority ascending", uses: store.Uses{"priority"}, replace: with("priority TINYINT NOT NULL DEFAULT 0"), more: "CREATE INDEX p ON jobs (status, target, priority, id);", want: []string{"no index on (status, target, priority DESC, id)"}, columns: "priority", values: "0"},
+		{name: "a key that takes no NULL", uses: store.Uses{"unique_key"}, replace: with("unique_key TEXT NOT NULL DEFAULT ''"), more: "CREATE UNIQUE INDEX u ON jobs (unique_key, id);", want: []string{"column unique_key takes no NULL"}, left: "make the table anew"},
+		{name: "keys that are not unique", uses: store.Uses{"unique_key"}, replace: with("unique_key TEXT"), want: []string{"no index keeps the values of unique_key unique"}, columns: "unique_key IS NULL", values: "1"},
+		{name: "run_at generated", uses: moments, replace: with("run_at INTEGER NOT NULL AS (time_created) STORED"), more: due, want: []string{"column run_at is generated"}, left: "make the table anew"},
+		{name: "an application's own", uses: nil, replace: []string{stderr, "stderr TEXT, run_at DATETIME, attempts TEXT, unique_key TEXT NOT NULL DEFAULT '')"}},
+		{name: "no CHECK", uses: moments, replace: []string{" CHECK (status IN ('waiting','manual','accepted','running','done','ignored'))", "", stderr, "stderr TEXT, run_at INTEGER NOT NULL DEFAULT 0)"}, more: due},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			config := sqlite.Config{Path: filepath.Join(t.TempDir(), "jobs.db"), Uses: c.uses}
+			db := application(t, config.Path)
+			db.SetMaxOpenConns(1)
+			exec(t, db, strings.NewReplacer(c.replace...).Replace(usual)+row+c.more)
+			exec(t, db, "INSERT INTO jobs (id, target, time_created) VALUES (90, 'a', 5); DELETE FROM jobs WHERE id = 90")
+			inspect := func() []store.Finding {
+				t.Helper()
+				findings, err := open(t, config).Findings(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return findings
+			}
+			found, checked := inspect(), open(t, config).Check(t.Context())
+			if len(c.want) == 0 {
+				if len(found) > 0 || checked != nil {
+					t.Errorf("found %q, %v; want nothing", found, checked)
+				}
+				return
+			}
+			if len(found) != 1 || found[0].Severity != store.Fault || checked == nil || !strings.Contains(checked.Error(), found[0].Remedy) {
+				t.Fatalf("found %q, Check: %v; want one fault", found, checked)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(found[0].What, want) {
+					t.Errorf("found %q, want %q in it", found[0].What, want)
+				}
+			}
+			if c.left != "" {
+				if !strings.Contains(found[0].Remedy, c.left) {
+					t.Errorf("remedy %q, want %q", found[0].Remedy, c.left)
+				}
+				return
+			}
+			exec(t, db, found[0].Remedy)
+			if left := inspect(); len(left) > 0 {
+				t.Errorf("behind %s: %q", found[0].Remedy, left)
+			}
+			var value, status string
+			if err := db.QueryRow("SELECT status, "+c.columns+" FROM jobs WHERE id = 7").Scan(&status, &value); err != nil || value != c.values || status != "waiting" {
+				t.Errorf("the row is %s with %q, %v; want waiting with %q", status, value, err, c.values)
+			}
+			exec(t, db, "INSERT INTO jobs (target, time_created) VALUES ('a', 5)")
+			var id int64
+			if err := db.QueryRow("SELECT MAX(id) FROM jobs").Scan(&id); err != nil || id != 91 {
+				t.Errorf("the next row is %d, %v; want that no id is given out again", id, err)
+			}
+			if c.name == "nothing there" {
+				var things string
+				if err := db.QueryRow("SELECT group_concat(name) FROM sqlite_schema WHERE name IN ('note', 'sees', 'jobs_former')").Scan(&things); err != nil || things != "note,sees" {
+					t.Errorf("beside the table there are %s, %v", things, err)
+				}
+				exec(t, db, "UPDATE jobs SET status = 'delayed' WHERE id = 7")
+			}
+		})
+	}
+}
+
+// An index that somebody drops under way ends nothing.
+func TestAnIndexThatIsDroppedUnderWay(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	table := confirmed(t, open(t, sqlite.Config{Path: path, Uses: store.TimeColumns()}))
+	db := application(t, path)
+	exec(t, db, "INSERT INTO jobs (target, time_created, status, run_at) VALUES ('a', 1, 'delayed', 1)")
+	next := func() error {
+		_, err := table.NextDue(t.Context(), []string{"a"}, nil)
+		return err
+	}
+	if err := next(); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "DROP INDEX jobs_status_target_run_at_idx; DROP INDEX jobs_status_target_priority_idx")
+	if err := next(); store.IsAway(err) {
+		t.Errorf("the table counts as away: %v", err)
+	}
+	if err := next(); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+}

@@ -1,0 +1,228 @@
+package storetest
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// RunTimes runs the suite of what tables do that use the optional columns. fresh makes a fixture of
+// which Table uses all of them, and Other none.
+func RunTimes(t *testing.T, fresh func(t *testing.T) Fixture) {
+	for name, tests := range map[string][]test{
+		"Due": dueTests(), "Decided": decidedTests(), "Ends": endTests(), "Told": toldTests(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, one := range tests {
+				t.Run(one.name, func(t *testing.T) {
+					t.Parallel()
+					one.run(&suite{T: t, Fixture: fresh(t)})
+				})
+			}
+		})
+	}
+}
+
+// timed is a row about time as the application inserts it. A column that it does not set has its
+// default.
+type timed struct {
+	target, status, owner string
+	created               int64
+	columns               map[string]any
+}
+
+// put inserts a row.
+func (s *suite) put(r timed) int64 {
+	s.Helper()
+	names, marks, args := "target, time_created, status", "?, ?, ?", []any{r.target, max(r.created, 1), r.status}
+	if r.owner != "" {
+		names, marks, args = names+", sig", marks+", ?", append(args, r.owner)
+	}
+	for name, value := range r.columns {
+		names, marks, args = names+", "+name, marks+", ?", append(args, value)
+	}
+	result, err := s.DB.Exec("INSERT INTO jobs ("+names+") VALUES ("+marks+")", args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return id
+}
+
+// delayed inserts a row that is due at a time.
+func (s *suite) delayed(target string, runAt int64) int64 {
+	s.Helper()
+	return s.put(timed{target: target, status: journal.RowDelayed, columns: map[string]any{"run_at": runAt}})
+}
+
+// says compares columns of a row, joined by blanks; NULL is "-".
+func (s *suite) says(id int64, columns, want string) {
+	s.Helper()
+	names := strings.Fields(columns)
+	values, places := make([]sql.NullString, len(names)), make([]any, len(names))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	if err := s.DB.QueryRow("SELECT "+strings.Join(names, ", ")+" FROM jobs WHERE id = ?", id).Scan(places...); err != nil {
+		s.Fatalf("read job %d: %v", id, err)
+	}
+	got := make([]string, len(names))
+	for i, value := range values {
+		if got[i] = value.String; !value.Valid {
+			got[i] = "-"
+		}
+	}
+	if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+		s.Errorf("job %d, %s (-want +got):\n%s", id, columns, diff)
+	}
+}
+
+// plans is what rows say about time, by job.
+func plans(rows []journal.Row) map[int64]journal.Plan {
+	all := map[int64]journal.Plan{}
+	for _, row := range rows {
+		if row.Plan != nil {
+			all[row.Job] = *row.Plan
+		}
+	}
+	return all
+}
+
+// soon and past are times, in unix seconds, at which no row is due yet, and at which each is.
+func soon() int64 { return time.Now().Unix() + 3600 }
+func past() int64 { return time.Now().Unix() - 3600 }
+
+// toldTests are of what rows say to those who look.
+func toldTests() []test {
+	return []test{
+		{"everybody who reads a row is told of its plan", plansAreTold},
+		{"nobody is where nothing is used", plansAreUnused},
+		{"columns that say nothing, or nonsense", plansOfNonsense},
+		{"rows that may have run before", unclaimedDelayed},
+		{"probing delayed rows", probeDelayed},
+	}
+}
+
+func plansAreTold(s *suite) {
+	want := journal.Plan{RunAt: 11, PlannedAt: 12, Attempts: 3, MaxAttempts: 4, Timeout: 5, Schedule: "daily 02:30", Zone: "Europe/Berlin"}
+	id := s.put(timed{target: "a", status: journal.RowDelayed, owner: "SIGTERM", columns: map[string]any{
+		"run_at": 11, "planned_at": 12, "attempts": 3, "max_attempts": 4, "timeout": 5, "schedule": "daily 02:30", "time_zone": "Europe/Berlin", "priority": 7,
+	}})
+	s.exec("UPDATE jobs SET time_finished = 9, result = 'fail'")
+	ids := []int64{id}
+	told := map[string]*journal.Plan{}
+	rows, _, err := s.Table.Rows(s.Context(), ids)
+	if err != nil || len(rows) != 1 || rows[0].Finished != 9 {
+		s.Fatalf("%+v, %v", rows, err)
+	}
+	told["Rows"] = rows[0].Plan
+	seen, err := s.Table.Look(s.Context(), ids)
+	if err != nil || seen[id].Signal != "SIGTERM" || seen[id].Result != "fail" {
+		s.Fatalf("%+v, %v", seen[id], err)
+	}
+	told["Look"] = seen[id].Plan
+	details, err := s.Table.Details(s.Context(), ids, []string{"a"}, 10)
+	if err != nil {
+		s.Fatal(err)
+	}
+	told["Details"] = details[id].Plan
+	hear := func(what string) store.Decide {
+		return func(rows []journal.Row) ([]journal.Event, error) {
+			told[what] = rows[0].Plan
+			return nil, nil
+		}
+	}
+	_, first := s.Table.ClaimManual(s.Context(), ids, nil, hear("ClaimManual"))
+	_, second := s.Table.Retry(s.Context(), ids, hear("Retry"))
+	if third := s.Table.Claim(s.Context(), map[string]int{"a": 1}, nil, hear("Claim")); first != nil || second != nil || third != nil {
+		s.Fatal(first, second, third)
+	}
+	for what, got := range told {
+		if diff := cmp.Diff(&want, got); diff != "" {
+			s.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	if len(told) != 6 {
+		s.Errorf("%d told, want 6", len(told))
+	}
+}
+
+// A worker whose configuration names no columns takes no notice of them, whatever they say.
+func plansAreUnused(s *suite) {
+	late := s.put(timed{target: "a", status: journal.RowDelayed, columns: map[string]any{"run_at": 1, "priority": 9}})
+	id := s.put(timed{target: "a", status: journal.RowWaiting, columns: map[string]any{"attempts": 3, "schedule": "every 1s", "unique_key": "k"}})
+	decision := &acceptAll{token: token}
+	if err := s.Other.Claim(s.Context(), map[string]int{"a": 5}, nil, decision.decide); err != nil || len(decision.rows) != 1 || decision.rows[0].Plan != nil {
+		s.Fatalf("claimed %+v, %v; want the waiting row alone, without a plan", decision.rows, err)
+	}
+	if left, err := s.Other.Waiting(s.Context(), []string{"a"}, nil); err != nil || len(left) > 0 {
+		s.Errorf("waiting: %v, %v", left, err)
+	}
+	if due, err := s.Other.NextDue(s.Context(), []string{"a"}, nil); err != nil || len(due.Next) > 0 || !due.Now.IsZero() {
+		s.Errorf("due: %v, %v", due, err)
+	}
+	plan := &journal.Plan{Schedule: "another"}
+	outcomes, err := s.Other.Apply(s.Context(), []store.Change{{
+		Job: id, Token: token, Status: journal.RowDone, Finish: time.Unix(finished, 0), Attempts: 9, Plan: plan, Done: ended("ok", code(0), "", "", ""),
+	}})
+	if err != nil || outcomes[0].Fate != store.Applied {
+		s.Fatalf("%+v, %v", outcomes, err)
+	}
+	s.says(id, "status attempts schedule unique_key", "done 3 every 1s k")
+	s.says(late, "status run_at", "delayed 1")
+}
+
+// NULL reads as nothing, and a row that says nonsense is given to whoever can tell so.
+func plansOfNonsense(s *suite) {
+	plain := s.put(timed{target: "a", status: journal.RowWaiting})
+	null := s.put(timed{target: "a", status: journal.RowWaiting, columns: map[string]any{"schedule": nil, "max_attempts": nil, "timeout": nil}})
+	long := s.put(timed{target: "a", status: journal.RowWaiting, columns: map[string]any{"schedule": "every 1 day, and so on"}})
+	far := s.delayed("a", 4_200_000_000)
+	decision := &acceptAll{token: token}
+	if err := s.Table.Claim(s.Context(), map[string]int{"a": 9}, nil, decision.decide); err != nil {
+		s.Fatal(err)
+	}
+	want := map[int64]journal.Plan{plain: {}, null: {}, long: {Schedule: "every 1 day, and so on"}, far: {RunAt: 4_200_000_000}}
+	if diff := cmp.Diff(want, plans(decision.rows)); diff != "" {
+		s.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+func unclaimedDelayed(s *suite) {
+	now := time.Now().Unix()
+	due := s.delayed("a", past())
+	s.delayed("a", soon())
+	ended := s.delayed("a", past())
+	s.exec(fmt.Sprintf("UPDATE jobs SET time_finished = %d WHERE id = %d", now-10, ended))
+	longAgo := s.delayed("a", past())
+	s.exec(fmt.Sprintf("UPDATE jobs SET time_finished = %d WHERE id = %d", now-9999, longAgo))
+	waiting := s.insert("a", journal.RowWaiting, "")
+	got, err := s.Table.Unclaimed(s.Context(), []string{"a"}, now-100, 0, 100)
+	if diff := cmp.Diff([]int64{due, longAgo, waiting}, got); err != nil || diff != "" {
+		s.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if got, err := s.Other.Unclaimed(s.Context(), []string{"a"}, now-100, 0, 100); err != nil || len(got) != 1 {
+		s.Errorf("where nothing is used: %v, %v", got, err)
+	}
+}
+
+func probeDelayed(s *suite) {
+	fine, bad := s.delayed("a", past()), s.delayed("b", past())
+	s.forbid("NEW.target = 'b' AND NEW.attempts = 1")
+	refused, err := s.Table.Probe(s.Context(), []int64{fine, bad})
+	if err != nil || len(refused) != 1 || !strings.Contains(refused[bad], "not in this house") {
+		s.Errorf("refused: %v, %v; want %d", refused, err, bad)
+	}
+	s.says(bad, "status attempts planned_at", "delayed 0 0")
+}

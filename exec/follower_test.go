@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -106,23 +107,31 @@ func (m *follower) show(e journal.Event) {
 		if row.Owner != claim.Token || row.Owner == "" {
 			return
 		}
-		switch e.Kind() {
-		case journal.KindRunning:
-			row.Status = journal.RowRunning
-		case journal.KindReleased:
-			row.Owner, row.Status = "", journal.RowWaiting
-			if claim.Manual {
-				row.Status = journal.RowManual
-			}
-		case journal.KindDone:
-			row.Owner, row.Status = "", journal.RowDone
-		case journal.KindCancelled:
-			if !e.Payload.(journal.Cancelled).Runs {
-				row.Owner, row.Status = "", journal.RowIgnored
-			}
-		}
-		m.table.rows[e.Job] = row
+		m.table.rows[e.Job] = shown(row, claim, e.Payload)
 	})
+}
+
+// shown is a row that shows one more event of its claim.
+func shown(row journal.Row, claim journal.Accepted, payload journal.Payload) journal.Row {
+	switch p := payload.(type) {
+	case journal.Running:
+		row.Status = journal.RowRunning
+		row.Plan = replanned(row.Plan, func(plan *journal.Plan) { plan.Attempts = int64(p.Attempt) })
+	case journal.Released:
+		row.Owner, row.Status = "", cmp.Or(p.From, journal.RowWaiting)
+		if row.Plan = p.Plan; claim.Manual {
+			row.Status = journal.RowManual
+		}
+	case journal.Done:
+		if row.Owner, row.Status = "", journal.RowDone; p.Again != nil {
+			row.Status, row.Plan = journal.RowDelayed, comesBack(row.Plan, *p.Again)
+		}
+	case journal.Cancelled:
+		if !p.Runs {
+			row.Owner, row.Status = "", journal.RowIgnored
+		}
+	}
+	return row
 }
 
 // Shown implements Mirror.

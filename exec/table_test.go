@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"jobd/journal"
 )
@@ -33,6 +34,8 @@ type table struct {
 	excepts     [][]int64     // of each claim
 	probes      int
 	changed     chan struct{} // closed when a row has changed; nil while nobody waits for that
+	ahead       time.Duration // of the server's clock
+	nextDues    int           // how often it was asked when rows are due
 }
 
 func newTable(rows ...journal.Row) *table {
@@ -49,6 +52,11 @@ func newTable(rows ...journal.Row) *table {
 
 func waiting(id int64, target string) journal.Row {
 	return journal.Row{Job: id, Target: target, Status: journal.RowWaiting}
+}
+
+// delayed is a row that is due at a time, in seconds since 1970.
+func delayed(id int64, target string, plan journal.Plan) journal.Row {
+	return journal.Row{Job: id, Target: target, Status: journal.RowDelayed, Plan: &plan}
 }
 
 func manual(id int64, target string) journal.Row {
@@ -98,7 +106,7 @@ func (t *table) claim(room map[string]int, behind int64, except []int64, decide 
 		left := room[target]
 		for _, id := range slices.Sorted(maps.Keys(t.rows)) {
 			row := t.rows[id]
-			if left > 0 && id > behind && row.Target == target && !slices.Contains(except, id) && row.Status == journal.RowWaiting && !t.locked[id] {
+			if left > 0 && id > behind && row.Target == target && !slices.Contains(except, id) && t.waits(row) && !t.locked[id] {
 				rows, left = append(rows, row), left-1
 			}
 		}
@@ -164,8 +172,12 @@ func (t *table) transact(rows []journal.Row, decide func([]journal.Row) ([]journ
 			switch p := e.Payload.(type) {
 			case journal.Accepted:
 				row.Status, row.Owner = journal.RowAccepted, p.Token
+				row.Plan = replanned(row.Plan, func(plan *journal.Plan) { plan.PlannedAt = max(p.PlannedAt, plan.PlannedAt) })
 			case journal.Running:
 				row.Status = journal.RowRunning
+				row.Plan = replanned(row.Plan, func(plan *journal.Plan) { plan.Attempts = int64(p.Attempt) })
+			case journal.Planned:
+				row.Plan = comesBack(row.Plan, p.To)
 			case journal.Ignored:
 				row.Status = journal.RowIgnored
 			case journal.Retried:
@@ -211,9 +223,42 @@ func (t *table) Hold(_ context.Context, name string) (string, error) {
 
 func (t *table) Holder(ctx context.Context, name string) (string, error) { return t.Hold(ctx, name) }
 
-// NextDue tells of no delayed rows.
-func (t *table) NextDue(context.Context, []string, []int64) (journal.Due, error) {
-	return journal.Due{}, nil
+// now is what the server's clock says.
+func (t *table) now() time.Time { return time.Now().Add(t.ahead) }
+
+// waits tells whether a row waits, or is due.
+func (t *table) waits(row journal.Row) bool {
+	return row.Status == journal.RowWaiting || row.Status == journal.RowDelayed && row.Plan.RunAt <= t.now().Unix()
+}
+
+// replanned is a plan with a change; nil where there is none.
+func replanned(plan *journal.Plan, change func(*journal.Plan)) *journal.Plan {
+	if plan == nil {
+		return nil
+	}
+	other := *plan
+	change(&other)
+	return &other
+}
+
+// comesBack is the plan of a row that is due at another time.
+func comesBack(plan *journal.Plan, again journal.Again) *journal.Plan {
+	return replanned(plan, func(p *journal.Plan) { p.RunAt, p.PlannedAt, p.Attempts = again.RunAt, again.PlannedAt, again.Attempts })
+}
+
+func (t *table) NextDue(_ context.Context, targets []string, except []int64) (journal.Due, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.nextDues++
+	due := journal.Due{Now: t.now(), Next: make(map[string]int64)}
+	for id, row := range t.rows {
+		if row.Status == journal.RowDelayed && slices.Contains(targets, row.Target) && !slices.Contains(except, id) {
+			if next, known := due.Next[row.Target]; !known || row.Plan.RunAt < next {
+				due.Next[row.Target] = row.Plan.RunAt
+			}
+		}
+	}
+	return due, nil
 }
 
 func (t *table) Waiting(_ context.Context, targets []string, except []int64) (left []string, _ error) {
@@ -228,7 +273,7 @@ func (t *table) Waiting(_ context.Context, targets []string, except []int64) (le
 	defer t.mu.Unlock()
 	for _, rows := range []map[int64]journal.Row{t.rows, t.uncommitted} {
 		for id, row := range rows {
-			if row.Status == journal.RowWaiting && slices.Contains(targets, row.Target) && !slices.Contains(except, id) {
+			if t.waits(row) && slices.Contains(targets, row.Target) && !slices.Contains(except, id) {
 				left = append(left, row.Target)
 			}
 		}

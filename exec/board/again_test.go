@@ -46,11 +46,13 @@ func TestWhatFollowsTheEndOfARun(t *testing.T) {
 		{"the table says nothing of time", nil, End{Failed: true, Attempts: 3}, nil},
 		{"intervals go on from the plan", &journal.Plan{Schedule: "every 50s"}, End{}, &journal.Again{RunAt: at + 100, PlannedAt: at + 100, Why: journal.AgainSchedule}},
 		{
-			"what passes while it runs is dropped", &hourly, End{Now: at + 3*3600 + 5},
+			"what passes while it runs is dropped", &hourly,
+			End{Now: at + 3*3600 + 5},
 			&journal.Again{RunAt: at + 4*3600, PlannedAt: at + 4*3600, Why: journal.AgainSchedule},
 		},
 		{
-			"the zone of the row", &journal.Plan{Schedule: "daily 14:00", Zone: "Europe/Berlin"}, End{},
+			"the zone of the row", &journal.Plan{Schedule: "daily 14:00", Zone: "Europe/Berlin"},
+			End{},
 			&journal.Again{RunAt: at + 3600, PlannedAt: at + 3600, Why: journal.AgainSchedule},
 		},
 		{"a clock that is behind does not repeat a run", &hourly, End{Now: at - 1}, next},
@@ -142,24 +144,29 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 		want  journal.Replanned
 	}{
 		{
-			"another one", recurs, claim, journal.Plan{Schedule: "every 7m"},
+			"another one", recurs, claim,
+			journal.Plan{Schedule: "every 7m"},
 			journal.Replanned{Again: &journal.Again{RunAt: at + 420, PlannedAt: at + 420, Why: journal.AgainSchedule}},
 		},
 		{
-			"another zone", recurs, claim, journal.Plan{Schedule: "daily 00:00", Zone: "Asia/Tokyo"},
+			"another zone", recurs, claim,
+			journal.Plan{Schedule: "daily 00:00", Zone: "Asia/Tokyo"},
 			journal.Replanned{Again: &journal.Again{RunAt: at + 3*3600, PlannedAt: at + 3*3600, Why: journal.AgainSchedule}},
 		},
 		{"emptied", recurs, claim, journal.Plan{}, journal.Replanned{}},
 		{"emptied before a retry", retried, claim, journal.Plan{}, journal.Replanned{}},
 		{"a retry stays where it comes first", retried, claim, journal.Plan{Schedule: "every 7m"}, journal.Replanned{Again: retried.Again}},
 		{
-			"a retry goes where the next run comes first", retried, claim, journal.Plan{Schedule: "every 75s"},
+			"a retry goes where the next run comes first", retried, claim,
+			journal.Plan{Schedule: "every 75s"},
 			journal.Replanned{Again: &journal.Again{RunAt: at + 75, PlannedAt: at + 75, Why: journal.AgainSchedule}},
 		},
 		{"cancelled", cancelled, claim, journal.Plan{Schedule: "every 7m"}, journal.Replanned{}},
 		{"by hand", recurs, journal.Accepted{Token: claim.Token, Manual: true}, journal.Plan{Schedule: "every 7m"}, journal.Replanned{}},
 		{
-			"it recurs from now on", journal.Done{Result: "ok"}, journal.Accepted{Token: claim.Token, PlannedAt: at, Plan: &journal.Plan{}},
+			"it recurs from now on",
+			journal.Done{Result: "ok"},
+			journal.Accepted{Token: claim.Token, PlannedAt: at, Plan: &journal.Plan{}},
 			journal.Plan{Schedule: "every 7m"},
 			journal.Replanned{Again: &journal.Again{RunAt: at + 420, PlannedAt: at + 420, Why: journal.AgainSchedule}},
 		},

@@ -1,0 +1,240 @@
+package exec_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// in is a time from now on, in seconds since 1970.
+func in(d time.Duration) int64 { return time.Now().Add(d).Unix() }
+
+// A bubble's clock begins at a whole second, and stands while anything is to be done: what is due at
+// a second starts within it, or the clock has moved on.
+func TestARowIsStartedInTheSecondInWhichItIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(
+			delayed(1, "a", journal.Plan{RunAt: in(90 * time.Second)}), delayed(2, "a", journal.Plan{RunAt: in(5 * time.Hour)}),
+			delayed(3, "b", journal.Plan{RunAt: in(26 * time.Hour)}), delayed(4, "b", journal.Plan{RunAt: in(-time.Hour)}),
+		)
+		_, r, _ := newMemory(t, tab, nil)
+		for _, want := range []int64{4, 1, 2, 3} {
+			p := <-r.started
+			due := time.Unix(tab.plan(want).RunAt, 0)
+			if late := time.Since(due); p.spec.Job != want || want != 4 && (late < 0 || late >= time.Second) {
+				t.Errorf("job %d started %s late; job %d is the next", p.spec.Job, late, want)
+			}
+			p.exit(0)
+		}
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		if most := 26*6 + 20; tab.claims > most { // each ten minutes the server's clock is asked
+			t.Errorf("the table was asked %d times in a day", tab.claims)
+		}
+	})
+}
+
+// plan is what a row says about time.
+func (t *table) plan(id int64) journal.Plan {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return *t.rows[id].Plan
+}
+
+func TestARecurringRowRunsAtItsTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(delayed(1, "a", journal.Plan{Schedule: "every 15m"}), delayed(2, "b", journal.Plan{Schedule: "daily 02:20", Zone: "Europe/Berlin"}))
+		m, r, _ := newMemory(t, tab, nil)
+		began := time.Now()
+		runs := make(map[int64][]string)
+		for time.Since(began) < 49*time.Hour {
+			p := <-r.started
+			runs[p.spec.Job] = append(runs[p.spec.Job], time.Since(began).Truncate(time.Second).String())
+			time.Sleep(time.Minute)
+			p.exit(len(runs[p.spec.Job]) % 2)
+		}
+		// a bubble begins at midnight UTC, which is 01:00 in Berlin
+		if got, want := fmt.Sprint(runs[2]), "[1h20m0s 25h20m0s]"; got != want {
+			t.Errorf("runs of a calendar at %s, want %s", got, want)
+		}
+		if got, want := fmt.Sprint(runs[1][:5]), "[0s 15m0s 30m0s 45m0s 1h0m0s]"; got != want || len(runs[1]) < 196 {
+			t.Errorf("%d runs of an interval, at %s, want %s and 196", len(runs[1]), got, want)
+		}
+		if n := len(m.of(2, journal.KindPlanned)); n != 1 {
+			t.Errorf("the calendar was planned %d times without a run, want once", n)
+		}
+	})
+}
+
+// The database is away over planned times, or the worker was: one run is made up for, or none.
+func TestMissedRuns(t *testing.T) {
+	t.Parallel()
+	for _, skip := range []bool{false, true} {
+		t.Run(fmt.Sprintf("skip %t", skip), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				missed := in(-3*time.Hour + 30*time.Minute)
+				tab := newTable(delayed(1, "a", journal.Plan{Schedule: "hourly :30", RunAt: missed, PlannedAt: missed}))
+				m, r, _ := newMemory(t, tab, func(c *jobexec.Config) { c.SkipMissed = skip })
+				p := <-r.started
+				at, planned := time.Since(began).Truncate(time.Second), strings.Contains(strings.Join(p.spec.Env, " "), fmt.Sprintf("JOBD_PLANNED=%d", missed))
+				p.exit(0)
+				if !skip && (at != 0 || !planned) || skip && at != 30*time.Minute {
+					t.Errorf("the first run is %s late, of the missed time: %t; %v", at, planned, p.spec.Env)
+				}
+				p = <-r.started
+				if want := map[bool]time.Duration{false: 30 * time.Minute, true: 90 * time.Minute}[skip]; time.Since(began).Truncate(time.Second) != want {
+					t.Errorf("the second run after %s, want %s", time.Since(began), want)
+				}
+				p.exit(0)
+				if n := len(m.of(1, journal.KindPlanned)); n != map[bool]int{false: 0, true: 1}[skip] {
+					t.Errorf("planned anew %d times", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAFailedJobIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(waiting(1, "a"))
+		tab.rows[1] = journal.Row{Job: 1, Target: "a", Status: journal.RowWaiting, Plan: &journal.Plan{}}
+		m, r, _ := newMemory(t, tab, func(c *jobexec.Config) {
+			c.Terms = map[string]jobexec.Terms{"a": {Attempts: 3, Backoff: jobexec.Backoff{First: 10 * time.Second, Most: time.Minute}}}
+		})
+		began := time.Now()
+		for attempt := 1; attempt <= 3; attempt++ {
+			p := <-r.started
+			env := strings.Join(p.spec.Env, " ")
+			if want := fmt.Sprintf("LANG=C JOBD_ATTEMPT=%d JOBD_MAX_ATTEMPTS=3", attempt); env != want && !strings.HasPrefix(env, want+" JOBD_PLANNED=") || p.spec.Attempt != attempt {
+				t.Errorf("attempt %d is told %q", attempt, env)
+			}
+			least := []time.Duration{0, 8 * time.Second, 24 * time.Second}[attempt-1] // 10 and 20 s, a fifth less
+			if since := time.Since(began); since < least || since > 3*least/2+time.Second {
+				t.Errorf("attempt %d after %s", attempt, since)
+			}
+			p.exit(1)
+		}
+		synctest.Wait()
+		if tab.status(1) != journal.RowDone || len(m.of(1, journal.KindAccepted)) != 3 {
+			t.Errorf("the row is %s after %d claims", tab.status(1), len(m.of(1, journal.KindAccepted)))
+		}
+	})
+}
+
+// A due row that somebody has locked is looked for ever less often, once a second at most.
+func TestADueRowThatSomebodyHoldsKeepsNobodyBusy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(delayed(1, "a", journal.Plan{RunAt: in(time.Second)}))
+		tab.locked[1] = true
+		_, r, _ := newMemory(t, tab, nil)
+		time.Sleep(time.Minute)
+		tab.mu.Lock()
+		if tab.claims > 120 {
+			t.Errorf("%d claims in a minute", tab.claims)
+		}
+		clear(tab.locked)
+		tab.mu.Unlock()
+		(<-r.started).exit(0)
+	})
+}
+
+// The server's clock says when a row is due, also where it is set while the worker sleeps.
+func TestTheServersClockCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		tab := newTable(delayed(1, "a", journal.Plan{RunAt: in(10 * time.Minute)}), delayed(2, "a", journal.Plan{RunAt: in(5 * time.Hour)}))
+		tab.ahead = time.Minute
+		m, r, _ := newMemory(t, tab, nil)
+		p := <-r.started
+		if got := time.Since(began).Truncate(time.Second); got != 9*time.Minute {
+			t.Errorf("started after %s, want 9 minutes", got)
+		}
+		p.exit(0)
+		tab.change(func() { tab.ahead = 3 * time.Hour })
+		p = <-r.started
+		if got := time.Since(began); got < 2*time.Hour || got >= 2*time.Hour+time.Second {
+			t.Errorf("started after %s, want two hours", got)
+		}
+		p.exit(0)
+		synctest.Wait()
+		if n := strings.Count(m.told.String(), "differ"); n != 2 {
+			t.Errorf("the log tells %d times of other clocks, want twice:\n%s", n, m.told.String())
+		}
+	})
+}
+
+// One that is inserted later and due earlier is found where somebody pokes.
+func TestAPokeFindsARowThatIsDueEarlier(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(delayed(1, "a", journal.Plan{RunAt: in(time.Hour)}))
+		_, r, w := newMemory(t, tab, nil)
+		time.Sleep(time.Second)
+		tab.insert(delayed(2, "a", journal.Plan{RunAt: in(5 * time.Minute)}))
+		w.PollAll()
+		for _, want := range []int64{2, 1} {
+			p := <-r.started
+			if late := time.Since(time.Unix(tab.plan(want).RunAt, 0)); p.spec.Job != want || late < 0 || late >= time.Second {
+				t.Errorf("job %d is started, %s late; job %d is due", p.spec.Job, late, want)
+			}
+			p.exit(0)
+		}
+	})
+}
+
+// Others are told of a row that comes back, as soon as the table shows it; and when it is due while
+// no slot is free here.
+func TestOthersAreToldOfRowsThatComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		told := make(chan time.Duration, 10)
+		tab := newTable(delayed(1, "b", journal.Plan{Schedule: "every 1h"}))
+		_, r, w := newMemory(t, tab, func(c *jobexec.Config) {
+			c.OnRetried = func([]string) { told <- time.Since(began).Truncate(time.Second) }
+		})
+		(<-r.started).exit(0)
+		if at := <-told; at != 0 {
+			t.Errorf("told after %s", at)
+		}
+		time.Sleep(time.Minute)
+		tab.insert(waiting(2, "b"))
+		w.PollAll()
+		p := <-r.started
+		if at := <-told; at != time.Hour {
+			t.Errorf("that it is due was told after %s", at)
+		}
+		p.exit(0)
+	})
+}
+
+func TestATableWithoutDelaysIsNotAskedForThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(waiting(1, "a"))
+		_, r, _ := newMemory(t, tab, func(c *jobexec.Config) { c.Again = false })
+		p := <-r.started
+		if env := strings.Join(p.spec.Env, " "); env != "LANG=C" {
+			t.Errorf("the job is told %q", env)
+		}
+		p.exit(1)
+		time.Sleep(3 * time.Hour)
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		if tab.nextDues != 0 {
+			t.Errorf("the table was asked %d times", tab.nextDues)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -102,3 +103,6 @@ func newMemory(t *testing.T, table *table, change func(*jobexec.Config)) (*memor
 	})
 	return m, r, w
 }
+
+// deadlineOf is how a launcher is told until when its job may run.
+func deadlineOf(at int64) string { return "JOBD_DEADLINE=" + strconv.FormatInt(at, 10) }

@@ -284,3 +284,12 @@ func (d *disk) set(low error) {
 	defer d.mu.Unlock()
 	d.low = low
 }
+
+// kill ends the process by a signal.
+func (p *process) kill(name string) {
+	p.once.Do(func() {
+		p.done = journal.Done{Result: "fail", Signal: name}
+		close(p.ended)
+		p.spec.Tell(jobexec.News{Job: p.spec.Job, Token: p.spec.Token, Attempt: p.spec.Attempt, Ended: true})
+	})
+}

@@ -21,7 +21,7 @@ const (
 func (p *program) failed() *ffcli.Command {
 	w := failedWish{since: timeFlag{p: p}, most: -1, code: -1}
 	group := false
-	c := command("failed", "failed [--since TIME] [--target T] [-n N] [--group]", "jobs that failed, the newest first, with the last line of what they wrote to stderr", func(ctx context.Context, args []string) error {
+	c := command("failed", "failed [--since TIME] [--target T] [-n N] [--group] [--retrying]", "jobs that failed, the newest first, with the last line of what they wrote to stderr", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return wrongUsage("failed: takes no arguments, got %q", args)
 		}
@@ -39,6 +39,7 @@ func (p *program) failed() *ffcli.Command {
 	w.flags(c)
 	c.FlagSet.IntVar(&w.most, "n", -1, "only the newest N; 0: all. Without -n and --since: 20")
 	c.FlagSet.BoolVar(&group, "group", false, "count them by exit code and that line")
+	c.FlagSet.BoolVar(&w.retrying, "retrying", false, "also those whose jobs are tried again by themselves")
 	return c
 }
 
@@ -48,6 +49,8 @@ type failedWish struct {
 	target string
 	most   int // 0: all; -1: as many as are usual
 	code   int // -1: any
+
+	retrying bool // also jobs that are tried again by themselves
 }
 
 // flags registers the flags that all commands about failures have.
@@ -84,7 +87,7 @@ func (p *program) printFailed(ctx context.Context, j *journals, w failedWish) er
 	found := p.report(j.named(), "no job has failed"+w.when(p), "JOB", "ENDED", "TARGET", "EXIT", "ROW", "STDERR")
 	found.table.elastic = "STDERR"
 	for _, f := range list.all {
-		err := found.add(f.worker, f.form(), bad, f.job, p.clock(f.ended), f.target, f.exit(), f.row, f.line)
+		err := found.add(f.worker, f.form(), bad, f.job, p.clock(f.ended), f.target, f.exit(), p.rowText(f), f.line)
 		if err != nil {
 			return found.end(err)
 		}
@@ -114,18 +117,33 @@ type failureForm struct {
 	Signal string       `json:"signal,omitempty"`
 	Reason string       `json:"reason,omitempty"` // why, where the process itself does not tell
 	Line   string       `json:"line,omitempty"`   // the last one of stderr
-	Row    string       `json:"row,omitempty"`    // "deleted" or "not checked"; "": it says so, too
+	Row    string       `json:"row,omitempty"`    // "deleted", "not checked", "retry" or "recurs"; "": it says so, too
+
+	Again    int64 `json:"again,omitempty"`    // when the row is due again, unix milliseconds
+	Attempts int64 `json:"attempts,omitempty"` // starts of the run so far, where the row tells
+	Timeout  int64 `json:"timeout,omitempty"`  // it was ended because it ran longer than so many seconds
 }
 
 func (f *failure) form() failureForm {
 	return failureForm{
 		f.worker, jobnet.Whole(f.job), f.target, f.ended.UnixMilli(), f.done.Code, f.done.Signal, f.done.Reason, f.line, f.row,
+		f.again * 1000, f.attempts, f.done.Timeout,
 	}
+}
+
+// rowText is what is to be known of the row, and when it is due again.
+func (p *program) rowText(f *failure) string {
+	if f.again == 0 {
+		return f.row
+	}
+	return f.row + " " + p.seconds(f.again)
 }
 
 // exit is how the process ended, in a word.
 func (f *failure) exit() string {
 	switch {
+	case f.done.Timeout > 0:
+		return "timeout"
 	case f.done.Signal != "":
 		return f.done.Signal
 	case f.done.Code != nil:

@@ -23,13 +23,18 @@ type failure struct {
 	done   journal.Done
 	target string // "" where it is not known
 	line   string
-	row    string // what is to be known of the row: rowDeleted, rowUnchecked, or "" where it says the same
+	row    string // what is to be known of the row: one of the words below, or "" where it says the same
+
+	again    int64 // when the row is due again, unix seconds; 0: it does not come back, or runs
+	attempts int64 // starts of the run so far, where the row tells
 }
 
 // What is told of a failure's row.
 const (
 	rowDeleted   = "deleted"
 	rowUnchecked = "not checked"
+	rowRetry     = "retry"  // it is tried again by itself
+	rowRecurs    = "recurs" // this run has failed, and the next one comes
 )
 
 // failureList is what was found.
@@ -52,6 +57,9 @@ func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found
 			return found, err
 		}
 		found.all, found.unchecked = j.stillFailed(ctx, ends)
+		if !w.retrying {
+			found.all = slices.DeleteFunc(found.all, func(f *failure) bool { return f.row == rowRetry })
+		}
 		enough := w.most > 0 && len(found.all) >= w.most
 		if n < look || enough || look == mostFailures {
 			found.more = n >= look || w.most > 0 && len(found.all) > w.most
@@ -120,6 +128,8 @@ func (j *journals) stillFailed(ctx context.Context, ends []*failure) (still []*f
 	for _, f := range ends {
 		row, there := rows[f.job]
 		switch {
+		case err != nil && !there && f.done.Again != nil && f.done.Again.Why == journal.AgainRetry:
+			f.row, f.again = rowRetry, f.done.Again.RunAt
 		case err != nil && !there:
 			f.row = rowUnchecked
 		case !there:
@@ -128,6 +138,7 @@ func (j *journals) stillFailed(ctx context.Context, ends []*failure) (still []*f
 			continue
 		default:
 			f.target = row.Target
+			f.comesBack(row)
 		}
 		still = append(still, f)
 	}
@@ -140,9 +151,30 @@ func (f *failure) isIn(row history.Row) bool {
 	case journal.RowDone:
 		return row.Result == f.done.Result && row.Finished == f.ended.Unix()
 	case journal.RowAccepted, journal.RowRunning:
-		return f.done.Token != "" && row.Owner == f.done.Token
+		if f.done.Token != "" && row.Owner == f.done.Token {
+			return true
+		}
+	case journal.RowWaiting, journal.RowDelayed:
+	default:
+		return false
 	}
-	return false
+	return f.done.Again != nil && row.Result == f.done.Result && row.Finished == f.ended.Unix() // what the next end overwrites
+}
+
+// comesBack notes that the row of a failure is tried again, or recurs.
+func (f *failure) comesBack(row history.Row) {
+	if row.Plan != nil {
+		f.attempts = row.Plan.Attempts
+	}
+	if f.done.Again == nil || row.Status == journal.RowDone {
+		return
+	}
+	if f.row = rowRecurs; f.done.Again.Why == journal.AgainRetry {
+		f.row = rowRetry
+	}
+	if row.Status == journal.RowDelayed && row.Plan != nil {
+		f.again = row.Plan.RunAt
+	}
 }
 
 // mostNamed is how many jobs without a row get their target from a journal, one by one.

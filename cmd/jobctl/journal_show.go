@@ -72,6 +72,9 @@ type story struct {
 	atOnce                    bool      // it was announced with the claim
 	ended                     time.Time
 	done                      *journal.Done
+
+	planned int64 // the planned start of the newest claim's run, unix seconds
+	timed   bool  // that was a time to come, not the moment of the claim
 }
 
 // printEvent prints one event.
@@ -100,11 +103,12 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 	case journal.Accepted:
 		name, err := s.claimant(ctx, e)
 		s.claimed, s.running, s.started, s.ended, s.done = at, time.Time{}, time.Time{}, time.Time{}, nil
+		s.planned, s.timed = payload.PlannedAt, payload.From == journal.RowDelayed || payload.Plan != nil && payload.Plan.PlannedAt != 0
 		how := "from the table"
 		if payload.Manual {
 			how = "because a client asked to run it"
 		}
-		return fmt.Sprintf("claimed by %s %s, for target %s, with token %s", name, how, clean(payload.Target), clean(payload.Token)), err
+		return fmt.Sprintf("claimed by %s %s, for target %s, with token %s", name, how, clean(payload.Target), clean(payload.Token)) + s.plannedText(payload), err
 	case journal.Running:
 		waited := ""
 		if s.running.IsZero() && !s.claimed.IsZero() {
@@ -113,7 +117,11 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 			}
 		}
 		s.running = at
-		return fmt.Sprintf("attempt %d is to start%s", payload.Attempt, waited), nil
+		limit := ""
+		if payload.Timeout > 0 {
+			limit = ", for " + someSeconds(payload.Timeout) + " at most"
+		}
+		return fmt.Sprintf("attempt %d is to start%s%s%s", payload.Attempt, waited, s.lateText(payload.Attempt, at), limit), nil
 	case journal.Started:
 		s.started = at
 		return fmt.Sprintf("started as process %d", payload.Pid), nil
@@ -123,10 +131,13 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		s.ended, s.done = at, &payload
 		job := history.Job{Status: journal.StatusDone, Result: payload.Result, Code: payload.Code, Signal: payload.Signal}
 		text := "ended: " + outcome(job)
+		if payload.Timeout > 0 {
+			text += ", because its time limit of " + someSeconds(payload.Timeout) + " was over"
+		}
 		if payload.Reason != "" {
 			text += ", because " + clean(payload.Reason)
 		}
-		return text, nil
+		return text + s.againText(payload.Again), nil
 	case journal.Released:
 		s.ended = at
 		return "given back, because " + clean(payload.Reason), nil
@@ -141,6 +152,10 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		return fmt.Sprintf("cancelled by %s before it was started: marked as not to be run", clean(payload.By)), nil
 	case journal.Retried:
 		return fmt.Sprintf("set back to %s, to be run once more, by %s", clean(payload.To), clean(payload.By)), nil
+	case journal.Planned:
+		return s.plannedAnew(payload), nil
+	case journal.Replanned:
+		return s.editedAnew(payload), nil
 	case journal.SetAside:
 		return fmt.Sprintf("its row can't be made %s for now, because %s", clean(payload.Wanted), clean(payload.Reason)), nil
 	case journal.Conflict:

@@ -62,7 +62,7 @@ func (p *program) printStates(j *journals, jobs iter.Seq2[from[history.Job], err
 			return states.end(err)
 		}
 		worker, job := entry.source.worker(), entry.item
-		values := []any{job.Job, job.Target, string(job.Status), outcome(job), job.Attempt}
+		values := []any{job.Job, job.Target, string(job.Status), outcome(job) + p.again(job.Again), job.Attempt}
 		if p.brief() {
 			values = append(values, p.clock(job.Changed()))
 		} else {
@@ -114,4 +114,12 @@ func statusNames() []string {
 		names = append(names, string(status))
 	}
 	return names
+}
+
+// again says when a row comes back; "" where it does not.
+func (p *program) again(again *journal.Again) string {
+	if again == nil {
+		return ""
+	}
+	return ", again " + p.seconds(again.RunAt)
 }

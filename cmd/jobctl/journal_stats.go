@@ -89,6 +89,9 @@ type group struct {
 	untimed                                                   int // of those done: nobody knows how long they ran
 
 	waited, ran durations
+
+	again int       // of those failed: that are tried again by themselves
+	late  durations // of first starts of runs that were planned for a time
 }
 
 // add counts an event. A claim counts where it was made, what follows where it happened.
@@ -118,12 +121,16 @@ func (s *statistics) add(ctx context.Context, e from[journal.Event]) error {
 			if err := s.waited(ctx, e, job, g); err != nil {
 				return err
 			}
+			g.addLate(job.claim, payload.Attempt, at)
 		}
 		job.running = at
 	case journal.Done:
 		g.done++
 		if payload.Result != "ok" {
 			g.failed++
+		}
+		if payload.Again != nil && payload.Again.Why == journal.AgainRetry {
+			g.again++
 		}
 		if ran, known := ranFor(payload, job.running, at); known {
 			g.ran.add(ran)
@@ -184,6 +191,9 @@ type statisticsForm struct {
 	Waited    spread  `json:"waited"`
 	Ran       *spread `json:"ran"`                     // null: of none it is known
 	Untimed   int     `json:"ran_not_known,omitempty"` // how many are not in it
+
+	Again int     `json:"tried_again,omitempty"` // of those failed
+	Late  *spread `json:"late,omitempty"`        // how much later than planned runs began; none was planned for a time
 }
 
 // spread is percentiles in seconds.
@@ -221,6 +231,7 @@ func (s *statistics) print() error {
 		g := s.groups[name]
 		form := statisticsForm{
 			name, g.claimed, g.starts, g.done, g.failed, g.released, g.conflicts, g.perJob(), g.waited.spread(), g.ran.spreadOfSome(), g.untimed,
+			g.again, g.late.spreadOfSome(),
 		}
 		tone := plain
 		if g.failed > 0 {

@@ -109,8 +109,22 @@ func (s *statistics) waited(ctx context.Context, e from[journal.Event], job *und
 // as do the rows of older journals.
 func waitedFor(claim journal.Accepted, accepted, running time.Time) time.Duration {
 	waited := running.Sub(accepted)
+	if claim.From == journal.RowDelayed && claim.Plan != nil { // it waits from when it is due
+		return max(waited, running.Sub(time.Unix(claim.Plan.RunAt, 0)))
+	}
 	if claim.Created > 0 && !claim.Manual {
 		waited = max(waited, running.Sub(time.Unix(claim.Created+1, 0)))
 	}
 	return waited
+}
+
+// addLate counts how much later than planned a run began; of a row that was not to come at a time,
+// and of further attempts, there is nothing to count.
+func (g *group) addLate(claim *journal.Accepted, attempt int, running time.Time) {
+	if claim == nil || claim.From != journal.RowDelayed && (claim.Plan == nil || claim.Plan.PlannedAt == 0) {
+		return
+	}
+	if late, known := lateness(claim.PlannedAt, attempt, running); known {
+		g.late.add(late)
+	}
 }

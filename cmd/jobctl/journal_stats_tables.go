@@ -15,6 +15,9 @@ func (s *statistics) tables() (counts, times *report) {
 	by := strings.ToUpper(string(s.by))
 	columns := []string{by, "CLAIMED", "STARTS", "DONE", "FAILED", "RELEASED", "CONFLICTS", "STARTS/JOB"}
 	timed := []string{"WAIT P50", "P90", "P99", "MAX", "RUN P50", "P90", "P99", "MAX"}
+	if s.anyLate() {
+		timed = append([]string{"LATE P50", "LATE MAX"}, timed...)
+	}
 	if !s.brief() {
 		counts = s.report(false, "no events", slices.Concat(columns, timed)...)
 		return counts, counts
@@ -32,6 +35,10 @@ func (s *statistics) addGroup(counts, times *report, name string, form statistic
 		write = briefest
 	}
 	timed := slices.Concat(timesOf(&g.waited, write), timesOf(&g.ran, write))
+	if s.anyLate() {
+		late := timesOf(&g.late, write)
+		timed = slices.Concat([]any{late[0], late[3]}, timed)
+	}
 	if counts == times {
 		return counts.add("", form, tone, append(row, timed...)...)
 	}
@@ -62,4 +69,14 @@ func briefest(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(time.Microsecond).String()
+}
+
+// anyLate tells whether anything was planned for a time.
+func (s *statistics) anyLate() bool {
+	for _, g := range s.groups {
+		if g.late.count > 0 {
+			return true
+		}
+	}
+	return false
 }

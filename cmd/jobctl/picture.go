@@ -37,8 +37,9 @@ type drawnWorker struct {
 	lanes   []*lane
 	jobs    map[int64]*bar // that run
 	claimed map[int64]string
-	last    time.Time // of its newest event
-	open    bool      // it runs
+	planned map[int64]int64 // when runs were to begin that were planned for a time
+	last    time.Time       // of its newest event
+	open    bool            // it runs
 	outages []outage
 }
 
@@ -73,6 +74,8 @@ type bar struct {
 	start, end time.Time
 	outcome    string
 	failed     bool
+	attempt    int    // 0: not told
+	late       string // how much later than planned it began; "": it was not planned for a time
 }
 
 func newPicture(from, to time.Time, location *time.Location) *picture {
@@ -104,25 +107,31 @@ func (p *picture) add(e from[journal.Event]) {
 		w.open = false
 	case journal.Accepted:
 		w.claimed[job] = payload.Target
+		if delete(w.planned, job); payload.From == journal.RowDelayed || payload.Plan != nil && payload.Plan.PlannedAt != 0 {
+			w.planned[job] = payload.PlannedAt
+		}
 	case journal.Running:
 		p.finish(w, job, at, "started again", true)
 		p.begin(w, job, at)
+		if b := w.jobs[job]; b != nil {
+			b.attempt, b.late = payload.Attempt, lateText(w.planned[job], payload.Attempt, at)
+		}
 	case journal.Signal:
 		if running := w.jobs[job]; running != nil {
 			w.lanes[running.slot].mark(int(p.x(at)))
 		}
 	case journal.Done:
 		ended := history.Job{Status: journal.StatusDone, Result: payload.Result, Code: payload.Code, Signal: payload.Signal}
-		p.finishDone(w, job, at, payload, outcome(ended))
-		delete(w.claimed, job)
+		p.finishDone(w, job, at, payload, drawnOutcome(payload, outcome(ended)))
+		w.forget(job)
 	case journal.Cancelled:
 		if !payload.Runs {
 			p.finish(w, job, at, "cancelled", false)
-			delete(w.claimed, job)
+			w.forget(job)
 		}
 	case journal.Released:
 		p.finish(w, job, at, "given back", false)
-		delete(w.claimed, job)
+		w.forget(job)
 	}
 	w.last = at
 }
@@ -130,7 +139,7 @@ func (p *picture) add(e from[journal.Event]) {
 func (p *picture) worker(s source) *drawnWorker {
 	w := p.byWorker[s]
 	if w == nil {
-		w = &drawnWorker{name: s.worker(), jobs: make(map[int64]*bar), claimed: make(map[int64]string), open: true}
+		w = &drawnWorker{name: s.worker(), jobs: make(map[int64]*bar), claimed: make(map[int64]string), planned: make(map[int64]int64), open: true}
 		p.byWorker[s] = w
 		p.workers = append(p.workers, w)
 	}

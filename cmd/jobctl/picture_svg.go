@@ -200,7 +200,7 @@ func (p *picture) drawBars(w io.Writer, l *lane, top int) {
 			target = p.targets[b.target]
 		}
 		fmt.Fprintf(w, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"><title>%s</title></rect>`+"\n", from, top, max(to-from-.5, 1), laneHeight, colourOf(b.target),
-			html.EscapeString(clean(fmt.Sprintf("job %d, %s, %s: %s", b.job, target, p.times(b), b.outcome))))
+			html.EscapeString(clean(fmt.Sprintf("%s, %s, %s: %s", b.name(), target, p.times(b), b.told()))))
 		if b.failed {
 			fmt.Fprintf(w, `<path fill="#d00" d="M%.1f %dh%.1fv3h-%.1fz"/>`+"\n", from, top+laneHeight-3, to-from-.5, to-from-.5)
 		}

@@ -101,6 +101,10 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 	head := []string{"JOB", "TARGET", "WORKER", "PID", "TRY", "SINCE", "ELAPSED", "CPU", "MEMORY"}
 	t := table{none: "nothing runs", elastic: "TARGET|WORKER"}
 	now := p.now()
+	limited := slices.ContainsFunc(all.Jobs, func(j atWork) bool { return j.Deadline > 0 })
+	if limited {
+		head = append(head, "LEFT")
+	}
 	for _, j := range all.Jobs {
 		pid, cpu, memory := "", "", ""
 		if j.PID > 0 {
@@ -117,7 +121,10 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 		if j.Elapsed != nil {
 			elapsed = time.Duration(*j.Elapsed) * time.Millisecond
 		}
-		row := []any{j.Job, j.Target, j.Worker, pid, j.Attempt, p.clock(since), screen.Length(elapsed), cpu, memory}
+		row := []any{j.Job, j.Target, j.Worker, pid, attemptOf(j.RunningJob), p.clock(since), screen.Length(elapsed), cpu, memory}
+		if limited {
+			row = append(row, p.leftOf(j.RunningJob))
+		}
 		t.add(columnsOf(row, workers)...)
 	}
 	for i, name := range head {
@@ -138,4 +145,20 @@ func columnsOf(row []any, workers bool) (cells []cell) {
 		}
 	}
 	return cells
+}
+
+// attemptOf is the number of an attempt, of how many where there may be several.
+func attemptOf(j contract.RunningJob) string {
+	if j.MaxAttempts <= 1 {
+		return fmt.Sprint(j.Attempt)
+	}
+	return fmt.Sprintf("%d/%d", j.Attempt, j.MaxAttempts)
+}
+
+// leftOf is how much longer a job may run; "" where nothing limits that.
+func (p *program) leftOf(j contract.RunningJob) string {
+	if j.Deadline == 0 {
+		return ""
+	}
+	return screen.Length(time.UnixMilli(j.Deadline).Sub(p.now()))
 }

@@ -113,12 +113,17 @@ type queued struct {
 	Ended      *int   `json:"endedLastMinute"`
 	Failed     *int   `json:"failedLastMinute"`
 	EmptyIn    *int64 `json:"emptyInSeconds"` // at the pace of the last minute; nil: never, or not known
+
+	Due     int   `json:"due,omitempty"`     // delayed rows that are due
+	DueMore bool  `json:"dueMore,omitempty"` // there are more than that
+	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, in unix milliseconds
 }
 
 func queuedOf(t tally, waiting map[string]contract.WaitingTarget) queued {
 	q := queued{Target: t.Target, Workers: t.Workers, Paused: t.Paused, Slots: t.Slots}
 	if w, counted := waiting[t.Target]; counted {
 		q.Waiting, q.More = &w.Count, w.More
+		q.Due, q.DueMore, q.NextDue = w.Due, w.DueMore, w.NextDue*1000
 		if w.Oldest > 0 {
 			oldest := w.Oldest * 1000
 			q.Oldest = &oldest
@@ -130,7 +135,7 @@ func queuedOf(t tally, waiting map[string]contract.WaitingTarget) queued {
 	if q.Waiting == nil || t.Untold > 0 {
 		return q
 	}
-	left, pace := int64(*q.Waiting+t.Prefetched), int64(t.Ended)
+	left, pace := int64(*q.Waiting+q.Due+t.Prefetched), int64(t.Ended)
 	if left == 0 || pace > 0 {
 		seconds := int64(0)
 		if left > 0 {
@@ -147,6 +152,10 @@ func (p *program) queueTable(list []queued) table {
 		head: []string{"TARGET", "WAITING", "OLDEST", "RUNNING", "SLOTS", "STARTED", "ENDED", "EMPTY IN"},
 		none: "no targets", elastic: "TARGET",
 	}
+	delays := slices.ContainsFunc(list, func(q queued) bool { return q.NextDue > 0 })
+	if delays { // what runs, and of how many slots, stands in one column then
+		t.head = []string{"TARGET", "WAITING", "OLDEST", "DUE", "NEXT DUE", "RUNNING", "ENDED", "EMPTY IN"}
+	}
 	for _, q := range list {
 		waiting, oldest := untold, untold
 		if q.Waiting != nil {
@@ -155,6 +164,11 @@ func (p *program) queueTable(list []queued) table {
 				w.Oldest = *q.Oldest / 1000
 			}
 			waiting, oldest = countText(w), p.oldestText(w)
+		}
+		if delays {
+			t.add(line(q.Target), line(waiting), line(oldest), line(q.dueText()), line(p.dueIn(q.NextDue)),
+				line(fmt.Sprintf("%s/%d", orUntold(q.Running), q.Slots)), line(orUntold(q.Ended)), line(q.emptyText()))
+			continue
 		}
 		t.add(line(q.Target), line(waiting), line(oldest), line(orUntold(q.Running)), line(q.Slots),
 			line(orUntold(q.Started)), line(orUntold(q.Ended)), line(q.emptyText()))
@@ -173,7 +187,7 @@ func (q queued) emptyText() string {
 		return "-"
 	}
 	text := screen.Length(time.Duration(*q.EmptyIn) * time.Second)
-	if q.More {
+	if q.More || q.DueMore {
 		return ">" + text
 	}
 	return text
@@ -184,4 +198,25 @@ func orUntold(n *int) string {
 		return untold
 	}
 	return fmt.Sprint(*n)
+}
+
+// dueText is how many delayed rows are due.
+func (q queued) dueText() string {
+	if q.DueMore {
+		return fmt.Sprintf("%d+", q.Due)
+	}
+	return fmt.Sprint(q.Due)
+}
+
+// dueIn is how far off the next delayed row is, which may be due already; in unix milliseconds, 0:
+// there is none.
+func (p *program) dueIn(next int64) string {
+	if next == 0 {
+		return ""
+	}
+	left := time.UnixMilli(next).Sub(p.now())
+	if left <= 0 {
+		return "now"
+	}
+	return "in " + screen.Length(left)
 }

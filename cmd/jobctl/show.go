@@ -155,6 +155,7 @@ func (s *sheet) printRow() {
 		{"stdout", shownSize(r.Stdout)},
 		{"stderr", shownSize(r.Stderr)},
 	}
+	lines = append(lines, s.timeLines(r.Plan)...)
 	for _, line := range lines {
 		if line[1] != "" {
 			fmt.Fprintf(s.out, "%-12s %s\n", line[0]+":", clean(line[1]))

@@ -133,11 +133,18 @@ func (p *program) standingTable(s *census) table {
 		return targetTable(*status)
 	}
 	t := table{head: []string{"TARGET", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	delays := s.delays()
+	if delays {
+		t.head = slices.Insert(t.head, 5, "NEXT DUE")
+	}
 	for _, name := range slices.Sorted(maps.Keys(status.Targets)) {
 		target := status.Targets[name]
 		waiting, oldest := p.waitingCells(s, name)
-		t.add(line(name), line(fmt.Sprintf("%d/%d", target.Running, target.Concurrency)), line(target.Prefetched),
-			waiting, oldest, line(p.pausedText(target)))
+		cells := []cell{line(name), line(fmt.Sprintf("%d/%d", target.Running, target.Concurrency)), line(target.Prefetched), waiting, oldest, line(p.pausedText(target))}
+		if delays {
+			cells = slices.Insert(cells, 5, line(p.dueIn(s.nextDue(name)*1000)))
+		}
+		t.add(cells...)
 	}
 	return t
 }

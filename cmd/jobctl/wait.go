@@ -15,12 +15,12 @@ import (
 )
 
 func (p *program) wait() *ffcli.Command {
-	c := command("wait", "wait ID… | T:ID…", "wait until jobs are done; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
+	c := command("wait", "wait ID… | T:ID…", "wait until jobs are done, whatever attempts that takes; of one that recurs until its run that is under way, or the next, has ended; exit code 1 if one failed or was ignored", func(ctx context.Context, args []string) error {
 		jobs, err := p.someJobs("wait", args)
 		if err != nil {
 			return err
 		}
-		w := jobWait{program: p, jobs: jobs, rows: make(map[int64]history.Row, len(jobs))}
+		w := jobWait{program: p, jobs: jobs, rows: make(map[int64]history.Row, len(jobs)), first: make(map[int64]history.Row)}
 		return w.run(ctx)
 	})
 	c.LongHelp = "  jobctl wait 4711 4712 --timeout 10m && echo all went well"
@@ -30,12 +30,13 @@ func (p *program) wait() *ffcli.Command {
 // jobWait waits for jobs.
 type jobWait struct {
 	*program
-	jobs []jobRef
-	rows map[int64]history.Row // of those that are at their end
-	left []jobRef              // the others, as they were seen last
-	seen map[int64]string      // their statuses
-	met  bool                  // a daemon has answered
-	line bool                  // how many are left stands on the terminal
+	jobs  []jobRef
+	rows  map[int64]history.Row // of those that are at their end
+	first map[int64]history.Row // of those that recur: as they were when their run was first seen
+	left  []jobRef              // the others, as they were seen last
+	seen  map[int64]string      // their statuses
+	met   bool                  // a daemon has answered
+	line  bool                  // how many are left stands on the terminal
 }
 
 // How long it takes from one look at the rows to the next: ever longer, up to lastLook.
@@ -110,11 +111,11 @@ func (w *jobWait) look(ctx context.Context, j *journals) error {
 			gone = append(gone, fmt.Errorf("job %d: the table has no such row", job.id))
 		case job.target != "" && row.Target != job.target:
 			gone = append(gone, fmt.Errorf("job %d: its target is '%s', not '%s'", job.id, clean(row.Target), clean(job.target)))
-		case row.Status == journal.RowDone || row.Status == journal.RowIgnored:
+		case row.Status == journal.RowDone || row.Status == journal.RowIgnored || w.ran(row):
 			w.rows[int64(job.id)] = row
 		default:
 			left = append(left, job)
-			w.seen[int64(job.id)] = row.Status
+			w.seen[int64(job.id)] = w.statusText(row)
 		}
 	}
 	if w.left = left; len(gone) > 0 {
@@ -189,7 +190,7 @@ func (w *jobWait) end() error {
 	for _, job := range w.jobs {
 		row := w.rows[int64(job.id)]
 		tone := good
-		if row.Status != journal.RowDone || row.Result != "ok" {
+		if row.Status == journal.RowIgnored || row.Result != "ok" {
 			tone = bad
 			failed = append(failed, fmt.Errorf("job %d: %s", job.id, rowEnd(row)))
 		}
@@ -209,7 +210,7 @@ func (w *jobWait) end() error {
 
 // rowEnd says how a row ended.
 func rowEnd(row history.Row) string {
-	if row.Status != journal.RowDone {
+	if row.Status != journal.RowDone && (row.Plan == nil || row.Result == "") {
 		return clean(row.Status)
 	}
 	switch {

@@ -232,7 +232,7 @@ func (m *model) jobRows(rows int) *grid {
 		if job.Memory != nil {
 			memory = size(*job.Memory)
 		}
-		g.add(append(cells, pid, number(int64(job.Attempt)), screen.Length(m.elapsed(job)), used, memory, remark(job))...)
+		g.add(append(cells, pid, attempt(job), screen.Length(m.elapsed(job)), used, memory, remark(job))...)
 	}
 	return g
 }
@@ -254,6 +254,16 @@ func remark(job Job) string {
 		return "its runner is gone"
 	case job.Manual:
 		return "by hand"
+	case job.Recurs:
+		return "recurs"
 	}
 	return ""
+}
+
+// attempt is the number of an attempt, of how many where there may be several.
+func attempt(job Job) string {
+	if job.MaxAttempts <= 1 {
+		return number(int64(job.Attempt))
+	}
+	return number(int64(job.Attempt)) + "/" + number(int64(job.MaxAttempts))
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"jobd/cmd/internal/screen"
+	"jobd/journal"
+	"jobd/net/contract"
+)
+
+// timeLines are what a row says about time, without what is empty.
+func (s *sheet) timeLines(p *contract.RowPlan) [][2]string {
+	if p == nil {
+		return nil
+	}
+	next := s.seconds(p.Next)
+	if p.Bad != "" {
+		next = "never: " + p.Bad
+	}
+	zone := p.Zone
+	if zone == "" && p.In != "UTC" {
+		zone = p.In
+	}
+	return [][2]string{
+		{"due", s.seconds(p.RunAt)},
+		{"planned", s.seconds(p.PlannedAt)},
+		{"attempts", attemptsText(p)},
+		{"timeout", someSeconds(p.Timeout)},
+		{"schedule", p.Schedule},
+		{"time zone", zone},
+		{"next planned", next},
+	}
+}
+
+// attemptsText is how often the present run was started, of how many times.
+func attemptsText(p *contract.RowPlan) string {
+	switch {
+	case p.MaxAttempts > 0:
+		return fmt.Sprintf("%d of %d", p.Attempts, p.MaxAttempts)
+	case p.Attempts > 0:
+		return fmt.Sprint(p.Attempts)
+	}
+	return ""
+}
+
+// lateness is how much later than planned a run was started; false where it was not planned, or is
+// another attempt of it.
+func lateness(plannedAt int64, attempt int, running time.Time) (late time.Duration, known bool) {
+	if plannedAt == 0 || attempt != 1 || running.IsZero() {
+		return 0, false
+	}
+	return max(0, running.Sub(time.Unix(plannedAt, 0))), true
+}
+
+// plannedText says when the run of a claim was planned, where its row said something about time.
+func (s *story) plannedText(e journal.Accepted) (text string) {
+	if e.PlannedAt == 0 || e.Plan == nil {
+		return ""
+	}
+	if e.From == journal.RowDelayed || e.Plan.Schedule != "" {
+		text = ", planned for " + s.seconds(e.PlannedAt)
+	}
+	if e.Plan.Schedule != "" {
+		text += " by its schedule " + clean(e.Plan.Schedule)
+		if e.Plan.Zone != "" {
+			text += " (" + clean(e.Plan.Zone) + ")"
+		}
+	}
+	return text
+}
+
+// lateText says how much later than planned a run is started.
+func (s *story) lateText(attempt int, at time.Time) string {
+	if late, known := lateness(s.planned, attempt, at); known && s.timed {
+		return fmt.Sprintf(", %s later than planned", screen.ShortLength(late))
+	}
+	return ""
+}
+
+// againText says when a row comes back, and why.
+func (s *story) againText(again *journal.Again) string {
+	switch {
+	case again == nil:
+		return ""
+	case again.Why == journal.AgainRetry:
+		return fmt.Sprintf("; it is tried again at %s", s.seconds(again.RunAt))
+	}
+	return fmt.Sprintf("; its next run is at %s", s.seconds(again.RunAt))
+}
+
+// plannedAnew says that a row was not run, and when it is due instead.
+func (s *story) plannedAnew(e journal.Planned) string {
+	text := "not run"
+	if e.From.RunAt != 0 {
+		text += ", though it was due at " + s.seconds(e.From.RunAt)
+	}
+	text += ": planned for " + s.seconds(e.To.RunAt)
+	if e.By != "" {
+		text += " by " + clean(e.By)
+	}
+	return text + ", because " + clean(e.Reason)
+}
+
+// editedAnew says what follows a run whose schedule was edited meanwhile.
+func (s *story) editedAnew(e journal.Replanned) string {
+	text := "its schedule was edited while it ran"
+	if e.Schedule != "" {
+		text += ", to " + clean(e.Schedule)
+	}
+	if e.Again == nil {
+		text += ": it does not come back"
+	} else {
+		text += s.againText(e.Again)
+	}
+	if e.Note != "" {
+		text += ", because " + clean(e.Note)
+	}
+	return text
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/cmd/internal/history"
+	"jobd/journal"
+	jobnet "jobd/net"
+)
+
+// timedJournal has a recurring job that fails, is tried again, and goes well, and one that was missed.
+func timedJournal(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	j := openJournal(t, dir) // an event a second, from 10:00
+	three, zero := 3, 0
+	due := begin.Add(-10 * time.Second).Unix()
+	daily := &journal.Plan{RunAt: due, PlannedAt: due, Schedule: "daily 13:59", Zone: "Europe/Berlin"}
+	second := &journal.Plan{RunAt: due + 14, PlannedAt: due, Attempts: 1, Schedule: "daily 13:59"}
+	appendAll(
+		t, j,
+		journal.Draft{Payload: journal.Opened{Name: "node-1", Targets: map[string]int{"a": 1}}},
+		journal.Draft{Job: 5, Payload: journal.Accepted{Target: "a", Token: "@1", From: "delayed", Plan: daily, PlannedAt: due, Created: 5}},
+		journal.Draft{Job: 5, Payload: journal.Running{Attempt: 1, Token: "@1", Timeout: 60}},
+		journal.Draft{Job: 5, Payload: journal.Done{Result: "fail", Code: &three, Token: "@1", Again: &journal.Again{RunAt: due + 14, PlannedAt: due, Attempts: 1, Why: "retry"}}},
+		journal.Draft{Job: 5, Payload: journal.Accepted{Target: "a", Token: "@2", From: "delayed", Plan: second, PlannedAt: due, Created: 5}},
+		journal.Draft{Job: 5, Payload: journal.Running{Attempt: 2, Token: "@2"}},
+		journal.Draft{Job: 5, Payload: journal.Done{Result: "ok", Code: &zero, Token: "@2", Again: &journal.Again{RunAt: due + 86400, PlannedAt: due + 86400, Why: "schedule"}}},
+		journal.Draft{Job: 6, Payload: journal.Planned{Target: "a", From: journal.Plan{RunAt: due}, To: journal.Again{RunAt: due + 3600, PlannedAt: due + 3600, Why: "schedule"}, Reason: "it was missed"}},
+	)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestJournalsTellOfTime(t *testing.T) {
+	t.Parallel()
+	dir := timedJournal(t)
+	for command, want := range map[string][]string{
+		"show 5": {
+			"planned for 2026-11-20 09:59:50 by its schedule daily 13:59 (Europe/Berlin)", "attempt 1 is to start, after it waited 1s, 13s later than planned, for 1m0s at most",
+			"ended: exit code 3; it is tried again at 2026-11-20 10:00:04", "attempt 2 is to start, after it waited 1s\n", "ended: ok; its next run is at 2026-11-21 09:59:50",
+		},
+		"show 6":                   {"not run, though it was due at 2026-11-20 09:59:50: planned for 2026-11-20 10:59:50, because it was missed"},
+		"state":                    {"6    a       planned   it was missed, again 2026-11-20 10:59:50", "5    a       done    ok, again 2026-11-21 09:59:50"},
+		"state --status planned":   {"6    a"},
+		"log --kind planned":       {"target=a was_due=2026-11-20T09:59:50Z again=2026-11-20T10:59:50Z why=schedule reason=\"it was missed\""},
+		"stats":                    {"LATE P50  LATE MAX"},
+		"stats --output json":      {`"tried_again":1,"late":{"p50":13,`, `"starts_per_job":2`, `"waited":{"p50":2.01`},
+		"state --output json -n 1": {`"again":{"run_at":`},
+	} {
+		got := jobctl{}.run(t, append([]string{"journal", "--journal", dir}, strings.Fields(command)...)...)
+		for _, text := range want {
+			if got.code != 0 || !strings.Contains(collapsed(got.out), collapsed(text)) {
+				t.Errorf("journal %s: exit code %d, no %q in\n%s%s", command, got.code, text, got.out, got.err)
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "a.svg")
+	if got := (jobctl{}).run(t, "journal", "timeline", "--journal", dir, "--out", file); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	picture, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"tried again, 13s later than planned", "job 5, attempt 2"} {
+		if !strings.Contains(string(picture), text) {
+			t.Errorf("no %q in the picture", text)
+		}
+	}
+}
+
+// collapsed is a text without the width of its columns.
+func collapsed(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A failed attempt of a job that is tried again is no failure yet; a failed run of one that recurs is.
+func TestFailedTellsOfTime(t *testing.T) {
+	t.Parallel()
+	ended := time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
+	three := 3
+	done := func(job int64, again *journal.Again, token string) history.Event {
+		return history.Event{Event: journal.Event{Seq: uint64(job), Job: job, Time: ended, Payload: journal.Done{Result: "fail", Code: &three, Again: again, Token: token}}}
+	}
+	soon := ended.Unix() + 3900
+	list := func(f *failure, row history.Row) (bool, string, int64) {
+		in := f.isIn(row)
+		f.comesBack(row)
+		return in, f.row, f.again
+	}
+	for name, test := range map[string]struct {
+		again *journal.Again
+		row   history.Row
+		in    bool
+		word  string
+		due   int64
+	}{
+		"used up":             {nil, history.Row{Status: "done", Result: "fail", Finished: ended.Unix(), Plan: &journal.Plan{Attempts: 5}}, true, "", 0},
+		"tried again":         {&journal.Again{RunAt: soon, Why: "retry"}, history.Row{Status: "delayed", Result: "fail", Finished: ended.Unix(), Plan: &journal.Plan{RunAt: soon}}, true, rowRetry, soon},
+		"recurs":              {&journal.Again{RunAt: soon, Why: "schedule"}, history.Row{Status: "delayed", Result: "fail", Finished: ended.Unix(), Plan: &journal.Plan{RunAt: soon}}, true, rowRecurs, soon},
+		"recurs, and runs":    {&journal.Again{RunAt: soon, Why: "schedule"}, history.Row{Status: "running", Owner: "@2", Result: "fail", Finished: ended.Unix()}, true, rowRecurs, 0},
+		"ran well since":      {&journal.Again{RunAt: soon, Why: "schedule"}, history.Row{Status: "delayed", Result: "ok", Finished: ended.Unix() + 9}, false, rowRecurs, 0},
+		"set back by hand":    {nil, history.Row{Status: "waiting", Result: "fail", Finished: ended.Unix()}, false, "", 0},
+		"its row is owed yet": {nil, history.Row{Status: "running", Owner: "@1"}, true, "", 0},
+	} {
+		payload := done(5, test.again, "@1").Payload.(journal.Done)
+		in, word, due := list(&failure{job: 5, ended: ended, done: payload}, test.row)
+		if in != test.in || in && (word != test.word || due != test.due) {
+			t.Errorf("%s: %v, %q, %d", name, in, word, due)
+		}
+	}
+}
+
+// A wait for a row that recurs ends with its run, and not between two attempts.
+func TestWaitForARowThatRecurs(t *testing.T) {
+	t.Parallel()
+	row := func(status string, planned, attempts, finished int64) history.Row {
+		return history.Row{Job: 5, Status: status, Finished: finished, Plan: &journal.Plan{Schedule: "every 5m", PlannedAt: planned, Attempts: attempts}}
+	}
+	for name, test := range map[string]struct {
+		rows []history.Row
+		over []bool
+	}{
+		"the next run":                      {[]history.Row{row("delayed", 100, 0, 50), row("running", 100, 1, 50), row("delayed", 400, 0, 110)}, []bool{false, false, true}},
+		"the run under way":                 {[]history.Row{row("running", 100, 1, 50), row("delayed", 400, 0, 110)}, []bool{false, true}},
+		"one that ended in the same second": {[]history.Row{row("running", 100, 1, 50), row("delayed", 400, 0, 50)}, []bool{false, true}},
+		"between two attempts":              {[]history.Row{row("running", 100, 1, 50), row("delayed", 100, 1, 110), row("running", 100, 2, 110), row("delayed", 400, 0, 120)}, []bool{false, false, false, true}},
+		"its first run":                     {[]history.Row{row("waiting", 0, 0, 0), row("running", 90, 1, 0), row("delayed", 390, 0, 95)}, []bool{false, false, true}},
+		"planned anew":                      {[]history.Row{row("delayed", 100, 0, 50), row("delayed", 400, 0, 50), row("delayed", 700, 0, 410)}, []bool{false, false, true}},
+		"a fast one is missed in between":   {[]history.Row{row("delayed", 100, 0, 50), row("running", 400, 1, 110)}, []bool{false, true}},
+	} {
+		w := jobWait{first: map[int64]history.Row{}}
+		for i, row := range test.rows {
+			if got := w.ran(row); got != test.over[i] {
+				t.Errorf("%s, look %d: %v", name, i+1, got)
+			}
+		}
+	}
+	if w := (jobWait{first: map[int64]history.Row{}}); w.ran(history.Row{Job: 5, Status: "delayed"}) || w.ran(history.Row{Job: 5, Status: "delayed", Plan: &journal.Plan{}}) {
+		t.Error("a row without a schedule is over when it is done")
+	}
+}
+
+func TestPagesTellOfTime(t *testing.T) {
+	t.Parallel()
+	status := json.RawMessage(`{"targets": {"mail": {"paused": false, "concurrency": 4, "length": 0, "running": 1, "nextDue": 1795176300}}, "name": "node-1", "pid": 7, "startedAt": 1795176000000, "database": {"reachable": true}}`)
+	d := startDaemon(t, "", map[string]any{
+		"status":  status,
+		"waiting": json.RawMessage(`{"targets": {"mail": {"count": 3, "oldest": 1795175000, "due": 2, "nextDue": 1795176300}}}`),
+		"running": json.RawMessage(`{"total": 1, "jobs": [{"job": 5, "target": "mail", "attempt": 2, "maxAttempts": 5, "pid": 9, "since": 1795175940000, "elapsed": 60000, "deadline": 1795176540000, "recurs": true}]}`),
+		"explain": json.RawMessage(`{"name": "node-1", "jobs": [{"job": 5, "row": {"target": "mail", "status": "delayed", "stdout": {"size": 0}, "stderr": {"size": 0},
+			"plan": {"run_at": 1795176300, "planned_at": 1795176000, "attempts": 1, "max_attempts": 5, "timeout": 600, "schedule": "hourly :00", "in": "Europe/Berlin", "next": 1795179600}}}]}`),
+		"journal-events": jobnet.Refusal("no"),
+	})
+	for command, want := range map[string][]string{
+		"queue":  {"TARGET | WAITING | OLDEST | DUE | NEXT DUE | RUNNING | ENDED | EMPTY IN", "mail | 3 | 16m40s | 2 | in 5m0s | 1/4"},
+		"status": {"TARGET | SLOTS | PREFETCHED | WAITING | OLDEST | NEXT DUE | PAUSED", "| in 5m0s |"},
+		"ps":     {"TRY | SINCE | ELAPSED | CPU | MEMORY | LEFT", "| 2/5 |", "| 9m0s"},
+		"show 5": {"due: 12:05:00", "planned: 12:00:00", "attempts: 1 of 5", "timeout: 10m0s", "schedule: hourly :00", "time zone: Europe/Berlin", "next planned: 13:00:00"},
+		"why 5":  {"job 5 is delayed until 12:05 (in 5m), attempt 2 of 5 after"},
+	} {
+		got := jobctl{terminal: true, columns: 80}.run(t, append([]string{"--port", d.port}, strings.Fields(command)...)...)
+		for _, text := range want {
+			if !strings.Contains(collapsed(got.out), text) {
+				t.Errorf("%s: no %q in\n%s%s", command, text, got.out, got.err)
+			}
+		}
+		for line := range strings.Lines(got.out) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && strings.Contains(line, " | ") {
+				t.Errorf("%s: %d columns: %s", command, n, line)
+			}
+		}
+	}
+}

@@ -11,13 +11,12 @@ import (
 type RunTime struct {
 	Plan      *journal.Plan // of its row, when it was claimed; nil where the table uses nothing of that
 	PlannedAt int64         // the planned start of the run, in seconds since 1970
-	Timeout   time.Duration // for how long its newest start may run
-	Deadline  time.Time     // when that is over; zero: it may run as long as it wants, or has not been started
+	Deadline  time.Time     // when its newest start has run for as long as it may; zero: nothing limits it, or it has not been started
 }
 
 // runTime is what is known of a job.
 func runTime(known journal.Job) RunTime {
-	t := RunTime{Plan: known.Plan, PlannedAt: known.PlannedAt, Timeout: known.Timeout}
+	t := RunTime{Plan: known.Plan, PlannedAt: known.PlannedAt}
 	if known.Timeout > 0 && !known.Running.IsZero() {
 		t.Deadline = known.Running.Add(known.Timeout)
 	}

@@ -26,13 +26,6 @@ type targetConfig struct {
 	launcher launcherConfig
 }
 
-// The terms of targets that have none of their own. They count where rows have limits themselves.
-const (
-	firstBackoff     = 10 * time.Second
-	mostBackoff      = time.Hour
-	defaultKillAfter = 10 * time.Second
-)
-
 // What a target's terms may be at most: as many attempts as their column counts, and a rate that no
 // host reaches.
 const (
@@ -165,15 +158,12 @@ func (c *targetConfig) validateLauncher(set *conf.Set, common *launcherConfig) {
 	c.terms.Launcher = &launcher
 }
 
-// terms are what is said of the jobs of each target. Where the columns that the table is used with
-// let no row come back, none has more than one attempt.
+// terms are what is said of the jobs of targets. Where the columns that the table is used with let
+// no row come back, none has more than one attempt.
 func (c *config) terms(inUse store.Uses) map[string]jobexec.Terms {
-	all := make(map[string]jobexec.Terms, len(c.targets))
-	for name := range c.targets {
-		terms := jobexec.Terms{Backoff: jobexec.Backoff{First: firstBackoff, Most: mostBackoff}, KillAfter: defaultKillAfter}
-		if t := c.sections[name]; t != nil {
-			terms = t.terms
-		}
+	all := make(map[string]jobexec.Terms, len(c.sections))
+	for name, t := range c.sections {
+		terms := t.terms
 		if !again(inUse) {
 			terms.Attempts = min(terms.Attempts, 1)
 		}

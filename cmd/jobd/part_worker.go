@@ -69,7 +69,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	p.worker = jobexec.New(failWorker(history.journalDir, jobexec.Config{
 		Host: host, Name: r.name, Version: version.Version, BootID: bootID,
 		Targets: r.targets, Launcher: r.launcher.launcher(), Terms: r.terms(r.time.uses),
-		Again: again(r.time.uses), Zone: r.time.location, SkipMissed: r.time.skipMissed(),
+		Delays: r.time.uses.Delays(), Again: again(r.time.uses), Zone: r.time.location, SkipMissed: r.time.skipMissed(),
 		MaxOutput: int(r.jobs.maxOutputBuffer), FetchLimit: r.store.mysql.fetchLimit,
 		Prefetch: r.jobs.prefetch, PollInterval: r.jobs.pollInterval,
 		LaunchOffline: r.jobs.launchOffline, Requeue: r.jobs.requeueCrashed,

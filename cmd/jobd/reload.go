@@ -67,7 +67,8 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 		return config.Settings, fmt.Errorf("it can't be journalled: %w", err)
 	}
 	r.worker.SetLauncher(config.launcher.launcher())
-	r.worker.SetTerms(r.terms(config), config.time.location, config.time.skipMissed()) // before a new target has jobs
+	r.inForce = r.terms(config, r.worker.TargetNames())
+	r.worker.SetTerms(r.inForce, config.time.location, config.time.skipMissed()) // before a new target has jobs
 	if err := r.worker.SetTargets(config.targets, byReload); err != nil {
 		r.log.Error("targets could not be taken over", "error", err)
 	}
@@ -79,16 +80,14 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 
 // terms are those of the new configuration. Jobs of a target that it has no more, and that is served
 // until they are through, keep theirs.
-func (r *reloader) terms(config config) map[string]jobexec.Terms {
+func (r *reloader) terms(config config, served []string) map[string]jobexec.Terms {
 	terms := config.terms(r.started.time.uses)
-	for _, name := range r.worker.TargetNames() {
-		if _, stays := terms[name]; !stays {
-			if former, had := r.inForce[name]; had {
-				terms[name] = former
-			}
+	for _, name := range served {
+		former, had := r.inForce[name]
+		if _, stays := config.targets[name]; had && !stays {
+			terms[name] = former
 		}
 	}
-	r.inForce = terms
 	return terms
 }
 
@@ -106,7 +105,7 @@ func takesEffect(key string) bool {
 	family, _, _ := strings.Cut(key, ".")
 	return slices.Contains([]string{
 		"targets", targetSection, "launcher", "launcher_split", "time_zone", "missed",
-		"log_file", "log_level_file", "log_level_console",
+		"log_level_file", "log_level_console",
 	}, family)
 }
 

@@ -149,7 +149,7 @@ type claimed struct {
 }
 
 // claimsOf reads what a worker claimed, in its order.
-func claimsOf(t *testing.T, settings harness.Settings) (claims []claimed) {
+func claimsOf(t testing.TB, settings harness.Settings) (claims []claimed) {
 	t.Helper()
 	for _, e := range events(t, settings, journal.KindAccepted) {
 		claims = append(claims, claimed{e.Job, e.Time.Unix()})
@@ -158,7 +158,7 @@ func claimsOf(t *testing.T, settings harness.Settings) (claims []claimed) {
 }
 
 // events reads a worker's journal: the events of some kinds, or all.
-func events(t *testing.T, settings harness.Settings, kinds ...journal.Kind) (found []journal.Event) {
+func events(t testing.TB, settings harness.Settings, kinds ...journal.Kind) (found []journal.Event) {
 	t.Helper()
 	reader, err := replay.Open(settings["journal_dir"])
 	if err != nil {

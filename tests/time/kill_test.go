@@ -219,7 +219,7 @@ func (s *site) expectSchedule(id int64) {
 }
 
 // verifyJournal reads a worker's journal from its beginning: sequence, chain and transitions.
-func verifyJournal(t *testing.T, settings harness.Settings) {
+func verifyJournal(t testing.TB, settings harness.Settings) {
 	t.Helper()
 	reader, err := replay.Open(settings["journal_dir"])
 	if err != nil {

@@ -25,7 +25,7 @@ func clockServer(t *testing.T) *dbserver.Server {
 	return startServer(t, dbserver.Options{Clock: true})
 }
 
-func startServer(t *testing.T, options dbserver.Options) *dbserver.Server {
+func startServer(t testing.TB, options dbserver.Options) *dbserver.Server {
 	t.Helper()
 	server, err := dbserver.Start(context.Background(), options)
 	if err != nil {
@@ -40,7 +40,7 @@ func startServer(t *testing.T, options dbserver.Options) *dbserver.Server {
 }
 
 // awaitMachine waits until the machine's clock says a time.
-func awaitMachine(t *testing.T, at int64) {
+func awaitMachine(t testing.TB, at int64) {
 	t.Helper()
 	harness.Until(t, func() string {
 		if now := time.Now().Unix(); now < at {
@@ -64,4 +64,29 @@ func (s *site) pid(name string) (pid int) {
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// deadline is how long a condition may take to come true, and when to look again.
+type deadline struct {
+	over *time.Timer
+	tick *time.Ticker
+}
+
+func newDeadline() deadline {
+	return deadline{time.NewTimer(harness.Patience), time.NewTicker(20 * time.Millisecond)}
+}
+
+// again waits for the next look; it is false when the time is over.
+func (d deadline) again() bool {
+	select {
+	case <-d.tick.C:
+		return true
+	case <-d.over.C:
+		return false
+	}
+}
+
+func (d deadline) stop() {
+	d.over.Stop()
+	d.tick.Stop()
 }

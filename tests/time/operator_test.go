@@ -9,7 +9,7 @@ import (
 )
 
 // jobctl asks a daemon, and gives what is written.
-func jobctl(t *testing.T, d *harness.Daemon, args ...string) (string, error) {
+func jobctl(t testing.TB, d *harness.Daemon, args ...string) (string, error) {
 	t.Helper()
 	host, port, _ := strings.Cut(d.Addr, ":")
 	args = append([]string{"--host", host, "--port", port, "--config", "/dev/null"}, args...)
@@ -17,7 +17,7 @@ func jobctl(t *testing.T, d *harness.Daemon, args ...string) (string, error) {
 	return string(output), err
 }
 
-func mustJobctl(t *testing.T, d *harness.Daemon, args ...string) string {
+func mustJobctl(t testing.TB, d *harness.Daemon, args ...string) string {
 	t.Helper()
 	output, err := jobctl(t, d, args...)
 	if err != nil {

@@ -22,7 +22,7 @@ type oracle struct {
 
 // newOracle makes a launcher that marks its start in the oracle and does then what the script says, in
 // which $1 is the id and $dir the oracle's folder.
-func newOracle(t *testing.T, script string) oracle {
+func newOracle(t testing.TB, script string) oracle {
 	t.Helper()
 	dir := t.TempDir()
 	o := oracle{file: filepath.Join(dir, "oracle"), dir: dir}

@@ -66,7 +66,7 @@ func (s *site) insertWaiting(first int64, n int, target string) {
 }
 
 // begunOf are the times at which jobs up to an id were about to be started, in order.
-func begunOf(t *testing.T, upTo int64, workers ...harness.Settings) (times []time.Time) {
+func begunOf(t testing.TB, upTo int64, workers ...harness.Settings) (times []time.Time) {
 	t.Helper()
 	for _, settings := range workers {
 		for _, e := range events(t, settings, journal.KindRunning) {
@@ -80,7 +80,7 @@ func begunOf(t *testing.T, upTo int64, workers ...harness.Settings) (times []tim
 }
 
 // others is when the last job behind an id was about to be started.
-func others(t *testing.T, settings harness.Settings, behind int64) (last time.Time) {
+func others(t testing.TB, settings harness.Settings, behind int64) (last time.Time) {
 	t.Helper()
 	for _, e := range events(t, settings, journal.KindRunning) {
 		if e.Job > behind {
@@ -93,7 +93,7 @@ func others(t *testing.T, settings harness.Settings, behind int64) (last time.Ti
 // expectRate checks that in no stretch of time there were more starts than a bucket of one second's
 // worth gives, and what flows into it meanwhile. A start is journalled some time before or behind
 // the moment at which its token was taken: a tenth of a second's worth is allowed for that.
-func expectRate(t *testing.T, begun []time.Time, rate float64) {
+func expectRate(t testing.TB, begun []time.Time, rate float64) {
 	t.Helper()
 	for i := range begun {
 		for j := i; j < len(begun); j++ {

@@ -3,7 +3,6 @@ package time
 import (
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,18 +14,18 @@ import (
 // site is a database with a table that has all columns about time, and a launcher with its oracle.
 type site struct {
 	*harness.Database
-	t      *testing.T
+	t      testing.TB
 	oracle oracle
 }
 
 // newSite makes a site on the server that the tests share. The script is what a job does behind its mark
 // in the oracle, see newOracle.
-func newSite(t *testing.T, script string) *site {
+func newSite(t testing.TB, script string) *site {
 	t.Helper()
 	return &site{harness.NewDatabase(t, harness.TimesTable), t, newOracle(t, script)}
 }
 
-func newSiteOn(t *testing.T, server *dbserver.Server, script string) *site {
+func newSiteOn(t testing.TB, server *dbserver.Server, script string) *site {
 	t.Helper()
 	return &site{harness.NewDatabaseOn(t, server, harness.TimesTable), t, newOracle(t, script)}
 }
@@ -157,7 +156,7 @@ func (s *site) awaitStatus(id int64, status string) timed {
 }
 
 // poll has a worker look for rows.
-func poll(t *testing.T, d *harness.Daemon) {
+func poll(t testing.TB, d *harness.Daemon) {
 	t.Helper()
 	client := harness.Dial(t, d.Addr)
 	defer client.Close()
@@ -166,7 +165,7 @@ func poll(t *testing.T, d *harness.Daemon) {
 }
 
 // idle waits until the worker has nothing under way, and its table shows all that its journal has.
-func idle(t *testing.T, d *harness.Daemon) {
+func idle(t testing.TB, d *harness.Daemon) {
 	t.Helper()
 	client := harness.Dial(t, d.Addr)
 	defer client.Close()
@@ -182,6 +181,3 @@ func idle(t *testing.T, d *harness.Daemon) {
 		return ""
 	})
 }
-
-// scratch is a file in a folder of the test's own.
-func scratch(t *testing.T, name string) string { return filepath.Join(t.TempDir(), name) }

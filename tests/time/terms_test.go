@@ -137,7 +137,7 @@ esac`)
 
 // expectBackoff checks how long failed jobs wait: one second, then two, give or take a fifth, and never
 // beyond two. Whole seconds are the unit.
-func expectBackoff(t *testing.T, ends []journal.Event) {
+func expectBackoff(t testing.TB, ends []journal.Event) {
 	t.Helper()
 	attempts, checked := map[int64]int{}, 0
 	for _, e := range ends {

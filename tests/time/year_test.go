@@ -127,7 +127,7 @@ var (
 	}
 )
 
-func universal(t *testing.T, text string) int64 {
+func universal(t testing.TB, text string) int64 {
 	t.Helper()
 	at, err := time.Parse("2006-01-02 15:04", text)
 	if err != nil {
@@ -137,7 +137,7 @@ func universal(t *testing.T, text string) int64 {
 }
 
 // times is the list of planned times, in a window.
-func (r recurring) times(t *testing.T, from, to int64) (list []int64) {
+func (r recurring) times(t testing.TB, from, to int64) (list []int64) {
 	t.Helper()
 	if r.only != "" {
 		begin := universal(t, r.only)

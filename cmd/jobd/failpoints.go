@@ -33,26 +33,29 @@ const failpointFile = "failpoint"
 // failpoints are the moments between the steps of a job; the package documentation of exec
 // says what the next start makes of each.
 var failpoints = []string{
-	"claim-selected",    // rows are locked, nothing is journalled
-	"accepted-appended", // the rows are not updated
-	"commit-sent",       // nobody knows whether it arrives
-	"commit-answered",   // the jobs are not queued
-	"running-appended",  // the row says accepted
-	"running-mirrored",  // the row says running, no process
-	"start-asking",      // the runner knows nothing
-	"start-asked",       // within some milliseconds: the runner knows, or not; the process is there, or not
-	"started",           // the process is there, its id is not journalled
-	"started-appended",  //
-	"exit-seen",         // the outcome is in memory and with the runner
-	"done-appended",     // the runner still keeps the outcome, the row says running
-	"forgotten",         // the runner was told, or not
-	"update-sent",       // the mirror's COMMIT
-	"done-mirrored",     // the position is not written
-	"retry-selected",    // rows that have ended are locked, nothing is journalled
-	"retried-appended",  // the rows are not updated
-	"retry-sent",        // nobody knows whether its COMMIT arrives
-	"retry-answered",    // nobody was told
-	"checkpoint",        // within some milliseconds of writing the position and emptying the log
+	"claim-selected",     // rows are locked, nothing is journalled
+	"accepted-appended",  // the rows are not updated
+	"commit-sent",        // nobody knows whether it arrives
+	"commit-answered",    // the jobs are not queued
+	"running-appended",   // the row says accepted
+	"running-mirrored",   // the row says running, no process
+	"start-asking",       // the runner knows nothing
+	"start-asked",        // within some milliseconds: the runner knows, or not; the process is there, or not
+	"started",            // the process is there, its id is not journalled
+	"started-appended",   //
+	"exit-seen",          // the outcome is in memory and with the runner
+	"done-appended",      // the runner still keeps the outcome, the row says running
+	"forgotten",          // the runner was told, or not
+	"update-sent",        // the mirror's COMMIT
+	"done-mirrored",      // the position is not written
+	"delayed-mirrored",   // the same of a row that comes back
+	"planned-appended",   // the rows that are not run, but planned anew, are not updated
+	"replanned-appended", // the row's end, planned anew, is not in the table
+	"retry-selected",     // rows that have ended are locked, nothing is journalled
+	"retried-appended",   // the rows are not updated
+	"retry-sent",         // nobody knows whether its COMMIT arrives
+	"retry-answered",     // nobody was told
+	"checkpoint",         // within some milliseconds of writing the position and emptying the log
 }
 
 // failpoint is the one that is armed; where none is, its name is "".

@@ -34,6 +34,15 @@ func delayedRow(plan journal.Plan, finished int64, result string) store.Seen {
 
 const wentOn = "refused: it went on elsewhere since: it waits for another run than the journal knows"
 
+// reapplied is a case of TestReapply.
+type reapplied struct {
+	name    string
+	happens func(*world)
+	row     store.Seen
+	want    string // what was done
+	after   string // "": as it was
+}
+
 // comingBack are the cases of TestReapply of rows that come back.
 func comingBack() []reapplied {
 	const brought = `delayed "" 1700000000 1700000000 "ok"`

@@ -14,15 +14,6 @@ import (
 	"jobd/store/storetest"
 )
 
-// reapplied is a case of TestReapply.
-type reapplied struct {
-	name    string
-	happens func(*world)
-	row     store.Seen
-	want    string // what was done
-	after   string // "": as it was
-}
-
 // What becomes of a row that differs, by what it says and what the journal says.
 func TestReapply(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,9 @@ func (w *Worker) targetStatus(t *target, away bool, now time.Time) TargetStatus 
 		Running: t.Running(), Prefetched: t.Prefetched(),
 		Started: rates.Started, Ended: rates.Ended, Failed: rates.Failed,
 	}
+	if len(t.dues) > 0 {
+		status.NextDue = t.dues[0]
+	}
 	if since, by := t.PausedBy(); t.Paused() {
 		status.PausedSince, status.PausedBy = since.UnixMilli(), by
 	}

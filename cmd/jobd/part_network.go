@@ -50,9 +50,8 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		restarter: &restarter{next: r.next, ending: r.ending, served: p.address, log: r.log},
 		log:       r.log, memory: r.memory, started: r.begun, readers: make(chan struct{}, mostReaders),
 	}
-	hastener, _ := any(worker.worker).(service.Hastener)
 	d.service = service.New(service.Config{
-		Worker: worker.worker, Hastener: hastener, Logger: r.log, Process: d, Refusals: worker.refusals,
+		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
 		Table: table.table, Journal: journal.read, Owed: worker.mirror.Aside, PollInterval: r.jobs.pollInterval,
 	})
 	handlers := d.handlers()

@@ -111,44 +111,25 @@ func TestTheNextPlannedStart(t *testing.T) {
 	}
 }
 
-// hurried makes rows due as the test says.
-type hurried struct {
-	ids     []int64
-	by      string
-	due     map[int64]int64
-	refused map[int64]string
-	err     error
-}
-
-func (h *hurried) RunNow(_ context.Context, ids []int64, by string) (map[int64]int64, map[int64]string, error) {
-	h.ids, h.by = ids, by
-	return h.due, h.refused, h.err
-}
-
 func TestRowsAreMadeDue(t *testing.T) {
 	t.Parallel()
-	worker, h := &stub{}, &hurried{due: map[int64]int64{5: 99}, refused: map[int64]string{6: "status = done"}}
+	worker := &stub{ranNow: jobexec.RanNow{Jobs: map[int64]int64{5: 99}, Errors: map[int64]string{6: "status = done"}}}
 	s := newService(worker)
-	s.Hastener = h
 	got, err := s.RunNow(t.Context(), asked("5 6"), contract.RunNowRows{IDs: []jobnet.Whole{5, 6}})
 	want := contract.RanNow{Jobs: map[jobnet.Whole]int64{5: 99}, Errors: map[jobnet.Whole]string{6: "status = done"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(worker.events) > 0 {
 		t.Errorf("%v, %v (-want +got):\n%s", err, worker.events, diff)
 	}
-	if diff := cmp.Diff([]int64{5, 6}, h.ids); diff != "" || h.by != "10.0.0.5:4711 via master 10.0.0.1:7081" {
-		t.Errorf("%s by %s", diff, h.by)
+	if diff := cmp.Diff([]string{"run now [5 6] by 10.0.0.5:4711 via master 10.0.0.1:7081"}, worker.did); diff != "" {
+		t.Error(diff)
 	}
-	h.due = nil
+	worker.ranNow.Jobs = nil
 	if _, err = s.RunNow(t.Context(), asked("6"), contract.RunNowRows{IDs: []jobnet.Whole{6}}); err != nil || len(worker.events) != 1 {
 		t.Errorf("%v; a request that changes nothing is journalled as refused: %v", err, worker.events)
 	}
-	h.err = jobexec.RefusedError("worker is stopping")
+	worker.refuses = jobexec.RefusedError("worker is stopping")
 	if _, err := s.RunNow(t.Context(), asked("6"), contract.RunNowRows{IDs: []jobnet.Whole{6}}); err == nil || err.Error() != "worker is stopping" {
 		t.Errorf("%v", err)
-	}
-	s.Hastener = nil
-	if _, err := s.RunNow(t.Context(), asked("6"), contract.RunNowRows{IDs: []jobnet.Whole{6}}); err == nil {
-		t.Error("it was done without anybody who can")
 	}
 }
 

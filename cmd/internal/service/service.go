@@ -28,6 +28,7 @@ type Worker interface {
 	SetConcurrency(target string, concurrency int, by string) error
 	RemoveTarget(target, by string) error
 	RunManual(ctx context.Context, ids []int64, by string) (jobexec.Answer, error)
+	RunNow(ctx context.Context, ids []int64, by string) (jobexec.RanNow, error)
 	SetBack(ctx context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error)
 	SendSignal(signals map[int64]int, by string) map[int64]bool
 	Cancel(ctx context.Context, wish jobexec.CancelWish) (jobexec.Cancelled, error)
@@ -47,7 +48,6 @@ type Config struct {
 	Logger   *slog.Logger
 	Process  Process
 	Refusals *Refusals // of the worker
-	Hastener Hastener  // nil: this version can't make rows due
 
 	Table        Table
 	Journal      Journal

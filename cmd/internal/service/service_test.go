@@ -25,6 +25,7 @@ type stub struct {
 	answer  jobexec.Answer
 	sent    map[int64]bool
 	setBack jobexec.RetryAnswer
+	ranNow  jobexec.RanNow
 	status  jobexec.Status
 	running []jobexec.RunningJob
 	output  func(jobexec.Glance) (jobexec.JobOutput, bool, error)
@@ -74,6 +75,10 @@ func (s *stub) RemoveTarget(target, by string) error { return s.note("remove %s 
 
 func (s *stub) RunManual(_ context.Context, ids []int64, by string) (jobexec.Answer, error) {
 	return s.answer, s.note("run %v by %s", ids, by)
+}
+
+func (s *stub) RunNow(_ context.Context, ids []int64, by string) (jobexec.RanNow, error) {
+	return s.ranNow, s.note("run now %v by %s", ids, by)
 }
 
 func (s *stub) SetBack(_ context.Context, wish jobexec.RetryWish) (jobexec.RetryAnswer, error) {

@@ -39,8 +39,8 @@ func (w *Worker) noteTimes(jobs []RunningJob) {
 func (w *Worker) TermsOf(target string) (terms Terms, zone *time.Location) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if zone = w.Zone; zone == nil {
+	if zone = w.zone; zone == nil {
 		zone = time.UTC
 	}
-	return w.Terms[target], zone
+	return w.terms[target], zone
 }

@@ -119,7 +119,7 @@ func TestRunnerKilledWhileARecurringJobRuns(t *testing.T) {
 	for _, crash := range []string{"fail", "requeue"} {
 		t.Run(crash, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, `[ -e $dir/go ] || exec sleep 600`)
+			s := newSite(t, `[ -e $dir/go ] || sleep 600`)
 			settings := s.worker("w1", map[string]int{"a": 1}, harness.Settings{"on_crash": crash})
 			s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1s"})
 			worker := settings.StartWorker(t)
@@ -187,7 +187,7 @@ func (s *site) expectGoingOn(unknown bool, workers ...harness.Settings) {
 	if n := len(s.oracle.starts(t, skipped)); n > 0 {
 		t.Errorf("a row that was to be planned was run %d times", n)
 	}
-	if n := len(s.oracle.starts(t, plain)); n != 1 {
+	if n := len(s.oracle.starts(t, plain)); n != 1 && !unknown || n > 3 {
 		t.Errorf("a delayed row was run %d times", n)
 	}
 	if n := len(s.oracle.starts(t, fails)); row.result != "fail" || !unknown && (n != 3 || row.attempts != 3) {

@@ -7,38 +7,38 @@ import (
 	"jobd/journal"
 )
 
-// End is the end of a run, with all that decides what follows it.
-type End struct {
-	Claim    journal.Accepted
-	Attempt  int            // the number of the start that has ended
-	Failed   bool           // it did not end well
-	Final    bool           // it is not tried again, whatever attempts are left
-	Attempts int            // starts of the run in all
-	Wait     int64          // seconds until the next attempt
-	Zone     *time.Location // of a schedule whose row names none; nil: UTC
-	Now      int64          // seconds since 1970, by the clock of the table's server
+// runEnd is the end of a run, with all that decides what follows it.
+type runEnd struct {
+	claim    journal.Accepted
+	attempt  int            // the number of the start that has ended
+	failed   bool           // it did not end well
+	final    bool           // it is not tried again, whatever attempts are left
+	attempts int            // starts of the run in all
+	wait     int64          // seconds until the next attempt
+	zone     *time.Location // of a schedule whose row names none; nil: UTC
+	now      int64          // seconds since 1970, by the clock of the table's server
 }
 
-// Again decides what follows: the row comes back for another attempt, or for its next run, or not at
+// again decides what follows: the row comes back for another attempt, or for its next run, or not at
 // all. A retry must come before the next planned time, which would overtake it otherwise. note tells
 // why a row that has a schedule does not come back.
-func (e End) Again() (again *journal.Again, note string) {
-	if e.Claim.Manual || e.Claim.Plan == nil {
+func (e runEnd) again() (again *journal.Again, note string) {
+	if e.claim.Manual || e.claim.Plan == nil {
 		return nil, ""
 	}
-	said := *e.Claim.Plan
+	said := *e.claim.Plan
 	var next int64
 	if said.Schedule != "" {
-		times, zone, err := (Timing{Zone: e.Zone}).read(said)
+		times, zone, err := (Timing{Zone: e.zone}).read(said)
 		if err != nil {
 			return nil, "it recurs no more: " + err.Error()
 		}
-		next = times.Following(e.Claim.PlannedAt, e.Now, zone)
+		next = times.Following(e.claim.PlannedAt, e.now, zone)
 	}
-	retry := e.Now + e.Wait
+	retry := e.now + e.wait
 	switch {
-	case e.Failed && !e.Final && e.Attempt < e.Attempts && (next == 0 || retry < next):
-		return &journal.Again{RunAt: retry, PlannedAt: e.Claim.PlannedAt, Attempts: int64(e.Attempt), Why: journal.AgainRetry}, ""
+	case e.failed && !e.final && e.attempt < e.attempts && (next == 0 || retry < next):
+		return &journal.Again{RunAt: retry, PlannedAt: e.claim.PlannedAt, Attempts: int64(e.attempt), Why: journal.AgainRetry}, ""
 	case next != 0:
 		return &journal.Again{RunAt: next, PlannedAt: next, Why: journal.AgainSchedule}, ""
 	case said.Schedule != "":
@@ -55,12 +55,12 @@ func (b *Board) followEnd(j *Job, done *journal.Done, unknown bool, now time.Tim
 	if !b.config.Again || j.cancelled != nil {
 		return
 	}
-	e := End{
-		Claim: j.claim, Attempt: j.attempt, Failed: done.Result != "ok", Final: unknown || hopeless(*done) || j.ends && killed(*done),
-		Attempts: b.said(j.claim), Wait: b.nextWait(j), Zone: b.timing.Zone, Now: b.planTime(now),
+	e := runEnd{
+		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok", final: unknown || hopeless(*done) || j.ends && killed(*done),
+		attempts: b.said(j.claim), wait: b.nextWait(j), zone: b.timing.Zone, now: b.planTime(now),
 	}
 	var note string
-	if done.Again, note = e.Again(); note != "" {
+	if done.Again, note = e.again(); note != "" {
 		done.Note = joined(done.Note, note)
 	}
 }
@@ -94,10 +94,10 @@ func Replan(done journal.Done, claim journal.Accepted, found journal.Plan, zone 
 		return r
 	}
 	said := journal.Plan{Schedule: found.Schedule, Zone: found.Zone}
-	e := End{Zone: zone, Now: now, Claim: journal.Accepted{Plan: &said, PlannedAt: claim.PlannedAt}}
+	e := runEnd{zone: zone, now: now, claim: journal.Accepted{Plan: &said, PlannedAt: claim.PlannedAt}}
 	if retry := done.Again; retry != nil && retry.Why == journal.AgainRetry {
-		e.Failed, e.Attempt, e.Attempts, e.Wait = true, int(retry.Attempts), int(retry.Attempts)+1, retry.RunAt-now
+		e.failed, e.attempt, e.attempts, e.wait = true, int(retry.Attempts), int(retry.Attempts)+1, retry.RunAt-now
 	}
-	r.Again, r.Note = e.Again()
+	r.Again, r.Note = e.again()
 	return r
 }

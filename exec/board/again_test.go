@@ -24,51 +24,51 @@ func TestWhatFollowsTheEndOfARun(t *testing.T) {
 	tests := []struct {
 		name string
 		plan *journal.Plan
-		end  End // of a run that was planned for noon, and ended a minute later; a retry waits ten seconds
+		end  runEnd // of a run that was planned for noon, and ended a minute later; a retry waits ten seconds
 		want *journal.Again
 	}{
-		{"well", &journal.Plan{}, End{}, nil},
-		{"well, and recurs", &hourly, End{}, next},
-		{"failed", &journal.Plan{}, End{Failed: true}, nil},
-		{"failed, attempts left", &journal.Plan{}, End{Failed: true, Attempts: 3}, retry(1)},
-		{"failed, the last attempt", &journal.Plan{}, End{Failed: true, Attempt: 3, Attempts: 3}, nil},
-		{"failed, beyond the last attempt", &journal.Plan{}, End{Failed: true, Attempt: 9, Attempts: 3}, nil},
-		{"failed, recurs", &hourly, End{Failed: true}, next},
-		{"failed, recurs, attempts left", &hourly, End{Failed: true, Attempts: 2}, retry(1)},
-		{"failed, recurs, second attempt of three", &hourly, End{Failed: true, Attempt: 2, Attempts: 3}, retry(2)},
-		{"failed, recurs, the last attempt", &hourly, End{Failed: true, Attempt: 2, Attempts: 2}, next},
-		{"failed, the next run comes before the retry", &hourly, End{Failed: true, Attempts: 2, Wait: 3600}, next},
-		{"failed, the next run comes with the retry", &hourly, End{Failed: true, Attempts: 2, Wait: 3540}, next},
-		{"failed for ever, attempts left", &journal.Plan{}, End{Failed: true, Attempts: 3, Final: true}, nil},
-		{"failed for ever, recurs, attempts left", &hourly, End{Failed: true, Attempts: 3, Final: true}, next},
-		{"by hand, failed, attempts left", &journal.Plan{}, End{Claim: journal.Accepted{Manual: true}, Failed: true, Attempts: 3}, nil},
-		{"by hand, would recur", &hourly, End{Claim: journal.Accepted{Manual: true}}, nil},
-		{"the table says nothing of time", nil, End{Failed: true, Attempts: 3}, nil},
-		{"intervals go on from the plan", &journal.Plan{Schedule: "every 50s"}, End{}, &journal.Again{RunAt: at + 100, PlannedAt: at + 100, Why: journal.AgainSchedule}},
+		{"well", &journal.Plan{}, runEnd{}, nil},
+		{"well, and recurs", &hourly, runEnd{}, next},
+		{"failed", &journal.Plan{}, runEnd{failed: true}, nil},
+		{"failed, attempts left", &journal.Plan{}, runEnd{failed: true, attempts: 3}, retry(1)},
+		{"failed, the last attempt", &journal.Plan{}, runEnd{failed: true, attempt: 3, attempts: 3}, nil},
+		{"failed, beyond the last attempt", &journal.Plan{}, runEnd{failed: true, attempt: 9, attempts: 3}, nil},
+		{"failed, recurs", &hourly, runEnd{failed: true}, next},
+		{"failed, recurs, attempts left", &hourly, runEnd{failed: true, attempts: 2}, retry(1)},
+		{"failed, recurs, second attempt of three", &hourly, runEnd{failed: true, attempt: 2, attempts: 3}, retry(2)},
+		{"failed, recurs, the last attempt", &hourly, runEnd{failed: true, attempt: 2, attempts: 2}, next},
+		{"failed, the next run comes before the retry", &hourly, runEnd{failed: true, attempts: 2, wait: 3600}, next},
+		{"failed, the next run comes with the retry", &hourly, runEnd{failed: true, attempts: 2, wait: 3540}, next},
+		{"failed for ever, attempts left", &journal.Plan{}, runEnd{failed: true, attempts: 3, final: true}, nil},
+		{"failed for ever, recurs, attempts left", &hourly, runEnd{failed: true, attempts: 3, final: true}, next},
+		{"by hand, failed, attempts left", &journal.Plan{}, runEnd{claim: journal.Accepted{Manual: true}, failed: true, attempts: 3}, nil},
+		{"by hand, would recur", &hourly, runEnd{claim: journal.Accepted{Manual: true}}, nil},
+		{"the table says nothing of time", nil, runEnd{failed: true, attempts: 3}, nil},
+		{"intervals go on from the plan", &journal.Plan{Schedule: "every 50s"}, runEnd{}, &journal.Again{RunAt: at + 100, PlannedAt: at + 100, Why: journal.AgainSchedule}},
 		{
 			"what passes while it runs is dropped", &hourly,
-			End{Now: at + 3*3600 + 5},
+			runEnd{now: at + 3*3600 + 5},
 			&journal.Again{RunAt: at + 4*3600, PlannedAt: at + 4*3600, Why: journal.AgainSchedule},
 		},
 		{
 			"the zone of the row", &journal.Plan{Schedule: "daily 14:00", Zone: "Europe/Berlin"},
-			End{},
+			runEnd{},
 			&journal.Again{RunAt: at + 3600, PlannedAt: at + 3600, Why: journal.AgainSchedule},
 		},
-		{"a clock that is behind does not repeat a run", &hourly, End{Now: at - 1}, next},
+		{"a clock that is behind does not repeat a run", &hourly, runEnd{now: at - 1}, next},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			e := test.end
-			e.Claim.Plan, e.Claim.PlannedAt, e.Attempt = test.plan, at, max(e.Attempt, 1)
-			if e.Now == 0 {
-				e.Now = at + 60
+			e.claim.Plan, e.claim.PlannedAt, e.attempt = test.plan, at, max(e.attempt, 1)
+			if e.now == 0 {
+				e.now = at + 60
 			}
-			if e.Wait == 0 {
-				e.Wait = 10
+			if e.wait == 0 {
+				e.wait = 10
 			}
-			got, note := e.Again()
+			got, note := e.again()
 			if diff := cmp.Diff(test.want, got); diff != "" || note != "" {
 				t.Errorf("what follows, and %q (-want +got):\n%s", note, diff)
 			}
@@ -93,7 +93,7 @@ func TestAScheduleThatEndsSaysWhy(t *testing.T) {
 			if test.schedule == "daily 12:00" {
 				plan.Zone = "Nowhere"
 			}
-			again, note := End{Claim: journal.Accepted{Plan: &plan, PlannedAt: noon.Unix()}, Now: noon.Unix()}.Again()
+			again, note := runEnd{claim: journal.Accepted{Plan: &plan, PlannedAt: noon.Unix()}, now: noon.Unix()}.again()
 			if again != nil || len(note) < len(test.note) || note[:len(test.note)] != test.note {
 				t.Errorf("%+v, %q; want nothing, and %q", again, note, test.note)
 			}

@@ -37,7 +37,7 @@
 //
 // A row that says something about time is weighed when it is claimed (plan.go): it is run, or planned
 // anew, or says what can't be and is ignored with the reason. What follows the end of a run is decided
-// by End.Again (again.go), a function of the claim, the attempt, the outcome, the terms of the target
+// by runEnd.again (again.go), a function of the claim, the attempt, the outcome, the terms of the target
 // and the time; it becomes part of the done event. A job whose row comes back leaves the board as any
 // other: its next attempt, or run, is another claim.
 //

@@ -98,7 +98,8 @@ func (t *trial) run(steps []step) {
 			name   string
 			weight int
 			do     func(*trial, step)
-		}) bool {
+		},
+		) bool {
 			return v.name == s.verb
 		})
 		verbs[i].do(t, s)

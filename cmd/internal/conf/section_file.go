@@ -8,8 +8,9 @@ import (
 // headed tells which section [word NAME] the text of a head begins; bad where its name is none, and
 // both nil and "" where the head is another one's.
 func (s *Set) headed(head string) (section *Section, bad string) {
-	word, rest, _ := strings.Cut(strings.ReplaceAll(head, "\t", " "), " ")
-	if rest = strings.TrimSpace(head[len(word):]); rest == "" {
+	word, _, _ := strings.Cut(strings.ReplaceAll(head, "\t", " "), " ")
+	rest := strings.TrimSpace(head[len(word):])
+	if rest == "" {
 		return nil, ""
 	}
 	for _, o := range s.sections {

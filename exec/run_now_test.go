@@ -187,3 +187,27 @@ func TestABadRowHoldsUpNothing(t *testing.T) {
 		}
 	})
 }
+
+// The launcher of one target that can't be executed holds up that target only, and fails nothing.
+func TestALauncherOfOneTargetHoldsUpThatTarget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := newTable(waiting(1, "b"))
+		own := jobexec.Launcher{Words: []string{"/gone"}}
+		_, r, w := newMemory(t, tab, func(c *jobexec.Config) { c.Terms = map[string]jobexec.Terms{"b": {Launcher: &own}} })
+		(<-r.started).exit(0)
+		synctest.Wait()
+		r.refuseAll(noProgram())
+		tab.insert(waiting(2, "b"))
+		w.PollAll()
+		time.Sleep(time.Second)
+		if s := w.Status(); s.Launcher != nil || s.Targets["b"].Running != 1 {
+			t.Errorf("no job can be started: %+v; target b: %+v", s.Launcher, s.Targets["b"])
+		}
+		r.refuseAll(nil)
+		p := <-r.started
+		if p.exit(0); p.spec.Job != 2 || p.spec.Attempt != 1 {
+			t.Errorf("job %d is started, attempt %d", p.spec.Job, p.spec.Attempt)
+		}
+	})
+}

@@ -33,6 +33,7 @@ func timing(terms map[string]Terms, zone *time.Location, skipMissed bool) board.
 	for name, of := range terms {
 		t.Terms[name] = board.Terms{
 			Attempts: of.Attempts, First: of.Backoff.First, Most: of.Backoff.Most, Timeout: of.Timeout, KillAfter: of.KillAfter,
+			Own: of.Launcher != nil,
 		}
 	}
 	return t

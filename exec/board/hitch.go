@@ -44,6 +44,16 @@ func (b *Board) hitchOn(j *Job, o Outcome, now time.Time) {
 	b.effects.Wake = true
 }
 
+// tellsNothing has a later job tell whether any can be started, where this one was to do so, and could
+// not be because of its target's own launcher.
+func (b *Board) tellsNothing(j *Job, now time.Time) {
+	if h := b.hitch; h != nil && h.probe == j {
+		h.probe, h.ready = nil, false
+		b.hitches.rest.Grow(now, firstHitch, longHitch)
+		b.effects.Wake = true
+	}
+}
+
 // unhitch has jobs started again.
 func (b *Board) unhitch(now time.Time) {
 	after := now.Sub(b.hitch.since).Round(time.Millisecond)

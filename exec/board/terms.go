@@ -21,6 +21,7 @@ type Terms struct {
 	First, Most time.Duration // wait between them, at first and at most; 0: defaultFirst and defaultMost
 	Timeout     time.Duration // of one start; 0: no limit
 	KillAfter   time.Duration // between SIGTERM and SIGKILL; 0: defaultKill
+	Own         bool          // it has a launcher of its own
 }
 
 // What holds where the configuration of a target says nothing, but a row of it wants it.

@@ -61,6 +61,8 @@ def read_database(path):
         if not made and version == 0: return None, [], None
         need(sha("".join(sorted("|".join(row) + "\n" for row in made)).encode()).hex() == SCHEMA and version == 3, 0, f"{path}: its schema is another")
         need(db.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",), 0, f"{path}: SQLite finds it damaged")
+        trunk, free = struct.unpack(">II", open(path, "rb").read(40)[32:])  # versions of SQLite look at them differently
+        need(bool(trunk) == bool(free) or os.path.exists(path + "-wal"), 0, f"{path}: its list of free pages is none")
         db.text_factory = bytes
         header, mirror = db.execute("SELECT header FROM segment").fetchone()[0], db.execute("SELECT seq, kept FROM mirror").fetchone()
         plain = lambda b: unzstd(b) if b and b.startswith(b"\x28\xb5\x2f\xfd") else b or b""

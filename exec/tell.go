@@ -12,8 +12,8 @@ import (
 // asks for it, and in whichever way it came, each event is told once, and nothing is told that is
 // not in the journal. Where a level is not logged its events cost one question a batch.
 
-// tell writes events to the log: a job that failed as a warning, what somebody has changed as
-// information, starts and ends for who looks for a mistake.
+// tell writes events to the log: a job that failed, and a row that can't be run as it is, as
+// warnings, what somebody has changed as information, starts and ends for who looks for a mistake.
 func (w *Worker) tell(events []journal.Event) {
 	ctx := context.Background()
 	info, debug := w.Logger.Enabled(ctx, slog.LevelInfo), w.Logger.Enabled(ctx, slog.LevelDebug)
@@ -28,6 +28,13 @@ func (w *Worker) tell(events []journal.Event) {
 		case journal.Started:
 			if debug {
 				w.log(slog.LevelDebug, "job started", append(w.about(e.Job), slog.Int("pid", p.Pid)))
+			}
+		case journal.Ignored:
+			if p.Told {
+				args := []slog.Attr{slog.Int64("job", e.Job), slog.String("reason", p.Reason)}
+				w.log(slog.LevelWarn, "job is ignored: its row can't be run as it is", args)
+			} else if info {
+				w.tellChange(e)
 			}
 		default:
 			if info {
@@ -65,6 +72,9 @@ func (w *Worker) toldEnd(e journal.Event, done journal.Done) []slog.Attr {
 	}
 	if done.Elapsed > 0 {
 		attrs = append(attrs, slog.Duration("elapsed", time.Duration(done.Elapsed)*time.Microsecond))
+	}
+	if done.Timeout > 0 {
+		attrs = append(attrs, slog.Duration("timeout", time.Duration(done.Timeout)*time.Second))
 	}
 	if again := done.Again; again != nil {
 		attrs = append(attrs, slog.String("again", again.Why), whenDue(again.RunAt))
@@ -106,8 +116,6 @@ func (w *Worker) tellChange(e journal.Event) {
 	case journal.Ignored:
 		if p.By != "" {
 			say("job is cancelled before anybody claimed it", p.By, slog.Int64("job", e.Job))
-		} else if p.Told {
-			w.log(slog.LevelWarn, "job is ignored: its row can't be run as it is", []slog.Attr{slog.Int64("job", e.Job), slog.String("reason", p.Reason)})
 		}
 	case journal.Planned:
 		args := []slog.Attr{slog.Int64("job", e.Job), slog.String("target", p.Target), whenDue(p.To.RunAt), slog.String("reason", p.Reason)}

@@ -159,3 +159,17 @@ func TestTheLogTellsWhoHasChangedWhat(t *testing.T) {
 		}
 	}
 }
+
+// A schedule that can't be read is told of without anybody having asked for more than warnings: the
+// row is ignored for good, and no journal of failures has it.
+func TestTheLogTellsOfRowsThatCantBeRun(t *testing.T) {
+	t.Parallel()
+	row := waiting(1, "b")
+	row.Plan = &journal.Plan{Schedule: "daily"}
+	f := newFixture(t, newTable(row), nil)
+	log := f.logged(slog.LevelWarn)
+	got := log.await(t, 1, "WARN", "job is ignored: its row can't be run as it is")
+	if reason, _ := got[0]["reason"].(string); got[0]["job"] != 1.0 || !strings.Contains(reason, "write daily 02:30") {
+		t.Errorf("told: %v", got)
+	}
+}

@@ -102,9 +102,23 @@ func parseHourly(words []string) (*Schedule, error) {
 	return &Schedule{text: fmt.Sprintf("hourly :%02d", minute), times: c}, nil
 }
 
+// follow says what came instead of a form's words; a zone has a column of its own.
+func follow(words []string) string {
+	switch n := len(words); {
+	case n == 0:
+		return "none follows"
+	case strings.Contains(words[n-1], "/") && words[n-1][0] >= 'a':
+		return "a zone follows, which stands in the column or key time_zone"
+	case n == 1:
+		return "one word follows"
+	default:
+		return fmt.Sprintf("%d words follow", n)
+	}
+}
+
 func parseDaily(words []string) (*Schedule, error) {
 	if len(words) != 1 {
-		return nil, fmt.Errorf("daily takes a time, and %d words follow: write daily 02:30", len(words))
+		return nil, fmt.Errorf("daily takes a time, and %s: write daily 02:30", follow(words))
 	}
 	c := anyTime()
 	at, err := c.at(words[0])
@@ -116,8 +130,8 @@ func parseDaily(words []string) (*Schedule, error) {
 
 func parseWeekly(words []string) (*Schedule, error) {
 	if len(words) != 2 {
-		return nil, fmt.Errorf("weekly takes days and a time, and %d words follow: write weekly mon 01:00, "+
-			"weekly mon-fri 01:00 or weekly mon,thu 01:00", len(words))
+		return nil, fmt.Errorf("weekly takes days and a time, and %s: write weekly mon 01:00, "+
+			"weekly mon-fri 01:00 or weekly mon,thu 01:00", follow(words))
 	}
 	c := anyTime()
 	var err error
@@ -133,8 +147,8 @@ func parseWeekly(words []string) (*Schedule, error) {
 
 func parseMonthly(words []string) (*Schedule, error) {
 	if len(words) != 2 {
-		return nil, fmt.Errorf("monthly takes a day and a time, and %d words follow: write monthly 1 00:00 "+
-			"or monthly last 23:00", len(words))
+		return nil, fmt.Errorf("monthly takes a day and a time, and %s: write monthly 1 00:00 "+
+			"or monthly last 23:00", follow(words))
 	}
 	c := anyTime()
 	at, err := c.at(words[1])
@@ -157,7 +171,7 @@ func parseMonthly(words []string) (*Schedule, error) {
 
 func parseYearly(words []string) (*Schedule, error) {
 	if len(words) != 2 {
-		return nil, fmt.Errorf("yearly takes a date and a time, and %d words follow: write yearly 02-14 20:00", len(words))
+		return nil, fmt.Errorf("yearly takes a date and a time, and %s: write yearly 02-14 20:00", follow(words))
 	}
 	mm, dd, found := strings.Cut(words[0], "-")
 	if !found || len(mm) != 2 || len(dd) != 2 {

@@ -244,7 +244,7 @@ func (r *cancelRun) show(jobs []jobRef) error {
 func (r *cancelRun) became(job cancelled) string {
 	switch job.State {
 	case contract.CancelIgnored:
-		return "ignored: it has not run"
+		return "ignored: it will not run"
 	case contract.CancelDone:
 		return "done: it ran before, and is not run again"
 	case contract.CancelCancelling:

@@ -54,7 +54,7 @@ func TestAManualJobCancelledBeforeItsStartIsRetriedAsManual(t *testing.T) {
 	if s.db.Count(t, "id = 1 AND status = 'accepted'") == 1 {
 		queued = 1
 	}
-	if got := s.jobctl(t, fmt.Sprint("cancel ", queued)); got.code != 0 || !strings.Contains(got.stdout, "ignored: it has not run") {
+	if got := s.jobctl(t, fmt.Sprint("cancel ", queued)); got.code != 0 || !strings.Contains(got.stdout, "ignored: it will not run") {
 		t.Fatalf("%+v", got)
 	}
 	if got := s.jobctl(t, fmt.Sprint("retry ", queued)); got.code != 0 || !strings.Contains(got.stdout, "manual") {

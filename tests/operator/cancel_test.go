@@ -47,7 +47,7 @@ func TestCancel(t *testing.T) {
 
 	got := jobctl(t, worker, "cancel", "--grace", "200ms", "1", "a:2", "3", "4", "5", "6", "b:7")
 	want := regexp.MustCompile(`^JOB +TARGET +BECAME *\n` +
-		`1 +a +cancelling: SIGTERM sent, SIGKILL in 200ms *\n2 +a +ignored: it has not run *\n3 +nobody's +ignored: it has not run *\n$`)
+		`1 +a +cancelling: SIGTERM sent, SIGKILL in 200ms *\n2 +a +ignored: it will not run *\n3 +nobody's +ignored: it will not run *\n$`)
 	if !want.MatchString(got.stdout) || got.code != 1 {
 		t.Errorf("code %d, stdout:\n%s", got.code, got.stdout)
 	}
@@ -142,7 +142,7 @@ func TestCancelThroughTheMaster(t *testing.T) {
 	harness.AwaitFile(t, filepath.Join(marks, map[string]string{"2": "3", "3": "2"}[waits]))
 	got := jobctl(t, master, "--master", "cancel", "--grace", "0s", "1", "b:"+waits, "4")
 	want := regexp.MustCompile(`(?s)^JOB +TARGET +WORKER +BECAME *\n1 +a +node-1 +cancelling: SIGTERM sent, and SIGKILL *\n` +
-		waits + ` +b +node-2 +ignored: it has not run *\n4 +nobody's +node-[123] +ignored: it has not run *\n$`)
+		waits + ` +b +node-2 +ignored: it will not run *\n4 +nobody's +node-[123] +ignored: it will not run *\n$`)
 	if !want.MatchString(got.stdout) || got.code != 0 || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"jobd/exec/schedule"
 	"jobd/journal"
 	"jobd/net/contract"
 )
@@ -20,7 +21,7 @@ func (v *view) delayed() (Verdict, bool) {
 		text := "is delayed, and is ignored by the next claim: " + cut(p.Bad)
 		return Verdict{Reason: BadSchedule, Sentence: text + v.nobodyServes()}, true
 	}
-	if p.Due && (p.RunAt != 0 || strings.HasPrefix(p.Schedule, "every")) {
+	if p.Due && (p.RunAt != 0 || elapsed(p.Schedule)) {
 		return v.due(p), true
 	}
 	verdict := Verdict{Reason: Delayed}
@@ -77,10 +78,20 @@ func (v *view) due(p *contract.RowPlan) Verdict {
 // recurs says when a row recurs.
 func (v *view) recurs(p *contract.RowPlan) string {
 	text := "recurs " + cut(p.Schedule)
-	if p.In != "" && p.In != "UTC" {
+	if p.In != "" && p.In != "UTC" && !elapsed(p.Schedule) {
 		text += " (" + p.In + ")"
 	}
 	return text
+}
+
+// elapsed tells whether a schedule is elapsed time, for which a zone means nothing.
+func elapsed(text string) bool {
+	s, err := schedule.Parse(text)
+	if err != nil {
+		return false
+	}
+	_, every := s.Every()
+	return every
 }
 
 // comes is a moment to come, and how far ahead it is. It is in unix seconds.
@@ -90,7 +101,19 @@ func (v *view) comes(seconds int64) string {
 	if left <= 0 {
 		return v.clock(at.UnixMilli())
 	}
-	return fmt.Sprintf("%s (in %s)", v.clock(at.UnixMilli()), lengthy(left.Truncate(time.Second)))
+	return fmt.Sprintf("%s (in %s)", v.clock(at.UnixMilli()), howFar(left))
+}
+
+// howFar is how far ahead a moment is: days and hours, hours and minutes, or to the second.
+func howFar(left time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case left >= day:
+		return fmt.Sprintf("%dd%dh", left/day, left%day/time.Hour)
+	case left >= time.Hour:
+		return lengthy(left.Truncate(time.Minute))
+	}
+	return lengthy(left.Truncate(time.Second))
 }
 
 // ofAll is the number of an attempt, of how many where that is known.
@@ -118,14 +141,17 @@ func timedOut(h *contract.JobHistory) string {
 	return "its time limit of " + lengthy(time.Duration(h.Timeout)*time.Second) + " was over"
 }
 
-// replanned says that a row was planned anew without having been run, where that is the last that is
-// known of it.
+// replanned says that a row was planned, or planned anew, without having been run, where that is the
+// last that is known of it.
 func (v *view) replanned() string {
 	t := v.history(func(teller) bool { return true })
 	if t == nil || t.job.Journal.Status != string(journal.StatusPlanned) {
 		return ""
 	}
 	h := t.job.Journal
+	if h.By == "" && h.WasDue == 0 {
+		return fmt.Sprintf("; planned%s on %s", v.at(h.At), t.Name)
+	}
 	text := fmt.Sprintf("; planned anew%s on %s", v.at(h.At), t.Name)
 	if h.By != "" {
 		text += " by " + whoOf(h.By)

@@ -60,6 +60,11 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 (in 14h30m); the last one ended at 11:40: exit code 3", []Answer{
 			of("node-1", failedOnce(delayed(idle, daily, nil), "fail", 3)),
 		}},
+		{Recurring, "recurs daily 02:30 (Europe/Berlin), next run 2026-11-21 02:30 (in 14h30m); planned at 11:40 on node-1", []Answer{
+			of("node-1", delayed(idle, daily, &history{Status: "planned", Last: "planned", At: at("11:40:00"), Reason: "its schedule is planned"})),
+		}},
+		{Recurring, "recurs every 5m, next run 12:04 (in 4m)", []Answer{of("node-1", delayed(idle, rowPlan{Schedule: "every 5m", In: "Europe/Berlin", RunAt: soon}, nil))}},
+		{Delayed, "is delayed until 2026-11-22 14:32 (in 2d2h)", []Answer{of("node-1", delayed(idle, rowPlan{RunAt: soon + 50*3600 + 28*60 + 59}, nil))}},
 		{Recurring, "recurs daily 02:30, and is not planned yet: the next claim does that, for 2026-11-21 02:30 (in 14h30m)", []Answer{
 			of("node-1", delayed(idle, rowPlan{Schedule: "daily 02:30", In: "UTC", Next: night, Due: true}, nil)),
 		}},
@@ -90,6 +95,9 @@ func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 		}},
 		{TimedOut, "failed at 10:02 on node-1, after 3s: its time limit of 2s was over", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(0)}, &history{Status: "done", Result: "fail", Code: code(0), Timeout: 2})),
+		}},
+		{Failed, "failed with exit code 65 at 10:02, after 3s; with exit code 65 it is not tried again", []Answer{
+			of("node-1", done(row{Result: "fail", Code: rowCode(65), Plan: &rowPlan{Attempts: 1, MaxAttempts: 5}}, nil)),
 		}},
 		{Failed, "failed with exit code 3 at 10:02, after 3s; it has been tried 5 times, which is all it has", []Answer{
 			of("node-1", done(row{Result: "fail", Code: rowCode(3), Plan: &rowPlan{Attempts: 5, MaxAttempts: 5}}, nil)),

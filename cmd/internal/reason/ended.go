@@ -59,11 +59,19 @@ func (v *view) ended() (Verdict, bool) {
 		}
 		verdict.Sentence = "failed" + when + v.took(h) + behind(": ", reason)
 	}
-	if p := v.plan(); p != nil && p.MaxAttempts > 1 && p.Attempts >= p.MaxAttempts && verdict.Reason != Done {
-		verdict.Sentence += fmt.Sprintf("; it has been tried %d times, which is all it has", p.Attempts)
+	if p := v.plan(); p != nil && p.MaxAttempts > 1 && verdict.Reason != Done {
+		switch {
+		case p.Attempts >= p.MaxAttempts:
+			verdict.Sentence += fmt.Sprintf("; it has been tried %d times, which is all it has", p.Attempts)
+		case verdict.Reason == Failed && v.row.Code != nil && *v.row.Code == exDataErr:
+			verdict.Sentence += fmt.Sprintf("; with exit code %d it is not tried again", exDataErr)
+		}
 	}
 	return verdict, true
 }
+
+// exDataErr is the exit code of a job whose data are wrong: it is not tried again.
+const exDataErr = 65
 
 // rowResult is how the row says that the job ended.
 func (v *view) rowResult() string {

@@ -73,8 +73,9 @@ type story struct {
 	ended                     time.Time
 	done                      *journal.Done
 
-	planned int64 // the planned start of the newest claim's run, unix seconds
-	timed   bool  // that was a time to come, not the moment of the claim
+	planned int64  // the planned start of the newest claim's run, unix seconds
+	timed   bool   // that was a time to come, not the moment of the claim
+	late    string // how much later than that its first attempt was started
 }
 
 // printEvent prints one event.
@@ -104,6 +105,7 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		name, err := s.claimant(ctx, e)
 		s.claimed, s.running, s.started, s.ended, s.done = at, time.Time{}, time.Time{}, time.Time{}, nil
 		s.planned, s.timed = payload.PlannedAt, payload.From == journal.RowDelayed || payload.Plan != nil && payload.Plan.PlannedAt != 0
+		s.late = ""
 		how := "from the table"
 		if payload.Manual {
 			how = "because a client asked to run it"

@@ -140,7 +140,7 @@ func (p *program) printSchedule(form scheduleForm, zone *time.Location, elapsed 
 		return
 	}
 	at := time.Unix(form.Change.At, 0)
-	fmt.Fprintf(p.out, "clocks in %s change on %s, from %s to %s:\n%s\n", form.Zone, at.In(zone).Format("Mon 2006-01-02"),
+	fmt.Fprintf(p.out, "clocks in %s change on %s,\nfrom %s to %s:\n%s\n", form.Zone, at.In(zone).Format("Mon 2006-01-02"),
 		wallClock(form.Change.Before), wallClock(form.Change.After), strings.Join(page.Wrap(form.Change.Effect, page.Width-2), "\n"))
 }
 

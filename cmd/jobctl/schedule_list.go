@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"jobd/exec/schedule"
 	"jobd/journal"
 	"jobd/net/contract"
 )
@@ -173,8 +174,13 @@ func (p *program) printRecurring(all []recurringRow, workers bool) error {
 	return nil
 }
 
-// scheduleText is the schedule, and its zone where that is not the usual one.
+// scheduleText is the schedule, and its zone where that is not the usual one and means something.
 func (r recurringRow) scheduleText() string {
+	if s, err := schedule.Parse(r.Schedule); err == nil {
+		if _, every := s.Every(); every {
+			return r.Schedule
+		}
+	}
 	if r.Zone == "" || r.Zone == "UTC" {
 		return r.Schedule
 	}

@@ -15,7 +15,7 @@ func TestScheduleIsExplained(t *testing.T) {
 	for args, want := range map[string][]string{
 		"schedule daily 02:30 --zone Europe/Berlin -n 2": {
 			"daily 02:30\n", "next runs, in Europe/Berlin:\n  Sat 2026-11-21 02:30:00 +01:00  in 13h30m\n  Sun 2026-11-22 02:30:00 +01:00",
-			"change on Sun 2027-03-28, from 02:00 +01:00 to 03:00 +02:00:\n02:30 is left out, and runs at 03:00",
+			"change on Sun 2027-03-28,\nfrom 02:00 +01:00 to 03:00 +02:00:\n02:30 is left out, and runs at 03:00",
 		},
 		"schedule every 15m -n 1":        {"next runs, counted from now, in UTC:\n  Fri 2026-11-20 12:15:00 +00:00  in 15m0s\n\nclocks in UTC: no change is known"},
 		"schedule @daily -n1":            {"Sat 2026-11-21 00:00:00"},
@@ -70,7 +70,7 @@ func TestScheduleRefuses(t *testing.T) {
 const (
 	recurringFirst = `{"rows": [
 		{"job": 5, "target": "mail", "status": "delayed", "schedule": "daily 02:30", "zone": "Europe/Berlin", "run_at": 1795228200, "planned_at": 1795228200, "next": 1795228200, "finished": 1795141800, "result": "fail", "code": 3},
-		{"job": 6, "target": "mail", "status": "running", "schedule": "every 5m", "zone": "UTC", "next": 1795180000}], "more": true}`
+		{"job": 6, "target": "mail", "status": "running", "schedule": "every 5m", "zone": "Europe/Berlin", "next": 1795180000}], "more": true}`
 	recurringSecond = `{"rows": [
 		{"job": 7, "target": "b", "status": "delayed", "schedule": "dayly", "zone": "UTC", "run_at": 1795228200, "error": "schedule \"dayly\": it has none of the known forms"},
 		{"job": 8, "target": "b", "status": "delayed", "schedule": "hourly :15", "zone": "UTC", "run_at": 1795176300, "attempts": 1, "next": 1795180500, "finished": 1795176240, "result": "fail", "signal": "SIGKILL"}]}`

@@ -214,7 +214,11 @@ func (s *sheet) printStory(ctx context.Context) error {
 		fmt.Fprintln(s.out, "no journal knows anything of it")
 		return nil
 	}
-	for _, e := range s.events {
+	left := len(s.events) - mostTold
+	if left > 0 {
+		fmt.Fprintf(s.out, "%d earlier events: jobctl journal show %d\n", left, s.job.id)
+	}
+	for i, e := range s.events {
 		text, err := s.story.words(ctx, e)
 		if err != nil {
 			return err
@@ -224,6 +228,9 @@ func (s *sheet) printStory(ctx context.Context) error {
 			name = clean(e.source.worker()) + "  "
 		}
 		s.story.last = e.source
+		if i < left {
+			continue
+		}
 		fmt.Fprintln(s.out, s.paint(fmt.Sprintf("%s  %s%s", s.story.clocks.of(s.program, e.item.Time), name, text), toneOf(e.item.Payload)))
 	}
 	s.untilClaimed()
@@ -231,9 +238,18 @@ func (s *sheet) printStory(ctx context.Context) error {
 	return nil
 }
 
+// mostTold is how many events of a job are shown, the last ones: a row that recurs has ever more.
+const mostTold = 40
+
 // untilClaimed prints how long the row waited until its newest claim, to the second, as the table
-// has it.
+// has it. Of one that came at a time it is how late that was; of further attempts it is nothing.
 func (s *sheet) untilClaimed() {
+	if s.story.timed {
+		if s.story.late != "" {
+			fmt.Fprintf(s.out, "\nlater than planned: %s\n", s.story.late)
+		}
+		return
+	}
 	if s.row == nil || s.row.Created == 0 || s.story.claimed.IsZero() {
 		return
 	}

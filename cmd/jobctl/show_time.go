@@ -15,6 +15,9 @@ func (s *sheet) timeLines(p *contract.RowPlan) [][2]string {
 		return nil
 	}
 	next := s.seconds(p.Next)
+	if p.Next == p.RunAt && s.row.Status == journal.RowDelayed {
+		next = ""
+	}
 	if p.Bad != "" {
 		next = "never: " + p.Bad
 	}
@@ -29,7 +32,7 @@ func (s *sheet) timeLines(p *contract.RowPlan) [][2]string {
 		{"timeout", someSeconds(p.Timeout)},
 		{"schedule", p.Schedule},
 		{"time zone", zone},
-		{"next planned", next},
+		{"next run", next},
 	}
 }
 
@@ -73,6 +76,7 @@ func (s *story) plannedText(e journal.Accepted) (text string) {
 // lateText says how much later than planned a run is started.
 func (s *story) lateText(attempt int, at time.Time) string {
 	if late, known := lateness(s.planned, attempt, at); known && s.timed {
+		s.late = screen.ShortLength(late)
 		return fmt.Sprintf(", %s later than planned", screen.ShortLength(late))
 	}
 	return ""
@@ -89,17 +93,19 @@ func (s *story) againText(again *journal.Again) string {
 	return fmt.Sprintf("; its next run is at %s", s.seconds(again.RunAt))
 }
 
-// plannedAnew says that a row was not run, and when it is due instead.
+// plannedAnew says when a row is due from now on, and why: its schedule was read for the first time,
+// somebody wants it to run now, or it was not run in time.
 func (s *story) plannedAnew(e journal.Planned) string {
-	text := "not run"
-	if e.From.RunAt != 0 {
-		text += ", though it was due at " + s.seconds(e.From.RunAt)
+	switch {
+	case e.By != "" && e.From.RunAt != 0:
+		return fmt.Sprintf("made due now by %s; it was due at %s", clean(e.By), s.seconds(e.From.RunAt))
+	case e.By != "":
+		return "made due now by " + clean(e.By)
+	case e.From.RunAt == 0:
+		return fmt.Sprintf("planned for %s, by its schedule %s", s.seconds(e.To.RunAt), clean(e.From.Schedule))
 	}
-	text += ": planned for " + s.seconds(e.To.RunAt)
-	if e.By != "" {
-		text += " by " + clean(e.By)
-	}
-	return text + ", because " + clean(e.Reason)
+	return fmt.Sprintf("not run, though it was due at %s: planned for %s, because %s",
+		s.seconds(e.From.RunAt), s.seconds(e.To.RunAt), clean(e.Reason))
 }
 
 // editedAnew says what follows a run whose schedule was edited meanwhile.

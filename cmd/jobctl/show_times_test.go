@@ -39,3 +39,53 @@ func TestTimesOfShow(t *testing.T) {
 		}
 	}
 }
+
+// Of a row that recurs only what happened last is shown, with how much was left out and how late the
+// last run was; who made it due is named.
+func TestShowOfARowThatRecurs(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	plan := journal.Plan{RunAt: at.Unix(), PlannedAt: at.Unix(), Schedule: "daily 10:00"}
+	payloads := []journal.Payload{journal.Planned{Target: "mail", From: journal.Plan{Schedule: "daily 10:00"}, To: journal.Again{RunAt: at.Unix()}, Reason: "unsaid"}}
+	for range 15 {
+		payloads = append(payloads,
+			journal.Planned{Target: "mail", From: plan, To: journal.Again{RunAt: at.Unix() - 60}, By: "10.0.0.5:4711", Reason: "unsaid"},
+			journal.Accepted{Target: "mail", Token: "@aaaabbbbb", From: journal.RowDelayed, PlannedAt: at.Unix(), Plan: &plan},
+			journal.Running{Attempt: 1})
+	}
+	var events []json.RawMessage
+	for i, payload := range payloads {
+		event, err := json.Marshal(history.Event{Event: journal.Event{Seq: uint64(i + 1), Time: at.Add(2 * time.Second), Job: 6, Payload: payload}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, event)
+	}
+	worker := startDaemon(t, "", map[string]any{
+		"status": json.RawMessage(workerAnswer),
+		"explain": json.RawMessage(`{"name":"node-1","jobs":[{"job":6,"row":{"target":"mail","status":"delayed","created":1795168800,"stdout":{"size":0},"stderr":{"size":0},
+			"plan":{"run_at":1795255200,"planned_at":1795255200,"schedule":"daily 10:00","in":"UTC","next":1795255200}}}]}`),
+		"journal-anchor": history.AnchorAnswer{Seq: 1, Hash: strings.Repeat("0f", 32)},
+		"journal-events": contract.Opened{Name: "node-1", Cursor: "c"}, "journal-next": history.Page{Items: events}, "journal-close": "ok",
+	})
+	got := jobctl{terminal: true}.run(t, "--port", worker.port, "show", "6")
+	for _, want := range []string{
+		"\n6 earlier events: jobctl journal show 6\n", "made due now by 10.0.0.5:4711; it was due at 10:00:00\n", "\nlater than planned: 2.00s\n",
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("no %q in\n%s%s", want, got.out, got.err)
+		}
+	}
+	for _, other := range []string{"until it was claimed", "unsaid", "next run:"} {
+		if strings.Contains(got.out, other) {
+			t.Errorf("%q in\n%s", other, got.out)
+		}
+	}
+	if n := strings.Count(got.out, "attempt 1 is to start"); n != 14 && n != 13 {
+		t.Errorf("%d runs in\n%s", n, got.out)
+	}
+	got = jobctl{terminal: true}.run(t, "--port", worker.port, "journal", "show", "6")
+	if want := "planned for 10:00:00, by its schedule daily 10:00\n"; !strings.Contains(got.out, want) {
+		t.Errorf("no %q in\n%s%s", want, got.out, got.err)
+	}
+}

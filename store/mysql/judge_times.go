@@ -178,7 +178,7 @@ func judgeNumber(lacking *lacks, c column) {
 func (l *lacks) aside(c column, kind string) {
 	l.replaced = append(l.replaced, strings.ToLower(c.name))
 	l.note("CHANGE "+quote(c.name)+" "+quote("former_"+c.name)+strings.TrimPrefix(c.declared(c.definition), quote(c.name))+", ADD "+quote(c.name)+" "+optionalType(strings.ToLower(c.name)),
-		"column %s (%s) is not %s", c.name, c.definition, kind)
+		"column %s (%s) is not %s (the statement names it former_%s; if the application needs it as it is, leave it out of use_columns)", c.name, c.definition, kind, c.name)
 }
 
 // judgeOrders finds the indexes that claims name, and notes which are missing.

@@ -142,7 +142,7 @@ func (l *lacks) aside(name, format string, args ...any) {
 	l.note([]string{
 		"ALTER TABLE " + table + " RENAME COLUMN " + name + " TO " + quote("former_"+name),
 		"ALTER TABLE " + table + " ADD COLUMN " + name + " " + optionalType(name),
-	}, format, args...)
+	}, format+" (the statements name it former_%s; if the application needs it as it is, leave it out of use_columns)", append(args, name)...)
 }
 
 // inspectWord notes a CHECK of the status that lacks the word. SQLite changes none: the table is made

@@ -124,7 +124,8 @@ func (b *bucket) usedUp(claimed int, now time.Time) string {
 	if due.IsZero() {
 		return of + " is lent to other workers for now"
 	}
-	return of + " is used up; the next start may be at " + rfc3339(due.Add(time.Second-time.Nanosecond))
+	left := due.Sub(now) + time.Second - time.Nanosecond // a full second that is begun counts
+	return of + " is used up; the next start may be in " + left.Truncate(time.Second).String()
 }
 
 // String is the rate as the configuration has it.

@@ -29,7 +29,7 @@ func TestARateHoldsBackClaims(t *testing.T) {
 	f.next().exit(0)
 	f.until("the rate is used up", func(s jobexec.Status) bool {
 		a := s.Targets["a"]
-		return a.Length == 0 && strings.Contains(a.Why, "its rate of 1/h is used up; the next start may be at ")
+		return a.Length == 0 && strings.Contains(a.Why, "its rate of 1/h is used up; the next start may be in ")
 	})
 	_ = f.worker.Poll(nil)
 	f.none()

@@ -142,8 +142,8 @@ func checkHistory(ctx context.Context, what, dir string) []check.Finding {
 	}
 	var damaged *journal.DamagedError
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return []check.Finding{{What: what, Detail: "empty"}}
+	case errors.Is(err, replay.ErrNone), errors.Is(err, fs.ErrNotExist):
+		return []check.Finding{{What: what, Detail: "empty; the first start begins the journal"}}
 	case errors.As(err, &damaged):
 		return []check.Finding{{
 			Level: check.Wrong, What: what, Detail: err.Error(), Ends: true,

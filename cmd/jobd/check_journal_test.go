@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"jobd/cmd/internal/check"
+)
 
 // /proc and /sys may seem to take folders, and take none.
 func TestCouldWriteNothingInTheKernelsFolders(t *testing.T) {
@@ -12,5 +16,14 @@ func TestCouldWriteNothingInTheKernelsFolders(t *testing.T) {
 	}
 	if _, err := couldWrite(t.TempDir() + "/below/journal"); err != nil {
 		t.Error(err)
+	}
+}
+
+// An empty folder, such as systemd makes, is a journal that nobody has begun.
+func TestAnEmptyFolderIsNoFault(t *testing.T) {
+	t.Parallel()
+	found := checkHistory(t.Context(), "journal", t.TempDir())
+	if len(found) != 1 || found[0].Level != check.OK || found[0].Ends {
+		t.Errorf("found %+v", found)
 	}
 }

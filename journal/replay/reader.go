@@ -21,6 +21,9 @@ type Reader struct {
 	folder *folder.Folder
 }
 
+// ErrNone says that a folder holds no journal, or one that was never written to.
+var ErrNone = folder.ErrNone
+
 // Open opens the journal in a folder for reading.
 func Open(dir string) (*Reader, error) {
 	f := folder.Open(dir)

@@ -18,7 +18,8 @@ import (
 //
 // A worker that does not ask any more keeps its share for shareKept: it may be cut off from its
 // master, and go on. A master that has just started learns of each worker what that has; it lends
-// nothing more before all that are there have had the time to ask.
+// nothing more before all that are there have had the time to come back, for which they take 10 s at
+// most as they are configured usually, and to ask.
 type lender struct {
 	mu    sync.Mutex
 	begun time.Time // when the master started
@@ -39,10 +40,10 @@ type member struct {
 }
 
 const (
-	shareKept  = time.Minute     // for how long a worker that does not ask any more keeps its share
-	idlePart   = 0.1             // of what would be its equal share, which a worker keeps that wants nothing
-	settleTime = 5 * time.Second // in which all workers ask a master that has just started
-	mostPools  = 100_000         // rates, of all workers
+	shareKept  = time.Minute      // for how long a worker that does not ask any more keeps its share
+	idlePart   = 0.1              // of what would be its equal share, which a worker keeps that wants nothing
+	settleTime = 20 * time.Second // in which all workers have come back to a master that has just started, and asked
+	mostPools  = 100_000          // rates, of all workers
 )
 
 func newLender(now time.Time) *lender { return &lender{begun: now, pools: make(map[string]*pool)} }

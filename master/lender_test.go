@@ -117,3 +117,29 @@ func TestTheShareOfAWorkerThatIsGone(t *testing.T) {
 		t.Errorf("it has %v, though the other is gone", *stays.has)
 	}
 }
+
+// A master that was started again lends nobody more than it has before the others are back: a worker
+// may have found it away twice, and waited for nearly 10 s each time that it tried.
+func TestAMasterThatWasStartedAgainWaitsForItsWorkers(t *testing.T) {
+	t.Parallel()
+	half := func() *float64 { has := 50.0; return &has }
+	all := map[string]*borrower{"early": {has: half(), wants: true}, "late": {has: half(), wants: true}, "new": {wants: true}}
+	begun := time.Unix(1_800_000_000, 0)
+	l := newLender(begun)
+	for second := range 60 {
+		now := begun.Add(time.Duration(second) * time.Second)
+		all["early"].ask(l, "early", now, true)
+		all["new"].ask(l, "new", now, true)
+		if second >= 14 {
+			all["late"].ask(l, "late", now, true)
+		}
+		if sum := total(all); sum > 100.000001 {
+			t.Fatalf("after %d s %v are lent, of 100", second, sum)
+		}
+	}
+	for who, b := range all {
+		if b.has == nil || math.Abs(*b.has-100.0/3) > 0.01 {
+			t.Errorf("%s has %v in the end", who, b.has)
+		}
+	}
+}

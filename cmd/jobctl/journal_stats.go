@@ -226,7 +226,7 @@ func (g *group) perJob() float64 {
 }
 
 func (s *statistics) print() error {
-	counts, times := s.tables()
+	counts, times, late := s.tables()
 	for _, name := range slices.SortedFunc(maps.Keys(s.groups), cmp.Compare[string]) {
 		g := s.groups[name]
 		form := statisticsForm{
@@ -237,7 +237,7 @@ func (s *statistics) print() error {
 		if g.failed > 0 {
 			tone = bad
 		}
-		if err := s.addGroup(counts, times, name, form, tone); err != nil {
+		if err := s.addGroup(counts, times, late, name, form, tone); err != nil {
 			return err
 		}
 	}
@@ -248,6 +248,10 @@ func (s *statistics) print() error {
 	if err == nil && times != counts && counts.count > 0 && !s.json() {
 		fmt.Fprintln(s.out)
 		err = times.end(nil)
+		if err == nil && late != nil {
+			fmt.Fprintln(s.out)
+			err = late.end(nil)
+		}
 	}
 	return err
 }

@@ -73,9 +73,15 @@ func (s *story) plannedText(e journal.Accepted) (text string) {
 	return text
 }
 
+// early is how far a clock may be behind for a start to count as one in time.
+const early = 10 * time.Second
+
 // lateText says how much later than planned a run is started.
 func (s *story) lateText(attempt int, at time.Time) string {
 	if late, known := lateness(s.planned, attempt, at); known && s.timed {
+		if at.Before(time.Unix(s.planned, 0).Add(-early)) {
+			return ", before its planned time"
+		}
 		s.late = screen.ShortLength(late)
 		return fmt.Sprintf(", %s later than planned", screen.ShortLength(late))
 	}

@@ -62,6 +62,10 @@ func TestJournalsTellOfTime(t *testing.T) {
 			}
 		}
 	}
+	wide := jobctl{terminal: true, columns: 80}.run(t, "journal", "--journal", dir, "stats")
+	if !strings.Contains(collapsed(wide.out), "TARGET | LATE P50 | P90 | P99 | MAX") || strings.Count(wide.out, "LATE") != 1 {
+		t.Errorf("statistics on a terminal:\n%s%s", wide.out, wide.err)
+	}
 	file := filepath.Join(t.TempDir(), "a.svg")
 	if got := (jobctl{}).run(t, "journal", "timeline", "--journal", dir, "--out", file); got.code != 0 {
 		t.Fatalf("%+v", got)

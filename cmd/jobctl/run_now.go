@@ -16,7 +16,7 @@ import (
 )
 
 func (p *program) runNow() *ffcli.Command {
-	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now; a schedule goes on as planned", func(ctx context.Context, args []string) error {
+	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now: of one that recurs the next run takes place now, and not at its time", func(ctx context.Context, args []string) error {
 		jobs, err := anyJobs("run-now", args, contract.MostRunNow)
 		if err != nil {
 			return err

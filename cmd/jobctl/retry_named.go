@@ -27,6 +27,8 @@ func (r *retrying) named(ctx context.Context, j *journals) (list []again, err er
 			r.refuse(job.id, "the table has no such row")
 		case job.target != "" && row.Target != job.target:
 			r.refuse(job.id, fmt.Sprintf("its target is '%s', not '%s'", clean(row.Target), clean(job.target)))
+		case row.Status == journal.RowDelayed:
+			r.refuse(job.id, "status = delayed: it comes back by itself when it is due; run-now has it run at once")
 		case row.Status != journal.RowDone && row.Status != journal.RowIgnored:
 			r.refuse(job.id, fmt.Sprintf("status = %s: only what is done or ignored is retried", clean(row.Status)))
 		default:

@@ -188,3 +188,16 @@ func TestPagesTellOfTime(t *testing.T) {
 		}
 	}
 }
+
+// Who wants a delayed row to be tried at once is told how.
+func TestRetryOfADelayedRow(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"status":       json.RawMessage(workerAnswer),
+		"journal-rows": history.RowsAnswer{Rows: []history.Row{{Job: 5, Status: "delayed"}}},
+	})
+	got := jobctl{}.run(t, "--port", d.port, "retry", "5")
+	if want := "jobctl: job 5: status = delayed: it comes back by itself when it is due; run-now has it run at once\n"; got.code != 1 || got.err != want {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}

@@ -31,7 +31,7 @@ func (c *targetConfig) words() []string {
 func attemptsInWords(t jobexec.Terms) string {
 	switch {
 	case t.Attempts == 0:
-		return "attempts as on_crash and rows say"
+		return "one attempt, unless its row or on_crash gives more"
 	case t.Attempts == 1:
 		return "one attempt"
 	case t.Backoff.First == t.Backoff.Most:

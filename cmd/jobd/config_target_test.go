@@ -220,8 +220,8 @@ func TestLaunchersAreChecked(t *testing.T) {
 	found := map[string]string{
 		"launcher":                 "/bin/echo can be executed in " + workingDir(t),
 		"launcher of [target b c]": "it can't be executed: /nowhere/launcher: no such file or directory",
-		"[target a]":               "attempts as on_crash and rows say; SIGTERM after 1m30s, SIGKILL 2h later; as many starts as there are slots",
-		"[target b c]":             "attempts as on_crash and rows say; no time limit; as many starts as there are slots",
+		"[target a]":               "one attempt, unless its row or on_crash gives more; SIGTERM after 1m30s, SIGKILL 2h later; as many starts as there are slots",
+		"[target b c]":             "one attempt, unless its row or on_crash gives more; no time limit; as many starts as there are slots",
 	}
 	if diff := cmp.Diff(found, said); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -18,11 +18,18 @@ type RanNow struct {
 
 // RunNow makes delayed rows due at once, whatever their target, as a claim by hand does: locked,
 // journalled, updated, committed. When a row was planned stays as it is, and so does what follows its
-// run. by is who asks. It fails, without having changed anything, when the worker stops.
+// run. by is who asks. It fails, without having changed anything, when the worker stops, and where
+// the journal's disk has too little room or the database is away.
 func (w *Worker) RunNow(ctx context.Context, ids []int64, by string) (RanNow, error) {
 	told := RanNow{Jobs: make(map[int64]int64), Errors: make(map[int64]string)}
 	if !w.Delays {
 		return told, RefusedError("rows are not delayed here: the key use_columns does not name run_at")
+	}
+	if err := w.Disk.Check(); err != nil {
+		return told, RefusedError("no row was made due: there is no room for the journal: " + err.Error())
+	}
+	if isClosed(w.Mirror.Away()) {
+		return told, RefusedError("no row was made due: the database could not be reached")
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	done := make(chan struct{})

@@ -1,6 +1,8 @@
 package exec_test
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -80,6 +82,53 @@ func TestRunNowWithoutDelays(t *testing.T) {
 	f.start()
 	if _, err := f.worker.RunNow(t.Context(), []int64{1}, "somebody"); err == nil || !strings.Contains(err.Error(), "use_columns") {
 		t.Errorf("refused with %v", err)
+	}
+}
+
+// What can't be done now is told at once: clients wait no longer than a claim by hand would.
+func TestRunNowWhileNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	for want, hinder := range map[string]func(f *fixture){
+		"no row was made due: there is no room for the journal: 10 bytes are left": func(f *fixture) {
+			f.disk.set(errors.New("10 bytes are left"))
+		},
+		"no row was made due: the database could not be reached": func(f *fixture) {
+			f.mirror.mu.Lock()
+			defer f.mirror.mu.Unlock()
+			close(f.mirror.away)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(delayed(1, "c", journal.Plan{RunAt: in(time.Hour)})), func(c *jobexec.Config) { c.Delays = true })
+			f.start()
+			hinder(f)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := f.worker.RunNow(ctx, []int64{1}, "somebody")
+			var refused jobexec.RefusedError
+			if !errors.As(err, &refused) || err.Error() != want {
+				t.Errorf("told %v, want %q", err, want)
+			}
+			f.tells(1, "")
+		})
+	}
+}
+
+// A table may have a status of that name that is not jobd's: such a row is left alone, and nothing
+// is journalled of it.
+func TestACancelWithoutDelays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(delayed(1, "a", journal.Plan{RunAt: in(time.Hour)})), nil)
+	f.start()
+	f.told(jobexec.CancelWish{IDs: []int64{1}, Rows: true}, map[int64]string{
+		1: "job 1 is delayed, and rows are not delayed here: the key use_columns does not name run_at",
+	})
+	if got := f.table.status(1); got != journal.RowDelayed {
+		t.Errorf("the row is %s", got)
+	}
+	if events := f.events(1); len(events) > 0 {
+		t.Errorf("the journal says %+v", events)
 	}
 }
 

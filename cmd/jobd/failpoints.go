@@ -134,7 +134,9 @@ func (c failingConn) Write(packet []byte) (int, error) {
 	case !bytes.Contains(packet, []byte("COMMIT")):
 	case bytes.Contains(packet, []byte("status IN ('done','ignored')")):
 		c.point.reach("retry-sent")
-	case bytes.Contains(packet, []byte("status IN ('waiting','manual')")):
+	case bytes.Contains(packet, []byte("status IN ('accepted','running')")):
+		c.point.reach("update-sent")
+	case bytes.Contains(packet, []byte("status IN ('waiting','manual')")), bytes.Contains(packet, []byte("status = 'delayed'")):
 		c.point.reach("commit-sent")
 	default:
 		c.point.reach("update-sent")

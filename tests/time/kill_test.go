@@ -100,6 +100,7 @@ func TestBothKilledAndTheScheduleGoesOn(t *testing.T) {
 					s.oracle.await(t, fails, 1)
 				}
 				worker.Crash(t)
+				s.oracle.killRunning(t) // one that was forked in that moment
 			}
 			s.oracle.touch(t, "go", "")
 			settings.StartWorker(t)

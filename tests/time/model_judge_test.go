@@ -152,7 +152,8 @@ func (t *trial) judgeJournals() {
 		token   string
 		attempt int
 	}
-	times, starts := map[began]int{}, map[int64]int{}
+	times, starts := map[began]bool{}, map[int64]int{}
+	seen := t.oracle.starts(t) // first: what recurs goes on meanwhile
 	for i, settings := range t.workers {
 		idle(t, t.daemons[i])
 		verifyJournal(t, settings)
@@ -163,9 +164,9 @@ func (t *trial) judgeJournals() {
 					t.violated("too early", "w%d claimed job %d at %d, due at %d", i+1, e.Job, e.Time.Unix(), p.Plan.RunAt)
 				}
 			case journal.Running:
-				starts[e.Job]++
-				if b := (began{e.Job, p.Token, p.Attempt}); p.Token != "" {
-					times[b]++
+				if b := (began{e.Job, p.Token, p.Attempt}); !times[b] { // it may be announced more than once
+					times[b] = true
+					starts[e.Job]++
 				}
 			case journal.Conflict:
 				if row := t.rows[e.Job-1]; !row.touched {
@@ -175,7 +176,7 @@ func (t *trial) judgeJournals() {
 		}
 		t.judgeDiff(i)
 	}
-	for _, begun := range t.oracle.starts(t) {
+	for _, begun := range seen {
 		if starts[begun.id]--; starts[begun.id] < 0 {
 			t.violated("doubled", "%s, more often than the journals know", begun)
 		}

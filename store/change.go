@@ -119,6 +119,9 @@ func (c *Change) isRelease() bool {
 	return c.Status == journal.RowWaiting || c.Status == journal.RowDelayed && c.Done == nil
 }
 
+// comesBack tells whether the change ends a run after which the row is due again.
+func (c *Change) comesBack() bool { return c.Status == journal.RowDelayed && c.Done != nil }
+
 // follow makes of a change and a later one of the same claim one.
 func (c *Change) follow(later Change) {
 	if later.Done != nil && later.Start.IsZero() {

@@ -133,7 +133,7 @@ func (c *comparison) apply(ctx context.Context, changes []Change) ([]Outcome, er
 		switch o.Fate {
 		case Applied:
 			c.mended[change.Job] = true
-			if change.isRelease() && change.target != "" {
+			if change.target != "" && (change.isRelease() || change.comesBack()) {
 				gaveBack = append(gaveBack, change.target)
 			}
 		case Lost:

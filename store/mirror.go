@@ -27,8 +27,8 @@ type Config struct {
 	// its server was confirmed. It must not block.
 	OnReturn func()
 
-	// OnGivenBack is called with the targets of rows that read waiting again by the mirror's work,
-	// before anybody who waits for that is told. It must not block.
+	// OnGivenBack is called with the targets of rows that read waiting again by the mirror's work, or
+	// delayed later than was expected, before anybody who waits for that is told. It must not block.
 	OnGivenBack func(targets []string)
 
 	// Replan says what follows the end of a run whose row has another schedule by now than its
@@ -45,6 +45,7 @@ type Mirror struct {
 	*outage
 	serverCheck
 	claims    *claims
+	former    uint64      // the newest event that is a former process's
 	lively    time.Time   // when something was mirrored last
 	rested    bool        // the bookmark is on disk since
 	confirmed bool        // claims are let on the server that the table is on

@@ -38,7 +38,7 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 		if o.Note != "" {
 			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
 		}
-		if c.isRelease() && c.target != "" {
+		if c.target != "" && (c.isRelease() || c.comesBack() && m.isLate(t, c)) {
 			t.gaveBack = append(t.gaveBack, c.target)
 		}
 		return nil
@@ -65,6 +65,10 @@ func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcom
 	}
 	return err
 }
+
+// isLate tells whether a row comes back later than whoever ended its run expects: it was aside, or
+// a former process ended the run. The second for which it was looked for may be over by now.
+func (m *Mirror) isLate(t *trial, c Change) bool { return t.upTo == 0 || c.first <= m.former }
 
 // found is a row as somebody who looks finds it; nil where it is gone, or can't be read.
 func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {

@@ -18,7 +18,7 @@ type trial struct {
 
 	conflicts []journal.Draft
 	notices   []journal.Draft // of rows that are set aside
-	gaveBack  []string        // targets of rows that wait again
+	gaveBack  []string        // targets of rows that wait again, or come back late
 }
 
 // progress is how far the table shows the journal, and who waits for that. The mirror's goroutine

@@ -10,12 +10,16 @@ import (
 
 // NewMirror makes a mirror. Run makes it work.
 func NewMirror(c Config) *Mirror {
-	if c.Server == "" {
-		c.Source.View(func(s *journal.State) { c.Server = s.Server })
-	}
+	var former uint64
+	c.Source.View(func(s *journal.State) {
+		former = s.Seq
+		if c.Server == "" {
+			c.Server = s.Server
+		}
+	})
 	return &Mirror{
 		Config: c, progress: newProgress(c.Bookmark), outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
-		serverCheck: serverCheck{due: true}, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
+		former: former, serverCheck: serverCheck{due: true}, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
 	}
 }
 

@@ -231,3 +231,39 @@ func verifyJournal(t testing.TB, settings harness.Settings) {
 		t.Errorf("the journal does not verify: %v", err)
 	}
 }
+
+// The only row there is comes back although the worker was killed before the table showed that; also where
+// its schedule was edited meanwhile, to an earlier time. Nobody polls, and nothing else wakes the worker.
+func TestKilledBeforeTheTableShowsThatARowComesBack(t *testing.T) {
+	t.Parallel()
+	for _, edited := range []string{"", "every 1s"} {
+		for _, point := range []string{"exit-seen", "done-appended", "forgotten", "delayed-mirrored"} {
+			t.Run(point+" "+edited, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+				settings := s.worker("w1", map[string]int{"a": 1})
+				schedule := "every 2s"
+				if edited != "" {
+					schedule = "every 1h"
+				}
+				s.insert(timed{id: 1, runAt: s.now(), schedule: schedule})
+				harness.Arm(t, settings["journal_dir"], point, 1)
+				worker := harness.LaunchBinary(t, harness.Armed(t), settings.Write(t), settings.Addr())
+				s.oracle.await(t, 1, 1)
+				s.awaitStatus(1, "running")
+				if edited != "" {
+					s.Exec(t, "UPDATE jobs SET schedule = ? WHERE id = 1", edited)
+				}
+				s.oracle.touch(t, "go", "")
+				if worker.ExitCode(t) != -1 {
+					t.Fatalf("it was not killed but ended by itself:\n%s", worker.Output())
+				}
+				harness.Disarm(t, settings["journal_dir"])
+				settings.StartWorker(t)
+				s.oracle.await(t, 1, 4)
+				s.expectSchedule(1)
+				verifyJournal(t, settings)
+			})
+		}
+	}
+}

@@ -129,3 +129,20 @@ func TestSchedulesEditedDuringARun(t *testing.T) {
 	}
 	verifyJournal(t, settings)
 }
+
+// A schedule that is edited to come sooner than what was planned goes on at once, though it is the only
+// row and nobody polls.
+func TestAScheduleIsEditedToComeSooner(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+	settings := s.worker("w1", map[string]int{"a": 1})
+	s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1h"})
+	settings.StartWorker(t)
+	s.oracle.await(t, 1, 1)
+	s.awaitStatus(1, "running")
+	s.Exec(t, "UPDATE jobs SET schedule = 'every 2s' WHERE id = 1")
+	s.oracle.touch(t, "go", "")
+	s.oracle.await(t, 1, 4)
+	s.expectSchedule(1)
+	verifyJournal(t, settings)
+}

@@ -146,3 +146,31 @@ func TestServerAwayOverAPlannedTime(t *testing.T) {
 	}
 	s.expectOnce(2)
 }
+
+// Somebody else holds the row while its run ends, for longer than until its next planned time: as soon
+// as it is let go the row comes back, and its schedule goes on.
+func TestARowIsLockedWhileItsRunEnds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)
+	settings := s.worker("w1", map[string]int{"a": 1})
+	s.insert(timed{id: 1, runAt: s.now(), schedule: "every 1s"})
+	settings.StartWorker(t)
+	s.oracle.await(t, 1, 1)
+	s.awaitStatus(1, "running")
+	tx, err := s.Admin.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() // at the latest
+	if _, err := tx.ExecContext(t.Context(), "SELECT id FROM jobs WHERE id = 1 FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	s.oracle.touch(t, "go", "")
+	at := s.now()
+	s.awaitTime(at + 4)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	s.oracle.await(t, 1, 4)
+	s.expectSchedule(1)
+}

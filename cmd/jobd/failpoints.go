@@ -148,8 +148,23 @@ func (c failingConn) Write(packet []byte) (int, error) {
 func failMirror(journalDir string, c store.Config) store.Config {
 	point := readFailpoint(journalDir)
 	c.Table = failingApplier{c.Table, point}
+	c.Source = failingSource{c.Source, point}
 	c.Bookmark = failingBookmark{c.Bookmark, point}
 	return c
+}
+
+type failingSource struct {
+	store.Source
+	point *failpoint
+}
+
+// Append implements store.Source.
+func (s failingSource) Append(drafts ...journal.Draft) ([]journal.Event, error) {
+	events, err := s.Source.Append(drafts...)
+	for _, e := range events {
+		s.point.reach(string(e.Kind()) + "-appended")
+	}
+	return events, err
 }
 
 type failingApplier struct {

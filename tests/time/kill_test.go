@@ -237,7 +237,10 @@ func verifyJournal(t testing.TB, settings harness.Settings) {
 func TestKilledBeforeTheTableShowsThatARowComesBack(t *testing.T) {
 	t.Parallel()
 	for _, edited := range []string{"", "every 1s"} {
-		for _, point := range []string{"exit-seen", "done-appended", "forgotten", "delayed-mirrored"} {
+		for _, point := range []string{"exit-seen", "done-appended", "forgotten", "replanned-appended", "delayed-mirrored"} {
+			if edited == "" && point == "replanned-appended" {
+				continue
+			}
 			t.Run(point+" "+edited, func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, `until [ -e $dir/go ]; do sleep 0.05; done`)

@@ -23,12 +23,13 @@ var usesNoPriority = slices.DeleteFunc(slices.Clone(store.TimeColumns()), func(c
 
 // delayed is what rows that are not due yet cost those that are, and how late these are started.
 func delayed(p *program) []reading {
+	late, together := lateness(p), latenessTogether(p)
 	plain, uses, ranks := timesTable(p, 0, nil), timesTable(p, 0, usesNoPriority), timesTable(p, 0, store.TimeColumns())
-	usesFuture, ranksFuture := timesTable(p, future, usesNoPriority), timesTable(p, future, store.TimeColumns())
-	idle, busy := lateness(p), latenessTogether(p)
-	return []reading{
-		claimPair(p, uses, usesFuture), claimPair(p, ranks, ranksFuture), claimPair(p, plain, uses), claimPair(p, uses, ranks), idle, busy,
-	}
+	without, byPriority := claimPair(p, plain, uses), claimPair(p, uses, ranks)
+	// One after the other, each made when it is measured: both don't fit into the server's memory.
+	many := claimPair(p, uses, timesTable(p, future, usesNoPriority))
+	manyRanked := claimPair(p, ranks, timesTable(p, future, store.TimeColumns()))
+	return []reading{many, manyRanked, without, byPriority, late, together}
 }
 
 // claimPair is a claim from one table in turn with one from another.

@@ -17,6 +17,7 @@ import (
 // claims is what only the claim loop knows.
 type claims struct {
 	poll    time.Time     // the next poll that nobody asks for; zero: none
+	taken   time.Time     // when it was last seen to what was due
 	away    bool          // the mirror could not write when a claim was last wanted
 	names   board.Backoff // of the question whether the table takes the targets' names
 	survey  survey
@@ -115,6 +116,7 @@ func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
 
 // takeDue polls for the targets for which that is due, and ends rests.
 func (w *Worker) takeDue(now time.Time) {
+	w.claims.taken = now
 	if c := &w.claims; !c.poll.IsZero() && !now.Before(c.poll) {
 		c.poll = w.nextPoll(now)
 		w.PollAll()
@@ -163,8 +165,8 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 		at(t.look.Due)
 		at(t.trouble.rest.Due)
 		at(t.sweep.rest.Due)
-		if t.wanted() {
-			at(t.bucket.due(t.Unstarted(), now))
+		if t.wanted() { // what has come into hand since then is due, too
+			at(t.bucket.due(t.Unstarted(), w.claims.taken))
 		}
 	}
 	for _, a := range w.asides {

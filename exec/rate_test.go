@@ -3,6 +3,7 @@ package exec_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	jobexec "jobd/exec"
@@ -47,6 +48,29 @@ func TestAWorkerComesBackWhenItsRateAllows(t *testing.T) {
 	for range 20 {
 		f.next().exit(0)
 	}
+}
+
+// It does so beside rows that are due much later, for which it looks at clocks only.
+func TestARateBesideRowsThatAreDueLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rows, each = 20, 500 * time.Millisecond
+		table := newTable(delayed(100, "b", journal.Plan{RunAt: in(time.Hour)}))
+		for id := range int64(rows) {
+			table.rows[id+1] = waiting(id+1, "a")
+		}
+		begun := time.Now()
+		_, r, _ := newMemory(t, table, func(c *jobexec.Config) {
+			c.Terms = map[string]jobexec.Terms{"a": {Rate: jobexec.Rate{Starts: 2, Per: time.Second}}}
+		})
+		for range rows {
+			p := <-r.started
+			p.exit(0)
+		}
+		if took := time.Since(begun); took > rows*each+time.Second {
+			t.Errorf("%d starts took %s", rows, took)
+		}
+	})
 }
 
 // A job that is run by hand is not held up, and counts.

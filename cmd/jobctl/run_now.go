@@ -117,10 +117,13 @@ func (h *hastening) ask(ctx context.Context, j *journals, ids []jobnet.Whole) er
 		case jobnet.CodeOf(err) == jobnet.CodeUnknown:
 			failed = append(failed, named(one, errors.New("it can't make rows due, because it is an older jobd, or the original")))
 			continue // nothing was done
+		case jobnet.CodeOf(err) == jobnet.CodeRefused:
+			failed = append(failed, named(one, err))
+			continue // likewise; another worker may have room, or reach the table
 		}
 		return fmt.Errorf("%w; whether %s (the first: %d) were made due is not known: ask again, which does no harm", named(one, err), jobsText(len(ids)), ids[0])
 	}
-	return errors.Join(append(failed, errors.New("no worker can make rows due"))...)
+	return errors.Join(append(failed, fmt.Errorf("no worker has made them due: %s", jobsText(len(ids))))...)
 }
 
 // tell tells which rows are due now.

@@ -158,6 +158,20 @@ func TestRunNow(t *testing.T) {
 	jobctl{}.expect(t, d, want, "run-now", "5", "7", "--output", "json")
 }
 
+// A worker that refuses has changed nothing, and is not taken for one that may have.
+func TestRunNowThatIsRefused(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, "", map[string]any{
+		"journal-rows": json.RawMessage(delayedRows), "journal-anchor": json.RawMessage(`{"seq": 1, "hash": ""}`), "status": json.RawMessage(`{"targets": {}}`),
+		"run-now": jobnet.Refusal("no row was made due: the database could not be reached"),
+	})
+	got := jobctl{}.run(t, "--port", d.port, "run-now", "5", "7")
+	if got.code != 1 || !strings.Contains(got.err, "the database could not be reached") ||
+		!strings.Contains(got.err, "no worker has made them due: 2 jobs") || strings.Contains(got.err, "not known") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Where no row is delayed nobody is asked to change anything; wrong words are told before.
 func TestRunNowOfWhatIsNotDelayed(t *testing.T) {
 	t.Parallel()

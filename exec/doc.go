@@ -115,7 +115,10 @@
 //     the masters, when it has asked the row. A client that asks again is refused, because its row
 //     waits, runs, or has ended at another time.
 //   - Two workers that retry one end of a job: the row is locked while one decides, and reads
-//     otherwise when the other does. The end that the client meant is named by its time.
+//     otherwise when the other does. The end that the client meant is named by its time. Where the
+//     first is killed before its COMMIT, and the other sets the row back before the first is there
+//     again, both journals say so: of a row that waits nobody can tell who made it wait. It is run
+//     once all the same.
 //   - Before a job that is cancelled is journalled as that, and after it, before its signals are
 //     sent: see cancel.go.
 //   - Before a client's request is journalled: nothing was done about it. It is journalled with the

@@ -50,36 +50,59 @@ func retry(addr string, ids ...int) (answer retried, err error) {
 	return answer, json.Unmarshal(response.Data, &answer)
 }
 
-// setBack counts for each job how often the journals say that its row was set back, and was indeed.
+// setBack counts for each job the ends that the journals say were set back, and were indeed. Two
+// workers may say so of one end: the first was killed before its transaction was committed, the
+// second set the row back right then, and of a row that waits nobody can tell who made it wait. Each
+// end has a time of its own, since a row is set back in a later second than it ended in.
 func setBack(t *testing.T, journals []string) map[int]int {
 	t.Helper()
-	counts := map[int]int{}
+	ends := map[int]map[int64]bool{}
 	for _, dir := range journals {
-		reader, err := replay.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer reader.Close()
-		kinds := []journal.Kind{journal.KindRetried, journal.KindConflict}
-		for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
-			if err != nil {
-				t.Fatal(err)
+		for job, retried := range retriedBy(t, dir) {
+			if ends[job] == nil {
+				ends[job] = map[int64]bool{}
 			}
-			switch p := e.Payload.(type) {
-			case journal.Retried:
-				counts[int(e.Job)]++
-			case journal.Conflict:
-				switch p.Wanted {
-				case journal.WantedRetried:
-					counts[int(e.Job)]--
-				case journal.RowDone: // told once more after a kill, when another worker had run it again
-				default:
-					t.Errorf("job %d: a conflict: %+v", e.Job, p)
-				}
+			for _, finished := range retried {
+				ends[job][finished] = true
 			}
 		}
 	}
+	counts := map[int]int{}
+	for job, all := range ends {
+		counts[job] = len(all)
+	}
 	return counts
+}
+
+// retriedBy gives for each job the ends that one journal says were set back, by their times.
+func retriedBy(t *testing.T, dir string) map[int][]int64 {
+	t.Helper()
+	reader, err := replay.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	ends := map[int][]int64{}
+	kinds := []journal.Kind{journal.KindRetried, journal.KindConflict}
+	for e, err := range reader.Events(t.Context(), journal.Filter{Kinds: kinds}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := int(e.Job)
+		switch p := e.Payload.(type) {
+		case journal.Retried:
+			ends[job] = append(ends[job], p.Finished)
+		case journal.Conflict:
+			switch p.Wanted {
+			case journal.WantedRetried: // the newest
+				ends[job] = ends[job][:len(ends[job])-1]
+			case journal.RowDone: // told once more after a kill, when another worker had run it again
+			default:
+				t.Errorf("job %d: a conflict: %+v", e.Job, p)
+			}
+		}
+	}
+	return ends
 }
 
 // auditRetried checks that each job was started once, and once more for each time that its row was

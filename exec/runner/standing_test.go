@@ -34,10 +34,11 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 		t.Errorf("the next worker: %+v, want process %d", after, before.PID)
 	}
 	recalled := next.Recall(nil)[0].Process
+	lost := linkOf(next) // before that: a process without its runner soon makes the worker start another one
 	if err := unix.Kill(after.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-linkOf(next).lost
+	<-lost.lost
 	if _, err := next.Instance(); err != nil {
 		t.Fatal(err)
 	}

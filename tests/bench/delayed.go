@@ -24,11 +24,13 @@ var usesNoPriority = slices.DeleteFunc(slices.Clone(store.TimeColumns()), func(c
 // delayed is what rows that are not due yet cost those that are, and how late these are started.
 func delayed(p *program) []reading {
 	late, together := lateness(p), latenessTogether(p)
-	plain, uses, ranks := timesTable(p, 0, nil), timesTable(p, 0, usesNoPriority), timesTable(p, 0, store.TimeColumns())
-	without, byPriority := claimPair(p, plain, uses), claimPair(p, uses, ranks)
-	// One after the other, each made when it is measured: both don't fit into the server's memory.
-	many := claimPair(p, uses, timesTable(p, future, usesNoPriority))
-	manyRanked := claimPair(p, ranks, timesTable(p, future, store.TimeColumns()))
+	// Both tables of a pair are made when they are measured: those that were claimed from before are
+	// slower, and two large ones don't fit into the server's memory.
+	all := store.Uses(store.TimeColumns())
+	without := claimPair(p, timesTable(p, 0, nil), timesTable(p, 0, usesNoPriority))
+	byPriority := claimPair(p, timesTable(p, 0, usesNoPriority), timesTable(p, 0, all))
+	many := claimPair(p, timesTable(p, 0, usesNoPriority), timesTable(p, future, usesNoPriority))
+	manyRanked := claimPair(p, timesTable(p, 0, all), timesTable(p, future, all))
 	return []reading{many, manyRanked, without, byPriority, late, together}
 }
 

@@ -45,8 +45,8 @@ type suspect struct {
 // judge returns when it is the address's turn, and counts the password if it is wrong: its answer
 // is to be held back for the delay. ctx ends the wait.
 func (s *suspects) judge(ctx context.Context, from netip.Prefix, right bool) (delay time.Duration, err error) {
-	for {
-		delay, turn := s.tryJudge(from, right)
+	for again := false; ; again = true {
+		delay, turn := s.tryJudge(from, right, again)
 		if turn == nil {
 			return delay, nil
 		}
@@ -59,15 +59,19 @@ func (s *suspects) judge(ctx context.Context, from netip.Prefix, right bool) (de
 	}
 }
 
-// tryJudge is judge, or gives a channel that is closed when to try again.
-func (s *suspects) tryJudge(from netip.Prefix, right bool) (delay time.Duration, turn chan struct{}) {
+// tryJudge is judge, or gives a channel that is closed when to try again. Who tries again, because
+// somebody else was faster, is none that has just come, and waits behind all others.
+func (s *suspects) tryJudge(from netip.Prefix, right, again bool) (delay time.Duration, turn chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	one := s.known[from]
 	if one.wait(now) > 0 {
 		turn = make(chan struct{})
-		one.waiting = append(one.waiting, turn)
+		if one.waiting = append(one.waiting, turn); again {
+			copy(one.waiting[1:], one.waiting)
+			one.waiting[0] = turn
+		}
 		s.arm(one, now)
 		return 0, turn
 	}

@@ -35,13 +35,10 @@ func (s *Service) Cancel(ctx context.Context, from Call, q contract.CancelQuery)
 	}
 	told = contract.CancelAnswer{
 		Jobs:   make(map[jobnet.Whole]contract.CancelledJob, len(done.Jobs)),
-		Errors: make(map[jobnet.Whole]string, len(done.Errors)), Elsewhere: make(map[jobnet.Whole]contract.ClaimedRow, len(done.Elsewhere)),
+		Errors: byID(done.Errors), Elsewhere: make(map[jobnet.Whole]contract.ClaimedRow, len(done.Elsewhere)),
 	}
 	for id, job := range done.Jobs {
 		told.Jobs[jobnet.Whole(id)] = cancelled(job)
-	}
-	for id, why := range done.Errors {
-		told.Errors[jobnet.Whole(id)] = why
 	}
 	for id, row := range done.Elsewhere {
 		told.Elsewhere[jobnet.Whole(id)] = contract.ClaimedRow{Status: row.Status, Owner: row.Owner, Target: row.Target}

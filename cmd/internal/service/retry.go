@@ -30,12 +30,15 @@ func (s *Service) Retry(ctx context.Context, from Call, q contract.RetryRows) (t
 	if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
 		s.Refusals.add(contract.Retry.Name, from, firstOf(answer.Errors))
 	}
-	told.Jobs, told.Errors = make(map[jobnet.Whole]string, len(answer.Jobs)), make(map[jobnet.Whole]string, len(answer.Errors))
-	for id, to := range answer.Jobs {
-		told.Jobs[jobnet.Whole(id)] = to
-	}
-	for id, text := range answer.Errors {
-		told.Errors[jobnet.Whole(id)] = text
-	}
+	told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
 	return told, nil
+}
+
+// byID is what is told of jobs, under their ids as the wire has them.
+func byID[V any](of map[int64]V) map[jobnet.Whole]V {
+	told := make(map[jobnet.Whole]V, len(of))
+	for id, what := range of {
+		told[jobnet.Whole(id)] = what
+	}
+	return told
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 
-	jobnet "jobd/net"
 	"jobd/net/contract"
 )
 
@@ -20,12 +19,6 @@ func (s *Service) RunNow(ctx context.Context, from Call, q contract.RunNowRows) 
 	if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
 		s.Refusals.add(contract.RunNow.Name, from, firstOf(answer.Errors))
 	}
-	told.Jobs, told.Errors = make(map[jobnet.Whole]int64, len(answer.Jobs)), make(map[jobnet.Whole]string, len(answer.Errors))
-	for id, was := range answer.Jobs {
-		told.Jobs[jobnet.Whole(id)] = was
-	}
-	for id, text := range answer.Errors {
-		told.Errors[jobnet.Whole(id)] = text
-	}
+	told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
 	return told, nil
 }

@@ -162,3 +162,25 @@ func TestGuessesThatMustWaitTooLongAreTold(t *testing.T) {
 		_ = server.Shutdown(ended)
 	})
 }
+
+// Regression: of those who wait, a guess that was woken and found somebody else faster came to stand
+// in front of whoever had just come, who then waited twice as long.
+func TestAGuessThatLostItsTurnWaitsBehindNewcomers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s suspects
+		var from netip.Prefix
+		for range guessesAtOnce {
+			s.tryJudge(from, false, false)
+		}
+		_, honest := s.tryJudge(from, true, false)
+		_, lost := s.tryJudge(from, false, true)
+		<-honest
+		select {
+		case <-lost:
+			t.Error("both have a turn at once")
+		default:
+		}
+		s.leave(from, lost)
+	})
+}

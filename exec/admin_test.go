@@ -40,7 +40,7 @@ func TestPause(t *testing.T) {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer
 	}()
-	f.wait("the manual job is accepted", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	f.none()
 	want, got := jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1, Prefetched: 1, PausedBy: "me"}, jobexec.TargetStatus{}
 	want.PausedSince = f.of(journal.KindPaused).times[0].UnixMilli() // of the first of the two

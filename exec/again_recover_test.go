@@ -75,9 +75,8 @@ func TestRecoveryOfRowsThatComeBack(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, newTable(test.row), nil)
-			f.follower = follow(t, f.journal, f.table)
 			f.build(func(c *jobexec.Config) {
-				c.Requeue, c.MaxAttempts, c.Again, c.Mirror = test.requeue, 9, true, f.follower
+				c.Requeue, c.MaxAttempts, c.Again = test.requeue, 9, true
 				c.Terms = map[string]jobexec.Terms{"a": {Backoff: jobexec.Backoff{First: time.Minute, Most: time.Minute}}}
 			})
 			left(t, f.journal, test.left...)
@@ -143,8 +142,7 @@ func TestALostJournalStopsNoSchedule(t *testing.T) {
 		row(2, journal.Plan{Schedule: "every 30d", Attempts: 1}), // by hand: nothing was planned
 	)
 	f := newFixture(t, tab, nil)
-	f.follower = follow(t, f.journal, f.table)
-	f.build(func(c *jobexec.Config) { c.Again, c.Mirror = true, f.follower })
+	f.build(func(c *jobexec.Config) { c.Again = true })
 	f.start()
 	f.reach(map[int64]string{1: journal.RowDelayed, 2: journal.RowDone})
 	for _, e := range f.events(1) {
@@ -163,11 +161,10 @@ func TestWhatIsGivenBackIsDueAsBefore(t *testing.T) {
 	plan := journal.Plan{RunAt: time.Now().Unix() - 5, Attempts: 1, MaxAttempts: 4}
 	tab := newTable(waiting(1, "b"), delayed(2, "b", plan))
 	f := newFixture(t, tab, nil)
-	f.follower = follow(t, f.journal, f.table)
-	f.build(func(c *jobexec.Config) { c.Again, c.Mirror = true, f.follower })
+	f.build(func(c *jobexec.Config) { c.Again = true })
 	f.start()
 	first := f.next()
-	f.wait("the other is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	if err := f.worker.Pause(nil, "me"); err != nil {
 		t.Fatal(err)
 	}

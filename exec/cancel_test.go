@@ -9,6 +9,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
@@ -52,11 +53,14 @@ func (f *fixture) tells(id int64, want string) {
 	}
 }
 
-// claimed waits until a job is claimed, and waits for its slot.
+// claimed waits until the worker has a job that it has claimed: that is when its claim is won, which
+// is later than the journal tells of it.
 func (f *fixture) claimed(id int64) {
 	f.t.Helper()
-	f.until(fmt.Sprintf("job %d is claimed", id), func(s jobexec.Status) bool { return s.Doubted == 0 })
-	f.wait("it is claimed", func(s *journal.State) bool { return s.Job(id).Status == journal.StatusAccepted })
+	f.until(fmt.Sprintf("job %d is claimed", id), func(jobexec.Status) bool {
+		standing := f.worker.Explain([]int64{id})[id].Standing
+		return standing != nil && standing.Phase == board.Queued
+	})
 }
 
 // A job that waits for its slot leaves the queue; the one behind it runs.

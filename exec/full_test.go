@@ -105,8 +105,7 @@ func newLife(t *testing.T, l life, nth int) (*fixture, *fullOnce) {
 	full := &fullOnce{Log: f.journal, nth: nth}
 	f.runner.instant = l.instant
 	f.build(func(c *jobexec.Config) {
-		f.follower = follow(t, f.journal, f.table)
-		c.Recorder, c.Mirror, c.Targets = full, f.follower, map[string]int{"a": 2, "b": 1}
+		c.Recorder, c.Targets = full, map[string]int{"a": 2, "b": 1}
 		if l.change != nil {
 			l.change(c)
 		}
@@ -130,6 +129,7 @@ func (l life) run(f *fixture) {
 // check checks what is left of it.
 func (l life) check(f *fixture, nth int) {
 	f.t.Helper()
+	f.clients.Wait()
 	f.journal.View(func(s *journal.State) {
 		if len(s.Jobs) > 0 != l.goesOn || s.Open {
 			f.t.Errorf("append %d: in the end the journal has open %t, jobs %v", nth, s.Open, s.Jobs)
@@ -185,7 +185,7 @@ func lives() map[string]life {
 			rows: []journal.Row{waiting(1, "b"), waiting(2, "b"), waiting(3, "b"), manual(4, "b")}, end: done(1, 2, 3, 4), starts: 4,
 			live: func(f *fixture) {
 				p := f.next()
-				f.wait("another is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+				f.claimed(2)
 				f.manual(4)
 				again(f, func() error { return f.worker.Pause(nil, "me") })
 				f.reach(map[int64]string{2: journal.RowWaiting, 4: journal.RowAccepted})
@@ -269,7 +269,7 @@ func lives() map[string]life {
 			end: map[int64]string{1: journal.RowDone, 2: journal.RowWaiting, 3: journal.RowManual},
 			live: func(f *fixture) {
 				p := f.next()
-				f.wait("another is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+				f.claimed(2)
 				f.manual(3)
 				f.stop()
 				f.reach(map[int64]string{2: journal.RowWaiting, 3: journal.RowManual})
@@ -305,6 +305,6 @@ func failing(times int, err error) func(func()) error {
 // manual has a client ask for a job, and waits until it is accepted.
 func (f *fixture) manual(id int64) {
 	f.t.Helper()
-	go func() { _, _ = f.worker.RunManual(context.Background(), []int64{id}, "me") }()
-	f.wait("the manual job is accepted", func(s *journal.State) bool { return s.Job(id).Status == journal.StatusAccepted })
+	f.clients.Go(func() { _, _ = f.worker.RunManual(context.Background(), []int64{id}, "me") })
+	f.claimed(id)
 }

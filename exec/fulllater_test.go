@@ -93,7 +93,7 @@ func laterLives() map[string]life {
 func (f *fixture) pass(id int64) *process {
 	f.t.Helper()
 	first := f.next()
-	f.wait("the next is claimed", func(s *journal.State) bool { return s.Job(id).Status == journal.StatusAccepted })
+	f.claimed(id)
 	f.follower.lock(id)
 	first.exit(0)
 	return f.next()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,8 @@ type fixture struct {
 	journal  *eventlog.Log
 	table    *table
 	mirror   *mirror
-	follower *follower // nil where the mirror is the one above
+	follower *follower      // that the mirror shows by
+	clients  sync.WaitGroup // that asked for jobs, see manual
 	runner   *runner
 	disk     *disk
 	worker   *jobexec.Worker
@@ -31,8 +33,10 @@ func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixtu
 	t.Helper()
 	f := &fixture{
 		t: t, journal: openJournal(t, t.TempDir()), table: table,
-		mirror: &mirror{away: make(chan struct{})}, runner: newRunner(), disk: newDisk(),
+		runner: newRunner(), disk: newDisk(),
 	}
+	f.follower = follow(t, f.journal, table)
+	f.mirror = &mirror{follower: f.follower, away: make(chan struct{})}
 	f.build(change)
 	return f
 }
@@ -149,7 +153,7 @@ func (f *fixture) next() *process {
 // returns when that one is announced.
 func (f *fixture) hold(ends *process, waits int64) (release chan struct{}) {
 	f.t.Helper()
-	f.wait("the job behind it is claimed", func(s *journal.State) bool { return s.Job(waits).Status == journal.StatusAccepted })
+	f.claimed(waits)
 	release = make(chan struct{})
 	f.mirror.mu.Lock()
 	f.mirror.held = release

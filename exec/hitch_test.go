@@ -22,19 +22,15 @@ func (r *runner) refuseAll(why error) {
 	r.refuse = why
 }
 
-// newHitched makes a worker whose mirror follows the journal, and whose launcher is sound.
+// newHitched makes a worker whose launcher is sound.
 func newHitched(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
 	t.Helper()
-	f := newFixture(t, table, nil)
-	f.follower = follow(t, f.journal, table)
-	f.build(func(c *jobexec.Config) {
+	return newFixture(t, table, func(c *jobexec.Config) {
 		soundLauncher(c)
-		c.Mirror = f.follower
 		if change != nil {
 			change(c)
 		}
 	})
-	return f
 }
 
 // noProgram is what the system says of something that is no program, which only an execution tells.

@@ -16,7 +16,7 @@ func TestALockedRowHoldsUpOnlyItsOwnStart(t *testing.T) {
 	f.mirror.aside = map[int64]chan struct{}{3: held}
 	f.start()
 	first, second := f.next(), f.next()
-	f.wait("two more are claimed", func(s *journal.State) bool { return s.Job(4).Status == journal.StatusAccepted })
+	f.claimed(4)
 	first.exit(0)
 	f.wait("the locked one is announced", func(s *journal.State) bool { return s.Job(3).Status == journal.StatusStarting })
 	second.exit(0)
@@ -37,7 +37,7 @@ func TestAJobWhoseRowIsLockedIsGivenBackByAPause(t *testing.T) {
 	f.mirror.aside = map[int64]chan struct{}{2: make(chan struct{})}
 	f.start()
 	first := f.next()
-	f.wait("the other is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	first.exit(0)
 	f.wait("it is announced", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusStarting })
 	if err := f.worker.Pause(nil, "me"); err != nil {

@@ -26,6 +26,12 @@ type memory struct {
 }
 
 func (m *memory) Append(drafts ...journal.Draft) (events []journal.Event, err error) {
+	var show []func()
+	defer func() { // without m.mu: a claim appends while it holds the table
+		for _, change := range show {
+			m.table.change(change)
+		}
+	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range drafts {
@@ -37,8 +43,9 @@ func (m *memory) Append(drafts ...journal.Draft) (events []journal.Event, err er
 		switch p := d.Payload.(type) {
 		case journal.Accepted:
 			m.claims[d.Job] = p
-		case journal.Done, journal.Released, journal.Cancelled: // no part of a claim, which holds the table
-			m.table.change(func() { m.table.rows[d.Job] = shown(m.table.rows[d.Job], m.claims[d.Job], p) })
+		case journal.Done, journal.Released, journal.Cancelled: // no part of a claim
+			claim := m.claims[d.Job]
+			show = append(show, func() { m.table.rows[d.Job] = shown(m.table.rows[d.Job], claim, p) })
 		}
 	}
 	m.events = append(m.events, events...)

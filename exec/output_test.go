@@ -27,7 +27,7 @@ func TestOutputOfAJobUnderWay(t *testing.T) {
 	if !reflect.DeepEqual(f.runner.glances, []jobexec.Glance{asked}) {
 		t.Errorf("the runner was asked for %+v, want %+v", f.runner.glances, asked)
 	}
-	f.wait("the next is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	if got, found, err := f.worker.Output(t.Context(), jobexec.Glance{Job: 2}); err != nil || !found || got.Started {
 		t.Errorf("of one that waits: %+v, %t, %v", got, found, err)
 	}

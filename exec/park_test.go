@@ -68,7 +68,7 @@ func (f *fixture) park(log logged) {
 	f.t.Helper()
 	f.start()
 	first := f.next()
-	f.wait("the other is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	first.exit(0)
 	log.await(f.t, isParked)
 	f.wait("the first is done", ended(1))
@@ -84,7 +84,7 @@ func TestAJobWhoseRowIsLockedKeepsNoSlot(t *testing.T) {
 	if third.spec.Job != 3 {
 		t.Fatalf("job %d was started", third.spec.Job)
 	}
-	f.wait("one waits behind it", func(s *journal.State) bool { return s.Job(4).Status == journal.StatusAccepted })
+	f.claimed(4)
 	f.until("all three count", func(s jobexec.Status) bool { return s.Targets["b"].Length == 3 })
 	if f.worker.SendSignal(map[int64]int{2: 15}, "me")[2] {
 		t.Error("a job that was not started was signalled")
@@ -116,7 +116,7 @@ func TestAParkedJobWhoseRowWasTakenIsDropped(t *testing.T) {
 		answer, _ := f.worker.RunManual(context.Background(), []int64{2}, "me")
 		answers <- answer
 	}()
-	f.wait("the other is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	first.exit(0)
 	log.await(t, isParked)
 	f.wait("the first is done", ended(1))

@@ -14,10 +14,9 @@ import (
 func TestPauseGivesBackWhatHasNotStarted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b"), manual(3, "b")), nil)
-	f.build(func(c *jobexec.Config) { c.Mirror = follow(t, f.journal, f.table) })
 	f.start()
 	p := f.next()
-	f.wait("another is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	f.manual(3)
 	if err := f.worker.Pause([]string{"b"}, "me"); err != nil {
 		t.Fatal(err)
@@ -51,7 +50,7 @@ func TestNothingStartsAfterAPause(t *testing.T) {
 	go func() { _, _ = f.worker.RunManual(context.Background(), []int64{3, 4, 5}, "me") }()
 	second := f.next()
 	f.next()
-	f.wait("one waits", func(s *journal.State) bool { return s.Job(5).Status == journal.StatusAccepted })
+	f.claimed(5)
 	held := f.hold(first, 2)
 	second.exit(0)
 	f.wait("the manual job is announced too", func(s *journal.State) bool { return s.Job(5).Status == journal.StatusStarting })
@@ -114,7 +113,6 @@ func TestAClaimUnderWayIsGivenBackWhenItsTargetIsPaused(t *testing.T) {
 		apply()
 		return nil
 	}
-	f.build(func(c *jobexec.Config) { c.Mirror = follow(t, f.journal, f.table) })
 	f.start()
 	<-committing
 	if err := f.worker.Pause(nil, "me"); err != nil {

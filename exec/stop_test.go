@@ -164,7 +164,7 @@ func TestNothingIsJournalledBehindTheEnd(t *testing.T) {
 	f.build(func(c *jobexec.Config) { c.Handover, c.Runner, c.Recorder = true, late, end })
 	f.start()
 	first := f.next()
-	f.wait("the other job is claimed", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusAccepted })
+	f.claimed(2)
 	first.exit(0)
 	<-late.asked
 	f.stop()

@@ -12,11 +12,13 @@ import (
 	"jobd/journal"
 )
 
-// mirror shows everything at once, unless it is held.
+// mirror shows everything at once, unless it is held. It never tells that the table shows what it
+// does not: who looks at the table then would find rows that run and jobs that are done.
 type mirror struct {
-	mu   sync.Mutex
-	held chan struct{} // not nil: Shown waits until it is closed
+	*follower // nil where the journal shows what it takes by itself
 
+	mu    sync.Mutex
+	held  chan struct{}           // not nil: Shown waits until it is closed
 	aside map[int64]chan struct{} // the same for single jobs; Tried does not wait for them
 	away  chan struct{}
 	seen  chan struct{} // has room for one; receives when somebody asks whether the table is away
@@ -27,29 +29,41 @@ func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
 func (m *mirror) Reached() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	select {
-	case <-m.held:
+	switch {
+	case m.holds():
+		return 0
+	case m.follower == nil:
 		return math.MaxUint64
 	default:
+		return m.follower.Reached()
 	}
-	if m.held != nil {
-		return 0
-	}
-	return math.MaxUint64
 }
 
-func (m *mirror) Shown(_ uint64, job int64) <-chan struct{} {
+func (m *mirror) Shown(seq uint64, job int64) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if aside := m.aside[job]; aside != nil {
 		return aside
 	}
-	if m.held != nil {
+	if m.holds() {
 		return m.held
+	}
+	if m.follower != nil {
+		return m.follower.Shown(seq, job)
 	}
 	shown := make(chan struct{})
 	close(shown)
 	return shown
+}
+
+// holds tells whether it shows nothing at the moment. Callers must hold m.mu.
+func (m *mirror) holds() bool {
+	select {
+	case <-m.held:
+		return false
+	default:
+		return m.held != nil
+	}
 }
 
 func (m *mirror) Away() <-chan struct{} {

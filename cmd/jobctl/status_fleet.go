@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,6 +140,10 @@ func countOf(n int, thing string) string {
 // tallyTable has a line for each target, added up over all workers.
 func (p *program) tallyTable(s *census, tallies []tally) table {
 	t := table{head: []string{"TARGET", "WORKERS", "SLOTS", "PREFETCHED", "WAITING", "OLDEST", "PAUSED"}, none: "no targets", elastic: "TARGET"}
+	delays := s.delays()
+	if delays {
+		t.head = slices.Insert(t.head, 6, "NEXT DUE")
+	}
 	for _, one := range tallies {
 		running, prefetched, paused := fmt.Sprint(one.Running), fmt.Sprint(one.Prefetched), "no"
 		if one.Untold > 0 {
@@ -148,7 +153,13 @@ func (p *program) tallyTable(s *census, tallies []tally) table {
 			paused = fmt.Sprintf("%d of %d", one.Paused, one.Workers)
 		}
 		waiting, oldest := p.waitingCells(s, one.Target)
-		t.add(line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest, line(paused))
+		cells := []cell{
+			line(one.Target), line(one.Workers), line(fmt.Sprintf("%s/%d", running, one.Slots)), line(prefetched), waiting, oldest, line(paused),
+		}
+		if delays {
+			cells = slices.Insert(cells, 6, line(p.dueIn(s.nextDue(one.Target)*1000)))
+		}
+		t.add(cells...)
 	}
 	return t
 }

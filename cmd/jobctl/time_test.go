@@ -157,6 +157,44 @@ func TestWaitForARowThatRecurs(t *testing.T) {
 	}
 }
 
+// A master's page says when the next row of each target is due, as the table has it or, where that
+// can't be asked, as the workers' claims have learned; no such column where nobody delays rows.
+func TestAMastersStatusTellsWhatIsDueNext(t *testing.T) {
+	t.Parallel()
+	worker := func(nextDue string) string {
+		return `{"targets": {"mail": {"paused": false, "concurrency": 4, "length": 0, "running": 1` + nextDue + `}}, "name": "node-1", "pid": 7,
+			"startedAt": 1795176000000, "database": {"reachable": true}}`
+	}
+	for name, test := range map[string]struct {
+		worker, waiting string
+		want, not       []string
+	}{
+		"by the table": {
+			worker(`, "nextDue": 1795176060`), `{"targets": {"mail": {"count": 3, "oldest": 1795175000, "due": 2, "nextDue": 1795176300}}}`,
+			[]string{"TARGET | WORKERS | SLOTS | PREFETCHED | WAITING | OLDEST | NEXT DUE | PAUSED", "| 16m40s | in 5m0s | no"}, nil,
+		},
+		"by claims": {worker(`, "nextDue": 1795176060`), `{"targets": {}}`, []string{"NEXT DUE", "| in 1m0s | no"}, nil},
+		"nothing":   {worker(""), `{"targets": {"mail": {"count": 3, "oldest": 1795175000}}}`, []string{"| 16m40s | no"}, []string{"NEXT DUE"}},
+	} {
+		master := startDaemon(t, "", map[string]any{
+			"status": json.RawMessage(`{"workers": [{"remoteAddr": "10.0.0.1", "remotePort": 40000, "targets": ["mail"], "name": "node-1",
+				"workerStatus": ` + test.worker + `}], "memoryUsage": {}}`),
+			"waiting": json.RawMessage(`{"workers": [{"name": "node-1", "address": "10.0.0.1:40000", "data": ` + test.waiting + `}]}`),
+		})
+		got := jobctl{terminal: true, columns: 80}.run(t, "--master", "--port", master.port, "status")
+		for _, text := range test.want {
+			if !strings.Contains(collapsed(got.out), text) {
+				t.Errorf("%s: no %q in\n%s%s", name, text, got.out, got.err)
+			}
+		}
+		for _, text := range test.not {
+			if strings.Contains(got.out, text) {
+				t.Errorf("%s: %q in\n%s", name, text, got.out)
+			}
+		}
+	}
+}
+
 func TestPagesTellOfTime(t *testing.T) {
 	t.Parallel()
 	status := json.RawMessage(`{"targets": {"mail": {"paused": false, "concurrency": 4, "length": 0, "running": 1, "nextDue": 1795176300}}, "name": "node-1", "pid": 7, "startedAt": 1795176000000, "database": {"reachable": true}}`)

@@ -14,6 +14,7 @@ import (
 
 const (
 	future    = 500_000 // rows that are not due for a long time
+	rounds    = 4       // on fresh tables, of what they cost
 	beside    = 10_000  // rows that wait
 	dueAtOnce = 10_000
 )
@@ -24,27 +25,42 @@ var usesNoPriority = slices.DeleteFunc(slices.Clone(store.TimeColumns()), func(c
 // delayed is what rows that are not due yet cost those that are, and how late these are started.
 func delayed(p *program) []reading {
 	late, together := lateness(p), latenessTogether(p)
-	// Both tables of a pair are made when they are measured: those that were claimed from before are
-	// slower, and two large ones don't fit into the server's memory.
 	all := store.Uses(store.TimeColumns())
-	without := claimPair(p, timesTable(p, 0, nil), timesTable(p, 0, usesNoPriority))
-	byPriority := claimPair(p, timesTable(p, 0, usesNoPriority), timesTable(p, 0, all))
-	many := claimPair(p, timesTable(p, 0, usesNoPriority), timesTable(p, future, usesNoPriority))
-	manyRanked := claimPair(p, timesTable(p, 0, all), timesTable(p, future, all))
+	with := func(delayed int, uses store.Uses) func() table {
+		return func() table { return timesTable(p, delayed, uses) }
+	}
+	without := claimPairs(p, 1, with(0, nil), with(0, usesNoPriority))
+	byPriority := claimPairs(p, 1, with(0, usesNoPriority), with(0, all))
+	many := claimPairs(p, rounds, with(0, usesNoPriority), with(future, usesNoPriority))
+	manyRanked := claimPairs(p, rounds, with(0, all), with(future, all))
 	return []reading{many, manyRanked, without, byPriority, late, together}
 }
 
-// claimPair is a claim from one table in turn with one from another.
-func claimPair(p *program, raw, product table) reading {
+// claimPairs is claims from one table in turn with claims from another, on fresh tables each round: those
+// that were claimed from before are slower, and where its pages came to lie makes one table slower than
+// another. Which of the two is made first, and asked first, changes from round to round, and from pair to
+// pair.
+func claimPairs(p *program, rounds int, raw, product func() table) reading {
 	const pairs, warm = 120, 5
-	for range warm {
-		raw.claim(p)
-		product.claim(p)
+	var all measured
+	for round := range rounds {
+		var one, other table
+		if round%2 == 0 {
+			one, other = raw(), product()
+		} else {
+			other = product()
+			one = raw()
+		}
+		for range warm {
+			one.claim(p)
+			other.claim(p)
+		}
+		all.pairs(pairs,
+			func() float64 { return took(func() { one.claim(p) }) },
+			func() float64 { return took(func() { other.claim(p) }) },
+		)
 	}
-	return paired(pairs,
-		func() float64 { return took(func() { raw.claim(p) }) },
-		func() float64 { return took(func() { product.claim(p) }) },
-	)
+	return all.reading()
 }
 
 // timesTable makes a table with columns about time, of which these are used, rows that wait and rows

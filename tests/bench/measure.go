@@ -15,13 +15,30 @@ const (
 // paired measures the raw limit and the product in turn, so many times each, and gives the medians. The ratio
 // is the median of the pairs' own.
 func paired(pairs int, raw, product func() float64) reading {
-	var raws, products, ratios []float64
-	for range pairs {
-		r := raw()
-		p := product()
-		raws, products, ratios = append(raws, r), append(products, p), append(ratios, p/r)
+	var m measured
+	m.pairs(pairs, raw, product)
+	return m.reading()
+}
+
+// measured is pairs of the raw limit and the product.
+type measured struct{ raws, products, ratios []float64 }
+
+// pairs measures more of them. Which of the two comes first changes from pair to pair.
+func (m *measured) pairs(n int, raw, product func() float64) {
+	for i := range n {
+		var r, p float64
+		if i%2 == 0 {
+			r, p = raw(), product()
+		} else {
+			p = product()
+			r = raw()
+		}
+		m.raws, m.products, m.ratios = append(m.raws, r), append(m.products, p), append(m.ratios, p/r)
 	}
-	return reading{value: median(products), raw: median(raws), ratio: median(ratios)}
+}
+
+func (m *measured) reading() reading {
+	return reading{value: median(m.products), raw: median(m.raws), ratio: median(m.ratios)}
 }
 
 func median(numbers []float64) float64 { return percentile(numbers, 50) }

@@ -80,11 +80,7 @@ func TestAgentReconnects(t *testing.T) {
 	await(t, m, []string{"a"})
 	stop()
 
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
+	listener := listenAt(t, address)
 	for range 3 { // a master that drops everybody, and is tried again
 		conn, err := listener.Accept()
 		if err != nil {

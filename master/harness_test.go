@@ -18,6 +18,7 @@ import (
 
 	jobnet "jobd/net"
 	"jobd/net/contract"
+	"jobd/store/storetest/freeport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,9 +64,20 @@ func serveMaster(t testing.TB, config Config, password string) (address string, 
 	return listener.Addr().String(), m, func() { stopServer(); stopMaster() }
 }
 
+// listen listens where nobody else does, also while this listener is closed.
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listenAt(t, freeport.Address(port))
+}
+
+// listenAt listens where somebody has listened before.
+func listenAt(t testing.TB, address string) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"net"
 	"strings"
 	"testing"
 
@@ -50,15 +49,4 @@ func TestAgentTellsHowLongItWasWithoutItsMaster(t *testing.T) {
 	if line := log.await(t, "registered with the master again"); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "after=") || !strings.Contains(line, "master="+address) {
 		t.Errorf("logged %q", line)
 	}
-}
-
-// listenAt listens where somebody has listened before.
-func listenAt(t *testing.T, address string) net.Listener {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	return listener
 }

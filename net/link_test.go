@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"jobd/store/storetest/freeport"
 )
 
 // scripted gives a running link and the peer at its other end.
@@ -154,12 +156,11 @@ func TestRequestOnAClosedLink(t *testing.T) {
 
 func TestConnectRefused(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address := freeport.Address(port)
 	if _, err := Connect(within(t), address, LinkConfig{}); err == nil || !strings.Contains(err.Error(), "connect to "+address) {
 		t.Errorf("connect: %v", err)
 	}

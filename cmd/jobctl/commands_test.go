@@ -11,6 +11,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
+	"jobd/store/storetest/freeport"
 )
 
 const workerAnswer = `{"targets": {
@@ -222,12 +223,11 @@ func TestControlCharactersOfAPeerAreShownAsSuch(t *testing.T) {
 // closedPort is a port where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(port)
 }
 
 func TestCouldNotConnect(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"jobd/store/storetest/freeport"
 )
 
 //go:embed launch.sh
@@ -53,7 +55,7 @@ func (s *site) start(ctx context.Context, tableSettings string) error {
 	if err := os.WriteFile(script, launcher, 0o755); err != nil {
 		return err
 	}
-	masterPort, err := freePort()
+	masterPort, err := freeport.Take()
 	if err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (s *site) start(ctx context.Context, tableSettings string) error {
 		return err
 	}
 	for _, w := range workers {
-		port, err := freePort()
+		port, err := freeport.Take()
 		if err != nil {
 			return err
 		}
@@ -184,13 +186,4 @@ func await(ctx context.Context, what string, condition func() bool) error {
 		}
 	}
 	return nil
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }

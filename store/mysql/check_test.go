@@ -10,6 +10,7 @@ import (
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/freeport"
 )
 
 // What waiting cannot mend is said clearly, at once.
@@ -127,12 +128,10 @@ func TestAccessLostAndRegained(t *testing.T) {
 // What waiting mends is an ordinary error.
 func TestCheckOfAnAbsentServer(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)

@@ -3,13 +3,13 @@ package mysql_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/freeport"
 )
 
 // Whoever is not let in reads which user that is, who the server takes him for, where the server
@@ -144,12 +144,10 @@ func TestAnonymousAccount(t *testing.T) {
 // What keeps the way from leading to the server, in words for those who can mend it.
 func TestNoWayToTheServer(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
 	for name, c := range map[string]struct {
 		config mysql.Config
 		want   string

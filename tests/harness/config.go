@@ -4,15 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+
+	"jobd/store/storetest/freeport"
 )
 
 // Settings are the keys of a configuration file. Keys that begin with a section, as in
@@ -135,24 +135,12 @@ func MasterOf(master *Daemon) Settings {
 	return Settings{"master_host": host, "master_port": port, "master_reconnect_timeout": "1"}
 }
 
-// FreePort is a port that nobody listens on, below those that the kernel gives to outgoing
-// connections, so that nobody takes it before the daemon does. No port is given twice in a process.
+// FreePort is a port for a daemon: nobody has it, and nobody else gets it, see freeport.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	for range 1000 {
-		port := 10000 + rand.IntN(22000)
-		if _, taken := givenPorts.LoadOrStore(port, true); taken {
-			continue
-		}
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			continue
-		}
-		listener.Close()
-		return strconv.Itoa(port)
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port found")
-	return ""
+	return strconv.Itoa(port)
 }
-
-var givenPorts sync.Map

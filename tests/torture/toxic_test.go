@@ -18,7 +18,7 @@ type link struct{ *toxiproxy.Proxy }
 func newLink(t *testing.T, s *site) link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := link{toxiproxy.NewProxy(server, s.Name, "127.0.0.1:0", s.Addr)}
+	l := link{toxiproxy.NewProxy(server, s.Name, net.JoinHostPort("127.0.0.1", harness.FreePort(t)), s.Addr)}
 	l.up(t)
 	t.Cleanup(l.Stop)
 	return l

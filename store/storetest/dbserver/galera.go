@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"jobd/store/storetest/freeport"
 )
 
 // galeraLibrary is where Debian's package galera-4 has it, which comes with mariadb-server.
@@ -36,11 +38,11 @@ func StartPair(ctx context.Context, options Options) (pair [2]*Server, err error
 func galeraNode(cluster string) (group string, options Options, err error) {
 	var addresses [3]string
 	for i := range addresses {
-		port, err := freePort()
+		port, err := freeport.Take()
 		if err != nil {
 			return "", options, err
 		}
-		addresses[i] = fmt.Sprintf("127.0.0.1:%d", port)
+		addresses[i] = freeport.Address(port)
 	}
 	options.Args = []string{
 		"--wsrep-on=ON", "--wsrep-provider=" + galeraLibrary, "--wsrep-cluster-name=pair", "--wsrep-cluster-address=" + cluster,

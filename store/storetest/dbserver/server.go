@@ -5,12 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
+
+	"jobd/store/storetest/freeport"
 )
 
 // startTimeout is how long a server may take until it answers.
@@ -65,7 +65,7 @@ func (s *Server) prepare(ctx context.Context, options Options) error {
 	if err := s.program.initialize(ctx, filepath.Join(dir, "data")); err != nil {
 		return err
 	}
-	if s.port, err = freePort(); err != nil {
+	if s.port, err = freeport.Take(); err != nil {
 		return err
 	}
 	if options.Clock {
@@ -114,7 +114,7 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 }
 
 // Addr is the server's address, 127.0.0.1 and its port.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return freeport.Address(s.port) }
 
 // Port is the server's TCP port.
 func (s *Server) Port() int { return s.port }
@@ -156,16 +156,6 @@ func (s *Server) Close() error {
 		err = errors.Join(err, os.RemoveAll(s.program.outside(s.dir)))
 	}
 	return err
-}
-
-// freePort asks the kernel for a port that nobody uses.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // tail is the end of a log, enough to see why a server did not start.

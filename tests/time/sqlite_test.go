@@ -34,7 +34,7 @@ func TestTheTableInAFile(t *testing.T) {
 		(4, 'a', unixepoch(), 'delayed', unixepoch(), NULL, NULL),
 		(5, 'a', unixepoch(), 'delayed', unixepoch() * 1000, NULL, 'five'),
 		(6, 'a', unixepoch(), 'delayed', 0, 'sometimes', NULL),
-		(7, 'a', unixepoch(), 'delayed', 0, 'daily 02:30', NULL)`)
+		(7, 'a', unixepoch(), 'delayed', 0, strftime('daily %H:30', 'now', 'localtime', '+12 hours'), NULL)`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,11 +15,56 @@ import (
 // host that loses power would.
 func (d *Daemon) Crash(t testing.TB) {
 	t.Helper()
-	below := descendants(t, d.Pid)
+	below := freeze(t, d.Pid)
 	d.Kill(t)
 	for _, pid := range below {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
 	}
+	Until(t, func() string {
+		for _, pid := range below {
+			if state := threads(pid); strings.Trim(state, "ZX") != "" {
+				return fmt.Sprintf("process %d was killed, and is there: %s", pid, state)
+			}
+		}
+		return ""
+	})
+}
+
+// freeze makes a process and all below it stand still, and gives those below it: none of them starts
+// another one, which nobody would know of.
+func freeze(t testing.TB, top int) (below []int) {
+	t.Helper()
+	_ = syscall.Kill(top, syscall.SIGSTOP) // it may have ended, as any of them
+	Until(t, func() string {
+		before := below
+		below = descendants(t, top)
+		for _, pid := range below {
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		for _, pid := range append(below, top) {
+			// One that waits for the kernel has just started a process, which is known by then, or stops
+			// when it is back.
+			if state := threads(pid); strings.Trim(state, "TtDZX") != "" {
+				return fmt.Sprintf("process %d was stopped, and goes on: %s", pid, state)
+			}
+		}
+		if fmt.Sprint(slices.Sorted(slices.Values(before))) != fmt.Sprint(slices.Sorted(slices.Values(below))) {
+			return "there are other processes than before"
+		}
+		return ""
+	})
+	return below
+}
+
+// threads are the letters by which the kernel tells what a process's threads do; none where it is gone.
+func threads(pid int) (states string) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range files {
+		if stat, err := os.ReadFile(file); err == nil { // it may have ended
+			states += strings.TrimSpace(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[:1]
+		}
+	}
+	return states
 }
 
 // Runner is the process id of the worker's runner.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"jobd/tests/harness"
 )
@@ -34,7 +35,7 @@ func TestWorkersKilledOnSharedTargets(t *testing.T) {
 	kills := size(12, 200)
 	for i := range kills {
 		m := members[i%len(members)]
-		<-atRandom(harness.Patience / 300)
+		<-atRandom(100 * time.Millisecond)
 		m.daemon.Kill(t)
 		m.daemon = harness.Launch(t, "jobd", m.config, m.settings.Addr())
 	}
@@ -62,7 +63,7 @@ func TestKilledWhileClientsWait(t *testing.T) {
 				break
 			}
 		}
-		<-atRandom(harness.Patience / 300)
+		<-atRandom(100 * time.Millisecond)
 		if kills < size(5, 50) {
 			worker.Kill(t)
 			kills++
@@ -89,10 +90,10 @@ func TestKilledWhileLaunchingOffline(t *testing.T) {
 		s.insert(t, 40, "a")
 		awaitProgress(t, s, s.jobs-36)
 		link.Stop()
-		<-atRandom(harness.Patience / 300)
+		<-atRandom(100 * time.Millisecond)
 		worker.Kill(t)
 		worker, _ = s.start(t)
-		<-atRandom(harness.Patience / 300)
+		<-atRandom(100 * time.Millisecond)
 		link.up(t)
 		s.awaitDone(t)
 		worker.Kill(t)

@@ -17,7 +17,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo deps test go-test test-race test-mysql lint bench torture fuzz ci clean
+.PHONY: help build demo deps test go-test test-race test-mysql lint bench torture fuzz diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -30,7 +30,7 @@ demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and 
 	$(GO) build -o bin/demo ./examples/demo
 	bin/demo --store $(STORE)
 
-deps: ## install what the tests run on (MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python, croniter, zstd, systemd), through apt where it is missing
+deps: ## install what the tests run on (MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python, croniter, zstd, systemd, graphviz), through apt where it is missing
 	@tools/deps.sh
 
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
@@ -69,6 +69,9 @@ fuzz: ## fuzz every fuzz test for a while (FUZZTIME=20s)
 	  for name in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 	    echo "$$package $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package; \
 	  done; done
+
+diagrams: deps ## draw docs/*.svg from docs/diagrams/*.dot
+	tools/diagrams.sh
 
 ci: lint test demo ## what a change must pass: lint, test, demo
 

@@ -11,6 +11,9 @@ set -euo pipefail
 
 programs="mariadbd mariadb-install-db mariadb faketime strace tmux zsh fish mandoc python3 zstd systemd-analyze"
 packages="mariadb-server mariadb-client faketime strace tmux zsh fish mandoc python3 python3-croniter zstd systemd tzdata"
+# Graphviz draws the pictures of docs, with the letters of Liberation.
+programs+=" dot"
+packages+=" graphviz fonts-liberation"
 
 missing() {
   for program in $programs; do

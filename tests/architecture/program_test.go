@@ -23,6 +23,7 @@ type checked struct {
 	folder string // inside the module, "." at its top
 	types  *types.Package
 	info   *types.Info
+	files  []*ast.File
 }
 
 // shipped is the program without build tags, failpoints the one for tests that crash it.
@@ -116,6 +117,6 @@ func (c *checker) check(p listed) error {
 	}
 	c.ours[p.ImportPath] = pkg
 	folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, "jobd"), "/")
-	c.done = append(c.done, checked{folder, pkg, info})
+	c.done = append(c.done, checked{folder, pkg, info, files})
 	return nil
 }

@@ -1,0 +1,173 @@
+'use strict';
+/**
+ * A client of jobd for Node.js 16 and newer: one file, nothing else is needed. Copy it.
+ *
+ *     const { Jobd } = require('./jobd.cjs');                 // or: import { Jobd } from './jobd.cjs'
+ *     const jobs = new Jobd({ password: 'something long' });  // a master on this host
+ *     const query = (sql, values) => connection.execute(sql, values);
+ *     const id = await jobs.enqueue(query, 'mail', { payload: '…' });  // a row, in your transaction
+ *     await connection.commit();
+ *     await jobs.poke('mail');                                // after COMMIT: nobody sees the row earlier
+ *
+ * A Jobd keeps no connection: each request makes its own. docs/clients.md says more,
+ * docs/protocol.md what else a daemon can be asked.
+ */
+const net = require('node:net');
+
+const EOT = 4;              // the byte that ends each message
+const LONGEST = 64 << 20;   // bytes of an answer
+
+/**
+ * What went wrong. code is jobd's (docs/protocol.md), or one of the client's own: unreachable
+ * (nothing was asked), timeout and lost (it may have been done), nonsense (this is no jobd).
+ */
+class JobdError extends Error {
+  constructor(text, code) {
+    super(text);
+    this.name = 'JobdError';
+    this.code = code;
+  }
+}
+
+class Jobd {
+  /**
+   * master: false where a worker (7080) listens there, and not a master (7081). timeout: in seconds.
+   * pulse: seconds of silence after which the daemon must answer a ping.
+   */
+  constructor({ host = '127.0.0.1', port, password = '', master = true, timeout = 10, pulse = 30 } = {}) {
+    Object.assign(this, { host, port: port || (master ? 7081 : 7080), password, master, timeout, pulse });
+  }
+
+  /**
+   * Inserts a row, in the transaction that is open on your connection, and gives its id. query runs
+   * a statement with ? for each value there, and gives, or promises, what your driver says of it.
+   * columns: the row's others, as { status: 'manual' } or your own.
+   */
+  async enqueue(query, target, columns = {}, table = 'jobs') {
+    const row = { target, time_created: Math.floor(Date.now() / 1000), ...columns };
+    const names = Object.keys(row);
+    const told = await query(
+      `INSERT INTO ${quoted(...table.split('.'))} (${names.map((name) => quoted(name)).join(', ')})` +
+      ` VALUES (${names.map(() => '?').join(', ')})`, Object.values(row));
+    const result = Array.isArray(told) ? told[0] : told;
+    const id = result?.insertId ?? result?.lastInsertRowid ?? result?.lastID;
+    if (id === undefined) throw new TypeError('query gives no insertId: give what your driver says of the statement');
+    return id;
+  }
+
+  /** Tells the workers that rows of these targets wait. Call it after COMMIT. */
+  async poke(...targets) {
+    await this.request(this.master ? 'poke' : 'poll', { targets });
+  }
+
+  /**
+   * Runs rows whose status is manual, as { 42: 'mail' } or a Map, and waits until they have ended:
+   * for as long as it takes, if timeout says nothing else. Gives { jobs: { id: { result, code,
+   * signal, stdout, stderr } }, errors: { id: why it did not run } }.
+   */
+  async run(jobs, timeout = Infinity) {
+    const all = [...(jobs instanceof Map ? jobs : Object.entries(jobs))];
+    const data = this.master
+      ? { jobs: all.map(([id, target]) => ({ id: number(id), target })) }
+      : { ids: all.map(([id]) => number(id)) };
+    return { jobs: {}, errors: {}, ...await this.request('run-manual', data, timeout) };
+  }
+
+  /** Sends a running job a signal, as 15; true if it was delivered. */
+  async signal(id, target, signo) {
+    const jobs = this.master ? [{ id: number(id), target, signal: signo }] : { [id]: signo };
+    const answer = await this.request('send-signal', { jobs });
+    if (answer.errors?.[id]) throw new JobdError(answer.errors[id], 'refused');
+    return answer[id] === true;
+  }
+
+  /** What the worker, or the master and all its workers, tell of themselves. */
+  status() {
+    return this.request('status', this.master ? { poll_workers: true } : null);
+  }
+
+  /** Asks anything of docs/protocol.md and gives the answer's data. */
+  request(type, data = null, timeout = this.timeout) {
+    const body = { no: 1, type, data, password: this.password };
+    let message = encoded([0, body, 'codes']);
+    if (message.length > 60000) { // what is longer is taken only from those who gave the password
+      message = Buffer.concat([encoded([0, { ...body, no: 2, type: 'status', data: null }, 'codes']), message]);
+    }
+    return new Promise((resolve, reject) => {
+      const link = net.connect({ host: this.host, port: this.port });
+      const timers = {};
+      const end = (settle, value) => {
+        Object.values(timers).forEach(clearTimeout);
+        link.destroy();
+        settle(value);
+      };
+      const fail = (text, code) => end(reject, new JobdError(
+        `${this.master ? 'jobd-master' : 'jobd'} at ${this.host}:${this.port} ${text}`, code));
+      const listen = () => { // for a while; then for the answer to a ping
+        clearTimeout(timers.pulse);
+        timers.pulse = setTimeout(() => {
+          link.write('[2]\x04');
+          timers.pulse = setTimeout(fail, this.pulse * 1000, `answers neither ${type} nor a ping`, 'lost');
+        }, this.pulse * 1000);
+      };
+      timers.connect = setTimeout(fail, Math.min(timeout, this.timeout) * 1000, "can't be reached: timed out", 'unreachable');
+      if (timeout < 2 ** 31 / 1000) { // setTimeout takes no more
+        timers.all = setTimeout(fail, timeout * 1000, `did not answer ${type} in time`, 'timeout');
+      }
+      let connected = false;
+      link.on('connect', () => {
+        connected = true;
+        clearTimeout(timers.connect);
+        link.write(message);
+        listen();
+      });
+      link.on('error', (error) => (connected
+        ? fail(`was lost before it answered ${type}: ${error.message}`, 'lost')
+        : fail(`can't be reached: ${error.message || error.code}`, 'unreachable')));
+      link.on('end', () => fail(`closed the connection before it answered ${type}`, 'lost'));
+      let [pieces, length] = [[], 0];
+      link.on('data', (chunk) => {
+        listen();
+        length += chunk.length;
+        if (length > LONGEST) fail(`answers ${type} with more than ${LONGEST} bytes`, 'nonsense');
+        for (let at; !link.destroyed && (at = chunk.indexOf(EOT)) >= 0; chunk = chunk.subarray(at + 1)) {
+          const text = Buffer.concat([...pieces, chunk.subarray(0, at)]).toString();
+          pieces = [];
+          const [kind, answer] = parsed(text);
+          if (kind === undefined) fail(`answers ${type} with what is no message: ${text.slice(0, 80)}`, 'nonsense');
+          else if (kind === 2) link.write('[3]\x04');
+          else if (kind !== 1 || !answer) continue;
+          else if (answer.error) fail(`refuses ${type}: ${answer.error}`, answer.code ?? 'refused');
+          else if (answer.no === 1) end(resolve, answer.data);
+        }
+        pieces.push(chunk);
+      });
+    });
+  }
+}
+
+const encoded = (message) => Buffer.from(JSON.stringify(message) + '\x04');
+
+function parsed(text) {
+  try {
+    const items = JSON.parse(text);
+    return Array.isArray(items) ? items : [];
+  } catch {
+    return [];
+  }
+}
+
+/** An id on the wire: JavaScript can't hold one beyond 2⁵³−1 exactly, so that is a string. */
+function number(id) {
+  const whole = BigInt(id);
+  return Number.isSafeInteger(Number(whole)) ? Number(whole) : String(whole);
+}
+
+function quoted(...names) {
+  if (names.some((name) => !name || /[`%?:]/.test(name))) {
+    throw new RangeError(`${names.join('.')} is no name of a column or table`);
+  }
+  return names.map((name) => `\`${name}\``).join('.');
+}
+
+module.exports = { Jobd, JobdError };

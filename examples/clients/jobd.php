@@ -1,0 +1,219 @@
+<?php
+/**
+ * A client of jobd for PHP 7.4 and newer: one file, nothing else is needed. Copy it.
+ *
+ *     $jobs = new Jobd(['password' => 'something long']);    // a master on this host
+ *     $id = $jobs->enqueue($pdo, 'mail', ['payload' => '…']);   // a row, in your transaction
+ *     $pdo->commit();
+ *     $jobs->poke('mail');                                   // after COMMIT: nobody sees the row earlier
+ *
+ * A Jobd keeps no connection: each request makes its own. docs/clients.md says more,
+ * docs/protocol.md what else a daemon can be asked.
+ */
+
+/**
+ * What went wrong. reason is jobd's code (docs/protocol.md), or one of the client's own: unreachable
+ * (nothing was asked), timeout and lost (it may have been done), nonsense (this is no jobd).
+ */
+class JobdException extends RuntimeException
+{
+    public string $reason;
+
+    public function __construct(string $text, string $reason)
+    {
+        parent::__construct($text);
+        $this->reason = $reason;
+    }
+}
+
+class Jobd
+{
+    const EXACT = 2 ** 53 - 1;   // an id beyond it goes as a string: many languages would round the number
+    const LONGEST = 64 << 20;    // bytes of an answer
+
+    public string $host = '127.0.0.1';
+    public ?int $port = null;         // 7081, a worker's 7080
+    public string $password = '';
+    public bool $master = true;       // false: a worker listens there
+    public float $timeout = 10;       // seconds
+    public float $pulse = 30;         // seconds of silence after which the daemon must answer a ping
+
+    public function __construct(array $settings = [])
+    {
+        foreach ($settings as $name => $value) {
+            if (!property_exists($this, $name)) {
+                throw new InvalidArgumentException("Jobd has no setting '$name'");
+            }
+            $this->$name = $value;
+        }
+        $this->port = $this->port ?? ($this->master ? 7081 : 7080);
+    }
+
+    /**
+     * Inserts a row through PDO or mysqli, in the transaction that is open there, and gives its id.
+     * columns: the row's others, as ['status' => 'manual'] or your own.
+     */
+    public function enqueue($db, string $target, array $columns = [], string $table = 'jobs'): int
+    {
+        $row = $columns + ['target' => $target, 'time_created' => time()];
+        $statement = sprintf('INSERT INTO %s (%s) VALUES (%s)', self::quoted(...explode('.', $table)),
+            implode(', ', array_map([self::class, 'quoted'], array_keys($row))),
+            implode(', ', array_fill(0, count($row), '?')));
+        $values = array_map(fn($value) => is_bool($value) ? (int)$value : $value, array_values($row));
+        $insert = $db->prepare($statement);
+        if ($db instanceof mysqli && $insert) {
+            $insert->bind_param(str_repeat('s', count($values)), ...$values);
+        }
+        if (!$insert || !($db instanceof mysqli ? $insert->execute() : $insert->execute($values))) {
+            throw new RuntimeException('insert a job: ' . ($db instanceof mysqli ? $db->error
+                : implode(' ', ($insert ?: $db)->errorInfo())));
+        }
+        return (int)($db instanceof mysqli ? $insert->insert_id : $db->lastInsertId());
+    }
+
+    /** Tells the workers that rows of these targets wait. Call it after COMMIT. */
+    public function poke(string ...$targets): void
+    {
+        $this->request($this->master ? 'poke' : 'poll', ['targets' => $targets]);
+    }
+
+    /**
+     * Runs rows whose status is manual, [id => target], and waits until they have ended: for as long
+     * as it takes, if timeout says nothing else. Gives ['jobs' => [id => [result, code, signal,
+     * stdout, stderr]], 'errors' => [id => why it did not run]].
+     */
+    public function run(array $jobs, float $timeout = INF): array
+    {
+        $ids = array_map([self::class, 'number'], array_keys($jobs));
+        $named = array_map(fn($id, $target) => ['id' => $id, 'target' => $target], $ids, array_values($jobs));
+        $data = $this->master ? ['jobs' => $named] : ['ids' => $ids];
+        return $this->request('run-manual', $data, $timeout) + ['jobs' => [], 'errors' => []];
+    }
+
+    /** Sends a running job a signal, as 15; true if it was delivered. */
+    public function signal(int $id, string $target, int $number): bool
+    {
+        $named = [['id' => self::number($id), 'target' => $target, 'signal' => $number]];
+        $answer = $this->request('send-signal', ['jobs' => $this->master ? $named : (object)[$id => $number]]);
+        if (isset($answer['errors'][$id])) {
+            throw new JobdException($answer['errors'][$id], 'refused');
+        }
+        return ($answer[$id] ?? false) === true;
+    }
+
+    /** What the worker, or the master and all its workers, tell of themselves. */
+    public function status(): array
+    {
+        return $this->request('status', $this->master ? ['poll_workers' => true] : null);
+    }
+
+    /** Asks anything of docs/protocol.md and gives the answer's data. */
+    public function request(string $type, ?array $data = null, ?float $timeout = null)
+    {
+        $timeout = $timeout ?? $this->timeout;
+        $deadline = microtime(true) + $timeout;
+        $body = ['no' => 1, 'type' => $type, 'data' => $data, 'password' => $this->password];
+        $message = self::encoded([0, $body, 'codes']);
+        if (strlen($message) > 60000) { // what is longer is taken only from those who gave the password
+            $proof = ['no' => 2, 'type' => 'status', 'data' => null] + $body;
+            $message = self::encoded([0, $proof, 'codes']) . $message;
+        }
+        $host = strpos($this->host, ':') === false ? $this->host : "[$this->host]";
+        $link = @stream_socket_client("tcp://$host:$this->port", $number, $error, min($timeout, $this->timeout));
+        if (!$link) {
+            throw $this->error("can't be reached: $error", 'unreachable');
+        }
+        try {
+            $this->send($link, $message, $type);
+            foreach ($this->messages($link, $type, $deadline) as $items) {
+                $answer = is_array($items[1] ?? null) ? $items[1] : [];
+                if ($items[0] === 2) {
+                    $this->send($link, "[3]\x04", $type);
+                } elseif ($items[0] === 1 && isset($answer['error'])) { // there is nothing else it could be about
+                    throw $this->error("refuses $type: " . $answer['error'], $answer['code'] ?? 'refused');
+                } elseif ($items[0] === 1 && ($answer['no'] ?? null) === 1) {
+                    return $answer['data'] ?? null;
+                }
+            }
+        } finally {
+            fclose($link);
+        }
+    }
+
+    private function send($link, string $message, string $type): void
+    {
+        stream_set_timeout($link, (int)ceil($this->timeout));
+        for (; $message !== ''; $message = substr($message, $written)) {
+            $written = @fwrite($link, $message);
+            if (!$written) {
+                throw $this->error("was lost before it answered $type", 'lost');
+            }
+        }
+    }
+
+    /** The messages that come until the deadline, each as a list. */
+    private function messages($link, string $type, float $deadline): Generator
+    {
+        [$pieces, $length, $pinged] = [[], 0, false];
+        while (($left = $deadline - microtime(true)) > 0) {
+            $wait = min($left, $this->pulse);
+            [$read, $write, $except] = [[$link], null, null];
+            $ready = @stream_select($read, $write, $except, (int)$wait, (int)(fmod($wait, 1) * 1e6));
+            if (!$ready) { // false: a signal came
+                if ($ready === 0 && $wait < $left) {
+                    if ($pinged) {
+                        throw $this->error("answers neither $type nor a ping", 'lost');
+                    }
+                    $this->send($link, "[2]\x04", $type);
+                    $pinged = true;
+                }
+                continue;
+            }
+            $chunk = @fread($link, 1 << 16);
+            if ($chunk === false || $chunk === '') {
+                throw $this->error("closed the connection before it answered $type", 'lost');
+            }
+            [$pinged, $length] = [false, $length + strlen($chunk)];
+            if ($length > self::LONGEST) {
+                throw $this->error("answers $type with more than " . self::LONGEST . ' bytes', 'nonsense');
+            }
+            $pieces[] = $chunk;
+            if (strpos($chunk, "\x04") === false) {
+                continue;
+            }
+            $messages = explode("\x04", implode('', $pieces));
+            $pieces = [array_pop($messages)];
+            foreach ($messages as $message) {
+                $items = json_decode($message, true);
+                if (!is_array($items) || !isset($items[0])) {
+                    throw $this->error("answers $type with what is no message: " . substr($message, 0, 80), 'nonsense');
+                }
+                yield $items;
+            }
+        }
+        throw $this->error("did not answer $type in time", 'timeout');
+    }
+
+    private function error(string $text, string $reason): JobdException
+    {
+        return new JobdException(($this->master ? 'jobd-master' : 'jobd') . " at $this->host:$this->port $text", $reason);
+    }
+
+    private static function encoded(array $message): string
+    {
+        return json_encode($message, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES) . "\x04";
+    }
+
+    private static function number(int $id)
+    {
+        return abs($id) <= self::EXACT ? $id : (string)$id;
+    }
+
+    private static function quoted(string ...$names): string
+    {
+        if (preg_grep('/^$|[`%?:]/', $names)) {
+            throw new InvalidArgumentException(implode('.', $names) . ' is no name of a column or table');
+        }
+        return '`' . implode('`.`', $names) . '`';
+    }
+}

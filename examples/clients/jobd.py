@@ -1,0 +1,154 @@
+"""A client of jobd for Python 3.8 and newer: one file, nothing else is needed. Copy it.
+
+    jobs = Jobd(password="something long")               # a master on this host
+    id = jobs.enqueue(connection, "mail", {"payload": "…"})   # a row, in your transaction
+    connection.commit()
+    jobs.poke("mail")                                    # after COMMIT: nobody sees the row earlier
+
+A Jobd keeps no connection: each request makes its own, so threads and forks may share one object.
+docs/clients.md says more, docs/protocol.md what else a daemon can be asked.
+"""
+import json
+import socket
+import sys
+import time
+
+EOT = b"\x04"          # ends each message
+EXACT = 2**53 - 1      # an id beyond it goes as a string: many languages would round the number
+LONGEST = 64 << 20     # bytes of an answer
+
+
+class JobdError(Exception):
+    """What went wrong. code is jobd's (docs/protocol.md), or one of the client's own: unreachable
+    (nothing was asked), timeout and lost (it may have been done), nonsense (this is no jobd)."""
+
+    def __init__(self, text, code):
+        super().__init__(text)
+        self.code = code
+
+
+class Jobd:
+    pulse = 30  # seconds of silence after which the daemon must answer a ping
+
+    def __init__(self, host="127.0.0.1", port=None, password=None, master=True, timeout=10):
+        """master: whether a master (7081) or a worker (7080) listens there. timeout: in seconds."""
+        self.host, self.port = host, port or (7081 if master else 7080)
+        self.password, self.master, self.timeout = password, master, timeout
+
+    def enqueue(self, connection, target, columns=None, table="jobs"):
+        """Inserts a row through any DB-API connection, in the transaction that is open there, and
+        gives its id. columns: the row's others, as {"status": "manual"} or your own."""
+        row = {"target": target, "time_created": int(time.time()), **(columns or {})}
+        driver = sys.modules.get(type(connection).__module__.partition(".")[0])
+        mark = "?" if getattr(driver, "paramstyle", "") == "qmark" else "%s"
+        statement = "INSERT INTO {} ({}) VALUES ({})".format(
+            _quoted(*table.split(".")), ", ".join(map(_quoted, row)), ", ".join([mark] * len(row)))
+        cursor = connection.cursor()
+        try:
+            cursor.execute(statement, list(row.values()))
+            return cursor.lastrowid
+        finally:
+            cursor.close()
+
+    def poke(self, *targets):
+        """Tells the workers that rows of these targets wait. Call it after COMMIT."""
+        self.request("poke" if self.master else "poll", {"targets": list(targets)})
+
+    def run(self, jobs, timeout=float("inf")):
+        """Runs rows whose status is manual, {id: target}, and waits until they have ended. Gives
+        {"jobs": {id: {result, code, signal, stdout, stderr}}, "errors": {id: why it did not run}}."""
+        ids = [_number(id) for id in jobs]
+        data = {"jobs": [{"id": i, "target": t} for i, t in zip(ids, jobs.values())]}
+        answer = self.request("run-manual", data if self.master else {"ids": ids}, timeout)
+        return {part: {int(id): told for id, told in answer.get(part, {}).items()}
+                for part in ("jobs", "errors")}
+
+    def signal(self, id, target, number):
+        """Sends a running job a signal, as 15; True if it was delivered."""
+        data = {"jobs": [{"id": _number(id), "target": target, "signal": int(number)}]}
+        answer = self.request("send-signal", data if self.master else {"jobs": {id: int(number)}})
+        if str(id) in answer.get("errors", {}):
+            raise JobdError(answer["errors"][str(id)], "refused")
+        return answer.get(str(id)) is True
+
+    def status(self):
+        """What the worker, or the master and all its workers, tell of themselves."""
+        return self.request("status", {"poll_workers": True} if self.master else None)
+
+    def request(self, kind, data=None, timeout=None):
+        """Asks anything of docs/protocol.md and gives the answer's data."""
+        deadline = time.monotonic() + (timeout or self.timeout)
+        body = {"no": 1, "type": kind, "data": data, "password": self.password or ""}
+        message = json.dumps([0, body, "codes"]).encode() + EOT
+        if len(message) > 60000:  # what is longer is taken only from those who gave the password
+            proof = dict(body, no=2, type="status", data=None)
+            message = json.dumps([0, proof, "codes"]).encode() + EOT + message
+        try:
+            link = socket.create_connection(
+                (self.host, self.port), min(timeout or self.timeout, self.timeout))
+        except OSError as error:
+            raise self._error("can't be reached: {}".format(error), "unreachable") from error
+        with link:
+            try:
+                link.sendall(message)
+                for kind_of, *rest in self._messages(link, kind, deadline):
+                    answer = rest[0] if rest and isinstance(rest[0], dict) else {}
+                    if kind_of == 2:
+                        link.sendall(b"[3]" + EOT)
+                    elif kind_of == 1 and "error" in answer:  # there is nothing else it could be about
+                        raise self._error("refuses {}: {}".format(kind, answer["error"]),
+                                          answer.get("code", "refused"))
+                    elif kind_of == 1 and answer.get("no") == 1:
+                        return answer.get("data")
+            except OSError as error:
+                raise self._error("was lost before it answered {}: {}".format(kind, error), "lost") from error
+
+    def _messages(self, link, kind, deadline):
+        pieces, length, pinged = [], 0, False
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._error("did not answer {} in time".format(kind), "timeout")
+            link.settimeout(min(left, self.pulse))
+            try:
+                chunk = link.recv(1 << 16)
+            except socket.timeout:
+                if left > self.pulse:
+                    if pinged:
+                        raise self._error("answers neither {} nor a ping".format(kind), "lost") from None
+                    link.sendall(b"[2]" + EOT)
+                    pinged = True
+                continue
+            if not chunk:
+                raise self._error("closed the connection before it answered {}".format(kind), "lost")
+            pinged, length = False, length + len(chunk)
+            if length > LONGEST:
+                raise self._error("answers {} with more than {} bytes".format(kind, LONGEST), "nonsense")
+            pieces.append(chunk)
+            if EOT not in chunk:
+                continue
+            *messages, rest = b"".join(pieces).split(EOT)
+            pieces = [rest]
+            for message in messages:
+                try:
+                    items = json.loads(message)
+                except ValueError:
+                    items = None
+                if not isinstance(items, list) or not items:
+                    raise self._error("answers {} with what is no message: {!r}".format(
+                        kind, message[:80]), "nonsense")
+                yield items
+
+    def _error(self, text, code):
+        return JobdError("{} at {}:{} {}".format(
+            "jobd-master" if self.master else "jobd", self.host, self.port, text), code)
+
+
+def _number(id):
+    return int(id) if -EXACT <= int(id) <= EXACT else str(id)
+
+
+def _quoted(*names):
+    if any(not name or set(name) & set("`%?") for name in names):
+        raise ValueError("{!r} is no name of a column or table".format(".".join(names)))
+    return ".".join("`{}`".format(name) for name in names)

@@ -35,7 +35,8 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		return true, nil
 	}
 	w.seen(w.Mirror.Reached())
-	r := w.nextRound()
+	var r round
+	works(w.ClaimPulse, func() { r = w.nextRound() })
 	w.probeRoom(r.room)
 	if len(r.room) == 0 {
 		return false, nil

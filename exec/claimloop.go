@@ -45,9 +45,11 @@ func (w *Worker) claimLoop(ctx context.Context) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for ctx.Err() == nil && w.err() == nil {
-		alarm.Reset(w.nextAlarm(time.Now()))
+		works(w.ClaimPulse, func() { alarm.Reset(w.nextAlarm(time.Now())) })
 		select {
 		case <-ctx.Done():
+		case <-w.claimKnock:
+			w.comeRound(w.ClaimPulse)
 		case <-alarm.C:
 			if !w.onlyClocks(time.Now()) {
 				w.claimAll(ctx)
@@ -97,7 +99,7 @@ func (w *Worker) noteOutage(err error) bool {
 // claimOnce settles what was left behind and is due, then claims for targets that have room. Its
 // errors are those that concern everything: the table is away, or the disk full.
 func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
-	w.takeDue(time.Now())
+	works(w.ClaimPulse, func() { w.takeDue(time.Now()) })
 	for _, settle := range []func(context.Context) error{w.resolve, w.checkNames, w.probe} {
 		if err := settle(ctx); err != nil {
 			return false, err

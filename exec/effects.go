@@ -9,11 +9,19 @@ import (
 
 // change tells the board what has happened, and carries out what is to follow. Whoever has won a
 // claim starts its jobs.
-func (w *Worker) change(event func(*board.Board) board.Effects) {
+func (w *Worker) change(event func(*board.Board) board.Effects) { w.carryOut(w.settle(event)) }
+
+// settle is the part of change that only memory is needed for.
+func (w *Worker) settle(event func(*board.Board) board.Effects) board.Effects {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	e := event(w.board)
 	w.follow(e)
-	w.mu.Unlock()
+	return e
+}
+
+// carryOut is the part of change that the runner may hold up.
+func (w *Worker) carryOut(e board.Effects) {
 	for _, j := range e.Forget {
 		w.Keeper.Forget(j.ID(), j.Token(), j.Attempt())
 	}

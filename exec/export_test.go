@@ -10,3 +10,10 @@ func IsFormer(err error) bool {
 	var former *formerError
 	return errors.As(err, &former)
 }
+
+// HoldMemory keeps the lock that all of a worker shares, as one that hangs would, until it is
+// released.
+func (w *Worker) HoldMemory() (release func()) {
+	w.mu.Lock()
+	return w.mu.Unlock
+}

@@ -24,6 +24,8 @@ func (w *Worker) turnLoop(ctx context.Context) {
 			return
 		case <-w.whole.Done():
 			return
+		case <-w.turnKnock:
+			w.comeRound(w.TurnPulse)
 		case <-w.turns:
 			w.collect()
 			w.turn()
@@ -74,7 +76,7 @@ func (w *Worker) nudgeTurn() {
 func (w *Worker) turn() {
 	var turn board.Turn
 	instance := w.instance()
-	w.change(func(b *board.Board) (e board.Effects) {
+	w.takeTurn(func(b *board.Board) (e board.Effects) {
 		now := time.Now()
 		b.SetAhead(w.clock.ahead(now))
 		turn, e = b.Turn(now, instance)
@@ -87,7 +89,14 @@ func (w *Worker) turn() {
 	if turn.Ends > 1 {
 		w.busy = time.Now()
 	}
-	w.change(func(b *board.Board) board.Effects { return b.Journalled(turn) })
+	w.takeTurn(func(b *board.Board) board.Effects { return b.Journalled(turn) })
+}
+
+// takeTurn is change for the turn loop.
+func (w *Worker) takeTurn(event func(*board.Board) board.Effects) {
+	var e board.Effects
+	works(w.TurnPulse, func() { e = w.settle(event) })
+	w.carryOut(e)
 }
 
 // journalSteps appends the steps of a turn. Where one of them contradicts the journal, because its

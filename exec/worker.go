@@ -67,6 +67,9 @@ type Config struct {
 	// it may be nil.
 	WasManual func(ctx context.Context, job int64) bool
 
+	// TurnPulse and ClaimPulse are told how the two loops go; nil: nobody is.
+	TurnPulse, ClaimPulse Pulse
+
 	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it
 	// may be nil.
 	LastWords func() []journal.Payload
@@ -80,6 +83,8 @@ type Worker struct {
 	turns  chan struct{} // something is in the inbox
 	turned chan struct{} // closed when no turn is taken any more
 	again  chan struct{} // room for clients that try rows that somebody else holds again
+
+	turnKnock, claimKnock chan struct{} // the loop is to come round
 
 	whole   context.Context // ends when the journal takes no more
 	active  context.Context // ends when the worker starts nothing any more, and with whole
@@ -132,7 +137,8 @@ func New(c Config) *Worker {
 	w := &Worker{
 		Config: c, launcher: c.Launcher, terms: c.Terms, zone: c.Zone,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
-		again: make(chan struct{}, retriers),
+		again:     make(chan struct{}, retriers),
+		turnKnock: make(chan struct{}, 1), claimKnock: make(chan struct{}, 1),
 		board: board.New(board.Config{
 			Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
 			Delays: c.Delays, Again: c.Again, Timing: timing(c.Terms, c.Zone, c.SkipMissed),
@@ -148,6 +154,7 @@ func New(c Config) *Worker {
 		w.targets[name] = &target{Target: w.board.Target(name)}
 	}
 	w.Delays = c.Delays || c.Again
+	w.TurnPulse, w.ClaimPulse = watched(c.TurnPulse), watched(c.ClaimPulse)
 	w.offers.upTo = make(map[string]uint64)
 	w.claims.renew()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover

@@ -50,11 +50,11 @@ func (m *Master) Run(ctx context.Context) error {
 				attended[w] = true
 				m.tasks.Go(func() { m.attend(ctx, w, left) })
 			}
-			m.recall(ctx, w)
+			m.works(func() { m.recall(ctx, w) })
 		case w := <-left:
 			delete(attended, w)
 		case <-poked:
-			m.deliver(ctx)
+			m.works(func() { m.deliver(ctx) })
 			if m.config.PokeThrottle > 0 {
 				poked, gathered = nil, time.After(m.config.PokeThrottle)
 			}
@@ -65,6 +65,15 @@ func (m *Master) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// works tells the pulse of a piece of work.
+func (m *Master) works(work func()) {
+	if m.config.Pulse != nil {
+		m.config.Pulse.Works()
+		defer m.config.Pulse.Waits()
+	}
+	work()
 }
 
 // attend keeps a worker's link alive and takes the worker out of the registry when it has ended.

@@ -64,7 +64,9 @@ func (s *Server) accept(conn net.Conn) {
 	link := newLink(conn, s.link, &s.gate, entry)
 	place := newcomer{link: link, from: prefixOf(address)}
 	for {
-		wait, ok := s.crowded(comers, &place)
+		var wait time.Duration
+		var ok bool
+		s.works(func() { wait, ok = s.crowded(comers, &place) })
 		if !ok {
 			link.end(errors.New("too many links are open"))
 			return
@@ -79,7 +81,16 @@ func (s *Server) accept(conn net.Conn) {
 	if entry != nil {
 		link.noticed, entry.admitted = nil, left
 	}
-	s.start(link, left)
+	s.works(func() { s.start(link, left) })
+}
+
+// works tells the pulse of a piece of work.
+func (s *Server) works(work func()) {
+	if s.config.Pulse != nil {
+		s.config.Pulse.Works()
+		defer s.config.Pulse.Waits()
+	}
+	work()
 }
 
 func (s *Server) entry(address netip.Addr) *entry {

@@ -19,11 +19,21 @@ type ServerConfig struct {
 
 	OnLinks func(open int) // told how many links there are, whenever that changes, one call at a time; must not block; nil: nobody
 
+	// Pulse is told how the loop goes that accepts links; nil: nobody is.
+	Pulse Pulse
+
 	// Bounds, which tests make tighter.
 	maxRequests     int           // under way at once on one link; 0: 1,024. Beyond it the link is not read
 	maxLinks        int           // open at once; 0: as the process's descriptors allow, see mostLinks
 	maxUnproven     int           // links whose password is still to come; 0: 1,024, and half of maxLinks at most
 	passwordTimeout time.Duration // within which the password must come; 0: 30 s
+}
+
+// Pulse hears that a link that was accepted is begun with, for which only memory is needed, and that
+// the loop waits. The methods must not block.
+type Pulse interface {
+	Works()
+	Waits()
 }
 
 // Server accepts links and serves them. Its methods are safe for concurrent use.

@@ -27,7 +27,7 @@ func (m *Mirror) conclude(ctx context.Context, t trial) error {
 		slices.Sort(t.gaveBack)
 		m.OnGivenBack(slices.Compact(t.gaveBack))
 	}
-	m.progress.conclude(t)
+	m.works(func() { m.progress.conclude(t) })
 	return nil
 }
 

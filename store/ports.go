@@ -25,6 +25,13 @@ type Source interface {
 	Append(drafts ...journal.Draft) ([]journal.Event, error)
 }
 
+// Pulse hears that the mirror does a piece of work that only memory is needed for, and that it waits:
+// for events, or for anything outside. The methods must not block.
+type Pulse interface {
+	Works()
+	Waits()
+}
+
 // Bookmark remembers up to where the table shows the journal. Noting is cheap; what
 // was only noted is on disk after Rest.
 type Bookmark interface {

@@ -146,7 +146,8 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 			return err
 		}
 		m.aside.recallFrom(events[:n])
-		fresh, behind := m.parted(changes)
+		var fresh, behind []Change
+		m.works(func() { fresh, behind = m.parted(changes) })
 		outcomes, err := m.apply(ctx, fresh)
 		if err == nil {
 			err = m.replan(ctx, fresh, outcomes, m.apply)
@@ -162,6 +163,15 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 		events = events[n:]
 	}
 	return nil
+}
+
+// works tells the pulse of a piece of work.
+func (m *Mirror) works(work func()) {
+	if m.Pulse != nil {
+		m.Pulse.Works()
+		defer m.Pulse.Waits()
+	}
+	work()
 }
 
 // parted parts changes into those that can be applied and those that have to wait behind one that

@@ -8,6 +8,7 @@ import (
 
 	"jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/process"
+	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
 	"jobd/cmd/internal/version"
 	"jobd/master"
@@ -39,8 +40,14 @@ func run(p daemon.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	workers := master.New(master.Config{PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory})
-	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{Handlers: workers.Handlers(), Logger: log.Logger})
+	beat := pulse.New(pulse.Config{Logger: log.Logger})
+	workers := master.New(master.Config{
+		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
+		Pulse: beat.Loop("workers"),
+	})
+	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{
+		Handlers: workers.Handlers(), Logger: log.Logger, Pulse: beat.Loop("accept"),
+	})
 	if err != nil {
 		return err
 	}
@@ -56,7 +63,7 @@ func run(p daemon.Process) (err error) {
 	err = daemon.Life{
 		Ending: daemon.NewEnding(), Log: log.Logger,
 		Reload: func() { daemon.Reload(log, takeOver) },
-		Stages: [][]daemon.Actor{{workers.Run, serve}},
+		Stages: [][]daemon.Actor{{workers.Run, serve, beat.Run}},
 	}.Run(signals.Caught())
 	if err != nil {
 		return err

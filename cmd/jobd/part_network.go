@@ -74,7 +74,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		}))
 	}
 	p.server, err = jobdaemon.Listen(r.Listen, "clients", jobnet.ServerConfig{
-		Handlers: handlers, Logger: r.log, OnLinks: r.memory.linked,
+		Handlers: handlers, Logger: r.log, OnLinks: r.memory.linked, Pulse: r.pulse.Loop("accept"),
 	})
 	return p, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/pulse"
 )
 
 type logger = *slog.Logger
@@ -18,4 +19,5 @@ type root struct {
 	ending  *jobdaemon.Ending
 	notices *notices
 	memory  *memory
+	pulse   *pulse.Pulse // of the loops of all parts
 }

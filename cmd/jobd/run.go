@@ -7,6 +7,7 @@ import (
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/logging"
+	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
 )
 
@@ -41,6 +42,7 @@ func run(p jobdaemon.Process) error {
 	r := root{
 		config: config, log: log.Logger, begun: time.Now(), next: next,
 		ending: jobdaemon.NewEnding(), notices: &notices{}, memory: limitMemory(config),
+		pulse: pulse.New(pulse.Config{Logger: log.Logger}),
 	}
 	if err := r.work(log); err != nil || !r.ending.Restarting() {
 		return err
@@ -108,7 +110,7 @@ func (r *root) work(log *logging.Log) (err error) {
 		Reload: func() { jobdaemon.Reload(log, reloader.takeOver) },
 		Stages: [][]jobdaemon.Actor{
 			{worker.run},
-			append(network.actors(), worker.mirror.Run, journal.journal.Run),
+			append(network.actors(), worker.mirror.Run, journal.journal.Run, r.pulse.Run),
 		},
 	}.Run(signals.Caught())
 }

@@ -81,7 +81,7 @@ func (c *connector) connect() (*link, error) {
 		case <-made:
 		}
 	}()
-	l, err := newLink(conn, c.config.Logger, c.link == nil, c.rejoin)
+	l, err := newLink(conn, c.config, c.link == nil, c.rejoin)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

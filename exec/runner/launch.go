@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 )
@@ -25,6 +26,9 @@ type Config struct {
 	Path    string   // of a program that serves the socket at wire.SocketDescriptor
 	Command []string // its arguments; the first is the name that it goes by
 	Logger  *slog.Logger
+
+	// Pulse is told how the loop goes that reads what the runner says; nil: nobody is.
+	Pulse jobexec.Pulse
 }
 
 // dial connects to the runner, and starts one where there is none.

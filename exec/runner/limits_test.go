@@ -237,7 +237,7 @@ func TestAnOlderRunnersJobsHaveTheirLimits(t *testing.T) {
 	id := wire.ID{Job: 1, Attempt: 1}
 	told := make(chan error, 1)
 	go func() { told <- beOlder(far, started, id) }()
-	l, err := newLink(near, testConfig("").Logger, true, func(*link, map[wire.ID]*process) {})
+	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {})
 	if err != nil {
 		t.Fatal(err)
 	}

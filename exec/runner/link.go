@@ -17,6 +17,7 @@ import (
 type link struct {
 	conn      *net.UnixConn
 	logger    *slog.Logger
+	pulse     jobexec.Pulse                     // of receive; nil: nobody watches it
 	onLost    func(*link, map[wire.ID]*process) // goes on with the processes of a lost connection
 	signaller signaller                         // signal
 	instance  string
@@ -45,7 +46,7 @@ type link struct {
 // link are the worker's. Those of a later one are placeholders, until the worker's own processes of
 // a lost link come to their places.
 func newLink(
-	conn *net.UnixConn, logger *slog.Logger, first bool, onLost func(*link, map[wire.ID]*process),
+	conn *net.UnixConn, c Config, first bool, onLost func(*link, map[wire.ID]*process),
 ) (*link, error) {
 	out, err := wire.NewOutbox(conn)
 	if err != nil {
@@ -58,7 +59,7 @@ func newLink(
 		return nil, err
 	}
 	l := &link{
-		conn: conn, logger: logger, onLost: onLost, instance: hello.Instance, pid: pid,
+		conn: conn, logger: c.Logger, pulse: c.Pulse, onLost: onLost, instance: hello.Instance, pid: pid,
 		out: out, lost: make(chan struct{}),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
@@ -156,14 +157,23 @@ func (l *link) receive(in *wire.Reader) {
 	for err == nil {
 		var batch []wire.Message
 		batch, err = in.Receive()
-		l.mu.Lock()
-		for i := range batch {
-			l.act(&batch[i], &n)
-		}
-		l.mu.Unlock()
-		n.make()
+		l.take(batch, &n)
 	}
 	l.lose(err)
+}
+
+// take acts on messages that came together.
+func (l *link) take(batch []wire.Message, n *notices) {
+	if l.pulse != nil {
+		l.pulse.Works()
+		defer l.pulse.Waits()
+	}
+	l.mu.Lock()
+	for i := range batch {
+		l.act(&batch[i], n)
+	}
+	l.mu.Unlock()
+	n.make()
 }
 
 // lose gives up a connection that is gone.

@@ -116,7 +116,7 @@ func TestAFormerRunnerIsNotLookedAt(t *testing.T) {
 		})
 		hello <- m
 	}()
-	l, err := newLink(near, testConfig("").Logger, true, func(*link, map[wire.ID]*process) {})
+	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@
 #
 # DIR defaults to ${XDG_CACHE_HOME:-$HOME/.cache}/jobd/debian-12-RECIPE, RECIPE being a digest of this
 # file. A finished one is used again, so nobody may change it: lay an overlay above it, or copy it.
-# In it are what an application beside jobd needs: MariaDB, PHP, Python, Node.js with what connects them
+# In it are what an application beside jobd needs: MariaDB, SQLite, PHP, Python, Node.js with what connects them
 # to a database, sudo, procps, and systemd, whose daemons run only where there is an init for them.
 # The package mirror is the one in the machine's own apt sources, or $JOBD_TEST_MIRROR. Needs root
 # (mmdebstrap and chroot do), about 750 MB and a minute.
@@ -14,7 +14,7 @@ set -euo pipefail
 
 recipe=$(sha256sum "$0" | cut -c 1-8)
 root=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/jobd/debian-12-$recipe}
-packages=mariadb-server,mariadb-client,php-cli,php-mysql,python3,python3-pymysql,nodejs,sudo,procps,systemd
+packages=mariadb-server,mariadb-client,php-cli,php-mysql,python3,python3-pymysql,nodejs,sqlite3,sudo,procps,systemd
 
 die() { echo "fresh-root: $*" >&2; exit 1; }
 

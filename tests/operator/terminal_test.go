@@ -21,6 +21,12 @@ type terminal struct {
 // openTerminal runs jobctl in a terminal of a size until the test ends. When jobctl has ended, the terminal says how.
 func openTerminal(t *testing.T, d *harness.Daemon, width, height int, args ...string) *terminal {
 	t.Helper()
+	return openTerminalWith(t, "NO_COLOR=1", d, width, height, args...)
+}
+
+// openTerminalWith is openTerminal with a variable of jobctl's environment.
+func openTerminalWith(t *testing.T, variable string, d *harness.Daemon, width, height int, args ...string) *terminal {
+	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("tmux is missing: make deps installs it")
 	}
@@ -36,7 +42,7 @@ func openTerminal(t *testing.T, d *harness.Daemon, width, height int, args ...st
 		_ = term.command("kill-server").Run()
 		_ = os.RemoveAll(dir)
 	})
-	words := "NO_COLOR=1 '" + harness.Program(t, "jobctl") + "'"
+	words := variable + " '" + harness.Program(t, "jobctl") + "'"
 	for _, arg := range arguments(t, d, args...) {
 		words += " '" + arg + "'"
 	}

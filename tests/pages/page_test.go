@@ -55,7 +55,7 @@ func TestJobctlPage(t *testing.T) {
 			}
 			printed := s.run(t, command)
 			commands++
-			if diff := cmp.Diff(masked(strings.Join(want, "\n")), masked(printed)); diff == "" {
+			if diff := cmp.Diff(harness.Masked(strings.Join(want, "\n")), harness.Masked(printed)); diff == "" {
 				updated = append(updated, want...)
 			} else {
 				updated = append(updated, strings.Split(printed, "\n")...)
@@ -103,7 +103,5 @@ func (s *scene) run(t *testing.T, command string) string {
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	shown := rubbedOut.ReplaceAllString(out.String(), "")
-	shown = strings.ReplaceAll(colour.ReplaceAllString(shown, ""), "\r\n", "\n")
-	return strings.Trim(strings.ReplaceAll(shown, s.home, "~"), "\n")
+	return strings.ReplaceAll(harness.Seen(out.String()), s.home, "~")
 }

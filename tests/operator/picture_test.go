@@ -188,6 +188,9 @@ func (s style) after(codes string) style {
 // written finds the letters of the picture.
 var written = regexp.MustCompile(`<text x="[0-9.]+" y="([0-9.]+)"[^>]*?fill="([^"]*)"[^>]*>([^<]*)</text>`)
 
+// process finds what is another one's in each run, of a job that runs.
+var process = regexp.MustCompile(`\b\d+ 1 TIME TIME [0-9.]+ [KM]iB`)
+
 // colourful is what a picture says, in which colours, line by line, less what differs from run to run.
 func colourful(picture string) string {
 	var b strings.Builder
@@ -199,5 +202,5 @@ func colourful(picture string) string {
 		}
 		fmt.Fprintf(&b, "[%s] %s ", m[2], html.UnescapeString(m[3]))
 	}
-	return masked(b.String())
+	return process.ReplaceAllString(masked(b.String()), "PID 1 TIME TIME SIZE")
 }

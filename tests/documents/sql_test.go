@@ -1,7 +1,6 @@
 package documents
 
 import (
-	"context"
 	"database/sql"
 	"os/exec"
 	"strings"
@@ -27,8 +26,8 @@ const inFile = `CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, target 
   result TEXT, return_code INTEGER, sig TEXT, stdout TEXT, stderr TEXT)`
 
 // Statements of a page are taken by a database: MariaDB with the table as it is at least or with all
-// that jobd knows, or SQLite. Each page has databases of its own, in which its blocks follow each other.
-// Those of README.md are run by tests/walk.
+// that jobd knows, or SQLite. Each page begins with a new database, called application as in the pages,
+// in which its blocks follow each other. Those of README.md are run by tests/walk.
 func TestStatementsOfPagesAreTaken(t *testing.T) {
 	t.Parallel()
 	server, err := dbserver.Start(t.Context(), dbserver.Options{})
@@ -40,25 +39,30 @@ func TestStatementsOfPagesAreTaken(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	pages := map[string][]func(string) error{}
+	pages := map[string][]block{}
 	for _, b := range blocks(t) {
-		if b.language != "sql" || b.page == "README.md" {
-			continue
+		if b.language == "sql" && b.page != "README.md" {
+			pages[b.page] = append(pages[b.page], b)
 		}
-		if pages[b.page] == nil {
-			name := "page_" + strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(b.page)
-			pages[b.page] = []func(string) error{
-				onServer(t, server, name, dbserver.JobsTable), onServer(t, server, name+"_time", dbserver.JobsTable, aboutTime), inAFile(t, ""), inAFile(t, inFile),
+	}
+	for page, statements := range pages {
+		refusals := make([][]string, len(statements))
+		for _, table := range []string{dbserver.JobsTable, dbserver.JobsTable + ";" + aboutTime} {
+			take := onServer(t, server, table)
+			for i, b := range statements {
+				refusals[i] = append(refusals[i], take(b.text)...)
 			}
 		}
-		var said []string
-		for _, take := range pages[b.page] {
-			if err := take(b.text); err != nil {
-				said = append(said, err.Error())
+		for _, table := range []string{"", inFile} {
+			take := inAFile(t, table)
+			for i, b := range statements {
+				refusals[i] = append(refusals[i], take(b.text)...)
 			}
 		}
-		if len(said) == len(pages[b.page]) {
-			t.Errorf("%s:%d: no database takes this:\n%s", b.page, b.line, strings.Join(said, "\n"))
+		for i, b := range statements {
+			if len(refusals[i]) == 4 {
+				t.Errorf("%s:%d: no database takes this:\n%s", page, b.line, strings.Join(refusals[i], "\n"))
+			}
 		}
 	}
 	if len(pages) == 0 {
@@ -66,24 +70,31 @@ func TestStatementsOfPagesAreTaken(t *testing.T) {
 	}
 }
 
-// onServer runs statements as a person does who gives them to the server's own client.
-func onServer(t *testing.T, server *dbserver.Server, database string, tables ...string) func(string) error {
+// newDatabase empties the server of what statements of another page have left.
+const newDatabase = `DROP DATABASE IF EXISTS application; CREATE DATABASE application;
+DELETE FROM mysql.global_priv WHERE User NOT IN ('root', 'mariadb.sys', 'mysql'); DELETE FROM mysql.db; DELETE FROM mysql.tables_priv;
+DELETE FROM mysql.columns_priv; FLUSH PRIVILEGES; USE application; `
+
+// onServer runs statements as a person does who gives them to the server's own client, and gives why it
+// refuses them.
+func onServer(t *testing.T, server *dbserver.Server, table string) func(string) []string {
 	t.Helper()
-	if err := server.CreateDatabase(t.Context(), database, tables...); err != nil {
-		t.Fatal(err)
-	}
-	return func(text string) error {
-		cmd := exec.Command("mariadb", "--no-defaults", "-u", "root", "-S", server.Socket(), database)
+	client := func(text string, args ...string) []string {
+		cmd := exec.Command("mariadb", append([]string{"--no-defaults", "-u", "root", "-S", server.Socket()}, args...)...)
 		cmd.Stdin = strings.NewReader(text)
 		if output, err := cmd.CombinedOutput(); err != nil {
-			return &refused{"MariaDB: " + string(output)}
+			return []string{"MariaDB: " + string(output)}
 		}
 		return nil
 	}
+	if refused := client(newDatabase + table); refused != nil {
+		t.Fatal(refused)
+	}
+	return func(text string) []string { return client(text, "application") }
 }
 
 // inAFile runs statements in a database of SQLite.
-func inAFile(t *testing.T, table string) func(string) error {
+func inAFile(t *testing.T, table string) func(string) []string {
 	t.Helper()
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -94,14 +105,10 @@ func inAFile(t *testing.T, table string) func(string) error {
 	if _, err := db.ExecContext(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}
-	return func(text string) error {
-		if _, err := db.ExecContext(context.Background(), text); err != nil {
-			return &refused{"SQLite: " + err.Error()}
+	return func(text string) []string {
+		if _, err := db.ExecContext(t.Context(), text); err != nil {
+			return []string{"SQLite: " + err.Error()}
 		}
 		return nil
 	}
 }
-
-type refused struct{ text string }
-
-func (r *refused) Error() string { return r.text }

@@ -44,7 +44,7 @@ func TestPause(t *testing.T) {
 	f.none()
 	want, got := jobexec.TargetStatus{Paused: true, Concurrency: 2, Length: 1, Prefetched: 1, PausedBy: "me"}, jobexec.TargetStatus{}
 	want.PausedSince = f.of(journal.KindPaused).times[0].UnixMilli() // of the first of the two
-	for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(hung); got != want && time.Now().Before(deadline); runtime.Gosched() {
 		got = f.worker.Status().Targets["a"] // it is queued once its claim is won
 	}
 	if got != want {

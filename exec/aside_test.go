@@ -16,12 +16,12 @@ func (f *fixture) until(what string, holds func(jobexec.Status) bool) {
 	f.t.Helper()
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
-	late := time.After(10 * time.Second)
+	late := time.After(hung)
 	for !holds(f.worker.Status()) {
 		select {
 		case <-ticks.C:
 		case <-late:
-			f.t.Fatalf("%s: not within 10 s; status %+v", what, f.worker.Status())
+			f.t.Fatalf("%s: not within %s; status %+v", what, hung, f.worker.Status())
 		}
 	}
 }

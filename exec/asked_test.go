@@ -126,7 +126,7 @@ func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 		if a.Errors[2] != "status = ignored != manual" {
 			t.Errorf("%+v", a)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(hung):
 		t.Fatal("no answer")
 	}
 	for _, id := range []int64{2, 3} { // ignored as it should be, and deleted since

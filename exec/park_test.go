@@ -34,7 +34,7 @@ func (l logged) WithGroup(string) slog.Handler { return l }
 // await waits until something is logged.
 func (l logged) await(t *testing.T, message string) {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(hung)
 	for {
 		select {
 		case got := <-l:
@@ -42,7 +42,7 @@ func (l logged) await(t *testing.T, message string) {
 				return
 			}
 		case <-late:
-			t.Fatalf("%q: not within 10 s", message)
+			t.Fatalf("%q: not within %s", message, hung)
 		}
 	}
 }

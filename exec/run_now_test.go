@@ -103,7 +103,7 @@ func TestRunNowWhileNothingCanBeWritten(t *testing.T) {
 			f := newFixture(t, newTable(delayed(1, "c", journal.Plan{RunAt: in(time.Hour)})), func(c *jobexec.Config) { c.Delays = true })
 			f.start()
 			hinder(f)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // less than it would be tried for
 			defer cancel()
 			_, err := f.worker.RunNow(ctx, []int64{1}, "somebody")
 			var refused jobexec.RefusedError

@@ -36,7 +36,7 @@ func (l *told) Write(p []byte) (int, error) {
 // journalled.
 func (l *told) await(t *testing.T, n int, level, text string) (found []map[string]any) {
 	t.Helper()
-	timer := time.NewTimer(10 * time.Second)
+	timer := time.NewTimer(hung)
 	defer timer.Stop()
 	for {
 		if found = l.of(t, level, text); len(found) >= n {
@@ -45,7 +45,7 @@ func (l *told) await(t *testing.T, n int, level, text string) (found []map[strin
 		select {
 		case <-l.wrote:
 		case <-timer.C:
-			t.Fatalf("%d records of %q within 10 s, want %d", len(found), text, n)
+			t.Fatalf("%d records of %q within %s, want %d", len(found), text, hung, n)
 		}
 	}
 }

@@ -19,12 +19,13 @@ import (
 	jobnet "jobd/net"
 	"jobd/net/contract"
 	"jobd/store/storetest/freeport"
+	"jobd/store/storetest/stall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of the tests: a test that reaches it has failed.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func within(t testing.TB) context.Context {
 	t.Helper()
@@ -36,6 +37,7 @@ func within(t testing.TB) context.Context {
 // start runs f until the test ends.
 func start(t testing.TB, f func(ctx context.Context) error) (stop func()) {
 	t.Helper()
+	stall.Limit(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- f(ctx) }()

@@ -144,6 +144,19 @@ func TestKilledClientIsNoticed(t *testing.T) {
 // The first to know may not be who waits for the answer.
 func TestEndOfAPeerThatWasAskedIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
+	const tries = 10 // on a busy machine one of them may take long
+	var took time.Duration
+	for range tries {
+		if took = noticed(t); took <= lingering*3/4 {
+			return
+		}
+	}
+	t.Errorf("each of %d ends took long to be noticed, the last %v", tries, took)
+}
+
+// noticed is how long it takes until the end of a peer is noticed.
+func noticed(t *testing.T) time.Duration {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +182,5 @@ func TestEndOfAPeerThatWasAskedIsNoticedAtOnce(t *testing.T) {
 	process, killed := holder(t, master), time.Now()
 	_ = process.Process.Kill()
 	<-worker.Done()
-	if took := time.Since(killed); took > lingering*3/4 {
-		t.Errorf("noticed after %v", took)
-	}
+	return time.Since(killed)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"jobd/store/storetest/stall"
 )
 
 func TestMain(m *testing.M) {
@@ -21,11 +23,12 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait of the tests: a test that reaches it has failed.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // within is a context that ends the test's waits.
 func within(t *testing.T) context.Context {
 	t.Helper()
+	stall.Limit(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
@@ -34,6 +37,7 @@ func within(t *testing.T) context.Context {
 // serve starts a server on a free port and stops it when the test ends.
 func serve(t *testing.T, config ServerConfig) (address string, server *Server) {
 	t.Helper()
+	stall.Limit(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +71,7 @@ func link(t *testing.T, address string, config LinkConfig) *Link {
 
 func run(t *testing.T, l *Link) {
 	t.Helper()
+	stall.Limit(t)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = l.Run(context.Background()) }()
 	t.Cleanup(func() { _ = l.Close(); <-ended })

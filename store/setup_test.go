@@ -13,6 +13,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/store"
+	"jobd/store/storetest/stall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,9 +64,13 @@ func newMirror(j *eventlog.Log, table store.Applier) *store.Mirror {
 	return store.NewMirror(store.Config{Source: j, Bookmark: j, Table: table, Logger: slog.New(slog.DiscardHandler)})
 }
 
+// hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
+const hung = 2 * time.Minute
+
 // run runs the mirror until the test ends.
 func run(t *testing.T, m *store.Mirror) {
 	t.Helper()
+	stall.Limit(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
@@ -82,8 +87,8 @@ func shown(t *testing.T, m *store.Mirror, seq uint64) {
 	t.Helper()
 	select {
 	case <-m.Shown(seq, 0):
-	case <-time.After(10 * time.Second):
-		t.Fatalf("event %d is not in the table after 10 s", seq)
+	case <-time.After(hung):
+		t.Fatalf("event %d is not in the table after %s", seq, hung)
 	}
 }
 
@@ -119,8 +124,8 @@ func await(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%s: not after 10 s", what)
+	case <-time.After(hung):
+		t.Fatalf("%s: not after %s", what, hung)
 	}
 }
 

@@ -85,7 +85,7 @@ func listen(t *testing.T, config jobnet.ServerConfig) (port string) {
 		if err := <-ended; err != nil {
 			t.Errorf("serve: %v", err)
 		}
-		expired, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		expired, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := server.Shutdown(expired); err != nil {
 			t.Errorf("shutdown: %v", err)

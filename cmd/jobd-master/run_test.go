@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait of the tests: a test that reaches it has failed.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // program is a jobd-master process.
 type program struct {

@@ -79,7 +79,7 @@ func playRunner(listener *net.UnixListener, lines []line) error {
 			continue
 		}
 		got := make([]byte, len(l.bytes))
-		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 			return err
 		}
 		if n, err := io.ReadFull(in, got); err != nil || !bytes.Equal(got, l.bytes) {

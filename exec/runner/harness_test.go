@@ -15,6 +15,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/runner/host"
 	"jobd/journal"
+	"jobd/store/storetest/stall"
 )
 
 // roleVariable makes the test binary a runner, or a worker that starts jobs
@@ -96,6 +97,7 @@ func workerConfig(dir string) Config {
 
 func open(t *testing.T, dir string) *Remote {
 	t.Helper()
+	stall.Limit(t)
 	remote, err := Open(workerConfig(dir))
 	if err != nil {
 		t.Fatal(err)

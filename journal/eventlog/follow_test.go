@@ -40,7 +40,7 @@ func TestNextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// No disk: a connection's goroutine would not be of this bubble.
 		j := &Log{}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		if _, err := j.Next(ctx, 0, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Next: %v", err)

@@ -12,6 +12,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
+	"jobd/store/storetest/stall"
 )
 
 // TestMain is also the other processes of these tests: see children in process_test.go.
@@ -30,6 +31,7 @@ func openTest(t testing.TB, dir string) *Log {
 
 func openWith(t testing.TB, c Config) *Log {
 	t.Helper()
+	stall.Limit(t)
 	j, err := Open(context.Background(), c)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
@@ -69,7 +71,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !condition() {
 		select {
 		case <-poll.C:

@@ -100,7 +100,7 @@ func TestLockedTableIsNotAway(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Apply: %v; want everything held", err)
 	}
-	if took := time.Since(begun); took > 25*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	if _, err := locker.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {

@@ -188,7 +188,7 @@ func TestTooManyConnections(t *testing.T) {
 // untilChecked polls: the server tells nobody when it has done with closed connections.
 func untilChecked(t *testing.T, table store.Table) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(hung)
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"jobd/journal"
 	"jobd/store"
@@ -65,7 +64,7 @@ func TestClientsLeaveTheWorkerItsConnections(t *testing.T) {
 			}
 			for range 20 {
 				running, waiting := db.insert(t, "a", journal.RowRunning, token), db.insert(t, "a", journal.RowWaiting, "")
-				worker, end := context.WithTimeout(t.Context(), 20*time.Second)
+				worker, end := context.WithTimeout(t.Context(), hung)
 				err := table.Claim(worker, map[string]int{"a": 1}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 					// The mirror applies while a claim is open.
 					_, err := table.Apply(worker, []store.Change{done(running, "x")})

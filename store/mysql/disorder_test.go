@@ -99,12 +99,18 @@ func TestProbeWaitsForNobody(t *testing.T) {
 		ids = append(ids, db.insert(t, "a", journal.RowWaiting, ""))
 	}
 	db.begin(t, "SELECT * FROM jobs WHERE id > 1 FOR UPDATE")
-	begun := time.Now()
-	if refused, err := table.Probe(t.Context(), ids); err != nil || len(refused) > 0 {
-		t.Errorf("%v, %v", refused, err)
-	}
-	if took := time.Since(begun); took > 900*time.Millisecond {
-		t.Errorf("it took %s", took)
+	for try := 1; ; try++ {
+		begun := time.Now()
+		if refused, err := table.Probe(t.Context(), ids); err != nil || len(refused) > 0 {
+			t.Fatalf("%v, %v", refused, err)
+		}
+		took := time.Since(begun)
+		if took <= 900*time.Millisecond { // who waits for a row waits for a second
+			break
+		}
+		if try == tries {
+			t.Fatalf("each of %d tries took long, the last %s", tries, took)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -20,6 +22,7 @@ import (
 	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 	"jobd/store/storetest/linkproxy"
+	"jobd/store/storetest/stall"
 )
 
 // shared is the one server of this package's tests, with a database for each of them.
@@ -27,9 +30,25 @@ var shared *dbserver.Server
 
 var databases atomic.Int64
 
+// hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
+const hung = 2 * time.Minute
+
+// tries is how often something that waits for nobody is tried until it is as quick as that: on a
+// busy machine it may not be each time.
+const tries = 10
+
+// together is how many tests run at once, if nobody says: most of their time they wait for locks.
+const together = "8"
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", together) // it is there
+	}
 	var err error
 	if shared, err = dbserver.Start(context.Background(), dbserver.Options{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,6 +73,7 @@ type database struct {
 // newDatabase makes a database on the shared server; ddl creates its table jobs.
 func newDatabase(t testing.TB, ddl string) *database {
 	t.Helper()
+	stall.Limit(t)
 	return newDatabaseOn(t, shared, ddl)
 }
 

@@ -123,7 +123,7 @@ func TestHoldIsKeptAlive(t *testing.T) {
 			if packet == ping {
 				pings++
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(hung):
 			t.Fatalf("%d pings", pings)
 		}
 	}

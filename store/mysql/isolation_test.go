@@ -200,7 +200,7 @@ func lockWait(t *testing.T, table *mysql.Table) (seconds int) {
 // number. Only InnoDB's status tells at once: its tables are a cache that polling keeps old.
 func (d *database) awaitWaiter(t *testing.T) (query string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	ours := regexp.MustCompile(`query id (\d+) .*\b` + d.account.User + `\b`)
 	again := time.NewTicker(20 * time.Millisecond)

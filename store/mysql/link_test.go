@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -62,7 +61,7 @@ func TestPitfall4DoubtfulCommit(t *testing.T) {
 // untilUnlocked reads a row until nobody holds it.
 func untilUnlocked(t *testing.T, table store.Table, id int64) []journal.Row {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	for {
 		rows, locked, err := table.Rows(ctx, []int64{id})

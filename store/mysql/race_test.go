@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
-	"time"
 
 	"jobd/journal"
 	"jobd/store"
@@ -125,7 +124,7 @@ func TestPitfall15ConflictWhileApplying(t *testing.T) {
 // awaitStatement waits until a statement of the database's account is in some state.
 func (d *database) awaitStatement(t *testing.T, state string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	for waiting := 0; waiting == 0; {
 		err := d.server.Admin().QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = ? AND state LIKE ?",

@@ -24,7 +24,7 @@ func TestRaceForDueAndWaitingRows(t *testing.T) {
 			for i := range int64(rows / 2) {
 				db.exec(t, "INSERT INTO jobs (target, time_created, status, run_at, priority) VALUES ('a', 5, 'waiting', 0, ?), ('a', 1, 'delayed', ?, ?)", i%3, 1+i%50, i%3)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second) // far more than it takes: ends a test that hangs
+			ctx, cancel := context.WithTimeout(t.Context(), hung)
 			defer cancel()
 			var mu sync.Mutex
 			taken := map[int64]int{}

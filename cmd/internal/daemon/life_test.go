@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/daemon"
+	"jobd/store/storetest/stall"
 )
 
 // working is an actor that tells when its context has ended, and returns when it is let.
@@ -27,7 +28,9 @@ func (w working) run(ctx context.Context) error {
 }
 
 // live runs actors, one a stage, and gives what Run returns.
-func live(life daemon.Life, caught chan os.Signal, actors ...daemon.Actor) <-chan error {
+func live(t *testing.T, life daemon.Life, caught chan os.Signal, actors ...daemon.Actor) <-chan error {
+	t.Helper()
+	stall.Limit(t)
 	for _, actor := range actors {
 		life.Stages = append(life.Stages, []daemon.Actor{actor})
 	}
@@ -42,7 +45,7 @@ func TestStagesEndOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	first, second, caught := newWorking(), newWorking(), make(chan os.Signal)
 	reloaded, hurried := make(chan struct{}), make(chan struct{})
-	over := live(daemon.Life{
+	over := live(t, daemon.Life{
 		Ending: daemon.NewEnding(),
 		Reload: func() { reloaded <- struct{}{} }, Hurry: func() { hurried <- struct{}{} },
 	}, caught, first.run, second.run)
@@ -72,7 +75,7 @@ func TestAnActorThatReturnsEndsTheOthers(t *testing.T) {
 	want := errors.New("it broke")
 	first := newWorking()
 	first.end <- errors.New("by the other's end")
-	over := live(daemon.Life{Ending: daemon.NewEnding()}, nil, first.run, func(context.Context) error { return want })
+	over := live(t, daemon.Life{Ending: daemon.NewEnding()}, nil, first.run, func(context.Context) error { return want })
 	if err := <-over; !errors.Is(err, want) {
 		t.Errorf("error %v, want %v", err, want)
 	}
@@ -83,7 +86,7 @@ func TestAPartMayEndTheDaemon(t *testing.T) {
 	ending, want := daemon.NewEnding(), errors.New("not any longer")
 	first := newWorking()
 	first.end <- nil
-	over := live(daemon.Life{Ending: ending}, nil, first.run)
+	over := live(t, daemon.Life{Ending: ending}, nil, first.run)
 	ending.Fail(want)
 	ending.Fail(errors.New("once more"))
 	if err := <-over; !errors.Is(err, want) {

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"jobd/journal"
+	"jobd/store/storetest/stall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,6 +21,7 @@ func newTestLocal(t *testing.T) *local {
 // newLocalWith has a local changed before it runs.
 func newLocalWith(t *testing.T, change func(*local)) *local {
 	t.Helper()
+	stall.Limit(t)
 	l, err := newLocal(func() {})
 	if err != nil {
 		t.Fatal(err)

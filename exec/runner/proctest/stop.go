@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a process may take to stop; on a busy machine it takes some milliseconds.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Stop makes a process stand still until it gets SIGCONT. The kernel answers kill before the
 // threads of the process have stopped: until they have, the process may still answer somebody.

@@ -13,7 +13,7 @@ import (
 )
 
 // endTimeout is how long a server may take to end in order.
-const endTimeout = 30 * time.Second
+const endTimeout = 2 * time.Minute
 
 // process is a running server.
 type process struct {

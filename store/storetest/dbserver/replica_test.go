@@ -43,7 +43,7 @@ func TestReplicaFollows(t *testing.T) {
 // awaitRows polls: a replica does not say when it has caught up.
 func awaitRows(t *testing.T, server *Server, want int) {
 	t.Helper()
-	deadline, again := time.After(30*time.Second), time.NewTicker(20*time.Millisecond)
+	deadline, again := time.After(2*time.Minute), time.NewTicker(20*time.Millisecond)
 	defer again.Stop()
 	for {
 		var rows int

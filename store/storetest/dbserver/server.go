@@ -14,7 +14,7 @@ import (
 )
 
 // startTimeout is how long a server may take until it answers.
-const startTimeout = 60 * time.Second
+const startTimeout = 3 * time.Minute
 
 // Options says how a server is to be run. The zero value is right for tests.
 type Options struct {

@@ -137,7 +137,7 @@ func TestServerDiesWithItsStarter(t *testing.T) {
 // awaitGone polls: nothing signals the end of a process that is not a child.
 func awaitGone(t *testing.T, path string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

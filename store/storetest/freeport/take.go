@@ -31,8 +31,8 @@ func Take() (int, error) {
 // Address is a port with the host that it is reserved on.
 func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// book is a file in which each locked byte is a reserved port. The lock is the kernel's: it ends with
-// the process, however that ends, and the process's children do not have it.
+// book is a file in which each locked byte is a reserved port. The lock is the kernel's: it ends
+// with the process, however that ends, and the process's children do not have it.
 type book struct {
 	path      string
 	low, high int // the ports that it gives
@@ -73,8 +73,8 @@ func (b *book) take() (int, error) {
 	return 0, fmt.Errorf("none of the ports %d to %d is free", b.low, b.high)
 }
 
-// open opens a book's file, which all users of the machine share. It is never removed: who has it open
-// and who makes it anew would not see each other.
+// open opens a book's file, which all users of the machine share. It is never removed: who has it
+// open and who makes it anew would not see each other.
 func open(path string) (*os.File, error) {
 	// Where it is there it is not to be made: the kernel refuses that to those who do not own it.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -87,8 +87,8 @@ func open(path string) (*os.File, error) {
 	return file, err
 }
 
-// kernels are the lowest and the highest of the ports that the kernel gives to outgoing connections, and
-// to whoever listens on port 0.
+// kernels are the lowest and the highest of the ports that the kernel gives to outgoing
+// connections, and to whoever listens on port 0.
 func kernels() (low, high int) {
 	content, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err == nil {
@@ -100,8 +100,8 @@ func kernels() (low, high int) {
 	return low, high
 }
 
-// span is the ports that are given: those below the kernel's or those above them, whichever are more.
-// Where the kernel leaves next to none they are all that an ordinary user may have.
+// span is the ports that are given: those below the kernel's or those above them, whichever are
+// more. Where the kernel leaves next to none they are all that an ordinary user may have.
 func span(kernelLow, kernelHigh int) (low, high int) {
 	const lowest, highest, few = 10000, 65535, 1000
 	below, above := kernelLow-lowest, highest-kernelHigh

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// bookVariable has the test's program take all ports of that book, and hold them until its input ends.
+// bookVariable has the test's program take all ports of that book, and hold them until its input
+// ends.
 const bookVariable = "FREEPORT_TEST_BOOK"
 
 func TestMain(m *testing.M) {

@@ -211,8 +211,8 @@ func (s *site) expectSchedule(id int64) {
 	s.expectRuns(id, false)
 }
 
-// expectRuns is expectSchedule of jobs that may have been killed, and then before they left their mark: a
-// start behind an unknown outcome may come behind an attempt that left none.
+// expectRuns is expectSchedule of jobs that may have been killed, and then before they left their
+// mark: a start behind an unknown outcome may come behind an attempt that left none.
 func (s *site) expectRuns(id int64, killed bool) {
 	s.t.Helper()
 	period := map[string]int64{"every 1s": 1, "every 2s": 2, "every 5s": 5}[s.row(id).schedule]

@@ -80,8 +80,13 @@ func TestDatabaseAwayOverPlannedTimes(t *testing.T) {
 				t.Errorf("away until %d, the second start is %s, a backfill", back, second)
 			}
 			plans := events(t, settings, journal.KindPlanned)
-			if want := map[string]int{"once": 0, "skip": 1}[missed]; len(plans) != want {
-				t.Errorf("%d rows were planned anew in the journal, not %d: %v", len(plans), want, plans)
+			if (missed == "skip") != (len(plans) > 0) {
+				t.Errorf("%d rows were planned anew in the journal: %v", len(plans), plans)
+			}
+			for _, e := range plans { // on a busy machine a run may be missed that came later
+				if late := e.Time.Unix() - e.Payload.(journal.Planned).From.PlannedAt; late <= period {
+					t.Errorf("planned anew, %d s late: %v", late, e)
+				}
 			}
 			s.awaitStatus(2, "done")
 			if row := s.awaitStatus(3, "done"); row.attempts != 2 {

@@ -98,7 +98,7 @@ func follow(t *testing.T, addr string, args ...string) *following {
 // told waits for a line on stderr that has the words.
 func (f *following) told(t *testing.T, words string) {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(harness.Patience)
 	for {
 		select {
 		case line, more := <-f.errs:
@@ -117,7 +117,7 @@ func (f *following) told(t *testing.T, words string) {
 // sees waits until the events up to the one about a job's end were printed, and gives their numbers.
 func (f *following) sees(t *testing.T, job int64) (numbers []uint64) {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(harness.Patience)
 	for {
 		select {
 		case line := <-f.lines:

@@ -30,8 +30,8 @@ func (d *Daemon) Crash(t testing.TB) {
 	})
 }
 
-// freeze makes a process and all below it stand still, and gives those below it: none of them starts
-// another one, which nobody would know of.
+// freeze makes a process and all below it stand still, and gives those below it: none of them
+// starts another one, which nobody would know of.
 func freeze(t testing.TB, top int) (below []int) {
 	t.Helper()
 	_ = syscall.Kill(top, syscall.SIGSTOP) // it may have ended, as any of them
@@ -42,8 +42,8 @@ func freeze(t testing.TB, top int) (below []int) {
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}
 		for _, pid := range append(below, top) {
-			// One that waits for the kernel has just started a process, which is known by then, or stops
-			// when it is back.
+			// One that waits for the kernel has just started a process, which is known by then, or
+			// stops when it is back.
 			if state := threads(pid); strings.Trim(state, "TtDZX") != "" {
 				return fmt.Sprintf("process %d was stopped, and goes on: %s", pid, state)
 			}
@@ -56,7 +56,8 @@ func freeze(t testing.TB, top int) (below []int) {
 	return below
 }
 
-// threads are the letters by which the kernel tells what a process's threads do; none where it is gone.
+// threads are the letters by which the kernel tells what a process's threads do; none where it is
+// gone.
 func threads(pid int) (states string) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range files {

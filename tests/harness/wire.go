@@ -26,7 +26,7 @@ type Wire struct {
 // Dial connects to a daemon; the connection is closed when the test ends.
 func Dial(t testing.TB, addr string) *Wire {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", addr, Patience)
 	if err != nil {
 		t.Fatalf("connect to %s: %v", addr, err)
 	}

@@ -39,7 +39,7 @@ func size(short, inLong int) int {
 }
 
 // patience is how long a condition may take to come true, far longer than it ever should.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // await waits until condition gives ""; what it gives otherwise says what is still missing.
 func await(t *testing.T, condition func() string) {

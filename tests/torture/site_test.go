@@ -136,7 +136,7 @@ func (s *site) undone(t *testing.T) string {
 }
 
 // patience is how long nothing may happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // await waits until a condition holds; it gives up when patience is over.
 func await(condition func() bool) bool {

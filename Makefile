@@ -12,8 +12,12 @@ MODULES  = . tests
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
 TEST = test -count=1
-# Nothing of the checkout is stamped into the programs, so a build needs no git and no ownership of it.
+# Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
+# needs no git and no ownership of the checkout; without them --version --verbose says unknown.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
+COMMIT      = $(shell tools/commit.sh name)
+COMMIT_DATE = $(shell tools/commit.sh date)
+STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal/version.date=$(COMMIT_DATE)
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -24,7 +28,7 @@ help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/jobd, bin/jobd-master and bin/jobctl
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ $(PROGRAMS:%=./cmd/%)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(STAMP)' -o bin/ $(PROGRAMS:%=./cmd/%)
 
 demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and two workers and check every row (STORE=sqlite or mysql)
 	$(GO) build -o bin/demo ./examples/demo

@@ -17,6 +17,7 @@ type Config struct {
 	PingInterval time.Duration // between pings of a worker; one that is silent for three of them is dropped; 0: 30 s
 	PokeThrottle time.Duration // for which pokes are gathered after one went out; 0: not at all
 	Logger       *slog.Logger  // nil: none
+	Build        contract.Build
 
 	Memory func() contract.MemoryUsage // what this process uses, for status; nil: nobody knows
 

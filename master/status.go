@@ -37,7 +37,7 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 		asking.ask(ctx, []letter{{to: workers}})
 		status.Unserved, status.UnservedCount = m.unserved(workers)
 	}
-	status.Memory = m.config.Memory()
+	status.Memory, status.Build = m.config.Memory(), m.config.Build
 	return status, nil
 }
 

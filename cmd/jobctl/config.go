@@ -37,6 +37,7 @@ func newSet(environ []string, usage func(io.Writer) bool) *conf.Set {
 	return conf.New(conf.Program{
 		Name:    "jobctl",
 		Version: version.Version,
+		Build:   version.Of().Text("jobctl"),
 		Prefix:  "JOBCTL_",
 		File:    defaultFile(environ),
 		Usage:   usage,

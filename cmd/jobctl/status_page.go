@@ -71,6 +71,9 @@ func (p *program) printHead(s *workerStatus, address string) {
 	} else {
 		line("worker at %s", cmp.Or(clean(s.Name), address))
 	}
+	if s.CommitDate != "" {
+		line("built of: commit %s, of %s", clean(s.Commit), clean(s.CommitDate))
+	}
 	if !tellsMore(s) {
 		line("it can't tell more, because it is an older jobd, or the original")
 	}

@@ -17,7 +17,7 @@ func standingAnswer(name string, running int) string {
 	return fmt.Sprintf(`{"targets": {
   "mail": {"paused": false, "concurrency": 5, "length": 6, "why": "", "running": %d, "prefetched": 2, "startedLastMinute": 30, "endedLastMinute": 20, "failedLastMinute": 1},
   "a/long:name": {"paused": true, "concurrency": 10, "length": 0, "running": 0, "prefetched": 0, "pausedSince": 1795169391000, "pausedBy": "10.0.0.5:4711 via master 10.0.0.1:7081"}},
-  "jobPromisesCount": 3, "memoryUsage": {"rss": 23068672}, "name": %q, "version": "1.4.0", "pid": 4711, "startedAt": 1794898800000,
+  "jobPromisesCount": 3, "memoryUsage": {"rss": 23068672}, "name": %q, "version": "1.4.0", "commit": "2f1d9c0", "commitDate": "2026-11-01T09:30:00Z", "pid": 4711, "startedAt": 1794898800000,
   "journal": {"events": 12345, "mirrored": 12340, "bytes": 6815744, "segments": 2},
   "server": "6f1c-uuid", "mark": "k3f9",
   "database": {"reachable": true, "since": "2026-11-20T10:00:05Z"},
@@ -37,6 +37,7 @@ func TestStatusOfAWorkerIsOnePage(t *testing.T) {
 	worker := standingWorker(t)
 	const want = `worker node-1, version 1.4.0, process 4711
 up: 3d5h, since 2026-11-17 07:00:00
+built of: commit 2f1d9c0, of 2026-11-01T09:30:00Z
 database: reachable since 10:00:05
 database server: 6f1c-uuid
 mark in the claims of this worker: k3f9

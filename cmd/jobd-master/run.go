@@ -13,6 +13,7 @@ import (
 	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
+	"jobd/net/contract"
 )
 
 // stopTimeout is how long the answers under way get when the master stops. Clients that wait for
@@ -41,9 +42,10 @@ func run(p daemon.Process) (err error) {
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	beat := pulse.New(pulse.Config{Logger: log.Logger})
+	build := version.Of()
 	workers := master.New(master.Config{
 		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
-		Pulse: beat.Loop("workers"),
+		Build: contract.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: beat.Loop("workers"),
 	})
 	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{
 		Handlers: workers.Handlers(), Logger: log.Logger, Pulse: beat.Loop("accept"),

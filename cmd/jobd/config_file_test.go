@@ -118,7 +118,7 @@ func keysOfTargets() (keys []string) {
 // keysOfHelp is the keys whose flags the help lists.
 func keysOfHelp(help string) []string {
 	var keys []string
-	flagsAlone := []string{"config", "check", "help", "version"}
+	flagsAlone := []string{"config", "check", "help", "version", "verbose"}
 	for line := range strings.Lines(help) {
 		flag, isFlag := strings.CutPrefix(line, "  --")
 		flag, _, _ = strings.Cut(flag, " ")

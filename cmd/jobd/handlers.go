@@ -81,7 +81,9 @@ func (d *daemon) Describe(worker jobexec.Status, status *contract.WorkerStatus) 
 	database, runner, full := d.reached(worker), d.runnerStanding(), d.full(worker)
 	aside := d.aside(worker.Aside)
 	status.PID, status.Started = os.Getpid(), d.started.UnixMilli()
-	status.Name, status.Version, status.Memory = d.worker.Name, version.Version, process.Memory()
+	status.Name, status.Memory = d.worker.Name, process.Memory()
+	build := version.Of()
+	status.Version, status.Commit, status.CommitDate = build.Version, build.Commit, build.Date
 	status.Mark, status.Server = d.identity()
 	status.Aside, status.AsideCount = aside[:min(len(aside), mostAside)], len(aside)
 	status.Journal = &contract.JournalStatus{

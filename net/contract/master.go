@@ -113,6 +113,7 @@ func readPolling(data jobnet.Fields) (Polling, error) {
 type FleetStatus[S any] struct {
 	Workers []FleetWorker[S] `json:"workers"` // in the order in which they registered
 	Memory  MemoryUsage      `json:"memoryUsage"`
+	Build                    // of the master
 
 	// What was poked and is served by nobody: the first of UnservedCount. It is told where workers
 	// were polled.

@@ -14,10 +14,12 @@ type WorkerStatus struct {
 	Memory        MemoryUsage             `json:"memoryUsage"`
 	Name          string                  `json:"name"`
 	Version       string                  `json:"version"`
-	Journal       *JournalStatus          `json:"journal"`        // nil: of the original, which has none
-	ClaimsInDoubt int                     `json:"claimsInDoubt"`  // of which it is not known whether they were committed
-	Strangers     int                     `json:"rowsOfNoWorker"` // under way, ours by target, claimed by nobody
-	Mark          string                  `json:"mark,omitempty"` // in the tokens of the worker's claims
+	Commit        string                  `json:"commit,omitempty"`     // see Build
+	CommitDate    string                  `json:"commitDate,omitempty"` // see Build
+	Journal       *JournalStatus          `json:"journal"`              // nil: of the original, which has none
+	ClaimsInDoubt int                     `json:"claimsInDoubt"`        // of which it is not known whether they were committed
+	Strangers     int                     `json:"rowsOfNoWorker"`       // under way, ours by target, claimed by nobody
+	Mark          string                  `json:"mark,omitempty"`       // in the tokens of the worker's claims
 	Server        string                  `json:"server,omitempty"`
 	Aside         []AsideRow              `json:"aside"` // the first of AsideCount
 	AsideCount    int                     `json:"asideCount"`
@@ -27,6 +29,14 @@ type WorkerStatus struct {
 	Launcher      *Hitch                  `json:"launcher,omitempty"` // why no job can be started
 	Database      *Standing               `json:"database,omitempty"` // nil: of a worker that does not tell
 	Runner        *RunnerStanding         `json:"runner,omitempty"`
+}
+
+// Build is which version of a program answers, and the commit of which it was built: "unknown" where the build was
+// not told of one, "" of a program that does not tell.
+type Build struct {
+	Version    string `json:"version,omitempty"`
+	Commit     string `json:"commit,omitempty"`
+	CommitDate string `json:"commitDate,omitempty"` // RFC 3339
 }
 
 // Standing is whether something can be reached, and since when that is so.

@@ -44,7 +44,7 @@ func (s *Set) OwnFlags() []page.Term {
 	if check := s.flags.Lookup("check"); check != nil {
 		terms = append(terms, page.Term{Name: "--check", Meaning: check.Usage})
 	}
-	return append(terms, page.Term{Name: "--help", Meaning: "print this"}, page.Term{Name: "--version", Meaning: "print the version"})
+	return append(terms, page.Term{Name: "--help", Meaning: "print this"}, page.Term{Name: "--version", Meaning: "print the version; with --verbose commit and date, too"})
 }
 
 // meaning is what a key is for, with its default.

@@ -17,6 +17,7 @@ type Program struct {
 	Name    string // jobd
 	Summary string // one sentence for the help
 	Version string // x.y.z
+	Build   string // what --version --verbose prints, without a newline at its end
 	Prefix  string // of environment variables, with its underscore: JOBD_
 	File    string // the default path of the file; "" for none
 
@@ -40,6 +41,7 @@ type Set struct {
 	path     string // --config
 	help     bool
 	version  bool
+	verbose  bool
 	place    place            // of the values that are being set
 	missing  bool             // there is no file at path
 	absent   error            // the file that was named is not there
@@ -49,7 +51,7 @@ type Set struct {
 	errs     []error
 }
 
-// New is a Set that knows only --config, --help and --version.
+// New is a Set that knows only --config, --help, --version and --verbose.
 func New(program Program) *Set {
 	s := &Set{
 		program: program,
@@ -63,6 +65,7 @@ func New(program Program) *Set {
 	s.flags.Var(pathFlag{&s.path}, "config", "the configuration file")
 	s.flags.BoolVar(&s.help, "help", false, "print this and exit")
 	s.flags.BoolVar(&s.version, "version", false, "print the version and exit")
+	s.flags.BoolVar(&s.verbose, "verbose", false, "with --version: of what it was built, too")
 	return s
 }
 
@@ -167,12 +170,17 @@ func (s *Set) Finish(stdout io.Writer) error {
 // error of exit code 0.
 func (s *Set) answer(stdout io.Writer) error {
 	switch {
+	case s.version && s.verbose:
+		fmt.Fprintln(stdout, s.program.Build)
+		return exit.With(exit.Success, errors.New("version shown"))
 	case s.version:
 		fmt.Fprintln(stdout, s.program.Version)
 		return exit.With(exit.Success, errors.New("version shown"))
 	case s.help:
 		s.Help(stdout)
 		return exit.With(exit.Success, flag.ErrHelp)
+	case s.verbose:
+		return exit.With(exit.Usage, errors.New("--verbose goes with --version: it says of what the program was built; what is logged is said by log_level_console"))
 	}
 	return nil
 }

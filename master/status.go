@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"time"
 
@@ -39,6 +40,21 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 	}
 	status.Memory, status.Build = m.config.Memory(), m.config.Build
 	return status, nil
+}
+
+// Describe is in a line whom the master serves.
+func (m *Master) Describe() string {
+	workers := m.registry.all()
+	if len(workers) == 0 {
+		return "no worker is registered"
+	}
+	targets := make(map[string]bool)
+	for _, w := range workers {
+		for _, name := range w.profile.Load().targets {
+			targets[name] = true
+		}
+	}
+	return fmt.Sprintf("workers: %d, targets: %d", len(workers), len(targets))
 }
 
 func (w *worker) info() workerInfo {

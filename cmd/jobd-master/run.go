@@ -10,6 +10,7 @@ import (
 	"jobd/cmd/internal/process"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
+	"jobd/cmd/internal/systemd"
 	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
@@ -41,7 +42,10 @@ func run(p daemon.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	beat := pulse.New(pulse.Config{Logger: log.Logger})
+	manager := systemd.Find(log.Logger)
+	defer manager.Close()
+	manager.Begin()
+	beat := pulse.New(pulse.Config{Logger: log.Logger, Limit: manager.Limit(), OnLook: manager.Look})
 	build := version.Of()
 	workers := master.New(master.Config{
 		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
@@ -58,14 +62,17 @@ func run(p daemon.Process) (err error) {
 	serve := func(ctx context.Context) error {
 		return server.Serve(ctx, stopTimeout, "stopped before all requests were answered")
 	}
+	tell := func(ctx context.Context) error { return manager.Run(ctx, workers.Describe) }
 	takeOver := func() (daemon.Settings, error) {
 		config, err := parseConfig(p.Args, p.Environ, io.Discard)
 		return config.Settings, err
 	}
+	manager.Ready()
 	err = daemon.Life{
 		Ending: daemon.NewEnding(), Log: log.Logger,
-		Reload: func() { daemon.Reload(log, takeOver) },
-		Stages: [][]daemon.Actor{{workers.Run, serve, beat.Run}},
+		Reload: func() { manager.Reload(func() { daemon.Reload(log, takeOver) }) },
+		Ends:   func() { manager.End(false) },
+		Stages: [][]daemon.Actor{{workers.Run, serve, beat.Run, tell}},
 	}.Run(signals.Caught())
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"jobd/cmd/internal/conf"
+	"jobd/cmd/internal/systemd"
 	jobexec "jobd/exec"
 )
 
@@ -49,7 +50,7 @@ func (c *launcherConfig) validate(set *conf.Set, environ []string) {
 	c.validateWords(set)
 	c.validateDir(set)
 	c.env = slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
-		return strings.HasPrefix(variable, environPrefix)
+		return strings.HasPrefix(variable, environPrefix) || systemd.IsOwn(variable)
 	})
 	c.env = withVariables(c.env, c.extra)
 }

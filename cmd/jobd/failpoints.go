@@ -25,8 +25,8 @@ import (
 	"jobd/store/mysql"
 )
 
-// failpointFile in the journal's folder says where this process is to kill itself: the name of
-// a point, and the how manieth time it is reached where that is not the first, as in
+// failpointFile in the journal's folder says where this process is to kill itself, or to hang: the
+// name of a point, and the how manieth time it is reached where that is not the first, as in
 // "done-appended:3". A file, because a variable would be a configuration key, or reach the jobs.
 const failpointFile = "failpoint"
 
@@ -77,7 +77,7 @@ func readFailpoint(journalDir string) *failpoint {
 	if counted {
 		count, err = strconv.Atoi(nth)
 	}
-	if err != nil || !slices.Contains(failpoints, name) {
+	if err != nil || !slices.Contains(failpoints, name) && !isHang(name) {
 		panic(fmt.Sprintf("failpoint %q: want one of %q, or one with a colon and a number", content, failpoints))
 	}
 	point.left.Store(int64(count))

@@ -24,6 +24,7 @@ const shutdownTimeout = 5 * time.Second
 type networkPart struct {
 	server *jobdaemon.Server
 	agents []*master.Agent
+	words  func() string // how the worker stands, in a line
 }
 
 // daemon is what requests are answered from.
@@ -50,6 +51,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		restarter: &restarter{next: r.next, ending: r.ending, served: p.address, log: r.log},
 		log:       r.log, memory: r.memory, started: r.begun, readers: make(chan struct{}, mostReaders),
 	}
+	p.words = d.describe
 	d.service = service.New(service.Config{
 		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
 		Table: table.table, Journal: journal.read, Owed: worker.mirror.Aside, PollInterval: r.jobs.pollInterval,
@@ -74,7 +76,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		}))
 	}
 	p.server, err = jobdaemon.Listen(r.Listen, "clients", jobnet.ServerConfig{
-		Handlers: handlers, Logger: r.log, OnLinks: r.memory.linked, Pulse: r.pulse.Loop("accept"),
+		Handlers: handlers, Logger: r.log, OnLinks: r.memory.linked, Pulse: r.loop(journal, "accept"),
 	})
 	return p, err
 }

@@ -52,7 +52,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	}
 	remote, err := runner.Open(runner.Config{
 		Dir: history.journalDir, Path: "/proc/self/exe", Command: []string{program, runnerCommand}, Logger: r.log,
-		Pulse: r.pulse.Loop("runner link"),
+		Pulse: r.loop(history, "runner link"),
 	})
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	p.mirror = store.NewMirror(failMirror(history.journalDir, store.Config{
 		Source: history.journal, Bookmark: history.journal, Table: table.table, Logger: r.log,
 		Server: history.lastServer(), Together: together,
-		Pulse:    r.pulse.Loop("mirror"),
+		Pulse:    r.loop(history, "mirror"),
 		OnReturn: r.notices.tableBack, OnGivenBack: r.notices.givenBack,
 		Replan: func(done journal.Done, claim journal.Accepted, found journal.Plan) journal.Replanned {
 			return p.worker.Replan(done, claim, found)
@@ -82,7 +82,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Runner: remote, Keeper: remote, Watcher: remote, Disk: history.reserve,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(r.log, what) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows,
-		TurnPulse: r.pulse.Loop("turns"), ClaimPulse: r.pulse.Loop("claims"),
+		TurnPulse: r.loop(history, "turns"), ClaimPulse: r.loop(history, "claims"),
 		Doubtful: history.doubtful, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
 		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))

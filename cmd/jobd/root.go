@@ -6,6 +6,8 @@ import (
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/pulse"
+	"jobd/cmd/internal/systemd"
+	jobexec "jobd/exec"
 )
 
 type logger = *slog.Logger
@@ -20,4 +22,10 @@ type root struct {
 	notices *notices
 	memory  *memory
 	pulse   *pulse.Pulse // of the loops of all parts
+	manager *systemd.Manager
+}
+
+// loop gives the pulse of a loop, by its name.
+func (r *root) loop(journal *journalPart, name string) jobexec.Pulse {
+	return failPulse(journal.journalDir, name, r.pulse.Loop(name))
 }

@@ -9,6 +9,7 @@ import (
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/signals"
+	"jobd/cmd/internal/systemd"
 )
 
 // run is the daemon, from its configuration to its end.
@@ -39,10 +40,14 @@ func run(p jobdaemon.Process) error {
 	if err != nil {
 		return err
 	}
+	manager := systemd.Find(log.Logger)
+	defer manager.Close()
+	manager.Begin()
 	r := root{
 		config: config, log: log.Logger, begun: time.Now(), next: next,
 		ending: jobdaemon.NewEnding(), notices: &notices{}, memory: limitMemory(config),
-		pulse: pulse.New(pulse.Config{Logger: log.Logger}),
+		pulse:   pulse.New(pulse.Config{Logger: log.Logger, Limit: manager.Limit(), OnLook: manager.Look}),
+		manager: manager,
 	}
 	if err := r.work(log); err != nil || !r.ending.Restarting() {
 		return err
@@ -71,16 +76,19 @@ func (r *root) work(log *logging.Log) (err error) {
 	if err := r.checkLaunchers(); err != nil {
 		return err // none of its jobs, or none of a target's, could be started
 	}
+	r.manager.Status("starting: reading the journal")
 	journal, err := r.openJournal()
 	if err != nil {
 		return err
 	}
 	defer closing(journal.close)
+	r.manager.Status("starting: looking at the table")
 	table, err := r.openTable(journal)
 	if err != nil {
 		return err
 	}
 	defer closing(table.close)
+	r.manager.Status("starting: taking up what runs")
 	worker, err := r.openWorker(journal, table)
 	if err != nil {
 		return err
@@ -105,12 +113,14 @@ func (r *root) work(log *logging.Log) (err error) {
 		inForce: r.terms(r.time.uses), ratesChanged: r.notices.ratesChanged,
 	}
 	r.log.Info("worker serves", "name", r.name, "address", network.address(), "targets", worker.worker.TargetNames())
+	r.manager.Ready()
 	return jobdaemon.Life{
 		Ending: r.ending, Log: r.log, Hurry: worker.worker.Hurry,
-		Reload: func() { jobdaemon.Reload(log, reloader.takeOver) },
+		Reload: func() { r.manager.Reload(func() { jobdaemon.Reload(log, reloader.takeOver) }) },
+		Ends:   func() { r.manager.End(r.ending.Restarting()) },
 		Stages: [][]jobdaemon.Actor{
 			{worker.run},
-			append(network.actors(), worker.mirror.Run, journal.journal.Run, r.pulse.Run),
+			append(network.actors(), worker.mirror.Run, journal.journal.Run, r.pulse.Run, r.tellManager(network.words)),
 		},
 	}.Run(signals.Caught())
 }

@@ -130,5 +130,10 @@ func (c *Config) spawn(listener *net.UnixListener) error {
 // bury waits for a runner that ends before its worker does.
 func bury(process *os.Process) { _, _ = process.Wait() }
 
-// isOwn tells the worker's own variables, passwords among them. A runner has no use for them.
-func isOwn(variable string) bool { return strings.HasPrefix(variable, "JOBD_") }
+// isOwn tells the worker's own variables, passwords among them, and what the service manager says to
+// the worker alone. A runner has no use for them.
+func isOwn(variable string) bool {
+	return slices.ContainsFunc([]string{"JOBD_", "NOTIFY_SOCKET=", "WATCHDOG_"}, func(prefix string) bool {
+		return strings.HasPrefix(variable, prefix)
+	})
+}

@@ -19,6 +19,7 @@ type Life struct {
 	Ending *Ending
 	Log    *slog.Logger
 	Reload func() // on SIGHUP
+	Ends   func() // when the end begins, whoever asked for it; nil: nobody hears of it
 	Hurry  func() // on a second SIGTERM or SIGINT: what ends, ends at once; nil: it ends soon anyhow
 
 	// Stages are the actors. All begin at once, and end one stage after the other: each serves the
@@ -45,7 +46,12 @@ func (l Life) Run(caught <-chan os.Signal) error {
 		case <-ctx.Done():
 			return nil
 		}
-	}, func(error) { end() })
+	}, func(error) {
+		if l.Ends != nil {
+			l.Ends()
+		}
+		end()
+	})
 	for _, stage := range l.Stages {
 		next, endNext := context.WithCancel(context.Background())
 		defer endNext()

@@ -12,6 +12,7 @@ package daemon
 import (
 	"io"
 	"os"
+	"runtime/debug"
 
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
@@ -28,6 +29,10 @@ type Process struct {
 // signals and hides the process before anything else.
 func Main(name string, run func(Process) error) {
 	signals.Catch()
+	// A panic, or the abort by which a watchdog ends a daemon that hangs, ends it by a signal, with the
+	// stacks on stderr: the exit code 2 of Go's own would pass for a wrong configuration, after which
+	// nobody starts it again. There is no core file: see hide.
+	debug.SetTraceback("crash")
 	err := hide()
 	if err == nil {
 		err = run(Process{os.Args[1:], os.Environ(), os.Stdout, os.Stderr})

@@ -1,0 +1,222 @@
+package systemd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"jobd/cmd/internal/pulse"
+)
+
+// Manager is the service manager that started this process, if one did that wants to be told. Its
+// methods are safe for concurrent use, and do nothing where nobody listens.
+type Manager struct {
+	log      *slog.Logger
+	listens  bool
+	watchdog time.Duration // within which it wants a sign of life; 0: it wants none
+	begun    chan struct{} // closed when the start is over
+	over     sync.Once     // closes it
+	deaf     sync.Once     // it was logged that the manager can't be told
+
+	mu     sync.Mutex
+	ending bool
+	hangs  string // what stands still, in words; "": nothing
+	status string // that was told last
+}
+
+// Find looks in the environment for the service manager. Jobs and other children must not inherit
+// what it finds there, see IsOwn.
+func Find(log *slog.Logger) *Manager {
+	m := &Manager{log: log, listens: os.Getenv(socketVariable) != "", begun: make(chan struct{})}
+	if !m.listens {
+		return m
+	}
+	watchdog, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the service manager's wish for signs of life can't be read; it gets none", "error", err)
+	}
+	m.watchdog = watchdog
+	return m
+}
+
+// The variables that are for one process alone.
+const socketVariable = "NOTIFY_SOCKET"
+
+// IsOwn tells whether a variable, as of os.Environ, is the service manager's word to this process,
+// and not to those that it starts.
+func IsOwn(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return name == socketVariable || name == "WATCHDOG_USEC" || name == "WATCHDOG_PID"
+}
+
+const (
+	moreTime  = 30 * time.Second // that is asked for at a time
+	askedEach = 5 * time.Second
+)
+
+// Limit is for how long a loop may be at one piece of work, so that the watchdog is told in time; 0:
+// there is no watchdog.
+func (m *Manager) Limit() time.Duration { return min(m.watchdog/2, moreTime) }
+
+// Begin says that the daemon starts, and asks for more time until it serves or ends. A daemon that
+// starts again in the same process is watched already, and gives signs of life meanwhile.
+func (m *Manager) Begin() {
+	if !m.listens {
+		return
+	}
+	m.say(m.extended(), statusLine("starting"))
+	go func() {
+		each := askedEach
+		if m.watchdog > 0 {
+			each = min(each, m.watchdog/4)
+		}
+		again := time.NewTicker(each)
+		defer again.Stop()
+		for {
+			select {
+			case <-m.begun:
+				return
+			case <-again.C:
+				m.say(m.extended())
+			}
+		}
+	}()
+}
+
+// Close says nothing more of a start that did not come to an end.
+func (m *Manager) Close() { m.over.Do(func() { close(m.begun) }) }
+
+// Ready says that the daemon serves.
+func (m *Manager) Ready() {
+	m.Close()
+	m.say(daemon.SdNotifyReady, statusLine("serving"))
+}
+
+// Reload says that the daemon reads its configuration again, while it does. One that ends says no
+// more than that.
+func (m *Manager) Reload(reload func()) {
+	if m.ends() {
+		reload()
+		return
+	}
+	m.say(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
+	defer m.say(daemon.SdNotifyReady)
+	reload()
+}
+
+// End says that the daemon ends, or starts again in this process.
+func (m *Manager) End(again bool) {
+	m.mu.Lock()
+	m.ending = true
+	m.mu.Unlock()
+	if again {
+		m.say(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()), m.extended(), statusLine("restarting"))
+		return
+	}
+	m.say(daemon.SdNotifyStopping, m.extended(), statusLine("stopping"))
+}
+
+// Look is what a pulse tells after each look: where all loops turn that is a sign of life, and asks
+// for more time where the daemon ends.
+func (m *Manager) Look(still []pulse.Still) {
+	m.mu.Lock()
+	m.hangs = standstill(still)
+	m.mu.Unlock()
+	switch {
+	case len(still) > 0:
+		m.Status("")
+	case m.ends():
+		m.say(m.extended())
+	case m.watchdog > 0:
+		m.say(daemon.SdNotifyWatchdog)
+	}
+}
+
+// ends tells whether the daemon ends, or starts again.
+func (m *Manager) ends() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ending
+}
+
+// standstill is the status while loops stand still; "" while none does.
+func standstill(still []pulse.Still) string {
+	if len(still) == 0 {
+		return ""
+	}
+	names := make([]string, len(still))
+	for i, loop := range still {
+		names[i] = loop.Loop
+	}
+	return fmt.Sprintf("hangs since %s: %s", still[0].Since.Format(time.TimeOnly), strings.Join(names, ", "))
+}
+
+// Status says in words how the daemon stands, where that has changed. That it hangs goes before.
+func (m *Manager) Status(words string) {
+	m.mu.Lock()
+	words = cmp.Or(m.hangs, words)
+	news := m.listens && words != m.status
+	m.status = words
+	m.mu.Unlock()
+	if news {
+		m.say(statusLine(words))
+	}
+}
+
+// Run says every few seconds how the daemon stands, until ctx ends, and returns nil.
+func (m *Manager) Run(ctx context.Context, describe func() string) error {
+	if !m.listens {
+		<-ctx.Done()
+		return nil
+	}
+	again := time.NewTicker(askedEach)
+	defer again.Stop()
+	for {
+		if words := describe(); !m.ends() {
+			m.Status(words)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again.C:
+		}
+	}
+}
+
+// extended asks for more time, and is a sign of life.
+func (m *Manager) extended() string {
+	more := fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", moreTime.Microseconds())
+	if m.watchdog > 0 {
+		more += "\n" + daemon.SdNotifyWatchdog
+	}
+	return more
+}
+
+// mostStatus is how many bytes of a status are told.
+const mostStatus = 500
+
+// statusLine is a status as the service manager is told.
+func statusLine(words string) string {
+	words = strings.Join(strings.Fields(words), " ")
+	if len(words) > mostStatus {
+		words = strings.ToValidUTF8(words[:mostStatus], "") + "…"
+	}
+	return "STATUS=" + words
+}
+
+// say tells the service manager something, in one message.
+func (m *Manager) say(lines ...string) {
+	if !m.listens {
+		return
+	}
+	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
+		m.deaf.Do(func() { m.log.Warn("the service manager can't be told how this daemon stands", "error", err) })
+	}
+}

@@ -21,7 +21,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo deps test go-test test-race test-mysql lint bench torture fuzz diagrams ci clean
+.PHONY: help build demo deps test go-test test-race test-mysql lint bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -73,6 +73,9 @@ fuzz: ## fuzz every fuzz test for a while (FUZZTIME=20s)
 	  for name in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 	    echo "$$package $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package; \
 	  done; done
+
+walk: deps build ## go from the package to a watched service on a small Debian that has never seen jobd, and tell how long it took (needs root)
+	cd tests && $(GO) test -count=1 -v -run '^TestWalk$$' ./walk
 
 diagrams: deps ## draw docs/*.svg from docs/diagrams/*.dot
 	tools/diagrams.sh

@@ -45,7 +45,10 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	c := claiming{worker: w, seen: make(map[string]int)}
-	if err := w.ask(ctx, r, c.decide); err != nil {
+	asked := time.Now()
+	err = w.ask(ctx, r, c.decide)
+	w.Observer.Claimed(time.Since(asked), err)
+	if err != nil {
 		return true, w.claimFailed(ctx, r, &c, err)
 	}
 	w.won(&c.Claim)

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,6 +208,14 @@ func (w *Worker) identified(ctx context.Context) (bool, error) {
 	}
 	w.identity.rest.Grow(time.Now(), firstIdentity, longIdentity)
 	return false, nil
+}
+
+// missing is why name and mark are not held, as far as was last known; "" where they are.
+func (i *identity) missing() string {
+	if !i.checked.IsZero() {
+		return ""
+	}
+	return cmp.Or(i.why, "name and mark are not taken yet")
 }
 
 // held tells whether name and mark were held a moment ago.

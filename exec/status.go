@@ -29,6 +29,7 @@ type Status struct {
 	Launcher  *Hitch     // why no job can be started; nil where nothing is wrong
 	Outage    *Outage    // why nothing at all is claimed; nil where nothing is wrong
 	Returned  time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
+	Nameless  string     // why name and mark are not this worker's at the moment; "" where they are
 	Full      *Outage    // since when the journal takes nothing, for want of room; nil where it does
 }
 
@@ -41,6 +42,7 @@ func (w *Worker) Status() Status {
 		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
 		Doubted: w.board.Doubts(), Aside: w.asideRows(),
 		Launcher: w.hitchStatus(), Outage: w.outage.status(), Returned: w.outage.returned, Full: w.fullStatus(),
+		Nameless: w.identity.missing(),
 	}
 	for name, t := range w.targets {
 		s.Targets[name] = w.targetStatus(t, away, now)

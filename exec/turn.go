@@ -86,6 +86,7 @@ func (w *Worker) turn() {
 		return
 	}
 	w.journalSteps(turn.Steps)
+	w.observe(turn.Steps)
 	if turn.Ends > 1 {
 		w.busy = time.Now()
 	}

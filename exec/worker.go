@@ -44,7 +44,8 @@ type Config struct {
 	Disk      Disk
 	Retry     func(what string) Retry
 	Logger    *slog.Logger
-	OnTargets func() // called when the set of targets has changed; must not block
+	Observer  Observer // nil: nobody counts
+	OnTargets func()   // called when the set of targets has changed; must not block
 
 	// OnNameTaken is called, again and again, when another worker has had the name for
 	// NamePatience, this one never had it, and no job is under way; it must not block, and may be
@@ -134,6 +135,9 @@ type Worker struct {
 
 // New makes a worker. Run makes it work.
 func New(c Config) *Worker {
+	if c.Observer == nil {
+		c.Observer = deaf{}
+	}
 	w := &Worker{
 		Config: c, launcher: c.Launcher, terms: c.Terms, zone: c.Zone,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),

@@ -44,6 +44,7 @@ type Master struct {
 	pokes    *gathering // to be delivered next
 	ledger   ledger     // delivered, but not answered for certain
 	lender   *lender    // of rates that workers keep together
+	tallies  tallies
 
 	long      chan struct{} // one for each long message that is read or made
 	turns     chan struct{} // one for each worker that is asked, see turn

@@ -24,6 +24,7 @@ func (m *Master) poke(ctx context.Context, link *jobnet.Link, request jobnet.Req
 	if err != nil {
 		return nil, err
 	}
+	m.tallies.poked.Add(uint64(len(poked.Targets)))
 	if forgotten := m.pokes.add(poked.Targets); forgotten > 0 {
 		m.say(slog.LevelWarn, link, tooManyPokes, "forgotten", forgotten)
 	}
@@ -70,6 +71,7 @@ func (m *Master) poll(ctx context.Context, w *worker, p poll) {
 // another: what was acknowledged is still delivered when the master stops.
 func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	turn := m.ledger.now()
+	m.tallies.polled.Add(1)
 	_, err := m.ask(context.Background(), w, contract.Poll.Name, contract.Targets{Targets: p.targets})
 	var refused *jobnet.RemoteError
 	switch {

@@ -80,6 +80,8 @@ type registry struct {
 	byInstance map[string]*worker
 	bytes      int // of all profiles
 
+	ended atomic.Uint64 // registrations that are over
+
 	assigning sync.Mutex // guards turns; held while jobs are assigned, so that each assignment sees the others
 	turns     uint64     // jobs given so far
 }
@@ -167,6 +169,7 @@ func (r *registry) drop(w *worker) {
 	if r.byLink[w.link] != w {
 		return
 	}
+	r.ended.Add(1)
 	delete(r.byLink, w.link)
 	r.forget(w.profile.Load())
 	r.workers = slices.DeleteFunc(slices.Clone(r.workers), func(other *worker) bool { return other == w })

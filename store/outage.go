@@ -13,6 +13,7 @@ type outage struct {
 	away  chan struct{} // closed while it cannot
 	why   error         // nil while it can
 	since time.Time     // of the last change; zero: there was none
+	ended uint64        // outages that are over
 }
 
 // Away gives a channel that is closed as long as the table cannot be reached.
@@ -30,6 +31,13 @@ func (o *outage) Reachable() (since time.Time, why error) {
 	return o.since, o.why
 }
 
+// Outages counts how often the table could be reached again.
+func (o *outage) Outages() (ended uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended
+}
+
 // setAway notes why the table can't be reached, nil where it can, and tells whether it can again.
 func (o *outage) setAway(why error) (returned bool) {
 	o.mu.Lock()
@@ -41,6 +49,7 @@ func (o *outage) setAway(why error) (returned bool) {
 	if changed && why != nil {
 		close(o.away)
 	} else if changed {
+		o.ended++
 		o.away = make(chan struct{})
 	}
 	o.mu.Unlock()

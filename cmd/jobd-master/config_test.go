@@ -43,6 +43,7 @@ func TestConfigWrongValues(t *testing.T) {
 		"host":                   {"--host=", `flag --host: host: "" is not allowed`},
 		"port":                   {"--port=99999", `port: "99999" is not allowed; allowed is a whole number from 0 to 65535`},
 		"max_message_size":       {"--max-message-size=2GiB", `max_message_size: "2GiB"`},
+		"http_listen":            {"--http-listen=:9180", `http_listen: ":9180" is not allowed; allowed is an address and a port, as in 127.0.0.1:9180`},
 		"ping_interval":          {"--ping-interval=0", `ping_interval: "0"`},
 		"poke_throttle_interval": {"--poke-throttle-interval=-1", `poke_throttle_interval: "-1"`},
 		"log_level_file":         {"--log-level-file=x", `log_level_file: "x"`},
@@ -80,7 +81,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"} {
+	for _, key := range []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "http_listen", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}
@@ -95,7 +96,7 @@ func TestKeysOfThisProgramOnly(t *testing.T) {
 	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
 		t.Fatal(err)
 	}
-	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"}
+	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "http_listen", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"}
 	for line := range strings.Lines(help.String()) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || !strings.HasPrefix(line, "--") || strings.ReplaceAll(fields[0][2:], "-", "_") != fields[1] {

@@ -51,8 +51,13 @@ func run(p daemon.Process) (err error) {
 		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
 		Build: contract.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: beat.Loop("workers"),
 	})
+	told, err := openWeb(config.HTTP, workers, beat, log.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, told.close()) }()
 	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{
-		Handlers: workers.Handlers(), Logger: log.Logger, Pulse: beat.Loop("accept"),
+		Handlers: told.handlers, Logger: log.Logger, Pulse: beat.Loop("accept"),
 	})
 	if err != nil {
 		return err
@@ -72,7 +77,7 @@ func run(p daemon.Process) (err error) {
 		Ending: daemon.NewEnding(), Log: log.Logger,
 		Reload: func() { manager.Reload(func() { daemon.Reload(log, takeOver) }) },
 		Ends:   func() { manager.End(false) },
-		Stages: [][]daemon.Actor{{workers.Run, serve, beat.Run, tell}},
+		Stages: [][]daemon.Actor{append(told.actors(), workers.Run, serve, beat.Run, tell)},
 	}.Run(signals.Caught())
 	if err != nil {
 		return err

@@ -56,6 +56,7 @@ func about() conf.Program {
 // Register registers all keys, in the order of the help.
 func (c *config) Register(set *conf.Set) {
 	c.Listen.Register(set)
+	c.HTTP.Register(set)
 	set.Add("name", "", "this worker's name, which no other worker of its table has; the host's name if not given", conf.NonEmpty(&c.name))
 	c.masters.register(set)
 	c.Log.Register(set)

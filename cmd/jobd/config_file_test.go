@@ -158,7 +158,7 @@ func TestKeysOfThisProgramOnly(t *testing.T) {
 	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
 		t.Fatal(err)
 	}
-	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep", "master_port"}
+	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "http_listen", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep", "master_port"}
 	own := conf.ProgramKeys("jobd")
 	for _, key := range keysOfHelp(help.String()) {
 		if slices.Contains(shared, key) == slices.Contains(own, key) {

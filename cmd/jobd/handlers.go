@@ -91,6 +91,7 @@ func (d *daemon) Describe(worker jobexec.Status, status *contract.WorkerStatus) 
 		FullSince: full.Since, Full: full.Error,
 	}
 	status.Database, status.Runner = &database, &runner
+	status.NotReady = d.notReady(worker, status)
 	for _, agent := range d.agents {
 		status.Masters = append(status.Masters, agent.Status())
 	}

@@ -14,6 +14,7 @@ const (
 	memorySlot    = 32 << 10  // a running job
 	memoryReading = 128 << 20 // a client that reads the journal through the worker
 	memoryLink    = 16 << 10  // a connection, idle
+	memoryWeb     = 8 << 20   // scrapes, and what they tell
 )
 
 // linkStep is by how many connections the limit follows: each change of it stops the program for a
@@ -35,6 +36,9 @@ func limitMemory(c config) *memory {
 		slots += n
 	}
 	m := &memory{}
+	if c.HTTP.On() {
+		m.limit = memoryWeb
+	}
 	m.add(memoryBase + memoryCopies*c.jobs.maxOutputBuffer + int64(slots)*memorySlot)
 	return m
 }

@@ -26,7 +26,7 @@ func (r *root) openJournal() (*journalPart, error) {
 		return nil, err
 	}
 	opened, err := eventlog.Open(context.Background(), eventlog.Config{
-		Dir: dir, Logger: r.log,
+		Dir: dir, Logger: r.log, Committed: r.committed(),
 		SegmentSize: r.journal.segmentSize, SegmentAge: r.journal.segmentAge,
 		Retention: r.journal.retention, ArchiveDir: r.journal.archiveDir,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/service"
+	"jobd/cmd/internal/web"
 	"jobd/master"
 	jobnet "jobd/net"
 )
@@ -23,6 +25,7 @@ const shutdownTimeout = 5 * time.Second
 // networkPart is where clients reach the worker, and how it reaches its masters.
 type networkPart struct {
 	server *jobdaemon.Server
+	web    *web.Server // nil: there is none
 	agents []*master.Agent
 	words  func() string // how the worker stands, in a line
 }
@@ -56,7 +59,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 		Worker: worker.worker, Logger: r.log, Process: d, Refusals: worker.refusals,
 		Table: table.table, Journal: journal.read, Owed: worker.mirror.Aside, PollInterval: r.jobs.pollInterval,
 	})
-	handlers := d.handlers()
+	handlers := r.counted(d.handlers())
 	self, err := instance(journal.journalDir)
 	if err != nil {
 		return nil, err
@@ -78,10 +81,21 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	p.server, err = jobdaemon.Listen(r.Listen, "clients", jobnet.ServerConfig{
 		Handlers: handlers, Logger: r.log, OnLinks: r.memory.linked, Pulse: r.loop(journal, "accept"),
 	})
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	if p.web, err = r.openWeb(d); err != nil {
+		return nil, errors.Join(err, p.server.Close())
+	}
+	return p, nil
 }
 
-func (p *networkPart) close() error { return p.server.Close() }
+func (p *networkPart) close() error {
+	if p.web == nil {
+		return p.server.Close()
+	}
+	return errors.Join(p.web.Close(), p.server.Close())
+}
 
 // address is where the worker listens.
 func (p *networkPart) address() string { return p.server.Address() }
@@ -91,6 +105,9 @@ func (p *networkPart) actors() []jobdaemon.Actor {
 	actors := []jobdaemon.Actor{func(ctx context.Context) error {
 		return p.server.Serve(ctx, shutdownTimeout, "a client did not take its answer")
 	}}
+	if p.web != nil {
+		actors = append(actors, p.web.Serve)
+	}
 	for _, agent := range p.agents {
 		actors = append(actors, agent.Run)
 	}

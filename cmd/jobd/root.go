@@ -5,6 +5,7 @@ import (
 	"time"
 
 	jobdaemon "jobd/cmd/internal/daemon"
+	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/pulse"
 	"jobd/cmd/internal/systemd"
 	jobexec "jobd/exec"
@@ -23,6 +24,7 @@ type root struct {
 	memory  *memory
 	pulse   *pulse.Pulse // of the loops of all parts
 	manager *systemd.Manager
+	metrics *metrics.Worker // nil: nobody counts
 }
 
 // loop gives the pulse of a loop, by its name.

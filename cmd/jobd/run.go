@@ -49,6 +49,7 @@ func run(p jobdaemon.Process) error {
 		pulse:   pulse.New(pulse.Config{Logger: log.Logger, Limit: manager.Limit(), OnLook: manager.Look}),
 		manager: manager,
 	}
+	r.count()
 	if err := r.work(log); err != nil || !r.ending.Restarting() {
 		return err
 	}

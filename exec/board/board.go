@@ -87,6 +87,7 @@ type doubt struct {
 	lost    string           // not "": it is to be given up, and this is why
 	rest    Backoff          // of the question whether it was won
 	alone   bool             // the table is asked about it by itself
+	setBack int64            // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
 }
 
 // Hitch is why no job can be started: the system refuses to execute the launcher, or is short of

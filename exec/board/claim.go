@@ -13,6 +13,8 @@ type Claim struct {
 	Events []journal.Event
 	starts []*Job
 	unfit  map[int64]string // rows that are to be ignored because they can't be run, with their targets
+
+	setBack map[int64]int64 // when rows ended that wait once more, in seconds since 1970
 }
 
 // Skipped lists the rows of a target that claims are to leave out: their job is under way here, or
@@ -47,6 +49,7 @@ func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now ti
 		b.skipped[row.Job] = t
 		return nil
 	}
+	c.noteSetBack(row)
 	accepted := journal.Accepted{Target: t.name, Token: token, Created: row.Created}
 	if row.Plan == nil {
 		return b.accept(c, t, row.Job, accepted, instance)
@@ -97,6 +100,7 @@ func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted,
 		return drafts
 	}
 	j := b.newJob(id, accepted, First(accepted))
+	j.setBack = c.setBack[id]
 	b.move(j, Reserved)
 	c.starts = append(c.starts, j)
 	return append(drafts, b.running(j, instance, true))
@@ -131,7 +135,7 @@ func (b *Board) Won(c *Claim) Effects {
 		switch p := e.Payload.(type) {
 		case journal.Accepted:
 			if b.jobs[e.Job] == nil {
-				b.queueClaim(e.Job, p)
+				b.queueClaim(e.Job, p, c.setBack[e.Job])
 			}
 		case journal.Planned:
 			b.effects.Coming = append(b.effects.Coming, Coming{p.Target, p.To.RunAt, e.Seq})
@@ -147,8 +151,9 @@ func (b *Board) Won(c *Claim) Effects {
 
 // queueClaim queues a job whose claim is won. One that is not to be started here any more is given
 // back.
-func (b *Board) queueClaim(id int64, claim journal.Accepted) {
+func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 	j := b.newJob(id, claim, First(claim))
+	j.setBack = setBack
 	switch served := b.targets[j.target.name] == j.target; {
 	case b.stopping:
 		b.giveBack(j, stoppedEarly)

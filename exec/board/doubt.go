@@ -22,7 +22,7 @@ func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
 		d := &doubt{}
 		switch p := e.Payload.(type) {
 		case journal.Accepted:
-			d.Accepted = p
+			d.Accepted, d.setBack = p, c.setBack[e.Job]
 		case journal.Ignored:
 			d.ignored, d.Target = true, c.unfit[e.Job]
 		default: // what was planned anew and not committed reads as before, and is planned once more
@@ -122,7 +122,7 @@ func (b *Board) judge(id int64, d *doubt, row journal.Row) {
 		if d.started {
 			b.lose(journal.Job{ID: id, Attempt: First(d.Accepted)}, d.Accepted, journal.Done{}, killedWhileItRan)
 		} else {
-			b.queueClaim(id, d.Accepted)
+			b.queueClaim(id, d.Accepted, d.setBack)
 		}
 		b.unskip(id)
 	}

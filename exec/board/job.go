@@ -39,6 +39,8 @@ type Job struct {
 	recovered bool      // it was started before, by this claim, and nobody knows how that ended
 	ends      bool      // somebody has sent a signal to this start: it is not tried again if that has ended it
 
+	setBack int64 // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
+
 	timeout, killAfter time.Duration // as its announcement says
 
 	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back

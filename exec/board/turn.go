@@ -21,6 +21,9 @@ type Step struct {
 	process bool // the job's process is the first that is journalled
 }
 
+// Job is the job that the step is about.
+func (s *Step) Job() *Job { return s.job }
+
 // what a step is about.
 type what uint8
 

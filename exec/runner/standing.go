@@ -15,6 +15,7 @@ type Standing struct {
 	PID   int       // the runner's; 0: it is not known, or there is none
 	Since time.Time // when the connection was made, or lost
 	Err   error     // why there is none; nil: there is one
+	Links uint64    // connections that were made so far
 }
 
 // standing is what was last heard of the runner. Its methods are safe for concurrent use, and wait
@@ -24,6 +25,7 @@ type standing struct {
 	link   *link     // the newest; nil: there was none yet
 	since  time.Time // when that was made
 	failed Standing  // why there is no newer one, though that is lost; zero: nobody has tried
+	links  uint64    // that were made so far
 }
 
 // met notes that a connection was made.
@@ -31,6 +33,7 @@ func (s *standing) met(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.link, s.since, s.failed = l, time.Now(), Standing{}
+	s.links++
 }
 
 // missed notes why none could be made.
@@ -48,6 +51,13 @@ func (r *Remote) Standing() Standing {
 	s := &r.connector.standing
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.now()
+	now.Links = s.links
+	return now
+}
+
+// now is how the worker stands with its runner at the moment. Callers must hold s.mu.
+func (s *standing) now() Standing {
 	if s.link == nil {
 		return s.failed
 	}

@@ -42,7 +42,7 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 	if _, err := next.Instance(); err != nil {
 		t.Fatal(err)
 	}
-	if new := next.Standing(); new.PID == after.PID || new.PID == 0 || new.Err != nil || !new.Since.After(after.Since) {
+	if new := next.Standing(); new.PID == after.PID || new.PID == 0 || new.Err != nil || !new.Since.After(after.Since) || new.Links != after.Links+1 {
 		t.Errorf("behind one that was killed: %+v, before %+v", new, after)
 	}
 	for recalled.Signal(int(unix.SIGKILL)) != nil { // until it is somebody's again

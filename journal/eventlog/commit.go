@@ -73,6 +73,9 @@ func (j *Log) commit() {
 	if err == nil {
 		staged, err = j.write(group, n)
 	}
+	if err == nil {
+		j.observe(staged)
+	}
 
 	j.mu.Lock()
 	if err == nil {
@@ -138,6 +141,7 @@ func (j *Log) write(group []*appending, n segment.Notes) (*staging, error) {
 	if len(s.records) == 0 && noted == nil {
 		return s, nil
 	}
+	began, size := time.Now(), j.disk.Size()
 	if err := j.disk.Append(s.records, noted); segment.Full(err) {
 		return nil, fmt.Errorf("append to journal: %w: %w", journal.ErrFull, err)
 	} else if err != nil {
@@ -146,7 +150,16 @@ func (j *Log) write(group []*appending, n segment.Notes) (*staging, error) {
 	if len(s.records) == 0 {
 		return s, nil
 	}
-	return s, j.head.Write(s.seq, s.hash)
+	err := j.head.Write(s.seq, s.hash)
+	s.took, s.bytes = time.Since(began), j.disk.Size()-size
+	return s, err
+}
+
+// observe tells of a commit.
+func (j *Log) observe(s *staging) {
+	if j.config.Committed != nil && len(s.events) > 0 {
+		j.config.Committed(s.events, s.bytes, s.took)
+	}
 }
 
 // noteInterval is how long a position that only moved on is not written with the events.

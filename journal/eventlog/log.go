@@ -20,6 +20,11 @@ type Config struct {
 	Now    func() time.Time // the wall clock; nil: time.Now
 	Logger *slog.Logger     // for what Run cannot tell otherwise; nil: none
 
+	// Committed is called after each commit that has events, with them, with how many bytes they take
+	// in the segment, and how long it took until they were durable. Everybody who appends waits for
+	// it: it must be fast, and must not call the journal. It may be nil.
+	Committed func(events []journal.Event, bytes int64, took time.Duration)
+
 	SegmentSize int64         // bytes from which on the next segment begins; 0: 256 MiB
 	SegmentAge  time.Duration // age from which on the next segment begins; 0: 24 hours
 	Retention   time.Duration // how old a sealed segment's newest event may be before it is removed; 0: for ever

@@ -21,6 +21,9 @@ type staging struct {
 	time    time.Time
 	at      instant // of the commit
 	noted   bool    // the notes are part of the commit
+
+	took  time.Duration // until all of it was durable
+	bytes int64         // that it takes
 }
 
 // stage makes the group's drafts into the events that follow base, the first of which covers link,

@@ -29,6 +29,7 @@ type WorkerStatus struct {
 	Launcher      *Hitch                  `json:"launcher,omitempty"` // why no job can be started
 	Database      *Standing               `json:"database,omitempty"` // nil: of a worker that does not tell
 	Runner        *RunnerStanding         `json:"runner,omitempty"`
+	NotReady      []NotReady              `json:"notReady,omitempty"` // why it may not take work; none: it may, or does not tell
 }
 
 // Build is which version of a program answers, and the commit of which it was built: "unknown" where the build was
@@ -44,6 +45,13 @@ type Standing struct {
 	Reachable bool      `json:"reachable"`
 	Since     time.Time `json:"since,omitzero"`
 	Error     string    `json:"error,omitempty"` // why not
+}
+
+// NotReady is a reason why a worker may not take work at the moment.
+type NotReady struct {
+	What  string    `json:"what"` // one word: the part that it is about
+	Why   string    `json:"why"`
+	Since time.Time `json:"since,omitzero"`
 }
 
 // RunnerStanding is how a worker stands with the process that runs its jobs.

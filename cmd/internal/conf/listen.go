@@ -29,7 +29,7 @@ func (l *Listen) Register(set *Set) {
 // no password.
 func (l *Listen) Validate(set *Set) {
 	set.Require("", "host", "port")
-	if l.Host != "" && l.Password == "" && !l.isLoopback() {
+	if l.Host != "" && l.Password == "" && !isLoopback(l.Host) {
 		set.Warn("host", "it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1")
 	}
 }
@@ -39,11 +39,11 @@ func (l *Listen) Address() string {
 	return net.JoinHostPort(strings.Trim(l.Host, "[]"), strconv.Itoa(l.Port))
 }
 
-// isLoopback tells whether only programs on this host can connect to the address.
-func (l *Listen) isLoopback() bool {
-	address, err := netip.ParseAddr(strings.Trim(l.Host, "[]"))
+// isLoopback tells whether only programs on this host can connect to a host's address.
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if err != nil {
-		return strings.EqualFold(strings.TrimSuffix(l.Host, "."), "localhost")
+		return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
 	}
 	return address.Unmap().IsLoopback()
 }

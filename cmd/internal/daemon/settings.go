@@ -17,6 +17,7 @@ type Settings struct {
 	Path     string   // of the file that was read
 	Warnings []string // about the configuration
 	Listen   conf.Listen
+	HTTP     conf.HTTP
 	Log      logging.Config
 	Check    check.Mode
 }
@@ -42,6 +43,7 @@ func (s *Settings) Read(program conf.Program, own keys, args, environ []string, 
 		return err
 	}
 	s.Listen.Validate(set)
+	s.HTTP.Validate(set)
 	own.Validate(set, environ)
 	s.Path, s.Warnings = set.Path(), set.Warnings()
 	return set.Err()
@@ -70,6 +72,11 @@ func (s *Settings) Look(program string, mistakes error, running func() string, p
 	if s.Listen.Host != "" {
 		own = append(own, check.Part{What: "address", Look: func(ctx context.Context) []check.Finding {
 			return check.Address(ctx, s.Listen.Address(), s.Check.Served, running)
+		}})
+	}
+	if s.HTTP.On() {
+		own = append(own, check.Part{What: "http_listen", Look: func(ctx context.Context) []check.Finding {
+			return check.HTTP(ctx, s.HTTP, s.Check.Served != "", running)
 		}})
 	}
 	findings := check.Configuration(s.Path, s.Warnings, mistakes)

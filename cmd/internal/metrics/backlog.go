@@ -1,0 +1,87 @@
+package metrics
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"jobd/net/contract"
+)
+
+// The table is asked what waits at a scrape, but not more often than this, and the scrape waits for
+// it so long at most. Rows are counted as far as for anybody who asks (contract.MostCounted).
+const (
+	countAge     = 10 * time.Second
+	countTimeout = 3 * time.Second
+)
+
+// backlog is what waits in the table.
+type backlog struct {
+	gauges
+	targets *byTarget
+	sources Sources
+
+	waiting, oldest, counted, asked *prometheus.Desc
+
+	mu    sync.Mutex
+	at    time.Time // when the table was asked; zero: it never was
+	found map[string]contract.WaitingTarget
+	err   error
+}
+
+func newBacklog(targets *byTarget, sources Sources) *backlog {
+	b := &backlog{targets: targets, sources: sources}
+	b.waiting = b.desc("jobd_jobs_waiting", "Rows of the table that wait, those that are delayed and due among them, counted up to 10,000. All workers of a table tell the same.", "target")
+	b.oldest = b.desc("jobd_jobs_waiting_oldest_seconds", "How old the first of them is, by its time_created, or since when it is due; 0 where none waits.", "target")
+	b.counted = b.desc("jobd_jobs_waiting_counted", "1 where the table could be asked what waits when it was asked last.")
+	b.asked = b.desc("jobd_jobs_waiting_age_seconds", "How long ago that was: the table is asked at most each 10 s.")
+	b.tell = b.collect
+	return b
+}
+
+func (b *backlog) collect(send send) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.at.IsZero() || now.Sub(b.at) >= countAge {
+		b.look()
+		now = time.Now()
+	}
+	for name, t := range b.found {
+		series := b.targets.of(name)
+		if series.label != name || t.Error != "" {
+			continue
+		}
+		send(b.waiting, prometheus.GaugeValue, float64(t.Count), name)
+		if t.Count == 0 {
+			send(b.oldest, prometheus.GaugeValue, 0, name)
+		} else if t.Oldest > 0 {
+			send(b.oldest, prometheus.GaugeValue, age(time.Unix(t.Oldest, 0), now), name)
+		}
+	}
+	send(b.counted, prometheus.GaugeValue, truth(b.err == nil))
+	send(b.asked, prometheus.GaugeValue, age(b.at, now))
+}
+
+// look asks the table. Callers must hold b.mu.
+func (b *backlog) look() {
+	b.found = nil
+	var names []string
+	for name := range b.sources.Now().Status.Targets {
+		if b.targets.of(name).label == name {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+		defer cancel()
+		var rows contract.WaitingRows
+		rows, b.err = b.sources.Waiting(ctx, names)
+		b.found = rows.Targets
+	}
+	b.at = time.Now()
+}

@@ -1,0 +1,49 @@
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"jobd/master"
+	jobnet "jobd/net"
+)
+
+// Master counts what a master does.
+type Master struct{ registry *prometheus.Registry }
+
+// NewMaster makes the counters of a master of a version.
+func NewMaster(version string) *Master {
+	return &Master{newRegistry("jobd_master_build_info", version, runtime.Version())}
+}
+
+// Count gives handlers that count the requests that they answer.
+func (m *Master) Count(handlers map[string]jobnet.Handler) map[string]jobnet.Handler {
+	return counted(m.registry, "jobd_master_requests_total", handlers)
+}
+
+// Handler answers scrapes, for which it asks how the master stands. It is called once.
+func (m *Master) Handler(now func() master.Standing) http.Handler {
+	g := &gauges{}
+	workers := g.desc("jobd_master_workers", "Workers that are registered.")
+	targets := g.desc("jobd_master_targets", "Targets that they serve.")
+	ended := g.desc("jobd_master_registrations_ended_total", "Registrations that are over: the worker has stopped, is gone, or came back over another connection.")
+	pokes := g.desc("jobd_master_pokes_total", "Targets that clients have poked, each as often as they did.")
+	polls := g.desc("jobd_master_polls_total", "Requests to workers to look for jobs.")
+	unserved := g.desc("jobd_master_targets_unserved", "Targets that were poked and that no registered worker serves.")
+	oldest := g.desc("jobd_master_targets_unserved_oldest_seconds", "For how long the first of them waits; 0 where there is none.")
+	g.tell = func(send send) {
+		s := now()
+		send(workers, prometheus.GaugeValue, float64(s.Workers))
+		send(targets, prometheus.GaugeValue, float64(s.Targets))
+		send(ended, prometheus.CounterValue, float64(s.Ended))
+		send(pokes, prometheus.CounterValue, float64(s.Poked))
+		send(polls, prometheus.CounterValue, float64(s.Polled))
+		send(unserved, prometheus.GaugeValue, float64(s.Unserved))
+		send(oldest, prometheus.GaugeValue, age(s.UnservedSince, time.Now()))
+	}
+	m.registry.MustRegister(g)
+	return handler(m.registry)
+}

@@ -1,0 +1,160 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"jobd/journal"
+	"jobd/master"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// scrape gives the lines of a scrape without comments.
+func scrape(t *testing.T, handler http.Handler) (lines []string) {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if answer.Code != http.StatusOK {
+		t.Fatalf("%d: %s", answer.Code, answer.Body)
+	}
+	for line := range strings.Lines(answer.Body.String()) {
+		if !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// has fails the test where lines are missing.
+func has(t *testing.T, lines []string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !slices.Contains(lines, line) {
+			t.Errorf("missing: %s\namong:\n%s", line, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// table is what waits, as a test says.
+type table struct {
+	asked [][]string
+	rows  contract.WaitingRows
+	err   error
+}
+
+func (f *table) waiting(_ context.Context, targets []string) (contract.WaitingRows, error) {
+	f.asked = append(f.asked, targets)
+	return f.rows, f.err
+}
+
+func stands(targets ...string) func() Now {
+	now := Now{Status: contract.WorkerStatus{Targets: make(map[string]contract.TargetStatus)}}
+	for _, target := range targets {
+		now.Status.Targets[target] = contract.TargetStatus{Running: 1, Concurrency: 2, Prefetched: 3}
+	}
+	return func() Now { return now }
+}
+
+func TestWhatHappensIsCounted(t *testing.T) {
+	t.Parallel()
+	w := NewWorker("1.2.3")
+	failed := journal.Done{Result: "fail", Elapsed: 2_000_000, Timeout: 1, Again: &journal.Again{Why: journal.AgainRetry}}
+	w.JobEnded("a", failed)
+	w.JobEnded("a", journal.Done{Result: "ok", Again: &journal.Again{Why: journal.AgainSchedule}})
+	w.JobStarted("a", 3*time.Second)
+	w.Claimed(time.Millisecond, nil)
+	w.Claimed(time.Second, errors.New("no"))
+	w.Committed([]journal.Event{{Payload: failed}, {Payload: journal.Conflict{}}}, 100, time.Millisecond)
+	handled := w.Count(map[string]jobnet.Handler{"poll": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "done", nil }})
+	if answer, _ := handled["poll"](t.Context(), nil, jobnet.Request{}); answer != "done" {
+		t.Errorf("a counted request was answered with %v", answer)
+	}
+	has(t, scrape(t, w.Handler(Sources{Now: stands("a", "b"), Waiting: new(table).waiting})),
+		`jobd_jobs_finished_total{result="ok",target="a"} 1`, `jobd_jobs_finished_total{result="fail",target="a"} 1`,
+		`jobd_jobs_finished_total{result="ok",target="b"} 0`, // from its beginning, so that its rate is known
+		`jobd_job_retries_total{target="a"} 1`, `jobd_jobs_timed_out_total{target="a"} 1`, `jobd_jobs_cancelled_total{target="a"} 0`,
+		`jobd_job_run_seconds_count{target="a"} 1`, `jobd_job_run_seconds_sum{target="a"} 2`,
+		`jobd_job_wait_seconds_bucket{target="a",le="2"} 0`, `jobd_job_wait_seconds_bucket{target="a",le="5"} 1`,
+		`jobd_claims_total{result="ok"} 1`, `jobd_claims_total{result="failed"} 1`, `jobd_claim_seconds_count 2`,
+		`jobd_journal_commit_seconds_count 1`, `jobd_journal_written_bytes_total 100`,
+		`jobd_journal_events_total{kind="done"} 1`, `jobd_journal_events_total{kind="conflict"} 1`,
+		`jobd_requests_total{request="poll"} 1`, `jobd_jobs_running{target="a"} 1`, `jobd_target_slots{target="b"} 2`,
+	)
+}
+
+// However many targets there are, so many have series, and the others are added up.
+func TestTargetsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := NewWorker("1.2.3")
+	const more = 5
+	var names []string
+	for i := range mostTargets + more {
+		names = append(names, fmt.Sprintf("t%03d", i))
+		w.JobEnded(names[i], journal.Done{Result: "ok"})
+	}
+	asked := &table{}
+	lines := scrape(t, w.Handler(Sources{Now: stands(names...), Waiting: asked.waiting}))
+	has(t, lines, `jobd_jobs_finished_total{result="ok",target="(others)"} 5`, `jobd_target_slots{target="(others)"} 10`, `jobd_jobs_queued{target="(others)"} 15`)
+	series := 0
+	for _, line := range lines {
+		if strings.HasPrefix(line, "jobd_jobs_running{") {
+			series++
+		}
+	}
+	if series != mostTargets+1 || len(asked.asked) != 1 || len(asked.asked[0]) != mostTargets {
+		t.Errorf("%d series, and the table was asked for %d targets", series, len(asked.asked[0]))
+	}
+}
+
+// Who scrapes often makes no work for the table.
+func TestTheTableIsAskedSeldom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, asked := NewWorker("1.2.3"), &table{}
+		asked.rows.Targets = map[string]contract.WaitingTarget{
+			"a": {Count: 7, Oldest: time.Now().Add(-time.Minute).Unix()}, "b": {}, "c": {Error: "it was not counted"},
+		}
+		handler := w.Handler(Sources{Now: stands("a", "b", "c"), Waiting: asked.waiting})
+		lines := scrape(t, handler)
+		has(t, lines, `jobd_jobs_waiting{target="a"} 7`, `jobd_jobs_waiting_oldest_seconds{target="a"} 60`,
+			`jobd_jobs_waiting{target="b"} 0`, `jobd_jobs_waiting_oldest_seconds{target="b"} 0`, `jobd_jobs_waiting_counted 1`)
+		if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, `jobd_jobs_waiting{target="c"}`) }) {
+			t.Error("there is a number of what could not be counted")
+		}
+		time.Sleep(countAge - time.Second)
+		has(t, scrape(t, handler), `jobd_jobs_waiting{target="a"} 7`, `jobd_jobs_waiting_oldest_seconds{target="a"} 69`)
+		if len(asked.asked) != 1 {
+			t.Errorf("the table was asked %d times within %v", len(asked.asked), countAge)
+		}
+		asked.rows, asked.err = contract.WaitingRows{}, errors.New("it is away")
+		time.Sleep(time.Second)
+		lines = scrape(t, handler)
+		has(t, lines, `jobd_jobs_waiting_counted 0`)
+		if len(asked.asked) != 2 || slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, `jobd_jobs_waiting{`) }) {
+			t.Errorf("asked %d times; an old number is told while the table is away", len(asked.asked))
+		}
+	})
+}
+
+func TestAMastersNumbers(t *testing.T) {
+	t.Parallel()
+	m := NewMaster("1.2.3")
+	now := master.Standing{Workers: 2, Targets: 3, Ended: 4, Poked: 5, Polled: 6, Unserved: 7, UnservedSince: time.Now().Add(-time.Hour)}
+	lines := scrape(t, m.Handler(func() master.Standing { return now }))
+	has(t, lines, `jobd_master_workers 2`, `jobd_master_targets 3`, `jobd_master_registrations_ended_total 4`, `jobd_master_pokes_total 5`,
+		`jobd_master_polls_total 6`, `jobd_master_targets_unserved 7`)
+	if !slices.ContainsFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "jobd_master_targets_unserved_oldest_seconds 3600")
+	}) {
+		t.Errorf("%s", strings.Join(lines, "\n"))
+	}
+}

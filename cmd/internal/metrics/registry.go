@@ -1,0 +1,92 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	jobnet "jobd/net"
+)
+
+// A scrape takes as long at most, and so many are answered at once.
+const (
+	scrapeTimeout = 8 * time.Second // less than Prometheus waits by default
+	mostScrapes   = 4
+)
+
+// newRegistry makes a registry with what is told of any process, and the version.
+func newRegistry(info, version, goVersion string) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: info, Help: "1; the labels say which version runs."}, []string{"version", "goversion"})
+	build.WithLabelValues(version, goVersion).Set(1)
+	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// handler answers scrapes.
+func handler(r *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes, Timeout: scrapeTimeout})
+}
+
+// counted gives handlers that count the requests that they answer. What nobody handles is not
+// counted: its name is the peer's.
+func counted(r *prometheus.Registry, name string, handlers map[string]jobnet.Handler) map[string]jobnet.Handler {
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: "Requests that were taken up, by their name."}, []string{"request"})
+	r.MustRegister(all)
+	counting := make(map[string]jobnet.Handler, len(handlers))
+	for request, handle := range handlers {
+		count := all.WithLabelValues(request)
+		counting[request] = func(ctx context.Context, link *jobnet.Link, data jobnet.Request) (any, error) {
+			count.Inc()
+			return handle(ctx, link, data)
+		}
+	}
+	return counting
+}
+
+// gauges collects numbers that are asked for at a scrape.
+type gauges struct {
+	all  []*prometheus.Desc
+	tell func(send func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string))
+}
+
+// Describe implements prometheus.Collector.
+func (g *gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range g.all {
+		to <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *gauges) Collect(to chan<- prometheus.Metric) {
+	g.tell(func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+	})
+}
+
+// desc describes one number.
+func (g *gauges) desc(name, help string, labels ...string) *prometheus.Desc {
+	d := prometheus.NewDesc(name, help, labels, nil)
+	g.all = append(g.all, d)
+	return d
+}
+
+// truth is a condition as a number.
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// age is how many seconds ago something was; 0 where it was not.
+func age(since, now time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(since).Seconds())
+}

@@ -1,0 +1,117 @@
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"jobd/journal"
+)
+
+// mostTargets is how many targets have series of their own: those that were met first. All others
+// together are otherTargets.
+const (
+	mostTargets  = 200
+	otherTargets = "(others)"
+)
+
+// The bounds of histograms, in seconds. Waits are known to the second only: time_created has no
+// fractions.
+var (
+	runBounds   = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400}
+	waitBounds  = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400}
+	claimBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+	diskBounds  = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}
+)
+
+// byTarget counts by target. Its methods are safe for concurrent use.
+type byTarget struct {
+	finished, retries, timeouts, cancelled *prometheus.CounterVec
+	wait, run                              *prometheus.HistogramVec
+
+	mu    sync.RWMutex
+	known map[string]*target
+	rest  *target
+}
+
+// target is the series of one target.
+type target struct {
+	label                      string
+	ok, fail                   prometheus.Counter
+	retries, timeouts, stopped prometheus.Counter
+	wait, run                  prometheus.Observer
+}
+
+func newByTarget(register func(prometheus.Collector)) *byTarget {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"target"}, labels...))
+		register(v)
+		return v
+	}
+	histogram := func(name, help string, bounds []float64) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, []string{"target"})
+		register(v)
+		return v
+	}
+	return &byTarget{
+		known:     make(map[string]*target),
+		finished:  counter("jobd_jobs_finished_total", "Jobs that have ended, by the result that their row tells.", "result"),
+		retries:   counter("jobd_job_retries_total", "Failed jobs whose rows come back for another attempt."),
+		timeouts:  counter("jobd_jobs_timed_out_total", "Jobs that were ended because they ran for longer than they may."),
+		cancelled: counter("jobd_jobs_cancelled_total", "Jobs that somebody cancelled while they ran."),
+		wait:      histogram("jobd_job_wait_seconds", "How long rows had waited when their job was started, since they were made, set back or due.", waitBounds),
+		run:       histogram("jobd_job_run_seconds", "How long jobs ran.", runBounds),
+	}
+}
+
+// of gives the series of a target: its own, or those of the others where there are too many.
+func (b *byTarget) of(name string) *target {
+	b.mu.RLock()
+	t := b.known[name]
+	b.mu.RUnlock()
+	if t != nil {
+		return t
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.known[name] != nil:
+		return b.known[name]
+	case len(b.known) < mostTargets:
+		b.known[name] = b.make(name)
+		return b.known[name]
+	case b.rest == nil:
+		b.rest = b.make(otherTargets)
+	}
+	return b.rest
+}
+
+func (b *byTarget) make(label string) *target {
+	return &target{
+		label: label,
+		ok:    b.finished.WithLabelValues(label, "ok"), fail: b.finished.WithLabelValues(label, "fail"),
+		retries: b.retries.WithLabelValues(label), timeouts: b.timeouts.WithLabelValues(label), stopped: b.cancelled.WithLabelValues(label),
+		wait: b.wait.WithLabelValues(label), run: b.run.WithLabelValues(label),
+	}
+}
+
+// ended counts the end of a job.
+func (t *target) ended(done journal.Done) {
+	if done.Result == "ok" {
+		t.ok.Inc()
+	} else {
+		t.fail.Inc()
+	}
+	if done.Elapsed > 0 {
+		t.run.Observe(float64(done.Elapsed) / 1e6)
+	}
+	if done.Timeout > 0 {
+		t.timeouts.Inc()
+	}
+	if done.WasCancelled() {
+		t.stopped.Inc()
+	}
+	if done.Again != nil && done.Again.Why == journal.AgainRetry {
+		t.retries.Inc()
+	}
+}

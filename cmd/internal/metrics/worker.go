@@ -1,0 +1,103 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"jobd/journal"
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// Worker counts what a worker does. It hears of it as the jobexec.Observer of its worker, and by
+// Committed of its journal. Its methods are safe for concurrent use.
+type Worker struct {
+	registry *prometheus.Registry
+	targets  *byTarget
+	claimed  prometheus.Observer
+	won      prometheus.Counter
+	failed   prometheus.Counter
+	commits  prometheus.Histogram
+	written  prometheus.Counter
+	events   map[journal.Kind]prometheus.Counter
+}
+
+// NewWorker makes the counters of a worker of a version.
+func NewWorker(version string) *Worker {
+	r := newRegistry("jobd_build_info", version, runtime.Version())
+	register := func(c prometheus.Collector) { r.MustRegister(c) }
+	w := &Worker{registry: r, targets: newByTarget(register), events: make(map[journal.Kind]prometheus.Counter)}
+	claims := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that the table was asked for, by whether they succeeded."}, []string{"result"})
+	claimed := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "jobd_claim_seconds", Help: "How long the table took to answer claims.", Buckets: claimBounds})
+	w.claimed, w.won, w.failed = claimed, claims.WithLabelValues("ok"), claims.WithLabelValues("failed")
+	w.commits = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "jobd_journal_commit_seconds", Help: "How long the commits of the journal took until they were on the disk, fsync included.", Buckets: diskBounds,
+	})
+	w.written = prometheus.NewCounter(prometheus.CounterOpts{Name: "jobd_journal_written_bytes_total", Help: "What events took in the journal when they were written."})
+	events := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_journal_events_total", Help: "Events that were journalled, by their kind."}, []string{"kind"})
+	for _, kind := range journal.Kinds() {
+		w.events[kind] = events.WithLabelValues(string(kind))
+	}
+	r.MustRegister(claims, claimed, w.commits, w.written, events)
+	return w
+}
+
+// JobStarted implements jobexec.Observer.
+func (w *Worker) JobStarted(target string, waited time.Duration) {
+	w.targets.of(target).wait.Observe(waited.Seconds())
+}
+
+// JobEnded implements jobexec.Observer.
+func (w *Worker) JobEnded(target string, done journal.Done) { w.targets.of(target).ended(done) }
+
+// Claimed implements jobexec.Observer.
+func (w *Worker) Claimed(took time.Duration, err error) {
+	w.claimed.Observe(took.Seconds())
+	if err == nil {
+		w.won.Inc()
+	} else {
+		w.failed.Inc()
+	}
+}
+
+// Committed counts a commit of the journal.
+func (w *Worker) Committed(events []journal.Event, bytes int64, took time.Duration) {
+	w.commits.Observe(took.Seconds())
+	w.written.Add(float64(max(0, bytes)))
+	for _, e := range events {
+		if count := w.events[e.Kind()]; count != nil {
+			count.Inc()
+		}
+	}
+}
+
+// Count gives handlers that count the requests that they answer.
+func (w *Worker) Count(handlers map[string]jobnet.Handler) map[string]jobnet.Handler {
+	return counted(w.registry, "jobd_requests_total", handlers)
+}
+
+// Now is how a worker stands at a scrape.
+type Now struct {
+	Status      contract.WorkerStatus
+	Unshown     uint64    // events that the mirror has not tried to show
+	UnshownFrom time.Time // when the first of them was journalled; zero: there is none, or it is not known
+	Outages     uint64    // of the database that are over
+	RunnerLinks uint64    // connections that were made to a runner
+	Free, Total int64     // bytes of the journal's disk
+}
+
+// Sources are what is asked at a scrape. Both are called by one scrape at a time.
+type Sources struct {
+	Now     func() Now
+	Waiting func(ctx context.Context, targets []string) (contract.WaitingRows, error)
+}
+
+// Handler answers scrapes. It is called once.
+func (w *Worker) Handler(s Sources) http.Handler {
+	w.registry.MustRegister(newStanding(w.targets, s.Now), newBacklog(w.targets, s))
+	return handler(w.registry)
+}

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"jobd/cmd/internal/pulse"
+	"jobd/net/contract"
+)
+
+// Report is the answer of /healthz and of /readyz. No reasons: all is well.
+type Report struct {
+	Program string              `json:"program"`
+	PID     int                 `json:"pid"`
+	OK      bool                `json:"ok"`
+	Reasons []contract.NotReady `json:"reasons,omitempty"`
+}
+
+// Routes are what a daemon tells.
+type Routes struct {
+	Program string
+	Metrics http.Handler
+	Health  func() []contract.NotReady // why the process is not well: it should be started anew
+	Ready   func() []contract.NotReady // why it may not take work at the moment
+}
+
+// Handler answers what is asked.
+func (r Routes) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", r.Metrics)
+	mux.HandleFunc("GET /healthz", r.report(r.Health, "healthy"))
+	mux.HandleFunc("GET /readyz", r.report(r.Ready, "ready"))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "%s\n\n/metrics  numbers for Prometheus\n/healthz  whether the process is well\n/readyz   whether it may take work\n", r.Program)
+	})
+	return mux
+}
+
+// Loops says which of a daemon's loops stand still. What waiting can mend is none of it: a database
+// that is away, a disk that is full.
+func Loops(of *pulse.Pulse) func() []contract.NotReady {
+	return func() (why []contract.NotReady) {
+		for _, still := range of.Still() {
+			why = append(why, contract.NotReady{What: "loop " + still.Loop, Why: "it does not come to the end of a piece of work", Since: still.Since})
+		}
+		return why
+	}
+}
+
+// report answers with 200 where there is no reason, else with 503: in text, a line a reason, or as
+// JSON for those who accept that or ask with ?format=json.
+func (r Routes) report(reasons func() []contract.NotReady, word string) http.HandlerFunc {
+	return func(w http.ResponseWriter, request *http.Request) {
+		found := reasons()
+		code := http.StatusOK
+		if len(found) > 0 {
+			code = http.StatusServiceUnavailable
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		if wantsJSON(request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			_ = json.NewEncoder(w).Encode(Report{r.Program, os.Getpid(), len(found) == 0, found})
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(code)
+		fmt.Fprint(w, inWords(word, found))
+	}
+}
+
+func wantsJSON(r *http.Request) bool {
+	return r.FormValue("format") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json")
+}
+
+// inWords is a report as text.
+func inWords(word string, reasons []contract.NotReady) string {
+	if len(reasons) == 0 {
+		return word + "\n"
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "not %s\n", word)
+	for _, reason := range reasons {
+		since := ""
+		if !reason.Since.IsZero() {
+			since = " since " + reason.Since.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(&text, "%s%s: %s\n", reason.What, since, strings.Join(strings.Fields(reason.Why), " "))
+	}
+	return text.String()
+}

@@ -1,0 +1,184 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"jobd/cmd/internal/conf"
+	"jobd/net/contract"
+)
+
+// serve serves at an address until the test ends.
+func serve(t *testing.T, at conf.HTTP, routes Routes) *Server {
+	t.Helper()
+	s, err := Listen(at, routes.Handler(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+var anyPort = conf.HTTP{Network: "tcp", Address: "127.0.0.1:0"}
+
+func routes(reasons ...contract.NotReady) Routes {
+	told := func() []contract.NotReady { return reasons }
+	return Routes{Program: "jobd", Health: told, Ready: told, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "number 1")
+	})}
+}
+
+func get(t *testing.T, address, path string, header ...string) (code int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(header) > 0 {
+		request.Header.Set(header[0], header[1])
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(content)
+}
+
+func TestWhatIsTold(t *testing.T) {
+	t.Parallel()
+	well := serve(t, anyPort, routes()).Address()
+	since := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	ill := serve(t, anyPort, routes(
+		contract.NotReady{What: "database", Why: "no route\nto host", Since: since}, contract.NotReady{What: "name", Why: "taken"},
+	)).Address()
+	for _, test := range []struct {
+		address, path string
+		code          int
+		body          string
+	}{
+		{well, "/metrics", 200, "number 1\n"},
+		{well, "/healthz", 200, "healthy\n"},
+		{well, "/readyz", 200, "ready\n"},
+		{well, "/nowhere", 404, "404 page not found\n"},
+		{ill, "/metrics", 200, "number 1\n"},
+		{ill, "/readyz", 503, "not ready\ndatabase since 2026-11-22T10:00:00Z: no route to host\nname: taken\n"},
+		{ill, "/healthz", 503, "not healthy\ndatabase since 2026-11-22T10:00:00Z: no route to host\nname: taken\n"},
+	} {
+		if code, body := get(t, test.address, test.path); code != test.code || body != test.body {
+			t.Errorf("%s: %d %q, want %d %q", test.path, code, body, test.code, test.body)
+		}
+	}
+	for _, how := range [][]string{{"/readyz?format=json"}, {"/readyz", "Accept", "application/json"}} {
+		code, body := get(t, ill, how[0], how[1:]...)
+		var report Report
+		if err := json.Unmarshal([]byte(body), &report); err != nil || code != 503 || report.OK || report.PID != os.Getpid() ||
+			len(report.Reasons) != 2 || !report.Reasons[0].Since.Equal(since) {
+			t.Errorf("%v: %d %s, %v", how, code, body, err)
+		}
+	}
+	if code, body := get(t, well, "/"); code != 200 || !strings.Contains(body, "/readyz") {
+		t.Errorf("/: %d %q", code, body)
+	}
+	answer, err := http.Post("http://"+well+"/metrics", "text/plain", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("a POST was answered with %s", answer.Status)
+	}
+	report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: well})
+	if err != nil || !report.OK || report.Program != "jobd" {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// A socket that a killed daemon has left is replaced; one that is served, or anything else, is not.
+func TestSocketsOfFormerRuns(t *testing.T) {
+	t.Parallel()
+	at := conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "s")}
+	left, err := net.Listen("unix", at.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.(*net.UnixListener).SetUnlinkOnClose(false)
+	left.Close()
+	serve(t, at, routes())
+	info, err := os.Stat(at.Address)
+	if err != nil || info.Mode().Perm() != socketMode {
+		t.Errorf("the socket: %v, %v", info, err)
+	}
+	if report, err := Ask(t.Context(), at); err != nil || !report.OK {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := listen(at); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a socket that is served: %v", err)
+	}
+	file := conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "f")}
+	if err := os.WriteFile(file.Address, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listen(file); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a file: %v", err)
+	}
+	if content, _ := os.ReadFile(file.Address); string(content) != "mine" {
+		t.Errorf("the file is now %q", content)
+	}
+}
+
+// Whoever opens connections and says nothing keeps others from their answers only until they close:
+// one connection more than there may be is closed at once, and makes no other wait.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, anyPort, routes())
+	var held []net.Conn
+	for range mostLinks {
+		conn, err := net.Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		held = append(held, conn)
+	}
+	more, err := net.Dial("tcp", s.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer more.Close()
+	_ = more.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if n, err := more.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("one connection more than %d was held: %d bytes, %v", mostLinks, n, err)
+	}
+	if _, err := held[0].Write([]byte("GET /readyz HTTP/1.0\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(held[0])
+	if err != nil || !strings.Contains(string(answer), "\r\n\r\nready\n") {
+		t.Errorf("one of those that are held: %q, %v", answer, err)
+	}
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/net/contract"
+)
+
+// notReady says why the worker may not take work at the moment, with what is told of its parts.
+// Pauses are none of it: somebody wants them.
+func (d *daemon) notReady(worker jobexec.Status, s *contract.WorkerStatus) (why []contract.NotReady) {
+	add := func(is bool, what, reason string, since time.Time) {
+		if is {
+			why = append(why, contract.NotReady{What: what, Why: reason, Since: since})
+		}
+	}
+	add(d.ending.Stopping() || d.ending.Restarting(), "stopping", "it stops, and claims nothing more", time.Time{})
+	add(!s.Database.Reachable, "database", s.Database.Error, s.Database.Since)
+	add(s.Journal.Full != "", "journal", s.Journal.Full, s.Journal.FullSince)
+	add(!s.Runner.Reachable, "runner", s.Runner.Error, s.Runner.Since)
+	add(s.Database.Reachable && worker.Nameless != "", "name", worker.Nameless, time.Time{})
+	if h := worker.Launcher; h != nil {
+		add(true, "launcher", h.Broken, h.Since)
+	}
+	return why
+}

@@ -7,44 +7,9 @@ import (
 	"jobd/cmd/internal/check"
 	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/service"
-	"jobd/cmd/internal/version"
 	"jobd/cmd/internal/web"
-	jobexec "jobd/exec"
-	"jobd/journal"
-	jobnet "jobd/net"
 	"jobd/net/contract"
 )
-
-// count has counted what the worker does, where anybody is told.
-func (r *root) count() {
-	if r.HTTP.On() {
-		r.metrics = metrics.NewWorker(version.Version)
-	}
-}
-
-// observer counts what happens to jobs; nil where nobody counts.
-func (r *root) observer() jobexec.Observer {
-	if r.metrics == nil {
-		return nil
-	}
-	return r.metrics
-}
-
-// committed counts commits of the journal; nil where nobody counts.
-func (r *root) committed() func([]journal.Event, int64, time.Duration) {
-	if r.metrics == nil {
-		return nil
-	}
-	return r.metrics.Committed
-}
-
-// counted are handlers that count requests, where anybody counts.
-func (r *root) counted(handlers map[string]jobnet.Handler) map[string]jobnet.Handler {
-	if r.metrics == nil {
-		return handlers
-	}
-	return r.metrics.Count(handlers)
-}
 
 // openWeb takes the address where the worker tells of itself over HTTP; nil where it is to tell
 // nobody.

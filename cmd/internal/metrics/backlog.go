@@ -22,7 +22,8 @@ const (
 type backlog struct {
 	gauges
 	targets *byTarget
-	sources Sources
+	now     func() Now
+	count   func(ctx context.Context, targets []string) (contract.WaitingRows, error)
 
 	waiting, oldest, counted, asked *prometheus.Desc
 
@@ -32,8 +33,8 @@ type backlog struct {
 	err   error
 }
 
-func newBacklog(targets *byTarget, sources Sources) *backlog {
-	b := &backlog{targets: targets, sources: sources}
+func newBacklog(targets *byTarget, now func() Now, count func(context.Context, []string) (contract.WaitingRows, error)) *backlog {
+	b := &backlog{targets: targets, now: now, count: count}
 	b.waiting = b.desc("jobd_jobs_waiting", "Rows of the table that wait, those that are delayed and due among them, counted up to 10,000. All workers of a table tell the same.", "target")
 	b.oldest = b.desc("jobd_jobs_waiting_oldest_seconds", "How old the first of them is, by its time_created, or since when it is due; 0 where none waits.", "target")
 	b.counted = b.desc("jobd_jobs_waiting_counted", "1 where the table could be asked what waits when it was asked last.")
@@ -70,7 +71,7 @@ func (b *backlog) collect(send send) {
 func (b *backlog) look() {
 	b.found = nil
 	var names []string
-	for name := range b.sources.Now().Status.Targets {
+	for name := range b.now().Status.Targets {
 		if b.targets.of(name).label == name {
 			names = append(names, name)
 		}
@@ -80,7 +81,7 @@ func (b *backlog) look() {
 		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 		defer cancel()
 		var rows contract.WaitingRows
-		rows, b.err = b.sources.Waiting(ctx, names)
+		rows, b.err = b.count(ctx, names)
 		b.found = rows.Targets
 	}
 	b.at = time.Now()

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"jobd/journal"
 	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/net/contract"
@@ -66,14 +65,15 @@ func stands(targets ...string) func() Now {
 
 func TestWhatHappensIsCounted(t *testing.T) {
 	t.Parallel()
-	w := NewWorker("1.2.3")
-	failed := journal.Done{Result: "fail", Elapsed: 2_000_000, Timeout: 1, Again: &journal.Again{Why: journal.AgainRetry}}
-	w.JobEnded("a", failed)
-	w.JobEnded("a", journal.Done{Result: "ok", Again: &journal.Again{Why: journal.AgainSchedule}})
+	w := NewWorker("1.2.3", []string{"done", "conflict"})
+	w.JobEnded("a", End{Ran: 2 * time.Second, TimedOut: true, Retried: true})
+	w.JobEnded("a", End{OK: true})
 	w.JobStarted("a", 3*time.Second)
-	w.Claimed(time.Millisecond, nil)
-	w.Claimed(time.Second, errors.New("no"))
-	w.Committed([]journal.Event{{Payload: failed}, {Payload: journal.Conflict{}}}, 100, time.Millisecond)
+	w.Claimed(time.Millisecond, true)
+	w.Claimed(time.Second, false)
+	w.Committed(100, time.Millisecond)
+	w.Journalled("done")
+	w.Journalled("conflict")
 	handled := w.Count(map[string]jobnet.Handler{"poll": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "done", nil }})
 	if answer, _ := handled["poll"](t.Context(), nil, jobnet.Request{}); answer != "done" {
 		t.Errorf("a counted request was answered with %v", answer)
@@ -94,12 +94,12 @@ func TestWhatHappensIsCounted(t *testing.T) {
 // However many targets there are, so many have series, and the others are added up.
 func TestTargetsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := NewWorker("1.2.3")
+	w := NewWorker("1.2.3", []string{"done", "conflict"})
 	const more = 5
 	var names []string
 	for i := range mostTargets + more {
 		names = append(names, fmt.Sprintf("t%03d", i))
-		w.JobEnded(names[i], journal.Done{Result: "ok"})
+		w.JobEnded(names[i], End{OK: true})
 	}
 	asked := &table{}
 	lines := scrape(t, w.Handler(Sources{Now: stands(names...), Waiting: asked.waiting}))
@@ -119,7 +119,7 @@ func TestTargetsAreBounded(t *testing.T) {
 func TestTheTableIsAskedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, asked := NewWorker("1.2.3"), &table{}
+		w, asked := NewWorker("1.2.3", []string{"done", "conflict"}), &table{}
 		asked.rows.Targets = map[string]contract.WaitingTarget{
 			"a": {Count: 7, Oldest: time.Now().Add(-time.Minute).Unix()}, "b": {}, "c": {Error: "it was not counted"},
 		}

@@ -4,17 +4,17 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"jobd/journal"
 	jobnet "jobd/net"
 	"jobd/net/contract"
 )
 
-// Worker counts what a worker does. It hears of it as the jobexec.Observer of its worker, and by
-// Committed of its journal. Its methods are safe for concurrent use.
+// Worker counts what a worker does, which is told it when that has happened. Its methods are safe for
+// concurrent use, and fast.
 type Worker struct {
 	registry *prometheus.Registry
 	targets  *byTarget
@@ -23,14 +23,14 @@ type Worker struct {
 	failed   prometheus.Counter
 	commits  prometheus.Histogram
 	written  prometheus.Counter
-	events   map[journal.Kind]prometheus.Counter
+	events   map[string]prometheus.Counter
 }
 
-// NewWorker makes the counters of a worker of a version.
-func NewWorker(version string) *Worker {
+// NewWorker makes the counters of a worker of a version, whose journal has events of some kinds.
+func NewWorker(version string, kinds []string) *Worker {
 	r := newRegistry("jobd_build_info", version, runtime.Version())
 	register := func(c prometheus.Collector) { r.MustRegister(c) }
-	w := &Worker{registry: r, targets: newByTarget(register), events: make(map[journal.Kind]prometheus.Counter)}
+	w := &Worker{registry: r, targets: newByTarget(register), events: make(map[string]prometheus.Counter)}
 	claims := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that the table was asked for, by whether they succeeded."}, []string{"result"})
 	claimed := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "jobd_claim_seconds", Help: "How long the table took to answer claims.", Buckets: claimBounds})
 	w.claimed, w.won, w.failed = claimed, claims.WithLabelValues("ok"), claims.WithLabelValues("failed")
@@ -39,25 +39,25 @@ func NewWorker(version string) *Worker {
 	})
 	w.written = prometheus.NewCounter(prometheus.CounterOpts{Name: "jobd_journal_written_bytes_total", Help: "What events took in the journal when they were written."})
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_journal_events_total", Help: "Events that were journalled, by their kind."}, []string{"kind"})
-	for _, kind := range journal.Kinds() {
-		w.events[kind] = events.WithLabelValues(string(kind))
+	for _, kind := range kinds {
+		w.events[kind] = events.WithLabelValues(kind)
 	}
 	r.MustRegister(claims, claimed, w.commits, w.written, events)
 	return w
 }
 
-// JobStarted implements jobexec.Observer.
+// JobStarted counts a job that was started, and how long it had waited for that.
 func (w *Worker) JobStarted(target string, waited time.Duration) {
 	w.targets.of(target).wait.Observe(waited.Seconds())
 }
 
-// JobEnded implements jobexec.Observer.
-func (w *Worker) JobEnded(target string, done journal.Done) { w.targets.of(target).ended(done) }
+// JobEnded counts the end of a job.
+func (w *Worker) JobEnded(target string, end End) { w.targets.of(target).ended(end) }
 
-// Claimed implements jobexec.Observer.
-func (w *Worker) Claimed(took time.Duration, err error) {
+// Claimed counts a claim, and how long the table took to answer it.
+func (w *Worker) Claimed(took time.Duration, ok bool) {
 	w.claimed.Observe(took.Seconds())
-	if err == nil {
+	if ok {
 		w.won.Inc()
 	} else {
 		w.failed.Inc()
@@ -65,13 +65,15 @@ func (w *Worker) Claimed(took time.Duration, err error) {
 }
 
 // Committed counts a commit of the journal.
-func (w *Worker) Committed(events []journal.Event, bytes int64, took time.Duration) {
+func (w *Worker) Committed(bytes int64, took time.Duration) {
 	w.commits.Observe(took.Seconds())
 	w.written.Add(float64(max(0, bytes)))
-	for _, e := range events {
-		if count := w.events[e.Kind()]; count != nil {
-			count.Inc()
-		}
+}
+
+// Journalled counts an event.
+func (w *Worker) Journalled(kind string) {
+	if count := w.events[kind]; count != nil {
+		count.Inc()
 	}
 }
 
@@ -90,14 +92,28 @@ type Now struct {
 	Free, Total int64     // bytes of the journal's disk
 }
 
-// Sources are what is asked at a scrape. Both are called by one scrape at a time.
+// Sources are what is asked at a scrape.
 type Sources struct {
 	Now     func() Now
 	Waiting func(ctx context.Context, targets []string) (contract.WaitingRows, error)
 }
 
-// Handler answers scrapes. It is called once.
+// Handler answers scrapes. It is called once. Collectors run beside each other, so it is looked before
+// them how the worker stands: each target has all its series from the first scrape on, at 0, without
+// which the first of its jobs would be missing from every rate.
 func (w *Worker) Handler(s Sources) http.Handler {
-	w.registry.MustRegister(newStanding(w.targets, s.Now), newBacklog(w.targets, s))
-	return handler(w.registry)
+	var latest atomic.Pointer[Now]
+	w.registry.MustRegister(
+		newStanding(w.targets, func() Now { return *latest.Load() }),
+		newBacklog(w.targets, func() Now { return *latest.Load() }, s.Waiting),
+	)
+	scrape := handler(w.registry)
+	return http.HandlerFunc(func(to http.ResponseWriter, request *http.Request) {
+		now := s.Now()
+		for target := range now.Status.Targets {
+			w.targets.of(target)
+		}
+		latest.Store(&now)
+		scrape.ServeHTTP(to, request)
+	})
 }

@@ -21,7 +21,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo deps test go-test test-race test-mysql lint bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo deps test go-test test-race test-mysql test-group lint bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -49,6 +49,10 @@ test-mysql: build ## run the store and end-to-end tests on a real MySQL 9 too (n
 	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \
 	JOBD_TEST_MYSQL_ROOT=$$root $(GO) $(TEST) ./store/...; \
 	cd tests && JOBD_TEST_MYSQL_ROOT=$$root $(GO) $(TEST) ./...
+
+test-group: build ## kill the primary of three MySQL servers in a group under load (needs root, 800 MB)
+	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \
+	cd tests && JOBD_TEST_MYSQL_ROOT=$$root TORTURE=long $(GO) $(TEST) -v -timeout 1h ./torture -run '^TestGroup'
 
 lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes
 	@unformatted=$$($(TOOL) gofumpt -l .); \

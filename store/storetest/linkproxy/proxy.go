@@ -121,7 +121,7 @@ func (p *Proxy) accept() {
 // serve passes one connection on until it ends.
 func (p *Proxy) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
+	server, err := net.Dial("tcp", p.leadsTo())
 	if err != nil {
 		return
 	}

@@ -1,0 +1,16 @@
+package linkproxy
+
+// Lead has new connections go to another address, as a router does after a failover. Those there are
+// stay where they are.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// leadsTo is where new connections go.
+func (p *Proxy) leadsTo() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}

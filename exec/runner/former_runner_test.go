@@ -108,8 +108,8 @@ func playHello(in *bufio.Reader, recorded []byte) error {
 		return err
 	}
 	hello, err := wire.NewReader(bytes.NewReader(append(length[:], body...))).Next()
-	if err != nil || hello.Kind != wire.Hello || hello.Version != former.Version || hello.Instance != former.Instance ||
-		!slices.Equal(hello.Jobs[:len(former.Jobs)], former.Jobs) {
+	if err != nil || hello.Kind != wire.Hello || hello.Version != former.Version ||
+		former.Instance != "" && hello.Instance != former.Instance || !slices.Equal(hello.Jobs[:len(former.Jobs)], former.Jobs) {
 		return fmt.Errorf("the worker begins with %+v, a former one with %+v: %w", hello, former, err)
 	}
 	return nil

@@ -31,7 +31,12 @@ type line struct {
 // of the same behind them, how many times what.
 func transcript(t *testing.T, name string) (lines []line) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "former", name+".txt"))
+	return recording(t, filepath.Join("testdata", "former", name+".txt"))
+}
+
+func recording(t *testing.T, file string) (lines []line) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +44,7 @@ func transcript(t *testing.T, name string) (lines []line) {
 		var side, kind, begin, more string
 		var times int
 		if n, err := fmt.Sscanf(each, "%s %s %q %d %q", &side, &kind, &begin, &times, &more); n != 3 && n != 5 {
-			t.Fatalf("%s: %v in %s", name, err, each)
+			t.Fatalf("%s: %v in %s", file, err, each)
 		}
 		lines = append(lines, line{side, []byte(begin + strings.Repeat(more, times))})
 	}

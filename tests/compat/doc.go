@@ -4,7 +4,7 @@
 //
 // The fixtures were made by the programs themselves, built from this repository's history. With
 //
-//	go test ./compat -run TestFixtures -update
+//	go test ./compat -update
 //
 // those that are missing are made; one that is there is never changed.
 package compat

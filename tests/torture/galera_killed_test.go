@@ -1,10 +1,13 @@
 package torture
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
@@ -48,6 +51,10 @@ func TestGaleraNodeKilled(t *testing.T) {
 		return ""
 	})
 	alone := time.Since(begun)
+	var refused *mysql.MySQLError
+	if _, err := admin.ExecContext(t.Context(), "SELECT COUNT(*) FROM "+s.Name+".jobs"); !errors.As(err, &refused) || refused.Number != 1047 {
+		t.Errorf("one node of two is asked for rows: %v, want error 1047", err)
+	}
 	if _, err := admin.ExecContext(t.Context(), "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestGroupReplicationPrimaryKilled(t *testing.T) {
 	other := s.worker(t, "other").With(harness.Targets(targets), polling, router.settings())
 	s.start(t)
 	other.StartWorker(t)
-	primary, next, kills := 0, 1, size(2, 10)
+	primary, next, kills := 0, 1, size(2, 5)
 	var elected, on []time.Duration
 	for range kills {
 		before := s.jobs

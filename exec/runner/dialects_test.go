@@ -14,8 +14,8 @@ import (
 )
 
 // What workers and runners of former versions said to each other was recorded from the programs
-// themselves, one folder for each version that said something new. In each there are two sessions: a
-// worker that leaves a job running, and the next one, which comes for it.
+// themselves, one folder for each version that said something new. In each there are two
+// sessions: a worker that leaves a job running, and the next one, which comes for it.
 var dialects = []string{"version-2", "elapsed", "classes", "peeks", "tokens"}
 
 func dialect(t *testing.T, name string) (sessions [2][]line) {
@@ -99,8 +99,8 @@ func speak(t *testing.T, config *Config, lines []line) {
 	}
 }
 
-// Runners of all dialects, with a worker of this version: behind its hello it sends what a worker of
-// theirs sent, byte for byte, and learns what their jobs came to.
+// Runners of all dialects, with a worker of this version: behind its hello it sends what a worker
+// of theirs sent, byte for byte, and learns what their jobs came to.
 func TestRunnersOfAllDialectsAreUnderstood(t *testing.T) {
 	t.Parallel()
 	for _, name := range dialects {
@@ -173,8 +173,8 @@ func repeat(t *testing.T, remote *Remote, lines []line) {
 	}
 }
 
-// recordedJobs is the jobs that a recorded runner had of the worker before, and how each of its jobs
-// ended.
+// recordedJobs is the jobs that a recorded runner had of the worker before, and how each of its
+// jobs ended.
 func recordedJobs(t *testing.T, lines []line) (had []jobexec.Spec, ends map[int64]journal.Done) {
 	t.Helper()
 	ends = map[int64]journal.Done{}
@@ -193,7 +193,8 @@ func recordedJobs(t *testing.T, lines []line) (had []jobexec.Spec, ends map[int6
 	return had, ends
 }
 
-// tokenOf is the token by which the worker of this version knows a start. Not all dialects have them.
+// tokenOf is the token by which the worker of this version knows a start. Not all dialects have
+// them.
 func tokenOf(id wire.ID) string {
 	if id.Token == "" {
 		return claimToken

@@ -91,8 +91,8 @@ func (v version) make(t *testing.T) {
 	}
 }
 
-// clean removes what says nothing of the history, or is not the version's; not all versions have all
-// of it.
+// clean removes what says nothing of the history, or is not the version's; not all versions have
+// all of it.
 func (v version) clean(t *testing.T, dir string) {
 	t.Helper()
 	names := []string{

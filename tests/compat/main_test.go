@@ -7,8 +7,8 @@ import (
 	"jobd/tests/harness"
 )
 
-// TestMain lets more tests run at once than there are processors: all of them wait nearly all of the
-// time.
+// TestMain lets more tests run at once than there are processors: all of them wait nearly all of
+// the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if atOnce := flag.Lookup("test.parallel"); atOnce.Value.String() == atOnce.DefValue {

@@ -19,8 +19,8 @@ import (
 	"jobd/tests/harness"
 )
 
-// dialects are the versions whose workers and runners say something else to each other than those of
-// the version before. What they said is recorded here, and played by the tests of exec/runner.
+// dialects are the versions whose workers and runners say something else to each other than those
+// of the version before. What they said is recorded here, and played by the tests of exec/runner.
 var dialects = []version{
 	{name: "version-2", commit: "3e0ca45"},
 	{name: "elapsed", commit: "0bcdfe1"},
@@ -51,8 +51,8 @@ func TestSessions(t *testing.T) {
 // its worker goes.
 const recordedLauncher = "/bin/sh -c 'case $0 in 1) echo out; echo err >&2;; 2) exit 3;; 4) printf %070000d 0;; *) exec sleep 300;; esac' {id}"
 
-// record has a worker of the version and its runner talk to each other through a recorder: one worker
-// that leaves a job running, and the next one, which comes for it.
+// record has a worker of the version and its runner talk to each other through a recorder: one
+// worker that leaves a job running, and the next one, which comes for it.
 func (v version) record(t *testing.T, to string) {
 	t.Helper()
 	binary := filepath.Join(build(t, v.commit), "jobd")
@@ -118,17 +118,17 @@ type about struct {
 // newRecorder starts a runner of a version, and listens where its workers look for it.
 func newRecorder(t *testing.T, dir, binary string) *recorder {
 	t.Helper()
-	real, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "real.sock")})
+	own, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "real.sock")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer real.Close()
-	socket, err := real.File()
+	defer own.Close()
+	socket, err := own.File()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	real.SetUnlinkOnClose(false)
+	own.SetUnlinkOnClose(false)
 	runner := exec.Command(binary, "runner")
 	runner.Dir, runner.Env, runner.ExtraFiles = dir, []string{"PATH=/usr/bin:/bin"}, []*os.File{socket}
 	if err := runner.Start(); err != nil {
@@ -164,7 +164,7 @@ func newRecorder(t *testing.T, dir, binary string) *recorder {
 
 // pass hands on what one side says, message by message.
 func (r *recorder) pass(side string, from, to *net.UnixConn) {
-	defer to.CloseWrite() //nolint:errcheck // the other side may be gone
+	defer func() { _ = to.CloseWrite() }() // the other side may be gone
 	var held []byte
 	piece := make([]byte, 1<<16)
 	for {
@@ -188,8 +188,8 @@ func (r *recorder) pass(side string, from, to *net.UnixConn) {
 	}
 }
 
-// first is the length of the message at the beginning, 0 where it is not whole. Output stands behind
-// the message, and its length is in it.
+// first is the length of the message at the beginning, 0 where it is not whole. Output stands
+// behind the message, and its length is in it.
 func first(b []byte) int {
 	if len(b) < 4 {
 		return 0
@@ -208,8 +208,8 @@ func first(b []byte) int {
 	return size
 }
 
-// note keeps a message as a line: who said it, what kind it is, its bytes; of much that is alike the
-// number of times behind the rest.
+// note keeps a message as a line: who said it, what kind it is, its bytes; of much that is alike
+// the number of times behind the rest.
 func (r *recorder) note(side string, message []byte) {
 	if len(message) == 0 {
 		return

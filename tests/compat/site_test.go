@@ -48,7 +48,8 @@ func newSite(t *testing.T, dir string) *site {
 	return &site{dir: dir, port: harness.FreePort(t), db: db}
 }
 
-// configure writes the configuration: a text in which @DIR@ and @PORT@ stand for what is the site's own.
+// configure writes the configuration: a text in which @DIR@ and @PORT@ stand for what is the
+// site's own.
 func (s *site) configure(t *testing.T, text string) (file string) {
 	t.Helper()
 	file = filepath.Join(s.dir, "jobd.conf")

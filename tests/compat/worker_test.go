@@ -14,8 +14,8 @@ import (
 )
 
 // The worker of this version starts where one of a former version was killed, with that one's
-// configuration, journal and table: what was under way gets its end, what waited runs once, new jobs
-// run, and the journal verifies from its first event to its last.
+// configuration, journal and table: what was under way gets its end, what waited runs once, new
+// jobs run, and the journal verifies from its first event to its last.
 func TestAWorkerGoesOnFromAFormerVersion(t *testing.T) {
 	t.Parallel()
 	for _, v := range versions {

@@ -13,9 +13,9 @@ import (
 	"jobd/tests/harness"
 )
 
-// Of a Galera pair the node that the worker uses is killed under load. One of two is no majority: the
-// other node takes no statement until somebody tells it that it is the cluster now. Then the jobs go
-// on there: what was committed is there, so nothing is lost, and nothing runs twice.
+// Of a Galera pair the node that the worker uses is killed under load. One of two is no majority:
+// the other node takes no statement until somebody tells it that it is the cluster now. Then the
+// jobs go on there: what was committed is there, so nothing is lost, and nothing runs twice.
 func TestGaleraNodeKilled(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {

@@ -1,7 +1,7 @@
 package linkproxy
 
-// Lead has new connections go to another address, as a router does after a failover. Those there are
-// stay where they are.
+// Lead has new connections go to another address, as a router does after a failover. Those there
+// are stay where they are.
 func (p *Proxy) Lead(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

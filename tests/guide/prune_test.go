@@ -55,7 +55,8 @@ func TestPruneBesideAWorker(t *testing.T) {
 	wire.Ask(t, "poll", map[string]any{"targets": []string{"work"}})
 	scripts := make(chan error, 2) // two at once, as where a slow one meets the next day's
 	for range cap(scripts) {
-		go func() { scripts <- prune(t, db) }()
+		script := pruning(t, db)
+		go func() { scripts <- run(script) }()
 	}
 	insertWork(t, db, working/2)
 	wire.Ask(t, "poll", map[string]any{"targets": []string{"work"}})
@@ -67,7 +68,7 @@ func TestPruneBesideAWorker(t *testing.T) {
 	db.AwaitCount(t, working, "target = 'work' AND status = 'done' AND result = 'ok'")
 
 	if n := deadlocks(t, db) - before; n != 0 {
-		t.Errorf("there were %d deadlocks", n)
+		t.Errorf("there were %d deadlocks, the last one: %s", n, lastDeadlock(t, db))
 	}
 	if n := db.Count(t, "target = 'old'"); n != 0 {
 		t.Errorf("%d of %d old rows are left", n, pruned)
@@ -107,19 +108,25 @@ func insertWork(t *testing.T, db *harness.Database, n int) {
 	}
 }
 
-// prune runs the script of the page, by the account of the page.
-func prune(t *testing.T, db *harness.Database) error {
+// pruning is the script of the page, by the account of the page.
+func pruning(t *testing.T, db *harness.Database) *exec.Cmd {
+	t.Helper()
 	dir := t.TempDir()
 	host, port, err := net.SplitHostPort(db.Addr)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	access := fmt.Sprintf("[client]\nprotocol = tcp\nhost = %s\nport = %s\nuser = prune_%s\npassword = secret\n", host, port, db.Name)
 	if err := os.WriteFile(filepath.Join(dir, ".my.cnf"), []byte(access), 0o600); err != nil {
-		return err
+		t.Fatal(err)
 	}
 	script := exec.Command("sh", "-c", blocks(t, "prune.md", "sh")[0], "prune", db.Name, "30")
 	script.Env = append(os.Environ(), "HOME="+dir)
+	return script
+}
+
+// run fails where the script does, and where it says anything.
+func run(script *exec.Cmd) error {
 	if output, err := script.CombinedOutput(); err != nil || len(output) > 0 {
 		return fmt.Errorf("the script: %v, %s", err, output)
 	}
@@ -135,6 +142,18 @@ func deadlocks(t *testing.T, db *harness.Database) (n int) {
 		t.Fatalf("count deadlocks: %v", err)
 	}
 	return n
+}
+
+// lastDeadlock is what the server tells of it.
+func lastDeadlock(t *testing.T, db *harness.Database) string {
+	t.Helper()
+	var kind, name, status string
+	if err := db.Admin.QueryRowContext(t.Context(), "SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {
+		t.Fatal(err)
+	}
+	_, status, _ = strings.Cut(status, "LATEST DETECTED DEADLOCK")
+	status, _, _ = strings.Cut(status, "\nTRANSACTIONS\n")
+	return status
 }
 
 // eachOnce compares the ids that were run with those of the rows.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python with croniter, zstd and systemd
-# through apt where they are missing.
+# through apt where they are missing; and PHP, Node.js and drivers for the tests of the clients.
 # The tests start servers of their own; the one that the package may start on this machine is not
 # touched. With MariaDB comes Galera, for the tests with two nodes; faketime sets the clock of a
 # server; strace makes system calls fail;
@@ -14,12 +14,18 @@ packages="mariadb-server mariadb-client faketime strace tmux zsh fish mandoc pyt
 # Graphviz draws the pictures of docs, with the letters of Liberation.
 programs+=" dot"
 packages+=" graphviz fonts-liberation"
+# For the clients in examples/clients: the languages, and an application's drivers for a database.
+programs+=" php node"
+packages+=" php-cli php-mysql python3-pymysql python3-django nodejs node-mysql"
 
 missing() {
   for program in $programs; do
     command -v "$program" >/dev/null || return 0
   done
   test -e /usr/share/zoneinfo/Europe/Berlin || return 0
+  php -r 'exit(extension_loaded("mysqli") && extension_loaded("pdo_mysql") ? 0 : 1);' || return 0
+  test -e /usr/share/nodejs/mysql || return 0
+  /usr/bin/python3 -c 'import pymysql, django' 2>/dev/null || python3 -c 'import pymysql, django' 2>/dev/null || return 0
   # Debian's Python has the module, where another Python comes first in PATH.
   for python in python3 /usr/bin/python3; do
     "$python" -c 'import croniter' 2>/dev/null && return 1

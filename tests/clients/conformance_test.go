@@ -1,0 +1,215 @@
+package clients
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// The cases of this file go to a master and to a worker alike, from each client.
+func TestClientsOnRealDaemons(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	cases := []struct {
+		name string
+		run  func(t *testing.T, s *site, l language, ask settings, base int64)
+	}{
+		{"enqueue, COMMIT, poke", enqueuedJobsRun},
+		{"ROLLBACK", nothingIsLeftOfARollback},
+		{"run and wait", runWaits},
+		{"big output", bigOutputComesWhole},
+		{"signal", signalsArrive},
+		{"many ids", manyIdsAreAsked},
+		{"ids beyond 2^53", idsStayExact},
+		{"status", statusTells},
+	}
+	for i, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			for j, name := range []string{"master", "worker"} {
+				everywhere(t, func(t *testing.T, n int, l language) {
+					base := int64(1_000_000 + 10_000*i + 1000*j + 100*n)
+					test.run(t, s, l, s.daemons()[name], base)
+				})
+			}
+		})
+	}
+}
+
+func enqueuedJobsRun(t *testing.T, s *site, l language, ask settings, _ int64) {
+	drivers := []string{""}
+	if l.name == "php" {
+		drivers = []string{"pdo", "mysqli"}
+	}
+	for _, driver := range drivers {
+		payload := `it's "ünïcode" 😀 \ ` + l.name + driver + ask["JOBCTL_MASTER"]
+		told := l.call(ask.with(s.app).with(settings{"APP_DRIVER": driver}), "enqueue", "commit", "mail", "waiting", payload)
+		id, err := strconv.ParseInt(told.out, 10, 64)
+		if err != nil || s.count(t, "SELECT COUNT(*) FROM orders WHERE text = ?", payload) != 1 {
+			t.Errorf("%s %s: enqueue: %v; an id and an order are wanted", l.name, driver, told)
+			continue
+		}
+		if told := l.call(ask, "poke", "mail"); told != (answer{}) {
+			t.Errorf("%s: poke: %v", l.name, told)
+			continue
+		}
+		row, err := s.ended(id)
+		if want := payload + "\n"; err != nil || row != "mail ok "+want {
+			t.Errorf("%s %s: job %d: %q, %v; want %q", l.name, driver, id, row, err, want)
+		}
+	}
+}
+
+func nothingIsLeftOfARollback(t *testing.T, s *site, l language, ask settings, _ int64) {
+	payload := "undone " + l.name + ask["JOBCTL_MASTER"]
+	if told := l.call(ask.with(s.app), "enqueue", "rollback", "mail", "waiting", payload); told.code != "" || told.out == "" {
+		t.Errorf("%s: enqueue: %v", l.name, told)
+	}
+	for _, statement := range []string{"SELECT COUNT(*) FROM orders WHERE text = ?", "SELECT COUNT(*) FROM jobs WHERE payload = ?"} {
+		if n := s.count(t, statement, payload); n != 0 {
+			t.Errorf("%s: after ROLLBACK %s gives %d", l.name, statement, n)
+		}
+	}
+}
+
+func runWaits(t *testing.T, s *site, l language, ask settings, base int64) {
+	for i, target := range []string{"words", "fail", "words"} {
+		s.db.Insert(t, base+int64(i), target, map[bool]string{true: "manual", false: "waiting"}[i < 2])
+	}
+	missing, unserved := base+3, base+4
+	s.db.Insert(t, unserved, "nowhere", "manual")
+	told := l.call(ask, "run", fmt.Sprintf("%d:words", base), fmt.Sprintf("%d:fail", base+1), fmt.Sprintf("%d:words", base+2),
+		fmt.Sprintf("%d:words", missing), fmt.Sprintf("%d:nowhere", unserved))
+	got := told.jobs()
+	noTarget := fmt.Sprintf("target 'nowhere' not found (job id=%d)", unserved)
+	if ask["JOBCTL_MASTER"] == "true" {
+		noTarget = "worker serving target 'nowhere' not found"
+	}
+	want := map[int64]string{
+		base:     "ok 0 null Grüße \t\"an\" \\ 😀\n|to stderr\n",
+		base + 1: "fail 7 null |broken\n",
+		base + 2: "error status = waiting != manual",
+		missing:  fmt.Sprintf("error job %d not found", missing),
+		unserved: "error " + noTarget,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: run: %v (%v)\nwant %v", l.name, got, told, want)
+	}
+}
+
+func bigOutputComesWhole(t *testing.T, s *site, l language, ask settings, base int64) {
+	s.db.Insert(t, base, "big", "manual")
+	told := l.call(ask, "run", fmt.Sprintf("%d:big", base))
+	want := "ok 0 null " + strings.Repeat(`"`, big) + "|"
+	if got := told.jobs()[base]; got != want {
+		t.Errorf("%s: run: %d bytes, %.60q; want %d (%v)", l.name, len(got), got, len(want), told)
+	}
+}
+
+func signalsArrive(t *testing.T, s *site, l language, ask settings, base int64) {
+	s.db.Insert(t, base, "hold", "manual")
+	job := fmt.Sprintf("%d:hold", base)
+	if told := l.call(ask, "signal", "15", job); told.out != "false" {
+		t.Errorf("%s: signal to what does not run: %v", l.name, told)
+	}
+	ended := make(chan answer, 1)
+	go func() { ended <- l.call(ask, "run", job) }()
+	if err := awaitFile(s.heldFile(base)); err != nil {
+		t.Errorf("%s: job %d does not start: %v; %v", l.name, base, err, <-ended)
+		return
+	}
+	if told := l.call(ask, "signal", "15", job); told.out != "true" {
+		t.Errorf("%s: signal: %v", l.name, told)
+	}
+	if told := <-ended; told.jobs()[base] != "fail null SIGTERM |" {
+		t.Errorf("%s: run of a job that was signalled: %v", l.name, told)
+	}
+	if told := l.call(ask, "signal", "15", "5:nowhere"); ask["JOBCTL_MASTER"] == "true" {
+		if !told.failed(l, "refused") || !strings.Contains(told.text, "worker serving target 'nowhere' not found") {
+			t.Errorf("%s: signal to an unknown target: %v", l.name, told)
+		}
+	} else if told.out != "false" {
+		t.Errorf("%s: signal to an unknown target: %v", l.name, told)
+	}
+}
+
+// A request of more than 64 KiB is taken only behind the password.
+func manyIdsAreAsked(t *testing.T, _ *site, l language, ask settings, base int64) {
+	jobs := make([]string, 4000)
+	first := 10_000 * base
+	for i := range jobs {
+		jobs[i] = fmt.Sprintf("%d:mail", first+int64(i))
+	}
+	told := l.call(ask, slices.Concat([]string{"run"}, jobs)...)
+	if got := told.jobs(); len(got) != len(jobs) || !strings.HasSuffix(got[first], " not found") {
+		t.Errorf("%s: run of %d jobs that are not there: %d answers; %v", l.name, len(jobs), len(got), told)
+	}
+}
+
+func idsStayExact(t *testing.T, s *site, l language, ask settings, base int64) {
+	id := -9_223_372_036_000_000_001 + base // below 0: the ids that the server gives stay as they are
+	s.db.Insert(t, id, "words", "manual")
+	if told := l.call(ask, "run", fmt.Sprintf("%d:words", id)); !strings.HasPrefix(told.jobs()[id], "ok 0 null") {
+		t.Errorf("%s: run of job %d: %v", l.name, id, told)
+	}
+	if told := l.call(ask, "signal", "0", fmt.Sprintf("%d:words", id)); told.out != "false" {
+		t.Errorf("%s: signal to job %d: %v", l.name, id, told)
+	}
+}
+
+func statusTells(t *testing.T, _ *site, l language, ask settings, _ int64) {
+	told := l.call(ask, "status")
+	type worker struct {
+		Targets map[string]struct{ Concurrency int }
+	}
+	var status struct {
+		worker
+		Workers []struct {
+			Name         string
+			WorkerStatus worker
+		}
+	}
+	err := json.Unmarshal([]byte(told.out), &status)
+	if ask["JOBCTL_MASTER"] == "true" {
+		if len(status.Workers) != 1 || status.Workers[0].WorkerStatus.Targets["mail"].Concurrency != 10 {
+			err = fmt.Errorf("the master tells of %d workers", len(status.Workers))
+		}
+	} else if status.Targets["mail"].Concurrency != 10 {
+		err = fmt.Errorf("the worker tells of %d targets", len(status.Targets))
+	}
+	if err != nil {
+		t.Errorf("%s: status: %v: %v", l.name, err, told)
+	}
+}
+
+// jobs is what run gave: each job in a line, by its id.
+func (a answer) jobs() map[int64]string {
+	var told struct {
+		Jobs   map[int64]harness.Job
+		Errors map[int64]string
+	}
+	if json.Unmarshal([]byte(a.out), &told) != nil {
+		return nil
+	}
+	all := map[int64]string{}
+	for id, job := range told.Jobs {
+		code := "null"
+		if job.Code != nil {
+			code = strconv.Itoa(*job.Code)
+		}
+		signal := "null"
+		if job.Signal != nil {
+			signal = *job.Signal
+		}
+		all[id] = fmt.Sprintf("%s %s %s %s|%s", job.Result, code, signal, job.Stdout, job.Stderr)
+	}
+	for id, text := range told.Errors {
+		all[id] = "error " + text
+	}
+	return all
+}

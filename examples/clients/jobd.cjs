@@ -2,12 +2,12 @@
 /**
  * A client of jobd for Node.js 16 and newer: one file, nothing else is needed. Copy it.
  *
- *     const { Jobd } = require('./jobd.cjs');                 // or: import { Jobd } from './jobd.cjs'
- *     const jobs = new Jobd({ password: 'something long' });  // a master on this host
+ *     const { Jobd } = require('./jobd.cjs');            // or: import { Jobd } from './jobd.cjs'
+ *     const jobs = new Jobd({ password: 'something long' });    // a master on this host
  *     const query = (sql, values) => connection.execute(sql, values);
- *     const id = await jobs.enqueue(query, 'mail', { payload: '…' });  // a row, in your transaction
+ *     await jobs.enqueue(query, 'mail', { payload: '…' });      // a row, in your transaction
  *     await connection.commit();
- *     await jobs.poke('mail');                                // after COMMIT: nobody sees the row earlier
+ *     await jobs.poke('mail');                   // after COMMIT: nobody sees the row earlier
  *
  * A Jobd keeps no connection: each request makes its own. docs/clients.md says more,
  * docs/protocol.md what else a daemon can be asked.
@@ -31,7 +31,7 @@ class JobdError extends Error {
 
 class Jobd {
   /**
-   * master: false where a worker (7080) listens there, and not a master (7081). timeout: in seconds.
+   * master: false where a worker (7080) listens, and not a master (7081). timeout: in seconds.
    * pulse: seconds of silence after which the daemon must answer a ping.
    */
   constructor({ host = '127.0.0.1', port, password = '', master = true, timeout = 10, pulse = 30 } = {}) {
@@ -134,7 +134,7 @@ class Jobd {
           const text = Buffer.concat([...pieces, chunk.subarray(0, at)]).toString();
           pieces = [];
           const [kind, answer] = parsed(text);
-          if (kind === undefined) fail(`answers ${type} with what is no message: ${text.slice(0, 80)}`, 'nonsense');
+          if (kind === undefined) fail(`answers ${type} with what is no message: ${JSON.stringify(text.slice(0, 80))}`, 'nonsense');
           else if (kind === 2) link.write('[3]\x04');
           else if (kind !== 1 || !answer) continue;
           else if (answer.error) fail(`refuses ${type}: ${answer.error}`, answer.code ?? 'refused');

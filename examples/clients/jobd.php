@@ -5,7 +5,7 @@
  *     $jobs = new Jobd(['password' => 'something long']);    // a master on this host
  *     $id = $jobs->enqueue($pdo, 'mail', ['payload' => '…']);   // a row, in your transaction
  *     $pdo->commit();
- *     $jobs->poke('mail');                                   // after COMMIT: nobody sees the row earlier
+ *     $jobs->poke('mail');                          // after COMMIT: nobody sees the row earlier
  *
  * A Jobd keeps no connection: each request makes its own. docs/clients.md says more,
  * docs/protocol.md what else a daemon can be asked.
@@ -28,8 +28,8 @@ class JobdException extends RuntimeException
 
 class Jobd
 {
-    const EXACT = 2 ** 53 - 1;   // an id beyond it goes as a string: many languages would round the number
-    const LONGEST = 64 << 20;    // bytes of an answer
+    const EXACT = 2 ** 53 - 1;    // an id beyond it goes as a string: many would round the number
+    const LONGEST = 64 << 20;     // bytes of an answer
 
     public string $host = '127.0.0.1';
     public ?int $port = null;         // 7081, a worker's 7080
@@ -186,7 +186,8 @@ class Jobd
             foreach ($messages as $message) {
                 $items = json_decode($message, true);
                 if (!is_array($items) || !isset($items[0])) {
-                    throw $this->error("answers $type with what is no message: " . substr($message, 0, 80), 'nonsense');
+                    $shown = json_encode(substr($message, 0, 80), JSON_INVALID_UTF8_SUBSTITUTE | JSON_UNESCAPED_SLASHES);
+                    throw $this->error("answers $type with what is no message: $shown", 'nonsense');
                 }
                 yield $items;
             }

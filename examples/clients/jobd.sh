@@ -3,7 +3,7 @@
 #
 #   jobd.sh insert TARGET [COLUMN=VALUE]...   prints an INSERT, for the transaction of a script
 #   jobd.sh poke TARGET...                    after COMMIT: nobody sees the row earlier
-#   jobd.sh run ID:TARGET...                  runs rows whose status is manual, and waits; prints JSON
+#   jobd.sh run ID:TARGET...                  runs rows whose status is manual, waits; prints JSON
 #   jobd.sh signal SIGNAL ID:TARGET           as TERM or 15; prints true if it was delivered
 #   jobd.sh status                            prints JSON
 #   jobd.sh request TYPE [DATA]               anything of docs/protocol.md; prints JSON

@@ -92,6 +92,12 @@ func application(t *testing.T, db *harness.Database) settings {
 // heldFile is what the launcher of a held job leaves.
 func (s *site) heldFile(id int64) string { return filepath.Join(s.held, strconv.FormatInt(id, 10)) }
 
+// insert adds a job that is run by hand.
+func (s *site) insert(id int64, target string) error {
+	_, err := s.db.Admin.Exec("INSERT INTO jobs (id, target, time_created, status) VALUES (?, ?, UNIX_TIMESTAMP(), 'manual')", id, target)
+	return err
+}
+
 // count runs a statement that counts.
 func (s *site) count(t *testing.T, statement string, args ...any) (n int) {
 	t.Helper()

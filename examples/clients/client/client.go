@@ -11,7 +11,6 @@ package client
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -209,7 +208,7 @@ func (c *Client) await(link net.Conn, kind string, into any) error {
 	var message []byte
 	pinged := false
 	for reader := bufio.NewReaderSize(link, 1<<16); ; {
-		_ = link.SetReadDeadline(time.Now().Add(pulse)) // a connection that is closed says so when it is read
+		_ = link.SetReadDeadline(time.Now().Add(pulse)) // where it is closed, reading says so
 		piece, err := reader.ReadSlice(eot)
 		message = append(message, piece...)
 		switch {
@@ -239,13 +238,21 @@ func (c *Client) await(link net.Conn, kind string, into any) error {
 
 // take reads one message, and tells whether it was the answer.
 func (c *Client) take(link net.Conn, message []byte, kind string, into any) (done bool, err error) {
+	var items []json.RawMessage
 	var what int
 	var answer struct {
 		No          int
 		Data        json.RawMessage
 		Error, Code string
 	}
-	if err := json.Unmarshal(message, &[]any{&what, &answer}); err != nil || !bytes.HasPrefix(bytes.TrimSpace(message), []byte("[")) {
+	err = json.Unmarshal(message, &items)
+	if err == nil && len(items) > 0 {
+		err = json.Unmarshal(items[0], &what)
+	}
+	if err == nil && what == 1 && len(items) > 1 {
+		err = json.Unmarshal(items[1], &answer)
+	}
+	if err != nil || len(items) == 0 {
 		return false, c.failure(err, "nonsense", "answers %s with what is no message: %.80q", kind, message)
 	}
 	switch {

@@ -12,7 +12,7 @@
  */
 
 /**
- * What went wrong. reason is jobd's code (docs/protocol.md), or one of the client's own: unreachable
+ * What went wrong. reason is jobd's code (docs/protocol.md), or one of the client's: unreachable
  * (nothing was asked), timeout and lost (it may have been done), nonsense (this is no jobd).
  */
 class JobdException extends RuntimeException
@@ -78,7 +78,7 @@ class Jobd
     }
 
     /**
-     * Runs rows whose status is manual, [id => target], and waits until they have ended: for as long
+     * Runs rows whose status is manual, [id => target], and waits until they ended: for as long
      * as it takes, if timeout says nothing else. Gives ['jobs' => [id => [result, code, signal,
      * stdout, stderr]], 'errors' => [id => why it did not run]].
      */

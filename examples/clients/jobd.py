@@ -56,7 +56,7 @@ class Jobd:
 
     def run(self, jobs, timeout=float("inf")):
         """Runs rows whose status is manual, {id: target}, and waits until they have ended. Gives
-        {"jobs": {id: {result, code, signal, stdout, stderr}}, "errors": {id: why it did not run}}."""
+        {"jobs": {id: {result, code, signal, stdout, stderr}}, "errors": {id: why it didn't run}}."""
         ids = [_number(id) for id in jobs]
         data = {"jobs": [{"id": i, "target": t} for i, t in zip(ids, jobs.values())]}
         answer = self.request("run-manual", data if self.master else {"ids": ids}, timeout)

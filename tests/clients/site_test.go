@@ -16,7 +16,7 @@ const password = `gehéim "\ $x`
 
 // applicationTables are an application's: its jobs bear something of its own.
 var applicationTables = []string{
-	"CREATE TABLE orders (text varchar(100) NOT NULL) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
+	"CREATE TABLE orders (id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, text varchar(100) NOT NULL) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
 	`CREATE TABLE jobs (
   id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
   target char(16) NOT NULL,

@@ -1,0 +1,153 @@
+package clients
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// The pages about PHP and Python: their code, in the files that it names, takes an order in the
+// application and runs the job about it, with the launcher that the page has. Django is Debian's,
+// Laravel as much of it as the page calls, in testdata.
+func TestPagesWorkAsTheyStand(t *testing.T) {
+	t.Parallel()
+	django := python(t)
+	pages := []struct {
+		name, client string
+		launcher     *strings.Replacer // makes the page's launcher one that is here
+		order        []string          // the command that takes an order
+		now          []string          // one that runs a job by hand
+		told         string            // on stderr, where the master is gone
+	}{
+		{name: "php", client: "jobd.php", order: []string{"php", "order.php"}, now: []string{"php", "now.php"}, told: "can't be reached"},
+		{name: "laravel", client: "jobd.php", order: []string{"php", "order.php"}, told: "reported: jobd-master at"},
+		{name: "django", client: "jobd.py", launcher: strings.NewReplacer("/srv/application/venv/bin/python", django), order: []string{django, "order.py"}, told: "can't be reached"},
+	}
+	for _, page := range pages {
+		t.Run(page.name, func(t *testing.T) {
+			t.Parallel()
+			folder := unpacked(t, page.name, page.client)
+			launcher := pageLauncher(t, page.name)
+			if page.launcher != nil {
+				launcher = page.launcher.Replace(launcher)
+			}
+			db := harness.NewDatabase(t, applicationTables...)
+			master := harness.StartMaster(t, harness.Settings{"password": password})
+			env := pageSettings(master)
+			s := harness.Settings{"password": password, "launcher.cwd": folder}
+			for name, value := range env.with(application(t, db)) {
+				s["launcher.env."+name] = value
+			}
+			db.Worker(t, page.name, strings.ReplaceAll(launcher, "/srv/application", folder), map[string]int{"mail": 2}).
+				With(harness.MasterOf(master), s).StartWorker(t)
+			harness.AwaitWorkers(t, master, password, 1)
+			run := func(command []string, text string) (stdout, stderr string) {
+				return inFolder(t, folder, s, append(command[:len(command):len(command)], text))
+			}
+
+			text := "two tickets, für Käthe 😀"
+			if out, _ := run(page.order, text); !strings.HasPrefix(out, "job 1") {
+				t.Errorf("an order: %q; want its job's id", out)
+			}
+			if got, want := harness.Text(db.AwaitDone(t, 1).Stdout), "mailed: "+text+"\n"; got != want {
+				t.Errorf("the job wrote %q, want %q", got, want)
+			}
+			if page.now != nil {
+				if out, _ := run(page.now, text); out != "ok: mailed: "+text+"\n" {
+					t.Errorf("a job by hand: %q", out)
+				}
+			}
+			master.Kill(t)
+			before := db.Count(t, "status = 'waiting'")
+			out, told := run(page.order, "nobody pokes")
+			if after := db.Count(t, "status = 'waiting'"); before != 0 || after != 1 || !strings.Contains(told, page.told) {
+				t.Errorf("an order without a master: %d, then %d jobs wait; %q, %q", before, after, out, told)
+			}
+		})
+	}
+}
+
+// pageSettings are the variables that the pages read.
+func pageSettings(master *harness.Daemon) settings {
+	_, port, _ := strings.Cut(master.Addr, ":")
+	return settings{"JOBS_PORT": port, "JOBS_PASSWORD": password, "MASTER_PORT": port, "MASTER_PASSWORD": password}
+}
+
+// inFolder runs a command with the environment that the settings give launchers.
+func inFolder(t *testing.T, folder string, s harness.Settings, command []string) (stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Dir, cmd.Env = folder, os.Environ()
+	for name, value := range s {
+		if variable, found := strings.CutPrefix(name, "launcher.env."); found {
+			cmd.Env = append(cmd.Env, variable+"="+value)
+		}
+	}
+	var out, told bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &told
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%q: %v: %s%s", command, err, out.String(), told.String())
+	}
+	return out.String(), told.String()
+}
+
+// named finds the code blocks of a page that name their files: on their first line, in a comment.
+var named = regexp.MustCompile("(?s)```(?:php|python)\n((?:<\\?php //|#) ([a-zA-Z_/]+\\.(?:php|py)).*?)```")
+
+// unpacked is a folder with the files of a page, the client, and what testdata has beside them.
+func unpacked(t *testing.T, name, client string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(testdata(t, name))); err != nil {
+		t.Fatal(err)
+	}
+	text := readFile(t, "docs", "clients", name+".md")
+	blocks := named.FindAllStringSubmatch(text, -1)
+	if all := strings.Count(text, "```php\n") + strings.Count(text, "```python\n"); len(blocks) != all || all == 0 {
+		t.Fatalf("docs/clients/%s.md: %d of %d code blocks name a file", name, len(blocks), all)
+	}
+	for _, block := range blocks {
+		writeFile(t, filepath.Join(folder, block[2]), block[1])
+	}
+	writeFile(t, filepath.Join(folder, client), readFile(t, "examples", "clients", client))
+	return folder
+}
+
+// pageLauncher is the launcher in a page's example of a configuration.
+func pageLauncher(t *testing.T, name string) string {
+	t.Helper()
+	for line := range strings.Lines(readFile(t, "docs", "clients", name+".md")) {
+		if launcher, found := strings.CutPrefix(line, "launcher = "); found {
+			return strings.TrimSpace(launcher)
+		}
+	}
+	t.Fatalf("docs/clients/%s.md has no launcher", name)
+	return ""
+}
+
+func readFile(t *testing.T, names ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(append([]string{harness.Top()}, names...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(content), 0o644)
+	}
+	if err != nil {
+		t.Fatal(fmt.Errorf("a page's file: %w", err))
+	}
+}

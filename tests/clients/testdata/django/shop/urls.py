@@ -1,0 +1,5 @@
+from django.urls import path
+
+from shop.views import order
+
+urlpatterns = [path("order/<str:text>", order)]

@@ -21,7 +21,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo deps test go-test test-race test-mysql test-group lint bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo package release deps test go-test test-race test-mysql test-group lint bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -34,7 +34,19 @@ demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and 
 	$(GO) build -o bin/demo ./examples/demo
 	bin/demo --store $(STORE)
 
-deps: ## install what the tests run on (MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python, croniter, zstd, systemd, graphviz), through apt where it is missing
+# What is published, in dist/: tools/package says how. SOURCE_DATE_EPOCH counts before the commit's date.
+PACKAGE = cd tools/package && $(GO) run . --root $(CURDIR) --out $(CURDIR)/dist --commit '$(COMMIT)' --date '$(COMMIT_DATE)' \
+  --epoch "$${SOURCE_DATE_EPOCH:-$(shell tools/commit.sh epoch)}"
+
+package: ## make .deb, .rpm and .tar.gz for amd64 and arm64, with lists of what is in them (SPDX) and SHA256SUMS, in dist/
+	rm -rf dist
+	@$(PACKAGE)
+
+release: ## the same, of a clean checkout whose changelog has the version; prints the checksums (make ci comes before it)
+	@tools/release-check.sh
+	@$(MAKE) --no-print-directory package
+
+deps: ## install what the tests run on (MariaDB, PHP, Python, Node.js and others: tools/deps.sh), through apt where it is missing
 	@tools/deps.sh
 
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
@@ -57,8 +69,8 @@ test-group: build ## kill the primary of three MySQL servers in a group under lo
 lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes
 	@unformatted=$$($(TOOL) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
-	set -e; for module in $(MODULES) tools; do (cd $$module && $(GO) mod tidy -diff); done
-	set -e; for module in $(MODULES); do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
+	set -e; for module in $(MODULES) tools tools/package; do (cd $$module && $(GO) mod tidy -diff); done
+	set -e; for module in $(MODULES) tools/package; do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
 	$(GO) vet -tags failpoints ./cmd/jobd
 	cd tests && $(GO) $(TEST) ./architecture
 
@@ -87,4 +99,4 @@ diagrams: deps ## draw docs/*.svg from docs/diagrams/*.dot
 ci: lint test demo ## what a change must pass: lint, test, demo
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist

@@ -85,7 +85,7 @@ const soon = 20 * time.Second
 
 // impatient are a master's settings for tests that need not wait as long as a client would. Its
 // workers' links are not ended for want of pongs.
-var impatient = Config{PingInterval: time.Hour, deliveryTimeout: 1500 * time.Millisecond}
+var impatient = Config{PingInterval: time.Hour, deliveryTimeout: 3 * time.Second}
 
 // A job for a worker whose link is dead without having been closed, in either direction or both, is
 // answered soon as not delivered, and it was not: the worker never gets it.

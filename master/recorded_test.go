@@ -211,7 +211,7 @@ func toAny(t *testing.T, value any) any {
 // the original master asked.
 func TestOriginalWorkerUnderOurMaster(t *testing.T) {
 	t.Parallel()
-	address, _, _ := serveMaster(t, Config{PingInterval: 20 * time.Millisecond}, "s3cret")
+	address, _, _ := serveMaster(t, Config{}, "s3cret")
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func TestHowLongAnOrphanRanIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-lost.lost
-	for deadline := time.Now().Add(10 * time.Second); p.Signal(15) != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(hung); p.Signal(15) != nil && time.Now().Before(deadline); {
 	}
 	done, err := wait(p)
 	if !errors.Is(err, jobexec.ErrOutcomeUnknown) {

@@ -18,6 +18,9 @@ import (
 	"jobd/store/storetest/stall"
 )
 
+// hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
+const hung = 2 * time.Minute
+
 // roleVariable makes the test binary a runner, or a worker that starts jobs
 // through one.
 const roleVariable = "RUNNER_TEST_ROLE"

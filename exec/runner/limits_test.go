@@ -50,12 +50,12 @@ func limitedTo(t *testing.T, remote *Remote, text string, timeout, kill time.Dur
 func TestATimeoutIsAFailure(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
-	p := limitedTo(t, remote, "trap 'echo out; exit 0' TERM; sleep 300 & wait", 1500*time.Millisecond, time.Hour)
+	p := limitedTo(t, remote, "trap 'echo out; exit 0' TERM; sleep 300 & wait", 4500*time.Millisecond, time.Hour)
 	done, err := wait(p)
-	if err != nil || done.Result != "fail" || done.Timeout != 2 || done.Code == nil || *done.Code != 0 || string(done.Stdout.Kept) != "out\n" {
+	if err != nil || done.Result != "fail" || done.Timeout != 5 || done.Code == nil || *done.Code != 0 || string(done.Stdout.Kept) != "out\n" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	if want := "ended after its timeout of 1.5s, with SIGTERM"; done.Note != want {
+	if want := "ended after its timeout of 4.5s, with SIGTERM"; done.Note != want {
 		t.Errorf("note %q, want %q", done.Note, want)
 	}
 	remote.Forget(1, "@abcdefghi", 1)
@@ -67,8 +67,8 @@ func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 	t.Parallel()
 	dir, stopped := t.TempDir(), fifo(t)
 	killWorker(t, dir,
-		"2s 1h: trap 'echo asked >"+stopped+"; exit 3' TERM; sleep 300 & wait",
-		"2s 100ms: trap '' TERM; exec sleep 300",
+		"5s 1h: trap 'echo asked >"+stopped+"; exit 3' TERM; sleep 300 & wait",
+		"5s 100ms: trap '' TERM; exec sleep 300",
 		"1h 1s: exec sleep 300",
 	)
 	if got := heard(t, stopped); got != "asked" {
@@ -85,11 +85,11 @@ func TestLimitsHoldWhileThereIsNoWorker(t *testing.T) {
 	if len(recalled) != 3 {
 		t.Fatalf("the runner has %d jobs", len(recalled))
 	}
-	if done, err := wait(recalled[1]); err != nil || done.Result != "fail" || *done.Code != 3 || done.Timeout != 2 {
+	if done, err := wait(recalled[1]); err != nil || done.Result != "fail" || done.Code == nil || *done.Code != 3 || done.Timeout != 5 {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	if done, err := wait(recalled[2]); err != nil || done.Signal != "SIGKILL" || done.Timeout != 2 ||
-		done.Note != "ended after its timeout of 2s, with SIGTERM and, 100ms later, SIGKILL" {
+	if done, err := wait(recalled[2]); err != nil || done.Signal != "SIGKILL" || done.Timeout != 5 ||
+		done.Note != "ended after its timeout of 5s, with SIGTERM and, 100ms later, SIGKILL" {
 		t.Errorf("error %v, done %+v", err, done)
 	}
 	if err := recalled[3].Signal(9); err != nil {
@@ -110,7 +110,7 @@ func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 	remote, up := open(t, t.TempDir()), fifo(t)
 	runner := runnerOf(t, remote)
 	text := "(trap '' TERM; echo $(exec sh -c 'echo $PPID') >" + up + "; exec sleep 300) & exec sleep 300"
-	p := limitedTo(t, remote, text, 2*time.Second, time.Hour)
+	p := limitedTo(t, remote, text, 5*time.Second, time.Hour)
 	<-p.Begun()
 	child, err := strconv.Atoi(heard(t, up))
 	if err != nil {
@@ -125,10 +125,10 @@ func TestLimitsHoldWhenTheRunnerIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := wait(p)
-	if err != nil || done.Result != "fail" || done.Timeout != 2 || done.Code != nil || !strings.Contains(done.Reason, "its runner was lost") {
+	if err != nil || done.Result != "fail" || done.Timeout != 5 || done.Code != nil || !strings.Contains(done.Reason, "its runner was lost") {
 		t.Errorf("error %v, done %+v", err, done)
 	}
-	if done.Elapsed < (2 * time.Second).Microseconds() {
+	if done.Elapsed < (5 * time.Second).Microseconds() {
 		t.Errorf("it was ended after %d µs", done.Elapsed)
 	}
 	if err := awaitEnd(pidfd); err != nil {

@@ -157,7 +157,7 @@ func TestAKilledRunnerIsReplaced(t *testing.T) {
 		t.Error("a killed runner counts as ended: what it was asked to start would be started again")
 	}
 	// The job lives on, can be signalled, and is not said to have an outcome.
-	for deadline := time.Now().Add(10 * time.Second); running.Signal(15) != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(hung); running.Signal(15) != nil && time.Now().Before(deadline); {
 	}
 	if _, err := wait(running); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
 		t.Error("nobody can know how a job ended whose runner was killed")

@@ -36,7 +36,7 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	if done, err := large.Outcome(); err != nil || string(done.Stdout.Kept) != strings.Repeat("x", size) || done.Reason != "" {
 		t.Errorf("the large output: error %v, %d bytes, reason %q", err, len(done.Stdout.Kept), done.Reason)
 	}
-	for deadline := time.Now().Add(10 * time.Second); runs.Signal(15) != nil; {
+	for deadline := time.Now().Add(hung); runs.Signal(15) != nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("the running job can't be signalled any more")
 		}

@@ -33,7 +33,7 @@ func TestTwoClaimsOfOneJob(t *testing.T) {
 	second := of(t, remote, "@second234", "echo second; exec sleep 300")
 	<-second.Begun()
 	glance := jobexec.Glance{Job: 1, Token: "@second234", Attempt: 1, Most: 100}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(hung); ; {
 		if w, err := remote.Written(t.Context(), glance); err == nil && string(w[0].Bytes) == "second\n" {
 			break
 		} else if time.Now().After(deadline) {

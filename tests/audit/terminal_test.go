@@ -43,7 +43,7 @@ func openTerminal(t *testing.T) (master, end *os.File) {
 // is read only after a while, so that the run is a long one.
 func shown(t *testing.T, outTerminal, errTerminal bool, environ []string, args ...string) (stdout, stderr string) {
 	t.Helper()
-	cmd := exec.Command(harness.Program(t, "jobctl"), args...)
+	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), args...)
 	cmd.Env = append(os.Environ(), environ...)
 	type stream struct {
 		from    io.Reader

@@ -20,7 +20,7 @@ func ctl(t *testing.T, daemon string, args ...string) (stdout, stderr string, co
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(harness.Program(t, "jobctl"), append([]string{"--host", host, "--port", port, "--config", os.DevNull, "--timeout", "60"}, args...)...)
+	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), append([]string{"--host", host, "--port", port, "--config", os.DevNull, "--timeout", "60"}, args...)...)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -87,7 +87,7 @@ func TestThroughTheWorker(t *testing.T) {
 	expect(t, 0, nil, addr, "journal", "diff")
 
 	// What the worker hands out is what is in its folder, to the byte.
-	local := exec.Command(harness.Program(t, "jobctl"), "journal", "export", "--journal", dir, "--until", "2100-01-01")
+	local := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "journal", "export", "--journal", dir, "--until", "2100-01-01")
 	want, err := local.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"testing"
+	"time"
 
 	"jobd/tests/harness"
 )
@@ -71,6 +72,7 @@ func TestOurWorkerUnderAnOriginalMaster(t *testing.T) {
 	node1(t, db).With(harness.Settings{
 		"password": password, "master_host": host, "master_port": port,
 	}).StartWorker(t)
+	_ = listener.(*net.TCPListener).SetDeadline(time.Now().Add(harness.Patience))
 	conn, err := listener.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +129,7 @@ func awaitRunning(t *testing.T, db *harness.Database, id int64) {
 // registration and pings, and asks with the same requests.
 func TestAnOriginalWorkerUnderOurMaster(t *testing.T) {
 	t.Parallel()
-	master := harness.StartMaster(t, harness.Settings{"password": password, "ping_interval": "1"})
+	master := harness.StartMaster(t, harness.Settings{"password": password, "ping_interval": "5"}) // a worker silent for three of them is left
 	lines := read[passed](t, "worker-master")
 	original := &scriptedWorker{wire: harness.Dial(t, master.Addr), lines: lines}
 	original.wire.Send(t, lines[0].json(t))

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -8,6 +9,13 @@ import (
 // Patience is how long a condition may take to come true: far longer than it ever
 // should, so that only a real fault fails a test on a slow machine that has much else to do.
 const Patience = 2 * time.Minute
+
+// Bounded is a context for a command that a test waits for: one that hangs is killed.
+func Bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
 
 // interval is how often a condition is tried.
 const interval = 10 * time.Millisecond

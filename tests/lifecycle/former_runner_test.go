@@ -10,6 +10,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/runner"
 	"jobd/journal"
+	"jobd/tests/harness"
 )
 
 // The runner that a worker of the former version has left is asked for starts by one of this: it
@@ -36,13 +37,13 @@ func TestAFormerRunnerServesTokensAndLimits(t *testing.T) {
 		}
 		return p
 	}
-	first := outcomeOf(t, start("@first2345", "trap 'echo first; exit 0' TERM; sleep 300 & wait", time.Second, time.Hour))
-	if first.Result != "fail" || first.Timeout != 1 || *first.Code != 0 || string(first.Stdout.Kept) != "first\n" {
+	first := outcomeOf(t, start("@first2345", "trap 'echo first; exit 0' TERM; sleep 300 & wait", 4*time.Second, time.Hour))
+	if first.Result != "fail" || first.Timeout != 4 || first.Code == nil || *first.Code != 0 || string(first.Stdout.Kept) != "first\n" {
 		t.Errorf("the first claim's start ended with %+v", first)
 	}
 	remote.Forget(1, "@first2345", 1)
-	second := start("@second234", "trap '' TERM; exec sleep 300", 3*time.Second, 100*time.Millisecond)
-	<-second.Begun()
+	second := start("@second234", "trap '' TERM; exec sleep 300", 6*time.Second, 100*time.Millisecond)
+	await(t, "start", second.Begun())
 	process := second.Started()
 	if err := remote.Close(); err != nil {
 		t.Fatal(err)
@@ -50,16 +51,26 @@ func TestAFormerRunnerServesTokensAndLimits(t *testing.T) {
 
 	next := openRunner(t, config)
 	recalled := next.Recall([]jobexec.Spec{{
-		Job: 1, Token: "@second234", Attempt: 1, Timeout: 3 * time.Second, KillAfter: 100 * time.Millisecond,
+		Job: 1, Token: "@second234", Attempt: 1, Timeout: 6 * time.Second, KillAfter: 100 * time.Millisecond,
 	}})
 	if len(recalled) != 1 || recalled[0].Token != "@second234" || recalled[0].Process.Started() != process {
 		t.Fatalf("recalled are %+v", recalled)
 	}
 	done := outcomeOf(t, recalled[0].Process)
-	if done.Signal != "SIGKILL" || done.Timeout != 3 || !strings.Contains(done.Note, "timeout of 3s, with SIGTERM and, 100ms later, SIGKILL") {
+	if done.Signal != "SIGKILL" || done.Timeout != 6 || !strings.Contains(done.Note, "timeout of 6s, with SIGTERM and, 100ms later, SIGKILL") {
 		t.Errorf("the second claim's start ended with %+v", done)
 	}
 	next.Forget(1, "@second234", 1)
+}
+
+// await waits for a process's start or end.
+func await(t *testing.T, what string, came <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-came:
+	case <-time.After(harness.Patience):
+		t.Fatalf("waited %s: no %s of the process", harness.Patience, what)
+	}
 }
 
 func openRunner(t *testing.T, config runner.Config) *runner.Remote {
@@ -74,7 +85,7 @@ func openRunner(t *testing.T, config runner.Config) *runner.Remote {
 
 func outcomeOf(t *testing.T, p jobexec.Process) journal.Done {
 	t.Helper()
-	<-p.Ended()
+	await(t, "end", p.Ended())
 	done, err := p.Outcome()
 	if err != nil {
 		t.Errorf("how it ended is not known: %v", err)

@@ -98,7 +98,7 @@ func TestPokeIntoAHalfDeadLink(t *testing.T) {
 	db.Worker(t, "worker", "/bin/echo {id}", map[string]int{"a": 1}).
 		With(relay.master(), harness.Settings{"poll_interval": "0"}).StartWorker(t)
 	harness.AwaitWorkers(t, master, "", 1)
-	link := <-relay.links
+	link := relay.next(t)
 	link.swallow()
 	db.Insert(t, 1, "a", "waiting")
 	harness.Dial(t, master.Addr).Ask(t, "poke", map[string]any{"targets": []string{"a"}})
@@ -115,15 +115,15 @@ func TestGhostOfAWorkerGetsNoJob(t *testing.T) {
 	relay := startRelay(t, master)
 	db.Worker(t, "worker", "/bin/echo {id}", map[string]int{"a": 1}).With(relay.master()).StartWorker(t)
 	harness.AwaitWorkers(t, master, "", 1)
-	(<-relay.links).lose()
-	<-relay.links // it is back
+	relay.next(t).lose()
+	relay.next(t) // it is back
 	client := harness.Dial(t, master.Addr)
 	for id := int64(1); id <= 2; id++ { // one of them for the ghost, by turns
 		db.Insert(t, id, "a", "manual")
 		begun := time.Now()
 		var answer harness.Jobs
 		client.Ask(t, "run-manual", map[string]any{"jobs": []any{map[string]any{"id": id, "target": "a"}}}).Decode(t, &answer)
-		if took := time.Since(begun); took > 10*time.Second {
+		if took := time.Since(begun); took > 25*time.Second {
 			t.Errorf("the client was answered after %v", took)
 		}
 		for _, message := range answer.Errors { // the worker may have registered only now

@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"jobd/tests/harness"
 )
@@ -20,6 +21,18 @@ type halfDead struct {
 	mu        sync.Mutex
 	swallows  bool
 	nearClose func() error
+}
+
+// next is the next connection that is made.
+func (r *relay) next(t *testing.T) *halfDead {
+	t.Helper()
+	select {
+	case link := <-r.links:
+		return link
+	case <-time.After(harness.Patience):
+		t.Fatalf("waited %s: nobody connects", harness.Patience)
+		return nil
+	}
 }
 
 // swallow has everything vanish that either end sends from now on.

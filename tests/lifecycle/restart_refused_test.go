@@ -51,7 +51,7 @@ func (r restartable) install(t *testing.T, script string) {
 
 func (r restartable) restart(t *testing.T) (code int, output string) {
 	t.Helper()
-	cmd := exec.Command(harness.Program(t, "jobctl"), ctlFlags(r.Daemon, "restart")...)
+	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(r.Daemon, "restart")...)
 	out, _ := cmd.CombinedOutput() // the code tells
 	return cmd.ProcessState.ExitCode(), string(out)
 }

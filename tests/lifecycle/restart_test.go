@@ -43,7 +43,7 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 	launcher.awaitStarts(t, 2)
 
 	replace(t, binary, harness.Program(t, "jobd"))
-	if out, err := exec.Command(harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput(); err != nil {
 		t.Fatalf("jobctl restart: %v: %s", err, out)
 	}
 	if exe, err := os.Readlink(worker.Proc("exe")); err != nil || exe != binary {
@@ -53,7 +53,7 @@ func TestRestartWithAnotherBinary(t *testing.T) {
 	db.AwaitCount(t, 4, "status = 'done' AND result = 'ok' AND stdout = CONCAT('out ', id, '\n')")
 	expectOnce(t, launcher, 4)
 	verifyJournal(t, settings)
-	log, err := exec.Command(harness.Program(t, "jobctl"), "--config=", "journal", "log", "--journal", settings["journal_dir"], "--kind", "requested").CombinedOutput()
+	log, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "--config=", "journal", "log", "--journal", settings["journal_dir"], "--kind", "requested").CombinedOutput()
 	if err != nil || !strings.Contains(string(log), "request=restart by=127.0.0.1:") {
 		t.Errorf("who asked for the restart is not in the journal: %v: %s", err, log)
 	}
@@ -76,7 +76,7 @@ func TestRestartRefusesABinaryThatCannotBeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace(t, binary, broken)
-	out, err := exec.Command(harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput()
+	out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), ctlFlags(worker, "restart")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not restarted: "+binary+" --check: ") {
 		t.Errorf("jobctl restart: %v: %s", err, out)
 	}

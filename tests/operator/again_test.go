@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"jobd/tests/harness"
 )
@@ -286,7 +287,11 @@ func TestWaitGoesOnWhileTheWorkerRestarts(t *testing.T) {
 	answers := make(chan ran, 1)
 	harness.Program(t, "jobctl")
 	go func() { answers <- jobctl(t, way, "wait", "1", "--timeout", "60s", "--output", "json") }()
-	<-asked
+	select {
+	case <-asked:
+	case <-time.After(harness.Patience):
+		t.Fatalf("waited %s: jobctl asks for no rows", harness.Patience)
+	}
 	worker.Kill(t)
 	settings.StartWorker(t)
 	harness.Touch(t, gate)

@@ -36,7 +36,7 @@ func arguments(t *testing.T, d *harness.Daemon, args ...string) []string {
 
 func jobctl(t *testing.T, d *harness.Daemon, args ...string) ran {
 	t.Helper()
-	cmd := exec.Command(harness.Program(t, "jobctl"), arguments(t, d, args...)...)
+	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), arguments(t, d, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

@@ -18,7 +18,7 @@ import (
 // check runs a daemon with --check, and gives its exit code and its report.
 func check(t *testing.T, program string, settings harness.Settings) (code int, report string) {
 	t.Helper()
-	cmd := exec.Command(harness.Program(t, program), "--config", settings.Write(t), "--check")
+	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, program), "--config", settings.Write(t), "--check")
 	out, _ := cmd.CombinedOutput() // the code tells
 	for line := range strings.Lines(string(out)) {
 		level, rest, _ := strings.Cut(line, " ")
@@ -140,7 +140,7 @@ func TestFilesThatArePipes(t *testing.T) {
 	expect(t, code, 1, report, "log_file: "+pipe, "no regular file")
 	for _, program := range []string{"jobd", "jobd-master"} {
 		for _, args := range [][]string{{"--check"}, nil} {
-			cmd := exec.Command(harness.Program(t, program), append(args, "--config", pipe)...)
+			cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, program), append(args, "--config", pipe)...)
 			out, _ := cmd.CombinedOutput() // the code tells
 			expect(t, cmd.ProcessState.ExitCode(), 2, string(out), "config "+pipe, "no regular file")
 		}

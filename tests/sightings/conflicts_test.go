@@ -61,7 +61,7 @@ func TestConflictsTellARowThatExists(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(harness.Program(t, "jobctl"), "--config=", "journal", "conflicts", "--journal", dir).CombinedOutput()
+	out, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), "--config=", "journal", "conflicts", "--journal", dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("jobctl journal conflicts: %v: %s", err, out)
 	}

@@ -13,7 +13,7 @@ func jobctl(t testing.TB, d *harness.Daemon, args ...string) (string, error) {
 	t.Helper()
 	host, port, _ := strings.Cut(d.Addr, ":")
 	args = append([]string{"--host", host, "--port", port, "--config", "/dev/null"}, args...)
-	output, err := exec.Command(harness.Program(t, "jobctl"), args...).CombinedOutput()
+	output, err := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), args...).CombinedOutput()
 	return string(output), err
 }
 

@@ -29,7 +29,7 @@ func jobctl(t *testing.T, d *harness.Daemon, args ...string) ran {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(harness.Program(t, "jobctl"), append([]string{"--host", host, "--port", port, "--config", os.DevNull}, args...)...)
+	cmd := exec.CommandContext(harness.Bounded(t), harness.Program(t, "jobctl"), append([]string{"--host", host, "--port", port, "--config", os.DevNull}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

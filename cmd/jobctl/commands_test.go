@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
@@ -247,10 +249,13 @@ func TestTimeout(t *testing.T) {
 	}
 	defer listener.Close()
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	got := jobctl{}.run(t, "--port", port, "--timeout", "50ms", "status")
-	if got.code != exit.Failure || !strings.Contains(got.err, "no answer within 50ms") {
-		t.Errorf("%+v, want exit code 1 and the timeout", got)
-	}
+	patiently(t, func(timeout time.Duration) string {
+		got := jobctl{}.run(t, "--port", port, "--timeout", timeout.String(), "status")
+		if got.code != exit.Failure || !strings.Contains(got.err, "no answer within "+timeout.String()) {
+			return fmt.Sprintf("%+v, want exit code 1 and the timeout", got)
+		}
+		return ""
+	}, 50*time.Millisecond, 10*time.Second)
 }
 
 func TestPasswords(t *testing.T) {

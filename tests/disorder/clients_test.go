@@ -107,7 +107,7 @@ func (s *site) awaitClients() {
 func (s *site) checkClients() {
 	wrong := ""
 	var about *client
-	within(settleTime, func() bool {
+	within(stopTime, func() bool {
 		table := s.readTable()
 		for _, about = range s.clients {
 			if wrong = s.wrongAnswers(about, table); wrong != "" {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// stopTime is how long a worker may take to stop when everything is well: longer than any job, and than
-// shutdown_timeout.
-const stopTime = 30 * time.Second
+// stopTime is how long a worker may take to stop when everything is well, or to be known: longer than any
+// job, and than shutdown_timeout. The rest is for a busy machine.
+const stopTime = time.Minute
 
 // heal ends everything that was wrong. It gives nobody a hint that the rules do not: rows that nobody was told of
 // since they were committed are poked for, as their application would have done.
@@ -115,7 +115,7 @@ type registered struct {
 // awaitRegistered waits until the master lists each worker once, with its targets.
 func (s *site) awaitRegistered() {
 	var text json.RawMessage
-	well := within(settleTime, func() bool {
+	well := within(stopTime, func() bool {
 		var err error
 		if text, err = exchange(s.master.settings.Addr(), "status", nil, answerTime); err != nil {
 			return false

@@ -110,7 +110,7 @@ func (s *site) wrongOutcome(r *row, found record, ended bool) string {
 func (s *site) checkStatus(w *worker) {
 	var text json.RawMessage
 	wrong := ""
-	within(settleTime, func() bool {
+	within(stopTime, func() bool {
 		var err error
 		if text, err = exchange(w.settings.Addr(), "status", nil, answerTime); err != nil {
 			wrong = err.Error()
@@ -170,7 +170,7 @@ func (s *site) touched() map[int64]bool {
 func (s *site) checkDiff(w *worker) {
 	ids := s.touched()
 	var wrong string
-	within(settleTime, func() bool {
+	within(stopTime, func() bool {
 		wrong = ""
 		output, err := s.jobctl("--host", "127.0.0.1", "--port", w.settings["port"], "--output", "json", "journal", "diff")
 		if err != nil && !strings.Contains(output, "somebody else changed") {

@@ -3,10 +3,12 @@ package harness
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"math"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,7 +24,7 @@ type Daemon struct {
 
 	program string
 	process *exec.Cmd
-	output  *output
+	output  output
 	exited  chan struct{} // closed when the process is gone
 }
 
@@ -39,12 +41,15 @@ func LaunchBinary(t testing.TB, binary, config, addr string, args ...string) *Da
 	program := filepath.Base(binary)
 	cmd := exec.Command(binary, append([]string{"--config", config}, args...)...)
 	cmd.Dir = filepath.Dir(config)
+	said, err := newOutput()
+	if err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
 	d := &Daemon{
 		Addr: addr, Config: config, program: program,
-		process: cmd, output: &output{}, exited: make(chan struct{}),
+		process: cmd, output: said, exited: make(chan struct{}),
 	}
-	cmd.Stdout, cmd.Stderr = d.output, d.output
-	cmd.WaitDelay = time.Second // a job left behind may hold the output open
+	cmd.Stdout, cmd.Stderr = said.file, said.file
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
@@ -157,20 +162,22 @@ func (d *Daemon) stop(t testing.TB) {
 	}
 }
 
-// output gathers what a process writes while others read it.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+// output is a file without a name that a process writes to. What the process has said before it
+// answers somebody is there when that one has the answer; through a pipe it may come later.
+type output struct{ file *os.File }
+
+func newOutput() (output, error) {
+	file, err := os.CreateTemp("", "jobd-test-output-")
+	if err != nil {
+		return output{}, err
+	}
+	return output{file}, os.Remove(file.Name())
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
+func (o output) String() string {
+	said, err := io.ReadAll(io.NewSectionReader(o.file, 0, math.MaxInt64))
+	if err != nil {
+		return err.Error()
+	}
+	return string(said)
 }

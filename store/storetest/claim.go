@@ -175,7 +175,7 @@ func claimSkipsLocked(s *suite) {
 	inner := &acceptAll{token: "@other1234"}
 	outer := &acceptAll{token: token}
 	other := func() error {
-		return s.Other.Claim(s.within(20*time.Second), map[string]int{"a": 3}, nil, inner.decide)
+		return s.Other.Claim(s.within(hung), map[string]int{"a": 3}, nil, inner.decide)
 	}
 	err := s.Table.Claim(s.Context(), map[string]int{"a": 2}, nil, func(rows []journal.Row) ([]journal.Event, error) {
 		if s.RowLocks {
@@ -274,7 +274,7 @@ func claimLetsInsert(s *suite) {
 	s.insert("a", journal.RowWaiting, "")
 	inserted := make(chan error, 1)
 	insert := func() {
-		_, err := s.DB.ExecContext(s.within(20*time.Second), "INSERT INTO jobs (target, time_created) VALUES ('a', 1), ('b', 1)")
+		_, err := s.DB.ExecContext(s.within(hung), "INSERT INTO jobs (target, time_created) VALUES ('a', 1), ('b', 1)")
 		inserted <- err
 	}
 	decision := &acceptAll{token: token}

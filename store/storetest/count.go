@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"time"
-
 	"jobd/journal"
 	"jobd/store"
 )
@@ -18,7 +16,7 @@ func countTests() []test {
 // counts compares how many rows wait for a target.
 func (s *suite) counts(target string, most int, want store.Counted) {
 	s.Helper()
-	if got, err := s.Table.CountWaiting(s.within(20*time.Second), target, most); err != nil || got != want {
+	if got, err := s.Table.CountWaiting(s.within(hung), target, most); err != nil || got != want {
 		s.Errorf("of %s, up to %d: %+v, %v, want %+v", target, most, got, err, want)
 	}
 }

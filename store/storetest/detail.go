@@ -3,7 +3,6 @@ package storetest
 import (
 	"database/sql"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,7 +24,7 @@ func detailTests() []test {
 // details compares what Details tells of one row.
 func (s *suite) detail(id int64, targets []string, tail int, want *store.Detail) {
 	s.Helper()
-	got, err := s.Table.Details(s.within(20*time.Second), []int64{id, 999_999}, targets, tail)
+	got, err := s.Table.Details(s.within(hung), []int64{id, 999_999}, targets, tail)
 	if err != nil {
 		s.Fatalf("Details: %v", err)
 	}
@@ -80,7 +79,7 @@ func detailOfOutput(s *suite) {
 // ahead compares what Ahead tells.
 func (s *suite) ahead(most int, waiters []store.Waiter, want map[int64]store.Ahead) {
 	s.Helper()
-	got, err := s.Table.Ahead(s.within(20*time.Second), waiters, most)
+	got, err := s.Table.Ahead(s.within(hung), waiters, most)
 	if err != nil {
 		s.Fatalf("Ahead: %v", err)
 	}

@@ -1,7 +1,5 @@
 package storetest
 
-import "time"
-
 func holdTests() []test {
 	return []test{
 		{"a lock has one holder, until it is closed", func(s *suite) {
@@ -41,7 +39,7 @@ func (s *suite) holds(want bool, names ...string) {
 // eventuallyFree takes a lock whose holder has just gone: a server needs a moment to notice.
 func (s *suite) eventuallyFree(name string) {
 	s.Helper()
-	ctx := s.within(20 * time.Second)
+	ctx := s.within(hung)
 	for {
 		holder, err := s.Other.Hold(ctx, name)
 		if err != nil {

@@ -219,6 +219,9 @@ func done(job int64, how *journal.Done) store.Change {
 // tokenOf is a token of its own for each n.
 func tokenOf(n int) string { return fmt.Sprintf("@wrkr%05d", n) }
 
+// hung is how long a wait may take: it ends a test that hangs, and is far more than any takes.
+const hung = 2 * time.Minute
+
 // within is a context that ends a test which would wait for ever.
 func (s *suite) within(limit time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(s.Context(), limit)

@@ -38,7 +38,7 @@ func waitingTests() []test {
 // waiting compares what Waiting tells.
 func (s *suite) waiting(except []int64, want ...string) {
 	s.Helper()
-	got, err := s.Table.Waiting(s.within(20*time.Second), []string{"a", "b", "c", "d"}, except)
+	got, err := s.Table.Waiting(s.within(hung), []string{"a", "b", "c", "d"}, except)
 	if err != nil {
 		s.Fatalf("Waiting: %v", err)
 	}
@@ -76,13 +76,32 @@ func waitingWaitsForNobody(s *suite) {
 	s.quick(func() { s.waiting(nil, "a") })
 }
 
-// quick checks that something waits for no lock: the least that a server waits is a second.
+// quick checks that something waits for no lock: the least that a server waits is a second. A busy
+// machine, which rings a timer late meanwhile, gets some more time: it does that to each statement.
 func (s *suite) quick(work func()) {
 	s.Helper()
-	begun := time.Now()
-	work()
-	if took := time.Since(begun); took > 900*time.Millisecond {
-		s.Errorf("it took %s: it has waited for a lock", took)
+	const pause = 5 * time.Millisecond
+	stop, late := make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		var most time.Duration
+		for begun := time.Now(); ; begun = time.Now() {
+			select {
+			case <-time.After(pause):
+				most = max(most, time.Since(begun)-pause)
+			case <-stop:
+				late <- most
+				return
+			}
+		}
+	}()
+	took := func() time.Duration {
+		defer close(stop)
+		begun := time.Now()
+		work()
+		return time.Since(begun)
+	}()
+	if limit := 900*time.Millisecond + 20*<-late; took > limit {
+		s.Errorf("it took %s, more than %s: it has waited for a lock", took, limit)
 	}
 }
 

@@ -68,13 +68,13 @@ func (s *shop) files() map[string]string {
 
 func (s *shop) await(what string, holds func(files map[string]string) bool) {
 	s.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		files := s.files()
 		if holds(files) {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.Fatalf("%s: not within 10 s: %.300q", what, files)
+			s.Fatalf("%s: not within 2 minutes: %.300q", what, files)
 		}
 	}
 }

@@ -21,8 +21,20 @@ func TestThePictureOfTopInColours(t *testing.T) {
 	t.Parallel()
 	const width, height = 100, 24
 	term := openTerminalWith(t, "TERM=screen", aBusyFleet(t), width, height, "--master", "top", "--interval", "500ms")
-	seen := term.awaitTimes(4, "iB", "7 started", "3 ended", "1 failed", "running jobs: 4,", "paused", "2/2 ", "mail: 2 more jobs are claimed")
-	picture := drawn(term.tmux("capture-pane", "-p", "-e"), width, height)
+	var seen, picture string
+	harness.Until(t, func() string { // one look is both: what is checked, and what is drawn
+		captured := term.tmux("capture-pane", "-p", "-e")
+		seen, picture = sequence.ReplaceAllString(captured, ""), drawn(captured, width, height)
+		for _, text := range []string{"7 started", "3 ended", "1 failed", "running jobs: 4,", "2/2        3", "1m40s", "0/1        1", "paused", "1/2        0", "mail: 2 more jobs are claimed"} {
+			if !strings.Contains(seen, text) {
+				return "nobody sees " + strconv.Quote(text) + " in\n" + seen
+			}
+		}
+		if n := strings.Count(seen, "iB\n"); n != 4 {
+			return fmt.Sprintf("%d jobs tell of their memory in\n%s", n, seen)
+		}
+		return ""
+	})
 	file := filepath.Join(harness.Top(), "docs", "top.svg")
 	if *update {
 		if err := os.WriteFile(file, []byte(picture), 0o644); err != nil {

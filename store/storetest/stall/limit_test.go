@@ -16,6 +16,7 @@ func TestLimit(t *testing.T) {
 			stop := start(name, func(text string) { said = text })
 			defer stop()
 			time.Sleep(most - time.Second)
+			synctest.Wait()
 			if said != "" {
 				t.Errorf("before its time: %s", said)
 			}
@@ -23,6 +24,7 @@ func TestLimit(t *testing.T) {
 				stop()
 			}
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			if stops != (said == "") || !stops && !strings.HasPrefix(said, "TestThatHangs has not ended within 4m0s") {
 				t.Errorf("%s: %q", name, said)
 			}

@@ -12,21 +12,22 @@ func TestLimit(t *testing.T) {
 	t.Parallel()
 	for name, stops := range map[string]bool{"TestThatHangs": false, "TestThatEnds": true} {
 		synctest.Test(t, func(t *testing.T) {
-			var said string
-			stop := start(name, func(text string) { said = text })
+			said := make(chan string, 1)
+			stop := start(name, func(text string) { said <- text })
 			defer stop()
 			time.Sleep(most - time.Second)
-			synctest.Wait()
-			if said != "" {
-				t.Errorf("before its time: %s", said)
+			if len(said) > 0 {
+				t.Errorf("before its time: %s", <-said)
 			}
 			if stops {
 				stop()
 			}
 			time.Sleep(time.Hour)
-			synctest.Wait()
-			if stops != (said == "") || !stops && !strings.HasPrefix(said, "TestThatHangs has not ended within 4m0s") {
-				t.Errorf("%s: %q", name, said)
+			switch {
+			case stops && len(said) > 0:
+				t.Errorf("it had ended: %s", <-said)
+			case !stops && !strings.HasPrefix(<-said, "TestThatHangs has not ended within 4m0s"):
+				t.Error("it was not ended with its name")
 			}
 		})
 	}

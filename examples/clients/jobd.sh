@@ -90,7 +90,7 @@ frame() { # NO TYPE DATA
 
 # Asks, and puts the answer's data into $answer. The time limit is in seconds, 0: none.
 request() { # TYPE DATA LIMIT
-  local message error piece='' limit deadline wait pinged='' code head
+  local message error piece limit deadline wait pinged='' code messages
   frame 1 "$1" "$2"
   message=$REPLY
   if ((${#message} > 60000)); then # what is longer is taken only from those who gave the password
@@ -105,38 +105,50 @@ request() { # TYPE DATA LIMIT
   esac
   { exec 3<>"/dev/tcp/$host/$port"; } 2>/dev/null || complain 4 "can't be reached"
   { printf %s "$message" >&3; } 2>/dev/null || complain 5 "was lost before it answered $1"
-  deadline=$((SECONDS + $3)) answer=
+  deadline=$((SECONDS + $3)) answer=''
   while :; do
-    wait=$pulse limit=
+    wait=$pulse limit=''
     (($3 > 0 && deadline - SECONDS < pulse)) && wait=$((deadline - SECONDS)) limit=yes
     ((wait > 0)) || complain 5 "did not answer $1 in time"
-    IFS= read -r -d "$eot" -t "$wait" -u 3 piece
+    # One byte is waited for; what is there behind it is not read byte by byte.
+    IFS= read -r -N 1 -t "$wait" -u 3 piece 2>/dev/null
     code=$?
-    answer+=$piece
-    ((${#answer} <= longest)) || complain 6 "answers $1 with more than $longest bytes"
-    if ((code > 128)); then # nothing came for so long, or not all of it
+    if ((code > 128)); then # nothing came for so long
       [ "$limit" ] && complain 5 "did not answer $1 in time"
-      [ "$pinged" ] && [ ! "$piece" ] && complain 5 "answers neither $1 nor a ping"
+      [ "$pinged" ] && complain 5 "answers neither $1 nor a ping"
       pinged=yes
       { printf '[2]%s' "$eot" >&3; } 2>/dev/null
       continue
     fi
     ((code == 0)) || complain 5 "closed the connection before it answered $1"
-    pinged='' head=${answer:0:65536}
-    if [[ $head =~ ^[[:space:]]*\[2\] ]]; then
-      { printf '[3]%s' "$eot" >&3; } 2>/dev/null
-    elif [[ $head =~ ^[[:space:]]*\[1,\{\"no\":[0-9]+,\"error\":\"((\\.|[^\"\\])*)\" ]]; then
-      decoded "${BASH_REMATCH[1]}" # there is nothing else that it could be about
-      complain 3 "refuses $1: $REPLY"
-    elif [[ $head =~ ^[[:space:]]*\[1,\{\"no\":1,\"data\": ]]; then
-      answer=${answer#"${BASH_REMATCH[0]}"}
-      answer=${answer%\}*}
-      return
-    elif ! [[ $head =~ ^[[:space:]]*\[ ]]; then
-      complain 6 "answers $1 with what is no message: ${answer:0:80}"
-    fi
-    answer=
+    read -r -t 0 -u 3 && piece+=$(dd bs=65536 count=1 status=none <&3 2>/dev/null)
+    pinged=''
+    mapfile -t -d "$eot" messages <<<"$piece"
+    answer+=${messages[0]%$'\n'}
+    ((${#answer} <= longest)) || complain 6 "answers $1 with more than $longest bytes"
+    for piece in "${messages[@]:1}"; do
+      understood "$1" && return
+      answer=${piece%$'\n'}
+    done
   done
+}
+
+# Takes the message in $answer, and tells whether it is the one that is waited for.
+understood() { # TYPE
+  local head=${answer:0:65536}
+  if [[ $head =~ ^[[:space:]]*\[2\] ]]; then
+    { printf '[3]%s' "$eot" >&3; } 2>/dev/null
+  elif [[ $head =~ ^[[:space:]]*\[1,\{\"no\":[0-9]+,\"error\":\"((\\.|[^\"\\])*)\" ]]; then
+    decoded "${BASH_REMATCH[1]}" # there is nothing else that it could be about
+    complain 3 "refuses $1: $REPLY"
+  elif [[ $head =~ ^[[:space:]]*\[1,\{\"no\":1,\"data\": ]]; then
+    answer=${answer:${#BASH_REMATCH[0]}}
+    answer=${answer%\}*}
+    return 0
+  elif ! [[ $head =~ ^[[:space:]]*\[ ]]; then
+    complain 6 "answers $1 with what is no message: ${answer:0:80}"
+  fi
+  return 1
 }
 
 jobs() { # MEMBERS ID:TARGET..., as JSON

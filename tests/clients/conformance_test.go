@@ -83,7 +83,8 @@ func runWaits(t *testing.T, s *site, l language, ask settings, base int64) {
 	}
 	missing, unserved := base+3, base+4
 	s.db.Insert(t, unserved, "nowhere", "manual")
-	told := l.call(ask, "run", fmt.Sprintf("%d:words", base), fmt.Sprintf("%d:fail", base+1), fmt.Sprintf("%d:words", base+2),
+	unlimited := ask.with(settings{"JOBCTL_TIMEOUT": ""})
+	told := l.call(unlimited, "run", fmt.Sprintf("%d:words", base), fmt.Sprintf("%d:fail", base+1), fmt.Sprintf("%d:words", base+2),
 		fmt.Sprintf("%d:words", missing), fmt.Sprintf("%d:nowhere", unserved))
 	got := told.jobs()
 	noTarget := fmt.Sprintf("target 'nowhere' not found (job id=%d)", unserved)

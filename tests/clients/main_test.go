@@ -106,6 +106,7 @@ func (l language) call(s settings, words ...string) answer {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, l.command[0], slices.Concat(l.command[1:], words)...)
 	cmd.Env = append(os.Environ(), "CLIENTS="+filepath.Join(harness.Top(), "examples", "clients"))
+	cmd.Env = append(cmd.Env, "JOBCTL_TIMEOUT=90") // unless the case is about time
 	cmd.Env = append(cmd.Env, l.env...)
 	for name, value := range s {
 		cmd.Env = append(cmd.Env, name+"="+value)

@@ -31,12 +31,12 @@ func TestClientsOnOddPeers(t *testing.T) {
 		{name: "blanks and further items", serve: func(p *peer) {
 			p.send("   [1,{\"no\":1,\"data\":{\"a\":1}},\"more\"]")
 		}},
-		{name: "long work, with an answer to the ping", settings: settings{"JOBCTL_PULSE": "2", "JOBCTL_TIMEOUT": "60"}, serve: func(p *peer) {
+		{name: "long work, with an answer to the ping", settings: settings{"JOBCTL_PULSE": "3", "JOBCTL_TIMEOUT": "60"}, serve: func(p *peer) {
 			if p.receive() == "[2]" {
 				p.send(`[3]`, `[1,{"no":1,"data":{"a":1}}]`)
 			}
 		}},
-		{name: "no answer in time", settings: settings{"JOBCTL_TIMEOUT": "2"}, serve: silent, code: "timeout", text: "did not answer status in time"},
+		{name: "no answer in time", settings: settings{"JOBCTL_TIMEOUT": "3"}, serve: silent, code: "timeout", text: "did not answer status in time"},
 		{name: "no answer to a ping", settings: settings{"JOBCTL_PULSE": "1", "JOBCTL_TIMEOUT": "60"}, serve: silent, code: "lost", text: "answers neither status nor a ping"},
 		{name: "the end", serve: func(p *peer) { p.conn.Close() }, code: "lost", text: "before it answered status"},
 		{name: "the end within an answer", serve: func(p *peer) {
@@ -70,7 +70,7 @@ func TestRunTakesATimeLimit(t *testing.T) {
 	t.Parallel()
 	addr := listen(t, func(*peer) {})
 	everywhere(t, func(t *testing.T, _ int, l language) {
-		told := l.call(daemon(addr, true, "").with(settings{"JOBCTL_TIMEOUT": "2"}), "run", "1:a")
+		told := l.call(daemon(addr, true, "").with(settings{"JOBCTL_TIMEOUT": "3"}), "run", "1:a")
 		if !told.failed(l, "timeout") || !strings.Contains(told.text, "did not answer run-manual in time") {
 			t.Errorf("%s: %v", l.name, told)
 		}

@@ -50,7 +50,7 @@ func TestClientsAndAMasterThatHangs(t *testing.T) {
 	master := harness.StartMaster(t)
 	master.Signal(t, syscall.SIGSTOP)
 	everywhere(t, func(t *testing.T, _ int, l language) {
-		told := l.call(daemon(master.Addr, true, "").with(settings{"JOBCTL_TIMEOUT": "2"}), "status")
+		told := l.call(daemon(master.Addr, true, "").with(settings{"JOBCTL_TIMEOUT": "3"}), "status")
 		if !told.failed(l, "timeout") {
 			t.Errorf("%s: %v", l.name, told)
 		}

@@ -8,7 +8,7 @@ sys.path.insert(0, os.environ["CLIENTS"])
 from jobd import Jobd, JobdError  # noqa: E402
 
 env = os.environ
-limit = float(env.get("JOBCTL_TIMEOUT", 0))
+limit = float(env.get("JOBCTL_TIMEOUT") or 0)
 jobs = Jobd(env["JOBCTL_HOST"], int(env["JOBCTL_PORT"]), env.get("JOBCTL_PASSWORD"),
             env["JOBCTL_MASTER"] == "true", limit or 10)
 jobs.pulse = float(env.get("JOBCTL_PULSE", 30))

@@ -171,7 +171,8 @@ func TestAMastersStatusTellsWhatIsDueNext(t *testing.T) {
 	}{
 		"by the table": {
 			worker(`, "nextDue": 1795176060`), `{"targets": {"mail": {"count": 3, "oldest": 1795175000, "due": 2, "nextDue": 1795176300}}}`,
-			[]string{"TARGET | WORKERS | SLOTS | PREFETCHED | WAITING | OLDEST | NEXT DUE | PAUSED", "| 16m40s | in 5m0s | no"}, nil,
+			[]string{"TARGET | WORKERS | SLOTS | PREFETCHED | WAITING | OLDEST | NEXT DUE | PAUSED", "| 16m40s | in 5m0s | no"},
+			nil,
 		},
 		"by claims": {worker(`, "nextDue": 1795176060`), `{"targets": {}}`, []string{"NEXT DUE", "| in 1m0s | no"}, nil},
 		"nothing":   {worker(""), `{"targets": {"mail": {"count": 3, "oldest": 1795175000}}}`, []string{"| 16m40s | no"}, []string{"NEXT DUE"}},

@@ -21,14 +21,14 @@ type Build struct {
 	Version  string
 	Commit   string // its whole name, with -modified behind it where files were changed since
 	Date     string // of the commit, as RFC 3339 has it; equal sources make equal programs
-	Go       string // go1.26.0
-	Platform string // linux/amd64
+	compiler string // go1.26.0
+	platform string // linux/amd64
 }
 
 // Of is the build of this program. What the linker was not told is taken from what go build noted of
 // the checkout, if it did.
 func Of() Build {
-	build := Build{Version: Version, Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	build := Build{Version: Version, Commit: commit, Date: date, compiler: runtime.Version(), platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
 		build.Commit, build.Date = noted(info.Settings)
 	}
@@ -66,5 +66,5 @@ func orUnknown(text string) string {
 
 // Text is what --version --verbose prints: a line a fact, the name first.
 func (b Build) Text(program string) string {
-	return fmt.Sprintf("%s %s\ncommit: %s\ndate: %s\nbuilt with: %s for %s", program, b.Version, b.Commit, b.Date, b.Go, b.Platform)
+	return fmt.Sprintf("%s %s\ncommit: %s\ndate: %s\nbuilt with: %s for %s", program, b.Version, b.Commit, b.Date, b.compiler, b.platform)
 }

@@ -11,6 +11,7 @@ func examples() map[string][]string {
 	return map[string][]string{
 		"":                       {"jobctl status", "jobctl --master --host 10.0.0.5 list-workers", "jobctl journal log --since 1h"},
 		"status":                 {"jobctl status", "jobctl --master status", "jobctl status --output json | jq .journal"},
+		"health":                 {"jobctl health", "jobctl --master health --workers 3,1 --oldest 10m,1h", "jobctl health --waiting 1000,5000 --failures 10%,50% --timeout 8s"},
 		"list-targets":           {"jobctl list-targets", "jobctl list-targets --host 10.0.0.7"},
 		"list-workers":           {"jobctl --master list-workers", "jobctl --master list-workers --output json | jq '.workers[].name'"},
 		"memory-usage":           {"jobctl memory-usage", "jobctl --master memory-usage"},

@@ -4,6 +4,7 @@ import "flag"
 
 // valueNames are what stands for the values of flags in the help.
 var valueNames = map[string]string{
+	"aside": "W,C", "failures": "W,C", "lag": "W,C", "oldest": "W,C", "waiting": "W,C", "workers": "W,C",
 	"anchor": "FILE", "at": "TIME", "by": "TEXT", "code": "N", "format": "jsonl|csv", "grace": "D", "interval": "D", "job": "ID",
 	"journal": "DIR", "kind": "K,…", "n": "N", "out": "FILE", "result": "ok|fail", "since": "TIME", "sort": "age|cpu|memory",
 	"status": "S", "target": "T", "until": "TIME", "zone": "Z",

@@ -57,6 +57,7 @@ func run(ctx context.Context, args []string, around surroundings) (err error) {
 		return p.complete(ctx, args[1:])
 	}
 	root := p.tree()
+	defer func() { err = unknownUsage(root, args, err) }()
 	if line, err = arrange(root, p.set.Args(args)); err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -122,7 +123,7 @@ func (p *program) tree() *ffcli.Command {
 		FlagSet:    p.set.FlagSet(),
 		Options:    p.set.Options(),
 		Subcommands: []*ffcli.Command{
-			p.listTargets(), p.listWorkers(), p.status(), p.queue(), p.memoryUsage(),
+			p.listTargets(), p.listWorkers(), p.status(), p.health(), p.queue(), p.memoryUsage(),
 			p.poll(), p.poke(), p.pause(), p.resume(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
 			p.restart(),

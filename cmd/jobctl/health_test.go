@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	jobnet "jobd/net"
+)
+
+// healthAnswer is what a worker says of itself; more are members that come last, and count.
+func healthAnswer(name, more string) string {
+	return fmt.Sprintf(`{"targets": {"mail": {"concurrency": 5, "running": 4, "endedLastMinute": 20, "failedLastMinute": 3}},
+  "jobPromisesCount": 0, "memoryUsage": {}, "name": %q, "version": "1.4.0", "pid": 4711, "startedAt": 1794898800000,
+  "journal": {"events": 20, "mirrored": 15}, "database": {"reachable": true}, "runner": {"reachable": true}%s}`, name, more)
+}
+
+// jobctlNow is what the clock of these tests says (see jobctl.run).
+var jobctlNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+const waitingRows = `{"targets": {"mail": {"count": 7, "oldest": %d}}}`
+
+func healthDaemon(t *testing.T, status, waiting string) *daemon {
+	t.Helper()
+	return startDaemon(t, "", map[string]any{"status": json.RawMessage(status), "waiting": json.RawMessage(waiting)})
+}
+
+func TestHealthOfAWorker(t *testing.T) {
+	t.Parallel()
+	now := jobctlNow.Unix()
+	recent, old := fmt.Sprintf(waitingRows, now-60), fmt.Sprintf(waitingRows, now-1200)
+	const numbers = ` | waiting=7;;;0 oldest=60s;900;3600;0 running=4;;;0;5 failed=15%;;;0;100 lag=5;10000;1000000;0 aside=0;;;0`
+	for name, test := range map[string]struct {
+		more, waiting, args string
+		code                int
+		want                string
+	}{
+		"well": {"", recent, "", 0, "JOBD OK - worker node-1: 4 of 5 slots in use, 7 rows wait" + numbers},
+		"away": {
+			`,"database": {"reachable": false}, "notReady": [{"what": "database", "why": "no route | to\nhost"}]`, recent, "", 2,
+			"JOBD CRITICAL - worker node-1: database: no route / to",
+		},
+		"a reason of an older worker": {`,"database": {"reachable": false, "error": "it is off"}`, recent, "", 2, "JOBD CRITICAL - worker node-1: database: it is off"},
+		"old":                         {"", old, "", 1, "JOBD WARNING - worker node-1: the oldest row of target mail waits for 20m0s, 4 of 5"},
+		"old, critical":               {"", old, " --oldest 1m,10m", 2, "JOBD CRITICAL - worker node-1: the oldest row of target mail"},
+		"old, not judged":             {"", old, " --oldest ,", 0, "JOBD OK - "},
+		"many":                        {"", recent, " --waiting 7,8", 1, "JOBD WARNING - worker node-1: 7 rows wait for target mail"},
+		"failures":                    {"", recent, " --failures 10%,50%", 1, "JOBD WARNING - worker node-1: 3 of 20 jobs of target mail have failed within a minute"},
+		"lag":                         {"", recent, " --lag 2,5", 2, "JOBD CRITICAL - worker node-1: the table does not show 5 events yet"},
+		"aside": {
+			`,"asideCount": 2, "aside": [{"job": 1, "target": "mail", "reason": "locked", "since": "2026-11-01T00:00:00Z"}]`, recent, "", 1,
+			"JOBD WARNING - worker node-1: 2 rows set aside, the first for",
+		},
+		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: not registered with the master 10.0.0.1:7081: refused"},
+		"uncounted": {"", `{"targets": {"mail": {"error": "too slow"}}}`, "", 3, "JOBD UNKNOWN - worker node-1: what waits is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := healthDaemon(t, healthAnswer("node-1", test.more), test.waiting)
+			got := jobctl{}.run(t, strings.Fields("--port "+d.port+" health"+test.args)...)
+			if got.code != test.code || !strings.HasPrefix(got.out, test.want) || strings.Count(got.out, "\n") != 1 || strings.Count(got.out, "|") != 1 || got.err != "" {
+				t.Errorf("exit code %d, want %d; stderr %q\n got %s\nwant %s", got.code, test.code, got.err, got.out, test.want)
+			}
+		})
+	}
+}
+
+func TestHealthOfAMaster(t *testing.T) {
+	t.Parallel()
+	rows := fmt.Sprintf(waitingRows, jobctlNow.Unix()-60)
+	worker := func(name, rest string) string {
+		return fmt.Sprintf(`{"remoteAddr": "10.0.0.2", "remotePort": 1, "targets": ["mail"], "name": %q, %s}`, name, rest)
+	}
+	well, away := worker("one", `"workerStatus": `+healthAnswer("one", "")), worker("two", `"workerStatusError": "no answer"`)
+	for name, test := range map[string]struct {
+		workers, rest, args string
+		code                int
+		want                string
+	}{
+		"well":           {well, "", "", 0, "JOBD OK - master at 127.0.0.1:%s: 1 worker, 4 of 5 slots in use, 7 rows wait | workers=1;;;0 ready=1;;;0 unserved=0;;;0"},
+		"too few":        {well, "", " --workers 3,1", 1, "JOBD WARNING - master at 127.0.0.1:%s: 1 worker registered"},
+		"none":           {"", "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: 0 workers registered"},
+		"one is silent":  {well + "," + away, "", "", 1, "JOBD WARNING - master at 127.0.0.1:%s: worker two: no answer"},
+		"all are silent": {away, "", "", 2, "JOBD CRITICAL - master at 127.0.0.1:%s: worker two: no answer"},
+		"unserved": {
+			well, fmt.Sprintf(`,"unserved": [{"target": "nobody", "since": %d}], "unservedCount": 1`, jobctlNow.UnixMilli()-60_000), "", 1,
+			"JOBD WARNING - master at 127.0.0.1:%s: target nobody was poked and is served by nobody since 1m",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDaemon(t, "", map[string]any{
+				"status":         json.RawMessage(`{"workers": [` + test.workers + `], "memoryUsage": {}` + test.rest + `}`),
+				"waiting": json.RawMessage(`{"workers": [{"name": "one", "address": "10.0.0.2:1", "data": ` + rows + `}]}`),
+			})
+			got := jobctl{}.run(t, strings.Fields("--master --port "+d.port+" health"+test.args)...)
+			if want := fmt.Sprintf(test.want, d.port); got.code != test.code || !strings.HasPrefix(got.out, want) {
+				t.Errorf("exit code %d, want %d; stderr %q\n got %s\nwant %s", got.code, test.code, got.err, got.out, want)
+			}
+		})
+	}
+}
+
+// Who gets no answer is told what that means: nobody there is critical, and a check that was asked
+// wrongly knows nothing.
+func TestHealthWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	refusing := startDaemon(t, "", map[string]any{"status": jobnet.Refusal("not today")})
+	guarded := startDaemon(t, "secret", map[string]any{"status": json.RawMessage(healthAnswer("node-1", ""))})
+	for name, test := range map[string]struct {
+		args string
+		code int
+		want string // on stdout; "": the error is on stderr
+	}{
+		"nobody":           {"--port 1 health", 2, "JOBD CRITICAL - 127.0.0.1:1: connect to 127.0.0.1:1"},
+		"a refusal":        {"--port " + refusing.port + " health", 3, "JOBD UNKNOWN - "},
+		"no password":      {"--port " + guarded.port + " health", 3, "JOBD UNKNOWN - "},
+		"a wrong limit":    {"health --oldest soon", 3, ""},
+		"a wrong flag":     {"health --nonsense", 3, ""},
+		"another's flag":   {"health --watch", 3, ""},
+		"a wrong key":      {"--port nonsense health", 3, ""},
+		"an argument":      {"health now", 3, ""},
+		"another command":  {"status --nonsense", 2, ""},
+		"what is no state": {"status health --nonsense", 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := jobctl{}.run(t, strings.Fields(test.args)...)
+			if got.code != test.code || !strings.HasPrefix(got.out, test.want) || (test.want == "") != (got.out == "") || (test.want == "") == (got.err == "") {
+				t.Errorf("exit code %d, want %d: %q, stderr %q", got.code, test.code, got.out, got.err)
+			}
+		})
+	}
+}
+
+func TestHealthForPrograms(t *testing.T) {
+	t.Parallel()
+	d := healthDaemon(t, healthAnswer("node-1", ""), fmt.Sprintf(waitingRows, jobctlNow.Unix()-1200))
+	got := jobctl{}.run(t, "--port", d.port, "--output", "json", "health")
+	var told struct {
+		State    string
+		Code     int
+		Problems []string
+		Numbers  map[string]float64
+	}
+	if err := json.Unmarshal([]byte(got.out), &told); err != nil || got.code != 1 || told.Code != 1 || told.State != "warning" ||
+		len(told.Problems) != 1 || told.Numbers["waiting"] != 7 || told.Numbers["oldest"] != 1200 {
+		t.Errorf("exit code %d: %s, %v", got.code, got.out, err)
+	}
+}

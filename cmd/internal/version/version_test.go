@@ -28,7 +28,7 @@ func TestNoted(t *testing.T) {
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	got := Build{Version: "1.2.3", Commit: "abc", Date: orUnknown(""), Go: "go1.26.0", Platform: "linux/arm64"}.Text("jobd")
+	got := Build{Version: "1.2.3", Commit: "abc", Date: orUnknown(""), compiler: "go1.26.0", platform: "linux/arm64"}.Text("jobd")
 	const want = "jobd 1.2.3\ncommit: abc\ndate: unknown\nbuilt with: go1.26.0 for linux/arm64"
 	if got != want {
 		t.Errorf("printed\n%s\nwant\n%s", got, want)

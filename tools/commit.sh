@@ -17,7 +17,7 @@ ask() { TZ=UTC git -c safe.directory="$PWD" -c core.fsmonitor= "$@" 2>/dev/null;
 case ${1-} in
   name)
     name=$(ask rev-parse --verify HEAD) || exit 0
-    ask diff-index --quiet HEAD -- || { ask update-index -q --refresh; ask diff-index --quiet HEAD -- || name=$name-modified; }
+    ask diff-index --quiet HEAD -- || { ask update-index -q --refresh >/dev/null; ask diff-index --quiet HEAD -- || name=$name-modified; }
     echo "$name"
     ;;
   date) ask log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd || exit 0 ;;

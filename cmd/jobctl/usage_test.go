@@ -142,7 +142,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"master", "host", "port", "master_port", "password", "log_level", "output", "precise", "timeout"} {
+	for _, key := range []string{"master", "host", "port", "master_port", "password", "password_file", "log_level", "output", "precise", "timeout"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}

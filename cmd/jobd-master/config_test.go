@@ -81,7 +81,7 @@ func TestShippedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "http_listen", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"} {
+	for _, key := range []string{"host", "port", "password", "password_file", "always_allow_localhost", "max_message_size", "http_listen", "ping_interval", "poke_throttle_interval", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"} {
 		if !strings.Contains(string(content), key+" = ") {
 			t.Errorf("%s does not show the key %s", path, key)
 		}
@@ -96,7 +96,7 @@ func TestKeysOfThisProgramOnly(t *testing.T) {
 	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
 		t.Fatal(err)
 	}
-	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "http_listen", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"}
+	shared := []string{"host", "port", "password", "password_file", "always_allow_localhost", "max_message_size", "http_listen", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep"}
 	for line := range strings.Lines(help.String()) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || !strings.HasPrefix(line, "--") || strings.ReplaceAll(fields[0][2:], "-", "_") != fields[1] {

@@ -86,12 +86,12 @@ func TestShippedConfiguration(t *testing.T) {
 }
 
 // commented has everything read that the shipped file shows behind a ;, too, but for the keys of
-// another store.
+// another store, and those of which one of two is allowed.
 func commented(t *testing.T, content string) {
 	t.Helper()
 	example := regexp.MustCompile(`(?m)^; (\[target |[a-z_./]+(\.env\.[A-Z_]+)? = )`)
 	content = example.ReplaceAllString(content, "$1")
-	for _, own := range []string{"store = sqlite", "sqlite_path", "name = the", "launcher.cwd = /srv", "journal_archive_dir", "log_file"} {
+	for _, own := range []string{"store = sqlite", "sqlite_path", "name = the", "launcher.cwd = /srv", "journal_archive_dir", "log_file", "password_file", "mysql_password_file"} {
 		content = strings.ReplaceAll(content, "\n"+own, "\n; "+own)
 	}
 	path := filepath.Join(t.TempDir(), "jobd.conf")
@@ -158,7 +158,7 @@ func TestKeysOfThisProgramOnly(t *testing.T) {
 	if _, err := parseConfig([]string{"--help"}, nil, &help); exit.Code(err) != exit.Success {
 		t.Fatal(err)
 	}
-	shared := []string{"host", "port", "password", "always_allow_localhost", "max_message_size", "http_listen", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep", "master_port"}
+	shared := []string{"host", "port", "password", "password_file", "always_allow_localhost", "max_message_size", "http_listen", "log_file", "log_level_file", "log_level_console", "log_format", "log_keep", "master_port"}
 	own := conf.ProgramKeys("jobd")
 	for _, key := range keysOfHelp(help.String()) {
 		if slices.Contains(shared, key) == slices.Contains(own, key) {

@@ -68,7 +68,7 @@ func (c *mysqlConfig) register(set *conf.Set) {
 	set.Add("mysql_host", "", "the database server; one that begins with / is a socket", c.decodeHost)
 	set.Add("mysql_port", "", "its port", conf.Int(&c.port, 1, 65535))
 	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&c.user))
-	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password)).Secret()
+	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password)).Secret().Kept()
 	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&c.database))
 	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&c.table))
 	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))

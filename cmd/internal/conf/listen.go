@@ -20,7 +20,7 @@ type Listen struct {
 func (l *Listen) Register(set *Set) {
 	set.Add("host", "", "address or name to listen on; :: for all", Host(&l.Host, "port"))
 	set.Add("port", "", "port to listen on; 0 for any", Int(&l.Port, 0, 65535))
-	set.Add("password", "", "what everybody who connects must know; better kept in the file", Text(&l.Password)).Secret()
+	set.Add("password", "", "what everybody who connects must know; better kept in the file", Text(&l.Password)).Secret().Kept()
 	set.Add("always_allow_localhost", "false", "clients on this host need no password", Bool(&l.AllowLocalhost)).Switch()
 	set.Add("max_message_size", "16MiB", "longest message accepted", Size(&l.MaxMessageSize, 64<<10, 1<<30))
 }

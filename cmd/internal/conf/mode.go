@@ -57,7 +57,7 @@ func (s *Set) checkMode() {
 // secretInFile is the first key whose value in the file is a password; "" if there is none.
 func (s *Set) secretInFile() string {
 	for _, setting := range s.settings {
-		if setting.isSecret() && setting.given && setting.place.line > 0 && setting.text != "" {
+		if setting.isSecret() && setting.given && setting.place.line > 0 && !setting.place.kept && setting.text != "" {
 			return setting.key
 		}
 	}
@@ -68,12 +68,14 @@ func (s *Set) secretInFile() string {
 }
 
 // mendMode is the command that leaves the file to the program's user.
-func (s *Set) mendMode(info fs.FileInfo) string {
-	chmod := "chmod 600 " + s.path
+func (s *Set) mendMode(info fs.FileInfo) string { return mendPath(s.path, info) }
+
+func mendPath(path string, info fs.FileInfo) string {
+	chmod := "chmod 600 " + path
 	if owner, known := fileOwner(info); !known || owner == os.Geteuid() {
 		return chmod
 	}
-	return "chown " + userName(os.Geteuid()) + " " + s.path + " && " + chmod
+	return "chown " + userName(os.Geteuid()) + " " + path + " && " + chmod
 }
 
 // explainFile says what to do about a file that can't be read.

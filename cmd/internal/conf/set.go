@@ -37,6 +37,8 @@ type Set struct {
 	sections []*sections
 	profiles *profiles // nil: sections are none
 
+	credentials string // the folder of those that systemd gives; "": it gives none
+
 	args     []string
 	path     string // --config
 	help     bool
@@ -116,6 +118,9 @@ func (s *Set) Environ(environ []string) {
 	defer func() { s.place = place{} }()
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
+		if name == credentials {
+			s.credentials = value
+		}
 		if value == "" || !strings.HasPrefix(name, s.program.Prefix) {
 			continue
 		}
@@ -159,6 +164,7 @@ func (s *Set) Finish(stdout io.Writer) error {
 	}
 	s.checkMissing()
 	s.checkProfile()
+	s.readKept()
 	for _, setting := range s.settings {
 		setting.finish()
 	}

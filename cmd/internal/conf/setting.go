@@ -25,7 +25,8 @@ type Setting struct {
 
 	secret    bool
 	ownQuotes bool
-	plain     bool // its name in the file has no quotes around it
+	plain     bool     // its name in the file has no quotes around it
+	file      *Setting // the key of a file that holds the value; nil: there is none
 
 	text  string
 	given bool
@@ -37,6 +38,7 @@ type Setting struct {
 type place struct {
 	line     int
 	variable string
+	kept     bool // in a file that this place names
 }
 
 // Switch makes the key's flag one that needs no value.

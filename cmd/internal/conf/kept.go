@@ -1,0 +1,143 @@
+package conf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// credentials is the variable with the folder of the credentials that systemd gives a unit.
+const credentials = "CREDENTIALS_DIRECTORY"
+
+// unread stands for a password that can't be read: that there is none is not told then, too.
+const unread = "(unread)"
+
+// mostKept is the longest password, in bytes, that a file may hold.
+const mostKept = 4096
+
+// Kept adds a second key beside a password's: KEY_file names a file that holds the password. It is
+// read when the configuration is, and again with it. Where both keys are given, the one goes before
+// that was given closer to the command line; both in one place are an error.
+func (s *Setting) Kept() *Setting {
+	s.file = s.set.Add(s.key+"_file", "", "a file that holds "+s.key+"; without a / at its beginning, a credential's name", NonEmpty(new(string)))
+	return s
+}
+
+// readKept reads the passwords that files hold.
+func (s *Set) readKept() {
+	for _, setting := range s.settings {
+		if setting.file == nil || !setting.file.given || setting.file.text == "" {
+			continue
+		}
+		switch mine, files := setting.rank(), setting.file.rank(); {
+		case mine > files:
+			continue
+		case mine == files:
+			s.Bad(setting.file.key, setting.key+" is given, too; allowed is one of the two")
+			continue
+		}
+		password, err := s.kept(setting.file.text)
+		if err != nil {
+			s.Bad(setting.file.key, err.Error())
+			password = unread
+		}
+		setting.text, setting.given = password, true
+		setting.place = setting.file.place
+		setting.place.kept = true
+	}
+}
+
+// rank tells how close to the command line a value was given; 0: nowhere.
+func (s *Setting) rank() int {
+	switch {
+	case !s.given:
+		return 0
+	case s.place.line > 0:
+		return 1
+	case s.place.variable != "":
+		return 2
+	}
+	return 3
+}
+
+// kept reads a password from a file.
+func (s *Set) kept(path string) (password string, err error) {
+	if path, err = s.keptAt(path); err != nil {
+		return "", err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
+	if err != nil {
+		return "", s.whyUnread(path, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	const others = 0o006
+	switch mode := info.Mode(); {
+	case !mode.IsRegular():
+		return "", fmt.Errorf("%s: it is no regular file; allowed is one, or a link to one", path)
+	case mode.Perm()&others != 0:
+		return "", fmt.Errorf("%s: everybody on this host can read or change it (mode %04o); %s", path, mode.Perm(), mendPath(path, info))
+	}
+	content, err := io.ReadAll(io.LimitReader(file, mostKept+3))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return onlyLine(path, content)
+}
+
+// onlyLine is the one line of a file. Its end is no part of it.
+func onlyLine(path string, content []byte) (string, error) {
+	line := bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
+	switch {
+	case len(line) == 0:
+		return "", fmt.Errorf("%s: it is empty; allowed is a password in one line", path)
+	case len(line) > mostKept:
+		return "", fmt.Errorf("%s: it is longer than %d bytes; allowed is a password in one line", path, mostKept)
+	case bytes.ContainsAny(line, "\n\r\x00"):
+		return "", fmt.Errorf("%s: it has more than one line, or a NUL byte; allowed is a password in one line", path)
+	}
+	return string(line), nil
+}
+
+// keptAt is the path of a file, which may be given as a credential's name.
+func (s *Set) keptAt(path string) (string, error) {
+	switch {
+	case filepath.IsAbs(path):
+		return path, nil
+	case !filepath.IsLocal(path):
+		return "", fmt.Errorf("%q is not allowed; allowed is a path that begins with /, or the name of a credential", path)
+	case s.credentials == "":
+		return "", fmt.Errorf("%q is not allowed: a credential's name needs $%s, which systemd sets where the unit has LoadCredential; allowed is a path that begins with /", path, credentials)
+	}
+	return filepath.Join(s.credentials, path), nil
+}
+
+// whyUnread says what to do about a file that can't be read.
+func (s *Set) whyUnread(path string, err error) error {
+	who := userName(os.Geteuid())
+	info, statErr := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && s.credentials != "" && strings.HasPrefix(path, s.credentials+"/"):
+		return fmt.Errorf("%s: no such file; the unit's LoadCredential puts it there, under this name", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: no such file", path)
+	case errors.Is(err, fs.ErrPermission) && statErr != nil:
+		return fmt.Errorf("%s: a folder on the way to it is closed to user %s; chmod o+x opens it", path, who)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: user %s may not read it (mode %04o); %s", path, who, info.Mode().Perm(), mendPath(path, info))
+	}
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

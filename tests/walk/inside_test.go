@@ -32,7 +32,8 @@ func inside(dir string) error {
 	return syscall.Exec("/bin/bash", []string{"bash", "/files/prepare"}, []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"})
 }
 
-// mounts makes root of the Debian, of memory for what is written, and of what the test gives.
+// mounts makes root of the Debian, of memory for what is written, and of what the test gives. Neither
+// the Debian nor the checkout is changed by what is done there.
 func mounts(dir, root string) error {
 	lower, err := filepath.EvalSymlinks(filepath.Join(dir, "lower"))
 	if err != nil {
@@ -43,7 +44,9 @@ func mounts(dir, root string) error {
 		return err
 	}
 	space := filepath.Join(dir, "space")
-	layers := "lowerdir=" + lower + ",upperdir=" + space + "/upper,workdir=" + space + "/work"
+	layers := func(lower, name string) string {
+		return "lowerdir=" + lower + ",upperdir=" + space + "/" + name + ",workdir=" + space + "/" + name + "-work"
+	}
 	steps := []struct {
 		source, target, kind string
 		flags                uintptr
@@ -51,14 +54,13 @@ func mounts(dir, root string) error {
 		folders              []string // made when it is mounted
 	}{
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, "", nil},
-		{"tmpfs", space, "tmpfs", 0, "size=2g,mode=0755", []string{space + "/upper", space + "/work"}},
-		{"overlay", root, "overlay", 0, layers, []string{root + "/files", root + "/checkout"}},
+		{"tmpfs", space, "tmpfs", 0, "size=2g,mode=0755", []string{space + "/debian", space + "/debian-work", space + "/checkout", space + "/checkout-work"}},
+		{"overlay", root, "overlay", 0, layers(lower, "debian"), []string{root + "/files", root + "/checkout"}},
 		{"/dev", root + "/dev", "", unix.MS_BIND | unix.MS_REC, "", nil},
 		{"proc", root + "/proc", "proc", 0, "", nil},
 		{"tmpfs", root + "/run", "tmpfs", 0, "mode=0755", nil},
 		{filepath.Join(dir, "files"), root + "/files", "", unix.MS_BIND, "", nil},
-		{checkout, root + "/checkout", "", unix.MS_BIND, "", nil},
-		{"", root + "/checkout", "", unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY, "", nil},
+		{"overlay", root + "/checkout", "overlay", 0, layers(checkout, "checkout"), nil},
 	}
 	for _, s := range steps {
 		if err := unix.Mount(s.source, s.target, s.kind, s.flags, s.data); err != nil {

@@ -33,17 +33,16 @@ func TestReadme(t *testing.T) {
 	lines := strings.Split(file(t, name), "\n")
 	steps := stepsOf(t, lines)
 	harness.Program(t, "jobctl") // make build, which the page wants
+	m := newMachine(t)
 	if strings.Contains(strings.Join(lines, "\n"), "\nmake package") {
-		if _, err := packaged(); err != nil {
-			t.Fatal(err)
-		}
+		m.givePackage(t)
 	}
 	var script strings.Builder
 	script.WriteString(preamble)
 	for i, s := range steps {
 		fmt.Fprintf(&script, "\nbegin %d\n%s\nend %d\n", i, s.script, i)
 	}
-	written := newMachine(t).run(t, script.String())
+	written := m.run(t, script.String())
 	answers := answersIn(written)
 	for i, s := range steps {
 		a, ended := answers[i]

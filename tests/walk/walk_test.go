@@ -31,11 +31,11 @@ func TestWalk(t *testing.T) {
 	t.Log(figures)
 }
 
-// givePackage gives the machine Debian's package of this checkout, and its name; nothing where the
-// Makefile makes none.
+// givePackage gives the machine Debian's package of this checkout for this processor, as make package
+// makes it, and its name; nothing where the checkout makes none.
 func (m *machine) givePackage(t *testing.T) string {
 	t.Helper()
-	if !regexp.MustCompile(`(?m)^package:`).MatchString(file(t, filepath.Join(harness.Top(), "Makefile"))) {
+	if _, err := os.Stat(filepath.Join(packager(), "main.go")); err != nil {
 		harness.Program(t, "jobd")
 		return ""
 	}
@@ -43,24 +43,36 @@ func (m *machine) givePackage(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.give(t, filepath.Base(made), file(t, made), 0o644)
-	return filepath.Base(made)
+	m.give(t, made.name, string(made.content), 0o644)
+	return made.name
 }
 
-// packaged makes the packages, once a process, and gives the path of the one for Debian and this
-// processor.
-var packaged = sync.OnceValues(func() (string, error) {
-	build := exec.Command("make", "-s", "package")
-	build.Dir = harness.Top()
+func packager() string { return filepath.Join(harness.Top(), "tools", "package") }
+
+type madeFile struct {
+	name    string
+	content []byte
+}
+
+// packaged makes the package, once a process.
+var packaged = sync.OnceValues(func() (made madeFile, err error) {
+	folder, err := os.MkdirTemp("", "jobd-walk-")
+	if err != nil {
+		return made, err
+	}
+	defer os.RemoveAll(folder)
+	build := exec.Command("go", "run", ".", "--root", harness.Top(), "--out", folder, "--arch", runtime.GOARCH, "--format", "deb")
+	build.Dir = packager()
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make package: %w: %s", err, output)
+		return made, fmt.Errorf("tools/package: %w: %s", err, output)
 	}
-	pattern := filepath.Join(harness.Top(), "dist", "jobd_*_"+runtime.GOARCH+".deb")
-	made, err := filepath.Glob(pattern)
-	if err != nil || len(made) != 1 {
-		return "", fmt.Errorf("make package left %d files %s (%v), not one", len(made), pattern, err)
+	found, err := filepath.Glob(filepath.Join(folder, "*.deb"))
+	if err != nil || len(found) != 1 {
+		return made, fmt.Errorf("tools/package made %q (%v), not one package", found, err)
 	}
-	return made[0], nil
+	made.name = filepath.Base(found[0])
+	made.content, err = os.ReadFile(found[0])
+	return made, err
 })
 
 // metrics is "yes" where the daemons tell of themselves over HTTP.

@@ -92,7 +92,7 @@ func TestHealthOfAMaster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := startDaemon(t, "", map[string]any{
-				"status":         json.RawMessage(`{"workers": [` + test.workers + `], "memoryUsage": {}` + test.rest + `}`),
+				"status":  json.RawMessage(`{"workers": [` + test.workers + `], "memoryUsage": {}` + test.rest + `}`),
 				"waiting": json.RawMessage(`{"workers": [{"name": "one", "address": "10.0.0.2:1", "data": ` + rows + `}]}`),
 			})
 			got := jobctl{}.run(t, strings.Fields("--master --port "+d.port+" health"+test.args)...)

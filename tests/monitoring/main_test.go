@@ -1,0 +1,9 @@
+package monitoring
+
+import (
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

@@ -1,0 +1,150 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"jobd/store/storetest/linkproxy"
+	"jobd/tests/harness"
+)
+
+// site is the workers and the master of the test, each of which something happens to.
+type site struct {
+	busy, failing, away, small *daemon
+	master                     *daemon
+	db                         *harness.Database
+	link                       *linkproxy.Proxy
+	gates                      string // a folder: the job of a target ends when a file has its name
+	smallDir                   string // the journal of small, on a disk of its own
+}
+
+// daemon is one with an address for HTTP.
+type daemon struct {
+	*harness.Daemon
+	http string
+}
+
+func newSite(t *testing.T) *site {
+	s := &site{db: harness.NewDatabase(t), gates: t.TempDir(), smallDir: filepath.Join(t.TempDir(), "journal")}
+	var err error
+	if s.link, err = linkproxy.Start(s.db.Addr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.link.Close() })
+	mountSmall(t, s.smallDir)
+	gated := func(target string) string {
+		return harness.Script(t, fmt.Sprintf("while [ -d %s ] && [ ! -e %[1]s/%s ]; do sleep 0.05; done", s.gates, target)) + " {id}"
+	}
+	s.master = s.start(t, "jobd-master", harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)})
+	worker := func(name, launcher string, targets map[string]int, more harness.Settings) *daemon {
+		return s.start(t, "jobd", s.db.Worker(t, name, launcher, targets).With(more))
+	}
+	s.busy = worker("busy", gated("held"), map[string]int{"a": 1, "held": 1},
+		harness.MasterOf(s.master.Daemon).With(harness.Settings{"[target a] launcher": gated("a")}))
+	s.failing = worker("failing", "/bin/false {id}", map[string]int{"f": 2}, nil)
+	s.away = worker("away", gated("w"), map[string]int{"w": 1}, harness.Settings{"mysql_port": strconv.Itoa(s.link.Port())})
+	s.small = worker("small", "/bin/true {id}", map[string]int{"s": 1}, harness.Settings{"journal_dir": s.smallDir})
+	return s
+}
+
+// start starts a daemon that tells of itself.
+func (s *site) start(t *testing.T, program string, settings harness.Settings) *daemon {
+	t.Helper()
+	at := net.JoinHostPort("127.0.0.1", harness.FreePort(t))
+	settings = settings.With(harness.Settings{"http_listen": at})
+	return &daemon{harness.Launch(t, program, settings.Write(t), settings.Addr()).Ready(t), at}
+}
+
+// add makes rows that wait since an hour ago, and has the worker look.
+func (s *site) add(t *testing.T, d *daemon, target string, n int) {
+	t.Helper()
+	row := fmt.Sprintf("('%s', UNIX_TIMESTAMP() - 3600, 'waiting')", target)
+	s.db.Exec(t, "INSERT INTO jobs (target, time_created, status) VALUES "+strings.TrimSuffix(strings.Repeat(row+", ", n), ", "))
+	harness.Dial(t, d.Addr).Ask(t, "poll", nil)
+}
+
+// runs waits until a job of a target runs, and gives its id.
+func (s *site) runs(t *testing.T, target string) (id int64) {
+	t.Helper()
+	s.db.AwaitCount(t, 1, "status = 'running' AND target = ?", target)
+	if err := s.db.Admin.QueryRow("SELECT id FROM jobs WHERE status = 'running' AND target = ?", target).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// open lets the jobs of a target end.
+func (s *site) open(t *testing.T, target string) { harness.Touch(t, filepath.Join(s.gates, target)) }
+
+// lock holds a row until the test ends.
+func (s *site) lock(t *testing.T, id int64) {
+	t.Helper()
+	tx, err := s.db.Admin.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	var found int64
+	if err := tx.QueryRow("SELECT id FROM jobs WHERE id = ? FOR UPDATE", id).Scan(&found); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killRunner kills the runner of a worker, where it has one.
+func (d *daemon) killRunner(t *testing.T) {
+	t.Helper()
+	var status struct{ Runner struct{ PID int } }
+	if err := json.Unmarshal(harness.Dial(t, d.Addr).Ask(t, "status", nil).Data, &status); err != nil {
+		t.Fatal(err)
+	}
+	if pid := status.Runner.PID; pid > 0 {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// smallDisk is the size of the disk for one of the journals, and what is on it at first.
+const smallDisk, smallFilled = 64 << 20, 48 << 20
+
+// mountSmall mounts a small disk.
+func mountSmall(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", smallDisk))
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("only root can mount the small disk that one of the alerts is about")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	write(t, filepath.Join(dir, "filler"), strings.Repeat("x", smallFilled))
+}
+
+// fill writes some more to the small disk, until it is full.
+func (s *site) fill(t *testing.T) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(s.smallDir, "filler"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Write(make([]byte, 100<<10)); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+}

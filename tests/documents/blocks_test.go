@@ -177,7 +177,9 @@ func complaints(t *testing.T, program, text string) string {
 	if program == "jobd" { // nobody outside of this machine is asked anything
 		args = append(args, "--mysql-host", "127.0.0.1", "--mysql-port", "1", "--master-host", "")
 	}
-	output, err := exec.Command(harness.Program(t, program), args...).CombinedOutput()
+	command := exec.Command(harness.Program(t, program), args...)
+	command.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+credentials(t))
+	output, err := command.CombinedOutput()
 	if err != nil && len(output) == 0 {
 		t.Fatalf("%s: %v", program, err)
 	}
@@ -189,6 +191,18 @@ func complaints(t *testing.T, program, text string) string {
 		}
 	}
 	return strings.Join(about, "")
+}
+
+// credentials makes a folder as systemd gives a unit that has LoadCredential.
+func credentials(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"password", "mysql_password"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("something long\n"), 0o400); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // folder finds the folder of launchers, which is on the reader's machine, section a section about one
@@ -205,7 +219,7 @@ func completed(text string) string {
 		"launcher": "/bin/true {id}", "mysql_user": "jobd", "mysql_password": "secret", "mysql_database": "application",
 		"use_columns": "run_at, planned_at, schedule, attempts",
 	} {
-		if !regexp.MustCompile(`(?m)^` + key + ` *=`).MatchString(top) {
+		if !regexp.MustCompile(`(?m)^` + key + `(_file)? *=`).MatchString(top) {
 			above.WriteString(key + " = " + value + "\n")
 		}
 	}
@@ -214,6 +228,9 @@ func completed(text string) string {
 		below = "[targets]\n"
 		for _, target := range section.FindAllStringSubmatch(text, -1) {
 			below += target[1] + " = 1\n"
+		}
+		if below == "[targets]\n" {
+			below += "default = 1\n"
 		}
 	}
 	return above.String() + text + below

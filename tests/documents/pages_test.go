@@ -42,18 +42,19 @@ func blocks(t *testing.T) []block {
 	var found []block
 	for page, text := range allPages(t) {
 		var open *block
+		outer := "" // what stands before its fence, and so before all of it
 		for i, line := range strings.Split(text, "\n") {
 			fence := strings.TrimLeft(line, " ")
 			indent := line[:len(line)-len(fence)]
 			language, isFence := strings.CutPrefix(fence, "```")
 			switch {
 			case isFence && open == nil:
-				open = &block{page: page, line: i + 2, language: language}
+				open, outer = &block{page: page, line: i + 2, language: language}, indent
 			case isFence:
 				found = append(found, *open)
 				open = nil
 			case open != nil:
-				open.text += strings.TrimPrefix(line, indent) + "\n"
+				open.text += strings.TrimPrefix(line, outer) + "\n"
 			}
 		}
 		if open != nil {

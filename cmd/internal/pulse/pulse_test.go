@@ -90,6 +90,7 @@ func TestStandstillIsTold(t *testing.T) {
 		}
 		l.Waits()
 		time.Sleep(limit)
+		synctest.Wait()
 		if still := p.Still(); len(still) > 0 {
 			t.Errorf("still: %v", still)
 		}

@@ -61,7 +61,7 @@ var packaged = sync.OnceValues(func() (made madeFile, err error) {
 		return made, err
 	}
 	defer os.RemoveAll(folder)
-	build := exec.Command("go", "run", ".", "--root", harness.Top(), "--out", folder, "--arch", runtime.GOARCH, "--format", "deb")
+	build := exec.Command("go", "run", ".", "--root", harness.Top(), "--out", folder, "--arch", runtime.GOARCH, "--format", "deb", "--epoch", "1795183200")
 	build.Dir = packager()
 	if output, err := build.CombinedOutput(); err != nil {
 		return made, fmt.Errorf("tools/package: %w: %s", err, output)

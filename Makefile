@@ -21,7 +21,7 @@ STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo package release deps test go-test test-race test-mysql test-group lint bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo package release deps test go-test test-race test-mysql test-group test-package lint bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
@@ -65,6 +65,9 @@ test-mysql: build ## run the store and end-to-end tests on a real MySQL 9 too (n
 test-group: build ## kill the primary of three MySQL servers in a group under load (needs root, 800 MB)
 	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \
 	cd tests && JOBD_TEST_MYSQL_ROOT=$$root TORTURE=long $(GO) $(TEST) -v -timeout 1h ./torture -run '^TestGroup'
+
+test-package: deps ## run the tests of the packages for arm64, too (make test has amd64)
+	cd tests && JOBD_TEST_ARCHS=amd64,arm64 $(GO) $(TEST) -timeout 30m -v ./packages
 
 lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes
 	@unformatted=$$($(TOOL) gofumpt -l .); \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python with croniter, zstd and systemd
-# through apt where they are missing; and PHP, Node.js and drivers for the tests of the clients.
+# through apt where they are missing; PHP, Node.js and drivers for the tests of the clients; graphviz;
+# Prometheus; and lintian, rpm and mmdebstrap, which the packages are tested with.
 # The tests start servers of their own; the one that the package may start on this machine is not
 # touched. With MariaDB comes Galera, for the tests with two nodes; faketime sets the clock of a
 # server; strace makes system calls fail;
@@ -20,6 +21,9 @@ packages+=" php-cli php-mysql python3-pymysql python3-django nodejs node-mysql"
 # Prometheus scrapes the daemons, and promtool judges what they tell.
 programs+=" prometheus promtool"
 packages+=" prometheus"
+# The packages: their tests check them by lintian and rpm, and install them in a Debian of their own.
+programs+=" lintian rpm mmdebstrap unshare setpriv"
+packages+=" lintian rpm mmdebstrap util-linux"
 
 missing() {
   for program in $programs; do

@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"net":                 {},
 	"net/contract":        {"jobd/net"},
 	"master":              {"jobd/net", "jobd/net/contract"},
+	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
 	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/screen", "jobd/net", "jobd/net/contract", "github.com/dustin/go-humanize"}, drawn...),
 }
 

@@ -1,0 +1,80 @@
+package packages
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// root is a Debian that has never seen jobd. Nobody may change it.
+var root = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command(filepath.Join(checkout, "tools/fresh-root.sh"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// inRoot runs a script of testdata. In its environment are ROOT, a copy of root that is gone
+// afterwards, and PACKAGES, the folder of the packages, both as paths of this machine; the script has
+// mounts, processes and a network of its own, which end with it.
+func inRoot(t *testing.T, script, packages string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("a root folder needs root")
+		}
+		t.Skip("a root folder needs root: mount and chroot do")
+	}
+	base, err := root()
+	if err != nil {
+		t.Fatalf("tools/fresh-root.sh: %v", err)
+	}
+	script, err = filepath.Abs(filepath.Join("testdata", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child", "--", "sh", "-eu", "-c", `
+mount -t tmpfs -o mode=0755 above "$ABOVE"
+mkdir -m 0755 "$ABOVE/changed" "$ABOVE/work" "$ABOVE/root"
+mount -t overlay -o "lowerdir=$BASE,upperdir=$ABOVE/changed,workdir=$ABOVE/work" overlay "$ABOVE/root"
+mount -t proc proc "$ABOVE/root/proc"
+mkdir "$ABOVE/root/packages"
+mount --bind "$PACKAGES" "$ABOVE/root/packages"
+ROOT=$ABOVE/root sh -eux "$SCRIPT"`)
+	cmd.Env = append(os.Environ(), "BASE="+base, "ABOVE="+t.TempDir(), "PACKAGES="+packages, "SCRIPT="+script, "COMMIT="+commit, "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", filepath.Base(script), err, out)
+	}
+	if !strings.Contains(string(out), "\nthe script has come to its end\n") {
+		t.Fatalf("%s did not come to its end:\n%s", filepath.Base(script), out)
+	}
+}
+
+// The next version has another commit in its programs and another example of the configuration.
+func TestDebianPackage(t *testing.T) {
+	t.Parallel()
+	next := copyCheckout(t)
+	example := filepath.Join(next, "packaging/jobd.conf")
+	text, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(example, append(text, "\n; said by the next version\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	packages := t.TempDir()
+	if err := makePackages(next, packages, "--arch", "amd64", "--format", "deb", "--release", "2", "--commit", strings.Repeat("fedcba98", 5)); err != nil {
+		t.Fatal(err)
+	}
+	output(t, "cp", the(t, made, "*_amd64.deb"), packages)
+	inRoot(t, "deb.sh", packages)
+}
+
+func TestRPMPackage(t *testing.T) {
+	t.Parallel()
+	inRoot(t, "rpm.sh", made)
+}

@@ -95,6 +95,10 @@ func benchmarks() []benchmark {
 			{"memory of jobd and runner after 100,000 jobs ÷ idle", "MB", atMost(45)},
 			{"the same ÷ after 50,000 jobs", "MB", ratioAtMost(1.05)},
 		}},
+		{name: "metrics", run: scraped, rows: []row{
+			{"drained by a worker that counts and is scraped each 10 s ÷ by one that does neither", "jobs/s", ratioAtLeast(0.99)},
+			{what: "its processor time a job", unit: "µs"},
+		}},
 		{name: "costs", run: costs, extra: true, rows: []row{
 			{what: "processor time a no-op job, 8 workers ÷ 1: jobd", unit: "µs"},
 			{what: "their runners, the jobs themselves not counted", unit: "µs"},

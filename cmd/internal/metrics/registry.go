@@ -27,9 +27,9 @@ func newRegistry(info, version, goVersion string) *prometheus.Registry {
 	return r
 }
 
-// handler answers scrapes.
+// handler answers scrapes, as they are: to compress some kilobytes would cost more than to gather them.
 func handler(r *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes, Timeout: scrapeTimeout})
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes, Timeout: scrapeTimeout, DisableCompression: true})
 }
 
 // counted gives handlers that count the requests that they answer. What nobody handles is not

@@ -78,3 +78,19 @@ func TestRPMPackage(t *testing.T) {
 	t.Parallel()
 	inRoot(t, "rpm.sh", made)
 }
+
+// The archive is installed by the commands of the page.
+func TestArchiveByThePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(checkout, "docs/install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Elsewhere\n")
+	_, block, _ := strings.Cut(section, "\n```sh\n")
+	block, _, found := strings.Cut(block, "\n```\n")
+	if !found || !strings.Contains(block, "tar -xzf jobd-") {
+		t.Fatalf("docs/install.md: no commands under Elsewhere: %q", block)
+	}
+	t.Setenv("PAGE", block)
+	inRoot(t, "tar.sh", made)
+}

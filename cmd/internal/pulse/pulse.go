@@ -25,9 +25,9 @@ type Config struct {
 	Limit  time.Duration // for how long one piece of work may go on; 0: 30 s
 	Logger *slog.Logger  // is told of standstills, and of their ends; nil: nobody
 
-	// OnLook is called after each look with the loops that stand still; it may be nil. It must not
-	// block for long: no look is taken meanwhile.
-	OnLook func([]Still)
+	// OnLook is called after each look; it may be nil. It must not block for long: no look is taken
+	// meanwhile.
+	OnLook func(*Pulse)
 }
 
 // usualLimit is long beside any piece of work, on a host that has too much to do, too.
@@ -122,7 +122,7 @@ func (p *Pulse) look(now time.Time) {
 	knocks := p.knock
 	p.mu.Unlock()
 	if p.config.OnLook != nil {
-		p.config.OnLook(p.Still())
+		p.config.OnLook(p)
 	}
 	for _, knock := range knocks {
 		knock()

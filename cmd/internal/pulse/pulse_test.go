@@ -76,8 +76,8 @@ func TestStandstillIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		all, bad := 0, 0
-		p := watch(t, Config{Logger: said(&log), OnLook: func(still []Still) {
-			if all++; len(still) > 0 {
+		p := watch(t, Config{Logger: said(&log), OnLook: func(p *Pulse) {
+			if all++; len(p.Still()) > 0 {
 				bad++
 			}
 		}})

@@ -123,9 +123,10 @@ func (m *Manager) End(again bool) {
 	m.say(daemon.SdNotifyStopping, m.extended(), statusLine("stopping"))
 }
 
-// Look is what a pulse tells after each look: where all loops turn that is a sign of life, and asks
+// Look is for a pulse to call after each look: where all loops turn that is a sign of life, and asks
 // for more time where the daemon ends.
-func (m *Manager) Look(still []pulse.Still) {
+func (m *Manager) Look(p *pulse.Pulse) {
+	still := p.Still()
 	m.mu.Lock()
 	m.hangs = standstill(still)
 	m.mu.Unlock()

@@ -113,7 +113,7 @@ func TestKeysOfThisProgramOnly(t *testing.T) {
 func TestConfigOddValues(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "master.conf")
-	if err := os.WriteFile(path, []byte("host = ::\nport = 0\nmysql_password = hunter2\nalways_allow_localhost = on\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("host = ::\nport = 0\nmysql_password = hunter2\nalways_allow_localhost = on\nhttp_listen = 0.0.0.0:9181\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := parseConfig([]string{"--config", path}, nil, t.Output())
@@ -124,6 +124,7 @@ func TestConfigOddValues(t *testing.T) {
 		path + ":3: mysql_password is a key of jobd and is not used here; its place is the configuration of jobd",
 		path + ":4: always_allow_localhost: its value counts as false; allowed are 1 and true, 0 and false",
 		path + ":1: host: it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1",
+		path + ":5: http_listen: it listens beyond this host, and asks for no password: everybody who reaches the port reads the names of targets, numbers, and errors with the names of hosts and accounts; 127.0.0.1 or a unix socket is for this host only",
 	}
 	if diff := cmp.Diff(want, c.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

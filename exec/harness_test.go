@@ -155,7 +155,7 @@ func (f *fixture) next() *process {
 }
 
 // hold has the mirror hold up what follows. It ends a job whose slot another one waits for, and
-// returns when that one is announced.
+// returns when that one is announced, and its start waits for the table.
 func (f *fixture) hold(ends *process, waits int64) (release chan struct{}) {
 	f.t.Helper()
 	f.claimed(waits)
@@ -165,6 +165,8 @@ func (f *fixture) hold(ends *process, waits int64) (release chan struct{}) {
 	f.mirror.mu.Unlock()
 	ends.exit(0)
 	f.wait("the job behind it is announced", func(s *journal.State) bool { return s.Job(waits).Status == journal.StatusStarting })
+	story := f.events(waits)
+	f.until("its start waits for the table", func(jobexec.Status) bool { return f.mirror.awaited() >= story[len(story)-1].Seq })
 	return release
 }
 

@@ -17,11 +17,12 @@ import (
 type mirror struct {
 	*follower // nil where the journal shows what it takes by itself
 
-	mu    sync.Mutex
-	held  chan struct{}           // not nil: Shown waits until it is closed
-	aside map[int64]chan struct{} // the same for single jobs; Tried does not wait for them
-	away  chan struct{}
-	seen  chan struct{} // has room for one; receives when somebody asks whether the table is away
+	mu     sync.Mutex
+	heldUp uint64                  // the newest event that somebody waits for because of held
+	held   chan struct{}           // not nil: Shown waits until it is closed
+	aside  map[int64]chan struct{} // the same for single jobs; Tried does not wait for them
+	away   chan struct{}
+	seen   chan struct{} // has room for one; receives when somebody asks whether the table is away
 }
 
 func (m *mirror) Tried(seq uint64) <-chan struct{} { return m.Shown(seq, 0) }
@@ -46,6 +47,7 @@ func (m *mirror) Shown(seq uint64, job int64) <-chan struct{} {
 		return aside
 	}
 	if m.holds() {
+		m.heldUp = max(m.heldUp, seq)
 		return m.held
 	}
 	if m.follower != nil {
@@ -74,6 +76,13 @@ func (m *mirror) Away() <-chan struct{} {
 	default:
 	}
 	return m.away
+}
+
+// awaited is the newest event that somebody waits for while it shows nothing.
+func (m *mirror) awaited() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.heldUp
 }
 
 // runner starts processes that the test ends.

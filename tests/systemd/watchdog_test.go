@@ -35,7 +35,7 @@ func TestALoopThatHangs(t *testing.T) {
 			settings := db.Worker(t, "worker", command, map[string]int{"a": 1})
 			harness.Arm(t, settings["journal_dir"], loop+"-hangs", nth)
 			worker := m.launch(harness.Armed(t), settings)
-			_, next := m.await(0, "READY=1")
+			m.await(0, "READY=1")
 			for id := range int64(4) {
 				db.Insert(t, id+1, "a", "waiting")
 			}
@@ -48,7 +48,7 @@ func TestALoopThatHangs(t *testing.T) {
 			}
 			harness.Disarm(t, settings["journal_dir"])
 			open()
-			next = len(m.messages(0))
+			next := len(m.messages(0))
 			again := m.launch(harness.Armed(t), settings)
 			m.await(next, "READY=1")
 			db.AwaitCount(t, 4, "status = 'done' AND result = 'ok'")

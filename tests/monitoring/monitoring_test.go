@@ -128,7 +128,7 @@ func TestEveryAlertIsMadeToFire(t *testing.T) {
 		if !strings.Contains(string(source), fmt.Sprintf("awaitAlert(t, %q", a[1])) {
 			t.Errorf("alert %s is not made to fire", a[1])
 		}
-		if !regexp.MustCompile("alertname: "+a[1]+`\b`).MatchString(tests) {
+		if !regexp.MustCompile("alertname: " + a[1] + `\b`).MatchString(tests) {
 			t.Errorf("alert %s is not among promtool's tests", a[1])
 		}
 		if !strings.Contains(string(page), "\n### "+a[1]+"\n") {

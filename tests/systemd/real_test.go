@@ -107,6 +107,16 @@ func (m *machine) write(path, content string, mode string) {
 	m.run(fmt.Sprintf("mkdir -p %s\ncat >%s <<'END'\n%s\nEND\nchmod %s %[2]s", filepath.Dir(path), path, content, mode))
 }
 
+// copy puts files of this machine, wherever they lie, into a folder of that one: it sees what is on the
+// disk of /, and nothing of other disks, nor of /tmp.
+func (m *machine) copy(folder string, files ...string) {
+	m.t.Helper()
+	into := fmt.Sprintf("/proc/%d/root%s/", m.pid, folder)
+	if out, err := exec.Command("cp", append(files, into)...).CombinedOutput(); err != nil {
+		m.t.Fatalf("copy files: %v: %s", err, out)
+	}
+}
+
 // property is what systemd knows of a unit.
 func (m *machine) property(unit, name string) string {
 	m.t.Helper()
@@ -127,9 +137,12 @@ func (m *machine) await(unit, name, want string) {
 // install puts the programs, the units and an account on the machine.
 func (m *machine) install(worker string) {
 	m.t.Helper()
-	units := filepath.Join(harness.Top(), "packaging", "systemd")
-	m.run(fmt.Sprintf("cp %s %s %s /usr/bin/ && cp %s/*.service /etc/systemd/system/",
-		worker, harness.Program(m.t, "jobd-master"), harness.Program(m.t, "jobctl"), units))
+	units, err := filepath.Glob(filepath.Join(harness.Top(), "packaging", "systemd", "*.service"))
+	if err != nil || len(units) == 0 {
+		m.t.Fatalf("%v: no unit was found", err)
+	}
+	m.copy("/usr/bin", worker, harness.Program(m.t, "jobd-master"), harness.Program(m.t, "jobctl"))
+	m.copy("/etc/systemd/system", units...)
 	m.run("id jobd >/dev/null 2>&1 || useradd --system --home-dir /var/lib/jobd --shell /usr/sbin/nologin jobd")
 }
 

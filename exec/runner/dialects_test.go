@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"bytes"
-	"io"
 	"net"
 	"path/filepath"
 	"reflect"
@@ -35,16 +33,7 @@ func TestMessagesAreThoseOfAllDialects(t *testing.T) {
 	for _, name := range dialects {
 		for _, lines := range dialect(t, name) {
 			for _, l := range lines {
-				m := decoded(t, l.bytes)
-				if m.Later { // the message has the length of what is not in it
-					m.Done.Stdout.Kept = make([]byte, m.Done.Stdout.Size)
-				}
-				near, far := pair(t)
-				put(t, near, m)
-				near.Close()
-				if sent, err := io.ReadAll(far); err != nil || !bytes.Equal(sent, l.bytes) {
-					t.Errorf("%s: kind %d is sent as\n%q, it was\n%q: %v", name, m.Kind, sent, l.bytes, err)
-				}
+				sameBytes(t, name, l)
 			}
 		}
 	}

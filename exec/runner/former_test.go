@@ -60,22 +60,28 @@ func decoded(t *testing.T, b []byte) wire.Message {
 	return m
 }
 
+// sameBytes checks that no byte of a recorded message is lost in reading it and writing it again.
+func sameBytes(t *testing.T, dialect string, l line) wire.Kind {
+	t.Helper()
+	m := decoded(t, l.bytes)
+	if m.Later { // the message has the length of what is not in it
+		m.Done.Stdout.Kept = make([]byte, m.Done.Stdout.Size)
+	}
+	near, far := pair(t)
+	put(t, near, m)
+	near.Close()
+	if sent, err := io.ReadAll(far); err != nil || !bytes.Equal(sent, l.bytes) {
+		t.Errorf("%s: kind %d is sent as\n%q, it was\n%q: %v", dialect, m.Kind, sent, l.bytes, err)
+	}
+	return m.Kind
+}
+
 // The bytes are understood, and are what this version sends for the same messages.
 func TestMessagesAreThoseOfTheFormerVersion(t *testing.T) {
 	t.Parallel()
 	kinds := make(map[wire.Kind]bool)
 	for _, l := range append(transcript(t, "first-worker"), transcript(t, "next-worker")...) {
-		m := decoded(t, l.bytes)
-		kinds[m.Kind] = true
-		if m.Later { // the message has the length of what is not in it
-			m.Done.Stdout.Kept = make([]byte, m.Done.Stdout.Size)
-		}
-		near, far := pair(t)
-		put(t, near, m)
-		near.Close()
-		if sent, err := io.ReadAll(far); err != nil || !bytes.Equal(sent, l.bytes) {
-			t.Errorf("kind %d is sent as\n%q, it was\n%q: %v", m.Kind, sent, l.bytes, err)
-		}
+		kinds[sameBytes(t, "the former version", l)] = true
 	}
 	if len(kinds) != int(wire.Forget) {
 		t.Errorf("only %d kinds of messages were recorded", len(kinds))

@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -166,4 +167,18 @@ func parents(t testing.TB) map[int]int {
 		parents[pid] = parent
 	}
 	return parents
+}
+
+// NeedMachines skips a test that gives itself file systems and processes of its own, where this
+// account may not, as in a container without rights. In CI that is an error.
+func NeedMachines(t testing.TB) {
+	t.Helper()
+	out, err := exec.Command("unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt").CombinedOutput()
+	switch {
+	case err == nil && os.Geteuid() == 0:
+	case os.Getenv("CI") != "":
+		t.Fatalf("this account may not mount: %v: %s", err, out)
+	default:
+		t.Skipf("this account may not mount: %v: %s", err, out)
+	}
 }

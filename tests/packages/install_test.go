@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"jobd/tests/harness"
 )
 
 // root is a Debian that has never seen jobd. Nobody may change it.
@@ -22,12 +24,7 @@ var root = sync.OnceValues(func() (string, error) {
 // mounts, processes and a network of its own, which end with it.
 func inRoot(t *testing.T, script, packages string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("a root folder needs root")
-		}
-		t.Skip("a root folder needs root: mount and chroot do")
-	}
+	harness.NeedMachines(t)
 	base, err := root()
 	if err != nil {
 		t.Fatalf("tools/fresh-root.sh: %v", err)

@@ -22,9 +22,7 @@ type machine struct {
 // boot starts one that ends with the test. It needs root, as whoever installs packages is.
 func boot(t *testing.T) *machine {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can boot a systemd")
-	}
+	harness.NeedMachines(t)
 	groups := "/sys/fs/cgroup/systemd"
 	if _, err := os.Stat(groups); err != nil {
 		groups = "/sys/fs/cgroup"

@@ -52,9 +52,7 @@ type machine struct {
 // newMachine makes one, with the programs and files of the checkout. It needs root, to mount and to chroot.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make a machine of a folder")
-	}
+	harness.NeedMachines(t)
 	lower, err := freshRoot()
 	if err != nil {
 		t.Fatal(err)

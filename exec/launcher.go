@@ -10,9 +10,12 @@ import (
 
 // Launcher is the command that runs a job.
 type Launcher struct {
-	Words []string // the command; {id} in them stands for the job's id
-	Dir   string   // where it runs; "": where the worker does
-	Env   []string // all of its environment, "NAME=value"
+	Mode    Mode     // how it runs jobs; "": in a process of its own for each
+	Words   []string // the command; {id} in them stands for the job's id
+	Dir     string   // where it runs; "": where the worker does
+	Env     []string // all of its environment, "NAME=value"
+	Keep    Keep     // of modes that keep processes
+	Service Service  // of modes that are requests
 }
 
 // placeholder stands for the job's id in the launcher's words.

@@ -126,6 +126,8 @@ func (e *NotStartedError) Error() string { return e.Why }
 
 // Spec says what to start.
 type Spec struct {
+	Mode      Mode   // ModeProcess, or how else
+	Target    string // whose kept processes are to run it, or whose service
 	Job       int64
 	Attempt   int
 	Runner    string // the instance that is to do it
@@ -133,6 +135,12 @@ type Spec struct {
 	Dir       string // "": the worker's own
 	Env       []string
 	MaxOutput int // bytes kept of stdout and of stderr, each
+
+	// Vars is what this start's own environment has beyond that of its launcher, "JOBD_NAME=value":
+	// a kept process is told of it for each job, a service in headers. In ModeProcess it is part of
+	// Env.
+	Vars    []string
+	Service Service // of modes that are requests
 
 	// Token is that of the job's claim. With the attempt it tells starts of the job apart, for ever.
 	Token string
@@ -172,6 +180,36 @@ type Process interface {
 	// ErrRunnerChanged where it was never started and may be under another runner's name; any other
 	// says why it could not be started.
 	Outcome() (journal.Done, error)
+}
+
+// Held is a process that has not begun its work when Begun is closed: it does so when Proceed is
+// called, which is done once its start is journalled. A job that is a request is one: its connection
+// is there, and no byte of it was sent.
+type Held interface {
+	Process
+	Proceed()
+}
+
+// Requester runs jobs that are requests to a service. They live and die with the worker.
+type Requester interface {
+	// Start begins a request, and does not wait for it, as Runner.Start.
+	Start(spec Spec) (Process, error)
+	// SetServices says which services there are from now on, by target. Of the targets that are not
+	// there nothing more is told.
+	SetServices(services map[string]Service)
+}
+
+// Pools keeps processes ready which run the jobs of targets, see Mode.Kept.
+type Pools interface {
+	// SetPools says which pools there are to be from now on; what is told of each, its number of
+	// slots too, may have changed. Processes of a pool that is to be another one by now are replaced
+	// one after the other, and those of a pool that is not there any more end, when they have no job.
+	SetPools(pools []Pool)
+	// Recycle has the processes of pools replaced, one after the other. It gives those that there
+	// are not.
+	Recycle(targets []string, why string) (unknown []string)
+	// Standings tell how the pools stand, in the order of their targets.
+	Standings() []PoolStanding
 }
 
 // Watcher looks at what jobs do while they run. None of it holds up a job.

@@ -100,15 +100,24 @@ type Running struct {
 
 	Timeout   int64 `json:"timeout,omitempty"`    // for how many seconds it may run; 0: no limit
 	KillAfter int64 `json:"kill_after,omitempty"` // how many seconds later it gets SIGKILL
+
+	Executor string `json:"executor,omitempty"` // what runs it: fork, spare, pool, http or fastcgi; "": a process of its own
 }
 
-// Started says that the job's process exists. The three values together
-// identify a process for ever: ids are reused, start times within a boot are not.
+// Started says that the job's process exists. Pid, StartTime and BootID together
+// identify a process for ever: ids are reused, start times within a boot are not. A job that is a
+// request to a service has no process: Address is where it is about to be sent, over a connection
+// that is there.
 type Started struct {
 	Pid       int    `json:"pid"`
 	StartTime uint64 `json:"start_time"` // clock ticks since boot, field 22 of /proc/PID/stat
 	BootID    string `json:"boot_id"`
+
+	Address string `json:"address,omitempty"`
 }
+
+// Known tells whether it says anything.
+func (s Started) Known() bool { return s.Pid != 0 || s.Address != "" }
 
 // Signal says that a signal is about to be sent to the job's process group.
 type Signal struct {
@@ -139,6 +148,11 @@ type Done struct {
 
 	Timeout int64  `json:"timeout,omitempty"` // it was ended because it ran longer than so many seconds: a failure, whatever its code
 	Again   *Again `json:"again,omitempty"`   // the row comes back, and when; nil: it does not
+
+	// What a service has said of another attempt: that there is none to be (Final), or that it
+	// comes no sooner than so many seconds from now (RetryAfter; 0: nothing was said).
+	Final      bool  `json:"final,omitempty"`
+	RetryAfter int64 `json:"retry_after,omitempty"`
 }
 
 // EndedAt is when the job ended, where its done event has the given time.

@@ -32,16 +32,17 @@ func (s Status) Ended() bool {
 // Job is what the journal knows of one job. For a job that was claimed more than
 // once it is about the newest claim.
 type Job struct {
-	ID      int64
-	Target  string
-	Manual  bool
-	Token   string // the claim's token
-	Status  Status
-	Attempt int      // of the newest start, from 1; 0 before the first
-	Runner  string   // the runner's instance that was to do it
-	Claimed bool     // the newest start was announced with the claim, before that was committed
-	Process *Started // the newest start's process, once it is known
-	Lost    bool     // a conflict was met while its process ran
+	ID       int64
+	Target   string
+	Manual   bool
+	Token    string // the claim's token
+	Status   Status
+	Attempt  int      // of the newest start, from 1; 0 before the first
+	Runner   string   // the runner's instance that was to do it
+	Executor string   // what was to run it; "": a process of its own
+	Claimed  bool     // the newest start was announced with the claim, before that was committed
+	Process  *Started // the newest start's process, once it is known
+	Lost     bool     // a conflict was met while its process ran
 
 	Accepted time.Time
 	Running  time.Time // when the newest start was journalled

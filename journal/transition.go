@@ -147,6 +147,7 @@ func (j Job) attempt(p Running, e Event) (Job, error) {
 		return Job{}, &IllegalError{Job: j.ID, kind: KindRunning, status: j.Status, detail: "wrong attempt number"}
 	}
 	j.Status, j.Attempt, j.Runner, j.Claimed, j.Running, j.Process = StatusStarting, p.Attempt, p.Runner, p.Claimed, e.Time, nil
+	j.Executor = p.Executor
 	j.Timeout, j.KillAfter, j.Ends = time.Duration(p.Timeout)*time.Second, time.Duration(p.KillAfter)*time.Second, false
 	return j, nil
 }

@@ -65,7 +65,7 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	}
 	for _, j := range b.inbox.begun {
 		j.countStart(now)
-		if j.phase == Running && j.unsaid.Pid != 0 {
+		if j.phase == Running && j.unsaid.Known() {
 			turn.add(j.step(begin))
 		}
 	}
@@ -109,7 +109,7 @@ func (t *Turn) add(s *Step) {
 // step is a step with some drafts, behind what the journal does not know yet of the job's process.
 func (j *Job) step(about what, drafts ...journal.Draft) *Step {
 	s := &Step{what: about, job: j, Drafts: drafts}
-	if j.unsaid.Pid != 0 {
+	if j.unsaid.Known() {
 		s.process = true
 		s.Drafts = append([]journal.Draft{{Job: j.id, Payload: j.unsaid}}, drafts...)
 		j.unsaid = journal.Started{}

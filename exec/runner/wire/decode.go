@@ -30,6 +30,8 @@ func (d *decoder) decode(body []byte, limit int) (Message, error) {
 		d.hello(&m)
 	case Environment:
 		m.Env = d.texts()
+	case Pools, Recycle:
+		d.pools(&m)
 	default:
 		m.ID = d.id()
 		d.job(&m, limit)
@@ -66,6 +68,10 @@ func (d *decoder) token(m *Message) {
 		d.bad = d.bad || m.Done.Timeout < 0
 	}
 	m.ID.Token = d.text()
+	if m.Kind == Start && len(d.rest) > 0 {
+		m.Pool, m.Vars = d.text(), d.texts()
+		d.bad = d.bad || m.Pool == ""
+	}
 }
 
 func (d *decoder) limit() Limit {

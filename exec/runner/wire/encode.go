@@ -15,6 +15,8 @@ func (m *Message) encode(b []byte) []byte {
 		b = m.encodeHello(b)
 	case Environment:
 		b = putStrings(b, m.Env)
+	case Pools, Recycle:
+		b = m.encodePools(b)
 	default:
 		b = m.encodeToken(m.encodeJob(putID(b, m.ID)))
 	}
@@ -74,7 +76,11 @@ func (m *Message) encodeToken(b []byte) []byte {
 	case Ended, Output:
 		b = putInt(b, m.Done.Timeout)
 	}
-	return putString(b, m.ID.Token)
+	b = putString(b, m.ID.Token)
+	if m.Kind == Start && m.Pool != "" {
+		b = putStrings(putString(b, m.Pool), m.Vars)
+	}
+	return b
 }
 
 func (m *Message) encodeRefusal(b []byte) []byte {

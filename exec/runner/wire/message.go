@@ -26,6 +26,9 @@ import (
 //	forget {id}                  ──► the outcome is journalled
 //	peek {id, from, most}        ──►
 //	                             ◄── peeked {id, text, parts}, in the order of the peeks
+//	pools {wanted}               ──► all that there are to be
+//	                             ◄── pools {standings, notes}, when something has changed
+//	recycle {targets, text}      ──►
 //
 // The runner knows a job from the moment when it reads the start until it reads the forget,
 // whichever worker is connected.
@@ -55,6 +58,10 @@ const (
 	Forget
 	Peek   // only to a runner that has said that it understands it
 	Peeked // only as the answer to one
+
+	// Only between two sides that understand pools.
+	Pools   // of the worker: which there are to be; of the runner: how they stand
+	Recycle // processes of pools are to be replaced
 )
 
 // ID tells one start of one job from all others. Starts that a worker of an older version has asked
@@ -78,7 +85,7 @@ type Job struct {
 // Message is a message of any kind; each kind has its own fields.
 type Message struct {
 	Kind Kind
-	ID   ID // all but hello and environment
+	ID   ID // all but hello, environment, pools and recycle
 
 	Version  int    // hello
 	Instance string // hello of the runner: its name; of the worker: the word elapsed
@@ -90,9 +97,16 @@ type Message struct {
 	MaxOutput int      // start
 	Limit     Limit    // start
 	Env       []string // environment
+	Pool      string   // start: the target whose pool is to run it; "": none is
+	Vars      []string // start, of a pool: what the process is told of it, "JOBD_NAME=value"
+
+	Wanted    []Pool     // pools of the worker
+	Standings []Standing // pools of the runner
+	Notes     []Note     // pools of the runner: what is to be in the worker's log
+	Targets   []string   // recycle
 
 	Started journal.Started // started, ended and output
-	Text    string          // refused, signalled and peeked: why not; "" where it was done
+	Text    string          // refused, signalled and peeked: why not; "" where it was done; recycle: why
 	Class   Class           // refused; 0: it is not sent
 	Signo   int             // signal
 	Done    journal.Done    // ended and output

@@ -6,7 +6,7 @@ import (
 	"jobd/journal"
 )
 
-// Version 2 has grown four times. A worker says in its hello what of that it understands, in
+// Version 2 has grown five times. A worker says in its hello what of that it understands, in
 // places that older runners pass over:
 //
 //   - how long a job ran stands behind the outcome, if the worker has named it where the runner's
@@ -19,12 +19,16 @@ import (
 //     job has behind it the token of its claim, and before that: of a start its limits, of an
 //     outcome the limit that ended it. The runner's hello has the tokens and limits of its jobs
 //     behind the list of them. To an older worker a job is told, and by it is named, by number and
-//     attempt alone.
+//     attempt alone;
+//   - pools are understood by a runner that lists a job whose boot is that word, which it does for a
+//     worker that lists the same, as with peeks. Then a start may have behind its token the target
+//     whose pool is to run it, and what that process is told of it.
 const (
 	wordElapsed = "elapsed"
 	wordClasses = "classes"
 	wordPeeks   = "peeks"
 	wordTokens  = "tokens"
+	wordPools   = "pools"
 )
 
 // How the words stand in the list of jobs.
@@ -32,17 +36,18 @@ var (
 	classesJob = Job{Started: journal.Started{BootID: wordClasses}}
 	peeksJob   = Job{Started: journal.Started{BootID: wordPeeks}}
 	tokensJob  = Job{Started: journal.Started{BootID: wordTokens}}
+	poolsJob   = Job{Started: journal.Started{BootID: wordPools}}
 )
 
 // WorkerHello is how a worker of this version begins.
 func WorkerHello() Message {
-	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob, peeksJob, tokensJob}}
+	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob, peeksJob, tokensJob, poolsJob}}
 }
 
 // RunnerWords is what a runner of this version adds to the list of jobs in its hello, for a worker
 // that sent this one.
 func (m *Message) RunnerWords() (words []Job) {
-	for _, word := range []Job{peeksJob, tokensJob} {
+	for _, word := range []Job{peeksJob, tokensJob, poolsJob} {
 		if slices.Contains(m.Jobs, word) {
 			words = append(words, word)
 		}
@@ -58,6 +63,9 @@ func (m *Message) UnderstandsPeeks() bool { return slices.Contains(m.Jobs, peeks
 
 // UnderstandsTokens tells whether the side that sent this hello understands tokens and limits.
 func (m *Message) UnderstandsTokens() bool { return slices.Contains(m.Jobs, tokensJob) }
+
+// UnderstandsPools tells whether the side that sent this hello understands pools.
+func (m *Message) UnderstandsPools() bool { return slices.Contains(m.Jobs, poolsJob) }
 
 // UnderstandsElapsed tells whether the worker that sent this hello understands how long a job ran.
 func (m *Message) UnderstandsElapsed() bool { return m.Instance == wordElapsed }

@@ -1,0 +1,42 @@
+"""Runs jobs as forks of this process, which has loaded the application once
+(launcher_mode = fork). Open no connections and start no threads before the fork."""
+import os
+import sys
+import traceback
+from urllib.parse import unquote
+
+# import application
+
+
+def run(job):
+    """Runs one job; what it returns is the job's exit code."""
+    print(f"job {job}, attempt {os.environ.get('JOBD_ATTEMPT', 1)}")
+    return 0
+
+
+requests, answers = open(3), open(4, "w", buffering=1)
+answers.write("ready\n")
+for line in iter(requests.readline, ""):
+    if line == "quit\n":
+        break
+    _, job, _, *variables = line.split()
+    try:
+        pid = os.fork()
+    except OSError:
+        answers.write(f"refused {job}\n")
+        continue
+    if pid > 0:
+        answers.write(f"ended {job} {os.waitpid(pid, 0)[1]}\n")
+        continue
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        os.environ.update(unquote(v).split("=", 1) for v in variables)
+        answers.write(f"started {job} {os.getpid()}\n")
+        code = run(int(job))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # not sys.exit: that would end what the parent needs still

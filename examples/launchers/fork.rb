@@ -1,0 +1,39 @@
+# Runs jobs as forks of this process, which has loaded the application once (launcher_mode = fork).
+# Open no connections and start no threads before the fork.
+# require "application"
+
+# Runs one job; what it returns is the job's exit code.
+def run(job)
+  puts "job #{job}, attempt #{ENV.fetch('JOBD_ATTEMPT', 1)}"
+  0
+end
+
+requests, answers = IO.new(3, "r"), IO.new(4, "w")
+answers.sync = true
+answers.puts "ready"
+while (line = requests.gets) && line != "quit\n"
+  _, job, _, *variables = line.split
+  begin
+    pid = fork do
+      code = 1
+      begin
+        Process.setpgid(0, 0)
+        variables.each do |v|
+          name, value = v.gsub(/%(\h\h)/) { $1.hex.chr }.split("=", 2)
+          ENV[name] = value
+        end
+        answers.puts "started #{job} #{$$}"
+        code = run(Integer(job))
+      rescue Exception => e
+        warn e.full_message
+      ensure
+        $stdout.flush
+        exit!(code) # not exit: that would end what the parent needs still
+      end
+    end
+  rescue SystemCallError
+    answers.puts "refused #{job}"
+    next
+  end
+  answers.puts "ended #{job} #{Process.wait2(pid)[1].to_i}"
+end

@@ -1,0 +1,34 @@
+<?php
+// Runs one job after the other in this process (launcher_mode = pool). What a job leaves behind,
+// the next one finds: static variables, open transactions, changed settings.
+// require __DIR__ . '/vendor/autoload.php';
+
+/** Runs one job; what it returns is the job's exit code. */
+function run(int $id): int
+{
+    echo "job $id, attempt ", getenv('JOBD_ATTEMPT') ?: 1, "\n";
+    return 0;
+}
+
+$requests = fopen('php://fd/3', 'r');
+$answers = fopen('php://fd/4', 'w');
+fwrite($answers, "ready\n");
+while (($line = fgets($requests)) !== false && $line !== "quit\n") {
+    [, $id, , $variables] = explode(' ', rtrim($line), 4) + [3 => ''];
+    $variables = array_map('rawurldecode', array_filter(explode(' ', $variables)));
+    array_map('putenv', $variables);
+    fwrite($answers, "started $id\n");
+    try {
+        $code = run((int) $id);
+    } catch (Throwable $e) {
+        fwrite(STDERR, "$e\n");
+        $code = 255;
+    }
+    while (ob_get_level() > 0) {
+        ob_end_flush();
+    }
+    foreach ($variables as $variable) {
+        putenv(strtok($variable, '='));
+    }
+    fwrite($answers, "exit $id $code\n");
+}

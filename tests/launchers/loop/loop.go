@@ -1,0 +1,106 @@
+// Package loop drives a launcher that keeps processes, without jobd: it says on descriptor 3 what
+// jobd would, and reads the answers from 4. So a loop in any language can be looked at by itself, and
+// what it can do at most can be measured beside jobd.
+package loop
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Loop is one process of a launcher.
+type Loop struct {
+	command  *exec.Cmd
+	requests *os.File
+	answers  *bufio.Reader
+	ends     string // the word with which the answer about a job's end begins
+}
+
+// Ends of a job, as the protocol has them: a fork's is told by its parent, a turn's by the process.
+const (
+	Ended = "ended"
+	Exit  = "exit"
+)
+
+// Start starts a process whose jobs end with that word, its output going to stdout and stderr, and
+// waits until it is ready.
+func Start(ends string, stdout, stderr io.Writer, argv ...string) (*Loop, error) {
+	theirs, requests, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	answers, written, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer written.Close()
+	l := &Loop{command: exec.Command(argv[0], argv[1:]...), requests: requests, answers: bufio.NewReader(answers), ends: ends}
+	l.command.Stdout, l.command.Stderr = stdout, stderr
+	l.command.ExtraFiles = []*os.File{theirs, written}
+	if err := l.command.Start(); err != nil {
+		return nil, err
+	}
+	if line, err := l.Read(); err != nil || line != "ready" {
+		return nil, fmt.Errorf("%s said %q in the place of ready: %w", argv, line, err)
+	}
+	return l, nil
+}
+
+// Read gives the next answer.
+func (l *Loop) Read() (string, error) {
+	line, err := l.answers.ReadString('\n')
+	return strings.TrimSuffix(line, "\n"), err
+}
+
+// Ask asks for a job, told more by variables.
+func (l *Loop) Ask(job int64, variables ...string) error {
+	_, err := fmt.Fprintln(l.requests, strings.Join(append([]string{fmt.Sprintf("run %d 1", job)}, variables...), " "))
+	return err
+}
+
+// Run runs a job to its end, and gives what the launcher says of it: the exit code, or the raw wait
+// status of a fork.
+func (l *Loop) Run(job int64, variables ...string) (end int, err error) {
+	if err := l.Ask(job, variables...); err != nil {
+		return 0, err
+	}
+	started, err := l.Read()
+	if err != nil || !strings.HasPrefix(started, fmt.Sprintf("started %d", job)) {
+		return 0, fmt.Errorf("%q in the place of started: %w", started, err)
+	}
+	ended, err := l.Read()
+	if err != nil {
+		return 0, err
+	}
+	var of int64
+	if _, err := fmt.Sscanf(ended, l.ends+" %d %d", &of, &end); err != nil || of != job {
+		return 0, fmt.Errorf("%q in the place of %s: %w", ended, l.ends, err)
+	}
+	return end, nil
+}
+
+// Quit lets the process end, and waits until it has.
+func (l *Loop) Quit() error {
+	if _, err := fmt.Fprintln(l.requests, "quit"); err != nil {
+		return err
+	}
+	return l.Wait()
+}
+
+// Close ends the requests, as jobd's end would, and waits until the process has ended.
+func (l *Loop) Close() error {
+	l.requests.Close()
+	return l.Wait()
+}
+
+// Wait waits until the process has ended.
+func (l *Loop) Wait() error {
+	err := l.command.Wait()
+	l.requests.Close()
+	return err
+}

@@ -88,7 +88,10 @@ func insertOld(t *testing.T, db *harness.Database) (kept int) {
 	t.Helper()
 	const old, young = "UNIX_TIMESTAMP() - 31 * 86400", "UNIX_TIMESTAMP() - 29 * 86400"
 	db.Exec(t, fmt.Sprintf("INSERT INTO jobs (target, time_created, time_finished, status, result, stdout) "+
-		"SELECT 'old', %s, IF(seq %% 10 = 0, 0, %s), IF(seq %% 10 = 0, 'ignored', 'done'), 'ok', REPEAT('x', 1000) FROM seq_1_to_%d", old, old, pruned))
+		"SELECT 'old', %s, IF(n %% 10 = 0, 0, %s), IF(n %% 10 = 0, 'ignored', 'done'), 'ok', REPEAT('x', 1000) FROM %s", old, old, harness.Numbers(pruned)))
+	if n := db.Count(t, "target = 'old'"); n != pruned {
+		t.Fatalf("%d rows are there that are to go, not %d", n, pruned)
+	}
 	for _, row := range []string{
 		"'waiting', " + old + ", " + old, "'manual', " + old + ", 0", "'accepted', " + old + ", " + old,
 		"'running', " + old + ", 0", "'done', " + old + ", " + young, "'done', " + old + ", 0",

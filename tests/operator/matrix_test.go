@@ -61,7 +61,7 @@ esac`)
 	}
 	s.Insert(t, 3, "only-1", "manual")
 	s.Insert(t, 4, "nobodys", "waiting")
-	s.Exec(t, "INSERT INTO jobs (id, target, status, time_created) SELECT seq + 9, 'a', 'waiting', UNIX_TIMESTAMP() FROM seq_1_to_"+fmt.Sprint(waiting))
+	s.Exec(t, "INSERT INTO jobs (id, target, status, time_created) SELECT n + 9, 'a', 'waiting', UNIX_TIMESTAMP() FROM "+harness.Numbers(waiting))
 	return s
 }
 

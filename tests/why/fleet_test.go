@@ -159,7 +159,7 @@ func TestAMillionRowsWait(t *testing.T) {
 	jobctl(t, w, "poll")
 	db.AwaitStatus(t, 1, "running")
 	defer open()
-	db.Exec(t, "INSERT INTO jobs (target, time_created) SELECT 'a', 1 FROM seq_1_to_1000000")
+	db.Exec(t, "INSERT INTO jobs (target, time_created) SELECT 'a', 1 FROM "+harness.Numbers(1_000_000))
 	db.Exec(t, "SET GLOBAL userstat = 1")
 	read := func() (rows int64) {
 		const query = "SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = 'jobs'"

@@ -66,7 +66,8 @@ test-group: build ## kill the primary of three MySQL servers in a group under lo
 	@set -e; root=$$(tools/mysql-chroot.sh '$(MYSQL_ROOT)'); set -x; \
 	cd tests && JOBD_TEST_MYSQL_ROOT=$$root TORTURE=long $(GO) $(TEST) -v -timeout 1h ./torture -run '^TestGroup'
 
-test-package: deps ## run the tests of the packages for arm64, too (make test has amd64)
+test-package: ## run the tests of the packages for arm64, too, in an emulator (make test has amd64)
+	@tools/deps.sh arm64
 	cd tests && JOBD_TEST_ARCHS=amd64,arm64 $(GO) $(TEST) -timeout 30m -v ./packages
 
 lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes

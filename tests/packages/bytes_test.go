@@ -58,7 +58,7 @@ func TestPackagesTellWhatTheyAreOf(t *testing.T) {
 	if got := output(t, "rpm", "-qp", "--nosignature", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDHOST} %{BUILDTIME}", the(t, made, "*.x86_64.rpm")); got != "jobd 1.0.0 1 x86_64 MIT localhost "+epoch {
 		t.Errorf("the .rpm is %q", got)
 	}
-	for name, header := range archive(t) {
+	for name, header := range archive(t, "amd64") {
 		if !header.ModTime.Equal(time.Unix(1795183200, 0)) || header.Uid != 0 || header.Uname != "root" {
 			t.Errorf("%s: of %v, by %d %s", name, header.ModTime, header.Uid, header.Uname)
 		}
@@ -96,8 +96,8 @@ func TestListOfWhatIsLinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]bool{}
-	bodies := unpack(t)
-	for _, program := range []string{"jobd", "jobd-master", "jobctl"} {
+	bodies := unpack(t, "amd64")
+	for _, program := range programs {
 		info, err := buildinfo.Read(bytes.NewReader(bodies["usr/bin/"+program]))
 		if err != nil {
 			t.Fatal(err)
@@ -128,10 +128,11 @@ func TestListOfWhatIsLinked(t *testing.T) {
 // What an archive is unpacked over stays: nothing in it is in /etc.
 func TestArchive(t *testing.T) {
 	t.Parallel()
-	bodies := unpack(t)
+	bodies := unpack(t, "amd64")
 	for _, want := range []string{
 		"usr/bin/jobd", "usr/lib/systemd/system/jobd.service", "usr/lib/sysusers.d/jobd.conf", "usr/share/man/man8/jobd.8.gz",
 		"usr/share/doc/jobd/examples/jobd.conf", "usr/share/doc/jobd/examples/jobd-master.conf", "usr/share/doc/jobd/copyright",
+		"usr/share/doc/jobd/examples/privileged-jobs.conf", "usr/share/doc/jobd/examples/clients/jobd.php",
 		"usr/share/doc/jobd/configuration.md", "usr/share/bash-completion/completions/jobctl",
 	} {
 		if len(bodies[want]) == 0 {
@@ -145,25 +146,25 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// archive is the headers of the .tar.gz, by their paths below its one folder.
-func archive(t *testing.T) map[string]*tar.Header {
+// archive is the headers of the .tar.gz for a machine, by their paths below its one folder.
+func archive(t *testing.T, arch string) map[string]*tar.Header {
 	t.Helper()
 	headers := map[string]*tar.Header{}
-	eachFile(t, func(name string, header *tar.Header, _ []byte) { headers[name] = header })
+	eachFile(t, arch, func(name string, header *tar.Header, _ []byte) { headers[name] = header })
 	return headers
 }
 
 // unpack is the same of what is in the files.
-func unpack(t *testing.T) map[string][]byte {
+func unpack(t *testing.T, arch string) map[string][]byte {
 	t.Helper()
 	bodies := map[string][]byte{}
-	eachFile(t, func(name string, _ *tar.Header, body []byte) { bodies[name] = body })
+	eachFile(t, arch, func(name string, _ *tar.Header, body []byte) { bodies[name] = body })
 	return bodies
 }
 
-func eachFile(t *testing.T, see func(name string, header *tar.Header, body []byte)) {
+func eachFile(t *testing.T, arch string, see func(name string, header *tar.Header, body []byte)) {
 	t.Helper()
-	file, err := os.Open(the(t, made, "*-linux-amd64.tar.gz"))
+	file, err := os.Open(the(t, made, "*-linux-"+arch+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func eachFile(t *testing.T, see func(name string, header *tar.Header, body []byt
 			t.Fatal(err)
 		}
 		folder, name, _ := strings.Cut(header.Name, "/")
-		if folder != "jobd-1.0.0-linux-amd64" {
+		if folder != "jobd-1.0.0-linux-"+arch {
 			t.Fatalf("%s is not in the archive's one folder", header.Name)
 		}
 		see(name, header, body)

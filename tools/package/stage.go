@@ -43,6 +43,7 @@ func (o order) stage(arch string, programs []string, linked []module) (files.Con
 	s.tree("packaging/monitoring", "/usr/share/jobd/monitoring/")
 	s.tree("docs", docFolder)
 	s.tree("examples/clients", docFolder+"examples/clients/")
+	s.own(docFolder+"examples/privileged-jobs.conf", "packaging/systemd/privileged-jobs.conf")
 	s.papers(arch, programs, linked)
 	return s.contents, s.err
 }

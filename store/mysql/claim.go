@@ -23,7 +23,7 @@ func (t *Table) Claim(ctx context.Context, room map[string]int, except []int64, 
 
 // ClaimBehind implements store.Table.
 func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, room int, except []int64, decide store.Decide) error {
-	return t.claimWaiting(ctx, []ask{{target, room, behind, true}}, except, decide)
+	return t.claimWaiting(ctx, []ask{{target: target, room: room, behind: behind, sweep: true}}, except, decide)
 }
 
 // claimWaiting claims rows that wait or are due.
@@ -60,13 +60,7 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 	if found.isKeyed() {
 		return t.lockKeyed(ctx, conn, found, asks, except)
 	}
-	var chosen selection
-	but := t.but(except)
-	for _, one := range asks {
-		t.addWaiting(&chosen, one, but, found)
-		t.addDue(&chosen, one, but, found)
-	}
-	return t.lock(ctx, conn, found, begin, chosen)
+	return t.lockInOrder(ctx, conn, found, asks, except)
 }
 
 // addWaiting chooses rows of a target that has room. A statement for each, equality on status

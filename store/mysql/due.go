@@ -17,11 +17,11 @@ import (
 const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
 // dueWindow is among how many due rows at least, those that are due for longest, a claim looks for
-// the highest priority: no index has both orders, and what is looked at is locked for that long.
+// the highest priority: no index has both orders.
 const dueWindow = 100
 
-// dueLimit is how many due rows are read for so many that are wanted.
-func (t *times) dueLimit(room int) int {
+// candidatesDue is how many due rows are looked at without locks for so many that are wanted.
+func (t *times) candidatesDue(room int) int {
 	if t.uses.Has(store.ColumnPriority) {
 		return max(room, dueWindow)
 	}
@@ -54,7 +54,7 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 		return
 	}
 	chosen.add(t.selectRow(0, found)+force(found.byDue)+" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ? "+string(skipLocked),
-		one.target, found.dueLimit(one.room))
+		one.target, chosen.window.dueLimit(one))
 	chosen.asks = append(chosen.asks, one)
 }
 
@@ -64,7 +64,7 @@ func (t *Table) addCandidatesDue(looks *selection, one ask, but string, found *l
 		return
 	}
 	looks.add("SELECT id, target, status, '', 0, 0, '', 0"+found.planned()+" FROM "+t.name.quoted()+force(found.byDue)+
-		" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ?", one.target, found.dueLimit(one.room))
+		" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ?", one.target, found.candidatesDue(one.room))
 	looks.asks = append(looks.asks, one)
 }
 

@@ -3,6 +3,8 @@ package mysql
 import (
 	"database/sql"
 	"time"
+
+	"jobd/store"
 )
 
 // DB is the table's own pool, for tests that look at its sessions.
@@ -33,9 +35,9 @@ func Descends(text string) (bool, error) {
 // Looks are the locking reads with which a claim of a target begins, each with its arguments.
 func (t *Table) Looks(target string, room int, behind int64) (queries []string, args [][]any) {
 	found := t.layout.Load()
-	one := ask{target, room, behind, behind > 0}
+	one := ask{target: target, room: room, behind: behind, sweep: behind > 0}
 	for _, add := range []func(*selection, ask, string, *layout){t.addWaiting, t.addDue} {
-		var chosen selection
+		chosen := selection{window: &window{whole: found.uses.Has(store.ColumnPriority)}}
 		add(&chosen, one, t.but([]int64{4711}), found)
 		queries, args = append(queries, chosen.query), append(args, chosen.args)
 	}

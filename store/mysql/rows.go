@@ -17,6 +17,8 @@ type selection struct {
 	args  []any
 	asks  []ask    // what each result is about; none where rows are chosen by id
 	names []string // those that selectRow compares targets with
+
+	window *window // what is learned of due rows that have priorities
 }
 
 // add puts another statement behind the others.
@@ -104,9 +106,12 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, be
 	defer results.Close()
 	for n := -before; ; n++ {
 		for results.Next() {
-			if n < 0 {
+			switch {
+			case n < 0:
 				err = scanID(results, &ids)
-			} else {
+			case n < len(chosen.asks) && chosen.asks[n].highest:
+				err = chosen.window.scanHighest(results, chosen.asks[n].target)
+			default:
 				err = t.collect(results, found, chosen, n, &lines)
 			}
 			if err != nil {
@@ -114,7 +119,7 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, be
 			}
 		}
 		if !results.NextResultSet() {
-			return rule.Distinct(found.first(lines)), ids, results.Err()
+			return rule.Distinct(found.first(lines, chosen.window)), ids, results.Err()
 		}
 	}
 }
@@ -153,7 +158,7 @@ func (t *Table) collect(results *sql.Rows, found *layout, chosen selection, n in
 
 // first gives the rows of lines: of each target as many as were wanted, where several results were
 // about it.
-func (t *times) first(lines []line) []journal.Row {
+func (t *times) first(lines []line, w *window) []journal.Row {
 	var rows []journal.Row
 	for len(lines) > 0 {
 		target := lines[0].ask.target
@@ -162,6 +167,7 @@ func (t *times) first(lines []line) []journal.Row {
 			n++
 		}
 		some := lines[:n]
+		w.judge(some)
 		if room := some[0].ask.room; room > 0 && t.ordered() {
 			some = inOrder(some, room, some[0].ask.sweep)
 		}
@@ -196,6 +202,8 @@ type ask struct {
 	room   int
 	behind int64 // only rows with a greater id
 	sweep  bool  // they are wanted in the order of ids
+
+	highest bool // of due rows nothing is wanted but their highest priority
 }
 
 // beyond is the condition that a row is behind those that are passed over.

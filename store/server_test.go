@@ -130,13 +130,13 @@ func TestRowsThatWereSetBackStaySoOnAnotherServer(t *testing.T) {
 	m := onServer(j, table, returned)
 	run(t, m)
 	await(t, "claims", returned)
-	now := time.Now().Unix()
 	var newest uint64
 	for id := int64(1); id <= 7; id++ {
 		table.Put(id, journal.RowAccepted, token(id))
 		newest = add(t, j, accepted(id, token(id)), running(id), journal.Draft{Job: id, Payload: journal.Done{Result: "ok", Token: token(id)}})
 	}
 	await(t, "their ends", m.Shown(newest, 0))
+	now := time.Now().Unix() // they have ended by then
 	retried := func(id int64) journal.Draft {
 		return journal.Draft{Job: id, Payload: journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "ok", Finished: now, By: "me"}}
 	}

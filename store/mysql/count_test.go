@@ -79,8 +79,8 @@ func TestAMillionWaitingRowsAreNotAllRead(t *testing.T) {
 		if read < want.reads || read > want.reads+20 {
 			t.Errorf("%s: %d entries of the index are read, want %d and a few", target, read, want.reads)
 		}
-		// The derived table is read back, row by row.
-		if scanned := after["Handler_read_rnd_next"] - before["Handler_read_rnd_next"]; scanned > want.reads+200 {
+		// The derived table is read back, row by row, and so is what SHOW STATUS tells, on MySQL 450 rows.
+		if scanned := after["Handler_read_rnd_next"] - before["Handler_read_rnd_next"]; scanned > want.reads+1000 {
 			t.Errorf("%s: %d rows are scanned", target, scanned)
 		}
 	}
@@ -124,7 +124,7 @@ func TestACountUsesTheIndex(t *testing.T) {
 		}
 	})
 	query := log.with("AS some")
-	_, query, _ = strings.Cut(query, " FOR ")
+	query = unlimited(query)
 	plan := db.plan(t, query)
 	for _, line := range plan {
 		if strings.Contains(line, "table=jobs") && (!strings.Contains(line, "key=status_target_idx") || strings.Contains(line, "filesort")) {
@@ -147,6 +147,14 @@ func (s *statements) with(text string) string {
 		}
 	}
 	return ""
+}
+
+// unlimited is a query without what limits its time on MariaDB, which can't explain that.
+func unlimited(query string) string {
+	if _, rest, limits := strings.Cut(query, " FOR SELECT "); limits {
+		return "SELECT " + rest
+	}
+	return query
 }
 
 // record has the server note what it is sent meanwhile.
@@ -174,9 +182,13 @@ func (d *database) record(t testing.TB, into *statements, meanwhile func()) {
 // plan is how the server goes about a query, a line for each of its tables, as column=value.
 func (d *database) plan(t testing.TB, query string) (lines []string) {
 	t.Helper()
-	rows, err := d.app.Query("EXPLAIN " + query)
+	how := "EXPLAIN "
+	if !d.server.IsMariaDB() {
+		how = "EXPLAIN FORMAT=TRADITIONAL "
+	}
+	rows, err := d.app.Query(how + query)
 	if err != nil {
-		t.Fatalf("EXPLAIN %s: %v", query, err)
+		t.Fatalf("%s%s: %v", how, query, err)
 	}
 	defer rows.Close()
 	heads, err := rows.Columns()

@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"jobd/store"
 	"jobd/store/storetest"
@@ -46,10 +47,17 @@ func TestRowsThatHaveEndedAreNotReadForThoseThatRecur(t *testing.T) {
 		}
 	})
 	query := log.with("ORDER BY id + 0")
-	_, query, _ = strings.Cut(query, " FOR ")
-	for _, line := range db.plan(t, query) {
-		if strings.Contains(line, "table=jobs") && !strings.Contains(line, "key=status_target") {
-			t.Errorf("%s: %s", query, line)
+	// Until MySQL has swept up what the update left in the index, it counts that, too.
+	patience := time.Now().Add(time.Minute)
+	for {
+		plan := strings.Join(db.plan(t, unlimited(query)), "\n")
+		if strings.Contains(plan, "key=status_target") {
+			return
 		}
+		if time.Now().After(patience) {
+			t.Fatalf("%s: %s", query, plan)
+		}
+		time.Sleep(100 * time.Millisecond)
+		db.exec(t, "ANALYZE TABLE jobs")
 	}
 }

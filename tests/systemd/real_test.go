@@ -151,11 +151,12 @@ func TestUnitsUnderSystemd(t *testing.T) {
 	t.Parallel()
 	m, db := boot(t), harness.NewDatabase(t)
 	m.install(harness.Armed(t))
-	master := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t)}
+	master := harness.Settings{"host": "127.0.0.1", "port": harness.FreePort(t), "http_listen": "/run/jobd/master.sock"}
 	settings := db.Worker(t, "worker", "/usr/bin/job {id}", map[string]int{"a": 1}).Without("mysql_password", "journal_dir").
 		With(harness.Settings{
 			"mysql_password_file": "mysql_password", "on_stop": "handover",
 			"master_host": "127.0.0.1", "master_port": master["port"], "master_reconnect_timeout": "1",
+			"http_listen": "/run/jobd/http.sock",
 		})
 	m.write("/etc/jobd.conf", settings.String(), "644")
 	m.write("/etc/jobd-master.conf", master.String(), "644")
@@ -164,7 +165,10 @@ func TestUnitsUnderSystemd(t *testing.T) {
 		"[Service]\nLoadCredential=mysql_password:/etc/jobd/mysql_password\nWatchdogSec=4\nStandardError=append:/run/jobd.log", "644")
 	m.write("/usr/bin/job", "#!/bin/sh\ntouch /var/lib/jobd/running\nuntil test -e /var/lib/jobd/open; do sleep 0.1; done\n"+
 		"grep -E 'NoNewPrivs|Seccomp:|CapBnd' /proc/self/status; touch /usr/x; touch /srv/x && echo written; env", "755")
-	m.run("chmod 777 /srv; systemctl daemon-reload; systemctl start jobd-master jobd")
+	m.run("chmod 777 /srv; systemctl daemon-reload; systemctl start jobd jobd-master")
+	if log := m.run("cat /run/jobd.log"); strings.Contains(log, "no connection to the master") {
+		t.Errorf("the worker was started before its master: %s", log)
+	}
 
 	db.Insert(t, 1, "a", "waiting")
 	harness.Dial(t, settings.Addr()).Ask(t, "poll", nil) // it serves: nobody waits for that
@@ -202,7 +206,7 @@ func TestUnitsUnderSystemd(t *testing.T) {
 	if strings.Contains(out, "NOTIFY_SOCKET") || strings.Contains(out, "WATCHDOG") {
 		t.Errorf("the job's environment is %q", out)
 	}
-	m.run("systemctl stop jobd jobd-master")
+	m.run("systemctl stop jobd-master && test -S /run/jobd/http.sock && ! test -e /run/jobd/master.sock && systemctl stop jobd")
 	for _, unit := range []string{"jobd", "jobd-master"} {
 		if result := m.property(unit, "Result") + " " + m.property(unit, "SubState"); result != "success dead" {
 			t.Errorf("%s ended so: %s", unit, result)

@@ -41,9 +41,10 @@ func (o order) stage(arch string, programs []string, linked []module) (files.Con
 	s.own("/usr/share/zsh/site-functions/_jobctl", "cmd/jobctl/completions/jobctl.zsh").Packager = "rpm"
 	s.own("/usr/share/fish/vendor_completions.d/jobctl.fish", "cmd/jobctl/completions/jobctl.fish")
 	s.tree("packaging/monitoring", "/usr/share/jobd/monitoring/")
-	s.tree("docs", docFolder)
+	s.each("packaging/systemd/*.conf", "/usr/share/jobd/systemd/")
+	s.pages()
 	s.tree("examples/clients", docFolder+"examples/clients/")
-	s.own(docFolder+"examples/privileged-jobs.conf", "packaging/systemd/privileged-jobs.conf")
+	s.own(docFolder+"tools/verify.py", "tools/verify.py")
 	s.papers(arch, programs, linked)
 	return s.contents, s.err
 }
@@ -75,6 +76,22 @@ func groupOf(packager string) string {
 		return "root"
 	}
 	return "jobd"
+}
+
+// pages are README.md and the documentation, one folder of them: their links lead to where the
+// packages have what they name.
+func (s *staging) pages() {
+	links := strings.NewReplacer("](docs/", "](", "](../README.md", "](README.md", "](../examples/", "](examples/", "](../../examples/", "](../examples/", "](../tools/", "](tools/")
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md"} {
+		for _, from := range s.match(pattern) {
+			s.made(docFolder+strings.TrimPrefix(from, "docs/"), []byte(links.Replace(string(s.read(from)))))
+		}
+	}
+	for _, pattern := range []string{"docs/*.svg", "docs/*/*.dot"} {
+		for _, from := range s.match(pattern) {
+			s.own(docFolder+strings.TrimPrefix(from, "docs/"), from)
+		}
+	}
 }
 
 // papers are the licences, the changes, and the list of what is linked in.

@@ -25,6 +25,10 @@ type Manager struct {
 	over     sync.Once     // closes it
 	deaf     sync.Once     // it was logged that the manager can't be told
 
+	telling sync.Mutex // orders messages
+	owed    []string   // lines that it could not be told
+	slow    bool       // it did not take the last message
+
 	mu     sync.Mutex
 	ending bool
 	hangs  string // what stands still, in words; "": nothing
@@ -183,6 +187,7 @@ func (m *Manager) Run(ctx context.Context, describe func() string) error {
 		if words := describe(); !m.ends() {
 			m.Status(words)
 		}
+		m.sayOwed()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -210,14 +215,4 @@ func statusLine(words string) string {
 		words = strings.ToValidUTF8(words[:mostStatus], "") + "…"
 	}
 	return "STATUS=" + words
-}
-
-// say tells the service manager something, in one message.
-func (m *Manager) say(lines ...string) {
-	if !m.listens {
-		return
-	}
-	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
-		m.deaf.Do(func() { m.log.Warn("the service manager can't be told how this daemon stands", "error", err) })
-	}
 }

@@ -1,0 +1,105 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// deafManager listens on a socket whose queue is full.
+func deafManager(t *testing.T) *net.UnixConn {
+	t.Helper()
+	at := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"}
+	conn, err := net.ListenUnixgram(at.Net, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	t.Setenv(socketVariable, at.Name)
+	for full := false; !full; { // each sender may have so much under way; the queue has room for many
+		sender, err := net.DialUnix(at.Net, nil, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sender.Close() // what it sent stays in the queue
+		for n := 0; ; n++ {
+			_ = sender.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			if _, err := sender.Write([]byte("X=1")); err != nil {
+				full = n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+				break
+			}
+		}
+	}
+	return conn
+}
+
+// hear gives the messages that are there, but for those that filled the queue.
+func hear(t *testing.T, conn *net.UnixConn) (messages []string) {
+	t.Helper()
+	buffer := make([]byte, 4096)
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		n, err := conn.Read(buffer)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return messages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(buffer[:n]); text != "X=1" {
+			messages = append(messages, text)
+		}
+	}
+}
+
+// A service manager that takes no messages holds up neither the start nor a reload nor the end of a
+// daemon. When it takes some again, it hears how the daemon stands by then.
+func TestAManagerThatTakesNothing(t *testing.T) {
+	conn := deafManager(t)
+	m := Find(slog.New(slog.DiscardHandler))
+	reloaded := false
+	lived := make(chan struct{})
+	go func() {
+		defer close(lived)
+		m.Begin()
+		m.Status("starting: reading the journal")
+		m.Ready()
+		m.Reload(func() { reloaded = true })
+		m.Status("targets: 1")
+	}()
+	select {
+	case <-lived:
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for the service manager")
+	}
+	if !reloaded {
+		t.Error("the configuration was not read again")
+	}
+	if told := hear(t, conn); len(told) > 0 {
+		t.Fatalf("the queue was not full: %q", told)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := m.Run(ctx, func() string { return "targets: 1" }); err != nil {
+		t.Error(err)
+	}
+	told := hear(t, conn)
+	if len(told) != 1 {
+		t.Fatalf("told %q, want one message", told)
+	}
+	lines := strings.Split(told[0], "\n")
+	slices.Sort(lines)
+	if want := []string{"READY=1", "STATUS=targets: 1"}; !slices.Equal(lines, want) {
+		t.Errorf("told %q, want %q", lines, want)
+	}
+	m.End(false)
+	if told := hear(t, conn); len(told) != 1 || !strings.HasPrefix(told[0], "STOPPING=1\n") {
+		t.Errorf("at the end it was told %q", told)
+	}
+}

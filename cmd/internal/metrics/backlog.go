@@ -30,14 +30,14 @@ type backlog struct {
 	mu    sync.Mutex
 	at    time.Time // when the table was asked; zero: it never was
 	found map[string]contract.WaitingTarget
-	err   error
+	all   bool // of all targets it is known
 }
 
 func newBacklog(targets *byTarget, now func() Now, count func(context.Context, []string) (contract.WaitingRows, error)) *backlog {
 	b := &backlog{targets: targets, now: now, count: count}
 	b.waiting = b.desc("jobd_jobs_waiting", "Rows of the table that wait, those that are delayed and due among them, counted up to 10,000. All workers of a table tell the same.", "target")
 	b.oldest = b.desc("jobd_jobs_waiting_oldest_seconds", "How old the first of them is, by its time_created, or since when it is due; 0 where none waits.", "target")
-	b.counted = b.desc("jobd_jobs_waiting_counted", "1 where the table could be asked what waits when it was asked last.")
+	b.counted = b.desc("jobd_jobs_waiting_counted", "1 where the table told of all targets what waits when it was asked last.")
 	b.asked = b.desc("jobd_jobs_waiting_age_seconds", "How long ago that was: the table is asked at most each 10 s.")
 	b.tell = b.collect
 	return b
@@ -52,8 +52,7 @@ func (b *backlog) collect(send send) {
 		now = time.Now()
 	}
 	for name, t := range b.found {
-		series := b.targets.of(name)
-		if series.label != name || t.Error != "" {
+		if t.Error != "" || !b.targets.own(name) {
 			continue
 		}
 		send(b.waiting, prometheus.GaugeValue, float64(t.Count), name)
@@ -63,16 +62,16 @@ func (b *backlog) collect(send send) {
 			send(b.oldest, prometheus.GaugeValue, age(time.Unix(t.Oldest, 0), now), name)
 		}
 	}
-	send(b.counted, prometheus.GaugeValue, truth(b.err == nil))
+	send(b.counted, prometheus.GaugeValue, truth(b.all))
 	send(b.asked, prometheus.GaugeValue, age(b.at, now))
 }
 
 // look asks the table. Callers must hold b.mu.
 func (b *backlog) look() {
-	b.found = nil
+	b.found, b.all = nil, true
 	var names []string
 	for name := range b.now().Status.Targets {
-		if b.targets.of(name).label == name {
+		if b.targets.own(name) {
 			names = append(names, name)
 		}
 	}
@@ -80,9 +79,12 @@ func (b *backlog) look() {
 	if len(names) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 		defer cancel()
-		var rows contract.WaitingRows
-		rows, b.err = b.count(ctx, names)
-		b.found = rows.Targets
+		rows, err := b.count(ctx, names)
+		b.found, b.all = rows.Targets, err == nil
+		for _, name := range names {
+			t, is := rows.Targets[name]
+			b.all = b.all && is && t.Error == ""
+		}
 	}
 	b.at = time.Now()
 }

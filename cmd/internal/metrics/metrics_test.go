@@ -115,6 +115,40 @@ func TestTargetsAreBounded(t *testing.T) {
 	}
 }
 
+// A target may be called as the sum of those without series of their own is: it is part of it.
+func TestATargetCalledAsTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, many := range []int{0, mostTargets + 1} {
+		w, names := NewWorker("1.2.3", nil), []string{otherTargets}
+		for i := range many {
+			names = append(names, fmt.Sprintf("t%03d", i))
+		}
+		w.JobEnded(otherTargets, End{OK: true})
+		has(t, scrape(t, w.Handler(Sources{Now: stands(names...), Waiting: new(table).waiting})),
+			`jobd_jobs_finished_total{result="ok",target="(others)"} 1`, fmt.Sprintf(`jobd_target_slots{target="(others)"} %d`, 2*max(1, 1+many-mostTargets)))
+	}
+}
+
+// What could not be counted is not told to be known: not of one target, nor of all of them.
+func TestRowsThatAreNotCounted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		rows  map[string]contract.WaitingTarget
+		known string
+	}{
+		"all":         {map[string]contract.WaitingTarget{"a": {}, "b": {}}, "1"},
+		"one refused": {map[string]contract.WaitingTarget{"a": {}, "b": {Error: "no answer within 2s"}}, "0"},
+		"one missing": {map[string]contract.WaitingTarget{"a": {}}, "0"},
+		"none":        {nil, "0"},
+	} {
+		w, asked := NewWorker("1.2.3", nil), &table{rows: contract.WaitingRows{Targets: test.rows}}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			has(t, scrape(t, w.Handler(Sources{Now: stands("a", "b"), Waiting: asked.waiting})), "jobd_jobs_waiting_counted "+test.known)
+		})
+	}
+}
+
 // Who scrapes often makes no work for the table.
 func TestTheTableIsAskedSeldom(t *testing.T) {
 	t.Parallel()
@@ -126,7 +160,7 @@ func TestTheTableIsAskedSeldom(t *testing.T) {
 		handler := w.Handler(Sources{Now: stands("a", "b", "c"), Waiting: asked.waiting})
 		lines := scrape(t, handler)
 		has(t, lines, `jobd_jobs_waiting{target="a"} 7`, `jobd_jobs_waiting_oldest_seconds{target="a"} 60`,
-			`jobd_jobs_waiting{target="b"} 0`, `jobd_jobs_waiting_oldest_seconds{target="b"} 0`, `jobd_jobs_waiting_counted 1`)
+			`jobd_jobs_waiting{target="b"} 0`, `jobd_jobs_waiting_oldest_seconds{target="b"} 0`, `jobd_jobs_waiting_counted 0`)
 		if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, `jobd_jobs_waiting{target="c"}`) }) {
 			t.Error("there is a number of what could not be counted")
 		}

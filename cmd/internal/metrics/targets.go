@@ -8,7 +8,7 @@ import (
 )
 
 // mostTargets is how many targets have series of their own: those that were met first. All others
-// together are otherTargets.
+// together are otherTargets, and so is a target of that very name.
 const (
 	mostTargets  = 200
 	otherTargets = "(others)"
@@ -76,13 +76,21 @@ func (b *byTarget) of(name string) *target {
 	switch {
 	case b.known[name] != nil:
 		return b.known[name]
-	case len(b.known) < mostTargets:
+	case len(b.known) < mostTargets && name != otherTargets: // two series can't have one label
 		b.known[name] = b.make(name)
 		return b.known[name]
 	case b.rest == nil:
 		b.rest = b.make(otherTargets)
 	}
 	return b.rest
+}
+
+// own tells whether a target has series of its own.
+func (b *byTarget) own(name string) bool {
+	t := b.of(name)
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return t != b.rest
 }
 
 func (b *byTarget) make(label string) *target {

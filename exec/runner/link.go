@@ -118,7 +118,7 @@ func (l *link) close(patience time.Duration) {
 // start asks for a start.
 func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	p := newProcess(claimOf(spec), l)
-	p.tell = spec.Tell
+	p.tell, p.asked = spec.Tell, time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.alive() {

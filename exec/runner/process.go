@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
@@ -22,6 +23,7 @@ type process struct {
 	guard     atomic.Pointer[guard]     // nil: the runner sees to the limit, or there is none
 	signaller atomic.Pointer[signaller] // delivers signals: the link, or a stray
 
+	asked       time.Time     // when the runner was told to start it; zero: by a former worker
 	begun       chan struct{} // closed when started is set, or the process has ended
 	ended       chan struct{} // closed when done and err are set
 	started     journal.Started

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"syscall"
@@ -13,8 +14,8 @@ import (
 // Standing is how the worker stands with its runner.
 type Standing struct {
 	PID   int       // the runner's; 0: it is not known, or there is none
-	Since time.Time // when the connection was made, or lost
-	Err   error     // why there is none; nil: there is one
+	Since time.Time // when the connection was made, or lost, or since when nobody answers on it
+	Err   error     // why there is none, or that nobody answers; nil: there is one
 	Links uint64    // connections that were made so far
 }
 
@@ -46,14 +47,43 @@ func (s *standing) missed(err error) {
 	s.failed.Err = err
 }
 
-// Standing tells whether the runner is connected.
-func (r *Remote) Standing() Standing {
-	s := &r.connector.standing
+// answerPatience is how long a runner may take to answer a start; it does so within milliseconds.
+const answerPatience = 10 * time.Second
+
+// Standing tells whether the runner is connected, and answers.
+func (r *Remote) Standing() Standing { return r.connector.standing.at(time.Now()) }
+
+func (s *standing) at(now time.Time) Standing {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	now.Links = s.links
-	return now
+	is, l := s.now(), s.link
+	is.Links = s.links
+	s.mu.Unlock()
+	if is.Err != nil || l == nil {
+		return is
+	}
+	if since := l.unanswered(); !since.IsZero() && now.Sub(since) >= answerPatience {
+		is.Since, is.Err = since, errStandsStill
+	}
+	return is
+}
+
+// errStandsStill is about a runner that is connected and does nothing.
+var errStandsStill = errors.New("the runner does not answer: it has been told to start a job, and is stopped, or hangs")
+
+// unanswered is when the oldest of the starts was asked for that the runner has not answered; zero:
+// it has answered all.
+func (l *link) unanswered() (since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.processes {
+		if p.asked.IsZero() || p.exited || isClosed(p.begun) {
+			continue
+		}
+		if since.IsZero() || p.asked.Before(since) {
+			since = p.asked
+		}
+	}
+	return since
 }
 
 // now is how the worker stands with its runner at the moment. Callers must hold s.mu.

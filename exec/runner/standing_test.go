@@ -8,8 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/proctest"
 )
 
 // Which process the runner is, is known whoever has started it; and since when it is connected.
@@ -49,6 +53,41 @@ func TestTheRunnersProcessIsTold(t *testing.T) {
 		runtime.Gosched()
 	}
 	<-recalled.Ended()
+}
+
+// A runner that stands still is connected, and yet no job can be started: that is told until it goes
+// on. One that has nothing to answer is not suspected, however long it is silent.
+func TestARunnerThatStandsStillIsTold(t *testing.T) {
+	t.Parallel()
+	remote := open(t, t.TempDir())
+	runner := runnerOf(t, remote)
+	first := begin(t, remote, 1, "exec sleep 300")
+	later := time.Now().Add(time.Hour)
+	told := func() Standing { return remote.connector.standing.at(later) }
+	if now := told(); now.Err != nil {
+		t.Errorf("it has answered all: %+v", now)
+	}
+	proctest.Stop(t, runner)
+	second := asked(t, remote, script("exec sleep 300"))
+	if now := told(); !errors.Is(now.Err, errStandsStill) || now.Since.IsZero() || now.PID != runner || now.Links != 1 {
+		t.Errorf("it stands still: %+v", now)
+	}
+	if now := remote.connector.standing.at(time.Now().Add(-time.Hour)); now.Err != nil {
+		t.Errorf("it may take a moment: %+v", now)
+	}
+	if err := unix.Kill(runner, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-second.Begun()
+	if now := told(); now.Err != nil {
+		t.Errorf("it goes on: %+v", now)
+	}
+	for _, p := range []jobexec.Process{first, second} {
+		if err := p.Signal(9); err != nil {
+			t.Error(err)
+		}
+		<-p.Ended()
+	}
 }
 
 // commandOf is the role of a process among those of these tests.

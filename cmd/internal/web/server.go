@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"syscall"
 	"time"
 
 	"jobd/cmd/internal/conf"
@@ -21,12 +18,9 @@ const (
 	answerTimeout = 15 * time.Second // for the request and its answer together
 	idleTimeout   = 2 * time.Minute  // until a connection without requests is closed
 	mostHead      = 8 << 10          // bytes of a head
-	mostLinks     = 32               // connections; more are closed as they come
+	mostLinks     = 32               // connections; more are held by nobody, see bounded
 	stopTimeout   = time.Second      // for the answers under way at the end
 )
-
-// socketMode lets the service's group read what is told.
-const socketMode = 0o660
 
 // Server is the address and the server behind it.
 type Server struct {
@@ -41,44 +35,17 @@ func Listen(c conf.HTTP, handler http.Handler, log *slog.Logger) (*Server, error
 		return nil, fmt.Errorf("listen for HTTP (key http_listen): %w", err)
 	}
 	return &Server{bound(listener, mostLinks), &http.Server{
-		Handler: handler, ReadHeaderTimeout: headTimeout, ReadTimeout: headTimeout, WriteTimeout: answerTimeout,
+		Handler: answering(handler), ConnContext: withConn, ReadHeaderTimeout: headTimeout, ReadTimeout: headTimeout, WriteTimeout: answerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: mostHead, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 
-// listen takes the address. A socket that a former run has left, and that nobody answers, is
-// replaced.
+// listen takes the address.
 func listen(c conf.HTTP) (net.Listener, error) {
-	listener, err := net.Listen(c.Network, c.Address)
-	if c.Network != "unix" {
-		return listener, err
+	if c.Network == "unix" {
+		return listenUnix(c.Address)
 	}
-	if errors.Is(err, syscall.EADDRINUSE) && isLeft(c.Address) {
-		if err := os.Remove(c.Address); err != nil {
-			return nil, err
-		}
-		listener, err = net.Listen(c.Network, c.Address)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(c.Address, socketMode); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return listener, nil
-}
-
-// isLeft tells whether a path is that of a socket that nobody listens on any more.
-func isLeft(path string) bool {
-	info, err := os.Lstat(path)
-	if err != nil || info.Mode().Type() != fs.ModeSocket {
-		return false
-	}
-	conn, err := net.Dial("unix", path)
-	if err == nil {
-		conn.Close()
-	}
-	return errors.Is(err, syscall.ECONNREFUSED)
+	return net.Listen(c.Network, c.Address)
 }
 
 // Address is where the server listens, with the port that the system chose if the configured one

@@ -151,34 +151,105 @@ func TestSocketsOfFormerRuns(t *testing.T) {
 	}
 }
 
-// Whoever opens connections and says nothing keeps others from their answers only until they close:
-// one connection more than there may be is closed at once, and makes no other wait.
+// A path that somebody else has taken is that one's: a daemon that ends leaves it.
+func TestAnothersSocketIsLeft(t *testing.T) {
+	t.Parallel()
+	at := conf.HTTP{Network: "unix", Address: filepath.Join(t.TempDir(), "s")}
+	former, err := listen(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(at.Address); err != nil {
+		t.Fatal(err)
+	}
+	next, err := listen(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := former.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Lstat(at.Address); err != nil {
+		t.Errorf("the socket that has its place: %v", err)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(at.Address); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its own is left behind: %v", err)
+	}
+}
+
+// Whoever holds connections, silent or between requests, keeps nobody from an answer: each one more
+// ends the oldest of them.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := serve(t, anyPort, routes())
 	var held []net.Conn
-	for range mostLinks {
+	for i := range mostLinks {
 		conn, err := net.Dial("tcp", s.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 		held = append(held, conn)
+		if i%2 == 0 {
+			continue
+		}
+		if _, err := conn.Write([]byte("GET /readyz HTTP/1.1\r\nHost: jobd\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	more, err := net.Dial("tcp", s.Address())
-	if err != nil {
-		t.Fatal(err)
+	for range 5 {
+		report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.Address()})
+		if err != nil || !report.OK {
+			t.Fatalf("beside %d connections that are held: %+v, %v", mostLinks, report, err)
+		}
 	}
-	defer more.Close()
-	_ = more.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if n, err := more.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("one connection more than %d was held: %d bytes, %v", mostLinks, n, err)
+	_ = held[0].SetReadDeadline(time.Now().Add(time.Minute))
+	if n, err := held[0].Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the oldest was held: %d bytes, %v", n, err)
 	}
-	if _, err := held[0].Write([]byte("GET /readyz HTTP/1.0\r\n\r\n")); err != nil {
-		t.Fatal(err)
+}
+
+// Answers under way are not given up for somebody else: where there is nothing but those, one
+// connection more is closed at once.
+func TestAnswersUnderWayAreKept(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan struct{}), make(chan struct{})
+	told := routes()
+	told.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		begun <- struct{}{}
+		<-end
+		fmt.Fprintln(w, "number 1")
+	})
+	s := serve(t, anyPort, told)
+	answers := make(chan string, mostLinks)
+	for range mostLinks {
+		conn, err := net.Dial("tcp", s.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer conn.Close()
+			_, _ = conn.Write([]byte("GET /metrics HTTP/1.0\r\n\r\n"))
+			answer, _ := io.ReadAll(conn)
+			answers <- string(answer)
+		}()
+		<-begun
 	}
-	answer, err := io.ReadAll(held[0])
-	if err != nil || !strings.Contains(string(answer), "\r\n\r\nready\n") {
-		t.Errorf("one of those that are held: %q, %v", answer, err)
+	if report, err := Ask(t.Context(), conf.HTTP{Network: "tcp", Address: s.Address()}); err == nil {
+		t.Errorf("one more was answered: %+v", report)
+	}
+	close(end)
+	for range mostLinks {
+		if answer := <-answers; !strings.HasSuffix(answer, "\r\n\r\nnumber 1\n") {
+			t.Errorf("answer %q", answer)
+		}
 	}
 }

@@ -20,6 +20,12 @@ type capture struct {
 	limit  int  // how much is kept
 	rest   *rest
 
+	// Of a pipe that a kept process has for one job after the other.
+	shared  bool // it is not closed with the capture
+	hungUp  bool // nobody can write into it any more
+	bounded bool // only left bytes more are the job's
+	left    int
+
 	// Only the reactor changes these, holding mu; others look at them holding it. It is never held
 	// while a pipe or a file is read or written.
 	mu   sync.Mutex
@@ -56,14 +62,16 @@ const turnBytes = 256 << 10
 // reads until the pipe is empty; without, it stops at the first read that was not full, and the
 // epoll tells when there is more.
 func (c *capture) read(scratch []byte, drain bool) {
-	for budget := turnBytes; budget > 0 && !c.closed; {
+	for budget := turnBytes; budget > 0 && !c.closed && c.may(1) > 0; {
 		n, asked, err := c.readOnce(scratch)
 		budget -= n
+		c.left -= n
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EAGAIN:
 			return
 		case err != nil || n == 0:
+			c.hungUp = true
 			c.close()
 		case n < asked && !drain:
 			return
@@ -71,10 +79,19 @@ func (c *capture) read(scratch []byte, drain bool) {
 	}
 }
 
+// may is how many of n bytes may be read.
+func (c *capture) may(n int) int {
+	if c.bounded {
+		return min(n, c.left)
+	}
+	return n
+}
+
 // readOnce reads into the kept buffer where that has room, else into scratch. So a little output
 // costs one allocation of its size, and no output costs none.
 func (c *capture) readOnce(scratch []byte) (n, asked int, err error) {
 	room := c.kept[len(c.kept):cap(c.kept)]
+	room, scratch = room[:c.may(len(room))], scratch[:c.may(len(scratch))]
 	switch full := len(c.kept) == c.limit; {
 	case len(room) > 0:
 		n, err = unix.Read(c.pipe, room)
@@ -114,7 +131,7 @@ func (c *capture) widen() {
 // discard lets the kernel move what is not kept to the sink, uncopied.
 func (c *capture) discard() (n int, err error) {
 	c.widen()
-	moved, err := unix.Splice(c.pipe, nil, c.rest.sink, nil, turnBytes, unix.SPLICE_F_NONBLOCK)
+	moved, err := unix.Splice(c.pipe, nil, c.rest.sink, nil, c.may(turnBytes), unix.SPLICE_F_NONBLOCK)
 	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
 		c.rest.copies = true
 		return 0, unix.EINTR // try again, by reading
@@ -153,7 +170,9 @@ func (c *capture) close() {
 	if c.epoll != 0 {
 		_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, c.pipe, nil) // it is there
 	}
-	unix.Close(c.pipe)
+	if !c.shared {
+		unix.Close(c.pipe)
+	}
 }
 
 func (c *capture) output() journal.Output { return journal.Output{Kept: c.kept, Size: c.size} }

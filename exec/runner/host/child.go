@@ -36,6 +36,7 @@ type child struct {
 	lingers        bool                    // it has exited, and its output is still held open
 	deadline       int64
 	done           journal.Done // set before watcher.ended is called
+	turn           *turn        // nil: it is a process of its own
 
 	mu     sync.Mutex // of the next two: while it is held, nobody else gets the process's number
 	reaped bool
@@ -64,7 +65,22 @@ func (c *child) signal(signo int) error {
 	if unix.Signal(signo) == unix.SIGKILL {
 		c.killed = true
 	}
-	return unix.Kill(-c.started.Pid, unix.Signal(signo))
+	return c.send(unix.Signal(signo))
+}
+
+// send sends a signal. Callers must hold c.mu.
+func (c *child) send(signo unix.Signal) error {
+	if c.turn != nil {
+		return c.turn.send(c, signo)
+	}
+	return unix.Kill(-c.started.Pid, signo)
+}
+
+// identity is which process it is; zero where that is not known yet.
+func (c *child) identity() journal.Started {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.started
 }
 
 // reap kills what a zombie left in its group, then learns how it ended itself. Until it is reaped
@@ -73,17 +89,24 @@ func (c *child) signal(signo int) error {
 func (c *child) reap() (reaped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = unix.Kill(-c.started.Pid, unix.SIGKILL) // the process itself is past it
+	_ = c.send(unix.SIGKILL)    // the process itself is past it
+	family.leave(c.started.Pid) // before anybody else can have its number
 	var status syscall.WaitStatus
 	pid, err := 0, error(unix.EINTR)
 	for err == unix.EINTR {
 		pid, err = syscall.Wait4(c.started.Pid, &status, unix.WNOHANG, nil)
 	}
 	if pid == 0 && err == nil {
+		family.join(c.started.Pid)
 		return false
 	}
 	c.reaped = true
-	if err != nil {
+	if c.turn != nil {
+		c.turn.close()
+	}
+	if err != nil && c.turn != nil {
+		c.done = journal.Done{Result: wire.ResultLost, Reason: "nobody can tell how it ended: its parent, which was told, is gone"}
+	} else if err != nil {
 		c.done = journal.Done{Result: "fail", Reason: "wait for the process: " + err.Error()}
 	} else {
 		c.done = outcome(status)
@@ -98,6 +121,9 @@ func (c *child) describe(delay time.Duration) {
 	c.done.Stdout, c.done.Stderr = c.stdout.output(), c.stderr.output()
 	if c.done.Signal == "SIGKILL" && !c.killed {
 		c.done.Note = c.killer.who(c.kills)
+	}
+	if c.turn != nil && c.turn.note != "" {
+		c.done.Note = c.turn.note
 	}
 	c.over.Mark(&c.done)
 	if c.stdout.open() || c.stderr.open() {

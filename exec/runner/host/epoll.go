@@ -23,6 +23,10 @@ const (
 	aboutEnd
 	aboutStdout
 	aboutStderr
+	aboutPools    // their timer
+	aboutKept     // the end of a kept process
+	aboutAnswers  // what it says
+	aboutBootings // what it writes before it is ready
 )
 
 func newEpoll() (*epoll, error) {

@@ -22,6 +22,7 @@ type jobs struct {
 	timed   bool         // the worker understands how long a job ran
 	classes bool         // it understands the classes of refusals
 	tokens  bool         // it understands tokens and limits
+	pools   bool         // it understands pools
 	bare    bare         // whom an older worker means
 }
 
@@ -57,8 +58,12 @@ func (j *job) sendStarted(c *child) {
 	if j.told || j.done || j.jobs.worker == nil {
 		return
 	}
+	started := c.identity()
+	if !started.Known() {
+		return
+	}
 	j.told = true
-	j.jobs.send(wire.Message{Kind: wire.Started, ID: j.id, Started: c.started})
+	j.jobs.send(wire.Message{Kind: wire.Started, ID: j.id, Started: started})
 }
 
 // ended implements watcher: it keeps the outcome and sends it.
@@ -110,11 +115,13 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.worker, a.timed, a.classes, a.tokens = worker, theirs.UnderstandsElapsed(), theirs.UnderstandsClasses(), theirs.UnderstandsTokens()
+	a.pools = theirs.UnderstandsPools()
 	told := a.tell()
 	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance, Jobs: theirs.RunnerWords()}
 	for id, j := range told {
-		j.told = true
-		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: j.child.started, Limit: j.limit})
+		started := j.child.identity()
+		j.told = started.Known()
+		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: started, Limit: j.limit})
 	}
 	a.send(ours)
 	for _, j := range told {
@@ -157,6 +164,25 @@ func (a *jobs) started(j *job, c *child, err error) {
 		return
 	}
 	j.child = c
+}
+
+// refused implements turnWatcher.
+func (j *job) refused(text string, class wire.Class) {
+	j.jobs.mu.Lock()
+	defer j.jobs.mu.Unlock()
+	j.jobs.remove(j.id)
+	j.jobs.sendRefusal(j.id, text, class)
+}
+
+// tellPools tells the worker about pools, if one is connected that understands it.
+func (a *jobs) tellPools(m wire.Message) (told bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.worker == nil || !a.pools {
+		return false
+	}
+	a.worker.Send(m)
+	return true
 }
 
 // sendRefusal tells the worker that a start did not happen. Callers must hold a.mu.

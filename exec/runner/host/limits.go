@@ -91,14 +91,22 @@ func (r *reactor) unlimit(c *child) {
 func (c *child) overrun() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reaped || isZombie(c.started.Pid) {
+	if c.reaped || c.hasEnded() {
 		return false
 	}
 	for _, signo := range c.over.Next(proc.Uptime()) {
 		c.killed = c.killed || signo == unix.SIGKILL
-		_ = unix.Kill(-c.started.Pid, signo) // the group is there as long as its leader is not reaped
+		_ = c.send(signo) // the group is there as long as its leader is not reaped
 	}
 	return true
+}
+
+// hasEnded tells whether the process has ended, though nobody was told. Callers must hold c.mu.
+func (c *child) hasEnded() bool {
+	if c.turn != nil && c.turn.pidfd >= 0 {
+		return isOver(c.turn.pidfd)
+	}
+	return isZombie(c.started.Pid)
 }
 
 // isZombie tells whether a child of ours has ended that is not reaped.

@@ -9,6 +9,7 @@ import (
 type local struct {
 	spawner *spawner
 	reactor *reactor
+	pools   *pools
 }
 
 // newLocal makes a local. It calls flush when what watchers have noted may be sent together.
@@ -21,7 +22,11 @@ func newLocal(flush func()) (*local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start runner: %w", errors.Join(err, spawner.close()))
 	}
-	return &local{spawner, reactor}, nil
+	pools, err := newPools(spawner, reactor)
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", errors.Join(err, reactor.close(), spawner.close()))
+	}
+	return &local{spawner, reactor, pools}, nil
 }
 
 // start starts a process. Its watcher hears of it from then on, perhaps before start has returned.

@@ -18,6 +18,7 @@ type reactor struct {
 	flush   func()        // sends what watchers have noted
 	epoll   *epoll
 	scratch []byte
+	pools   *pools // set before run
 
 	mu       sync.Mutex
 	children map[int32]*child // not reaped yet, by process id
@@ -48,6 +49,7 @@ func newReactor(flush func()) (*reactor, error) {
 // run watches the jobs until stop.
 func (r *reactor) run() error {
 	err := r.epoll.run(r.act, func() (over bool) {
+		r.pools.work()
 		r.flush()
 		return r.isStopped()
 	})
@@ -69,6 +71,7 @@ func (r *reactor) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.alarms.close()
+	r.pools.close()
 	return r.epoll.close()
 }
 
@@ -88,6 +91,9 @@ func (r *reactor) act(event *unix.EpollEvent) (more bool) {
 		return false
 	case aboutWake:
 		r.onWake()
+		return false
+	case aboutPools, aboutKept, aboutAnswers, aboutBootings:
+		r.pools.act(event)
 		return false
 	}
 	r.mu.Lock()
@@ -183,6 +189,7 @@ func (r *reactor) age(c *child) {
 // onWake ends the jobs that threads have seen end.
 func (r *reactor) onWake() {
 	r.epoll.hush()
+	r.pools.drain()
 	r.mu.Lock()
 	zombies := r.zombies
 	r.zombies = nil
@@ -244,6 +251,9 @@ func (r *reactor) end(c *child) {
 	r.drop(c)
 	c.describe(r.delay)
 	c.watcher.ended(c)
+	if c.turn != nil {
+		r.pools.ended(c)
+	}
 }
 
 // drop forgets a job that is reaped. Another one may have its number by now.

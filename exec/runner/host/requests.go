@@ -32,7 +32,13 @@ func (r *requests) do(m *wire.Message) error {
 	case wire.Environment:
 		r.env = m.Env
 	case wire.Start:
-		if j := r.jobs.add(m.ID, m.Limit); j != nil {
+		switch j := r.jobs.add(m.ID, m.Limit); {
+		case j == nil:
+		case m.Pool != "":
+			c := newTurn(m, j)
+			r.jobs.started(j, c, nil)
+			r.local.pools.start(m.Pool, c)
+		default:
 			r.starts = append(r.starts, notedStart{j, spec{m.Argv, m.Dir, r.env, m.MaxOutput, m.Limit}})
 		}
 	case wire.Signal:
@@ -45,6 +51,10 @@ func (r *requests) do(m *wire.Message) error {
 		r.jobs.peek(m.ID, m.Peek)
 	case wire.Forget:
 		r.jobs.forget(m.ID)
+	case wire.Pools:
+		r.local.pools.set(m.Wanted)
+	case wire.Recycle:
+		r.local.pools.recycle(m.Targets, m.Text)
 	default:
 		return fmt.Errorf("message of kind %d: %w", m.Kind, wire.ErrMalformed)
 	}

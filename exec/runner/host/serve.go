@@ -41,6 +41,7 @@ func Serve(logger *slog.Logger) error {
 	if err != nil {
 		return errors.Join(err, ended.Close())
 	}
+	local.pools.tell = known.tellPools
 	s := &server{jobs: known, local: local, ended: ended, home: findHome(), logger: logger}
 	return s.run(socket)
 }
@@ -69,6 +70,7 @@ func (s *server) run(listener *net.UnixListener) error {
 	go func() { failed <- accept(ctx, listener, workers) }()
 	go func() { failed <- s.local.run() }()
 	defer s.local.close()
+	defer s.local.pools.shutdown()
 	defer listener.Close()
 	for {
 		select {
@@ -140,7 +142,10 @@ func (s *server) serve(conn *net.UnixConn) error {
 		out.Close()
 		<-out.Written()
 	}()
+	s.local.pools.settle()
 	s.jobs.connect(out, &hello)
+	s.local.pools.joined(hello.UnderstandsPools())
+	defer s.local.pools.left()
 	defer s.jobs.disconnect()
 	if err := hello.CheckHello(); err != nil {
 		return err

@@ -112,7 +112,7 @@ func (s *spawner) pipeAndFork(what spec, c *child) error {
 func (s *spawner) fork(what spec, c *child, stdout, stderr int) error {
 	before, pid := proc.Uptime(), 0
 	err := proc.WithTimers(proc.UsualTimers, func() (err error) {
-		pid, err = syscall.ForkExec(what.argv[0], what.argv, &syscall.ProcAttr{
+		pid, err = family.fork(what.argv, &syscall.ProcAttr{
 			Dir: what.dir, Env: what.env,
 			Files: []uintptr{s.null.Fd(), uintptr(stdout), uintptr(stderr)},
 			Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &c.pidfd},

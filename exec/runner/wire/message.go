@@ -37,6 +37,11 @@ import (
 // fields in the order of encode.go. The output stands behind the message of an end: stdout, then
 // stderr, as they are, so that no copy of a large one is made on the way.
 
+// ResultLost is the result of an outcome that nobody can tell: the job was started, or may have been.
+// The reason says why. It is kept until it is forgotten, as any outcome, and sent only of jobs of
+// pools.
+const ResultLost = "lost"
+
 // Version changes when an old worker or runner would misunderstand a new one.
 const Version = 2
 

@@ -1,0 +1,193 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+)
+
+// pool is the processes that are kept for the jobs of a target.
+type pool struct {
+	pools     *pools
+	def       wire.Pool
+	processes []*kept  // until they are reaped
+	waiting   []*child // for a process, the oldest first
+	wanted    int      // processes that there are to be
+	dirty     bool     // something has changed
+	removed   bool     // it is to end
+
+	version int    // counts up when all processes are to be replaced
+	reason  string // why, the last time
+
+	booting int    // processes that are not ready yet
+	booted  int64  // when the last one was started
+	delay   int64  // after the last one that failed
+	next    int64  // no process is started before that
+	failure string // of the last one; "": it has got ready
+	unready string // why none gets ready
+	since   int64  // since when, unix milliseconds
+	checks  bool   // its files are being looked at
+
+	boots, jobs int64
+	recycled    map[string]int64
+}
+
+// The least and the longest time between a process that did not get ready, and the next.
+const (
+	leastDelay   = int64(time.Second)
+	longestDelay = int64(30 * time.Second)
+)
+
+func (p *pool) bootTimeout() time.Duration {
+	if p.def.BootTimeout > 0 {
+		return p.def.BootTimeout
+	}
+	return time.Duration(bootTime)
+}
+
+// define says what the pool is to be from now on.
+func (p *pool) define(def wire.Pool) {
+	was := p.def
+	p.def, p.wanted, p.removed, p.dirty = def, def.Slots, false, true
+	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
+		p.renew("changed")
+	}
+}
+
+// renew has all processes replaced, one after the other.
+func (p *pool) renew(reason string) {
+	p.version++
+	p.reason = reason
+	for _, k := range p.processes {
+		k.due = reason
+	}
+	p.soon()
+}
+
+// soon has a process started as soon as may be, though the last one has failed: something has
+// changed.
+func (p *pool) soon() { p.delay, p.next, p.dirty = 0, 0, true }
+
+// remove ends the pool: its processes end when they have no job.
+func (p *pool) remove() {
+	p.removed, p.wanted, p.dirty = true, 0, true
+	p.refuseAll("the runner keeps no processes for target "+p.def.Target+" any more", wire.Short)
+}
+
+// refuseAll refuses what waits for a process.
+func (p *pool) refuseAll(why string, class wire.Class) {
+	for _, c := range p.waiting {
+		c.turn.watcher.refused(why, class)
+	}
+	p.waiting = nil
+}
+
+// assign passes waiting jobs to processes that are free.
+func (p *pool) assign() {
+	for len(p.waiting) > 0 {
+		k := p.free()
+		if k == nil {
+			break
+		}
+		c := p.waiting[0]
+		p.waiting[0] = nil
+		p.waiting = p.waiting[1:]
+		k.ask(c)
+	}
+	if p.unready != "" {
+		p.refuseAll(p.unready, wire.Program)
+	}
+	if !p.removed && len(p.waiting) > 0 {
+		need := len(p.waiting)
+		if p.def.Mode != "spare" {
+			need += p.count(func(k *kept) bool { return k.state == asked || k.state == busy })
+		}
+		p.wanted = max(p.wanted, min(need, p.def.Slots))
+	}
+}
+
+// free is an idle process: one that stays, if there is one, and of these the one that had the last
+// job, so that others may become superfluous.
+func (p *pool) free() (free *kept) {
+	for _, k := range p.processes {
+		if k.state != idle || k.spent {
+			continue
+		}
+		if free == nil || (k.due == "") != (free.due == "") && k.due == "" || (k.due == "") == (free.due == "") && k.since > free.since {
+			free = k
+		}
+	}
+	return free
+}
+
+func (p *pool) count(counts func(*kept) bool) (n int) {
+	for _, k := range p.processes {
+		if counts(k) {
+			n++
+		}
+	}
+	return n
+}
+
+// serves tells whether a process is ready for a job, or will be after the one that it has.
+func (k *kept) serves() bool {
+	return k.state == idle || (k.state == asked || k.state == busy) && k.mode != "spare" && k.why == ""
+}
+
+// lacks tells whether the pool is to have one more process now. Beyond those that are wanted there
+// may be one more, while one is to be replaced.
+func (p *pool) lacks(now int64) bool {
+	if p.removed || p.next > now || p.unready != "" && p.booting > 0 {
+		return false
+	}
+	starting := p.booting
+	fresh := starting + p.count(func(k *kept) bool { return k.serves() && k.due == "" })
+	all := starting + p.count((*kept).serves)
+	return fresh < p.wanted && all <= p.wanted
+}
+
+// retire ends processes that are not needed any more: those that take no more jobs, and those that
+// are to be replaced as soon as others are there.
+func (p *pool) retire() {
+	ready := p.count((*kept).serves)
+	for {
+		var first *kept
+		for _, k := range p.processes {
+			if k.state != idle || !k.spent && ready <= p.wanted {
+				continue
+			}
+			if first == nil || k.spent && !first.spent || k.due != "" && first.due == "" {
+				first = k
+			}
+		}
+		if first == nil {
+			return
+		}
+		ready--
+		if first.due != "" {
+			p.recycled[first.due]++
+		}
+		first.quit()
+	}
+}
+
+// fails notes that a process has not become of use. The next one is started after a while.
+func (p *pool) fails(k *kept, why string) {
+	p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
+	p.next = proc.Uptime() + p.delay
+	p.pools.wakeAt(p.next)
+	p.dirty = true
+	if p.failure != why {
+		p.pools.warn(p, k, 0, fmt.Sprintf("a process for target %s does not get ready: %s", p.def.Target, why))
+	}
+	p.failure = why
+	if p.unready == "" && p.booting == 0 && p.count((*kept).serves) == 0 {
+		p.since = time.Now().UnixMilli()
+	}
+	if p.booting == 0 && p.count((*kept).serves) == 0 {
+		p.unready = why
+	}
+}

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+)
+
+// turn is what a child has beyond a process of its own: it is a job that a kept process runs, or
+// has forked. The reactor's, but for what the child's mu guards.
+type turn struct {
+	id        wire.ID
+	vars      []string
+	maxOutput int
+	limit     wire.Limit
+	watcher   turnWatcher
+
+	pool    *pool
+	process *kept // nil while it waits for one, and when that is gone
+	line    int   // bytes of the line that asks for it
+	note    string
+
+	// The child's mu guards these.
+	begun   bool
+	forked  bool          // it is a child of its kept process
+	pidfd   int           // of a forked one; -1: there is none (any more)
+	pending []unix.Signal // came before it began
+	touched bool          // it had a signal
+}
+
+// turnWatcher is a watcher of a job that may never be started.
+type turnWatcher interface {
+	watcher
+	// refused says that it never was, and is not going to be.
+	refused(text string, class wire.Class)
+}
+
+// newTurn makes a child that waits for a process.
+func newTurn(m *wire.Message, w turnWatcher) *child {
+	t := &turn{id: m.ID, vars: m.Vars, maxOutput: m.MaxOutput, limit: m.Limit, watcher: w, pidfd: -1}
+	return &child{watcher: w, turn: t, pidfd: -1, place: -1, stdout: capture{closed: true}, stderr: capture{closed: true}}
+}
+
+// wholeGroup has a signal go to the group that a descriptor's process leads, or has led: to no other
+// that has its number by now. Kernels before 6.9 don't know it: EINVAL.
+const wholeGroup = 1 << 2
+
+// send sends a signal to the job's group, or keeps it until the job has begun. Callers must hold
+// c.mu.
+func (t *turn) send(c *child, signo unix.Signal) error {
+	if !t.begun {
+		t.pending = append(t.pending, signo)
+		return nil
+	}
+	t.touched = t.touched || signo != 0
+	if !t.forked {
+		err := unix.Kill(-c.started.Pid, signo)
+		if err == unix.ESRCH { // it has left its group
+			err = unix.Kill(c.started.Pid, signo)
+		}
+		return err
+	}
+	if t.pidfd >= 0 {
+		if err := unix.PidfdSendSignal(t.pidfd, signo, nil, wholeGroup); err != unix.EINVAL {
+			return err
+		}
+	}
+	// Its parent may have reaped it. Nobody else has its number as long as something of its group is
+	// there; where nothing is, somebody may.
+	if at := proc.StartTime(c.started.Pid); at != 0 && at != c.started.StartTime {
+		return os.ErrProcessDone
+	}
+	return unix.Kill(-c.started.Pid, signo)
+}
+
+// close closes the descriptor of a process that is reaped. Callers must hold the child's mu.
+func (t *turn) close() {
+	if t.pidfd >= 0 {
+		unix.Close(t.pidfd)
+		t.pidfd = -1
+	}
+}
+
+// isOver tells whether a descriptor's process has ended, be it reaped or not.
+func isOver(pidfd int) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		if err != unix.EINTR {
+			return n > 0
+		}
+	}
+}
+
+// begin notes that the job has begun, in a process.
+func (r *reactor) begin(c *child) {
+	r.mu.Lock()
+	r.children[int32(c.started.Pid)] = c
+	r.alarms.await(c)
+	r.alarms.limit(c)
+	r.mu.Unlock()
+}
+
+// finish ends a job whose process goes on, or was reaped by its parent. What it has written is in
+// its pipes: it was flushed before the end was told.
+func (r *reactor) finish(c *child) {
+	c.exited, c.gone = true, proc.Uptime()
+	r.unlimit(c)
+	c.mu.Lock()
+	if c.turn.forked {
+		_ = c.send(unix.SIGKILL) // what it left in its group
+		family.leave(c.started.Pid)
+	}
+	c.reaped = true
+	c.turn.close()
+	c.mu.Unlock()
+	for _, p := range []*capture{&c.stdout, &c.stderr} {
+		p.leave(r.scratch)
+	}
+	r.drop(c)
+	c.describe(r.delay)
+	c.watcher.ended(c)
+}
+
+// leave reads what is in the pipe now, no more, and leaves it.
+func (c *capture) leave(scratch []byte) {
+	if c.closed {
+		return
+	}
+	c.bounded, c.left = true, pending(c.pipe)
+	for c.left > 0 && !c.closed {
+		before := c.left
+		if c.read(scratch, true); c.left == before {
+			break // somebody else has read it
+		}
+	}
+	c.close()
+}
+
+// pending is how many bytes are in a pipe.
+func pending(pipe int) int {
+	n, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,303 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+)
+
+// pools keep processes ready that run jobs. All of it is the reactor's: others leave in the inbox
+// what is to be done.
+type pools struct {
+	spawner *spawner
+	reactor *reactor
+	tell    func(wire.Message) (told bool) // the worker
+	timer   int                            // a timerfd
+	at      int64                          // when it rings; 0: never
+
+	byTarget map[string]*pool
+	kept     map[int]*kept
+	booting  int // processes that are not ready yet, of all pools
+	ticked   int64
+	settling []chan struct{}
+	leaving  chan struct{} // closed when there is no process any more; nil: there may be more
+	news     news
+	over     chan struct{} // closed when nothing is done any more
+
+	mu    sync.Mutex
+	inbox []func()
+	shut  bool
+}
+
+// mostBooting is how many processes may boot at once, of all pools: each keeps a processor busy.
+const mostBooting = 2
+
+// How long a process may take: to be ready where nobody says for how long, to answer when it is
+// asked for a job, and to end when it is told to, before each of the signals.
+const (
+	bootTime   = int64(30 * time.Second)
+	answerTime = int64(5 * time.Second)
+	quitSpan   = 5 * time.Second
+	quitTime   = int64(quitSpan)
+)
+
+// tickTime is how often is looked at what no event tells of.
+const tickTime = int64(time.Second)
+
+func newPools(s *spawner, r *reactor) (*pools, error) {
+	ps := &pools{
+		spawner: s, reactor: r, tell: func(wire.Message) bool { return false },
+		byTarget: make(map[string]*pool), kept: make(map[int]*kept), over: make(chan struct{}),
+	}
+	var err error
+	if ps.timer, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	r.pools = ps
+	return ps, r.epoll.add(ps.timer, aboutPools, 0)
+}
+
+// do leaves something for the reactor to do. It fails where that does nothing any more.
+func (ps *pools) do(what func()) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.shut {
+		return false
+	}
+	if ps.inbox = append(ps.inbox, what); len(ps.inbox) == 1 {
+		ps.reactor.epoll.ring()
+	}
+	return true
+}
+
+// drain does what was left to be done.
+func (ps *pools) drain() {
+	ps.mu.Lock()
+	inbox := ps.inbox
+	ps.inbox = nil
+	ps.mu.Unlock()
+	for _, what := range inbox {
+		what()
+	}
+}
+
+// close lets go of all processes: they read the end of what they are told, and end.
+func (ps *pools) close() {
+	ps.mu.Lock()
+	ps.shut = true
+	ps.mu.Unlock()
+	for _, k := range ps.kept {
+		ps.unwatch(k)
+		k.close()
+	}
+	close(ps.over)
+	unix.Close(ps.timer)
+}
+
+// wakeAt rings at an uptime, or before.
+func (ps *pools) wakeAt(at int64) {
+	if ps.at != 0 && ps.at <= at {
+		return
+	}
+	ps.at = at
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(at, 1))}
+	_ = unix.TimerfdSettime(ps.timer, unix.TFD_TIMER_ABSTIME, &spec, nil) // it fails only for bad arguments
+}
+
+// act acts on an event of a kept process, or the timer's.
+func (ps *pools) act(event *unix.EpollEvent) {
+	if event.Pad == aboutPools {
+		ps.onTimer()
+		return
+	}
+	k := ps.kept[int(event.Fd)]
+	switch {
+	case k == nil: // an earlier event of the same batch was its last
+	case event.Pad == aboutKept:
+		ps.onGone(k)
+	case event.Pad == aboutAnswers:
+		ps.hear(k)
+	case event.Pad == aboutBootings:
+		k.hearBoot()
+	}
+}
+
+// onTimer acts on what has lasted for too long, and looks after what no event tells of.
+func (ps *pools) onTimer() {
+	var count [8]byte
+	_, _ = unix.Read(ps.timer, count[:]) // so that the epoll does not report it again
+	ps.at = 0
+	now := proc.Uptime()
+	for _, k := range ps.kept {
+		if k.deadline != 0 && k.deadline <= now {
+			k.deadline = 0
+			k.late()
+		}
+	}
+	if len(ps.byTarget) > 0 && ps.ticked+tickTime <= now {
+		ps.ticked = now
+		ps.tick(now)
+	}
+	for _, k := range ps.kept {
+		if k.deadline != 0 {
+			ps.wakeAt(k.deadline)
+		}
+	}
+	for _, p := range ps.byTarget {
+		p.dirty = true
+		if p.next > now {
+			ps.wakeAt(p.next)
+		}
+	}
+	if len(ps.byTarget) > 0 {
+		ps.wakeAt(ps.ticked + tickTime)
+	}
+}
+
+// late acts on a state that has lasted for too long.
+func (k *kept) late() {
+	switch k.state {
+	case booting:
+		k.unfit(fmt.Sprintf("it was not ready within %s", k.pool.bootTimeout()))
+	case asked:
+		k.unfit(fmt.Sprintf("it did not answer within %s when it was asked for a job", time.Duration(answerTime)))
+	case leaving:
+		k.press()
+	}
+}
+
+// work does, once for all that came together, what follows from it.
+func (ps *pools) work() {
+	for target, p := range ps.byTarget {
+		if !p.dirty {
+			continue
+		}
+		p.dirty, ps.news.changed = false, true
+		p.assign()
+		p.retire()
+		if p.removed && p.booting == 0 && len(p.processes) == 0 {
+			delete(ps.byTarget, target)
+		}
+	}
+	if ps.news.changed {
+		ps.replenish()
+	}
+	ps.publish()
+	if len(ps.settling) > 0 && !ps.unsettled() {
+		for _, settled := range ps.settling {
+			close(settled)
+		}
+		ps.settling = nil
+	}
+	if ps.leaving != nil && len(ps.byTarget) == 0 {
+		close(ps.leaving)
+		ps.leaving = nil
+	}
+}
+
+// replenish starts processes where there are too few, the pool first that has waited for longest.
+func (ps *pools) replenish() {
+	now := proc.Uptime()
+	for ps.booting < mostBooting {
+		var first *pool
+		for _, p := range ps.byTarget {
+			if p.lacks(now) && (first == nil || p.booted < first.booted) {
+				first = p
+			}
+		}
+		if first == nil {
+			return
+		}
+		ps.boot(first, now)
+	}
+}
+
+// boot starts a process of a pool, on a goroutine: a start takes as long as its program's execution.
+func (ps *pools) boot(p *pool, now int64) {
+	ps.booting++
+	p.booting++
+	p.booted = now
+	def, version := p.def, p.version
+	if def.Mode == "fork" {
+		adopt()
+	}
+	go func() {
+		stamp := stampOf(&def)
+		k, err := ps.spawner.keep(&def)
+		if k != nil {
+			k.version, k.stamp = version, stamp
+		}
+		if !ps.do(func() { ps.spawned(p, k, err) }) && k != nil {
+			k.close()
+		}
+	}()
+}
+
+// spawned takes up a process that was started.
+func (ps *pools) spawned(p *pool, k *kept, err error) {
+	p.dirty = true
+	if err != nil {
+		ps.booting--
+		p.booting--
+		p.fails(nil, err.Error())
+		return
+	}
+	k.pool = p
+	ps.kept[k.started.Pid] = k
+	p.processes = append(p.processes, k)
+	if k.version != p.version {
+		k.due = p.reason
+	}
+	if err := ps.watch(k); err != nil {
+		k.unfit(err.Error())
+		go func() { // without the epoll
+			for unix.Waitid(unix.P_PID, k.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+			}
+			ps.do(func() { ps.onGone(k) })
+		}()
+		return
+	}
+	k.enter(booting, int64(p.bootTimeout()))
+}
+
+// watch has the reactor learn of a process's end, of what it says, and of what it writes before it
+// is ready.
+func (ps *pools) watch(k *kept) error {
+	pid := k.started.Pid
+	for fd, about := range map[int]int{k.pidfd: aboutKept, k.answers: aboutAnswers, k.output[0]: aboutBootings, k.output[1]: aboutBootings} {
+		if err := ps.reactor.epoll.add(fd, about, pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unwatch ends that. A descriptor is taken out before it is closed: see epoll.add.
+func (ps *pools) unwatch(k *kept) {
+	for _, fd := range []int{k.pidfd, k.answers, k.output[0], k.output[1]} {
+		if fd >= 0 {
+			_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, fd, nil) // it may not be there
+		}
+	}
+}
+
+// unsettled tells whether a process was asked for a job and has not answered.
+func (ps *pools) unsettled() bool {
+	for _, k := range ps.kept {
+		if k.state == asked {
+			return true
+		}
+	}
+	return false
+}
+
+// targets are in their order.
+func (ps *pools) targets() []string { return slices.Sorted(maps.Keys(ps.byTarget)) }

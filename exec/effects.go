@@ -22,6 +22,7 @@ func (w *Worker) settle(event func(*board.Board) board.Effects) board.Effects {
 
 // carryOut is the part of change that the runner may hold up.
 func (w *Worker) carryOut(e board.Effects) {
+	w.goOn(e.Held)
 	for _, j := range e.Forget {
 		w.Keeper.Forget(j.ID(), j.Token(), j.Attempt())
 	}

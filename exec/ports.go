@@ -142,6 +142,9 @@ type Spec struct {
 	Vars    []string
 	Service Service // of modes that are requests
 
+	// Since is when the start was announced, by the worker's clock, of one that is taken up.
+	Since time.Time
+
 	// Token is that of the job's claim. With the attempt it tells starts of the job apart, for ever.
 	Token string
 	// Timeout is how long the process may run; 0: no limit. Then its group gets SIGTERM, KillAfter

@@ -16,7 +16,14 @@ type start struct {
 
 // specOf is a start of a former run of the worker, as far as the runner needs to know it.
 func specOf(old *journal.Job) Spec {
-	return Spec{Job: old.ID, Token: old.Token, Attempt: old.Attempt, Timeout: old.Timeout, KillAfter: old.KillAfter}
+	mode := Mode(old.Executor)
+	if mode == "" {
+		mode = ModeProcess
+	}
+	return Spec{
+		Mode: mode, Target: old.Target, Since: old.Running,
+		Job: old.ID, Token: old.Token, Attempt: old.Attempt, Timeout: old.Timeout, KillAfter: old.KillAfter,
+	}
 }
 
 // recover takes up the jobs that a former run of the worker did not bring to their end. It needs no
@@ -99,7 +106,7 @@ func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instan
 	case old.Status == journal.StatusStarting:
 		return w.takeUpStart(b, old, instance)
 	}
-	if old.Process != nil {
+	if old.Process != nil && !Mode(old.Executor).Requests() {
 		if stray, alive := w.Runner.Adopt(specOf(&old), *old.Process); alive {
 			return w.adopt(b, old, stray)
 		}
@@ -111,11 +118,11 @@ func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instan
 }
 
 // takeUpStart goes on with a job that was announced, and of which the runner that is there knows
-// nothing. It was never started where that is the one that was to do it, or where that one ended in
+// nothing. A request whose connection is not journalled was never sent. A process was never started where that is the one that was to do it, or where that one ended in
 // order. Where the claim itself announced it, the claim may not have been won, which the table
 // tells first. Callers must hold w.mu.
 func (w *Worker) takeUpStart(b *board.Board, old journal.Job, instance string) board.Effects {
-	never := old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
+	never := Mode(old.Executor).Requests() || old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
 	switch {
 	case old.Claimed:
 		b.DoubtOld(old, !never)

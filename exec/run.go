@@ -24,6 +24,7 @@ func (w *Worker) Open(pid int) error {
 	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
 		return fmt.Errorf("open worker %s: %w", w.Name, err)
 	}
+	w.declare()
 	return w.recover(ignored, retried)
 }
 
@@ -53,8 +54,10 @@ func (w *Worker) Hurry() { w.endPatient() }
 // SetLauncher makes jobs started from now on use another launcher. Where none could be started, it
 // is looked at at once.
 func (w *Worker) SetLauncher(l Launcher) {
+	defer w.declare()
 	w.change(func(b *board.Board) board.Effects {
 		w.launcher = l
+		w.follow(b.SetTiming(w.timing()))
 		return b.NewLauncher()
 	})
 }

@@ -11,11 +11,16 @@ import (
 // also of targets that are added later. So a configuration that is read again gives its terms first,
 // and its targets then.
 func (w *Worker) SetTerms(terms map[string]Terms, zone *time.Location, skipMissed bool) {
+	defer w.declare()
 	w.change(func(b *board.Board) board.Effects {
 		w.terms, w.zone = terms, zone
-		b.SetTiming(timing(terms, zone, skipMissed))
+		w.skipMissed = skipMissed
+		w.follow(b.SetTiming(w.timing()))
 		e := b.NewLauncher()
 		e.Wake = true // a rate may let more start
 		return e
 	})
 }
+
+// timing is what the board is told of launchers and terms. Callers must hold w.mu.
+func (w *Worker) timing() board.Timing { return timing(w.launcher, w.terms, w.zone, w.skipMissed) }

@@ -136,15 +136,7 @@ func (w *Worker) start(s board.Start) {
 	if !wanted {
 		return
 	}
-	var process Process
-	spec, err := launcher.spec(s.ID(), s.Attempt(), env)
-	if err == nil {
-		spec.Token = s.Token()
-		spec.Timeout, spec.KillAfter = s.Limits()
-		spec.MaxOutput, spec.Runner = w.MaxOutput, s.Runner()
-		spec.Tell = w.hear
-		process, err = w.Runner.Start(spec)
-	}
+	process, err := w.startWith(launcher, s, env)
 	w.change(func(b *board.Board) board.Effects {
 		switch {
 		case errors.Is(err, ErrRunnerChanged):

@@ -30,15 +30,17 @@ type Status struct {
 	Outage    *Outage    // why nothing at all is claimed; nil where nothing is wrong
 	Returned  time.Time  // when the last outage ended in which the table was out of reach; zero: there was none
 	Nameless  string     // why name and mark are not this worker's at the moment; "" where they are
+	Executors Executors  // what runs jobs otherwise than in a process for each
 	Full      *Outage    // since when the journal takes nothing, for want of room; nil where it does
 }
 
 // Status tells how the worker stands.
 func (w *Worker) Status() Status {
-	away, now := isClosed(w.Mirror.Away()), time.Now()
+	away, now, executors := isClosed(w.Mirror.Away()), time.Now(), w.Executors()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
+		Executors: executors,
 		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
 		Doubted: w.board.Doubts(), Aside: w.asideRows(),
 		Launcher: w.hitchStatus(), Outage: w.outage.status(), Returned: w.outage.returned, Full: w.fullStatus(),

@@ -42,6 +42,7 @@ func (w *Worker) leaveRunning() {
 		w.mu.Unlock()
 		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", left)
 	}
+	w.endRequests()
 	w.Logger.Info("jobs are left to the next start", "jobs", w.runningJobs())
 	w.change(func(b *board.Board) board.Effects {
 		return b.RefuseClients(true, func(id int64) string {

@@ -75,6 +75,7 @@ func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 		w.namesDue = true
 		return board.Effects{Poll: []string{name}}
 	})
+	w.declare()
 	w.OnTargets()
 	return nil
 }
@@ -130,6 +131,7 @@ func (w *Worker) remove(name, by string) error {
 		return board.Effects{Wake: true}
 	})
 	if err == nil {
+		w.declare()
 		w.OnTargets()
 	}
 	return err
@@ -194,6 +196,7 @@ func (w *Worker) SetConcurrency(name string, concurrency int, by string) error {
 		return err
 	}
 	w.change(func(b *board.Board) board.Effects { return b.SetConcurrency(b.Target(name), concurrency) })
+	w.declare()
 	return nil
 }
 

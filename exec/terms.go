@@ -28,13 +28,18 @@ type Rate struct {
 }
 
 // timing is what the board is told of the terms.
-func timing(terms map[string]Terms, zone *time.Location, skipMissed bool) board.Timing {
-	t := board.Timing{Terms: make(map[string]board.Terms, len(terms)), Zone: zone, SkipMissed: skipMissed}
+func timing(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) board.Timing {
+	t := board.Timing{
+		Terms: make(map[string]board.Terms, len(terms)), Zone: zone, SkipMissed: skipMissed, Executor: common.Mode.Executor(),
+	}
 	for name, of := range terms {
-		t.Terms[name] = board.Terms{
+		its := board.Terms{
 			Attempts: of.Attempts, First: of.Backoff.First, Most: of.Backoff.Most, Timeout: of.Timeout, KillAfter: of.KillAfter,
-			Own: of.Launcher != nil,
 		}
+		if of.Launcher != nil {
+			its.Own, its.Executor = true, of.Launcher.Mode.Executor()
+		}
+		t.Terms[name] = its
 	}
 	return t
 }

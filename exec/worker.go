@@ -39,6 +39,8 @@ type Config struct {
 	Table     Claimer
 	Mirror    Mirror
 	Runner    Runner
+	Pools     Pools     // nil: no launcher keeps processes
+	Requester Requester // nil: no launcher makes requests
 	Keeper    Keeper
 	Watcher   Watcher
 	Disk      Disk
@@ -102,6 +104,7 @@ type Worker struct {
 	noting        sync.Mutex    // held while something is journalled by Note, and at the end
 	closed        bool          // the end is journalled; guarded by noting
 	adding        sync.Mutex    // held while a target is added, across the table's word on its name too
+	declaring     sync.Mutex    // held while executors are told what there is to be
 	identifying   sync.Mutex    // held while name and mark are taken, across table, journal and memory
 
 	// The turn loop's.
@@ -111,26 +114,27 @@ type Worker struct {
 
 	claims claims // the claim loop's
 
-	mu        sync.Mutex
-	board     *board.Board       // jobs, slots, claims in doubt and targets
-	targets   map[string]*target // the board's, with what claims have found
-	asides    map[int64]*aside   // rows that the table does not let us claim
-	odd       []AsideRow         // rows that can never be claimed
-	launcher  Launcher
-	terms     map[string]Terms // by target
-	zone      *time.Location   // of schedules whose rows name none
-	clock     clock            // of the table's server
-	offers    offers
-	identity  identity
-	asked     asked
-	outage    outage
-	full      full
-	strangers int  // rows under way that belong to no worker
-	awaiting  bool // somebody waits for the table on behalf of targets that are behind
-	namesDue  bool // the table is to be asked whether it takes the targets' names
-	handover  bool // as Config.Handover, or because of HandOver
-	fresh     bool // the journal held nothing when the worker was opened
-	failure   error
+	mu         sync.Mutex
+	board      *board.Board       // jobs, slots, claims in doubt and targets
+	targets    map[string]*target // the board's, with what claims have found
+	asides     map[int64]*aside   // rows that the table does not let us claim
+	odd        []AsideRow         // rows that can never be claimed
+	launcher   Launcher
+	terms      map[string]Terms // by target
+	zone       *time.Location   // of schedules whose rows name none
+	skipMissed bool             // a scheduled run that was missed is not made up for
+	clock      clock            // of the table's server
+	offers     offers
+	identity   identity
+	asked      asked
+	outage     outage
+	full       full
+	strangers  int  // rows under way that belong to no worker
+	awaiting   bool // somebody waits for the table on behalf of targets that are behind
+	namesDue   bool // the table is to be asked whether it takes the targets' names
+	handover   bool // as Config.Handover, or because of HandOver
+	fresh      bool // the journal held nothing when the worker was opened
+	failure    error
 }
 
 // New makes a worker. Run makes it work.
@@ -139,13 +143,13 @@ func New(c Config) *Worker {
 		c.Observer = deaf{}
 	}
 	w := &Worker{
-		Config: c, launcher: c.Launcher, terms: c.Terms, zone: c.Zone,
+		Config: c, launcher: c.Launcher, terms: c.Terms, zone: c.Zone, skipMissed: c.SkipMissed,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
 		again:     make(chan struct{}, retriers),
 		turnKnock: make(chan struct{}, 1), claimKnock: make(chan struct{}, 1),
 		board: board.New(board.Config{
 			Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
-			Delays: c.Delays, Again: c.Again, Timing: timing(c.Terms, c.Zone, c.SkipMissed),
+			Delays: c.Delays, Again: c.Again, Timing: timing(c.Launcher, c.Terms, c.Zone, c.SkipMissed),
 		}),
 		targets:  make(map[string]*target),
 		asides:   make(map[int64]*aside),

@@ -25,7 +25,7 @@ func TestAJobGoesFromClaimToDone(t *testing.T) {
 	f := newFixture(t, newTable(waiting(7, "a")), nil)
 	f.start()
 	p := f.next()
-	want := jobexec.Spec{Job: 7, Attempt: 1, Runner: instance, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
+	want := jobexec.Spec{Target: "a", Job: 7, Attempt: 1, Runner: instance, Argv: []string{"/launcher", "--job=7"}, Env: []string{"LANG=C"}}
 	f.journal.View(func(s *journal.State) { want.Token = s.Job(7).Token })
 	if diff := cmp.Diff(want, p.spec, cmpopts.IgnoreFields(jobexec.Spec{}, "Tell")); diff != "" {
 		t.Errorf("what was started (-want +got):\n%s", diff)

@@ -56,8 +56,8 @@ func (b *Board) followEnd(j *Job, done *journal.Done, unknown bool, now time.Tim
 		return
 	}
 	e := runEnd{
-		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok", final: unknown || hopeless(*done) || j.ends && killed(*done),
-		attempts: b.said(j.claim), wait: b.nextWait(j), zone: b.timing.Zone, now: b.planTime(now),
+		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok", final: unknown || done.Final || hopeless(*done) || j.ends && killed(*done),
+		attempts: b.said(j.claim), wait: b.nextWait(j, *done), zone: b.timing.Zone, now: b.planTime(now),
 	}
 	var note string
 	if done.Again, note = e.again(); note != "" {

@@ -20,6 +20,7 @@ type Effects struct {
 	Examine Examine   // the launcher is looked at
 	Empty   []*Target // are removed: they were to be as soon as they are empty
 
+	Held      []Held    // may do their work, or are not to
 	Forget    []*Job    // the runner need not keep them any more: their ends are journalled
 	Signalled []Signal  // are journalled, or can't be
 	Cancelled []Cancel  // likewise
@@ -28,6 +29,12 @@ type Effects struct {
 	Answers   []Answer  // clients are told how a job ended
 	Start     []Start   // are started as soon as their rows say so; those that their claims announced do
 	Renewed   []Renewal // are announced once more after a moment, see Board.Renew
+}
+
+// Held is a process that has not begun its work.
+type Held struct {
+	Process Process
+	Go      bool // it is journalled, so that it may; else it is to end without it
 }
 
 // Coming is when a row of a target is due, by the clock of the table's server.

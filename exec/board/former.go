@@ -10,10 +10,17 @@ import (
 // killedWhileItRan is why nobody knows how a job ended, or whether it was started.
 const killedWhileItRan = "the worker and its runner were killed, or the machine lost power, while it ran"
 
+// killedWhileAsked is that of one that was a request.
+const killedWhileAsked = "the worker was killed, or the machine lost power, while its request was with "
+
 // Lost takes up a job of a former run that may have been started, and of which nobody has anything.
 // The next turn ends it. left has what it had written, as far as that is known.
 func (b *Board) Lost(old journal.Job, left journal.Done) Effects {
-	b.lose(old, claimOf(old), left, killedWhileItRan)
+	why := killedWhileItRan
+	if old.Process != nil && old.Process.Address != "" {
+		why = killedWhileAsked + old.Process.Address
+	}
+	b.lose(old, claimOf(old), left, why)
 	return b.follow()
 }
 
@@ -50,7 +57,8 @@ func (b *Board) Adopt(old journal.Job, process Process) *Job {
 
 // takeOver takes over what the journal knows of a start of a former run.
 func (j *Job) takeOver(old journal.Job) {
-	j.cancelled, j.ends = old.Cancelled, old.Ends
+	j.cancelled, j.ends, j.executor = old.Cancelled, old.Ends, old.Executor
+	j.said = old.Status == journal.StatusRunning
 	j.timeout, j.killAfter = old.Timeout, old.KillAfter
 	j.recovered = old.Attempt > First(j.claim)
 }

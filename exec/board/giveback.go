@@ -30,10 +30,10 @@ func (b *Board) giveBack(j *Job, reason string) {
 func (b *Board) hitched(j *Job) bool { return b.hitch != nil && b.hitch.probe != j }
 
 // stays tells whether a job is not to be started for now.
-func (b *Board) stays(j *Job) bool { return b.stopping || j.target.paused || b.hitched(j) }
+func (b *Board) stays(j *Job) bool { return b.stopping || j.target.paused || b.whyNot(j) != "" }
 
-// takeBack stops a job that was not started, because its target is paused, the launcher can't be
-// executed or the worker stops. A background job is given back. A manual one, which a client wants
+// takeBack stops a job that was not started, because its target is paused, nothing can start it, or
+// the worker stops. A background job is given back. A manual one, which a client wants
 // to be run here, waits in the queue, or parked, unless it can't be started anyway. So does one
 // that was started before.
 func (b *Board) takeBack(j *Job) {
@@ -44,8 +44,8 @@ func (b *Board) takeBack(j *Job) {
 		b.move(j, Gone)
 	case b.stopping:
 		b.drop(j, leftToNext)
-	case j.mayLeave() && b.hitched(j):
-		b.giveBack(j, b.hitch.Text())
+	case j.mayLeave() && b.whyNot(j) != "":
+		b.giveBack(j, b.whyNot(j))
 	case j.mayLeave() && !j.claim.Manual:
 		b.giveBack(j, targetPaused)
 	case j.phase == Parked: // it goes on when its row shows it
@@ -85,8 +85,8 @@ func (b *Board) unstarted(t *Target) (jobs []*Job) {
 
 // excuse tells the client of a job that stays why it is not started for now.
 func (b *Board) excuse(j *Job) {
-	if j.client != nil && b.hitched(j) {
-		why := fmt.Sprintf("job %d waits for its attempt %d: %s; its row will tell how it ended", j.id, j.attempt, b.hitch.Text())
+	if reason := b.whyNot(j); j.client != nil && reason != "" {
+		why := fmt.Sprintf("job %d waits for its attempt %d: %s; its row will tell how it ended", j.id, j.attempt, reason)
 		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why, Whole: true})
 	}
 }

@@ -31,11 +31,13 @@ type Job struct {
 	announced uint64    // the event that says running
 	began     time.Time // when that was
 	runner    string    // the instance that it names
+	executor  string    // what is to run it, as its announcement says
 	Retry     Retry     // of its start; nil before the first one was put off
 	refusals  int       // starts that were refused for want of something
 	launcher  int       // the number of the launcher that it was started with
 	reason    string    // why it is given back
 	counted   bool      // its start is among its target's rates
+	said      bool      // the journal knows the process of this start
 	recovered bool      // it was started before, by this claim, and nobody knows how that ended
 	ends      bool      // somebody has sent a signal to this start: it is not tried again if that has ended it
 
@@ -56,8 +58,10 @@ type Target struct {
 	paused      bool
 	pausedSince time.Time // and by whom; zero where it is not paused
 	pausedBy    string
-	retiring    bool   // nothing is claimed for it any more
-	retiredBy   string // on whose behalf it is removed as soon as it is empty; "" nobody's
+	unable      string    // why its executor can't start jobs; "" where it can
+	unableSince time.Time // zero where it can
+	retiring    bool      // nothing is claimed for it any more
+	retiredBy   string    // on whose behalf it is removed as soon as it is empty; "" nobody's
 	queue       []*Job
 	active      int             // slots in use
 	in          [phaseCount]int // jobs by phase
@@ -101,9 +105,12 @@ func (j *Job) Beginning() bool {
 	return phases[j.phase].slot && phases[j.phase].starts
 }
 
+// Executor is what is to run the job, as it was announced; "": a process of its own.
+func (j *Job) Executor() string { return j.executor }
+
 // mayLeave tells whether a job can be given back. One that its claim has started before can't: the
 // journal says that it ran. What earlier claims have started of the same run is their matter.
-func (j *Job) mayLeave() bool { return j.attempt == First(j.claim) }
+func (j *Job) mayLeave() bool { return j.attempt == First(j.claim) && !j.said }
 
 // Claim is the claim of the job.
 func (j *Job) Claim() journal.Accepted { return j.claim }
@@ -135,11 +142,11 @@ func released(id int64, claim journal.Accepted, reason string) journal.Draft {
 
 // running says that the job is about to be started by a runner; claimed, that its claim says so.
 func (b *Board) running(j *Job, instance string, claimed bool) journal.Draft {
-	j.runner = instance
+	j.runner, j.executor = instance, b.timing.executor(j.target.name)
 	j.timeout, j.killAfter = b.limits(j)
 	return journal.Draft{Job: j.id, Payload: journal.Running{
 		Attempt: j.attempt, Runner: instance, Claimed: claimed, Token: j.claim.Token,
-		Timeout: seconds(j.timeout), KillAfter: seconds(j.killAfter),
+		Timeout: seconds(j.timeout), KillAfter: seconds(j.killAfter), Executor: j.executor,
 	}}
 }
 

@@ -71,10 +71,11 @@ const mostRefusals = 3
 
 // notStarted takes back a job whose start the system has refused. What may be over in a moment is
 // tried again first, and so is what another launcher than the one that is there now was refused.
-// Where the target has a launcher of its own, that is the matter of its jobs only: they keep their
-// slots and are tried again, ever later, and nothing else is held up.
+// Where the target has a launcher of its own, or an executor other than the system itself, that is
+// the matter of its jobs only: they keep their slots and are tried again, ever later, and nothing
+// else is held up. When the executor says that it can start none, they are given back (unable.go).
 func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
-	old, own := j.launcher != b.launcher, b.timing.Terms[j.target.name].Own && !o.Short
+	old, own := j.launcher != b.launcher, j.executor != "" || b.timing.Terms[j.target.name].Own && !o.Short
 	if old || own || o.Short && b.hitch == nil && j.refusals < mostRefusals {
 		if own {
 			b.tellsNothing(j, now)

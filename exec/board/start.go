@@ -117,7 +117,7 @@ func (b *Board) end(j *Job, outcome Outcome) {
 // where it is to stay.
 func (b *Board) renew(j *Job, cause error) {
 	b.move(j, Renewing)
-	j.process = nil
+	j.process, j.unsaid = nil, journal.Started{}
 	if b.stays(j) {
 		b.takeBack(j)
 		return

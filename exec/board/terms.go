@@ -13,6 +13,7 @@ type Timing struct {
 	Terms      map[string]Terms // by target; one that is not there has none of its own
 	Zone       *time.Location   // of schedules whose rows name none; nil: UTC
 	SkipMissed bool             // a scheduled run that was missed is not made up for
+	Executor   string           // what runs the jobs of targets that have no launcher of their own; "": a process for each
 }
 
 // Terms are what the configuration says of the jobs of one target, as far as the board decides by it.
@@ -22,6 +23,7 @@ type Terms struct {
 	Timeout     time.Duration // of one start; 0: no limit
 	KillAfter   time.Duration // between SIGTERM and SIGKILL; 0: defaultKill
 	Own         bool          // it has a launcher of its own
+	Executor    string        // what that runs jobs with, as Timing.Executor
 }
 
 // What holds where the configuration of a target says nothing, but a row of it wants it.
@@ -31,8 +33,26 @@ const (
 	defaultKill  = 10 * time.Second
 )
 
-// SetTiming replaces what the configuration says about time.
-func (b *Board) SetTiming(t Timing) { b.timing = t }
+// SetTiming replaces what the configuration says about time. That jobs of a target could not be
+// started, as their executor said, is forgotten where it has another one now.
+func (b *Board) SetTiming(t Timing) Effects {
+	former := b.timing
+	b.timing = t
+	for _, target := range b.targets {
+		if former.executor(target.name) != t.executor(target.name) {
+			b.able(target)
+		}
+	}
+	return b.follow()
+}
+
+// executor is what runs the jobs of a target.
+func (t Timing) executor(target string) string {
+	if own := t.Terms[target]; own.Own {
+		return own.Executor
+	}
+	return t.Executor
+}
 
 // SetAhead tells how far the clock of the table's server is ahead of the worker's. Plans are made by
 // the server's, because that one says when a row is due.
@@ -60,8 +80,14 @@ func (t Terms) wait(attempt int64, luck float64) int64 {
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// nextWait is wait for the next attempt of a job, with some luck.
-func (b *Board) nextWait(j *Job) int64 {
+// mostRetryAfter is the longest time, in seconds, for which a service can put off the next attempt.
+const mostRetryAfter = 24 * 60 * 60
+
+// nextWait is wait for the next attempt of a job, with some luck; or what its service has said.
+func (b *Board) nextWait(j *Job, done journal.Done) int64 {
+	if done.RetryAfter > 0 {
+		return min(done.RetryAfter, mostRetryAfter)
+	}
 	return b.timing.Terms[j.target.name].wait(int64(j.attempt), rand.Float64())
 }
 

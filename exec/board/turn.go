@@ -120,8 +120,8 @@ func (j *Job) step(about what, drafts ...journal.Draft) *Step {
 // Journalled does what is to follow a turn whose steps were journalled, or could not be.
 func (b *Board) Journalled(turn Turn) Effects {
 	for _, s := range turn.Steps {
-		if s.Err != nil && s.process {
-			s.job.unsaid, _ = s.Drafts[0].Payload.(journal.Started)
+		if s.process {
+			b.known(s)
 		}
 		switch s.what {
 		case signal:
@@ -178,7 +178,7 @@ func (b *Board) announced(s *Step) {
 		return
 	}
 	b.move(j, Announced)
-	j.announced, j.began = s.Events[0].Seq, s.Events[0].Time
+	j.announced, j.began, j.said = s.Events[0].Seq, s.Events[0].Time, false
 	if b.stays(j) {
 		b.takeBack(j)
 		return

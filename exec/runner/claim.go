@@ -5,6 +5,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
+	"jobd/journal"
 )
 
 // claim is a start as the worker knows it. Runners of older versions know of no tokens and limits,
@@ -46,6 +47,9 @@ func (r *Remote) Recall(underWay []jobexec.Spec) (recalled []jobexec.Recalled) {
 	defer c.mu.Unlock()
 	for i := range underWay {
 		of := claimOf(&underWay[i])
+		if p := r.recalled[of.id]; p != nil && shares(underWay[i].Mode) {
+			p.since.Store(beganAt(&underWay[i], journal.Started{}))
+		}
 		p := r.recalled[of.id.Bare()]
 		if of.id.Token == "" || p == nil || r.recalled[of.id] != nil {
 			continue

@@ -22,11 +22,13 @@ type connector struct {
 	left    left
 
 	standing standing
+	pools    pools
 
-	mu     sync.Mutex
-	closed bool
-	link   *link            // nil: there was none yet
-	bare   map[wire.ID]bool // starts of this version's claims that the runner knows without their tokens
+	mu       sync.Mutex
+	closed   bool
+	link     *link            // nil: there was none yet
+	olderMet int              // runners of an older version that were to be replaced
+	bare     map[wire.ID]bool // starts of this version's claims that the runner knows without their tokens
 }
 
 // get returns the link to the runner, a new one where the old one is lost. It starts a runner where
@@ -52,8 +54,12 @@ func (c *connector) get() (*link, error) {
 		c.standing.missed(err)
 		return nil, err
 	}
+	if c.link != nil && c.link.instance != l.instance {
+		c.pools.renew()
+	}
 	c.link = l
 	c.standing.met(l)
+	c.declare(l)
 	return l, nil
 }
 
@@ -81,7 +87,7 @@ func (c *connector) connect() (*link, error) {
 		case <-made:
 		}
 	}()
-	l, err := newLink(conn, c.config, c.link == nil, c.rejoin)
+	l, err := newLink(conn, c.config, c.link == nil, c.rejoin, c.heard)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

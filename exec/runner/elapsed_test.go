@@ -105,7 +105,7 @@ func TestAnOlderRunnerIsUnderstood(t *testing.T) {
 	t.Parallel()
 	worker, runner := pair(t)
 	put(t, runner, wire.Message{Kind: wire.Hello, Version: 2, Instance: "older"})
-	l, err := newLink(worker, Config{Logger: slog.New(slog.DiscardHandler)}, true, func(*link, map[wire.ID]*process) {})
+	l, err := newLink(worker, Config{Logger: slog.New(slog.DiscardHandler)}, true, func(*link, map[wire.ID]*process) {}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func (p *process) guardIt() {
 		return
 	}
 	send := func(signo unix.Signal) error { return p.Signal(int(signo)) }
-	if g := watchOver(p.claimed().limit.From(began(p.started)), p.ended, send); g != nil {
+	if g := watchOver(p.claimed().limit.From(p.began()), p.ended, send); g != nil {
 		p.guard.Store(g)
 	}
 }

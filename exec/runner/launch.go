@@ -29,6 +29,10 @@ type Config struct {
 
 	// Pulse is told how the loop goes that reads what the runner says; nil: nobody is.
 	Pulse jobexec.Pulse
+
+	// OnReady is called when a pool can't start jobs, with why, and with "" when it can again; it must
+	// not block. nil: nobody listens.
+	OnReady func(target string, mode jobexec.Mode, why string)
 }
 
 // dial connects to the runner, and starts one where there is none.

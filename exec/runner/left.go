@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
@@ -147,17 +149,27 @@ func (r *Remote) Sweep(needed func(job int64, token string, attempt int) bool) {
 
 // Adopt implements jobexec.Runner.
 func (r *Remote) Adopt(of jobexec.Spec, started journal.Started) (jobexec.Process, bool) {
-	its := claimOf(&of)
-	if s, alive := r.connector.adopt(its.id, started, its.limit.From(began(started))); alive {
+	its, since := claimOf(&of), beganAt(&of, started)
+	if s, alive := r.connector.adopt(its.id, started, since, its.limit.From(since)); alive {
 		return s, true
 	}
 	return nil, false
 }
 
+// beganAt is the uptime at which a start began that a former worker has asked for. Where its process
+// was there before, that was when it was announced, as far as the clock was not set since.
+func beganAt(of *jobexec.Spec, process journal.Started) int64 {
+	if !shares(of.Mode) || of.Since.IsZero() {
+		return began(process)
+	}
+	now := proc.Uptime()
+	return min(max(now-int64(time.Since(of.Since)), began(process)), now)
+}
+
 // adopt finds the process of a start whose runner is gone, if it is alive still. When it has ended,
 // its outcome has what the runner had put on disk.
-func (c *connector) adopt(id wire.ID, started journal.Started, steps wire.Overrun) (s *stray, found bool) {
-	return adopt(started, c.bootID, steps, func() (stdout, stderr journal.Output) {
+func (c *connector) adopt(id wire.ID, started journal.Started, since int64, steps wire.Overrun) (s *stray, found bool) {
+	return adopt(started, c.bootID, since, steps, func() (stdout, stderr journal.Output) {
 		c.left.note(id, started)
 		return c.read(id, started)
 	})

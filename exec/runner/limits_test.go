@@ -190,7 +190,7 @@ func TestAnAdoptedProcessHasItsLimit(t *testing.T) {
 			if strings.Contains(test.script, "$up") {
 				heard(t, up)
 			}
-			s, alive := adopt(started, started.BootID, test.limit.From(began(started)), nothingLeft)
+			s, alive := adopt(started, started.BootID, began(started), test.limit.From(began(started)), nothingLeft)
 			if !alive {
 				t.Fatal("it was not adopted")
 			}
@@ -215,7 +215,7 @@ func TestAnAdoptedProcessThatHasEndedGetsNoSignal(t *testing.T) {
 	if err := awaitEnd(pidfd); err != nil {
 		t.Fatal(err)
 	}
-	s, alive := adopt(started, started.BootID, wire.Limit{Timeout: 1, Kill: 1}.From(0), nothingLeft)
+	s, alive := adopt(started, started.BootID, began(started), wire.Limit{Timeout: 1, Kill: 1}.From(0), nothingLeft)
 	if !alive {
 		t.Fatal("it was not adopted")
 	}
@@ -237,7 +237,7 @@ func TestAnOlderRunnersJobsHaveTheirLimits(t *testing.T) {
 	id := wire.ID{Job: 1, Attempt: 1}
 	told := make(chan error, 1)
 	go func() { told <- beOlder(far, started, id) }()
-	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {})
+	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

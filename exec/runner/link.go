@@ -19,6 +19,7 @@ type link struct {
 	logger    *slog.Logger
 	pulse     jobexec.Pulse                     // of receive; nil: nobody watches it
 	onLost    func(*link, map[wire.ID]*process) // goes on with the processes of a lost connection
+	onPools   func([]wire.Message)              // takes what the runner says of its pools
 	signaller signaller                         // signal
 	instance  string
 	pid       int                  // the runner's; 0: it is not known
@@ -30,11 +31,13 @@ type link struct {
 	room    chan struct{} // holds one for each large output that is here and not journalled yet
 	peeks   bool          // the runner understands them
 	tokens  bool          // and tokens, and limits
+	pools   bool          // and pools
 	peeking chan struct{} // holds one for each peek that is not answered
 
 	mu        sync.Mutex
 	occupied  map[wire.ID]bool // the processes that hold those
 	closing   bool             // the worker ends the connection
+	owed      owed             // of a runner that does not understand pools
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
 	numbers   numbers
@@ -46,7 +49,7 @@ type link struct {
 // link are the worker's. Those of a later one are placeholders, until the worker's own processes of
 // a lost link come to their places.
 func newLink(
-	conn *net.UnixConn, c Config, first bool, onLost func(*link, map[wire.ID]*process),
+	conn *net.UnixConn, c Config, first bool, onLost func(*link, map[wire.ID]*process), onPools func([]wire.Message),
 ) (*link, error) {
 	out, err := wire.NewOutbox(conn)
 	if err != nil {
@@ -59,12 +62,12 @@ func newLink(
 		return nil, err
 	}
 	l := &link{
-		conn: conn, logger: c.Logger, pulse: c.Pulse, onLost: onLost, instance: hello.Instance, pid: pid,
+		conn: conn, logger: c.Logger, pulse: c.Pulse, onLost: onLost, onPools: onPools, instance: hello.Instance, pid: pid,
 		out: out, lost: make(chan struct{}),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
 		peeks: hello.UnderstandsPeeks(), peeking: make(chan struct{}, mostPeeks),
-		tokens: hello.UnderstandsTokens(), numbers: make(numbers),
+		tokens: hello.UnderstandsTokens(), numbers: make(numbers), pools: hello.UnderstandsPools(),
 	}
 	l.signaller = l.signal
 	for _, old := range hello.Jobs {
@@ -73,11 +76,16 @@ func newLink(
 		}
 		p := newProcess(claim{old.ID, old.Limit}, l)
 		p.placeholder = !first
-		p.begin(old.Started, nil)
+		if old.Started.Known() { // else it waits for a process of a pool
+			p.begin(old.Started, nil)
+		}
 		l.processes[old.ID], l.recalled[old.ID] = p, p
 		if !l.tokens {
 			l.numbers[old.ID] = ""
 		}
+	}
+	if !l.pools {
+		l.owed.begin(l.processes)
 	}
 	go l.receive(in)
 	return l, nil
@@ -118,16 +126,30 @@ func (l *link) close(patience time.Duration) {
 // start asks for a start.
 func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	p := newProcess(claimOf(spec), l)
-	p.tell, p.asked = spec.Tell, time.Now()
+	p.tell, p.shares = spec.Tell, shares(spec.Mode)
+	if !spec.Mode.Kept() { // a process that is kept may have to be loaded first
+		p.asked = time.Now()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.alive() {
+	if !l.alive() || l.owed.leaving {
 		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
+	}
+	if spec.Mode.Kept() && !l.pools {
+		return nil, &jobexec.NotStartedError{Why: errOlderRunner, Short: true}
 	}
 	if !l.tokens && !l.numbers.take(p.claimed().id) {
 		return nil, fmt.Errorf("start %s: %w: %w", spec.Argv[0], errNumber, jobexec.ErrRunnerChanged)
 	}
 	l.processes[p.id] = p
+	l.owed.add(p.id)
+	if spec.Mode.Kept() {
+		l.post(wire.Message{
+			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.claimed().limit,
+			Pool: spec.Target, Vars: spec.Vars,
+		})
+		return p, nil
+	}
 	if !sameSlice(l.env, spec.Env) {
 		l.env = spec.Env
 		l.post(wire.Message{Kind: wire.Environment, Env: spec.Env})
@@ -140,7 +162,7 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 
 // post sends a message, as the runner understands it.
 func (l *link) post(m wire.Message) {
-	m.Tokens = l.tokens && m.Kind != wire.Environment
+	m.Tokens = l.tokens && m.Kind != wire.Environment && m.Kind != wire.Pools && m.Kind != wire.Recycle
 	l.out.Post(m)
 }
 
@@ -168,12 +190,20 @@ func (l *link) take(batch []wire.Message, n *notices) {
 		l.pulse.Works()
 		defer l.pulse.Waits()
 	}
+	var pools []wire.Message
 	l.mu.Lock()
 	for i := range batch {
-		l.act(&batch[i], n)
+		if batch[i].Kind == wire.Pools {
+			pools = append(pools, batch[i])
+		} else {
+			l.act(&batch[i], n)
+		}
 	}
 	l.mu.Unlock()
 	n.make()
+	if len(pools) > 0 {
+		l.onPools(pools)
+	}
 }
 
 // lose gives up a connection that is gone.
@@ -219,6 +249,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 	case m.Kind == wire.Refused:
 		delete(l.processes, m.ID)
 		delete(l.numbers, m.ID)
+		l.owed.remove(m.ID)
 		p.end(refusal(m), n)
 	case m.Kind == wire.Ended && m.Later:
 		p.exit(m.Started, m.Done)
@@ -254,6 +285,7 @@ func (l *link) forget(id wire.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.numbers, id)
+	l.owed.remove(id)
 	if l.occupied[id] {
 		delete(l.occupied, id)
 		<-l.room
@@ -275,7 +307,9 @@ func (l *link) takeOver(processes map[wire.ID]*process, n *notices) (done bool) 
 		}
 		delete(processes, id)
 		p.signaller.Store(&l.signaller)
-		p.begin(known.started, n)
+		if isClosed(known.begun) {
+			p.begin(known.started, n)
+		}
 		if known.exited {
 			p.exit(known.started, known.done)
 		}

@@ -116,7 +116,7 @@ func TestAFormerRunnerIsNotLookedAt(t *testing.T) {
 		})
 		hello <- m
 	}()
-	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {})
+	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 	}
 	for jobs, hello := range map[int]wire.Message{
 		1: {Kind: wire.Hello, Version: wire.Version, Instance: "elapsed"},
-		3: wire.WorkerHello(),
+		4: wire.WorkerHello(),
 	} {
 		conn, err := remote.connector.config.dialRunning()
 		if err != nil {
@@ -161,7 +161,7 @@ func TestWordsAreNoJobs(t *testing.T) {
 		}
 		put(t, conn, hello)
 		m, err := wire.NewReader(conn).Next()
-		if err != nil || len(m.Jobs) != jobs || m.UnderstandsPeeks() != (jobs == 3) {
+		if err != nil || len(m.Jobs) != jobs || m.UnderstandsPeeks() != (jobs == 4) {
 			t.Errorf("the runner lists %+v, %v", m.Jobs, err)
 		}
 		conn.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
@@ -19,6 +20,8 @@ type process struct {
 	id        wire.ID                   // as the runner knows it
 	claim     atomic.Pointer[claim]     // as the worker does
 	tell      func(jobexec.News)        // nil where nobody listens
+	shares    bool                      // its process was there before, so that since says when it began
+	since     atomic.Int64              // the uptime at which the job began; 0: when its process did
 	guards    bool                      // the runner knows nothing of limits
 	guard     atomic.Pointer[guard]     // nil: the runner sees to the limit, or there is none
 	signaller atomic.Pointer[signaller] // delivers signals: the link, or a stray
@@ -79,6 +82,9 @@ func (n *notices) make() {
 func (p *process) begin(started journal.Started, n *notices) {
 	if !isClosed(p.begun) {
 		p.started = started
+		if p.shares {
+			p.since.Store(proc.Uptime())
+		}
 		close(p.begun)
 		n.add(p, false)
 		p.guardIt()
@@ -132,11 +138,12 @@ func (p *process) orphan(c *connector, n *notices) {
 		p.end(errLost, n)
 		return
 	}
-	over := p.claimed().limit.From(began(p.started))
+	since := p.began()
+	over := p.claimed().limit.From(since)
 	if g := p.guard.Load(); g != nil {
 		over = g.end() // waits for no runner: those who waited for this one were told that it is gone
 	}
-	if s, alive := c.adopt(p.claimed().id, p.started, over); alive {
+	if s, alive := c.adopt(p.claimed().id, p.started, since, over); alive {
 		through := signaller(func(_ wire.ID, signo int) error { return s.Signal(signo) })
 		p.signaller.Store(&through)
 		p.orphaned.Store(true)
@@ -146,6 +153,18 @@ func (p *process) orphan(c *connector, n *notices) {
 	c.left.note(p.claimed().id, p.started)
 	p.done.Stdout, p.done.Stderr = c.read(p.claimed().id, p.started)
 	p.end(errLost, n)
+}
+
+// shares tells whether a job has a process that was there before it.
+func shares(mode jobexec.Mode) bool { return mode == jobexec.ModePool || mode == jobexec.ModeSpare }
+
+// began is the uptime at which the job began, which is later than its process where that was there
+// before.
+func (p *process) began() int64 {
+	if since := p.since.Load(); since != 0 {
+		return since
+	}
+	return began(p.started)
 }
 
 // errLost is the outcome of a process that ended without its runner.

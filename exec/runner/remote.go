@@ -30,6 +30,7 @@ func Open(c Config) (*Remote, error) {
 		return nil, err
 	}
 	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{}), bare: make(map[wire.ID]bool)}}
+	r.connector.pools.onReady = c.OnReady
 	l, err := r.connector.get()
 	if err != nil {
 		return nil, err

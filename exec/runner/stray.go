@@ -16,6 +16,7 @@ import (
 // ended only its parent could learn. Where it runs for longer than it may, the worker ends it.
 type stray struct {
 	started journal.Started
+	since   int64         // the uptime at which the job began
 	ended   chan struct{} // closed when the process is gone
 	guard   *guard        // nil: it has no limit
 	read    func() (stdout, stderr journal.Output)
@@ -30,7 +31,7 @@ type stray struct {
 // be done about it when it has run for as long as it may, read gives what it has written, when it
 // has ended.
 func adopt(
-	started journal.Started, bootID string, steps wire.Overrun, read func() (stdout, stderr journal.Output),
+	started journal.Started, bootID string, since int64, steps wire.Overrun, read func() (stdout, stderr journal.Output),
 ) (s *stray, found bool) {
 	if started.Pid <= 0 || started.BootID != bootID {
 		return nil, false
@@ -44,7 +45,7 @@ func adopt(
 		pidfd.Close()
 		return nil, false
 	}
-	s = &stray{started: started, pidfd: pidfd, ended: make(chan struct{}), read: read}
+	s = &stray{started: started, since: since, pidfd: pidfd, ended: make(chan struct{}), read: read}
 	s.guard = watchOver(steps, s.ended, s.send)
 	go s.watch()
 	return s, true
@@ -53,7 +54,7 @@ func adopt(
 // watch waits until the process is gone.
 func (s *stray) watch() {
 	_ = awaitEnd(s.pidfd) // an error would say that it was closed, which only we do
-	elapsed := proc.Elapsed(began(s.started), proc.Uptime())
+	elapsed := proc.Elapsed(s.since, proc.Uptime())
 	s.err = jobexec.ErrOutcomeUnknown
 	if s.guard != nil {
 		if steps := s.guard.end(); steps.Happened() {

@@ -48,17 +48,17 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 	}
 	other := started
 	other.StartTime++
-	if _, alive := adopt(other, started.BootID, wire.Overrun{}, nothingLeft); alive {
+	if _, alive := adopt(other, started.BootID, began(other), wire.Overrun{}, nothingLeft); alive {
 		t.Error("pitfall 29: another process with the same id was taken for the job's")
 	}
 	other = started
 	other.BootID = "another boot"
-	if _, alive := adopt(other, started.BootID, wire.Overrun{}, nothingLeft); alive {
+	if _, alive := adopt(other, started.BootID, began(other), wire.Overrun{}, nothingLeft); alive {
 		t.Error("pitfall 29: a process of another boot was taken for the job's")
 	}
 	gone, ended := startChild(t, "true")
 	ended()
-	if _, alive := adopt(gone, started.BootID, wire.Overrun{}, nothingLeft); alive {
+	if _, alive := adopt(gone, started.BootID, began(gone), wire.Overrun{}, nothingLeft); alive {
 		t.Error("a process that is gone was adopted")
 	}
 }
@@ -66,7 +66,7 @@ func TestAdoptFindsAProcessAgain(t *testing.T) {
 func TestAnAdoptedProcessIsSignalledAndWaitedFor(t *testing.T) {
 	t.Parallel()
 	started, ended := startChild(t, "exec sleep 300")
-	adopted, alive := adopt(started, started.BootID, wire.Overrun{}, nothingLeft)
+	adopted, alive := adopt(started, started.BootID, began(started), wire.Overrun{}, nothingLeft)
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}
@@ -88,7 +88,7 @@ func TestHowLongAnAdoptedProcessRanIsKnown(t *testing.T) {
 	t.Parallel()
 	since := proc.Uptime()
 	started, ended := startChild(t, "sleep 2")
-	adopted, alive := adopt(started, started.BootID, wire.Overrun{}, nothingLeft)
+	adopted, alive := adopt(started, started.BootID, began(started), wire.Overrun{}, nothingLeft)
 	if !alive {
 		t.Fatal("a process that runs was not adopted")
 	}

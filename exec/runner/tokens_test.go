@@ -171,7 +171,7 @@ func TestAnOlderRunnerHasOneStartUnderANumber(t *testing.T) {
 			Jobs: []wire.Job{{ID: id, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
 		})
 	}()
-	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {})
+	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,56 @@
+package board
+
+import (
+	"log/slog"
+	"time"
+)
+
+// An executor may be unable to start jobs of a target: none of the processes that are kept for them
+// gets ready, or their service can't be reached. That is no outcome of any job. Nothing is claimed
+// for the target then, and what has not started is given back, manual jobs too, whose clients are
+// told why. A second attempt waits in its queue. The executor tries again by itself, and says when
+// jobs can be started; no job is used up to find out.
+//
+// Nothing of it is journalled: a new process of the worker is told anew.
+
+// SetUnable notes why no job of a target can be started, as its executor says; "": they can.
+func (b *Board) SetUnable(t *Target, why string, now time.Time) Effects {
+	switch {
+	case why == "" && t.unable != "":
+		b.effects.Notes = append(b.effects.Notes, Note{slog.LevelWarn, "jobs of a target can be started again", []any{
+			"target", t.name, "after", now.Sub(t.unableSince).Round(time.Millisecond), "reason", t.unable,
+		}})
+		b.able(t)
+	case why != "" && t.unable == "":
+		b.effects.Notes = append(b.effects.Notes, Note{
+			slog.LevelError, "no job of a target can be started; nothing is claimed for it until one can, and what was claimed is given back",
+			[]any{"target", t.name, "reason", why},
+		})
+		t.unable, t.unableSince = why, now
+		b.takeBackAll(t)
+	default:
+		t.unable = why
+	}
+	return b.follow()
+}
+
+// able has jobs of a target started again.
+func (b *Board) able(t *Target) {
+	if t.unable == "" {
+		return
+	}
+	t.unable, t.unableSince = "", time.Time{}
+	b.effects.Poll = append(b.effects.Poll, t.name)
+	b.dispatch(t)
+}
+
+// Unable is why no job of it can be started, as its executor says, and since when; "" where they can.
+func (t *Target) Unable() (why string, since time.Time) { return t.unable, t.unableSince }
+
+// whyNot is why a job is not started now that has, or had, a slot; "" where it would be.
+func (b *Board) whyNot(j *Job) string {
+	if b.hitched(j) {
+		return b.hitch.Text()
+	}
+	return j.target.unable
+}

@@ -1,0 +1,205 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/board"
+)
+
+// Executors is how those stand that run jobs otherwise than in a process for each.
+type Executors struct {
+	Pools    []PoolStanding    `json:"pools,omitempty"`
+	Services []ServiceStanding `json:"services,omitempty"`
+}
+
+// ServiceStanding tells how the jobs of a target stand that are requests.
+type ServiceStanding struct {
+	Target  string `json:"target"`
+	Mode    Mode   `json:"mode"`
+	Address string `json:"address"` // where they are sent
+	Slots   int    `json:"slots"`
+	Busy    int    `json:"busy"`              // slots in use
+	Unready string `json:"unready,omitempty"` // why none can be sent; "" where nothing is wrong
+	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds
+}
+
+// errMode says that a start was announced for another executor than the target has by now.
+var errMode = fmt.Errorf("its target has another executor by now: %w", ErrRunnerChanged)
+
+// startWith asks the executor of a launcher for a start.
+func (w *Worker) startWith(l Launcher, s board.Start, more []string) (Process, error) {
+	spec := Spec{Job: s.ID(), Attempt: s.Attempt()}
+	switch mode := l.Mode; {
+	case mode.Executor() != s.Executor():
+		return nil, errMode
+	case mode.Kept() && w.Pools == nil, mode.Requests() && w.Requester == nil:
+		return nil, &NotStartedError{Why: "this worker has nothing that runs jobs by launcher_mode " + string(mode)}
+	case mode.Kept():
+		spec.Argv, spec.Vars = l.Words, more
+	case mode.Requests():
+		spec.Argv, spec.Vars, spec.Service = l.Words, more, l.Service
+	default:
+		var err error
+		if spec, err = l.spec(s.ID(), s.Attempt(), more); err != nil {
+			return nil, err
+		}
+	}
+	spec.Mode, spec.Target, spec.Token = l.Mode, s.Target(), s.Token()
+	spec.Timeout, spec.KillAfter = s.Limits()
+	spec.MaxOutput, spec.Runner = w.MaxOutput, s.Runner()
+	spec.Tell = w.hear
+	if l.Mode.Requests() {
+		return w.Requester.Start(spec)
+	}
+	return w.Runner.Start(spec)
+}
+
+// goOn lets processes that are held do their work, now that they are journalled, or ends those that
+// are not to.
+func (w *Worker) goOn(held []board.Held) {
+	for _, h := range held {
+		process, is := h.Process.(Held)
+		switch {
+		case is && h.Go:
+			process.Proceed()
+		case is:
+			w.others.Go(func() {
+				if err := process.Signal(int(unix.SIGKILL)); err != nil {
+					w.Logger.Warn("a request that is not to be sent could not be given up", "error", err)
+				}
+			})
+		}
+	}
+}
+
+// SetReady notes, as the executor of a target says, why it can't start jobs; "": it can. mode is the
+// executor's: what is said of one that the target does not have any more counts for nothing. It does
+// not block.
+func (w *Worker) SetReady(target string, mode Mode, why string) {
+	w.change(func(b *board.Board) board.Effects {
+		t := b.Target(target)
+		if t == nil || w.launcherOf(target).Mode != mode {
+			return board.Effects{}
+		}
+		return b.SetUnable(t, unable(mode, why), time.Now())
+	})
+}
+
+// unable says so in words.
+func unable(mode Mode, why string) string {
+	switch {
+	case why == "":
+		return ""
+	case mode.Requests():
+		return "the service that runs its jobs can't be reached: " + why
+	}
+	return "no process gets ready that could run its jobs: " + why
+}
+
+// declare tells the executors what there is to be for the targets that are served now. Whoever
+// changes targets, terms or launchers calls it afterwards.
+func (w *Worker) declare() {
+	w.declaring.Lock()
+	defer w.declaring.Unlock()
+	var pools []Pool
+	services := make(map[string]Service)
+	w.mu.Lock()
+	for name, t := range w.targets {
+		switch l := w.launcherOf(name); {
+		case l.Mode.Kept():
+			pools = append(pools, l.pool(name, t.Concurrency()))
+		case l.Mode.Requests():
+			services[name] = l.Service
+		}
+	}
+	w.mu.Unlock()
+	slices.SortFunc(pools, func(one, other Pool) int { return strings.Compare(one.Target, other.Target) })
+	if w.Pools != nil {
+		w.Pools.SetPools(pools)
+	}
+	if w.Requester != nil {
+		w.Requester.SetServices(services)
+	}
+}
+
+// pool is what is to be kept ready for a target. What can't be found in the PATH is told by whoever
+// tries to execute it.
+func (l Launcher) pool(target string, slots int) Pool {
+	argv := slices.Clone(l.Words)
+	if path, err := l.find(argv[0]); err == nil {
+		argv[0] = path
+	}
+	return Pool{Target: target, Mode: l.Mode, Argv: argv, Dir: l.Dir, Env: l.Env, Slots: slots, Keep: l.Keep}
+}
+
+// Recycle has the processes replaced, one after the other, that are kept for the jobs of targets
+// (none named: all). why is in words for people: who wants it, or what has changed.
+func (w *Worker) Recycle(names []string, why string) error {
+	var problems []error
+	kept := slices.DeleteFunc(w.keptTargets(), func(name string) bool { return len(names) > 0 && !slices.Contains(names, name) })
+	for _, name := range names {
+		switch {
+		case !w.serves(name):
+			problems = append(problems, RefusedError("target '"+name+"' not found"))
+		case !slices.Contains(kept, name):
+			problems = append(problems, RefusedError("no processes are kept for target '"+name+"': its launcher_mode is not fork, spare or pool"))
+		}
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	if len(kept) > 0 {
+		w.Logger.Info("processes that are kept for jobs are replaced", "targets", kept, "why", why)
+		w.Pools.Recycle(kept, why)
+	}
+	return nil
+}
+
+// keptTargets lists the targets for whose jobs processes are kept.
+func (w *Worker) keptTargets() (names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range w.board.Names() {
+		if w.Pools != nil && w.launcherOf(name).Mode.Kept() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Executors tells how those stand that run jobs otherwise than in a process for each, in the order
+// of their targets.
+func (w *Worker) Executors() (e Executors) {
+	if w.Pools != nil {
+		e.Pools = w.Pools.Standings()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, t := range w.targets {
+		l := w.launcherOf(name)
+		if !l.Mode.Requests() {
+			continue
+		}
+		s := ServiceStanding{Target: name, Mode: l.Mode, Address: l.Service.where(), Slots: t.Concurrency(), Busy: t.Running()}
+		if why, since := t.Unable(); why != "" {
+			s.Unready, s.Since = why, since.UnixMilli()
+		}
+		e.Services = append(e.Services, s)
+	}
+	slices.SortFunc(e.Services, func(one, other ServiceStanding) int { return strings.Compare(one.Target, other.Target) })
+	return e
+}
+
+// where is where requests are sent, for people.
+func (s Service) where() string {
+	if s.Mode == ModeHTTP {
+		return s.URL
+	}
+	return s.Address + " " + s.Script
+}

@@ -1,0 +1,194 @@
+package runner
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
+)
+
+// pools is what the runner is to keep ready, and what was last heard of it. The runner has it for as
+// long as it lives, whichever worker is there; each new one is told all of it anew.
+type pools struct {
+	onReady func(target string, mode jobexec.Mode, why string) // nil: nobody listens
+
+	mu        sync.Mutex // before it the connector's is taken
+	asked     bool       // the worker has said which there are to be
+	wanted    []jobexec.Pool
+	standings map[string]jobexec.PoolStanding // by target, as the runner tells
+	older     time.Time                       // since when the runner is one that keeps no processes; zero: it is not
+
+	telling sync.Mutex        // held while the worker is told, so that it hears of changes in their order
+	told    map[string]string // what it was told last: why none gets ready, by target and mode
+}
+
+// errOlderRunner is why a runner of an older version can't do it.
+const errOlderRunner = "the runner that is there is of an older version, which keeps no processes; " +
+	"a new one follows when its jobs have ended"
+
+// SetPools implements jobexec.Pools.
+func (r *Remote) SetPools(wanted []jobexec.Pool) {
+	c := &r.connector
+	c.mu.Lock()
+	p := &c.pools
+	p.mu.Lock()
+	p.asked, p.wanted = true, slices.Clone(wanted)
+	p.mu.Unlock()
+	if l := c.link; l != nil && l.alive() && !c.closed {
+		c.declare(l)
+	}
+	c.mu.Unlock()
+	p.tell()
+}
+
+// declare tells the runner behind a link which pools there are to be. Callers must hold c.mu.
+func (c *connector) declare(l *link) {
+	p := &c.pools
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.older = time.Time{}
+	switch {
+	case !p.asked:
+	case l.pools:
+		l.post(wire.Message{Kind: wire.Pools, Wanted: wirePools(p.wanted)})
+	case len(p.wanted) > 0:
+		p.older = time.Now()
+		c.replaceSoon(l)
+	}
+}
+
+func wirePools(wanted []jobexec.Pool) []wire.Pool {
+	pools := make([]wire.Pool, len(wanted))
+	for i, p := range wanted {
+		pools[i] = wire.Pool{
+			Target: p.Target, Mode: string(p.Mode), Argv: p.Argv, Dir: p.Dir, Env: p.Env, Slots: p.Slots,
+			MaxJobs: p.Keep.MaxJobs, MaxAge: p.Keep.MaxAge, MaxMemory: p.Keep.MaxMemory,
+			IdleTimeout: p.Keep.IdleTimeout, BootTimeout: p.Keep.BootTimeout, Watch: p.Keep.Watch,
+		}
+	}
+	return pools
+}
+
+// Recycle implements jobexec.Pools. A runner that is not there, or is to be replaced, has no process
+// that is older than the wish.
+func (r *Remote) Recycle(targets []string, why string) (unknown []string) {
+	c := &r.connector
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var known []string
+	c.pools.mu.Lock()
+	for _, target := range targets {
+		if slices.ContainsFunc(c.pools.wanted, func(p jobexec.Pool) bool { return p.Target == target }) {
+			known = append(known, target)
+		} else {
+			unknown = append(unknown, target)
+		}
+	}
+	c.pools.mu.Unlock()
+	if l := c.link; len(known) > 0 && l != nil && l.alive() && l.pools {
+		l.post(wire.Message{Kind: wire.Recycle, Targets: known, Text: why})
+	}
+	return unknown
+}
+
+// Standings implements jobexec.Pools.
+func (r *Remote) Standings() []jobexec.PoolStanding {
+	p := &r.connector.pools
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	standings := make([]jobexec.PoolStanding, len(p.wanted))
+	for i := range p.wanted {
+		standings[i] = p.standing(&p.wanted[i])
+	}
+	slices.SortFunc(standings, func(one, other jobexec.PoolStanding) int { return strings.Compare(one.Target, other.Target) })
+	return standings
+}
+
+// standing is how a pool stands that there is to be. What the runner has said of one by another mode
+// is of the one before. Callers must hold p.mu.
+func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
+	s := p.standings[of.Target]
+	if s.Mode != of.Mode {
+		s = jobexec.PoolStanding{Target: of.Target, Mode: of.Mode}
+	}
+	if !p.older.IsZero() {
+		s.Unready, s.Since = errOlderRunner, p.older.UnixMilli()
+	}
+	return s
+}
+
+// heard takes in what the runner says of its pools.
+func (c *connector) heard(messages []wire.Message) {
+	p := &c.pools
+	p.mu.Lock()
+	if p.standings == nil {
+		p.standings = make(map[string]jobexec.PoolStanding)
+	}
+	for i := range messages {
+		for _, s := range messages[i].Standings {
+			p.standings[s.Target] = jobexec.PoolStanding{
+				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
+				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Since: s.Since,
+			}
+		}
+		for _, n := range messages[i].Notes {
+			c.log(n)
+		}
+	}
+	p.mu.Unlock()
+	p.tell()
+}
+
+// renew forgets the processes of a runner that is gone. What could not get ready there counts as that
+// until the next one says otherwise.
+func (p *pools) renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for target, s := range p.standings {
+		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since}
+	}
+}
+
+// log puts a note of the runner into the worker's log.
+func (c *connector) log(n wire.Note) {
+	args := []any{"target", n.Target}
+	if n.Pid != 0 {
+		args = append(args, "pid", n.Pid)
+	}
+	if n.Job != 0 {
+		args = append(args, "job", n.Job)
+	}
+	c.config.Logger.Log(context.Background(), n.Level, n.Text, args...)
+}
+
+// tell tells the worker which pools can't start jobs, and which can again. Nobody may hold p.mu.
+func (p *pools) tell() {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	type news struct {
+		target string
+		mode   jobexec.Mode
+		why    string
+	}
+	var changed []news
+	told := make(map[string]string)
+	p.mu.Lock()
+	for i := range p.wanted {
+		s := p.standing(&p.wanted[i])
+		key := string(s.Mode) + " " + s.Target
+		if told[key] = s.Unready; s.Unready != p.told[key] {
+			changed = append(changed, news{s.Target, s.Mode, s.Unready})
+		}
+	}
+	p.mu.Unlock()
+	p.told = told
+	for _, n := range changed {
+		if p.onReady != nil {
+			p.onReady(n.target, n.mode, n.why)
+		}
+	}
+}

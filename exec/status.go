@@ -41,7 +41,7 @@ func (w *Worker) Status() Status {
 	defer w.mu.Unlock()
 	s := Status{
 		Executors: executors,
-		Targets: make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
+		Targets:   make(map[string]TargetStatus, len(w.targets)), Clients: w.board.Clients(), Strangers: w.strangers,
 		Doubted: w.board.Doubts(), Aside: w.asideRows(),
 		Launcher: w.hitchStatus(), Outage: w.outage.status(), Returned: w.outage.returned, Full: w.fullStatus(),
 		Nameless: w.identity.missing(),

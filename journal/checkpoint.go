@@ -43,6 +43,7 @@ type checkpointJob struct {
 	Timeout   int64  `json:"timeout,omitempty"`    // seconds
 	KillAfter int64  `json:"kill_after,omitempty"` // seconds
 	Ends      bool   `json:"ends,omitempty"`
+	Executor  string `json:"executor,omitempty"` // older versions have none
 }
 
 // checkpointCancel is the JSON form of a Cancellation.
@@ -64,7 +65,7 @@ func EncodeCheckpoint(s *State) ([]byte, error) {
 			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: micros(j.Accepted), Running: micros(j.Running),
 			Cancelled: j.Cancelled.checkpoint(),
 			From:      j.From, Plan: j.Plan, PlannedAt: j.PlannedAt,
-			Timeout: int64(j.Timeout / time.Second), KillAfter: int64(j.KillAfter / time.Second), Ends: j.Ends,
+			Timeout: int64(j.Timeout / time.Second), KillAfter: int64(j.KillAfter / time.Second), Ends: j.Ends, Executor: j.Executor,
 		})
 	}
 	return json.Marshal(c)
@@ -88,7 +89,7 @@ func DecodeCheckpoint(data []byte) (*State, error) {
 			Runner: j.Runner, Claimed: j.Claimed, Process: j.Process, Lost: j.Lost, Accepted: moment(j.Accepted), Running: moment(j.Running),
 			Cancelled: j.Cancelled.cancellation(),
 			From:      j.From, Plan: j.Plan, PlannedAt: j.PlannedAt,
-			Timeout: time.Duration(j.Timeout) * time.Second, KillAfter: time.Duration(j.KillAfter) * time.Second, Ends: j.Ends,
+			Timeout: time.Duration(j.Timeout) * time.Second, KillAfter: time.Duration(j.KillAfter) * time.Second, Ends: j.Ends, Executor: j.Executor,
 		}
 	}
 	return s, nil

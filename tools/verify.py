@@ -75,7 +75,7 @@ def canonical(s):
     c = some(s, "time name open mark server")
     if s["targets"]: c["targets"] = {name: some(s["targets"][name], *["Concurrency Paused"] * 2) for name in sorted(s["targets"])}
     if s["jobs"]: c["jobs"] = [some(job, "id target manual token status attempt runner claimed process lost accepted running cancelled "
-                                    "from plan planned_at timeout kill_after ends", "id target token") for _, job in sorted(s["jobs"].items())]
+                                    "from plan planned_at timeout kill_after ends executor", "id target token") for _, job in sorted(s["jobs"].items())]
     if s["removed"] is not None: c["removed"] = some(s["removed"], "segment seq hash noted")
     text = json.dumps(c, ensure_ascii=False, separators=(",", ":"))
     return re.sub("[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", text).encode()
@@ -118,11 +118,12 @@ def fold_job(s, seq, time, number, kind, p):
                                  "attempt": (plan or {}).get("attempts", 0), "from": p.get("from"), "planned_at": p.get("planned_at"),
                                  "plan": plan and {f: plan[f] for f in PLAN.split() if plan.get(f)}}
         case "running":
-            legal = {job.get("attempt", 0) + 1} | ({job.get("attempt", 0)} if status == "starting" else set())
+            again = status == "starting" or status == "running" and "address" in job["process"]
+            legal = {job.get("attempt", 0) + 1} | ({job.get("attempt", 0)} if again else set())
             need(p["attempt"] in legal, seq, f"illegal transition: job {number}: wrong attempt number")
             job |= {"status": "starting", "attempt": p["attempt"], "runner": p.get("runner"), "claimed": p.get("claimed"), "running": time, "process": None,
-                    "timeout": p.get("timeout"), "kill_after": p.get("kill_after"), "ends": False}
-        case "started": job |= {"status": "running", "process": {f: p[f] for f in ("pid", "start_time", "boot_id")}}
+                    "timeout": p.get("timeout"), "kill_after": p.get("kill_after"), "ends": False, "executor": p.get("executor")}
+        case "started": job |= {"status": "running", "process": {f: p[f] for f in ("pid", "start_time", "boot_id", "address") if p.get(f) or f != "address"}}
         case "signal": job["ends"] = job.get("ends") or p.get("ends")
         case "cancelled":
             need(status != ("accepted" if p.get("runs") else "running"), seq, f'illegal transition: job {number} is {status}, and "{kind}" cannot follow')

@@ -10,7 +10,7 @@ import "jobd/journal"
 // Decoder reads payloads. It keeps the newest value of each text that repeats, so that they share
 // their memory. It is not safe for concurrent use.
 type Decoder struct {
-	target, runner, boot, result string
+	target, runner, executor, boot, address, result string
 }
 
 // decode gives the payload of a record.
@@ -62,6 +62,15 @@ func (p *Decoder) running(c *cursor) (journal.Running, bool) {
 	if c.skip(`,"token":"`) {
 		v.Token = string(c.text())
 	}
+	if c.skip(`,"timeout":`) {
+		v.Timeout = c.number()
+	}
+	if c.skip(`,"kill_after":`) {
+		v.KillAfter = c.number()
+	}
+	if c.skip(`,"executor":"`) {
+		v.Executor = c.shared(&p.executor)
+	}
 	return v, c.end()
 }
 
@@ -73,6 +82,9 @@ func (p *Decoder) started(c *cursor) (journal.Started, bool) {
 	v.StartTime = uint64(c.number())
 	c.expect(`,"boot_id":"`)
 	v.BootID = c.shared(&p.boot)
+	if c.skip(`,"address":"`) {
+		v.Address = c.shared(&p.address)
+	}
 	return v, c.end()
 }
 

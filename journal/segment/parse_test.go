@@ -55,7 +55,7 @@ func TestChangedPayloadsAreReadAlike(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const bytes = "\"\\{}:,0129-.e atnu\x00\x7f\xc3"
 	var p Decoder
-	for _, d := range append(wholeLife(1), journal.Draft{Job: 1, Payload: journal.Running{Attempt: 2, Runner: "r"}}, journal.Draft{Job: 1, Payload: journal.Done{Signal: "SIGTERM", Reason: "gone"}}) {
+	for _, d := range append(wholeLife(1), journal.Draft{Job: 1, Payload: journal.Running{Attempt: 2, Runner: "r"}}, journal.Draft{Job: 1, Payload: journal.Running{Attempt: 2, Timeout: 9, KillAfter: 8, Executor: "http"}}, journal.Draft{Job: 1, Payload: journal.Started{Address: "h:1"}}, journal.Draft{Job: 1, Payload: journal.Done{Signal: "SIGTERM", Reason: "gone"}}) {
 		r, err := Encode(journal.Event{Job: 1, Payload: d.Payload})
 		if err != nil {
 			t.Fatal(err)
@@ -87,6 +87,8 @@ func drafts() *rapid.Generator[[]journal.Draft] {
 			journal.Ignored{Reason: text},
 			journal.Released{Reason: text},
 			journal.Running{Attempt: 1 + code%3},
+			journal.Running{Attempt: 1, Token: text, Timeout: int64(code), KillAfter: 1, Executor: text},
+			journal.Started{Address: text},
 			journal.Started{Pid: code, StartTime: 1<<64 - 1, BootID: text},
 			journal.Signal{Signo: code, By: text},
 			journal.Done{Result: text, Code: &code, Signal: text, Stdout: journal.Output{Kept: []byte(text), Size: 9}},

@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"exec":                {"jobd/exec/board", "jobd/exec/schedule", "jobd/journal", "golang.org/x/sys/unix", "golang.org/x/time/rate"},
 	"exec/board":          {"jobd/exec/schedule", "jobd/journal"},
 	"exec/schedule":       {},
+	"exec/request":        {"jobd/exec", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner":         {"jobd/exec", "jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/host":    {"jobd/exec/runner/proc", "jobd/exec/runner/wire", "jobd/journal", "golang.org/x/sys/unix"},
 	"exec/runner/proc":    {"golang.org/x/sys/unix"},

@@ -1,0 +1,128 @@
+package request
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+)
+
+// connection is one to a service. One goroutine at a time has it.
+type connection struct {
+	net.Conn
+	address string // what it leads to, as events tell it
+	reader  *bufio.Reader
+	bound   bound
+	since   time.Time   // when it was made, or put aside
+	used    bool        // it had a request
+	expiry  *time.Timer // closes it when it is idle for too long; nil: it never was idle
+}
+
+// connected makes a connection of what was dialled.
+func connected(c net.Conn, address string) *connection {
+	made := &connection{Conn: c, address: address}
+	made.bound = bound{from: c, left: noBound}
+	made.reader = bufio.NewReader(&made.bound)
+	return made
+}
+
+// bound passes on so many bytes, and fails then.
+type bound struct {
+	from io.Reader
+	left int64
+}
+
+const noBound = 1<<63 - 1
+
+var errBound = errors.New("there is more than is read of it")
+
+// Read implements io.Reader.
+func (b *bound) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errBound
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	if b.left != noBound {
+		b.left -= int64(n)
+	}
+	return n, err
+}
+
+// fresh tells whether it was made or put aside so short a time ago that its peer has not had enough of
+// it.
+func (c *connection) fresh() bool { return time.Since(c.since) < idleFor }
+
+// usable tells whether a request can be sent over it: nothing was heard from its peer that it was not
+// asked for, nor that it has closed it.
+func (c *connection) usable() bool {
+	if !c.fresh() || c.reader.Buffered() > 0 {
+		return false
+	}
+	raw, secure := c.raw()
+	n, err := peek(raw)
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return true
+	case err != nil || n == 0:
+		return false
+	}
+	return secure && !c.used // what TLS says of itself comes before the first answer is read
+}
+
+// raw is the connection below TLS.
+func (c *connection) raw() (raw net.Conn, secure bool) {
+	if t, is := c.Conn.(*tls.Conn); is {
+		return t.NetConn(), true
+	}
+	return c.Conn, false
+}
+
+// peek looks for a byte without waiting, and leaves it there.
+func peek(c net.Conn) (n int, err error) {
+	socket, is := c.(syscall.Conn)
+	if !is {
+		return 0, syscall.EAGAIN
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var one [1]byte
+	controlErr := raw.Control(func(fd uintptr) {
+		n, _, err = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	if controlErr != nil {
+		return 0, controlErr
+	}
+	return n, err
+}
+
+// suddenness is how long one waits for a peer that takes connections and closes them, as what
+// distributes requests does when nobody is behind it.
+const suddenness = 50 * time.Millisecond
+
+// closesAtOnce tells whether the peer closes the connection as soon as it is there.
+func (c *connection) closesAtOnce() bool {
+	if _, secure := c.raw(); secure {
+		return false // somebody has spoken
+	}
+	_ = c.SetReadDeadline(time.Now().Add(suddenness)) // it fails only where the connection is gone
+	_, err := c.reader.Peek(1)
+	_ = c.SetReadDeadline(time.Time{})
+	var late net.Error
+	return err != nil && !(errors.As(err, &late) && late.Timeout())
+}
+
+// interrupt has reading and writing fail from now on.
+func (c *connection) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
+
+// drop closes it.
+func (c *connection) drop() {
+	if c.expiry != nil {
+		c.expiry.Stop()
+	}
+	c.Close()
+}

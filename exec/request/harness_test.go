@@ -1,0 +1,86 @@
+package request
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hung is how long something may take on a machine that has much else to do.
+const hung = 30 * time.Second
+
+// fixture is a Requester with what it told.
+type fixture struct {
+	*Requester
+	t         *testing.T
+	standings chan jobexec.PoolStanding
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, standings: make(chan jobexec.PoolStanding, 1000)}
+	f.Requester = New(Config{OnStanding: func(s jobexec.PoolStanding) { f.standings <- s }})
+	t.Cleanup(func() { f.SetServices(nil) })
+	return f
+}
+
+// served is a fixture with one target, mail, whose service is at a URL.
+func served(t *testing.T, url string) (*fixture, jobexec.Spec) {
+	t.Helper()
+	f := newFixture(t)
+	s := jobexec.Service{Mode: jobexec.ModeHTTP, URL: url}
+	f.SetServices(map[string]jobexec.Service{"mail": s})
+	return f, specOf(s)
+}
+
+func specOf(s jobexec.Service) jobexec.Spec {
+	return jobexec.Spec{
+		Mode: jobexec.ModeHTTP, Target: "mail", Job: 7, Attempt: 2, Token: "@abcdefghi", Service: s, MaxOutput: 1 << 20,
+	}
+}
+
+// serve serves a handler over plain HTTP, and gives its URL.
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// wait waits until a channel is closed.
+func wait(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(hung):
+		t.Fatalf("%s: still waiting after %s", what, hung)
+	}
+}
+
+// start begins a job.
+func (f *fixture) start(spec jobexec.Spec) jobexec.Held {
+	f.t.Helper()
+	p, err := f.Start(spec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return p.(jobexec.Held)
+}
+
+// run runs a job to its end, as a worker does.
+func (f *fixture) run(spec jobexec.Spec) (journal.Done, error) {
+	f.t.Helper()
+	p := f.start(spec)
+	wait(f.t, "begun", p.Begun())
+	p.Proceed()
+	wait(f.t, "ended", p.Ended())
+	return p.Outcome()
+}

@@ -1,0 +1,192 @@
+package request
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// mostHead is how much is read of an answer before its body: its status and headers, and whatever
+// informational answers come before it.
+const mostHead = 256 << 10
+
+// ask implements protocol.
+func (h *httpService) ask(c *connection, spec *jobexec.Spec) (a answer) {
+	now := time.Now()
+	c.used = true
+	if _, err := c.Write(h.head(spec, now)); err != nil {
+		a.err = fmt.Errorf("the connection was lost while the request was sent: %w", err)
+		return a
+	}
+	c.bound.left = mostHead
+	response, err := final(c)
+	c.bound.left = noBound
+	if err != nil {
+		a.err = err
+		return a
+	}
+	a.answered = true
+	body := &collected{limit: spec.MaxOutput}
+	judge(&a, response, now)
+	failed := a.done.Result != "ok"
+	if failed {
+		body.add([]byte(statusLine(response) + "\n"))
+	}
+	_, err = io.Copy(body, response.Body)
+	if failed {
+		a.done.Stderr = body.output()
+	} else {
+		a.done.Stdout = body.output()
+	}
+	if err != nil {
+		a.err = fmt.Errorf("the answer was cut short: %w", err)
+	}
+	measured := response.ContentLength >= 0 || len(response.TransferEncoding) > 0
+	a.reusable = a.err == nil && !response.Close && measured && response.ProtoAtLeast(1, 1) && c.reader.Buffered() == 0
+	return a
+}
+
+// final reads the head of the answer that says how it ended; informational ones may come before it.
+func final(c *connection) (*http.Response, error) {
+	for {
+		response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
+		switch {
+		case errors.Is(err, errBound):
+			return nil, fmt.Errorf("the head of the answer is longer than %d bytes", mostHead)
+		case err != nil:
+			return nil, fmt.Errorf("there was no answer: %w", told(err))
+		case response.ProtoMajor != 1 || response.StatusCode < 100 || response.StatusCode > 599:
+			return nil, fmt.Errorf("the answer is none of HTTP/1.1: %.100q", statusLine(response))
+		case response.StatusCode == http.StatusSwitchingProtocols:
+			return nil, errors.New("the answer wants another protocol, which was not asked for")
+		case response.StatusCode >= 200:
+			return response, nil
+		}
+	}
+}
+
+// told is an error as people understand it.
+func told(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the connection was closed")
+	}
+	return err
+}
+
+func statusLine(r *http.Response) string { return r.Proto + " " + r.Status }
+
+// judge says what an answer's head means: the table of docs/executors-http.md.
+func judge(a *answer, r *http.Response, now time.Time) {
+	class := r.StatusCode / 100
+	code, said := exitCode(r.Header, &a.done)
+	switch r.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		a.done.RetryAfter = retryAfter(r.Header, now)
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		if said != understood {
+			a.err = fmt.Errorf("%s: the service behind it may have had the request", statusLine(r))
+		}
+	default:
+		a.done.Final = class == 3 || class == 4
+	}
+	switch {
+	case said == understood:
+	case said == nothing && class == 2:
+		code = 0
+	default:
+		code = class
+	}
+	a.done.Code, a.done.Result = &code, "fail"
+	if code == 0 {
+		a.done.Result, a.done.Final, a.done.RetryAfter = "ok", false, 0
+	}
+	if kind := r.Header.Get("Content-Encoding"); kind != "" && !strings.EqualFold(kind, "identity") {
+		note(&a.done, fmt.Sprintf("the service has encoded its answer (%.40q), though it was asked not to", kind))
+	}
+}
+
+// saying is whether a service itself tells the job's exit code.
+type saying int
+
+const (
+	nothing saying = iota
+	understood
+	misspoken // it does, and nobody knows what it means
+)
+
+// exitCode is what the service itself says of the job's end, above all statuses. What it says must be
+// understood: else a job that has failed could count as done.
+func exitCode(h http.Header, done *journal.Done) (code int, how saying) {
+	said := h.Values("Jobd-Exit-Code")
+	if len(said) == 0 {
+		return 0, nothing
+	}
+	code, err := strconv.Atoi(said[0])
+	if len(said) > 1 || err != nil || code < 0 || code > 255 {
+		note(done, fmt.Sprintf("Jobd-Exit-Code %.40q is no exit code: 0 to 255 is one", strings.Join(said, ", ")))
+		return 0, misspoken
+	}
+	return code, understood
+}
+
+func note(done *journal.Done, text string) {
+	if done.Note != "" {
+		text = done.Note + "; " + text
+	}
+	done.Note = text
+}
+
+// longestRetry is as far as a service can put off the next attempt.
+const longestRetry = 24 * time.Hour
+
+// retryAfter is in how many seconds the service wants the next attempt; 0 where it does not say. A date
+// is one of the service's clock, which the answer tells, too.
+func retryAfter(h http.Header, now time.Time) int64 {
+	said := strings.TrimSpace(h.Get("Retry-After"))
+	if said == "" {
+		return 0
+	}
+	most := int64(longestRetry / time.Second)
+	if !strings.ContainsFunc(said, func(r rune) bool { return r < '0' || r > '9' }) {
+		seconds, err := strconv.ParseInt(said, 10, 64)
+		if err != nil { // it has too many digits
+			seconds = most
+		}
+		return min(max(seconds, 1), most)
+	}
+	at, err := http.ParseTime(said)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(int64((at.Sub(now)+time.Second-1)/time.Second), 1), most)
+}
+
+// collected keeps the beginning of what a service has written, and counts the rest.
+type collected struct {
+	limit int
+	kept  []byte
+	size  int64
+}
+
+// Write implements io.Writer. It never fails.
+func (c *collected) Write(p []byte) (int, error) {
+	c.add(p)
+	return len(p), nil
+}
+
+func (c *collected) add(p []byte) {
+	c.size += int64(len(p))
+	c.kept = append(c.kept, p[:min(len(p), max(0, c.limit-len(c.kept)))]...)
+}
+
+func (c *collected) output() journal.Output { return journal.Output{Kept: c.kept, Size: c.size} }

@@ -1,0 +1,175 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// process is a job that is a request. One goroutine, run, does all of it.
+type process struct {
+	spec    jobexec.Spec
+	begun   chan struct{} // closed when started is set, or the process has ended
+	proceed chan struct{} // closed when the request may be sent
+	ended   chan struct{} // closed when done and err are set
+	once    sync.Once     // of proceed
+
+	ctx    context.Context // ends when the job is cancelled
+	cancel context.CancelCauseFunc
+
+	started journal.Started
+	done    journal.Done
+	err     error
+}
+
+func newProcess(spec jobexec.Spec) *process {
+	p := &process{
+		spec: spec, begun: make(chan struct{}), proceed: make(chan struct{}), ended: make(chan struct{}),
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	return p
+}
+
+// run connects to the service, waits until it may go on, and sends the request.
+func (p *process) run(s *service) {
+	defer p.cancel(nil)
+	c, err := s.take(p.ctx)
+	if err != nil {
+		p.end(p.unsent(err))
+		return
+	}
+	p.started = journal.Started{Address: c.address}
+	close(p.begun)
+	p.tell(false)
+	select {
+	case <-p.proceed:
+	case <-p.ctx.Done():
+		s.put(c, true)
+		p.end(p.unsent(p.ctx.Err()))
+		return
+	}
+	if c, err = s.renew(p.ctx, c); err != nil {
+		p.end(p.unsent(err))
+		return
+	}
+	p.end(p.ask(s, c))
+}
+
+// unsent is the outcome of a request that was never sent, for a reason. One that was cancelled has ended
+// by that.
+func (p *process) unsent(err error) (journal.Done, error) {
+	var cancelled *cancelledError
+	if errors.As(context.Cause(p.ctx), &cancelled) {
+		return journal.Done{
+			Result: "fail", Signal: cancelled.name(), Reason: "it was cancelled before its request was sent",
+		}, nil
+	}
+	return journal.Done{}, err
+}
+
+// ask sends the request, and waits for the answer for as long as the job may take.
+func (p *process) ask(s *service, c *connection) (journal.Done, error) {
+	ctx := p.ctx
+	if p.spec.Timeout > 0 {
+		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, &timeoutError{p.spec.Timeout})
+		defer stop()
+		ctx = limited
+	}
+	interrupted := context.AfterFunc(ctx, c.interrupt)
+	sent := time.Now()
+	a := s.speaks.ask(c, &p.spec)
+	a.done.Elapsed = max(1, time.Since(sent).Microseconds())
+	s.put(c, interrupted() && a.err == nil && a.reusable)
+	if a.answered {
+		s.proves()
+	}
+	if a.err == nil {
+		return a.done, nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		a.err = cause
+	}
+	return a.done, fmt.Errorf("%w: %w", a.err, jobexec.ErrOutcomeUnknown)
+}
+
+// end notes how the job has ended.
+func (p *process) end(done journal.Done, err error) {
+	p.done, p.err = done, err
+	if !isClosed(p.begun) {
+		close(p.begun)
+	}
+	close(p.ended)
+	p.tell(true)
+}
+
+func (p *process) tell(ended bool) {
+	if p.spec.Tell != nil {
+		p.spec.Tell(jobexec.News{Job: p.spec.Job, Token: p.spec.Token, Attempt: p.spec.Attempt, Ended: ended})
+	}
+}
+
+// Begun implements jobexec.Process: the connection is there.
+func (p *process) Begun() <-chan struct{} { return p.begun }
+
+// Started implements jobexec.Process.
+func (p *process) Started() journal.Started { return p.started }
+
+// Proceed implements jobexec.Held.
+func (p *process) Proceed() { p.once.Do(func() { close(p.proceed) }) }
+
+// Ended implements jobexec.Process.
+func (p *process) Ended() <-chan struct{} { return p.ended }
+
+// Outcome implements jobexec.Process.
+func (p *process) Outcome() (journal.Done, error) { return p.done, p.err }
+
+// Signal implements jobexec.Process. A request can be cancelled, and nothing else: what the service
+// does about it then nobody knows.
+func (p *process) Signal(signo int) error {
+	if isClosed(p.ended) {
+		return os.ErrProcessDone
+	}
+	switch unix.Signal(signo) {
+	case 0:
+		return nil
+	case unix.SIGTERM, unix.SIGINT, unix.SIGKILL:
+		p.cancel(&cancelledError{unix.Signal(signo)})
+		return nil
+	}
+	return fmt.Errorf("%w: a request to a service takes SIGTERM, SIGINT and SIGKILL, which cancel it", unix.EINVAL)
+}
+
+// cancelledError is why a request has ended that got a signal.
+type cancelledError struct{ signal unix.Signal }
+
+func (e *cancelledError) name() string { return unix.SignalName(e.signal) }
+
+// Error implements error.
+func (e *cancelledError) Error() string {
+	return "it was cancelled by " + e.name() + " while the service had its request"
+}
+
+// timeoutError is why a request has ended that was not answered in time.
+type timeoutError struct{ after time.Duration }
+
+// Error implements error.
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("the service did not answer within its timeout of %s", e.after)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,289 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// protocol is how a kind of service is spoken to.
+type protocol interface {
+	// where names the service as people know it, without anything secret.
+	where() string
+	// dial makes a connection over which nothing was asked for yet, and names what it leads to.
+	dial(ctx context.Context) (*connection, error)
+	// ask sends a job's request and reads the answer to its end. What has read or written the
+	// connection fails once that is interrupted.
+	ask(c *connection, spec *jobexec.Spec) answer
+}
+
+// answer is what has become of a request.
+type answer struct {
+	done     journal.Done
+	err      error // why nobody can tell how it ended; done has what came
+	answered bool  // something came that is an answer
+	reusable bool  // the connection may take another request
+}
+
+// nowhere is the protocol of a service that nothing can be sent to.
+type nowhere struct{ why error }
+
+func (n nowhere) where() string                                { return "launcher" }
+func (n nowhere) dial(context.Context) (*connection, error)    { return nil, n.why }
+func (n nowhere) ask(*connection, *jobexec.Spec) (none answer) { return none }
+
+const (
+	// idleFor is how long a connection is kept that has no request. Servers close theirs after some
+	// seconds: a request that is sent at that moment is lost, and its outcome unknown.
+	idleFor = time.Second
+	// dialTimeout is how long a connection may take where the service does not say.
+	dialTimeout = 10 * time.Second
+	firstRedial = 250 * time.Millisecond
+	lastRedial  = 30 * time.Second
+)
+
+// service is what a target's requests are sent to, with its connections. When there is no connection to
+// be had it is unable: starts are refused until one is there again, which it finds out by itself.
+type service struct {
+	target string
+	of     jobexec.Service
+	speaks protocol
+	report func(target string) // tells how it stands
+	ctx    context.Context     // ends when it is the target's no more
+	stop   context.CancelFunc
+
+	mu        sync.Mutex
+	idle      []*connection // the one that was used last is the last
+	dialling  int
+	busy      int   // connections that a job has
+	dialled   int64 // connections that were made
+	jobs      int64 // jobs that had a connection
+	unable    string
+	since     time.Time
+	redialing bool
+	wait      time.Duration // until the next look at it; 0: it was seen to answer since the last one
+}
+
+func newService(target string, of jobexec.Service, speaks protocol, report func(target string)) *service {
+	s := &service{target: target, of: of, speaks: speaks, report: report}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// close has it keep no connection, and look for none any more.
+func (s *service) close() {
+	s.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.idle {
+		c.drop()
+	}
+	s.idle = nil
+}
+
+// take gives a job a connection: one that is idle, or a new one.
+func (s *service) take(ctx context.Context) (*connection, error) {
+	s.mu.Lock()
+	if s.unable != "" {
+		defer s.mu.Unlock()
+		return nil, &jobexec.NotStartedError{Why: s.unable}
+	}
+	for len(s.idle) > 0 {
+		c := s.idle[len(s.idle)-1]
+		s.idle = s.idle[:len(s.idle)-1]
+		if c.usable() {
+			s.busy++
+			s.jobs++
+			s.mu.Unlock()
+			return c, nil
+		}
+		c.drop()
+	}
+	s.mu.Unlock()
+	c, err := s.connect(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.busy++
+		s.jobs++
+	}
+	return c, err
+}
+
+// renew is called just before a request is sent. A connection that its peer has closed meanwhile, as
+// servers do with idle ones, is replaced: nothing was sent over it. One that was closed as soon as it was
+// there shows that nobody serves behind it.
+func (s *service) renew(ctx context.Context, c *connection) (*connection, error) {
+	if c.usable() {
+		return c, nil
+	}
+	sudden := !c.used && c.fresh()
+	s.put(c, false)
+	if sudden {
+		return nil, s.failed(errSudden)
+	}
+	renewed, err := s.connect(ctx)
+	if err == nil {
+		s.mu.Lock()
+		s.busy++
+		s.mu.Unlock()
+	}
+	return renewed, err
+}
+
+var errSudden = errors.New("the connection was closed by the other side before anything was sent")
+
+// connect makes a connection. Where it can't, the error is a *jobexec.NotStartedError, or that of ctx.
+func (s *service) connect(ctx context.Context) (*connection, error) {
+	c, err := s.dial(ctx)
+	switch {
+	case err == nil:
+		return c, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case short(err):
+		return nil, &jobexec.NotStartedError{Why: s.speaks.where() + ": " + err.Error(), Short: true}
+	}
+	return nil, s.failed(err)
+}
+
+func (s *service) dial(ctx context.Context) (*connection, error) {
+	limit := s.of.Dial
+	if limit <= 0 {
+		limit = dialTimeout
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	s.count(&s.dialling, 1)
+	defer s.count(&s.dialling, -1)
+	c, err := s.speaks.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.since = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dialled++
+	return c, nil
+}
+
+func (s *service) count(n *int, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n += by
+}
+
+// short tells whether it was something of this host's that was missing, which comes back by itself.
+func short(err error) bool {
+	return slices.ContainsFunc([]error{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EAGAIN,
+	}, func(missing error) bool { return errors.Is(err, missing) })
+}
+
+// put takes a connection back from a job.
+func (s *service) put(c *connection, reusable bool) {
+	s.count(&s.busy, -1)
+	s.keep(c, reusable)
+}
+
+// keep keeps a connection for a while.
+func (s *service) keep(c *connection, reusable bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !reusable || s.ctx.Err() != nil {
+		c.drop()
+		return
+	}
+	c.since = time.Now()
+	c.expiry = time.AfterFunc(idleFor, func() { s.expire(c) })
+	s.idle = append(s.idle, c)
+}
+
+// expire closes a connection that was idle for long enough, unless a job has it by now.
+func (s *service) expire(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.idle, c); i >= 0 && !c.fresh() {
+		s.idle = slices.Delete(s.idle, i, i+1)
+		c.drop()
+	}
+}
+
+// failed notes that there is no connection to be had, and why, has that looked at, and gives the error of
+// the job that has found out.
+func (s *service) failed(err error) error {
+	why := s.speaks.where() + ": " + err.Error()
+	s.mu.Lock()
+	if s.unable == "" {
+		s.since = time.Now()
+	}
+	s.unable = why
+	looks := !s.redialing && s.ctx.Err() == nil
+	if looks {
+		s.redialing = true
+		s.wait = min(max(2*s.wait, firstRedial), lastRedial)
+		go s.redial(s.wait)
+	}
+	s.mu.Unlock()
+	s.report(s.target)
+	return &jobexec.NotStartedError{Why: why}
+}
+
+// redial looks whether there is a connection to be had, after a while, and does so until there is one.
+func (s *service) redial(after time.Duration) {
+	timer := time.NewTimer(jittered(after))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.ctx.Done():
+		return
+	}
+	c, err := s.dial(s.ctx)
+	if err == nil && c.closesAtOnce() {
+		err = errSudden
+		c.drop()
+	}
+	s.mu.Lock()
+	s.redialing = false
+	if err == nil {
+		s.unable = ""
+	}
+	s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.keep(c, true)
+		s.report(s.target)
+	case s.ctx.Err() == nil:
+		_ = s.failed(err)
+	}
+}
+
+// jittered spreads the looks of many workers.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// proves notes that the service has answered.
+func (s *service) proves() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wait = 0
+}
+
+func (s *service) standing() jobexec.PoolStanding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := jobexec.PoolStanding{
+		Target: s.target, Mode: s.of.Mode, Processes: len(s.idle) + s.busy + s.dialling,
+		Booting: s.dialling, Ready: len(s.idle), Busy: s.busy, Boots: s.dialled, Jobs: s.jobs, Unready: s.unable,
+	}
+	if s.unable != "" {
+		st.Since = s.since.UnixMilli()
+	}
+	return st
+}

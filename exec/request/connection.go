@@ -37,12 +37,10 @@ type bound struct {
 
 const noBound = 1<<63 - 1
 
-var errBound = errors.New("there is more than is read of it")
-
 // Read implements io.Reader.
 func (b *bound) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errBound
+		return 0, io.ErrUnexpectedEOF
 	}
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	if b.left != noBound {
@@ -101,19 +99,22 @@ func peek(c net.Conn) (n int, err error) {
 }
 
 // suddenness is how long one waits for a peer that takes connections and closes them, as what
-// distributes requests does when nobody is behind it.
+// distributes requests does when nobody is behind it, or that speaks first, as another protocol's does.
 const suddenness = 50 * time.Millisecond
 
-// closesAtOnce tells whether the peer closes the connection as soon as it is there.
-func (c *connection) closesAtOnce() bool {
+// look waits for a moment whether the peer leaves a new connection as it is.
+func (c *connection) look() error {
 	if _, secure := c.raw(); secure {
-		return false // somebody has spoken
+		return nil // TLS has shown that somebody is there
 	}
 	_ = c.SetReadDeadline(time.Now().Add(suddenness)) // it fails only where the connection is gone
 	_, err := c.reader.Peek(1)
 	_ = c.SetReadDeadline(time.Time{})
 	var late net.Error
-	return err != nil && !(errors.As(err, &late) && late.Timeout())
+	if errors.As(err, &late) && late.Timeout() {
+		return nil
+	}
+	return errSudden
 }
 
 // interrupt has reading and writing fail from now on.

@@ -1,6 +1,8 @@
 package request
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -65,6 +67,18 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
+// next is what was told of a service's standing.
+func (f *fixture) next() jobexec.PoolStanding {
+	f.t.Helper()
+	select {
+	case s := <-f.standings:
+		return s
+	case <-time.After(hung):
+		f.t.Fatal("no standing was told")
+		panic("unreachable")
+	}
+}
+
 // start begins a job.
 func (f *fixture) start(spec jobexec.Spec) jobexec.Held {
 	f.t.Helper()
@@ -83,4 +97,47 @@ func (f *fixture) run(spec jobexec.Spec) (journal.Done, error) {
 	p.Proceed()
 	wait(f.t, "ended", p.Ended())
 	return p.Outcome()
+}
+
+// raw is a server that does with each connection what a function says, and closes it then.
+func raw(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + rawOn(t, listener, handle)
+}
+
+func rawOn(t *testing.T, listener net.Listener, handle func(net.Conn)) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var handlers []chan struct{}
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				break
+			}
+			ended := make(chan struct{})
+			handlers = append(handlers, ended)
+			go func() {
+				defer close(ended)
+				defer c.Close()
+				defer context.AfterFunc(ctx, func() { c.Close() })()
+				handle(c)
+			}()
+		}
+		for _, h := range handlers {
+			<-h
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		listener.Close()
+		wait(t, "server ends", done)
+	})
+	return listener.Addr().String()
 }

@@ -46,7 +46,7 @@ func (h *httpService) ask(c *connection, spec *jobexec.Spec) (a answer) {
 		a.done.Stdout = body.output()
 	}
 	if err != nil {
-		a.err = fmt.Errorf("the answer was cut short: %w", err)
+		a.err = fmt.Errorf("the answer was cut short: %w", told(err))
 	}
 	measured := response.ContentLength >= 0 || len(response.TransferEncoding) > 0
 	a.reusable = a.err == nil && !response.Close && measured && response.ProtoAtLeast(1, 1) && c.reader.Buffered() == 0
@@ -58,7 +58,7 @@ func final(c *connection) (*http.Response, error) {
 	for {
 		response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
 		switch {
-		case errors.Is(err, errBound):
+		case err != nil && c.bound.left <= 0:
 			return nil, fmt.Errorf("the head of the answer is longer than %d bytes", mostHead)
 		case err != nil:
 			return nil, fmt.Errorf("there was no answer: %w", told(err))

@@ -47,6 +47,7 @@ const (
 	dialTimeout = 10 * time.Second
 	firstRedial = 250 * time.Millisecond
 	lastRedial  = 30 * time.Second
+	calm        = 5 * time.Minute // after which being unable has nothing to do with the time before
 )
 
 // service is what a target's requests are sent to, with its connections. When there is no connection to
@@ -66,9 +67,9 @@ type service struct {
 	dialled   int64 // connections that were made
 	jobs      int64 // jobs that had a connection
 	unable    string
-	since     time.Time
+	since     time.Time // when it became unable, the last time
 	redialing bool
-	wait      time.Duration // until the next look at it; 0: it was seen to answer since the last one
+	wait      time.Duration // before the newest look at it; 0: it has answered since
 }
 
 func newService(target string, of jobexec.Service, speaks protocol, report func(target string)) *service {
@@ -138,7 +139,7 @@ func (s *service) renew(ctx context.Context, c *connection) (*connection, error)
 	return renewed, err
 }
 
-var errSudden = errors.New("the connection was closed by the other side before anything was sent")
+var errSudden = errors.New("the other side closes connections, or speaks, before anything was sent")
 
 // connect makes a connection. Where it can't, the error is a *jobexec.NotStartedError, or that of ctx.
 func (s *service) connect(ctx context.Context) (*connection, error) {
@@ -222,6 +223,9 @@ func (s *service) failed(err error) error {
 	why := s.speaks.where() + ": " + err.Error()
 	s.mu.Lock()
 	if s.unable == "" {
+		if time.Since(s.since) > calm {
+			s.wait = 0
+		}
 		s.since = time.Now()
 	}
 	s.unable = why
@@ -246,9 +250,10 @@ func (s *service) redial(after time.Duration) {
 		return
 	}
 	c, err := s.dial(s.ctx)
-	if err == nil && c.closesAtOnce() {
-		err = errSudden
-		c.drop()
+	if err == nil {
+		if err = c.look(); err != nil {
+			c.drop()
+		}
 	}
 	s.mu.Lock()
 	s.redialing = false

@@ -1,0 +1,260 @@
+package request
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	jobexec "jobd/exec"
+)
+
+// counted is a server that counts connections and requests.
+type counted struct{ connections, requests atomic.Int64 }
+
+func (n *counted) serve(t *testing.T, handle func(c net.Conn, r *bufio.Reader)) string {
+	t.Helper()
+	return raw(t, func(c net.Conn) {
+		n.connections.Add(1)
+		r := bufio.NewReader(c)
+		for {
+			request, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, request.Body)
+			n.requests.Add(1)
+			handle(c, r)
+		}
+	})
+}
+
+// probed waits until the service was dialled, so that it has its connection.
+func (f *fixture) probed() {
+	f.t.Helper()
+	for deadline := time.Now().Add(hung); f.Standings()[0].Ready == 0; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("there is no connection: %+v", f.Standings())
+		}
+	}
+}
+
+func TestAConnectionIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	var n counted
+	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, plain("200 OK", "", "out")) })
+	f, spec := served(t, url)
+	s := f.services["mail"]
+	for range 50 {
+		if done, err := f.run(spec); err != nil || done.Result != "ok" {
+			t.Fatalf("it ended as %+v, %v", done, err)
+		}
+	}
+	// One may be the probe's; more only where the machine stood still for longer than one is kept.
+	if got := n.requests.Load(); got != 50 || n.connections.Load() > 25 {
+		t.Errorf("50 jobs were %d requests over %d connections", got, n.connections.Load())
+	}
+	if st := s.standing(); st.Jobs != 50 || st.Busy != 0 || st.Boots != n.connections.Load() || st.Unready != "" {
+		t.Errorf("its standing is %+v", st)
+	}
+}
+
+func TestThereAreNoMoreConnectionsThanJobs(t *testing.T) {
+	t.Parallel()
+	var n counted
+	release := make(chan struct{})
+	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
+		<-release
+		fmt.Fprint(c, plain("200 OK", "", "out"))
+	})
+	f, spec := served(t, url)
+	f.probed()
+	const slots = 8
+	var jobs sync.WaitGroup
+	for range slots {
+		jobs.Go(func() {
+			if done, err := f.run(spec); err != nil || done.Result != "ok" {
+				t.Errorf("it ended as %+v, %v", done, err)
+			}
+		})
+	}
+	for n.requests.Load() < slots {
+		runtime.Gosched()
+	}
+	if st := f.Standings()[0]; st.Busy != slots || st.Processes > slots+1 || st.Ready > 1 {
+		t.Errorf("its standing is %+v", st)
+	}
+	close(release)
+	jobs.Wait()
+}
+
+// What may not be used again: the answer leaves it open where it ends, or it is to be closed.
+func TestAConnectionWhoseStateIsNotKnownIsClosed(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"closing":   plain("200 OK", "Connection: close\r\n", "out"),
+		"HTTP/1.0":  "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nout",
+		"more":      plain("200 OK", "", "out") + plain("200 OK", "", "of another"),
+		"a failure": plain("502 Bad", "", "out"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var n counted
+			url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, answer) })
+			f, spec := served(t, url)
+			f.probed()
+			for i := range 3 {
+				_, _ = f.run(spec)
+				if st := f.Standings()[0]; st.Ready != 0 {
+					t.Errorf("after request %d its standing is %+v", i+1, st)
+				}
+			}
+			if got := n.requests.Load(); got != 3 {
+				t.Errorf("3 jobs were %d requests", got)
+			}
+		})
+	}
+}
+
+// The server closes an idle connection at the very moment when the next request comes: nobody knows
+// whether it took that, and it is not sent again.
+func TestARequestThatMeetsAClosingConnectionIsUnknown(t *testing.T) {
+	t.Parallel()
+	for _, reset := range []bool{false, true} {
+		var n counted
+		url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
+			if n.requests.Load()%2 == 1 {
+				fmt.Fprint(c, plain("200 OK", "", "out"))
+				return
+			}
+			if reset {
+				_ = c.(*net.TCPConn).SetLinger(0)
+			}
+			c.Close()
+		})
+		f, spec := served(t, url)
+		for range 20 {
+			if done, err := f.run(spec); err != nil || done.Result != "ok" {
+				t.Fatalf("it ended as %+v, %v", done, err)
+			}
+			if done, err := f.run(spec); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
+				t.Fatalf("it ended as %+v, %v", done, err)
+			}
+		}
+		if got := n.requests.Load(); got != 40 {
+			t.Errorf("reset %t: 40 jobs were %d requests", reset, got)
+		}
+	}
+}
+
+// A server that closes idle connections, or says that they were idle for too long, loses no request.
+func TestAConnectionThatWasClosedWhileIdleIsNotUsed(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]string{"closed": "", "with a word": plain("408 Request Timeout", "Connection: close\r\n", "")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closed := make(chan struct{})
+			var n counted
+			url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
+				fmt.Fprint(c, plain("200 OK", "", "out"))
+				fmt.Fprint(c, last)
+				c.Close()
+				closed <- struct{}{}
+			})
+			f, spec := served(t, url)
+			for range 20 {
+				done, err := f.run(spec)
+				if err != nil || done.Result != "ok" {
+					t.Fatalf("it ended as %+v, %v", done, err)
+				}
+				<-closed
+				f.closedIdle()
+			}
+			if got := n.requests.Load(); got != 20 {
+				t.Errorf("20 jobs were %d requests", got)
+			}
+		})
+	}
+}
+
+// closedIdle waits until this side knows that no idle connection is usable.
+func (f *fixture) closedIdle() {
+	s := f.services["mail"]
+	for usable := true; usable; runtime.Gosched() {
+		usable = false
+		s.mu.Lock()
+		for _, c := range s.idle {
+			usable = usable || c.used && c.usable()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// A connection from before that is closed while the start is journalled is replaced: nothing was sent.
+func TestAConnectionThatIsClosedBeforeItsRequestIsReplaced(t *testing.T) {
+	t.Parallel()
+	accepted := make(chan net.Conn, 10)
+	url := raw(t, func(c net.Conn) {
+		accepted <- c
+		r := bufio.NewReader(c)
+		for {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			fmt.Fprint(c, plain("200 OK", "", "out"))
+		}
+	})
+	f := newFixture(t)
+	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: url}
+	s, err := f.newService("mail", of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	f.services["mail"] = s
+	if _, err := f.run(specOf(of)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.take(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.used = true // it is one from before, however long the machine stood still
+	made := s.standing().Boots
+	for range made {
+		(<-accepted).Close()
+	}
+	for c.usable() {
+		runtime.Gosched()
+	}
+	renewed, err := s.renew(context.Background(), c)
+	if err != nil || renewed == c || !renewed.usable() {
+		t.Fatalf("it was renewed by %+v, %v", renewed, err)
+	}
+	s.put(renewed, true)
+	if st := s.standing(); st.Busy != 0 || st.Ready != 1 || st.Boots != made+1 || st.Unready != "" {
+		t.Errorf("its standing is %+v", st)
+	}
+}
+
+func TestAnIdleConnectionIsClosedSoon(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	url := raw(t, func(c net.Conn) {
+		_, _ = io.Copy(io.Discard, c)
+		close(gone)
+	})
+	f, _ := served(t, url)
+	wait(t, "closed by the client", gone)
+	for f.Standings()[0].Processes != 0 {
+		runtime.Gosched()
+	}
+}

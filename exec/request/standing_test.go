@@ -1,0 +1,218 @@
+package request
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/store/storetest/freeport"
+)
+
+func refused(err error) *jobexec.NotStartedError {
+	var refused *jobexec.NotStartedError
+	errors.As(err, &refused)
+	return refused
+}
+
+func TestAServiceThatIsAwayIsUnableUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := freeport.Address(port)
+	f, spec := served(t, "http://"+address+"/run/{id}")
+	unable := f.next()
+	if unable.Target != "mail" || unable.Mode != jobexec.ModeHTTP || unable.Since == 0 ||
+		!strings.HasPrefix(unable.Unready, "http://"+address+": ") || !strings.Contains(unable.Unready, "refused") {
+		t.Errorf("its standing is %+v", unable)
+	}
+	for range 3 {
+		if done, err := f.run(spec); refused(err) == nil || refused(err).Short || refused(err).Why != unable.Unready {
+			t.Errorf("a job ended as %+v, %v", done, err)
+		}
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rawOn(t, listener, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			fmt.Fprint(c, plain("200 OK", "", "out"))
+		}
+	})
+	if able := f.next(); able.Unready != "" || able.Since != 0 {
+		t.Errorf("its standing is %+v", able)
+	}
+	if done, err := f.run(spec); err != nil || done.Result != "ok" {
+		t.Errorf("a job ended as %+v, %v", done, err)
+	}
+}
+
+// A job that finds out tells it before it has ended, so that nothing more is claimed when it is given
+// back.
+func TestThatAServiceIsUnableIsToldBeforeTheJobEnds(t *testing.T) {
+	t.Parallel()
+	requests := make(chan struct{}, 1)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := rawOn(t, listener, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			requests <- struct{}{}
+			fmt.Fprint(c, plain("200 OK", "Connection: close\r\n", "out"))
+		}
+	})
+	f, spec := served(t, "http://"+address)
+	f.probed()
+	if _, err := f.run(spec); err != nil { // has the probe's connection
+		t.Fatal(err)
+	}
+	<-requests
+	listener.Close()
+	done, err := f.run(spec)
+	if refused(err) == nil {
+		t.Fatalf("it ended as %+v, %v", done, err)
+	}
+	select {
+	case s := <-f.standings:
+		if s.Unready != refused(err).Why {
+			t.Errorf("told was %+v, and the job had %v", s, err)
+		}
+	default:
+		t.Error("nothing was told")
+	}
+}
+
+// What distributes requests takes connections, and closes them where nobody is behind it.
+func TestAServiceThatClosesOrSpeaksAtOnceIsUnable(t *testing.T) {
+	t.Parallel()
+	for name, greeting := range map[string]string{"closes": "", "speaks": "220 mail.example ESMTP\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := raw(t, func(c net.Conn) {
+				if greeting != "" {
+					fmt.Fprint(c, greeting)
+					_, _ = io.Copy(io.Discard, c)
+				}
+			})
+			f, spec := served(t, url)
+			for { // until one has met a connection that was closed by then
+				if _, err := f.run(spec); refused(err) != nil {
+					break
+				}
+			}
+			if s := f.next(); s.Unready != url+": "+errSudden.Error() {
+				t.Errorf("its standing is %+v", s)
+			}
+		})
+	}
+}
+
+func TestAConnectionThatIsClosedWhileTheStartIsJournalledIsNoStart(t *testing.T) {
+	t.Parallel()
+	url := raw(t, func(net.Conn) {})
+	f := newFixture(t)
+	s, err := f.newService("mail", jobexec.Service{Mode: jobexec.ModeHTTP, URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	c, err := s.take(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c.usable() {
+		runtime.Gosched()
+	}
+	if renewed, err := s.renew(context.Background(), c); refused(err) == nil || renewed != nil {
+		t.Errorf("it was renewed by %+v, %v", renewed, err)
+	}
+	if st := s.standing(); st.Busy != 0 || st.Unready == "" {
+		t.Errorf("its standing is %+v", st)
+	}
+}
+
+func TestServicesAreReplaced(t *testing.T) {
+	t.Parallel()
+	which := func(name string) string {
+		return serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
+	}
+	f, spec := served(t, "http://127.0.0.1:1/")
+	if s := f.next(); s.Unready == "" {
+		t.Errorf("its standing is %+v", s)
+	}
+	first := jobexec.Service{Mode: jobexec.ModeHTTP, URL: which("first")}
+	f.SetServices(map[string]jobexec.Service{"mail": first})
+	if s := f.next(); s.Unready != "" {
+		t.Errorf("its standing is %+v", s)
+	}
+	spec.Service = first
+	same := f.services["mail"]
+	f.SetServices(map[string]jobexec.Service{"mail": first, "more": {Mode: jobexec.ModeHTTP, URL: which("more")}})
+	if f.services["mail"] != same {
+		t.Error("a service that stays is another one")
+	}
+	if done, err := f.run(spec); err != nil || string(done.Stdout.Kept) != "first" {
+		t.Errorf("it ended as %+v, %v", done, err)
+	}
+	second := jobexec.Service{Mode: jobexec.ModeHTTP, URL: which("second")}
+	f.SetServices(map[string]jobexec.Service{"mail": second})
+	for _, of := range []jobexec.Service{first, second} { // a start may come before its service is known, or after
+		spec.Service = of
+		if done, err := f.run(spec); err != nil || done.Result != "ok" {
+			t.Errorf("it ended as %+v, %v", done, err)
+		}
+	}
+	f.SetServices(nil)
+	if got := f.Standings(); len(got) != 0 {
+		t.Errorf("there are still %+v", got)
+	}
+}
+
+func TestAURLThatCanNotBeIsTold(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"ftp://host/{id}":                 "must begin with http:// or https://",
+		"http:///run/{id}":                "names no host",
+		"http://host{id}/":                "may have {id} in its path and query only",
+		"http://host:{id}/":               "may have {id} in its path and query only",
+		"http://host/?a b":                "are to be percent-encoded",
+		"http://host/?a=ä":                "are to be percent-encoded",
+		"http://hößt/":                    "punycode",
+		"http://host:80:80/":              "can't be read: ",
+		"http://user:secret@host/%zz":     "can't be read: ",
+		"http://user:secret@ho st/":       "can't be read: ",
+		"http://user:se\x01cret@host/run": "can't be read: ",
+	} {
+		f, spec := served(t, url)
+		if s := f.next(); !strings.Contains(s.Unready, want) || strings.Contains(s.Unready, "secret") {
+			t.Errorf("of %q was told: %s", url, s.Unready)
+		}
+		if done, err := f.run(spec); refused(err) == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("with %q a job ended as %+v, %v", url, done, err)
+		}
+	}
+}
+
+func TestWhatThisHostLacksIsNotTheServicesMatter(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		syscall.EMFILE: true, syscall.EADDRNOTAVAIL: true, syscall.ENOBUFS: true,
+		syscall.ECONNREFUSED: false, syscall.EHOSTUNREACH: false, io.EOF: false,
+	} {
+		if got := short(&net.OpError{Op: "dial", Err: err}); got != want {
+			t.Errorf("%v is short: %t", err, got)
+		}
+	}
+}

@@ -99,6 +99,7 @@ func benchmarks() []benchmark {
 			{"drained by a worker that counts and is scraped each 10 s ÷ by one that does neither", "jobs/s", ratioAtLeast(0.99)},
 			{what: "its processor time a job", unit: "µs"},
 		}},
+		{name: "executors", run: executors, extra: true, rows: executorRows()},
 		{name: "costs", run: costs, extra: true, rows: []row{
 			{what: "processor time a no-op job, 8 workers ÷ 1: jobd", unit: "µs"},
 			{what: "their runners, the jobs themselves not counted", unit: "µs"},

@@ -54,6 +54,7 @@ func runManual(p *program, client *harness.Wire, id int64) {
 
 // bell is rung by a job that starts.
 type bell struct {
+	pipe   string // who writes a line into it rings
 	script string // rings where its first argument is not below the id that was given
 	rung   *bufio.Reader
 }
@@ -66,7 +67,7 @@ func newBell(p *program, from int64) *bell {
 	p.must(err)
 	p.Cleanup(func() { file.Close() })
 	script := harness.Script(p, fmt.Sprintf("if [ $1 -ge %d ]; then echo > %s; fi", from, pipe))
-	return &bell{script, bufio.NewReader(file)}
+	return &bell{pipe, script, bufio.NewReader(file)}
 }
 
 // await waits for one ring.

@@ -51,6 +51,9 @@ func Start(ends string, stdout, stderr io.Writer, argv ...string) (*Loop, error)
 	return l, nil
 }
 
+// Pid is the process's number.
+func (l *Loop) Pid() int { return l.command.Process.Pid }
+
 // Read gives the next answer.
 func (l *Loop) Read() (string, error) {
 	line, err := l.answers.ReadString('\n')

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"jobd/tests/harness"
+	"jobd/tests/launchers/loop"
+)
+
+// executorSlots is how many jobs run at once, in all executors and beside them.
+const executorSlots = 4
+
+// executor is one way to run the jobs of one language.
+type executor struct {
+	what    string
+	program string // the interpreter
+	file    string // what it runs: one of the benchmark's own, or of examples/launchers
+	mode    string
+	ends    string // of loops that can be driven by hand: how they tell of ends
+	jobs    int    // of one drain
+	rows    []row
+}
+
+// executorsOf lists what is measured. Each has three rows: jobs a second and processor time a job, both beside
+// the bare limit, and how long a job waits for its start.
+func executorsOf() []executor {
+	list := []executor{
+		{what: "PHP process", program: "php", file: "process.php", mode: "process", jobs: 240},
+		{what: "PHP fork", program: "php", file: "fork.php", mode: "fork", ends: loop.Ended, jobs: 2000},
+		{what: "PHP pool", program: "php", file: "pool.php", mode: "pool", ends: loop.Exit, jobs: 10_000},
+		{what: "Python process", program: "python3", file: "process.py", mode: "process", jobs: 80},
+		{what: "Python fork", program: "python3", file: "fork.py", mode: "fork", ends: loop.Ended, jobs: 1000},
+		{what: "Python pool", program: "python3", file: "pool.py", mode: "pool", ends: loop.Exit, jobs: 10_000},
+		{what: "Node.js process", program: "node", file: "process.cjs", mode: "process", jobs: 120},
+		{what: "Node.js spare", program: "node", file: "spare.cjs", mode: "spare", jobs: 120},
+		{what: "Node.js pool", program: "node", file: "pool.cjs", mode: "pool", ends: loop.Exit, jobs: 10_000},
+	}
+	goals := map[string][2]goal{
+		"PHP fork":      {ratioAtLeast(0.8)},
+		"PHP pool":      {atLeast(2500)},
+		"Node.js spare": {{}, atMost(6)},
+	}
+	for i := range list {
+		e := &list[i]
+		e.rows = []row{
+			{e.what + ", drained ÷ the same by hand", "jobs/s", goals[e.what][0]},
+			{what: e.what + ", processor time a job, with the worker's and the runner's ÷ the same by hand", unit: "ms"},
+			{e.what + ", poke to start, p50 (and p99 in the place of the raw limit)", "ms", goals[e.what][1]},
+		}
+	}
+	return list
+}
+
+// executorRows are the rows of all of them, and the one about gearmand.
+func executorRows() (rows []row) {
+	for _, e := range executorsOf() {
+		rows = append(rows, e.rows...)
+	}
+	return append(rows, row{"PHP pool ÷ gearmand with as many persistent workers, each job's row updated at its end", "jobs/s", ratioAtLeast(1)})
+}
+
+// executors measures every executor beside what its interpreter does without jobd.
+func executors(p *program) (readings []reading) {
+	folder := application(p)
+	var pool float64
+	for _, e := range executorsOf() {
+		three := e.measure(p, folder)
+		if e.what == "PHP pool" {
+			pool = three[0].value
+		}
+		readings = append(readings, three...)
+	}
+	return append(readings, against(pool, gearmanRate(p, folder)))
+}
+
+// contender does jobs, and knows what processor time all that took so far.
+type contender struct {
+	rate func(n int) float64
+	time func() time.Duration
+}
+
+// timed is the rate of n jobs, and how many milliseconds of processor time each took.
+func (c contender) timed(n int) (rate, cost float64) {
+	before := c.time()
+	rate = c.rate(n)
+	return rate, float64(c.time()-before) / float64(n) / millisecond
+}
+
+// measure drains jobs through jobd and by hand in turn, then polls for single ones.
+func (e executor) measure(p *program, folder string) []reading {
+	bell := newBell(p, 0)
+	jobd, poll, s := e.throughJobd(p, folder, bell)
+	raw, stop := e.byHand(p, folder)
+	jobd.rate(max(e.jobs/20, executorSlots))
+	var costs measured
+	rates := paired(3,
+		func() float64 { rate, cost := raw.timed(e.jobs); costs.raws = append(costs.raws, cost); return rate },
+		func() float64 {
+			rate, cost := jobd.timed(e.jobs)
+			costs.products = append(costs.products, cost)
+			return rate
+		},
+	)
+	stop()
+	starts := s.polls(bell, poll)
+	return []reading{
+		rates,
+		against(median(costs.products), median(costs.raws)),
+		against(median(starts), percentile(starts, 99)),
+	}
+}
+
+// throughJobd is the executor as users have it.
+func (e executor) throughJobd(p *program, folder string, bell *bell) (contender, func(), *site) {
+	s := newSite(p)
+	command := e.program + " " + filepath.Join(folder, e.file)
+	settings := harness.Settings{
+		"launcher_mode": e.mode, "launcher.env.BENCH_CLASSES": filepath.Join(folder, "classes"),
+		"[target bell] launcher.env.BENCH_BELL": bell.pipe,
+	}
+	if e.mode == "process" {
+		command += " {id}"
+	}
+	worker := s.worker("bench", command, map[string]int{"a": executorSlots, "bell": executorSlots}, settings)
+	client := harness.Dial(p, worker.Addr)
+	poll := func() { client.Ask(p, "poll", nil) }
+	return contender{
+		func(n int) float64 { return s.drainRate(n, "a", poll) },
+		func() time.Duration { return familyTime(p, worker.Pid, worker.Runner(p)) },
+	}, poll, s
+}
+
+// byHand is the same without jobd: processes that are spawned, or loops that are asked.
+func (e executor) byHand(p *program, folder string) (c contender, stop func()) {
+	file := filepath.Join(folder, e.file)
+	if e.ends == "" {
+		file = strings.Replace(file, "spare", "process", 1)
+		each := func(id int) error { return spawn(e.program, file, strconv.Itoa(id)) }
+		return contender{func(n int) float64 { return p.shared(n, func(_, id int) error { return each(id) }) }, childrenTime}, func() {}
+	}
+	loops := make([]*loop.Loop, executorSlots)
+	pids := make([]int, executorSlots)
+	for i := range loops {
+		var err error
+		loops[i], err = loop.Start(e.ends, io.Discard, os.Stderr, e.program, file)
+		p.must(err)
+		pids[i] = loops[i].Pid()
+	}
+	each := func(slot, id int) error {
+		end, err := loops[slot].Run(int64(id))
+		if err == nil && end != 0 {
+			err = fmt.Errorf("it ended with %d", end)
+		}
+		return err
+	}
+	return contender{
+			func(n int) float64 { return p.shared(n, each) },
+			func() time.Duration { return familyTime(p, pids...) },
+		}, func() {
+			for _, l := range loops {
+				p.must(l.Quit())
+			}
+		}
+}
+
+// shared is how many jobs a second the slots do together.
+func (p *program) shared(n int, do func(slot, id int) error) float64 {
+	var next, slot atomic.Int64
+	return rate(n, func() {
+		atOnce(executorSlots, func() {
+			mine := int(slot.Add(1) - 1)
+			for id := next.Add(1); id <= int64(n); id = next.Add(1) {
+				if err := do(mine, int(id)); err != nil {
+					p.Logf("job %d by hand: %v", id, err)
+				}
+			}
+		})
+	})
+}
+
+// apart is how long single jobs are apart: kept processes are ready again by then.
+const apart = 200 * time.Millisecond
+
+// polls gives how many milliseconds the starts of single jobs took from a poll of the worker.
+func (s *site) polls(bell *bell, poll func()) (starts []float64) {
+	const times = 50
+	for range times {
+		<-time.After(apart)
+		s.insert(1, "bell", "waiting")
+		starts = append(starts, took(func() {
+			go poll()
+			bell.await(s.p)
+		}))
+	}
+	return starts
+}
+
+// childrenTime is the processor time of all our children that have ended.
+func childrenTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
+		panic(err) // it can't
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

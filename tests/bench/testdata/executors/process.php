@@ -1,0 +1,3 @@
+<?php
+require __DIR__ . '/app.php';
+exit(run((int) $argv[1]));

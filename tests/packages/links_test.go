@@ -11,7 +11,7 @@ import (
 func TestLinksOfInstalledPages(t *testing.T) {
 	t.Parallel()
 	const doc = "usr/share/doc/jobd/"
-	bodies := unpack(t)
+	bodies := unpack(t, "amd64")
 	folders := map[string]bool{}
 	for name := range bodies {
 		for at := path.Dir(name); at != "."; at = path.Dir(at) {
@@ -41,7 +41,7 @@ func TestLinksOfInstalledPages(t *testing.T) {
 // The drop-in that the unit speaks of is installed, where it says.
 func TestDropInOfTheUnitIsInstalled(t *testing.T) {
 	t.Parallel()
-	bodies := unpack(t)
+	bodies := unpack(t, "amd64")
 	unit := string(bodies["usr/lib/systemd/system/jobd.service"])
 	named := regexp.MustCompile(`(\S+\.conf) in (/\S+) opens`).FindStringSubmatch(unit)
 	if named == nil {

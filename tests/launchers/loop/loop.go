@@ -5,6 +5,7 @@ package loop
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,16 +34,17 @@ func Start(ends string, stdout, stderr io.Writer, argv ...string) (*Loop, error)
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
 	answers, written, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, theirs.Close(), requests.Close())
 	}
-	defer written.Close()
 	l := &Loop{command: exec.Command(argv[0], argv[1:]...), requests: requests, answers: bufio.NewReader(answers), ends: ends}
 	l.command.Stdout, l.command.Stderr = stdout, stderr
 	l.command.ExtraFiles = []*os.File{theirs, written}
-	if err := l.command.Start(); err != nil {
+	err = l.command.Start()
+	theirs.Close()
+	written.Close()
+	if err != nil {
 		return nil, err
 	}
 	if line, err := l.Read(); err != nil || line != "ready" {

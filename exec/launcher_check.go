@@ -14,8 +14,12 @@ import (
 )
 
 // Check looks whether the launcher can be executed, and says what is wrong with it. It executes
-// nothing: what only that would tell passes, and the first start tells of it.
+// nothing: what only that would tell passes, and the first start tells of it. A service is not looked
+// at: whether it is there may change at any moment, and whoever connects to it tells.
 func (l Launcher) Check() error {
+	if l.Mode.Requests() {
+		return nil
+	}
 	if l.Dir != "" {
 		if err := checkFolder(l.Dir); err != nil {
 			return fmt.Errorf("working folder: %w", err)

@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 
 	"jobd/cmd/internal/check"
-	jobexec "jobd/exec"
 )
 
 // checkAll is --check: see jobdaemon.Settings.Look. A worker that is to start again asks the same
@@ -22,7 +18,7 @@ func checkAll(c config, mistakes error, stdout io.Writer) error {
 			parts = append(parts, check.Part{What: what, Look: look})
 		}
 	}
-	add("launcher", len(c.launcher.words) > 0, func(context.Context) []check.Finding { return c.findLaunchers() })
+	add("launcher", len(c.launcher.words) > 0, func(ctx context.Context) []check.Finding { return c.findLaunchers(ctx, start) })
 	add("targets", len(c.sections) > 0, func(context.Context) []check.Finding { return c.findTerms() })
 	add("use_columns", c.time.uses.Any(), func(context.Context) []check.Finding { return c.findTime() })
 	add("journal", c.name != "", func(ctx context.Context) []check.Finding { return c.checkJournal(ctx, start) })
@@ -41,22 +37,4 @@ func (c *config) running() string {
 	}
 	words, _ := lockHolder(dir)
 	return words
-}
-
-// findLaunchers looks at the common launcher, and at those of targets.
-func (c *config) findLaunchers() []check.Finding {
-	findings := []check.Finding{findLauncher("launcher", c.launcher.launcher(), c.launcher.check())}
-	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
-		if t := c.sections[name]; t.terms.Launcher != nil && len(t.terms.Launcher.Words) > 0 {
-			findings = append(findings, findLauncher("launcher of "+t.section.String(), *t.terms.Launcher, t.checkLauncher()))
-		}
-	}
-	return findings
-}
-
-func findLauncher(what string, launcher jobexec.Launcher, err error) check.Finding {
-	if err != nil {
-		return check.Finding{Level: check.Wrong, What: what, Detail: strings.TrimPrefix(err.Error(), what+": "), Remedy: "mend the key launcher, or what it names", Ends: true}
-	}
-	return check.Finding{What: what, Detail: launcher.Words[0] + " can be executed in " + launcher.Dir}
 }

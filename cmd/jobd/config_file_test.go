@@ -91,7 +91,7 @@ func commented(t *testing.T, content string) {
 	t.Helper()
 	example := regexp.MustCompile(`(?m)^; (\[target |[a-z_./]+(\.env\.[A-Z_]+)? = )`)
 	content = example.ReplaceAllString(content, "$1")
-	for _, own := range []string{"store = sqlite", "sqlite_path", "name = the", "launcher.cwd = /srv", "journal_archive_dir", "log_file", "password_file", "mysql_password_file"} {
+	for _, own := range []string{"store = sqlite", "sqlite_path", "name = the", "launcher.cwd = /srv", "journal_archive_dir", "log_file", "password_file", "mysql_password_file", "launcher_secret_file"} {
 		content = strings.ReplaceAll(content, "\n"+own, "\n; "+own)
 	}
 	path := filepath.Join(t.TempDir(), "jobd.conf")

@@ -20,9 +20,11 @@ const environPrefix = "JOBD_"
 // launcherConfig says how a job is started.
 type launcherConfig struct {
 	prefix  string // of its keys: that of its target's section; "": it is the common one
-	command string
+	command string // or what a request is sent to
 	split   string // "spaces" or "shell"
 	extra   []string
+
+	executor executorConfig
 
 	words []string // the command; {id} in them is still to be replaced
 	dir   string   // absolute
@@ -30,10 +32,11 @@ type launcherConfig struct {
 }
 
 func (c *launcherConfig) register(set *conf.Set) {
-	set.Add("launcher", "", "the command that runs a job; {id} in it is the job's id", conf.NonEmpty(&c.command)).OwnQuotes()
+	set.Add("launcher", "", "the command that runs a job, or the address of a service: http://HOST/PATH, https://HOST/PATH, fastcgi:SOCKET SCRIPT; {id} in it is the job's id", conf.NonEmpty(&c.command)).OwnQuotes()
 	set.Add("launcher_split", "spaces", "how it is split into words: at spaces, or as a shell would: shell", conf.OneOf(&c.split, "spaces", "shell"))
 	set.Add("launcher.cwd", "", "where it runs; where jobd was started if not given", conf.NonEmpty(&c.dir))
 	set.AddFamily("launcher.env", "a variable added to its environment", c.addVariable)
+	c.executor.register(set, map[string]string{keyMode: string(jobexec.ModeProcess), keyBoot: "30"})
 }
 
 // addVariable takes one variable of its environment.
@@ -48,6 +51,8 @@ func (c *launcherConfig) addVariable(name, text string) error {
 func (c *launcherConfig) validate(set *conf.Set, environ []string) {
 	set.Require("", "launcher")
 	c.validateWords(set)
+	c.resolve(set)
+	c.warnOfID(set)
 	c.validateDir(set)
 	c.env = slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
 		return strings.HasPrefix(variable, environPrefix) || systemd.IsOwn(variable)
@@ -79,8 +84,6 @@ func (c *launcherConfig) validateWords(set *conf.Set) {
 		set.Bad(key, err.Error())
 	case len(c.words) == 0 || c.words[0] == "":
 		set.Bad(key, set.Shown(key, c.command)+" is not allowed; allowed is a command, as in: /usr/bin/php run.php {id}")
-	case !strings.Contains(c.command, "{id}"):
-		set.Warn(key, "there is no {id} in it, so the command will not know which job it is for")
 	}
 }
 
@@ -103,7 +106,14 @@ func (c *launcherConfig) validateDir(set *conf.Set) {
 
 // launcher is the launcher that jobs are started with.
 func (c *launcherConfig) launcher() jobexec.Launcher {
-	return jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
+	l := jobexec.Launcher{Words: c.words, Dir: c.dir, Env: c.env}
+	switch mode := c.executor.runs; {
+	case mode.Kept():
+		l.Mode, l.Keep = mode, c.executor.keep
+	case mode.Requests():
+		l.Mode, l.Service = mode, c.executor.service
+	}
+	return l
 }
 
 // check looks whether jobs can be started with it. That is no part of reading the configuration:

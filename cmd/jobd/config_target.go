@@ -57,6 +57,7 @@ func (c *targetConfig) register(section *conf.Section) {
 	section.Add("launcher", "", "the command that runs its jobs, in the place of the common one", conf.NonEmpty(&c.launcher.command)).OwnQuotes()
 	section.Add("launcher.cwd", "", "where that runs; where the common one does if not given", conf.NonEmpty(&c.launcher.dir))
 	section.AddFamily("launcher.env", "a variable added to its environment, which is that of the common one", c.launcher.addVariable)
+	c.launcher.executor.register(section, nil)
 }
 
 // decodeBackoff takes FIRST..MOST, or one duration that stays.
@@ -95,6 +96,18 @@ func (c *config) validateTargets(set *conf.Set) {
 		}
 		t.validate(set, c)
 	}
+	c.launcher.warnOfUnused(set, c.modes())
+}
+
+// modes are how the common launcher runs jobs, and those of targets do.
+func (c *config) modes() []jobexec.Mode {
+	all := []jobexec.Mode{c.launcher.executor.runs}
+	for _, t := range c.sections {
+		if t.terms.Launcher != nil {
+			all = append(all, t.launcher.executor.runs)
+		}
+	}
+	return all
 }
 
 // unserved is what is wrong with a section of a target that is not there.
@@ -141,13 +154,20 @@ func (c *targetConfig) validate(set *conf.Set, common *config) {
 // one has it.
 func (c *targetConfig) validateLauncher(set *conf.Set, common *launcherConfig) {
 	own := &c.launcher
-	if own.command == "" && own.dir == "" && len(own.extra) == 0 {
+	given := func(key string) bool { return set.Given(c.section.Key(key)) }
+	if own.command == "" && own.dir == "" && len(own.extra) == 0 && !slices.ContainsFunc(executorKeys(), given) {
 		return
 	}
 	own.split = common.split
+	own.executor.inherit(&common.executor, given)
 	if own.words = common.words; own.command != "" {
 		own.validateWords(set)
 	}
+	own.resolve(set)
+	if own.command != "" {
+		own.warnOfID(set)
+	}
+	own.warnOfUnused(set, []jobexec.Mode{own.executor.runs})
 	if own.dir != "" {
 		own.validateDir(set)
 	} else {

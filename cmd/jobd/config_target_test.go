@@ -211,7 +211,7 @@ func TestLaunchersAreChecked(t *testing.T) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	said := map[string]string{}
-	for _, finding := range slices.Concat(c.findLaunchers(), c.findTerms()) {
+	for _, finding := range slices.Concat(c.findLaunchers(t.Context(), false), c.findTerms()) {
 		said[finding.What] = finding.Detail
 		if finding.Ends != (finding.What == "launcher of [target b c]") {
 			t.Errorf("ends a start: %+v", finding)

@@ -15,6 +15,7 @@ import (
 	jobdaemon "jobd/cmd/internal/daemon"
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/logging"
+	jobexec "jobd/exec"
 )
 
 // leastFlags are the least that jobd needs to be told, apart from targets.
@@ -62,8 +63,10 @@ func workingDir(t *testing.T) string {
 func diffConfig(want, got config) string {
 	got.targetPlaces, got.values = nil, nil // where things stood, not what they say
 	zones := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
-	return cmp.Diff(want, got, zones, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, timeConfig{}, launcherConfig{}, jobsConfig{}, journalConfig{}))
+	return cmp.Diff(want, got, zones, cmp.AllowUnexported(config{}, masterConfig{}, storeConfig{}, mysqlConfig{}, timeConfig{}, launcherConfig{}, executorConfig{}, jobsConfig{}, journalConfig{}))
 }
+
+var defaultExecutor = executorConfig{mode: "process", runs: jobexec.ModeProcess, keep: jobexec.Keep{BootTimeout: 30 * time.Second}}
 
 var defaultTime = timeConfig{zone: "UTC", missed: "once", location: time.UTC}
 
@@ -93,7 +96,8 @@ func TestConfigOfTheOriginal(t *testing.T) {
 			},
 		},
 		launcher: launcherConfig{
-			command: `php /tmp/job.php "{id}" --escaped=a;b#c`, split: "spaces",
+			executor: defaultExecutor,
+			command:  `php /tmp/job.php "{id}" --escaped=a;b#c`, split: "spaces",
 			extra: []string{"LC_ALL=en_US.UTF-8", "lower_Case=two words"},
 			words: []string{"php", "/tmp/job.php", `"{id}"`, "--escaped=a;b#c"},
 			dir:   "/tmp",
@@ -137,7 +141,7 @@ func TestConfigDefaults(t *testing.T) {
 			kind: "sqlite", sqlitePath: "jobs.db", claimColumn: "sig",
 			mysql: mysqlConfig{table: "jobs", fetchLimit: 100, maxConnections: 8},
 		},
-		launcher: launcherConfig{command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
+		launcher: launcherConfig{executor: defaultExecutor, command: "run {id}", split: "spaces", words: []string{"run", "{id}"}, dir: workingDir(t), env: []string{"A=b"}},
 		targets:  map[string]int{"a": 1},
 		time:     defaultTime,
 		journal:  defaultJournal,

@@ -103,7 +103,7 @@ func (r *reloader) tellLater(config config) {
 // takesEffect tells whether a key may change while jobd runs.
 func takesEffect(key string) bool {
 	family, _, _ := strings.Cut(key, ".")
-	return slices.Contains([]string{
+	return slices.Contains(executorKeys(), strings.TrimSuffix(key, "_file")) || slices.Contains([]string{
 		"targets", targetSection, "launcher", "launcher_split", "time_zone", "missed",
 		"log_level_file", "log_level_console",
 	}, family)

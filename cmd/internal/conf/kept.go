@@ -25,7 +25,11 @@ const mostKept = 4096
 // read when the configuration is, and again with it. Where both keys are given, the one goes before
 // that was given closer to the command line; both in one place are an error.
 func (s *Setting) Kept() *Setting {
-	s.file = s.set.Add(s.key+"_file", "", "a file that holds "+s.key+"; without a / at its beginning, a credential's name", NonEmpty(new(string)))
+	add, key := s.set.Add, s.key
+	if s.section != nil {
+		add, key = s.section.Add, s.name
+	}
+	s.file = add(key+"_file", "", "a file that holds "+key+"; without a / at its beginning, a credential's name", NonEmpty(new(string)))
 	return s
 }
 

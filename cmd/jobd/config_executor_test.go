@@ -1,0 +1,278 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"jobd/cmd/internal/check"
+	jobexec "jobd/exec"
+)
+
+func TestExecutors(t *testing.T) {
+	t.Parallel()
+	const text = `launcher = php preload.php
+launcher_mode = fork
+max_jobs = 500
+max_age = 1h
+max_memory = 256MiB
+idle_timeout = 90
+launcher_watch = 1
+launcher_secret = "0123456789abcdef"
+
+[targets]
+plain = 1
+own = 1
+less = 1
+run = 1
+web = 1
+fpm = 1
+net = 1
+
+[target own]
+launcher = node worker.js
+launcher_mode = pool
+boot_timeout = 2m
+
+[target less]
+max_jobs = 0
+max_age = 0
+max_memory = 0
+idle_timeout = 0
+launcher_watch = 0
+
+[target run]
+launcher = run {id}
+launcher_mode = process
+
+[target web]
+launcher = https://[::1]:8443/run/{id}?x={id}
+launcher_secret = "another one of these"
+
+[target fpm]
+launcher = fastcgi:/run/php/fpm.sock /srv/app/job.php
+
+[target net]
+launcher = FastCGI:app.example:9000 /srv/app/job.php
+`
+	c, err := fromFile(t, text, "--launcher=php preload.php", "--launcher.cwd=/")
+	if err != nil || len(c.Warnings) > 0 {
+		t.Fatal(err, c.Warnings)
+	}
+	keep := jobexec.Keep{MaxJobs: 500, MaxAge: time.Hour, MaxMemory: 256 << 20, IdleTimeout: 90 * time.Second, BootTimeout: 30 * time.Second, Watch: true}
+	longer := keep
+	longer.BootTimeout = 2 * time.Minute
+	want := map[string]jobexec.Launcher{
+		"":     {Mode: jobexec.ModeFork, Words: []string{"php", "preload.php"}, Keep: keep},
+		"own":  {Mode: jobexec.ModePool, Words: []string{"node", "worker.js"}, Keep: longer},
+		"less": {Mode: jobexec.ModeFork, Words: []string{"php", "preload.php"}, Keep: jobexec.Keep{BootTimeout: 30 * time.Second}},
+		"run":  {Words: []string{"run", "{id}"}},
+		"web": {
+			Mode: jobexec.ModeHTTP, Words: []string{"https://[::1]:8443/run/{id}?x={id}"},
+			Service: jobexec.Service{Mode: jobexec.ModeHTTP, URL: "https://[::1]:8443/run/{id}?x={id}", Secret: "another one of these"},
+		},
+		"fpm": {
+			Mode: jobexec.ModeFastCGI, Words: []string{"fastcgi:/run/php/fpm.sock", "/srv/app/job.php"},
+			Service: jobexec.Service{Mode: jobexec.ModeFastCGI, Address: "/run/php/fpm.sock", Script: "/srv/app/job.php"},
+		},
+		"net": {
+			Mode: jobexec.ModeFastCGI, Words: []string{"FastCGI:app.example:9000", "/srv/app/job.php"},
+			Service: jobexec.Service{Mode: jobexec.ModeFastCGI, Address: "app.example:9000", Script: "/srv/app/job.php"},
+		},
+	}
+	got := map[string]jobexec.Launcher{"": c.launcher.launcher()}
+	for name, terms := range c.terms(nil) {
+		got[name] = *terms.Launcher
+	}
+	for name, launcher := range want {
+		launcher.Dir, launcher.Env = "/", []string{"PATH=/bin"}
+		want[name] = launcher
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Where the common launcher is a service, a command of a target's own is a process for each job.
+func TestACommandBesideACommonService(t *testing.T) {
+	t.Parallel()
+	c, err := fromFile(t, "launcher = http://h/{id}\nlauncher_secret = 0123456789abcdef\n[target a]\nlauncher = run {id}\n", "--targets.a=1", "--launcher=http://h/{id}")
+	if err != nil || len(c.Warnings) > 0 {
+		t.Fatal(err, c.Warnings)
+	}
+	if own := c.terms(nil)["a"].Launcher; own.Mode != "" || own.Service != (jobexec.Service{}) || own.Keep != (jobexec.Keep{}) {
+		t.Errorf("launcher %+v", own)
+	}
+	if common := c.launcher.launcher(); common.Mode != jobexec.ModeHTTP || common.Service.Secret != "0123456789abcdef" {
+		t.Errorf("launcher %+v", common)
+	}
+}
+
+func TestSecretOfATargetInAFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("hunter2hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := fromFile(t, "[target a]\nlauncher = http://h/{id}\nlauncher_secret_file = "+path+"\n", "--targets.a=1")
+	if err != nil || len(c.Warnings) > 0 {
+		t.Fatal(err, c.Warnings)
+	}
+	if secret := c.terms(nil)["a"].Launcher.Service.Secret; secret != "hunter2hunter2" {
+		t.Errorf("secret %q", secret)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = fromFile(t, "[target a]\nlauncher = http://h/{id}\nlauncher_secret_file = "+path+"\n", "--targets.a=1")
+	if err == nil || !strings.Contains(err.Error(), ":3: target.a.launcher_secret_file: "+path+": everybody on this host can read or change it (mode 0644)") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestExecutorsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	const url = "; allowed is a URL, as in: http://127.0.0.1:8080/run/{id}"
+	const fastcgi = "; allowed is a socket's path or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
+	const never = "0 for never, whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d"
+	for name, test := range map[string]struct{ text, want string }{
+		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed is one of: process, fork, spare, pool`},
+		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in it with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, as in: /usr/bin/php preload.php"},
+		"an id in common words":   {"launcher_mode = pool\n", ":2: target.a.launcher_mode: pool is not allowed with the common launcher, which has {id} in it"},
+		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, which has no mode; allowed is launcher_mode beside a command"},
+		"a mode beside FastCGI":   {"launcher = fastcgi:/s /x\nlauncher_mode = fork\n", ":3: target.a.launcher_mode: the launcher is a FastCGI server, which has no mode"},
+		"max_jobs":                {"max_jobs = -1\n", `:2: target.a.max_jobs: "-1" is not allowed; allowed is a whole number from 0 to 2147483647`},
+		"max_age":                 {"max_age = 0.5\n", `:2: target.a.max_age: "0.5" is not allowed; allowed is ` + never},
+		"max_age, none":           {"max_age = never\n", `target.a.max_age: "never" is not allowed`},
+		"max_memory":              {"max_memory = 1000\n", `:2: target.a.max_memory: "1000" is not allowed; allowed is 0 for never, or a size such as 256MiB, from 1MiB to 1PiB`},
+		"idle_timeout":            {"idle_timeout = -1\n", `:2: target.a.idle_timeout: "-1" is not allowed; allowed is ` + never},
+		"boot_timeout":            {"boot_timeout = 0\n", `:2: target.a.boot_timeout: "0" is not allowed; allowed is whole seconds, or a duration such as 90s or 2m, from 1s to 1h`},
+		"boot_timeout, long":      {"boot_timeout = 2h\n", `target.a.boot_timeout: "2h" is not allowed`},
+		"an empty secret":         {"launcher_secret = \n", ":2: target.a.launcher_secret: its value is not allowed; allowed is any text but an empty one"},
+		"two secrets":             {"launcher_secret = a\nlauncher_secret_file = /a\n", ":3: target.a.launcher_secret_file: target.a.launcher_secret is given, too; allowed is one of the two"},
+		"another scheme":          {"launcher = ftp://h/{id}\n", ":2: target.a.launcher: it begins as an address that jobd knows no way to; allowed are a command, http://HOST/PATH or https://HOST/PATH, and fastcgi:SOCKET SCRIPT"},
+		"a URL with one slash":    {"launcher = https:/h/{id}\n", ":2: target.a.launcher: it begins as an address that jobd knows no way to"},
+		"a URL of no host":        {"launcher = http:///{id}\n", ":2: target.a.launcher: its URL has no host" + url},
+		"a URL of a port alone":   {"launcher = http://:80/{id}\n", ":2: target.a.launcher: its URL has no host" + url},
+		"an id for a host":        {"launcher = http://{id}/\n", ":2: target.a.launcher: {id} stands in the host of its URL" + url},
+		"a URL that is none":      {"launcher = http://h/%zz{id}\n", ":2: target.a.launcher: its URL can't be understood" + url},
+		"a port that is none":     {"launcher = http://h:99999/{id}\n", ":2: target.a.launcher: the port of its URL is none; allowed is a number from 1 to 65535"},
+		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: there are words behind its URL, which nothing would be done with" + url},
+		"a URL with a password":   {"launcher = http://u:p@h/{id}\n", ":2: target.a.launcher: there is a name or a password in its URL; allowed is a URL without one: launcher_secret signs the requests"},
+		"a URL with a fragment":   {"launcher = \"http://h/{id}#x\"\n", ":2: target.a.launcher: its URL has a part behind #, which no server gets to see" + url},
+		"FastCGI alone":           {"launcher = fastcgi:/run/fpm.sock\n", ":2: target.a.launcher: behind the address there must be the script, one word that begins with /" + fastcgi},
+		"FastCGI, two scripts":    {"launcher = fastcgi:/run/fpm.sock /a /b\n", ":2: target.a.launcher: behind the address there must be the script"},
+		"FastCGI, a near script":  {"launcher = fastcgi:/run/fpm.sock job.php\n", ":2: target.a.launcher: behind the address there must be the script"},
+		"FastCGI, an id":          {"launcher = fastcgi:/run/fpm.sock /a/{id}.php\n", ":2: target.a.launcher: {id} stands in it, and the script gets the id as JOBD_ID and as the query string" + fastcgi},
+		"FastCGI, two slashes":    {"launcher = fastcgi://h:9000 /a.php\n", ":2: target.a.launcher: two slashes stand behind fastcgi:" + fastcgi},
+		"FastCGI, no port":        {"launcher = fastcgi:h /a.php\n", ":2: target.a.launcher: its address is none" + fastcgi},
+		"FastCGI, a near socket":  {"launcher = fastcgi:run/fpm.sock /a.php\n", ":2: target.a.launcher: its address is none" + fastcgi},
+		"FastCGI, a long socket":  {"launcher = fastcgi:/" + strings.Repeat("x", 107) + " /a.php\n", ":2: target.a.launcher: the path of its socket has 108 bytes; allowed are at most 107"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := fromFile(t, "[target a]\n"+test.text, "--targets.a=1")
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter") {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// A mistake in the common launcher is told once, whatever targets take over of it.
+func TestACommonMistakeIsToldOnce(t *testing.T) {
+	t.Parallel()
+	_, err := fromFile(t, "launcher_mode = fork\n[target a]\nlauncher.cwd = /\n[target b]\nlauncher.cwd = /\n", "--targets.a=1", "--targets.b=1", "--launcher=ftp://h")
+	if err == nil || strings.Count(err.Error(), "\n") != 0 {
+		t.Errorf("error %v", err)
+	}
+	_, err = fromFile(t, "launcher_mode = fork\n[target a]\nlauncher = php run {id}\n", "--targets.a=1", "--launcher=php x")
+	const want = ":3: target.a.launcher: {id} can't stand in it, because the common launcher_mode, fork, holds for it"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestExecutorsThatAreOdd(t *testing.T) {
+	t.Parallel()
+	const each = "it is not used: each job has a process of its own; set launcher_mode"
+	for name, test := range map[string]struct{ text, want string }{
+		"max_jobs of processes":        {"[target a]\nmax_jobs = 5\n", ":2: target.a.max_jobs: " + each},
+		"max_jobs of one job":          {"[target a]\nlauncher = n\nlauncher_mode = spare\nmax_jobs = 5\n", ":4: target.a.max_jobs: it is not used: with launcher_mode = spare a process runs one job"},
+		"max_age of one job":           {"[target a]\nlauncher = n\nlauncher_mode = spare\nmax_age = 5\n", ""},
+		"boot_timeout of a service":    {"[target a]\nlauncher = http://h/{id}\nboot_timeout = 5\n", ":3: target.a.boot_timeout: it is not used: jobs are requests to a URL"},
+		"a folder of a service":        {"[target a]\nlauncher = http://h/{id}\nlauncher.cwd = /\n", ":3: target.a.launcher.cwd: it is not used: jobs are requests to a URL"},
+		"a variable of a service":      {"[target a]\nlauncher = fastcgi:h:1 /x\nlauncher.env.LANG = C\n", ":3: target.a.launcher.env.LANG: it is not used: jobs are requests to a FastCGI server"},
+		"a secret of a command":        {"[target a]\nlauncher = n\nlauncher_mode = fork\nlauncher_secret = x\n", ":4: target.a.launcher_secret: it is not used: only requests to an http launcher are signed"},
+		"a secret of FastCGI":          {"[target a]\nlauncher = fastcgi:h:1 /x\nlauncher_secret = x\n", ":3: target.a.launcher_secret: it is not used: only requests to an http launcher are signed"},
+		"a common key":                 {"max_age = 1h\n", ":1: max_age: " + each},
+		"a common secret":              {"launcher_secret = x\n", ":1: launcher_secret: it is not used: only requests to an http launcher are signed"},
+		"a common key of a target":     {"max_age = 1h\n[target a]\nlauncher = n\nlauncher_mode = fork\n", ""},
+		"a common secret of a target":  {"launcher_secret = x\n[target a]\nlauncher = http://h/{id}\n", ""},
+		"a URL without an id":          {"[target a]\nlauncher = http://h/run\n", ":2: target.a.launcher: there is no {id} in it, so only the header Jobd-Id tells the service which job it is for"},
+		"a fork without an id":         {"[target a]\nlauncher = n\nlauncher_mode = fork\n", ""},
+		"a FastCGI server":             {"[target a]\nlauncher = fastcgi:[::1]:9000 /x\n", ""},
+		"a watch that is neither":      {"[target a]\nlauncher = n\nlauncher_mode = fork\nlauncher_watch = yes\n", ":4: target.a.launcher_watch: its value counts as false; allowed are 1 and true, 0 and false"},
+		"another key's name, mistyped": {"[target a]\nlauncher_mod = fork\n", "the nearest known one is launcher_mode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := fromFile(t, test.text, "--targets.a=1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Join(c.Warnings, "\n")
+			if !strings.HasSuffix(said, test.want) || test.want == "" && said != "" || strings.Contains(said, "\n") {
+				t.Errorf("warnings %q, want %q", said, test.want)
+			}
+		})
+	}
+}
+
+// A service that is not there is a warning: a start would find it away, and wait for it.
+func TestServicesAreLookedAt(t *testing.T) {
+	t.Parallel()
+	there := filepath.Join(t.TempDir(), "there")
+	listener, err := net.Listen("unix", there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c, err := fromFile(t, "launcher_mode = fork\n[targets]\naway = 1\nthere = 1\n[target away]\nlauncher = fastcgi:"+there+".no /x\n[target there]\nlauncher = fastcgi:"+there+" /x\n", "--launcher=/bin/echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.checkLaunchers(); err != nil {
+		t.Errorf("a start would end with %v", err)
+	}
+	want := []check.Finding{
+		{What: "launcher", Detail: "/bin/echo can be executed in " + workingDir(t) + "; launcher_mode is fork, which only a start can try"},
+		{Level: check.Warning, What: "launcher of [target away]", Detail: there + ".no can't be reached: no such file or directory", Remedy: "start it, or mend the key launcher; no job that needs it is claimed meanwhile"},
+		{What: "launcher of [target there]", Detail: there + " takes connections"},
+	}
+	if diff := cmp.Diff(want, c.findLaunchers(t.Context(), false)[:len(want)]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if atStart := c.findLaunchers(t.Context(), true)[1]; atStart.Level != check.OK {
+		t.Errorf("at a start: %+v", atStart)
+	}
+}
+
+func TestWhereServicesAre(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string][3]string{
+		"http://h/{id}":           {"tcp", "h:80", ""},
+		"https://h.example/":      {"tcp", "h.example:443", "h.example"},
+		"https://[::1]:8443/{id}": {"tcp", "[::1]:8443", "::1"},
+	} {
+		network, address, host := addressOf(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url})
+		if got := [3]string{network, address, host}; got != want {
+			t.Errorf("%s is at %q, want %q", url, got, want)
+		}
+	}
+}

@@ -56,6 +56,7 @@ func TestHindrancesHaveWords(t *testing.T) {
 		HinderedStuck:      {begin: func(w *Worker, _ *target) { w.asked.since = since }, since: since},
 		HinderedUnwritten:  {begin: func(*Worker, *target) {}, away: true},
 		HinderedIdentity:   {begin: func(w *Worker, _ *target) { w.identity.why, w.identity.taken = "taken", since }, since: since},
+		HinderedExecutor:   {begin: func(w *Worker, a *target) { w.board.SetUnable(a.Target, "it never says ready", since) }, since: since},
 		HinderedRetirement: {begin: func(w *Worker, a *target) { w.board.Retire(a.Target, "me") }},
 		HinderedTrouble:    {begin: func(_ *Worker, a *target) { a.trouble.why = "collations" }},
 		HinderedCrowded:    {begin: func(w *Worker, _ *target) { park(w, 100) }},

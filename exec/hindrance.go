@@ -26,6 +26,7 @@ const (
 	HinderedUnwritten  Hindering = "unwritten"  // the table can't be written
 	HinderedIdentity   Hindering = "identity"   // the worker's name or mark is another one's
 	HinderedLauncher   Hindering = "launcher"   // no job can be started
+	HinderedExecutor   Hindering = "executor"   // no job of this target can be started
 	HinderedRetirement Hindering = "retirement" // the target is about to be removed
 	HinderedTrouble    Hindering = "trouble"    // claims for this target fail
 	HinderedCrowded    Hindering = "crowded"    // too many jobs wait for their rows
@@ -35,6 +36,7 @@ const (
 
 // hindrance is why nothing is claimed for a target. Callers must hold w.mu.
 func (w *Worker) hindrance(t *target, away bool) Hindrance {
+	unable, since := t.Unable()
 	switch {
 	case w.board.Stopping():
 		return Hindrance{Kind: HinderedStopping, Why: "the worker stops"}
@@ -52,6 +54,8 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 		return Hindrance{HinderedIdentity, w.identity.why, w.identity.taken}
 	case w.board.Hitch() != nil:
 		return Hindrance{HinderedLauncher, w.board.Hitch().Text(), w.board.Hitch().Since()}
+	case unable != "":
+		return Hindrance{HinderedExecutor, unable, since}
 	case t.RetiredBy() != "":
 		return Hindrance{Kind: HinderedRetirement, Why: fmt.Sprintf("it is removed as soon as its jobs have ended: %d are left", t.Length())}
 	case t.trouble.why != "":

@@ -33,6 +33,17 @@ func (m Mode) Executor() string {
 	return string(m)
 }
 
+// ModeOf is the mode that events name so.
+func ModeOf(executor string) Mode {
+	if executor == "" {
+		return ModeProcess
+	}
+	return Mode(executor)
+}
+
+// shares tells whether a job's process was there before the job.
+func (m Mode) shares() bool { return m == ModePool || m == ModeSpare }
+
 // Keep is how processes are kept for the jobs of a target. Where something is 0 there is no such
 // limit.
 type Keep struct {

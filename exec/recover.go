@@ -16,12 +16,8 @@ type start struct {
 
 // specOf is a start of a former run of the worker, as far as the runner needs to know it.
 func specOf(old *journal.Job) Spec {
-	mode := Mode(old.Executor)
-	if mode == "" {
-		mode = ModeProcess
-	}
 	return Spec{
-		Mode: mode, Target: old.Target, Since: old.Running,
+		Mode: ModeOf(old.Executor), Target: old.Target, Since: old.Running,
 		Job: old.ID, Token: old.Token, Attempt: old.Attempt, Timeout: old.Timeout, KillAfter: old.KillAfter,
 	}
 }
@@ -136,7 +132,11 @@ func (w *Worker) takeUpStart(b *board.Board, old journal.Job, instance string) b
 // adopt goes on with a process that a former worker had started; it holds a slot like any other.
 // Callers must hold w.mu.
 func (w *Worker) adopt(b *board.Board, old journal.Job, process Process) board.Effects {
-	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", process.Started().Pid)
+	pid := 0 // it waits for a process that is kept for such jobs
+	if isClosed(process.Begun()) {
+		pid = process.Started().Pid
+	}
+	w.Logger.Info("job goes on from before", "job", old.ID, "target", old.Target, "pid", pid)
 	j := b.Adopt(old, process)
 	if old.Cancelled != nil {
 		w.killLater(j, process, *old.Cancelled)

@@ -18,7 +18,9 @@ type RunningJob struct {
 	Usage   *Usage    // nil: not known
 	Adopted bool      // its runner is gone
 
-	Cancelled bool // somebody wants it to end
+	Executor  Mode   // ModeProcess, or what else runs it
+	Address   string // of a request: where it was sent
+	Cancelled bool   // somebody wants it to end
 
 	Time RunTime
 }
@@ -39,10 +41,14 @@ func (w *Worker) Running(targets []string) []RunningJob {
 		jobs[i] = RunningJob{
 			ID: r.ID, Target: r.Target, Manual: r.Manual, Attempt: r.Attempt, Since: r.Since,
 			PID: started[i].Pid, Adopted: adopted(process), Cancelled: r.Cancelled,
+			Executor: ModeOf(r.Executor), Address: started[i].Address,
 		}
 	}
 	for i, used := range w.Watcher.Usage(started) {
 		jobs[i].Usage = used
+		if used != nil && jobs[i].Executor.shares() { // the process was there before the job
+			used.Ran = min(used.Ran, time.Since(jobs[i].Since))
+		}
 	}
 	w.noteTimes(jobs)
 	return jobs

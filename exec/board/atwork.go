@@ -11,6 +11,7 @@ type AtWork struct {
 	Since   time.Time // when its start was announced
 	Process Process
 
+	Executor  string // what runs it; "": a process of its own
 	Cancelled bool // somebody wants it to end
 }
 
@@ -24,7 +25,7 @@ func (b *Board) AtWork(targets []string) (jobs []AtWork) {
 		if j.hasProcess() && (len(targets) == 0 || wanted[j.target.name]) {
 			jobs = append(jobs, AtWork{
 				ID: j.id, Target: j.target.name, Manual: j.claim.Manual, Attempt: j.attempt, Since: j.began, Process: j.process,
-				Cancelled: j.cancelled != nil,
+				Executor: j.executor, Cancelled: j.cancelled != nil,
 			})
 		}
 	}

@@ -108,6 +108,7 @@ const (
 	HinderedUnwritten  = "unwritten"  // the table can't be written
 	HinderedIdentity   = "identity"   // the worker's name or mark is another one's
 	HinderedLauncher   = "launcher"   // no job can be started
+	HinderedExecutor   = "executor"   // no job of this target can be started
 	HinderedCrowded    = "crowded"    // too many jobs wait for their rows
 	HinderedTrouble    = "trouble"    // claims for this target fail
 	HinderedStopping   = "stopping"   // the worker stops

@@ -116,6 +116,7 @@ func TestSentences(t *testing.T) {
 		{"identity", "waits: node-1 claims nothing since 10:02: the name node-1 is another worker's", []Answer{of("node-1", waits(hindered("identity", "the name node-1 is another worker's")))}},
 		{"launcher", "waits: node-1 starts nothing since 10:02: no such file", []Answer{of("node-1", waits(hindered("launcher", "no such file")))}},
 		{"retirement", "waits: node-1 is about to serve target mail no more: 2 are left", []Answer{of("node-1", waits(hindered("retirement", "2 are left")))}},
+		{"executor", "waits: node-1 claims nothing for target mail since 10:02: no process gets ready", []Answer{of("node-1", waits(hindered("executor", "no process gets ready")))}},
 		{"crowded", "waits: node-1 claims no more for target mail: 100 jobs were claimed", []Answer{of("node-1", waits(hindered("crowded", "100 jobs were claimed")))}},
 		{"trouble", "waits: node-1 claims nothing for target mail since 10:02: claims fail: lock", []Answer{of("node-1", waits(hindered("trouble", "claims fail: lock")))}},
 

@@ -44,7 +44,7 @@ var hinderings = map[jobexec.Hindering]string{
 	jobexec.HinderedIdentity: contract.HinderedIdentity, jobexec.HinderedLauncher: contract.HinderedLauncher,
 	jobexec.HinderedRetirement: contract.HinderedRetirement, jobexec.HinderedTrouble: contract.HinderedTrouble,
 	jobexec.HinderedCrowded: contract.HinderedCrowded, jobexec.HinderedLocked: contract.HinderedLocked,
-	jobexec.HinderedRate: contract.HinderedRate,
+	jobexec.HinderedRate: contract.HinderedRate, jobexec.HinderedExecutor: contract.HinderedExecutor,
 }
 
 // standTargets tells how the jobs' targets stand here: those of the rows, as the table takes them,

@@ -2,6 +2,8 @@ package request
 
 import (
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +15,9 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 )
+
+// quiet is the log of servers that are met by clients which refuse them.
+var quiet = log.New(io.Discard, "", 0)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -72,15 +72,19 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// next is what was told of a service's standing.
-func (f *fixture) next() jobexec.PoolStanding {
+// next waits until the service is told to be able, or unable.
+func (f *fixture) next(able bool) jobexec.PoolStanding {
 	f.t.Helper()
-	select {
-	case s := <-f.standings:
-		return s
-	case <-time.After(hung):
-		f.t.Fatal("no standing was told")
-		panic("unreachable")
+	late := time.After(hung)
+	for {
+		select {
+		case s := <-f.standings:
+			if (s.Unready == "") == able {
+				return s
+			}
+		case <-late:
+			f.t.Fatalf("that it is able (%t) was not told", able)
+		}
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 
 // Config is what a Requester needs.
 type Config struct {
-	// OnStanding is told how the service of a target stands, whenever it has become unable to take
-	// jobs, for another reason than before, or able again. At first all are taken for able. Of a job
-	// that could not be started it is told before that job has ended. Calls come from any goroutine,
-	// one after the other; they may call the Requester's methods. nil: nobody listens.
+	// OnStanding is told how the service of a target stands: when that is known for the first time,
+	// whenever it has become unable to take jobs, for another reason than before, or able again, and
+	// with each start that is refused because it is unable, before the job has ended. Until then it is
+	// to be taken for able. Calls come from any goroutine, one after the other; they may call the
+	// Requester's methods. nil: nobody listens.
 	OnStanding func(jobexec.PoolStanding)
 
 	roots *x509.CertPool // who may sign certificates; nil: whom the system trusts
@@ -28,13 +29,19 @@ type Requester struct {
 	mu       sync.Mutex // of services; held while a service's own is taken, never the other way round
 	services map[string]*service
 
-	telling sync.Mutex        // held while OnStanding is told, so that the newest is told last
-	told    map[string]string // by target, why it is unable, as OnStanding knows it
+	telling sync.Mutex          // held while OnStanding is told, so that the newest is told last
+	told    map[string]standing // by target, what OnStanding knows
+}
+
+// standing is how a service stands.
+type standing struct {
+	of     *service
+	unable string // why; "": it is able
 }
 
 // New makes a Requester that knows of no service.
 func New(c Config) *Requester {
-	return &Requester{config: c, services: map[string]*service{}, told: map[string]string{}}
+	return &Requester{config: c, services: map[string]*service{}, told: map[string]standing{}}
 }
 
 // Start implements jobexec.Requester.
@@ -119,8 +126,8 @@ func (r *Requester) Standings() []jobexec.PoolStanding {
 	return standings
 }
 
-// report tells how the service of a target stands now, where that is not known yet.
-func (r *Requester) report(target string) {
+// report tells how the service of a target stands now, if that is not known yet, or again.
+func (r *Requester) report(target string, again bool) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
 	r.mu.Lock()
@@ -130,13 +137,13 @@ func (r *Requester) report(target string) {
 		r.mu.Unlock()
 		return
 	}
-	standing := s.standing()
+	now := s.standing()
 	r.mu.Unlock()
-	if standing.Unready == r.told[target] {
+	if known, is := r.told[target]; is && !again && known == (standing{s, now.Unready}) {
 		return
 	}
-	r.told[target] = standing.Unready
+	r.told[target] = standing{s, now.Unready}
 	if r.config.OnStanding != nil {
-		r.config.OnStanding(standing)
+		r.config.OnStanding(now)
 	}
 }

@@ -50,14 +50,17 @@ const (
 	calm        = 5 * time.Minute // after which being unable has nothing to do with the time before
 )
 
+// report tells how the service of a target stands, where that is news, or again.
+type report func(target string, again bool)
+
 // service is what a target's requests are sent to, with its connections. When there is no connection to
 // be had it is unable: starts are refused until one is there again, which it finds out by itself.
 type service struct {
 	target string
 	of     jobexec.Service
 	speaks protocol
-	report func(target string) // tells how it stands
-	ctx    context.Context     // ends when it is the target's no more
+	report report
+	ctx    context.Context // ends when it is the target's no more
 	stop   context.CancelFunc
 
 	mu        sync.Mutex
@@ -72,8 +75,8 @@ type service struct {
 	wait      time.Duration // before the newest look at it; 0: it has answered since
 }
 
-func newService(target string, of jobexec.Service, speaks protocol, report func(target string)) *service {
-	s := &service{target: target, of: of, speaks: speaks, report: report}
+func newService(target string, of jobexec.Service, speaks protocol, tell report) *service {
+	s := &service{target: target, of: of, speaks: speaks, report: tell}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -92,9 +95,10 @@ func (s *service) close() {
 // take gives a job a connection: one that is idle, or a new one.
 func (s *service) take(ctx context.Context) (*connection, error) {
 	s.mu.Lock()
-	if s.unable != "" {
-		defer s.mu.Unlock()
-		return nil, &jobexec.NotStartedError{Why: s.unable}
+	if why := s.unable; why != "" {
+		s.mu.Unlock()
+		s.report(s.target, true)
+		return nil, &jobexec.NotStartedError{Why: why}
 	}
 	for len(s.idle) > 0 {
 		c := s.idle[len(s.idle)-1]
@@ -236,7 +240,7 @@ func (s *service) failed(err error) error {
 		go s.redial(s.wait)
 	}
 	s.mu.Unlock()
-	s.report(s.target)
+	s.report(s.target, false)
 	return &jobexec.NotStartedError{Why: why}
 }
 
@@ -264,7 +268,7 @@ func (s *service) redial(after time.Duration) {
 	switch {
 	case err == nil:
 		s.keep(c, true)
-		s.report(s.target)
+		s.report(s.target, false)
 	case s.ctx.Err() == nil:
 		_ = s.failed(err)
 	}

@@ -31,7 +31,7 @@ func TestAServiceThatIsAwayIsUnableUntilItIsBack(t *testing.T) {
 	}
 	address := freeport.Address(port)
 	f, spec := served(t, "http://"+address+"/run/{id}")
-	unable := f.next()
+	unable := f.next(false)
 	if unable.Target != "mail" || unable.Mode != jobexec.ModeHTTP || unable.Since == 0 ||
 		!strings.HasPrefix(unable.Unready, "http://"+address+": ") || !strings.Contains(unable.Unready, "refused") {
 		t.Errorf("its standing is %+v", unable)
@@ -50,7 +50,7 @@ func TestAServiceThatIsAwayIsUnableUntilItIsBack(t *testing.T) {
 			fmt.Fprint(c, plain("200 OK", "", "out"))
 		}
 	})
-	if able := f.next(); able.Unready != "" || able.Since != 0 {
+	if able := f.next(true); able.Unready != "" || able.Since != 0 {
 		t.Errorf("its standing is %+v", able)
 	}
 	if done, err := f.run(spec); err != nil || done.Result != "ok" {
@@ -84,13 +84,12 @@ func TestThatAServiceIsUnableIsToldBeforeTheJobEnds(t *testing.T) {
 	if refused(err) == nil {
 		t.Fatalf("it ended as %+v, %v", done, err)
 	}
-	select {
-	case s := <-f.standings:
-		if s.Unready != refused(err).Why {
-			t.Errorf("told was %+v, and the job had %v", s, err)
-		}
-	default:
-		t.Error("nothing was told")
+	var last jobexec.PoolStanding
+	for len(f.standings) > 0 {
+		last = <-f.standings
+	}
+	if last.Unready != refused(err).Why {
+		t.Errorf("told was %+v, and the job had %v", last, err)
 	}
 }
 
@@ -112,7 +111,7 @@ func TestAServiceThatClosesOrSpeaksAtOnceIsUnable(t *testing.T) {
 					break
 				}
 			}
-			if s := f.next(); s.Unready != url+": "+errSudden.Error() {
+			if s := f.next(false); s.Unready != url+": "+errSudden.Error() {
 				t.Errorf("its standing is %+v", s)
 			}
 		})
@@ -149,14 +148,10 @@ func TestServicesAreReplaced(t *testing.T) {
 		return serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
 	}
 	f, spec := served(t, "http://127.0.0.1:1/")
-	if s := f.next(); s.Unready == "" {
-		t.Errorf("its standing is %+v", s)
-	}
+	f.next(false)
 	first := jobexec.Service{Mode: jobexec.ModeHTTP, URL: which("first")}
 	f.SetServices(map[string]jobexec.Service{"mail": first})
-	if s := f.next(); s.Unready != "" {
-		t.Errorf("its standing is %+v", s)
-	}
+	f.next(true)
 	spec.Service = first
 	same := f.services["mail"]
 	f.SetServices(map[string]jobexec.Service{"mail": first, "more": {Mode: jobexec.ModeHTTP, URL: which("more")}})
@@ -180,6 +175,24 @@ func TestServicesAreReplaced(t *testing.T) {
 	}
 }
 
+// Whoever forgets what was told of a service is told anew: of a new one, and with each start that is
+// refused.
+func TestHowAServiceStandsIsToldAgain(t *testing.T) {
+	t.Parallel()
+	f, spec := served(t, "ftp://host/")
+	first := f.next(false)
+	services := map[string]jobexec.Service{"mail": spec.Service}
+	f.SetServices(nil)
+	f.SetServices(services)
+	if again := f.next(false); again.Unready != first.Unready {
+		t.Errorf("of the same service was told %+v, and then %+v", first, again)
+	}
+	f.SetServices(services)
+	if _, err := f.run(spec); refused(err) == nil || refused(err).Why != f.next(false).Unready {
+		t.Errorf("a job was refused: %v", err)
+	}
+}
+
 func TestAURLThatCanNotBeIsTold(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
@@ -196,7 +209,7 @@ func TestAURLThatCanNotBeIsTold(t *testing.T) {
 		"http://user:se\x01cret@host/run": "can't be read: ",
 	} {
 		f, spec := served(t, url)
-		if s := f.next(); !strings.Contains(s.Unready, want) || strings.Contains(s.Unready, "secret") {
+		if s := f.next(false); !strings.Contains(s.Unready, want) || strings.Contains(s.Unready, "secret") {
 			t.Errorf("of %q was told: %s", url, s.Unready)
 		}
 		if done, err := f.run(spec); refused(err) == nil || strings.Contains(err.Error(), "secret") {

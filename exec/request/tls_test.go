@@ -128,7 +128,7 @@ func TestAWrongCertificateIsNoStart(t *testing.T) {
 				of.Dial = 50 * time.Millisecond
 			}
 			f.SetServices(map[string]jobexec.Service{"mail": of})
-			s := f.next()
+			s := f.next(false)
 			if !strings.Contains(s.Unready, "TLS: ") || !strings.Contains(s.Unready, c.want) {
 				t.Errorf("its standing is %+v", s)
 			}

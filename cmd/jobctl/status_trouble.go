@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -39,6 +40,7 @@ func (p *program) printTrouble(s workerStatus) {
 	if h := s.Launcher; h != nil {
 		fmt.Fprintf(p.out, "\nsince %s nothing is started: %s\n", p.sinceText(h.Since), clean(h.Broken))
 	}
+	p.paragraph(p.notReadyLines(s))
 	if list := idleTargets(s, ""); len(list) > 0 {
 		fmt.Fprintln(p.out)
 		for _, t := range list {
@@ -49,6 +51,17 @@ func (p *program) printTrouble(s workerStatus) {
 		fmt.Fprintf(p.out, "\nrows set aside, to be tried again until they can be changed: %s\n", humanize.Comma(int64(n)))
 		p.printSome(p.asideTable(s), len(s.Aside), n)
 	}
+}
+
+// notReadyLines are why a worker may not take work, but for the launcher, of which more is told.
+func (p *program) notReadyLines(s workerStatus) string {
+	var lines strings.Builder
+	for _, h := range s.NotReady {
+		if h.What != "launcher" || s.Launcher == nil {
+			fmt.Fprintf(&lines, "it takes no work%s: %s: %s\n", p.sinceSuffix(h.Since), clean(h.What), clean(h.Why))
+		}
+	}
+	return lines.String()
 }
 
 // printOdds prints what is not settled, and settles by itself or needs somebody's look.
@@ -98,6 +111,7 @@ func (p *program) sinceText(since time.Time) string {
 func (p *program) printTroubles(s masterStatus) {
 	targets := table{head: []string{"NAME", "TARGET", "NOTHING IS CLAIMED, BECAUSE"}, elastic: "NAME|TARGET|NOTHING IS CLAIMED, BECAUSE"}
 	hitches := table{head: []string{"NAME", "SINCE", "NOTHING IS STARTED, BECAUSE"}, elastic: "NAME|NOTHING IS STARTED, BECAUSE"}
+	unready := table{head: []string{"NAME", "SINCE", "IT TAKES NO WORK:", "BECAUSE"}, elastic: "NAME|BECAUSE"}
 	odds := table{head: []string{"NAME", "CLAIMS IN DOUBT", "ROWS OF NO WORKER"}, elastic: "NAME"}
 	rows := table{head: []string{"NAME", "ROWS SET ASIDE", "JOB", "TARGET", "SINCE", "REASON"}, elastic: "NAME|TARGET|REASON"}
 	for _, worker := range s.Workers {
@@ -106,6 +120,11 @@ func (p *program) printTroubles(s masterStatus) {
 		}
 		if h := worker.Status.Launcher; h != nil {
 			hitches.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.Broken))
+		}
+		for _, h := range worker.Status.NotReady {
+			if h.What != "launcher" || worker.Status.Launcher == nil {
+				unready.add(line(worker.Name), line(p.sinceText(h.Since)), line(h.What), line(h.Why))
+			}
 		}
 		if s := worker.Status; s.ClaimsInDoubt+s.Strangers > 0 {
 			odds.add(line(worker.Name), line(s.ClaimsInDoubt), line(s.Strangers))
@@ -123,7 +142,7 @@ func (p *program) printTroubles(s masterStatus) {
 			rows.add(row...)
 		}
 	}
-	for _, t := range []table{hitches, targets, odds, rows} {
+	for _, t := range []table{hitches, unready, targets, odds, rows} {
 		if len(t.rows) > 0 {
 			fmt.Fprintln(p.out)
 			p.print(t)

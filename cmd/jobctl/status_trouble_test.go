@@ -14,6 +14,9 @@ const troubledAnswer = `{"targets": {
   "memoryUsage": {"rss": 1048576},
   "journal": {"events": 10, "mirrored": 10, "bytes": 1024, "segments": 1},
   "server": "6f1c-uuid", "mark": "k3f9x",
+  "notReady": [
+    {"what": "database", "why": "no route\u001b to host", "since": "2026-11-20T10:00:05Z"},
+    {"what": "stopping", "why": "it stops, and claims nothing more"}],
   "asideCount": 3,
   "aside": [
     {"job": 41, "target": "mail", "reason": "the row is locked by somebody else", "since": "2026-11-20T10:00:05Z"},
@@ -31,6 +34,9 @@ func TestStatusTellsWhatIsInTheWay(t *testing.T) {
 		want   string // how the answer ends
 	}{
 		"a worker": {daemon: worker, args: "status", want: `
+it takes no work since 10:00:05: database: no route\x1b to host
+it takes no work: stopping: it stops, and claims nothing more
+
 nothing is claimed for target mail: 12 waiting rows are locked by somebody else
 nothing is claimed for target report: the launcher\x1b[31m is missing
 
@@ -42,6 +48,10 @@ JOB | TARGET | SINCE    | REASON
 and 1 more
 `},
 		"a master": {daemon: master, args: "--master status", piped: true, want: `
+NAME    SINCE                       IT TAKES NO WORK:  BECAUSE
+node-1  2026-11-20 10:00:05.000000  database           no route\x1b to host
+node-1  -                           stopping           it stops, and claims nothing more
+
 NAME    TARGET  NOTHING IS CLAIMED, BECAUSE
 node-1  mail    12 waiting rows are locked by somebody else
 node-1  report  the launcher\x1b[31m is missing

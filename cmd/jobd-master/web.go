@@ -26,7 +26,7 @@ func openWeb(at conf.HTTP, workers *master.Master, beat *pulse.Pulse, log *slog.
 	if !at.On() {
 		return p, nil
 	}
-	counting := metrics.NewMaster(version.Version)
+	counting := metrics.NewMaster(version.Of())
 	p.handlers = counting.Count(p.handlers)
 	routes := web.Routes{
 		Program: "jobd-master", Metrics: counting.Handler(workers.Standing),

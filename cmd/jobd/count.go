@@ -47,7 +47,7 @@ func (r *root) count() {
 	for _, kind := range journal.Kinds() {
 		kinds = append(kinds, string(kind))
 	}
-	r.metrics = metrics.NewWorker(version.Version, kinds)
+	r.metrics = metrics.NewWorker(version.Of(), kinds)
 }
 
 // observer counts what happens to jobs; nil where nobody counts.

@@ -2,11 +2,11 @@ package metrics
 
 import (
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
 )
@@ -14,9 +14,9 @@ import (
 // Master counts what a master does.
 type Master struct{ registry *prometheus.Registry }
 
-// NewMaster makes the counters of a master of a version.
-func NewMaster(version string) *Master {
-	return &Master{newRegistry("jobd_master_build_info", version, runtime.Version())}
+// NewMaster makes the counters of a master of a build.
+func NewMaster(build version.Build) *Master {
+	return &Master{newRegistry("jobd_master_build_info", build)}
 }
 
 // Count gives handlers that count the requests that they answer.

@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
 	"jobd/net/contract"
 )
+
+// built is of what the daemons of these tests were built.
+var built = version.Build{Version: "1.2.3", Commit: "0123456789abcdef"}
 
 // scrape gives the lines of a scrape without comments.
 func scrape(t *testing.T, handler http.Handler) (lines []string) {
@@ -65,7 +70,7 @@ func stands(targets ...string) func() Now {
 
 func TestWhatHappensIsCounted(t *testing.T) {
 	t.Parallel()
-	w := NewWorker("1.2.3", []string{"done", "conflict"})
+	w := NewWorker(built, []string{"done", "conflict"})
 	w.JobEnded("a", End{Ran: 2 * time.Second, TimedOut: true, Retried: true})
 	w.JobEnded("a", End{OK: true})
 	w.JobStarted("a", 3*time.Second)
@@ -87,6 +92,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		`jobd_claims_total{result="ok"} 1`, `jobd_claims_total{result="failed"} 1`, `jobd_claim_seconds_count 2`,
 		`jobd_journal_commit_seconds_count 1`, `jobd_journal_written_bytes_total 100`,
 		`jobd_journal_events_total{kind="done"} 1`, `jobd_journal_events_total{kind="conflict"} 1`,
+		`jobd_build_info{commit="0123456789abcdef",goversion="`+runtime.Version()+`",version="1.2.3"} 1`,
 		`jobd_requests_total{request="poll"} 1`, `jobd_jobs_running{target="a"} 1`, `jobd_target_slots{target="b"} 2`,
 	)
 }
@@ -94,7 +100,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 // However many targets there are, so many have series, and the others are added up.
 func TestTargetsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := NewWorker("1.2.3", []string{"done", "conflict"})
+	w := NewWorker(built, []string{"done", "conflict"})
 	const more = 5
 	var names []string
 	for i := range mostTargets + more {
@@ -153,7 +159,7 @@ func TestRowsThatAreNotCounted(t *testing.T) {
 func TestTheTableIsAskedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, asked := NewWorker("1.2.3", []string{"done", "conflict"}), &table{}
+		w, asked := NewWorker(built, []string{"done", "conflict"}), &table{}
 		asked.rows.Targets = map[string]contract.WaitingTarget{
 			"a": {Count: 7, Oldest: time.Now().Add(-time.Minute).Unix()}, "b": {}, "c": {Error: "it was not counted"},
 		}
@@ -181,11 +187,12 @@ func TestTheTableIsAskedSeldom(t *testing.T) {
 
 func TestAMastersNumbers(t *testing.T) {
 	t.Parallel()
-	m := NewMaster("1.2.3")
+	m := NewMaster(built)
 	now := master.Standing{Workers: 2, Targets: 3, Ended: 4, Poked: 5, Polled: 6, Unserved: 7, UnservedSince: time.Now().Add(-time.Hour)}
 	lines := scrape(t, m.Handler(func() master.Standing { return now }))
 	has(t, lines, `jobd_master_workers 2`, `jobd_master_targets 3`, `jobd_master_registrations_ended_total 4`, `jobd_master_pokes_total 5`,
-		`jobd_master_polls_total 6`, `jobd_master_targets_unserved 7`)
+		`jobd_master_polls_total 6`, `jobd_master_build_info{commit="0123456789abcdef",goversion="`+runtime.Version()+`",version="1.2.3"} 1`,
+		`jobd_master_targets_unserved 7`)
 	if !slices.ContainsFunc(lines, func(line string) bool {
 		return strings.HasPrefix(line, "jobd_master_targets_unserved_oldest_seconds 3600")
 	}) {
@@ -196,7 +203,7 @@ func TestAMastersNumbers(t *testing.T) {
 // BenchmarkAJob is what all counting of one job costs: its four events in two commits, a start, an
 // end, and a fifth of a claim.
 func BenchmarkAJob(b *testing.B) {
-	w := NewWorker("1.2.3", []string{"accepted", "running", "started", "done"})
+	w := NewWorker(built, []string{"accepted", "running", "started", "done"})
 	for i := 0; b.Loop(); i++ {
 		for range 2 {
 			w.Committed(300, time.Millisecond)

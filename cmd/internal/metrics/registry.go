@@ -3,12 +3,14 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"jobd/cmd/internal/version"
 	jobnet "jobd/net"
 )
 
@@ -18,12 +20,12 @@ const (
 	mostScrapes   = 4
 )
 
-// newRegistry makes a registry with what is told of any process, and the version.
-func newRegistry(info, version, goVersion string) *prometheus.Registry {
+// newRegistry makes a registry with what is told of any process, and the build.
+func newRegistry(info string, build version.Build) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: info, Help: "1; the labels say which version runs."}, []string{"version", "goversion"})
-	build.WithLabelValues(version, goVersion).Set(1)
-	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	told := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: info, Help: "1; the labels say which version runs, of which commit it was built, and by which Go."}, []string{"version", "commit", "goversion"})
+	told.WithLabelValues(build.Version, build.Commit, runtime.Version()).Set(1)
+	r.MustRegister(told, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 

@@ -3,12 +3,12 @@ package metrics
 import (
 	"context"
 	"net/http"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"jobd/cmd/internal/version"
 	jobnet "jobd/net"
 	"jobd/net/contract"
 )
@@ -26,9 +26,9 @@ type Worker struct {
 	events   map[string]prometheus.Counter
 }
 
-// NewWorker makes the counters of a worker of a version, whose journal has events of some kinds.
-func NewWorker(version string, kinds []string) *Worker {
-	r := newRegistry("jobd_build_info", version, runtime.Version())
+// NewWorker makes the counters of a worker of a build, whose journal has events of some kinds.
+func NewWorker(build version.Build, kinds []string) *Worker {
+	r := newRegistry("jobd_build_info", build)
 	register := func(c prometheus.Collector) { r.MustRegister(c) }
 	w := &Worker{registry: r, targets: newByTarget(register), events: make(map[string]prometheus.Counter)}
 	claims := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jobd_claims_total", Help: "Claims that the table was asked for, by whether they succeeded."}, []string{"result"})

@@ -10,6 +10,9 @@ import (
 // ErrNoSchedules says that rows of a table don't recur.
 var ErrNoSchedules = errors.New("rows do not recur here: use_columns does not name " + ColumnSchedule)
 
+// ErrNoDelays says that rows of a table don't come later.
+var ErrNoDelays = errors.New("rows are not delayed here: the key use_columns does not name " + ColumnRunAt)
+
 // Timekeeper is the part of a Table that tells people what rows say about time. It locks nothing,
 // waits for no lock, reads what is committed, and asks the table nothing where the configuration
 // names none of the columns.
@@ -20,6 +23,11 @@ type Timekeeper interface {
 	// use, or those with a schedule by an index on that; the server gives up after some seconds.
 	// Where rows don't recur at all, its error is ErrNoSchedules.
 	Recurring(ctx context.Context, targets []string, after int64, limit int) ([]*Seen, error)
+
+	// Delayed gives delayed rows of these targets, with their plans, in the order in which they are
+	// due: so many at most. It reads that many entries of an index for each target. Where rows are not
+	// delayed at all, its error is ErrNoDelays.
+	Delayed(ctx context.Context, targets []string, limit int) ([]*Seen, error)
 
 	// Plans gives what the rows that exist say about time, by job.
 	Plans(ctx context.Context, ids []int64) (map[int64]*journal.Plan, error)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,18 +17,36 @@ import (
 )
 
 func (p *program) queue() *ffcli.Command {
-	var watch bool
-	c := command("queue", "queue [T…] [--watch]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute", func(ctx context.Context, args []string) error {
-		return p.watched(ctx, watch, func(ctx context.Context, c *client) error {
-			err := p.showQueue(ctx, c, args)
+	var watch, later bool
+	most := -1
+	c := command("queue", "queue [T…] [--watch] [--delayed [-n N]]", "what waits and what runs of these targets, or of all, and when they are empty at the pace of the last minute; or which rows come later, and why", func(ctx context.Context, args []string) error {
+		return p.watched(ctx, watch, func(ctx context.Context, c *client) (err error) {
+			if later {
+				err = p.listDelayed(ctx, c, args, cmp.Or(max(most, 0), usualDelayed))
+			} else {
+				err = p.showQueue(ctx, c, args)
+			}
 			if watch && !p.json() {
 				p.sayBelow(err)
 			}
 			return err
 		})
 	})
+	checkFirst(c, func([]string) error {
+		switch {
+		case most == -1:
+			return nil
+		case !later:
+			return wrongUsage("queue: -n is for --delayed")
+		case most < 1 || most > contract.MostDelayed:
+			return wrongUsage("queue: -n %d is not allowed; allowed is 1 to %d", most, contract.MostDelayed)
+		}
+		return nil
+	})
+	c.FlagSet.BoolVar(&later, "delayed", false, "list the rows that are delayed, the next first, with why each comes later: for the first time, once more, or because it recurs")
+	c.FlagSet.IntVar(&most, "n", most, "with --delayed: how many rows (default: 20)")
 	c.FlagSet.BoolVar(&watch, "watch", false, "show it anew every 2 s, until interrupted")
-	c.LongHelp = "  jobctl queue\n  jobctl --master queue mail --watch"
+	c.LongHelp = "  jobctl queue\n  jobctl --master queue mail --watch\n  jobctl queue --delayed -n 100"
 	return c
 }
 

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"strconv"
-	"strings"
 
-	"jobd/exec/schedule"
 	"jobd/journal"
 	"jobd/net/contract"
 )
@@ -18,12 +13,6 @@ import (
 type recurringRow struct {
 	Worker string `json:"worker,omitempty"` // "" where one worker was asked
 	contract.RecurringRow
-}
-
-// asking is a worker, and the targets whose rows it is asked for.
-type asking struct {
-	from    *remote
-	targets []string // none: all that it serves
 }
 
 // listRecurring lists the rows that recur, so many at most (0: all). Of a master's workers those are
@@ -47,56 +36,16 @@ func (p *program) listRecurring(ctx context.Context, target string, most int) er
 // recurringOf asks for rows that recur. A worker that can't tell is an error beside what the others
 // say.
 func recurringOf(ctx context.Context, c *client, target string, most int) (all []recurringRow, errs []error, err error) {
-	if !c.master {
-		one := asking{from: &remote{client: c}}
-		if target != "" {
-			one.targets = []string{target}
-		}
-		all, err = one.recurring(ctx, most)
-		return all, nil, cannotTell(err)
+	var targets []string
+	if target != "" {
+		targets = []string{target}
 	}
-	var status masterStatus
-	if err := c.askInto(ctx, contract.MasterStatus.Name, contract.Polling{}, &status); err != nil {
-		return nil, nil, err
-	}
-	left := map[string][]*remote{} // who serves each target
-	for _, w := range status.Workers {
-		r := &remote{client: c, name: w.Name, address: net.JoinHostPort(w.RemoteAddr, strconv.Itoa(w.RemotePort))}
-		for _, name := range w.Targets {
-			if target == "" || name == target {
-				left[name] = append(left[name], r)
-			}
-		}
-	}
-	var failed map[*remote]error
-	for len(left) > 0 && (most == 0 || len(all) < most) {
-		next := fewest(left, failed)
-		if next.from == nil { // nobody is left who could be asked
-			break
-		}
-		rows, err := next.recurring(ctx, rest(most, len(all)))
-		if err != nil {
-			if failed == nil {
-				failed = map[*remote]error{}
-			}
-			if failed[next.from] = err; ctx.Err() != nil {
-				break
-			}
-			continue
-		}
+	errs, err = onceEach(ctx, c, targets, func(one asking) (enough bool, err error) {
+		rows, err := one.recurring(ctx, rest(most, len(all)))
 		all = append(all, rows...)
-		for _, name := range next.targets {
-			delete(left, name)
-		}
-	}
-	for r, err := range failed {
-		errs = append(errs, fmt.Errorf("worker '%s': %w", clean(r.name), cannotTell(err)))
-	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	if len(left) == 0 {
-		errs = nil // others have told what these could not
-	}
-	return all, errs, nil
+		return most > 0 && len(all) >= most, err
+	})
+	return all, errs, err
 }
 
 // rest is how many rows are still wanted; 0: all.
@@ -105,26 +54,6 @@ func rest(most, have int) int {
 		return 0
 	}
 	return most - have
-}
-
-// fewest is who is asked next: whoever serves most of the targets that are left, but for those who
-// could not tell.
-func fewest(left map[string][]*remote, failed map[*remote]error) (next asking) {
-	serves := map[*remote][]string{}
-	for name, who := range left {
-		for _, r := range who {
-			if failed[r] == nil {
-				serves[r] = append(serves[r], name)
-			}
-		}
-	}
-	for r, names := range serves {
-		if better := len(names) - len(next.targets); better > 0 || better == 0 && r.address < next.from.address {
-			next = asking{r, names}
-		}
-	}
-	slices.Sort(next.targets)
-	return next
 }
 
 // recurring asks for the rows, page by page.
@@ -163,7 +92,7 @@ func (p *program) printRecurring(all []recurringRow, workers bool) error {
 		elastic: "TARGET|SCHEDULE",
 	}
 	for _, row := range all {
-		t.add(line(row.Job), line(row.Target), line(row.scheduleText()), line(p.seconds(row.Finished)), line(row.resultText()), line(p.nextText(row)))
+		t.add(line(row.Job), line(row.Target), line(inZone(row.Schedule, row.Zone)), line(p.seconds(row.Finished)), line(row.resultText()), line(p.nextText(row)))
 	}
 	p.print(t)
 	for _, row := range all {
@@ -172,19 +101,6 @@ func (p *program) printRecurring(all []recurringRow, workers bool) error {
 		}
 	}
 	return nil
-}
-
-// scheduleText is the schedule, and its zone where that is not the usual one and means something.
-func (r recurringRow) scheduleText() string {
-	if s, err := schedule.Parse(r.Schedule); err == nil {
-		if _, every := s.Every(); every {
-			return r.Schedule
-		}
-	}
-	if r.Zone == "" || r.Zone == "UTC" {
-		return r.Schedule
-	}
-	return r.Schedule + " " + r.Zone
 }
 
 // resultText is how the run, or the attempt, ended that ended last.

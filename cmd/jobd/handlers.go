@@ -33,6 +33,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.Output, s.Output)
 	handle(all, s, contract.Cancel, s.Cancel)
 	handle(all, s, contract.Recurring, s.Recurring)
+	handle(all, s, contract.Delayed, s.Delayed)
 	handle(all, s, contract.RunNow, s.RunNow)
 	d.addJournal(all)
 	return all

@@ -16,7 +16,7 @@ var (
 
 // OperatorRequests lists them all, also those whose data a master does not read.
 var OperatorRequests = [...]string{
-	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, RunNow.Name,
+	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name, RunNow.Name,
 }
 
 // OneWorkerOnly tells whether a master takes a request of this type only for a worker that it

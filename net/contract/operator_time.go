@@ -10,13 +10,15 @@ import (
 // it names.
 var (
 	Recurring = Request[RecurringQuery, RecurringRows]{Name: "recurring", Slow: true, read: readRecurring}
+	Delayed   = Request[DelayedQuery, DelayedRows]{Name: "delayed", Slow: true, read: readDelayed}
 	RunNow    = Request[RunNowRows, RanNow]{Name: "run-now", Changes: true, Slow: true, read: readRunNow}
 )
 
-// MostRecurring is how many rows one answer lists at most, and MostRunNow how many one request may
-// be about.
+// MostRecurring and MostDelayed are how many rows one answer lists at most, and MostRunNow how many
+// one request may be about.
 const (
 	MostRecurring = 1000
+	MostDelayed   = 1000
 	MostRunNow    = 1000
 )
 
@@ -74,6 +76,42 @@ type RecurringRow struct {
 
 	// What the run, or the attempt, has left that ended last.
 	Started  int64  `json:"started,omitempty"`
+	Finished int64  `json:"finished,omitempty"`
+	Result   string `json:"result,omitempty"`
+	Code     *int64 `json:"code,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+}
+
+// DelayedQuery is the data of delayed.
+type DelayedQuery struct {
+	Targets []string `json:"targets,omitempty"` // none: all that the worker serves
+	Most    int      `json:"most,omitempty"`    // 0: up to MostDelayed
+}
+
+func readDelayed(data jobnet.Fields) (q DelayedQuery, err error) {
+	t, err := readTargets(data)
+	if err != nil {
+		return q, err
+	}
+	q.Targets = t.Targets
+	q.Most, err = readMost(data, MostDelayed)
+	return q, err
+}
+
+// DelayedRows is the answer to delayed: rows in the order in which they are due.
+type DelayedRows struct {
+	Rows []DelayedRow `json:"rows"`
+	More bool         `json:"more,omitempty"` // there may be others behind the last one
+}
+
+// DelayedRow is a row that comes at a time: for the first time, once more after a failure, or because
+// it recurs.
+type DelayedRow struct {
+	Job    jobnet.Whole `json:"job"`
+	Target string       `json:"target"`
+	RowPlan
+
+	// What the run, or the attempt, has left that ended last.
 	Finished int64  `json:"finished,omitempty"`
 	Result   string `json:"result,omitempty"`
 	Code     *int64 `json:"code,omitempty"`

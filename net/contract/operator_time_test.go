@@ -35,6 +35,27 @@ func TestRecurringIsRead(t *testing.T) {
 	}
 }
 
+func TestDelayedIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := contract.Delayed.Read(jobnet.FieldsOf([]byte(`{"targets":["a"],"most":7,"x":1}`)))
+	if diff := cmp.Diff(contract.DelayedQuery{Targets: []string{"a"}, Most: 7}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	got, err = contract.Delayed.Read(jobnet.FieldsOf([]byte(`{}`)))
+	if diff := cmp.Diff(contract.DelayedQuery{Most: contract.MostDelayed}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for data, want := range map[string]string{
+		`{"targets":"a"}`: "targets must be array",
+		`{"most":1001}`:   "most: 1001 is not allowed; allowed is 1 to 1000",
+		`{"most":-1}`:     "most: -1 is not allowed",
+	} {
+		if _, err := contract.Delayed.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+			t.Errorf("%s: %v, want %q and its code", data, err, want)
+		}
+	}
+}
+
 func TestRunNowIsRead(t *testing.T) {
 	t.Parallel()
 	got, err := contract.RunNow.Read(jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1]}`)))
@@ -59,7 +80,7 @@ func TestRunNowIsForOneWorker(t *testing.T) {
 	if !contract.OneWorkerOnly(contract.RunNow.Name) || contract.OneWorkerOnly(contract.Recurring.Name) {
 		t.Error("run-now is for one worker, recurring for any")
 	}
-	for _, name := range []string{contract.RunNow.Name, contract.Recurring.Name} {
+	for _, name := range []string{contract.RunNow.Name, contract.Recurring.Name, contract.Delayed.Name} {
 		if !slices.Contains(contract.OperatorRequests[:], name) {
 			t.Errorf("a master does not hand on %s", name)
 		}

@@ -62,25 +62,35 @@ func (t *Table) Recurring(ctx context.Context, targets []string, after int64, li
 		args = append(args, name)
 	}
 	schedule := quote(store.ColumnSchedule)
-	query := found.within(recurringTime, " id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(found.owner.name)+", ''), "+
-		found.created.seconds()+", "+found.started.seconds()+", "+found.finished.seconds()+
-		", COALESCE(result, ''), CAST(return_code AS SIGNED), IF(status = 'delayed', COALESCE(sig, ''), '')"+t.tellsOfTime()+
-		" FROM "+found.table+" WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(names)-1)+
+	query := found.within(recurringTime, t.seen(found)+" WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(names)-1)+
 		") AND "+schedule+" IS NOT NULL AND "+schedule+" <> '' AND id + 0 > ? ORDER BY id + 0 LIMIT ?")
 	err = t.retry(ctx, func() error {
 		rows = nil
 		return t.each(ctx, query, append(args, after, limit), func(results *sql.Rows) error {
-			row := store.Seen{Row: journal.Row{Plan: &journal.Plan{}}}
-			rows = append(rows, &row)
-			return results.Scan(append([]any{
-				&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
-			}, rule.PlanFields(row.Plan)...)...)
+			row, err := scanSeen(results)
+			rows = append(rows, row)
+			return err
 		})
 	})
 	if isTooSlow(err) {
 		return nil, fmt.Errorf("%s: it takes the server longer than %v; an index on %s, or on status and target, would help", op, recurringTime, store.ColumnSchedule)
 	}
 	return rows, t.fail(op, err)
+}
+
+// seen is what is read of a row that scanSeen takes in, and the table that it is read from.
+func (t *Table) seen(found *layout) string {
+	return " id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(found.owner.name) + ", ''), " +
+		found.created.seconds() + ", " + found.started.seconds() + ", " + found.finished.seconds() +
+		", COALESCE(result, ''), CAST(return_code AS SIGNED), IF(status = 'delayed', COALESCE(sig, ''), '')" + t.tellsOfTime() +
+		" FROM " + found.table
+}
+
+func scanSeen(results *sql.Rows) (*store.Seen, error) {
+	row := &store.Seen{Row: journal.Row{Plan: &journal.Plan{}}}
+	return row, results.Scan(append([]any{
+		&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
+	}, rule.PlanFields(row.Plan)...)...)
 }
 
 // Plans implements store.Table.

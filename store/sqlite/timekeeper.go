@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"jobd/journal"
@@ -46,12 +48,17 @@ func (t *Table) Recurring(ctx context.Context, targets []string, after int64, li
 	for _, name := range targets {
 		args = append(args, name)
 	}
+	return t.seen(ctx, op, " WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(targets)-1)+
+		") AND schedule IS NOT NULL AND schedule <> '' AND "+anID+" AND +id > ? ORDER BY +id LIMIT ?", append(args, after, limit)...)
+}
+
+// seen reads rows with what they say about time.
+func (t *Table) seen(ctx context.Context, op, which string, args ...any) (rows []*store.Seen, err error) {
 	const text = "CAST(sig AS TEXT)"
 	results, err := t.db.QueryContext(ctx, "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), COALESCE(CAST(status AS TEXT), ''), COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+
 		seconds("time_created")+", "+seconds("time_started")+", "+seconds("time_finished")+
 		", COALESCE(CAST(result AS TEXT), ''), CASE typeof(return_code) WHEN 'integer' THEN return_code END, CASE status WHEN 'delayed' THEN COALESCE("+text+", '') ELSE '' END"+t.tellsOfTime()+
-		" FROM "+quote(t.config.Table)+" WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(targets)-1)+
-		") AND schedule IS NOT NULL AND schedule <> '' AND "+anID+" AND +id > ? ORDER BY +id LIMIT ?", append(args, after, limit)...)
+		" FROM "+quote(t.config.Table)+which, args...)
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
@@ -66,6 +73,28 @@ func (t *Table) Recurring(ctx context.Context, targets []string, after int64, li
 		rows = append(rows, &row)
 	}
 	return rows, t.fail(op, results.Err())
+}
+
+// Delayed implements store.Table.
+func (t *Table) Delayed(ctx context.Context, targets []string, limit int) (rows []*store.Seen, err error) {
+	if !t.config.Uses.Delays() {
+		return nil, store.ErrNoDelays
+	}
+	if _, err := t.examined(ctx); err != nil {
+		return nil, err
+	}
+	for _, target := range targets { // each in the order that the index has
+		some, err := t.seen(ctx, "look for delayed jobs", " WHERE status = 'delayed' AND target = ? AND "+anID+" ORDER BY run_at LIMIT ?", target, limit)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+		slices.SortFunc(rows, func(a, b *store.Seen) int {
+			return cmp.Or(cmp.Compare(a.Plan.RunAt, b.Plan.RunAt), cmp.Compare(a.Job, b.Job))
+		})
+		rows = rows[:min(len(rows), limit)]
+	}
+	return rows, nil
 }
 
 // Plans implements store.Table.

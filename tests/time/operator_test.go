@@ -40,6 +40,9 @@ func TestSignalsAndCancels(t *testing.T) {
 		s.oracle.await(t, id, 1)
 		s.awaitStatus(id, "running")
 	}
+	if list := mustJobctl(t, worker, "queue", "--delayed", "a"); !strings.Contains(list, "recurs every 1h") || strings.Index(list, "first time") < strings.Index(list, "recurs") || strings.Count(list, "\n") != 3 {
+		t.Errorf("rows 4 and 5 are delayed, for different reasons:\n%s", list)
+	}
 	mustJobctl(t, worker, "send-signal", "KILL", "1")
 	mustJobctl(t, worker, "send-signal", "TERM", "2")
 	row := s.await(1, "delayed", func(r timed) bool { return r.status == "delayed" })

@@ -48,23 +48,22 @@ func (x *explanation) readPlans(ctx context.Context) {
 	}
 }
 
-// rowPlan is what a row says about time in its form on the wire; nil where nothing is used of that.
-func (x *explanation) rowPlan(row *store.Detail) *contract.RowPlan {
-	p := row.Plan
+// rowPlan is what a row of a target says about time in its form on the wire; nil where nothing is used
+// of that.
+func (s *Service) rowPlan(status, target string, p *journal.Plan, now time.Time) *contract.RowPlan {
 	if p == nil {
 		return nil
 	}
-	now := time.Now()
 	told := &contract.RowPlan{
 		RunAt: p.RunAt, PlannedAt: p.PlannedAt, Attempts: p.Attempts, MaxAttempts: p.MaxAttempts, Timeout: p.Timeout,
-		Schedule: p.Schedule, Zone: p.Zone, Due: row.Status == journal.RowDelayed && p.RunAt <= now.Unix(),
+		Schedule: p.Schedule, Zone: p.Zone, Due: status == journal.RowDelayed && p.RunAt <= now.Unix(),
 	}
-	if most := x.mostAttempts(row.Served, p); most > 0 {
+	if most := s.mostAttempts(target, p); most > 0 {
 		told.MaxAttempts = int64(most)
 	}
 	if p.Schedule != "" {
 		var err error
-		if told.In, told.Next, err = x.following(row.Status, *p, now); err != nil {
+		if told.In, told.Next, err = s.following(status, *p, now); err != nil {
 			told.Bad = err.Error()
 		}
 	}

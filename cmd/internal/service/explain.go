@@ -111,7 +111,7 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 	x.each(func(id int64, job *contract.ExplainedJob) {
 		if row := x.rows[id]; row != nil {
 			job.Row = jobRow(row)
-			job.Row.Plan = x.rowPlan(row)
+			job.Row.Plan = x.rowPlan(row.Status, row.Served, row.Plan, time.Now())
 		}
 		if n, counted := ahead[id]; counted {
 			job.Ahead = &contract.JobsAhead{Rows: n.Rows, More: n.More}

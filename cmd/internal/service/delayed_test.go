@@ -1,0 +1,67 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+	"jobd/net/contract"
+	"jobd/store"
+)
+
+// later is a table that answers as the test says.
+type later struct {
+	Table // whose other methods nobody calls here
+
+	rows    []*store.Seen
+	err     error
+	targets []string
+	limit   int
+}
+
+func (l *later) Delayed(_ context.Context, targets []string, limit int) ([]*store.Seen, error) {
+	l.targets, l.limit = targets, limit
+	return l.rows, l.err
+}
+
+func TestDelayedRowsAreListed(t *testing.T) {
+	t.Parallel()
+	code, soon := int64(3), time.Now().Add(time.Hour).Unix()
+	retried := recurs("delayed", journal.Plan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4})
+	retried.Finished, retried.Result, retried.Code = 7, "fail", &code
+	table := &later{rows: []*store.Seen{recurs("delayed", journal.Plan{RunAt: 50}), retried, recurs("delayed", journal.Plan{RunAt: soon, Schedule: "dayly"})}}
+	s := newService(&stub{status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
+	s.Table = table
+	got, err := s.Delayed(t.Context(), asked(""), contract.DelayedQuery{Most: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := got.Rows[2].Bad
+	want := contract.DelayedRows{More: true, Rows: []contract.DelayedRow{
+		{Job: 5, Target: "mail", RowPlan: contract.RowPlan{RunAt: 50, Due: true}},
+		{Job: 5, Target: "mail", RowPlan: contract.RowPlan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4}, Finished: 7, Result: "fail", Code: &code},
+		{Job: 5, Target: "mail", RowPlan: contract.RowPlan{RunAt: soon, Schedule: "dayly", In: "UTC", Bad: bad}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(bad, "daily 02:30") {
+		t.Errorf("%s (-want +got):\n%s", bad, diff)
+	}
+	if diff := cmp.Diff([]string{"b", "mail"}, table.targets); diff != "" || table.limit != 3 {
+		t.Errorf("asked for %v, %d", table.targets, table.limit)
+	}
+	for err, want := range map[error]string{store.ErrNoDelays: "use_columns does not name run_at", errors.New("gone"): "can't be read now: gone"} {
+		table.err = err
+		if _, err := s.Delayed(t.Context(), asked(""), contract.DelayedQuery{Most: 2}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	s.Process.(*stub).away = contract.Standing{Error: "connection refused"}
+	if _, err := s.Delayed(t.Context(), asked(""), contract.DelayedQuery{}); err == nil || !strings.Contains(err.Error(), "the database is away") {
+		t.Errorf("%v", err)
+	}
+}

@@ -76,6 +76,9 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 		}
 		v.find(bad, "%s%s%s: %s", before, clean(h.What), since, clean(h.Why))
 	}
+	if since := status.ConfigRefused; !since.IsZero() {
+		v.find(stateWarning, "%sits configuration has a mistake, and was not taken over for %s", before, screen.Length(now.Sub(since)))
+	}
 	for _, m := range status.Masters {
 		if !m.Registered {
 			v.find(stateWarning, "%snot registered with the master %s: %s", before, clean(m.Address), clean(m.Error))

@@ -71,6 +71,9 @@ func (p *program) printOdds(s workerStatus) {
 			fmt.Fprintf(p.out, "\nnot registered with the master %s%s: %s\n", clean(m.Address), p.sinceSuffix(m.Since), clean(m.Error))
 		}
 	}
+	if since := s.ConfigRefused; !since.IsZero() {
+		fmt.Fprintf(p.out, "\nits configuration has a mistake, and was not taken over at %s; a start would end: jobd --check, and the worker's log, tell which\n", p.clock(since))
+	}
 	if s.ClaimsInDoubt > 0 {
 		fmt.Fprintf(p.out, "\nclaims of which it is not known yet whether they were committed: %s\n", humanize.Comma(int64(s.ClaimsInDoubt)))
 	}

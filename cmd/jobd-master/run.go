@@ -67,7 +67,10 @@ func run(p daemon.Process) (err error) {
 	serve := func(ctx context.Context) error {
 		return server.Serve(ctx, stopTimeout, "stopped before all requests were answered")
 	}
-	tell := func(ctx context.Context) error { return manager.Run(ctx, workers.Describe) }
+	var reading daemon.Reading
+	tell := func(ctx context.Context) error {
+		return manager.Run(ctx, func() string { return reading.Words(workers.Describe()) })
+	}
 	takeOver := func() (daemon.Settings, error) {
 		config, err := parseConfig(p.Args, p.Environ, io.Discard)
 		return config.Settings, err
@@ -75,7 +78,7 @@ func run(p daemon.Process) (err error) {
 	manager.Ready()
 	err = daemon.Life{
 		Ending: daemon.NewEnding(), Log: log.Logger,
-		Reload: func() { manager.Reload(func() { daemon.Reload(log, takeOver) }) },
+		Reload: func() { manager.Reload(func() { reading.Reload(log, takeOver) }) },
 		Ends:   func() { manager.End(false) },
 		Stages: [][]daemon.Actor{append(told.actors(), workers.Run, serve, beat.Run, tell)},
 	}.Run(signals.Caught())

@@ -93,6 +93,7 @@ func (d *daemon) Describe(worker jobexec.Status, status *contract.WorkerStatus) 
 	}
 	status.Database, status.Runner = &database, &runner
 	status.NotReady = d.notReady(worker, status)
+	status.ConfigRefused = d.reading.Refused()
 	for _, agent := range d.agents {
 		status.Masters = append(status.Masters, agent.Status())
 	}

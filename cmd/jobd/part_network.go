@@ -40,6 +40,7 @@ type daemon struct {
 	service *service.Service
 	log     logger
 	memory  *memory
+	reading *jobdaemon.Reading
 	started time.Time
 	readers chan struct{} // holds one for each client that Ended reads the journal for
 }
@@ -52,7 +53,7 @@ func (r *root) openNetwork(journal *journalPart, table *tablePart, worker *worke
 	d := &daemon{
 		journalPart: journal, tablePart: table, workerPart: worker, networkPart: p,
 		restarter: &restarter{next: r.next, ending: r.ending, served: p.address, log: r.log},
-		log:       r.log, memory: r.memory, started: r.begun, readers: make(chan struct{}, mostReaders),
+		log:       r.log, memory: r.memory, reading: &r.reading, started: r.begun, readers: make(chan struct{}, mostReaders),
 	}
 	p.words = d.describe
 	d.service = service.New(service.Config{

@@ -24,6 +24,7 @@ type root struct {
 	memory  *memory
 	pulse   *pulse.Pulse // of the loops of all parts
 	manager *systemd.Manager
+	reading jobdaemon.Reading
 	metrics *metrics.Worker // nil: nobody counts
 }
 

@@ -117,7 +117,7 @@ func (r *root) work(log *logging.Log) (err error) {
 	r.manager.Ready()
 	return jobdaemon.Life{
 		Ending: r.ending, Log: r.log, Hurry: worker.worker.Hurry,
-		Reload: func() { r.manager.Reload(func() { jobdaemon.Reload(log, reloader.takeOver) }) },
+		Reload: func() { r.manager.Reload(func() { r.reading.Reload(log, reloader.takeOver) }) },
 		Ends:   func() { r.manager.End(r.ending.Restarting()) },
 		Stages: [][]jobdaemon.Actor{
 			{worker.run},

@@ -39,7 +39,7 @@ func (d *daemon) describe() string {
 			said = append(said, "not registered with the master "+master.Address)
 		}
 	}
-	return strings.Join(said, "; ")
+	return d.reading.Words(strings.Join(said, "; "))
 }
 
 // workInWords is what the targets do.

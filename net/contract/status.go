@@ -30,6 +30,10 @@ type WorkerStatus struct {
 	Database      *Standing               `json:"database,omitempty"` // nil: of a worker that does not tell
 	Runner        *RunnerStanding         `json:"runner,omitempty"`
 	NotReady      []NotReady              `json:"notReady,omitempty"` // why it may not take work; none: it may, or does not tell
+
+	// ConfigRefused is since when the configuration on the disk has a mistake, and is not in force; zero
+	// where it is, or the worker does not tell.
+	ConfigRefused time.Time `json:"configRefusedSince,omitzero"`
 }
 
 // Build is which version of a program answers, and the commit of which it was built: "unknown" where the build was

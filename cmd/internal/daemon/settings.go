@@ -89,20 +89,3 @@ func (s *Settings) Look(program string, mistakes error, running func() string, p
 	}
 	return check.Report(stdout, findings, start)
 }
-
-// Reload is what a SIGHUP does: it opens the log file anew and takes over another configuration,
-// its log levels among it. takeOver reads that and takes over everything else; where it fails,
-// everything stays as it was.
-func Reload(log *logging.Log, takeOver func() (Settings, error)) {
-	if err := log.Reopen(); err != nil {
-		log.Error("log file could not be opened again", "error", err)
-	}
-	settings, err := takeOver()
-	if err != nil {
-		log.Error("configuration is not taken over; the old one stays in force", "error", err)
-		return
-	}
-	log.Warnings(settings.Warnings)
-	log.SetLevels(settings.Log)
-	log.Info("configuration was read again", "file", settings.Path)
-}

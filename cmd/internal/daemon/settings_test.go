@@ -100,8 +100,23 @@ func TestReload(t *testing.T) {
 	quiet, loud := daemon.Settings{Log: logging.Config{FileLevel: slog.LevelError}}, daemon.Settings{
 		Path: "/etc/testd.conf", Warnings: []string{"something is odd"}, Log: logging.Config{FileLevel: slog.LevelInfo},
 	}
-	daemon.Reload(log, func() (daemon.Settings, error) { return quiet, errors.New("it is wrong") })
-	daemon.Reload(log, func() (daemon.Settings, error) { return loud, nil })
+	var reading daemon.Reading
+	if words := reading.Words("it serves"); words != "it serves" || !reading.Refused().IsZero() {
+		t.Errorf("of a configuration that nobody has read again it says %q", words)
+	}
+	reading.Reload(log, func() (daemon.Settings, error) { return quiet, errors.New("it is wrong: hunter2") })
+	since := reading.Refused()
+	reading.Reload(log, func() (daemon.Settings, error) { return quiet, errors.New("it is still wrong") })
+	if words := reading.Words("it serves"); !strings.HasPrefix(words, "it serves; the configuration was not taken over at ") || strings.Contains(words, "hunter2") {
+		t.Errorf("of one that was refused it says %q", words)
+	}
+	if again := reading.Refused(); since.IsZero() || !again.Equal(since) {
+		t.Errorf("it was refused at %s, and then at %s", since, again)
+	}
+	reading.Reload(log, func() (daemon.Settings, error) { return loud, nil })
+	if words := reading.Words("it serves"); words != "it serves" {
+		t.Errorf("of one that was taken over it says %q", words)
+	}
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}

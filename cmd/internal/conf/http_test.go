@@ -31,3 +31,32 @@ func TestHTTPAddresses(t *testing.T) {
 		}
 	}
 }
+
+// Where the daemon itself listens there is no room for another listener.
+func TestHTTPBesideTheDaemonsOwnAddress(t *testing.T) {
+	t.Parallel()
+	for text, hosts := range map[string][2][]string{ // where the daemon may not listen, and where it may
+		"127.0.0.1:9180":     {{"127.0.0.1", "localhost", "LOCALHOST.", "0.0.0.0", "::", "[::]", "::ffff:127.0.0.1"}, {"127.0.0.2", "::1", "node-1"}},
+		"0.0.0.0:9180":       {{"127.0.0.1", "10.0.0.1", "::"}, {"::1", "[::1]", "node-1"}},
+		"[::]:9180":          {{"::1", "127.0.0.1", "0.0.0.0"}, {"node-1"}},
+		"node-1:9180":        {{"node-1", "Node-1"}, {"node-2", "127.0.0.1"}},
+		"127.0.0.1:9181":     {nil, {"127.0.0.1", "::"}},
+		"/run/jobd/web.sock": {nil, {"127.0.0.1"}},
+	} {
+		var h HTTP
+		if err := h.decode(text); err != nil {
+			t.Fatal(err)
+		}
+		for i, list := range hosts {
+			for _, host := range list {
+				if got := h.takes(&Listen{Host: host, Port: 9180}); got != (i == 0) {
+					t.Errorf("http_listen %s, host %s: %v", text, host, got)
+				}
+			}
+		}
+	}
+	free := HTTP{"tcp", "127.0.0.1:0"}
+	if free.takes(&Listen{Host: "127.0.0.1"}) {
+		t.Error("any port is the same as any port")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 )
 
 // credentials is the variable with the folder of the credentials that systemd gives a unit.
@@ -36,6 +37,9 @@ func (s *Setting) Kept() *Setting {
 // readKept reads the passwords that files hold.
 func (s *Set) readKept() {
 	for _, setting := range s.settings {
+		if setting.file != nil && setting.given && !utf8.ValidString(setting.text) {
+			s.Bad(setting.key, notUTF8)
+		}
 		if setting.file == nil || !setting.file.given || setting.file.text == "" {
 			continue
 		}
@@ -91,16 +95,20 @@ func (s *Set) kept(path string) (password string, err error) {
 	case mode.Perm()&others != 0:
 		return "", fmt.Errorf("%s: everybody on this host can read or change it (mode %04o); %s", path, mode.Perm(), mendPath(path, info))
 	}
-	content, err := io.ReadAll(io.LimitReader(file, mostKept+3))
+	content, err := io.ReadAll(io.LimitReader(file, mostKept+6)) // with a mark before it, and its end
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	return onlyLine(path, content)
 }
 
-// onlyLine is the one line of a file. Its end is no part of it.
+// notUTF8 is about a password that no client could send: messages are in UTF-8.
+const notUTF8 = "it is not in UTF-8; allowed is a password in UTF-8"
+
+// onlyLine is the one line of a file. Its end is no part of it, and neither is a byte order mark.
 func onlyLine(path string, content []byte) (string, error) {
 	line := bytes.TrimSuffix(bytes.TrimSuffix(content, []byte("\n")), []byte("\r"))
+	line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	switch {
 	case len(line) == 0:
 		return "", fmt.Errorf("%s: it is empty; allowed is a password in one line", path)
@@ -108,6 +116,8 @@ func onlyLine(path string, content []byte) (string, error) {
 		return "", fmt.Errorf("%s: it is longer than %d bytes; allowed is a password in one line", path, mostKept)
 	case bytes.ContainsAny(line, "\n\r\x00"):
 		return "", fmt.Errorf("%s: it has more than one line, or a NUL byte; allowed is a password in one line", path)
+	case !utf8.Valid(line):
+		return "", fmt.Errorf("%s: %s", path, notUTF8)
 	}
 	return string(line), nil
 }

@@ -40,6 +40,7 @@ func TestPasswordInAFile(t *testing.T) {
 	dir := t.TempDir()
 	path := keep(t, dir, "password", "hunter2\n", 0o400)
 	group := keep(t, dir, "group", " hun ter2 \r\n", 0o640)
+	marked := keep(t, dir, "marked", "\ufeffhunter2\n", 0o600)
 	if err := os.Symlink(path, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +53,7 @@ func TestPasswordInAFile(t *testing.T) {
 		"a path":                     {file: "password_file = " + path, want: "hunter2"},
 		"a link":                     {file: "password_file = " + dir + "/link", want: "hunter2"},
 		"its group may read it":      {file: "password_file = " + group, want: " hun ter2 "},
+		"a byte order mark":          {file: "password_file = " + marked, want: "hunter2"},
 		"a credential":               {file: "password_file = password", environ: in, want: "hunter2"},
 		"as a flag":                  {args: []string{"--password-file=" + path}, want: "hunter2"},
 		"as a variable":              {environ: []string{"TESTD_PASSWORD_FILE=" + path}, want: "hunter2"},
@@ -124,6 +126,8 @@ func TestWrongPasswordFiles(t *testing.T) {
 		"everybody reads it":        {file: "password_file = " + keep(t, dir, "open", "hunter2", 0o644), want: "/open: everybody on this host can read or change it (mode 0644); chmod 600 " + dir + "/open"},
 		"everybody writes it":       {file: "password_file = " + keep(t, dir, "written", "hunter2", 0o602), want: "everybody on this host can read or change it (mode 0602)"},
 		"two lines":                 {file: "password_file = " + keep(t, dir, "two", "hunter2\nhunter3\n", 0o600), want: "/two: it has more than one line, or a NUL byte"},
+		"another encoding":          {file: "password_file = " + keep(t, dir, "latin", "hunt\xe9r2\n", 0o600), want: "/latin: it is not in UTF-8; allowed is"},
+		"a variable's encoding":     {environ: []string{"TESTD_PASSWORD=hunt\xe9r2"}, want: "it is not in UTF-8; allowed is"},
 		"a NUL":                     {file: "password_file = " + keep(t, dir, "nul", "hunter2\x00", 0o600), want: "/nul: it has more than one line, or a NUL byte"},
 		"too long":                  {file: "password_file = " + keep(t, dir, "long", strings.Repeat("hunter2", 1000), 0o600), want: "/long: it is longer than 4096 bytes"},
 		"a folder":                  {file: "password_file = " + dir, want: dir + ": it is no regular file"},

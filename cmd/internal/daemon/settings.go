@@ -43,7 +43,7 @@ func (s *Settings) Read(program conf.Program, own keys, args, environ []string, 
 		return err
 	}
 	s.Listen.Validate(set)
-	s.HTTP.Validate(set)
+	s.HTTP.Validate(set, &s.Listen)
 	own.Validate(set, environ)
 	s.Path, s.Warnings = set.Path(), set.Warnings()
 	return set.Err()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"strings"
 
@@ -146,11 +147,19 @@ func unknownUsage(root *ffcli.Command, args []string, err error) error {
 	if exit.Code(err) != exit.Usage || errors.Is(err, errTold) {
 		return err
 	}
-	for _, arg := range args {
+	known := make(map[string]*flag.Flag)
+	collect(root, known)
+	for i := 0; i < len(args); i++ {
+		if name, isFlag := strings.CutPrefix(args[i], "-"); isFlag { // the word behind it may be called as a command is
+			if f := known[strings.TrimPrefix(name, "-")]; f != nil && takesValue(f) {
+				i++
+			}
+			continue
+		}
 		for _, c := range root.Subcommands {
-			if arg == c.Name && arg == healthCommand {
+			if args[i] == c.Name && c.Name == healthCommand {
 				return exit.With(int(stateUnknown), err)
-			} else if arg == c.Name {
+			} else if args[i] == c.Name {
 				return err
 			}
 		}

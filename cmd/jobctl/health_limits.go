@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"jobd/cmd/internal/conf"
+	"jobd/net/contract"
 )
 
 // figure is one of the numbers that follow the line, in the form of Nagios' plugins.
@@ -92,16 +93,32 @@ type limits struct{ waiting, oldest, lag, failed, aside, workers *limit }
 
 func usualLimits() limits {
 	count := func(text string) (float64, error) { n, err := strconv.ParseUint(text, 10, 53); return float64(n), err }
+	rows := func(text string) (float64, error) { return upTo(contract.MostCounted)(count(text)) }
 	length := func(text string) (float64, error) { d, err := conf.ParseDuration(text); return d.Seconds(), err }
-	share := func(text string) (float64, error) { return strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64) }
+	share := func(text string) (float64, error) {
+		if strings.Trim(text, "0123456789.%") != "" { // no NaN, which no share is beyond
+			return 0, strconv.ErrSyntax
+		}
+		return upTo(100)(strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64))
+	}
 	none := math.NaN()
 	return limits{
-		waiting: &limit{none, none, count, "a whole number"},
+		waiting: &limit{none, none, rows, "a whole number up to 10000"},
 		oldest:  &limit{900, 3600, length, "a length of time such as 90s or 15m"},
 		lag:     &limit{10_000, 1_000_000, count, "a whole number"},
-		failed:  &limit{none, none, share, "a share such as 10%"},
+		failed:  &limit{none, none, share, "a share such as 10%, up to 100%"},
 		aside:   &limit{900, none, length, "a length of time such as 90s or 15m"},
 		workers: &limit{1, 1, count, "a whole number"},
+	}
+}
+
+// upTo refuses what is beyond the most that is ever met: such a limit would never be reached.
+func upTo(most float64) func(n float64, err error) (float64, error) {
+	return func(n float64, err error) (float64, error) {
+		if err == nil && n > most {
+			err = strconv.ErrRange
+		}
+		return n, err
 	}
 }
 

@@ -16,6 +16,7 @@ const net = require('node:net');
 
 const EOT = 4;              // the byte that ends each message
 const LONGEST = 64 << 20;   // bytes of an answer
+const OBJECTS = ['run-manual', 'send-signal', 'status']; // are answered with an object
 
 /**
  * What went wrong. code is jobd's (docs/protocol.md), or one of the client's own: unreachable
@@ -70,13 +71,17 @@ class Jobd {
     const data = this.master
       ? { jobs: all.map(([id, target]) => ({ id: number(id), target })) }
       : { ids: all.map(([id]) => number(id)) };
-    return { jobs: {}, errors: {}, ...await this.request('run-manual', data, timeout) };
+    const answer = await this.request('run-manual', data, timeout);
+    const [told, errors] = [answer.jobs ?? {}, answer.errors ?? {}];
+    if (!isObject(told) || !isObject(errors)) throw this.error(...nonsense('run-manual', JSON.stringify(answer)));
+    return { ...answer, jobs: told, errors };
   }
 
   /** Sends a running job a signal, as 15; true if it was delivered. */
   async signal(id, target, signo) {
     const jobs = this.master ? [{ id: number(id), target, signal: signo }] : { [id]: signo };
     const answer = await this.request('send-signal', { jobs });
+    if (!isObject(answer.errors ?? {})) throw this.error(...nonsense('send-signal', JSON.stringify(answer)));
     if (answer.errors?.[id]) throw new JobdError(answer.errors[id], 'refused');
     return answer[id] === true;
   }
@@ -101,8 +106,7 @@ class Jobd {
         link.destroy();
         settle(value);
       };
-      const fail = (text, code) => end(reject, new JobdError(
-        `${this.master ? 'jobd-master' : 'jobd'} at ${this.host}:${this.port} ${text}`, code));
+      const fail = (text, code) => end(reject, this.error(text, code));
       const listen = () => { // for a while; then for the answer to a ping
         clearTimeout(timers.pulse);
         timers.pulse = setTimeout(() => {
@@ -124,8 +128,12 @@ class Jobd {
       link.on('error', (error) => (connected
         ? fail(`was lost before it answered ${type}: ${error.message}`, 'lost')
         : fail(`can't be reached: ${error.message || error.code}`, 'unreachable')));
-      link.on('end', () => fail(`closed the connection before it answered ${type}`, 'lost'));
       let [pieces, length] = [[], 0];
+      link.on('end', () => {
+        const rest = Buffer.concat(pieces).toString().trimStart();
+        if (rest && rest[0] !== '[') fail(...nonsense(type, rest));
+        else fail(`closed the connection before it answered ${type}`, 'lost');
+      });
       link.on('data', (chunk) => {
         listen();
         length += chunk.length;
@@ -134,17 +142,26 @@ class Jobd {
           const text = Buffer.concat([...pieces, chunk.subarray(0, at)]).toString();
           pieces = [];
           const [kind, answer] = parsed(text);
-          if (kind === undefined) fail(`answers ${type} with what is no message: ${JSON.stringify(text.slice(0, 80))}`, 'nonsense');
+          if (kind === undefined) fail(...nonsense(type, text));
           else if (kind === 2) link.write('[3]\x04');
           else if (kind !== 1 || !answer) continue;
-          else if (answer.error) fail(`refuses ${type}: ${answer.error}`, answer.code ?? 'refused');
-          else if (answer.no === 1) end(resolve, answer.data);
+          else if (answer.error) fail(`refuses ${type}: ${typeof answer.error === 'string' ? answer.error : JSON.stringify(answer.error)}`, typeof answer.code === 'string' ? answer.code : 'refused');
+          else if (answer.no !== 1) continue;
+          else if (OBJECTS.includes(type) && !isObject(answer.data)) fail(...nonsense(type, text));
+          else end(resolve, answer.data);
         }
         pieces.push(chunk);
       });
     });
   }
+
+  error(text, code) {
+    return new JobdError(`${this.master ? 'jobd-master' : 'jobd'} at ${this.host}:${this.port} ${text}`, code);
+  }
 }
+
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const nonsense = (type, what) => [`answers ${type} with what is no message: ${JSON.stringify(what.slice(0, 80))}`, 'nonsense'];
 
 const encoded = (message) => Buffer.from(JSON.stringify(message) + '\x04');
 

@@ -30,6 +30,7 @@ class Jobd
 {
     const EXACT = 2 ** 53 - 1;    // an id beyond it goes as a string: many would round the number
     const LONGEST = 64 << 20;     // bytes of an answer
+    const OBJECTS = ['run-manual', 'send-signal', 'status']; // are answered with an object
 
     public string $host = '127.0.0.1';
     public ?int $port = null;         // 7081, a worker's 7080
@@ -87,7 +88,12 @@ class Jobd
         $ids = array_map([self::class, 'number'], array_keys($jobs));
         $named = array_map(fn($id, $target) => ['id' => $id, 'target' => $target], $ids, array_values($jobs));
         $data = $this->master ? ['jobs' => $named] : ['ids' => $ids];
-        return $this->request('run-manual', $data, $timeout) + ['jobs' => [], 'errors' => []];
+        $answer = $this->request('run-manual', $data, $timeout);
+        $parts = ['jobs' => $answer['jobs'] ?? [], 'errors' => $answer['errors'] ?? []];
+        if (!is_array($parts['jobs']) || !is_array($parts['errors'])) {
+            throw $this->nonsense('run-manual', json_encode($answer));
+        }
+        return $parts + $answer;
     }
 
     /** Sends a running job a signal, as 15; true if it was delivered. */
@@ -95,8 +101,12 @@ class Jobd
     {
         $named = [['id' => self::number($id), 'target' => $target, 'signal' => $number]];
         $answer = $this->request('send-signal', ['jobs' => $this->master ? $named : (object)[$id => $number]]);
-        if (isset($answer['errors'][$id])) {
-            throw new JobdException($answer['errors'][$id], 'refused');
+        $errors = $answer['errors'] ?? [];
+        if (!is_array($errors) || !is_string($errors[$id] ?? '')) {
+            throw $this->nonsense('send-signal', json_encode($answer));
+        }
+        if (isset($errors[$id])) {
+            throw new JobdException($errors[$id], 'refused');
         }
         return ($answer[$id] ?? false) === true;
     }
@@ -130,9 +140,14 @@ class Jobd
                 if ($items[0] === 2) {
                     $this->send($link, "[3]\x04", $type);
                 } elseif ($items[0] === 1 && isset($answer['error'])) { // there is nothing else it could be about
-                    throw $this->error("refuses $type: " . $answer['error'], $answer['code'] ?? 'refused');
+                    $text = is_string($answer['error']) ? $answer['error'] : json_encode($answer['error']);
+                    throw $this->error("refuses $type: $text", is_string($answer['code'] ?? null) ? $answer['code'] : 'refused');
                 } elseif ($items[0] === 1 && ($answer['no'] ?? null) === 1) {
-                    return $answer['data'] ?? null;
+                    $told = $answer['data'] ?? null;
+                    if (in_array($type, self::OBJECTS, true) && (!is_array($told) || array_key_exists(0, $told))) {
+                        throw $this->nonsense($type, json_encode($told));
+                    }
+                    return $told;
                 }
             }
         } finally {
@@ -171,6 +186,9 @@ class Jobd
             }
             $chunk = @fread($link, 1 << 16);
             if ($chunk === false || $chunk === '') {
+                if (!in_array(ltrim(implode('', $pieces))[0] ?? '', ['', '['], true)) {
+                    throw $this->nonsense($type, implode('', $pieces));
+                }
                 throw $this->error("closed the connection before it answered $type", 'lost');
             }
             [$pinged, $length] = [false, $length + strlen($chunk)];
@@ -186,13 +204,18 @@ class Jobd
             foreach ($messages as $message) {
                 $items = json_decode($message, true);
                 if (!is_array($items) || !isset($items[0])) {
-                    $shown = json_encode(substr($message, 0, 80), JSON_INVALID_UTF8_SUBSTITUTE | JSON_UNESCAPED_SLASHES);
-                    throw $this->error("answers $type with what is no message: $shown", 'nonsense');
+                    throw $this->nonsense($type, $message);
                 }
                 yield $items;
             }
         }
         throw $this->error("did not answer $type in time", 'timeout');
+    }
+
+    private function nonsense(string $type, string $what): JobdException
+    {
+        $shown = json_encode(substr($what, 0, 80), JSON_INVALID_UTF8_SUBSTITUTE | JSON_UNESCAPED_SLASHES);
+        return $this->error("answers $type with what is no message: $shown", 'nonsense');
     }
 
     private function error(string $text, string $reason): JobdException

@@ -16,6 +16,7 @@ import time
 EOT = b"\x04"          # ends each message
 EXACT = 2**53 - 1      # an id beyond it goes as a string: many languages would round the number
 LONGEST = 64 << 20     # bytes of an answer
+OBJECTS = ("run-manual", "send-signal", "status")  # are answered with an object
 
 
 class JobdError(Exception):
@@ -60,15 +61,21 @@ class Jobd:
         ids = [_number(id) for id in jobs]
         data = {"jobs": [{"id": i, "target": t} for i, t in zip(ids, jobs.values())]}
         answer = self.request("run-manual", data if self.master else {"ids": ids}, timeout)
-        return {part: {int(id): told for id, told in answer.get(part, {}).items()}
-                for part in ("jobs", "errors")}
+        try:
+            return {part: {int(id): told for id, told in (answer.get(part) or {}).items()}
+                    for part in ("jobs", "errors")}
+        except (AttributeError, ValueError):
+            raise self._nonsense("run-manual", answer) from None
 
     def signal(self, id, target, number):
         """Sends a running job a signal, as 15; True if it was delivered."""
         data = {"jobs": [{"id": _number(id), "target": target, "signal": int(number)}]}
         answer = self.request("send-signal", data if self.master else {"jobs": {id: int(number)}})
-        if str(id) in answer.get("errors", {}):
-            raise JobdError(answer["errors"][str(id)], "refused")
+        errors = answer.get("errors") or {}
+        if not isinstance(errors, dict):
+            raise self._nonsense("send-signal", answer)
+        if str(id) in errors:
+            raise JobdError(errors[str(id)], "refused")
         return answer.get(str(id)) is True
 
     def status(self):
@@ -96,9 +103,12 @@ class Jobd:
                     if kind_of == 2:
                         link.sendall(b"[3]" + EOT)
                     elif kind_of == 1 and "error" in answer:  # there is nothing else it could be about
+                        code = answer.get("code")
                         raise self._error("refuses {}: {}".format(kind, answer["error"]),
-                                          answer.get("code", "refused"))
+                                          code if isinstance(code, str) else "refused")
                     elif kind_of == 1 and answer.get("no") == 1:
+                        if kind in OBJECTS and not isinstance(answer.get("data"), dict):
+                            raise self._nonsense(kind, answer)
                         return answer.get("data")
             except OSError as error:
                 raise self._error("was lost before it answered {}: {}".format(kind, error), "lost") from error
@@ -120,6 +130,9 @@ class Jobd:
                     pinged = True
                 continue
             if not chunk:
+                rest = b"".join(pieces).lstrip()
+                if rest[:1] not in (b"", b"["):
+                    raise self._nonsense(kind, rest)
                 raise self._error("closed the connection before it answered {}".format(kind), "lost")
             pinged, length = False, length + len(chunk)
             if length > LONGEST:
@@ -132,12 +145,15 @@ class Jobd:
             for message in messages:
                 try:
                     items = json.loads(message)
-                except ValueError:
+                except (ValueError, RecursionError):
                     items = None
                 if not isinstance(items, list) or not items:
-                    raise self._error("answers {} with what is no message: {!r}".format(
-                        kind, message[:80]), "nonsense")
+                    raise self._nonsense(kind, message)
                 yield items
+
+    def _nonsense(self, kind, what):
+        shown = what[:80] if isinstance(what, bytes) else str(what)[:80]
+        return self._error("answers {} with what is no message: {!r}".format(kind, shown), "nonsense")
 
     def _error(self, text, code):
         return JobdError("{} at {}:{} {}".format(

@@ -10,7 +10,7 @@
 #
 # Where jobd is, and the password, which no command line shows, are in the variables that jobctl
 # reads, too: JOBCTL_HOST (127.0.0.1), JOBCTL_MASTER (true: a master listens there), JOBCTL_PORT
-# (7080, a master's 7081), JOBCTL_PASSWORD. JOBCTL_TIMEOUT is in seconds (10; run: no limit).
+# (7080, a master's 7081), JOBCTL_PASSWORD. JOBCTL_TIMEOUT is 8, 8s, 500ms or 2m (10; run: none).
 #
 # Exit codes: 0 done, 1 a job failed or no signal was delivered, 2 wrong usage, 3 refused,
 # 4 unreachable (nothing was asked), 5 timeout or lost (it may have been done), 6 this is no jobd.
@@ -19,7 +19,6 @@ trap '' PIPE # that a connection is gone tells the exit code of printf
 export LC_ALL=C
 eot=$'\004'
 longest=$((64 << 20)) # bytes of an answer
-pulse=${JOBCTL_PULSE:-30} # seconds of silence after which the daemon must answer a ping
 host=${JOBCTL_HOST:-127.0.0.1}
 case ${JOBCTL_MASTER:-} in
   1 | true) program=jobd-master port=${JOBCTL_PORT:-7081} ;;
@@ -30,6 +29,21 @@ fail() { # EXIT-CODE TEXT
   printf 'jobd.sh: %s\n' "${2//[$'\001'-$'\037'$'\177']/?}" >&2
   exit "$1"
 }
+seconds() { # NAME VALUE, in REPLY; parts of a second count as one
+  [[ $2 =~ ^([0-9]{1,8})(\.[0-9]+)?(ms|s|m|h|d)?$ && ${BASH_REMATCH[2]}:${BASH_REMATCH[3]} != .*:[mhd]* ]] ||
+    fail 2 "$1: '$2' is no time: 10, 0.5, 8s and 2m are"
+  REPLY=$((10#${BASH_REMATCH[1]} + (${#BASH_REMATCH[2]} > 0)))
+  case ${BASH_REMATCH[3]} in
+    ms) REPLY=$(((REPLY + 999) / 1000)) ;;
+    m) REPLY=$((REPLY * 60)) ;;
+    h) REPLY=$((REPLY * 3600)) ;;
+    d) REPLY=$((REPLY * 86400)) ;;
+  esac
+}
+seconds JOBCTL_TIMEOUT "${JOBCTL_TIMEOUT:-10}"
+patience=$REPLY
+seconds JOBCTL_PULSE "${JOBCTL_PULSE:-30}"
+pulse=$((REPLY > 0 ? REPLY : 1)) # of silence, after which the daemon must answer a ping
 complain() { fail "$1" "$program at $host:$port $2"; }
 
 # What these make is in REPLY: a subshell for each of a thousand jobs would take seconds.
@@ -97,7 +111,7 @@ request() { # TYPE DATA LIMIT
     frame 2 status null
     message=$REPLY$message
   fi
-  error=$(timeout "${JOBCTL_TIMEOUT:-10}" bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>&1)
+  error=$(timeout "$((patience ? patience : 10))" bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>&1)
   case $? in
     0) ;;
     124) complain 4 "can't be reached: timed out" ;;
@@ -120,7 +134,10 @@ request() { # TYPE DATA LIMIT
       { printf '[2]%s' "$eot" >&3; } 2>/dev/null
       continue
     fi
-    ((code == 0)) || complain 5 "closed the connection before it answered $1"
+    if ((code != 0)); then
+      [[ $answer =~ ^[[:space:]]*(\[|$) ]] || nonsense "$1"
+      complain 5 "closed the connection before it answered $1"
+    fi
     read -r -t 0 -u 3 && piece+=$(dd bs=65536 count=1 status=none <&3 2>/dev/null)
     pinged=''
     mapfile -t -d "$eot" messages <<<"$piece"
@@ -133,6 +150,8 @@ request() { # TYPE DATA LIMIT
   done
 }
 
+nonsense() { complain 6 "answers $1 with what is no message: ${answer:0:80}"; } # TYPE
+
 # Takes the message in $answer, and tells whether it is the one that is waited for.
 understood() { # TYPE
   local head=${answer:0:65536}
@@ -144,9 +163,12 @@ understood() { # TYPE
   elif [[ $head =~ ^[[:space:]]*\[1,\{\"no\":1,\"data\": ]]; then
     answer=${answer:${#BASH_REMATCH[0]}}
     answer=${answer%\}*}
+    case $1:$answer in
+      run-manual:[!{]* | send-signal:[!{]* | status:[!{]*) nonsense "$1" ;;
+    esac
     return 0
   elif ! [[ $head =~ ^[[:space:]]*\[ ]]; then
-    complain 6 "answers $1 with what is no message: ${answer:0:80}"
+    nonsense "$1"
   fi
   return 1
 }
@@ -170,7 +192,8 @@ run() { # ID:TARGET...
   else
     jobs '' "$@"
   fi
-  request run-manual "$REPLY" "${JOBCTL_TIMEOUT:-0}"
+  [ "${JOBCTL_TIMEOUT:-}" ] || patience=0
+  request run-manual "$REPLY" "$patience"
   printf '%s\n' "$answer"
   # A quote inside of what a job wrote has a backslash before it: these are members.
   [[ $answer == *'"result":"fail"'* || $answer == *'"errors":{"'* ]] && exit 1
@@ -183,7 +206,7 @@ send_signal() { # SIGNAL ID:TARGET
   check "$2"
   jobs ",\"signal\":$number" "$2"
   [ $program = jobd ] && REPLY="{\"jobs\":{\"${2%%:*}\":$number}}"
-  request send-signal "$REPLY" "${JOBCTL_TIMEOUT:-10}"
+  request send-signal "$REPLY" "$patience"
   if [[ $answer =~ \"errors\":\{[^:]*:\"((\\.|[^\"\\])*)\" ]]; then
     decoded "${BASH_REMATCH[1]}"
     complain 3 "refuses send-signal: $REPLY"
@@ -197,7 +220,7 @@ poke() { # TARGET...
   local target names=() kind=poll
   for target; do json "$target" && names+=("$REPLY"); done
   [ $program = jobd ] || kind=poke
-  request $kind "{\"targets\":[$(joined "${names[@]}")]}" "${JOBCTL_TIMEOUT:-10}"
+  request $kind "{\"targets\":[$(joined "${names[@]}")]}" "$patience"
 }
 
 command=${1:-}
@@ -209,11 +232,11 @@ case $command:$# in
   status:1)
     data=null
     [ $program = jobd ] || data='{"poll_workers":true}'
-    request status "$data" "${JOBCTL_TIMEOUT:-10}"
+    request status "$data" "$patience"
     printf '%s\n' "$answer"
     ;;
   request:[23])
-    request "$2" "${3:-null}" "${JOBCTL_TIMEOUT:-10}"
+    request "$2" "${3:-null}" "$patience"
     printf '%s\n' "$answer"
     ;;
   *)

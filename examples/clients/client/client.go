@@ -11,6 +11,7 @@ package client
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -31,6 +32,9 @@ const (
 	exact   = 1<<53 - 1 // an id beyond it goes as a string: many languages would round the number
 	longest = 64 << 20  // bytes of an answer
 )
+
+// objects are the requests that are answered with an object.
+var objects = []string{"run-manual", "send-signal", "status"}
 
 // Client asks one daemon. It may be used by several goroutines at once.
 type Client struct {
@@ -135,7 +139,12 @@ func (c *Client) Signal(ctx context.Context, id int64, target string, signal int
 		return false, err
 	}
 	var failed map[string]string
-	if json.Unmarshal(answer["errors"], &failed) == nil && failed[name] != "" {
+	if told := answer["errors"]; len(told) > 0 {
+		if err := json.Unmarshal(told, &failed); err != nil {
+			return false, c.failure(err, "nonsense", "answers send-signal with other data: %v", err)
+		}
+	}
+	if failed[name] != "" {
 		return false, &Error{Text: failed[name], Code: "refused"}
 	}
 	return string(answer[name]) == "true", nil
@@ -224,6 +233,8 @@ func (c *Client) await(link net.Conn, kind string, into any) error {
 			continue
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return c.failure(err, "lost", "answers neither %s nor a ping", kind)
+		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(message)) > 0 && bytes.TrimSpace(message)[0] != '[':
+			return c.failure(nil, "nonsense", "answers %s with what is no message: %.80q", kind, message)
 		case err != nil:
 			return err
 		}
@@ -266,6 +277,8 @@ func (c *Client) take(link net.Conn, message []byte, kind string, into any) (don
 		return false, c.failure(nil, answer.Code, "refuses %s: %s", kind, answer.Error)
 	case what != 1 || answer.No != 1:
 		return false, nil
+	case slices.Contains(objects, kind) && !strings.HasPrefix(string(answer.Data), "{"):
+		return true, c.failure(nil, "nonsense", "answers %s with other data: %.80q", kind, answer.Data)
 	case into == nil:
 		return true, nil
 	}

@@ -125,7 +125,7 @@ func TestTargetsAreBounded(t *testing.T) {
 func TestATargetCalledAsTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, many := range []int{0, mostTargets + 1} {
-		w, names := NewWorker("1.2.3", nil), []string{otherTargets}
+		w, names := NewWorker(built, nil), []string{otherTargets}
 		for i := range many {
 			names = append(names, fmt.Sprintf("t%03d", i))
 		}
@@ -147,7 +147,7 @@ func TestRowsThatAreNotCounted(t *testing.T) {
 		"one missing": {map[string]contract.WaitingTarget{"a": {}}, "0"},
 		"none":        {nil, "0"},
 	} {
-		w, asked := NewWorker("1.2.3", nil), &table{rows: contract.WaitingRows{Targets: test.rows}}
+		w, asked := NewWorker(built, nil), &table{rows: contract.WaitingRows{Targets: test.rows}}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			has(t, scrape(t, w.Handler(Sources{Now: stands("a", "b"), Waiting: asked.waiting})), "jobd_jobs_waiting_counted "+test.known)

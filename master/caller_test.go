@@ -25,13 +25,14 @@ func askers(types ...string) (handlers map[string]jobnet.Handler, asked chan str
 func TestWorkerKnowsWhoAsksThroughItsMaster(t *testing.T) {
 	t.Parallel()
 	address, m, _ := serveMaster(t, Config{}, "s3cret")
-	handlers, asked := askers("pause", "continue", "run-manual", "send-signal", "journal-reapply")
+	handlers, asked := askers("pause", "continue", "recycle", "run-manual", "send-signal", "journal-reapply")
 	start(t, agentOf(address, targetsOf("a"), handlers).Run)
 	await(t, m, []string{"a"})
 	client, own := known(t, address)
 	requests := map[string]string{
 		"pause":           `{"targets":["a"],"by":"1.2.3.4:5"}`, // a client can't name another one
 		"continue":        `{}`,
+		"recycle":         `{"targets":["a"]}`,
 		"run-manual":      `{"jobs":[{"id":1,"target":"a"}],"by":"1.2.3.4:5"}`,
 		"send-signal":     `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`,
 		"journal-reapply": `{"by":"1.2.3.4:5"}`,

@@ -18,6 +18,8 @@ func TestWhatNobodyServesIsTold(t *testing.T) {
 		{"continue", `{"targets":["b"],"detail":true}`, `{"result":"ok","unserved":[],"workers":1}`},
 		{"continue", `{"detail":true}`, `{"result":"ok","unserved":[],"workers":2}`},
 		{"pause", `{"targets":["a","nobody"]}`, `"ok"`},
+		{"recycle", `{"targets":["b","nobody"],"detail":true}`, `{"result":"ok","unserved":["nobody"],"workers":1}`},
+		{"recycle", `{}`, `"ok"`},
 	}
 	for _, test := range tests {
 		t.Run(test.typ+" "+test.data, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"jobd/net/contract"
 )
 
-// pause answers pause and continue: each worker concerned is asked the same for the targets that it
+// pause answers pause, continue and recycle: each worker concerned is asked the same for the targets that it
 // serves. The answer is ok when all of them did it.
 func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	from, leave := m.clients.enter(link)
@@ -47,7 +47,7 @@ type pauseOrder struct {
 	answer  contract.Done
 }
 
-// pauseOrder reads pause or continue.
+// pauseOrder reads such a request.
 func (m *Master) pauseOrder(request jobnet.Request, by string) (order pauseOrder, err error) {
 	asked, err := contract.MasterPause.Read(request.Fields())
 	if err != nil {

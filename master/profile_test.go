@@ -40,7 +40,7 @@ func askedFor(asked *[]string, name string) map[string]jobnet.Handler {
 	return map[string]jobnet.Handler{
 		"run-manual":  note(`{"jobs":{"1":"done by ` + name + `"}}`),
 		"send-signal": note(`{"1":true}`),
-		"pause":       note(`"ok"`), "continue": note(`"ok"`),
+		"pause":       note(`"ok"`), "continue": note(`"ok"`), "recycle": note(`"ok"`),
 	}
 }
 

@@ -16,6 +16,7 @@ func (m *Master) Handlers() map[string]jobnet.Handler {
 		contract.Poke.Name:           m.poke,
 		contract.MasterPause.Name:    m.pause,
 		contract.MasterContinue.Name: m.pause, // asks the workers for what it was asked itself
+		contract.MasterRecycle.Name:  m.pause,
 		contract.MasterStatus.Name:   m.status,
 		contract.RouteManual.Name:    m.runManual,
 		contract.RouteSignal.Name:    m.sendSignal,

@@ -10,7 +10,7 @@ import (
 
 // changing are the requests by which a client changes something, whoever carries it out.
 var changing = map[string]bool{
-	contract.MasterPause.Name: true, contract.MasterContinue.Name: true, contract.RouteManual.Name: true,
+	contract.MasterPause.Name: true, contract.MasterContinue.Name: true, contract.MasterRecycle.Name: true, contract.RouteManual.Name: true,
 	contract.RouteSignal.Name: true, contract.JournalReapply: true, "cancel": true, "retry": true,
 }
 

@@ -154,6 +154,8 @@ func TestCommandsThatAreAnsweredOK(t *testing.T) {
 		"--master pause a":             `pause {"detail":true,"targets":["a"]}`,
 		"continue":                     `continue {}`,
 		"continue a -- --b":            `continue {"targets":["a","--b"]}`,
+		"recycle":                      `recycle {}`,
+		"--master recycle a b":         `recycle {"detail":true,"targets":["a","b"]}`,
 		"add-target a 4":               `add-target {"concurrency":4,"target":"a"}`,
 		"remove-target a":              `remove-target {"target":"a"}`,
 		"set-target-concurrency a/b 1": `set-target-concurrency {"concurrency":1,"target":"a/b"}`,

@@ -124,7 +124,7 @@ func (p *program) tree() *ffcli.Command {
 		Options:    p.set.Options(),
 		Subcommands: []*ffcli.Command{
 			p.listTargets(), p.listWorkers(), p.status(), p.health(), p.queue(), p.memoryUsage(),
-			p.poll(), p.poke(), p.pause(), p.resume(),
+			p.poll(), p.poke(), p.pause(), p.resume(), p.recycle(),
 			p.addTarget(), p.removeTarget(), p.setTargetConcurrency(),
 			p.restart(),
 			p.runManual(), p.sendSignal(), p.cancel(), p.ps(), p.tail(),

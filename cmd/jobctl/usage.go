@@ -26,7 +26,7 @@ func groups() []groupOf {
 		}},
 		{"change what is to happen to jobs", []string{"run-manual", "run-now", "retry", "cancel", "send-signal", "wait", "schedule"}},
 		{"targets, and the worker itself", []string{
-			"pause", "continue", "poll", "poke", "add-target", "remove-target", "set-target-concurrency", "restart",
+			"pause", "continue", "poll", "poke", "add-target", "remove-target", "set-target-concurrency", "recycle", "restart",
 		}},
 		{"read what happened", []string{"journal"}},
 		{"about jobctl", []string{helpCommand, "completion"}},

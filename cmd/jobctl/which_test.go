@@ -12,7 +12,7 @@ func TestTheWrongDaemonIsNamed(t *testing.T) {
 	const isMaster = "jobctl: 127.0.0.1:PORT: this is a master, not a worker: use --master, or give the worker's --host and --port\n"
 	const isWorker = "jobctl: 127.0.0.1:PORT: this is a worker, not a master: leave --master away, or give the master's --host and --port\n"
 	done := map[string]any{"status": nil, "journal-anchor": nil, "journal-events": nil}
-	for _, typ := range []string{"poll", "poke", "pause", "continue", "add-target", "remove-target", "set-target-concurrency", "restart", "run-manual", "send-signal"} {
+	for _, typ := range []string{"poll", "poke", "pause", "continue", "recycle", "add-target", "remove-target", "set-target-concurrency", "restart", "run-manual", "send-signal"} {
 		done[typ] = "ok"
 	}
 	serving := func(status string) *daemon {
@@ -26,7 +26,7 @@ func TestTheWrongDaemonIsNamed(t *testing.T) {
 	empty := `{"workers": [], "memoryUsage": {}}`
 	for _, master := range []*daemon{serving(masterAnswer), serving(empty)} {
 		for _, args := range []string{
-			"list-targets", "status", "memory-usage", "poll", "poll a", "pause", "pause a", "continue", "add-target a 1", "remove-target a",
+			"list-targets", "status", "memory-usage", "poll", "poll a", "pause", "pause a", "continue", "recycle", "recycle a", "add-target a 1", "remove-target a",
 			"set-target-concurrency a 1", "restart", "run-manual 5", "send-signal TERM 5", "journal log", "journal show 5", "journal state",
 			"journal verify", "journal diff", "journal reapply", "journal anchor", "journal export", "journal stats",
 		} {

@@ -44,7 +44,7 @@ func parseService(words []string) (service jobexec.Service, is bool, err error) 
 func parseHTTP(text string, more []string) (jobexec.Service, error) {
 	const allowed = "; allowed is a URL, as in: http://127.0.0.1:8080/run/{id}"
 	if len(more) > 0 {
-		return jobexec.Service{}, fmt.Errorf("there are words behind its URL, which nothing would be done with%s", allowed)
+		return jobexec.Service{}, errors.New("there are words behind its URL, which nothing would be done with" + allowed)
 	}
 	authority, _, _ := strings.Cut(text[strings.Index(text, "://")+3:], "/")
 	if strings.Contains(authority, "{id}") {

@@ -19,6 +19,7 @@ func (d *daemon) handlers() map[string]jobnet.Handler {
 	handle(all, s, contract.Poll, s.Poll)
 	handle(all, s, contract.Pause, s.Pause)
 	handle(all, s, contract.Continue, s.Continue)
+	handle(all, s, contract.Recycle, s.Recycle)
 	handle(all, s, contract.Status, s.Status)
 	handle(all, s, contract.AddTarget, s.AddTarget)
 	handle(all, s, contract.RemoveTarget, s.RemoveTarget)

@@ -14,13 +14,15 @@ const (
 	mostInstanceBytes = 1024    // of what tells a worker from all others
 )
 
-// What a master answers. A master hands pause and continue on to its workers.
+// What a master answers. A master hands pause, continue and recycle on to its
+// workers.
 var (
 	Register = Request[Registration, Done]{Name: "register-worker", read: readRegistration}
 
 	Poke           = Request[Targets, Done]{Name: "poke", read: readMasterTargets}
 	MasterPause    = Request[Targets, Done]{Name: Pause.Name, read: readAnyMasterTargets}
 	MasterContinue = Request[Targets, Done]{Name: Continue.Name, read: readAnyMasterTargets}
+	MasterRecycle  = Request[Targets, Done]{Name: Recycle.Name, read: readAnyMasterTargets}
 
 	MasterStatus = Request[Polling, FleetStatus[json.RawMessage]]{Name: Status.Name, read: readPolling}
 	RouteManual  = Request[ManualJobs, RelayedOutcomes]{Name: RunManual.Name, read: readManualJobs}

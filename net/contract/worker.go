@@ -13,6 +13,8 @@ var (
 	Pause    = Request[Targets, Done]{Name: "pause", Changes: true, read: readTargets}
 	Continue = Request[Targets, Done]{Name: "continue", Changes: true, read: readTargets}
 
+	Recycle = Request[Targets, Done]{Name: "recycle", Changes: true, read: readTargets}
+
 	AddTarget      = Request[Slots, Done]{Name: "add-target", Changes: true, read: readSlots}
 	SetConcurrency = Request[Slots, Done]{Name: "set-target-concurrency", Changes: true, read: readSlots}
 	RemoveTarget   = Request[Target, Done]{Name: "remove-target", Changes: true, read: readTarget}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ type Worker interface {
 	Poll(targets []string) error
 	Pause(targets []string, by string) error
 	Continue(targets []string, by string) error
+	Recycle(targets []string, why string) error
 	AddTarget(target string, concurrency int, by string) error
 	SetConcurrency(target string, concurrency int, by string) error
 	RemoveTarget(target, by string) error
@@ -103,6 +105,18 @@ func (s *Service) Pause(_ context.Context, from Call, t contract.Targets) (done 
 // Continue ends a pause.
 func (s *Service) Continue(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
 	return done, s.judge(contract.Continue.Name, from, s.Worker.Continue(t.Targets, from.From.String()))
+}
+
+// recycled is what standings name as the reason of replacements that clients ask for.
+const recycled = "recycle"
+
+// Recycle has the processes replaced that are kept for the jobs of targets, one after the other. It
+// does not wait for them.
+func (s *Service) Recycle(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
+	if err = s.judge(contract.Recycle.Name, from, inOne(s.Worker.Recycle(t.Targets, recycled))); err == nil {
+		s.Logger.Info("processes that are kept for jobs are to be replaced", "targets", t.Targets, "by", from.From.String())
+	}
+	return done, err
 }
 
 // AddTarget has the worker serve one more target.
@@ -203,6 +217,15 @@ func (s *Service) judge(request string, from Call, err error) error {
 	err = refusal(err)
 	s.Refused(request, from, err)
 	return err
+}
+
+// inOne is one refusal for several that are joined.
+func inOne(err error) error {
+	var refused jobexec.RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return jobexec.RefusedError(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // refusal makes what the worker refuses, or has no room to journal, a refusal that peers are told.

@@ -63,6 +63,10 @@ func (s *stub) Continue(targets []string, by string) error {
 	return s.note("continue %v by %s", targets, by)
 }
 
+func (s *stub) Recycle(targets []string, why string) error {
+	return s.note("%s %v", why, targets)
+}
+
 func (s *stub) AddTarget(target string, n int, by string) error {
 	return s.note("add %s %d by %s", target, n, by)
 }
@@ -191,6 +195,27 @@ func TestChangesKnowWhoAsks(t *testing.T) {
 	worker := &stub{refuses: jobexec.RefusedError("invalid target 'a'")}
 	if _, err := newService(worker).Poll(ctx, asked("x"), targets); jobnet.CodeOf(err) != jobnet.CodeRefused || len(worker.events) > 0 {
 		t.Errorf("poll: %v, journalled %+v: it changes nothing", err, worker.events)
+	}
+}
+
+// What is recycled is told in the log with the name of who wants it; a refusal is journalled with it.
+func TestRecycling(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	worker, targets := new(stub), contract.Targets{Targets: []string{"a"}}
+	s := newService(worker)
+	s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	if _, err := s.Recycle(t.Context(), asked("x"), targets); err != nil || !reflect.DeepEqual(worker.did, []string{"recycle [a]"}) {
+		t.Errorf("%q, %v", worker.did, err)
+	}
+	if !strings.Contains(log.String(), "targets=[a] by=\""+caller+"\"") && !strings.Contains(log.String(), "targets=[a] by="+caller) {
+		t.Errorf("the log says %s", log.String())
+	}
+	worker.refuses = errors.Join(jobexec.RefusedError("not this one"), jobexec.RefusedError("nor that"))
+	_, err := s.Recycle(t.Context(), asked("x"), targets)
+	refused := journal.Refused{Request: "recycle", About: "x", Reason: "not this one; nor that", By: caller}
+	if err == nil || err.Error() != refused.Reason || !reflect.DeepEqual(worker.events, []journal.Payload{refused}) {
+		t.Errorf("%v, journalled %+v", err, worker.events)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"jobd/cmd/internal/service"
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
+	"jobd/exec/request"
 	"jobd/exec/runner"
 	"jobd/exec/runner/proc"
 	"jobd/journal"
@@ -35,6 +36,7 @@ type workerPart struct {
 	log      logger
 	history  *journalPart
 	runner   *runner.Remote
+	requests *request.Requester
 	mirror   *store.Mirror
 	worker   *jobexec.Worker
 	refusals *service.Refusals
@@ -50,14 +52,20 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 	if err != nil {
 		r.log.Warn("the host's name is not known, and will not be in the history", "error", err)
 	}
-	remote, err := runner.Open(runner.Config{
+	p := &workerPart{log: r.log, history: history}
+	// Neither tells of a target before the worker has declared it.
+	ready := func(target string, mode jobexec.Mode, why string) { p.worker.SetReady(target, mode, why) }
+	p.requests = request.New(request.Config{
+		OnStanding: func(s jobexec.PoolStanding) { ready(s.Target, s.Mode, s.Unready) },
+	})
+	p.runner, err = runner.Open(runner.Config{
 		Dir: history.journalDir, Path: "/proc/self/exe", Command: []string{program, runnerCommand}, Logger: r.log,
-		Pulse: r.loop(history, "runner link"),
+		OnReady: ready, Pulse: r.loop(history, "runner link"),
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &workerPart{log: r.log, history: history, runner: remote}
+	remote := p.runner
 	p.mirror = store.NewMirror(failMirror(history.journalDir, store.Config{
 		Source: history.journal, Bookmark: history.journal, Table: table.table, Logger: r.log,
 		Server: history.lastServer(), Together: together,
@@ -80,6 +88,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		ShutdownTimeout: r.jobs.shutdownTimeout, Handover: r.jobs.handover,
 		Recorder: history.journal, Table: table.table, Mirror: p.mirror,
 		Runner: remote, Keeper: remote, Watcher: remote, Disk: history.reserve,
+		Pools: remote, Requester: p.requests,
 		Retry:  func(what string) jobexec.Retry { return store.NewRetry(r.log, what) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows,
 		TurnPulse: r.loop(history, "turns"), ClaimPulse: r.loop(history, "claims"),

@@ -126,7 +126,7 @@ func (c *child) describe(delay time.Duration) {
 		c.done.Note = c.turn.note
 	}
 	c.over.Mark(&c.done)
-	if c.stdout.open() || c.stderr.open() {
+	if (c.stdout.open() || c.stderr.open()) && c.done.Result != wire.ResultLost {
 		c.done.Reason = fmt.Sprintf("a process it left behind kept its output open for more than %s", delay)
 	}
 	c.stdout.close()

@@ -26,6 +26,7 @@ type pool struct {
 	booted  int64  // when the last one was started
 	delay   int64  // after the last one that failed
 	next    int64  // no process is started before that
+	useless int    // processes in a row that got ready, and ended without having done a job
 	failure string // of the last one; "": it has got ready
 	unready string // why none gets ready
 	since   int64  // since when, unix milliseconds
@@ -45,7 +46,7 @@ func (p *pool) bootTimeout() time.Duration {
 	if p.def.BootTimeout > 0 {
 		return p.def.BootTimeout
 	}
-	return time.Duration(bootTime)
+	return p.pools.times.boot
 }
 
 // define says what the pool is to be from now on.
@@ -137,6 +138,12 @@ func (k *kept) serves() bool {
 	return k.state == idle || (k.state == asked || k.state == busy) && k.mode != "spare" && k.why == ""
 }
 
+// able tells whether a process is ready for a job, or will be soon.
+func (k *kept) able() bool { return k.serves() && !k.spent }
+
+// stays tells whether a process serves and is not to be replaced.
+func (k *kept) stays() bool { return k.serves() && k.due == "" }
+
 // lacks tells whether the pool is to have one more process now. Beyond those that are wanted there
 // may be one more, while one is to be replaced.
 func (p *pool) lacks(now int64) bool {
@@ -144,7 +151,7 @@ func (p *pool) lacks(now int64) bool {
 		return false
 	}
 	starting := p.booting
-	fresh := starting + p.count(func(k *kept) bool { return k.serves() && k.due == "" })
+	fresh := starting + p.count((*kept).stays)
 	all := starting + p.count((*kept).serves)
 	return fresh < p.wanted && all <= p.wanted
 }
@@ -152,26 +159,29 @@ func (p *pool) lacks(now int64) bool {
 // retire ends processes that are not needed any more: those that take no more jobs, and those that
 // are to be replaced as soon as others are there.
 func (p *pool) retire() {
-	ready := p.count((*kept).serves)
-	for {
-		var first *kept
-		for _, k := range p.processes {
-			if k.state != idle || !k.spent && ready <= p.wanted {
-				continue
-			}
-			if first == nil || k.spent && !first.spent || k.due != "" && first.due == "" {
-				first = k
-			}
+	for _, k := range p.processes {
+		if k.state == idle && k.spent {
+			p.end(k)
 		}
-		if first == nil {
-			return
-		}
-		ready--
-		if first.due != "" {
-			p.recycled[first.due]++
-		}
-		first.quit()
 	}
+	for _, k := range p.processes {
+		if k.state == idle && k.due != "" && p.count((*kept).serves) > p.wanted {
+			p.end(k)
+		}
+	}
+	for _, k := range p.processes {
+		if k.state == idle && k.due == "" && p.count((*kept).stays) > p.wanted {
+			p.end(k)
+		}
+	}
+}
+
+// end has an idle process end.
+func (p *pool) end(k *kept) {
+	if k.due != "" {
+		p.recycled[k.due]++
+	}
+	k.quit()
 }
 
 // fails notes that a process has not become of use. The next one is started after a while.
@@ -184,10 +194,11 @@ func (p *pool) fails(k *kept, why string) {
 		p.pools.warn(p, k, 0, fmt.Sprintf("a process for target %s does not get ready: %s", p.def.Target, why))
 	}
 	p.failure = why
-	if p.unready == "" && p.booting == 0 && p.count((*kept).serves) == 0 {
+	if p.booting > 0 || p.count((*kept).able) > 0 {
+		return // another one may do
+	}
+	if p.unready == "" {
 		p.since = time.Now().UnixMilli()
 	}
-	if p.booting == 0 && p.count((*kept).serves) == 0 {
-		p.unready = why
-	}
+	p.unready = why
 }

@@ -24,7 +24,7 @@ func (k *kept) hearBoot() {
 // strays reads what was written while there was no job, and tells.
 func (k *kept) strays(when string) {
 	if said := k.readAway(nil, false); len(said) > 0 {
-		k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s, or what it left behind, wrote %s: %q", k.name(), when, said))
+		k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s, or what it left behind, wrote %s: %q", k.name(), when, bytes.TrimRight(said, "\n")))
 	}
 }
 
@@ -59,7 +59,7 @@ func (k *kept) readAway(said []byte, toEnd bool) []byte {
 			}
 		}
 	}
-	return bytes.TrimRight(said, "\n")
+	return said
 }
 
 // hangUp gives up a pipe that nobody can write into any more.
@@ -83,13 +83,10 @@ func (k *kept) tidy(c *child) {
 	if k.mode != "pool" {
 		return
 	}
+	k.last = c.turn.id.Job
 	for _, pid := range childrenOf(k.started.Pid, k.started.Pid) {
-		if k.children[pid] {
-			continue
-		}
-		if who, there := proc.RelativesOf(pid); there && who.Group == k.started.Pid && !who.Ended {
-			k.pool.pools.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("process %d is killed: job %d has left it behind in %s", pid, c.turn.id.Job, k.name()))
-			_ = unix.Kill(pid, unix.SIGKILL)
+		if !k.helpers[pid] {
+			k.killLeft(pid, k.last)
 		}
 	}
 }
@@ -151,6 +148,9 @@ func (ps *pools) tick(now int64) {
 				k.pool.wanted = max(0, k.pool.count((*kept).serves)-1)
 			}
 		}
+		if k.forgets(now) {
+			k.unfit(fmt.Sprintf("the process of its job has ended, and it has not said so within %s", ps.times.answer))
+		}
 		if (k.state == idle || k.state == busy) && k.due == "" {
 			if def.MaxAge > 0 && now-k.born > int64(def.MaxAge) {
 				k.due = "max_age"
@@ -161,6 +161,54 @@ func (ps *pools) tick(now int64) {
 	for _, p := range ps.byTarget {
 		p.check()
 	}
+	ps.sweep()
+	ps.seekLeft()
+}
+
+// forgets tells whether a job's end is known for a while, and its parent says nothing of it.
+func (k *kept) forgets(now int64) bool {
+	if k.state != busy || k.mode != "fork" || k.why != "" || k.turn.turn.pidfd < 0 || !isOver(k.turn.turn.pidfd) {
+		return false
+	}
+	if k.ended == 0 {
+		k.ended = now
+	}
+	return now-k.ended > int64(k.pool.pools.times.answer)
+}
+
+// seekLeft looks for what jobs have left behind in the groups of processes that are idle: a child of
+// a child, whose parent is gone. That takes a look at all processes, on a goroutine.
+func (ps *pools) seekLeft() {
+	groups := map[int]bool{}
+	for pid, k := range ps.kept {
+		if k.mode == "pool" && k.state == idle && k.jobs > k.sought {
+			k.sought = k.jobs
+			groups[pid] = true
+		}
+	}
+	if len(groups) == 0 {
+		return
+	}
+	go func() {
+		members := proc.Members(groups)
+		ps.do(func() {
+			for _, m := range members {
+				if k := ps.kept[m.Group]; k != nil && k.state == idle && k.jobs == k.sought {
+					k.killLeft(m.Pid, k.last)
+				}
+			}
+		})
+	}()
+}
+
+// killLeft kills a process that a job has left behind in the group of its own, if it has.
+func (k *kept) killLeft(pid int, job int64) {
+	who, there := proc.RelativesOf(pid)
+	if !there || who.Ended || who.Group != k.started.Pid || k.helpers[pid] || pid == k.started.Pid {
+		return
+	}
+	k.pool.pools.warn(k.pool, k, job, fmt.Sprintf("process %d is killed: job %d has left it behind in the group of %s", pid, job, k.name()))
+	_ = unix.Kill(pid, unix.SIGKILL)
 }
 
 // check looks whether the launcher's files are others by now, on a goroutine: a file system may

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -72,13 +73,22 @@ func (ps *pools) onGone(k *kept) {
 	}
 	ps.bury(k)
 	switch {
-	case was == booting && k.why != "":
-		k.pool.fails(k, k.why+said)
 	case was == booting:
-		k.pool.fails(k, "it ended "+how(status)+said)
+		k.pool.fails(k, k.reasons("it ended "+how(status))+said)
 	case was != leaving && k.jobs == 0:
-		k.pool.fails(k, "it ended "+how(status)+" before it had done any job")
+		if k.pool.useless++; k.pool.useless == 1 {
+			return // by chance: the next one is started at once
+		}
+		k.pool.fails(k, k.reasons("it ended "+how(status)+" before it had done any job"))
 	}
+}
+
+// reasons says why it was killed, if it was.
+func (k *kept) reasons(otherwise string) string {
+	if k.why != "" {
+		return k.why
+	}
+	return otherwise
 }
 
 // said is what it wrote before it was ready, which may say why it did not get so.
@@ -86,7 +96,7 @@ func (k *kept) said() string {
 	if k.hearBoot(); len(k.wrote) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it wrote: %s", k.wrote)
+	return fmt.Sprintf("; it wrote: %s", bytes.TrimRight(k.wrote, "\n"))
 }
 
 // how is how a process ended.

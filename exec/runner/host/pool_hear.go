@@ -32,9 +32,11 @@ func (k *kept) ask(c *child) {
 		return
 	}
 	t.process, t.line, k.turn = k, len(line), c
-	k.enter(asked, answerTime)
+	k.enter(asked, ps.times.answer)
 	if most := p.def.MaxJobs; most > 0 && k.mode != "spare" && k.jobs+1 >= most-most/10 {
-		k.due = "max_jobs"
+		if k.due == "" {
+			k.due = "max_jobs"
+		}
 		k.spent = k.spent || k.jobs+1 >= most
 	}
 }
@@ -158,7 +160,13 @@ func (k *kept) ready() {
 	}
 	k.hearBoot()
 	if len(k.wrote) > 0 {
-		ps.noteInfo(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), k.wrote))
+		ps.noteInfo(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), bytes.TrimRight(k.wrote, "\n")))
+	}
+	if k.mode == "pool" {
+		k.helpers = make(map[int]bool)
+		for _, m := range proc.Members(map[int]bool{k.started.Pid: true}) {
+			k.helpers[m.Pid] = true
+		}
 	}
 	k.enter(idle, 0)
 	ps.booting--
@@ -186,7 +194,7 @@ func (k *kept) begins(started journal.Started, pidfd int) {
 	}
 	k.jobs++
 	p.jobs++
-	p.delay = 0
+	p.delay, p.useless = 0, 0
 	k.enter(busy, 0)
 	p.pools.reactor.begin(c)
 }
@@ -241,8 +249,7 @@ func (k *kept) ends(done journal.Done) {
 	c.done = done
 	k.tidy(c)
 	k.pool.pools.reactor.finish(c)
-	k.turn = nil
-	c.turn.process = nil
+	k.turn, c.turn.process, k.ended = nil, nil, 0
 	k.closeHungUp(c)
 	k.enter(idle, 0)
 	k.afterJob(c)

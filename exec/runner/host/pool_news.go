@@ -49,7 +49,7 @@ func (ps *pools) publish() {
 	if ps.tell(wire.Message{Kind: wire.Pools, Standings: standings, Notes: notes}) {
 		n.notes, n.dropped, n.told, n.all, n.at = nil, 0, standings, false, now
 	} else {
-		n.all = false
+		n.all, n.at = false, now
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,11 +45,14 @@ type kept struct {
 	deadline int64  // when the state has lasted for too long; 0: it may last
 	signals  int    // of those that have a leaving one end
 	jobs     int
-	due      string // why it is to be replaced; "": it is not
-	spent    bool   // it takes no more jobs
-	wrote    []byte // before it was ready: the beginning of it
-	why      string // why it was killed
-	children map[int]bool
+	due      string       // why it is to be replaced; "": it is not
+	spent    bool         // it takes no more jobs
+	wrote    []byte       // before it was ready: the beginning of it
+	why      string       // why it was killed
+	last     int64        // the job that it had last
+	sought   int          // after so many jobs it was looked for what they have left behind
+	helpers  map[int]bool // were in its group when it got ready
+	ended    int64        // since when it is known that its job's process has ended; 0: it is not
 }
 
 // keep starts a process that is to be kept.
@@ -131,19 +135,16 @@ func (k *kept) close() {
 }
 
 // enter changes the state. It may last until a deadline, if there is one.
-func (k *kept) enter(state keptState, lasts int64) {
+func (k *kept) enter(state keptState, lasts time.Duration) {
 	k.state, k.since, k.deadline = state, proc.Uptime(), 0
 	if lasts > 0 {
-		k.deadline = k.since + lasts
+		k.deadline = k.since + int64(lasts)
 		k.pool.pools.wakeAt(k.deadline)
 	}
 }
 
 // name is how notes call it.
 func (k *kept) name() string {
-	if k.mode == "fork" {
-		return fmt.Sprintf("process %d, which forks", k.started.Pid)
-	}
 	return fmt.Sprintf("process %d", k.started.Pid)
 }
 
@@ -152,7 +153,7 @@ func (k *kept) quit() {
 	_, _ = unix.Write(k.orders.writer, []byte("quit\n")) // the end of the pipe says the same
 	unix.Close(k.orders.writer)
 	k.orders.writer = -1
-	k.enter(leaving, quitTime)
+	k.enter(leaving, k.pool.pools.times.quit)
 }
 
 // kill ends a process, and what there is of its group, at once.
@@ -163,7 +164,7 @@ func (k *kept) kill(why string) {
 	_ = unix.Kill(-k.started.Pid, unix.SIGKILL) // it is not reaped
 	_ = unix.Kill(k.started.Pid, unix.SIGKILL)  // it may have left its group
 	k.signals = 2
-	if k.state != asked && k.state != busy {
+	if k.state == idle {
 		k.enter(leaving, 0)
 	}
 	k.deadline = 0
@@ -175,10 +176,10 @@ func (k *kept) press() {
 	if k.signals == 1 {
 		_ = unix.Kill(-k.started.Pid, unix.SIGTERM)
 		_ = unix.Kill(-k.started.Pid, unix.SIGCONT)
-		k.enter(leaving, quitTime)
+		k.enter(leaving, k.pool.pools.times.quit)
 		return
 	}
-	k.kill(fmt.Sprintf("it did not end, and %s after SIGTERM neither", quitSpan))
+	k.kill(fmt.Sprintf("it did not end, and %s after SIGTERM neither", k.pool.pools.times.quit))
 }
 
 // takeUnread takes an order back that nobody has read a byte of. Nobody else can read it then. The

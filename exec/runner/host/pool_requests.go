@@ -42,7 +42,7 @@ func (ps *pools) set(wanted []wire.Pool) {
 			}
 			p.define(w)
 		}
-		ps.wakeAt(ps.ticked + tickTime)
+		ps.wakeAt(ps.ticked + int64(ps.times.tick))
 	})
 }
 

@@ -20,13 +20,15 @@ type pools struct {
 	spawner *spawner
 	reactor *reactor
 	tell    func(wire.Message) (told bool) // the worker
-	timer   int                            // a timerfd
-	at      int64                          // when it rings; 0: never
+	times   times
+	timer   int   // a timerfd
+	at      int64 // when it rings; 0: never
 
 	byTarget map[string]*pool
 	kept     map[int]*kept
 	booting  int // processes that are not ready yet, of all pools
 	ticked   int64
+	orphans  orphans
 	settling []chan struct{}
 	leaving  chan struct{} // closed when there is no process any more; nil: there may be more
 	news     news
@@ -40,21 +42,16 @@ type pools struct {
 // mostBooting is how many processes may boot at once, of all pools: each keeps a processor busy.
 const mostBooting = 2
 
-// How long a process may take: to be ready where nobody says for how long, to answer when it is
-// asked for a job, and to end when it is told to, before each of the signals.
-const (
-	bootTime   = int64(30 * time.Second)
-	answerTime = int64(5 * time.Second)
-	quitSpan   = 5 * time.Second
-	quitTime   = int64(quitSpan)
-)
+// times are how long a process may take: to be ready where nobody says for how long, to answer when
+// it is asked for a job, and to end when it is told to, before each of the signals. And how often is
+// looked at what no event tells of.
+type times struct{ boot, answer, quit, tick time.Duration }
 
-// tickTime is how often is looked at what no event tells of.
-const tickTime = int64(time.Second)
+var usualTimes = times{boot: 30 * time.Second, answer: 5 * time.Second, quit: 5 * time.Second, tick: time.Second}
 
 func newPools(s *spawner, r *reactor) (*pools, error) {
 	ps := &pools{
-		spawner: s, reactor: r, tell: func(wire.Message) bool { return false },
+		spawner: s, reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false },
 		byTarget: make(map[string]*pool), kept: make(map[int]*kept), over: make(chan struct{}),
 	}
 	var err error
@@ -98,6 +95,7 @@ func (ps *pools) close() {
 		ps.unwatch(k)
 		k.close()
 	}
+	ps.disown()
 	close(ps.over)
 	unix.Close(ps.timer)
 }
@@ -142,7 +140,7 @@ func (ps *pools) onTimer() {
 			k.late()
 		}
 	}
-	if len(ps.byTarget) > 0 && ps.ticked+tickTime <= now {
+	if ps.ticks() && ps.ticked+int64(ps.times.tick) <= now {
 		ps.ticked = now
 		ps.tick(now)
 	}
@@ -157,10 +155,13 @@ func (ps *pools) onTimer() {
 			ps.wakeAt(p.next)
 		}
 	}
-	if len(ps.byTarget) > 0 {
-		ps.wakeAt(ps.ticked + tickTime)
+	if ps.ticks() {
+		ps.wakeAt(ps.ticked + int64(ps.times.tick))
 	}
 }
+
+// ticks tells whether there is anything that no event tells of.
+func (ps *pools) ticks() bool { return len(ps.byTarget) > 0 || ps.orphans.adopts || ps.orphans.strays }
 
 // late acts on a state that has lasted for too long.
 func (k *kept) late() {
@@ -168,7 +169,7 @@ func (k *kept) late() {
 	case booting:
 		k.unfit(fmt.Sprintf("it was not ready within %s", k.pool.bootTimeout()))
 	case asked:
-		k.unfit(fmt.Sprintf("it did not answer within %s when it was asked for a job", time.Duration(answerTime)))
+		k.unfit(fmt.Sprintf("it did not answer within %s when it was asked for a job", k.pool.pools.times.answer))
 	case leaving:
 		k.press()
 	}
@@ -227,7 +228,7 @@ func (ps *pools) boot(p *pool, now int64) {
 	p.booted = now
 	def, version := p.def, p.version
 	if def.Mode == "fork" {
-		adopt()
+		ps.adopt()
 	}
 	go func() {
 		stamp := stampOf(&def)
@@ -265,7 +266,7 @@ func (ps *pools) spawned(p *pool, k *kept, err error) {
 		}()
 		return
 	}
-	k.enter(booting, int64(p.bootTimeout()))
+	k.enter(booting, p.bootTimeout())
 }
 
 // watch has the reactor learn of a process's end, of what it says, and of what it writes before it

@@ -36,7 +36,10 @@ type bench struct {
 	lost      bool
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { return newBenchWith(t, func(*pools) {}) }
+
+// newBenchWith has the pools changed before they do anything.
+func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Helper()
 	b := &bench{t: t, jobs: newJobs("this", newTestSpool(t))}
 	stall.Limit(t)
@@ -45,6 +48,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	l.pools.tell = b.jobs.tellPools
+	change(l.pools)
 	b.local, b.server = l, &server{jobs: b.jobs, local: l, logger: slog.New(slog.DiscardHandler)}
 	returned := make(chan error)
 	go func() { returned <- l.run() }()
@@ -143,7 +147,7 @@ func (b *bench) until(what string, holds func() bool) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	alarm := time.AfterFunc(time.Minute, func() {
+	alarm := time.AfterFunc(20*time.Second, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.lost = true

@@ -1,0 +1,121 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/exec/runner/wire"
+)
+
+// A pool none of whose processes gets ready says why, refuses what it is asked for, and goes on when
+// it can: nothing was started.
+func TestAPoolThatDoesNotGetReady(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		argv []string
+		why  string
+	}{
+		"there is no such program":    {[]string{"/none"}, "start /none: no such file or directory"},
+		"it ends":                     {[]string{"/bin/sh", "-c", "echo some text; echo is missing >&2; exit 3"}, "it ended with exit code 3; it wrote: some text\nis missing"},
+		"it is not ready in time":     {[]string{"/bin/sh", "-c", "echo loading; exec sleep 300"}, "it was not ready within 300ms; it wrote: loading"},
+		"it says something else":      {[]string{"/bin/sh", "-c", "echo hello >&4; exec sleep 300"}, `it wrote "hello" to descriptor 4, where ready is expected`},
+		"it says more than it may":    {[]string{"/bin/sh", "-c", "yes | tr -d '\\n' >&4"}, `to descriptor 4, where ready is expected`},
+		"it says ready without a end": {[]string{"/bin/sh", "-c", "printf ready >&4; exit 0"}, "it ended with exit code 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			p := pooled("pool", 3)
+			good := p.Argv
+			p.Argv, p.BootTimeout = test.argv, 300*time.Millisecond
+			b.pools(p)
+			b.start(1)
+			if m := b.of(1, wire.Refused); m.Class != wire.Program || !strings.Contains(m.Text, test.why) {
+				t.Errorf("refused %+v, want %q", m, test.why)
+			}
+			s := b.stands("it is not ready", func(s wire.Standing) bool { return s.Unready != "" })
+			if s.Since == 0 || !strings.Contains(s.Unready, test.why) {
+				t.Errorf("standing %+v", s)
+			}
+			b.noted("a process for target mail does not get ready")
+			p.Argv, p.BootTimeout = good, 0
+			b.pools(p)
+			b.stands("it is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
+			if done := b.run(1, "DO=echo works"); string(done.Stdout.Kept) != "works\n" {
+				t.Errorf("done %+v", done)
+			}
+		})
+	}
+}
+
+// It is tried again and again, and gets ready by itself when what was missing is there.
+func TestAPoolGetsReadyByItself(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	file := filepath.Join(t.TempDir(), "launcher")
+	p := pooled("pool", 2)
+	p.Argv = []string{file}
+	b.pools(p)
+	b.stands("it is not ready", func(s wire.Standing) bool { return s.Unready != "" })
+	if err := os.WriteFile(file, []byte("#!/bin/bash\n"+shellLoop), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.stands("it is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready == 2 })
+	b.noted("get ready again")
+}
+
+// Two boot at a time, over all pools.
+func TestTwoProcessesBootAtATime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	dir := t.TempDir()
+	first, second := pooled("pool", 3), pooled("pool", 3)
+	second.Target = "other"
+	// Each counts those that boot with it: folders, which are made at once or not.
+	slow := `mkdir ` + dir + `/a 2>/dev/null && mine=a || { mkdir ` + dir + `/b 2>/dev/null && mine=b || echo many > ` + dir + `/many; }
+i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; rmdir ` + dir + `/$mine; `
+	first.Argv[2] = slow + first.Argv[2]
+	second.Argv[2] = slow + second.Argv[2]
+	b.pools(first, second)
+	b.until("all are ready", func() bool {
+		ready := 0
+		for _, s := range b.standings {
+			if s.Booting > 2 {
+				t.Errorf("%d boot", s.Booting)
+			}
+			ready += s.Ready
+		}
+		return ready == 6
+	})
+	if _, err := os.Stat(dir + "/many"); err == nil {
+		t.Error("more than two booted at a time")
+	}
+}
+
+// What a process writes before it is ready, and between jobs, is nobody's output: it is noted.
+func TestWhatIsWrittenWithoutAJobIsNoted(t *testing.T) {
+	t.Parallel()
+	b := newBenchWith(t, func(ps *pools) { ps.times.tick = 20 * time.Millisecond })
+	p := pooled("pool", 1)
+	at := gate(t)
+	p.Argv[2] = "echo loading; echo a warning >&2; " + p.Argv[2]
+	b.pools(p)
+	b.noted(`wrote before it was ready: "loading\na warning"`)
+	done := b.run(1, "DO=(trap '' HUP; read line <"+at+"; echo late) & echo out; disown; true")
+	if string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("stdout %q", done.Stdout.Kept)
+	}
+	b.noted("job 1 has left it behind") // and so it never writes
+	// The loop itself writes on.
+	p.Argv[2] = strings.Replace(shellLoop, `echo "exit $id $code" >&4`, `echo "exit $id $code" >&4; read line <`+at+`; echo too late`, 1)
+	b.pools(p)
+	b.stands("it is replaced", func(s wire.Standing) bool { return s.Recycled["changed"] == 1 && s.Processes == 1 })
+	if done := b.run(2, "DO=echo two"); string(done.Stdout.Kept) != "two\n" {
+		t.Errorf("stdout %q", done.Stdout.Kept)
+	}
+	openGate(t, at)
+	b.noted(`between two jobs: "too late"`)
+}

@@ -1,0 +1,204 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/wire"
+)
+
+// pidIn reads a process's number from a fifo, which it wrote when it was there.
+func pidIn(t *testing.T, path string) int {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// open lets whoever waits at a gate go on.
+func openGate(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A forked job outlives its parent, and has its true end and its whole output.
+func TestAForkedJobOutlivesItsParent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("fork", 1))
+	here, on := gate(t), gate(t)
+	b.start(1, `DO=print "before\n"; open(my $h, ">", "`+here+`"); print $h getppid(); close $h; open(my $g, "<", "`+on+`"); <$g>; print "after\n"; exit 3`)
+	parent := pidIn(t, here)
+	if err := unix.Kill(parent, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if note := b.noted("ended by SIGKILL; the job that it has forked runs on"); note.Job != 1 || note.Pid != parent {
+		t.Errorf("noted %+v", note)
+	}
+	// The slot has another process meanwhile.
+	if done := b.run(2, `DO=print "other"`); done.Result != "ok" || string(done.Stdout.Kept) != "other" {
+		t.Errorf("another job: %+v", done)
+	}
+	openGate(t, on)
+	if done := b.done(1); done.Code == nil || *done.Code != 3 || string(done.Stdout.Kept) != "before\nafter\n" {
+		t.Errorf("done %+v, stdout %q", done, done.Stdout.Kept)
+	}
+}
+
+// A forked job whose parent is gone ends by a signal, too.
+func TestAForkedJobWithoutAParentIsSignalled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("fork", 1))
+	here := gate(t)
+	b.start(1, `DO=open(my $h, ">", "`+here+`"); print $h getppid(); close $h; sleep 300`)
+	if err := unix.Kill(pidIn(t, here), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	b.noted("runs on")
+	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 15, Tokens: true})
+	if done := b.done(1); done.Signal != "SIGTERM" {
+		t.Errorf("done %+v", done)
+	}
+}
+
+// A pool process that ends has ended its job, with its own exit code or signal; what it leaves in
+// its group ends with it.
+func TestAProcessThatEndsHasEndedItsJob(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("pool", 1))
+	if done := b.run(1, `DO=echo out; sleep 300 & exit 7`); done.Code == nil || *done.Code != 7 || string(done.Stdout.Kept) != "out\n" {
+		t.Errorf("done %+v", done)
+	}
+	if done := b.run(2, `DO=echo out; kill -9 $$`); done.Signal != "SIGKILL" || !strings.HasPrefix(done.Note, "killed") {
+		t.Errorf("done %+v", done)
+	}
+	if done := b.run(3, `DO=echo out; code=5`); done.Code == nil || *done.Code != 5 {
+		t.Errorf("done %+v", done)
+	}
+}
+
+// Who has read nothing of the order was never asked: another process is.
+func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "spare", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			once := filepath.Join(t.TempDir(), "once")
+			here := gate(t)
+			p := pooled(mode, 1)
+			deaf := `if mkdir ` + once + ` 2>/dev/null; then echo ready >&4; echo $$ > ` + here + `; exec sleep 300; fi; exec "$@"`
+			p.Argv = append([]string{"/bin/sh", "-c", deaf, "sh"}, p.Argv...)
+			b.pools(p)
+			pid := pidIn(t, here)
+			b.start(1, work(mode, "echo $id >>"+once+"/jobs", `open(my $o, ">>", "`+once+`/jobs"); print $o "1\n"`))
+			b.stands("the job was passed on", func(s wire.Standing) bool { return s.Busy == 1 })
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if done := b.done(1); done.Result != "ok" {
+				t.Errorf("done %+v", done)
+			}
+			b.noted("before it had read that it was to start the job")
+			if ran, err := os.ReadFile(once + "/jobs"); string(ran) != "1\n" {
+				t.Errorf("it ran %q: %v", ran, err)
+			}
+		})
+	}
+}
+
+// Who has read the order and ended may have started the job: nobody can tell. The next job has a
+// process again.
+func TestWhatWasReadAndNotAnsweredIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ mode, answer string }{
+		"pool":                  {"pool", `kill -9 $$`},
+		"spare":                 {"spare", `exit 3`},
+		"half an answer":        {"pool", `printf 'started %s' $id >&4; exit 0`},
+		"refused by an end":     {"pool", `printf 'exit %s 0\n' $id >&4; exec sleep 300`},
+		"an answer for another": {"pool", `echo started 77 >&4; exec sleep 300`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			p := pooled(test.mode, 1)
+			p.Argv[2] = strings.Replace(p.Argv[2], `echo "started $id" >&4`, `if test $id = 2; then `+test.answer+`; fi; echo "started $id" >&4`, 1)
+			b.pools(p)
+			b.run(1, "DO=true")
+			done := b.run(2, "DO=true")
+			if done.Result != wire.ResultLost || !strings.Contains(done.Reason, "before it said that it was started") {
+				t.Errorf("done %+v", done)
+			}
+			if done := b.run(3, "DO=true"); done.Result != "ok" {
+				t.Errorf("the next job: %+v", done)
+			}
+		})
+	}
+}
+
+// What a parent has forked and that had not said that it was started never begins: be it in the
+// group of its parent still, or in its own.
+func TestAChildThatDidNotSayStartedIsKilled(t *testing.T) {
+	t.Parallel()
+	for name, group := range map[string]string{"in its parent's group": "", "in a group of its own": "setpgid(0, 0);"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			here := gate(t)
+			p := pooled("fork", 1)
+			p.Argv[2] = strings.Replace(forkLoop, "setpgid(0, 0);",
+				`if ($id == 2) { `+group+` open(my $h, ">", "`+here+`"); print $h getppid(), " ", $$; close $h; sleep 300 } setpgid(0, 0);`, 1)
+			b.pools(p)
+			b.run(1, "DO=1")
+			b.start(2, "DO=1")
+			text, err := os.ReadFile(here)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var parent, child int
+			if _, err := fmt.Sscan(string(text), &parent, &child); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Kill(parent, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if done := b.done(2); done.Result != wire.ResultLost {
+				t.Errorf("done %+v", done)
+			}
+			for deadline := time.Now().Add(time.Minute); lives(t, child) || lives(t, parent); {
+				if time.Now().After(deadline) {
+					t.Fatal("it lives on")
+				}
+			}
+			if err := unix.Kill(child, 0); err == nil && !ended(child) {
+				t.Error("the child lives on")
+			}
+			if done := b.run(3, "DO=1"); done.Result != "ok" {
+				t.Errorf("the next job: %+v", done)
+			}
+		})
+	}
+}
+
+// ended tells whether a process is a zombie.
+func ended(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(text), ") Z ")
+}

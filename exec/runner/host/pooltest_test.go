@@ -34,6 +34,7 @@ type bench struct {
 	notes     []wire.Note
 	hello     wire.Message
 	lost      bool
+	standing  func(wire.Standing) // looks at each; nil: nobody does
 }
 
 func newBench(t *testing.T) *bench { return newBenchWith(t, func(*pools) {}) }
@@ -136,6 +137,11 @@ func (b *bench) hear(in *wire.Reader) bool {
 	}
 	if m.Kind == wire.Pools {
 		b.standings, b.notes = m.Standings, append(b.notes, m.Notes...)
+		for _, s := range m.Standings {
+			if b.standing != nil {
+				b.standing(s)
+			}
+		}
 		return true
 	}
 	b.messages[m.ID.Job] = append(b.messages[m.ID.Job], m)

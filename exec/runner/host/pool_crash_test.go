@@ -186,6 +186,7 @@ func TestAChildThatDidNotSayStartedIsKilled(t *testing.T) {
 				if time.Now().After(deadline) {
 					t.Fatal("it lives on")
 				}
+				<-time.After(10 * time.Millisecond)
 			}
 			if err := unix.Kill(child, 0); err == nil && !ended(child) {
 				t.Error("the child lives on")

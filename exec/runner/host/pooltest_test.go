@@ -242,9 +242,9 @@ const (
 	shellLoop = `echo ready >&4
 while read -r word id attempt vars <&3; do
   test "$word" = quit && exit 0
-  do=$(printf '%b' "$(echo "${vars#DO=}" | sed 's/%/\\x/g')")
+  for v in $vars; do printf -v v %b "${v//%/\\x}"; export "$v"; done
   echo "started $id" >&4
-  code=0; eval "$do"
+  code=0; eval "$DO"
   echo "exit $id $code" >&4
 done`
 	forkLoop = `use POSIX; open(my $in, "<&=", 3); open(my $out, ">>&=", 4); $out->autoflush(1); $| = 1;

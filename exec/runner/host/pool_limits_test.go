@@ -1,0 +1,169 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/exec/runner/wire"
+)
+
+// limited asks for a job that may run for so long.
+func (b *bench) limited(job int64, limit wire.Limit, vars ...string) {
+	b.out.Post(wire.Message{
+		Kind: wire.Start, ID: id(job), Argv: []string{"kept"}, MaxOutput: 100, Tokens: true, Pool: "mail", Vars: vars, Limit: limit,
+	})
+}
+
+// A job that runs for too long is ended: with its group, which is its process's in a pool. The slot
+// goes on.
+func TestAKeptJobThatRunsForTooLongIsEnded(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "spare", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.pools(pooled(mode, 1))
+			b.limited(1, wire.Limit{Timeout: 200 * time.Millisecond, Kill: time.Hour}, work(mode, "exec sleep 300", `exec "sleep", "300"`))
+			if done := b.done(1); done.Signal != "SIGTERM" || done.Timeout != 1 || done.Note != "ended after its timeout of 200ms, with SIGTERM" {
+				t.Errorf("done %+v", done)
+			}
+			b.limited(2, wire.Limit{Timeout: 200 * time.Millisecond, Kill: 200 * time.Millisecond},
+				work(mode, "trap '' TERM; sleep 300 & while :; do wait; done", `$SIG{TERM} = "IGNORE"; sleep 300 while 1`))
+			if done := b.done(2); done.Signal != "SIGKILL" || done.Timeout != 1 || !strings.HasSuffix(done.Note, "SIGKILL") {
+				t.Errorf("done %+v", done)
+			}
+			b.limited(3, wire.Limit{Timeout: time.Hour}, work(mode, "echo out", `print "out\n"`))
+			if done := b.done(3); done.Result != "ok" || done.Timeout != 0 || string(done.Stdout.Kept) != "out\n" {
+				t.Errorf("done %+v", done)
+			}
+		})
+	}
+}
+
+// A signal reaches the job, also where it was sent before the job had begun. A pool process that
+// was signalled takes no more jobs; a parent does.
+func TestKeptJobsAreSignalled(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "spare", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.pools(pooled(mode, 1))
+			first := b.run(1, pid(mode))
+			b.start(2, work(mode, "exec sleep 300", "sleep 300"))
+			b.of(2, wire.Started)
+			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(2), Signo: 9, Tokens: true})
+			if m := b.of(2, wire.Signalled); m.Text != "" {
+				t.Errorf("signalled %+v", m)
+			}
+			if done := b.done(2); done.Signal != "SIGKILL" || done.Note != "" {
+				t.Errorf("done %+v", done)
+			}
+			b.start(3, work(mode, "exec sleep 300", "sleep 300"))
+			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(3), Signo: 15, Tokens: true})
+			if done := b.done(3); done.Signal != "SIGTERM" {
+				t.Errorf("done %+v", done)
+			}
+			last := b.run(4, pid(mode))
+			if same := string(first.Stdout.Kept) == string(last.Stdout.Kept); same != (mode == "fork") {
+				t.Errorf("process %s, then %s", first.Stdout.Kept, last.Stdout.Kept)
+			}
+			b.out.Post(wire.Message{Kind: wire.Signal, ID: id(4), Signo: 15, Tokens: true})
+			if m := b.of(4, wire.Signalled); m.Text == "" {
+				t.Error("a job that has ended was signalled")
+			}
+		})
+	}
+}
+
+// A pool process that survives a signal ends its job as it likes, and takes no more.
+func TestASignalledProcessIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	at := gate(t)
+	b.pools(pooled("pool", 1))
+	b.start(1, "DO=trap : USR1; printf $$; read line <"+at+"; code=6")
+	b.of(1, wire.Started)
+	b.out.Post(wire.Message{Kind: wire.Signal, ID: id(1), Signo: 10, Tokens: true})
+	b.of(1, wire.Signalled)
+	go func() { _ = os.WriteFile(at, []byte("go\n"), 0) }()
+	done := b.done(1)
+	if done.Code == nil && done.Signal != "SIGUSR1" { // the trap may not have been set
+		t.Errorf("done %+v", done)
+	}
+	if next := b.run(2, "DO=printf $$"); string(next.Stdout.Kept) == string(done.Stdout.Kept) {
+		t.Error("it has another job")
+	}
+	if done.Code != nil {
+		b.stands("it was replaced", func(s wire.Standing) bool { return s.Recycled["signalled"] == 1 })
+	} else {
+		openGate(t, at)
+	}
+}
+
+// Output is kept up to the limit, with whatever bytes, and each job has its own.
+func TestOutputOfKeptJobs(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "spare", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.pools(pooled(mode, 1))
+			for job, size := range []int{0, 1, 99, 100, 101, 65536, 65537, 1 << 20, 5 << 20} {
+				id := int64(job + 1)
+				b.limited(id, wire.Limit{}, work(mode, `head -c $SIZE /dev/zero; head -c $SIZE /dev/zero >&2`,
+					`print "\0" x $ENV{SIZE}; print STDERR "\0" x $ENV{SIZE}`), "SIZE="+strconv.Itoa(size))
+				done := b.done(id)
+				for _, o := range []int64{done.Stdout.Size, done.Stderr.Size} {
+					if o != int64(size) {
+						t.Errorf("%d bytes of %d", o, size)
+					}
+				}
+				if len(done.Stdout.Kept) != min(size, 100) {
+					t.Errorf("%d bytes were kept", len(done.Stdout.Kept))
+				}
+			}
+		})
+	}
+}
+
+// What a job that runs for long has written can be looked at, and is on disk as well.
+func TestAKeptJobThatRunsForLongIsFollowed(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "pool"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			at := gate(t)
+			b.pools(pooled(mode, 1))
+			b.start(1, work(mode, "echo early; read line <"+at+"; echo late", `print "early\n"; open(my $g, "<", "`+at+`"); <$g>; print "late\n"`))
+			m := b.of(1, wire.Started)
+			files := wire.OutputFiles(id(1), m.Started)
+			path := filepath.Join(b.jobs.spool.folder, files[0])
+			for deadline := time.Now().Add(time.Minute); ; {
+				if text, _ := os.ReadFile(path); string(text) == "early\n" {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("its output is not on disk")
+				}
+				<-time.After(10 * time.Millisecond)
+			}
+			b.out.Post(wire.Message{Kind: wire.Peek, ID: id(1), Peek: &wire.Glance{From: [2]int64{0, 0}, Most: 100}, Tokens: true})
+			if m := b.of(1, wire.Peeked); string(m.Peek.Parts[0].Bytes) != "early\n" {
+				t.Errorf("peeked %+v", m.Peek)
+			}
+			openGate(t, at)
+			if done := b.done(1); string(done.Stdout.Kept) != "early\nlate\n" {
+				t.Errorf("stdout %q", done.Stdout.Kept)
+			}
+			if done := b.run(2, work(mode, "echo two", `print "two\n"`)); string(done.Stdout.Kept) != "two\n" {
+				t.Errorf("stdout %q", done.Stdout.Kept)
+			}
+		})
+	}
+}

@@ -20,7 +20,12 @@ func (w *world) crash() bool {
 		before[j.id] = p
 	}
 	maps.Copy(before, w.kept)
+	w.requestsDie(before)
 	for _, s := range w.asking { // the runner reads what it was sent
+		if s.executor == "http" {
+			w.withdrawn[s.Seq] = true
+			continue
+		}
 		before[s.id] = &process{job: s.Job}
 	}
 	targets := make(map[string]int)
@@ -37,6 +42,7 @@ func (w *world) crash() bool {
 	clear(w.process)
 	clear(w.clients)
 	clear(w.paused)
+	clear(w.unable)
 	clear(w.skips)
 	for _, old := range w.state.Unfinished() {
 		w.former[old.ID] = true
@@ -53,8 +59,12 @@ func (w *world) crash() bool {
 // takeUp goes on with a job of the worker that was killed.
 func (w *world) takeUp(old journal.Job, p *process, lived bool) {
 	switch {
-	case old.Status == journal.StatusAccepted:
+	case old.Status == journal.StatusAccepted, old.Status == journal.StatusStarting && old.Claimed && old.Executor == "http":
 		w.b.DoubtOld(old, false)
+	case old.Status == journal.StatusStarting && old.Executor == "http":
+		w.after(w.b.Requeue(old))
+	case old.Executor == "http":
+		w.after(w.b.Lost(old, journal.Done{}))
 	case p != nil:
 		p.job = w.b.Adopt(old, p)
 		if p.ended != nil {

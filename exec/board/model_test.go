@@ -70,6 +70,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		}),
 		"launcher":     able(func() bool { w.after(w.b.NewLauncher()); return true }),
 		"pause":        able(func() bool { return !w.stopped && w.pause(w.target(), rapid.Bool().Draw(w.T, "paused")) }),
+		"unable":       able(func() bool { return !w.stopped && w.setUnable(w.target(), rapid.Bool().Draw(w.T, "unable")) }),
 		"concurrency":  able(w.setConcurrency),
 		"retire":       able(func() bool { return w.retire(w.target()) }),
 		"remove empty": able(w.removeEmpty),
@@ -157,7 +158,7 @@ func (w *world) retire(name string) bool {
 	switch t := w.b.Target(name); {
 	case t == nil:
 		w.b.Add(name, 1)
-		w.limit[name], w.paused[name] = 1, false
+		w.limit[name], w.paused[name], w.unable[name] = 1, false, false
 	case t.Length() == 0:
 		w.b.Remove(name)
 	default:

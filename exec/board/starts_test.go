@@ -51,9 +51,9 @@ func (w *world) startOne() bool {
 	if !ask {
 		return true
 	}
-	if w.stopped || w.paused[s.target.name] || w.asked[s.Seq] || w.process[s.Job] != nil {
-		w.Fatalf("job %d is started: stopped %t, paused %t, before %t, runs %t",
-			s.id, w.stopped, w.paused[s.target.name], w.asked[s.Seq], w.process[s.Job] != nil)
+	if w.stopped || w.paused[s.target.name] || w.unable[s.target.name] || w.asked[s.Seq] || w.process[s.Job] != nil {
+		w.Fatalf("job %d is started: stopped %t, paused %t, unable %t, before %t, runs %t",
+			s.id, w.stopped, w.paused[s.target.name], w.unable[s.target.name], w.asked[s.Seq], w.process[s.Job] != nil)
 	}
 	w.asked[s.Seq] = true
 	w.startsRun(s)
@@ -124,6 +124,9 @@ func (w *world) anyProcess() *process {
 }
 
 func (p *process) started() journal.Started {
+	if p.requests() {
+		return journal.Started{Address: "service"}
+	}
 	return journal.Started{Pid: int(p.job.id), StartTime: 1, BootID: "boot"}
 }
 
@@ -141,6 +144,9 @@ func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
 	p := w.anyProcess()
 	if p == nil {
 		return false
+	}
+	if p.requests() {
+		return w.endRequest(p, fates)
 	}
 	started, fate := p.started(), fates.Draw(w.T, "fate")
 	if neverRan := fate == NotAsked || fate == NotStarted || fate == Impossible; neverRan && p.begun {
@@ -168,7 +174,7 @@ func (w *world) signalOne() bool {
 	if p == nil || !p.begun {
 		return false
 	}
-	w.after(w.b.Signal(Signal{Job: p.job, Event: journal.Signal{Signo: 15}, To: make(chan error, 1)}))
+	w.after(w.b.Signal(Signal{Job: p.job, Event: journal.Signal{Signo: rapid.SampledFrom([]int{10, 15}).Draw(w.T, "signal")}, To: make(chan error, 1)}))
 	return true
 }
 

@@ -39,6 +39,7 @@ type world struct {
 	empty    []*Target
 	stopped  bool
 	paused   map[string]bool
+	unable   map[string]bool // targets whose executor can start nothing
 	limit    map[string]int  // most slots of a target that may be in use
 	asked    map[uint64]bool // announcements whose start was asked for
 	finished map[int64]uint64
@@ -57,6 +58,8 @@ type world struct {
 type process struct {
 	job   *Job
 	begun bool
+	sent  bool     // of a request: it may be on its way
+	given bool     // of a request: it is given up
 	ended *Outcome // that the runner keeps until it is told to forget it
 }
 
@@ -68,14 +71,17 @@ func newWorld(t *rapid.T) *world {
 	w := &world{
 		T: t, now: time.Unix(1_000_000, 0).UTC(), rows: make(map[int64]journal.Row),
 		process: make(map[*Job]*process), signals: make(map[chan error]int64), clients: make(map[int64]*client),
-		paused: make(map[string]bool), limit: map[string]int{"a": 2, "b": 1}, asked: make(map[uint64]bool),
+		paused: make(map[string]bool), unable: make(map[string]bool), limit: map[string]int{"a": 2, "b": 1}, asked: make(map[uint64]bool),
 		finished: make(map[int64]uint64), skips: make(map[int64]string), former: make(map[int64]bool), withdrawn: make(map[uint64]bool), orphans: make(map[int64]bool), kept: make(map[int64]*process),
 	}
 	w.config = Config{
 		Targets: maps.Clone(w.limit), Requeue: rapid.Bool().Draw(t, "requeue"), MaxAttempts: 2, Again: true,
 		Timing: Timing{
 			SkipMissed: rapid.Bool().Draw(t, "skip missed"),
-			Terms:      map[string]Terms{"a": {Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"), First: 20 * time.Second, Most: time.Minute}},
+			Terms: map[string]Terms{
+				"a": {Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"), First: 20 * time.Second, Most: time.Minute},
+				"b": {Own: true, Executor: rapid.SampledFrom([]string{"", "fork", "http"}).Draw(t, "executor")},
+			},
 		},
 	}
 	w.times = times{started: make(map[run]uint64), hands: make(map[int64]bool), generation: make(map[int64]int)}
@@ -165,6 +171,7 @@ func (w *world) after(e Effects) {
 	for _, r := range e.Refusals {
 		r.Client.(*client).told = true
 	}
+	w.afterHeld(e)
 	for _, c := range e.Cancelled {
 		c.To <- c
 	}
@@ -242,6 +249,9 @@ func (w *world) quiesce() {
 		if t := w.b.Target(name); t != nil {
 			w.after(w.b.Continue([]*Target{t}))
 		}
+	}
+	for name := range w.unable {
+		w.setUnable(name, false)
 	}
 	for range 1000 {
 		w.b.Seen(w.state.Seq)

@@ -1,0 +1,170 @@
+package board
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"jobd/journal"
+)
+
+// setUnable has the executor of a target say that it can start nothing, or can again.
+func (w *world) setUnable(name string, unable bool) bool {
+	if t := w.b.Target(name); t != nil {
+		why := ""
+		if unable {
+			why = "it never says ready"
+		}
+		w.unable[name] = unable
+		w.after(w.b.SetUnable(t, why, w.now))
+	}
+	return true
+}
+
+// requests tells whether the model's process is a request.
+func (p *process) requests() bool { return p.job.executor == "http" }
+
+// afterHeld checks that a request is sent once its connection is journalled, once at most, and notes
+// those that are to be given up.
+func (w *world) afterHeld(e Effects) {
+	for _, h := range e.Held {
+		p := h.Process.(*process)
+		known := w.state.Job(p.job.id)
+		switch {
+		case !h.Go:
+			p.given = true
+		case p.sent, p.ended != nil, w.process[p.job] != p:
+			w.Fatalf("the request of job %d is sent: before %t", p.job.id, p.sent)
+		case known.Status != journal.StatusRunning || known.Process.Address == "" || known.Token != p.job.Token() || known.Attempt != p.job.attempt:
+			w.Fatalf("the request of job %d is sent; the journal says %+v", p.job.id, known)
+		default:
+			p.sent = true
+		}
+	}
+	for _, s := range e.Signalled {
+		if p := w.process[s.Job]; p != nil && s.Err == nil && s.Event.Signo == 15 {
+			p.given = true
+		}
+	}
+	for _, c := range e.Cancelled {
+		if p := w.process[c.Job]; p != nil && c.Err == nil {
+			p.given = true
+		}
+	}
+}
+
+// endRequest ends a request. One that was not sent was not started, or is given up; one that is held
+// waits for the journal.
+func (w *world) endRequest(p *process, fates *rapid.Generator[Fate]) bool {
+	o := Outcome{Fate: fates.Draw(w.T, "fate"), Done: w.outcome(), Cause: errors.New("that is why"), Short: rapid.Bool().Draw(w.T, "short")}
+	switch {
+	case p.sent:
+		if o.Fate != Unknown {
+			o.Fate = Over
+		}
+	case p.given:
+		o.Fate, o.Done = Over, journal.Done{Result: "fail", Signal: "SIGTERM"}
+	case o.Fate == NotStarted:
+	case !p.begun:
+		p.begun = true
+		w.after(w.b.Began(p.job, p.started(), w.now))
+		return true
+	default:
+		return false
+	}
+	started := journal.Started{}
+	if p.begun {
+		started = p.started()
+	}
+	if o.Fate == NotStarted {
+		w.withdrawn[w.announcedOf(p.job.id)] = true
+	}
+	delete(w.process, p.job)
+	w.after(w.b.Ended(p.job, started, o))
+	return true
+}
+
+// requestsDie ends the requests of a worker that is killed. One that was sent is in the journal with
+// its connection.
+func (w *world) requestsDie(before map[int64]*process) {
+	for _, p := range w.process {
+		if !p.requests() {
+			continue
+		}
+		known := w.state.Job(p.job.id)
+		if p.sent && known.Token == p.job.Token() && known.Attempt == p.job.attempt && known.Status != journal.StatusRunning && !known.Status.Ended() {
+			w.Fatalf("the request of job %d was sent; the journal says %+v", p.job.id, known)
+		}
+		if !p.sent {
+			w.withdrawn[w.announcedOf(p.job.id)] = true
+		}
+		delete(before, p.job.id)
+	}
+}
+
+// A target whose executor can start nothing claims nothing, gives back what has not started, tells
+// clients why, and goes on when it can.
+func TestATargetThatIsUnable(t *testing.T) {
+	t.Parallel()
+	b, now := New(Config{Targets: map[string]int{"a": 1}}), time.Unix(1_000_000, 0)
+	a := b.Target("a")
+	claim := &Claim{}
+	row := func(id int64, status string) journal.Row { return journal.Row{Job: id, Target: "a", Status: status} }
+	var events []journal.Event
+	for id := int64(1); id <= 2; id++ {
+		for _, d := range b.Accept(claim, row(id, journal.RowWaiting), "@abcd00000", instance, now) {
+			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
+		}
+	}
+	b.Decided(claim, events)
+	if e := b.SetUnable(a, "it never says ready", now); len(e.Notes) != 1 {
+		t.Errorf("notes %+v", e.Notes)
+	}
+	if e := b.SetUnable(a, "it ends at once", now.Add(time.Second)); len(e.Notes) != 0 {
+		t.Errorf("notes %+v", e.Notes)
+	}
+	if why, since := a.Unable(); why != "it ends at once" || !since.Equal(now) || a.Open() || a.Room(2) != 0 {
+		t.Errorf("%q since %v, open %t, room %d", why, since, a.Open(), a.Room(2))
+	}
+	e := b.Won(claim)
+	if len(e.Start) != 1 {
+		t.Fatalf("starts %+v", e.Start)
+	}
+	if ask, _ := b.Ask(e.Start[0]); ask {
+		t.Error("a start is asked for")
+	}
+	turn, _ := b.Turn(now, instance)
+	var drafts []journal.Payload
+	for _, s := range turn.Steps {
+		drafts = append(drafts, s.Drafts[0].Payload)
+	}
+	released := journal.Released{Reason: "it ends at once", Target: "a", Token: "@abcd00000"}
+	if diff := cmp.Diff([]journal.Payload{released, released}, drafts); diff != "" {
+		t.Errorf("what is journalled (-want +got):\n%s", diff)
+	}
+	if drafts, refusal, ignored := b.AcceptManual(&Claim{}, row(3, journal.RowManual), "@abcd00001", instance); len(drafts) != 0 || ignored ||
+		refusal != "job 3 was not run: it ends at once" {
+		t.Errorf("a manual job: %+v, %q, %t", drafts, refusal, ignored)
+	}
+	if e := b.SetUnable(a, "", now.Add(time.Minute)); len(e.Notes) != 1 || len(e.Poll) != 1 || !a.Open() {
+		t.Errorf("effects %+v, open %t", e, a.Open())
+	}
+}
+
+// What a target's former executor could not do counts no more when it has another one.
+func TestAnotherExecutorIsNotUnable(t *testing.T) {
+	t.Parallel()
+	b := New(Config{Targets: map[string]int{"a": 1, "b": 1}, Timing: Timing{Executor: "fork"}})
+	for _, name := range []string{"a", "b"} {
+		b.SetUnable(b.Target(name), "it never says ready", time.Unix(1, 0))
+	}
+	if e := b.SetTiming(Timing{Executor: "fork", Terms: map[string]Terms{"a": {Own: true}}}); len(e.Poll) != 1 || e.Poll[0] != "a" {
+		t.Errorf("effects %+v", e)
+	}
+	if !b.Target("a").Open() || b.Target("b").Open() {
+		t.Errorf("open: a %t, b %t; want a", b.Target("a").Open(), b.Target("b").Open())
+	}
+}

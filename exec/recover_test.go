@@ -32,6 +32,9 @@ func TestRecovery(t *testing.T) {
 	claimedHere := journal.Running{Attempt: 1, Runner: instance, Claimed: true}
 	claimedThere := journal.Running{Attempt: 1, Runner: "runner-0", Claimed: true}
 	started := journal.Started{Pid: 4711, StartTime: 1, BootID: "boot"}
+	asking := journal.Running{Attempt: 1, Runner: "runner-0", Executor: "http"}
+	askingClaimed := journal.Running{Attempt: 1, Runner: "runner-0", Executor: "http", Claimed: true}
+	sending := journal.Started{Address: serviceAddress}
 	ours := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: accepted.Token}
 	theirs := journal.Row{Job: 1, Target: "a", Status: journal.RowAccepted, Owner: "@abcdother"}
 	runs := journal.Row{Job: 1, Target: "a", Status: journal.RowRunning, Owner: accepted.Token}
@@ -63,6 +66,18 @@ func TestRecovery(t *testing.T) {
 		{
 			name: "started with its claim, which was won, to be started again",
 			left: []journal.Payload{accepted, claimedThere}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+		},
+		{name: "request that had no connection", left: []journal.Payload{accepted, asking}, row: runs, starts: true, story: "running started done"},
+		{name: "request that may have been sent", left: []journal.Payload{accepted, asking, sending}, row: runs, story: "done"},
+		{
+			name: "request that may have been sent, to be sent again",
+			left: []journal.Payload{accepted, asking, sending}, row: runs, requeue: true, starts: true, story: "requeued running started done",
+		},
+		{name: "request of a claim that was won", left: []journal.Payload{accepted, askingClaimed}, row: runs, starts: true, story: "running started done"},
+		{name: "request of a claim that was not won", left: []journal.Payload{accepted, askingClaimed}, row: theirs, story: "released"},
+		{
+			name: "request that was announced once more", left: []journal.Payload{accepted, asking, sending, asking},
+			row: runs, starts: true, story: "running started done",
 		},
 		{
 			name: "process that is gone, for the last time",

@@ -12,7 +12,7 @@ type AtWork struct {
 	Process Process
 
 	Executor  string // what runs it; "": a process of its own
-	Cancelled bool // somebody wants it to end
+	Cancelled bool   // somebody wants it to end
 }
 
 // AtWork lists those of some targets (none: all), in no order.

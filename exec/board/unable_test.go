@@ -168,3 +168,32 @@ func TestAnotherExecutorIsNotUnable(t *testing.T) {
 		t.Errorf("open: a %t, b %t; want a", b.Target("a").Open(), b.Target("b").Open())
 	}
 }
+
+// What a service says of another attempt counts: that there is none to be, or when.
+func TestAServiceSaysWhetherItIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		done  journal.Done
+		after int64 // until the next attempt; 0: there is none
+	}{
+		{journal.Done{Result: "fail"}, -1},
+		{journal.Done{Result: "fail", RetryAfter: 7}, 7},
+		{journal.Done{Result: "fail", RetryAfter: 1 << 40}, 24 * 60 * 60},
+		{journal.Done{Result: "fail", Final: true}, 0},
+		{journal.Done{Result: "fail", Final: true, RetryAfter: 7}, 0},
+		{journal.Done{Result: "ok", RetryAfter: 7}, 0},
+	} {
+		b, now := New(Config{Targets: map[string]int{"a": 1}, Again: true, Timing: Timing{
+			Executor: "http", Terms: map[string]Terms{"a": {Attempts: 2, First: time.Hour, Most: time.Hour}},
+		}}), time.Unix(1_000_000, 0)
+		done := test.done
+		j := &Job{id: 1, target: b.Target("a"), claim: journal.Accepted{Target: "a", Plan: &journal.Plan{}}, attempt: 1}
+		b.followEnd(j, &done, false, now)
+		switch {
+		case test.after == 0 && done.Again != nil, test.after != 0 && done.Again == nil:
+			t.Errorf("%+v: what follows is %+v", test.done, done.Again)
+		case test.after > 0 && done.Again.RunAt != now.Unix()+test.after, test.after < 0 && done.Again.RunAt < now.Unix()+2000:
+			t.Errorf("%+v: again after %d s", test.done, done.Again.RunAt-now.Unix())
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package exec_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// modes gives target a the launcher that runs its jobs, and executors to the worker.
+func modes(l jobexec.Launcher, kept *pools, asked *requester) func(*jobexec.Config) {
+	return func(c *jobexec.Config) {
+		c.Terms = map[string]jobexec.Terms{"a": {Launcher: &l, Attempts: 3, Timeout: time.Minute}}
+		if kept != nil {
+			c.Pools = kept
+		}
+		if asked != nil {
+			c.Requester = asked
+		}
+	}
+}
+
+var (
+	forks = jobexec.Launcher{Mode: jobexec.ModeFork, Words: []string{"/bin/php", "preload.php"}, Dir: "/srv", Env: []string{"LANG=C"}, Keep: jobexec.Keep{MaxJobs: 9}}
+	posts = jobexec.Launcher{
+		Mode: jobexec.ModeHTTP, Words: []string{"http://h/{id}"},
+		Service: jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://h/{id}", Secret: "secret"},
+	}
+)
+
+// executorOf is what the newest announcement of a job says that runs it.
+func (f *fixture) executorOf(id int64) (executor string) {
+	f.journal.View(func(s *journal.State) { executor = s.Job(id).Executor })
+	return executor
+}
+
+// A job of a target whose launcher keeps processes is started in one of those, which is told by
+// itself what a launcher has in its environment; the others are started as ever.
+func TestAKeptProcessIsAskedForAJob(t *testing.T) {
+	t.Parallel()
+	kept := &pools{}
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "b")), modes(forks, kept, nil))
+	f.start()
+	specs := map[int64]jobexec.Spec{}
+	for range 2 {
+		p := f.next()
+		specs[p.spec.Job] = p.spec
+		p.exit(0)
+	}
+	f.reach(map[int64]string{1: journal.RowDone, 2: journal.RowDone})
+	want := map[int64]jobexec.Spec{
+		1: {
+			Mode: jobexec.ModeFork, Target: "a", Job: 1, Attempt: 1, Runner: instance, Argv: forks.Words,
+			Timeout: time.Minute, KillAfter: 10 * time.Second,
+		},
+		2: {Target: "b", Job: 2, Attempt: 1, Runner: instance, Argv: []string{"/launcher", "--job=2"}, Env: []string{"LANG=C"}},
+	}
+	if diff := cmp.Diff(want, specs, cmpopts.IgnoreFields(jobexec.Spec{}, "Tell", "Token", "Vars")); diff != "" {
+		t.Errorf("what was started (-want +got):\n%s", diff)
+	}
+	if vars := strings.Join(specs[1].Vars, " "); !strings.HasPrefix(vars, "JOBD_ATTEMPT=1 JOBD_MAX_ATTEMPTS=3 JOBD_DEADLINE=") || len(specs[2].Vars) > 0 {
+		t.Errorf("told beside: %q, and %q of the process", vars, specs[2].Vars)
+	}
+	for id, executor := range map[int64]string{1: "fork", 2: ""} {
+		for _, e := range f.events(id) {
+			if p, is := e.Payload.(journal.Running); is && p.Executor != executor {
+				t.Errorf("job %d is announced for %q, want %q", id, p.Executor, executor)
+			}
+		}
+	}
+	wanted := []jobexec.Pool{{Target: "a", Mode: jobexec.ModeFork, Argv: forks.Words, Dir: "/srv", Env: forks.Env, Slots: 2, Keep: forks.Keep}}
+	if diff := cmp.Diff(wanted, kept.wanted[0]); diff != "" {
+		t.Errorf("what is kept (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever changes targets, launchers or slots is told to those who keep processes, and make
+// requests.
+func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
+	t.Parallel()
+	kept, asked := &pools{}, newRequester()
+	f := newFixture(t, newTable(), modes(forks, kept, asked))
+	f.start()
+	check := func(what string, slots map[string]int, services ...string) {
+		t.Helper()
+		if diff := cmp.Diff(slots, kept.slots()); diff != "" {
+			t.Errorf("%s: slots (-want +got):\n%s", what, diff)
+		}
+		for _, name := range services {
+			if asked.services[name] != posts.Service {
+				t.Errorf("%s: services %v", what, asked.services)
+			}
+		}
+		if len(asked.services) != len(services) {
+			t.Errorf("%s: services %v, want %v", what, asked.services, services)
+		}
+	}
+	check("at the start", map[string]int{"a": 2})
+	if err := f.worker.SetConcurrency("a", 5, "me"); err != nil {
+		t.Fatal(err)
+	}
+	check("with other slots", map[string]int{"a": 5})
+	f.worker.SetLauncher(forks)
+	check("with a common launcher", map[string]int{"a": 5, "b": 1})
+	if err := f.worker.SetTargets(map[string]int{"a": 5, "c": 3}, "me"); err != nil {
+		t.Fatal(err)
+	}
+	check("with other targets", map[string]int{"a": 5, "c": 3})
+	f.worker.SetTerms(map[string]jobexec.Terms{"c": {Launcher: &posts}}, nil, false)
+	check("with other terms", map[string]int{"a": 5}, "c")
+	if err := f.worker.Recycle([]string{"a", "c", "d"}, "me"); err == nil || !strings.Contains(err.Error(), "no processes are kept for target 'c'") ||
+		!strings.Contains(err.Error(), "target 'd' not found") || len(kept.recycled) > 0 {
+		t.Errorf("%v; recycled %v", err, kept.recycled)
+	}
+	if err := f.worker.Recycle(nil, "me"); err != nil || len(kept.recycled) != 1 || kept.recycled[0][0] != "a" {
+		t.Errorf("%v; recycled %v", err, kept.recycled)
+	}
+}
+
+// A target of which no process gets ready claims nothing more, gives back what it has, burns no row,
+// and tells why; the others go on.
+func TestATargetWithoutAReadyProcessWaits(t *testing.T) {
+	t.Parallel()
+	kept := &pools{}
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), manual(9, "a")), modes(forks, kept, nil))
+	f.start()
+	running, refused := f.next(), f.next()
+	f.wait("three are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
+	f.runner.refuseAll(&jobexec.NotStartedError{Why: "it ends at once"})
+	refused.refuse("it ends at once")
+	f.worker.SetReady("a", jobexec.ModePool, "another one's trouble")
+	f.worker.SetReady("a", jobexec.ModeFork, "it ends at once")
+	f.until("status tells", func(s jobexec.Status) bool {
+		a := s.Targets["a"]
+		return a.Why == "no process gets ready that could run its jobs: it ends at once" && a.Length == 1 && s.Targets["b"].Why == "" && s.Launcher == nil
+	})
+	if s := f.worker.ExplainTargets([]string{"a"})["a"]; s.Kind != jobexec.HinderedExecutor || s.Since.IsZero() {
+		t.Errorf("explained as %+v", s.Hindrance)
+	}
+	answer, err := f.worker.RunManual(t.Context(), []int64{9}, "me")
+	if want := "job 9 was not run: no process gets ready that could run its jobs: it ends at once"; err != nil || answer.Errors[9] != want {
+		t.Errorf("answer %+v, %v; want %q", answer, err, want)
+	}
+	f.reach(map[int64]string{3: journal.RowWaiting, refused.spec.Job: journal.RowWaiting, 9: journal.RowManual})
+	f.table.insert(waiting(4, "b"))
+	f.runner.refuseAll(nil)
+	if err := f.worker.Poll(nil); err != nil {
+		t.Fatal(err)
+	}
+	if p := f.next(); p.spec.Job != 4 {
+		t.Errorf("job %d was started", p.spec.Job)
+	}
+	f.worker.SetTerms(map[string]jobexec.Terms{"a": {Launcher: &forks}}, nil, false) // read again
+	f.none()
+	running.exit(0)
+	f.worker.SetReady("a", jobexec.ModeFork, "")
+	for range 2 {
+		f.next().exit(0)
+	}
+	f.reach(map[int64]string{1: journal.RowDone, 2: journal.RowDone, 3: journal.RowDone})
+	if n := count(f.story(refused.spec.Job), journal.KindDone); n != 1 {
+		t.Errorf("story %v", f.story(refused.spec.Job))
+	}
+}
+
+// A request is sent once its connection is journalled, and not before.
+func TestARequestIsHeldUntilItIsJournalled(t *testing.T) {
+	t.Parallel()
+	asked := newRequester()
+	held := make(chan struct{})
+	f := newFixture(t, newTable(waiting(1, "a")), nil)
+	f.build(func(c *jobexec.Config) {
+		modes(posts, nil, asked)(c)
+		c.Recorder = heldJournal{f.journal, held}
+	})
+	f.start()
+	p := asked.asks(t)
+	if p.spec.Service != posts.Service || p.spec.Target != "a" || p.spec.Mode != jobexec.ModeHTTP {
+		t.Errorf("asked for %+v", p.spec)
+	}
+	p.connects()
+	f.wait("its announcement is there", func(s *journal.State) bool { return s.Job(1).Status == journal.StatusStarting })
+	if closed(p.sent) {
+		t.Error("it may be sent, and is not journalled")
+	}
+	close(held)
+	p.sends(t)
+	f.journal.View(func(s *journal.State) {
+		if j := s.Job(1); j.Status != journal.StatusRunning || j.Process == nil || j.Process.Address != serviceAddress || j.Executor != "http" {
+			t.Errorf("it may be sent; the journal says %+v", j)
+		}
+	})
+	p.ends(answered("ok"), nil)
+	f.reach(map[int64]string{1: journal.RowDone})
+	if got, want := words(f.story(1)), "accepted running started done"; got != want {
+		t.Errorf("story %q, want %q", got, want)
+	}
+}
+
+// A request that was never sent, though it had a connection, is made once more, under its number.
+func TestARequestThatWasNotSentIsMadeOnceMore(t *testing.T) {
+	t.Parallel()
+	asked := newRequester()
+	f := newFixture(t, newTable(waiting(1, "a")), modes(posts, nil, asked))
+	f.start()
+	asked.asks(t).ends(journal.Done{}, &jobexec.NotStartedError{Why: "connection refused"})
+	p := asked.asks(t)
+	p.connects()
+	p.sends(t)
+	p.ends(journal.Done{}, &jobexec.NotStartedError{Why: "it was closed before the first byte"})
+	p = asked.asks(t)
+	if p.spec.Attempt != 1 {
+		t.Errorf("attempt %d", p.spec.Attempt)
+	}
+	p.connects()
+	p.sends(t)
+	p.ends(answered("ok"), nil)
+	f.reach(map[int64]string{1: journal.RowDone})
+	if got, want := words(f.story(1)), "accepted running running started running started done"; got != want {
+		t.Errorf("story %q, want %q", got, want)
+	}
+	if s := f.worker.Status(); s.Launcher != nil {
+		t.Errorf("a service that is away holds up all: %+v", s.Launcher)
+	}
+}
+
+// A worker that hands over waits for requests, which nobody can take over.
+func TestAHandoverWaitsForRequests(t *testing.T) {
+	t.Parallel()
+	asked := newRequester()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "b")), func(c *jobexec.Config) {
+		modes(posts, nil, asked)(c)
+		c.Handover = true
+	})
+	f.start()
+	p := asked.asks(t)
+	p.connects()
+	p.sends(t)
+	f.next()
+	f.wait("both run", func(s *journal.State) bool { return s.Job(2).Status == journal.StatusRunning })
+	f.stop()
+	f.until("it stops", func(s jobexec.Status) bool { return s.Targets["a"].Why == "the worker stops" })
+	select {
+	case err := <-f.ended:
+		t.Fatalf("it ended while a request was under way: %v", err)
+	default:
+	}
+	p.ends(answered("ok"), nil)
+	if err := <-f.ended; err != nil {
+		t.Fatal(err)
+	}
+	f.ended <- nil
+	f.journal.View(func(s *journal.State) {
+		if s.Job(1).Status != journal.StatusNone || s.Job(2).Status != journal.StatusRunning {
+			t.Errorf("the request is %s, the process %s", s.Job(1).Status, s.Job(2).Status)
+		}
+	})
+}
+
+// A job that was announced for one executor is announced anew where its target has another one when
+// it is to be started.
+func TestAJobIsStartedByTheExecutorThatWasAnnounced(t *testing.T) {
+	t.Parallel()
+	asked := newRequester()
+	f := newFixture(t, newTable(waiting(1, "b"), waiting(2, "b")), func(c *jobexec.Config) { c.Requester = asked })
+	f.start()
+	release := f.hold(f.next(), 2)
+	if got := f.executorOf(2); got != "" {
+		t.Fatalf("announced for %q", got)
+	}
+	f.worker.SetLauncher(posts)
+	close(release)
+	p := asked.asks(t)
+	if got := f.executorOf(2); got != "http" {
+		t.Errorf("started as a request, announced for %q", got)
+	}
+	p.connects()
+	p.sends(t)
+	p.ends(answered("ok"), nil)
+	f.reach(map[int64]string{1: journal.RowDone, 2: journal.RowDone})
+	if got, want := words(f.story(2)), "accepted running running started done"; got != want {
+		t.Errorf("story %q, want %q", got, want)
+	}
+}
+
+// What nothing here can run is no fault of its row.
+func TestAWorkerWithoutTheExecutorStartsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "b")), modes(forks, nil, nil))
+	f.start()
+	f.next().exit(0)
+	f.reach(map[int64]string{2: journal.RowDone})
+	if n := count(f.story(1), journal.KindDone); n > 0 {
+		t.Errorf("story %v", f.story(1))
+	}
+}
+
+// heldJournal holds up what says that a process is there.
+type heldJournal struct {
+	jobexec.Recorder
+	held chan struct{}
+}
+
+func (h heldJournal) Append(drafts ...journal.Draft) ([]journal.Event, error) {
+	for _, d := range drafts {
+		if d.Payload.Kind() == journal.KindStarted {
+			<-h.held
+		}
+	}
+	return h.Recorder.Append(drafts...)
+}
+
+// refuse ends the process as one that was never started.
+func (p *process) refuse(why string) {
+	p.once.Do(func() {
+		p.refused = &jobexec.NotStartedError{Why: why}
+		close(p.ended)
+		p.spec.Tell(jobexec.News{Job: p.spec.Job, Token: p.spec.Token, Attempt: p.spec.Attempt, Ended: true})
+	})
+}

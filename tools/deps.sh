@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python with croniter, zstd and systemd
 # through apt where they are missing; PHP, Node.js and drivers for the tests of the clients; graphviz;
-# Prometheus; and lintian, rpm and mmdebstrap, which the packages are tested with.
+# Prometheus; nginx and Express; and lintian, rpm and mmdebstrap, which the packages are tested with.
 # The tests start servers of their own; the one that the package may start on this machine is not
 # touched. With MariaDB comes Galera, for the tests with two nodes; faketime sets the clock of a
 # server; strace makes system calls fail;
@@ -32,6 +32,9 @@ if [ "${1-}" = arm64 ]; then
   programs+=" qemu-aarch64"
   packages+=" qemu-user"
 fi
+# Services that jobs are requests to: nginx, and Express behind it.
+programs+=" nginx"
+packages+=" nginx-light node-express"
 
 missing() {
   for program in $programs; do
@@ -40,6 +43,7 @@ missing() {
   test -e /usr/share/zoneinfo/Europe/Berlin || return 0
   php -r 'exit(extension_loaded("mysqli") && extension_loaded("pdo_mysql") ? 0 : 1);' || return 0
   test -e /usr/share/nodejs/mysql || return 0
+  test -e /usr/share/nodejs/express || return 0
   /usr/bin/python3 -c 'import pymysql, django' 2>/dev/null || python3 -c 'import pymysql, django' 2>/dev/null || return 0
   # Debian's Python has the module, where another Python comes first in PATH.
   for python in python3 /usr/bin/python3; do

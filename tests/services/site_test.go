@@ -1,0 +1,222 @@
+package services
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/request"
+	"jobd/journal"
+	"jobd/store/storetest/freeport"
+	"jobd/tests/harness"
+)
+
+// secret is what requests are signed with: not only ASCII.
+const secret = "gehéim"
+
+// server is a process that serves at a port.
+type server struct {
+	port  int
+	lines chan string // of what it writes
+	stop  func()
+}
+
+func (s *server) url(path string) string { return "http://" + freeport.Address(s.port) + path }
+
+// serve starts a program that serves at $PORT.
+func serve(t *testing.T, env []string, command ...string) *server {
+	t.Helper()
+	s := &server{port: port(t), lines: make(chan string, 10_000)}
+	s.start(t, env, command...)
+	return s
+}
+
+func port(t *testing.T) int {
+	t.Helper()
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func (s *server) start(t *testing.T, env []string, command ...string) {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), append(env, "PORT="+strconv.Itoa(s.port), "SECRET="+secret, "NODE_PATH=/usr/share/nodejs")...)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			s.lines <- lines.Text()
+		}
+	}()
+	stopped := false
+	s.stop = func() {
+		if !stopped {
+			stopped = true
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()         // that it was killed is no news
+			<-read
+			out.Close()
+		}
+	}
+	t.Cleanup(func() {
+		s.stop()
+		for t.Failed() && len(s.lines) > 0 {
+			t.Log(command[0], "wrote:", <-s.lines)
+		}
+	})
+	harness.Until(t, func() string {
+		c, err := net.Dial("tcp", freeport.Address(s.port))
+		if err != nil {
+			return err.Error()
+		}
+		c.Close()
+		return ""
+	})
+}
+
+// says waits until it writes a line.
+func (s *server) says(t *testing.T, line string) {
+	t.Helper()
+	late := time.After(harness.Patience)
+	for {
+		select {
+		case got := <-s.lines:
+			if got == line {
+				return
+			}
+		case <-late:
+			t.Fatalf("it does not say %q", line)
+		}
+	}
+}
+
+// page is what people are told of all this.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "executors-http.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// signed writes the code of the page by which a language checks who is asking into a file.
+func signed(t *testing.T, language, before, after string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page(t), "\n```"+language+"\n")
+	code, _, ended := strings.Cut(rest, "\n```\n")
+	if !found || !ended {
+		t.Fatalf("the page has no code in %s", language)
+	}
+	file := filepath.Join(t.TempDir(), "signed."+language)
+	if err := os.WriteFile(file, []byte(before+code+"\n"+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// node writes that of Node.js, as a module.
+func node(t *testing.T) string { return signed(t, "js", "", "module.exports = jobdSigned;\n") }
+
+// asker sends requests as a worker does.
+type asker struct {
+	*request.Requester
+	t    *testing.T
+	able chan bool
+	jobs int64
+}
+
+func newAsker(t *testing.T) *asker {
+	t.Helper()
+	a := &asker{t: t, able: make(chan bool, 10_000)}
+	a.Requester = request.New(request.Config{OnStanding: func(s jobexec.PoolStanding) { a.able <- s.Unready == "" }})
+	t.Cleanup(func() { a.SetServices(nil) })
+	return a
+}
+
+// reach waits until a service can be reached, which is another one than before.
+func (a *asker) reach(url string) jobexec.Service {
+	a.t.Helper()
+	s := jobexec.Service{Mode: jobexec.ModeHTTP, URL: url, Secret: secret}
+	a.SetServices(map[string]jobexec.Service{"mail": s})
+	a.await(true)
+	return s
+}
+
+func (a *asker) await(able bool) {
+	a.t.Helper()
+	late := time.After(harness.Patience)
+	for {
+		select {
+		case got := <-a.able:
+			if got == able {
+				return
+			}
+		case <-late:
+			a.t.Fatalf("the service does not become able (%t): %+v", able, a.Standings())
+		}
+	}
+}
+
+// start begins a job at a service, and lets it be sent.
+func (a *asker) start(s jobexec.Service, timeout time.Duration) jobexec.Process {
+	a.t.Helper()
+	a.jobs++
+	process, err := a.Start(jobexec.Spec{
+		Mode: jobexec.ModeHTTP, Target: "mail", Job: a.jobs, Attempt: 1, Token: "@abcdefghi", Service: s, MaxOutput: 1 << 20,
+		Timeout: timeout, Vars: []string{"JOBD_DEADLINE=" + strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10)},
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	<-process.Begun()
+	process.(jobexec.Held).Proceed()
+	return process
+}
+
+// run runs a job at a service to its end.
+func (a *asker) run(s jobexec.Service) (journal.Done, error) {
+	a.t.Helper()
+	process := a.start(s, harness.Patience)
+	<-process.Ended()
+	return process.Outcome()
+}
+
+// shown is an outcome in a line.
+func shown(done journal.Done, err error) string {
+	code := "-"
+	if done.Code != nil {
+		code = strconv.Itoa(*done.Code)
+	}
+	text := fmt.Sprintf("%s %s out %q err %q", done.Result, code, done.Stdout.Kept, done.Stderr.Kept)
+	if done.Final {
+		text += ", for good"
+	}
+	if done.RetryAfter > 0 {
+		text += fmt.Sprintf(", after %d s", done.RetryAfter)
+	}
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	return text
+}

@@ -18,6 +18,7 @@ type connection struct {
 	bound   bound
 	since   time.Time   // when it was made, or put aside
 	used    bool        // it had a request
+	single  bool        // it is for one job only, and not kept: its peer has nothing else to do meanwhile
 	expiry  *time.Timer // closes it when it is idle for too long; nil: it never was idle
 }
 

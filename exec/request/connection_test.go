@@ -40,9 +40,9 @@ func (n *counted) serve(t *testing.T, handle func(c net.Conn, r *bufio.Reader)) 
 // probed waits until the service was dialled, so that it has its connection.
 func (f *fixture) probed() {
 	f.t.Helper()
-	for deadline := time.Now().Add(hung); f.Standings()[0].Ready == 0; runtime.Gosched() {
+	for deadline := time.Now().Add(hung); f.standing().Ready == 0; runtime.Gosched() {
 		if time.Now().After(deadline) {
-			f.t.Fatalf("there is no connection: %+v", f.Standings())
+			f.t.Fatalf("there is no connection: %+v", f.standing())
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestThereAreNoMoreConnectionsThanJobs(t *testing.T) {
 	for n.requests.Load() < slots {
 		runtime.Gosched()
 	}
-	if st := f.Standings()[0]; st.Busy != slots || st.Processes > slots+1 || st.Ready > 1 {
+	if st := f.standing(); st.Busy != slots || st.Processes > slots+1 || st.Ready > 1 {
 		t.Errorf("its standing is %+v", st)
 	}
 	close(release)
@@ -113,7 +113,7 @@ func TestAConnectionWhoseStateIsNotKnownIsClosed(t *testing.T) {
 			f.probed()
 			for i := range 3 {
 				_, _ = f.run(spec)
-				if st := f.Standings()[0]; st.Ready != 0 {
+				if st := f.standing(); st.Ready != 0 {
 					t.Errorf("after request %d its standing is %+v", i+1, st)
 				}
 			}
@@ -254,7 +254,43 @@ func TestAnIdleConnectionIsClosedSoon(t *testing.T) {
 	})
 	f, _ := served(t, url)
 	wait(t, "closed by the client", gone)
-	for f.Standings()[0].Processes != 0 {
+	for f.standing().Processes != 0 {
 		runtime.Gosched()
+	}
+}
+
+// once is a protocol whose connections take one request each.
+type once struct{ protocol }
+
+func (o once) dial(ctx context.Context) (*connection, error) {
+	c, err := o.protocol.dial(ctx)
+	if c != nil {
+		c.single = true
+	}
+	return c, err
+}
+
+func TestAConnectionForOneRequestIsNotKept(t *testing.T) {
+	t.Parallel()
+	var n counted
+	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, plain("200 OK", "", "out")) })
+	f, spec := served(t, url)
+	f.next(true)
+	s := f.services["mail"]
+	s.close()
+	single := newService("mail", s.of, once{s.speaks}, f.report)
+	defer single.close()
+	f.services["mail"] = single
+	before := n.connections.Load()
+	for range 5 {
+		if done, err := f.run(spec); err != nil || done.Result != "ok" {
+			t.Errorf("it ended as %+v, %v", done, err)
+		}
+		if st := f.standing(); st.Processes != 0 {
+			t.Errorf("its standing is %+v", st)
+		}
+	}
+	if got := n.connections.Load() - before; got != 5 {
+		t.Errorf("5 jobs were %d connections", got)
 	}
 }

@@ -88,6 +88,13 @@ func (f *fixture) next(able bool) jobexec.PoolStanding {
 	}
 }
 
+// standing is how the service stands now.
+func (f *fixture) standing() jobexec.PoolStanding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.services["mail"].standing()
+}
+
 // start begins a job.
 func (f *fixture) start(spec jobexec.Spec) jobexec.Held {
 	f.t.Helper()

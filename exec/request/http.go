@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -22,7 +21,6 @@ type httpService struct {
 	secret  string
 	host    string // as requests name it
 	address string // host:port, to dial
-	auth    string // the value of Authorization; "": none
 	secure  *tls.Config
 }
 
@@ -44,10 +42,6 @@ func newHTTP(of jobexec.Service, roots *x509.CertPool) (*httpService, error) {
 		port = u.Port()
 	}
 	h.address = net.JoinHostPort(u.Hostname(), port)
-	if u.User != nil {
-		password, _ := u.User.Password()
-		h.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
-	}
 	return h, nil
 }
 
@@ -70,7 +64,9 @@ func parse(launcher string) (*url.URL, error) {
 		return nil, errors.New("the launcher's URL must begin with http:// or https://")
 	case u.Hostname() == "":
 		return nil, errors.New("the launcher's URL names no host")
-	case strings.Contains(u.Host+u.User.String(), someID):
+	case u.User != nil:
+		return nil, errors.New("the launcher's URL has a name or a password in it, which anybody could read: launcher_secret signs requests")
+	case strings.Contains(u.Host, someID):
 		return nil, errors.New("the launcher's URL may have {id} in its path and query only")
 	case !visible(u.Host) || !visible(u.RequestURI()):
 		return nil, errors.New("the launcher's URL has characters that are to be percent-encoded, or a host that is to be in punycode")

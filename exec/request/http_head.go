@@ -26,9 +26,6 @@ func (h *httpService) head(spec *jobexec.Spec, now time.Time) []byte {
 	}
 	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, h.host)
 	b = append(b, "User-Agent: jobd\r\nContent-Length: 0\r\nAccept-Encoding: identity\r\n"...)
-	if h.auth != "" {
-		b = fmt.Appendf(b, "Authorization: %s\r\n", h.auth)
-	}
 	for _, h := range headers {
 		b = fmt.Appendf(b, "%s: %s\r\n", h.name, h.value)
 	}

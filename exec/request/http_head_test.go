@@ -17,7 +17,7 @@ func TestASignedRequest(t *testing.T) {
 	t.Parallel()
 	seen := make(chan *http.Request, 1)
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r })
-	f, spec := served(t, "http://user:p%40ss@"+strings.TrimPrefix(url, "http://")+"/run%2F{id}/x?id={id}")
+	f, spec := served(t, url+"/run%2F{id}/x?id={id}")
 	const secret = "geheim"
 	spec.Service.Secret = secret
 	for _, deadline := range []string{"", "1700000000"} {
@@ -47,9 +47,6 @@ func TestASignedRequest(t *testing.T) {
 		}
 		if got := r.Header.Get("Jobd-Deadline"); got != deadline || r.RequestURI != "/run%2F7/x?id=7" {
 			t.Errorf("the request is %s with deadline %q", r.RequestURI, got)
-		}
-		if user, password, _ := r.BasicAuth(); user != "user" || password != "p@ss" {
-			t.Errorf("it logs in as %s with %q", user, password)
 		}
 		if _, told := r.Header["Traceparent"]; told || r.Header.Get("Jobd-Recovered") != "1" {
 			t.Errorf("its headers are %v", r.Header)

@@ -112,7 +112,7 @@ func TestConnectingIsBoundedAndCanBeCancelled(t *testing.T) {
 	if done, err := p.Outcome(); err != nil || done.Signal != "SIGKILL" || p.Started().Known() {
 		t.Errorf("it ended as %+v, %v", done, err)
 	}
-	if st := f.Standings()[0]; st.Unready != "" {
+	if st := f.standing(); st.Unready != "" {
 		t.Errorf("of a job that was cancelled the service is unable: %+v", st)
 	}
 	s.of.Dial = time.Millisecond

@@ -202,7 +202,7 @@ func (s *service) put(c *connection, reusable bool) {
 func (s *service) keep(c *connection, reusable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !reusable || s.ctx.Err() != nil {
+	if !reusable || c.single || s.ctx.Err() != nil {
 		c.drop()
 		return
 	}

@@ -170,8 +170,8 @@ func TestServicesAreReplaced(t *testing.T) {
 		}
 	}
 	f.SetServices(nil)
-	if got := f.Standings(); len(got) != 0 {
-		t.Errorf("there are still %+v", got)
+	if got := len(f.services); got != 0 {
+		t.Errorf("there are still %d", got)
 	}
 }
 
@@ -196,23 +196,24 @@ func TestHowAServiceStandsIsToldAgain(t *testing.T) {
 func TestAURLThatCanNotBeIsTold(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"ftp://host/{id}":                 "must begin with http:// or https://",
-		"http:///run/{id}":                "names no host",
-		"http://host{id}/":                "may have {id} in its path and query only",
-		"http://host:{id}/":               "may have {id} in its path and query only",
-		"http://host/?a b":                "are to be percent-encoded",
-		"http://host/?a=ä":                "are to be percent-encoded",
-		"http://hößt/":                    "punycode",
-		"http://host:80:80/":              "can't be read: ",
-		"http://user:secret@host/%zz":     "can't be read: ",
-		"http://user:secret@ho st/":       "can't be read: ",
-		"http://user:se\x01cret@host/run": "can't be read: ",
+		"ftp://host/{id}":               "must begin with http:// or https://",
+		"http:///run/{id}":              "names no host",
+		"http://host{id}/":              "may have {id} in its path and query only",
+		"http://host:{id}/":             "may have {id} in its path and query only",
+		"http://host/?a b":              "are to be percent-encoded",
+		"http://host/?a=ä":              "are to be percent-encoded",
+		"http://hößt/":                  "punycode",
+		"http://host:80:80/":            "can't be read: ",
+		"http://user:pa55@host/{id}":    "has a name or a password in it",
+		"http://user:pa55@host/%zz":     "can't be read: ",
+		"http://user:pa55@ho st/":       "can't be read: ",
+		"http://user:\x01pa55@host/run": "can't be read: ",
 	} {
 		f, spec := served(t, url)
-		if s := f.next(false); !strings.Contains(s.Unready, want) || strings.Contains(s.Unready, "secret") {
+		if s := f.next(false); !strings.Contains(s.Unready, want) || strings.Contains(s.Unready, "pa55") {
 			t.Errorf("of %q was told: %s", url, s.Unready)
 		}
-		if done, err := f.run(spec); refused(err) == nil || strings.Contains(err.Error(), "secret") {
+		if done, err := f.run(spec); refused(err) == nil || strings.Contains(err.Error(), "pa55") {
 			t.Errorf("with %q a job ended as %+v, %v", url, done, err)
 		}
 	}

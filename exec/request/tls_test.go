@@ -91,7 +91,7 @@ func TestARequestOverTLS(t *testing.T) {
 				t.Fatalf("%s: it ended as %+v, %v", tls.VersionName(version), done, err)
 			}
 		}
-		if st := f.Standings()[0]; st.Boots > 15 {
+		if st := f.standing(); st.Boots > 15 {
 			t.Errorf("%s: its connections are not used again: %+v", tls.VersionName(version), st)
 		}
 	}

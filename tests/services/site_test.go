@@ -173,7 +173,7 @@ func (a *asker) await(able bool) {
 				return
 			}
 		case <-late:
-			a.t.Fatalf("the service does not become able (%t): %+v", able, a.Standings())
+			a.t.Fatalf("the service does not become able (%t)", able)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +131,32 @@ func TestATargetThatFailsHoldsUpNoOther(t *testing.T) {
 	tab.change(func() { clear(tab.failing) })
 	f.next().exit(0)
 	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" })
+}
+
+// starting is the error of claims before the mirror has confirmed the table's server.
+type starting struct{ error }
+
+func (starting) Passing() bool { return true }
+
+// Regression: claims that came before the mirror had confirmed the table's server, as each start's
+// may, made warnings. The same of an error that says nothing of the kind is one.
+func TestWhatEachStartWaitsForIsNoWarning(t *testing.T) {
+	t.Parallel()
+	tab := newTable(waiting(1, "a"), waiting(2, "b"))
+	tab.failing["a"], tab.failing["b"] = starting{errors.New("its rows are compared first")}, errors.New("illegal mix of collations")
+	f := newFixture(t, tab, nil)
+	log := f.logged(slog.LevelInfo)
+	f.until("both targets say why", func(s jobexec.Status) bool {
+		return strings.Contains(s.Targets["a"].Why, "compared first") && strings.Contains(s.Targets["b"].Why, "illegal mix")
+	})
+	tab.change(func() { clear(tab.failing) })
+	f.next().exit(0)
+	f.next().exit(0)
+	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" && s.Targets["b"].Why == "" })
+	warned := log.await(t, 1, "WARN", "jobs of a target can't be claimed for now; trying again")
+	if len(warned) != 1 || warned[0]["target"] != "b" {
+		t.Errorf("the warnings are %v", warned)
+	}
 }
 
 // Regression: claims that were overtaken again and again, as a trigger's SIGNAL with the number of

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -216,7 +217,11 @@ func (w *Worker) claimsFail(t *target, c *claiming, alone bool, err error) {
 	}
 	if why := "claims fail: " + err.Error(); why != trouble.why {
 		trouble.why = why
-		w.Logger.Warn("jobs of a target can't be claimed for now; trying again", "target", t.Name(), "error", err)
+		level := slog.LevelWarn
+		if passing(err) {
+			level = slog.LevelDebug
+		}
+		w.Logger.Log(context.Background(), level, "jobs of a target can't be claimed for now; trying again", "target", t.Name(), "error", err)
 	}
 	taken := c.jobsOf(t.Name())
 	if n := len(taken); n > 0 {

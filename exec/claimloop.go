@@ -194,6 +194,12 @@ func undone(err error) bool {
 	return errors.As(err, &known) && known.Undone()
 }
 
+// passing tells whether an error is nothing that is wrong, see Claimer.
+func passing(err error) bool {
+	var known interface{ Passing() bool }
+	return errors.As(err, &known) && known.Passing()
+}
+
 // refusedRows tells which rows the table does not let us claim, see Claimer.
 func refusedRows(err error) map[int64]string {
 	var known interface{ Refused() map[int64]string }

@@ -21,7 +21,8 @@ type Recorder interface {
 // claim ends with: once decide was called, only Rows can tell whether the claim was committed,
 // unless an error among its causes has a method Undone() bool that says that it was not. One that
 // also has a method Refused() map[int64]string names rows that the table does not let us claim. An
-// error that has a method Away() bool that says true is about the whole table; any other is not.
+// error that has a method Away() bool that says true is about the whole table; any other is not. One
+// that has a method Passing() bool that says true tells of what every start has to wait for.
 type Claimer interface {
 	Names(ctx context.Context, names []string) (unfit map[string]string, err error)
 	Hold(ctx context.Context, name string) (holder string, err error)

@@ -19,5 +19,9 @@ func (e *AnotherServer) Error() string {
 // Away tells that the table can be reached.
 func (e *AnotherServer) Away() bool { return false }
 
+// Passing tells that nothing is wrong: no server was confirmed since the worker has started, which the
+// mirror does with the first of them.
+func (e *AnotherServer) Passing() bool { return e.Confirmed == "" }
+
 // Undone tells that nothing of the claim was committed.
 func (e *AnotherServer) Undone() bool { return true }

@@ -21,6 +21,12 @@ import (
 // manual jobs may wait for days, so the master does not wait for them; their jobs run on.
 const stopTimeout = 3 * time.Second
 
+// loopPulse hears how one of the loops goes.
+type loopPulse interface {
+	Works()
+	Waits()
+}
+
 // run is the daemon, from its configuration to its end. Its errors carry their exit codes.
 //
 //	clients ──► server ──► master ──► workers     status, poke, run-manual, …
@@ -49,7 +55,7 @@ func run(p daemon.Process) (err error) {
 	build := version.Of()
 	workers := master.New(master.Config{
 		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
-		Build: contract.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: beat.Loop("workers"),
+		Build: contract.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: failPulse("workers", beat.Loop("workers")),
 	})
 	told, err := openWeb(config.HTTP, workers, beat, log.Logger)
 	if err != nil {
@@ -57,7 +63,7 @@ func run(p daemon.Process) (err error) {
 	}
 	defer func() { err = errors.Join(err, told.close()) }()
 	server, err := daemon.Listen(config.Listen, "clients and workers", jobnet.ServerConfig{
-		Handlers: told.handlers, Logger: log.Logger, Pulse: beat.Loop("accept"),
+		Handlers: told.handlers, Logger: log.Logger, Pulse: failPulse("accept", beat.Loop("accept")),
 	})
 	if err != nil {
 		return err

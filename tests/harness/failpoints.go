@@ -11,14 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Armed builds the jobd that kills itself at failpoints, once a process and one process at a time, and
-// gives its path.
+// Armed builds the daemons that kill themselves at failpoints, or hang, once a process and one process
+// at a time, and gives the path of jobd.
 func Armed(t testing.TB) string {
+	t.Helper()
+	return armed(t, "jobd")
+}
+
+// ArmedMaster gives that of jobd-master: the variable TEST_HANGS says which of its loops hangs, and
+// at the how manieth piece of its work, as in "workers:2".
+func ArmedMaster(t testing.TB) string {
+	t.Helper()
+	return armed(t, "jobd-master")
+}
+
+func armed(t testing.TB, program string) string {
 	t.Helper()
 	if err := buildArmed(); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(armedFolder(), "jobd")
+	return filepath.Join(armedFolder(), program)
 }
 
 func armedFolder() string { return filepath.Join(Top(), "bin", "failpoints") }
@@ -35,11 +47,11 @@ var buildArmed = sync.OnceValue(func() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "failpoints", "-o", armedFolder(), "./cmd/jobd")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "failpoints", "-o", armedFolder(), "./cmd/jobd", "./cmd/jobd-master")
 	build.Dir = Top()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build jobd with failpoints: %w: %s", err, output)
+		return fmt.Errorf("build the daemons with failpoints: %w: %s", err, output)
 	}
 	return nil
 })

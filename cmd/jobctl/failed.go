@@ -19,7 +19,7 @@ const (
 )
 
 func (p *program) failed() *ffcli.Command {
-	w := failedWish{since: timeFlag{p: p}, most: -1, code: -1}
+	w := failedWish{since: timeFlag{p: p}, most: -1, code: -1, ignored: true}
 	group := false
 	c := command("failed", "failed [--since TIME] [--target T] [-n N] [--group] [--retrying]", "jobs that failed, the newest first, with the last line of what they wrote to stderr", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
@@ -51,6 +51,7 @@ type failedWish struct {
 	code   int // -1: any
 
 	retrying bool // also jobs that are tried again by themselves
+	ignored  bool // also rows that were never run, because they say what can't be
 }
 
 // flags registers the flags that all commands about failures have.
@@ -117,7 +118,7 @@ type failureForm struct {
 	Signal string       `json:"signal,omitempty"`
 	Reason string       `json:"reason,omitempty"` // why, where the process itself does not tell
 	Line   string       `json:"line,omitempty"`   // the last one of stderr
-	Row    string       `json:"row,omitempty"`    // "deleted", "not checked", "retry" or "recurs"; "": it says so, too
+	Row    string       `json:"row,omitempty"`    // "deleted", "not checked", "retry", "recurs" or "ignored"; "": it says so, too
 
 	Again    int64 `json:"again,omitempty"`    // when the row is due again, unix milliseconds
 	Attempts int64 `json:"attempts,omitempty"` // starts of the run so far, where the row tells
@@ -142,6 +143,8 @@ func (p *program) rowText(f *failure) string {
 // exit is how the process ended, in a word.
 func (f *failure) exit() string {
 	switch {
+	case f.ignored:
+		return "not run"
 	case f.done.Timeout > 0:
 		return "timeout"
 	case f.done.Signal != "":

@@ -16,14 +16,15 @@ const mostFailures = 100_000
 
 // failure is a job whose last end was a failure, as far as journals and table say.
 type failure struct {
-	job    int64
-	worker string
-	from   *remote // that ran it
-	ended  time.Time
-	done   journal.Done
-	target string // "" where it is not known
-	line   string
-	row    string // what is to be known of the row: one of the words below, or "" where it says the same
+	job     int64
+	worker  string
+	from    *remote // that ran it
+	ended   time.Time
+	done    journal.Done
+	target  string // "" where it is not known
+	line    string
+	ignored bool   // it was never run: its row says what can't be
+	row     string // what is to be known of the row: one of the words below, or "" where it says the same
 
 	again    int64 // when the row is due again, unix seconds; 0: it does not come back, or runs
 	attempts int64 // starts of the run so far, where the row tells
@@ -35,6 +36,7 @@ const (
 	rowUnchecked = "not checked"
 	rowRetry     = "retry"  // it is tried again by itself
 	rowRecurs    = "recurs" // this run has failed, and the next one comes
+	rowIgnored   = "ignored"
 )
 
 // failureList is what was found.
@@ -57,6 +59,9 @@ func (p *program) collect(ctx context.Context, j *journals, w failedWish) (found
 			return found, err
 		}
 		found.all, found.unchecked = j.stillFailed(ctx, ends)
+		if w.ignored && w.target != "" {
+			found.all = slices.DeleteFunc(found.all, func(f *failure) bool { return f.ignored && f.target != "" && f.target != w.target })
+		}
 		if !w.retrying {
 			found.all = slices.DeleteFunc(found.all, func(f *failure) bool { return f.row == rowRetry })
 		}
@@ -105,6 +110,13 @@ func (p *program) failedEnds(ctx context.Context, j *journals, w failedWish, mos
 			newest[f.job] = f
 		}
 	}
+	if w.ignored {
+		m, err := p.neverRun(ctx, j, w, most, newest)
+		if err != nil {
+			return nil, 0, err
+		}
+		n = max(n, m)
+	}
 	for _, f := range newest {
 		if !f.done.WasCancelled() && (w.code < 0 || f.done.Code != nil && *f.done.Code == w.code) {
 			ends = append(ends, f)
@@ -136,6 +148,8 @@ func (j *journals) stillFailed(ctx context.Context, ends []*failure) (still []*f
 			f.row = rowDeleted
 		case !f.isIn(row):
 			continue
+		case f.ignored:
+			f.target, f.row = row.Target, rowIgnored
 		default:
 			f.target = row.Target
 			f.comesBack(row)
@@ -147,6 +161,9 @@ func (j *journals) stillFailed(ctx context.Context, ends []*failure) (still []*f
 
 // isIn tells whether a row shows this end, or is owed it still: it bears the claim.
 func (f *failure) isIn(row history.Row) bool {
+	if f.ignored {
+		return row.Status == journal.RowIgnored
+	}
 	switch row.Status {
 	case journal.RowDone:
 		return row.Result == f.done.Result && row.Finished == f.ended.Unix()

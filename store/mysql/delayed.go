@@ -51,7 +51,9 @@ func (t *Table) Delayed(ctx context.Context, targets []string, limit int) (rows 
 type delayedRow struct{ id, due int64 }
 
 // inOrderOfTime is the order in which rows are due.
-func inOrderOfTime(a, b delayedRow) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id)) }
+func inOrderOfTime(a, b delayedRow) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id))
+}
 
 // firstDelayed finds the rows of some targets that are due first.
 func (t *Table) firstDelayed(ctx context.Context, found *layout, targets []string, limit int) (ids []int64, err error) {

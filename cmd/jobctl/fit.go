@@ -78,6 +78,18 @@ func (t *table) fit() bool {
 	return true
 }
 
+// fitsInto tells whether a table is as narrow as the terminal with nothing cut; elsewhere all fit.
+func (t *table) fitsInto(p *program) bool {
+	whole := table{to: p, head: t.head, widths: make([]int, len(t.head))}
+	whole.widen(t.head)
+	for _, row := range t.rows {
+		for n := range row.height() {
+			whole.widen(row.line(n, whole.complete()))
+		}
+	}
+	return whole.fit()
+}
+
 // isElastic tells whether a column may be cut.
 func (t *table) isElastic(column int) bool {
 	return t.elastic != "" && slices.Contains(strings.Split(t.elastic, "|"), t.head[column])

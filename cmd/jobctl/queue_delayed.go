@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"jobd/exec/schedule"
 	"jobd/net/contract"
@@ -123,15 +124,20 @@ func (row delayedRow) lastEnd() string {
 	return row.Result
 }
 
-// inZone is a schedule, and its zone where that is not the usual one and means something.
+// inZone is a schedule, and its zone where that is to be told.
 func inZone(text, zone string) string {
+	return strings.TrimSpace(text + " " + zoneOf(text, zone))
+}
+
+// zoneOf is the zone of a schedule, where that is not the usual one and means something.
+func zoneOf(text, zone string) string {
 	if s, err := schedule.Parse(text); err == nil {
 		if _, every := s.Every(); every {
-			return text
+			return ""
 		}
 	}
-	if zone == "" || zone == "UTC" {
-		return text
+	if zone == "UTC" {
+		return ""
 	}
-	return text + " " + zone
+	return zone
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"jobd/journal"
 	"jobd/net/contract"
@@ -87,12 +89,12 @@ func (p *program) printRecurring(all []recurringRow, workers bool) error {
 		}
 		return p.printJSON(map[string]any{"rows": all})
 	}
-	t := table{
-		head: []string{"JOB", "TARGET", "SCHEDULE", "LAST RUN", "RESULT", "NEXT RUN"}, none: "no row recurs",
-		elastic: "TARGET|SCHEDULE",
+	t := p.recurringTable(all, false, false)
+	if !t.fitsInto(p) {
+		t = p.recurringTable(all, true, false)
 	}
-	for _, row := range all {
-		t.add(line(row.Job), line(row.Target), line(inZone(row.Schedule, row.Zone)), line(p.seconds(row.Finished)), line(row.resultText()), line(p.nextText(row)))
+	if !t.fitsInto(p) {
+		t = p.recurringTable(all, true, true)
 	}
 	p.print(t)
 	for _, row := range all {
@@ -116,22 +118,53 @@ func (r recurringRow) resultText() string {
 	return fmt.Sprintf("%s %d", r.Result, *r.Code)
 }
 
-// nextText is when a row is run next, or that it is running.
-func (p *program) nextText(r recurringRow) string {
+// recurringTable has a row for each row that recurs. Where a terminal is too narrow for it, zones and
+// results stand below, and times below their dates: nothing of that is cut.
+func (p *program) recurringTable(all []recurringRow, below, broken bool) table {
+	t := table{
+		head: []string{"JOB", "TARGET", "SCHEDULE", "LAST RUN", "RESULT", "NEXT RUN"}, none: "no row recurs",
+		elastic: "TARGET|SCHEDULE",
+	}
+	if below {
+		t.head = slices.Delete(t.head, 4, 5)
+	}
+	for _, row := range all {
+		when, next := p.nextText(row)
+		if !below {
+			t.add(line(row.Job), line(row.Target), line(inZone(row.Schedule, row.Zone)), line(p.seconds(row.Finished)), line(row.resultText()),
+				line(strings.TrimSpace(when+" "+next)))
+			continue
+		}
+		t.add(line(row.Job), line(row.Target), lines(row.Schedule, zoneOf(row.Schedule, row.Zone)),
+			lines(append(parted(p.seconds(row.Finished), broken), row.resultText())...), lines(append([]string{when}, parted(next, broken)...)...))
+	}
+	return t
+}
+
+// parted is a time, or its date and its time of day.
+func parted(at string, part bool) []string {
+	if part {
+		return strings.Fields(at)
+	}
+	return []string{at}
+}
+
+// nextText is when a row is run next, and what is to be said before that: that it is running, say.
+func (p *program) nextText(r recurringRow) (when, next string) {
 	now := p.now().Unix()
 	switch {
 	case r.Error != "":
-		return "never: bad schedule"
+		return "never:", "bad schedule"
 	case r.Status == journal.RowRunning:
-		return "runs; then " + p.seconds(r.Next)
+		return "runs; then", p.seconds(r.Next)
 	case r.Status != journal.RowDelayed:
-		return r.Status + "; then " + p.seconds(r.Next)
+		return r.Status + "; then", p.seconds(r.Next)
 	case r.RunAt == 0:
-		return "not planned yet"
+		return "not planned yet", ""
 	case r.Attempts > 0:
-		return fmt.Sprintf("attempt %d at %s", r.Attempts+1, p.seconds(r.RunAt))
+		return fmt.Sprintf("attempt %d at", r.Attempts+1), p.seconds(r.RunAt)
 	case r.RunAt <= now:
-		return "due since " + p.seconds(r.RunAt)
+		return "due since", p.seconds(r.RunAt)
 	}
-	return p.seconds(r.RunAt)
+	return "", p.seconds(r.RunAt)
 }

@@ -89,11 +89,27 @@ func TestRecurringRowsAreListed(t *testing.T) {
 	})
 	got := jobctl{terminal: true, columns: 80}.run(t, "--port", d.port, "schedule")
 	for _, line := range []string{
-		"JOB | TARGET | SCHEDULE", "5   | mail   | daily 02:30 Europe/…", "fail 3", "2026-11-21 02:30:00", "runs; then 13:06:40",
-		"never: bad schedule", "attempt 2 at 12:05:00", "SIGKILL", "jobctl: job 7: schedule \"dayly\": it has none",
+		"JOB | TARGET | SCHEDULE | LAST RUN | NEXT RUN", "5 | mail | daily 02:30 | 02:30:00 | 2026-11-21 02:30:00", "| Europe/Berlin | fail 3 |",
+		"6 | mail | every 5m | | runs; then", "7 | b | dayly | | never:", "8 | b | hourly :15 | 12:04:00 | attempt 2 at", "| | | SIGKILL | 12:05:00",
+		"jobctl: job 7: schedule \"dayly\": it has none",
 	} {
-		if got.code != 0 || !strings.Contains(got.out+got.err, line) {
+		if got.code != 0 || !strings.Contains(collapsed(got.out)+got.err, line) {
 			t.Errorf("exit code %d, no %q in\n%s%s", got.code, line, got.out, got.err)
+		}
+	}
+	for columns, want := range map[int]string{
+		120: "5 | mail | daily 02:30 Europe/Berlin | 02:30:00 | fail 3 | 2026-11-21 02:30:00",
+		60:  "5 | mail | daily 02:30 | 02:30:00 | 2026-11-21\n| | Europe/Berlin | fail 3 | 02:30:00",
+	} {
+		asked = asked[:0]
+		got := jobctl{terminal: true, columns: columns}.run(t, "--port", d.port, "schedule")
+		if !strings.Contains(collapsed(got.out), want) {
+			t.Errorf("in %d columns:\n%s%s", columns, got.out, got.err)
+		}
+		for line := range strings.Lines(got.out) {
+			if widthOf(strings.TrimSuffix(line, "\n")) > columns {
+				t.Errorf("wider than %d columns: %s", columns, line)
+			}
 		}
 	}
 	if len(asked) != 2 || asked[0] != `{}` || asked[1] != `{"after":6}` {

@@ -45,6 +45,19 @@ const chunk = 1000
 // line makes a cell of one line.
 func line(a any) cell { return cell{clean(textOf(a))} }
 
+// lines makes a cell of several lines, those that are not empty.
+func lines(texts ...string) (c cell) {
+	for _, text := range texts {
+		if text != "" {
+			c = append(c, clean(text))
+		}
+	}
+	if len(c) == 0 {
+		return cell{""}
+	}
+	return c
+}
+
 // add adds a row to a table that is printed as a whole.
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, row{plain, cells}) }
 

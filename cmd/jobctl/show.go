@@ -12,16 +12,22 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/exit"
-	"jobd/cmd/internal/history"
 	"jobd/cmd/internal/reason"
 	"jobd/journal"
 	"jobd/net/contract"
 )
 
 func (p *program) show() *ffcli.Command {
-	c := command("show", "show ID | T:ID", "one job: its row, where it is, and its whole story from all journals", func(ctx context.Context, args []string) error {
+	all, runs := false, usualTold
+	c := command("show", "show [-n RUNS | --all] ID | T:ID", "one job: its row, where it is, and its story from all journals", func(ctx context.Context, args []string) error {
 		if err := oneJob("show", "ID or TARGET:ID", args); err != nil {
 			return err
+		}
+		if runs < 1 || runs > mostRuns {
+			return wrongUsage("show: -n %d is not allowed; allowed is 1 to %d, and --all for all", runs, mostRuns)
+		}
+		if all {
+			runs = 0
 		}
 		jobs, err := anyJobs("show", args, 1)
 		if err != nil {
@@ -31,9 +37,11 @@ func (p *program) show() *ffcli.Command {
 			if err := c.expect(ctx); err != nil {
 				return err
 			}
-			return p.showJob(ctx, c, jobs[0])
+			return p.showJob(ctx, c, jobs[0], runs)
 		})
 	})
+	c.FlagSet.IntVar(&runs, "n", runs, "only the newest runs, so many; each claim of the row begins one")
+	c.FlagSet.BoolVar(&all, "all", false, "all runs, however many")
 	c.LongHelp = "  jobctl show 5\n  jobctl --master show mail:5\n  jobctl show 5 --output json | jq .row"
 	return c
 }
@@ -47,10 +55,12 @@ type sheet struct {
 	read    bool // somebody could read the table
 	story   *story
 	events  []from[journal.Event]
+	earlier bool // there are, or may be, events before them
 }
 
-// showJob shows one job. A journal that can't be read takes nothing from the rest.
-func (p *program) showJob(ctx context.Context, c *client, job jobRef) error {
+// showJob shows one job, with so many of its runs (0: all). A journal that can't be read takes
+// nothing from the rest.
+func (p *program) showJob(ctx context.Context, c *client, job jobRef, runs int) error {
 	e, verdicts, err := p.verdicts(ctx, c, []jobRef{job})
 	if err != nil {
 		return err
@@ -58,13 +68,7 @@ func (p *program) showJob(ctx context.Context, c *client, job jobRef) error {
 	e.noteSilent(p)
 	j := e.journals(p)
 	shown := &sheet{program: p, job: job, verdict: verdicts[0], row: e.row(), read: e.read(), story: &story{program: p, journals: j}}
-	for event, err := range j.events(ctx, history.Query{Job: int64(job.id), Output: true}) {
-		if err != nil {
-			j.failed = append(j.failed, err)
-			break
-		}
-		shown.events = append(shown.events, event)
-	}
+	shown.readStory(ctx, j, runs)
 	if err := shown.print(ctx); err != nil {
 		return err
 	}
@@ -127,7 +131,9 @@ func (s *sheet) printAsJSON() error {
 		verdictForm
 		Row    *contract.JobRow `json:"row"`
 		Events []any            `json:"events"`
-	}{formOf(s.job, s.verdict), s.row, events})
+
+		Earlier bool `json:"earlier,omitempty"` // there are others before them
+	}{formOf(s.job, s.verdict), s.row, events, s.earlier})
 }
 
 // printRow prints the row as it is, without what is empty.
@@ -214,11 +220,10 @@ func (s *sheet) printStory(ctx context.Context) error {
 		fmt.Fprintln(s.out, "no journal knows anything of it")
 		return nil
 	}
-	left := len(s.events) - mostTold
-	if left > 0 {
-		fmt.Fprintf(s.out, "%d earlier events: jobctl journal show %d\n", left, s.job.id)
+	if s.earlier {
+		fmt.Fprintf(s.out, "earlier runs: jobctl show %d --all\n", s.job.id)
 	}
-	for i, e := range s.events {
+	for _, e := range s.events {
 		text, err := s.story.words(ctx, e)
 		if err != nil {
 			return err
@@ -228,18 +233,12 @@ func (s *sheet) printStory(ctx context.Context) error {
 			name = clean(e.source.worker()) + "  "
 		}
 		s.story.last = e.source
-		if i < left {
-			continue
-		}
 		fmt.Fprintln(s.out, s.paint(fmt.Sprintf("%s  %s%s", s.story.clocks.of(s.program, e.item.Time), name, text), toneOf(e.item.Payload)))
 	}
 	s.untilClaimed()
 	s.story.durations()
 	return nil
 }
-
-// mostTold is how many events of a job are shown, the last ones: a row that recurs has ever more.
-const mostTold = 40
 
 // untilClaimed prints how long the row waited until its newest claim, to the second, as the table
 // has it. Of one that came at a time it is how late that was; of further attempts it is nothing.

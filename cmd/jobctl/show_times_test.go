@@ -70,7 +70,7 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 	})
 	got := jobctl{terminal: true}.run(t, "--port", worker.port, "show", "6")
 	for _, want := range []string{
-		"\n6 earlier events: jobctl journal show 6\n", "made due now by 10.0.0.5:4711; it was due at 10:00:00\n", "\nlater than planned: 2.00s\n",
+		"\nearlier runs: jobctl show 6 --all\n", "made due now by 10.0.0.5:4711; it was due at 10:00:00\n", "\nlater than planned: 2.00s\n",
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("no %q in\n%s%s", want, got.out, got.err)
@@ -81,8 +81,21 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 			t.Errorf("%q in\n%s", other, got.out)
 		}
 	}
-	if n := strings.Count(got.out, "attempt 1 is to start"); n != 14 && n != 13 {
+	if n := strings.Count(got.out, "attempt 1 is to start"); n != 10 {
 		t.Errorf("%d runs in\n%s", n, got.out)
+	}
+	if asked := strings.Join(worker.asked(), "\n"); !strings.Contains(asked, `"last":80`) {
+		t.Errorf("all events are asked for:\n%s", asked)
+	}
+	for args, want := range map[string]int{"show 6 --all": 15, "show -n 3 6": 3, "show -n 15 6": 15, "show -n 2 6 --output json": 2} {
+		got := jobctl{terminal: true}.run(t, append([]string{"--port", worker.port}, strings.Fields(args)...)...)
+		n := strings.Count(got.out, "attempt 1 is to start") + strings.Count(got.out, `"type":"running"`) + strings.Count(got.out, `"kind":"running"`)
+		if n != want || strings.Contains(got.out, "earlier") != (want < 15) {
+			t.Errorf("%s: %d runs in\n%s%s", args, n, got.out, got.err)
+		}
+	}
+	if got := (jobctl{}).run(t, "--port", worker.port, "show", "6", "-n", "0"); got.code != 2 || !strings.Contains(got.err, "--all") {
+		t.Errorf("%+v", got)
 	}
 	got = jobctl{terminal: true}.run(t, "--port", worker.port, "journal", "show", "6")
 	if want := "planned for 10:00:00, by its schedule daily 10:00\n"; !strings.Contains(got.out, want) {

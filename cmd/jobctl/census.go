@@ -21,6 +21,7 @@ type census struct {
 	workers []told[*workerStatus]
 	waiting map[string]contract.WaitingTarget // by target; one that is not here could not be counted
 	why     []error                           // why some could not
+	lost    bool                              // how many wait in all is not known
 }
 
 // takeCensus asks for the status of everything that the daemon at the other end leads to. A worker that
@@ -91,6 +92,7 @@ func (s *census) count(ctx context.Context, targets []string) {
 			}
 		}
 	}
+	s.lost = len(left) > 0 && (len(s.why) > 0 || len(s.waiting) == 0)
 }
 
 // countWith asks one worker, and strikes from the list what it has counted.

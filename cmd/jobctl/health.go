@@ -70,7 +70,7 @@ func (p *program) health() *ffcli.Command {
 			if interrupted(ctx) {
 				return why(ctx, err)
 			}
-			v.find(stateOf(err), "%s", clean(err.Error()))
+			v.find(stateOf(err), "%s", strings.TrimPrefix(clean(err.Error()), v.who+": "))
 		}
 		return p.printHealth(v)
 	})
@@ -98,9 +98,12 @@ func stateOf(err error) state {
 // printHealth prints one line, and gives the error that ends the program with its exit code.
 func (p *program) printHealth(v *condition) error {
 	if p.json() {
-		numbers := make(map[string]float64, len(v.numbers))
+		numbers := make(map[string]*float64, len(v.numbers))
 		for _, n := range v.numbers {
-			numbers[n.name] = n.value
+			numbers[n.name] = &n.value
+			if n.lost {
+				numbers[n.name] = nil
+			}
 		}
 		text, err := json.Marshal(map[string]any{
 			"state": strings.ToLower(v.state.String()), "code": int(v.state), "daemon": v.who,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"jobd/cmd/internal/screen"
@@ -77,7 +78,7 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 		v.find(bad, "%s%s%s: %s", before, clean(h.What), since, clean(h.Why))
 	}
 	if since := status.ConfigRefused; !since.IsZero() {
-		v.find(stateWarning, "%sits configuration has a mistake, and was not taken over for %s", before, screen.Length(now.Sub(since)))
+		v.find(stateWarning, "%sits configuration has had a mistake for %s, and is not taken over", before, screen.Length(now.Sub(since)))
 	}
 	for _, m := range status.Masters {
 		if !m.Registered {
@@ -117,8 +118,12 @@ func hindrances(s *workerStatus) []contract.NotReady {
 func (l limits) targets(v *condition, s *census, now time.Time) {
 	var running, slots, waiting, ended, failed int
 	var oldest float64
+	paused := map[string]string{} // by all that serve it
 	for _, t := range s.tallies() {
 		running, slots, ended, failed = running+t.Running, slots+t.Slots, ended+t.Ended, failed+t.Failed
+		if t.stands() {
+			paused[t.Target] = ", which is paused,"
+		}
 		if t.Ended > 0 {
 			share := 100 * float64(t.Failed) / float64(t.Ended)
 			if bad := l.failed.judge(share); bad > stateOK {
@@ -130,7 +135,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 		w := s.waiting[name]
 		waiting += w.Count
 		if bad := l.waiting.judge(float64(w.Count)); bad > stateOK {
-			v.find(bad, "%s wait for target %s", countText(w)+" rows", clean(name))
+			v.find(bad, "%s wait for target %s%s", rowsText(w), clean(name), strings.TrimSuffix(paused[name], ","))
 		}
 		if w.Count == 0 || w.Oldest == 0 {
 			continue
@@ -138,7 +143,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 		age := now.Sub(time.Unix(w.Oldest, 0))
 		oldest = max(oldest, age.Seconds())
 		if bad := l.oldest.judge(age.Seconds()); bad > stateOK {
-			v.find(bad, "the oldest row of target %s waits for %s", clean(name), screen.Length(age))
+			v.find(bad, "the oldest row of target %s%s waits for %s", clean(name), paused[name], screen.Length(age))
 		}
 	}
 	for _, err := range s.why {
@@ -146,17 +151,29 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 			v.find(stateUnknown, "what waits is not known: %s", clean(err.Error()))
 		}
 	}
-	v.notes = append(v.notes, fmt.Sprintf("%d of %s in use, %s wait", running, countOf(slots, "slot"), countOf(waiting, "row")))
+	wait := countOf(waiting, "row") + " wait"
+	if s.lost {
+		wait = "how many rows wait is not known"
+	}
+	v.notes = append(v.notes, fmt.Sprintf("%d of %s in use, %s", running, countOf(slots, "slot"), wait))
 	share := 0.0
 	if ended > 0 {
 		share = 100 * float64(failed) / float64(ended)
 	}
 	v.numbers = append(v.numbers,
-		figure{name: "waiting", value: float64(waiting), limit: l.waiting},
-		figure{name: "oldest", value: oldest, unit: "s", limit: l.oldest},
+		figure{name: "waiting", value: float64(waiting), limit: l.waiting, lost: s.lost},
+		figure{name: "oldest", value: oldest, unit: "s", limit: l.oldest, lost: s.lost},
 		figure{name: "running", value: float64(running), most: float64(slots)},
 		figure{name: "failed", value: share, unit: "%", limit: l.failed, most: 100},
 	)
+}
+
+// rowsText is how many rows wait for a target.
+func rowsText(w contract.WaitingTarget) string {
+	if w.More {
+		return countText(w) + " rows"
+	}
+	return countOf(w.Count, "row")
 }
 
 // owed judges what the table is owed: events that it does not show, and rows that can't be changed.

@@ -19,6 +19,7 @@ type figure struct {
 	unit  string // s, %, or nothing
 	limit *limit // nil: it has none
 	most  float64
+	lost  bool // nobody knows it: U, as Nagios has it
 }
 
 // String is the number with its limits: name=value;warning;critical;least;most.
@@ -26,6 +27,9 @@ func (n figure) String() string {
 	warn, critical := "", ""
 	if n.limit != nil {
 		warn, critical = n.limit.text(n.limit.warn), n.limit.text(n.limit.critical)
+	}
+	if n.lost {
+		return n.name + "=U"
 	}
 	text := fmt.Sprintf("%s=%s%s;%s;%s;0", n.name, roundedNumber(n.value), n.unit, warn, critical)
 	if n.most > 0 {

@@ -54,7 +54,23 @@ func TestHealthOfAWorker(t *testing.T) {
 			"JOBD WARNING - worker node-1: 2 rows set aside, the first for",
 		},
 		"no master": {`,"masters": [{"address": "10.0.0.1:7081", "error": "refused"}]`, recent, "", 1, "JOBD WARNING - worker node-1: not registered with the master 10.0.0.1:7081: refused"},
-		"uncounted": {"", `{"targets": {"mail": {"error": "too slow"}}}`, "", 3, "JOBD UNKNOWN - worker node-1: what waits is not known"},
+		"uncounted": {
+			"", `{"targets": {"mail": {"error": "too slow"}}}`, "", 3,
+			"JOBD UNKNOWN - worker node-1: what waits is not known: rows of target mail: too slow, 4 of 5 slots in use, how many rows wait is not known | waiting=U oldest=U running=4",
+		},
+		"away, uncounted": {
+			`,"database": {"reachable": false, "error": "it is off"}`, `{"targets": {"mail": {"error": "it is off"}}}`, "", 2,
+			"JOBD CRITICAL - worker node-1: database: it is off, 4 of 5 slots in use, how many rows wait is not known | waiting=U oldest=U running=4",
+		},
+		"paused": {
+			`,"targets": {"mail": {"concurrency": 5, "paused": true}}`, old, " --waiting 7,8", 1,
+			"JOBD WARNING - worker node-1: 7 rows wait for target mail, which is paused, the oldest row of target mail, which is paused, waits for 20m0s, 0 of 5",
+		},
+		"a configuration with a mistake": {
+			`,"configRefusedSince": "2026-11-20T11:59:00Z"`, recent, "", 1,
+			"JOBD WARNING - worker node-1: its configuration has had a mistake for 1m0s, and is not taken over, 4 of 5",
+		},
+		"thousands": {"", `{"targets": {"mail": {"count": 2935}}}`, " --waiting 7,8", 2, "JOBD CRITICAL - worker node-1: 2,935 rows wait for target mail, 4 of 5 slots in use, 2,935 rows wait |"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +131,8 @@ func TestHealthWithoutAnAnswer(t *testing.T) {
 		want string // on stdout; "": the error is on stderr
 	}{
 		"nobody":           {"--port 1 health", 2, "JOBD CRITICAL - 127.0.0.1:1: connect to 127.0.0.1:1"},
-		"a refusal":        {"--port " + refusing.port + " health", 3, "JOBD UNKNOWN - "},
-		"no password":      {"--port " + guarded.port + " health", 3, "JOBD UNKNOWN - "},
+		"a refusal":        {"--port " + refusing.port + " health", 3, "JOBD UNKNOWN - 127.0.0.1:" + refusing.port + ": not today"},
+		"no password":      {"--port " + guarded.port + " health", 3, "JOBD UNKNOWN - 127.0.0.1:" + guarded.port + ": a password is needed"},
 		"a wrong limit":    {"health --oldest soon", 3, ""},
 		"no number":        {"health --failures NaN", 3, ""},
 		"beyond all":       {"health --failures 10%,Inf", 3, ""},

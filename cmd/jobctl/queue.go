@@ -131,7 +131,7 @@ type queued struct {
 	Started    *int   `json:"startedLastMinute"`
 	Ended      *int   `json:"endedLastMinute"`
 	Failed     *int   `json:"failedLastMinute"`
-	EmptyIn    *int64 `json:"emptyInSeconds"` // at the pace of the last minute; nil: never, or not known
+	EmptyIn    *int64 `json:"emptyInSeconds"` // at the pace of the last minute; nil: never, paused, or not known
 
 	Due     int   `json:"due,omitempty"`     // delayed rows that are due
 	DueMore bool  `json:"dueMore,omitempty"` // there are more than that
@@ -155,7 +155,7 @@ func queuedOf(t tally, waiting map[string]contract.WaitingTarget) queued {
 		return q
 	}
 	left, pace := int64(*q.Waiting+q.Due+t.Prefetched), int64(t.Ended)
-	if left == 0 || pace > 0 {
+	if left == 0 || pace > 0 && !t.stands() {
 		seconds := int64(0)
 		if left > 0 {
 			seconds = (left*60 + pace - 1) / pace
@@ -200,6 +200,8 @@ func (q queued) emptyText() string {
 	switch {
 	case q.Waiting == nil || q.Ended == nil:
 		return untold
+	case q.EmptyIn == nil && q.Paused > 0 && q.Paused == q.Workers:
+		return "paused"
 	case q.EmptyIn == nil:
 		return "never"
 	case *q.EmptyIn == 0:

@@ -47,6 +47,23 @@ jobctl: worker 'old': it can't tell what runs and waits, because it is an older 
 	}
 }
 
+// What nobody starts is not empty in any time, whatever has ended in the last minute.
+func TestQueueOfAPausedTarget(t *testing.T) {
+	t.Parallel()
+	worker := startDaemon(t, "", map[string]any{
+		"status":  json.RawMessage(`{"targets": {"mail": {"concurrency": 5, "paused": true, "endedLastMinute": 20}, "video": {"concurrency": 1, "paused": true}}, "database": {"reachable": true}, "pid": 1}`),
+		"waiting": json.RawMessage(`{"targets": {"mail": {"count": 7}, "video": {"count": 0}}}`),
+	})
+	got := jobctl{}.run(t, "--port", worker.port, "queue")
+	if got.code != 0 || !strings.Contains(got.out, " paused\n") || !strings.HasSuffix(got.out, " -\n") {
+		t.Errorf("%+v", got)
+	}
+	got = jobctl{}.run(t, "--port", worker.port, "queue", "mail", "--output=json")
+	if !strings.Contains(got.out, `"emptyInSeconds":null`) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestQueueWhereNothingCanBeCounted(t *testing.T) {
 	t.Parallel()
 	worker := startDaemon(t, "", map[string]any{

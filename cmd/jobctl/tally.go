@@ -10,7 +10,7 @@ type tally struct {
 	Target     string
 	Workers    int // that serve it
 	Untold     int // of those, how many can't tell what runs
-	Paused     int // how many have it paused
+	Paused     int // how many have it paused; see stands
 	Slots      int
 	Running    int // slots in use, of those that tell
 	Prefetched int
@@ -52,3 +52,6 @@ func (s *census) tallies() []tally {
 	}
 	return tallies
 }
+
+// stands tells whether nobody starts jobs of the target, since all who serve it have it paused.
+func (t tally) stands() bool { return t.Paused > 0 && t.Paused == t.Workers }

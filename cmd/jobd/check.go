@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"jobd/cmd/internal/check"
+	"jobd/cmd/internal/conf"
 )
 
 // checkAll is --check: see jobdaemon.Settings.Look. A worker that is to start again asks the same
@@ -24,7 +25,7 @@ func checkAll(c config, mistakes error, stdout io.Writer) error {
 	add("journal", c.name != "", func(ctx context.Context) []check.Finding { return c.checkJournal(ctx, start) })
 	add("table", c.store.possible(), c.checkTable)
 	for _, address := range c.masters.addresses {
-		add("master "+address, !start, func(ctx context.Context) []check.Finding { return c.checkMaster(ctx, address) })
+		add("master "+address, !start && !conf.Unread(c.Listen.Password), func(ctx context.Context) []check.Finding { return c.checkMaster(ctx, address) })
 	}
 	return c.Look(program, mistakes, c.running, parts, stdout)
 }

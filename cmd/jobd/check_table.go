@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/check"
+	"jobd/cmd/internal/conf"
 	"jobd/store"
 	"jobd/store/mysql"
 	"jobd/store/sqlite"
@@ -19,7 +20,7 @@ func (c *storeConfig) possible() bool {
 	if c.kind == storeSQLite {
 		return c.sqlitePath != ""
 	}
-	return c.kind == storeMySQL && c.mysql.host != "" && c.mysql.user != "" && c.mysql.database != ""
+	return c.kind == storeMySQL && !conf.Unread(c.mysql.password) && c.mysql.host != "" && c.mysql.user != "" && c.mysql.database != ""
 }
 
 // dialLimit is how long the database may take to answer at all, below the limit of the report.

@@ -113,8 +113,11 @@ func (c *connector) rejoin(lost *link, processes map[wire.ID]*process) {
 				c.config.Logger.Warn("the runner is connected again", "after", time.Since(began).Round(time.Millisecond))
 			}
 		} else {
-			c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known",
-				"jobs", len(processes), "error", err)
+			said := []any{"jobs", len(processes)}
+			if err != nil {
+				said = append(said, "error", err)
+			}
+			c.config.Logger.Error("runner is lost; the outcome of what it ran can't be known", said...)
 			if err == nil {
 				c.config.Logger.Warn("another runner starts the jobs from now on", "after", time.Since(began).Round(time.Millisecond))
 			}

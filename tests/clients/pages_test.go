@@ -77,7 +77,7 @@ func TestPagesWorkAsTheyStand(t *testing.T) {
 // pageSettings are the variables that the pages read.
 func pageSettings(master *harness.Daemon) settings {
 	_, port, _ := strings.Cut(master.Addr, ":")
-	return settings{"JOBS_PORT": port, "JOBS_PASSWORD": password, "MASTER_PORT": port, "MASTER_PASSWORD": password}
+	return settings{"JOBS_PORT": port, "JOBS_PASSWORD": password}
 }
 
 // inFolder runs a command with the environment that the settings give launchers.

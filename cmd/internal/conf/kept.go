@@ -19,6 +19,9 @@ const credentials = "CREDENTIALS_DIRECTORY"
 // unread stands for a password that can't be read: that there is none is not told then, too.
 const unread = "(unread)"
 
+// Unread tells whether a password is in a file that can't be read, which is one of the mistakes then.
+func Unread(password string) bool { return password == unread }
+
 // mostKept is the longest password, in bytes, that a file may hold.
 const mostKept = 4096
 
@@ -130,7 +133,7 @@ func (s *Set) keptAt(path string) (string, error) {
 	case !filepath.IsLocal(path):
 		return "", fmt.Errorf("%q is not allowed; allowed is a path that begins with /, or the name of a credential", path)
 	case s.credentials == "":
-		return "", fmt.Errorf("%q is not allowed: a credential's name needs $%s, which systemd sets where the unit has LoadCredential; allowed is a path that begins with /", path, credentials)
+		return "", fmt.Errorf("%q is not allowed: a credential's name needs $%s, which systemd sets where the unit has LoadCredential; beside a unit that runs: %s=/run/credentials/%s.service; allowed is a path that begins with /", path, credentials, credentials, s.program.Name)
 	}
 	return filepath.Join(s.credentials, path), nil
 }

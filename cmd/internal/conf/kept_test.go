@@ -133,7 +133,7 @@ func TestWrongPasswordFiles(t *testing.T) {
 		"a folder":                  {file: "password_file = " + dir, want: dir + ": it is no regular file"},
 		"a pipe":                    {file: "password_file = " + pipe, want: "/pipe: it is no regular file"},
 		"no path":                   {file: "password_file =", want: `password_file: "" is not allowed`},
-		"a name without a folder":   {file: "password_file = password", want: `"password" is not allowed: a credential's name needs $CREDENTIALS_DIRECTORY`},
+		"a name without a folder":   {file: "password_file = password", want: `"password" is not allowed: a credential's name needs $CREDENTIALS_DIRECTORY, which systemd sets where the unit has LoadCredential; beside a unit that runs: CREDENTIALS_DIRECTORY=/run/credentials/testd.service; `},
 		"beyond the folder":         {file: "password_file = ../password", environ: in, want: `"../password" is not allowed; allowed is a path that begins with /, or the name of a credential`},
 		"both keys in the file":     {file: "password = hunter2\npassword_file = " + path, want: ":2: password_file: password is given, too; allowed is one of the two"},
 		"both keys as flags":        {args: []string{"--password=hunter2", "--password-file=" + path}, want: "flag --password-file: password_file: password is given, too"},

@@ -67,15 +67,46 @@ func (s *Set) secretInFile() string {
 	return ""
 }
 
-// mendMode is the command that leaves the file to the program's user.
+// mendMode is the command that leaves the file to those who are to read it.
 func (s *Set) mendMode(info fs.FileInfo) string { return mendPath(s.path, info) }
 
+// mendPath is that command for any file. Whose user may read it as one of its group is told that. The
+// administrator, who may read all, is told to take the file from nobody: it may be a daemon's, which
+// reads it as its owner or as one of its group.
 func mendPath(path string, info fs.FileInfo) string {
+	return mendFor(os.Geteuid(), os.Getegid(), path, info)
+}
+
+func mendFor(me, mine int, path string, info fs.FileInfo) string {
+	const groupReads, othersRead = 0o040, 0o004
 	chmod := "chmod 600 " + path
-	if owner, known := fileOwner(info); !known || owner == os.Geteuid() {
+	stat, known := info.Sys().(*syscall.Stat_t)
+	if !known {
 		return chmod
 	}
-	return "chown " + userName(os.Geteuid()) + " " + path + " && " + chmod
+	owner, group := int(stat.Uid), int(stat.Gid)
+	if info.Mode()&groupReads != 0 && group != 0 && group != mine {
+		if me == owner || me == 0 {
+			return "chmod 640 " + path
+		}
+		if reader, found := readerOf(group); found && info.Mode()&othersRead == 0 && reader != userName(me) {
+			return "user " + reader + " may: sudo -u " + reader + ", and the same command"
+		}
+	}
+	if me == owner || me == 0 {
+		return chmod
+	}
+	return "chown " + userName(me) + " " + path + " && " + chmod
+}
+
+// readerOf is the user who has a group's name, as accounts of daemons do.
+func readerOf(group int) (name string, found bool) {
+	known, err := user.LookupGroupId(strconv.Itoa(group))
+	if err != nil {
+		return "", false
+	}
+	account, err := user.Lookup(known.Name)
+	return known.Name, err == nil && account.Gid == known.Gid
 }
 
 // explainFile says what to do about a file that can't be read.

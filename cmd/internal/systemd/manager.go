@@ -46,7 +46,11 @@ func Find(log *slog.Logger) *Manager {
 	if err != nil {
 		log.Warn("the service manager's wish for signs of life can't be read; it gets none", "error", err)
 	}
-	m.watchdog = watchdog
+	if m.watchdog = max(0, watchdog); m.watchdog > 0 && m.watchdog < shortest { // beyond all time it is as good as none
+		log.Warn("the service manager wants signs of life so often that a busy host would seem to hang; WatchdogSec should be longer",
+			"wanted", watchdog, "at least", shortest)
+		m.watchdog = shortest
+	}
 	return m
 }
 
@@ -64,6 +68,9 @@ const (
 	moreTime  = 30 * time.Second // that is asked for at a time
 	askedEach = 5 * time.Second
 )
+
+// shortest is the shortest watchdog that is gone by. For a shorter one signs of life come as for this.
+const shortest = time.Second
 
 // Limit is for how long a loop may be at one piece of work, so that the watchdog is told in time; 0:
 // there is no watchdog.

@@ -103,3 +103,19 @@ func TestAManagerThatTakesNothing(t *testing.T) {
 		t.Errorf("at the end it was told %q", told)
 	}
 }
+
+// However short the watchdog is, loops get time for a piece of work, and looks leave some for it.
+func TestAWatchdogThatIsTooShort(t *testing.T) {
+	for wanted, limit := range map[string]time.Duration{
+		"1": shortest / 2, "1000": shortest / 2, "2000000": time.Second, "60000000": 30 * time.Second,
+		"9223372036854775807": 0,
+	} {
+		t.Setenv(socketVariable, "/nowhere")
+		t.Setenv("WATCHDOG_USEC", wanted)
+		var log strings.Builder
+		m := Find(slog.New(slog.NewTextHandler(&log, nil)))
+		if m.Limit() != limit || strings.Contains(log.String(), "WatchdogSec") != (limit == shortest/2) {
+			t.Errorf("a watchdog of %s µs: a limit of %v, want %v; the log: %s", wanted, m.Limit(), limit, log.String())
+		}
+	}
+}

@@ -100,3 +100,24 @@ func TestTheTemplateIsTheUnit(t *testing.T) {
 		t.Errorf("the template without its names is\n%s\nthe unit is\n%s", got, one)
 	}
 }
+
+// The socket of docs/monitoring.md has a folder in which the daemons of each unit may make it, also a
+// master, to which all else is closed; no unit that stops takes it from another one.
+func TestTheSocketOfThePageHasAFolder(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "monitoring.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := regexp.MustCompile("`http_listen = /run/([^/]+)/[^/`]+`").FindSubmatch(page)
+	if socket == nil {
+		t.Fatal("the page names no socket below /run")
+	}
+	for name, below := range map[string]string{"jobd.service": "", "jobd-master.service": "", "jobd@.service": "/%i"} {
+		for _, line := range []string{"RuntimeDirectory=" + string(socket[1]) + below, "RuntimeDirectoryPreserve=yes"} {
+			if !strings.Contains(unit(t, name), "\n"+line+"\n") {
+				t.Errorf("%s does not say %s", name, line)
+			}
+		}
+	}
+}

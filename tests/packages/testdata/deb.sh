@@ -155,6 +155,29 @@ rm -f /usr/local/bin/run-job
 everything >/tmp/after
 diff -u /tmp/before /tmp/after
 
+# ---- an account and a group that are somebody else's, too: they stay ---------------------------
+useradd --create-home --user-group jobd
+echo kept >/home/jobd/kept
+install_package $first
+is "$(owner /etc/jobd.conf)" 'root:jobd 640'
+is "$(owner /var/lib/jobd)" 'jobd:jobd 700'
+apt-get purge -y jobd 2>&1 | tee /tmp/purge
+grep -q 'it was here before the package' /tmp/purge
+id jobd
+cat /home/jobd/kept
+userdel --remove jobd
+install_package $first
+useradd --no-create-home --gid jobd colleague
+apt-get purge -y jobd 2>&1 | tee /tmp/purge
+grep -q 'the group jobd stays' /tmp/purge
+is "$(id -gn colleague)" jobd
+if id jobd; then exit 1; fi
+userdel colleague
+if getent group jobd; then groupdel jobd; fi
+rm -rf /home/jobd /var/mail/jobd /var/mail/colleague /var/spool/mail/jobd
+everything >/tmp/after
+diff -u /tmp/before /tmp/after
+
 # ---- without systemd's tools: the same account, the same folders ---------------------------------
 mkdir /tmp/aside
 mv /usr/bin/systemd-sysusers /usr/bin/systemd-tmpfiles /tmp/aside

@@ -80,6 +80,11 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 	if since := status.ConfigRefused; !since.IsZero() {
 		v.find(stateWarning, "%sits configuration has had a mistake for %s, and is not taken over", before, screen.Length(now.Sub(since)))
 	}
+	for i := range status.Executors {
+		if e := &status.Executors[i]; e.Unready != "" {
+			v.find(stateWarning, "%sno job of target %s can be started for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), clean(e.Unready))
+		}
+	}
 	for _, m := range status.Masters {
 		if !m.Registered {
 			v.find(stateWarning, "%snot registered with the master %s: %s", before, clean(m.Address), clean(m.Error))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -105,6 +106,10 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 	if limited {
 		head = append(head, "LEFT")
 	}
+	other := slices.ContainsFunc(all.Jobs, func(j atWork) bool { return j.Executor != "" })
+	if other {
+		head = append(head, "EXECUTOR")
+	}
 	for _, j := range all.Jobs {
 		pid, cpu, memory := "", "", ""
 		if j.PID > 0 {
@@ -124,6 +129,9 @@ func (p *program) runningTable(all atWorkEverywhere, workers bool) table {
 		row := []any{j.Job, j.Target, j.Worker, pid, attemptOf(j.RunningJob), p.clock(since), screen.Length(elapsed), cpu, memory}
 		if limited {
 			row = append(row, p.leftOf(j.RunningJob))
+		}
+		if other {
+			row = append(row, cmp.Or(j.Executor, "process"))
 		}
 		t.add(columnsOf(row, workers)...)
 	}

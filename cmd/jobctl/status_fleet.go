@@ -18,6 +18,7 @@ func (p *program) printFleet(s *census) {
 	tallies := s.tallies()
 	fmt.Fprintf(p.out, "\n%s\nmaster's resident memory: %s\n\n", sumText(s, tallies), humanize.IBytes(s.master.Memory.RSS))
 	p.print(p.tallyTable(s, tallies))
+	p.printExecutors(s)
 	p.printUncounted(s)
 	p.printUnserved(s)
 	p.printTroubles(*s.master)

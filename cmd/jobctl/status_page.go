@@ -56,6 +56,7 @@ func (p *program) printWorker(s *census) {
 	p.printHead(status, s.workers[0].from.client.address)
 	fmt.Fprintln(p.out)
 	p.print(p.standingTable(s))
+	p.printExecutors(s)
 	p.printUncounted(s)
 	p.printPauses(status)
 	p.printTrouble(*status)
@@ -98,7 +99,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		}
 		line("runner: %s", text)
 	}
-	if tellsMore(s) && s.Launcher == nil {
+	if tellsMore(s) && s.Launcher == nil && !slices.ContainsFunc(s.Executors, func(e contract.ExecutorStatus) bool { return e.Unready != "" }) {
 		line("launcher: nothing is known to be wrong")
 	}
 	for _, m := range s.Masters {

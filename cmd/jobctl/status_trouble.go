@@ -8,15 +8,21 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"jobd/net/contract"
 )
 
 // idle is a target for which a worker claims nothing.
 type idle struct{ worker, target, why string }
 
-// idleTargets lists them, in the order of their names.
+// idleTargets lists them, in the order of their names, but for those of which their executors say the
+// same.
 func idleTargets(s workerStatus, worker string) (list []idle) {
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
-		if why := s.Targets[name].Why; why != "" {
+		said := slices.ContainsFunc(s.Executors, func(e contract.ExecutorStatus) bool {
+			return e.Target == name && e.Unready != "" && strings.Contains(s.Targets[name].Why, e.Unready)
+		})
+		if why := s.Targets[name].Why; why != "" && !said {
 			list = append(list, idle{worker, name, why})
 		}
 	}

@@ -22,6 +22,41 @@ func (d *daemon) notReady(worker jobexec.Status, s *contract.WorkerStatus) (why 
 	add(s.Database.Reachable && worker.Nameless != "", "name", worker.Nameless, time.Time{})
 	if h := worker.Launcher; h != nil {
 		add(true, "launcher", h.Broken, h.Since)
+		return why
+	}
+	if e := allUnready(s); e != nil {
+		add(true, "launcher", e.Unready, time.UnixMilli(e.Since))
 	}
 	return why
+}
+
+// allUnready is one of the executors where none of the targets has one that can start a job; nil where
+// some job can be started.
+func allUnready(s *contract.WorkerStatus) (one *contract.ExecutorStatus) {
+	unready := 0
+	for i := range s.Executors {
+		if e := &s.Executors[i]; e.Unready != "" {
+			unready++
+			if one == nil || e.Since < one.Since {
+				one = e
+			}
+		}
+	}
+	if unready < len(s.Targets) {
+		return nil
+	}
+	return one
+}
+
+// countRequests adds what is known of requests to services.
+func (d *daemon) countRequests(executors []contract.ExecutorStatus) {
+	made := make(map[string]jobexec.PoolStanding)
+	for _, s := range d.requests.Standings() {
+		made[s.Target] = s
+	}
+	for i := range executors {
+		if e := &executors[i]; !e.Kept() {
+			e.Boots, e.Jobs = made[e.Target].Boots, made[e.Target].Jobs
+		}
+	}
 }

@@ -34,6 +34,16 @@ func (d *daemon) describe() string {
 	if broken := worker.Launcher; broken != nil {
 		trouble("no job can be started", broken.Since, broken.Broken)
 	}
+	for _, p := range worker.Executors.Pools {
+		if p.Unready != "" {
+			trouble("no job of target "+p.Target+" can be started", time.UnixMilli(p.Since), p.Unready)
+		}
+	}
+	for _, s := range worker.Executors.Services {
+		if s.Unready != "" {
+			trouble("no job of target "+s.Target+" can be started", time.UnixMilli(s.Since), s.Unready)
+		}
+	}
 	for _, agent := range d.agents {
 		if master := agent.Status(); !master.Registered {
 			said = append(said, "not registered with the master "+master.Address)

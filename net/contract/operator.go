@@ -90,11 +90,13 @@ type RunningJob struct {
 	Target    string       `json:"target"`
 	Manual    bool         `json:"manual,omitempty"`
 	Attempt   int          `json:"attempt"`
-	PID       int          `json:"pid,omitempty"`     // its process group's, too
-	Since     int64        `json:"since"`             // unix milliseconds of its start, by its worker's clock
-	Elapsed   *int64       `json:"elapsed,omitempty"` // for how many milliseconds it has run, whatever clocks say
-	CPU       *int64       `json:"cpu,omitempty"`     // milliseconds of processor time of its process group
-	Memory    *int64       `json:"memory,omitempty"`  // resident bytes of its process group
+	PID       int          `json:"pid,omitempty"`      // its process group's, too; 0 of a request
+	Executor  string       `json:"executor,omitempty"` // fork, spare, pool, http, fastcgi; "": it has a process of its own
+	Address   string       `json:"address,omitempty"`  // of a request: where it was sent
+	Since     int64        `json:"since"`              // unix milliseconds of its start, by its worker's clock
+	Elapsed   *int64       `json:"elapsed,omitempty"`  // for how many milliseconds it has run, whatever clocks say
+	CPU       *int64       `json:"cpu,omitempty"`      // milliseconds of processor time of its process group
+	Memory    *int64       `json:"memory,omitempty"`   // resident bytes of its process group
 	Processes int          `json:"processes,omitempty"`
 	Cancelled bool         `json:"cancelled,omitempty"` // somebody wants it to end
 	Adopted   bool         `json:"adopted,omitempty"`   // its runner is gone: how it ends nobody will know

@@ -25,9 +25,10 @@ type WorkerStatus struct {
 	AsideCount    int                     `json:"asideCount"`
 	Masters       []MasterStanding        `json:"masters,omitempty"`
 	PID           int                     `json:"pid"`
-	Started       int64                   `json:"startedAt"`          // unix milliseconds; another one after each restart
-	Launcher      *Hitch                  `json:"launcher,omitempty"` // why no job can be started
-	Database      *Standing               `json:"database,omitempty"` // nil: of a worker that does not tell
+	Started       int64                   `json:"startedAt"`           // unix milliseconds; another one after each restart
+	Launcher      *Hitch                  `json:"launcher,omitempty"`  // why no job can be started
+	Executors     []ExecutorStatus        `json:"executors,omitempty"` // by target; none: each job has a process of its own
+	Database      *Standing               `json:"database,omitempty"`  // nil: of a worker that does not tell
 	Runner        *RunnerStanding         `json:"runner,omitempty"`
 	NotReady      []NotReady              `json:"notReady,omitempty"` // why it may not take work; none: it may, or does not tell
 

@@ -33,7 +33,7 @@ func (s *Service) Running(_ context.Context, _ Call, q contract.RunningQuery) (c
 func runningJob(r *jobexec.RunningJob) contract.RunningJob {
 	j := contract.RunningJob{
 		Job: jobnet.Whole(r.ID), Target: r.Target, Manual: r.Manual, Attempt: r.Attempt,
-		PID: r.PID, Adopted: r.Adopted, Cancelled: r.Cancelled,
+		PID: r.PID, Executor: r.Executor.Executor(), Address: r.Address, Adopted: r.Adopted, Cancelled: r.Cancelled,
 	}
 	if !r.Since.IsZero() {
 		j.Since = r.Since.UnixMilli()

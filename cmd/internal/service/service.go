@@ -107,18 +107,6 @@ func (s *Service) Continue(_ context.Context, from Call, t contract.Targets) (do
 	return done, s.judge(contract.Continue.Name, from, s.Worker.Continue(t.Targets, from.From.String()))
 }
 
-// recycled is what standings name as the reason of replacements that clients ask for.
-const recycled = "recycle"
-
-// Recycle has the processes replaced that are kept for the jobs of targets, one after the other. It
-// does not wait for them.
-func (s *Service) Recycle(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
-	if err = s.judge(contract.Recycle.Name, from, inOne(s.Worker.Recycle(t.Targets, recycled))); err == nil {
-		s.Logger.Info("processes that are kept for jobs are to be replaced", "targets", t.Targets, "by", from.From.String())
-	}
-	return done, err
-}
-
 // AddTarget has the worker serve one more target.
 func (s *Service) AddTarget(_ context.Context, from Call, t contract.Slots) (done contract.Done, err error) {
 	return done, s.judge(contract.AddTarget.Name, from, s.Worker.AddTarget(t.Target, t.Concurrency, from.From.String()))
@@ -200,7 +188,7 @@ func (s *Service) Status(context.Context, Call, contract.None) (contract.WorkerS
 	now := s.Worker.Status()
 	status := contract.WorkerStatus{
 		Targets: make(map[string]contract.TargetStatus, len(now.Targets)), Clients: now.Clients,
-		ClaimsInDoubt: now.Doubted, Strangers: now.Strangers,
+		ClaimsInDoubt: now.Doubted, Strangers: now.Strangers, Executors: executors(now.Executors, now.Targets),
 	}
 	for name, target := range now.Targets {
 		status.Targets[name] = contract.TargetStatus(target)

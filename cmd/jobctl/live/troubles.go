@@ -100,6 +100,11 @@ func (m *model) troublesOf(name string, s *contract.WorkerStatus) (lines []line)
 	if h := s.Launcher; h != nil {
 		add(bad, "nothing is started%s: %s", m.sinceText(h.Since), h.Broken)
 	}
+	for i := range s.Executors {
+		if e := &s.Executors[i]; e.Unready != "" {
+			add(bad, "no job of target %s can be started%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), e.Unready)
+		}
+	}
 	for _, master := range s.Masters {
 		if !master.Registered {
 			add(odd, "not registered with the master %s: %s", master.Address, master.Error)

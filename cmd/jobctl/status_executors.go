@@ -1,0 +1,75 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"jobd/net/contract"
+)
+
+// printExecutors prints how those stand that run jobs otherwise than in a process for each; nothing
+// where there are none, or where workers are older and do not tell. A worker's name is shown where
+// there may be several.
+func (p *program) printExecutors(s *census) {
+	t := table{head: []string{"TARGET", "EXECUTOR", "PROCESSES", "READY", "BUSY", "BOOTING", "JOBS", "REPLACED"}, elastic: "NAME|TARGET|REPLACED"}
+	if s.master != nil {
+		t.head = slices.Insert(t.head, 0, "NAME")
+	}
+	var unready strings.Builder
+	for _, w := range s.workers {
+		if w.err != nil || w.answer == nil {
+			continue
+		}
+		for i := range w.answer.Executors {
+			e := &w.answer.Executors[i]
+			cells := executorCells(e)
+			whose := ""
+			if s.master != nil {
+				cells = slices.Insert(cells, 0, line(w.from.name))
+				whose = "worker " + clean(w.from.name) + ": "
+			}
+			t.add(cells...)
+			if e.Unready != "" {
+				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), p.sinceText(time.UnixMilli(e.Since)), clean(e.Unready))
+			}
+		}
+	}
+	if len(t.rows) == 0 {
+		return
+	}
+	fmt.Fprintln(p.out)
+	p.print(t)
+	p.paragraph(unready.String())
+}
+
+// executorCells are the line of one. Requests have no processes.
+func executorCells(e *contract.ExecutorStatus) []cell {
+	processes, ready, booting := fmt.Sprint(e.Processes), fmt.Sprint(e.Ready), fmt.Sprint(e.Booting)
+	if !e.Kept() {
+		processes, ready, booting = "", "", ""
+	}
+	return []cell{
+		line(e.Target), line(e.Mode), line(processes), line(ready), line(e.Busy), line(booting),
+		line(humanize.Comma(e.Jobs)), line(replacedText(e.Recycled)),
+	}
+}
+
+// replacedText is how many processes were replaced, and why, the most frequent reason first.
+func replacedText(by map[string]int64) string {
+	reasons := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })
+	all, texts := int64(0), make([]string, 0, len(reasons))
+	for _, reason := range reasons {
+		all += by[reason]
+		texts = append(texts, fmt.Sprintf("%s %s", reason, humanize.Comma(by[reason])))
+	}
+	if all == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%s (%s)", humanize.Comma(all), strings.Join(texts, ", "))
+}

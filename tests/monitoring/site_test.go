@@ -47,8 +47,11 @@ func newSite(t *testing.T) *site {
 	worker := func(name, launcher string, targets map[string]int, more harness.Settings) *daemon {
 		return s.start(t, "jobd", s.db.Worker(t, name, launcher, targets).With(more))
 	}
-	s.busy = worker("busy", gated("held"), map[string]int{"a": 1, "held": 1},
-		harness.MasterOf(s.master.Daemon).With(harness.Settings{"[target a] launcher": gated("a")}))
+	s.busy = worker("busy", gated("held"), map[string]int{"a": 1, "held": 1, "broken": 1},
+		harness.MasterOf(s.master.Daemon).With(harness.Settings{
+			"[target a] launcher":      gated("a"),
+			"[target broken] launcher": harness.Script(t, "exit 3"), "[target broken] launcher_mode": "fork",
+		}))
 	s.failing = worker("failing", "/bin/false {id}", map[string]int{"f": 2}, nil)
 	s.away = worker("away", gated("w"), map[string]int{"w": 1}, harness.Settings{"mysql_port": strconv.Itoa(s.link.Port())})
 	s.small = worker("small", "/bin/true {id}", map[string]int{"s": 1}, harness.Settings{"journal_dir": s.smallDir})

@@ -218,3 +218,43 @@ func BenchmarkAJob(b *testing.B) {
 		}
 	}
 }
+
+// Executors are told by target and mode; those of targets without series of their own are added up.
+func TestExecutors(t *testing.T) {
+	t.Parallel()
+	all := []contract.ExecutorStatus{
+		{Target: "mail", Mode: "fork", Processes: 6, Booting: 1, Ready: 2, Busy: 2, Boots: 9, Jobs: 70, Recycled: map[string]int64{"max_jobs": 3, "odd": 1}},
+		{Target: "hook", Mode: "http", Sent: "http://h/", Busy: 4, Boots: 2, Jobs: 5, Unready: "refused", Since: 1},
+	}
+	w := NewWorker("1.2.3", nil)
+	names := make([]string, mostTargets)
+	for i := range names {
+		names[i] = fmt.Sprint("t", i)
+	}
+	for _, name := range append([]string{"mail", "hook"}, names...) {
+		w.targets.of(name)
+	}
+	for _, name := range []string{"x", "y"} {
+		all = append(all, contract.ExecutorStatus{Target: name, Mode: "pool", Processes: 1, Ready: 1, Jobs: 10})
+	}
+	handler := w.Handler(Sources{
+		Now:     func() Now { return Now{Status: contract.WorkerStatus{Executors: all}} },
+		Waiting: (&table{}).waiting,
+	})
+	lines := scrape(t, handler)
+	has(t, lines,
+		`jobd_executor_processes{mode="fork",state="booting",target="mail"} 1`, `jobd_executor_processes{mode="fork",state="ready",target="mail"} 2`,
+		`jobd_executor_processes{mode="fork",state="busy",target="mail"} 2`, `jobd_executor_processes{mode="fork",state="ending",target="mail"} 1`,
+		`jobd_executor_boots_total{mode="fork",target="mail"} 9`, `jobd_executor_turns_total{mode="fork",target="mail"} 70`,
+		`jobd_executor_recycles_total{mode="fork",reason="max_jobs",target="mail"} 3`, `jobd_executor_recycles_total{mode="fork",reason="recycle",target="mail"} 0`,
+		`jobd_executor_recycles_total{mode="fork",reason="odd",target="mail"} 1`,
+		`jobd_executor_unready{mode="fork",target="mail"} 0`, `jobd_executor_unready{mode="http",target="hook"} 1`,
+		`jobd_executor_turns_total{mode="http",target="hook"} 5`,
+		`jobd_executor_turns_total{mode="pool",target="(others)"} 20`, `jobd_executor_processes{mode="pool",state="ready",target="(others)"} 2`,
+	)
+	for _, line := range lines {
+		if strings.HasPrefix(line, `jobd_executor_processes{mode="http"`) {
+			t.Errorf("requests have no processes: %s", line)
+		}
+	}
+}

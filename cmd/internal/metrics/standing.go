@@ -22,6 +22,8 @@ type standing struct {
 	bytes, segments, free, total, full              *prometheus.Desc
 	database, outages, runner, reconnects, register *prometheus.Desc
 	ready                                           *prometheus.Desc
+
+	executors executors
 }
 
 func newStanding(targets *byTarget, now func() Now) *standing {
@@ -47,6 +49,7 @@ func newStanding(targets *byTarget, now func() Now) *standing {
 	s.reconnects = s.desc("jobd_runner_reconnects_total", "How often that connection was made anew.")
 	s.register = s.desc("jobd_registered", "1 while the worker is registered with the master.", "master")
 	s.ready = s.desc("jobd_ready", "1 while the worker may take work; /readyz says why not.")
+	s.executors.describe(&s.gauges)
 	s.tell = s.collect
 	return s
 }
@@ -57,6 +60,7 @@ func (s *standing) collect(send send) {
 		send(desc, prometheus.GaugeValue, value, labels...)
 	}
 	s.collectTargets(now.Status.Targets, gauge)
+	s.executors.collect(now.Status.Executors, s.targets, send)
 	gauge(s.lagEvents, float64(now.Unshown))
 	gauge(s.lagSeconds, age(now.UnshownFrom, at))
 	gauge(s.aside, float64(now.Status.AsideCount))

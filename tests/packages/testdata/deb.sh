@@ -93,6 +93,20 @@ tells() { jobctl status --output json | grep -q "\"$1\": *$2"; }
 
 start
 tells commit "\"$COMMIT\""
+
+# The master, as its unit starts it, says of which commit it is, too.
+cat >/etc/jobd-master.conf <<'END'
+host = 127.0.0.1
+port = 7081
+END
+# shellcheck disable=SC2046 # the words of the command
+setpriv --reuid jobd --regid jobd --clear-groups -- $(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/jobd-master.service) </dev/null >>/tmp/log 2>&1 &
+master=$!
+until_done jobctl --master status
+jobctl --master status --output json | grep -q "\"commit\": *\"$COMMIT\""
+kill $master
+wait $master
+
 insert
 until_done grep -qx 1 /tmp/started
 

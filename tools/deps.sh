@@ -18,7 +18,7 @@ packages+=" graphviz fonts-liberation"
 # For the clients in examples/clients: the languages, and an application's drivers for a database.
 programs+=" php node"
 packages+=" php-cli php-mysql python3-pymysql python3-django nodejs node-mysql"
-# The loops in examples/launchers, in their languages.
+# The loops in examples/launchers, in their languages; Ruby is also that of the page about Rails.
 programs+=" ruby perl"
 packages+=" ruby perl"
 # Prometheus scrapes the daemons, and promtool judges what they tell.

@@ -1,6 +1,6 @@
 'use strict';
 /**
- * A client of jobd for Node.js 16 and newer: one file, nothing else is needed. Copy it.
+ * A client of jobd for Node.js 18 and newer: one file, nothing else is needed. Copy it.
  *
  *     const { Jobd } = require('./jobd.cjs');            // or: import { Jobd } from './jobd.cjs'
  *     const jobs = new Jobd({ password: 'something long' });    // a master on this host

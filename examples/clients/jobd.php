@@ -1,6 +1,6 @@
 <?php
 /**
- * A client of jobd for PHP 7.4 and newer: one file, nothing else is needed. Copy it.
+ * A client of jobd for PHP 8.2 and newer: one file, nothing else is needed. Copy it.
  *
  *     $jobs = new Jobd(['password' => 'something long']);    // a master on this host
  *     $id = $jobs->enqueue($pdo, 'mail', ['payload' => '…']);   // a row, in your transaction

@@ -13,9 +13,9 @@ import (
 	"jobd/tests/harness"
 )
 
-// The pages about PHP and Python: their code, in the files that it names, takes an order in the
+// The pages: their code, in the files that it names, takes an order in the
 // application and runs the job about it, with the launcher that the page has. Django is Debian's,
-// Laravel as much of it as the page calls, in testdata.
+// Laravel and Rails as much of it as the page calls, in testdata.
 func TestPagesWorkAsTheyStand(t *testing.T) {
 	t.Parallel()
 	django := python(t)
@@ -29,6 +29,7 @@ func TestPagesWorkAsTheyStand(t *testing.T) {
 		{name: "php", client: "jobd.php", order: []string{"php", "order.php"}, now: []string{"php", "now.php"}, told: "can't be reached"},
 		{name: "laravel", client: "jobd.php", order: []string{"php", "order.php"}, told: "reported: jobd-master at"},
 		{name: "django", client: "jobd.py", launcher: strings.NewReplacer("/srv/application/venv/bin/python", django), order: []string{django, "order.py"}, told: "can't be reached"},
+		{name: "rails", order: []string{"ruby", "order.rb"}, told: "poke of mail: "},
 	}
 	for _, page := range pages {
 		t.Run(page.name, func(t *testing.T) {
@@ -74,6 +75,20 @@ func TestPagesWorkAsTheyStand(t *testing.T) {
 	}
 }
 
+// The oldest Python that the client promises reads it: by the grammar of that version, which newer
+// ones know.
+func TestOldPythonReadsTheClient(t *testing.T) {
+	t.Parallel()
+	const old = "import ast, sys; ast.parse(sys.stdin.read(), feature_version=(3, 8))"
+	for source, reads := range map[string]bool{readFile(t, "examples", "clients", "jobd.py"): true, "match 1:\n    case 1: pass\n": false} {
+		cmd := exec.CommandContext(t.Context(), python(t), "-c", old)
+		cmd.Stdin = strings.NewReader(source)
+		if out, err := cmd.CombinedOutput(); (err == nil) != reads {
+			t.Errorf("Python 3.8 reads %.60q: %v: %s", source, err, out)
+		}
+	}
+}
+
 // pageSettings are the variables that the pages read.
 func pageSettings(master *harness.Daemon) settings {
 	_, port, _ := strings.Cut(master.Addr, ":")
@@ -99,9 +114,9 @@ func inFolder(t *testing.T, folder string, s harness.Settings, command []string)
 }
 
 // named finds the code blocks of a page that name their files: on their first line, in a comment.
-var named = regexp.MustCompile("(?s)```(?:php|python)\n((?:<\\?php //|#) ([a-zA-Z_/]+\\.(?:php|py)).*?)```")
+var named = regexp.MustCompile("(?s)```(?:php|python|ruby)\n((?:<\\?php //|#) ([a-zA-Z_/]+\\.(?:php|py|rb)).*?)```")
 
-// unpacked is a folder with the files of a page, the client, and what testdata has beside them.
+// unpacked is a folder with the files of a page, the client, if it is about one, and what testdata has beside them.
 func unpacked(t *testing.T, name, client string) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -110,13 +125,15 @@ func unpacked(t *testing.T, name, client string) (folder string) {
 	}
 	text := readFile(t, "docs", "clients", name+".md")
 	blocks := named.FindAllStringSubmatch(text, -1)
-	if all := strings.Count(text, "```php\n") + strings.Count(text, "```python\n"); len(blocks) != all || all == 0 {
+	if all := strings.Count(text, "```php\n") + strings.Count(text, "```python\n") + strings.Count(text, "```ruby\n"); len(blocks) != all || all == 0 {
 		t.Fatalf("docs/clients/%s.md: %d of %d code blocks name a file", name, len(blocks), all)
 	}
 	for _, block := range blocks {
 		writeFile(t, filepath.Join(folder, block[2]), block[1])
 	}
-	writeFile(t, filepath.Join(folder, client), readFile(t, "examples", "clients", client))
+	if client != "" {
+		writeFile(t, filepath.Join(folder, client), readFile(t, "examples", "clients", client))
+	}
 	return folder
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,6 +153,9 @@ func TestRowsThatSomebodyElseChanges(t *testing.T) {
 // A million rows wait: what is said of one of them costs no more than the bound.
 func TestAMillionRowsWait(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("JOBD_TEST_MYSQL_ROOT") != "" {
+		t.Skip("MySQL does not count the rows that are read of a table")
+	}
 	db := harness.NewDatabase(t)
 	launcher, open := gate(t, "exit 0")
 	w := db.Worker(t, "node-1", launcher, map[string]int{"a": 1}).With(harness.Settings{"prefetch": "0"}).StartWorker(t)

@@ -226,7 +226,7 @@ func TestExecutors(t *testing.T) {
 		{Target: "mail", Mode: "fork", Processes: 6, Booting: 1, Ready: 2, Busy: 2, Boots: 9, Jobs: 70, Recycled: map[string]int64{"max_jobs": 3, "odd": 1}},
 		{Target: "hook", Mode: "http", Sent: "http://h/", Busy: 4, Boots: 2, Jobs: 5, Unready: "refused", Since: 1},
 	}
-	w := NewWorker("1.2.3", nil)
+	w := NewWorker(built, nil)
 	names := make([]string, mostTargets)
 	for i := range names {
 		names[i] = fmt.Sprint("t", i)

@@ -1,9 +1,10 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -141,24 +142,24 @@ func inode(path string) string {
 
 // holds tells whether a process has a pipe.
 func holds(pid int, pipe string) bool {
-	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	folder := fmt.Sprintf("/proc/%d/fd/", pid)
+	fds, err := os.ReadDir(folder)
 	if err != nil {
-		return false
+		return !errors.Is(err, os.ErrNotExist) // it is another user's by now: it may
 	}
-	for _, fd := range fds {
-		if inode(fd) == pipe {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool { return inode(folder+fd.Name()) == pipe })
 }
 
 // ourChildren lists the children of all our threads.
 func ourChildren() (children []int) {
-	tasks, _ := filepath.Glob("/proc/self/task/*")
+	us := unix.Getpid()
+	tasks, err := os.ReadDir("/proc/self/task")
+	if _, lists := os.Stat(fmt.Sprintf("/proc/%d/task/%d/children", us, us)); err != nil || lists != nil {
+		return proc.Children(us) // a kernel without these files
+	}
 	for _, task := range tasks {
-		if tid, err := strconv.Atoi(filepath.Base(task)); err == nil {
-			children = append(children, childrenOf(unix.Getpid(), tid)...)
+		if tid, err := strconv.Atoi(task.Name()); err == nil {
+			children = append(children, childrenOf(us, tid)...)
 		}
 	}
 	return children

@@ -106,7 +106,7 @@ func (p *pool) assign() {
 		if p.def.Mode != "spare" {
 			need += p.count(func(k *kept) bool { return k.state == asked || k.state == busy })
 		}
-		p.wanted = max(p.wanted, min(need, p.def.Slots))
+		p.wanted = max(p.wanted, min(need, max(1, p.def.Slots)))
 	}
 }
 

@@ -39,7 +39,7 @@ func (ps *pools) onGone(k *kept) {
 		return
 	}
 	_ = unix.Kill(-k.started.Pid, unix.SIGKILL)
-	ps.hear(k)
+	ps.hear(k, true)
 	ps.unwatch(k)
 	k.pool.dirty = true
 	if c := k.turn; k.state == busy && k.mode != "fork" {

@@ -41,8 +41,9 @@ func (k *kept) ask(c *child) {
 	}
 }
 
-// hear acts on what a process says, as far as it has said it.
-func (ps *pools) hear(k *kept) {
+// hear acts on what a process says. With drain it reads all that there is; without, it stops at the
+// first read that was not full, and the epoll tells when there is more.
+func (ps *pools) hear(k *kept, drain bool) {
 	var b [mostLine + 1]byte
 	for {
 		n, err := unix.Read(k.answers, b[:])
@@ -57,6 +58,9 @@ func (ps *pools) hear(k *kept) {
 		}
 		k.take(b[:n])
 		k.pool.dirty = true
+		if n < len(b) && !drain {
+			return
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"jobd/exec/runner/proc"
@@ -74,7 +75,7 @@ func (ps *pools) warn(p *pool, k *kept, job int64, text string) {
 // standings tell how the pools stand, in the order of their targets.
 func (ps *pools) standings() []wire.Standing {
 	all := make([]wire.Standing, 0, len(ps.byTarget))
-	for _, target := range ps.targets() {
+	for _, target := range slices.Sorted(maps.Keys(ps.byTarget)) {
 		p := ps.byTarget[target]
 		s := wire.Standing{
 			Target: target, Mode: p.def.Mode, Processes: len(p.processes), Booting: p.booting,

@@ -2,9 +2,7 @@ package host
 
 import (
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -122,7 +120,7 @@ func (ps *pools) act(event *unix.EpollEvent) {
 	case event.Pad == aboutKept:
 		ps.onGone(k)
 	case event.Pad == aboutAnswers:
-		ps.hear(k)
+		ps.hear(k, false)
 	case event.Pad == aboutBootings:
 		k.hearBoot()
 	}
@@ -299,6 +297,3 @@ func (ps *pools) unsettled() bool {
 	}
 	return false
 }
-
-// targets are in their order.
-func (ps *pools) targets() []string { return slices.Sorted(maps.Keys(ps.byTarget)) }

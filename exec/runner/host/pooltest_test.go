@@ -26,6 +26,7 @@ type bench struct {
 	conn   net.Conn
 	out    *wire.Outbox
 	served chan error
+	read   chan struct{} // closed when nothing more is heard
 
 	mu        sync.Mutex
 	changed   *sync.Cond
@@ -54,6 +55,13 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	returned := make(chan error)
 	go func() { returned <- l.run() }()
 	t.Cleanup(func() {
+		if t.Failed() { // a job may wait for this test
+			l.pools.do(func() {
+				for _, k := range l.pools.kept {
+					k.kill("the test has failed")
+				}
+			})
+		}
 		l.pools.shutdown()
 		l.close()
 		if err := <-returned; err != nil {
@@ -101,15 +109,13 @@ func (b *bench) connect() {
 	}
 	b.hello = hello
 	read := make(chan struct{})
+	b.read = read
 	go func() {
 		defer close(read)
 		for b.hear(in) {
 		}
 	}()
-	b.t.Cleanup(func() {
-		b.leave()
-		<-read
-	})
+	b.t.Cleanup(b.leave)
 }
 
 // leave has the worker go.
@@ -123,6 +129,7 @@ func (b *bench) leave() {
 	if err := <-b.served; err != nil {
 		b.t.Error(err)
 	}
+	<-b.read
 	b.conn = nil
 }
 

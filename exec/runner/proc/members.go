@@ -11,25 +11,41 @@ type Member struct{ Pid, Group int }
 // Members lists the processes of groups that can be seen, those that lead them, too. It looks at
 // all processes, which takes some milliseconds for a thousand.
 func Members(groups map[int]bool) (members []Member) {
+	all(func(pid int, stat []byte) {
+		if one, ok := parseStat(stat); ok && groups[one.group] {
+			members = append(members, Member{pid, one.group})
+		}
+	})
+	return members
+}
+
+// Children lists the processes that have this parent. It looks at all processes, too.
+func Children(parent int) (children []int) {
+	all(func(pid int, stat []byte) {
+		if r, ok := relatives(stat); ok && r.Parent == parent {
+			children = append(children, pid)
+		}
+	})
+	return children
+}
+
+// all looks at every process that there is.
+func all(look func(pid int, stat []byte)) {
 	folder, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return
 	}
 	defer folder.Close()
 	var buffer [longestStat]byte
 	for {
 		names, err := folder.Readdirnames(1000)
 		for _, name := range names {
-			pid, noNumber := strconv.Atoi(name)
-			if noNumber != nil {
-				continue
-			}
-			if one, ok := parseStat(statOf(int(folder.Fd()), name, buffer[:])); ok && groups[one.group] {
-				members = append(members, Member{pid, one.group})
+			if pid, err := strconv.Atoi(name); err == nil {
+				look(pid, statOf(int(folder.Fd()), name, buffer[:]))
 			}
 		}
 		if err != nil {
-			return members
+			return
 		}
 	}
 }

@@ -20,6 +20,11 @@ func RelativesOf(pid int) (r Relatives, ok bool) {
 	if err != nil {
 		return r, false
 	}
+	return relatives(stat)
+}
+
+// relatives reads a stat file.
+func relatives(stat []byte) (r Relatives, ok bool) {
 	m, ok := parseStat(stat)
 	rest := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if !ok || len(rest) < 2 {

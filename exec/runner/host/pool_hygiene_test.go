@@ -1,0 +1,233 @@
+package host
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+)
+
+// perlLoop is a pool in Perl: it can do what a shell can't.
+const perlLoop = `use POSIX; open(my $in, "<&=", 3); open(our $out, ">>&=", 4); $out->autoflush(1); $| = 1;
+print $out "ready\n";
+while (my $line = <$in>) {
+  our ($word, $id, $attempt, @vars) = split ' ', $line;
+  last if $word eq 'quit';
+  s/%(..)/chr hex $1/ge, /^(\w+)=(.*)/s && ($ENV{$1} = $2) for @vars;
+  print $out "started $id\n";
+  eval $ENV{DO}; warn $@ if $@;
+  print $out "exit $id 0\n";
+}`
+
+// What a process does that it must not is told, and takes neither another job nor another process
+// with it; the slot goes on.
+func TestHygiene(t *testing.T) {
+	t.Parallel()
+	const (
+		alone = "exec sleep 300"
+		// The job says that it is there, which its parent waits for.
+		here  = `open(my $h, ">", $ENV{ONCE}); close $h; `
+		there = `select(undef, undef, undef, 0.02) until -e $ENV{ONCE}; `
+	)
+	for name, test := range map[string]struct {
+		mode, do, note, result string
+		change                 func(p *wire.Pool)
+	}{
+		"leaves a child behind": {
+			mode: "pool", do: "sleep 300 & disown; true", result: "ok", note: "job 1 has left it behind in the group of process",
+		},
+		"leaves a child of a child behind": {
+			mode: "pool", do: "(sleep 300 & true); true", result: "ok", note: "job 1 has left it behind in the group of process",
+		},
+		"changes its group": {
+			mode: "pool", do: `if (fork() == 0) { setpgid(0, 0); sleep 300; exit } select(undef, undef, undef, 0.01) until setpgid(0, LAST()); sub LAST { open(my $c, "<", "/proc/$$/task/$$/children"); (split ' ', <$c>)[0] }`,
+			result: "ok", note: "has changed its process group", change: func(p *wire.Pool) { p.Argv = []string{"/usr/bin/perl", "-e", perlLoop} },
+		},
+		"writes half a line": {mode: "pool", do: "printf 'exit 1' >&4; exit 5", result: "fail", note: ""},
+		"says that it is ready, again": {
+			mode: "pool", do: "echo ready >&4; " + alone, result: "fail", note: `it wrote "ready" to descriptor 4`,
+		},
+		"says nothing when its job has ended": {
+			mode: "fork", do: "1", result: "ok", note: "has ended, and it has not said so within 2s",
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(forkLoop, "waitpid($pid, 0);", `sleep 300 if $id == 1; waitpid($pid, 0);`, 1)
+			},
+		},
+		"says that a job has ended which runs": {
+			mode: "fork", do: here + "sleep 300", result: "fail", note: "",
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(forkLoop, "waitpid($pid, 0);", `if ($id == 1) { `+there+`$? = 256 } else { waitpid($pid, 0) }`, 1)
+			},
+		},
+		"says a status that there is not": {
+			mode: "fork", do: here + "sleep 1", result: "ok", note: `it wrote "ended 1 127" to descriptor 4`,
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(forkLoop, "waitpid($pid, 0);", `if ($id == 1) { `+there+`print $out "ended 1 127\n"; sleep 300 } waitpid($pid, 0);`, 1)
+			},
+		},
+		"does not read that it is to start a job": {
+			mode: "pool", do: "true", result: "ok", note: "it did not answer within 2s",
+			change: func(p *wire.Pool) { p.Argv[2] = "mkdir $ONCE && { echo ready >&4; exec sleep 300; }; " + p.Argv[2] },
+		},
+		"does not answer": {
+			mode: "pool", do: "true", result: wire.ResultLost, note: "it did not answer within 2s",
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(p.Argv[2], `echo "started`, `test $id = 1 && sleep 300; echo "started`, 1)
+			},
+		},
+		"forks into no group": {
+			mode: "fork", do: "sleep 300", result: wire.ResultLost, note: "that is not the leader of a group of its own",
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(forkLoop, "setpgid(0, 0);", "setpgid(0, 0) if $id != 1;", 1)
+			},
+		},
+		"names a process that is not its own": {
+			mode: "fork", do: "sleep 300", result: wire.ResultLost, note: "that is no process that it has forked",
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(forkLoop, `$id $$\n`, `$id " . ($id == 1 ? $ENV{STRANGER} : $$) . "\n`, 1)
+			},
+		},
+		"names no process": {
+			mode: "fork", do: "sleep 300", result: wire.ResultLost, note: `where started 1 PID or refused 1 is expected`,
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(forkLoop, `$id $$\n`, `$id" . ($id == 1 ? "" : " $$") . "\n`, 1)
+			},
+		},
+		"ends between two jobs": {
+			mode: "pool", do: "true", result: "ok", note: "ended between two jobs, with exit code 9",
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(p.Argv[2], `echo "exit $id $code" >&4`, `echo "exit $id $code" >&4; test $id = 1 && exit 9`, 1)
+			},
+		},
+		"closes its output": {mode: "pool", do: "exec >&- 2>&-; true", result: "ok", note: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBenchWith(t, func(ps *pools) { ps.times.tick, ps.times.answer = 50*time.Millisecond, 2*time.Second })
+			p := pooled(test.mode, 2)
+			p.Env = append(p.Env, "STRANGER="+strconv.Itoa(os.Getpid()), "ONCE="+t.TempDir()+"/once")
+			if test.change != nil {
+				test.change(&p)
+			}
+			b.pools(p)
+			at := gate(t)
+			b.start(2, bystander(p, at))
+			b.of(2, wire.Started)
+			b.start(1, "DO="+test.do)
+			if done := b.done(1); done.Result != test.result {
+				t.Errorf("done %+v", done)
+			}
+			if test.note != "" {
+				b.noted(test.note)
+			}
+			openGate(t, at)
+			if done := b.done(2); done.Result != "ok" || string(done.Stdout.Kept) != "bystander\n" {
+				t.Errorf("another job: %+v, stdout %q", done, done.Stdout.Kept)
+			}
+			if done := b.run(3, "DO="); done.Result != "ok" {
+				t.Errorf("the next job: %+v", done)
+			}
+		})
+	}
+}
+
+// bystander is a job that runs until a gate is opened, in the words of a pool's loop.
+func bystander(p wire.Pool, at string) string {
+	if strings.HasPrefix(p.Argv[0], "/usr/bin/perl") {
+		return `DO=open(my $g, "<", "` + at + `"); <$g>; print "bystander\n"`
+	}
+	return "DO=read line <" + at + "; echo bystander"
+}
+
+// A job that leaves its group on purpose lives on, as in a process of its own. When it has ended
+// nobody else reaps it: the runner does, as long as it forks, and is a subreaper no longer than that.
+func TestWhatLeavesItsGroupLivesOn(t *testing.T) {
+	t.Parallel()
+	b := newBenchWith(t, func(ps *pools) { ps.times.tick = 20 * time.Millisecond })
+	b.pools(pooled("fork", 1))
+	here, at := gate(t), gate(t)
+	done := b.run(1, `DO=if (fork() == 0) { setsid(); close STDOUT; close STDERR; exit if fork(); open(my $h, ">", "`+here+`"); print $h $$; close $h; open(my $g, "<", "`+at+`"); <$g>; exit } wait; open(my $h, ">", "`+here+`.on"); print "out"`)
+	if string(done.Stdout.Kept) != "out" {
+		t.Errorf("stdout %q", done.Stdout.Kept)
+	}
+	daemon := pidIn(t, here)
+	who, there := proc.RelativesOf(daemon)
+	if !there || who.Ended || who.Parent != os.Getpid() {
+		t.Errorf("it is %+v, %t", who, there)
+	}
+	openGate(t, at)
+	for deadline := time.Now().Add(time.Minute); unix.Kill(daemon, 0) == nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody reaps it")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	b.pools()
+	b.until("no pool is left", func() bool { return len(b.standings) == 0 })
+	for deadline := time.Now().Add(time.Minute); ; {
+		adopts := make(chan bool)
+		b.local.pools.do(func() { adopts <- b.local.pools.orphans.adopts })
+		if !<-adopts {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it adopts though it does not fork any more")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// A launcher that can't start a job says so: the job was never started, and the process has the next
+// one.
+func TestALauncherRefusesAJob(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := pooled("fork", 1)
+	p.Argv[2] = strings.Replace(forkLoop, "my $pid = fork();", "my $pid = $id == 2 ? undef : fork();", 1)
+	b.pools(p)
+	first := b.run(1, pid("fork"))
+	b.start(2)
+	if m := b.of(2, wire.Refused); m.Class != wire.Short {
+		t.Errorf("refused %+v", m)
+	}
+	if next := b.run(3, pid("fork")); string(next.Stdout.Kept) != string(first.Stdout.Kept) {
+		t.Errorf("process %s, then %s", first.Stdout.Kept, next.Stdout.Kept)
+	}
+}
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	line, err := runLine(7, 2, []string{"JOBD_A=b c%\n\xff", "JOBD_URL=https://x/y?z"})
+	if want := "run 7 2 JOBD_A=b%20c%25%0A%FF JOBD_URL=https://x/y%3Fz\n"; string(line) != want || err != nil {
+		t.Errorf("%q, want %q: %v", line, want, err)
+	}
+	if _, err := runLine(7, 2, []string{strings.Repeat("x", mostLine)}); err == nil {
+		t.Error("a line that is too long was made")
+	}
+	if line, err := runLine(7, 2, []string{strings.Repeat("x", mostLine-len("run 7 2 "))}); len(line) != mostLine+1 || err != nil {
+		t.Errorf("%d bytes: %v", len(line), err)
+	}
+	for text, want := range map[string]answer{
+		"ready": {word: "ready"}, "started 7": {"started", 7, 0, false}, "started 7 12": {"started", 7, 12, true},
+		"refused 7": {"refused", 7, 0, false}, "exit 7 255": {"exit", 7, 255, true}, "ended 7 0": {"ended", 7, 0, true},
+	} {
+		if got, ok := parseAnswer([]byte(text)); got != want || !ok {
+			t.Errorf("%s: %+v, %t", text, got, ok)
+		}
+	}
+	for _, text := range []string{
+		"", " ", "ready ", "ready 1", "Ready", "started", "started ", "started x", "started 7 ", "started 7 8 9", "started -7",
+		"started +7", "started 7  8", "exit 7", "exit 7 x", "exit 7 1 2", "ended 7", "refused", "refused 7 1",
+		"exit 99999999999999999999 1", "run 7", "started 7\r", "started\x007",
+	} {
+		if got, ok := parseAnswer([]byte(text)); ok {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+}

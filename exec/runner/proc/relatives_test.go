@@ -1,0 +1,41 @@
+package proc
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// A process that leads a group is seen with its parent, as a member of the group, and among the
+// children of that parent.
+func TestRelatives(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("/bin/sleep", "300")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	r, ok := RelativesOf(pid)
+	if !ok || r.Parent != os.Getpid() || r.Group != pid || r.StartTime != StartTime(pid) || r.Ended {
+		t.Errorf("relatives %+v, %t", r, ok)
+	}
+	if us, _ := RelativesOf(os.Getpid()); us.Memory <= 0 {
+		t.Error("this process has no memory")
+	}
+	if members := Members(map[int]bool{pid: true}); len(members) != 1 || members[0] != (Member{pid, pid}) {
+		t.Errorf("members %+v", members)
+	}
+	if !slices.Contains(Children(os.Getpid()), pid) {
+		t.Error("it is no child of its parent")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+	if _, ok := RelativesOf(pid); ok && slices.Contains(Children(os.Getpid()), pid) {
+		t.Error("it has relatives when it is gone")
+	}
+}

@@ -116,8 +116,13 @@ func (p *process) over(err error, n *notices) {
 	}()
 }
 
-// end notes that nothing more will be known: done is set, or err says why it is not.
+// end notes that nothing more will be known: done is set, or err says why it is not. It may be the
+// runner that says that nobody can tell.
 func (p *process) end(err error, n *notices) {
+	if err == nil && p.done.Result == wire.ResultLost {
+		err = fmt.Errorf("%s: %w", p.done.Reason, jobexec.ErrOutcomeUnknown)
+		p.done.Result, p.done.Reason = "", ""
+	}
 	p.err = err
 	if !isClosed(p.begun) {
 		close(p.begun)

@@ -27,7 +27,7 @@ import (
 //	peek {id, from, most}        ──►
 //	                             ◄── peeked {id, text, parts}, in the order of the peeks
 //	pools {wanted}               ──► all that there are to be
-//	                             ◄── pools {standings, notes}, when something has changed
+//	                             ◄── pools {standings, notes}, of all, when something has changed
 //	recycle {targets, text}      ──►
 //
 // The runner knows a job from the moment when it reads the start until it reads the forget,

@@ -3,6 +3,8 @@ package request
 import (
 	"crypto/x509"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	jobexec "jobd/exec"
@@ -111,6 +113,17 @@ func (r *Requester) newService(target string, of jobexec.Service) (*service, err
 // unfit is a service that nothing can be sent to.
 func (r *Requester) unfit(target string, of jobexec.Service, why error) *service {
 	return newService(target, of, nowhere{why}, r.report)
+}
+
+// Standings tell how the services stand, in the order of their targets.
+func (r *Requester) Standings() []jobexec.PoolStanding {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	standings := make([]jobexec.PoolStanding, 0, len(r.services))
+	for _, target := range slices.Sorted(maps.Keys(r.services)) {
+		standings = append(standings, r.services[target].standing())
+	}
+	return standings
 }
 
 // report tells how the service of a target stands now, if that is not known yet, or again.

@@ -1,0 +1,277 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/proc"
+	"jobd/journal"
+)
+
+// poolLoop is a launcher that stays. A job is the script with its number in the folder JOBS.
+const poolLoop = `echo ready >&4
+while read -r word id rest <&3; do
+	[ "$word" = run ] || exit 0
+	echo "started $id" >&4
+	(. "$JOBS/$id")
+	echo "exit $id $?" >&4
+done`
+
+// keeping is a worker's side of a runner that keeps processes, and what is said of them.
+type keeping struct {
+	*Remote
+	t     *testing.T
+	jobs  string // the folder of their scripts
+	log   safeBuffer
+	ready chan string // why not; "": it is
+}
+
+// safeBuffer is a log that may be read while it is written.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func keep(t *testing.T, dir string) *keeping {
+	t.Helper()
+	k := &keeping{t: t, jobs: t.TempDir(), ready: make(chan string, 100)}
+	c := workerConfig(dir)
+	c.Logger = slog.New(slog.NewTextHandler(&k.log, nil))
+	c.OnReady = func(target string, mode jobexec.Mode, why string) {
+		if target == "mail" && mode == jobexec.ModePool {
+			k.ready <- why
+		}
+	}
+	var err error
+	if k.Remote, err = Open(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		k.SetPools(nil)
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k
+}
+
+// pool keeps processes of a script ready.
+func (k *keeping) pool(script string, slots int) {
+	k.SetPools([]jobexec.Pool{{
+		Target: "mail", Mode: jobexec.ModePool, Argv: []string{"/bin/sh", "-c", script}, Env: append(os.Environ(), "JOBS="+k.jobs), Slots: slots,
+		Keep: jobexec.Keep{BootTimeout: time.Minute},
+	}})
+}
+
+// spec is a job for such a process.
+func (k *keeping) spec(job int64, script string) jobexec.Spec {
+	k.t.Helper()
+	if err := os.WriteFile(filepath.Join(k.jobs, fmt.Sprint(job)), []byte(script), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	return jobexec.Spec{
+		Mode: jobexec.ModePool, Target: "mail", Job: job, Token: workerToken, Attempt: 1, Argv: []string{"/bin/sh"}, MaxOutput: 1 << 20,
+		Vars: []string{"JOBD_ATTEMPT=1"},
+	}
+}
+
+// says waits for what is said of the pool.
+func (k *keeping) says(want func(why string) bool) string {
+	k.t.Helper()
+	limit := time.NewTimer(hung)
+	defer limit.Stop()
+	for {
+		select {
+		case why := <-k.ready:
+			if want(why) {
+				return why
+			}
+		case <-limit.C:
+			k.t.Fatalf("not said of the pool within %s; log:\n%s", hung, k.log.String())
+		}
+	}
+}
+
+// Jobs of a pool run in a process that stays, and their outcomes are as any other's.
+func TestJobsRunInAProcessThatStays(t *testing.T) {
+	t.Parallel()
+	k := keep(t, t.TempDir())
+	k.pool(poolLoop, 1)
+	var pids []int
+	for job, script := range map[int64]string{1: "echo one; exit 3", 2: "echo two >&2"} {
+		p := asked(t, k.Remote, k.spec(job, script))
+		done, err := wait(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job == 1 && (*done.Code != 3 || string(done.Stdout.Kept) != "one\n") || job == 2 && (*done.Code != 0 || string(done.Stderr.Kept) != "two\n") {
+			t.Errorf("job %d: %+v", job, done)
+		}
+		pids = append(pids, p.Started().Pid)
+		k.Forget(job, workerToken, 1)
+	}
+	if pids[0] != pids[1] || pids[0] == 0 {
+		t.Errorf("the jobs ran in processes %v", pids)
+	}
+	k.until("two jobs are counted", func(s jobexec.PoolStanding) bool {
+		return s.Jobs == 2 && s.Boots == 1 && s.Ready == 1 && s.Target == "mail" && s.Mode == jobexec.ModePool
+	})
+	if unknown := k.Recycle([]string{"mail", "post"}, "recycle"); len(unknown) != 1 || unknown[0] != "post" {
+		t.Errorf("recycled, but for %v", unknown)
+	}
+	k.until("it was replaced", func(s jobexec.PoolStanding) bool { return s.Boots == 2 && s.Recycled["recycle"] == 1 })
+}
+
+// until waits until the pool stands so.
+func (k *keeping) until(what string, holds func(jobexec.PoolStanding) bool) {
+	k.t.Helper()
+	for deadline := time.Now().Add(hung); ; time.Sleep(10 * time.Millisecond) {
+		standings := k.Standings()
+		if len(standings) == 1 && holds(standings[0]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			k.t.Fatalf("%s: not within %s: %+v", what, hung, standings)
+		}
+	}
+}
+
+// A pool of which no process gets ready says so, refuses starts, and says when it has one.
+func TestAPoolThatGetsNotReady(t *testing.T) {
+	t.Parallel()
+	k := keep(t, t.TempDir())
+	k.pool("exit 7", 1)
+	why := k.says(func(why string) bool { return why != "" })
+	if s := k.Standings(); len(s) != 1 || s[0].Unready != why || s[0].Since == 0 {
+		t.Errorf("%+v, want unready: %s", s, why)
+	}
+	_, err := wait(asked(t, k.Remote, k.spec(1, "true")))
+	var refused *jobexec.NotStartedError
+	if !errors.As(err, &refused) || refused.Short {
+		t.Errorf("a start: %v", err)
+	}
+	k.pool(poolLoop, 1)
+	k.says(func(why string) bool { return why == "" })
+	if done, err := wait(asked(t, k.Remote, k.spec(2, "echo it runs"))); err != nil || string(done.Stdout.Kept) != "it runs\n" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	k.Forget(2, workerToken, 1)
+}
+
+// A connection that breaks costs nothing: jobs that run go on, and the runner keeps what it kept.
+func TestPoolsOutliveTheirConnection(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := keep(t, t.TempDir())
+	k.pool(poolLoop, 1)
+	p := asked(t, k.Remote, k.spec(1, "read line <"+gate+"; echo $line"))
+	<-p.Begun()
+	lost := linkOf(k.Remote)
+	lost.conn.Close()
+	<-lost.lost
+	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := wait(p); err != nil || string(done.Stdout.Kept) != "after\n" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	k.Forget(1, workerToken, 1)
+	again := asked(t, k.Remote, k.spec(2, "echo again"))
+	if done, err := wait(again); err != nil || string(done.Stdout.Kept) != "again\n" || again.Started().Pid != p.Started().Pid {
+		t.Errorf("%+v, %v, process %d", done, err, again.Started().Pid)
+	}
+	k.Forget(2, workerToken, 1)
+}
+
+// With its runner a job of a pool loses its outcome: its process ends when the job has, which is
+// waited for. The next runner is told what to keep.
+func TestAPoolWhoseRunnerIsKilled(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := unix.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := keep(t, t.TempDir())
+	k.pool(poolLoop, 1)
+	p := asked(t, k.Remote, k.spec(1, "read line <"+gate))
+	<-p.Begun()
+	if p.(*process).since.Load() == 0 {
+		t.Error("when it began is not known; its process was there before")
+	}
+	lost := linkOf(k.Remote)
+	if err := unix.Kill(k.Standing().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-lost.lost
+	next := k.spec(2, "echo again")
+	for deadline := time.Now().Add(hung); ; {
+		again, err := ask(k.Remote, next)
+		if err == nil {
+			if done, err := wait(again); err != nil || string(done.Stdout.Kept) != "again\n" {
+				t.Errorf("%+v, %v", done, err)
+			}
+			break
+		}
+		if !errors.Is(err, jobexec.ErrRunnerChanged) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if isClosed(p.Ended()) {
+		t.Error("the job of the killed runner runs, and counts as ended")
+	}
+	if err := os.WriteFile(gate, []byte("after\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wait(p); !errors.Is(err, jobexec.ErrOutcomeUnknown) {
+		t.Errorf("its outcome: %v", err)
+	}
+	k.Forget(2, workerToken, 1)
+}
+
+// A job whose process was there before began when it was announced, as far as the clocks say what can
+// be.
+func TestWhenAJobOfAPoolBegan(t *testing.T) {
+	t.Parallel()
+	process := journal.Started{StartTime: uint64((proc.Uptime() - int64(time.Minute)) / proc.Tick)}
+	for _, test := range []struct {
+		mode  jobexec.Mode
+		since time.Duration // ago
+		want  time.Duration // ago
+	}{
+		{jobexec.ModeProcess, 10 * time.Second, time.Minute},
+		{jobexec.ModeFork, 10 * time.Second, time.Minute},
+		{jobexec.ModePool, 10 * time.Second, 10 * time.Second},
+		{jobexec.ModeSpare, time.Hour, time.Minute}, // the clock was set
+		{jobexec.ModePool, -time.Hour, 0},
+	} {
+		at := beganAt(&jobexec.Spec{Mode: test.mode, Since: time.Now().Add(-test.since)}, process)
+		if off := time.Duration(proc.Uptime()-at) - test.want; off < -time.Second || off > hung {
+			t.Errorf("%+v: off by %s", test, off)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/exec/runner/wire"
+	"jobd/journal"
+)
+
+// A runner of an older version keeps no processes. It is left when it has no job, and the next one
+// keeps them.
+func TestAnOlderRunnerIsReplacedWhenItHasNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, wire.SocketFile)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	forgets, end := make(chan wire.ID, 10), make(chan struct{})
+	id := wire.ID{Job: 5, Token: workerToken, Attempt: 1}
+	started := journal.Started{Pid: 1 << 30, StartTime: 1, BootID: "boot"}
+	go func() {
+		conn, err := listener.AcceptUnix()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		in := wire.NewReader(conn)
+		if _, err := in.Next(); err != nil {
+			t.Error(err)
+		}
+		out, err := wire.NewOutbox(conn)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		words := wire.WorkerHello()
+		words.Jobs = words.Jobs[:len(words.Jobs)-1] // that of pools is the last
+		hello := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: "older", Tokens: true}
+		hello.Jobs = append(words.RunnerWords(), wire.Job{ID: id, Started: started})
+		out.Post(hello)
+		<-end
+		code := 0
+		out.Post(wire.Message{Kind: wire.Ended, ID: id, Started: started, Done: journal.Done{Result: "ok", Code: &code}, Tokens: true})
+		for {
+			m, err := in.Next()
+			if err != nil {
+				break
+			}
+			if m.Kind == wire.Forget {
+				forgets <- m.ID
+			}
+		}
+		out.Close()
+		listener.Close() // it has no worker and no job
+	}()
+	k := keep(t, dir)
+	recalled := k.Recall(nil)
+	if len(recalled) != 1 {
+		t.Fatalf("the older runner has %+v", recalled)
+	}
+	k.pool(poolLoop, 1)
+	if why := k.says(func(why string) bool { return why != "" }); why != errOlderRunner {
+		t.Errorf("said: %s", why)
+	}
+	instance, err := k.Instance()
+	if err != nil || instance != "older" {
+		t.Fatalf("the runner is %s, %v", instance, err)
+	}
+	var refused *jobexec.NotStartedError
+	if _, err := ask(k.Remote, k.spec(6, "true")); !errors.As(err, &refused) || refused.Why != errOlderRunner {
+		t.Errorf("a start: %v", err)
+	}
+	close(end)
+	if done, err := wait(recalled[0].Process); err != nil || done.Result != "ok" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	k.Forget(5, workerToken, 1)
+	k.says(func(why string) bool { return why == "" })
+	if got := <-forgets; got != id {
+		t.Errorf("it was told to forget %+v", got)
+	}
+	if done, err := wait(asked(t, k.Remote, k.spec(6, "echo it runs"))); err != nil || string(done.Stdout.Kept) != "it runs\n" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	k.Forget(6, workerToken, 1)
+}

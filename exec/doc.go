@@ -58,6 +58,26 @@
 // minute, who paused a target, and since when the table is away, is in memory only: a worker that is
 // killed begins anew, and is not paused. It asks neither table nor disk.
 //
+// # What runs a job
+//
+// A launcher says how it runs jobs (mode.go): in a process of its own for each, in one that is kept
+// for such jobs, or as a request to a service. The first two are the runner's; requests are made by
+// the worker itself, through Requester. Which it is stands in running, as executor, so that nothing is
+// started otherwise than was journalled: where the configuration has changed in between, the job is
+// announced anew. What there is to be for each target the executors are told whenever targets, slots
+// or launchers change (executors.go).
+//
+// A request can't outlive the worker, and nobody can be asked about it afterwards. So it is held
+// (Held) when its connection is there, started is journalled with where that leads, and only then may
+// the first byte be sent (board/held.go). While the journal takes nothing, it waits. Where started
+// contradicts the journal, the request is given up, and was never sent. A worker that hands over waits
+// for its requests (handover.go), as long as for all jobs of one that stops.
+//
+// An executor may be able to start nothing for a target: no process gets ready, or there is no
+// connection. Then nothing is claimed for that target, what waits is given back, and clients are told
+// why, until the executor says that it can (board/unable.go). No job is used up to find out, and other
+// targets notice nothing.
+//
 // # What cannot be started has not failed
 //
 // The system may refuse to execute the launcher, or be short of what a process takes. Nothing ran
@@ -140,6 +160,15 @@
 //     worker.
 //   - After the runner was asked: it has the process, or its outcome, until it is told to forget
 //     it. The next start goes on waiting, and gets the true outcome.
+//   - A request, after running, before started: its executor is in running, so that the next start
+//     knows that it was never sent, whatever runner is there, and queues the job again. Where the
+//     claim itself announced it, the table is asked first, as ever.
+//   - A request, after started: it may have been sent. Its outcome is unknown. That is said of one,
+//     too, whose first byte was not sent yet when the worker was killed.
+//   - A request whose connection was lost behind started, before its first byte: it was never sent, as
+//     its executor knows, and is announced once more under the same number. Killed before that: unknown.
+//   - After an executor has said that it can start nothing, before jobs were given back: the next start
+//     is told the same by its own, or finds out.
 //   - After the end, before done: the same.
 //   - After done, before the runner was told: the next start finds that the journal does not wait
 //     for it, and tells it.

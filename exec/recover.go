@@ -114,9 +114,10 @@ func (w *Worker) takeUp(b *board.Board, old journal.Job, process Process, instan
 }
 
 // takeUpStart goes on with a job that was announced, and of which the runner that is there knows
-// nothing. A request whose connection is not journalled was never sent. A process was never started where that is the one that was to do it, or where that one ended in
-// order. Where the claim itself announced it, the claim may not have been won, which the table
-// tells first. Callers must hold w.mu.
+// nothing. A request whose connection is not journalled was never sent. A process was never started
+// where that is the one that was to do it, or where that one ended in order. Where the claim itself
+// announced it, the claim may not have been won, which the table tells first. Callers must hold
+// w.mu.
 func (w *Worker) takeUpStart(b *board.Board, old journal.Job, instance string) board.Effects {
 	never := Mode(old.Executor).Requests() || old.Runner == instance && instance != "" || w.Keeper.Ended(old.Runner)
 	switch {

@@ -20,8 +20,11 @@ func describe(payload journal.Payload) string {
 	case journal.Released:
 		return clean(e.Reason)
 	case journal.Running:
-		return pairs("attempt", e.Attempt, "timeout", someSeconds(e.Timeout))
+		return pairs("attempt", e.Attempt, "timeout", someSeconds(e.Timeout), "executor", e.Executor)
 	case journal.Started:
+		if e.Address != "" {
+			return pairs("address", e.Address)
+		}
 		return pairs("pid", e.Pid)
 	case journal.Signal:
 		return pairs("signal", signalName(e.Signo), "by", e.By, "ends", someYes(e.Ends))
@@ -94,7 +97,7 @@ func describeDone(e journal.Done) string {
 		elapsed = ran.String()
 	}
 	parts = append(parts, "signal", e.Signal, "stdout", e.Stdout.Size, "stderr", e.Stderr.Size, "elapsed", elapsed, "reason", e.Reason)
-	parts = append(parts, "timeout", someSeconds(e.Timeout))
+	parts = append(parts, "timeout", someSeconds(e.Timeout), "final", someYes(e.Final), "retry-after", someSeconds(e.RetryAfter))
 	return words(pairs(parts...), describeAgain(e.Again))
 }
 

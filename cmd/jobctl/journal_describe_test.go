@@ -19,12 +19,15 @@ func TestDescribe(t *testing.T) {
 		}
 	}()
 	for want, payload := range map[string]journal.Payload{
-		`target=a token=@t manual=yes`:   journal.Accepted{Target: "a", Token: "@t", Manual: true},
-		`two lines\nof text`:             journal.Ignored{Reason: "two lines\nof text"},
-		`why`:                            journal.Released{Reason: "why"},
-		`attempt=2`:                      journal.Running{Attempt: 2},
-		`pid=7`:                          journal.Started{Pid: 7},
-		`signal=SIGKILL by="the worker"`: journal.Signal{Signo: 9, By: "the worker"},
+		`target=a token=@t manual=yes`: journal.Accepted{Target: "a", Token: "@t", Manual: true},
+		`two lines\nof text`:           journal.Ignored{Reason: "two lines\nof text"},
+		`why`:                          journal.Released{Reason: "why"},
+		`attempt=2`:                    journal.Running{Attempt: 2},
+		`pid=7`:                        journal.Started{Pid: 7},
+		`result=fail stdout=0 stderr=0 final=yes retry-after=7s`: journal.Done{Result: "fail", Final: true, RetryAfter: 7},
+		`attempt=2 executor=http`:                                journal.Running{Attempt: 2, Executor: "http"},
+		`address=http://127.0.0.1:80`:                            journal.Started{Address: "http://127.0.0.1:80"},
+		`signal=SIGKILL by="the worker"`:                         journal.Signal{Signo: 9, By: "the worker"},
 		`result=ok code=0 stdout=0 stderr=0 reason="no outcome"`: journal.Done{Result: "ok", Code: &zero, Reason: "no outcome"},
 		`found: the row is gone wanted=done`:                     journal.Conflict{Wanted: "done"},
 		`found: status=waiting owner="" reason="too long"`:       journal.Conflict{Found: &journal.Row{Status: "waiting"}, Reason: "too long"},

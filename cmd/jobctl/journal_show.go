@@ -123,9 +123,12 @@ func (s *story) words(ctx context.Context, e from[journal.Event]) (string, error
 		if payload.Timeout > 0 {
 			limit = ", for " + someSeconds(payload.Timeout) + " at most"
 		}
-		return fmt.Sprintf("attempt %d is to start%s%s%s", payload.Attempt, waited, s.lateText(payload.Attempt, at), limit), nil
+		return fmt.Sprintf("attempt %d is to start%s%s%s%s", payload.Attempt, executorText(payload.Executor), waited, s.lateText(payload.Attempt, at), limit), nil
 	case journal.Started:
 		s.started = at
+		if payload.Address != "" {
+			return "its request may be sent to " + clean(payload.Address), nil
+		}
 		return fmt.Sprintf("started as process %d", payload.Pid), nil
 	case journal.Signal:
 		return fmt.Sprintf("%s sent by %s", signalName(payload.Signo), clean(payload.By)), nil
@@ -257,4 +260,15 @@ func (s *story) printDuration(name string, d time.Duration, known bool) {
 func (p *program) printOutput(name string, output journal.Output) {
 	fmt.Fprintf(p.out, "\n%s: %d bytes\n", name, output.Size)
 	fmt.Fprint(p.out, withNewline(output.Text(0, journal.CharsetFull)))
+}
+
+// executorText says what runs a job, where that is no process of its own.
+func executorText(executor string) string {
+	switch executor {
+	case "":
+		return ""
+	case "http", "fastcgi":
+		return " as a request (" + executor + ")"
+	}
+	return " in a kept process (" + clean(executor) + ")"
 }

@@ -33,6 +33,11 @@
 // yet, and is marked where it runs; in all others the wish waits for its next move. So it is one of
 // the two, and never both.
 //
+// A job that is a request begins when its connection is there, and is held: Effects.Held says that the
+// step with its connection is journalled, and that it may be sent (held.go). A target whose executor
+// can start nothing is as one that is paused, but that nobody has asked for it, and that manual jobs
+// are refused (unable.go).
+//
 // # What comes back
 //
 // A row that says something about time is weighed when it is claimed (plan.go): it is run, or planned

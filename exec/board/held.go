@@ -8,8 +8,8 @@ import (
 
 // known notes that the journal knows a job's process, or could not be told of it. A request, whose
 // process is where it is to be sent, may be sent once it is journalled, and not before. Where that
-// contradicts the journal it never is: nothing is left to be known of it. One that is cancelled, or to get a signal that
-// ends it, with the same step gets that instead.
+// contradicts the journal it never is: nothing is left to be known of it. One that is cancelled, or
+// to get a signal that ends it, with the same step gets that instead.
 func (b *Board) known(s *Step) {
 	j := s.job
 	started, _ := s.Drafts[0].Payload.(journal.Started)

@@ -51,5 +51,18 @@
 //     claim's is asked of it (claim.go). Such a runner knows no limits either, and the worker that
 //     is there sees to them through it. An older worker may come after a newer one: see
 //     host/bare.go.
-//   - How long a stray ran is the time since its start, in clock ticks.
+//   - Processes that are kept for jobs (pools.go) are the runner's, and go on when the worker is
+//     killed, with their jobs. The next worker says anew which there are to be, with each connection;
+//     what differs the runner replaces. Jobs that none of them was asked for yet when the worker left
+//     are not started: the runner knows nothing of them, so that they never happened.
+//   - The runner is killed while jobs run in kept processes: a fork is a stray as any process, known
+//     by its own id. A process that stays sees the end of its input and ends when its job has; that is
+//     waited for, and the outcome is unknown. Its time counts from when the job began, which the worker
+//     has noted, or, where that was killed too, from its announcement.
+//   - A runner of an older version keeps no processes. It is left when it has no job and nothing that
+//     is not journalled (replace.go), and ends by itself; until then the targets that want kept
+//     processes claim nothing. Killed in between, the next worker finds one runner or the other, and
+//     begins anew. A start that was announced for the older one is announced anew.
+//   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
+//     its job, the time since that began.
 package runner

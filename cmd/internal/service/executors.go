@@ -3,28 +3,33 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"strings"
 
 	jobexec "jobd/exec"
 	"jobd/net/contract"
 )
 
-// recycled is what standings name as the reason of replacements that clients ask for.
-const recycled = "recycle"
-
 // Recycle has the processes replaced that are kept for the jobs of targets, one after the other. It
 // does not wait for them.
 func (s *Service) Recycle(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
-	if err = s.judge(contract.Recycle.Name, from, inOne(s.Worker.Recycle(t.Targets, recycled))); err == nil {
-		s.Logger.Info("processes that are kept for jobs are to be replaced", "targets", t.Targets, "by", from.From.String())
+	err = s.Worker.Recycle(t.Targets, "asked for by "+from.From.String())
+	return done, s.judge(contract.Recycle.Name, from, inOne(err))
+}
+
+// inOne is one refusal for several that are joined.
+func inOne(err error) error {
+	var refused jobexec.RefusedError
+	if _, joined := err.(interface{ Unwrap() []error }); !joined || !errors.As(err, &refused) {
+		return err
 	}
-	return done, err
+	return jobexec.RefusedError(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // executors are what clients are told of those that run jobs otherwise than in a process for each, in
 // the order of their targets. Requests are counted elsewhere.
-func executors(of jobexec.Executors, targets map[string]jobexec.TargetStatus) []contract.ExecutorStatus {
-	all := make([]contract.ExecutorStatus, 0, len(of.Pools)+len(of.Services))
+func executors(of jobexec.Executors, targets map[string]jobexec.TargetStatus) (all []contract.ExecutorStatus) {
 	for _, p := range of.Pools {
 		all = append(all, contract.ExecutorStatus{
 			Target: p.Target, Mode: string(p.Mode), Slots: targets[p.Target].Concurrency,

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -205,15 +204,6 @@ func (s *Service) judge(request string, from Call, err error) error {
 	err = refusal(err)
 	s.Refused(request, from, err)
 	return err
-}
-
-// inOne is one refusal for several that are joined.
-func inOne(err error) error {
-	var refused jobexec.RefusedError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	return jobexec.RefusedError(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // refusal makes what the worker refuses, or has no room to journal, a refusal that peers are told.

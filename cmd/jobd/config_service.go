@@ -60,6 +60,8 @@ func parseHTTP(text string, more []string) (jobexec.Service, error) {
 		return jobexec.Service{}, errors.New("its URL has no host" + allowed)
 	case parsed.Fragment != "" || strings.HasSuffix(text, "#"):
 		return jobexec.Service{}, errors.New("its URL has a part behind #, which no server gets to see" + allowed)
+	case !visible(parsed.Host) || !visible(parsed.RequestURI()):
+		return jobexec.Service{}, errors.New("its URL has characters that no request may have; allowed is a host in punycode, and %XX for what is no visible ASCII")
 	case parsed.Port() != "" && !isPort(parsed.Port()):
 		return jobexec.Service{}, errors.New("the port of its URL is none; allowed is a number from 1 to 65535")
 	}
@@ -91,6 +93,11 @@ func parseFastCGI(address string, more []string) (jobexec.Service, error) {
 
 // longestSocket is the longest path that the system takes as a socket's.
 const longestSocket = 107
+
+// visible tells whether a text has visible ASCII characters only.
+func visible(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
 
 // isHost tells whether a text may be a host's name or address.
 func isHost(text string) bool {

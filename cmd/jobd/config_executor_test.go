@@ -162,7 +162,7 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 		"an id for a host":        {"launcher = http://{id}/\n", ":2: target.a.launcher: {id} stands in the host of its URL" + url},
 		"a URL that is none":      {"launcher = http://h/%zz{id}\n", ":2: target.a.launcher: its URL can't be understood" + url},
 		"a port that is none":     {"launcher = http://h:99999/{id}\n", ":2: target.a.launcher: the port of its URL is none; allowed is a number from 1 to 65535"},
-		"a host beyond ASCII":     {"launcher = http://bücher/{id}\n", ":2: target.a.launcher: its URL has characters that no request may have; allowed is a host in punycode, and %XX for what is no visible ASCII"},
+		"a host beyond ASCII":     {"launcher = http://bücher/{id}\n", ":2: target.a.launcher: its URL has characters that no request may have; allowed is a host in punycode, and percent-encoding of what is no visible ASCII"},
 		"a query beyond ASCII":    {"launcher = http://h/{id}?a=ü\n", ":2: target.a.launcher: its URL has characters that no request may have"},
 		"words behind a URL":      {"launcher = http://h/{id} 7hunter\n", ":2: target.a.launcher: there are words behind its URL, which nothing would be done with" + url},
 		"a URL with a password":   {"launcher = http://u:p@h/{id}\n", ":2: target.a.launcher: there is a name or a password in its URL; allowed is a URL without one: launcher_secret signs the requests"},

@@ -61,7 +61,7 @@ func parseHTTP(text string, more []string) (jobexec.Service, error) {
 	case parsed.Fragment != "" || strings.HasSuffix(text, "#"):
 		return jobexec.Service{}, errors.New("its URL has a part behind #, which no server gets to see" + allowed)
 	case !visible(parsed.Host) || !visible(parsed.RequestURI()):
-		return jobexec.Service{}, errors.New("its URL has characters that no request may have; allowed is a host in punycode, and %XX for what is no visible ASCII")
+		return jobexec.Service{}, errors.New("its URL has characters that no request may have; allowed is a host in punycode, and percent-encoding of what is no visible ASCII")
 	case parsed.Port() != "" && !isPort(parsed.Port()):
 		return jobexec.Service{}, errors.New("the port of its URL is none; allowed is a number from 1 to 65535")
 	}

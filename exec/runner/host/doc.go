@@ -80,42 +80,42 @@
 //
 // Of jobs of pools, moreover:
 //
-//	what is gone          worker        process, or parent         forked child  runner
-//	waiting               not started   waits on                   –             unknown
-//	asked, line unread    true end      another process is asked   –             unknown
-//	asked, line read      true end      unknown                    true end      unknown
-//	started: fork         true end      true end, else unknown     true end      a stray
-//	started: spare, pool  true end      the process's end          –             a stray
-//	end told, not kept    true end      true end                   true end      unknown
+//		what is gone          worker        process, or parent         forked child  runner
+//		waiting               not started   waits on                   –             unknown
+//		asked, line unread    true end      another process is asked   –             unknown
+//		asked, line read      true end      unknown                    true end      unknown
+//		started: fork         true end      true end, else unknown     true end      a stray
+//		started: spare, pool  true end      the process's end          –             a stray
+//		end told, not kept    true end      true end                   true end      unknown
 //
-//   - The worker is killed. What waits is forgotten, and the next worker, which does not hear of it,
-//     asks for it anew: no process was asked for it. What a process was asked for is known, and which
-//     process it is before the next worker is greeted (settle): so it is told no start without one.
-//     Pools stay, and so do their processes, until the runner ends.
-//   - A process is killed before it has read of the line: the runner has the other end of 3, too,
-//     and takes the line out, all of it or nothing (takeUnread). All of it: nobody else can read it,
-//     so another process may be asked. What the process had said on 4 is read before, and counts.
-//     A part is missing: it may have begun. So the outcome is unknown, and stays that.
-//   - A parent is killed between its fork and started: its group is killed, before it is reaped, and
-//     so is a child of its that has its own group already. That is found among our children, for we
-//     are a subreaper as long as there are pools that fork: none that we have made, started since
-//     the line was written, with the parent's pipe (killOrphans). Only when it is gone the outcome is
-//     told, and so no job begins later than its end.
-//   - A parent is killed after started: the child is ours, with the pipes, and is waited for by its
-//     number. Where the parent had reaped it and nothing is read of ended: unknown.
-//   - A forked child is killed: its parent says so, or is killed itself when it does not (forgets).
-//     The number may be somebody else's before that is read: signals go by its pidfd, or, where the
-//     kernel can't do that for groups, only while nobody else has it.
-//   - A process is killed while it has a job: its end is the job's, with its own code or signal.
-//     Killed after exit was written: the job has ended as it said.
-//   - The runner is killed: processes read the end of 3 and end when they have no job; a forked child
-//     runs on, and its process is what the worker knows. Nobody learns how they end. Between asked
-//     and started not even the process is known: that is unknown at once.
-//   - A process that does what it must not (pool_hear.go, pool_care.go) is killed, and that is noted.
-//     From there on it is one that was killed. It may be killed at any of the moments above.
-//   - An outcome that nobody can tell is an outcome (wire.ResultLost), and kept until it is
-//     forgotten: a start that the runner just did not know any more would count as one that never
-//     happened.
-//   - A refusal is not kept. The worker killed before it reads one finds that the runner does not
-//     know the start, which is as true.
+//	  - The worker is killed. What waits is forgotten, and the next worker, which does not hear of it,
+//	    asks for it anew: no process was asked for it. What a process was asked for is known, and which
+//	    process it is before the next worker is greeted (settle): so it is told no start without one.
+//	    Pools stay, and so do their processes, until the runner ends.
+//	  - A process is killed before it has read of the line: the runner has the other end of 3, too,
+//	    and takes the line out, all of it or nothing (takeUnread). All of it: nobody else can read it,
+//	    so another process may be asked. What the process had said on 4 is read before, and counts.
+//	    A part is missing: it may have begun. So the outcome is unknown, and stays that.
+//	  - A parent is killed between its fork and started: its group is killed, before it is reaped, and
+//	    so is a child of its that has its own group already. That is found among our children, for we
+//	    are a subreaper as long as there are pools that fork: none that we have made, started since
+//	    the line was written, with the parent's pipe (killOrphans). Only when it is gone the outcome is
+//	    told, and so no job begins later than its end.
+//	  - A parent is killed after started: the child is ours, with the pipes, and is waited for by its
+//	    number. Where the parent had reaped it and nothing is read of ended: unknown.
+//	  - A forked child is killed: its parent says so, or is killed itself when it does not (forgets).
+//	    The number may be somebody else's before that is read: signals go by its pidfd, or, where the
+//	    kernel can't do that for groups, only while nobody else has it.
+//	  - A process is killed while it has a job: its end is the job's, with its own code or signal.
+//	    Killed after exit was written: the job has ended as it said.
+//	  - The runner is killed: processes read the end of 3 and end when they have no job; a forked child
+//	    runs on, and its process is what the worker knows. Nobody learns how they end. Between asked
+//	    and started not even the process is known: that is unknown at once.
+//	  - A process that does what it must not (pool_hear.go, pool_care.go) is killed, and that is noted.
+//	    From there on it is one that was killed. It may be killed at any of the moments above.
+//	  - An outcome that nobody can tell is an outcome (wire.ResultLost), and kept until it is
+//	    forgotten: a start that the runner just did not know any more would count as one that never
+//	    happened.
+//	  - A refusal is not kept. The worker killed before it reads one finds that the runner does not
+//	    know the start, which is as true.
 package host

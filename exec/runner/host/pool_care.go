@@ -145,7 +145,7 @@ func (ps *pools) tick(now int64) {
 			k.strays("between two jobs")
 			if def.IdleTimeout > 0 && now-k.since > int64(def.IdleTimeout) && k.due == "" {
 				k.due, k.spent = "idle_timeout", true
-				k.pool.wanted = max(0, k.pool.count((*kept).serves)-1)
+				k.pool.wanted = k.pool.booting + k.pool.count((*kept).stays)
 			}
 		}
 		if k.forgets(now) {

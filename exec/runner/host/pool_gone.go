@@ -27,6 +27,8 @@ func (k *kept) unfit(why string) {
 	}
 	if k.state != booting { // that it does not get ready is told anyway
 		k.pool.pools.warn(k.pool, k, job, text)
+		k.pool.recycled["killed"]++
+		k.due = ""
 	}
 	k.kill(why)
 	k.pool.dirty = true
@@ -70,6 +72,7 @@ func (ps *pools) onGone(k *kept) {
 		ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s; the job that it has forked runs on", k.name(), how(status)))
 	case idle:
 		ps.warn(k.pool, k, 0, fmt.Sprintf("%s ended between two jobs, %s", k.name(), how(status)))
+		k.pool.recycled["ended"]++
 	}
 	ps.bury(k)
 	switch {

@@ -201,6 +201,19 @@ func TestALauncherRefusesAJob(t *testing.T) {
 	}
 }
 
+// What a newer worker may want, and this runner can't, is not there; what it can is.
+func TestWhatIsNoPool(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	other, empty := pooled("thread", 1), pooled("pool", 1)
+	other.Target, empty.Target, empty.Argv = "other", "empty", nil
+	b.pools(other, empty, pooled("pool", 1))
+	if done := b.run(1, "DO=echo out"); done.Result != "ok" {
+		t.Errorf("done %+v", done)
+	}
+	b.until("there is one pool", func() bool { return len(b.standings) == 1 && b.standings[0].Jobs == 1 })
+}
+
 func TestLines(t *testing.T) {
 	t.Parallel()
 	line, err := runLine(7, 2, []string{"JOBD_A=b c%\n\xff", "JOBD_URL=https://x/y?z"})

@@ -179,7 +179,9 @@ func (k *kept) press() {
 		k.enter(leaving, k.pool.pools.times.quit)
 		return
 	}
-	k.kill(fmt.Sprintf("it did not end, and %s after SIGTERM neither", k.pool.pools.times.quit))
+	why := fmt.Sprintf("it did not end when it was told to, and %s after SIGTERM neither", k.pool.pools.times.quit)
+	k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s is killed: %s", k.name(), why))
+	k.kill(why)
 }
 
 // takeUnread takes an order back that nobody has read a byte of. Nobody else can read it then. The

@@ -26,8 +26,13 @@ func (ps *pools) start(target string, c *child) {
 	})
 }
 
+// keeps tells whether this runner knows a mode. A newer worker may know more: a pool of another mode
+// is not there for it.
+func keeps(mode string) bool { return mode == "fork" || mode == "spare" || mode == "pool" }
+
 // set says which pools there are to be.
 func (ps *pools) set(wanted []wire.Pool) {
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(w wire.Pool) bool { return !keeps(w.Mode) || len(w.Argv) == 0 })
 	ps.do(func() {
 		for target, p := range ps.byTarget {
 			if !slices.ContainsFunc(wanted, func(w wire.Pool) bool { return w.Target == target }) {

@@ -55,6 +55,7 @@ func TestAProcessThatSaysWhatItMustNotIsKilled(t *testing.T) {
 			if note := b.noted(test.text); note.Pid == 0 || note.Target != "mail" {
 				t.Errorf("noted %+v", note)
 			}
+			b.stands("it is counted", func(s wire.Standing) bool { return s.Recycled["killed"] == 1 })
 			if done := b.run(2, "DO=echo next"); done.Result != "ok" || string(done.Stdout.Kept) != "next\n" {
 				t.Errorf("the next job: %+v", done)
 			}

@@ -67,11 +67,14 @@ func (j *Job) takeOver(old journal.Job) {
 func (b *Board) Requeue(old journal.Job) Effects {
 	j := b.newJob(old.ID, claimOf(old), old.Attempt)
 	j.recovered = old.Attempt > First(j.claim)
-	if _, served := b.targets[old.Target]; served {
+	switch _, served := b.targets[old.Target]; {
+	case !served:
+		b.giveBack(j, notServed)
+	case j.target.unable != "" && j.mayLeave():
+		b.giveBack(j, j.target.unable)
+	default:
 		b.enqueue(j)
 		b.dispatch(j.target)
-	} else {
-		b.giveBack(j, notServed)
 	}
 	return b.follow()
 }

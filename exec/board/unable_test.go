@@ -154,6 +154,20 @@ func TestATargetThatIsUnable(t *testing.T) {
 	}
 }
 
+// A job of a former run that was never started is given back, too, where it can't be started now; a
+// second attempt waits.
+func TestAFormerJobOfATargetThatIsUnable(t *testing.T) {
+	t.Parallel()
+	for attempt, want := range map[int]Phase{1: Leaving, 2: Queued} {
+		b := New(Config{Targets: map[string]int{"a": 1}})
+		b.SetUnable(b.Target("a"), "it never says ready", time.Unix(1, 0))
+		b.Requeue(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: attempt})
+		if got := b.Job(1).phase; got != want {
+			t.Errorf("attempt %d is %s, want %s", attempt, got, want)
+		}
+	}
+}
+
 // What a target's former executor could not do counts no more when it has another one.
 func TestAnotherExecutorIsNotUnable(t *testing.T) {
 	t.Parallel()

@@ -33,8 +33,8 @@ func (m Mode) Executor() string {
 	return string(m)
 }
 
-// ModeOf is the mode that events name so.
-func ModeOf(executor string) Mode {
+// modeOf is the mode that events name so.
+func modeOf(executor string) Mode {
 	if executor == "" {
 		return ModeProcess
 	}

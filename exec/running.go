@@ -41,7 +41,7 @@ func (w *Worker) Running(targets []string) []RunningJob {
 		jobs[i] = RunningJob{
 			ID: r.ID, Target: r.Target, Manual: r.Manual, Attempt: r.Attempt, Since: r.Since,
 			PID: started[i].Pid, Adopted: adopted(process), Cancelled: r.Cancelled,
-			Executor: ModeOf(r.Executor), Address: started[i].Address,
+			Executor: modeOf(r.Executor), Address: started[i].Address,
 		}
 	}
 	for i, used := range w.Watcher.Usage(started) {

@@ -18,8 +18,6 @@ type Standing struct {
 	Began   time.Time // when its start was announced; zero before that
 	Reason  string    // of a job that is leaving
 	Process Process
-
-	Executor string // what runs it, as it was announced; "": a process of its own
 }
 
 // Standing tells where a job stands; false where it is not under way here.
@@ -28,7 +26,6 @@ func (b *Board) Standing(id int64) (s Standing, known bool) {
 		s = Standing{
 			Phase: j.phase, Target: j.target.name, Manual: j.claim.Manual, Attempt: j.attempt,
 			Began: j.began, Reason: j.reason, Process: j.process,
-			Executor: j.executor,
 		}
 		if j.phase == Queued {
 			s.Before = max(slices.Index(j.target.queue, j), 0)

@@ -62,13 +62,30 @@ func (c *connection) usable() bool {
 	}
 	raw, secure := c.raw()
 	n, err := peek(raw)
+	silent := errors.Is(err, syscall.EAGAIN)
 	switch {
-	case errors.Is(err, syscall.EAGAIN):
+	case silent && secure:
+		return c.quiet(0) // TLS may have read its own end behind the last answer
+	case silent:
 		return true
 	case err != nil || n == 0:
 		return false
 	}
-	return secure && !c.used // what TLS says of itself comes before the first answer is read
+	return secure && c.quiet(time.Millisecond) // it may be what TLS says of itself
+}
+
+// quiet tells whether nothing is heard from its peer for so long, be it that it has closed it. With 0,
+// only what was read already counts.
+func (c *connection) quiet(within time.Duration) bool {
+	until := time.Unix(1, 0)
+	if within > 0 {
+		until = time.Now().Add(within)
+	}
+	_ = c.SetReadDeadline(until) // it fails only where the connection is gone
+	_, err := c.reader.Peek(1)
+	_ = c.SetReadDeadline(time.Time{})
+	var late net.Error
+	return errors.As(err, &late) && late.Timeout()
 }
 
 // raw is the connection below TLS.
@@ -108,14 +125,10 @@ func (c *connection) look() error {
 	if _, secure := c.raw(); secure {
 		return nil // TLS has shown that somebody is there
 	}
-	_ = c.SetReadDeadline(time.Now().Add(suddenness)) // it fails only where the connection is gone
-	_, err := c.reader.Peek(1)
-	_ = c.SetReadDeadline(time.Time{})
-	var late net.Error
-	if errors.As(err, &late) && late.Timeout() {
-		return nil
+	if !c.quiet(suddenness) {
+		return errSudden
 	}
-	return errSudden
+	return nil
 }
 
 // interrupt has reading and writing fail from now on.

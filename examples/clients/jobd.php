@@ -17,12 +17,9 @@
  */
 class JobdException extends RuntimeException
 {
-    public string $reason;
-
-    public function __construct(string $text, string $reason)
+    public function __construct(string $text, public readonly string $reason)
     {
         parent::__construct($text);
-        $this->reason = $reason;
     }
 }
 
@@ -47,7 +44,7 @@ class Jobd
             }
             $this->$name = $value;
         }
-        $this->port = $this->port ?? ($this->master ? 7081 : 7080);
+        $this->port ??= $this->master ? 7081 : 7080;
     }
 
     /**
@@ -57,15 +54,11 @@ class Jobd
     public function enqueue($db, string $target, array $columns = [], string $table = 'jobs'): int
     {
         $row = $columns + ['target' => $target, 'time_created' => time()];
-        $statement = sprintf('INSERT INTO %s (%s) VALUES (%s)', self::quoted(...explode('.', $table)),
-            implode(', ', array_map([self::class, 'quoted'], array_keys($row))),
-            implode(', ', array_fill(0, count($row), '?')));
+        $insert = $db->prepare(sprintf('INSERT INTO %s (%s) VALUES (%s)', self::quoted(...explode('.', $table)),
+            implode(', ', array_map(self::quoted(...), array_keys($row))),
+            implode(', ', array_fill(0, count($row), '?'))));
         $values = array_map(fn($value) => is_bool($value) ? (int)$value : $value, array_values($row));
-        $insert = $db->prepare($statement);
-        if ($db instanceof mysqli && $insert) {
-            $insert->bind_param(str_repeat('s', count($values)), ...$values);
-        }
-        if (!$insert || !($db instanceof mysqli ? $insert->execute() : $insert->execute($values))) {
+        if (!$insert || !$insert->execute($values)) {
             throw new RuntimeException('insert a job: ' . ($db instanceof mysqli ? $db->error
                 : implode(' ', ($insert ?: $db)->errorInfo())));
         }
@@ -85,7 +78,7 @@ class Jobd
      */
     public function run(array $jobs, float $timeout = INF): array
     {
-        $ids = array_map([self::class, 'number'], array_keys($jobs));
+        $ids = array_map(self::number(...), array_keys($jobs));
         $named = array_map(fn($id, $target) => ['id' => $id, 'target' => $target], $ids, array_values($jobs));
         $data = $this->master ? ['jobs' => $named] : ['ids' => $ids];
         $answer = $this->request('run-manual', $data, $timeout);
@@ -120,7 +113,7 @@ class Jobd
     /** Asks anything of docs/protocol.md and gives the answer's data. */
     public function request(string $type, ?array $data = null, ?float $timeout = null)
     {
-        $timeout = $timeout ?? $this->timeout;
+        $timeout ??= $this->timeout;
         $deadline = microtime(true) + $timeout;
         $body = ['no' => 1, 'type' => $type, 'data' => $data, 'password' => $this->password];
         $message = self::encoded([0, $body, 'codes']);
@@ -128,7 +121,7 @@ class Jobd
             $proof = ['no' => 2, 'type' => 'status', 'data' => null] + $body;
             $message = self::encoded([0, $proof, 'codes']) . $message;
         }
-        $host = strpos($this->host, ':') === false ? $this->host : "[$this->host]";
+        $host = str_contains($this->host, ':') ? "[$this->host]" : $this->host;
         $link = @stream_socket_client("tcp://$host:$this->port", $number, $error, min($timeout, $this->timeout));
         if (!$link) {
             throw $this->error("can't be reached: $error", 'unreachable');
@@ -155,14 +148,12 @@ class Jobd
         }
     }
 
+    /** Writes all of it: fwrite comes back early only where the connection is gone, or blocks for too long. */
     private function send($link, string $message, string $type): void
     {
         stream_set_timeout($link, (int)ceil($this->timeout));
-        for (; $message !== ''; $message = substr($message, $written)) {
-            $written = @fwrite($link, $message);
-            if (!$written) {
-                throw $this->error("was lost before it answered $type", 'lost');
-            }
+        if (@fwrite($link, $message) !== strlen($message)) {
+            throw $this->error("was lost before it answered $type", 'lost');
         }
     }
 
@@ -196,7 +187,7 @@ class Jobd
                 throw $this->error("answers $type with more than " . self::LONGEST . ' bytes', 'nonsense');
             }
             $pieces[] = $chunk;
-            if (strpos($chunk, "\x04") === false) {
+            if (!str_contains($chunk, "\x04")) {
                 continue;
             }
             $messages = explode("\x04", implode('', $pieces));

@@ -23,18 +23,6 @@ func onServer(j *eventlog.Log, table *storetest.Memory, returned chan struct{}) 
 	})
 }
 
-// Only where no server is known yet is it nothing but the start's own way.
-func TestAClaimBeforeTheFirstServerIsNothingWrong(t *testing.T) {
-	t.Parallel()
-	for confirmed, passing := range map[string]bool{"": true, "one": false} {
-		err := fmt.Errorf("claim waiting jobs: %w", &store.AnotherServer{Reached: "two", Confirmed: confirmed})
-		var known interface{ Passing() bool }
-		if !errors.As(err, &known) || known.Passing() != passing {
-			t.Errorf("%v: passing is not %v", err, passing)
-		}
-	}
-}
-
 // The first server ever is only noted, and confirmed.
 func TestTheFirstServerIsNoted(t *testing.T) {
 	t.Parallel()

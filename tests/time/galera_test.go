@@ -38,7 +38,7 @@ func TestDelayedRowsOfAGaleraPair(t *testing.T) {
 	for id := int64(1); id <= jobs; id++ {
 		s.insert(timed{id: id, runAt: at})
 	}
-	s.insert(timed{id: jobs + 1, runAt: at, schedule: "every 1s"}, timed{id: jobs + 2, runAt: at})
+	s.insert(timed{id: again, runAt: at, schedule: "every 1s"}, timed{id: jobs + 2, runAt: at})
 	first := s.worker("w1", map[string]int{"a": 4}, terms, polls)
 	second := s.worker("w2", map[string]int{"a": 4}, terms, polls, harness.Settings{"mysql_port": strconv.Itoa(pair[1].Port())})
 	first.StartWorker(t)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs MariaDB, faketime, strace, tmux, zsh, fish, mandoc, Python with croniter, zstd and systemd
 # through apt where they are missing; PHP, Node.js and drivers for the tests of the clients; graphviz;
-# Prometheus; nginx and Express; and lintian, rpm and mmdebstrap, which the packages are tested with.
+# Prometheus; nginx, Express and php-fpm; and lintian, rpm and mmdebstrap, which the packages are tested with.
 # The tests start servers of their own; the one that the package may start on this machine is not
 # touched. With MariaDB comes Galera, for the tests with two nodes; faketime sets the clock of a
 # server; strace makes system calls fail;
@@ -35,6 +35,8 @@ fi
 # Services that jobs are requests to: nginx, and Express behind it.
 programs+=" nginx"
 packages+=" nginx-light node-express"
+# php-fpm serves jobs that are FastCGI requests; its program has the version of PHP in its name.
+packages+=" php-fpm"
 
 missing() {
   for program in $programs; do
@@ -44,6 +46,7 @@ missing() {
   php -r 'exit(extension_loaded("mysqli") && extension_loaded("pdo_mysql") ? 0 : 1);' || return 0
   test -e /usr/share/nodejs/mysql || return 0
   test -e /usr/share/nodejs/express || return 0
+  compgen -G '/usr/sbin/php-fpm*' >/dev/null || return 0
   /usr/bin/python3 -c 'import pymysql, django' 2>/dev/null || python3 -c 'import pymysql, django' 2>/dev/null || return 0
   # Debian's Python has the module, where another Python comes first in PATH.
   for python in python3 /usr/bin/python3; do

@@ -121,16 +121,19 @@ const (
 	misspoken // it does, and nobody knows what it means
 )
 
+// exitHeader is the header by which a service itself tells a job's exit code.
+const exitHeader = "Jobd-Exit-Code"
+
 // exitCode is what the service itself says of the job's end, above all statuses. What it says must be
 // understood: else a job that has failed could count as done.
 func exitCode(h http.Header, done *journal.Done) (code int, how saying) {
-	said := h.Values("Jobd-Exit-Code")
+	said := h.Values(exitHeader)
 	if len(said) == 0 {
 		return 0, nothing
 	}
 	code, err := strconv.Atoi(said[0])
 	if len(said) > 1 || err != nil || code < 0 || code > 255 {
-		note(done, fmt.Sprintf("Jobd-Exit-Code %.40q is no exit code: 0 to 255 is one", strings.Join(said, ", ")))
+		note(done, fmt.Sprintf(exitHeader+" %.40q is no exit code: 0 to 255 is one", strings.Join(said, ", ")))
 		return 0, misspoken
 	}
 	return code, understood

@@ -105,6 +105,12 @@ func (r *Requester) newService(target string, of jobexec.Service) (*service, err
 			return nil, err
 		}
 		return newService(target, of, p, r.report), nil
+	case jobexec.ModeFastCGI:
+		p, err := newFastCGI(of)
+		if err != nil {
+			return nil, err
+		}
+		return newService(target, of, p, r.report), nil
 	default:
 		return nil, fmt.Errorf("launcher_mode %q is no request to a service", of.Mode)
 	}

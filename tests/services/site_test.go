@@ -157,7 +157,11 @@ func newAsker(t *testing.T) *asker {
 // reach waits until a service can be reached, which is another one than before.
 func (a *asker) reach(url string) jobexec.Service {
 	a.t.Helper()
-	s := jobexec.Service{Mode: jobexec.ModeHTTP, URL: url, Secret: secret}
+	return a.serve(jobexec.Service{Mode: jobexec.ModeHTTP, URL: url, Secret: secret})
+}
+
+func (a *asker) serve(s jobexec.Service) jobexec.Service {
+	a.t.Helper()
 	a.SetServices(map[string]jobexec.Service{"mail": s})
 	a.await(true)
 	return s
@@ -183,7 +187,7 @@ func (a *asker) start(s jobexec.Service, timeout time.Duration) jobexec.Process 
 	a.t.Helper()
 	a.jobs++
 	process, err := a.Start(jobexec.Spec{
-		Mode: jobexec.ModeHTTP, Target: "mail", Job: a.jobs, Attempt: 1, Token: "@abcdefghi", Service: s, MaxOutput: 1 << 20,
+		Mode: s.Mode, Target: "mail", Job: a.jobs, Attempt: 1, Token: "@abcdefghi", Service: s, MaxOutput: 1 << 20,
 		Timeout: timeout, Vars: []string{"JOBD_DEADLINE=" + strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10)},
 	})
 	if err != nil {

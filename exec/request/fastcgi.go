@@ -1,0 +1,108 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/exec/request/fcgi"
+)
+
+// fastcgiService speaks FastCGI, over a connection for each request. A connection that stays would keep
+// a process of php-fpm to itself, which serves nobody else as long as it has one.
+type fastcgiService struct {
+	network string // unix or tcp
+	address string // a path, or host:port
+	script  string
+}
+
+// newFastCGI makes the service at an address, or says what is wrong with that.
+func newFastCGI(of jobexec.Service) (*fastcgiService, error) {
+	f := &fastcgiService{network: "unix", address: of.Address, script: of.Script}
+	if !strings.HasPrefix(of.Address, "/") {
+		f.network = "tcp"
+		if _, _, err := net.SplitHostPort(of.Address); err != nil {
+			return nil, errors.New("the address of the FastCGI server is neither a path nor HOST:PORT")
+		}
+	}
+	if !strings.HasPrefix(of.Script, "/") {
+		return nil, errors.New("the script of the FastCGI server is no path that begins with /")
+	}
+	return f, nil
+}
+
+func (f *fastcgiService) where() string { return "fastcgi:" + f.address }
+
+// dial connects. A unix socket refuses connections while its queue is full, where TCP waits: so this
+// waits, too.
+func (f *fastcgiService) dial(ctx context.Context) (*connection, error) {
+	var dialer net.Dialer
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		raw, err := dialer.DialContext(ctx, f.network, f.address)
+		if err == nil {
+			return f.connected(raw), nil
+		}
+		if f.network != "unix" || !errors.Is(err, syscall.EAGAIN) {
+			return nil, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, errors.New("its queue of connections is full, and stays so: its processes are too few, or all hang")
+		}
+	}
+}
+
+func (f *fastcgiService) connected(raw net.Conn) *connection {
+	address := f.address
+	if f.network != "unix" {
+		address = namedAddress(f.address, raw.RemoteAddr())
+	}
+	c := connected(raw, address)
+	c.single = true
+	return c
+}
+
+// params are what the script is told: by JOBD_… of the job, by the names of CGI of the request.
+func (f *fastcgiService) params(spec *jobexec.Spec) []fcgi.Param {
+	id, attempt := strconv.FormatInt(spec.Job, 10), strconv.Itoa(spec.Attempt)
+	params := []fcgi.Param{
+		{Name: "GATEWAY_INTERFACE", Value: "CGI/1.1"},
+		{Name: "SERVER_SOFTWARE", Value: "jobd"},
+		{Name: "SERVER_NAME", Value: "jobd"},
+		{Name: "SERVER_PORT", Value: "0"},
+		{Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
+		{Name: "REMOTE_ADDR", Value: "127.0.0.1"},
+		{Name: "REQUEST_METHOD", Value: method},
+		{Name: "CONTENT_LENGTH", Value: "0"},
+		{Name: "CONTENT_TYPE", Value: ""},
+		{Name: "SCRIPT_FILENAME", Value: f.script},
+		{Name: "SCRIPT_NAME", Value: f.script},
+		{Name: "REQUEST_URI", Value: f.script + "?" + id},
+		{Name: "QUERY_STRING", Value: id},
+		{Name: "JOBD_ID", Value: id},
+		{Name: "JOBD_ATTEMPT", Value: attempt},
+		{Name: "JOBD_TARGET", Value: spec.Target},
+		{Name: "JOBD_CLAIM", Value: fmt.Sprintf("%s-%s-%s", id, attempt, spec.Token)},
+	}
+	for _, variable := range spec.Vars {
+		name, value, _ := strings.Cut(variable, "=")
+		known := slices.ContainsFunc(params, func(p fcgi.Param) bool { return p.Name == name })
+		if strings.HasPrefix(name, "JOBD_") && !known {
+			params = append(params, fcgi.Param{Name: name, Value: value})
+		}
+	}
+	if parent := traceparent(spec); parent != "" {
+		params = append(params, fcgi.Param{Name: "TRACEPARENT", Value: parent})
+	}
+	return params
+}

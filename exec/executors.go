@@ -154,11 +154,15 @@ func (w *Worker) Recycle(names []string, why string) error {
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	if len(kept) > 0 {
-		w.Logger.Info("processes that are kept for jobs are replaced", "targets", kept, "why", why)
-		w.Pools.Recycle(kept, why)
-	}
+	w.recycle(kept, why)
 	return nil
+}
+
+func (w *Worker) recycle(targets []string, why string) {
+	if len(targets) > 0 {
+		w.Logger.Info("processes that are kept for jobs are replaced", "targets", targets, "why", why)
+		w.Pools.Recycle(targets, why)
+	}
 }
 
 // keptTargets lists the targets for whose jobs processes are kept.

@@ -113,11 +113,14 @@ func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
 	check("with other targets", map[string]int{"a": 5, "c": 3})
 	f.worker.SetTerms(map[string]jobexec.Terms{"c": {Launcher: &posts}}, nil, false)
 	check("with other terms", map[string]int{"a": 5}, "c")
+	if len(kept.recycled) != 1 || len(kept.recycled[0]) != 1 || kept.recycled[0][0] != "a" {
+		t.Errorf("with a configuration that is read again, replaced for %v", kept.recycled)
+	}
 	if err := f.worker.Recycle([]string{"a", "c", "d"}, "me"); err == nil || !strings.Contains(err.Error(), "no processes are kept for target 'c'") ||
-		!strings.Contains(err.Error(), "target 'd' not found") || len(kept.recycled) > 0 {
+		!strings.Contains(err.Error(), "target 'd' not found") || len(kept.recycled) != 1 {
 		t.Errorf("%v; recycled %v", err, kept.recycled)
 	}
-	if err := f.worker.Recycle(nil, "me"); err != nil || len(kept.recycled) != 1 || kept.recycled[0][0] != "a" {
+	if err := f.worker.Recycle(nil, "me"); err != nil || len(kept.recycled) != 2 || kept.recycled[1][0] != "a" {
 		t.Errorf("%v; recycled %v", err, kept.recycled)
 	}
 }
@@ -127,12 +130,17 @@ func TestExecutorsAreToldWhatThereIsToBe(t *testing.T) {
 func TestATargetWithoutAReadyProcessWaits(t *testing.T) {
 	t.Parallel()
 	kept := &pools{}
-	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), manual(9, "a")), modes(forks, kept, nil))
+	f := newFixture(t, newTable(waiting(1, "a"), manual(9, "a")), modes(forks, kept, nil))
 	f.start()
-	running, refused := f.next(), f.next()
-	f.wait("three are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
+	running := f.next()
 	f.runner.refuseAll(&jobexec.NotStartedError{Why: "it ends at once"})
-	refused.refuse("it ends at once")
+	for id := int64(2); id <= 3; id++ {
+		f.table.insert(waiting(id, "a"))
+	}
+	if err := f.worker.Poll(nil); err != nil {
+		t.Fatal(err)
+	}
+	f.wait("three are claimed", func(s *journal.State) bool { return len(s.Jobs) == 3 })
 	f.worker.SetReady("a", jobexec.ModePool, "another one's trouble")
 	f.worker.SetReady("a", jobexec.ModeFork, "it ends at once")
 	f.until("status tells", func(s jobexec.Status) bool {
@@ -146,7 +154,7 @@ func TestATargetWithoutAReadyProcessWaits(t *testing.T) {
 	if want := "job 9 was not run: no process gets ready that could run its jobs: it ends at once"; err != nil || answer.Errors[9] != want {
 		t.Errorf("answer %+v, %v; want %q", answer, err, want)
 	}
-	f.reach(map[int64]string{3: journal.RowWaiting, refused.spec.Job: journal.RowWaiting, 9: journal.RowManual})
+	f.reach(map[int64]string{2: journal.RowWaiting, 3: journal.RowWaiting, 9: journal.RowManual})
 	f.table.insert(waiting(4, "b"))
 	f.runner.refuseAll(nil)
 	if err := f.worker.Poll(nil); err != nil {
@@ -163,8 +171,10 @@ func TestATargetWithoutAReadyProcessWaits(t *testing.T) {
 		f.next().exit(0)
 	}
 	f.reach(map[int64]string{1: journal.RowDone, 2: journal.RowDone, 3: journal.RowDone})
-	if n := count(f.story(refused.spec.Job), journal.KindDone); n != 1 {
-		t.Errorf("story %v", f.story(refused.spec.Job))
+	for id := int64(2); id <= 3; id++ {
+		if story := f.story(id); count(story, journal.KindDone) != 1 || count(story, journal.KindReleased) != 1 {
+			t.Errorf("job %d: %v", id, story)
+		}
 	}
 }
 
@@ -237,13 +247,4 @@ func TestAWorkerWithoutTheExecutorStartsNothing(t *testing.T) {
 	if n := count(f.story(1), journal.KindDone); n > 0 {
 		t.Errorf("story %v", f.story(1))
 	}
-}
-
-// refuse ends the process as one that was never started.
-func (p *process) refuse(why string) {
-	p.once.Do(func() {
-		p.refused = &jobexec.NotStartedError{Why: why}
-		close(p.ended)
-		p.spec.Tell(jobexec.News{Job: p.spec.Job, Token: p.spec.Token, Attempt: p.spec.Attempt, Ended: true})
-	})
 }

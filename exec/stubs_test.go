@@ -215,7 +215,6 @@ type process struct {
 	done    journal.Done
 	known   bool
 	signals chan int
-	refused error  // it was never started
 	stderr  string // that it has written at its end
 }
 
@@ -242,9 +241,6 @@ func (p *process) Begun() <-chan struct{} {
 func (p *process) Ended() <-chan struct{} { return p.ended }
 
 func (p *process) Outcome() (journal.Done, error) {
-	if p.refused != nil {
-		return journal.Done{}, p.refused
-	}
 	if !p.known {
 		return journal.Done{Elapsed: p.done.Elapsed}, jobexec.ErrOutcomeUnknown
 	}

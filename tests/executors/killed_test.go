@@ -1,0 +1,140 @@
+package executors
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// Something is killed while each executor has a job: what is known of it then is what the table says,
+// none is started twice, and the next job goes well. With on_crash = requeue what is unknown is
+// started again, and nothing else is.
+func TestKilledWhileJobsRun(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{theWorker, theRunner, theParent, theSelf, theHost} {
+		for _, policy := range []string{"fail", "requeue"} {
+			t.Run(what+", "+policy, func(t *testing.T) {
+				t.Parallel()
+				killWhileJobsRun(t, what, policy)
+			})
+		}
+	}
+}
+
+func killWhileJobsRun(t *testing.T, what, policy string) {
+	s := newSite(t, 1, harness.Settings{"on_crash": policy})
+	pids := map[string]int{}
+	for _, e := range s.executors {
+		if e.known[what] != nothing {
+			s.insert(e, 0, `echo before; gate; test $attempt = 2 || echo after`, waiting)
+		}
+	}
+	worker := s.start()
+	for _, e := range s.executors {
+		if e.known[what] != nothing {
+			pids[e.name] = s.awaitStart(s.id(e, 0), 1)
+			s.AwaitStatus(t, s.id(e, 0), "running")
+		}
+	}
+	struck[what](t, s, worker, pids)
+	for _, e := range s.executors { // they end without the gate
+		if e.known[what] == bySIG {
+			s.AwaitDone(t, s.id(e, 0))
+		}
+	}
+	s.open()
+	for _, e := range s.executors {
+		want := e.known[what]
+		if want == nothing {
+			continue
+		}
+		if want == unknown && policy == "requeue" {
+			want = again
+		}
+		if got := shown(s.AwaitDone(t, s.id(e, 0))); got != want {
+			t.Errorf("%s: it ended as %s, not as %s: %s", e.name, got, want, s.Row(t, s.id(e, 0)))
+		}
+		s.runsNext(t, e, 1)
+	}
+	s.startedOnce()
+}
+
+// again is a job that was started again because nobody knows how it ended.
+const again = `ok 0 - "before\n" ""`
+
+// struck is how things are killed.
+var struck = map[string]func(t *testing.T, s *site, worker *harness.Daemon, pids map[string]int){
+	theWorker: func(t *testing.T, s *site, worker *harness.Daemon, _ map[string]int) {
+		worker.Kill(t)
+		s.start()
+	},
+	theRunner: func(t *testing.T, _ *site, worker *harness.Daemon, _ map[string]int) {
+		kill(t, worker.Runner(t))
+	},
+	theParent: func(t *testing.T, s *site, _ *harness.Daemon, pids map[string]int) {
+		for _, e := range s.executors {
+			if e.known[theParent] != nothing {
+				kill(t, above(t, pids[e.name], e.parent))
+			}
+		}
+	},
+	theSelf: func(t *testing.T, s *site, _ *harness.Daemon, pids map[string]int) {
+		for _, e := range s.executors {
+			kill(t, above(t, pids[e.name], e.self))
+		}
+		s.peer.kill()
+		s.peer.start(t)
+	},
+	theHost: func(t *testing.T, s *site, worker *harness.Daemon, _ map[string]int) {
+		s.peer.kill()
+		worker.Crash(t)
+		s.peer.start(t)
+		s.start()
+	},
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("process %d: %v", pid, err)
+	}
+}
+
+// above is the process so many generations above another one.
+func above(t *testing.T, pid, generations int) int {
+	t.Helper()
+	for range generations {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " %s %d", new(string), &pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pid
+}
+
+// No executor has more jobs at a time than its target has slots.
+func TestSlotsAreNeverExceeded(t *testing.T) {
+	t.Parallel()
+	const slots, jobs = 2, 30
+	s := newSite(t, slots)
+	for _, e := range s.executors {
+		for n := range jobs {
+			s.insert(e, n, "sleep 0.02", waiting)
+		}
+	}
+	s.start()
+	s.AwaitCount(t, jobs*len(s.executors), "status = 'done' AND result = 'ok'")
+	for name, most := range s.most() {
+		if most > slots {
+			t.Errorf("%s has had %d jobs at a time, with %d slots", name, most, slots)
+		}
+	}
+	s.startedOnce()
+}

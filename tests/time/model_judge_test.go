@@ -93,7 +93,7 @@ func (t *trial) judgeRow(r timed) {
 		if r.uniqueKey != "" {
 			t.violated("unique key", "%s keeps %q", r, r.uniqueKey)
 		}
-	} else if r.uniqueKey == "" {
+	} else if r.uniqueKey == "" && !row.keyless {
 		t.violated("unique key", "%s has none any more", r)
 	}
 	if r.status == "ignored" && !row.ended {

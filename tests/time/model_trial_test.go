@@ -41,6 +41,7 @@ type modelled struct {
 	touched bool // somebody edited it, or ran it once more: what is known of its times is less
 	ended   bool // somebody has ended it, or its schedule
 	retried bool
+	keyless bool // it was set back: what its end has freed, its key, does not come back
 }
 
 // behaviour is what the launcher does with a job, by its id.

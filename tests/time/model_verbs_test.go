@@ -156,7 +156,7 @@ func (t *trial) order(s step, words ...string) (row *modelled, done bool) {
 
 func (t *trial) retry(s step) {
 	if row, done := t.order(s, "retry", "--yes"); row != nil {
-		row.touched = true // also where it is not known whether it was done
+		row.touched, row.keyless = true, true // also where it is not known whether it was done
 		if done {
 			row.retried, row.ended = true, false
 		}

@@ -2,6 +2,7 @@ package services
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -144,6 +145,8 @@ type asker struct {
 	t    *testing.T
 	able chan bool
 	jobs int64
+
+	deadline string // that jobs are told; "": in a minute
 }
 
 func newAsker(t *testing.T) *asker {
@@ -186,9 +189,10 @@ func (a *asker) await(able bool) {
 func (a *asker) start(s jobexec.Service, timeout time.Duration) jobexec.Process {
 	a.t.Helper()
 	a.jobs++
+	deadline := cmp.Or(a.deadline, strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10))
 	process, err := a.Start(jobexec.Spec{
 		Mode: s.Mode, Target: "mail", Job: a.jobs, Attempt: 1, Token: "@abcdefghi", Service: s, MaxOutput: 1 << 20,
-		Timeout: timeout, Vars: []string{"JOBD_DEADLINE=" + strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10)},
+		Timeout: timeout, Vars: []string{"JOBD_DEADLINE=" + deadline},
 	})
 	if err != nil {
 		a.t.Fatal(err)

@@ -1,0 +1,121 @@
+package services
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	jobexec "jobd/exec"
+	"jobd/tests/harness"
+)
+
+// example is the script that people copy.
+func example(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(harness.Top(), "examples", "launchers", "fastcgi.php"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// changed is the service of a copy of the example in which jobs do something else.
+func (f *fpm) changed(name, body string) jobexec.Service {
+	f.t.Helper()
+	source, err := os.ReadFile(example(f.t))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	const prints = `    echo "job $id, attempt ", $_SERVER['JOBD_ATTEMPT'], "\n";`
+	code, found := strings.CutPrefix(strings.Replace(string(source), prints, body, 1), "<?php\n")
+	if !found || !strings.Contains(code, body) {
+		f.t.Fatal("the example does not print the attempt, or is no PHP")
+	}
+	return f.script(name, code)
+}
+
+func TestTheScriptOfTheExample(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 1, "php_flag[display_errors] = on")
+	a := newAsker(t)
+	for name, c := range map[string]struct{ body, want string }{
+		"prints":  {`echo "job $id of {$_SERVER['JOBD_TARGET']}\n";`, `ok 0 out "job * of mail\n" err ""`},
+		"code":    {`echo "why\n"; return 7;`, `fail 7 out "" err "Status: 200 OK\nwhy\n"`},
+		"throws":  {`throw new Exception('told');`, `fail 2 *Uncaught Exception: told*`},
+		"exits":   {`exit(3);`, `fail 2 out "" err "Status: 200 OK\n"`},
+		"much":    {`echo str_repeat('x', 100_000); flush();`, `ok 0 out "xxx*`},
+		"is late": {`echo 'late';`, `fail 2 out "" err "Status: 200 OK\n"`},
+	} {
+		service := a.serve(f.changed(strings.ReplaceAll(name, " ", "_"), c.body))
+		a.deadline = ""
+		if name == "is late" {
+			a.deadline = "1000000000"
+		}
+		if got := shown(a.run(service)); !like(got, c.want) {
+			t.Errorf("what %s ended as %s, not %s", name, got, c.want)
+		}
+	}
+}
+
+// From the row to the row.
+func TestAWorkerSendsItsJobsToPHP(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 4)
+	db := harness.NewDatabase(t)
+	w := db.Worker(t, "node-1", "fastcgi:"+f.address+" "+example(t), map[string]int{"a": 4}).StartWorker(t)
+	db.InsertMany(t, 40, "a", "waiting")
+	jobctl(t, w, "poll", "a")
+	db.AwaitCount(t, 40, "status = 'done' AND result = 'ok' AND return_code = 0")
+	for id := int64(1); id <= 40; id++ {
+		if got := harness.Text(db.Row(t, id).Stdout); got != fmt.Sprintf("job %d, attempt 1\n", id) {
+			t.Errorf("row %d has %q", id, got)
+		}
+	}
+	if log := jobctl(t, w, "--output=json", "journal", "log", "--job", "1"); !strings.Contains(log, `"executor":"fastcgi"`) || !strings.Contains(log, `"address":"`+f.address+`"`) {
+		t.Errorf("the journal has\n%s", log)
+	}
+}
+
+// A worker that is killed can't learn what became of a request: the next one says so, and sends it no
+// second time.
+func TestAKilledWorkerLeavesAFastCGIRequestUnknown(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 2)
+	service := f.script("job", held)
+	db := harness.NewDatabase(t)
+	settings := db.Worker(t, "node-1", "fastcgi:"+f.address+" "+service.Script, map[string]int{"a": 1})
+	w := settings.StartWorker(t)
+	db.InsertMany(t, 1, "a", "waiting")
+	jobctl(t, w, "poll", "a")
+	f.notes("came", "1 ")
+	w.Kill(t)
+	settings.StartWorker(t)
+	if row := db.AwaitDone(t, 1); harness.Text(row.Result) != "fail" || !strings.Contains(harness.Text(row.Stderr), "outcome unknown") {
+		t.Errorf("its row is %s", row)
+	}
+	f.release()
+	f.notes("left", "1 ")
+	f.notes("came", "1 ")
+}
+
+// As long as php-fpm is away nothing is claimed; its jobs are run when it is back.
+func TestPHPThatIsAwayUsesUpNoRow(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 2)
+	f.stop()
+	db := harness.NewDatabase(t)
+	w := db.Worker(t, "node-1", "fastcgi:"+f.address+" "+example(t), map[string]int{"a": 2}).StartWorker(t)
+	db.InsertMany(t, 20, "a", "waiting")
+	jobctl(t, w, "poll", "a")
+	harness.Until(t, func() string {
+		if said := jobctl(t, w, "why", "7"); !strings.Contains(said, f.address) || !strings.Contains(said, "dial unix") {
+			return said
+		}
+		return ""
+	})
+	db.AwaitCount(t, 20, "status = 'waiting'")
+	f.start()
+	db.AwaitCount(t, 20, "status = 'done' AND result = 'ok'")
+}

@@ -1,0 +1,217 @@
+package services
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	jobexec "jobd/exec"
+	"jobd/store/storetest/freeport"
+	"jobd/tests/harness"
+)
+
+// held is a script that notes in a file that it runs, waits until it may go on, and notes that it has
+// ended.
+const held = `ob_start();
+file_put_contents(__DIR__ . '/came', $_SERVER['JOBD_ID'] . ' ', FILE_APPEND);
+while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }
+file_put_contents(__DIR__ . '/left', $_SERVER['JOBD_ID'] . ' ', FILE_APPEND);
+header('Jobd-Exit-Code: 0');`
+
+const connectionLost = "the request did not come to its end: the connection was closed: nobody can tell how it ended"
+
+// notes waits until a file says so.
+func (f *fpm) notes(name, want string) {
+	f.t.Helper()
+	harness.Until(f.t, func() string {
+		got, err := os.ReadFile(filepath.Join(f.folder, name))
+		if string(got) != want {
+			return name + " has " + string(got) + ", not " + want + ": " + errorText(err)
+		}
+		return ""
+	})
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// release lets the scripts that are held go on.
+func (f *fpm) release() {
+	f.t.Helper()
+	if err := os.WriteFile(filepath.Join(f.folder, "go"), nil, 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fpm) signal(signal syscall.Signal) {
+	f.t.Helper()
+	if err := f.master.Process.Signal(signal); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// ended is the end of a job, in a line.
+func ended(t *testing.T, p jobexec.Process) string {
+	t.Helper()
+	select {
+	case <-p.Ended():
+	case <-time.After(harness.Patience):
+		t.Fatal("a job does not end")
+	}
+	return shown(p.Outcome())
+}
+
+func TestPHPOverTCP(t *testing.T) {
+	t.Parallel()
+	address := freeport.Address(port(t))
+	f := newFPM(t, address, 2)
+	a := newAsker(t)
+	process := a.start(a.serve(f.script("job", `header('Jobd-Exit-Code: 0'); echo $_SERVER['QUERY_STRING'];`)), harness.Patience)
+	if got := process.Started().Address; got != address {
+		t.Errorf("its address is %q", got)
+	}
+	if got := ended(t, process); got != `ok 0 out "1" err ""` {
+		t.Errorf("it ended as %s", got)
+	}
+}
+
+// With one process and more slots jobs wait in the queue of php-fpm, and each is run once.
+func TestPHPHasTooFewProcesses(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 1)
+	a := newAsker(t)
+	service := a.serve(f.script("job", held))
+	first := a.start(service, harness.Patience)
+	f.notes("came", "1 ")
+	rest := []jobexec.Process{a.start(service, harness.Patience), a.start(service, harness.Patience)}
+	if got := ended(t, a.start(service, 500*time.Millisecond)); !strings.Contains(got, "the service did not answer within its timeout of 500ms: nobody can tell") {
+		t.Errorf("the one that can't wait ended as %s", got)
+	}
+	f.release()
+	for _, process := range append(rest, first) {
+		if got := ended(t, process); got != `ok 0 out "" err ""` {
+			t.Errorf("it ended as %s", got)
+		}
+	}
+	f.notes("came", "1 2 3 4 ") // php-fpm has the request of the last one, though nobody waits for it
+	f.notes("left", "1 2 3 4 ")
+}
+
+// A job that is cancelled is cut off; what PHP makes of that is its matter.
+func TestPHPGoesOnWhenItsJobIsCancelled(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 1)
+	a := newAsker(t)
+	process := a.start(a.serve(f.script("job", held)), harness.Patience)
+	f.notes("came", "1 ")
+	if err := process.Signal(int(unix.SIGUSR1)); err == nil {
+		t.Error("it takes SIGUSR1")
+	}
+	if err := process.Signal(int(unix.SIGTERM)); err != nil {
+		t.Error(err)
+	}
+	if got := ended(t, process); !strings.Contains(got, "it was cancelled by SIGTERM while the service had its request: nobody can tell") {
+		t.Errorf("it ended as %s", got)
+	}
+	f.release()
+	f.notes("left", "1 ")
+}
+
+// When php-fpm ends, its jobs are unknown, and the next ones are not started until it is back.
+func TestPHPEndsAndComesBack(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 2)
+	a := newAsker(t)
+	service := a.serve(f.script("job", held))
+	process := a.start(service, harness.Patience)
+	f.notes("came", "1 ")
+	f.signal(unix.SIGTERM)
+	if got := ended(t, process); !strings.HasSuffix(got, connectionLost) {
+		t.Errorf("it ended as %s", got)
+	}
+	f.stop()
+	if got := shown(a.run(service)); !strings.Contains(got, "fastcgi:"+f.address+": dial unix") {
+		t.Errorf("the next one ended as %s", got)
+	}
+	a.await(false)
+	f.start()
+	a.await(true)
+	f.release()
+	if got := shown(a.run(service)); got != `ok 0 out "" err ""` {
+		t.Errorf("it ended as %s", got)
+	}
+	f.notes("left", "3 ")
+}
+
+// The master is needed for new processes only: those that it leaves go on.
+func TestPHPGoesOnWithoutItsMaster(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 1)
+	a := newAsker(t)
+	process := a.start(a.serve(f.script("job", held)), harness.Patience)
+	f.notes("came", "1 ")
+	f.signal(unix.SIGKILL)
+	f.release()
+	if got := ended(t, process); got != `ok 0 out "" err ""` {
+		t.Errorf("it ended as %s", got)
+	}
+}
+
+// A connection that php-fpm has closed before the request was sent is no start.
+func TestPHPEndsBeforeARequestIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFPM(t, "", 1)
+	a := newAsker(t)
+	service := a.serve(f.script("job", held))
+	first := a.start(service, harness.Patience)
+	f.notes("came", "1 ")
+	waiting, err := a.Start(jobexec.Spec{Mode: service.Mode, Target: "mail", Job: 7, Attempt: 1, Service: service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-waiting.Begun()
+	f.signal(unix.SIGTERM)
+	if got := ended(t, first); !strings.HasSuffix(got, connectionLost) {
+		t.Errorf("it ended as %s", got)
+	}
+	f.stop()
+	waiting.(jobexec.Held).Proceed()
+	if got := ended(t, waiting); strings.Contains(got, "nobody can tell") || !strings.Contains(got, "fastcgi:"+f.address) {
+		t.Errorf("the one that was not sent ended as %s", got)
+	}
+}
+
+// systemctl reload php-fpm kills what runs, unless process_control_timeout gives it time.
+func TestPHPIsReloaded(t *testing.T) {
+	t.Parallel()
+	for name, global := range map[string]string{"at once": "0", "in time": "60s"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFPM(t, "", 1, "[global]", "process_control_timeout = "+global, "[www]")
+			a := newAsker(t)
+			process := a.start(a.serve(f.script("job", held)), harness.Patience)
+			f.notes("came", "1 ")
+			f.signal(unix.SIGUSR2)
+			if global == "0" {
+				if got := ended(t, process); !strings.HasSuffix(got, connectionLost) {
+					t.Errorf("it ended as %s", got)
+				}
+				return
+			}
+			f.says("Reloading in progress")
+			f.release()
+			if got := ended(t, process); got != `ok 0 out "" err ""` {
+				t.Errorf("it ended as %s", got)
+			}
+		})
+	}
+}

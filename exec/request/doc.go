@@ -7,8 +7,10 @@
 //
 // What all such executors share is in request.go (the services of the targets, and who is told how
 // they stand), process.go (a job, from its connection to its outcome) and service.go (connections, and
-// whether any is to be had). What a kind of service speaks is a protocol: http.go and the files whose
-// names begin so.
+// whether any is to be had). What a kind of service speaks is a protocol: http.go and fastcgi.go, and the
+// files whose names begin so. What holds of HTTP here holds of FastCGI, but for two things: its
+// connections are made for one request each, and only the record that ends a request makes an answer
+// whole, whatever came before it.
 //
 // # What is known after a crash
 //
@@ -26,7 +28,7 @@
 // byte is sent. What if the worker is killed right there:
 //
 //   - Before or while the connection is made: no byte was sent. The journal says running, executor
-//     http, and not started: the next start queues the job again.
+//     http or fastcgi, and not started: the next start queues the job again.
 //   - After that, before started is journalled: the same. The service saw a connection without a
 //     request.
 //   - After started, before the first byte: the journal can't tell that from what follows. The
@@ -47,6 +49,8 @@
 //     what is no HTTP, or half of it: unknown. It is never sent again: a request is written by one
 //     call to one connection, and there is no http.Transport here, which repeats some.
 //   - A proxy says that it has no answer (502, 504): unknown, since the service may have had it.
+//   - A FastCGI server is killed, or its process that has the request: unknown. A request that waits in
+//     its queue when jobd gives it up may be run still: unknown, too.
 //   - A timeout or a signal closes the connection: unknown. What the service makes of that is its
 //     matter. Before the request was sent, a signal ends the job: that it was not sent is known.
 package request

@@ -36,6 +36,21 @@ func (f *fpm) changed(name, body string) jobexec.Service {
 	return f.script(name, code)
 }
 
+func TestThePageHasTheExample(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "executors-fastcgi.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(example(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "\n```php\n"+string(script)+"```\n") {
+		t.Errorf("the page's script is not\n%s", script)
+	}
+}
+
 func TestTheScriptOfTheExample(t *testing.T) {
 	t.Parallel()
 	f := newFPM(t, "", 1, "php_flag[display_errors] = on")
@@ -64,14 +79,22 @@ func TestAWorkerSendsItsJobsToPHP(t *testing.T) {
 	t.Parallel()
 	f := newFPM(t, "", 4)
 	db := harness.NewDatabase(t)
-	w := db.Worker(t, "node-1", "fastcgi:"+f.address+" "+example(t), map[string]int{"a": 4}).StartWorker(t)
+	throws := f.changed("throws", `throw new Exception('told');`)
+	w := db.Worker(t, "node-1", "fastcgi:"+f.address+" "+example(t), map[string]int{"a": 3, "b": 1}).With(
+		harness.Terms("b", harness.Settings{"launcher": "fastcgi:" + f.address + " " + throws.Script})).StartWorker(t)
 	db.InsertMany(t, 40, "a", "waiting")
-	jobctl(t, w, "poll", "a")
+	db.Insert(t, 41, "b", "waiting")
+	jobctl(t, w, "poll", "a", "b")
 	db.AwaitCount(t, 40, "status = 'done' AND result = 'ok' AND return_code = 0")
 	for id := int64(1); id <= 40; id++ {
 		if got := harness.Text(db.Row(t, id).Stdout); got != fmt.Sprintf("job %d, attempt 1\n", id) {
 			t.Errorf("row %d has %q", id, got)
 		}
+	}
+	row := db.AwaitDone(t, 41)
+	said := fmt.Sprintf("%s %d %q %s", harness.Text(row.Result), *row.Code, harness.Text(row.Stdout), harness.Text(row.Stderr))
+	if want := `fail 2 "" Status: 200 OK*Uncaught Exception: told*[jobd: there is no Jobd-Exit-Code header: the script did not come to its end*`; !like(said, want) {
+		t.Errorf("the row of the job that throws has %s", said)
 	}
 	if log := jobctl(t, w, "--output=json", "journal", "log", "--job", "1"); !strings.Contains(log, `"executor":"fastcgi"`) || !strings.Contains(log, `"address":"`+f.address+`"`) {
 		t.Errorf("the journal has\n%s", log)

@@ -13,12 +13,6 @@ type Record struct {
 	Content []byte // valid until the next record is read
 }
 
-// ForeignError is of a peer that says something else than an answer to the request.
-type ForeignError struct{ What string }
-
-// Error implements error.
-func (e *ForeignError) Error() string { return "the answer is none of FastCGI: " + e.What }
-
 // Reader reads the records of an answer.
 type Reader struct {
 	from    io.Reader
@@ -28,8 +22,8 @@ type Reader struct {
 // NewReader makes one that reads from a connection, and no further than each record goes.
 func NewReader(from io.Reader) *Reader { return &Reader{from: from} }
 
-// Next reads a record. An error other than a *ForeignError is of the connection; that is io.EOF between
-// two records, io.ErrUnexpectedEOF within one. Then the content is what came of it.
+// Next reads a record. When the connection ends the error is io.EOF between two records, and
+// io.ErrUnexpectedEOF within one; then the content is what came of it.
 func (r *Reader) Next() (Record, error) {
 	var head [headSize]byte
 	if _, err := io.ReadFull(r.from, head[:]); err != nil {
@@ -54,11 +48,11 @@ func check(head [headSize]byte) error {
 	id := binary.BigEndian.Uint16(head[2:])
 	switch of := Type(head[1]); {
 	case head[0] != version:
-		return &ForeignError{fmt.Sprintf("a record of version %d", head[0])}
+		return fmt.Errorf("the answer is none of FastCGI: a record of version %d", head[0])
 	case id != requestID:
-		return &ForeignError{fmt.Sprintf("a record about request %d", id)}
+		return fmt.Errorf("the answer is none of FastCGI: a record about request %d", id)
 	case of != Stdout && of != Stderr && of != EndRequest:
-		return &ForeignError{fmt.Sprintf("a record of type %d", of)}
+		return fmt.Errorf("the answer is none of FastCGI: a record of type %d", of)
 	}
 	return nil
 }
@@ -86,7 +80,7 @@ func (e End) Refusal() string {
 // End reads the content of an EndRequest.
 func (r Record) End() (End, error) {
 	if r.Type != EndRequest || len(r.Content) < endSize {
-		return End{}, &ForeignError{fmt.Sprintf("an end of the request with %d bytes", len(r.Content))}
+		return End{}, fmt.Errorf("the answer is none of FastCGI: an end of the request with %d bytes", len(r.Content))
 	}
 	return End{App: binary.BigEndian.Uint32(r.Content), Protocol: r.Content[4]}, nil
 }

@@ -44,12 +44,18 @@ func (f *fastcgiService) where() string { return "fastcgi:" + f.address }
 // waits, too.
 func (f *fastcgiService) dial(ctx context.Context) (*connection, error) {
 	var dialer net.Dialer
+	full := false
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		raw, err := dialer.DialContext(ctx, f.network, f.address)
-		if err == nil {
+		var late net.Error
+		switch {
+		case err == nil:
 			return f.connected(raw), nil
-		}
-		if f.network != "unix" || !errors.Is(err, syscall.EAGAIN) {
+		case f.network == "unix" && errors.Is(err, syscall.EAGAIN):
+			full = true
+		case full && errors.As(err, &late) && late.Timeout():
+			return nil, errFull
+		default:
 			return nil, err
 		}
 		timer := time.NewTimer(wait)
@@ -57,10 +63,12 @@ func (f *fastcgiService) dial(ctx context.Context) (*connection, error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, errors.New("its queue of connections is full, and stays so: its processes are too few, or all hang")
+			return nil, errFull
 		}
 	}
 }
+
+var errFull = errors.New("its queue of connections is full, and stays so: its processes are too few, or all hang")
 
 func (f *fastcgiService) connected(raw net.Conn) *connection {
 	address := f.address

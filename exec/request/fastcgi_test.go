@@ -220,7 +220,7 @@ func TestAFullQueueIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	path, accept := full(t)
 	f := newFixture(t)
-	of := jobexec.Service{Mode: jobexec.ModeFastCGI, Address: path, Script: "/x", Dial: 50 * time.Millisecond}
+	of := jobexec.Service{Mode: jobexec.ModeFastCGI, Address: path, Script: "/x", Dial: 200 * time.Millisecond}
 	p := f.start(fastcgiSpec(of))
 	wait(t, "ended", p.Ended())
 	want := "fastcgi:" + path + ": its queue of connections is full, and stays so: its processes are too few, or all hang"

@@ -74,6 +74,7 @@ func (k *kept) closeHungUp(c *child) {
 	for i, of := range []*capture{&c.stdout, &c.stderr} {
 		if of.hungUp && k.output[i] >= 0 {
 			k.hangUp(i)
+			k.hasClosed(streams[i])
 		}
 	}
 }
@@ -124,10 +125,11 @@ func (k *kept) afterJob(c *child) {
 	k.weigh()
 }
 
-// weigh looks how large a process is.
+// weigh looks how large a process is. One that has had no job yet is as large as those that would take
+// its place.
 func (k *kept) weigh() {
 	most := k.pool.def.MaxMemory
-	if most <= 0 || k.spent {
+	if most <= 0 || k.spent || k.jobs == 0 {
 		return
 	}
 	if who, there := proc.RelativesOf(k.started.Pid); there && who.Memory > most {
@@ -143,11 +145,13 @@ func (ps *pools) tick(now int64) {
 		def := &k.pool.def
 		if k.state == idle {
 			k.strays("between two jobs")
+			k.lookForEnds()
 			if def.IdleTimeout > 0 && now-k.since > int64(def.IdleTimeout) && k.due == "" {
 				k.due, k.spent = "idle_timeout", true
 				k.pool.wanted = k.pool.booting + k.pool.count((*kept).stays)
 			}
 		}
+		k.listen(now)
 		if k.forgets(now) {
 			k.unfit(fmt.Sprintf("the process of its job has ended, and it has not said so within %s", ps.times.answer))
 		}

@@ -21,6 +21,10 @@ func (k *kept) ask(c *child) {
 		return
 	}
 	k.strays(fmt.Sprintf("before job %d", t.id.Job))
+	if k.lookForEnds(); k.closed != "" {
+		p.waiting = append([]*child{c}, p.waiting...)
+		return
+	}
 	for i, of := range []*capture{&c.stdout, &c.stderr} {
 		of.pipe, of.closed = k.output[i], k.output[i] < 0
 		of.shared, of.limit, of.rest = true, t.maxOutput, &ps.spawner.rest
@@ -50,9 +54,10 @@ func (ps *pools) hear(k *kept, drain bool) {
 		if err == unix.EINTR {
 			continue
 		}
-		if n <= 0 { // its end says nothing: its children have the other one, too
+		if n <= 0 { // its end says nothing of a job: its children have the other one, too
 			if n == 0 && err == nil {
 				_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, k.answers, nil)
+				k.hasClosed("descriptor 4")
 			}
 			return
 		}
@@ -141,6 +146,8 @@ func (k *kept) answer(line []byte) {
 	case a.word == "refused" && k.state == asked:
 		k.turn = nil
 		k.enter(idle, 0)
+		ps := k.pool.pools
+		ps.warn(k.pool, k, a.job, k.name()+" has refused the job, which was not started")
 		c.turn.watcher.refused("the launcher refused the job: "+k.name()+" said so", wire.Short)
 	case a.word == "exit" && k.state == busy && k.mode == "pool" && a.number <= 255:
 		k.ends(outcome(syscall.WaitStatus(a.number << 8)))

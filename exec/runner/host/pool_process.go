@@ -52,6 +52,8 @@ type kept struct {
 	last     int64        // the job that it had last
 	sought   int          // after so many jobs it was looked for what they have left behind
 	helpers  map[int]bool // were in its group when it got ready
+	closed   string       // which descriptor nobody has open any more; "": somebody has all
+	mute     int64        // since when
 	ended    int64        // since when it is known that its job's process has ended; 0: it is not
 }
 

@@ -97,11 +97,20 @@ var struck = map[string]func(t *testing.T, s *site, worker *harness.Daemon, pids
 	},
 }
 
+// kill kills a process, and waits until it does nothing any more: a parent that is struck while it waits
+// for its child may learn of the end of that first, and take it along.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatalf("process %d: %v", pid, err)
 	}
+	harness.Until(t, func() string {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") || strings.Contains(string(stat), ") X ") {
+			return ""
+		}
+		return fmt.Sprintf("process %d was killed, and is there", pid)
+	})
 }
 
 // above is the process so many generations above another one.

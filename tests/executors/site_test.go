@@ -67,26 +67,34 @@ def turn(job):
     return code
 `
 
-// newSite makes a site. Each target has so many slots.
-func newSite(t *testing.T, slots int, settings ...harness.Settings) *site {
+// newPlace makes a site whose worker has no targets yet.
+func newPlace(t *testing.T) *site {
 	t.Helper()
-	s := &site{Database: harness.NewDatabase(t, harness.TimesTable), t: t, dir: t.TempDir(), executors: executors()}
+	s := &site{Database: harness.NewDatabase(t, harness.TimesTable), t: t, dir: t.TempDir()}
 	if err := os.Mkdir(s.path("work"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mkfifo(s.path("gate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	s.settings = s.Worker(t, "worker", "true {id}", nil).With(harness.UsesAll)
+	t.Cleanup(s.clean)
+	return s
+}
+
+// newSite makes a site. Each target has so many slots.
+func newSite(t *testing.T, slots int, settings ...harness.Settings) *site {
+	t.Helper()
+	s := newPlace(t)
+	s.executors = executors()
 	s.program("job.sh", jobScript)
 	s.program("spare.sh", spareScript)
 	s.peer = startPeer(t, s.dir)
-	s.settings = s.Worker(t, "worker", "true {id}", nil).With(harness.UsesAll)
 	for _, e := range s.executors {
 		s.copyLoop(e)
 		s.settings = s.settings.With(harness.Targets(map[string]int{e.name: slots}), e.keys(s, "one"))
 	}
 	s.settings = s.settings.With(settings...)
-	t.Cleanup(s.clean)
 	return s
 }
 

@@ -18,6 +18,7 @@ type executor struct {
 	// parent is, and the process that is the job itself to jobd; -1: there is none to be killed.
 	parent, self int
 
+	stays bool                 // its processes have many jobs
 	takes map[unix.Signal]bool // the signals that its jobs can be sent; nil: all
 
 	// What differs from a process of its own, by the name of the case.
@@ -73,7 +74,7 @@ func executors() []executor {
 			known: map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: nothing, theSelf: bySIG, theHost: unknown},
 		},
 		{
-			name: "fork", mode: "fork", parent: 1,
+			name: "fork", mode: "fork", parent: 1, stays: true,
 			file: "fork.pl", run: "{ exec $ARGV[0], $job, $ARGV[1] }",
 			words: func(s *site, version string) string { return s.loop("fork.pl", "/usr/bin/perl", version) },
 			known: map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: trueEnd, theSelf: bySIG, theHost: unknown},
@@ -86,7 +87,7 @@ func executors() []executor {
 			known: map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: bySIG, theSelf: bySIG, theHost: unknown},
 		},
 		{
-			name: "pool", mode: "pool", parent: 1, self: 1,
+			name: "pool", mode: "pool", parent: 1, self: 1, stays: true,
 			file: "pool.py", run: "return turn(job)", words: python("pool.py"),
 			differs: map[string]string{"timeout, deaf": late}, // the script is deaf, and its process is not
 			known:   map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: bySIG, theSelf: bySIG, theHost: unknown},

@@ -18,8 +18,9 @@ type executor struct {
 	// parent is, and the process that is the job itself to jobd; -1: there is none to be killed.
 	parent, self int
 
-	stays bool                 // its processes have many jobs
-	takes map[unix.Signal]bool // the signals that its jobs can be sent; nil: all
+	service bool                 // jobs are requests to the peer
+	stays   bool                 // its processes have many jobs
+	takes   map[unix.Signal]bool // the signals that its jobs can be sent; nil: all
 
 	// What differs from a process of its own, by the name of the case.
 	differs map[string]string
@@ -93,7 +94,7 @@ func executors() []executor {
 			known:   map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: bySIG, theSelf: bySIG, theHost: unknown},
 		},
 		{
-			name: "http", parent: -1, self: 1,
+			name: "http", service: true, parent: -1, self: 1,
 			words:   func(s *site, version string) string { return s.peer.url + "/" + version + "/{id}" },
 			takes:   map[unix.Signal]bool{unix.SIGTERM: true, unix.SIGINT: true, unix.SIGKILL: true},
 			differs: overHTTP,

@@ -1,0 +1,137 @@
+package executors
+
+import (
+	"fmt"
+	"testing"
+
+	"jobd/tests/harness"
+)
+
+// step is one at which SIGKILL strikes a kept process that has a job, or the child that it has forked
+// for it.
+type step struct {
+	mode, at string
+	want     string // how that job ends
+	ran      bool   // it may have run
+}
+
+var steps = []step{
+	{"fork", "the parent has read", unknown, false},
+	{"fork", "the parent has forked", unknown, false},
+	{"fork", "the child has forked", unknown, false},
+	{"fork", "the child leads a group", unknown, false},
+	{"fork", "the child has said started", `fail - SIGKILL "" ` + notOurs, false},
+	{"fork", "the child runs", `fail - SIGKILL "" ` + notOurs, true},
+	{"fork", "the parent of one that runs", `ok 0 - "out\n" ""`, true},
+	{"fork", "the parent has reaped", unknown, true}, // it alone knew
+	{"fork", "the parent has said ended", `ok 0 - "out\n" ""`, true},
+	{"spare", "it has read", unknown, false},
+	{"spare", "it has said started", `fail - SIGKILL "" ` + notOurs, false},
+	{"spare", "it runs", `fail - SIGKILL "" ` + notOurs, true},
+	{"pool", "it has read", unknown, false},
+	{"pool", "it has said started", `fail - SIGKILL "" ` + notOurs, false},
+	{"pool", "it runs", `fail - SIGKILL "" ` + notOurs, true},
+	{"pool", "it has run", `fail - SIGKILL "out\n" ` + notOurs, true},
+	{"pool", "it has said exit", `ok 0 - "out\n" ""`, true},
+}
+
+const notOurs = `"[jobd: killed by a SIGKILL that was not jobd's]\n"`
+
+// stepsHead is what the loops have in common: with a job whose id ends in 0 the process is killed at a step.
+const stepsHead = `use strict; use warnings; use IO::Handle; use POSIX (); $| = 1;
+my ($dir, $mode, $at) = @ARGV;
+my $id = -1;
+sub strike { kill KILL => ($_[1] // $$) if $id % 10 == 0 && $_[0] eq $at }
+sub note { open(my $o, ">>", "$dir/oracle"); syswrite $o, "$_[0] $id 1 one $$\n"; close $o }
+sub work { note("start"); strike("$_[0] runs"); print $id % 10 ? "next\n" : "out\n"; note("end") }
+open(my $in, "<&=", 3); open(my $out, ">&=", 4); $out->autoflush(1);
+print $out "ready\n";
+while (my $line = <$in>) {
+    (my $word, $id) = split " ", $line;
+    last if $word eq "quit";
+`
+
+// stepsLoops are the rest of them.
+var stepsLoops = map[string]string{
+	"fork": stepsHead + `
+    strike("the parent has read");
+    my $parent = $$;
+    my $pid = fork;
+    if ($pid) {
+        strike("the parent has forked");
+        waitpid $pid, 0;
+        my $status = $?;
+        strike("the parent has reaped");
+        print $out "ended $id $status\n";
+        strike("the parent has said ended");
+        next;
+    }
+    sleep 300 if $id % 10 == 0 && $at eq "the parent has forked";
+    strike("the child has forked");
+    POSIX::setpgid(0, 0);
+    strike("the child leads a group");
+    print $out "started $id $$\n";
+    strike("the child has said started");
+    if ($id % 10 == 0 && $at eq "the parent of one that runs") {
+        kill KILL => $parent;
+        select undef, undef, undef, 0.01 while getppid() == $parent;
+    }
+    work("the child");
+    POSIX::_exit(0);
+}
+`,
+	"spare": stepsHead + `
+    strike("it has read");
+    print $out "started $id\n";
+    strike("it has said started");
+    work("it");
+    exit 0;
+}
+`,
+	"pool": stepsHead + `
+    strike("it has read");
+    print $out "started $id\n";
+    strike("it has said started");
+    work("it");
+    strike("it has run");
+    print $out "exit $id 0\n";
+    strike("it has said exit");
+}
+`,
+}
+
+// What is known of a job whose process, or the parent of it, is killed is what the table of the page about
+// executors says; at no step is a job started twice, or runs one that is said not to have been started.
+func TestProcessesAreKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	s := newPlace(t)
+	for mode, loop := range stepsLoops {
+		s.program(mode+".pl", loop)
+	}
+	s.settings["launcher_split"] = "shell"
+	for i, step := range steps {
+		e := executor{name: fmt.Sprintf("s%02d", i)}
+		s.executors = append(s.executors, e)
+		s.settings = s.settings.With(harness.Targets(map[string]int{e.name: 1}), harness.Terms(e.name, harness.Settings{
+			"launcher":      fmt.Sprintf("/usr/bin/perl %s %s %s %q", s.path(step.mode+".pl"), s.dir, step.mode, step.at),
+			"launcher_mode": step.mode,
+		}))
+		s.insert(e, 0, "", waiting)
+	}
+	s.start()
+	for i, step := range steps {
+		t.Run(step.mode+": "+step.at, func(t *testing.T) {
+			e := s.executors[i]
+			if got := shown(s.AwaitDone(t, s.id(e, 0))); got != step.want {
+				t.Errorf("it ended as %s, not as %s: %s", got, step.want, s.Row(t, s.id(e, 0)))
+			}
+			s.runsNext(t, e, 1)
+			for _, line := range s.read() {
+				if line.job == s.id(e, 0) && !step.ran {
+					t.Errorf("it has run: %v", line)
+				}
+			}
+		})
+	}
+	s.startedOnce()
+}

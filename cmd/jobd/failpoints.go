@@ -43,6 +43,10 @@ var failpoints = []string{
 	"start-asked",        // within some milliseconds: the runner knows, or not; the process is there, or not
 	"started",            // the process is there, its id is not journalled
 	"started-appended",   //
+	"request-asking",     // a job that is a request: no connection
+	"request-held",       // the connection may be there, its address is not journalled
+	"request-proceeding", // it is journalled, nothing is sent
+	"request-proceeded",  // all is sent, or a part of it, or nothing
 	"exit-seen",          // the outcome is in memory and with the runner
 	"done-appended",      // the runner still keeps the outcome, the row says running
 	"forgotten",          // the runner was told, or not
@@ -201,6 +205,7 @@ func failWorker(journalDir string, c jobexec.Config) jobexec.Config {
 	c.Table = failingClaimer{c.Table, point}
 	c.Runner = failingRunner{c.Runner, point}
 	c.Keeper = failingKeeper{c.Keeper, point}
+	c.Requester = failingRequester{c.Requester, point}
 	return c
 }
 

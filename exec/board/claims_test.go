@@ -57,20 +57,29 @@ func (w *world) decided(c *Claim, drafts []journal.Draft) bool {
 	return true
 }
 
-// endClaim ends the COMMIT of a claim: it is won, undone, or the link was lost before it or behind
-// it.
-func (w *world) endClaim() bool {
+// locked tells whether a claim holds a row: its transaction does so until its COMMIT has come to an
+// end.
+func (w *world) locked(id int64) bool {
+	return w.claim != nil && slices.ContainsFunc(w.claim.Events, func(e journal.Event) bool { return e.Job == id })
+}
+
+// commits are how the COMMIT of a claim may end: it is won, undone, or the link was lost before it or
+// behind it.
+var commits = rapid.SampledFrom([]string{"won", "won", "won", "undone", "doubt, won", "doubt, lost"})
+
+// endClaim ends the COMMIT of a claim.
+func (w *world) endClaim(how *rapid.Generator[string]) bool {
 	c := w.claim
 	if c == nil {
 		return false
 	}
 	w.claim = nil
-	how := rapid.SampledFrom([]string{"won", "won", "won", "undone", "doubt, won", "doubt, lost"}).Draw(w.T, "commit")
-	if how == "won" || how == "doubt, won" {
+	end := how.Draw(w.T, "commit")
+	if end == "won" || end == "doubt, won" {
 		w.commit(c)
 	}
 	why := func(int64) string { return "another claim was faster" }
-	switch how {
+	switch end {
 	case "won":
 		w.after(w.b.Won(c))
 	case "undone":

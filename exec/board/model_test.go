@@ -42,10 +42,10 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	job := func() int64 { return int64(rapid.IntRange(1, 8).Draw(w.T, "job")) }
 	return map[string]func(*rapid.T){
 		"":               func(t *rapid.T) { w.T = t; w.check() },
-		"row":            able(func() bool { w.row(job()); return true }), // resets one that is under way
+		"row":            able(func() bool { return w.reset(job()) }), // also one that is under way
 		"claim":          able(func() bool { return w.beginClaim(rapid.Bool()) }),
-		"commit":         able(w.endClaim),
-		"commit in time": able(w.endClaim),
+		"commit":         able(func() bool { return w.endClaim(commits) }),
+		"commit in time": able(func() bool { return w.endClaim(commits) }),
 		"run-manual":     able(func() bool { return w.claim == nil && !w.stopped && w.runManual(job()) }),
 		"client leaves":  able(w.leave),
 		"turn":           able(w.beginTurn),
@@ -82,9 +82,22 @@ func (w *world) actions() map[string]func(*rapid.T) {
 // row inserts a row that waits, or resets one.
 func (w *world) row(id int64) {
 	status := rapid.SampledFrom([]string{journal.RowWaiting, journal.RowManual, journal.RowDelayed}).Draw(w.T, "status")
-	w.rows[id] = journal.Row{Job: id, Target: w.target(), Status: status, Plan: w.plan()}
-	w.times.generation[id]++
-	w.times.hands[id] = status == journal.RowManual
+	w.put(journal.Row{Job: id, Target: w.target(), Status: status, Plan: w.plan()})
+}
+
+func (w *world) put(row journal.Row) {
+	w.rows[row.Job] = row
+	w.times.generation[row.Job]++
+	w.times.hands[row.Job] = row.Status == journal.RowManual
+}
+
+// reset is row by somebody who waits for locks.
+func (w *world) reset(id int64) bool {
+	if w.locked(id) {
+		return false
+	}
+	w.row(id)
+	return true
 }
 
 func (w *world) leave() bool {

@@ -293,7 +293,8 @@ func (w *world) quiesce() {
 // step does one thing that is to be done, and is false where there is none.
 func (w *world) step() bool {
 	steps := []func() bool{
-		w.endClaim, w.endTurn, w.beginTurn, w.startOne,
+		func() bool { return w.endClaim(commits) },
+		w.endTurn, w.beginTurn, w.startOne,
 		func() bool { return w.showOne(rapid.Just(false)) },
 		func() bool { return w.answerOne(rapid.Just(0)) },
 		func() bool { return w.endOne(rapid.Just(Over)) },

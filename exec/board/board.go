@@ -26,6 +26,7 @@ type Board struct {
 	timing   Timing
 	ahead    time.Duration // of the clock of the table's server
 	targets  map[string]*Target
+	unserved map[string]*Target // of jobs of a former run that are under way still
 	jobs     map[int64]*Job
 	doubts   map[int64]*doubt
 	skipped  map[int64]*Target // rows that wait while their job is under way here, or in doubt
@@ -49,8 +50,8 @@ type Board struct {
 // New makes a board with targets and no job.
 func New(c Config) *Board {
 	b := &Board{
-		config: c, timing: c.Timing, targets: make(map[string]*Target), jobs: make(map[int64]*Job), doubts: make(map[int64]*doubt),
-		skipped: make(map[int64]*Target), clients: make(map[int64]Client),
+		config: c, timing: c.Timing, targets: make(map[string]*Target), unserved: make(map[string]*Target),
+		jobs: make(map[int64]*Job), doubts: make(map[int64]*doubt), skipped: make(map[int64]*Target), clients: make(map[int64]Client),
 	}
 	b.config.Delays = c.Delays || c.Again
 	for name, concurrency := range c.Targets {

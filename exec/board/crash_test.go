@@ -10,11 +10,10 @@ import (
 
 // crash has the worker killed, and started again with what the journal has. The runner lives on, or
 // is killed as well, with all that it ran.
-func (w *world) crash() bool {
+func (w *world) crash(lived bool) bool {
 	if w.claim != nil && rapid.Bool().Draw(w.T, "committed") {
 		w.commit(w.claim)
 	}
-	lived := rapid.Bool().Draw(w.T, "runner lives")
 	before := make(map[int64]*process)
 	for j, p := range w.process {
 		before[j.id] = p

@@ -49,3 +49,25 @@ func TestFoundARowThatWasResetUnderAClaim(t *testing.T) {
 		w.now = w.now.Add(time.Minute) // until the next start is due
 	})
 }
+
+// A target that is removed while claims of a former run are in doubt, and added again while a job of
+// that run holds a slot, has one less for others.
+func TestFoundATargetThatWasAddedWhileAFormerJobHeldASlot(t *testing.T) {
+	replay(t, []journal.Row{waiting(1, "b", 0), waiting(2, "b", 0), waiting(3, "b", 0)}, func(w *world) {
+		w.beginClaim(rapid.Just(true))
+		w.endClaim(won)
+		w.crash(false)
+		w.retire("b") // which is empty
+		w.put(waiting(2, "b", 0))
+		w.judge()
+		w.retire("b") // is to be served again
+		w.check()
+		w.setConcurrency("b", 2)
+		w.beginClaim(rapid.Just(true))
+		w.check()
+		w.setConcurrency("b", 1)
+		w.check()
+		w.beginTurn()
+		w.check()
+	})
+}

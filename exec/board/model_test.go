@@ -68,14 +68,18 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"looked": able(func() bool {
 			return w.endLook(rapid.SampledFrom([]error{nil, errors.New("no such file")}))
 		}),
-		"launcher":     able(func() bool { w.after(w.b.NewLauncher()); return true }),
-		"pause":        able(func() bool { return !w.stopped && w.pause(w.target(), rapid.Bool().Draw(w.T, "paused")) }),
-		"unable":       able(func() bool { return !w.stopped && w.setUnable(w.target(), rapid.Bool().Draw(w.T, "unable")) }),
-		"concurrency":  able(w.setConcurrency),
+		"launcher": able(func() bool { w.after(w.b.NewLauncher()); return true }),
+		"pause":    able(func() bool { return !w.stopped && w.pause(w.target(), rapid.Bool().Draw(w.T, "paused")) }),
+		"unable":   able(func() bool { return !w.stopped && w.setUnable(w.target(), rapid.Bool().Draw(w.T, "unable")) }),
+		"concurrency": able(func() bool {
+			return w.setConcurrency(w.target(), rapid.IntRange(1, 3).Draw(w.T, "concurrency"))
+		}),
 		"retire":       able(func() bool { return w.retire(w.target()) }),
 		"remove empty": able(w.removeEmpty),
-		"crash":        able(func() bool { return rapid.IntRange(0, 4).Draw(w.T, "crash at 0") > 0 || w.crash() }),
-		"stop":         able(w.stop),
+		"crash": able(func() bool {
+			return rapid.IntRange(0, 4).Draw(w.T, "crash at 0") > 0 || w.crash(rapid.Bool().Draw(w.T, "runner lives"))
+		}),
+		"stop": able(w.stop),
 	}
 }
 
@@ -110,12 +114,12 @@ func (w *world) leave() bool {
 	return false
 }
 
-func (w *world) setConcurrency() bool {
-	t := w.b.Target(w.target())
+func (w *world) setConcurrency(name string, concurrency int) bool {
+	t := w.b.Target(name)
 	if t != nil {
-		w.after(w.b.SetConcurrency(t, rapid.IntRange(1, 3).Draw(w.T, "concurrency")))
+		w.after(w.b.SetConcurrency(t, concurrency))
 	}
-	return true
+	return t != nil
 }
 
 func (w *world) stop() bool {
@@ -170,7 +174,8 @@ func (w *world) pause(name string, paused bool) bool {
 func (w *world) retire(name string) bool {
 	switch t := w.b.Target(name); {
 	case t == nil:
-		w.b.Add(name, 1)
+		_, e := w.b.Add(name, 1)
+		w.after(e)
 		w.limit[name], w.paused[name], w.unable[name] = 1, false, false
 	case t.Length() == 0:
 		w.b.Remove(name)

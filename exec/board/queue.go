@@ -8,13 +8,23 @@ import (
 
 // newJob makes a job, which the caller moves to its first phase.
 func (b *Board) newJob(id int64, claim journal.Accepted, attempt int) *Job {
-	t, served := b.targets[claim.Target]
-	if !served {
-		t = &Target{name: claim.Target}
-	}
-	j := &Job{id: id, target: t, claim: claim, attempt: attempt, client: b.clients[id]}
+	j := &Job{id: id, target: b.targetOf(claim.Target), claim: claim, attempt: attempt, client: b.clients[id]}
 	b.jobs[id] = j
 	return j
+}
+
+// targetOf is the target of a name. Jobs of a former run may be of one that is not served now: where
+// that is added, they hold slots of it.
+func (b *Board) targetOf(name string) *Target {
+	if t, served := b.targets[name]; served {
+		return t
+	}
+	t, known := b.unserved[name]
+	if !known {
+		t = &Target{name: name}
+		b.unserved[name] = t
+	}
+	return t
 }
 
 // enqueue puts a job behind all that wait; enqueueFirst before them.

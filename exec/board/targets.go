@@ -2,12 +2,17 @@ package board
 
 import "time"
 
-// Add makes a target served.
-func (b *Board) Add(name string, concurrency int) *Target {
+// Add makes a target served, and looks for its rows. Jobs of a former run that are under way go on
+// as its own.
+func (b *Board) Add(name string, concurrency int) (*Target, Effects) {
 	b.added++
-	t := &Target{name: name, concurrency: concurrency, since: b.added}
+	t := b.targetOf(name)
+	t.concurrency, t.since = concurrency, b.added
 	b.targets[name] = t
-	return t
+	delete(b.unserved, name)
+	b.effects.Poll = append(b.effects.Poll, name)
+	b.dispatch(t)
+	return t, b.follow()
 }
 
 // Remove makes a target served no more.

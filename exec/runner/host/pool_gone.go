@@ -20,6 +20,7 @@ func (k *kept) unfit(why string) {
 	if k.why != "" {
 		return
 	}
+	k.wrong = true
 	var job int64
 	text := fmt.Sprintf("%s is killed: %s", k.name(), why)
 	if k.turn != nil {
@@ -78,7 +79,7 @@ func (ps *pools) onGone(k *kept) {
 	switch {
 	case was == booting:
 		k.pool.fails(k, k.reasons("it ended "+how(status))+said)
-	case was != leaving && k.jobs == 0:
+	case (was != leaving || k.wrong) && k.jobs == 0:
 		if k.pool.useless++; k.pool.useless == 1 {
 			return // by chance: the next one is started at once
 		}

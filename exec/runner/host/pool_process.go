@@ -49,6 +49,7 @@ type kept struct {
 	spent    bool         // it takes no more jobs
 	wrote    []byte       // before it was ready: the beginning of it
 	why      string       // why it was killed
+	wrong    bool         // it was, because it did what it must not
 	last     int64        // the job that it had last
 	sought   int          // after so many jobs it was looked for what they have left behind
 	helpers  map[int]bool // were in its group when it got ready

@@ -15,8 +15,13 @@ import (
 	"jobd/tests/launchers/loop"
 )
 
-// executorSlots is how many jobs run at once, in all executors and beside them.
-const executorSlots = 4
+// How many jobs run at once, by jobd and beside it. Short jobs are done by more processes, and claimed
+// ahead: what a turn of the worker costs is shared by more of them.
+const (
+	executorSlots = 4
+	poolSlots     = 16
+	poolPrefetch  = 100
+)
 
 // executor is one way to run the jobs of one language.
 type executor struct {
@@ -26,6 +31,7 @@ type executor struct {
 	mode    string
 	ends    string // of loops that can be driven by hand: how they tell of ends
 	jobs    int    // of one drain
+	slots   int
 	rows    []row
 }
 
@@ -33,15 +39,17 @@ type executor struct {
 // the bare limit, and how long a job waits for its start.
 func executorsOf() []executor {
 	list := []executor{
-		{what: "PHP process", program: "php", file: "process.php", mode: "process", jobs: 240},
+		{what: "PHP process", program: "php", file: "process.php", mode: "process", jobs: 160},
 		{what: "PHP fork", program: "php", file: "fork.php", mode: "fork", ends: loop.Ended, jobs: 2000},
-		{what: "PHP pool", program: "php", file: "pool.php", mode: "pool", ends: loop.Exit, jobs: 10_000},
-		{what: "Python process", program: "python3", file: "process.py", mode: "process", jobs: 80},
+		{what: "PHP pool", program: "php", file: "pool.php", mode: "pool", ends: loop.Exit, jobs: 8000},
+		{what: "Python process", program: "python3", file: "process.py", mode: "process", jobs: 60},
 		{what: "Python fork", program: "python3", file: "fork.py", mode: "fork", ends: loop.Ended, jobs: 1000},
-		{what: "Python pool", program: "python3", file: "pool.py", mode: "pool", ends: loop.Exit, jobs: 10_000},
-		{what: "Node.js process", program: "node", file: "process.cjs", mode: "process", jobs: 120},
-		{what: "Node.js spare", program: "node", file: "spare.cjs", mode: "spare", jobs: 120},
-		{what: "Node.js pool", program: "node", file: "pool.cjs", mode: "pool", ends: loop.Exit, jobs: 10_000},
+		{what: "Python pool", program: "python3", file: "pool.py", mode: "pool", ends: loop.Exit, jobs: 4000},
+		{what: "Node.js process", program: "node", file: "process.cjs", mode: "process", jobs: 100},
+		{what: "Node.js spare", program: "node", file: "spare.cjs", mode: "spare", jobs: 100},
+		{what: "Node.js pool", program: "node", file: "pool.cjs", mode: "pool", ends: loop.Exit, jobs: 4000},
+		{what: "HTTP service in Go", mode: "http", jobs: 4000},
+		{what: "php-fpm with opcache", mode: "fastcgi", jobs: 4000},
 	}
 	goals := map[string][2]goal{
 		"PHP fork":      {ratioAtLeast(0.8)},
@@ -50,6 +58,9 @@ func executorsOf() []executor {
 	}
 	for i := range list {
 		e := &list[i]
+		if e.slots = executorSlots; e.mode == "pool" {
+			e.slots = poolSlots
+		}
 		e.rows = []row{
 			{e.what + ", drained ÷ the same by hand", "jobs/s", goals[e.what][0]},
 			{what: e.what + ", processor time a job, with the worker's and the runner's ÷ the same by hand", unit: "ms"},
@@ -72,6 +83,7 @@ func executors(p *program) (readings []reading) {
 	folder := application(p)
 	var pool float64
 	for _, e := range executorsOf() {
+		p.Logf("%s", e.what)
 		three := e.measure(p, folder)
 		if e.what == "PHP pool" {
 			pool = three[0].value
@@ -97,9 +109,8 @@ func (c contender) timed(n int) (rate, cost float64) {
 // measure drains jobs through jobd and by hand in turn, then polls for single ones.
 func (e executor) measure(p *program, folder string) []reading {
 	bell := newBell(p, 0)
-	jobd, poll, s := e.throughJobd(p, folder, bell)
-	raw, stop := e.byHand(p, folder)
-	jobd.rate(max(e.jobs/20, executorSlots))
+	jobd, poll, s, raw, stop := e.contenders(p, folder, bell)
+	jobd.rate(max(e.jobs/20, e.slots))
 	var costs measured
 	rates := paired(3,
 		func() float64 { rate, cost := raw.timed(e.jobs); costs.raws = append(costs.raws, cost); return rate },
@@ -118,18 +129,40 @@ func (e executor) measure(p *program, folder string) []reading {
 	}
 }
 
+// contenders are jobd and what is done by hand.
+func (e executor) contenders(p *program, folder string, bell *bell) (jobd contender, poll func(), s *site, raw contender, stop func()) {
+	switch e.mode {
+	case "http":
+		plain, ringing := serve(p, nil), serve(p, bell)
+		jobd, poll, s = e.throughJobd(p, plain+"/{id}", harness.Settings{"[target bell] launcher": ringing + "/{id}"})
+		raw, stop = posted(p, plain)
+	case "fastcgi":
+		plain, ringing := startFPM(p, folder, nil), startFPM(p, folder, bell)
+		script := filepath.Join(folder, "fpm.php")
+		jobd, poll, s = e.throughJobd(p, "fastcgi:"+plain.socket+" "+script, harness.Settings{"[target bell] launcher": "fastcgi:" + ringing.socket + " " + script})
+		jobd.time = plain.beside(p, jobd.time)
+		raw, stop = plain.asked(p, script)
+	default:
+		command := e.program + " " + filepath.Join(folder, e.file)
+		jobd, poll, s = e.throughJobd(p, command, harness.Settings{
+			"launcher_mode": e.mode, "launcher.env.BENCH_CLASSES": filepath.Join(folder, "classes"),
+			"[target bell] launcher.env.BENCH_BELL": bell.pipe,
+		})
+		raw, stop = e.byHand(p, folder)
+	}
+	return jobd, poll, s, raw, stop
+}
+
 // throughJobd is the executor as users have it.
-func (e executor) throughJobd(p *program, folder string, bell *bell) (contender, func(), *site) {
+func (e executor) throughJobd(p *program, command string, settings harness.Settings) (contender, func(), *site) {
 	s := newSite(p)
-	command := e.program + " " + filepath.Join(folder, e.file)
-	settings := harness.Settings{
-		"launcher_mode": e.mode, "launcher.env.BENCH_CLASSES": filepath.Join(folder, "classes"),
-		"[target bell] launcher.env.BENCH_BELL": bell.pipe,
-	}
-	if e.mode == "process" {
+	switch e.mode {
+	case "process":
 		command += " {id}"
+	case "pool":
+		settings["prefetch"] = strconv.Itoa(poolPrefetch)
 	}
-	worker := s.worker("bench", command, map[string]int{"a": executorSlots, "bell": executorSlots}, settings)
+	worker := s.worker("bench", command, map[string]int{"a": e.slots, "bell": executorSlots}, settings)
 	client := harness.Dial(p, worker.Addr)
 	poll := func() { client.Ask(p, "poll", nil) }
 	return contender{
@@ -144,10 +177,10 @@ func (e executor) byHand(p *program, folder string) (c contender, stop func()) {
 	if e.ends == "" {
 		file = strings.Replace(file, "spare", "process", 1)
 		each := func(id int) error { return spawn(e.program, file, strconv.Itoa(id)) }
-		return contender{func(n int) float64 { return p.shared(n, func(_, id int) error { return each(id) }) }, childrenTime}, func() {}
+		return contender{func(n int) float64 { return p.shared(n, e.slots, func(_, id int) error { return each(id) }) }, childrenTime}, func() {}
 	}
-	loops := make([]*loop.Loop, executorSlots)
-	pids := make([]int, executorSlots)
+	loops := make([]*loop.Loop, e.slots)
+	pids := make([]int, e.slots)
 	for i := range loops {
 		var err error
 		loops[i], err = loop.Start(e.ends, io.Discard, os.Stderr, e.program, file)
@@ -162,20 +195,20 @@ func (e executor) byHand(p *program, folder string) (c contender, stop func()) {
 		return err
 	}
 	return contender{
-			func(n int) float64 { return p.shared(n, each) },
-			func() time.Duration { return familyTime(p, pids...) },
-		}, func() {
-			for _, l := range loops {
-				p.must(l.Quit())
-			}
+		func(n int) float64 { return p.shared(n, e.slots, each) },
+		func() time.Duration { return familyTime(p, pids...) },
+	}, func() {
+		for _, l := range loops {
+			p.must(l.Quit())
 		}
+	}
 }
 
-// shared is how many jobs a second the slots do together.
-func (p *program) shared(n int, do func(slot, id int) error) float64 {
+// shared is how many jobs a second so many slots do together.
+func (p *program) shared(n, slots int, do func(slot, id int) error) float64 {
 	var next, slot atomic.Int64
 	return rate(n, func() {
-		atOnce(executorSlots, func() {
+		atOnce(slots, func() {
 			mine := int(slot.Add(1) - 1)
 			for id := next.Add(1); id <= int64(n); id = next.Add(1) {
 				if err := do(mine, int(id)); err != nil {
@@ -191,7 +224,7 @@ const apart = 200 * time.Millisecond
 
 // polls gives how many milliseconds the starts of single jobs took from a poll of the worker.
 func (s *site) polls(bell *bell, poll func()) (starts []float64) {
-	const times = 50
+	const times = 40
 	for range times {
 		<-time.After(apart)
 		s.insert(1, "bell", "waiting")
@@ -204,9 +237,12 @@ func (s *site) polls(bell *bell, poll func()) (starts []float64) {
 }
 
 // childrenTime is the processor time of all our children that have ended.
-func childrenTime() time.Duration {
+func childrenTime() time.Duration { return processTime(syscall.RUSAGE_CHILDREN) }
+
+// processTime is the processor time of this process, or of its children that have ended.
+func processTime(who int) time.Duration {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
+	if err := syscall.Getrusage(who, &usage); err != nil {
 		panic(err) // it can't
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())

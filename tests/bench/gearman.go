@@ -13,7 +13,7 @@ import (
 )
 
 // gearmanJobs is how many jobs gearmand's workers do.
-const gearmanJobs = 10_000
+const gearmanJobs = 8000
 
 // gearmanRate is how many jobs a second gearmand passes to persistent PHP workers that update each job's row
 // at its end. The jobs are there when the workers begin.
@@ -71,7 +71,7 @@ func me(p *program) string {
 // gearmanWorkers starts as many workers as jobd has slots. They load the application, and wait for begin.
 func gearmanWorkers(p *program, folder string, environ []string) (begin func()) {
 	var inputs []*os.File
-	for range executorSlots {
+	for range poolSlots {
 		theirs, ours, err := os.Pipe()
 		p.must(err)
 		worker := exec.Command("php", filepath.Join(folder, "gearman.php"))

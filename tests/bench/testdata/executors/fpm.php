@@ -1,0 +1,3 @@
+<?php
+require __DIR__ . '/app.php';
+header('Jobd-Exit-Code: ' . run((int) $_SERVER['JOBD_ID']));

@@ -78,7 +78,8 @@ lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs,
 	$(GO) vet -tags failpoints ./cmd/jobd ./cmd/jobd-master
 	cd tests && $(GO) $(TEST) ./architecture
 
-bench: deps build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which)
+bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which)
+	bash tools/deps.sh bench
 	cd tests && $(GO) run ./bench --json ../bin/bench.json $(BENCH)
 
 torture: deps build ## half an hour of faults with a table of what became of the jobs, half an hour of schedules that nobody thought of, 1,600 forgeries of a journal, and every change of clocks of 126 years

@@ -27,6 +27,11 @@ packages+=" prometheus"
 # The packages: their tests check them by lintian and rpm, and install them in a Debian of their own.
 programs+=" lintian rpm mmdebstrap unshare setpriv"
 packages+=" lintian rpm mmdebstrap util-linux"
+# For bench as its argument: gearmand, and PHP's part of it, which pools are measured beside.
+if [ "${1-}" = bench ]; then
+  programs+=" gearmand"
+  packages+=" gearman-job-server php-gearman"
+fi
 # For arm64 as its argument: what runs programs for that machine on another one.
 if [ "${1-}" = arm64 ]; then
   programs+=" qemu-aarch64"

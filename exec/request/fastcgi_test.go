@@ -136,6 +136,7 @@ func TestNoConnectionToAFastCGIServerIsKept(t *testing.T) {
 	if s := f.standing(); s.Processes != 0 || s.Mode != jobexec.ModeFastCGI {
 		t.Errorf("before the first job there is %+v", s)
 	}
+	f.services["mail"].wait = time.Hour // as if it had been away
 	for range 20 {
 		if got, err := f.run(spec); err != nil || got.Result != "ok" {
 			t.Fatalf("it ended as %+v, %v", got, err)
@@ -146,6 +147,9 @@ func TestNoConnectionToAFastCGIServerIsKept(t *testing.T) {
 	}
 	if s := f.standing(); s.Boots != 21 || s.Jobs != 20 {
 		t.Errorf("after 20 jobs it stands so: %+v", s)
+	}
+	if wait := f.services["mail"].wait; wait != 0 {
+		t.Errorf("it has answered, and the next look at it would be in %s", wait)
 	}
 }
 

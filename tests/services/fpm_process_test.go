@@ -93,7 +93,7 @@ func TestPHPHasTooFewProcesses(t *testing.T) {
 	first := a.start(service, harness.Patience)
 	f.notes("came", "1 ")
 	rest := []jobexec.Process{a.start(service, harness.Patience), a.start(service, harness.Patience)}
-	if got := ended(t, a.start(service, 500*time.Millisecond)); !strings.Contains(got, "the service did not answer within its timeout of 500ms: nobody can tell") {
+	if got := ended(t, a.start(service, 2*time.Second)); !strings.Contains(got, "the service did not answer within its timeout of 2s: nobody can tell") {
 		t.Errorf("the one that can't wait ended as %s", got)
 	}
 	f.release()

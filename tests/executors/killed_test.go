@@ -86,13 +86,13 @@ var struck = map[string]func(t *testing.T, s *site, worker *harness.Daemon, pids
 		for _, e := range s.executors {
 			kill(t, above(t, pids[e.name], e.self))
 		}
-		s.peer.kill()
-		s.peer.start(t)
+		s.killServices()
+		s.startServices()
 	},
 	theHost: func(t *testing.T, s *site, worker *harness.Daemon, _ map[string]int) {
-		s.peer.kill()
+		s.killServices()
 		worker.Crash(t)
-		s.peer.start(t)
+		s.startServices()
 		s.start()
 	},
 }

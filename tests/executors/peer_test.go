@@ -45,8 +45,14 @@ func (p *peer) start(t *testing.T) {
 	if err := p.process.Start(); err != nil {
 		t.Fatal(err)
 	}
+	awaitAddress(t, "tcp", p.addr)
+}
+
+// awaitAddress waits until somebody takes connections there.
+func awaitAddress(t *testing.T, network, addr string) {
+	t.Helper()
 	harness.Until(t, func() string {
-		conn, err := net.DialTimeout("tcp", p.addr, time.Second)
+		conn, err := net.DialTimeout(network, addr, time.Second)
 		if err != nil {
 			return err.Error()
 		}

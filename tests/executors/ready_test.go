@@ -45,7 +45,7 @@ func TestNothingGetsReady(t *testing.T) {
 			waits = append(waits, e)
 		}
 	}
-	s.peer.kill()
+	s.killServices()
 	worker := s.start()
 	harness.Until(t, func() string {
 		standings, log := s.standings(), worker.Output()
@@ -69,7 +69,7 @@ func TestNothingGetsReady(t *testing.T) {
 		t.Errorf("the jobs have written %d lines, not the two of one", n)
 	}
 	harness.Touch(t, s.path("good"))
-	s.peer.start(t)
+	s.startServices()
 	for _, e := range waits {
 		for n := range 2 {
 			if got, want := shown(s.AwaitDone(t, s.id(e, n))), `ok 0 - "out\n" ""`; got != want {

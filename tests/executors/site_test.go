@@ -25,6 +25,8 @@ type site struct {
 	t         *testing.T
 	dir       string
 	peer      *peer
+	fpm       *fpm
+	services  []service
 	executors []executor
 	settings  harness.Settings
 	config    string
@@ -89,7 +91,8 @@ func newSite(t *testing.T, slots int, settings ...harness.Settings) *site {
 	s.executors = executors()
 	s.program("job.sh", jobScript)
 	s.program("spare.sh", spareScript)
-	s.peer = startPeer(t, s.dir)
+	s.peer, s.fpm = startPeer(t, s.dir), startFPM(t, s.dir, slots+8)
+	s.services = []service{s.peer, s.fpm}
 	for _, e := range s.executors {
 		s.copyLoop(e)
 		s.settings = s.settings.With(harness.Targets(map[string]int{e.name: slots}), e.keys(s, "one"))

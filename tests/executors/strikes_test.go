@@ -86,8 +86,8 @@ func TestProcessesAreKilledAtAnyMoment(t *testing.T) {
 		l.poke()
 		<-time.After(rand.N(100 * time.Millisecond))
 		if i%4 == 3 {
-			l.peer.kill()
-			l.peer.start(t)
+			l.killServices()
+			l.startServices()
 			continue
 		}
 		if kept := children(worker.Runner(t)); len(kept) > 0 {

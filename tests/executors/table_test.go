@@ -64,6 +64,21 @@ var overHTTP = map[string]string{
 	"ended":             unknown,
 }
 
+// overFastCGI is the same of the script that php-fpm runs: status 500 stands for a signal.
+var overFastCGI = map[string]string{
+	"stderr":            `ok 0 - "out\n" ""`,
+	"exit code":         `fail 7 - "" "Status: 200 OK\nout\n"`,
+	"exit code 255":     `fail 255 - "" "Status: 200 OK\n"`,
+	"SIGKILL":           `fail 5 - "" "Status: 500 Internal Server Error\nout\n"`,
+	"SIGTERM":           `fail 5 - "" "Status: 500 Internal Server Error\nout\n"`,
+	"timeout":           unknown,
+	"timeout, deaf":     unknown,
+	"both at the limit": `ok 0 - <4096 bytes> ""`,
+	"cancelled":         unknown,
+	"signalled":         unknown,
+	"ended":             unknown,
+}
+
 func executors() []executor {
 	python := func(file string) func(*site, string) string {
 		return func(s *site, version string) string { return s.loop(file, "/usr/bin/python3", version) }
@@ -98,6 +113,13 @@ func executors() []executor {
 			words:   func(s *site, version string) string { return s.peer.url + "/" + version + "/{id}" },
 			takes:   map[unix.Signal]bool{unix.SIGTERM: true, unix.SIGINT: true, unix.SIGKILL: true},
 			differs: overHTTP,
+			known:   map[string]string{theWorker: unknown, theRunner: trueEnd, theParent: nothing, theSelf: unknown, theHost: unknown},
+		},
+		{
+			name: "fastcgi", service: true, parent: -1, self: 1,
+			words:   func(s *site, version string) string { return s.script(version) },
+			takes:   map[unix.Signal]bool{unix.SIGTERM: true, unix.SIGINT: true, unix.SIGKILL: true},
+			differs: overFastCGI,
 			known:   map[string]string{theWorker: unknown, theRunner: trueEnd, theParent: nothing, theSelf: unknown, theHost: unknown},
 		},
 	}

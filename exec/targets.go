@@ -71,9 +71,9 @@ func (w *Worker) AddTarget(name string, concurrency int, by string) error {
 		return err
 	}
 	w.change(func(b *board.Board) board.Effects {
-		t, e := b.Add(name, concurrency)
-		w.targets[name], w.namesDue = &target{Target: t}, true
-		return e
+		w.targets[name] = &target{Target: b.Add(name, concurrency)}
+		w.namesDue = true
+		return board.Effects{Poll: []string{name}}
 	})
 	w.declare()
 	w.OnTargets()

@@ -47,6 +47,7 @@ func (w *world) decided(c *Claim, drafts []journal.Draft) bool {
 	if len(drafts) == 0 {
 		return false
 	}
+	w.checkAble(drafts)
 	events, err := w.append(drafts...)
 	if err != nil {
 		w.after(w.b.Withdraw(c))

@@ -14,27 +14,22 @@ func (w *world) crash(lived bool) bool {
 	if w.claim != nil && rapid.Bool().Draw(w.T, "committed") {
 		w.commit(w.claim)
 	}
-	before := make(map[int64]*process)
+	before := maps.Clone(w.kept)
 	for j, p := range w.process {
-		before[j.id] = p
+		before[j.start()] = p
 	}
-	maps.Copy(before, w.kept)
 	w.requestsDie(before)
 	for _, s := range w.asking { // the runner reads what it was sent
 		if s.executor == "http" {
 			w.withdrawn[s.Seq] = true
 			continue
 		}
-		before[s.id] = &process{job: s.Job}
-	}
-	targets := make(map[string]int)
-	for name, t := range w.b.targets {
-		targets[name] = t.concurrency
+		before[s.start()] = &process{job: s.Job}
 	}
 	for _, c := range w.clients {
 		c.gone = true
 	}
-	w.config.Targets = targets
+	w.configure()
 	w.b = New(w.config)
 	w.claim, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil
 	w.looking, w.examine, w.stopped, w.wishes = nil, NoLook, false, nil
@@ -46,13 +41,29 @@ func (w *world) crash(lived bool) bool {
 	for _, old := range w.state.Unfinished() {
 		w.former[old.ID] = true
 		w.orphans[old.ID] = w.orphans[old.ID] || !lived
-		if p := before[old.ID]; !w.orphans[old.ID] {
+		if p := before[start{old.ID, old.Token, old.Attempt}]; !w.orphans[old.ID] {
 			w.takeUp(old, p, true)
 		} else {
 			w.takeUp(old, nil, false)
 		}
 	}
 	return true
+}
+
+// configure has the next start serve what this one does, or one target less, or one more.
+func (w *world) configure() {
+	targets := make(map[string]int)
+	for name, t := range w.b.targets {
+		targets[name] = t.concurrency
+	}
+	switch name := w.target(); {
+	case rapid.IntRange(0, 2).Draw(w.T, "others are served at 0") > 0:
+	case targets[name] > 0:
+		delete(targets, name)
+	default:
+		targets[name], w.limit[name] = 1, 1
+	}
+	w.config.Targets = targets
 }
 
 // takeUp goes on with a job of the worker that was killed.

@@ -63,11 +63,17 @@ func (j *Job) takeOver(old journal.Job) {
 	j.recovered = old.Attempt > First(j.claim)
 }
 
-// Requeue goes on with a job that was announced and is known not to have been started.
+// Requeue goes on with a job that was announced and is known not to have been started. A second attempt
+// of a target that is not served leaves the first one's end, which nobody knows.
 func (b *Board) Requeue(old journal.Job) Effects {
-	j := b.newJob(old.ID, claimOf(old), old.Attempt)
-	j.recovered = old.Attempt > First(j.claim)
-	switch _, served := b.targets[old.Target]; {
+	served, claim := b.serves(old.Target), claimOf(old)
+	if !served && old.Attempt > First(claim) {
+		b.lose(old, claim, journal.Done{}, notServed)
+		return b.follow()
+	}
+	j := b.newJob(old.ID, claim, old.Attempt)
+	j.recovered = old.Attempt > First(claim)
+	switch {
 	case !served:
 		b.giveBack(j, notServed)
 	case j.target.unable != "" && j.mayLeave():

@@ -18,7 +18,7 @@ func replay(t *testing.T, rows []journal.Row, order func(w *world)) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.config.Requeue, w.config.Timing.Terms = false, nil
+		w.config.Requeue, w.config.Timing.Terms = false, map[string]Terms{}
 		w.b = New(w.config)
 		for _, row := range rows {
 			w.put(row)

@@ -71,6 +71,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"launcher": able(func() bool { w.after(w.b.NewLauncher()); return true }),
 		"pause":    able(func() bool { return !w.stopped && w.pause(w.target(), rapid.Bool().Draw(w.T, "paused")) }),
 		"unable":   able(func() bool { return !w.stopped && w.setUnable(w.target(), rapid.Bool().Draw(w.T, "unable")) }),
+		"executor": able(func() bool { w.setExecutor(executors.Draw(w.T, "executor")); return true }),
 		"concurrency": able(func() bool {
 			return w.setConcurrency(w.target(), rapid.IntRange(1, 3).Draw(w.T, "concurrency"))
 		}),
@@ -174,8 +175,7 @@ func (w *world) pause(name string, paused bool) bool {
 func (w *world) retire(name string) bool {
 	switch t := w.b.Target(name); {
 	case t == nil:
-		_, e := w.b.Add(name, 1)
-		w.after(e)
+		w.b.Add(name, 1)
 		w.limit[name], w.paused[name], w.unable[name] = 1, false, false
 	case t.Length() == 0:
 		w.b.Remove(name)

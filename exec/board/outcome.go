@@ -1,6 +1,7 @@
 package board
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,8 +11,16 @@ import (
 
 // outcome takes the end of a job's start. It gives nothing where that is not to be journalled.
 func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
-	done := o.Done
-	switch j.fate(o.Fate) {
+	done, fate := o.Done, j.fate(o.Fate)
+	if !b.serves(j.target.name) && (fate == NotStarted || fate == NotAsked) {
+		if j.mayLeave() {
+			j.process, j.unsaid = nil, journal.Started{}
+			b.giveBack(j, notServed)
+			return nil
+		}
+		fate, o = Unknown, Outcome{Fate: Unknown, Cause: errors.New(notServed)}
+	}
+	switch fate {
 	case Over:
 		b.proves(j, now)
 		j.countStart(now)
@@ -61,8 +70,7 @@ func (b *Board) repeat(j *Job, cause error) *Step {
 
 // mayRepeat tells whether a job of unknown outcome may be started once more.
 func (b *Board) mayRepeat(j *Job) bool {
-	_, served := b.targets[j.target.name]
-	return served && j.cancelled == nil && !j.ends && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
+	return b.serves(j.target.name) && j.cancelled == nil && !j.ends && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
 }
 
 // mostRefusals is how many starts of one job may be refused for want of something before nothing

@@ -13,8 +13,8 @@ func (b *Board) newJob(id int64, claim journal.Accepted, attempt int) *Job {
 	return j
 }
 
-// targetOf is the target of a name. Jobs of a former run may be of one that is not served now: where
-// that is added, they hold slots of it.
+// targetOf is the target of a name. Jobs of a former run may be of one that is not served now: they
+// end, or leave, and none is started. Where it is added meanwhile, they hold slots of it.
 func (b *Board) targetOf(name string) *Target {
 	if t, served := b.targets[name]; served {
 		return t

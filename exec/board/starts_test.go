@@ -10,6 +10,23 @@ import (
 	"jobd/journal"
 )
 
+type process struct {
+	job   *Job
+	begun bool
+	sent  bool     // of a request: it may be on its way
+	given bool     // of a request: it is given up
+	ended *Outcome // that the runner keeps until it is told to forget it
+}
+
+// start tells one start of one job from all others, as runner and journal do.
+type start struct {
+	job     int64
+	token   string
+	attempt int
+}
+
+func (j *Job) start() start { return start{j.id, j.claim.Token, j.attempt} }
+
 // beginTurn makes a turn, of which there is one at a time.
 func (w *world) beginTurn() bool {
 	if w.turn != nil {
@@ -51,11 +68,17 @@ func (w *world) startOne() bool {
 	if !ask {
 		return true
 	}
+	if w.b.Target(s.target.name) == nil {
+		w.Fatalf("job %d is started, of a target that is not served", s.id)
+	}
 	if w.stopped || w.paused[s.target.name] || w.unable[s.target.name] || w.asked[s.Seq] || w.process[s.Job] != nil {
 		w.Fatalf("job %d is started: stopped %t, paused %t, unable %t, before %t, runs %t",
 			s.id, w.stopped, w.paused[s.target.name], w.unable[s.target.name], w.asked[s.Seq], w.process[s.Job] != nil)
 	}
-	w.asked[s.Seq] = true
+	if seq := w.once[s.start()]; seq != 0 && !w.withdrawn[seq] {
+		w.Fatalf("job %d is started a second time under its claim: attempt %d by events %d and %d", s.id, s.attempt, seq, s.Seq)
+	}
+	w.asked[s.Seq], w.once[s.start()] = true, s.Seq
 	w.startsRun(s)
 	w.asking = append(w.asking, s)
 	return true
@@ -161,7 +184,7 @@ func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
 	switch fate {
 	case Over:
 		p.ended = &outcome
-		w.kept[p.job.id] = p
+		w.kept[p.job.start()] = p
 	case Unknown: // its runner is gone
 		w.orphans[p.job.id] = true
 	}

@@ -2,18 +2,18 @@ package board
 
 import "time"
 
-// Add makes a target served, and looks for its rows. Jobs of a former run that are under way go on
-// as its own.
-func (b *Board) Add(name string, concurrency int) (*Target, Effects) {
+// Add makes a target served. Jobs of a former run that are under way go on as its own.
+func (b *Board) Add(name string, concurrency int) *Target {
 	b.added++
 	t := b.targetOf(name)
 	t.concurrency, t.since = concurrency, b.added
 	b.targets[name] = t
 	delete(b.unserved, name)
-	b.effects.Poll = append(b.effects.Poll, name)
-	b.dispatch(t)
-	return t, b.follow()
+	return t
 }
+
+// serves tells whether jobs of a target are started.
+func (b *Board) serves(name string) bool { return b.targets[name] != nil }
 
 // Remove makes a target served no more.
 func (b *Board) Remove(name string) { delete(b.targets, name) }

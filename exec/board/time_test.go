@@ -121,6 +121,8 @@ func (w *world) checkTime(e journal.Event) {
 	case journal.Running:
 		if claim := claimOf(known); p.Attempt > w.most(claim) {
 			w.Fatalf("job %d is started %d times, of %d", e.Job, p.Attempt, w.most(claim))
+		} else if !w.config.Requeue && p.Attempt != First(claim) {
+			w.Fatalf("job %d is started by its claim for the second time, attempt %d", e.Job, p.Attempt)
 		}
 	case journal.Planned:
 		if p.From.Schedule == "" || p.To.RunAt <= now {

@@ -2,6 +2,7 @@ package board
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -24,6 +25,33 @@ func (w *world) setUnable(name string, unable bool) bool {
 	return true
 }
 
+// executors are what may run the jobs of target b. Those of a are processes of their own.
+var executors = rapid.SampledFrom([]string{"", "fork", "http"})
+
+// setExecutor has the configuration read again, where target b has another executor: what the former
+// one could not do counts no more.
+func (w *world) setExecutor(name string) {
+	terms := maps.Clone(w.config.Timing.Terms)
+	if terms["b"].Executor != name {
+		w.unable["b"] = false
+	}
+	terms["b"] = Terms{Own: true, Executor: name}
+	w.config.Timing.Terms = terms
+	w.after(w.b.SetTiming(w.config.Timing))
+}
+
+// checkAble checks that nothing is claimed for a target that is unable, and that no claim starts a job
+// of one that is paused.
+func (w *world) checkAble(drafts []journal.Draft) {
+	for _, d := range drafts {
+		name := w.rows[d.Job].Target
+		_, starts := d.Payload.(journal.Running)
+		if _, claims := d.Payload.(journal.Accepted); (claims || starts) && w.unable[name] || starts && w.paused[name] {
+			w.Fatalf("job %d of %s is claimed with %+v: unable %t, paused %t", d.Job, name, d.Payload, w.unable[name], w.paused[name])
+		}
+	}
+}
+
 // requests tells whether the model's process is a request.
 func (p *process) requests() bool { return p.job.executor == "http" }
 
@@ -36,8 +64,8 @@ func (w *world) afterHeld(e Effects) {
 		switch {
 		case !h.Go:
 			p.given = true
-		case p.sent, p.ended != nil, w.process[p.job] != p:
-			w.Fatalf("the request of job %d is sent: before %t", p.job.id, p.sent)
+		case p.sent, p.given, p.ended != nil, w.process[p.job] != p:
+			w.Fatalf("the request of job %d is sent: before %t, given up %t", p.job.id, p.sent, p.given)
 		case known.Status != journal.StatusRunning || known.Process.Address == "" || known.Token != p.job.Token() || known.Attempt != p.job.attempt:
 			w.Fatalf("the request of job %d is sent; the journal says %+v", p.job.id, known)
 		default:
@@ -89,7 +117,7 @@ func (w *world) endRequest(p *process, fates *rapid.Generator[Fate]) bool {
 
 // requestsDie ends the requests of a worker that is killed. One that was sent is in the journal with
 // its connection.
-func (w *world) requestsDie(before map[int64]*process) {
+func (w *world) requestsDie(before map[start]*process) {
 	for _, p := range w.process {
 		if !p.requests() {
 			continue
@@ -101,7 +129,7 @@ func (w *world) requestsDie(before map[int64]*process) {
 		if !p.sent {
 			w.withdrawn[w.announcedOf(p.job.id)] = true
 		}
-		delete(before, p.job.id)
+		delete(before, p.job.start())
 	}
 }
 

@@ -49,18 +49,12 @@ type world struct {
 	// announcements whose start was asked for, and did not happen
 	withdrawn map[uint64]bool
 	orphans   map[int64]bool     // jobs whose newest announcement is for a runner that was killed
-	kept      map[int64]*process // that have ended, and the runner keeps
+	kept      map[start]*process // that have ended, and the runner keeps
+
+	once map[start]uint64 // the announcement of each start that was asked for
 
 	config Config
 	times  times
-}
-
-type process struct {
-	job   *Job
-	begun bool
-	sent  bool     // of a request: it may be on its way
-	given bool     // of a request: it is given up
-	ended *Outcome // that the runner keeps until it is told to forget it
 }
 
 type client struct{ told, gone bool }
@@ -72,7 +66,7 @@ func newWorld(t *rapid.T) *world {
 		T: t, now: time.Unix(1_000_000, 0).UTC(), rows: make(map[int64]journal.Row),
 		process: make(map[*Job]*process), signals: make(map[chan error]int64), clients: make(map[int64]*client),
 		paused: make(map[string]bool), unable: make(map[string]bool), limit: map[string]int{"a": 2, "b": 1}, asked: make(map[uint64]bool),
-		finished: make(map[int64]uint64), skips: make(map[int64]string), former: make(map[int64]bool), withdrawn: make(map[uint64]bool), orphans: make(map[int64]bool), kept: make(map[int64]*process),
+		finished: make(map[int64]uint64), skips: make(map[int64]string), former: make(map[int64]bool), withdrawn: make(map[uint64]bool), orphans: make(map[int64]bool), kept: make(map[start]*process), once: make(map[start]uint64),
 	}
 	w.config = Config{
 		Targets: maps.Clone(w.limit), Requeue: rapid.Bool().Draw(t, "requeue"), MaxAttempts: 2, Again: true,
@@ -80,7 +74,7 @@ func newWorld(t *rapid.T) *world {
 			SkipMissed: rapid.Bool().Draw(t, "skip missed"),
 			Terms: map[string]Terms{
 				"a": {Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"), First: 20 * time.Second, Most: time.Minute},
-				"b": {Own: true, Executor: rapid.SampledFrom([]string{"", "fork", "http"}).Draw(t, "executor")},
+				"b": {Own: true, Executor: executors.Draw(t, "executor")},
 			},
 		},
 	}
@@ -160,7 +154,7 @@ func (w *world) after(e Effects) {
 		if w.finished[s.id] == 0 {
 			w.Fatalf("the runner is to forget job %d, whose end is not journalled", s.id)
 		}
-		delete(w.kept, s.id)
+		delete(w.kept, s.start())
 	}
 	for _, a := range e.Answers {
 		if seq := w.finished[a.End.Job]; seq != a.End.Seq {

@@ -28,7 +28,7 @@ func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
 	except := w.b.Skipped(func(string) bool { return true })
 	for _, id := range slices.Sorted(maps.Keys(w.rows)) {
 		row := w.rows[id]
-		if !w.isDue(row) || room[row.Target] <= 0 || slices.Contains(except, id) {
+		if !w.isDue(row) || room[row.Target] <= 0 || slices.Contains(except, id) || w.locked(id) {
 			continue
 		}
 		if room[row.Target]--; drafts == nil && runner.Draw(w.T, "a runner is there") {
@@ -39,11 +39,11 @@ func (w *world) beginClaim(runner *rapid.Generator[bool]) bool {
 		}
 		drafts = append(drafts, w.b.Accept(c, row, token, name, w.now)...)
 	}
-	return w.decided(c, drafts)
+	return w.decided(&w.claim, c, drafts)
 }
 
 // decided journals what a claim has decided.
-func (w *world) decided(c *Claim, drafts []journal.Draft) bool {
+func (w *world) decided(open **Claim, c *Claim, drafts []journal.Draft) bool {
 	if len(drafts) == 0 {
 		return false
 	}
@@ -54,14 +54,19 @@ func (w *world) decided(c *Claim, drafts []journal.Draft) bool {
 		return false
 	}
 	w.b.Decided(c, events)
-	w.claim = c
+	*open = c
 	return true
 }
 
 // locked tells whether a claim holds a row: its transaction does so until its COMMIT has come to an
 // end.
 func (w *world) locked(id int64) bool {
-	return w.claim != nil && slices.ContainsFunc(w.claim.Events, func(e journal.Event) bool { return e.Job == id })
+	for _, c := range []*Claim{w.claim, w.manual} {
+		if c != nil && slices.ContainsFunc(c.Events, func(e journal.Event) bool { return e.Job == id }) {
+			return true
+		}
+	}
+	return false
 }
 
 // commits are how the COMMIT of a claim may end: it is won, undone, or the link was lost before it or
@@ -70,11 +75,14 @@ var commits = rapid.SampledFrom([]string{"won", "won", "won", "undone", "doubt, 
 
 // endClaim ends the COMMIT of a claim.
 func (w *world) endClaim(how *rapid.Generator[string]) bool {
-	c := w.claim
+	c, open := w.claim, &w.claim
+	if c == nil || w.manual != nil && rapid.Bool().Draw(w.T, "the manual one") {
+		c, open = w.manual, &w.manual
+	}
 	if c == nil {
 		return false
 	}
-	w.claim = nil
+	*open = nil
 	end := how.Draw(w.T, "commit")
 	if end == "won" || end == "doubt, won" {
 		w.commit(c)
@@ -113,13 +121,13 @@ func (w *world) runManual(id int64) bool {
 	}
 	w.clients[id] = waits
 	row, there := w.rows[id]
-	if !there {
+	if !there || w.locked(id) {
 		waits.told = true
 		return true
 	}
 	c := &Claim{}
 	drafts, refusal, ignored := w.b.AcceptManual(c, row, w.token(), instance)
-	if !w.decided(c, drafts) || refusal != "" && !ignored {
+	if !w.decided(&w.manual, c, drafts) || refusal != "" && !ignored {
 		waits.told = true
 	}
 	return true

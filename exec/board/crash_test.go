@@ -9,10 +9,12 @@ import (
 )
 
 // crash has the worker killed, and started again with what the journal has. The runner lives on, or
-// is killed as well, with all that it ran.
+// is killed as well, with some of what it ran.
 func (w *world) crash(lived bool) bool {
-	if w.claim != nil && rapid.Bool().Draw(w.T, "committed") {
-		w.commit(w.claim)
+	for _, c := range []*Claim{w.claim, w.manual} {
+		if c != nil && rapid.Bool().Draw(w.T, "committed") {
+			w.commit(c)
+		}
 	}
 	before := maps.Clone(w.kept)
 	for j, p := range w.process {
@@ -31,7 +33,7 @@ func (w *world) crash(lived bool) bool {
 	}
 	w.configure()
 	w.b = New(w.config)
-	w.claim, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil
+	w.claim, w.manual, w.turn, w.start, w.shown, w.asking, w.renewed, w.empty = nil, nil, nil, nil, nil, nil, nil, nil
 	w.looking, w.examine, w.stopped, w.wishes = nil, NoLook, false, nil
 	clear(w.process)
 	clear(w.clients)
@@ -41,9 +43,14 @@ func (w *world) crash(lived bool) bool {
 	for _, old := range w.state.Unfinished() {
 		w.former[old.ID] = true
 		w.orphans[old.ID] = w.orphans[old.ID] || !lived
-		if p := before[start{old.ID, old.Token, old.Attempt}]; !w.orphans[old.ID] {
+		p := before[start{old.ID, old.Token, old.Attempt}]
+		switch {
+		case !w.orphans[old.ID]:
 			w.takeUp(old, p, true)
-		} else {
+		case p != nil && p.ended == nil && old.Status == journal.StatusRunning && rapid.Bool().Draw(w.T, "outlives its runner"):
+			p.stray = true
+			w.takeUp(old, p, false)
+		default:
 			w.takeUp(old, nil, false)
 		}
 	}

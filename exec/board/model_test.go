@@ -46,7 +46,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"claim":          able(func() bool { return w.beginClaim(rapid.Bool()) }),
 		"commit":         able(func() bool { return w.endClaim(commits) }),
 		"commit in time": able(func() bool { return w.endClaim(commits) }),
-		"run-manual":     able(func() bool { return w.claim == nil && !w.stopped && w.runManual(job()) }),
+		"run-manual":     able(func() bool { return w.manual == nil && !w.stopped && w.runManual(job()) }),
 		"client leaves":  able(w.leave),
 		"turn":           able(w.beginTurn),
 		"turn ends":      able(w.endTurn),

@@ -13,6 +13,7 @@ import (
 type process struct {
 	job   *Job
 	begun bool
+	stray bool     // its runner is gone: nobody will know how it ended
 	sent  bool     // of a request: it may be on its way
 	given bool     // of a request: it is given up
 	ended *Outcome // that the runner keeps until it is told to forget it
@@ -178,6 +179,9 @@ func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
 		w.withdrawn[w.announcedOf(p.job.id)] = true
 		started = journal.Started{}
 	}
+	if p.stray {
+		fate = Unknown
+	}
 	delete(w.process, p.job)
 	short := fate == NotStarted && rapid.Bool().Draw(w.T, "short")
 	outcome := Outcome{Fate: fate, Done: w.outcome(), Cause: errors.New("that is why"), Short: short}
@@ -203,8 +207,8 @@ func (w *world) signalOne() bool {
 
 // conflict has the mirror find a row changed by somebody else.
 func (w *world) conflict() bool {
-	jobs := w.state.Unfinished()
-	if len(jobs) == 0 || w.claim != nil {
+	jobs := slices.DeleteFunc(w.state.Unfinished(), func(j journal.Job) bool { return w.locked(j.ID) })
+	if len(jobs) == 0 {
 		return false
 	}
 	j := rapid.SampledFrom(jobs).Draw(w.T, "changed row")

@@ -25,6 +25,7 @@ type world struct {
 	rows     map[int64]journal.Row
 	tokens   int
 	claim    *Claim // between its decision and the end of its COMMIT
+	manual   *Claim // the same, of one that a client wants: there may be both at a time
 	turn     *Turn  // between being made and being journalled
 	start    []Start
 	shown    []Start // announced, and not shown by their rows yet

@@ -171,7 +171,7 @@ func (ps *pools) tick(now int64) {
 
 // forgets tells whether a job's end is known for a while, and its parent says nothing of it.
 func (k *kept) forgets(now int64) bool {
-	if k.state != busy || k.mode != "fork" || k.why != "" || k.turn.turn.pidfd < 0 || !isOver(k.turn.turn.pidfd) {
+	if k.state != busy || k.mode != "fork" || k.why != "" || !k.turn.turn.isGone(k.turn) {
 		return false
 	}
 	if k.ended == 0 {

@@ -170,6 +170,11 @@ func (ps *pools) ended(c *child) {
 func (ps *pools) orphan(k *kept, c *child) {
 	k.give(c)
 	c.turn.process, k.turn = nil, nil
+	if c.turn.pidfd < 0 && !c.turn.isGone(c) { // there was none left when it was heard of
+		c.mu.Lock()
+		c.turn.pidfd, _ = unix.PidfdOpen(c.started.Pid, 0)
+		c.mu.Unlock()
+	}
 	if c.turn.pidfd < 0 || ps.reactor.epoll.add(c.turn.pidfd, aboutEnd, c.started.Pid) != nil {
 		ps.reactor.onExit(c)
 	}

@@ -219,8 +219,11 @@ func (k *kept) childOf(pid int) (started journal.Started, pidfd int, wrong strin
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	who, there := proc.RelativesOf(pid)
-	if err != nil || !there {
-		if err == nil {
+	if err != nil {
+		pidfd = -1 // it is gone, or we have no descriptor left
+	}
+	if !there {
+		if pidfd >= 0 {
 			unix.Close(pidfd)
 		}
 		started.StartTime = uint64(proc.Uptime() / proc.Tick)
@@ -235,7 +238,9 @@ func (k *kept) childOf(pid int) (started journal.Started, pidfd int, wrong strin
 	default:
 		return started, pidfd, ""
 	}
-	unix.Close(pidfd)
+	if pidfd >= 0 {
+		unix.Close(pidfd)
+	}
 	return started, -1, wrong
 }
 

@@ -59,6 +59,13 @@ func TestHygiene(t *testing.T) {
 				p.Argv[2] = strings.Replace(forkLoop, "waitpid($pid, 0);", `sleep 300 if $id == 1; waitpid($pid, 0);`, 1)
 			},
 		},
+		"names a process that is gone, and says nothing of its end": {
+			mode: "fork", do: "1", result: wire.ResultLost, note: "has ended, and it has not said so within 2s",
+			change: func(p *wire.Pool) {
+				p.Argv[2] = strings.Replace(forkLoop, "my $pid = fork();", `if ($id == 1) { my $gone = fork(); exit 0 if !$gone; waitpid($gone, 0); print $out "started 1 $gone\n"; next }
+  my $pid = fork();`, 1)
+			},
+		},
 		"says that a job has ended which runs": {
 			mode: "fork", do: here + "sleep 300", result: "fail", note: "",
 			change: func(p *wire.Pool) {

@@ -94,6 +94,16 @@ func isOver(pidfd int) bool {
 	}
 }
 
+// isGone tells whether the process of a forked job has ended, be it reaped or not. One of which
+// there is no descriptor was gone when it was heard of, mostly.
+func (t *turn) isGone(c *child) bool {
+	if t.pidfd >= 0 {
+		return isOver(t.pidfd)
+	}
+	who, there := proc.RelativesOf(c.started.Pid)
+	return !there || who.Ended || who.StartTime != c.started.StartTime
+}
+
 // begin notes that the job has begun, in a process.
 func (r *reactor) begin(c *child) {
 	r.mu.Lock()

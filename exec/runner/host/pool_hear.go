@@ -50,6 +50,10 @@ func (k *kept) ask(c *child) {
 func (ps *pools) hear(k *kept, drain bool) {
 	var b [mostLine + 1]byte
 	for {
+		if k.why != "" { // what it left behind may write for ever
+			_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, k.answers, nil) // it may not be there
+			return
+		}
 		n, err := unix.Read(k.answers, b[:])
 		if err == unix.EINTR {
 			continue

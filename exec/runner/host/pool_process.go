@@ -43,6 +43,7 @@ type kept struct {
 	line     []byte // the beginning of the next answer
 	since    int64  // the uptime when it came into its state
 	deadline int64  // when the state has lasted for too long; 0: it may last
+	lasts    int64  // from since to deadline
 	signals  int    // of those that have a leaving one end
 	jobs     int
 	due      string       // why it is to be replaced; "": it is not
@@ -141,7 +142,8 @@ func (k *kept) close() {
 func (k *kept) enter(state keptState, lasts time.Duration) {
 	k.state, k.since, k.deadline = state, proc.Uptime(), 0
 	if lasts > 0 {
-		k.deadline = k.since + int64(lasts)
+		k.lasts = int64(lasts)
+		k.deadline = k.since + k.lasts
 		k.pool.pools.wakeAt(k.deadline)
 	}
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -133,10 +132,7 @@ func (ps *pools) onTimer() {
 	ps.at = 0
 	now := proc.Uptime()
 	for _, k := range ps.kept {
-		if k.deadline != 0 && k.deadline <= now {
-			k.deadline = 0
-			k.late()
-		}
+		k.expire(now)
 	}
 	if ps.ticks() && ps.ticked+int64(ps.times.tick) <= now {
 		ps.ticked = now
@@ -160,18 +156,6 @@ func (ps *pools) onTimer() {
 
 // ticks tells whether there is anything that no event tells of.
 func (ps *pools) ticks() bool { return len(ps.byTarget) > 0 || ps.orphans.adopts || ps.orphans.strays }
-
-// late acts on a state that has lasted for too long.
-func (k *kept) late() {
-	switch k.state {
-	case booting:
-		k.unfit(fmt.Sprintf("it was not ready within %s", k.pool.bootTimeout()))
-	case asked:
-		k.unfit(fmt.Sprintf("it did not answer within %s when it was asked for a job", k.pool.pools.times.answer))
-	case leaving:
-		k.press()
-	}
-}
 
 // work does, once for all that came together, what follows from it.
 func (ps *pools) work() {

@@ -81,8 +81,11 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 		v.find(stateWarning, "%sits configuration has had a mistake for %s, and is not taken over", before, screen.Length(now.Sub(since)))
 	}
 	for i := range status.Executors {
-		if e := &status.Executors[i]; e.Unready != "" {
+		switch e := &status.Executors[i]; {
+		case e.Unready != "":
 			v.find(stateWarning, "%sno job of target %s can be started for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), clean(e.Unready))
+		case e.Failing != "":
+			v.find(stateWarning, "%sno new process for target %s gets ready for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), clean(e.Failing))
 		}
 	}
 	for _, m := range status.Masters {

@@ -35,8 +35,11 @@ func (p *program) printExecutors(s *census) {
 				whose = "worker " + clean(w.from.name) + ": "
 			}
 			t.add(cells...)
-			if e.Unready != "" {
-				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), p.sinceText(time.UnixMilli(e.Since)), clean(e.Unready))
+			switch since := p.sinceText(time.UnixMilli(e.Since)); {
+			case e.Unready != "":
+				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, clean(e.Unready))
+			case e.Failing != "":
+				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, clean(e.Failing))
 			}
 		}
 	}

@@ -132,7 +132,7 @@ func (c *connector) heard(messages []wire.Message) {
 		for _, s := range messages[i].Standings {
 			p.standings[s.Target] = jobexec.PoolStanding{
 				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
-				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Since: s.Since,
+				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
 			}
 		}
 		for _, n := range messages[i].Notes {

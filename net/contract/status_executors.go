@@ -20,6 +20,7 @@ type ExecutorStatus struct {
 	Recycled map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
 
 	Unready string `json:"unready,omitempty"` // why no job can be started; "" where nothing is wrong
+	Failing string `json:"failing,omitempty"` // why no new process gets ready, while others work
 	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds
 }
 

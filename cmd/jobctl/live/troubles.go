@@ -101,8 +101,11 @@ func (m *model) troublesOf(name string, s *contract.WorkerStatus) (lines []line)
 		add(bad, "nothing is started%s: %s", m.sinceText(h.Since), h.Broken)
 	}
 	for i := range s.Executors {
-		if e := &s.Executors[i]; e.Unready != "" {
+		switch e := &s.Executors[i]; {
+		case e.Unready != "":
 			add(bad, "no job of target %s can be started%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), e.Unready)
+		case e.Failing != "":
+			add(odd, "no new process for target %s gets ready%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), e.Failing)
 		}
 	}
 	for _, master := range s.Masters {

@@ -28,6 +28,7 @@ type pool struct {
 	next    int64  // no process is started before that
 	useless int    // processes in a row that got ready, and ended without having done a job
 	failure string // of the last one; "": it has got ready
+	failed  int64  // since when they fail, unix milliseconds
 	unready string // why none gets ready
 	since   int64  // since when, unix milliseconds
 	checks  bool   // its files are being looked at
@@ -192,6 +193,9 @@ func (p *pool) fails(k *kept, why string) {
 	p.dirty = true
 	if p.failure != why {
 		p.pools.warn(p, k, 0, fmt.Sprintf("a process for target %s does not get ready: %s", p.def.Target, why))
+	}
+	if p.failure == "" {
+		p.failed = time.Now().UnixMilli()
 	}
 	p.failure = why
 	if p.booting > 0 || p.count((*kept).able) > 0 {

@@ -81,8 +81,11 @@ func (ps *pools) standings() []wire.Standing {
 			Target: target, Mode: p.def.Mode, Processes: len(p.processes), Booting: p.booting,
 			Boots: p.boots, Jobs: p.jobs, Recycled: maps.Clone(p.recycled), Unready: p.unready,
 		}
-		if p.unready != "" {
+		switch {
+		case p.unready != "":
 			s.Since = p.since
+		case p.failure != "" && p.count((*kept).able) > 0 && p.count((*kept).stays) < p.wanted:
+			s.Failing, s.Since = p.failure, p.failed
 		}
 		s.Ready = p.count(func(k *kept) bool { return k.state == idle })
 		s.Busy = p.count(func(k *kept) bool { return k.state == asked || k.state == busy })

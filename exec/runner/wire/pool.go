@@ -36,6 +36,7 @@ type Standing struct {
 	Jobs      int64            `json:"jobs"`
 	Recycled  map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
 	Unready   string           `json:"unready,omitempty"`  // why none gets ready; "" where nothing is wrong
+	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
 }
 

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// A deployment that does not get ready is told by status and health, though all jobs go on.
+func TestANewVersionThatDoesNotGetReadyIsTold(t *testing.T) {
+	t.Parallel()
+	const answer = `{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "mail", "mode": "pool", "slots": 2, "processes": 2, "ready": 2,
+		"failing": "it ended with exit code 255; it wrote: PHP Parse error", "since": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
+	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
+	const why = "it ended with exit code 255; it wrote: PHP Parse error"
+	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
+	if want := "\nno new process for target mail gets ready since 10:00:05, those that are there go on: " + why + "\n"; !strings.Contains(status.out, want) {
+		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
+	}
+	health := jobctl{}.run(t, "--port", daemon.port, "health")
+	if health.code != 1 || !strings.Contains(health.out, "no new process for target mail gets ready for ") || !strings.Contains(health.out, why) {
+		t.Errorf("health: exit code %d: %s", health.code, health.out)
+	}
+}

@@ -86,6 +86,7 @@ torture: deps build ## half an hour of faults with a table of what became of the
 	TORTURE=long $(GO) test -count=1 -v -run '^TestTamperingRun$$' ./journal/verify
 	TORTURE=long $(GO) test -count=1 -v -timeout 2h ./exec/schedule
 	cd tests && TORTURE=long $(GO) test -count=1 -v -parallel 4 -timeout 2h ./torture
+	cd tests && TORTURE=long $(GO) test -count=1 -v -timeout 2h ./executors -run Killed
 	cd tests && TORTURE=long $(GO) test -count=1 -timeout 2h ./disorder
 	cd tests && TORTURE=long $(GO) test -count=1 -timeout 2h ./time
 

@@ -6,6 +6,6 @@
 // that outlives everything; so it is known what was started, how often, and by which version of a
 // launcher, whatever journal and table say.
 //
-// What is killed, and at which step, has a short form, and a long one, chosen by TORTURE=long in the
-// environment.
+// What is killed, and at which step, has a short form, and a long one, chosen by TORTURE=long in
+// the environment.
 package executors

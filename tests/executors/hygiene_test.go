@@ -8,7 +8,8 @@ import (
 	"jobd/tests/harness"
 )
 
-// unrulyProcess does what it must not, in Perl: with its first job, unless it is said that it is otherwise.
+// unrulyProcess does what it must not, in Perl: with its first job, unless it is said that it is
+// otherwise.
 type unrulyProcess struct {
 	name  string
 	asked string // before it says that the job is started
@@ -122,8 +123,8 @@ func killed(why string) string {
 	return fmt.Sprintf("fail - SIGKILL %q %q", "", "[jobd: its process was killed: "+why+"]\n")
 }
 
-// unrulyLoop is the loop that they have in common. A job's id ends in 0, of the one with which something is
-// done; in 1, of another one that runs meanwhile; in 2, of the next.
+// unrulyLoop is the loop that they have in common. A job's id ends in 0, of the one with which
+// something is done; in 1, of another one that runs meanwhile; in 2, of the next.
 const unrulyLoop = `use strict; use warnings; use IO::Handle; $| = 1;
 our ($dir, $name, $out) = @ARGV;
 open(my $in, "<&=", 3); open($out, ">&=", 4); $out->autoflush(1);
@@ -145,8 +146,8 @@ while (my $line = <$in>) {
 }
 `
 
-// What a process does that it must not is told in the log, and counted; it takes no other job and no other
-// process with it, and the next job of its target goes well.
+// What a process does that it must not is told in the log, and counted; it takes no other job and
+// no other process with it, and the next job of its target goes well.
 func TestHygiene(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t)

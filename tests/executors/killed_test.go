@@ -10,9 +10,9 @@ import (
 	"jobd/tests/harness"
 )
 
-// Something is killed while each executor has a job: what is known of it then is what the table says,
-// none is started twice, and the next job goes well. With on_crash = requeue what is unknown is
-// started again, and nothing else is.
+// Something is killed while each executor has a job: what is known of it then is what the table
+// says, none is started twice, and the next job goes well. With on_crash = requeue what is unknown
+// is started again, and nothing else is.
 func TestKilledWhileJobsRun(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{theWorker, theRunner, theParent, theSelf, theHost} {
@@ -97,8 +97,8 @@ var struck = map[string]func(t *testing.T, s *site, worker *harness.Daemon, pids
 	},
 }
 
-// kill kills a process, and waits until it does nothing any more: a parent that is struck while it waits
-// for its child may learn of the end of that first, and take it along.
+// kill kills a process, and waits until it does nothing any more: a parent that is struck while it
+// waits for its child may learn of the end of that first, and take it along.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -69,7 +69,8 @@ func (s *site) startedOnce() {
 	}
 }
 
-// most is how many jobs of each executor have run at the same time, of those that came to their end.
+// most is how many jobs of each executor have run at the same time, of those that came to their
+// end.
 func (s *site) most() map[string]int {
 	s.t.Helper()
 	entries, ended := s.read(), map[int]bool{}

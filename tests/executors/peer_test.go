@@ -82,8 +82,8 @@ func runPeer(task string) int {
 	return 1
 }
 
-// turn runs a job as long as somebody waits for its answer. What it writes goes into files: so nobody
-// waits for what it has left behind.
+// turn runs a job as long as somebody waits for its answer. What it writes goes into files: so
+// nobody waits for what it has left behind.
 func turn(ctx context.Context, w http.ResponseWriter, dir, id, version, attempt string) {
 	job := exec.CommandContext(ctx, dir+"/job.sh", id, version)
 	job.Env = append(os.Environ(), "JOBD_ATTEMPT="+attempt)

@@ -25,8 +25,8 @@ var unready = []struct{ how, why string }{
 	{"talks", `it wrote "hello" to descriptor 4, where ready is expected`},
 }
 
-// A launcher of which no process gets ready, and a service that is away, end the claims of their targets,
-// and no row is used up. Other targets notice nothing. When they can, the jobs run.
+// A launcher of which no process gets ready, and a service that is away, end the claims of their
+// targets, and no row is used up. Other targets notice nothing. When they can, the jobs run.
 func TestNothingGetsReady(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)

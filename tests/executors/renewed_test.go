@@ -88,9 +88,9 @@ func (s *site) standings() map[string]standing {
 	return byTarget
 }
 
-// Launchers are replaced by other versions under load: by SIGHUP, by a start of the worker that finds
-// another configuration, by recycle, and because a file has changed. No job is lost, and none is run
-// by two versions.
+// Launchers are replaced by other versions under load: by SIGHUP, by a start of the worker that
+// finds another configuration, by recycle, and because a file has changed. No job is lost, and none
+// is run by two versions.
 func TestRenewedUnderLoad(t *testing.T) {
 	t.Parallel()
 	const slots = 2

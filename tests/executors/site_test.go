@@ -32,8 +32,8 @@ type site struct {
 	config    string
 }
 
-// ids is how many ids an executor's jobs have: those of the first begin at 1,000, and so on.
-const ids = 1000
+// ids is how many ids an executor's jobs have: those of the first begin at 100,000, and so on.
+const ids = 100_000
 
 // waiting is what an application says of a row that a worker is to take.
 const waiting = "status = 'waiting'"

@@ -7,8 +7,8 @@ import (
 	"jobd/tests/harness"
 )
 
-// step is one at which SIGKILL strikes a kept process that has a job, or the child that it has forked
-// for it.
+// step is one at which SIGKILL strikes a kept process that has a job, or the child that it has
+// forked for it.
 type step struct {
 	mode, at string
 	want     string // how that job ends
@@ -37,7 +37,8 @@ var steps = []step{
 
 const notOurs = `"[jobd: killed by a SIGKILL that was not jobd's]\n"`
 
-// stepsHead is what the loops have in common: with a job whose id ends in 0 the process is killed at a step.
+// stepsHead is what the loops have in common: with a job whose id ends in 0 the process is killed
+// at a step.
 const stepsHead = `use strict; use warnings; use IO::Handle; use POSIX (); $| = 1;
 my ($dir, $mode, $at) = @ARGV;
 my $id = -1;
@@ -100,8 +101,9 @@ var stepsLoops = map[string]string{
 `,
 }
 
-// What is known of a job whose process, or the parent of it, is killed is what the table of the page about
-// executors says; at no step is a job started twice, or runs one that is said not to have been started.
+// What is known of a job whose process, or the parent of it, is killed is what the table of the
+// page about executors says; at no step is a job started twice, or runs one that is said not to
+// have been started.
 func TestProcessesAreKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t)

@@ -24,16 +24,16 @@ func times(short, inLong int) int {
 	return short
 }
 
-// points are those at which the worker kills itself, see cmd/jobd/failpoints.go, that are reached for certain
-// while each executor is given some jobs.
+// points are those at which the worker kills itself, see cmd/jobd/failpoints.go, that are reached
+// for certain while each executor is given some jobs.
 var points = []string{
 	"accepted-appended", "commit-sent", "commit-answered", "running-appended", "start-asking", "start-asked", "started",
 	"started-appended", "request-asking", "request-held", "request-proceeding", "request-proceeded", "exit-seen", "done-appended",
 	"forgotten", "update-sent", "done-mirrored",
 }
 
-// The worker is killed at each step of a job, one after the other, while all executors have some. Nothing
-// is started twice, nothing is lost, and only of requests some outcomes are unknown.
+// The worker is killed at each step of a job, one after the other, while all executors have some.
+// Nothing is started twice, nothing is lost, and only of requests some outcomes are unknown.
 func TestTheWorkerIsKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	const slots, more = 2, 4

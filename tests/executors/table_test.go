@@ -48,8 +48,8 @@ const (
 	theHost   = "the host"
 )
 
-// overHTTP is what a request gives less. The peer answers 200 with what a job that has succeeded wrote to
-// stdout; of one that has failed it tells the exit code, and both streams.
+// overHTTP is what a request gives less. The peer answers 200 with what a job that has succeeded
+// wrote to stdout; of one that has failed it tells the exit code, and both streams.
 var overHTTP = map[string]string{
 	"stderr":            `ok 0 - "out\n" ""`,
 	"exit code":         `fail 7 - "" "HTTP/1.1 500 Internal Server Error\nout\n"`,

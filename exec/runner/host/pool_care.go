@@ -125,8 +125,8 @@ func (k *kept) afterJob(c *child) {
 	k.weigh()
 }
 
-// weigh looks how large a process is. One that has had no job yet is as large as those that would take
-// its place.
+// weigh looks how large a process is. One that has had no job yet is as large as those that would
+// take its place.
 func (k *kept) weigh() {
 	most := k.pool.def.MaxMemory
 	if most <= 0 || k.spent || k.jobs == 0 {

@@ -8,8 +8,8 @@ import (
 	"jobd/exec/runner/proc"
 )
 
-// hasClosed notes that neither the process nor a child of its has a descriptor open any more by which
-// jobd learns of jobs: it takes no more of them. It may be about to end.
+// hasClosed notes that neither the process nor a child of its has a descriptor open any more by
+// which jobd learns of jobs: it takes no more of them. It may be about to end.
 func (k *kept) hasClosed(descriptor string) {
 	if k.closed == "" {
 		k.closed, k.mute = descriptor, proc.Uptime()
@@ -36,8 +36,8 @@ func (k *kept) lookForEnds() {
 	}
 }
 
-// listen looks after such a process where it goes on. It is replaced; a job that it has is its still,
-// and ends with it if it can't say so.
+// listen looks after such a process where it goes on. It is replaced; a job that it has is its
+// still, and ends with it if it can't say so.
 func (k *kept) listen(now int64) {
 	ps := k.pool.pools
 	switch {

@@ -5,9 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,8 +43,22 @@ func findLauncher(what string, launcher jobexec.Launcher, err error) check.Findi
 	detail := launcher.Words[0] + " can be executed in " + launcher.Dir
 	if launcher.Mode.Kept() {
 		detail += "; launcher_mode is " + string(launcher.Mode) + ", which only a start can try"
+		if gone := missing(launcher); gone != "" {
+			return check.Finding{Level: check.Warning, What: what, Detail: detail + "; and there is no file " + gone, Remedy: "mend the key launcher, if that is its script: no process gets ready without it"}
+		}
 	}
 	return check.Finding{What: what, Detail: detail}
+}
+
+// missing is the first path in a command that there is nothing at; "": there is none. Whose processes
+// are kept names its script there, mostly, and that would be seen only when they are started.
+func missing(launcher jobexec.Launcher) string {
+	for _, word := range launcher.Words[1:] {
+		if _, err := os.Stat(word); filepath.IsAbs(word) && errors.Is(err, fs.ErrNotExist) {
+			return word
+		}
+	}
+	return ""
 }
 
 // findService connects to a service, and asks it for nothing.

@@ -157,7 +157,7 @@ func (c *launcherConfig) refuseID(set *conf.Set) {
 	mode := c.executor.mode
 	switch {
 	case set.Given(key) && set.Given(modeKey):
-		set.Bad(key, fmt.Sprintf("{id} can't stand in it with launcher_mode = %s: %s; allowed is a command without {id}, as in: /usr/bin/php preload.php", mode, why))
+		set.Bad(key, fmt.Sprintf("{id} can't stand in it with launcher_mode = %s: %s; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do: php /srv/app/jobs.php", mode, why))
 	case set.Given(key):
 		set.Bad(key, fmt.Sprintf("{id} can't stand in it, because the common launcher_mode, %s, holds for it: %s; allowed is a command without {id}, or launcher_mode = process beside it", mode, why))
 	default:

@@ -142,7 +142,7 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 	const never = "0 for never, whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d"
 	for name, test := range map[string]struct{ text, want string }{
 		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed is one of: process, fork, spare, pool`},
-		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in it with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, as in: /usr/bin/php preload.php"},
+		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in it with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do: php /srv/app/jobs.php"},
 		"an id in common words":   {"launcher_mode = pool\n", ":2: target.a.launcher_mode: pool is not allowed with the common launcher, which has {id} in it"},
 		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, which has no mode; allowed is launcher_mode beside a command"},
 		"a mode beside FastCGI":   {"launcher = fastcgi:/s /x\nlauncher_mode = fork\n", ":3: target.a.launcher_mode: the launcher is a FastCGI server, which has no mode"},

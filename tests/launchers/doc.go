@@ -1,0 +1,3 @@
+// Package launchers tests the loops of examples/launchers: each by itself, and as an application has
+// it, with real daemons.
+package launchers

@@ -12,7 +12,7 @@ import (
 	"jobd/exec/board"
 )
 
-// Executors is how those stand that run jobs otherwise than in a process for each.
+// executors is how those stand that run jobs otherwise than in a process for each.
 type Executors struct {
 	Pools    []PoolStanding    `json:"pools,omitempty"`
 	Services []ServiceStanding `json:"services,omitempty"`
@@ -177,9 +177,9 @@ func (w *Worker) keptTargets() (names []string) {
 	return names
 }
 
-// Executors tells how those stand that run jobs otherwise than in a process for each, in the order
+// executors tells how those stand that run jobs otherwise than in a process for each, in the order
 // of their targets.
-func (w *Worker) Executors() (e Executors) {
+func (w *Worker) executors() (e Executors) {
 	if w.Pools != nil {
 		e.Pools = w.Pools.Standings()
 	}

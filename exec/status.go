@@ -36,7 +36,7 @@ type Status struct {
 
 // Status tells how the worker stands.
 func (w *Worker) Status() Status {
-	away, now, executors := isClosed(w.Mirror.Away()), time.Now(), w.Executors()
+	away, now, executors := isClosed(w.Mirror.Away()), time.Now(), w.executors()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{

@@ -147,12 +147,16 @@ func TestJobsRunInAProcessThatStays(t *testing.T) {
 // until waits until the pool stands so.
 func (k *keeping) until(what string, holds func(jobexec.PoolStanding) bool) {
 	k.t.Helper()
-	for deadline := time.Now().Add(hung); ; time.Sleep(10 * time.Millisecond) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.After(hung); ; {
 		standings := k.Standings()
 		if len(standings) == 1 && holds(standings[0]) {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-again.C:
+		case <-limit:
 			k.t.Fatalf("%s: not within %s: %+v", what, hung, standings)
 		}
 	}

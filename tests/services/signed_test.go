@@ -20,6 +20,7 @@ func receivers(t *testing.T) map[string]*server {
 	php := port(t)
 	s := map[string]*server{
 		"python": serve(t, []string{"SIGNED=" + signed(t, "python", "", "")}, "python3", "testdata/receiver.py"),
+		"ruby":   serve(t, []string{"SIGNED=" + signed(t, "ruby", "", "")}, "ruby", "testdata/receiver.rb"),
 		"js":     serve(t, []string{"SIGNED=" + node(t)}, "node", "testdata/receiver.cjs"),
 		"php":    {port: php, lines: make(chan string, 10_000)},
 	}

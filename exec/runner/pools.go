@@ -3,9 +3,11 @@ package runner
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
@@ -162,7 +164,21 @@ func (c *connector) log(n wire.Note) {
 	if n.Job != 0 {
 		args = append(args, "job", n.Job)
 	}
-	c.config.Logger.Log(context.Background(), n.Level, n.Text, args...)
+	c.config.Logger.Log(context.Background(), n.Level, inOneLine(n.Text), args...)
+}
+
+// inOneLine shows a text without control characters. What a process has written stands in it, and must
+// not look like other lines of the log.
+func inOneLine(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if quoted := strconv.QuoteRune(r); unicode.IsControl(r) {
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // tell tells the worker which pools can't start jobs, and which can again. Nobody may hold p.mu.

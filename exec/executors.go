@@ -12,7 +12,7 @@ import (
 	"jobd/exec/board"
 )
 
-// executors is how those stand that run jobs otherwise than in a process for each.
+// Executors is how those stand that run jobs otherwise than in a process for each.
 type Executors struct {
 	Pools    []PoolStanding    `json:"pools,omitempty"`
 	Services []ServiceStanding `json:"services,omitempty"`

@@ -198,8 +198,8 @@ func (ps *pools) unanswered(k *kept, c *child, how string) {
 		return
 	}
 	why := fmt.Sprintf("%s was asked for the job, and ended %s before it said that it was started", k.name(), how)
-	if k.why != "" {
-		why += ": " + k.why
+	if k.why != "" { // it was us
+		why = fmt.Sprintf("%s was asked for the job, and had to be killed before it said that it was started: %s", k.name(), k.why)
 	}
 	k.give(c)
 	if k.mode != "fork" {

@@ -1,6 +1,7 @@
 package executors
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,10 @@ import (
 func TestMain(m *testing.M) {
 	if task := os.Getenv(asPeer); task != "" {
 		os.Exit(runPeer(task))
+	}
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set("4") // most of the time they wait
 	}
 	harness.Main(m)
 }

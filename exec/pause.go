@@ -35,6 +35,7 @@ func (w *Worker) awaitStarts(names []string) error {
 	w.mu.Lock()
 	pending := w.board.MovesFrom(board.Asked, names)
 	w.mu.Unlock()
+	w.withdraw(names)
 	for i, told := range pending {
 		select {
 		case <-told:
@@ -43,6 +44,19 @@ func (w *Worker) awaitStarts(names []string) error {
 		}
 	}
 	return nil
+}
+
+// withdraw takes back the starts of some targets (nil: all) that wait for a process still, which may
+// have to be loaded first.
+func (w *Worker) withdraw(targets []string) {
+	w.mu.Lock()
+	unanswered := w.board.Unanswered(targets)
+	w.mu.Unlock()
+	for _, process := range unanswered {
+		if waiting, is := process.(Waiting); is {
+			waiting.Withdraw()
+		}
+	}
 }
 
 // Continue ends a pause, and polls.

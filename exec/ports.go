@@ -194,6 +194,14 @@ type Held interface {
 	Proceed()
 }
 
+// Waiting is a process that may have to wait before it begins, for one that is kept to be ready.
+type Waiting interface {
+	Process
+	// Withdraw takes it back if it waits still: it ends with a *NotStartedError then. It does not
+	// wait for that. Where it has begun, or is about to, nothing follows.
+	Withdraw()
+}
+
 // Requester runs jobs that are requests to a service. They live and die with the worker.
 type Requester interface {
 	// Start begins a request, and does not wait for it, as Runner.Start.

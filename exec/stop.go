@@ -26,9 +26,22 @@ func (w *Worker) drain() {
 
 // halt makes sure that nothing starts any more and gives back the jobs that have not started.
 func (w *Worker) halt() {
+	var asking []<-chan struct{}
 	w.change(func(b *board.Board) board.Effects {
 		w.endActive()
-		return b.Stop()
+		e := b.Stop()
+		asking = b.MovesFrom(board.Asking, nil)
+		return e
+	})
+	w.others.Go(func() {
+		for _, asked := range asking {
+			select {
+			case <-asked:
+			case <-w.turned:
+				return
+			}
+		}
+		w.withdraw(nil)
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 type process struct {
 	id        wire.ID                   // as the runner knows it
 	claim     atomic.Pointer[claim]     // as the worker does
+	withdraw  func()                    // takes it back while it waits; nil: it does not wait
 	tell      func(jobexec.News)        // nil where nobody listens
 	shares    bool                      // its process was there before, so that since says when it began
 	since     atomic.Int64              // the uptime at which the job began; 0: when its process did
@@ -206,6 +207,13 @@ func (p *process) Signal(signo int) error {
 		return os.ErrProcessDone
 	}
 	return (*p.signaller.Load())(p.id, signo)
+}
+
+// Withdraw implements jobexec.Waiting.
+func (p *process) Withdraw() {
+	if p.withdraw != nil && !isClosed(p.begun) {
+		p.withdraw()
+	}
 }
 
 // refusal is why a start never happened, as the runner says.

@@ -29,6 +29,8 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	l.processes[p.id] = p
 	l.owed.add(p.id)
 	if spec.Mode.Kept() {
+		id := p.id
+		p.withdraw = func() { l.post(wire.Message{Kind: wire.Withdraw, ID: id}) }
 		l.post(wire.Message{
 			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.claimed().limit,
 			Pool: spec.Target, Vars: spec.Vars,

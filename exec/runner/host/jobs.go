@@ -174,6 +174,16 @@ func (j *job) refused(text string, class wire.Class) {
 	j.jobs.sendRefusal(j.id, text, class)
 }
 
+// turn gives a job that a kept process is to run, or runs; nil where there is none.
+func (a *jobs) turn(id wire.ID) *child {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if j := a.find(id); j != nil && j.child != nil && j.child.turn != nil {
+		return j.child
+	}
+	return nil
+}
+
 // tellPools tells the worker about pools, if one is connected that understands it.
 func (a *jobs) tellPools(m wire.Message) (told bool) {
 	a.mu.Lock()

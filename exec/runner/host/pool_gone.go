@@ -190,11 +190,7 @@ func (ps *pools) unanswered(k *kept, c *child, how string) {
 			of.closed = true
 		}
 		ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s before it had read that it was to start the job; another one is asked", k.name(), how))
-		if k.pool.removed {
-			c.turn.watcher.refused("the process that was to start it is gone", wire.Short)
-			return
-		}
-		k.pool.waiting = append([]*child{c}, k.pool.waiting...)
+		k.pool.waitAgain(c)
 		return
 	}
 	why := fmt.Sprintf("%s was asked for the job, and ended %s before it said that it was started", k.name(), how)

@@ -31,7 +31,7 @@ func (k *kept) ask(c *child) {
 	}
 	c.forked, c.killer, c.kills = proc.Uptime(), &ps.spawner.killer, ps.spawner.killer.known.Load()
 	if n, err := unix.Write(k.orders.writer, line); n != len(line) { // all of it, or nothing
-		p.waiting = append([]*child{c}, p.waiting...)
+		p.waitAgain(c)
 		k.unfit(fmt.Sprintf("it can't be asked for a job: %v", err))
 		return
 	}

@@ -26,6 +26,34 @@ func (ps *pools) start(target string, c *child) {
 	})
 }
 
+// withdraw takes a job back that no process was asked for. One that was asked for in vain, and would
+// wait for another one, is taken back then.
+func (ps *pools) withdraw(c *child) {
+	ps.do(func() {
+		p := c.turn.pool
+		if p == nil {
+			return // it was refused
+		}
+		c.turn.unwanted = true
+		if i := slices.Index(p.waiting, c); i >= 0 {
+			p.waiting = slices.Delete(p.waiting, i, i+1)
+			p.waitAgain(c)
+		}
+	})
+}
+
+// waitAgain has a job wait for another process, before all others, if that is wanted.
+func (p *pool) waitAgain(c *child) {
+	switch {
+	case c.turn.unwanted:
+		c.turn.watcher.refused("it was taken back while it waited for a process", wire.Short)
+	case p.removed:
+		c.turn.watcher.refused("the process that was to start it is gone", wire.Short)
+	default:
+		p.waiting = slices.Insert(p.waiting, 0, c)
+	}
+}
+
 // keeps tells whether this runner knows a mode. A newer worker may know more: a pool of another mode
 // is not there for it.
 func keeps(mode string) bool { return mode == "fork" || mode == "spare" || mode == "pool" }

@@ -18,10 +18,11 @@ type turn struct {
 	limit     wire.Limit
 	watcher   turnWatcher
 
-	pool    *pool
-	process *kept // nil while it waits for one, and when that is gone
-	line    int   // bytes of the line that asks for it
-	note    string
+	pool     *pool
+	unwanted bool  // it is not to wait for a process any more
+	process  *kept // nil while it waits for one, and when that is gone
+	line     int   // bytes of the line that asks for it
+	note     string
 
 	// The child's mu guards these.
 	begun   bool

@@ -53,6 +53,10 @@ func (r *requests) do(m *wire.Message) error {
 		r.jobs.forget(m.ID)
 	case wire.Pools:
 		r.local.pools.set(m.Wanted)
+	case wire.Withdraw:
+		if c := r.jobs.turn(m.ID); c != nil {
+			r.local.pools.withdraw(c)
+		}
 	case wire.Recycle:
 		r.local.pools.recycle(m.Targets, m.Text)
 	default:

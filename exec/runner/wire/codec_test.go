@@ -58,6 +58,7 @@ func examples() []Message {
 		{Kind: Pools, Wanted: []Pool{{Target: "mail", Mode: "fork", Argv: []string{"/bin/sh"}, Slots: 3, MaxAge: 1 << 60, Watch: true}}},
 		{Kind: Pools, Standings: []Standing{{Target: "mail", Mode: "pool", Recycled: map[string]int64{"max_jobs": 1 << 60}}}, Notes: []Note{{Text: "why"}}},
 		{Kind: Recycle, Targets: []string{"mail"}, Text: "why"},
+		{Kind: Withdraw, ID: whole, Tokens: true},
 		{Kind: Peek, ID: whole, Peek: &Glance{From: [2]int64{-1, 7}, Most: 9}, Tokens: true},
 		{Kind: Peeked, ID: whole, Peek: &Glance{Parts: [2]Part{{Bytes: []byte("a")}, {Bytes: []byte("b")}}}, Tokens: true},
 	}

@@ -106,7 +106,7 @@ func (d *decoder) job(m *Message, limit int) {
 		for i := range m.Peek.Parts {
 			m.Peek.Parts[i] = Part{At: d.int(), Size: d.int(), Bytes: bytes.Clone(d.bytes())}
 		}
-	case Fetch, Forget:
+	case Fetch, Forget, Withdraw:
 	default:
 		d.bad = true
 	}

@@ -29,6 +29,7 @@ import (
 //	pools {wanted}               ──► all that there are to be
 //	                             ◄── pools {standings, notes}, of all, when something has changed
 //	recycle {targets, text}      ──►
+//	withdraw {id}                ──► refused follows, unless a process was asked for it
 //
 // The runner knows a job from the moment when it reads the start until it reads the forget,
 // whichever worker is connected.
@@ -65,8 +66,9 @@ const (
 	Peeked // only as the answer to one
 
 	// Only between two sides that understand pools.
-	Pools   // of the worker: which there are to be; of the runner: how they stand
-	Recycle // processes of pools are to be replaced
+	Pools    // of the worker: which there are to be; of the runner: how they stand
+	Recycle  // processes of pools are to be replaced
+	Withdraw // a start is not wanted any more that waits for a process still
 )
 
 // ID tells one start of one job from all others. Starts that a worker of an older version has asked

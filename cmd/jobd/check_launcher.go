@@ -21,16 +21,20 @@ import (
 // findLaunchers looks at the common launcher, and at those of targets. At a start nobody is
 // connected to: a service that is not there holds up nothing but the jobs that need it.
 func (c *config) findLaunchers(ctx context.Context, start bool) []check.Finding {
-	look := func(what string, launcher jobexec.Launcher, err error) check.Finding {
-		if launcher.Mode.Requests() {
-			return findService(ctx, what, launcher.Service, start)
+	var findings []check.Finding
+	look := func(what string, launcher jobexec.Launcher, err error) {
+		switch _, _, wrong := parseService(launcher.Words); {
+		case launcher.Mode.Requests():
+			findings = append(findings, findService(ctx, what, launcher.Service, start))
+		case wrong != nil: // the configuration has said so, without a password that may stand in it
+		default:
+			findings = append(findings, findLauncher(what, launcher, err))
 		}
-		return findLauncher(what, launcher, err)
 	}
-	findings := []check.Finding{look("launcher", c.launcher.launcher(), c.launcher.check())}
+	look("launcher", c.launcher.launcher(), c.launcher.check())
 	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
 		if t := c.sections[name]; t.terms.Launcher != nil && len(t.terms.Launcher.Words) > 0 {
-			findings = append(findings, look("launcher of "+t.section.String(), *t.terms.Launcher, t.checkLauncher()))
+			look("launcher of "+t.section.String(), *t.terms.Launcher, t.checkLauncher())
 		}
 	}
 	return findings

@@ -21,6 +21,7 @@ type pool struct {
 
 	version int    // counts up when all processes are to be replaced
 	reason  string // why, the last time
+	defined int    // counts up when what is to be started has changed
 
 	booting int    // processes that are not ready yet
 	booted  int64  // when the last one was started
@@ -56,6 +57,19 @@ func (p *pool) define(def wire.Pool) {
 	p.def, p.wanted, p.removed, p.dirty = def, def.Slots, false, true
 	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
 		p.renew("changed")
+		p.defined++
+		for _, k := range p.processes {
+			k.outdated()
+		}
+	}
+}
+
+// outdated ends a process that is loaded as the pool was to be before: it may never get ready, and
+// keep those from being started that would.
+func (k *kept) outdated() {
+	if k.state == booting && k.defined != k.pool.defined && k.why == "" {
+		k.stale = true
+		k.kill("the launcher is another one by now")
 	}
 }
 

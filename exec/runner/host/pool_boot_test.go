@@ -52,6 +52,25 @@ func TestAPoolThatDoesNotGetReady(t *testing.T) {
 	}
 }
 
+// A configuration that is put right does not wait for processes that were started before, and load
+// still, or hang.
+func TestAnotherLauncherDoesNotWaitForTheOneBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := pooled("pool", 3)
+	good := p.Argv
+	p.Argv, p.BootTimeout = []string{"/bin/sleep", "300"}, time.Hour
+	b.pools(p)
+	b.start(1, "DO=echo works")
+	b.stands("two boot", func(s wire.Standing) bool { return s.Booting == 2 && s.Processes == 2 })
+	p.Argv = good
+	b.pools(p)
+	if done := b.done(1); string(done.Stdout.Kept) != "works\n" {
+		t.Errorf("done %+v", done)
+	}
+	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 3 && s.Unready == "" })
+}
+
 // It is tried again and again, and gets ready by itself when what was missing is there.
 func TestAPoolGetsReadyByItself(t *testing.T) {
 	t.Parallel()

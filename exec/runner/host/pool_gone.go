@@ -77,6 +77,7 @@ func (ps *pools) onGone(k *kept) {
 	}
 	ps.bury(k)
 	switch {
+	case was == booting && k.stale: // it says nothing of the launcher that is there now
 	case was == booting:
 		k.pool.fails(k, k.reasons("it ended "+how(status))+said)
 	case (was != leaving || k.wrong) && k.jobs == 0:

@@ -29,6 +29,7 @@ type kept struct {
 	pool    *pool
 	mode    string // the pool may be of another by now
 	version int    // of the pool, when it was started
+	defined int    // the same
 	stamp   string // of its files then
 	started journal.Started
 	born    int64
@@ -50,6 +51,7 @@ type kept struct {
 	spent    bool         // it takes no more jobs
 	wrote    []byte       // before it was ready: the beginning of it
 	why      string       // why it was killed
+	stale    bool         // it was, because another launcher is to be started
 	wrong    bool         // it was, because it did what it must not
 	last     int64        // the job that it had last
 	sought   int          // after so many jobs it was looked for what they have left behind

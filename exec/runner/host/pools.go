@@ -208,7 +208,7 @@ func (ps *pools) boot(p *pool, now int64) {
 	ps.booting++
 	p.booting++
 	p.booted = now
-	def, version := p.def, p.version
+	def, version, defined := p.def, p.version, p.defined
 	if def.Mode == "fork" {
 		ps.adopt()
 	}
@@ -216,7 +216,7 @@ func (ps *pools) boot(p *pool, now int64) {
 		stamp := stampOf(&def)
 		k, err := ps.spawner.keep(&def)
 		if k != nil {
-			k.version, k.stamp = version, stamp
+			k.version, k.defined, k.stamp = version, defined, stamp
 		}
 		if !ps.do(func() { ps.spawned(p, k, err) }) && k != nil {
 			k.close()
@@ -249,6 +249,7 @@ func (ps *pools) spawned(p *pool, k *kept, err error) {
 		return
 	}
 	k.enter(booting, p.bootTimeout())
+	k.outdated()
 }
 
 // watch has the reactor learn of a process's end, of what it says, and of what it writes before it

@@ -48,7 +48,7 @@ func findLauncher(what string, launcher jobexec.Launcher, err error) check.Findi
 	if launcher.Mode.Kept() {
 		detail += "; launcher_mode is " + string(launcher.Mode) + ", which only a start can try"
 		if gone := missing(launcher); gone != "" {
-			return check.Finding{Level: check.Warning, What: what, Detail: detail + "; and there is no file " + gone, Remedy: "mend the key launcher, if that is its script: no process gets ready without it"}
+			return check.Finding{Level: check.Warning, What: what, Detail: "there is no file " + gone + ", which its command names", Remedy: "mend the key launcher, if that is its script: no process gets ready without it"}
 		}
 	}
 	return check.Finding{What: what, Detail: detail}

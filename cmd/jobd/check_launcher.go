@@ -47,22 +47,21 @@ func findLauncher(what string, launcher jobexec.Launcher, err error) check.Findi
 	detail := launcher.Words[0] + " can be executed in " + launcher.Dir
 	if launcher.Mode.Kept() {
 		detail += "; launcher_mode is " + string(launcher.Mode) + ", which only a start can try"
-		if gone := missing(launcher); gone != "" {
-			return check.Finding{Level: check.Warning, What: what, Detail: "there is no file " + gone + ", which its command names", Remedy: "mend the key launcher, if that is its script: no process gets ready without it"}
+		if i := slices.IndexFunc(launcher.Words, missing); i > 0 {
+			return check.Finding{
+				Level: check.Warning, What: what, Detail: "there is no file " + launcher.Words[i] + ", which its command names",
+				Remedy: "mend the key launcher, if that is its script: no process gets ready without it",
+			}
 		}
 	}
 	return check.Finding{What: what, Detail: detail}
 }
 
-// missing is the first path in a command that there is nothing at; "": there is none. Whose processes
-// are kept names its script there, mostly, and that would be seen only when they are started.
-func missing(launcher jobexec.Launcher) string {
-	for _, word := range launcher.Words[1:] {
-		if _, err := os.Stat(word); filepath.IsAbs(word) && errors.Is(err, fs.ErrNotExist) {
-			return word
-		}
-	}
-	return ""
+// missing tells whether a word of a command is a path that there is nothing at. Whose processes are
+// kept names its script so, mostly, and that would be seen only when they are started.
+func missing(word string) bool {
+	_, err := os.Stat(word)
+	return filepath.IsAbs(word) && errors.Is(err, fs.ErrNotExist)
 }
 
 // findService connects to a service, and asks it for nothing.

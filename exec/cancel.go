@@ -149,7 +149,7 @@ func (w *Worker) cancelJob(id int64, wish CancelWish, until time.Time) cancellin
 			continue
 		case look.process != nil && heard != look.job:
 			begun = look.process.Begun()
-			if waiting, is := look.process.(Waiting); is {
+			if waiting, is := look.process.(withdrawable); is {
 				waiting.Withdraw()
 			}
 		}

@@ -194,8 +194,8 @@ type Held interface {
 	Proceed()
 }
 
-// Waiting is a process that may have to wait before it begins, for one that is kept to be ready.
-type Waiting interface {
+// withdrawable is a process that may have to wait before it begins, for one that is kept to be ready.
+type withdrawable interface {
 	Process
 	// Withdraw takes it back if it waits still: it ends with a *NotStartedError then. It does not
 	// wait for that. Where it has begun, or is about to, nothing follows.

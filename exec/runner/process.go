@@ -209,7 +209,8 @@ func (p *process) Signal(signo int) error {
 	return (*p.signaller.Load())(p.id, signo)
 }
 
-// Withdraw implements jobexec.Waiting.
+// Withdraw takes the start back if it waits still for a process that is kept: it ends with a
+// *NotStartedError then. It does not wait for that.
 func (p *process) Withdraw() {
 	if p.withdraw != nil && !isClosed(p.begun) {
 		p.withdraw()

@@ -135,16 +135,20 @@ func TestAnApplicationMovesToFork(t *testing.T) {
 	if after := outcomes(21); after != before {
 		t.Errorf("before:\n%safter:\n%s", before, after)
 	}
-	var status struct {
-		Executors []struct {
-			Target, Mode string
-			Jobs         int
+	asked := harness.Dial(t, worker.Addr)
+	harness.Until(t, func() string { // the runner tells some ten times a second at most
+		var status struct {
+			Executors []struct {
+				Target, Mode string
+				Jobs         int
+			}
 		}
-	}
-	harness.Dial(t, worker.Addr).Ask(t, "status", nil).Decode(t, &status)
-	if len(status.Executors) != 1 || status.Executors[0].Mode != "fork" || status.Executors[0].Jobs != 4 {
-		t.Errorf("status says of executors: %+v", status.Executors)
-	}
+		asked.Ask(t, "status", nil).Decode(t, &status)
+		if e := status.Executors; len(e) == 1 && e[0].Mode == "fork" && e[0].Jobs == 4 {
+			return ""
+		}
+		return fmt.Sprintf("status says of executors: %+v", status.Executors)
+	})
 	if n := strings.Count(before, "job N: 19900"); n != 4 {
 		t.Errorf("%d of the jobs say what they should:\n%s", n, before)
 	}

@@ -82,8 +82,10 @@ func copyCheckout(t *testing.T) string {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"cmd", "docs", "examples", "exec", "journal", "master", "net", "packaging", "store", "go.mod", "go.sum", "LICENSE", "CHANGELOG.md"} {
-		if out, err := exec.Command("cp", "-R", filepath.Join(checkout, name), to).CombinedOutput(); err != nil {
+	for _, name := range []string{"cmd", "docs", "examples", "exec", "journal", "master", "net", "packaging", "store", "go.mod", "go.sum", "LICENSE", "CHANGELOG.md", "README.md", "tools/verify.py"} {
+		copying := exec.Command("cp", "-R", "--parents", name, to)
+		copying.Dir = checkout
+		if out, err := copying.CombinedOutput(); err != nil {
 			t.Fatalf("copy %s: %v\n%s", name, err, out)
 		}
 	}

@@ -14,7 +14,7 @@ func (b *Board) known(s *Step) {
 	j := s.job
 	started, _ := s.Drafts[0].Payload.(journal.Started)
 	if s.Err != nil {
-		j.unsaid = started
+		j.tells(started)
 	} else {
 		j.said = true
 	}

@@ -25,8 +25,8 @@ type Job struct {
 	phase   Phase
 	client  Client // nil where nobody waits
 	process Process
-	moved   chan struct{}   // closed at its next move; nil while nobody waits for that
-	unsaid  journal.Started // its process, as long as the journal does not know it
+	moved   chan struct{}    // closed at its next move; nil while nobody waits for that
+	unsaid  *journal.Started // its process, as long as the journal does not know it
 
 	announced uint64    // the event that says running
 	began     time.Time // when that was
@@ -153,4 +153,11 @@ func (b *Board) running(j *Job, instance string, claimed bool) journal.Draft {
 // claimOf is the claim of a job that the journal knows.
 func claimOf(j journal.Job) journal.Accepted {
 	return journal.Accepted{Target: j.Target, Manual: j.Manual, Token: j.Token, From: j.From, Plan: j.Plan, PlannedAt: j.PlannedAt}
+}
+
+// tells notes the job's process, as long as the journal does not know it.
+func (j *Job) tells(process journal.Started) {
+	if j.unsaid = nil; process.Known() {
+		j.unsaid = &process
+	}
 }

@@ -14,7 +14,7 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 	done, fate := o.Done, j.fate(o.Fate)
 	if !b.serves(j.target.name) && (fate == NotStarted || fate == NotAsked) {
 		if j.mayLeave() {
-			j.process, j.unsaid = nil, journal.Started{}
+			j.process, j.unsaid = nil, nil
 			b.giveBack(j, notServed)
 			return nil
 		}

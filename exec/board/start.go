@@ -85,7 +85,7 @@ func (b *Board) Replaced(j *Job, cause error) Effects {
 func (b *Board) Began(j *Job, process journal.Started, now time.Time) Effects {
 	if j.phase == Asked {
 		b.move(j, Running)
-		j.unsaid = process
+		j.tells(process)
 		b.proves(j, now)
 		b.inbox.begun = append(b.inbox.begun, j)
 		b.effects.Turn = true
@@ -100,7 +100,7 @@ func (b *Board) Ended(j *Job, process journal.Started, outcome Outcome) Effects 
 		return b.follow()
 	}
 	if j.phase == Asked {
-		j.unsaid = process
+		j.tells(process)
 	}
 	b.move(j, Ended)
 	b.end(j, outcome)
@@ -117,7 +117,7 @@ func (b *Board) end(j *Job, outcome Outcome) {
 // where it is to stay.
 func (b *Board) renew(j *Job, cause error) {
 	b.move(j, Renewing)
-	j.process, j.unsaid = nil, journal.Started{}
+	j.process, j.unsaid = nil, nil
 	if b.stays(j) {
 		b.takeBack(j)
 		return

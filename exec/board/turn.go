@@ -65,7 +65,7 @@ func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	}
 	for _, j := range b.inbox.begun {
 		j.countStart(now)
-		if j.phase == Running && j.unsaid.Known() {
+		if j.phase == Running && j.unsaid != nil {
 			turn.add(j.step(begin))
 		}
 	}
@@ -109,10 +109,10 @@ func (t *Turn) add(s *Step) {
 // step is a step with some drafts, behind what the journal does not know yet of the job's process.
 func (j *Job) step(about what, drafts ...journal.Draft) *Step {
 	s := &Step{what: about, job: j, Drafts: drafts}
-	if j.unsaid.Known() {
+	if j.unsaid != nil {
 		s.process = true
-		s.Drafts = append([]journal.Draft{{Job: j.id, Payload: j.unsaid}}, drafts...)
-		j.unsaid = journal.Started{}
+		s.Drafts = append([]journal.Draft{{Job: j.id, Payload: *j.unsaid}}, drafts...)
+		j.unsaid = nil
 	}
 	return s
 }

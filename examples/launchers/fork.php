@@ -27,6 +27,11 @@ while (($line = fgets($requests)) !== false && $line !== "quit\n") {
             putenv(rawurldecode($variable));
         }
         fwrite($answers, "started $id " . getmypid() . "\n");
-        exit(run((int) $id));
+        try {
+            exit(run((int) $id));
+        } catch (Throwable $e) {
+            fwrite(STDERR, "$e\n" . $e::class . ": {$e->getMessage()}\n"); // the last line says what failed
+            exit(255);
+        }
     }
 }

@@ -16,6 +16,10 @@ sub run {
 open(my $requests, '<&=', 3) or die "descriptor 3: $!";
 open(my $answers, '>&=', 4) or die "descriptor 4: $!";
 $answers->autoflush(1);
+my $parent = $$;
+END { # exit in a job: what the parent has for its own end stays the parent's
+    if (defined $parent && $$ != $parent) { STDOUT->flush; POSIX::_exit($?) }
+}
 print $answers "ready\n";
 while (defined(my $line = <$requests>)) {
     last if $line eq "quit\n";

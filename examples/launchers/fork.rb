@@ -8,6 +8,21 @@ def run(job)
   0
 end
 
+# The exit code of a job, however it ends but by a signal.
+def result(job)
+  Integer(run(job) || 0)
+rescue SystemExit => e
+  e.status
+rescue SignalException => e # Ruby makes one of a signal: the process ends by it after all
+  $stdout.flush
+  trap(e.signo, "SYSTEM_DEFAULT")
+  Process.kill(e.signo, $$)
+  128 + e.signo
+rescue Exception => e
+  warn e.full_message(highlight: false, order: :bottom) # the last line says what failed
+  1
+end
+
 requests, answers = IO.new(3, "r"), IO.new(4, "w")
 answers.sync = true
 answers.puts "ready"
@@ -23,11 +38,9 @@ while (line = requests.gets) && line != "quit\n"
           ENV[name] = value
         end
         answers.puts "started #{job} #{$$}"
-        code = run(Integer(job))
-      rescue Exception => e
-        warn e.full_message
-      ensure
+        code = result(Integer(job))
         $stdout.flush
+      ensure
         exit!(code) # not exit: that would end what the parent needs still
       end
     end

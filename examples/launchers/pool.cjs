@@ -1,5 +1,6 @@
 // Runs one job after the other in this process (launcher_mode = pool). What a job leaves behind, the
-// next one finds: globals, timers, open transactions.
+// next one finds: globals, timers, open transactions. One that calls process.exit ends with that code,
+// and its process is replaced.
 const fs = require('node:fs');
 const net = require('node:net');
 const readline = require('node:readline');
@@ -23,11 +24,11 @@ readline.createInterface({ input: requests }).on('line', async (line) => {
   try {
     code = await run(Number(job));
   } catch (error) {
-    console.error(error);
+    console.error(`${error?.stack ?? ""}\n${error}`); // the last line says what failed
   }
   for (const [name] of pairs) delete process.env[name];
   await written(process.stdout);
   await written(process.stderr);
-  fs.writeSync(4, `exit ${job} ${code}\n`);
+  fs.writeSync(4, `exit ${job} ${code & 255}\n`);
 });
 fs.writeSync(4, 'ready\n');

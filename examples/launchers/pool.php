@@ -1,6 +1,7 @@
 <?php
 // Runs one job after the other in this process (launcher_mode = pool). What a job leaves behind,
-// the next one finds: static variables, open transactions, changed settings.
+// the next one finds: static variables, open transactions, changed settings. One that calls exit ends
+// with that code, and its process is replaced.
 // require __DIR__ . '/vendor/autoload.php';
 
 /** Runs one job; what it returns is the job's exit code. */
@@ -21,7 +22,7 @@ while (($line = fgets($requests)) !== false && $line !== "quit\n") {
     try {
         $code = run((int) $id);
     } catch (Throwable $e) {
-        fwrite(STDERR, "$e\n");
+        fwrite(STDERR, "$e\n" . $e::class . ": {$e->getMessage()}\n"); // the last line says what failed
         $code = 255;
     }
     while (ob_get_level() > 0) {
@@ -30,5 +31,5 @@ while (($line = fgets($requests)) !== false && $line !== "quit\n") {
     foreach ($variables as $variable) {
         putenv(strtok($variable, '='));
     }
-    fwrite($answers, "exit $id $code\n");
+    fwrite($answers, "exit $id " . ($code & 255) . "\n");
 }

@@ -14,6 +14,19 @@ def run(job):
     return 0
 
 
+def result(job):
+    """The exit code of a job, however it ends."""
+    try:
+        return int(run(job) or 0) & 255
+    except SystemExit as e:  # sys.exit ends the job, and not this process
+        if e.code is None or isinstance(e.code, int):
+            return (e.code or 0) & 255
+        print(e.code, file=sys.stderr)
+    except Exception:
+        traceback.print_exc()
+    return 1
+
+
 requests, answers = open(3), open(4, "w", buffering=1)
 answers.write("ready\n")
 for line in iter(requests.readline, ""):
@@ -23,11 +36,7 @@ for line in iter(requests.readline, ""):
     variables = dict(unquote(v).split("=", 1) for v in variables)
     os.environ.update(variables)
     answers.write(f"started {job}\n")
-    try:
-        code = run(int(job))
-    except Exception:
-        traceback.print_exc()
-        code = 1
+    code = result(int(job))
     for name in variables:
         del os.environ[name]
     sys.stdout.flush()

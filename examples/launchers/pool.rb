@@ -8,6 +8,16 @@ def run(job)
   0
 end
 
+# The exit code of a job, however it ends.
+def result(job)
+  Integer(run(job) || 0) & 255
+rescue SystemExit => e # exit ends the job, and not this process
+  e.status & 255
+rescue StandardError => e
+  warn e.full_message(highlight: false, order: :bottom) # the last line says what failed
+  1
+end
+
 requests, answers = IO.new(3, "r"), IO.new(4, "w")
 answers.sync = true
 answers.puts "ready"
@@ -16,12 +26,7 @@ while (line = requests.gets) && line != "quit\n"
   variables = variables.to_h { |v| v.gsub(/%(\h\h)/) { $1.hex.chr }.split("=", 2) }
   ENV.update(variables)
   answers.puts "started #{job}"
-  begin
-    code = run(Integer(job))
-  rescue StandardError => e
-    warn e.full_message
-    code = 1
-  end
+  code = result(Integer(job))
   variables.each_key { |name| ENV.delete(name) }
   $stdout.flush
   answers.puts "exit #{job} #{code}"

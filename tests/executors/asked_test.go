@@ -18,24 +18,29 @@ type atOnce struct {
 	ask    func(t *testing.T, s *site, e executor, id int64)
 }
 
+var asked = []atOnce{
+	{"cancelled", "echo out; exec sleep 300", `fail - SIGTERM "out\n" "[jobd: cancelled by 127.0.0.1]\n"`, cancel},
+	{"signalled", "echo out; exec sleep 300", `fail - SIGUSR2 "out\n" ""`, signal(unix.SIGUSR2)},
+	{"ended", "echo out; exec sleep 300", `fail - SIGINT "out\n" ""`, signal(unix.SIGINT)},
+}
+
 // Clients cancel jobs, and send them signals. A request takes no signals but those that cancel it.
 func TestSignalled(t *testing.T) {
 	t.Parallel()
-	all := []atOnce{
-		{"cancelled", "echo out; exec sleep 300", `fail - SIGTERM "out\n" "[jobd: cancelled by 127.0.0.1]\n"`, cancel},
-		{"signalled", "echo out; exec sleep 300", `fail - SIGUSR1 "out\n" ""`, signal(unix.SIGUSR1)},
-		{"ended", "echo out; exec sleep 300", `fail - SIGINT "out\n" ""`, signal(unix.SIGINT)},
-	}
-	s := newSite(t, len(all))
+	newSite(t, len(asked)).signalAll(t)
+}
+
+// signalAll asks all of that of all executors.
+func (s *site) signalAll(t *testing.T) {
 	for _, e := range s.executors {
-		for i, c := range all {
+		for i, c := range asked {
 			s.insert(e, i, c.script, waiting)
 		}
 	}
 	s.start()
 	for _, e := range s.executors {
 		t.Run(e.name, func(t *testing.T) {
-			for i, c := range all {
+			for i, c := range asked {
 				id := s.id(e, i)
 				s.awaitStart(id, 1)
 				s.AwaitStatus(t, id, "running")
@@ -45,7 +50,7 @@ func TestSignalled(t *testing.T) {
 				}
 			}
 			// What came of that is nobody else's matter.
-			s.runsNext(t, e, len(all))
+			s.runsNext(t, e, len(asked))
 		})
 	}
 	s.startedOnce()

@@ -89,15 +89,31 @@ func newPlace(t *testing.T) *site {
 	return s
 }
 
-// newSite makes a site. Each target has so many slots.
+// newSite makes a site. Each target has so many slots. The long form has a target for each loop in
+// examples/launchers, too.
 func newSite(t *testing.T, slots int, settings ...harness.Settings) *site {
 	t.Helper()
+	all := executors()
+	if long() {
+		all = append(all, languages()...)
+	}
+	return newSiteOf(t, all, slots, settings...)
+}
+
+// newSiteOf makes a site with those executors.
+func newSiteOf(t *testing.T, all []executor, slots int, settings ...harness.Settings) *site {
+	t.Helper()
 	s := newPlace(t)
-	s.executors = executors()
+	s.executors = all
 	s.program("job.sh", jobScript)
 	s.program("spare.sh", spareScript)
-	s.peer, s.fpm = startPeer(t, s.dir), startFPM(t, s.dir, slots+8)
-	s.services = []service{s.peer, s.fpm}
+	for _, e := range all {
+		if e.service {
+			s.peer, s.fpm = startPeer(t, s.dir), startFPM(t, s.dir, slots+8)
+			s.services = []service{s.peer, s.fpm}
+			break
+		}
+	}
 	for _, e := range s.executors {
 		s.copyLoop(e)
 		s.settings = s.settings.With(harness.Targets(map[string]int{e.name: slots}), e.keys(s, "one"))

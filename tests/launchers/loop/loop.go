@@ -80,7 +80,7 @@ func (l *Loop) Run(job int64, variables ...string) (end int, err error) {
 	}
 	ended, err := l.Read()
 	if err != nil {
-		return 0, err
+		return 0, err // io.EOF: the process has ended, and its end is the job's
 	}
 	var of int64
 	if _, err := fmt.Sscanf(ended, l.ends+" %d %d", &of, &end); err != nil || of != job {

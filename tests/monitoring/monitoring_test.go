@@ -68,6 +68,8 @@ func fire(t *testing.T, s *site, p *prometheus) {
 	p.awaitAlert(t, "JobdTargetUnserved", of(s.master))
 	p.awaitAlert(t, "JobdRunnerAway", of(s.failing), func() { s.failing.killRunner(t) })
 	p.awaitAlert(t, "JobdExecutorUnready", map[string]string{"instance": s.busy.http, "target": "broken", "mode": "fork"})
+	s.breakLauncher(t)
+	p.awaitAlert(t, "JobdExecutorFailing", map[string]string{"instance": s.busy.http, "target": "renewed", "mode": "pool"})
 	p.awaitAlert(t, "JobdJournalDiskLow", of(s.small), func() { s.fill(t) })
 	p.awaitAlert(t, "JobdJournalDiskFull", of(s.small), func() { s.fill(t) })
 	p.awaitAlert(t, "JobdBacklogGrows", target("a"))
@@ -97,7 +99,7 @@ func shortened(t *testing.T, rules string) string {
 		what, by string
 		times    int
 	}{
-		{`for: \d+m\n`, "for: 0s\n", 13},
+		{`for: \d+m\n`, "for: 0s\n", 14},
 		{`\[(15m|6h)\]`, "[30s]", 5},
 		{`jobd_mirror_lag_seconds > 60`, "jobd_mirror_lag_seconds > 1", 1},
 		{`aside_oldest_seconds > 900`, "aside_oldest_seconds > 1", 1},

@@ -47,10 +47,12 @@ func newSite(t *testing.T) *site {
 	worker := func(name, launcher string, targets map[string]int, more harness.Settings) *daemon {
 		return s.start(t, "jobd", s.db.Worker(t, name, launcher, targets).With(more))
 	}
-	s.busy = worker("busy", gated("held"), map[string]int{"a": 1, "held": 1, "broken": 1},
+	s.busy = worker("busy", gated("held"), map[string]int{"a": 1, "held": 1, "broken": 1, "renewed": 1},
 		harness.MasterOf(s.master.Daemon).With(harness.Settings{
 			"[target a] launcher":      gated("a"),
 			"[target broken] launcher": harness.Script(t, "exit 3"), "[target broken] launcher_mode": "fork",
+			"[target renewed] launcher":      harness.Script(t, fmt.Sprintf("[ ! -e %s/broken ] || exit 3; echo ready >&4; read -r line <&3", s.gates)),
+			"[target renewed] launcher_mode": "pool",
 		}))
 	s.failing = worker("failing", "/bin/false {id}", map[string]int{"f": 2}, nil)
 	s.away = worker("away", gated("w"), map[string]int{"w": 1}, harness.Settings{"mysql_port": strconv.Itoa(s.link.Port())})
@@ -117,6 +119,31 @@ func (d *daemon) killRunner(t *testing.T) {
 
 // smallDisk is the size of the disk for one of the journals, and what is on it at first.
 const smallDisk, smallFilled = 64 << 20, 48 << 20
+
+// breakLauncher gives a target whose process is ready a version that does not get ready.
+func (s *site) breakLauncher(t *testing.T) {
+	t.Helper()
+	asked := harness.Dial(t, s.busy.Addr)
+	harness.Until(t, func() string {
+		var status struct {
+			Executors []struct {
+				Target string
+				Ready  int
+			}
+		}
+		asked.Ask(t, "status", nil).Decode(t, &status)
+		for _, e := range status.Executors {
+			if e.Target == "renewed" && e.Ready == 1 {
+				return ""
+			}
+		}
+		return fmt.Sprintf("the process is not ready: %+v", status.Executors)
+	})
+	harness.Touch(t, filepath.Join(s.gates, "broken"))
+	if answer := asked.Ask(t, "recycle", map[string]any{"targets": []string{"renewed"}}); answer.Error != "" {
+		t.Fatal(answer.Error)
+	}
+}
 
 // mountSmall mounts a small disk.
 func mountSmall(t *testing.T, dir string) {

@@ -237,6 +237,7 @@ func TestExecutors(t *testing.T) {
 	for _, name := range []string{"x", "y"} {
 		all = append(all, contract.ExecutorStatus{Target: name, Mode: "pool", Processes: 1, Ready: 1, Jobs: 10})
 	}
+	all[len(all)-2].Failing = "it ended"
 	handler := w.Handler(Sources{
 		Now:     func() Now { return Now{Status: contract.WorkerStatus{Executors: all}} },
 		Waiting: (&table{}).waiting,
@@ -249,11 +250,12 @@ func TestExecutors(t *testing.T) {
 		`jobd_executor_recycles_total{mode="fork",reason="max_jobs",target="mail"} 3`, `jobd_executor_recycles_total{mode="fork",reason="recycle",target="mail"} 0`,
 		`jobd_executor_recycles_total{mode="fork",reason="odd",target="mail"} 1`,
 		`jobd_executor_unready{mode="fork",target="mail"} 0`, `jobd_executor_unready{mode="http",target="hook"} 1`,
+		`jobd_executor_failing{mode="fork",target="mail"} 0`, `jobd_executor_failing{mode="pool",target="(others)"} 1`,
 		`jobd_executor_turns_total{mode="http",target="hook"} 5`,
 		`jobd_executor_turns_total{mode="pool",target="(others)"} 20`, `jobd_executor_processes{mode="pool",state="ready",target="(others)"} 2`,
 	)
 	for _, line := range lines {
-		if strings.HasPrefix(line, `jobd_executor_processes{mode="http"`) {
+		if strings.HasPrefix(line, `jobd_executor_processes{mode="http"`) || strings.HasPrefix(line, `jobd_executor_failing{mode="http"`) {
 			t.Errorf("requests have no processes: %s", line)
 		}
 	}

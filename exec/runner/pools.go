@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ type pools struct {
 	mu        sync.Mutex // before it the connector's is taken
 	asked     bool       // the worker has said which there are to be
 	wanted    []jobexec.Pool
+	era       int                             // pools that were wanted so far; one that comes back counts again
+	eras      map[string]int                  // of those that are wanted, by mode and target
 	standings map[string]jobexec.PoolStanding // by target, as the runner tells
 	older     time.Time                       // since when the runner is one that keeps no processes; zero: it is not
 
@@ -38,13 +41,41 @@ func (r *Remote) SetPools(wanted []jobexec.Pool) {
 	c.mu.Lock()
 	p := &c.pools
 	p.mu.Lock()
-	p.asked, p.wanted = true, slices.Clone(wanted)
+	p.want(wanted)
 	p.mu.Unlock()
 	if l := c.link; l != nil && l.alive() && !c.closed {
 		c.declare(l)
 	}
 	c.mu.Unlock()
 	p.tell()
+}
+
+// want says which pools there are to be. What was said of those that are not among them is forgotten:
+// where one comes back, it begins anew. Callers must hold p.mu.
+func (p *pools) want(wanted []jobexec.Pool) {
+	before := p.eras
+	p.asked, p.wanted, p.eras = true, slices.Clone(wanted), make(map[string]int)
+	for _, w := range wanted {
+		key := keyOf(w.Target, w.Mode)
+		if p.eras[key] = before[key]; p.eras[key] == 0 {
+			p.era++
+			p.eras[key] = p.era
+		}
+	}
+	maps.DeleteFunc(p.standings, func(target string, s jobexec.PoolStanding) bool {
+		return before[keyOf(target, s.Mode)] != p.eras[keyOf(target, s.Mode)]
+	})
+}
+
+// keyOf tells pools apart: one of another mode is another pool.
+func keyOf(target string, mode jobexec.Mode) string { return string(mode) + " " + target }
+
+// means tells whether what the runner says is of a pool that is wanted, and not of one that was
+// removed, be it back by now. A runner of an older version does not say which it means. Callers must
+// hold p.mu.
+func (p *pools) means(s *wire.Standing) bool {
+	era := p.eras[keyOf(s.Target, jobexec.Mode(s.Mode))]
+	return era != 0 && (s.Era == 0 || s.Era == era)
 }
 
 // declare tells the runner behind a link which pools there are to be. Callers must hold c.mu.
@@ -56,20 +87,22 @@ func (c *connector) declare(l *link) {
 	switch {
 	case !p.asked:
 	case l.pools:
-		l.post(wire.Message{Kind: wire.Pools, Wanted: wirePools(p.wanted)})
+		l.post(wire.Message{Kind: wire.Pools, Wanted: p.wire()})
 	case len(p.wanted) > 0:
 		p.older = time.Now()
 		c.replaceSoon(l)
 	}
 }
 
-func wirePools(wanted []jobexec.Pool) []wire.Pool {
-	pools := make([]wire.Pool, len(wanted))
-	for i, p := range wanted {
+// wire is which pools there are to be, in the words that the runner reads. Callers must hold p.mu.
+func (p *pools) wire() []wire.Pool {
+	pools := make([]wire.Pool, len(p.wanted))
+	for i, w := range p.wanted {
 		pools[i] = wire.Pool{
-			Target: p.Target, Mode: string(p.Mode), Argv: p.Argv, Dir: p.Dir, Env: p.Env, Slots: p.Slots,
-			MaxJobs: p.Keep.MaxJobs, MaxAge: p.Keep.MaxAge, MaxMemory: p.Keep.MaxMemory,
-			IdleTimeout: p.Keep.IdleTimeout, BootTimeout: p.Keep.BootTimeout, Watch: p.Keep.Watch,
+			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Slots: w.Slots,
+			MaxJobs: w.Keep.MaxJobs, MaxAge: w.Keep.MaxAge, MaxMemory: w.Keep.MaxMemory,
+			IdleTimeout: w.Keep.IdleTimeout, BootTimeout: w.Keep.BootTimeout, Watch: w.Keep.Watch,
+			Era: p.eras[keyOf(w.Target, w.Mode)],
 		}
 	}
 	return pools
@@ -132,6 +165,9 @@ func (c *connector) heard(messages []wire.Message) {
 	}
 	for i := range messages {
 		for _, s := range messages[i].Standings {
+			if !p.means(&s) {
+				continue
+			}
 			p.standings[s.Target] = jobexec.PoolStanding{
 				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
 				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
@@ -195,7 +231,7 @@ func (p *pools) tell() {
 	p.mu.Lock()
 	for i := range p.wanted {
 		s := p.standing(&p.wanted[i])
-		key := string(s.Mode) + " " + s.Target
+		key := keyOf(s.Target, s.Mode)
 		if told[key] = s.Unready; s.Unready != p.told[key] {
 			changed = append(changed, news{s.Target, s.Mode, s.Unready})
 		}

@@ -15,6 +15,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
 
@@ -277,5 +278,25 @@ func TestWhenAJobOfAPoolBegan(t *testing.T) {
 		if off := time.Duration(proc.Uptime()-at) - test.want; off < -time.Second || off > hung {
 			t.Errorf("%+v: off by %s", test, off)
 		}
+	}
+}
+
+// What was said of a target that is removed is forgotten: where it comes back, nobody is told again
+// that it can't start jobs, because it could not before.
+func TestATargetThatComesBackIsNotWhatItWas(t *testing.T) {
+	t.Parallel()
+	k := keep(t, t.TempDir())
+	k.pool("exit 1", 1)
+	k.says(func(why string) bool { return why != "" })
+	k.SetPools(nil)
+	said := []wire.Message{{Standings: []wire.Standing{{Target: "mail", Mode: "pool", Unready: "it is about to go", Since: 1, Era: 1}}}}
+	k.connector.heard(said)
+	k.pool(poolLoop, 1)
+	k.connector.heard(said) // it was on its way
+	k.until("it is ready", func(s jobexec.PoolStanding) bool { return s.Ready == 1 })
+	select {
+	case why := <-k.ready:
+		t.Errorf("said: %q", why)
+	default:
 	}
 }

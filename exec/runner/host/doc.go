@@ -58,6 +58,9 @@
 //     are a copy for others: the runner never reads them. It removes them when the outcome is
 //     forgotten; killed in between, it leaves them to the worker's next start. They are not synced:
 //     a killed process loses nothing that was written, a loss of power may.
+//   - Processes that load end with the runner, and with their target where that is removed, by SIGKILL:
+//     they have had no job. Killed before that, the runner leaves them to load, to read the end of 3,
+//     and to end.
 //   - A disk that is full, or slow, holds up one goroutine, which writes these files. A job's
 //     output waits in memory, where it is kept anyway, and each job is in the line once.
 //   - Whoever follows a job has no state here but the time of the last question. Killed, a follower

@@ -23,7 +23,8 @@ type pool struct {
 	reason  string // why, the last time
 	defined int    // counts up when what is to be started has changed
 
-	booting int    // processes that are not ready yet
+	booting int // processes that are not ready yet
+	places  map[*place]bool
 	booted  int64  // when the last one was started
 	delay   int64  // after the last one that failed
 	next    int64  // no process is started before that
@@ -54,6 +55,9 @@ func (p *pool) bootTimeout() time.Duration {
 // define says what the pool is to be from now on.
 func (p *pool) define(def wire.Pool) {
 	was := p.def
+	if p.removed {
+		p.comeBack()
+	}
 	p.def, p.wanted, p.removed, p.dirty = def, def.Slots, false, true
 	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
 		p.renew("changed")
@@ -64,10 +68,25 @@ func (p *pool) define(def wire.Pool) {
 	}
 }
 
-// outdated ends a process that is loaded as the pool was to be before: it may never get ready, and
-// keep those from being started that would.
+// comeBack has a pool that was removed, and still has processes, stand as one that never was.
+func (p *pool) comeBack() {
+	p.soon()
+	p.useless, p.failure, p.failed, p.unready, p.since = 0, "", 0, "", 0
+	p.boots, p.jobs, p.recycled = 0, 0, make(map[string]int64)
+}
+
+// outdated ends a process that is loaded as the pool was to be before, or for a pool that is wanted
+// no more: it may never get ready, and keep those from being started that would, or the runner from
+// ending.
 func (k *kept) outdated() {
-	if k.state == booting && k.defined != k.pool.defined && k.why == "" {
+	if k.state != booting || k.why != "" {
+		return
+	}
+	switch {
+	case k.pool.removed:
+		k.stale = true
+		k.kill("nobody wants it any more")
+	case k.defined != k.pool.defined:
 		k.stale = true
 		k.kill("the launcher is another one by now")
 	}
@@ -87,10 +106,17 @@ func (p *pool) renew(reason string) {
 // changed.
 func (p *pool) soon() { p.delay, p.next, p.dirty = 0, 0, true }
 
-// remove ends the pool: its processes end when they have no job.
+// remove ends the pool: its processes end when they have no job, those that load at once. Nobody
+// else waits for them to be gone.
 func (p *pool) remove() {
 	p.removed, p.wanted, p.dirty = true, 0, true
 	p.refuseAll("the runner keeps no processes for target "+p.def.Target+" any more", wire.Short)
+	for _, k := range p.processes {
+		k.outdated()
+	}
+	for held := range p.places {
+		held.leave()
+	}
 }
 
 // refuseAll refuses what waits for a process.
@@ -201,6 +227,9 @@ func (p *pool) end(k *kept) {
 
 // fails notes that a process has not become of use. The next one is started after a while.
 func (p *pool) fails(k *kept, why string) {
+	if p.removed {
+		return // nobody wants another one
+	}
 	p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
 	p.next = proc.Uptime() + p.delay
 	p.pools.wakeAt(p.next)

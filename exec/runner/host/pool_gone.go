@@ -64,7 +64,7 @@ func (ps *pools) onGone(k *kept) {
 	}
 	switch was {
 	case booting:
-		ps.booting--
+		k.place.leave()
 		k.pool.booting--
 	case asked:
 		ps.unanswered(k, c, how(status))

@@ -184,7 +184,7 @@ func (k *kept) ready() {
 		}
 	}
 	k.enter(idle, 0)
-	ps.booting--
+	k.place.leave()
 	p.booting--
 	p.boots++
 	if p.unready != "" {

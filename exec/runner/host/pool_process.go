@@ -30,6 +30,7 @@ type kept struct {
 	mode    string // the pool may be of another by now
 	version int    // of the pool, when it was started
 	defined int    // the same
+	place   *place // that it has while it loads
 	stamp   string // of its files then
 	started journal.Started
 	born    int64
@@ -171,6 +172,7 @@ func (k *kept) kill(why string) {
 	_ = unix.Kill(-k.started.Pid, unix.SIGKILL) // it is not reaped
 	_ = unix.Kill(k.started.Pid, unix.SIGKILL)  // it may have left its group
 	k.signals = 2
+	k.place.leave()
 	if k.state == idle {
 		k.enter(leaving, 0)
 	}

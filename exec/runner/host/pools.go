@@ -23,7 +23,7 @@ type pools struct {
 
 	byTarget map[string]*pool
 	kept     map[int]*kept
-	booting  int // processes that are not ready yet, of all pools
+	places   int // that are taken, of all pools: see place
 	ticked   int64
 	orphans  orphans
 	settling []chan struct{}
@@ -35,9 +35,6 @@ type pools struct {
 	inbox []func()
 	shut  bool
 }
-
-// mostBooting is how many processes may boot at once, of all pools: each keeps a processor busy.
-const mostBooting = 2
 
 // times are how long a process may take: to be ready where nobody says for how long, to answer when
 // it is asked for a job, and to end when it is told to, before each of the signals. And how often is
@@ -189,7 +186,7 @@ func (ps *pools) work() {
 // replenish starts processes where there are too few, the pool first that has waited for longest.
 func (ps *pools) replenish() {
 	now := proc.Uptime()
-	for ps.booting < mostBooting {
+	for ps.places < mostBooting {
 		var first *pool
 		for _, p := range ps.byTarget {
 			if p.lacks(now) && (first == nil || p.booted < first.booted) {
@@ -205,7 +202,7 @@ func (ps *pools) replenish() {
 
 // boot starts a process of a pool, on a goroutine: a start takes as long as its program's execution.
 func (ps *pools) boot(p *pool, now int64) {
-	ps.booting++
+	held := p.takePlace()
 	p.booting++
 	p.booted = now
 	def, version, defined := p.def, p.version, p.defined
@@ -218,22 +215,24 @@ func (ps *pools) boot(p *pool, now int64) {
 		if k != nil {
 			k.version, k.defined, k.stamp = version, defined, stamp
 		}
-		if !ps.do(func() { ps.spawned(p, k, err) }) && k != nil {
+		if !ps.do(func() { ps.spawned(p, held, k, err) }) && k != nil {
 			k.close()
 		}
 	}()
 }
 
-// spawned takes up a process that was started.
-func (ps *pools) spawned(p *pool, k *kept, err error) {
+// spawned takes up a process that was started. Why one was not says nothing of a pool that was
+// removed since, be it back or not.
+func (ps *pools) spawned(p *pool, held *place, k *kept, err error) {
 	p.dirty = true
 	if err != nil {
-		ps.booting--
 		p.booting--
-		p.fails(nil, err.Error())
+		if held.leave() {
+			p.fails(nil, err.Error())
+		}
 		return
 	}
-	k.pool = p
+	k.pool, k.place = p, held
 	ps.kept[k.started.Pid] = k
 	p.processes = append(p.processes, k)
 	if k.version != p.version {

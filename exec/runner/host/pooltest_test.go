@@ -155,6 +155,17 @@ func (b *bench) hear(in *wire.Reader) bool {
 	return true
 }
 
+// inReactor does something to the pools, and waits for it.
+func (b *bench) inReactor(what func(*pools)) {
+	b.t.Helper()
+	done := make(chan struct{})
+	ps := b.local.pools
+	if !ps.do(func() { what(ps); close(done) }) {
+		b.t.Fatal("the pools are closed")
+	}
+	<-done
+}
+
 // until waits until something holds of what was heard.
 func (b *bench) until(what string, holds func() bool) {
 	b.t.Helper()

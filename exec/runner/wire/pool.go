@@ -22,6 +22,8 @@ type Pool struct {
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
 	BootTimeout time.Duration `json:"boot_timeout,omitempty"`
 	Watch       bool          `json:"watch,omitempty"`
+
+	Era int `json:"era,omitempty"` // another one where the pool was removed since, and is back
 }
 
 // Standing tells how a pool stands.
@@ -38,6 +40,7 @@ type Standing struct {
 	Unready   string           `json:"unready,omitempty"`  // why none gets ready; "" where nothing is wrong
 	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
+	Era       int              `json:"era,omitempty"`      // as it was said
 }
 
 // Note is something about a pool that people should know.

@@ -1,0 +1,126 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/wire"
+)
+
+// loads is a launcher that says which process it is, and loads for ever.
+func loads(mode, here string) wire.Pool {
+	p := pooled(mode, 1)
+	p.Argv, p.BootTimeout = []string{"/bin/sh", "-c", "echo $$ >" + here + "; trap '' TERM; exec sleep 3000"}, time.Hour
+	return p
+}
+
+// A runner that ends does not wait until processes have loaded what nobody needs any more, however
+// far they are: they end with it.
+func TestProcessesThatLoadEndWithTheRunner(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"fork", "spare", "pool"} {
+		t.Run(mode+" that loads", func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			here := gate(t)
+			b.pools(loads(mode, here))
+			pid := pidIn(t, here)
+			b.leave()
+			b.local.pools.shutdown() // the limit of the test's time is far below that of the load
+			if err := unix.Kill(pid, 0); err != unix.ESRCH {
+				t.Errorf("process %d is there: %v", pid, err)
+			}
+		})
+		t.Run(mode+" that is being started", func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			p := loads(mode, os.DevNull)
+			b.local.pools.set([]wire.Pool{p})
+			b.leave()
+			b.local.pools.shutdown()
+		})
+	}
+}
+
+// The processes of a target that is wanted no more leave their places to those of others at once,
+// whether they end soon or not.
+func TestATargetThatIsRemovedLeavesItsPlacesForBooting(t *testing.T) {
+	t.Parallel()
+	t.Run("it loads", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		removed, other := pooled("pool", mostBooting), pooled("pool", 1)
+		removed.Target, removed.Argv, removed.BootTimeout = "removed", []string{"/bin/sleep", "3000"}, time.Hour
+		b.pools(removed)
+		b.stands("all places are taken", func(s wire.Standing) bool { return s.Booting == mostBooting && s.Processes == mostBooting })
+		b.pools(other)
+		b.stands("the other is ready", func(s wire.Standing) bool { return s.Target == "mail" && s.Ready == 1 })
+		b.until("the removed one is gone", func() bool { return len(b.standings) == 1 })
+	})
+	t.Run("it is being started", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		// A program on a file system that does not answer: nothing is heard of it.
+		var held []*place
+		b.inReactor(func(ps *pools) {
+			p := &pool{pools: ps, def: wire.Pool{Target: "removed", Mode: "pool", Argv: []string{"x"}}, recycled: map[string]int64{}}
+			ps.byTarget["removed"] = p
+			for range mostBooting {
+				held = append(held, p.takePlace())
+				p.booting++
+			}
+		})
+		b.pools(pooled("pool", 1))
+		b.stands("the other is ready", func(s wire.Standing) bool { return s.Target == "mail" && s.Ready == 1 })
+		b.inReactor(func(ps *pools) { // it answers after all
+			for _, left := range held {
+				left.leave()
+				ps.spawned(ps.byTarget["removed"], left, nil, fmt.Errorf("no such program"))
+			}
+			if ps.places != 0 {
+				t.Errorf("%d places are taken", ps.places)
+			}
+		})
+		b.until("the removed one is gone", func() bool { return len(b.standings) == 1 })
+	})
+}
+
+// A target that was removed and comes back begins anew: nothing that was said of it before is said
+// of it now, and it waits for nothing, though a process of the one before runs a job still.
+func TestATargetThatComesBackStandsAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := pooled("pool", 2)
+	b.pools(p)
+	b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 2 })
+	at := gate(t)
+	b.start(1, "DO=read line <"+at)
+	b.of(1, wire.Started)
+	broken := p
+	broken.Argv = []string{"/bin/sh", "-c", "echo broken; exit 1"}
+	b.pools(broken)
+	b.stands("it fails", func(s wire.Standing) bool { return s.Failing != "" })
+	b.inReactor(func(ps *pools) { ps.byTarget["mail"].delay = int64(time.Hour) })
+	b.stands("it fails for long", func(s wire.Standing) bool { return s.Failing != "" })
+	b.pools()
+	b.stands("only the job's process is left", func(s wire.Standing) bool { return s.Processes == 1 && s.Busy == 1 })
+	b.mu.Lock()
+	b.standings = nil // of before
+	b.standing = func(s wire.Standing) {
+		if s.Failing != "" || s.Unready != "" || s.Since != 0 || s.Boots > 2 || s.Jobs != 0 || len(s.Recycled) > 0 {
+			t.Errorf("standing %+v", s)
+		}
+	}
+	b.mu.Unlock()
+	b.pools(p)
+	b.stands("it is ready again", func(s wire.Standing) bool { return s.Ready == 2 && s.Busy == 1 })
+	b.mu.Lock()
+	b.standing = nil
+	b.mu.Unlock()
+	openGate(t, at)
+	b.done(1)
+}

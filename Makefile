@@ -9,26 +9,34 @@ MYSQL_ROOT ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/jobd/mysq
 GO       = go
 PROGRAMS = jobd jobd-master jobctl
 MODULES  = . tests
+# The packages of each module whose tests take longest, to be started first: go test starts packages in
+# the order in which they are named, and what is long and comes last leaves a processor idle. All others
+# follow in ./...; a package that is named twice runs once.
+LONGEST_.     = ./store/mysql
+LONGEST_tests = ./torture ./pressure ./operator
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
 TEST = test -count=1
 # Of the checkout the commit and its date are stamped into the programs, by the lines below: a build
 # needs no git and no ownership of the checkout; without them --version --verbose says unknown.
-export GOFLAGS := $(GOFLAGS) -buildvcs=false
+# One way to compile for all targets, that of the published programs, so that each package is compiled
+# once: -trimpath and no cgo. Only the race detector needs cgo, and its target says so.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false -trimpath
+export CGO_ENABLED := 0
 COMMIT      = $(shell tools/commit.sh name)
 COMMIT_DATE = $(shell tools/commit.sh date)
 STAMP       = -X jobd/cmd/internal/version.commit=$(COMMIT) -X jobd/cmd/internal/version.date=$(COMMIT_DATE)
 # Debian keeps the server where an ordinary user's PATH does not look.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-.PHONY: help build demo package release deps test go-test test-race test-mysql test-group test-package lint bench torture fuzz walk diagrams ci clean
+.PHONY: help build demo package release deps test go-test test-race test-mysql test-group test-package lint lint-source bench torture fuzz walk diagrams ci clean
 .DEFAULT_GOAL = help
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/jobd, bin/jobd-master and bin/jobctl
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(STAMP)' -o bin/ $(PROGRAMS:%=./cmd/%)
+	$(GO) build -ldflags '$(STAMP)' -o bin/ $(PROGRAMS:%=./cmd/%)
 
 demo: build $(if $(filter mysql,$(STORE)),deps) ## run 500 jobs on a master and two workers and check every row (STORE=sqlite or mysql)
 	$(GO) build -o bin/demo ./examples/demo
@@ -52,7 +60,7 @@ deps: ## install what the tests run on (MariaDB, PHP, Python, Node.js and others
 test: deps go-test ## run all tests, against a MariaDB that they start themselves
 
 go-test: build
-	@failed=; for module in $(MODULES); do (cd $$module && set -x && $(GO) $(TEST) ./...) || failed=1; done; test -z "$$failed"
+	@failed=; $(foreach module,$(MODULES),(cd $(module) && set -x && $(GO) $(TEST) $(LONGEST_$(module)) ./...) || failed=1; )test -z "$$failed"
 
 test-race: deps build ## run all tests under the race detector (needs a C compiler)
 	@failed=; for module in $(MODULES); do (cd $$module && set -x && CGO_ENABLED=1 $(GO) $(TEST) -race ./...) || failed=1; done; test -z "$$failed"
@@ -70,13 +78,16 @@ test-package: ## run the tests of the packages for arm64, too, in an emulator (m
 	@tools/deps.sh arm64
 	cd tests && JOBD_TEST_ARCHS=amd64,arm64 $(GO) $(TEST) -timeout 30m -v ./packages
 
-lint: ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes
+lint: lint-source ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes
+	cd tests && $(GO) $(TEST) ./architecture
+
+# Lint without its test, which make test has too: what make ci runs, which runs both.
+lint-source:
 	@unformatted=$$($(TOOL) gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofumpt:"; echo "$$unformatted"; exit 1; fi
 	set -e; for module in $(MODULES) tools tools/package; do (cd $$module && $(GO) mod tidy -diff); done
 	set -e; for module in $(MODULES) tools/package; do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
 	$(GO) vet -tags failpoints ./cmd/jobd ./cmd/jobd-master
-	cd tests && $(GO) $(TEST) ./architecture
 
 bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which)
 	bash tools/deps.sh bench
@@ -102,7 +113,11 @@ walk: deps build ## go from the package to a watched service on a small Debian t
 diagrams: deps ## draw docs/*.svg from docs/diagrams/*.dot
 	tools/diagrams.sh
 
-ci: lint test demo ## what a change must pass: lint, test, demo
+# Nothing of lint needs what deps installs: the one computes while the other fetches. Both run to their
+# end, each's output is shown in one piece, and the failure of either fails this.
+ci: ## what a change must pass: lint, test, demo
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target deps lint-source
+	@$(MAKE) --no-print-directory go-test demo
 
 clean: ## remove what was built
 	rm -rf bin dist

@@ -4,18 +4,33 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// Top is the repository's folder.
-func Top() string {
-	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "..")
-}
+// Top is the repository's folder, above the one in which a test or a benchmark runs. The compiler
+// can't tell where that is: with -trimpath it keeps no paths of the machine.
+func Top() string { return top() }
+
+var top = sync.OnceValue(func() string {
+	started, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for folder := started; ; folder = filepath.Dir(folder) {
+		content, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		if err == nil && slices.Contains(strings.Split(string(content), "\n"), "module jobd") {
+			return folder
+		}
+		if folder == filepath.Dir(folder) {
+			panic(started + " is in no checkout of jobd")
+		}
+	}
+})
 
 // Program builds the programs, once a process and one process at a time, and gives the path of one.
 func Program(t testing.TB, name string) string {

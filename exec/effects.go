@@ -86,7 +86,7 @@ func (w *Worker) follow(e board.Effects) {
 	}
 	for _, r := range e.Renewed {
 		if r.Job.Retry == nil {
-			r.Job.Retry = w.Retry("start a job")
+			r.Job.Retry = w.Retry("start a job", "job", r.Job.ID(), "target", r.Job.Target())
 		}
 		w.starts.Go(func() { w.announceAgain(r) })
 	}

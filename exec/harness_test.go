@@ -66,7 +66,7 @@ func (f *fixture) build(change func(*jobexec.Config)) {
 		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: -1,
 		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
 		Recorder: f.journal, Table: f.table, Mirror: f.mirror, Runner: f.runner, Keeper: f.runner, Watcher: f.runner, Disk: f.disk, MaxAttempts: 2,
-		Retry:     func(string) jobexec.Retry { return patience{} },
+		Retry:     func(string, ...any) jobexec.Retry { return patience{} },
 		Logger:    slog.New(slog.DiscardHandler),
 		OnTargets: func() {},
 	}

@@ -79,7 +79,7 @@ func newMemory(t *testing.T, table *table, change func(*jobexec.Config)) (*memor
 		Name: "node-1", Targets: map[string]int{"a": 2, "b": 1}, Prefetch: 0, Again: true,
 		Launcher: jobexec.Launcher{Words: []string{"/launcher", "--job={id}"}, Env: []string{"LANG=C"}},
 		Recorder: m, Table: table, Mirror: &mirror{away: make(chan struct{})}, Runner: r, Keeper: r, Watcher: r, Disk: newDisk(),
-		Retry:     func(string) jobexec.Retry { return patience{} },
+		Retry:     func(string, ...any) jobexec.Retry { return patience{} },
 		Logger:    slog.New(slog.NewTextHandler(&m.told, nil)),
 		OnTargets: func() {},
 	}

@@ -44,7 +44,7 @@ type Config struct {
 	Keeper    Keeper
 	Watcher   Watcher
 	Disk      Disk
-	Retry     func(what string) Retry
+	Retry     func(what string, about ...any) Retry // about: keys and values for the log
 	Logger    *slog.Logger
 	Observer  Observer // nil: nobody counts
 	OnTargets func()   // called when the set of targets has changed; must not block

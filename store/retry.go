@@ -30,11 +30,12 @@ const (
 	maxInterval   = time.Second
 )
 
-// NewRetry makes a Retry for something that is named in the log.
-func NewRetry(logger *slog.Logger, what string) *Retry {
+// NewRetry makes a Retry for something that is named in the log, with what it is about: keys and
+// values as slog takes them.
+func NewRetry(logger *slog.Logger, what string, about ...any) *Retry {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = firstInterval, maxInterval
-	return &Retry{logger: logger, what: what, backoff: b, told: make(map[string]bool)}
+	return &Retry{logger: logger.With(about...), what: what, backoff: b, told: make(map[string]bool)}
 }
 
 // Wait reports cause where it is new and waits for the time of the next try. It

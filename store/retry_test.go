@@ -33,13 +33,13 @@ func TestRetryReportsEachCauseOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				retry := store.NewRetry(logger, "claim jobs")
+				retry := store.NewRetry(logger, "claim jobs", "target", "mail")
 				for range 3 {
 					if err := retry.Wait(t.Context(), c.cause); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level="+c.level) {
+				if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level="+c.level) || !strings.Contains(text, " target=mail ") {
 					t.Errorf("logged %q, want one line of level %s", text, c.level)
 				}
 			})

@@ -61,7 +61,7 @@ func newInside(p *program, makeStarter func(dir string) (starter, error)) *insid
 		Name: "inside", Targets: map[string]int{"a": concurrency}, Launcher: jobexec.Launcher{Words: []string{noop, "{id}"}, Env: os.Environ()},
 		MaxOutput: keptOutput, FetchLimit: 100, Prefetch: -1, MaxAttempts: 1, Recorder: j, Table: table.Table, Mirror: m,
 		Runner: starts, Keeper: starts, Disk: reserve, Logger: quiet,
-		Retry: func(what string) jobexec.Retry { return store.NewRetry(quiet, what) }, OnTargets: func() {},
+		Retry: func(what string, about ...any) jobexec.Retry { return store.NewRetry(quiet, what, about...) }, OnTargets: func() {},
 	})
 	p.must(i.worker.Open(os.Getpid()))
 	p.Cleanup(i.begin(p, m))

@@ -49,18 +49,32 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 	if len(asks) == 0 {
 		return nil
 	}
-	choose := func(ctx context.Context, conn *sql.Conn) ([]journal.Row, error) {
-		return c.table.lockWaiting(ctx, conn, c.layout, asks, except)
+	var looked []ask
+	var rows []journal.Row
+	err := c.run(ctx, func(ctx context.Context, conn *sql.Conn) (_ []journal.Row, err error) {
+		rows, looked, err = c.table.lockWaiting(ctx, conn, c.layout, asks, except)
+		return rows, err
+	}, false)
+	if err == nil && c.all && c.layout.goesOn() {
+		c.table.claims.onward.end(looked, rows)
+	} else {
+		c.table.claims.onward.forget(asks)
 	}
-	return c.run(ctx, choose, false)
+	return err
 }
 
-// lockWaiting begins a transaction and locks rows of targets in it that wait or are due.
-func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) ([]journal.Row, error) {
-	if found.isKeyed() {
-		return t.lockKeyed(ctx, conn, found, asks, except)
+// lockWaiting begins a transaction and locks rows of targets in it that wait or are due. It tells
+// from where it looked for them.
+func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (rows []journal.Row, looked []ask, err error) {
+	switch {
+	case found.isKeyed():
+		rows, err = t.lockKeyed(ctx, conn, found, asks, except)
+		return rows, asks, err
+	case found.goesOn():
+		return t.lockOnward(ctx, conn, found, asks, except)
 	}
-	return t.lockInOrder(ctx, conn, found, asks, except)
+	rows, err = t.lockInOrder(ctx, conn, found, asks, except)
+	return rows, asks, err
 }
 
 // addWaiting chooses rows of a target that has room. A statement for each, equality on status
@@ -69,7 +83,7 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 // that of times.
 func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
 	index, order := found.waitingOrder(one)
-	chosen.add(t.selectRow(0, found)+index+" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+" ORDER BY "+order+" LIMIT ? "+string(skipLocked), one.target, one.room)
+	chosen.add(t.selectRow(0, found)+index+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+string(skipLocked), one.target, one.room)
 	chosen.asks = append(chosen.asks, one)
 }
 
@@ -105,7 +119,7 @@ func (c *claim) divided(ctx context.Context, asks []ask, except []int64, cause e
 func (c *claim) try(ctx context.Context, one ask, except []int64) error {
 	return c.table.retry(ctx, func() error {
 		return c.table.once(ctx, func(conn *sql.Conn) (bool, error) {
-			_, err := c.table.lockWaiting(ctx, conn, c.layout, []ask{one}, except)
+			_, _, err := c.table.lockWaiting(ctx, conn, c.layout, []ask{one}, except)
 			return false, err
 		})
 	})

@@ -17,6 +17,7 @@ type claim struct {
 	layout  *layout
 	decide  store.Decide
 	decided bool // decide was called
+	all     bool // it decided on each row that it was given
 
 	uncommitted bool     // its update failed before COMMIT was sent
 	refusal     *refusal // how its update failed; nil: it did not
@@ -61,6 +62,11 @@ func (c *claim) commit(ctx context.Context, conn *sql.Conn, rows []journal.Row, 
 	if err != nil {
 		return err
 	}
+	decided := 0
+	for _, verdict := range verdicts {
+		decided += len(verdict.Jobs)
+	}
+	c.all = decided == len(rows)
 	if err = c.update(ctx, conn, verdicts); err != nil {
 		open := c.uncommitted || number(err) != 0 && inTransaction(ctx, conn)
 		c.refusal = &refusal{verdicts, err, open}

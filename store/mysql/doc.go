@@ -10,6 +10,10 @@
 // other updates them and commits. Applying changes takes one, however many there are, as
 // long as they fit into the server's max_allowed_packet.
 //
+// A claim that follows a full one looks for waiting rows behind the last row of that one: between two
+// purges the server passes the index entries of all rows that have left. It takes one round trip more
+// where too few are there, to look from the front in the same transaction.
+//
 // # What is wrong, and with what
 //
 // A table is away where no connection can be had or one is lost, and where the table itself, asked

@@ -43,3 +43,9 @@ func (t *Table) Looks(target string, room int, behind int64) (queries []string, 
 	}
 	return queries, args
 }
+
+// ClaimClock sets the clock by which claims know how long ago they looked for the first rows.
+func (t *Table) ClaimClock(now func() time.Time) { t.claims.onward.now = now }
+
+// FrontInterval is how long claims may go on without a look at the first rows.
+const FrontInterval = frontInterval

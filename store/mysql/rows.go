@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"jobd/journal"
 	"jobd/store/internal/rule"
@@ -18,7 +19,8 @@ type selection struct {
 	asks  []ask    // what each result is about; none where rows are chosen by id
 	names []string // those that selectRow compares targets with
 
-	window *window // what is learned of due rows that have priorities
+	window *window        // what is learned of due rows that have priorities
+	met    map[string]int // how many waiting rows of each target were met; nil: nobody counts
 }
 
 // add puts another statement behind the others.
@@ -152,6 +154,9 @@ func (t *Table) collect(results *sql.Rows, found *layout, chosen selection, n in
 		t.claims.odd.Report(one.odd, one.Target, t.config.OnOdd)
 		return nil
 	}
+	if chosen.met != nil && one.Status == journal.RowWaiting {
+		chosen.met[one.Target]++
+	}
 	*lines = append(*lines, one)
 	return nil
 }
@@ -203,13 +208,21 @@ type ask struct {
 	behind int64 // only rows with a greater id
 	sweep  bool  // they are wanted in the order of ids
 
+	onward int64     // waiting rows are looked for behind this id; 0: from the front, see onward.go
+	front  time.Time // when they were last looked for from there
+
 	highest bool // of due rows nothing is wanted but their highest priority
 }
 
 // beyond is the condition that a row is behind those that are passed over.
-func (a ask) beyond() string {
-	if a.behind == 0 {
+func (a ask) beyond() string { return behind(a.behind) }
+
+// beyondLast is the same for rows that wait: a claim may go on behind the one before.
+func (a ask) beyondLast() string { return behind(max(a.behind, a.onward)) }
+
+func behind(id int64) string {
+	if id == 0 {
 		return ""
 	}
-	return " AND id > " + strconv.FormatInt(a.behind, 10)
+	return " AND id > " + strconv.FormatInt(id, 10)
 }

@@ -58,4 +58,5 @@ type claims struct {
 	overtaken atomic.Int32 // claims in a row that were overtaken
 	uneven    atomic.Bool  // due rows have different priorities, see window.go
 	column    atomic.Pointer[targetColumn]
+	onward    onward // where the next claims go on
 }

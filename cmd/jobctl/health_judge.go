@@ -83,9 +83,9 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 	for i := range status.Executors {
 		switch e := &status.Executors[i]; {
 		case e.Unready != "":
-			v.find(stateWarning, "%sno job of target %s can be started for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), clean(e.Unready))
+			v.find(stateWarning, "%sno job of target %s can be started for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), inALine(e.Unready))
 		case e.Failing != "":
-			v.find(stateWarning, "%sno new process for target %s gets ready for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), clean(e.Failing))
+			v.find(stateWarning, "%sno new process for target %s gets ready for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), inALine(e.Failing))
 		}
 	}
 	for _, m := range status.Masters {
@@ -94,6 +94,10 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 		}
 	}
 }
+
+// inALine is a reason whose lines, of which one is all that many monitors show, are told apart by
+// slashes.
+func inALine(reason string) string { return clean(screen.InALine(reason)) }
 
 // hindrances are why a worker may not take work, as it says; of an older one, as far as it tells of
 // its parts.

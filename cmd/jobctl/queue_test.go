@@ -64,6 +64,18 @@ func TestQueueOfAPausedTarget(t *testing.T) {
 	}
 }
 
+// A target whose jobs can't be started is never empty either.
+func TestQueueOfATargetThatCannotStart(t *testing.T) {
+	t.Parallel()
+	worker := startDaemon(t, "", map[string]any{
+		"status":  json.RawMessage(`{"targets": {"mail": {"concurrency": 5, "why": "no process gets ready", "endedLastMinute": 20}}, "database": {"reachable": true}, "pid": 1}`),
+		"waiting": json.RawMessage(`{"targets": {"mail": {"count": 7}}}`),
+	})
+	if got := (jobctl{}).run(t, "--port", worker.port, "queue"); got.code != 0 || !strings.HasSuffix(got.out, " never\n") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestQueueWhereNothingCanBeCounted(t *testing.T) {
 	t.Parallel()
 	worker := startDaemon(t, "", map[string]any{
@@ -84,13 +96,15 @@ func TestWhenATargetIsEmpty(t *testing.T) {
 	}{
 		"-":       {contract.WaitingTarget{}, tally{Ended: 5}},
 		"never":   {contract.WaitingTarget{Count: 1}, tally{}},
+		"never ":  {contract.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Paused: 1, Unable: 1}}, // nobody can start it
+		"12s":     {contract.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Unable: 1}},
 		"1s":      {contract.WaitingTarget{Count: 1}, tally{Ended: 600}},
 		"1m30s":   {contract.WaitingTarget{Count: 2}, tally{Ended: 2, Prefetched: 1}},
 		">16h40m": {contract.WaitingTarget{Count: 10_000, More: true}, tally{Ended: 10}},
 		"?":       {contract.WaitingTarget{Count: 1}, tally{Ended: 1, Untold: 1}},
 	} {
 		test.tally.Target = "a"
-		if got := queuedOf(test.tally, map[string]contract.WaitingTarget{"a": test.waiting}).emptyText(); got != want {
+		if got := queuedOf(test.tally, map[string]contract.WaitingTarget{"a": test.waiting}).emptyText(); got != strings.TrimSpace(want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

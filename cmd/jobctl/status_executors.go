@@ -37,9 +37,9 @@ func (p *program) printExecutors(s *census) {
 			t.add(cells...)
 			switch since := p.sinceText(time.UnixMilli(e.Since)); {
 			case e.Unready != "":
-				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, clean(e.Unready))
+				fmt.Fprintf(&unready, "%sno job of target %s can be started since %s: %s\n", whose, clean(e.Target), since, said(e.Unready))
 			case e.Failing != "":
-				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, clean(e.Failing))
+				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, said(e.Failing))
 			}
 		}
 	}
@@ -49,6 +49,24 @@ func (p *program) printExecutors(s *census) {
 	fmt.Fprintln(p.out)
 	p.print(t)
 	p.paragraph(unready.String())
+}
+
+// said is a reason with what a process wrote before it ended: where that has several lines they stand
+// below, indented, as they were written.
+func said(reason string) string {
+	reason = strings.TrimRight(reason, "\r\n")
+	if !strings.Contains(reason, "\n") {
+		return clean(reason)
+	}
+	const wrote = "; it wrote:"
+	if before, text, found := strings.Cut(reason, wrote+" "); found {
+		reason = before + wrote + "\n" + text
+	}
+	lines := strings.Split(reason, "\n")
+	for i, line := range lines {
+		lines[i] = clean(strings.TrimRight(line, "\r"))
+	}
+	return strings.Join(lines, "\n    ")
 }
 
 // executorCells are the line of one. Requests have no processes.

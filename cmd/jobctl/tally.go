@@ -11,6 +11,7 @@ type tally struct {
 	Workers    int // that serve it
 	Untold     int // of those, how many can't tell what runs
 	Paused     int // how many have it paused; see stands
+	Unable     int // how many others can start no job of it
 	Slots      int
 	Running    int // slots in use, of those that tell
 	Prefetched int
@@ -32,8 +33,11 @@ func (s *census) tallies() []tally {
 			t.Target = name
 			t.Workers++
 			t.Slots += target.Concurrency
-			if target.Paused {
+			switch {
+			case target.Paused:
 				t.Paused++
+			case target.Why != "":
+				t.Unable++
 			}
 			if !tellsMore(w.answer) {
 				t.Untold++
@@ -53,5 +57,6 @@ func (s *census) tallies() []tally {
 	return tallies
 }
 
-// stands tells whether nobody starts jobs of the target, since all who serve it have it paused.
-func (t tally) stands() bool { return t.Paused > 0 && t.Paused == t.Workers }
+// stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
+// can't.
+func (t tally) stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }

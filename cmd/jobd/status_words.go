@@ -35,8 +35,11 @@ func (d *daemon) describe() string {
 		trouble("no job can be started", broken.Since, broken.Broken)
 	}
 	for _, p := range worker.Executors.Pools {
-		if p.Unready != "" {
-			trouble("no job of target "+p.Target+" can be started", time.UnixMilli(p.Since), p.Unready)
+		switch since := time.UnixMilli(p.Since); {
+		case p.Unready != "":
+			trouble("no job of target "+p.Target+" can be started", since, p.Unready)
+		case p.Failing != "":
+			trouble("no new process for target "+p.Target+" gets ready", since, p.Failing)
 		}
 	}
 	for _, s := range worker.Executors.Services {

@@ -37,12 +37,15 @@ func (e executor) mayBe(how string, killed string) bool {
 func (l *load) audit(killed string, most int) {
 	l.t.Helper()
 	all := l.jobs * len(l.executors)
-	harness.Until(l.t, func() string {
-		if n := l.Count(l.t, "status = 'done'"); n != all {
-			return fmt.Sprintf("%d of %d jobs are done; some of the others: %s", n, all, l.undone())
-		}
-		return ""
-	})
+	for done := -1; done != all; { // the long form has many; as long as some end, it waits for the others
+		harness.Until(l.t, func() string {
+			before := done
+			if done = l.Count(l.t, "status = 'done'"); done == before {
+				return fmt.Sprintf("%d of %d jobs are done; some of the others: %s", done, all, l.undone())
+			}
+			return ""
+		})
+	}
 	ends := map[int64]bool{}
 	for _, line := range l.read() {
 		if line.word == "end" {

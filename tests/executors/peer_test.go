@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -70,7 +71,16 @@ func (p *peer) kill() {
 // runPeer is the peer: POST /VERSION/ID runs a job.
 func runPeer(task string) int {
 	addr, dir, _ := strings.Cut(task, " ")
-	err := http.ListenAndServe(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener, err := net.Listen("tcp", addr)
+	for errors.Is(err, syscall.EADDRINUSE) { // a child of the one that was killed, on its way to its program, has it still
+		<-time.After(time.Millisecond)
+		listener, err = net.Listen("tcp", addr)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	err = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		words := strings.Split(r.URL.Path, "/")
 		if r.Method != http.MethodPost || len(words) != 3 {
 			http.NotFound(w, r)

@@ -25,7 +25,7 @@ func (e *executors) describe(g *gauges) {
 
 // reasons are why processes are replaced. Each has its series from the first scrape on.
 func reasons() []string {
-	return []string{"max_jobs", "max_age", "max_memory", "watch", "changed", "recycle"}
+	return []string{"max_jobs", "max_age", "max_memory", "watch", "reload", "recycle", "idle_timeout"}
 }
 
 // sum is executors that share their series.

@@ -35,6 +35,7 @@ type target struct {
 	prefetched int
 	workers    int
 	paused     int // workers for which it is paused
+	unable     int // others that can start no job of it
 	pausedAt   time.Time
 	pausedBy   string
 	why        []string // why a worker claims nothing, with its name
@@ -87,6 +88,9 @@ func (t *target) join(w Worker, status contract.TargetStatus, named bool) {
 			t.pausedAt, t.pausedBy = at, status.PausedBy
 		}
 	}
+	if status.Why != "" && !status.Paused {
+		t.unable++
+	}
 	if status.Why != "" {
 		why := status.Why
 		if named {
@@ -117,13 +121,13 @@ func loadOf(status *contract.WorkerStatus) (l load) {
 }
 
 // emptyIn estimates when all that waits will have ended, at the pace of the last minute; "" where
-// nothing waits or was counted.
+// nothing waits or was counted, "never" where nothing ends, or nobody can start a job of it.
 func emptyIn(t target, w contract.WaitingTarget, counted bool) string {
 	rows := w.Count + t.prefetched
 	switch {
 	case !counted || w.Error != "" || !t.known || rows == 0:
 		return ""
-	case t.ended == 0:
+	case t.ended == 0 || t.unable == t.workers:
 		return "never"
 	}
 	in := time.Duration(rows) * time.Minute / time.Duration(t.ended)

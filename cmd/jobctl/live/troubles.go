@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"jobd/cmd/internal/screen"
 	"jobd/net/contract"
 )
 
@@ -103,9 +104,9 @@ func (m *model) troublesOf(name string, s *contract.WorkerStatus) (lines []line)
 	for i := range s.Executors {
 		switch e := &s.Executors[i]; {
 		case e.Unready != "":
-			add(bad, "no job of target %s can be started%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), e.Unready)
+			add(bad, "no job of target %s can be started%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), screen.InALine(e.Unready))
 		case e.Failing != "":
-			add(odd, "no new process for target %s gets ready%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), e.Failing)
+			add(odd, "no new process for target %s gets ready%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), screen.InALine(e.Failing))
 		}
 	}
 	for _, master := range s.Masters {

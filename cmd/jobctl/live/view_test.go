@@ -161,6 +161,9 @@ func TestQueuesGrowAndShrink(t *testing.T) {
 	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1}
 	p.later(5)
 	p.sees("0    0     0     never") // nothing ended: there is no pace
+	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1, Ended: 60, Why: "no process gets ready"}
+	p.later(5)
+	p.sees("60     0     never") // nobody can start what waits
 }
 
 func TestWideTextIsCutWhereItIsTooWide(t *testing.T) {

@@ -60,7 +60,7 @@ func (p *pool) define(def wire.Pool) {
 	}
 	p.def, p.wanted, p.removed, p.dirty = def, def.Slots, false, true
 	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
-		p.renew("changed")
+		p.renew("reload")
 		p.defined++
 		for _, k := range p.processes {
 			k.outdated()

@@ -132,7 +132,7 @@ func TestWhatIsWrittenWithoutAJobIsNoted(t *testing.T) {
 	// The loop itself writes on.
 	p.Argv[2] = strings.Replace(shellLoop, `echo "exit $id $code" >&4`, `echo "exit $id $code" >&4; read line <`+at+`; echo too late`, 1)
 	b.pools(p)
-	b.stands("it is replaced", func(s wire.Standing) bool { return s.Recycled["changed"] == 1 && s.Processes == 1 })
+	b.stands("it is replaced", func(s wire.Standing) bool { return s.Recycled["reload"] == 1 && s.Processes == 1 })
 	if done := b.run(2, "DO=echo two"); string(done.Stdout.Kept) != "two\n" {
 		t.Errorf("stdout %q", done.Stdout.Kept)
 	}

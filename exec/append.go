@@ -3,6 +3,7 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"jobd/journal"
 )
@@ -105,6 +106,18 @@ func (w *Worker) err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failure
+}
+
+// rest waits. It is false when the worker stops.
+func (w *Worker) rest(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.active.Done():
+		return false
+	}
 }
 
 // pause waits before something is tried again. It is false when the worker stops.

@@ -127,7 +127,7 @@ func (w *Worker) cancelGroup(ids []int64, wish CancelWish, until time.Time, told
 func (w *Worker) cancelJob(id int64, wish CancelWish, until time.Time) cancelling {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
-	var heard *board.Job // that its process has begun
+	var heard Process // of which it is known what has become
 	for {
 		to := make(chan board.Cancel, 1)
 		look := w.tellCancel(id, wish, to)
@@ -147,15 +147,13 @@ func (w *Worker) cancelJob(id int64, wish CancelWish, until time.Time) cancellin
 				return cancelling{id: id, Cancel: c}
 			}
 			continue
-		case look.process != nil && heard != look.job:
+		case look.process != nil && heard != look.process: // what was taken back may have been started anew
 			begun = look.process.Begun()
-			if waiting, is := look.process.(withdrawable); is {
-				waiting.Withdraw()
-			}
+			takeBack(look.process)
 		}
 		select {
 		case <-begun:
-			heard = look.job
+			heard = look.process
 			w.hear(News{Job: id, Token: look.job.Token(), Attempt: look.job.Attempt()})
 		case <-look.moves:
 		case <-again:
@@ -193,7 +191,7 @@ func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (
 			return e
 		}
 		look.job = j
-		look.process, _ = j.Process().(Process)
+		look.process, _ = b.Unwanted(j).(Process)
 		if target := wish.Targets[id]; target != "" && target != j.Target() {
 			look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
 			return e

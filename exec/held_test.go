@@ -1,10 +1,14 @@
 package exec_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	jobexec "jobd/exec"
+	"jobd/exec/board"
 	"jobd/journal"
 )
 
@@ -150,4 +154,99 @@ func (h heldJournal) Append(drafts ...journal.Draft) ([]journal.Event, error) {
 		}
 	}
 	return h.Recorder.Append(drafts...)
+}
+
+// asked waits until a start of a job was asked for, and noted.
+func (f *fixture) asked(id int64) {
+	f.t.Helper()
+	f.until(fmt.Sprintf("the start of job %d was asked for", id), func(jobexec.Status) bool {
+		standing := f.worker.Explain([]int64{id})[id].Standing
+		return standing != nil && standing.Phase == board.Asked
+	})
+}
+
+// failsNever is a Retry for what does not fail.
+type failsNever struct {
+	t    *testing.T
+	what string
+}
+
+func (failsNever) Over() {}
+
+func (n failsNever) Wait(ctx context.Context, cause error) error {
+	n.t.Errorf("the log says: %s failed: %v", n.what, cause)
+	return patience{}.Wait(ctx, cause)
+}
+
+// A request that waits for its connection is taken back by whoever cancels its job, and by a worker that
+// stops; one that is killed ends by that. None is sent, and nothing was wrong.
+func TestARequestThatWaitsForItsConnectionIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ends   func(f *fixture)
+		status string
+		story  string
+	}{
+		"cancel": {func(f *fixture) {
+			f.told(jobexec.CancelWish{IDs: []int64{1}}, map[int64]string{1: "not run of a"})
+		}, journal.RowIgnored, "accepted running cancelled"},
+		"pause": {func(f *fixture) {
+			if err := f.worker.Pause([]string{"a"}, canceller); err != nil {
+				f.t.Error(err)
+			}
+		}, journal.RowWaiting, "accepted running released"},
+		"stop": {func(f *fixture) { f.stop() }, journal.RowWaiting, "accepted running released"},
+		"kill": {func(f *fixture) {
+			if got := f.worker.SendSignal(map[int64]int{1: 9}, canceller); !got[1] {
+				f.t.Error("the signal was not delivered")
+			}
+		}, journal.RowDone, "accepted running done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := newRequester()
+			f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) {
+				modes(posts, nil, asked)(c)
+				c.Retry = func(what string) jobexec.Retry { return failsNever{t, what} }
+			})
+			f.start()
+			p := asked.asks(t)
+			f.asked(1)
+			test.ends(f)
+			f.reach(map[int64]string{1: test.status})
+			if f.tells(1, test.story); closed(p.sent) {
+				t.Error("it was sent")
+			}
+		})
+	}
+}
+
+// A start that was taken back may be asked for anew before whoever cancels the job looks again: that
+// one is taken back, too.
+func TestACancelTakesBackWhatFollows(t *testing.T) {
+	t.Parallel()
+	asked := newRequester()
+	f := newFixture(t, newTable(waiting(1, "a")), modes(posts, nil, asked))
+	f.start()
+	made := []*request{asked.asks(t)}
+	f.asked(1)
+	var again func()
+	again = func() {
+		if len(made) < 10 { // whoever cancels may hear of one in two ways
+			made = append(made, asked.asks(t))
+			f.asked(1)
+			made[len(made)-1].behind = again
+		}
+	}
+	made[0].behind = again
+	if f.told(jobexec.CancelWish{IDs: []int64{1}}, map[int64]string{1: "not run of a"}); t.Failed() {
+		return
+	}
+	f.reach(map[int64]string{1: journal.RowIgnored})
+	for _, p := range made {
+		if closed(p.sent) {
+			t.Error("it was sent")
+		}
+	}
+	f.tells(1, "accepted "+strings.Repeat("running ", len(made))+"cancelled")
 }

@@ -53,9 +53,7 @@ func (w *Worker) withdraw(targets []string) {
 	unanswered := w.board.Unanswered(targets)
 	w.mu.Unlock()
 	for _, process := range unanswered {
-		if waiting, is := process.(withdrawable); is {
-			waiting.Withdraw()
-		}
+		takeBack(process)
 	}
 }
 

@@ -194,7 +194,8 @@ type Held interface {
 	Proceed()
 }
 
-// withdrawable is a process that may have to wait before it begins, for one that is kept to be ready.
+// withdrawable is a process that may have to wait before it begins: for one that is kept to be ready, or
+// for the connection of a request.
 type withdrawable interface {
 	Process
 	// Withdraw takes it back if it waits still: it ends with a *NotStartedError then. It does not

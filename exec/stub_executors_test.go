@@ -4,8 +4,11 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
 	"jobd/journal"
@@ -72,17 +75,27 @@ type request struct {
 	mu                 sync.Mutex
 	begun, sent, ended chan struct{}
 	signals            chan int
+	connected          atomic.Bool
 	done               journal.Done
 	err                error
+	behind             func() // is called when it was taken back; nil: nothing is
 }
 
 const serviceAddress = "http 127.0.0.1:80"
 
 func (p *request) Begun() <-chan struct{}         { return p.begun }
 func (p *request) Ended() <-chan struct{}         { return p.ended }
-func (p *request) Started() journal.Started       { return journal.Started{Address: serviceAddress} }
 func (p *request) Outcome() (journal.Done, error) { return p.done, p.err }
 func (p *request) Proceed()                       { close(p.sent) }
+
+// Started says where it was to be sent, once it had its connection.
+func (p *request) Started() (s journal.Started) {
+	if p.connected.Load() {
+		s.Address = serviceAddress
+	}
+	return s
+}
+
 func (p *request) tell(ended bool) {
 	p.spec.Tell(jobexec.News{Job: p.spec.Job, Token: p.spec.Token, Attempt: p.spec.Attempt, Ended: ended})
 }
@@ -92,7 +105,21 @@ func (p *request) Signal(signo int) error {
 		return os.ErrProcessDone
 	}
 	p.signals <- signo
+	if !closed(p.begun) {
+		p.ends(journal.Done{Result: "fail", Signal: unix.SignalName(unix.Signal(signo))}, nil)
+	}
 	return nil
+}
+
+// Withdraw takes it back where it has no connection.
+func (p *request) Withdraw() {
+	if closed(p.begun) {
+		return
+	}
+	p.ends(journal.Done{}, &jobexec.NotStartedError{Why: "it was taken back", Short: true})
+	if p.behind != nil {
+		p.behind()
+	}
 }
 
 func closed(c <-chan struct{}) bool {
@@ -106,6 +133,7 @@ func closed(c <-chan struct{}) bool {
 
 // connects says that the connection is there.
 func (p *request) connects() {
+	p.connected.Store(true)
 	close(p.begun)
 	p.tell(false)
 }

@@ -184,17 +184,6 @@ func (b *Board) MovesFrom(p Phase, targets []string) (moves []<-chan struct{}) {
 	return moves
 }
 
-// Unanswered gives, for each job of some targets (nil: all) whose start was asked for, what is to
-// tell of it, as long as it has told nothing.
-func (b *Board) Unanswered(targets []string) (processes []Process) {
-	for _, j := range b.jobs {
-		if j.phase == Asked && j.process != nil && (targets == nil || slices.Contains(targets, j.target.name)) {
-			processes = append(processes, j.process)
-		}
-	}
-	return processes
-}
-
 // Fail notes that the journal takes nothing more: what is given up from now on was not lost to
 // anybody.
 func (b *Board) Fail() { b.failed = true }

@@ -44,6 +44,7 @@ func (b *Board) Cancel(c Cancel) (moves <-chan struct{}, e Effects) {
 	case Queued, Due, Announced, Parked, Renewing:
 		b.leaveCancelled(c)
 	case Running:
+		j.halted++
 		b.inbox.cancels = append(b.inbox.cancels, c)
 		b.effects.Turn = true
 	case Gone:
@@ -157,6 +158,7 @@ func (b *Board) marked(s *Step) {
 		s.job.cancelled = &journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace}
 	}
 	s.job.ending = s.job.cancelled != nil
+	b.unhalt(s)
 	b.effects.Cancelled = append(b.effects.Cancelled, c)
 }
 

@@ -30,6 +30,9 @@ func (w *world) cancelOne() bool {
 	moves, e := w.b.Cancel(Cancel{Job: j, By: "me", Grace: grace, To: one.to})
 	w.after(e)
 	if moves == nil {
+		if p := w.process[j]; p != nil && one.runs {
+			p.wanted++
+		}
 		w.wishes = append(w.wishes, one)
 	}
 	return true

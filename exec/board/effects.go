@@ -73,7 +73,7 @@ type Answer struct {
 // Renewal is a job whose start is put off.
 type Renewal struct {
 	Job   *Job
-	Cause error
+	Cause error // nil: nothing was wrong
 }
 
 // Examine is whether the launcher is to be looked at.

@@ -82,8 +82,14 @@ const mostRefusals = 3
 // Where the target has a launcher of its own, or an executor other than the system itself, that is
 // the matter of its jobs only: they keep their slots and are tried again, ever later, and nothing
 // else is held up. When the executor says that it can start none, they are given back (unable.go).
+// One that was taken back while it waited was refused by nobody.
 func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
 	old, own := j.launcher != b.launcher, j.executor != "" || b.timing.Terms[j.target.name].Own && !o.Short
+	if j.unwanted && own {
+		b.tellsNothing(j, now)
+		b.renew(j, nil)
+		return
+	}
 	if old || own || o.Short && b.hitch == nil && j.refusals < mostRefusals {
 		if own {
 			b.tellsNothing(j, now)

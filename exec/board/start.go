@@ -85,6 +85,7 @@ func (b *Board) Replaced(j *Job, cause error) Effects {
 func (b *Board) Began(j *Job, process journal.Started, now time.Time) Effects {
 	if j.phase == Asked {
 		b.move(j, Running)
+		j.unwanted = false
 		j.tells(process)
 		b.proves(j, now)
 		b.inbox.begun = append(b.inbox.begun, j)
@@ -118,6 +119,7 @@ func (b *Board) end(j *Job, outcome Outcome) {
 func (b *Board) renew(j *Job, cause error) {
 	b.move(j, Renewing)
 	j.process, j.unsaid = nil, nil
+	j.unwanted, j.halted, j.held = false, 0, false
 	if b.stays(j) {
 		b.takeBack(j)
 		return

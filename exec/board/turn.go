@@ -45,6 +45,9 @@ type Turn struct {
 
 // Signal has the next turn journal a signal.
 func (b *Board) Signal(s Signal) Effects {
+	if s.ends() && (s.Job.phase == Asked || s.Job.phase == Running) {
+		s.Job.halted++
+	}
 	b.inbox.signals = append(b.inbox.signals, s)
 	b.effects.Turn = true
 	return b.follow()
@@ -127,6 +130,9 @@ func (b *Board) Journalled(turn Turn) Effects {
 		case signal:
 			s.signal.Err = s.Err
 			s.job.ends = s.job.ends || s.Err == nil && s.signal.Event.Ends
+			if s.signal.ends() {
+				b.unhalt(s)
+			}
 			b.effects.Signalled = append(b.effects.Signalled, *s.signal)
 		case cancel:
 			b.marked(s)

@@ -22,12 +22,13 @@ type process struct {
 	ended   chan struct{} // closed when done and err are set
 	once    sync.Once     // of proceed
 
-	ctx    context.Context // ends when the job is cancelled
+	ctx    context.Context // ends when the job is cancelled, or taken back
 	cancel context.CancelCauseFunc
 
-	started journal.Started
-	done    journal.Done
-	err     error
+	beginning sync.Mutex // of begun: one that has begun can't be taken back
+	started   journal.Started
+	done      journal.Done
+	err       error
 }
 
 func newProcess(spec jobexec.Spec) *process {
@@ -46,12 +47,17 @@ func (p *process) run(s *service) {
 		p.end(p.unsent(err))
 		return
 	}
-	p.started = journal.Started{Address: c.address}
-	close(p.begun)
+	if !p.begin(c) {
+		s.put(c, true)
+		p.end(p.unsent(p.ctx.Err()))
+		return
+	}
 	p.tell(false)
 	select {
 	case <-p.proceed:
 	case <-p.ctx.Done():
+	}
+	if p.ctx.Err() != nil { // whether it may be sent as well or not
 		s.put(c, true)
 		p.end(p.unsent(p.ctx.Err()))
 		return
@@ -60,19 +66,52 @@ func (p *process) run(s *service) {
 		p.end(p.unsent(err))
 		return
 	}
+	if p.ctx.Err() != nil {
+		s.put(c, true)
+		p.end(p.unsent(p.ctx.Err()))
+		return
+	}
 	p.end(p.ask(s, c))
+}
+
+// begin notes that the connection is there. It is false where the job was cancelled or taken back.
+func (p *process) begin(c *connection) bool {
+	p.beginning.Lock()
+	defer p.beginning.Unlock()
+	if p.ctx.Err() != nil {
+		return false
+	}
+	p.started = journal.Started{Address: c.address}
+	close(p.begun)
+	return true
 }
 
 // unsent is the outcome of a request that was never sent, for a reason. One that was cancelled has ended
 // by that.
 func (p *process) unsent(err error) (journal.Done, error) {
 	var cancelled *cancelledError
-	if errors.As(context.Cause(p.ctx), &cancelled) {
+	cause := context.Cause(p.ctx)
+	switch {
+	case errors.As(cause, &cancelled):
 		return journal.Done{
 			Result: "fail", Signal: cancelled.name(), Reason: "it was cancelled before its request was sent",
 		}, nil
+	case errors.Is(cause, errWithdrawn):
+		return journal.Done{}, &jobexec.NotStartedError{Why: errWithdrawn.Error(), Short: true}
 	}
 	return journal.Done{}, err
+}
+
+var errWithdrawn = errors.New("it was taken back while it waited for its connection")
+
+// Withdraw takes the request back if it waits still for its connection: it ends with a
+// *jobexec.NotStartedError then. It does not wait for that.
+func (p *process) Withdraw() {
+	p.beginning.Lock()
+	defer p.beginning.Unlock()
+	if !isClosed(p.begun) {
+		p.cancel(errWithdrawn)
+	}
 }
 
 // ask sends the request, and waits for the answer for as long as the job may take.

@@ -151,3 +151,50 @@ func TestARequestThatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 		}
 	}
 }
+
+// A request that is cancelled while it may be sent as well is not sent: whoever cancels it has told so
+// before anything was written.
+func TestARequestThatIsCancelledAndMayBeSentIsNotSent(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	f, spec := served(t, serve(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	for range 50 {
+		p := f.start(spec).(*process)
+		wait(t, "begun", p.Begun())
+		p.cancel(&cancelledError{unix.SIGTERM})
+		p.Proceed()
+		wait(t, "ended", p.Ended())
+		if done, err := p.Outcome(); err != nil || done.Signal != "SIGTERM" || requests.Load() != 0 {
+			t.Fatalf("it ended as %+v, %v, after %d requests", done, err, requests.Load())
+		}
+	}
+}
+
+// A request is taken back while its connection is being made: it was not started, and nothing is wrong
+// with its service. One that has its connection is not.
+func TestARequestIsTakenBackWhileItConnects(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	of := jobexec.Service{Mode: jobexec.ModeHTTP, URL: "http://198.51.100.1/", Dial: time.Hour}
+	s := newService("mail", of, nobody{}, f.report)
+	defer s.close()
+	f.services["mail"] = s
+	p := f.start(specOf(of)).(*process)
+	p.Withdraw()
+	wait(t, "ended", p.Ended())
+	if _, err := p.Outcome(); refused(err) == nil || !refused(err).Short || err.Error() != "it was taken back while it waited for its connection" || p.Started().Known() {
+		t.Errorf("it ended with %v", err)
+	}
+	if st := f.standing(); st.Unready != "" {
+		t.Errorf("the service is unable: %+v", st)
+	}
+	g, spec := served(t, serve(t, func(http.ResponseWriter, *http.Request) {}))
+	p = g.start(spec).(*process)
+	wait(t, "begun", p.Begun())
+	p.Withdraw()
+	p.Proceed()
+	wait(t, "ended", p.Ended())
+	if done, err := p.Outcome(); err != nil || done.Result != "ok" {
+		t.Errorf("it ended as %+v, %v", done, err)
+	}
+}

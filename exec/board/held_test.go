@@ -1,0 +1,99 @@
+package board
+
+import (
+	"testing"
+	"time"
+
+	"jobd/journal"
+)
+
+// requested makes a board whose only job is a request that has its connection, and is about to be
+// journalled with that.
+func requested(t *testing.T) (*Board, *Job, time.Time) {
+	t.Helper()
+	now := time.Unix(1_000_000, 0)
+	b := New(Config{Targets: map[string]int{"a": 1}, Timing: Timing{Executor: "http"}})
+	claim := &Claim{}
+	var events []journal.Event
+	for _, d := range b.Accept(claim, journal.Row{Job: 1, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, now) {
+		events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
+	}
+	b.Decided(claim, events)
+	e := b.Won(claim)
+	if ask, _ := b.Ask(e.Start[0]); !ask {
+		t.Fatal("its start is not asked for")
+	}
+	j := b.Job(1)
+	b.Asked(j, "its process")
+	b.Began(j, journal.Started{Address: "127.0.0.1:80"}, now)
+	return b, j, now
+}
+
+// takeTurn journals a turn, with an error where it is refused.
+func takeTurn(b *Board, turn Turn, refused error) Effects {
+	for _, s := range turn.Steps {
+		if s.Err = refused; refused != nil {
+			continue
+		}
+		for _, d := range s.Drafts {
+			s.Events = append(s.Events, journal.Event{Seq: 10, Job: d.Job, Payload: d.Payload})
+		}
+	}
+	return b.Journalled(turn)
+}
+
+// A request of which somebody says that it is to end before it is sent is not sent, whether that is said
+// before the turn that journals its connection, or while that is under way. Where the signal can't be
+// journalled it is.
+func TestARequestThatIsToEndIsNotSent(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*Board, *Job){
+		"cancel": func(b *Board, j *Job) { b.Cancel(Cancel{Job: j, By: "me", Grace: time.Hour, To: make(chan Cancel, 1)}) },
+		"kill": func(b *Board, j *Job) {
+			b.Signal(Signal{Job: j, Event: journal.Signal{Signo: 9}, To: make(chan error, 1)})
+		},
+	} {
+		for _, meanwhile := range []bool{false, true} {
+			for _, refused := range []error{nil, &journal.IllegalError{}} {
+				b, j, now := requested(t)
+				if !meanwhile {
+					end(b, j)
+				}
+				turn, _ := b.Turn(now, instance)
+				if meanwhile {
+					end(b, j)
+				}
+				var first Turn // what tells of the connection
+				var later Turn
+				for _, s := range turn.Steps {
+					if s.process {
+						first.Steps = append(first.Steps, s)
+					} else {
+						later.Steps = append(later.Steps, s)
+					}
+				}
+				if e := takeTurn(b, first, nil); len(e.Held) != 0 {
+					t.Errorf("%s, meanwhile %t: %+v", name, meanwhile, e.Held)
+				}
+				if meanwhile {
+					later, _ = b.Turn(now, instance)
+				}
+				e := takeTurn(b, later, refused)
+				if goes := len(e.Held) == 1 && e.Held[0].Go; goes != (refused != nil) || len(e.Cancelled)+len(e.Signalled) != 1 {
+					t.Errorf("%s, meanwhile %t, refused %v: %+v", name, meanwhile, refused, e)
+				}
+			}
+		}
+	}
+}
+
+// Another signal than one that ends a request holds nothing up.
+func TestARequestThatGetsAnotherSignalIsSent(t *testing.T) {
+	t.Parallel()
+	b, j, now := requested(t)
+	b.Signal(Signal{Job: j, Event: journal.Signal{Signo: 10}, To: make(chan error, 1)})
+	turn, _ := b.Turn(now, instance)
+	if e := takeTurn(b, turn, nil); len(e.Held) != 1 || !e.Held[0].Go {
+		t.Errorf("%+v", e)
+	}
+}

@@ -3,9 +3,7 @@ package host
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -85,25 +83,11 @@ func (k *kept) tidy(c *child) {
 		return
 	}
 	k.last = c.turn.id.Job
-	for _, pid := range childrenOf(k.started.Pid, k.started.Pid) {
+	for _, pid := range k.children() {
 		if !k.helpers[pid] {
 			k.killLeft(pid, k.last)
 		}
 	}
-}
-
-// childrenOf lists the children that a thread of a process has.
-func childrenOf(pid, thread int) (children []int) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, thread))
-	if err != nil {
-		return nil
-	}
-	for _, field := range bytes.Fields(text) {
-		if child, err := strconv.Atoi(string(field)); err == nil {
-			children = append(children, child)
-		}
-	}
-	return children
 }
 
 // afterJob looks whether a process may have another job.

@@ -38,6 +38,7 @@ type kept struct {
 	orders  pipe   // descriptor 3. Its reader is here so that what is unread can be told
 	answers int    // what is read of descriptor 4
 	output  [2]int // what is read of 1 and 2; -1: it is at its end, or somebody else's
+	list    int    // the kernel's list of its children; -1: it was not needed yet
 	killer  int64  // what the killer knew when it was started
 
 	state    keptState
@@ -64,7 +65,7 @@ type kept struct {
 
 // keep starts a process that is to be kept.
 func (s *spawner) keep(def *wire.Pool) (*kept, error) {
-	k := &kept{mode: def.Mode, pidfd: -1, answers: -1, output: [2]int{-1, -1}, killer: s.killer.known.Load()}
+	k := &kept{mode: def.Mode, pidfd: -1, answers: -1, output: [2]int{-1, -1}, list: -1, killer: s.killer.known.Load()}
 	err := s.pipesAndKeep(def, k)
 	if err == nil && k.pidfd < 0 {
 		err = errors.New("this kernel gives no pidfd, which kept processes need")
@@ -133,12 +134,12 @@ func (s *spawner) forkKept(def *wire.Pool, k *kept, ends [4]pipe) error {
 
 // close closes what is left of its descriptors. They are out of the epoll.
 func (k *kept) close() {
-	for _, fd := range []int{k.pidfd, k.orders.reader, k.orders.writer, k.answers, k.output[0], k.output[1]} {
+	for _, fd := range []int{k.pidfd, k.orders.reader, k.orders.writer, k.answers, k.output[0], k.output[1], k.list} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
-	k.pidfd, k.orders, k.answers, k.output = -1, pipe{-1, -1}, -1, [2]int{-1, -1}
+	k.pidfd, k.orders, k.answers, k.output, k.list = -1, pipe{-1, -1}, -1, [2]int{-1, -1}, -1
 }
 
 // enter changes the state. It may last until a deadline, if there is one.

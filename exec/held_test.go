@@ -207,7 +207,7 @@ func TestARequestThatWaitsForItsConnectionIsTakenBack(t *testing.T) {
 			asked := newRequester()
 			f := newFixture(t, newTable(waiting(1, "a")), func(c *jobexec.Config) {
 				modes(posts, nil, asked)(c)
-				c.Retry = func(what string) jobexec.Retry { return failsNever{t, what} }
+				c.Retry = func(what string, _ ...any) jobexec.Retry { return failsNever{t, what} }
 			})
 			f.start()
 			p := asked.asks(t)

@@ -16,11 +16,12 @@ import (
 )
 
 // How many jobs run at once, by jobd and beside it. Short jobs are done by more processes, and claimed
-// ahead: what a turn of the worker costs is shared by more of them.
+// ahead: what a turn of the worker, and a commit, costs is shared by more of them.
 const (
 	executorSlots = 4
-	poolSlots     = 16
-	poolPrefetch  = 100
+	forkSlots     = 8
+	poolSlots     = 32
+	keptPrefetch  = 400
 )
 
 // executor is one way to run the jobs of one language.
@@ -58,8 +59,13 @@ func executorsOf() []executor {
 	}
 	for i := range list {
 		e := &list[i]
-		if e.slots = executorSlots; e.mode == "pool" {
+		switch e.mode {
+		case "pool":
 			e.slots = poolSlots
+		case "fork":
+			e.slots = forkSlots
+		default:
+			e.slots = executorSlots
 		}
 		e.rows = []row{
 			{e.what + ", drained ÷ the same by hand", "jobs/s", goals[e.what][0]},
@@ -159,8 +165,8 @@ func (e executor) throughJobd(p *program, command string, settings harness.Setti
 	switch e.mode {
 	case "process":
 		command += " {id}"
-	case "pool":
-		settings["prefetch"] = strconv.Itoa(poolPrefetch)
+	case "pool", "fork":
+		settings["prefetch"] = strconv.Itoa(keptPrefetch)
 	}
 	worker := s.worker("bench", command, map[string]int{"a": e.slots, "bell": executorSlots}, settings)
 	client := harness.Dial(p, worker.Addr)

@@ -60,6 +60,37 @@ func TestAForkedJobOutlivesItsParent(t *testing.T) {
 	}
 }
 
+// What a forked job writes is read on when its parent is gone, however much that is: it waits for
+// nobody. It is old enough for its pipes to be listened to.
+func TestAForkedJobWritesOnWithoutAParent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("fork", 1))
+	here, on := gate(t), gate(t)
+	b.start(1, `DO=select undef, undef, undef, 0.2; open(my $h, ">", "`+here+`"); print $h getppid(); close $h; open(my $g, "<", "`+on+`"); <$g>; print "x" x 1000000; exit 3`)
+	if err := unix.Kill(pidIn(t, here), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	b.noted("runs on")
+	openGate(t, on)
+	if done := b.done(1); done.Code == nil || *done.Code != 3 || done.Stdout.Size != 1_000_000 {
+		t.Errorf("done %+v, %d bytes", done, done.Stdout.Size)
+	}
+}
+
+// The end of a job whose process has ended, and what was in its group with it, is seen at once: jobd
+// does not wait for output that nobody holds open any more, and does not say that somebody does.
+func TestTheEndOfOutputIsSeenAfterTheProcess(t *testing.T) {
+	t.Parallel()
+	b := newBenchWith(t, func(ps *pools) { ps.reactor.delay = time.Hour })
+	b.pools(pooled("pool", 1))
+	for job := range int64(5) {
+		if done := b.run(job, `DO=sleep 300 & sleep 0.2; echo out; kill -TERM $$; sleep 300`); done.Signal != "SIGTERM" || done.Reason != "" || string(done.Stdout.Kept) != "out\n" {
+			t.Errorf("done %+v", done)
+		}
+	}
+}
+
 // A forked job whose parent is gone ends by a signal, too.
 func TestAForkedJobWithoutAParentIsSignalled(t *testing.T) {
 	t.Parallel()

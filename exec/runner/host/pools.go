@@ -265,7 +265,15 @@ func (ps *pools) watch(k *kept) error {
 
 // unwatch ends that. A descriptor is taken out before it is closed: see epoll.add.
 func (ps *pools) unwatch(k *kept) {
-	for _, fd := range []int{k.pidfd, k.answers, k.output[0], k.output[1]} {
+	output := k.output
+	if c := k.turn; c != nil {
+		for i, of := range []*capture{&c.stdout, &c.stderr} {
+			if of.epoll != 0 { // the job listens to it, and goes on with that when the process is gone
+				output[i] = -1
+			}
+		}
+	}
+	for _, fd := range []int{k.pidfd, k.answers, output[0], output[1]} {
 		if fd >= 0 {
 			_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, fd, nil) // it may not be there
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +63,8 @@ type round struct {
 	typ     string
 	timeout time.Duration // of each worker
 
-	// answered gets each worker's answer to each letter, from many goroutines at once.
+	// answered gets each worker's answer to each letter, from many goroutines at once; none that
+	// comes when the client is gone.
 	answered func(l letter, w *worker, answer []byte, err error)
 
 	kept atomic.Int64 // bytes of the answers so far, until they are released
@@ -98,21 +100,36 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 //
 // It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only,
 // or for a moment: so nobody waits for somebody who waits.
-func (r *round) ask(ctx context.Context, letters []letter) {
-	defer r.all.Wait()
+//
+// Its error is that of ctx, which ends with the client's link. What the client wanted still goes to all
+// workers, but nothing is made of their answers, and the caller has nothing to tell: a master that
+// stops waits for all that it does for clients.
+func (r *round) ask(ctx context.Context, letters []letter) error {
 	for _, l := range letters {
-		if err := r.send(ctx, l); err != nil {
-			for _, w := range l.to {
-				r.answered(l, w, nil, err)
-			}
+		err := r.send(ctx, l)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		for _, w := range l.to {
+			r.answered(l, w, nil, err)
 		}
 	}
+	r.all.Wait()
+	return ctx.Err()
+}
+
+// reachable tells whether any of the workers' links lives.
+func reachable(workers []*worker) bool {
+	return slices.ContainsFunc(workers, func(w *worker) bool { return w.link.Err() == nil })
 }
 
 // send asks the workers of one letter. After an error it has asked none of them.
 func (r *round) send(ctx context.Context, l letter) error {
 	if len(l.to) == 0 {
 		return nil
+	}
+	if ctx.Err() != nil && !reachable(l.to) {
+		return ctx.Err() // all links end: the master stops
 	}
 	data, err := encoded(l.data)
 	if err != nil {
@@ -136,6 +153,9 @@ func (r *round) send(ctx context.Context, l letter) error {
 			<-r.from.slots
 			if left.Add(-1) == 0 {
 				r.forwarded.release(held)
+			}
+			if ctx.Err() != nil {
+				return
 			}
 			if tooMuch := r.keep(answer); tooMuch != nil {
 				answer, err = nil, tooMuch

@@ -34,7 +34,9 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 			failures[w] = "worker '" + w.name() + "': " + clientText(err)
 		}
 	}
-	asking.ask(ctx, order.letters)
+	if err := asking.ask(ctx, order.letters); err != nil {
+		return nil, err
+	}
 	if len(failures) > 0 {
 		return nil, jobnet.Refusal(joined(m.registry.all(), failures))
 	}

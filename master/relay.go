@@ -80,7 +80,9 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 			at[w].Error = clientText(err)
 		}
 	}
-	asking.ask(ctx, []letter{{workers, data}})
+	if err := asking.ask(ctx, []letter{{workers, data}}); err != nil {
+		return nil, err
+	}
 	return contract.Relayed{Workers: answers}, nil
 }
 

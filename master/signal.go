@@ -31,9 +31,12 @@ func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobn
 	}); err != nil {
 		return nil, err
 	}
-	asking := round{Master: m, from: from, typ: contract.SendSignal.Name, timeout: answerTimeout, answered: s.take}
+	asking := round{Master: m, from: from, typ: contract.SendSignal.Name, timeout: answerTimeout}
 	request.OnAnswered(asking.release)
-	asking.ask(ctx, letters)
+	asking.answered = func(l letter, w *worker, raw []byte, err error) { s.take(ctx, l, w, raw, err) }
+	if err := asking.ask(ctx, letters); err != nil {
+		return nil, err
+	}
 	return s.answer(), nil
 }
 
@@ -131,10 +134,14 @@ func (l signalLetter) MarshalJSON() ([]byte, error) {
 // answerBytes is more than what a worker needs to tell of a job whether its signal was delivered.
 const answerBytes = 40
 
-// take takes a worker's answer over.
-func (s *signalling) take(l letter, w *worker, raw []byte, err error) {
+// take takes a worker's answer over. Thousands may wait here for their turn: when the client is gone,
+// none of them is read any more.
+func (s *signalling) take(ctx context.Context, l letter, w *worker, raw []byte, err error) {
 	s.mu.Lock() // from here on: one answer is read at a time
 	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
 	var answer map[string]bool
 	switch {
 	case err != nil:

@@ -35,7 +35,9 @@ func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.R
 			at[w].Status = answer
 			w.noteStatus(answer)
 		}
-		asking.ask(ctx, []letter{{to: workers}})
+		if err := asking.ask(ctx, []letter{{to: workers}}); err != nil {
+			return nil, err
+		}
 		status.Unserved, status.UnservedCount = m.unserved(workers)
 	}
 	status.Memory, status.Build = m.config.Memory(), m.config.Build

@@ -1,0 +1,114 @@
+package master
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	jobnet "jobd/net"
+	"jobd/net/contract"
+)
+
+// asking are the requests for which the master asks workers and waits for their answers.
+func asking() map[string]string {
+	requests := map[string]string{
+		contract.MasterPause.Name: `{}`, contract.MasterContinue.Name: `{}`, contract.MasterRecycle.Name: `{}`,
+		contract.MasterStatus.Name: `{"poll_workers":true}`, contract.RouteSignal.Name: `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`,
+	}
+	for _, typ := range contract.JournalRequests {
+		requests[typ] = `{"worker":"worker"}`
+	}
+	for _, typ := range contract.OperatorRequests {
+		requests[typ] = `{"worker":"worker"}`
+	}
+	return requests
+}
+
+// A master that stops ends all links and waits for what it does for clients: all of it ends with the
+// client's link, without an answer, which nobody would get.
+func TestWhatIsAskedForClientsEndsWithTheirLinks(t *testing.T) {
+	t.Parallel()
+	for typ, data := range asking() {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			address, m, _ := serveMaster(t, Config{}, "s3cret")
+			asked, end := make(chan struct{}), make(chan struct{})
+			defer close(end)
+			registered(t, address, "worker", []string{"a"}, map[string]jobnet.Handler{
+				typ: func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { close(asked); <-end; return nil, nil },
+			})
+			client := connect(t, address, jobnet.LinkConfig{})
+			ctx, leave := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := m.Handlers()[typ](ctx, client, jobnet.Request{Type: typ, Data: json.RawMessage(data)})
+				ended <- err
+			}()
+			select {
+			case <-asked:
+			case err := <-ended:
+				t.Fatalf("no worker was asked: %v", err)
+			}
+			leave()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("ended with %v, not with its client", err)
+			}
+		})
+	}
+}
+
+// Workers' answers about thousands of signals wait for each other. When the client is gone, those that
+// are still to be read are not.
+func TestAnswersAboutSignalsAreReadOnlyForAClient(t *testing.T) {
+	t.Parallel()
+	s := newSignalling([]job{{ID: 1, Signal: 15, Target: "a"}})
+	l := letter{data: signalLetter{jobs: [][]job{s.jobs}}}
+	ctx, leave := context.WithCancel(t.Context())
+	s.take(ctx, l, nil, []byte(`{"1":false}`), nil)
+	if delivered, told := s.delivered["1"]; delivered || !told {
+		t.Fatalf("delivered %v, told %v: an answer that was read says no", delivered, told)
+	}
+	leave()
+	s.take(ctx, l, nil, []byte(`{"1":true}`), nil)
+	if s.delivered["1"] {
+		t.Error("the answer was read for a client that is gone")
+	}
+}
+
+// counted counts how often it is made JSON.
+type counted struct{ made *int }
+
+func (c counted) MarshalJSON() ([]byte, error) { *c.made++; return []byte(`{}`), nil }
+
+// What a client wanted goes to all workers, though its link has ended since; when the workers' links
+// have, too, because the master stops, none of what is left is made for them.
+func TestLettersOfAClientThatIsGoneGoToWhoIsThere(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	got := make(chan struct{})
+	registered(t, address, "worker", []string{"a"}, map[string]jobnet.Handler{
+		"pause": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { got <- struct{}{}; return nil, nil },
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	workers, made := m.registry.all(), 0
+	ask := func() {
+		from, left := m.clients.enter(workers[0].link)
+		defer left()
+		asking := round{Master: m, from: from, typ: "pause", timeout: answerTimeout}
+		asking.answered = func(letter, *worker, []byte, error) { t.Error("an answer is handed over that nobody waits for") }
+		if err := asking.ask(ctx, []letter{{workers, counted{&made}}, {workers, counted{&made}}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v, not with its client", err)
+		}
+	}
+	ask()
+	<-got
+	<-got
+	workers[0].link.Abandon(errReplaced)
+	before := made
+	ask()
+	if before != 2 || made != before {
+		t.Errorf("letters were made %d times for a worker that is there, %d times for one that is not; want 2 and 0", before, made-before)
+	}
+}

@@ -13,6 +13,10 @@ import (
 	"jobd/cmd/internal/page"
 )
 
+// packages are those that have manual pages, by a pattern; all of them know the flag update, which the
+// others refuse.
+const packages = "./cmd/job..."
+
 // update has the pages written anew.
 var update = flag.Bool("update", false, "write the manual pages anew")
 
@@ -29,7 +33,7 @@ func Check(t *testing.T, folder string, pages ...Page) {
 		}
 		got, err := os.ReadFile(name)
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the help says (%v): go test ./cmd/... -run Manual -update writes it anew", name, err)
+			t.Errorf("%s is not what the help says (%v): go test %s -run Manual -update writes it anew", name, err, packages)
 		}
 		if _, err := exec.LookPath("mandoc"); err != nil {
 			t.Fatal("mandoc is missing: make deps installs it")

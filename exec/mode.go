@@ -80,6 +80,11 @@ type PoolStanding struct {
 	Unready   string           `json:"unready,omitempty"`  // why none gets ready; "" where nothing is wrong
 	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
+
+	// Tight is why max_memory is too small, so that each process is replaced after its first job; ""
+	// where it is not. TightSince is since when, unix milliseconds.
+	Tight      string `json:"tight,omitempty"`
+	TightSince int64  `json:"tightSince,omitempty"`
 }
 
 // Service is what a job's request is sent to.

@@ -87,6 +87,9 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 		case e.Failing != "":
 			v.find(stateWarning, "%sno new process for target %s gets ready for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), inALine(e.Failing))
 		}
+		if e := &status.Executors[i]; e.Tight != "" {
+			v.find(stateWarning, "%smax_memory of target %s is too small for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.TightSince))), clean(e.Tight))
+		}
 	}
 	for _, m := range status.Masters {
 		if !m.Registered {

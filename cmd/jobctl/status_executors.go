@@ -41,6 +41,10 @@ func (p *program) printExecutors(s *census) {
 			case e.Failing != "":
 				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, said(e.Failing))
 			}
+			if e.Tight != "" {
+				fmt.Fprintf(&unready, "%smax_memory of target %s is too small since %s, each process has one job only: %s\n",
+					whose, clean(e.Target), p.sinceText(time.UnixMilli(e.TightSince)), clean(e.Tight))
+			}
 		}
 	}
 	if len(t.rows) == 0 {

@@ -24,6 +24,7 @@ type pools struct {
 	wanted    []jobexec.Pool
 	era       int                             // pools that were wanted so far; one that comes back counts again
 	eras      map[string]int                  // of those that are wanted, by mode and target
+	wishes    map[string]wish                 // the same
 	standings map[string]jobexec.PoolStanding // by target, as the runner tells
 	older     time.Time                       // since when the runner is one that keeps no processes; zero: it is not
 
@@ -55,6 +56,9 @@ func (r *Remote) SetPools(wanted []jobexec.Pool) {
 func (p *pools) want(wanted []jobexec.Pool) {
 	before := p.eras
 	p.asked, p.wanted, p.eras = true, slices.Clone(wanted), make(map[string]int)
+	if p.wishes == nil {
+		p.wishes = make(map[string]wish)
+	}
 	for _, w := range wanted {
 		key := keyOf(w.Target, w.Mode)
 		if p.eras[key] = before[key]; p.eras[key] == 0 {
@@ -62,6 +66,7 @@ func (p *pools) want(wanted []jobexec.Pool) {
 			p.eras[key] = p.era
 		}
 	}
+	maps.DeleteFunc(p.wishes, func(key string, _ wish) bool { return p.eras[key] == 0 })
 	maps.DeleteFunc(p.standings, func(target string, s jobexec.PoolStanding) bool {
 		return before[keyOf(target, s.Mode)] != p.eras[keyOf(target, s.Mode)]
 	})
@@ -98,34 +103,51 @@ func (c *connector) declare(l *link) {
 func (p *pools) wire() []wire.Pool {
 	pools := make([]wire.Pool, len(p.wanted))
 	for i, w := range p.wanted {
+		wished := p.wishes[keyOf(w.Target, w.Mode)]
 		pools[i] = wire.Pool{
 			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Slots: w.Slots,
 			MaxJobs: w.Keep.MaxJobs, MaxAge: w.Keep.MaxAge, MaxMemory: w.Keep.MaxMemory,
 			IdleTimeout: w.Keep.IdleTimeout, BootTimeout: w.Keep.BootTimeout, Watch: w.Keep.Watch,
-			Era: p.eras[keyOf(w.Target, w.Mode)],
+			Era: p.eras[keyOf(w.Target, w.Mode)], Wish: wished.id, Why: wished.why,
 		}
 	}
 	return pools
 }
 
-// Recycle implements jobexec.Pools. A runner that is not there, or is to be replaced, has no process
-// that is older than the wish.
+// Recycle implements jobexec.Pools.
 func (r *Remote) Recycle(targets []string, why string) (unknown []string) {
 	c := &r.connector
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var known []string
-	c.pools.mu.Lock()
+	return c.recycle(targets, why)
+}
+
+// wish is that the processes of a pool be replaced. It stands in what the runner is told of the pool
+// each time that a connection is made: so it is not lost with one, and is done once. A runner that was
+// started after it has no process that is older.
+type wish struct {
+	id  int64
+	why string
+}
+
+// recycle has processes replaced. Callers must hold c.mu.
+func (c *connector) recycle(targets []string, why string) (unknown []string) {
+	p := &c.pools
+	m := wire.Message{Kind: wire.Recycle, Text: why}
+	p.mu.Lock()
 	for _, target := range targets {
-		if slices.ContainsFunc(c.pools.wanted, func(p jobexec.Pool) bool { return p.Target == target }) {
-			known = append(known, target)
-		} else {
+		i := slices.IndexFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == target })
+		if i < 0 {
 			unknown = append(unknown, target)
+			continue
 		}
+		w := wish{time.Now().UnixNano(), why} // no other worker's has that number
+		p.wishes[keyOf(target, p.wanted[i].Mode)] = w
+		m.Targets, m.Wanted = append(m.Targets, target), append(m.Wanted, wire.Pool{Target: target, Wish: w.id})
 	}
-	c.pools.mu.Unlock()
-	if l := c.link; len(known) > 0 && l != nil && l.alive() && l.pools {
-		l.post(wire.Message{Kind: wire.Recycle, Targets: known, Text: why})
+	p.mu.Unlock()
+	if l := c.link; len(m.Targets) > 0 && l != nil && l.alive() && l.pools {
+		l.post(m)
 	}
 	return unknown
 }
@@ -171,6 +193,7 @@ func (c *connector) heard(messages []wire.Message) {
 			p.standings[s.Target] = jobexec.PoolStanding{
 				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
 				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
+				Tight: s.Tight, TightSince: s.TightSince,
 			}
 		}
 		for _, n := range messages[i].Notes {
@@ -187,7 +210,7 @@ func (p *pools) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for target, s := range p.standings {
-		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since}
+		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since, Tight: s.Tight, TightSince: s.TightSince}
 	}
 }
 

@@ -281,6 +281,55 @@ func TestWhenAJobOfAPoolBegan(t *testing.T) {
 	}
 }
 
+// A wish that processes be replaced is not lost with the connection, and is done once however many
+// are made.
+func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
+	t.Parallel()
+	k := keep(t, t.TempDir())
+	c := &k.connector
+	cut := func(meanwhile func()) {
+		c.mu.Lock() // so that none is made meanwhile
+		defer c.mu.Unlock()
+		c.link.conn.Close()
+		<-c.link.lost
+		meanwhile()
+	}
+	// That the runner has read what it was told on a new connection is known when a job has ended that
+	// it was told of there. The first one is not forgotten, so that the runner does not end.
+	run := func(job int64) {
+		if done, err := wait(asked(t, k.Remote, k.spec(job, "true"))); err != nil || done.Result != "ok" {
+			t.Errorf("job %d: %+v, %v", job, done, err)
+		}
+	}
+	replaced := func(times, jobs int64) {
+		k.until("it is replaced", func(s jobexec.PoolStanding) bool {
+			if s.Boots > 1+times {
+				t.Fatalf("%+v: replaced more than %d times", s, times)
+			}
+			return s.Processes == 1 && s.Ready == 1 && s.Boots == 1+times && s.Recycled["recycle"] == times && s.Jobs == jobs
+		})
+	}
+	k.pool(poolLoop, 1)
+	run(1)
+	cut(func() {
+		if unknown := c.recycle([]string{"mail", "other"}, "recycle"); len(unknown) != 1 {
+			t.Errorf("unknown: %v", unknown)
+		}
+	})
+	replaced(1, 1)
+	cut(func() {})
+	run(2)
+	replaced(1, 2)
+	k.Recycle([]string{"mail"}, "recycle")
+	replaced(2, 2)
+	cut(func() {})
+	run(3)
+	replaced(2, 3)
+	for job := int64(1); job <= 3; job++ {
+		k.Forget(job, workerToken, 1)
+	}
+}
+
 // What was said of a target that is removed is forgotten: where it comes back, nobody is told again
 // that it can't start jobs, because it could not before.
 func TestATargetThatComesBackIsNotWhatItWas(t *testing.T) {

@@ -22,6 +22,11 @@ type ExecutorStatus struct {
 	Unready string `json:"unready,omitempty"` // why no job can be started; "" where nothing is wrong
 	Failing string `json:"failing,omitempty"` // why no new process gets ready, while others work
 	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds
+
+	// Tight is why max_memory is too small, so that each process is replaced after its first job; ""
+	// where it is not. TightSince is since when, unix milliseconds.
+	Tight      string `json:"tight,omitempty"`
+	TightSince int64  `json:"tightSince,omitempty"`
 }
 
 // Kept tells whether processes are kept for jobs, rather than requests sent.

@@ -108,6 +108,9 @@ func (m *model) troublesOf(name string, s *contract.WorkerStatus) (lines []line)
 		case e.Failing != "":
 			add(odd, "no new process for target %s gets ready%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), screen.InALine(e.Failing))
 		}
+		if e := &s.Executors[i]; e.Tight != "" {
+			add(odd, "max_memory of target %s is too small%s: %s", e.Target, m.sinceText(time.UnixMilli(e.TightSince)), e.Tight)
+		}
 	}
 	for _, master := range s.Masters {
 		if !master.Registered {

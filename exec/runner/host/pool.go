@@ -30,11 +30,11 @@ type pool struct {
 	next    int64  // no process is started before that
 	useless int    // processes in a row that got ready, and ended without having done a job
 	failure string // of the last one; "": it has got ready
-	failed  int64  // since when they fail, unix milliseconds
-	unready string // why none gets ready
-	since   int64  // since when, unix milliseconds
+	unready string // why none gets ready, or does a job
+	failed  int64  // since when they fail, unix milliseconds; 0: they do not
 	checks  bool   // its files are being looked at
 
+	tight       tight
 	boots, jobs int64
 	recycled    map[string]int64
 }
@@ -59,9 +59,16 @@ func (p *pool) define(def wire.Pool) {
 		p.comeBack()
 	}
 	p.def, p.wanted, p.removed, p.dirty = def, def.Slots, false, true
+	if was.MaxMemory != def.MaxMemory {
+		p.tight = tight{}
+	}
+	if def.Wish != 0 && def.Wish != was.Wish {
+		p.renew(reasonOf(def.Why))
+	}
 	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
 		p.renew("reload")
 		p.defined++
+		p.tight = tight{}
 		for _, k := range p.processes {
 			k.outdated()
 		}
@@ -71,8 +78,8 @@ func (p *pool) define(def wire.Pool) {
 // comeBack has a pool that was removed, and still has processes, stand as one that never was.
 func (p *pool) comeBack() {
 	p.soon()
-	p.useless, p.failure, p.failed, p.unready, p.since = 0, "", 0, "", 0
-	p.boots, p.jobs, p.recycled = 0, 0, make(map[string]int64)
+	p.useless, p.failure, p.failed, p.unready = 0, "", 0, ""
+	p.tight, p.boots, p.jobs, p.recycled = tight{}, 0, 0, make(map[string]int64)
 }
 
 // outdated ends a process that is loaded as the pool was to be before, or for a pool that is wanted
@@ -226,26 +233,45 @@ func (p *pool) end(k *kept) {
 }
 
 // fails notes that a process has not become of use. The next one is started after a while.
-func (p *pool) fails(k *kept, why string) {
+func (p *pool) fails(k *kept, how failing, why string) {
 	if p.removed {
 		return // nobody wants another one
+	}
+	if how == notReady {
+		p.useless = 0
 	}
 	p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
 	p.next = proc.Uptime() + p.delay
 	p.pools.wakeAt(p.next)
 	p.dirty = true
 	if p.failure != why {
-		p.pools.warn(p, k, 0, fmt.Sprintf("a process for target %s does not get ready: %s", p.def.Target, why))
+		p.pools.warn(p, k, 0, fmt.Sprintf("a process for target %s %s: %s", p.def.Target, how, why))
 	}
-	if p.failure == "" {
+	if p.failed == 0 {
 		p.failed = time.Now().UnixMilli()
 	}
 	p.failure = why
 	if p.booting > 0 || p.count((*kept).able) > 0 {
 		return // another one may do
 	}
-	if p.unready == "" {
-		p.since = time.Now().UnixMilli()
-	}
 	p.unready = why
+}
+
+// failing is how a process has not become of use.
+type failing string
+
+const (
+	notReady failing = "does not get ready"
+	useless  failing = "gets ready, and does no job"
+)
+
+// works notes that new processes are of use again. k is the one that shows it.
+func (p *pool) works(k *kept) {
+	switch ps := p.pools; {
+	case p.unready != "": // the worker says that jobs can be started again
+		ps.noteInfo(p, k, "processes for target "+p.def.Target+" get ready again")
+	case p.failure != "": // a log that tells of the one tells of the other
+		ps.warn(p, k, 0, "new processes for target "+p.def.Target+" get ready again")
+	}
+	p.unready, p.failure, p.failed = "", "", 0
 }

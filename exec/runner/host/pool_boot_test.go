@@ -24,7 +24,7 @@ func TestAPoolThatDoesNotGetReady(t *testing.T) {
 		"it says something else":      {[]string{"/bin/sh", "-c", "echo hello >&4; exec sleep 300"}, `it wrote "hello" to descriptor 4, where ready is expected`},
 		"it says more than it may":    {[]string{"/bin/sh", "-c", "yes | tr -d '\\n' >&4"}, `to descriptor 4, where ready is expected`},
 		"it says ready twice":         {[]string{"/bin/sh", "-c", `printf 'ready\nready\n' >&4; exec sleep 300`}, `it wrote "ready" to descriptor 4, where`},
-		"it says ready without a end": {[]string{"/bin/sh", "-c", "printf ready >&4; exit 0"}, "it ended with exit code 0"},
+		"it says ready without a end": {[]string{"/bin/sh", "-c", "printf ready >&4; exit 0"}, "it ended with exit code 0 before it said ready: it is to stay"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestAPoolThatDoesNotGetReady(t *testing.T) {
 			if s.Since == 0 || !strings.Contains(s.Unready, test.why) {
 				t.Errorf("standing %+v", s)
 			}
-			b.noted("a process for target mail does not get ready")
+			b.noted("a process for target mail ")
 			p.Argv, p.BootTimeout = good, 0
 			b.pools(p)
 			b.stands("it is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })

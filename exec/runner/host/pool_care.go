@@ -116,7 +116,14 @@ func (k *kept) weigh() {
 	if most <= 0 || k.spent || k.jobs == 0 {
 		return
 	}
-	if who, there := proc.RelativesOf(k.started.Pid); there && who.Memory > most {
+	who, there := proc.RelativesOf(k.started.Pid)
+	if !there {
+		return
+	}
+	if who.Memory > most || k.state == idle { // in a job it may grow still
+		k.fits(who.Memory)
+	}
+	if who.Memory > most {
 		k.pool.pools.noteInfo(k.pool, k, fmt.Sprintf("%s has %d bytes, more than max_memory: it is replaced", k.name(), who.Memory))
 		k.due, k.spent = "max_memory", true
 		k.pool.dirty = true

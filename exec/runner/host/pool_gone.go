@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,12 +80,15 @@ func (ps *pools) onGone(k *kept) {
 	switch {
 	case was == booting && k.stale: // it says nothing of the launcher that is there now
 	case was == booting:
-		k.pool.fails(k, k.reasons("it ended "+how(status))+said)
+		k.pool.fails(k, notReady, k.reasons("it ended "+how(status)+unsaid(status))+said)
 	case (was != leaving || k.wrong) && k.jobs == 0:
 		if k.pool.useless++; k.pool.useless == 1 {
+			if k.pool.failed == 0 {
+				k.pool.failed = time.Now().UnixMilli()
+			}
 			return // by chance: the next one is started at once
 		}
-		k.pool.fails(k, k.reasons("it ended "+how(status)+" before it had done any job"))
+		k.pool.fails(k, useless, k.reasons("it ended "+how(status)+" before it had done any job"))
 	}
 }
 
@@ -110,6 +114,15 @@ func how(status syscall.WaitStatus) string {
 		return "by " + done.Signal
 	}
 	return fmt.Sprintf("with exit code %d", status.ExitStatus())
+}
+
+// unsaid says what is wrong with a process that has not got ready where its end does not: a launcher
+// of one job, which did that and ended, mostly.
+func unsaid(status syscall.WaitStatus) string {
+	if status.Exited() && status.ExitStatus() == 0 {
+		return " before it said ready: it is to stay, and to wait for jobs on descriptor 3"
+	}
+	return ""
 }
 
 // reap learns how a process ended that is gone.

@@ -153,7 +153,7 @@ func (k *kept) answer(line []byte) {
 		ps := k.pool.pools
 		ps.warn(k.pool, k, a.job, k.name()+" has refused the job, which was not started")
 		c.turn.watcher.refused("the launcher refused the job: "+k.name()+" said so", wire.Short)
-	case a.word == "exit" && k.state == busy && k.mode == "pool" && a.number <= 255:
+	case a.word == "exit" && k.state == busy && k.mode == "pool":
 		k.ends(outcome(syscall.WaitStatus(a.number << 8)))
 	case a.word == "ended" && k.state == busy && k.mode == "fork" && over(syscall.WaitStatus(a.number)):
 		k.ends(outcome(syscall.WaitStatus(a.number)))
@@ -184,13 +184,15 @@ func (k *kept) ready() {
 		}
 	}
 	k.enter(idle, 0)
+	k.weighFresh()
 	k.place.leave()
 	p.booting--
 	p.boots++
-	if p.unready != "" {
-		ps.noteInfo(p, k, "processes for target "+p.def.Target+" get ready again")
+	if p.useless == 0 {
+		p.works(k)
+	} else { // it has to start a job first: until then it is of no use since when the others were
+		p.unready = ""
 	}
-	p.unready, p.failure = "", ""
 }
 
 // begins notes that a job has begun: in the process, or in one that it has forked.
@@ -209,6 +211,11 @@ func (k *kept) begins(started journal.Started, pidfd int) {
 	}
 	k.jobs++
 	p.jobs++
+	if p.useless > 1 {
+		p.works(k)
+	} else if p.failure == "" {
+		p.failed = 0
+	}
 	p.delay, p.useless = 0, 0
 	k.enter(busy, 0)
 	p.pools.reactor.begin(c)

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -46,9 +47,21 @@ type answer struct {
 	has    bool // the number is there
 }
 
-// words are what an answer may begin with, and how many numbers may follow.
-var words = map[string]struct{ least, most int }{
-	"ready": {0, 0}, "started": {1, 2}, "refused": {1, 1}, "ended": {2, 2}, "exit": {2, 2},
+// What the numbers may be at most: the system takes more for another number, so that it would signal
+// other processes, or read another end.
+const (
+	mostPID    = math.MaxInt32
+	mostStatus = math.MaxUint16
+	mostCode   = math.MaxUint8
+)
+
+// words are what an answer may begin with, how many numbers may follow, and what the second one may
+// be at most.
+var words = map[string]struct {
+	least, most int
+	number      int64
+}{
+	"ready": {0, 0, 0}, "started": {1, 2, mostPID}, "refused": {1, 1, 0}, "ended": {2, 2, mostStatus}, "exit": {2, 2, mostCode},
 }
 
 // parseAnswer reads a line, which is without its end.
@@ -66,7 +79,7 @@ func parseAnswer(line []byte) (a answer, ok bool) {
 		}
 	}
 	a.job, a.number, a.has = numbers[0], int(numbers[1]), n == 2
-	return a, known && !more && n >= may.least && n <= may.most
+	return a, known && !more && n >= may.least && n <= may.most && numbers[1] <= may.number
 }
 
 // digits reads a number that has nothing but digits, as the others wrote it to us.

@@ -80,11 +80,11 @@ func (ps *pools) standings() []wire.Standing {
 		s := wire.Standing{
 			Target: target, Mode: p.def.Mode, Processes: len(p.processes), Booting: p.booting,
 			Boots: p.boots, Jobs: p.jobs, Recycled: maps.Clone(p.recycled), Unready: p.unready,
-			Era: p.def.Era,
+			Era: p.def.Era, Tight: p.tight.why, TightSince: p.tight.since,
 		}
 		switch {
 		case p.unready != "":
-			s.Since = p.since
+			s.Since = p.failed
 		case p.failure != "" && p.count((*kept).able) > 0 && p.count((*kept).stays) < p.wanted:
 			s.Failing, s.Since = p.failure, p.failed
 		}

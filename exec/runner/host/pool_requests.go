@@ -79,12 +79,18 @@ func (ps *pools) set(wanted []wire.Pool) {
 	})
 }
 
-// recycle has processes replaced: of some targets, or, where none is named, of all.
-func (ps *pools) recycle(targets []string, why string) {
+// recycle has processes replaced: of some targets, or, where none is named, of all. The wishes that
+// this does are not done again when they are told with the pools.
+func (ps *pools) recycle(targets []string, why string, wishes []wire.Pool) {
 	ps.do(func() {
 		for target, p := range ps.byTarget {
 			if len(targets) == 0 || slices.Contains(targets, target) {
 				p.renew(reasonOf(why))
+			}
+		}
+		for _, w := range wishes {
+			if p := ps.byTarget[w.Target]; p != nil {
+				p.def.Wish = w.Wish
 			}
 		}
 	})

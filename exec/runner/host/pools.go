@@ -228,7 +228,7 @@ func (ps *pools) spawned(p *pool, held *place, k *kept, err error) {
 	if err != nil {
 		p.booting--
 		if held.leave() {
-			p.fails(nil, err.Error())
+			p.fails(nil, notReady, err.Error())
 		}
 		return
 	}

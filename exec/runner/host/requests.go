@@ -58,7 +58,7 @@ func (r *requests) do(m *wire.Message) error {
 			r.local.pools.withdraw(c)
 		}
 	case wire.Recycle:
-		r.local.pools.recycle(m.Targets, m.Text)
+		r.local.pools.recycle(m.Targets, m.Text, m.Wanted)
 	default:
 		return fmt.Errorf("message of kind %d: %w", m.Kind, wire.ErrMalformed)
 	}

@@ -28,7 +28,8 @@ import (
 //	                             ◄── peeked {id, text, parts}, in the order of the peeks
 //	pools {wanted}               ──► all that there are to be
 //	                             ◄── pools {standings, notes}, of all, when something has changed
-//	recycle {targets, text}      ──►
+//	recycle {targets, text,      ──► and what it was told so is not done again when it stands
+//	        wanted}                  in pools, as after a connection was lost
 //	withdraw {id}                ──► refused follows, unless a process was asked for it
 //
 // The runner knows a job from the moment when it reads the start until it reads the forget,
@@ -107,7 +108,7 @@ type Message struct {
 	Pool      string   // start: the target whose pool is to run it; "": none is
 	Vars      []string // start, of a pool: what the process is told of it, "JOBD_NAME=value"
 
-	Wanted    []Pool     // pools of the worker
+	Wanted    []Pool     // pools of the worker; recycle: the wish of each target, nothing else
 	Standings []Standing // pools of the runner
 	Notes     []Note     // pools of the runner: what is to be in the worker's log
 	Targets   []string   // recycle

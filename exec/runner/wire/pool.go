@@ -24,6 +24,11 @@ type Pool struct {
 	Watch       bool          `json:"watch,omitempty"`
 
 	Era int `json:"era,omitempty"` // another one where the pool was removed since, and is back
+
+	// Wish tells the last wish that its processes be replaced from others; 0: there was none. Why is
+	// its reason.
+	Wish int64  `json:"wish,omitempty"`
+	Why  string `json:"why,omitempty"`
 }
 
 // Standing tells how a pool stands.
@@ -41,6 +46,9 @@ type Standing struct {
 	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
 	Era       int              `json:"era,omitempty"`      // as it was said
+
+	Tight      string `json:"tight,omitempty"`       // why max_memory is too small; "" where it is not
+	TightSince int64  `json:"tight_since,omitempty"` // since when, unix milliseconds
 }
 
 // Note is something about a pool that people should know.

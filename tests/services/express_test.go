@@ -119,6 +119,19 @@ func TestExpressDiesAndComesBack(t *testing.T) {
 // nginx serves what its page says at a port, in front of another one. Of what waits it is soon tired.
 func nginx(t *testing.T, behind int) *server {
 	t.Helper()
+	return nginxWith(t, fmt.Sprintf(`    location / {
+%[1]s
+    }
+    location /jobs/waits/ {
+%[1]s
+      proxy_read_timeout 100ms;
+    }
+`, passed(t, behind)))
+}
+
+// nginxWith serves some locations.
+func nginxWith(t *testing.T, locations string) *server {
+	t.Helper()
 	s := &server{port: port(t), lines: make(chan string, 10_000)}
 	folder := t.TempDir()
 	config := fmt.Sprintf(`daemon off;
@@ -135,16 +148,10 @@ http {
   scgi_temp_path %[1]s/scgi;
   server {
     listen %[2]s;
-    location / {
 %[3]s
-    }
-    location /jobs/waits/ {
-%[3]s
-      proxy_read_timeout 100ms;
-    }
   }
 }
-`, folder, freeport.Address(s.port), passed(t, behind))
+`, folder, freeport.Address(s.port), locations)
 	file := filepath.Join(folder, "nginx.conf")
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)

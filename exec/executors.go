@@ -18,7 +18,8 @@ type Executors struct {
 	Services []ServiceStanding `json:"services,omitempty"`
 }
 
-// ServiceStanding tells how the jobs of a target stand that are requests.
+// ServiceStanding tells how the jobs of a target stand that are requests; or, as long as none can be
+// started, those that are processes of their own, by a launcher of the target's own.
 type ServiceStanding struct {
 	Target  string `json:"target"`
 	Mode    Mode   `json:"mode"`
@@ -187,17 +188,35 @@ func (w *Worker) executors() (e Executors) {
 	defer w.mu.Unlock()
 	for name, t := range w.targets {
 		l := w.launcherOf(name)
-		if !l.Mode.Requests() {
-			continue
-		}
-		s := ServiceStanding{Target: name, Mode: l.Mode, Address: l.Service.where(), Slots: t.Concurrency(), Busy: t.Running()}
-		if why, since := t.Unable(); why != "" {
+		why, since := t.Unable()
+		s := ServiceStanding{Target: name, Mode: l.Mode, Slots: t.Concurrency(), Busy: t.Running()}
+		if why != "" {
 			s.Unready, s.Since = why, since.UnixMilli()
 		}
-		e.Services = append(e.Services, s)
+		switch {
+		case l.Mode.Requests():
+			s.Address = l.Service.where()
+			e.Services = append(e.Services, s)
+		case l.Mode.Kept():
+			e.refuses(s)
+		case why != "":
+			s.Mode, s.Address = ModeProcess, l.Words[0]
+			e.Services = append(e.Services, s)
+		}
 	}
 	slices.SortFunc(e.Services, func(one, other ServiceStanding) int { return strings.Compare(one.Target, other.Target) })
 	return e
+}
+
+// refuses notes that the processes of a target refuse its jobs, where they don't say themselves that
+// they can't run any.
+func (e *Executors) refuses(s ServiceStanding) {
+	i := slices.IndexFunc(e.Pools, func(p PoolStanding) bool { return p.Target == s.Target })
+	if i < 0 || s.Unready == "" || e.Pools[i].Unready != "" {
+		return
+	}
+	e.Pools = slices.Clone(e.Pools)
+	e.Pools[i].Unready, e.Pools[i].Since = s.Unready, s.Since
 }
 
 // where is where requests are sent, for people.

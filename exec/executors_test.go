@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,4 +248,43 @@ func TestAWorkerWithoutTheExecutorStartsNothing(t *testing.T) {
 	if n := count(f.story(1), journal.KindDone); n > 0 {
 		t.Errorf("story %v", f.story(1))
 	}
+}
+
+// A target whose own launcher can't be executed burns no row: nothing more is claimed for it, status says
+// why, and one job is tried until the launcher is there. Others go on.
+func TestATargetsOwnLauncherThatIsMissing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), waiting(4, "a"), waiting(5, "b")), nil)
+	const why = "its launcher can't be executed: /own: no such file or directory"
+	missing := &choosyRunner{runner: f.runner}
+	missing.refuses.Store(true)
+	f.build(func(c *jobexec.Config) {
+		c.Runner = missing
+		c.Terms = map[string]jobexec.Terms{"a": {Launcher: &jobexec.Launcher{Words: []string{"/own", "{id}"}}}}
+	})
+	f.start()
+	f.next().exit(0) // of b
+	f.until("status says why", func(s jobexec.Status) bool {
+		return s.Targets["a"].Why == why && s.Launcher == nil && len(s.Executors.Services) == 1 && s.Executors.Services[0].Unready == why
+	})
+	f.until("one job is left", func(s jobexec.Status) bool { return s.Targets["a"].Length == 1 })
+	missing.refuses.Store(false)
+	for range 4 {
+		f.next().exit(0)
+	}
+	f.reach(map[int64]string{1: journal.RowDone, 2: journal.RowDone, 3: journal.RowDone, 4: journal.RowDone, 5: journal.RowDone})
+	f.until("status says so", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" && len(s.Executors.Services) == 0 })
+}
+
+// choosyRunner finds no launcher of target a.
+type choosyRunner struct {
+	*runner
+	refuses atomic.Bool
+}
+
+func (r *choosyRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
+	if spec.Target == "a" && r.refuses.Load() {
+		return nil, &jobexec.NotStartedError{Why: "/own: no such file or directory"}
+	}
+	return r.runner.Start(spec)
 }

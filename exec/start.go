@@ -193,13 +193,9 @@ func outcomeOf(done journal.Done, err error) board.Outcome {
 	return o
 }
 
-// renewPause is how long a start that was taken back waits, for whoever took it back, before it is
-// announced anew.
-const renewPause = 100 * time.Millisecond
-
 // announceAgain has a job announced anew, after a moment, whose start did not happen.
 func (w *Worker) announceAgain(r board.Renewal) {
-	if r.Cause == nil && w.rest(renewPause) || r.Cause != nil && w.pause(r.Job.Retry.(Retry), r.Cause) {
+	if r.After > 0 && w.rest(r.After) || r.After == 0 && w.pause(r.Job.Retry.(Retry), r.Cause) {
 		w.change(func(b *board.Board) board.Effects { return b.Renew(r.Job) })
 	}
 }

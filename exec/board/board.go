@@ -22,23 +22,24 @@ type Config struct {
 // Board is all that a worker remembers of jobs, slots, claims in doubt and targets. It is not safe
 // for concurrent use.
 type Board struct {
-	config   Config
-	timing   Timing
-	ahead    time.Duration // of the clock of the table's server
-	targets  map[string]*Target
-	unserved map[string]*Target // of jobs of a former run that are under way still
-	jobs     map[int64]*Job
-	doubts   map[int64]*doubt
-	skipped  map[int64]*Target // rows that wait while their job is under way here, or in doubt
-	clients  map[int64]Client  // by job
-	inbox    inbox
-	effects  Effects // of the call under way
-	hitch    *Hitch  // why no job can be started; nil where nothing is wrong
-	hitches  hitches
-	launcher int // how often the launcher was replaced
-	added    int // targets that were added
-	stopping bool
-	failed   bool // the journal takes nothing more
+	config     Config
+	timing     Timing
+	ahead      time.Duration // of the clock of the table's server
+	targets    map[string]*Target
+	unserved   map[string]*Target // of jobs of a former run that are under way still
+	jobs       map[int64]*Job
+	doubts     map[int64]*doubt
+	skipped    map[int64]*Target // rows that wait while their job is under way here, or in doubt
+	clients    map[int64]Client  // by job
+	inbox      inbox
+	redispatch []*Target // get more of their jobs started when the call under way ends
+	effects    Effects   // of the call under way
+	hitch      *Hitch    // why no job can be started; nil where nothing is wrong
+	hitches    hitches
+	launcher   int // how often the launcher was replaced
+	added      int // targets that were added
+	stopping   bool
+	failed     bool // the journal takes nothing more
 
 	slots    int // in use, of all targets
 	starting int // jobs in a phase that starts

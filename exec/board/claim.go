@@ -87,8 +87,8 @@ func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) 
 		refusal = "status = waiting != manual"
 	case !served:
 		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
-	case t.unable != "":
-		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.unable), false
+	case t.cant() != "":
+		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.cant()), false
 	default:
 		accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created, Plan: row.Plan}
 		return b.accept(c, t, row.Job, accepted, instance), "", false
@@ -98,7 +98,7 @@ func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) 
 
 func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted, instance string) []journal.Draft {
 	drafts := []journal.Draft{{Job: id, Payload: accepted}}
-	if instance == "" || t.paused || t.unable != "" || !t.idle() || !b.mayStart() {
+	if instance == "" || t.paused || t.cant() != "" || !t.idle() || !b.mayStart() {
 		return drafts
 	}
 	j := b.newJob(id, accepted, First(accepted))
@@ -165,8 +165,8 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 		b.giveBack(j, targetPaused)
 	case !b.mayStart():
 		b.giveBack(j, b.hitch.Text())
-	case j.target.unable != "":
-		b.giveBack(j, j.target.unable)
+	case j.target.cant() != "":
+		b.giveBack(j, j.target.cant())
 	default:
 		b.enqueue(j)
 		b.dispatch(j.target)

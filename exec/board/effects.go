@@ -3,6 +3,7 @@ package board
 import (
 	"errors"
 	"log/slog"
+	"time"
 
 	"jobd/journal"
 )
@@ -73,7 +74,8 @@ type Answer struct {
 // Renewal is a job whose start is put off.
 type Renewal struct {
 	Job   *Job
-	Cause error // nil: nothing was wrong
+	Cause error         // nil: nothing was wrong
+	After time.Duration // how long that moment is, where it is known; what is wrong was told then
 }
 
 // Examine is whether the launcher is to be looked at.

@@ -76,8 +76,8 @@ func (b *Board) Requeue(old journal.Job) Effects {
 	switch {
 	case !served:
 		b.giveBack(j, notServed)
-	case j.target.unable != "" && j.mayLeave():
-		b.giveBack(j, j.target.unable)
+	case j.target.cant() != "" && j.mayLeave():
+		b.giveBack(j, j.target.cant())
 	default:
 		b.enqueue(j)
 		b.dispatch(j.target)

@@ -85,7 +85,11 @@ func (b *Board) unstarted(t *Target) (jobs []*Job) {
 
 // excuse tells the client of a job that stays why it is not started for now.
 func (b *Board) excuse(j *Job) {
-	if reason := b.whyNot(j); j.client != nil && reason != "" {
+	b.excuseAs(j, b.whyNot(j))
+}
+
+func (b *Board) excuseAs(j *Job, reason string) {
+	if j.client != nil && reason != "" {
 		why := fmt.Sprintf("job %d waits for its attempt %d: %s; its row will tell how it ended", j.id, j.attempt, reason)
 		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why, Whole: true})
 	}

@@ -33,7 +33,7 @@ type Job struct {
 	runner    string    // the instance that it names
 	executor  string    // what is to run it, as its announcement says
 	Retry     Retry     // of its start; nil before the first one was put off
-	refusals  int       // starts that were refused for want of something
+	refusals  int       // starts that were refused, in a row
 	launcher  int       // the number of the launcher that it was started with
 	reason    string    // why it is given back
 	counted   bool      // its start is among its target's rates
@@ -64,6 +64,7 @@ type Target struct {
 	pausedBy    string
 	unable      string    // why its executor can't start jobs; "" where it can
 	unableSince time.Time // zero where it can
+	refused     *refused  // its executor refuses jobs; nil where it does not
 	retiring    bool      // nothing is claimed for it any more
 	retiredBy   string    // on whose behalf it is removed as soon as it is empty; "" nobody's
 	queue       []*Job

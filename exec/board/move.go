@@ -27,6 +27,7 @@ func (b *Board) move(j *Job, to Phase) {
 		t.active--
 		b.slots--
 		b.probedInVain(j)
+		b.probeGone(j)
 	}
 	if to == Gone {
 		delete(b.jobs, j.id)
@@ -110,6 +111,10 @@ func (b *Board) probedInVain(j *Job) {
 
 // follow gives the effects of the call under way.
 func (b *Board) follow() Effects {
+	for _, t := range b.redispatch {
+		b.dispatch(t)
+	}
+	b.redispatch = nil
 	e := b.effects
 	for _, t := range e.Changed {
 		t.changed = false

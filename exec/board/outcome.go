@@ -23,12 +23,13 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 	switch fate {
 	case Over:
 		b.proves(j, now)
+		b.takes(j.target, now)
 		j.countStart(now)
 	case NotStarted:
 		b.notStarted(j, o, now)
 		return nil
 	case NotAsked:
-		b.renew(j, o.Cause)
+		b.renew(j, Renewal{Job: j, Cause: o.Cause})
 		return nil
 	case Unknown:
 		if b.mayRepeat(j) {
@@ -77,6 +78,10 @@ func (b *Board) mayRepeat(j *Job) bool {
 // counts as startable.
 const mostRefusals = 3
 
+// tookBack is how long a start that was taken back waits, for whoever took it back, before it is announced
+// anew.
+const tookBack = 100 * time.Millisecond
+
 // notStarted takes back a job whose start the system has refused. What may be over in a moment is
 // tried again first, and so is what another launcher than the one that is there now was refused.
 // Where the target has a launcher of its own, or an executor other than the system itself, that is
@@ -87,17 +92,21 @@ func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
 	old, own := j.launcher != b.launcher, j.executor != "" || b.timing.Terms[j.target.name].Own && !o.Short
 	if j.unwanted && own {
 		b.tellsNothing(j, now)
-		b.renew(j, nil)
+		b.renew(j, Renewal{Job: j, After: tookBack})
 		return
 	}
 	if old || own || o.Short && b.hitch == nil && j.refusals < mostRefusals {
 		if own {
 			b.tellsNothing(j, now)
 		}
+		r := Renewal{Job: j, Cause: o.Cause}
 		if !old {
 			j.refusals++
 		}
-		b.renew(j, o.Cause)
+		if !old && own {
+			r.After = b.refuses(j, o, now)
+		}
+		b.renew(j, r)
 		return
 	}
 	j.process = nil

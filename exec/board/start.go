@@ -77,7 +77,7 @@ func (b *Board) Asked(j *Job, process Process) {
 // Replaced has a start announced anew that was not asked for, because the runner that was announced
 // is another one by now.
 func (b *Board) Replaced(j *Job, cause error) Effects {
-	b.renew(j, cause)
+	b.renew(j, Renewal{Job: j, Cause: cause})
 	return b.follow()
 }
 
@@ -88,6 +88,8 @@ func (b *Board) Began(j *Job, process journal.Started, now time.Time) Effects {
 		j.unwanted = false
 		j.tells(process)
 		b.proves(j, now)
+		b.takes(j.target, now)
+		j.refusals = 0
 		b.inbox.begun = append(b.inbox.begun, j)
 		b.effects.Turn = true
 	}
@@ -116,7 +118,7 @@ func (b *Board) end(j *Job, outcome Outcome) {
 
 // renew has a job announced anew whose start did not happen, after a moment; or takes it back,
 // where it is to stay.
-func (b *Board) renew(j *Job, cause error) {
+func (b *Board) renew(j *Job, r Renewal) {
 	b.move(j, Renewing)
 	j.process, j.unsaid = nil, nil
 	j.unwanted, j.halted, j.held = false, 0, false
@@ -124,7 +126,7 @@ func (b *Board) renew(j *Job, cause error) {
 		b.takeBack(j)
 		return
 	}
-	b.effects.Renewed = append(b.effects.Renewed, Renewal{j, cause})
+	b.effects.Renewed = append(b.effects.Renewed, r)
 }
 
 // Renew has a job announced whose start was put off, unless it was taken back meanwhile.

@@ -26,7 +26,7 @@ func (t *Target) Running() int { return t.active }
 func (t *Target) PausedBy() (since time.Time, by string) { return t.pausedSince, t.pausedBy }
 
 // Open tells whether rows may be claimed for it at all.
-func (t *Target) Open() bool { return !t.paused && !t.retiring && t.unable == "" }
+func (t *Target) Open() bool { return !t.paused && !t.retiring && t.cant() == "" }
 
 // RetiredBy is on whose behalf it is removed as soon as it is empty; "" where it stays.
 func (t *Target) RetiredBy() string { return t.retiredBy }
@@ -72,7 +72,7 @@ func (t *Target) Crowded(prefetch int) bool {
 
 // startable tells whether the next job of the queue may have a slot.
 func (t *Target) startable() bool {
-	return !t.paused && t.unable == "" && len(t.queue) > 0 && t.active < t.concurrency
+	return !t.paused && t.cant() == "" && len(t.queue) > 0 && t.active < t.concurrency
 }
 
 // pop takes the next job from the queue.

@@ -41,6 +41,7 @@ func (b *Board) SetTiming(t Timing) Effects {
 	for _, target := range b.targets {
 		if former.executor(target.name) != t.executor(target.name) {
 			b.able(target)
+			b.unrefused(target)
 		}
 	}
 	return b.follow()

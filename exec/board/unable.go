@@ -44,13 +44,28 @@ func (b *Board) able(t *Target) {
 	b.dispatch(t)
 }
 
-// Unable is why no job of it can be started, as its executor says, and since when; "" where they can.
-func (t *Target) Unable() (why string, since time.Time) { return t.unable, t.unableSince }
+// Unable is why no job of it can be started, as its executor says or shows, and since when; "" where they
+// can.
+func (t *Target) Unable() (why string, since time.Time) {
+	if t.unable == "" && t.refused != nil {
+		return t.refused.why, t.refused.since
+	}
+	return t.unable, t.unableSince
+}
+
+// cant is why no other job of it can be started than the one that is to show whether any can.
+func (t *Target) cant() string {
+	why, _ := t.Unable()
+	return why
+}
 
 // whyNot is why a job is not started now that has, or had, a slot; "" where it would be.
 func (b *Board) whyNot(j *Job) string {
 	if b.hitched(j) {
 		return b.hitch.Text()
 	}
-	return j.target.unable
+	if r := j.target.refused; r != nil && r.probe == j {
+		return j.target.unable
+	}
+	return j.target.cant()
 }

@@ -1,0 +1,133 @@
+package board
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"jobd/journal"
+)
+
+// claims has a target claim jobs, and asks for their starts.
+func claims(t *testing.T, b *Board, now time.Time, ids ...int64) {
+	t.Helper()
+	claim := &Claim{}
+	var events []journal.Event
+	for _, id := range ids {
+		for _, d := range b.Accept(claim, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, now) {
+			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
+		}
+	}
+	b.Decided(claim, events)
+	ask(t, b, b.Won(claim))
+}
+
+// ask asks for starts.
+func ask(t *testing.T, b *Board, e Effects) {
+	t.Helper()
+	for _, s := range e.Start {
+		if asked, _ := b.Ask(s); asked {
+			b.Asked(s.Job, "its process")
+		}
+	}
+}
+
+// refuseStart has the executor refuse the start of a job.
+func refuseStart(b *Board, id int64, now time.Time) Effects {
+	b.Ended(b.Job(id), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("it can't fork"), Short: true})
+	turn, e := b.Turn(now, instance)
+	takeTurn(b, turn, nil)
+	return e
+}
+
+// again announces a job anew that was refused, and asks for its start.
+func again(t *testing.T, b *Board, id int64, now time.Time) {
+	t.Helper()
+	b.Renew(b.Job(id))
+	turn, _ := b.Turn(now, instance)
+	ask(t, b, takeTurn(b, turn, nil))
+}
+
+// An executor that refuses one job three times in a row is unable: nothing is claimed, what has not
+// started is given back, and that one job is tried again each few seconds until a start goes well.
+func TestAnExecutorThatRefusesAJobAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	for name, terms := range map[string]Terms{"executor": {Own: true, Executor: "fork"}, "launcher": {Own: true}} {
+		b, now := New(Config{Targets: map[string]int{"a": 2}, Timing: Timing{Terms: map[string]Terms{"a": terms}}}), time.Unix(1_000_000, 0)
+		a := b.Target("a")
+		if claims(t, b, now, 1, 2, 3); b.Job(3).phase != Queued {
+			t.Fatalf("job 3 is %s", b.Job(3).phase)
+		}
+		refuse := func(id int64) Effects {
+			if name == "executor" {
+				return refuseStart(b, id, now)
+			}
+			b.Ended(b.Job(id), journal.Started{}, Outcome{Fate: NotStarted, Cause: errors.New("it can't fork")})
+			turn, e := b.Turn(now, instance)
+			takeTurn(b, turn, nil)
+			return e
+		}
+		for range 2 {
+			if e := refuse(1); len(e.Renewed) != 1 || e.Renewed[0].After != 0 || !a.Open() {
+				t.Fatalf("%s: %+v, open %t", name, e, a.Open())
+			}
+			again(t, b, 1, now)
+		}
+		e := refuse(1)
+		if len(e.Notes) != 1 || len(e.Renewed) != 1 || e.Renewed[0].After < firstProbe/2 || a.Open() || a.Room(2) != 0 || b.Job(3) != nil {
+			t.Fatalf("%s: %+v, open %t, job 3 %v", name, e, a.Open(), b.Job(3))
+		}
+		why := map[string]string{"executor": "its executor refuses to start jobs: it can't fork", "launcher": "its launcher can't be executed: it can't fork"}[name]
+		if got, since := a.Unable(); got != why || !since.Equal(now) {
+			t.Errorf("%s: %q since %v", name, got, since)
+		}
+		if refuse(2); b.Job(2) != nil { // was asked for before
+			t.Errorf("%s: job 2 is %s", name, b.Job(2).phase)
+		}
+		for range 9 {
+			again(t, b, 1, now)
+			e := refuse(1)
+			if len(e.Notes) != 0 || len(e.Renewed) != 1 || e.Renewed[0].After < firstProbe/2 || e.Renewed[0].After > lastProbe || a.Open() {
+				t.Fatalf("%s: %+v, open %t", name, e, a.Open())
+			}
+		}
+		again(t, b, 1, now)
+		if e := b.Began(b.Job(1), journal.Started{Pid: 7}, now.Add(time.Minute)); len(e.Notes) != 1 || len(e.Poll) != 1 || !a.Open() {
+			t.Errorf("%s: %+v, open %t", name, e, a.Open())
+		}
+	}
+}
+
+// Where the job goes that is to show how its target stands, others do.
+func TestTheJobThatIsRefusedGoes(t *testing.T) {
+	t.Parallel()
+	b, now := New(Config{Targets: map[string]int{"a": 2}, Timing: Timing{Executor: "fork"}}), time.Unix(1_000_000, 0)
+	claims(t, b, now, 1)
+	for range 3 {
+		if refuseStart(b, 1, now); b.Target("a").Open() {
+			again(t, b, 1, now)
+		}
+	}
+	if b.Target("a").Open() {
+		t.Fatal("jobs are claimed")
+	}
+	_, e := b.Cancel(Cancel{Job: b.Job(1), By: "me", To: make(chan Cancel, 1)})
+	if !b.Target("a").Open() || len(e.Poll) != 1 {
+		t.Errorf("%+v, open %t", e, b.Target("a").Open())
+	}
+}
+
+// Refusals of a job that has started meanwhile are not in a row.
+func TestRefusalsInARow(t *testing.T) {
+	t.Parallel()
+	b, now := New(Config{Targets: map[string]int{"a": 2}, Timing: Timing{Executor: "http"}}), time.Unix(1_000_000, 0)
+	claims(t, b, now, 1)
+	for range 9 {
+		b.Began(b.Job(1), journal.Started{Address: "127.0.0.1:80"}, now)
+		refuseStart(b, 1, now)
+		again(t, b, 1, now)
+	}
+	if !b.Target("a").Open() {
+		t.Error("jobs are not claimed")
+	}
+}

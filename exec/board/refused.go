@@ -1,7 +1,6 @@
 package board
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 )
@@ -38,11 +37,7 @@ func (b *Board) refuses(j *Job, o Outcome, now time.Time) (pause time.Duration) 
 		t.refused = &refused{since: now, probe: j}
 	}
 	r := t.refused
-	text := "its executor refuses to start jobs: %v"
-	if j.executor == "" {
-		text = "its launcher can't be executed: %v"
-	}
-	if why := fmt.Sprintf(text, o.Cause); r.why == "" {
+	if why := j.refusedText(o.Cause); r.why == "" {
 		r.why = why
 		b.note(slog.LevelError, "no job of a target can be started; nothing is claimed for it until one can, and what was claimed is given back", j, "reason", why)
 		b.excuseAs(j, why)
@@ -52,6 +47,14 @@ func (b *Board) refuses(j *Job, o Outcome, now time.Time) (pause time.Duration) 
 	}
 	r.rest.Grow(now, firstProbe, lastProbe)
 	return r.rest.Due.Sub(now)
+}
+
+// refusedText says in words why a job's start is refused.
+func (j *Job) refusedText(cause error) string {
+	if j.executor == "" {
+		return "its launcher can't be executed: " + cause.Error()
+	}
+	return "its executor refuses to start jobs: " + cause.Error()
 }
 
 // takes notes that a job of a target was started.

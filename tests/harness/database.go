@@ -3,9 +3,11 @@ package harness
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +34,20 @@ func Main(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// MainAtOnce is Main for tests that wait most of the time, for daemons, or for what takes its time: so
+// many of them run at once, unless -parallel says something else.
+func MainAtOnce(m *testing.M, most int) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		if err := flag.Set("test.parallel", strconv.Itoa(most)); err != nil {
+			panic(err) // the flag is there
+		}
+	}
+	Main(m)
 }
 
 // Database is a database of a test's own with one jobs table, and the account that the daemons use.

@@ -74,9 +74,8 @@ func TestAnOperatorActsBesideAWorkerThatHangs(t *testing.T) {
 	s.AwaitStatus(t, 1, "done")
 }
 
-func TestAnOperatorActsBesideAMillionRows(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, 2, 1_000_000)
+// actsBesideAMillionRows counts the rows that the server reads for that.
+func actsBesideAMillionRows(t *testing.T, s *scene) {
 	before := s.rowsRead(t)
 	s.act(t, s.master, "--master")
 	if read := s.rowsRead(t) - before; read > 30_000*len(acts) {

@@ -16,6 +16,7 @@ const mostLog = 1 << 20
 // However peers flood a master, who knows its password or not, its memory is bounded, it writes little to its log, and
 // an honest client is answered.
 func TestMasterBesideFloods(t *testing.T) {
+	t.Parallel()
 	for _, flood := range harness.MasterFloods() {
 		for _, knows := range []bool{true, false} {
 			name, password := flood.Name+" with the password", "s3cret"
@@ -23,6 +24,7 @@ func TestMasterBesideFloods(t *testing.T) {
 				name, password = flood.Name+" without the password", ""
 			}
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				master := harness.StartMaster(t, harness.Settings{"password": "s3cret", "poke_throttle_interval": "0.05"})
 				harness.Fleet(t, master, "s3cret", 200)
 				before := len(master.Output())

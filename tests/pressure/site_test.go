@@ -13,7 +13,7 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
 // site is a database behind a link that can be cut, and launchers that wait at a gate.
 type site struct {

@@ -131,6 +131,7 @@ func (w *Worker) probe(ctx context.Context) error {
 			a.rest.Grow(time.Now(), firstAside, longAside)
 		default:
 			a.trusted = true
+			w.hurryProbes()
 			a.rest.Due = time.Now().Add(trustTime)
 			w.pollNamed(a.target)
 		}
@@ -139,26 +140,6 @@ func (w *Worker) probe(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// dueAsides lists the rows that the table is to be asked about in one go, and forgets those that it
-// lets us claim and that no claim has met since: they are gone.
-func (w *Worker) dueAsides(now time.Time) (ids []int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id, a := range w.asides {
-		switch {
-		case a.rest.Due.After(now):
-		case a.trusted:
-			delete(w.asides, id)
-		case a.alone:
-			return []int64{id}
-		case len(ids) < mostProbes:
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // NoteOdd notes a row that can never be claimed, because what it has for an id is none.

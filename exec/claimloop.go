@@ -171,8 +171,13 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 			at(t.bucket.due(t.Unstarted(), w.claims.taken))
 		}
 	}
+	paced := w.pacedUntil(now)
 	for _, a := range w.asides {
-		at(a.rest.Due)
+		if a.rest.Due.Before(paced) && !a.trusted {
+			at(paced)
+		} else {
+			at(a.rest.Due)
+		}
 	}
 	return max(first.Sub(now), 0)
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"jobd/exec/board"
 	"jobd/journal"
 )
@@ -118,6 +120,7 @@ type Worker struct {
 	board      *board.Board       // jobs, slots, claims in doubt and targets
 	targets    map[string]*target // the board's, with what claims have found
 	asides     map[int64]*aside   // rows that the table does not let us claim
+	probing    *rate.Limiter      // of questions about them
 	odd        []AsideRow         // rows that can never be claimed
 	launcher   Launcher
 	terms      map[string]Terms // by target
@@ -153,6 +156,7 @@ func New(c Config) *Worker {
 		}),
 		targets:  make(map[string]*target),
 		asides:   make(map[int64]*aside),
+		probing:  newProbing(),
 		namesDue: true,
 	}
 	w.whole, w.endWhole = context.WithCancel(context.Background())

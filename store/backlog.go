@@ -17,6 +17,7 @@ type backlog struct {
 	oldest   uint64           // the oldest event of these; forEver where there is none
 	nextDue  time.Time        // when the first of these is to be tried; zero: none
 	share    int              // how many are tried together
+	pace     pace             // of tries of refused rows
 	formerly map[int64]former // rows that were set aside before, by the events of one turn
 }
 
@@ -143,6 +144,9 @@ func (b *backlog) hold(a *aside, c Change) {
 // once.
 func (b *backlog) endFirst(job int64, now time.Time) {
 	a := b.rows[job]
+	if a.fate == Refused {
+		b.pace = pace{}
+	}
 	b.changes--
 	b.bytes -= a.changes[0].size()
 	if len(a.changes) > 1 {
@@ -159,35 +163,52 @@ func (b *backlog) endFirst(job int64, now time.Time) {
 const dueWithin = 20 * time.Millisecond
 
 // due lists the changes to be tried now, those with the oldest events first, at most as many as are
-// tried together.
+// tried together. Refused ones are tried by themselves, those first that have waited for longest, and no
+// more of them than their pace has room for.
 func (b *backlog) due(now time.Time) (changes []Change) {
 	if b.nextDue.IsZero() || now.Before(b.nextDue) {
 		return nil
 	}
-	var due []*aside
+	var due, refused []*aside
 	for _, a := range b.rows {
-		if !a.next.After(now.Add(dueWithin)) {
+		switch {
+		case a.next.After(now.Add(dueWithin)):
+		case a.fate == Refused:
+			refused = append(refused, a)
+		default:
 			due = append(due, a)
 		}
 	}
 	slices.SortFunc(due, func(a, b *aside) int { return cmp.Compare(a.first(), b.first()) })
+	if len(refused) > 0 && !b.pace.next(now).After(now) {
+		slices.SortFunc(refused, func(a, b *aside) int { return a.next.Compare(b.next) })
+		due = refused[:min(len(refused), b.pace.room(now))]
+	}
 	bytes := 0
 	for _, a := range due[:min(b.share, len(due))] {
 		if bytes += a.changes[0].size(); bytes > batchBytes && len(changes) > 0 {
 			break
 		}
 		changes = append(changes, a.changes[0])
+		if a.fate == Refused {
+			b.pace.take(1)
+		}
 	}
 	return changes
 }
 
 // reckon finds out which event that is aside is the oldest, and when the next change is due.
-func (b *backlog) reckon() {
+func (b *backlog) reckon(now time.Time) {
 	b.nextDue, b.oldest = time.Time{}, forEver
+	paced := b.pace.next(now)
 	for _, a := range b.rows {
 		b.oldest = min(b.oldest, a.first())
-		if b.nextDue.IsZero() || a.next.Before(b.nextDue) {
-			b.nextDue = a.next
+		next := a.next
+		if a.fate == Refused && next.Before(paced) {
+			next = paced
+		}
+		if b.nextDue.IsZero() || next.Before(b.nextDue) {
+			b.nextDue = next
 		}
 	}
 }

@@ -143,9 +143,20 @@ func (p *progress) conclude(t trial) {
 		p.tried = t.upTo
 	}
 	p.aside.recall()
-	p.aside.reckon()
+	p.aside.reckon(now)
 	p.bookmark.SetPosition(p.position())
 	p.releaseReached()
+}
+
+// asideDue lists the changes that are aside and to be tried now.
+func (p *progress) asideDue(now time.Time) []Change {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changes := p.aside.due(now)
+	if len(changes) == 0 {
+		p.aside.reckon(now) // what was due may have to wait for its pace
+	}
+	return changes
 }
 
 // owe sets aside a change of events that were mirrored before, unless the job has changes aside
@@ -155,7 +166,8 @@ func (p *progress) owe(c Change, o Outcome) {
 	defer p.mu.Unlock()
 	if p.aside.rows[c.Job] == nil {
 		c.first = p.tried
-		p.aside.set(c, o, false, time.Now())
-		p.aside.reckon()
+		now := time.Now()
+		p.aside.set(c, o, false, now)
+		p.aside.reckon(now)
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"jobd/journal"
@@ -193,7 +194,7 @@ func (m *Mirror) parted(changes []Change) (fresh, behind []Change) {
 // retryAside tries what is aside and due, in one transaction. Where that fails for one of the rows,
 // the next turn tries half as many, so that new events wait for one transaction only.
 func (m *Mirror) retryAside(ctx context.Context) error {
-	changes := m.aside.due(time.Now())
+	changes := m.asideDue(time.Now())
 	if len(changes) == 0 {
 		return nil
 	}
@@ -210,7 +211,9 @@ func (m *Mirror) retryAside(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	m.aside.share = min(2*m.aside.share, batchSize)
+	if !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Fate == Refused }) {
+		m.aside.share = min(2*m.aside.share, batchSize)
+	}
 	again := func(ctx context.Context, changes []Change) ([]Outcome, error) {
 		return divided(ctx, changes, m.attempt, true)
 	}

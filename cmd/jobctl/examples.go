@@ -19,7 +19,7 @@ func examples() map[string][]string {
 		"poke":                   {"jobctl --master poke mail"},
 		"pause":                  {"jobctl pause mail", "jobctl --master pause"},
 		"continue":               {"jobctl continue mail", "jobctl --master continue"},
-		"recycle":                {"jobctl recycle", "jobctl --master recycle mail"},
+		"recycle":                {"jobctl recycle", "jobctl --master recycle mail --wait"},
 		"add-target":             {"jobctl add-target reports 2"},
 		"remove-target":          {"jobctl remove-target reports"},
 		"set-target-concurrency": {"jobctl set-target-concurrency mail 20"},

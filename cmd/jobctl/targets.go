@@ -44,12 +44,6 @@ func (p *program) resume() *ffcli.Command {
 	})
 }
 
-func (p *program) recycle() *ffcli.Command {
-	return command("recycle", "recycle [T…]", "replace the processes that are kept for jobs of these targets, or of all, one after the other", func(ctx context.Context, args []string) error {
-		return p.tellTargets(ctx, contract.Recycle, args)
-	})
-}
-
 func (p *program) addTarget() *ffcli.Command {
 	return command("add-target", "add-target T N", "worker: serve one more target, with N jobs at once", func(ctx context.Context, args []string) error {
 		return p.tellConcurrency(ctx, contract.AddTarget, args)

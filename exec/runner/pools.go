@@ -25,6 +25,7 @@ type pools struct {
 	era       int                             // pools that were wanted so far; one that comes back counts again
 	eras      map[string]int                  // of those that are wanted, by mode and target
 	wishes    map[string]wish                 // the same
+	granted   map[string]int64                // by target: the wish that the runner has said it has taken up
 	standings map[string]jobexec.PoolStanding // by target, as the runner tells
 	older     time.Time                       // since when the runner is one that keeps no processes; zero: it is not
 
@@ -172,6 +173,9 @@ func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
 	if s.Mode != of.Mode {
 		s = jobexec.PoolStanding{Target: of.Target, Mode: of.Mode}
 	}
+	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && p.granted[of.Target] != w.id {
+		s.Old = max(1, s.Processes) // the runner has not heard of it yet
+	}
 	if !p.older.IsZero() {
 		s.Unready, s.Since = errOlderRunner, p.older.UnixMilli()
 	}
@@ -185,6 +189,9 @@ func (c *connector) heard(messages []wire.Message) {
 	if p.standings == nil {
 		p.standings = make(map[string]jobexec.PoolStanding)
 	}
+	if p.granted == nil {
+		p.granted = make(map[string]int64)
+	}
 	for i := range messages {
 		for _, s := range messages[i].Standings {
 			if !p.means(&s) {
@@ -193,8 +200,9 @@ func (c *connector) heard(messages []wire.Message) {
 			p.standings[s.Target] = jobexec.PoolStanding{
 				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
 				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
-				Tight: s.Tight, TightSince: s.TightSince,
+				Tight: s.Tight, TightSince: s.TightSince, Old: s.Old,
 			}
+			p.granted[s.Target] = s.Wish
 		}
 		for _, n := range messages[i].Notes {
 			c.log(n)
@@ -209,6 +217,7 @@ func (c *connector) heard(messages []wire.Message) {
 func (p *pools) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.granted = nil
 	for target, s := range p.standings {
 		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since, Tight: s.Tight, TightSince: s.TightSince}
 	}

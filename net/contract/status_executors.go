@@ -19,6 +19,8 @@ type ExecutorStatus struct {
 	Jobs     int64            `json:"jobs"`               // that were passed to one
 	Recycled map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
 
+	Old *int `json:"old,omitempty"` // kept processes that are still to be replaced by recycle; nil: an older version, or no processes are kept
+
 	Unready string `json:"unready,omitempty"` // why no job can be started; "" where nothing is wrong
 	Failing string `json:"failing,omitempty"` // why no new process gets ready, while others work
 	Since   int64  `json:"since,omitempty"`   // since when, unix milliseconds

@@ -71,6 +71,7 @@ type standing struct {
 	Target, Mode, Unready  string
 	Processes, Ready, Busy int
 	Boots, Jobs            int64
+	Old                    int
 	Recycled               map[string]int64
 }
 

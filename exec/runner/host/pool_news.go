@@ -80,6 +80,7 @@ func (ps *pools) standings() []wire.Standing {
 		s := wire.Standing{
 			Target: target, Mode: p.def.Mode, Processes: len(p.processes), Booting: p.booting,
 			Boots: p.boots, Jobs: p.jobs, Recycled: maps.Clone(p.recycled), Unready: p.unready,
+			Wish: p.def.Wish, Old: p.count(func(k *kept) bool { return k.version != p.version }),
 			Era: p.def.Era, Tight: p.tight.why, TightSince: p.tight.since,
 		}
 		switch {

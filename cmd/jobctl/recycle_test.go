@@ -33,8 +33,8 @@ func TestRecycleWaitsNoLonger(t *testing.T) {
 	t.Parallel()
 	for executor, want := range map[string]string{
 		`{"target": "mail", "mode": "pool", "processes": 2, "ready": 2, "old": 2, "failing": "it ended with exit code 1; it wrote: a\nb", "since": 1}`: "target mail has 2 old processes, since no new one gets ready: it ended with exit code 1; it wrote: a / b",
-		`{"target": "mail", "mode": "fork", "processes": 2, "busy": 2, "old": 1}`:                                                                       "target mail has 1 old process, while jobs run",
-		`{"target": "mail", "mode": "fork", "processes": 2, "busy": 2}`:                                                                                 "it is an older jobd, and can't tell which of its processes are old; they are replaced all the same",
+		`{"target": "mail", "mode": "fork", "processes": 2, "busy": 2, "old": 1}`:                                                                      "target mail has 1 old process, while jobs run",
+		`{"target": "mail", "mode": "fork", "processes": 2, "busy": 2}`:                                                                                "it is an older jobd, and can't tell which of its processes are old; they are replaced all the same",
 	} {
 		d := startDaemon(t, "", map[string]any{"recycle": "ok", "status": standingOf(executor)})
 		if got := (jobctl{}).run(t, "--port", d.port, "--timeout", "300ms", "recycle", "--wait"); got.code != 1 || got.out != "" || !strings.HasPrefix(got.err, "jobctl: recycle: ") || !strings.HasSuffix(got.err, want+"\n") {

@@ -100,6 +100,9 @@ func TestAJobThatRunsIsCancelled(t *testing.T) {
 	f.wait("it is done", ended(1))
 	f.tells(1, "accepted running started cancelled signal cancelled signal done")
 	done := f.outcome(1)
+	if rates := f.worker.Status().Targets["a"]; rates.Ended != 1 || rates.Failed != 0 {
+		t.Errorf("of %d jobs that ended, %d have failed", rates.Ended, rates.Failed)
+	}
 	if done.Result != "fail" || *done.Code != 0 || done.Reason != "cancelled by 10.0.0.5" || string(done.ShownStderr().Kept) != "[jobd: cancelled by 10.0.0.5]\n" {
 		t.Errorf("it ended as %+v", done)
 	}

@@ -46,7 +46,7 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed, now)
 	s := j.step(finish, journal.Draft{Job: j.id, Payload: done})
 	b.move(j, Ending)
-	j.countEnd(done.Result == "ok", now)
+	j.countEnd(done.Result == "ok" || j.cancelled != nil, now)
 	b.dispatch(j.target)
 	return s
 }

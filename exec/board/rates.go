@@ -69,11 +69,11 @@ func (j *Job) countStart(now time.Time) {
 	}
 }
 
-// countEnd counts how a job has ended.
-func (j *Job) countEnd(done bool, now time.Time) {
+// countEnd counts how a job has ended. One that somebody has cancelled is no failure of its target's.
+func (j *Job) countEnd(fine bool, now time.Time) {
 	r := j.target.rated(now)
 	r.Ended++
-	if !done {
+	if !fine {
 		r.Failed++
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Details implements store.Table.
 func (t *Table) Details(ctx context.Context, ids []int64, targets []string, tail int) (map[int64]*store.Detail, error) {
 	seen, err := t.examined(ctx)
-	if err != nil {
+	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
 	found := make(map[int64]*store.Detail, len(ids))

@@ -11,7 +11,7 @@ import (
 
 // executors is what a worker's status tells of what runs jobs otherwise than in a process for each.
 type executors struct {
-	processes, boots, recycles, turns, unready, failing *prometheus.Desc
+	processes, boots, recycles, turns, unready, failing, tight *prometheus.Desc
 }
 
 func (e *executors) describe(g *gauges) {
@@ -21,6 +21,7 @@ func (e *executors) describe(g *gauges) {
 	e.turns = g.desc("jobd_executor_turns_total", "Jobs that were passed to a kept process or to a service.", "target", "mode")
 	e.unready = g.desc("jobd_executor_unready", "1 while no process gets ready, or the service can't be reached: no job of the target can be started.", "target", "mode")
 	e.failing = g.desc("jobd_executor_failing", "1 while no new process gets ready, and those that were there before go on.", "target", "mode")
+	e.tight = g.desc("jobd_executor_tight", "1 while max_memory is less than what a process needs, so that each has one job only.", "target", "mode")
 }
 
 // reasons are why processes are replaced. Each has its series from the first scrape on.
@@ -35,7 +36,7 @@ type sum struct {
 }
 
 // collect tells of each executor. Those of targets without series of their own are added up; they
-// count as unready, or failing, where one of them is.
+// count as unready, failing or tight where one of them is.
 func (e *executors) collect(all []contract.ExecutorStatus, targets *byTarget, send send) {
 	type series struct{ target, mode string }
 	sums := make(map[series]*sum, len(all))
@@ -64,6 +65,7 @@ func (e *executors) collect(all []contract.ExecutorStatus, targets *byTarget, se
 			continue
 		}
 		gauge(e.failing, truth(s.Failing != ""))
+		gauge(e.tight, truth(s.Tight != ""))
 		gauge(e.processes, float64(s.Booting), "booting")
 		gauge(e.processes, float64(s.Ready), "ready")
 		gauge(e.processes, float64(s.Busy), "busy")
@@ -86,6 +88,9 @@ func (s *sum) add(one *contract.ExecutorStatus) {
 	}
 	if one.Failing != "" {
 		s.Failing = one.Failing
+	}
+	if one.Tight != "" {
+		s.Tight = one.Tight
 	}
 	for reason, n := range one.Recycled {
 		s.Recycled[reason] += n

@@ -237,7 +237,7 @@ func TestExecutors(t *testing.T) {
 	for _, name := range []string{"x", "y"} {
 		all = append(all, contract.ExecutorStatus{Target: name, Mode: "pool", Processes: 1, Ready: 1, Jobs: 10})
 	}
-	all[len(all)-2].Failing = "it ended"
+	all[len(all)-2].Failing, all[len(all)-2].Tight = "it ended", "it has more"
 	handler := w.Handler(Sources{
 		Now:     func() Now { return Now{Status: contract.WorkerStatus{Executors: all}} },
 		Waiting: (&table{}).waiting,
@@ -251,6 +251,7 @@ func TestExecutors(t *testing.T) {
 		`jobd_executor_recycles_total{mode="fork",reason="odd",target="mail"} 1`,
 		`jobd_executor_unready{mode="fork",target="mail"} 0`, `jobd_executor_unready{mode="http",target="hook"} 1`,
 		`jobd_executor_failing{mode="fork",target="mail"} 0`, `jobd_executor_failing{mode="pool",target="(others)"} 1`,
+		`jobd_executor_tight{mode="fork",target="mail"} 0`, `jobd_executor_tight{mode="pool",target="(others)"} 1`,
 		`jobd_executor_turns_total{mode="http",target="hook"} 5`,
 		`jobd_executor_turns_total{mode="pool",target="(others)"} 20`, `jobd_executor_processes{mode="pool",state="ready",target="(others)"} 2`,
 	)

@@ -11,7 +11,7 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
 // What an operator's file looks like after some years: quotes of both kinds, comments of
 // both kinds and behind values, odd spaces, target names with slashes and colons.

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
 // TestSessions plays the auditor's sessions of testdata: each command, and what it prints.
 func TestSessions(t *testing.T) {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	}
 	// Debian's drivers for Python and Node.js can't log in to a MySQL 9; its table is tested elsewhere.
 	os.Unsetenv("JOBD_TEST_MYSQL_ROOT")
-	harness.Main(m)
+	harness.MainAtOnce(m, 4)
 }
 
 // language is one client with its driver.

@@ -11,7 +11,7 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
 // gated is a launcher whose jobs append to the oracle file when they start, and end when
 // the test opens the gate.

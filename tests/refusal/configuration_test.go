@@ -9,7 +9,7 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
 // complete is a configuration with nothing wrong in it; no server is asked before it is checked.
 func complete(t *testing.T) harness.Settings {

@@ -16,7 +16,7 @@ import (
 	"jobd/tests/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainAtOnce(m, 4) }
 
 // application is a service of a test's own, which counts the requests for each job.
 type application struct {

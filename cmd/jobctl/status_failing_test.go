@@ -28,10 +28,10 @@ func TestANewVersionThatDoesNotGetReadyIsTold(t *testing.T) {
 func TestWhatAProcessWroteIsShownAsLines(t *testing.T) {
 	t.Parallel()
 	const answer = `{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "mail", "mode": "pool", "slots": 2, "processes": 2, "ready": 2,
-		"failing": "it ended with exit code 1; it wrote: Traceback:\n  File \"jobs.py\", line 3\r\nModuleNotFoundError: no\u001b[31m app\n", "since": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
+		"failing": "it ended with exit code 1; it wrote:   Traceback:\n  File \"jobs.py\", line 3\r\nModuleNotFoundError: no\u001b[31m app\n", "since": 1795168805000}], "pid": 1, "database": {"reachable": true}, "runner": {"reachable": true}}`
 	daemon := startDaemon(t, "", map[string]any{"status": json.RawMessage(answer), "waiting": json.RawMessage(`{"targets": {}}`)})
 	status := jobctl{terminal: true}.run(t, "--port", daemon.port, "status")
-	const want = "those that are there go on: it ended with exit code 1; it wrote:\n    Traceback:\n      File \"jobs.py\", line 3\n    ModuleNotFoundError: no\\x1b[31m app\n"
+	const want = "those that are there go on: it ended with exit code 1; it wrote:\n      Traceback:\n      File \"jobs.py\", line 3\n    ModuleNotFoundError: no\\x1b[31m app\n"
 	if !strings.Contains(status.out, want) {
 		t.Errorf("status:\n%s\nwant in it: %s", status.out, want)
 	}

@@ -165,13 +165,13 @@ func Clean(text string) string {
 	return string(out)
 }
 
-// InALine is a text of several lines in one: they are told apart by slashes, and those with nothing
-// in them are left out.
+// InALine is a text of several lines in one: they are told apart by slashes, without indents,
+// and those with nothing in them are left out.
 func InALine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
+		if words := strings.Fields(line); len(words) > 0 {
+			lines = append(lines, strings.Join(words, " "))
 		}
 	}
 	return strings.Join(lines, " / ")

@@ -36,9 +36,15 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// MainAtOnce is Main for tests that wait most of the time, for daemons, or for what takes its time: so
-// many of them run at once, unless -parallel says something else.
+// MainAtOnce is Main for tests of which so many run at once.
 func MainAtOnce(m *testing.M, most int) {
+	AtOnce(most)
+	Main(m)
+}
+
+// AtOnce has so many tests run at once, unless -parallel says something else: for those that wait most
+// of the time, for daemons, or for what takes its time.
+func AtOnce(most int) {
 	flag.Parse()
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
@@ -47,7 +53,6 @@ func MainAtOnce(m *testing.M, most int) {
 			panic(err) // the flag is there
 		}
 	}
-	Main(m)
 }
 
 // Database is a database of a test's own with one jobs table, and the account that the daemons use.

@@ -27,6 +27,7 @@ func run(m *testing.M) (code int) {
 	if task := os.Getenv(floodVariable); task != "" {
 		return runFlooder(task)
 	}
+	harness.AtOnce(4)
 	var err error
 	suite.server, err = dbserver.Start(context.Background(), dbserver.Options{Args: []string{"--max-connections=500"}})
 	if err != nil {

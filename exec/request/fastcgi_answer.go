@@ -175,18 +175,21 @@ func (s *cgi) judge(a *answer, now time.Time) {
 }
 
 // stderr is what the script has written there. Of a job that has failed the status stands before it, and
-// behind it what would be its stdout.
+// then what would be its stdout: the last line, which lists and logs show, is the script's own of its error.
+// Where all of it is too much, it is the end of that stdout that is missing.
 func (s *cgi) stderr(r *http.Response, ok bool) journal.Output {
 	if ok {
 		return s.err.output()
 	}
 	all := collected{limit: s.err.limit}
 	all.add([]byte(statusLine(r) + "\n"))
-	all.join(&s.err)
-	if n := len(s.err.kept); n > 0 && s.err.kept[n-1] != '\n' && s.out.size > 0 {
+	shown := s.out.kept[:min(len(s.out.kept), max(0, all.limit-len(all.kept)-len(s.err.kept)-1))]
+	all.add(shown)
+	if n := len(shown); n > 0 && shown[n-1] != '\n' && s.err.size > 0 {
 		all.add([]byte("\n"))
 	}
-	all.join(&s.out)
+	all.size += s.out.size - int64(len(shown))
+	all.join(&s.err)
 	return all.output()
 }
 

@@ -33,7 +33,7 @@ func TestWhatAScriptSaysMeans(t *testing.T) {
 		"7":                       {out("Jobd-Exit-Code: 7\r\n\r\nwhy"), fails(7, "Status: 200 OK\nwhy", said{})},
 		"a code that is none":     {out("Jobd-Exit-Code: ok\r\n\r\nwhy"), fails(2, "Status: 200 OK\nwhy", said{Note: `Jobd-Exit-Code "ok" is no exit code: 0 to 255 is one`})},
 		"two codes":               {out(done + done + "\r\nwhy"), fails(2, "Status: 200 OK\nwhy", said{Note: `Jobd-Exit-Code "0, 0" is no exit code: 0 to 255 is one`})},
-		"stderr before the body":  {piece(toldErr, "log", 0) + out("Jobd-Exit-Code: 7\r\n\r\nwhy"), fails(7, "Status: 200 OK\nlog\nwhy", said{})},
+		"stderr before the body":  {piece(toldErr, "log", 0) + out("Jobd-Exit-Code: 7\r\n\r\nwhy"), fails(7, "Status: 200 OK\nwhy\nlog", said{})},
 		"500":                     {out("Status: 500 No\r\n\r\nwhy"), fails(5, "Status: 500 No\nwhy", said{})},
 		"500, code 0":             {out("Status: 500 No\r\n" + done + "\r\nwhy"), fails(5, "Status: 500 No\nwhy", said{})},
 		"500, code 9":             {out("Status: 500 No\r\nJobd-Exit-Code: 9\r\n\r\nwhy"), fails(9, "Status: 500 No\nwhy", said{})},
@@ -107,7 +107,7 @@ func TestOutputOfScriptsIsKeptAsFarAsItMay(t *testing.T) {
 		keptOut, keptErr int
 	}{
 		done + "\r\n":            {2_400_000, 3_000_000, 1000, 1000},
-		"Status: 500 No\r\n\r\n": {0, int64(len("Status: 500 No\n") + 5_400_000 + len("\n")), 0, 1000},
+		"Status: 500 No\r\n\r\n": {0, int64(len("Status: 500 No\n") + 5_400_000), 0, 1000},
 	} {
 		spec := fastcgiSpec(telling(t, piece(toldOut, head, 0)+body+finished(0, 0)))
 		spec.MaxOutput = 1000

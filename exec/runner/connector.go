@@ -78,9 +78,13 @@ func (c *connector) connect() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := make(chan struct{})
-	defer close(made)
+	made, over := make(chan struct{}), make(chan struct{})
+	defer func() { // or it would cut off what a close that comes later has still to send
+		close(made)
+		<-over
+	}()
 	go func() { // close does not wait for the runner's answer
+		defer close(over)
 		select {
 		case <-c.closing:
 			_ = conn.SetReadDeadline(time.Now())

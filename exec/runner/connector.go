@@ -21,6 +21,8 @@ type connector struct {
 	leaving sync.Once
 	left    left
 
+	patience patience // with an older runner
+
 	standing standing
 	pools    pools
 

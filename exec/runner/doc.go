@@ -62,7 +62,8 @@
 //   - A runner of an older version keeps no processes. It is left when it has no job and nothing that
 //     is not journalled (replace.go), and ends by itself; until then the targets that want kept
 //     processes claim nothing. Killed in between, the next worker finds one runner or the other, and
-//     begins anew. A start that was announced for the older one is announced anew.
+//     begins anew. A start that was announced for the older one is announced anew. One that is held
+//     back for that (holdback.go) was not sent, and so never happened.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
 //     its job, the time since that began.
 package runner

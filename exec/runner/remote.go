@@ -29,7 +29,7 @@ func Open(c Config) (*Remote, error) {
 	if err := proc.KeepDescriptors(); err != nil {
 		return nil, err
 	}
-	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{}), bare: make(map[wire.ID]bool)}}
+	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{}), bare: make(map[wire.ID]bool), patience: usualPatience}}
 	r.connector.pools.onReady = c.OnReady
 	l, err := r.connector.get()
 	if err != nil {

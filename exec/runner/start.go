@@ -27,9 +27,9 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 		return nil, fmt.Errorf("start %s: %w: %w", spec.Argv[0], errNumber, jobexec.ErrRunnerChanged)
 	}
 	l.processes[p.id] = p
-	l.owed.add(p.id)
 	if spec.Mode.Kept() {
 		id := p.id
+		l.owed.add(id)
 		p.withdraw = func() { l.post(wire.Message{Kind: wire.Withdraw, ID: id}) }
 		l.post(wire.Message{
 			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.claimed().limit,
@@ -37,13 +37,21 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 		})
 		return p, nil
 	}
+	var messages []wire.Message
 	if !sameSlice(l.env, spec.Env) {
 		l.env = spec.Env
-		l.post(wire.Message{Kind: wire.Environment, Env: spec.Env})
+		messages = append(messages, wire.Message{Kind: wire.Environment, Env: spec.Env})
 	}
-	l.post(wire.Message{
+	messages = append(messages, wire.Message{
 		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.claimed().limit,
 	})
+	if l.hold(p, messages...) {
+		return p, nil
+	}
+	l.owed.add(p.id)
+	for _, m := range messages {
+		l.post(m)
+	}
 	return p, nil
 }
 

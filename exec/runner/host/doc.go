@@ -58,6 +58,8 @@
 //     are a copy for others: the runner never reads them. It removes them when the outcome is
 //     forgotten; killed in between, it leaves them to the worker's next start. They are not synced:
 //     a killed process loses nothing that was written, a loss of power may.
+//   - A limit of processes or threads is reached, as by jobs that fork: starts are refused for a moment.
+//     The runner needs no thread that it has not made at its start (threads.go).
 //   - Processes that load end with the runner, and with their target where that is removed, by SIGKILL:
 //     they have had no job. Killed before that, the runner leaves them to load, to read the end of 3,
 //     and to end.

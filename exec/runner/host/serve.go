@@ -20,6 +20,7 @@ import (
 // their outcomes across workers until they are forgotten, and returns when there is neither a
 // worker nor a job.
 func Serve(logger *slog.Logger) error {
+	makeThreads()
 	file := os.NewFile(wire.SocketDescriptor, "runner socket")
 	listener, err := net.FileListener(file)
 	if err != nil {

@@ -143,7 +143,7 @@ func TestLostCommit(t *testing.T) {
 			launcher.open(t)
 			link := newLink(t, db)
 			worker := db.Worker(t, "worker", launcher.command, map[string]int{"a": 2}).With(link.settings()).StartWorker(t)
-			broken := link.Break("COMMIT", fault)
+			broken := link.Break("; COMMIT", fault)
 			db.InsertMany(t, 5, "a", "waiting")
 			harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
 			select {

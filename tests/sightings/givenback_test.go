@@ -98,7 +98,7 @@ func TestRowsGivenBackWhileTheDatabaseWasAway(t *testing.T) {
 // was answered to pause holds: nothing starts afterwards, also when the claim is won at last.
 func TestNothingStartsAfterPauseWasAnswered(t *testing.T) {
 	t.Parallel()
-	for _, last := range []string{"FOR UPDATE", "COMMIT"} {
+	for _, last := range []string{"FOR UPDATE", "; COMMIT"} {
 		t.Run(last, func(t *testing.T) {
 			t.Parallel()
 			pauseWhileFrozen(t, last)

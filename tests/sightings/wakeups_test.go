@@ -64,7 +64,7 @@ func TestKilledEightTimes(t *testing.T) {
 	for i := range 8 {
 		worker := s.StartWorker(t)
 		poll(t, worker, "a")
-		caught := to.freezeBehind([]string{"FOR UPDATE", "COMMIT"}[i%2])
+		caught := to.freezeBehind([]string{"FOR UPDATE", "; COMMIT"}[i%2])
 		happened(t, "claim", caught)
 		worker.Kill(t)
 		to.thaw()

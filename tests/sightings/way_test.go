@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"jobd/tests/harness"
 )
@@ -27,6 +28,7 @@ type way struct {
 	held     *link
 	links    map[*link]bool
 	finished bool
+	log      testing.TB
 }
 
 // The directions.
@@ -47,7 +49,7 @@ func newWay(t *testing.T, target string) *way {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &way{listener: listener, target: target, links: map[*link]bool{}}
+	w := &way{listener: listener, target: target, links: map[*link]bool{}, log: t}
 	w.moved = sync.NewCond(&w.mu)
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -112,7 +114,8 @@ func (w *way) thaw() { w.change(func() { w.still, w.held = [2]bool{}, nil }) }
 
 // freezeBehind lets the next packet to the server that holds the text pass, and then nothing from the
 // server. The signal comes when that has happened. The server does not notice when the client of that link is
-// gone, until the links are cut.
+// gone, until the links are cut. A claim's last words are "; COMMIT": those without the semicolon are in
+// READ UNCOMMITTED, too, which is how rows are looked for without locks.
 func (w *way) freezeBehind(text string) <-chan struct{} {
 	caught := make(chan struct{})
 	w.change(func() { w.trap, w.caught = []byte(text), caught })
@@ -227,6 +230,7 @@ func (w *way) pass(l *link, direction int, packet []byte) bool {
 	}
 	if direction == toServer && w.trap != nil && bytes.Contains(packet, w.trap) {
 		w.still[toClient], w.trap, l.trapped = true, nil, true
+		w.log.Logf("%s the database stands still behind %.300q", time.Now().Format("15:04:05.000"), packet)
 		close(w.caught)
 	}
 	return !w.finished

@@ -86,7 +86,7 @@ func TestLinkCutAtCommits(t *testing.T) {
 	cuts := size(20, 500)
 	for range cuts {
 		fault := linkproxy.Fault(rand.IntN(3))
-		broken := proxy.Break("COMMIT", fault)
+		broken := proxy.Break("; COMMIT", fault)
 		s.insert(t, 3, "a")
 		select {
 		case <-broken.Done:

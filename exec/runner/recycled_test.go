@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	jobexec "jobd/exec"
+)
+
+// Processes that were replaced leave nothing in the runner: no descriptor, no zombie, no thread.
+func TestProcessesThatWereReplacedLeaveNothing(t *testing.T) {
+	t.Parallel()
+	k := keep(t, t.TempDir())
+	k.SetPools([]jobexec.Pool{{
+		Target: "mail", Mode: jobexec.ModePool, Argv: []string{"/bin/sh", "-c", poolLoop},
+		Env: append(os.Environ(), "JOBS="+k.jobs), Slots: 2, Keep: jobexec.Keep{MaxJobs: 1},
+	}})
+	pid := k.Standing().PID
+	has := func(what string) string {
+		t.Helper()
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, what))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d in %s", len(entries), what)
+	}
+	children := func() string {
+		of, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // of each thread its own
+		if err != nil || len(of) == 0 {
+			t.Fatal(of, err)
+		}
+		n := 0
+		for _, list := range of {
+			text, err := os.ReadFile(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(strings.Fields(string(text)))
+		}
+		return fmt.Sprintf("%d children", n)
+	}
+	job := int64(0)
+	after := func(jobs int64) string {
+		for ; job < jobs; job++ {
+			if done, err := wait(asked(t, k.Remote, k.spec(job+1, "true"))); err != nil || done.Result != "ok" {
+				t.Fatalf("job %d: %+v, %v", job, done, err)
+			}
+			k.Forget(job+1, workerToken, 1)
+		}
+		k.until("new ones are ready", func(s jobexec.PoolStanding) bool {
+			return s.Recycled["max_jobs"] == jobs && s.Ready == 2 && s.Processes == 2 && s.Jobs == jobs
+		})
+		return strings.Join([]string{has("fd"), has("task"), children()}, ", ")
+	}
+	few := after(10)
+	if many := after(recycles); many != few {
+		t.Errorf("the runner has %s after 10 jobs, %s after %d", few, many, recycles)
+	}
+}
+
+// recycles is how many processes are replaced there.
+const recycles = 200

@@ -13,7 +13,7 @@ MODULES  = . tests
 # the order in which they are named, and what is long and comes last leaves a processor idle. All others
 # follow in ./...; a package that is named twice runs once.
 LONGEST_.     = ./store/mysql
-LONGEST_tests = ./torture ./pressure ./operator
+LONGEST_tests = ./packages ./torture ./walk ./operator ./pressure
 TOOL     = $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 # Servers, daemons and other modules' files are no inputs that go test knows of: a cached result would lie.
 TEST = test -count=1

@@ -90,8 +90,8 @@ var struck = map[string]func(t *testing.T, s *site, worker *harness.Daemon, pids
 		s.startServices()
 	},
 	theHost: func(t *testing.T, s *site, worker *harness.Daemon, _ map[string]int) {
+		worker.Crash(t) // first: else it may start a job anew at a service that is about to go
 		s.killServices()
-		worker.Crash(t)
 		s.startServices()
 		s.start()
 	},

@@ -75,6 +75,7 @@ type inbox struct {
 type ended struct {
 	job *Job
 	Outcome
+	ran bool // only its end tells that it was started
 }
 
 // doubt is a claim of which it is not known whether it was won, or that was not and is to be given

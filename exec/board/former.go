@@ -35,7 +35,7 @@ func (b *Board) lose(old journal.Job, claim journal.Accepted, left journal.Done,
 	j := b.newJob(old.ID, claim, old.Attempt)
 	j.takeOver(old)
 	b.move(j, Ended)
-	b.end(j, Outcome{Fate: Unknown, Done: left, Cause: errors.New(why)})
+	b.end(ended{job: j, Outcome: Outcome{Fate: Unknown, Done: left, Cause: errors.New(why)}})
 	if !b.mayRepeat(j) {
 		b.note(slog.LevelWarn, "outcome of a job is unknown; it is reported as failed", j)
 	}

@@ -11,7 +11,7 @@ const (
 	calm       = time.Minute // after which the next hitch has nothing to do with the one before
 )
 
-// proves notes that a job runs, or ran.
+// proves notes that a job was started.
 func (b *Board) proves(j *Job, now time.Time) {
 	if h := b.hitch; h != nil && h.probe == j && j.launcher == b.launcher {
 		b.unhitch(now)

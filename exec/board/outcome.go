@@ -10,7 +10,8 @@ import (
 )
 
 // outcome takes the end of a job's start. It gives nothing where that is not to be journalled.
-func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
+func (b *Board) outcome(e ended, now time.Time) *Step {
+	j, o := e.job, e.Outcome
 	done, fate := o.Done, j.fate(o.Fate)
 	if !b.serves(j.target.name) && (fate == NotStarted || fate == NotAsked) {
 		if j.mayLeave() {
@@ -22,9 +23,10 @@ func (b *Board) outcome(j *Job, o Outcome, now time.Time) *Step {
 	}
 	switch fate {
 	case Over:
-		b.proves(j, now)
-		b.takes(j.target, now)
-		j.countStart(now)
+		if e.ran {
+			b.ran(j, now)
+			j.countStart(now)
+		}
 	case NotStarted:
 		b.notStarted(j, o, now)
 		return nil

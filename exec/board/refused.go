@@ -20,10 +20,11 @@ const (
 
 // refused is that a target's executor refuses its jobs.
 type refused struct {
-	why   string
-	since time.Time
-	probe *Job
-	rest  Backoff
+	why      string
+	since    time.Time
+	probe    *Job
+	launcher int // the number of the launcher that refused it last
+	rest     Backoff
 }
 
 // refuses notes that the start of a job was refused by the executor of its target, or its own launcher, and
@@ -37,6 +38,7 @@ func (b *Board) refuses(j *Job, o Outcome, now time.Time) (pause time.Duration) 
 		t.refused = &refused{since: now, probe: j}
 	}
 	r := t.refused
+	r.launcher = j.launcher
 	if why := j.refusedText(o.Cause); r.why == "" {
 		r.why = why
 		b.note(slog.LevelError, "no job of a target can be started; nothing is claimed for it until one can, and what was claimed is given back", j, "reason", why)
@@ -57,9 +59,11 @@ func (j *Job) refusedText(cause error) string {
 	return "its executor refuses to start jobs: " + cause.Error()
 }
 
-// takes notes that a job of a target was started.
-func (b *Board) takes(t *Target, now time.Time) {
-	if r := t.refused; r != nil {
+// takes notes that a job was started. One that a former executor of its target, or an earlier launcher was
+// asked for shows nothing of those that refuse jobs now.
+func (b *Board) takes(j *Job, now time.Time) {
+	t := j.target
+	if r := t.refused; r != nil && j.executor == r.probe.executor && j.launcher >= r.launcher {
 		b.effects.Notes = append(b.effects.Notes, Note{slog.LevelWarn, "jobs of a target can be started again", []any{
 			"target", t.name, "after", now.Sub(r.since).Round(time.Millisecond), "reason", r.why,
 		}})

@@ -131,3 +131,65 @@ func TestRefusalsInARow(t *testing.T) {
 		t.Error("jobs are not claimed")
 	}
 }
+
+// Only a job that is started shows that jobs can be: the end of one that was started before the refusals
+// does not, nor does that of a request which was never sent, nor a start that another launcher was asked for.
+func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
+	t.Parallel()
+	over := Outcome{Fate: Over, Done: journal.Done{Result: "ok"}}
+	process := journal.Started{Pid: 8}
+	for name, test := range map[string]struct {
+		before, behind func(b *Board, j *Job, now time.Time)
+		opens          bool
+	}{
+		"it ends": {
+			before: func(b *Board, j *Job, now time.Time) { b.Began(j, process, now) },
+			behind: func(b *Board, j *Job, _ time.Time) { b.Ended(j, process, over) },
+		},
+		"it ends, and its process could not be journalled": {
+			before: func(b *Board, j *Job, now time.Time) {
+				b.Began(j, process, now)
+				turn, _ := b.Turn(now, instance)
+				takeTurn(b, turn, &journal.IllegalError{})
+			},
+			behind: func(b *Board, j *Job, _ time.Time) { b.Ended(j, process, over) },
+		},
+		"it was never sent": {
+			behind: func(b *Board, j *Job, _ time.Time) {
+				b.Ended(j, journal.Started{}, Outcome{Fate: Over, Done: journal.Done{Result: "fail", Signal: "SIGKILL"}})
+			},
+		},
+		"an earlier launcher starts it": {
+			before: func(b *Board, _ *Job, _ time.Time) { b.NewLauncher() },
+			behind: func(b *Board, j *Job, now time.Time) { b.Began(j, process, now) },
+		},
+		"it begins": {
+			behind: func(b *Board, j *Job, now time.Time) { b.Began(j, process, now) },
+			opens:  true,
+		},
+		"it ends at once": {
+			behind: func(b *Board, j *Job, _ time.Time) { b.Ended(j, process, over) },
+			opens:  true,
+		},
+	} {
+		b, now := New(Config{Targets: map[string]int{"a": 2}, Timing: Timing{Executor: "fork"}}), time.Unix(1_000_000, 0)
+		a := b.Target("a")
+		claims(t, b, now, 1, 2)
+		if test.before != nil {
+			test.before(b, b.Job(2), now)
+		}
+		for tries := 0; a.Open() && tries < 9; tries++ {
+			if refuseStart(b, 1, now); a.Open() {
+				again(t, b, 1, now)
+			}
+		}
+		if a.Open() {
+			t.Fatalf("%s: jobs are claimed", name)
+		}
+		test.behind(b, b.Job(2), now)
+		turn, e := b.Turn(now, instance)
+		if takeTurn(b, turn, nil); a.Open() != test.opens || !test.opens && len(e.Notes)+len(e.Poll) != 0 {
+			t.Errorf("%s: open %t, %+v", name, a.Open(), e)
+		}
+	}
+}

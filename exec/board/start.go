@@ -87,8 +87,7 @@ func (b *Board) Began(j *Job, process journal.Started, now time.Time) Effects {
 		b.move(j, Running)
 		j.unwanted = false
 		j.tells(process)
-		b.proves(j, now)
-		b.takes(j.target, now)
+		b.ran(j, now)
 		j.refusals = 0
 		b.inbox.begun = append(b.inbox.begun, j)
 		b.effects.Turn = true
@@ -102,17 +101,26 @@ func (b *Board) Ended(j *Job, process journal.Started, outcome Outcome) Effects 
 	if j.phase != Asked && j.phase != Running {
 		return b.follow()
 	}
+	e := ended{job: j, Outcome: outcome}
 	if j.phase == Asked {
 		j.tells(process)
+		e.ran = j.unsaid != nil
 	}
 	b.move(j, Ended)
-	b.end(j, outcome)
+	b.end(e)
 	return b.follow()
 }
 
+// ran notes that a job was started just now, which shows that jobs can be. The end of one that was started
+// long ago shows nothing of the kind, nor does that of a request which was never sent.
+func (b *Board) ran(j *Job, now time.Time) {
+	b.proves(j, now)
+	b.takes(j, now)
+}
+
 // end has the next turn take the outcome of a job.
-func (b *Board) end(j *Job, outcome Outcome) {
-	b.inbox.ended = append(b.inbox.ended, ended{j, outcome})
+func (b *Board) end(e ended) {
+	b.inbox.ended = append(b.inbox.ended, e)
 	b.effects.Turn = true
 }
 

@@ -64,7 +64,7 @@ func (b *Board) Crowded(enough int) bool {
 func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	var turn Turn
 	for _, e := range b.inbox.ended {
-		turn.add(b.outcome(e.job, e.Outcome, now))
+		turn.add(b.outcome(e, now))
 	}
 	for _, j := range b.inbox.begun {
 		j.countStart(now)

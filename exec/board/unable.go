@@ -9,7 +9,8 @@ import (
 // gets ready, or their service can't be reached. That is no outcome of any job. Nothing is claimed
 // for the target then, and what has not started is given back, manual jobs too, whose clients are
 // told why. A second attempt waits in its queue. The executor tries again by itself, and says when
-// jobs can be started; no job is used up to find out.
+// jobs can be started; no job is used up to find out. One that does not know by itself that it is unable
+// is judged by the jobs that it refuses: one of them is tried again and again (refused.go).
 //
 // Nothing of it is journalled: a new process of the worker is told anew.
 

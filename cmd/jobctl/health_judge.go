@@ -133,12 +133,10 @@ func hindrances(s *workerStatus) []contract.NotReady {
 func (l limits) targets(v *condition, s *census, now time.Time) {
 	var running, slots, waiting, ended, failed int
 	var oldest float64
-	paused := map[string]string{} // by all that serve it
+	why := map[string]string{} // of those that stand
 	for _, t := range s.tallies() {
 		running, slots, ended, failed = running+t.Running, slots+t.Slots, ended+t.Ended, failed+t.Failed
-		if t.stands() {
-			paused[t.Target] = ", which is paused,"
-		}
+		why[t.Target] = t.why()
 		if t.Ended > 0 {
 			share := 100 * float64(t.Failed) / float64(t.Ended)
 			if bad := l.failed.judge(share); bad > stateOK {
@@ -150,7 +148,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 		w := s.waiting[name]
 		waiting += w.Count
 		if bad := l.waiting.judge(float64(w.Count)); bad > stateOK {
-			v.find(bad, "%s wait for target %s%s", rowsText(w), clean(name), strings.TrimSuffix(paused[name], ","))
+			v.find(bad, "%s wait for target %s%s", rowsText(w), clean(name), strings.TrimSuffix(why[name], ","))
 		}
 		if w.Count == 0 || w.Oldest == 0 {
 			continue
@@ -158,7 +156,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 		age := now.Sub(time.Unix(w.Oldest, 0))
 		oldest = max(oldest, age.Seconds())
 		if bad := l.oldest.judge(age.Seconds()); bad > stateOK {
-			v.find(bad, "the oldest row of target %s%s waits for %s", clean(name), paused[name], screen.Length(age))
+			v.find(bad, "the oldest row of target %s%s waits for %s", clean(name), why[name], screen.Length(age))
 		}
 	}
 	for _, err := range s.why {

@@ -131,7 +131,7 @@ type queued struct {
 	Started    *int   `json:"startedLastMinute"`
 	Ended      *int   `json:"endedLastMinute"`
 	Failed     *int   `json:"failedLastMinute"`
-	EmptyIn    *int64 `json:"emptyInSeconds"` // at the pace of the last minute; nil: never, paused, or not known
+	EmptyIn    *int64 `json:"emptyInSeconds"` // at the pace of the last minute; nil: never, paused, can't be started, or not known
 
 	Due     int   `json:"due,omitempty"`     // delayed rows that are due
 	DueMore bool  `json:"dueMore,omitempty"` // there are more than that

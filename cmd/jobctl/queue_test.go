@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,15 +65,59 @@ func TestQueueOfAPausedTarget(t *testing.T) {
 	}
 }
 
-// A target whose jobs can't be started is never empty either.
+// A target whose jobs can't be started is never empty either. One whose worker claims nothing for now,
+// as its rate is used up, is well, and is empty some time.
 func TestQueueOfATargetThatCannotStart(t *testing.T) {
 	t.Parallel()
-	worker := startDaemon(t, "", map[string]any{
-		"status":  json.RawMessage(`{"targets": {"mail": {"concurrency": 5, "why": "no process gets ready", "endedLastMinute": 20}}, "database": {"reachable": true}, "pid": 1}`),
-		"waiting": json.RawMessage(`{"targets": {"mail": {"count": 7}}}`),
-	})
-	if got := (jobctl{}).run(t, "--port", worker.port, "queue"); got.code != 0 || !strings.HasSuffix(got.out, " never\n") {
-		t.Errorf("%+v", got)
+	for name, test := range standings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			worker := startDaemon(t, "", map[string]any{
+				"status":  json.RawMessage(`{"targets": {"mail": {"concurrency": 5, "endedLastMinute": 20` + test.target + `}}, "database": {"reachable": true}, "pid": 1` + test.worker + `}`),
+				"waiting": json.RawMessage(`{"targets": {"mail": {"count": 7}}}`),
+			})
+			want, seconds := " never\n", `"emptyInSeconds":null`
+			if !test.stuck {
+				want, seconds = " 21s\n", `"emptyInSeconds":21`
+			}
+			if got := (jobctl{}).run(t, "--port", worker.port, "queue"); got.code != 0 || !strings.HasSuffix(got.out, want) {
+				t.Errorf("%+v, want %q", got, want)
+			}
+			if got := (jobctl{}).run(t, "--port", worker.port, "queue", "--output=json"); !strings.Contains(got.out, seconds) {
+				t.Errorf("%+v, want %s", got, seconds)
+			}
+		})
+	}
+}
+
+// standings are what a worker says of itself, and of its target mail, for which it claims nothing.
+var standings = map[string]struct {
+	target, worker string // members, after others
+	stuck          bool   // it can start no job of the target
+}{
+	"no process gets ready":    {`, "why": "no process gets ready"`, `, "executors": [{"target": "mail", "mode": "pool", "unready": "no process gets ready"}]`, true},
+	"its launcher is gone":     {`, "why": "the launcher is gone"`, `, "launcher": {"broken": "the launcher is gone"}`, true},
+	"the rate is used up":      {`, "why": "its rate of 20/m is used up"`, "", false},
+	"rows are locked":          {`, "why": "somebody else has locked the rows that wait"`, `, "executors": [{"target": "mail", "mode": "pool"}]`, false},
+	"another target is unable": {`, "why": "its rate of 20/m is used up"`, `, "executors": [{"target": "mail", "mode": "pool"}, {"target": "video", "mode": "pool", "unready": "no"}]`, false},
+}
+
+// Health says why a target stands, and of one that does not, that rows wait, and no more.
+func TestHealthOfATargetThatCannotStart(t *testing.T) {
+	t.Parallel()
+	for name, test := range standings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := healthDaemon(t, healthAnswer("node-1", `,"targets": {"mail": {"concurrency": 5`+test.target+`}}`+test.worker), fmt.Sprintf(waitingRows, jobctlNow.Unix()-1200))
+			got := jobctl{}.run(t, "--port", d.port, "health", "--waiting", "7,8")
+			want := "7 rows wait for target mail, the oldest row of target mail waits for 20m0s,"
+			if test.stuck {
+				want = "7 rows wait for target mail, whose jobs can't be started, the oldest row of target mail, whose jobs can't be started, waits for 20m0s,"
+			}
+			if !strings.Contains(got.out, want) || strings.Contains(got.out, "paused") {
+				t.Errorf("\n got %s\nwant %s", got.out, want)
+			}
+		})
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *census) tallies() []tally {
 			switch {
 			case target.Paused:
 				t.Paused++
-			case target.Why != "":
+			case w.answer.Stuck(name):
 				t.Unable++
 			}
 			if !tellsMore(w.answer) {
@@ -60,3 +60,14 @@ func (s *census) tallies() []tally {
 // stands tells whether nobody starts jobs of the target, since all who serve it have it paused, or
 // can't.
 func (t tally) stands() bool { return t.Paused+t.Unable > 0 && t.Paused+t.Unable == t.Workers }
+
+// why says of a target that stands why it does, as an aside within a sentence; of another one nothing.
+func (t tally) why() string {
+	switch {
+	case !t.stands():
+		return ""
+	case t.Unable == 0:
+		return ", which is paused,"
+	}
+	return ", whose jobs can't be started,"
+}

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"slices"
 	"time"
 
 	jobnet "jobd/net"
@@ -35,6 +36,14 @@ type WorkerStatus struct {
 	// ConfigRefused is since when the configuration on the disk has a mistake, and is not in force; zero
 	// where it is, or the worker does not tell.
 	ConfigRefused time.Time `json:"configRefusedSince,omitzero"`
+}
+
+// Stuck tells whether the worker says that it can start no job of a target. That for now it claims
+// none, as where the target's rate is used up, is something else: see TargetStatus.Why.
+func (s *WorkerStatus) Stuck(target string) bool {
+	return s.Launcher != nil || slices.ContainsFunc(s.Executors, func(e ExecutorStatus) bool {
+		return e.Target == target && e.Unready != ""
+	})
 }
 
 // Build is which version of a program answers, and the commit of which it was built: "unknown" where the build was

@@ -88,7 +88,7 @@ func (t *target) join(w Worker, status contract.TargetStatus, named bool) {
 			t.pausedAt, t.pausedBy = at, status.PausedBy
 		}
 	}
-	if status.Why != "" && !status.Paused {
+	if !status.Paused && w.Status.Stuck(t.name) {
 		t.unable++
 	}
 	if status.Why != "" {

@@ -161,7 +161,11 @@ func TestQueuesGrowAndShrink(t *testing.T) {
 	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1}
 	p.later(5)
 	p.sees("0    0     0     never") // nothing ended: there is no pace
+	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1, Ended: 60, Why: "its rate of 60/m is used up"}
+	p.later(5)
+	p.sees("60     0      5m0s") // the rate is what it goes by
 	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1, Ended: 60, Why: "no process gets ready"}
+	p.fake.fleet.Workers[0].Status.Executors = []contract.ExecutorStatus{{Target: "mail", Unready: "no process gets ready"}}
 	p.later(5)
 	p.sees("60     0     never") // nobody can start what waits
 }

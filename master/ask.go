@@ -102,11 +102,14 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 // or for a moment: so nobody waits for somebody who waits.
 //
 // Its error is that of ctx, which ends with the client's link. What the client wanted still goes to all
-// workers, but nothing is made of their answers, and the caller has nothing to tell: a master that
-// stops waits for all that it does for clients.
+// workers, long letters too, which wait for the cargo as long as a worker may take to answer: whoever
+// has left is not to have signalled half of his jobs. But nothing is made of the answers, and the caller
+// has nothing to tell: a master that stops waits for all that it does for clients.
 func (r *round) ask(ctx context.Context, letters []letter) error {
+	room, end := outliving(ctx, r.timeout)
+	defer end()
 	for _, l := range letters {
-		err := r.send(ctx, l)
+		err := r.send(ctx, room, l)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -118,13 +121,27 @@ func (r *round) ask(ctx context.Context, letters []letter) error {
 	return ctx.Err()
 }
 
+// outliving is a context that ends so long after ctx, or with end.
+func outliving(ctx context.Context, by time.Duration) (later context.Context, end func()) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(by):
+			cancel()
+		case <-later.Done():
+		}
+	})
+	return later, func() { stop(); cancel() }
+}
+
 // reachable tells whether any of the workers' links lives.
 func reachable(workers []*worker) bool {
 	return slices.ContainsFunc(workers, func(w *worker) bool { return w.link.Err() == nil })
 }
 
-// send asks the workers of one letter. After an error it has asked none of them.
-func (r *round) send(ctx context.Context, l letter) error {
+// send asks the workers of one letter, which waits for the cargo until room ends. After an error it has
+// asked none of them.
+func (r *round) send(ctx, room context.Context, l letter) error {
 	if len(l.to) == 0 {
 		return nil
 	}
@@ -138,7 +155,7 @@ func (r *round) send(ctx context.Context, l letter) error {
 	held := 0
 	if data.Len() > longBytes {
 		held = min(data.Len(), forwardedBytes)
-		if err := r.forwarded.hold(ctx, held); err != nil {
+		if err := r.forwarded.hold(room, held); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	jobnet "jobd/net"
 	"jobd/net/contract"
@@ -110,5 +112,54 @@ func TestLettersOfAClientThatIsGoneGoToWhoIsThere(t *testing.T) {
 	ask()
 	if before != 2 || made != before {
 		t.Errorf("letters were made %d times for a worker that is there, %d times for one that is not; want 2 and 0", before, made-before)
+	}
+}
+
+// So do long letters, which wait for their turn when the client leaves. They don't wait for ever.
+func TestLongLettersOfAClientThatIsGone(t *testing.T) {
+	t.Parallel()
+	address, m, _ := serveMaster(t, Config{}, "s3cret")
+	got := make(chan struct{}, 2)
+	registered(t, address, "worker", []string{"a"}, map[string]jobnet.Handler{
+		"pause": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { got <- struct{}{}; return nil, nil },
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	workers, long := m.registry.all(), strings.Repeat("x", 2*longBytes)
+	ask := func(timeout time.Duration) (ended chan error) {
+		ended = make(chan error, 1)
+		go func() {
+			from, left := m.clients.enter(workers[0].link)
+			defer left()
+			asking := round{Master: m, from: from, typ: "pause", timeout: timeout}
+			asking.answered = func(letter, *worker, []byte, error) { t.Error("an answer is handed over that nobody waits for") }
+			ended <- asking.ask(ctx, []letter{{workers, long}, {workers, long}})
+		}()
+		return ended
+	}
+	if err := m.forwarded.hold(t.Context(), forwardedBytes); err != nil {
+		t.Fatal(err)
+	}
+	ended := ask(time.Hour)
+	until(t, "the first letter waits", func() bool {
+		m.forwarded.mu.Lock()
+		defer m.forwarded.mu.Unlock()
+		return len(m.forwarded.waiting) == 1 || len(ended) == 1
+	})
+	m.forwarded.release(forwardedBytes)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v, not with its client", err)
+	}
+	until(t, "both letters are there", func() bool { return len(got) == 2 })
+
+	if err := m.forwarded.hold(t.Context(), forwardedBytes); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ask(time.Millisecond); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v, not with its client", err)
+	}
+	m.forwarded.release(forwardedBytes)
+	if len(got) != 2 || free(m) != forwardedBytes {
+		t.Errorf("%d letters were sent, want 2; %d bytes of %d are free", len(got), free(m), forwardedBytes)
 	}
 }

@@ -250,3 +250,62 @@ func TestACancelTakesBackWhatFollows(t *testing.T) {
 	}
 	f.tells(1, "accepted "+strings.Repeat("running ", len(made))+"cancelled")
 }
+
+// holdingRunner holds back what it is asked to start.
+type holdingRunner struct {
+	*runner
+	asked chan *request
+}
+
+func (r holdingRunner) Start(spec jobexec.Spec) (jobexec.Process, error) {
+	p := &request{spec: spec, begun: make(chan struct{}), sent: make(chan struct{}), ended: make(chan struct{}), signals: make(chan int, 10)}
+	r.asked <- p
+	return heldBack{p, p}, nil
+}
+
+// heldBack is a start that the runner was not told of yet.
+type heldBack struct {
+	jobexec.Process // and no more of a request than that
+	start           *request
+}
+
+func (h heldBack) Withdraw() {
+	h.start.ends(journal.Done{}, fmt.Errorf("it was taken back: %w", jobexec.ErrRunnerChanged))
+}
+
+// A start that is held back because its runner is to be left is taken back by whoever cancels its job,
+// by a pause and by a worker that stops. Nothing was wrong.
+func TestAStartThatIsHeldBackIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ends   func(f *fixture)
+		status string
+		story  string
+	}{
+		"cancel": {func(f *fixture) {
+			f.told(jobexec.CancelWish{IDs: []int64{1}}, map[int64]string{1: "not run of a"})
+		}, journal.RowIgnored, "accepted running cancelled"},
+		"pause": {func(f *fixture) {
+			if err := f.worker.Pause([]string{"a"}, canceller); err != nil {
+				f.t.Error(err)
+			}
+		}, journal.RowWaiting, "accepted running released"},
+		"stop": {func(f *fixture) { f.stop() }, journal.RowWaiting, "accepted running released"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newTable(waiting(1, "a")), nil)
+			holding := holdingRunner{f.runner, make(chan *request, 100)}
+			f.build(func(c *jobexec.Config) {
+				c.Runner = holding
+				c.Retry = func(what string, _ ...any) jobexec.Retry { return failsNever{t, what} }
+			})
+			f.start()
+			<-holding.asked
+			f.asked(1)
+			test.ends(f)
+			f.reach(map[int64]string{1: test.status})
+			f.tells(1, test.story)
+		})
+	}
+}

@@ -198,8 +198,8 @@ type Held interface {
 // for the connection of a request.
 type withdrawable interface {
 	Process
-	// Withdraw takes it back if it waits still: it ends with a *NotStartedError then. It does not
-	// wait for that. Where it has begun, or is about to, nothing follows.
+	// Withdraw takes it back if it waits still: it ends with a *NotStartedError or ErrRunnerChanged
+	// then. It does not wait for that. Where it has begun, or is about to, nothing follows.
 	Withdraw()
 }
 

@@ -31,7 +31,11 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 		b.notStarted(j, o, now)
 		return nil
 	case NotAsked:
-		b.renew(j, Renewal{Job: j, Cause: o.Cause})
+		r := Renewal{Job: j, Cause: o.Cause}
+		if j.unwanted {
+			r = Renewal{Job: j, After: tookBack}
+		}
+		b.renew(j, r)
 		return nil
 	case Unknown:
 		if b.mayRepeat(j) {

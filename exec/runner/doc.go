@@ -63,7 +63,9 @@
 //     is not journalled (replace.go), and ends by itself; until then the targets that want kept
 //     processes claim nothing. Killed in between, the next worker finds one runner or the other, and
 //     begins anew. A start that was announced for the older one is announced anew. One that is held
-//     back for that (holdback.go) was not sent, and so never happened.
+//     back for that (holdback.go) was not sent, and so never happened: killed meanwhile, the next worker
+//     finds the same runner, which does not know it; where the runner is killed, or the connection is
+//     lost, this worker announces it anew.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
 //     its job, the time since that began.
 package runner

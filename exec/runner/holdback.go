@@ -17,8 +17,8 @@ var usualPatience = patience{first: 10 * time.Second, hold: 5 * time.Second, lon
 
 // heldStart is a start that the runner is not asked for now. It is among the link's processes.
 type heldStart struct {
-	of       *process
-	messages []wire.Message
+	of       *process       // nil: it was taken back
+	messages []wire.Message // the start is the last of them, behind its environment
 }
 
 // holdBack holds starts back, so that the jobs that run end and no other one takes their place, and
@@ -50,12 +50,31 @@ func (c *connector) holdBack(l *link) (left bool) {
 	}
 }
 
-// hold keeps a start back, if starts are held back. Callers must hold l.mu.
+// hold keeps a start back, if starts are held back. Whoever cancels its job, pauses its target or stops
+// the worker takes it back. Callers must hold l.mu.
 func (l *link) hold(p *process, messages ...wire.Message) bool {
 	if l.owed.holds {
 		l.owed.held = append(l.owed.held, heldStart{p, messages})
+		p.withdraw = func() { l.takeBack(p) }
 	}
 	return l.owed.holds
+}
+
+// takeBack ends a start that is held back still. An environment that was to be sent with it stays: starts
+// behind it have the same.
+func (l *link) takeBack(p *process) {
+	var n notices
+	defer func() { n.make() }()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, h := range l.owed.held {
+		if h.of != p {
+			continue
+		}
+		l.owed.held[i] = heldStart{messages: h.messages[:len(h.messages)-1]}
+		l.drop(h, "it was taken back while it waited", &n)
+		return
+	}
 }
 
 // letGo asks the runner for all starts that were held back.
@@ -68,7 +87,9 @@ func (l *link) letGo() {
 // release does so. Callers must hold l.mu.
 func (l *link) release() {
 	for _, h := range l.owed.held {
-		l.owed.add(h.of.id)
+		if h.of != nil {
+			l.owed.add(h.of.id)
+		}
 		for _, m := range h.messages {
 			l.post(m)
 		}
@@ -76,24 +97,21 @@ func (l *link) release() {
 	l.owed.holds, l.owed.held = false, nil
 }
 
-// releaseFor does so where one of them is to be signalled, which the runner has to know then. Callers
-// must hold l.mu.
-func (l *link) releaseFor(id wire.ID) {
-	for _, h := range l.owed.held {
-		if h.of.id == id {
-			l.release()
-			return
-		}
-	}
-}
-
-// giveUp ends the starts that are held back: the runner is left, and they are to be announced with
-// another one. Callers must hold l.mu.
+// giveUp ends the starts that are held back: the runner is left or lost, and they are to be announced
+// with another one. Callers must hold l.mu.
 func (l *link) giveUp(n *notices) {
 	for _, h := range l.owed.held {
-		delete(l.processes, h.of.id)
-		delete(l.numbers, h.of.id)
-		h.of.end(fmt.Errorf("the older runner was left before it was asked: %w", jobexec.ErrRunnerChanged), n)
+		l.drop(h, "the older runner was left before it was asked", n)
 	}
 	l.owed.holds, l.owed.held = false, nil
+}
+
+// drop ends a start that the runner was not asked for. Callers must hold l.mu.
+func (l *link) drop(h heldStart, why string, n *notices) {
+	if h.of == nil {
+		return
+	}
+	delete(l.processes, h.of.id)
+	delete(l.numbers, h.of.id)
+	h.of.end(fmt.Errorf("%s: %w", why, jobexec.ErrRunnerChanged), n)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,7 +151,7 @@ func TestAnOlderRunnerThatAlwaysHasAJobIsReplaced(t *testing.T) {
 }
 
 // Where its jobs run for long, starts go on after that moment, in their order, and are held back
-// again later, ever more seldom. One that is to be signalled does not wait.
+// again later, ever more seldom.
 func TestStartsAreHeldBackForAMomentOnly(t *testing.T) {
 	t.Parallel()
 	k, r := holding(t, func(dir string) *olderRunner { return newOlderRunner(t, dir) },
@@ -171,26 +172,60 @@ func TestStartsAreHeldBackForAMomentOnly(t *testing.T) {
 			k.Forget(m.ID.Job, workerToken, 1)
 		}
 	}
+	r.ends(r.runs)
+	k.Forget(r.runs.Job, workerToken, 1)
+	k.says(func(why string) bool { return why == "" })
+}
+
+// A start that is held back is taken back at once by whoever cancels its job: it never happened. The one
+// behind it has the environment that was to be sent with it.
+func TestAStartThatIsHeldBackIsTakenBack(t *testing.T) {
+	t.Parallel()
+	k, r := holding(t, func(dir string) *olderRunner { return newOlderRunner(t, dir) },
+		patience{first: time.Millisecond, hold: hung, longest: hung})
+	l := linkOf(k.Remote)
 	k.untilHeld(l, true)
-	p := other(t, k, 20)
-	signalled := make(chan error)
-	go func() { signalled <- p.Signal(15) }()
-	if m := r.hears(t, wire.Start); m.ID.Job != 20 {
-		t.Errorf("started %+v", m)
+	env := []string{"OF=both"}
+	held := func(job int64) *process {
+		spec := script("exit 0")
+		spec.Job, spec.Token, spec.Attempt, spec.Env = job, workerToken, 1, env
+		return asked(t, k.Remote, spec).(*process)
 	}
-	m := r.hears(t, wire.Signal)
-	r.out.Post(wire.Message{Kind: wire.Signalled, ID: m.ID, Tokens: true})
-	if err := <-signalled; err != nil {
-		t.Error(err)
+	one, two := held(6), held(7)
+	one.Withdraw()
+	if !isClosed(one.Ended()) {
+		t.Fatal("the start that was taken back has not ended")
 	}
-	for _, id := range []wire.ID{m.ID, r.runs} {
+	if _, err := one.Outcome(); !errors.Is(err, jobexec.ErrRunnerChanged) {
+		t.Errorf("the start that was taken back: %v", err)
+	}
+	one.Withdraw() // once more does nothing
+	l.letGo()
+	two.Withdraw() // too late
+	var has []string
+	for m := range r.told {
+		if m.Kind == wire.Environment {
+			has = m.Env
+		}
+		if m.Kind == wire.Start {
+			if m.ID.Job != 7 || !slices.Equal(has, env) {
+				t.Errorf("job %d is started with the environment %q", m.ID.Job, has)
+			}
+			break
+		}
+	}
+	for _, id := range []wire.ID{two.id, r.runs} {
 		r.ends(id)
 		k.Forget(id.Job, workerToken, 1)
 	}
 	k.says(func(why string) bool { return why == "" })
+	if _, err := wait(two); err != nil {
+		t.Error(err)
+	}
 }
 
-// A connection that is lost meanwhile ends such a start as any that was not read: once.
+// A connection that is lost meanwhile ends such a start as one that never happened, be it that the runner
+// is gone.
 func TestAStartThatIsHeldBackOnALostConnection(t *testing.T) {
 	t.Parallel()
 	near, far := pair(t)
@@ -219,13 +254,16 @@ func TestAStartThatIsHeldBackOnALostConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	far.Close()
-	if left := <-lost; len(left) != 1 || left[p.(*process).id] != p {
+	if left := <-lost; len(left) != 0 {
 		t.Errorf("lost with the connection: %v", left)
+	}
+	if !isClosed(p.Ended()) {
+		t.Fatal("the start that was held back has not ended")
+	}
+	if _, err := p.Outcome(); !errors.Is(err, jobexec.ErrRunnerChanged) {
+		t.Errorf("the start that was held back: %v", err)
 	}
 	if <-over || l.leave() {
 		t.Error("the runner counts as left")
-	}
-	if isClosed(p.Ended()) {
-		t.Error("it has ended before whoever connects again says so")
 	}
 }

@@ -163,17 +163,23 @@ func (l *link) take(batch []wire.Message, n *notices) {
 	}
 }
 
-// lose gives up a connection that is gone.
+// lose gives up a connection that is gone. Starts that are held back were not sent over it: whether the
+// runner lives or not, they never happened.
 func (l *link) lose(err error) {
 	l.conn.Close()
 	l.out.Close()
 	l.mu.Lock()
 	l.end = Standing{Since: time.Now(), Err: fmt.Errorf("the connection to the runner is lost: %w", err)}
 	close(l.lost)
+	closing := l.closing
+	var n notices
+	if !closing { // else the next worker hears of them
+		l.giveUp(&n)
+	}
 	processes, signals, glances := l.processes, l.signals, l.glances
 	l.processes, l.signals, l.glances = nil, nil, nil
-	closing := l.closing
 	l.mu.Unlock()
+	n.make()
 	maps.DeleteFunc(processes, func(_ wire.ID, p *process) bool { return p.placeholder })
 	for _, wanted := range signals {
 		wanted.answer <- os.ErrProcessDone.Error()

@@ -201,7 +201,7 @@ func (p *process) Ended() <-chan struct{} { return p.ended }
 func (p *process) Outcome() (journal.Done, error) { return p.done, p.err }
 
 // Signal implements jobexec.Process. It may be called before the process has begun: the runner does
-// one request after the other.
+// one request after the other. It fails where the start is held back: the runner does not know it.
 func (p *process) Signal(signo int) error {
 	if isClosed(p.ended) {
 		return os.ErrProcessDone
@@ -209,8 +209,8 @@ func (p *process) Signal(signo int) error {
 	return (*p.signaller.Load())(p.id, signo)
 }
 
-// Withdraw takes the start back if it waits still for a process that is kept: it ends with a
-// *NotStartedError then. It does not wait for that.
+// Withdraw takes the start back if it waits still for a process that is kept, or is held back: it ends
+// with a *NotStartedError or ErrRunnerChanged then. It does not wait for that.
 func (p *process) Withdraw() {
 	if p.withdraw != nil && !isClosed(p.begun) {
 		p.withdraw()

@@ -30,7 +30,6 @@ func (l *link) signal(id wire.ID, signo int) error {
 		l.mu.Unlock()
 		return errSilent
 	}
-	l.releaseFor(id)
 	l.signals = append(l.signals, wanted)
 	l.post(wire.Message{Kind: wire.Signal, ID: id, Signo: signo})
 	l.mu.Unlock()

@@ -77,7 +77,7 @@ type PoolStanding struct {
 	Boots     int64            `json:"boots"`              // processes that got ready since the runner has the pool
 	Jobs      int64            `json:"jobs"`               // jobs that were passed to one
 	Recycled  map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
-	Old       int              `json:"old,omitempty"`      // processes that are still to be replaced because somebody asked for it, or for another reason that is about all
+	Old       *int             `json:"old,omitempty"`      // processes that are still to be replaced because somebody asked for it, or for another reason that is about all; nil: the runner can't tell
 	Unready   string           `json:"unready,omitempty"`  // why none gets ready; "" where nothing is wrong
 	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds

@@ -171,10 +171,11 @@ func (r *Remote) Standings() []jobexec.PoolStanding {
 func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
 	s := p.standings[of.Target]
 	if s.Mode != of.Mode {
-		s = jobexec.PoolStanding{Target: of.Target, Mode: of.Mode}
+		s = jobexec.PoolStanding{Target: of.Target, Mode: of.Mode, Old: new(int)}
 	}
-	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && p.granted[of.Target] != w.id {
-		s.Old = max(1, s.Processes) // the runner has not heard of it yet
+	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && s.Old != nil && p.granted[of.Target] != w.id {
+		old := max(1, s.Processes) // the runner has not heard of it yet
+		s.Old = &old
 	}
 	if !p.older.IsZero() {
 		s.Unready, s.Since = errOlderRunner, p.older.UnixMilli()
@@ -197,12 +198,15 @@ func (c *connector) heard(messages []wire.Message) {
 			if !p.means(&s) {
 				continue
 			}
-			p.standings[s.Target] = jobexec.PoolStanding{
+			told := jobexec.PoolStanding{
 				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
 				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
-				Tight: s.Tight, TightSince: s.TightSince, Old: s.Old,
+				Tight: s.Tight, TightSince: s.TightSince,
 			}
-			p.granted[s.Target] = s.Wish
+			if s.Wish != nil {
+				told.Old, p.granted[s.Target] = &s.Old, *s.Wish
+			}
+			p.standings[s.Target] = told
 		}
 		for _, n := range messages[i].Notes {
 			c.log(n)
@@ -219,7 +223,7 @@ func (p *pools) renew() {
 	defer p.mu.Unlock()
 	p.granted = nil
 	for target, s := range p.standings {
-		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since, Tight: s.Tight, TightSince: s.TightSince}
+		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since, Tight: s.Tight, TightSince: s.TightSince, Old: new(int)}
 	}
 }
 

@@ -306,7 +306,7 @@ func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 			if s.Boots > 1+times {
 				t.Fatalf("%+v: replaced more than %d times", s, times)
 			}
-			return s.Processes == 1 && s.Ready == 1 && s.Boots == 1+times && s.Recycled["recycle"] == times && s.Jobs == jobs && s.Old == 0
+			return s.Processes == 1 && s.Ready == 1 && s.Boots == 1+times && s.Recycled["recycle"] == times && s.Jobs == jobs && *s.Old == 0
 		})
 	}
 	k.pool(poolLoop, 1)
@@ -315,8 +315,8 @@ func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 		if unknown := c.recycle([]string{"mail", "other"}, "recycle"); len(unknown) != 1 {
 			t.Errorf("unknown: %v", unknown)
 		}
-		if s := k.Standings()[0]; s.Old != 1 { // though the runner has not heard of it yet
-			t.Errorf("%d processes are old, of one that is to be replaced", s.Old)
+		if s := k.Standings()[0]; *s.Old != 1 { // though the runner has not heard of it yet
+			t.Errorf("%d processes are old, of one that is to be replaced", *s.Old)
 		}
 	})
 	replaced(1, 1)

@@ -35,7 +35,7 @@ func executors(of jobexec.Executors, targets map[string]jobexec.TargetStatus) (a
 			Target: p.Target, Mode: string(p.Mode), Slots: targets[p.Target].Concurrency,
 			Processes: p.Processes, Booting: p.Booting, Ready: p.Ready, Busy: p.Busy,
 			Boots: p.Boots, Jobs: p.Jobs, Recycled: p.Recycled, Unready: p.Unready, Failing: p.Failing, Since: p.Since,
-			Tight: p.Tight, TightSince: p.TightSince, Old: &p.Old,
+			Tight: p.Tight, TightSince: p.TightSince, Old: p.Old,
 		})
 	}
 	for _, r := range of.Services {

@@ -77,10 +77,11 @@ func (ps *pools) standings() []wire.Standing {
 	all := make([]wire.Standing, 0, len(ps.byTarget))
 	for _, target := range slices.Sorted(maps.Keys(ps.byTarget)) {
 		p := ps.byTarget[target]
+		wish := p.def.Wish
 		s := wire.Standing{
 			Target: target, Mode: p.def.Mode, Processes: len(p.processes), Booting: p.booting,
 			Boots: p.boots, Jobs: p.jobs, Recycled: maps.Clone(p.recycled), Unready: p.unready,
-			Wish: p.def.Wish, Old: p.count(func(k *kept) bool { return k.version != p.version }),
+			Wish: &wish, Old: p.count(func(k *kept) bool { return k.version != p.version }),
 			Era: p.def.Era, Tight: p.tight.why, TightSince: p.tight.since,
 		}
 		switch {

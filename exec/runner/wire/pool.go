@@ -46,7 +46,7 @@ type Standing struct {
 	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
 	Era       int              `json:"era,omitempty"`      // as it was said
-	Wish      int64            `json:"wish,omitempty"`     // the last one that was taken up
+	Wish      *int64           `json:"wish,omitempty"`     // the last one that was taken up; nil: of an older version, which tells neither that nor Old
 	Old       int              `json:"old,omitempty"`      // processes that are there since before all were to be replaced
 
 	Tight      string `json:"tight,omitempty"`       // why max_memory is too small; "" where it is not

@@ -18,7 +18,7 @@ import (
 //
 // The crash argument of the first: the journal says that the request was announced, and not that it had a
 // connection. So the next start knows that it was never sent. A signal counts as delivered once the end
-// of its job is journalled.
+// of its job is journalled, which says who has sent it.
 
 // takeBack takes back the start of a process if it waits still.
 func takeBack(process any) {
@@ -34,11 +34,11 @@ func waits(process Process, signo int) bool {
 	return held && slices.Contains(ends, unix.Signal(signo)) && !isClosed(process.Begun())
 }
 
-// endsUnsent has the board note that a request is to end that waits for its connection.
-func (w *Worker) endsUnsent(j *board.Job, ends bool) bool {
+// endsUnsent has the board note on whose behalf a request is to end that waits for its connection.
+func (w *Worker) endsUnsent(j *board.Job, by string, ends bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.board.GiveUp(j, ends)
+	return w.board.GiveUp(j, by, ends)
 }
 
 // endUnsent ends a request that waits for its connection by a signal, and tells whether the journal knows

@@ -217,6 +217,9 @@ func TestARequestThatWaitsForItsConnectionIsTakenBack(t *testing.T) {
 			if f.tells(1, test.story); closed(p.sent) {
 				t.Error("it was sent")
 			}
+			if why := f.outcome(1).Reason; name == "kill" && why != unsentReason+", by "+canceller {
+				t.Errorf("it ended because %q", why)
+			}
 		})
 	}
 }

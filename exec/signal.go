@@ -39,7 +39,7 @@ func (w *Worker) signal(id int64, signo int, by string) bool {
 		return false
 	}
 	ends := by != byShutdown && j.Claim().Plan != nil
-	if waits(process, signo) && w.endsUnsent(j, ends) {
+	if waits(process, signo) && w.endsUnsent(j, by, ends) {
 		return w.endUnsent(j, process, signo)
 	}
 	if signo > 0 {

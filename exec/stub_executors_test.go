@@ -83,6 +83,9 @@ type request struct {
 
 const serviceAddress = "http 127.0.0.1:80"
 
+// unsentReason is why a request has ended that got a signal before it was sent.
+const unsentReason = "it was cancelled before its request was sent"
+
 func (p *request) Begun() <-chan struct{}         { return p.begun }
 func (p *request) Ended() <-chan struct{}         { return p.ended }
 func (p *request) Outcome() (journal.Done, error) { return p.done, p.err }
@@ -106,7 +109,7 @@ func (p *request) Signal(signo int) error {
 	}
 	p.signals <- signo
 	if !closed(p.begun) {
-		p.ends(journal.Done{Result: "fail", Signal: unix.SignalName(unix.Signal(signo))}, nil)
+		p.ends(journal.Done{Result: "fail", Signal: unix.SignalName(unix.Signal(signo)), Reason: unsentReason}, nil)
 	}
 	return nil
 }

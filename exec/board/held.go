@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"slices"
 
 	"jobd/journal"
@@ -64,14 +65,22 @@ func (b *Board) Unwanted(j *Job) Process {
 }
 
 // GiveUp notes that a request gets a signal that ends it while it waits for its connection, and so that
-// its run is not tried again, if ends says so. It is false where that is over.
-func (b *Board) GiveUp(j *Job, ends bool) bool {
+// its run is not tried again, if ends says so. by is who sends it: the end of the job says so, since no
+// signal is journalled of a start that the journal knows no process of. It is false where that is over.
+func (b *Board) GiveUp(j *Job, by string, ends bool) bool {
 	if j.phase != Asked {
 		return false
 	}
-	j.ends = j.ends || ends
+	j.ends, j.givenUp = j.ends || ends, cmp.Or(j.givenUp, by)
 	j.halted++
 	return true
+}
+
+// givenUpBy has the end of a request that was never sent say who ended it.
+func givenUpBy(done *journal.Done, by string) {
+	if by != "" {
+		done.Reason += ", by " + by
+	}
 }
 
 // MovesOf gives, for each job under way that one of some executors runs, a channel that is closed

@@ -97,3 +97,44 @@ func TestARequestThatGetsAnotherSignalIsSent(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// The end of a request that somebody ended before it had its connection says who: no signal of it is
+// journalled. Where it was taken back instead, nothing of that is left in its next start: a signal that ends
+// that one, and that nobody has told of, lets it be tried again.
+func TestWhoEndsARequestThatWaitsForItsConnection(t *testing.T) {
+	t.Parallel()
+	killed := Outcome{Fate: Over, Done: journal.Done{Result: "fail", Signal: "SIGKILL", Reason: "it was cancelled before its request was sent"}}
+	for name, test := range map[string]struct {
+		takenBack bool
+		reason    string
+		again     bool
+	}{
+		"given up":   {reason: killed.Done.Reason + ", by me"},
+		"taken back": {takenBack: true, reason: killed.Done.Reason, again: true},
+	} {
+		now := time.Unix(1_000_000, 0)
+		b := New(Config{Targets: map[string]int{"a": 1}, Again: true, Timing: Timing{
+			Executor: "http", Terms: map[string]Terms{"a": {Own: true, Executor: "http", Attempts: 2}},
+		}})
+		row := journal.Row{Job: 1, Target: "a", Status: journal.RowWaiting, Plan: &journal.Plan{}}
+		claimRows(t, b, now, row)
+		j := b.Job(1)
+		for _, by := range []string{"me", "you"} {
+			if !b.GiveUp(j, by, true) {
+				t.Fatalf("%s: its request can't be given up", name)
+			}
+		}
+		if test.takenBack {
+			b.Unwanted(j)
+			refuseStart(b, 1, now)
+			again(t, b, 1, now)
+		}
+		b.Ended(j, journal.Started{}, killed)
+		turn, _ := b.Turn(now, instance)
+		drafts := turn.Steps[0].Drafts
+		done, is := drafts[len(drafts)-1].Payload.(journal.Done)
+		if !is || done.Reason != test.reason || done.Again != nil != test.again {
+			t.Errorf("%s: %+v", name, drafts)
+		}
+	}
+}

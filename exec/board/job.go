@@ -45,9 +45,10 @@ type Job struct {
 
 	timeout, killAfter time.Duration // as its announcement says
 
-	unwanted bool // its start is to be taken back, if it waits still
-	halted   int  // signals that end it, and are journalled or are about to be
-	held     bool // a request that would have been sent, had it not been halted
+	unwanted bool   // its start is to be taken back, if it waits still
+	halted   int    // signals that end it, and are journalled or are about to be
+	held     bool   // a request that would have been sent, had it not been halted
+	givenUp  string // who ends it, of a request that was to end before it had its connection
 
 	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back
 	cancelled *journal.Cancellation // it runs, and is to end; nil: nobody wants that

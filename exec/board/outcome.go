@@ -27,6 +27,7 @@ func (b *Board) outcome(e ended, now time.Time) *Step {
 			b.ran(j, now)
 			j.countStart(now)
 		}
+		givenUpBy(&done, j.givenUp)
 	case NotStarted:
 		b.notStarted(j, o, now)
 		return nil

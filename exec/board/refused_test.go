@@ -11,10 +11,20 @@ import (
 // claims has a target claim jobs, and asks for their starts.
 func claims(t *testing.T, b *Board, now time.Time, ids ...int64) {
 	t.Helper()
+	rows := make([]journal.Row, 0, len(ids))
+	for _, id := range ids {
+		rows = append(rows, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting})
+	}
+	claimRows(t, b, now, rows...)
+}
+
+// claimRows claims rows, and asks for their starts.
+func claimRows(t *testing.T, b *Board, now time.Time, rows ...journal.Row) {
+	t.Helper()
 	claim := &Claim{}
 	var events []journal.Event
-	for _, id := range ids {
-		for _, d := range b.Accept(claim, journal.Row{Job: id, Target: "a", Status: journal.RowWaiting}, "@abcd00000", instance, now) {
+	for _, row := range rows {
+		for _, d := range b.Accept(claim, row, "@abcd00000", instance, now) {
 			events = append(events, journal.Event{Seq: uint64(len(events) + 1), Job: d.Job, Payload: d.Payload})
 		}
 	}

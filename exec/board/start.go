@@ -129,7 +129,7 @@ func (b *Board) end(e ended) {
 func (b *Board) renew(j *Job, r Renewal) {
 	b.move(j, Renewing)
 	j.process, j.unsaid = nil, nil
-	j.unwanted, j.halted, j.held = false, 0, false
+	j.unwanted, j.halted, j.held, j.givenUp, j.ends = false, 0, false, "", false
 	if b.stays(j) {
 		b.takeBack(j)
 		return

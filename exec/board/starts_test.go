@@ -200,7 +200,7 @@ func (w *world) endOne(fates *rapid.Generator[Fate]) bool {
 func (w *world) signalOne() bool {
 	p := w.anyProcess()
 	if p != nil && p.requests() && !p.begun {
-		p.given = w.b.GiveUp(p.job, rapid.Bool().Draw(w.T, "ends")) || p.given
+		p.given = w.b.GiveUp(p.job, "me", rapid.Bool().Draw(w.T, "ends")) || p.given
 		return true
 	}
 	if p == nil || !p.begun {

@@ -143,12 +143,11 @@ func (w *Worker) retireTarget(name, by string) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
 	waits := false
-	w.change(func(b *board.Board) board.Effects {
+	w.change(func(b *board.Board) (e board.Effects) {
 		if t := b.Target(name); t != nil && t.Length() > 0 {
-			waits = true
-			b.Retire(t, by)
+			waits, e = true, b.Retire(t, by)
 		}
-		return board.Effects{}
+		return e
 	})
 	if waits {
 		return nil

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -136,5 +137,35 @@ func TestWhoEndsARequestThatWaitsForItsConnection(t *testing.T) {
 		if !is || done.Reason != test.reason || done.Again != nil != test.again {
 			t.Errorf("%s: %+v", name, drafts)
 		}
+	}
+}
+
+// A signal for a start that is over, or that was not asked for, is journalled of none that follows, and
+// counts for none.
+func TestASignalIsForOneStart(t *testing.T) {
+	t.Parallel()
+	b, j, now := requested(t)
+	b.Ended(j, journal.Started{Address: "127.0.0.1:80"}, Outcome{Fate: NotStarted, Cause: errors.New("it was closed"), Short: true})
+	turn, _ := b.Turn(now, instance)
+	takeTurn(b, turn, nil)
+	kill := Signal{Job: j, Event: journal.Signal{Signo: 9, Ends: true}, To: make(chan error, 1)}
+	gone := func() {
+		t.Helper()
+		if e := b.Signal(kill); len(e.Signalled) != 1 || !errors.Is(e.Signalled[0].Err, ErrGone) {
+			t.Errorf("while it is %s: %+v", j.phase, e)
+		}
+	}
+	gone()
+	b.Renew(j)
+	turn, _ = b.Turn(now, instance)
+	for _, s := range takeTurn(b, turn, nil).Start {
+		b.Ask(s)
+		gone()
+		b.Asked(j, "its process")
+	}
+	b.Began(j, journal.Started{Address: "127.0.0.1:80"}, now)
+	turn, _ = b.Turn(now, instance)
+	if e := takeTurn(b, turn, nil); len(e.Held) != 1 || !e.Held[0].Go || len(turn.Steps) != 1 || j.halted != 0 {
+		t.Errorf("%+v, %d steps, %d signals that end it", e, len(turn.Steps), j.halted)
 	}
 }

@@ -183,7 +183,7 @@ func (w *world) retire(name string) bool {
 		if rapid.Bool().Draw(w.T, "keep") {
 			w.after(w.b.Keep(t))
 		} else {
-			w.b.Retire(t, "me")
+			w.after(w.b.Retire(t, "me"))
 		}
 	}
 	return true

@@ -10,7 +10,7 @@ import (
 // mostRefusals, in a row, the target is unable, as if the executor had said so (unable.go): nothing is
 // claimed for it, and its rows stay. That one job is the probe: it keeps its slot, and is tried again each
 // few seconds. The first start of the target that goes well ends that. Where the probe goes, because
-// somebody cancels it or pauses the target, the next jobs are to show how it stands.
+// somebody cancels it, or pauses or removes the target, the next jobs are to show how it stands.
 
 // firstProbe and lastProbe are the pauses between two tries of the probe.
 const (

@@ -203,3 +203,71 @@ func TestOnlyAStartShowsThatJobsCanBeStarted(t *testing.T) {
 		}
 	}
 }
+
+// A target that is removed as soon as it is empty, and whose jobs are refused, gets empty: the job that is
+// tried again and again is given back, wherever it stands. One that was started before goes on as it did.
+func TestATargetWhoseJobsAreRefusedIsRemoved(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	journalled := func(b *Board) Effects {
+		turn, _ := b.Turn(now, instance)
+		return takeTurn(b, turn, nil)
+	}
+	for name, test := range map[string]struct {
+		before    func(t *testing.T, b *Board)
+		behind    func(b *Board)
+		meanwhile bool // a turn is being journalled
+		earlier   bool // the target is to be removed before the last refusal
+		attempt   int
+	}{
+		"while it rests": {},
+		"when it is due": {before: func(_ *testing.T, b *Board) { b.Renew(b.Job(1)) }},
+		"while it is announced": {
+			before:    func(_ *testing.T, b *Board) { b.Renew(b.Job(1)) },
+			meanwhile: true,
+		},
+		"when it was asked for": {
+			before: func(t *testing.T, b *Board) { again(t, b, 1, now) },
+			behind: func(b *Board) { refuseStart(b, 1, now) },
+		},
+		"when it was refused twice":  {earlier: true, behind: func(b *Board) { refuseStart(b, 1, now) }},
+		"when it was started before": {attempt: 2},
+	} {
+		b := New(Config{Targets: map[string]int{"a": 2}, Requeue: true, Timing: Timing{Executor: "fork"}})
+		a := b.Target("a")
+		if test.attempt == 0 {
+			claims(t, b, now, 1)
+		} else {
+			b.Requeue(journal.Job{ID: 1, Target: "a", Token: "@abcd00000", Status: journal.StatusStarting, Attempt: test.attempt})
+			ask(t, b, journalled(b))
+		}
+		for range 2 {
+			refuseStart(b, 1, now)
+			again(t, b, 1, now)
+		}
+		if !test.earlier {
+			if refuseStart(b, 1, now); a.Open() {
+				t.Fatalf("%s: jobs are claimed", name)
+			}
+		}
+		if test.before != nil {
+			test.before(t, b)
+		}
+		var turn Turn
+		if test.meanwhile {
+			turn, _ = b.Turn(now, instance)
+		}
+		b.Retire(a, "me")
+		takeTurn(b, turn, nil)
+		if test.behind != nil {
+			test.behind(b)
+		}
+		journalled(b)
+		if _, removed := b.Retired(a); removed != (test.attempt == 0) {
+			t.Errorf("%s: to be removed %t, length %d", name, removed, a.Length())
+		}
+		if j := b.Job(1); test.attempt > 0 && (j == nil || j.phase != Renewing || a.refused.probe != j) {
+			t.Errorf("%s: job 1 is %v", name, j)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package board
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Add makes a target served. Jobs of a former run that are under way go on as its own.
 func (b *Board) Add(name string, concurrency int) *Target {
@@ -19,8 +22,16 @@ func (b *Board) serves(name string) bool { return b.targets[name] != nil }
 func (b *Board) Remove(name string) { delete(b.targets, name) }
 
 // Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is
-// claimed for it.
-func (b *Board) Retire(t *Target, by string) { t.retiring, t.retiredBy = true, by }
+// claimed for it. Where its jobs are refused, none is to show any more whether they can be started: that
+// one is given back, too, unless it was started before.
+func (b *Board) Retire(t *Target, by string) Effects {
+	t.retiring, t.retiredBy = true, by
+	if r := t.refused; r != nil && b.stays(r.probe) && slices.Contains(b.unstarted(t), r.probe) {
+		b.takeBack(r.probe)
+		b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
+	}
+	return b.follow()
+}
 
 // Keep takes that back.
 func (b *Board) Keep(t *Target) Effects {

@@ -43,9 +43,16 @@ type Turn struct {
 	Ends  int // jobs that have ended
 }
 
-// Signal has the next turn journal a signal.
+// Signal has the next turn journal a signal. There is none for a job whose start is over, or was not
+// asked for: the process that was meant is gone, though another may come. So each that a turn journals
+// was counted in the start which it is for: a further start needs a turn of its own.
 func (b *Board) Signal(s Signal) Effects {
-	if s.ends() && (s.Job.phase == Asked || s.Job.phase == Running) {
+	if s.Job.phase != Asked && s.Job.phase != Running {
+		s.Err = ErrGone
+		b.effects.Signalled = append(b.effects.Signalled, s)
+		return b.follow()
+	}
+	if s.ends() {
 		s.Job.halted++
 	}
 	b.inbox.signals = append(b.inbox.signals, s)

@@ -65,7 +65,7 @@ func (b *Board) whyNot(j *Job) string {
 	if b.hitched(j) {
 		return b.hitch.Text()
 	}
-	if r := j.target.refused; r != nil && r.probe == j {
+	if r := j.target.refused; r != nil && r.probe == j && (j.target.retiredBy == "" || !j.mayLeave()) {
 		return j.target.unable
 	}
 	return j.target.cant()

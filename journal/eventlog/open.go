@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"jobd/journal"
@@ -16,15 +17,25 @@ import (
 // and folds it into the state. A damaged journal is left as it was found.
 //
 // Errors: one that names the holder where another process writes it, a *journal.DamagedError where
-// it does not hold what was once acknowledged.
+// it does not hold what was once acknowledged, journal.ErrFull where its disk has no room to open it.
 func Open(ctx context.Context, c Config) (*Log, error) {
 	c.fill()
 	j := &Log{config: c, clock: newClock(&c), nudge: make(chan struct{}, 1), recent: recent{heavy: make(chan struct{}, 1)}}
 	j.life, j.end = context.WithCancel(context.Background())
 	if err := j.open(ctx); err != nil {
-		return nil, errors.Join(err, j.release())
+		return nil, errors.Join(told(c.Dir, err), j.release())
 	}
 	return j, nil
+}
+
+// told is why a journal in a folder can't be opened, which says so where its disk is full: SQLite only
+// tells of an I/O error then, by a number.
+func told(dir string, err error) error {
+	free, _, statErr := freeSpace(dir)
+	if !segment.NoRoom(err) || statErr != nil {
+		return err
+	}
+	return fmt.Errorf("journal %s: its disk is full: %d KiB are free; make room there: %w: %w", dir, free>>10, journal.ErrFull, err)
 }
 
 func (j *Log) open(ctx context.Context) error {

@@ -29,6 +29,7 @@ func children() map[string]func() {
 		"hold":   childHolds,
 		"choke":  childChokes,
 		"fill":   childFills,
+		"start":  childStarts,
 		"churn":  childChurns,
 		"pace":   childPaces,
 	}

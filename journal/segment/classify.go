@@ -31,6 +31,14 @@ func Full(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// NoRoom reports whether a journal could not be opened because the disk has no room: for the database, or
+// for the file that SQLite keeps beside it and makes anew with each opening. In the midst of appending
+// the latter is no Full: what was to be appended may stand in the database all the same.
+func NoRoom(err error) bool {
+	var e *sqlite.Error
+	return Full(err) || errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE
+}
+
 // IsDamage reports whether an error is about the journal, not about the reading.
 func IsDamage(err error) bool {
 	var d *journal.DamagedError

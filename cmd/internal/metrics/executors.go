@@ -19,7 +19,7 @@ func (e *executors) describe(g *gauges) {
 	e.boots = g.desc("jobd_executor_boots_total", "Processes that got ready, and connections to services that were made.", "target", "mode")
 	e.recycles = g.desc("jobd_executor_recycles_total", "Processes that were replaced, by why.", "target", "mode", "reason")
 	e.turns = g.desc("jobd_executor_turns_total", "Jobs that were passed to a kept process or to a service.", "target", "mode")
-	e.unready = g.desc("jobd_executor_unready", "1 while no process gets ready, or the service can't be reached: no job of the target can be started.", "target", "mode")
+	e.unready = g.desc("jobd_executor_unready", "1 while no job of the target can be started: no process gets ready, the service can't be reached, or starts are refused.", "target", "mode")
 	e.failing = g.desc("jobd_executor_failing", "1 while no new process gets ready, and those that were there before go on.", "target", "mode")
 	e.tight = g.desc("jobd_executor_tight", "1 while max_memory is less than what a process needs, so that each has one job only.", "target", "mode")
 }

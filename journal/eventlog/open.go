@@ -28,6 +28,21 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 	return j, nil
 }
 
+// fullError says that there is no room to open a journal.
+type fullError struct {
+	Dir  string
+	Free int64 // bytes on its disk
+	Err  error // the cause
+}
+
+// Error implements error.
+func (e *fullError) Error() string {
+	return fmt.Sprintf("journal %s: its disk is full: %d KiB are free; make room there: %v", e.Dir, e.Free>>10, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *fullError) Unwrap() error { return e.Err }
+
 // told is why a journal in a folder can't be opened, which says so where its disk is full: SQLite only
 // tells of an I/O error then, by a number.
 func told(dir string, err error) error {
@@ -35,7 +50,7 @@ func told(dir string, err error) error {
 	if !segment.NoRoom(err) || statErr != nil {
 		return err
 	}
-	return fmt.Errorf("journal %s: its disk is full: %d KiB are free; make room there: %w: %w", dir, free>>10, journal.ErrFull, err)
+	return &fullError{Dir: dir, Free: free, Err: fmt.Errorf("%w: %w", journal.ErrFull, err)}
 }
 
 func (j *Log) open(ctx context.Context) error {

@@ -59,6 +59,7 @@ var fields = map[string]string{
 var tellers = []string{
 	"(*jobd/exec.NameTakenError).Error",
 	"(*jobd/exec.formerError).Error",
+	"(*jobd/journal/eventlog.fullError).Error",
 	"(*jobd/journal/eventlog.heldError).Error",
 	"(*jobd/journal/eventlog.lowError).Error",
 	"(*jobd/journal.RemovedError).Error",

@@ -172,8 +172,11 @@ func (k *kept) forgets(now int64) bool {
 }
 
 // seekLeft looks for what jobs have left behind in the groups of processes that are idle: a child of
-// a child, whose parent is gone. That takes a look at all processes, on a goroutine.
+// a child, whose parent is gone. That takes a look at all processes, on a goroutine, one at a time.
 func (ps *pools) seekLeft() {
+	if ps.seeks {
+		return
+	}
 	groups := map[int]bool{}
 	for pid, k := range ps.kept {
 		if k.mode == "pool" && k.state == idle && k.jobs > k.sought {
@@ -184,9 +187,11 @@ func (ps *pools) seekLeft() {
 	if len(groups) == 0 {
 		return
 	}
+	ps.seeks = true
 	go func() {
 		members := proc.Members(groups)
 		ps.do(func() {
+			ps.seeks = false
 			for _, m := range members {
 				if k := ps.kept[m.Group]; k != nil && k.state == idle && k.jobs == k.sought {
 					k.killLeft(m.Pid, k.last)
@@ -215,7 +220,8 @@ func (p *pool) check() {
 	p.checks = true
 	def := p.def
 	go func() {
-		stamp := stampOf(&def)
+		var stamp string
+		p.pools.looks.do(func() { stamp = stampOf(&def) })
 		p.pools.do(func() {
 			p.checks = false
 			for _, k := range p.processes {

@@ -25,6 +25,8 @@ type pools struct {
 	kept     map[int]*kept
 	places   int // that are taken, of all pools: see place
 	ticked   int64
+	seeks    bool  // it is looked for what jobs have left behind
+	looks    looks // at launchers' files
 	orphans  orphans
 	settling []chan struct{}
 	leaving  chan struct{} // closed when there is no process any more; nil: there may be more
@@ -47,6 +49,7 @@ func newPools(s *spawner, r *reactor) (*pools, error) {
 	ps := &pools{
 		spawner: s, reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false },
 		byTarget: make(map[string]*pool), kept: make(map[int]*kept), over: make(chan struct{}),
+		looks: newLooks(),
 	}
 	var err error
 	if ps.timer, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {

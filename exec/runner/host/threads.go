@@ -6,8 +6,24 @@ import (
 )
 
 // spareThreads is how many threads the runner may need beyond one for each of Go's processors: those
-// that wait in the kernel for a program to be executed, a disk, a socket, or an event.
+// that wait in the kernel for a program to be executed, a disk, a socket, or an event. How many may do
+// so at once is bounded: maxStarts, mostBooting, mostLooks, and one for each of the few loops.
 const spareThreads = 16
+
+// mostLooks is how many file systems may be waited for at once that launchers' files are on.
+const mostLooks = 4
+
+// looks bounds how many look at files at the same time.
+type looks chan struct{}
+
+func newLooks() looks { return make(looks, mostLooks) }
+
+// do looks once there is room.
+func (l looks) do(look func()) {
+	l <- struct{}{}
+	defer func() { <-l }()
+	look()
+}
 
 // makeThreads makes the threads that the runner may need. Go makes them one by one when they are
 // needed, keeps them, and ends the program where it can't make one: then a limit of processes that is

@@ -119,7 +119,7 @@ func (w *world) endRequest(p *process, fates *rapid.Generator[Fate]) bool {
 	if p.begun {
 		started = p.started()
 	}
-	if o.Fate == NotStarted {
+	if !p.sent { // a worker that is killed before its end is journalled has it made again
 		w.withdrawn[w.announcedOf(p.job.id)] = true
 	}
 	delete(w.process, p.job)

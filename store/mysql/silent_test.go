@@ -1,0 +1,77 @@
+package mysql_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"jobd/store"
+	"jobd/store/mysql"
+	"jobd/store/storetest/dbserver"
+	"jobd/store/storetest/linkproxy"
+)
+
+// silentServer is where connections are taken, and nothing is said.
+func silentServer(t *testing.T) *net.TCPAddr {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().(*net.TCPAddr)
+}
+
+// expectSilent checks that an error says that the server does not answer, and that it is out of reach.
+func expectSilent(t *testing.T, what string, err error) {
+	t.Helper()
+	if !store.IsAway(err) || unusable(err) || !strings.Contains(err.Error(), "the server took the connection, and has not answered within 50ms") {
+		t.Errorf("%s: %v; want to hear that the server is silent", what, err)
+	}
+}
+
+// A server that takes connections and answers nothing is out of reach when the time for making a
+// connection is over, not only when that for a statement is.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	const never = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	config := mysql.Config{Host: "127.0.0.1", User: "u", Database: "d", ConnectTimeout: 50 * time.Millisecond, ReadTimeout: never, Logger: slog.New(slog.DiscardHandler)}
+	config.Port = silentServer(t).Port
+	expectSilent(t, "a check", open(t, config).Check(ctx))
+	_, err := open(t, config).Server(ctx)
+	expectSilent(t, "which server it is", err)
+
+	impatient, leave := context.WithTimeout(ctx, time.Millisecond)
+	defer leave()
+	config.ConnectTimeout = never
+	if err := open(t, config).Check(impatient); !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
+		t.Errorf("a check by somebody who does not wait: %v; want no more than that his time is over", err)
+	}
+}
+
+// So is one that falls silent later: new connections find that out, those of the advisory locks too.
+func TestServerThatFallsSilent(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	proxy, err := linkproxy.Start(db.server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	config := db.config()
+	config.Port, config.ReadTimeout, config.ConnectTimeout = proxy.Port(), time.Hour, 3*time.Second
+	table := confirmed(t, open(t, config))
+	proxy.Lead(silentServer(t).String())
+	_, err = table.Hold(ctx, "name:x")
+	if !store.IsAway(err) || !strings.Contains(err.Error(), "has not answered within 3s") {
+		t.Errorf("a lock: %v; want to hear that the server is silent", err)
+	}
+}

@@ -19,9 +19,9 @@ type atOnce struct {
 }
 
 var asked = []atOnce{
-	{"cancelled", "echo out; exec sleep 300", `fail - SIGTERM "out\n" "[jobd: cancelled by 127.0.0.1]\n"`, cancel},
-	{"signalled", "echo out; exec sleep 300", `fail - SIGUSR2 "out\n" ""`, signal(unix.SIGUSR2)},
-	{"ended", "echo out; exec sleep 300", `fail - SIGINT "out\n" ""`, signal(unix.SIGINT)},
+	{"cancelled", "echo out; said; exec sleep 300", `fail - SIGTERM "out\n" "[jobd: cancelled by 127.0.0.1]\n"`, cancel},
+	{"signalled", "echo out; said; exec sleep 300", `fail - SIGUSR2 "out\n" ""`, signal(unix.SIGUSR2)},
+	{"ended", "echo out; said; exec sleep 300", `fail - SIGINT "out\n" ""`, signal(unix.SIGINT)},
 }
 
 // Clients cancel jobs, and send them signals. A request takes no signals but those that cancel it.
@@ -42,7 +42,7 @@ func (s *site) signalAll(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			for i, c := range asked {
 				id := s.id(e, i)
-				s.awaitStart(id, 1)
+				s.awaitSaid(id, 1)
 				s.AwaitStatus(t, id, "running")
 				c.ask(t, s, e, id)
 				if got, want := shown(s.AwaitDone(t, id)), e.want(c.name, c.want); got != want {

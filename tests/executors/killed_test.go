@@ -36,7 +36,7 @@ func killWhileJobsRun(t *testing.T, what, policy string) {
 	worker := s.start()
 	for _, e := range s.executors {
 		if e.known[what] != nothing {
-			pids[e.name] = s.awaitStart(s.id(e, 0), 1)
+			pids[e.name] = s.awaitSaid(s.id(e, 0), 1)
 			s.AwaitStatus(t, s.id(e, 0), "running")
 		}
 	}

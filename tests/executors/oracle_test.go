@@ -10,7 +10,7 @@ import (
 
 // entry is a line that a job has written.
 type entry struct {
-	word    string // start or end
+	word    string // start, said or end
 	job     int64
 	attempt int
 	version string
@@ -36,14 +36,25 @@ func (s *site) read() (entries []entry) {
 // awaitStart waits until an attempt of a job has begun, and gives its process.
 func (s *site) awaitStart(id int64, attempt int) (pid int) {
 	s.t.Helper()
+	return s.await("start", id, attempt)
+}
+
+// awaitSaid waits until it has written what it writes before it is struck.
+func (s *site) awaitSaid(id int64, attempt int) (pid int) {
+	s.t.Helper()
+	return s.await("said", id, attempt)
+}
+
+func (s *site) await(word string, id int64, attempt int) (pid int) {
+	s.t.Helper()
 	harness.Until(s.t, func() string {
 		for _, e := range s.read() {
-			if e.word == "start" && e.job == id && e.attempt == attempt {
+			if e.word == word && e.job == id && e.attempt == attempt {
 				pid = e.pid
 				return ""
 			}
 		}
-		return fmt.Sprintf("attempt %d of job %d is not started: %s", attempt, id, s.Row(s.t, id))
+		return fmt.Sprintf("there is no %s of attempt %d of job %d: %s", word, attempt, id, s.Row(s.t, id))
 	})
 	return pid
 }
@@ -83,7 +94,7 @@ func (s *site) most() map[string]int {
 		switch {
 		case e.word == "end":
 			running[name]--
-		case ended[e.pid]:
+		case e.word == "start" && ended[e.pid]:
 			running[name]++
 		}
 		most[name] = max(most[name], running[name])

@@ -44,11 +44,13 @@ const ids = 100_000
 const waiting = "status = 'waiting'"
 
 // jobScript is what a job does, whatever runs it. Its arguments are the id and the version of the
-// launcher.
+// launcher. A job that is to be struck behind its output tells by said, or at its gate, that it has
+// written that.
 const jobScript = `#!/bin/sh
 id=$1 version=$2 attempt=${JOBD_ATTEMPT:-1} dir=${0%/*}
 echo "start $id $attempt $version $$" >>"$dir/oracle"
-gate() { : <"$dir/gate"; }
+said() { echo "said $id $attempt $version $$" >>"$dir/oracle"; }
+gate() { said; : <"$dir/gate"; }
 if test -e "$dir/work/$id"; then . "$dir/work/$id"; else echo "out $id"; echo "err $id" >&2; code=$((id % 4)); fi
 echo "end $id $attempt $version $$" >>"$dir/oracle"
 exit ${code:-0}

@@ -36,23 +36,25 @@ type Job struct {
 	refusals  int       // starts that were refused, in a row
 	launcher  int       // the number of the launcher that it was started with
 	reason    string    // why it is given back
-	counted   bool      // its start is among its target's rates
-	said      bool      // the journal knows the process of this start
-	recovered bool      // it was started before, by this claim, and nobody knows how that ended
-	ends      bool      // somebody has sent a signal to this start: it is not tried again if that has ended it
 
 	setBack int64 // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
 
 	timeout, killAfter time.Duration // as its announcement says
 
-	unwanted bool   // its start is to be taken back, if it waits still
-	halted   int    // signals that end it, and are journalled or are about to be
-	held     bool   // a request that would have been sent, had it not been halted
-	givenUp  string // who ends it, of a request that was to end before it had its connection
+	halted  int    // signals that end it, and are journalled or are about to be
+	givenUp string // who ends it, of a request that was to end before it had its connection
 
 	leaves    *Cancel               // it leaves because somebody cancelled it; nil: it is given back
 	cancelled *journal.Cancellation // it runs, and is to end; nil: nobody wants that
-	ending    bool                  // the same, also before that is journalled
+
+	// These stand together, since a worker may have very many jobs: eight bytes, not eight for each.
+	counted   bool // its start is among its target's rates
+	said      bool // the journal knows the process of this start
+	recovered bool // it was started before, by this claim, and nobody knows how that ended
+	ends      bool // somebody has sent a signal to this start: it is not tried again if that has ended it
+	unwanted  bool // its start is to be taken back, if it waits still
+	held      bool // a request that would have been sent, had it not been halted
+	ending    bool // it is cancelled, also before that is journalled
 }
 
 // Target is a queue of claimed jobs, and the limit on how many of them run at once.

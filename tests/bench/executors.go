@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -86,6 +87,9 @@ func executorRows() (rows []row) {
 
 // executors measures every executor beside what its interpreter does without jobd.
 func executors(p *program) (readings []reading) {
+	if _, err := exec.LookPath("gearmand"); err != nil { // now, not when all else has been measured
+		p.Fatalf("%v: make bench installs it", err)
+	}
 	folder := application(p)
 	var pool float64
 	for _, e := range executorsOf() {

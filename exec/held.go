@@ -1,10 +1,7 @@
 package exec
 
 import (
-	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"jobd/exec/board"
 )
@@ -30,8 +27,7 @@ func takeBack(process any) {
 // waits tells whether a process is a request that has no connection yet, and is ended by a signal.
 func waits(process Process, signo int) bool {
 	_, held := process.(Held)
-	ends := []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGKILL}
-	return held && slices.Contains(ends, unix.Signal(signo)) && !isClosed(process.Begun())
+	return held && board.EndsRequest(signo) && !isClosed(process.Begun())
 }
 
 // endsUnsent has the board note on whose behalf a request is to end that waits for its connection.

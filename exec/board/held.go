@@ -40,11 +40,13 @@ func (b *Board) unhalt(s *Step) {
 	}
 }
 
-// ends tells whether a signal is one that ends a request.
-func (s Signal) ends() bool {
+// EndsRequest tells whether a signal is one that ends a request.
+func EndsRequest(signo int) bool {
 	const sigint, sigkill = 2, 9
-	return slices.Contains([]int{sigint, sigkill, sigterm}, s.Event.Signo)
+	return slices.Contains([]int{sigint, sigkill, sigterm}, signo)
 }
+
+func (s Signal) ends() bool { return EndsRequest(s.Event.Signo) }
 
 // Unanswered gives, for each job of some targets (nil: all) whose start was asked for, what is to
 // tell of it, as long as it has told nothing: those starts are to be taken back.

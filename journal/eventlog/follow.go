@@ -53,12 +53,13 @@ func (j *Log) recentAfter(after uint64, limit int) ([]journal.Event, <-chan stru
 	return nil, j.grown, nil
 }
 
-// load reads events from disk, as many as fit into the memory that recent
-// events may take.
+// load reads events from disk, as many as fit into the memory that recent events may take. None behind
+// the limit is read ahead: it would be read once more by the next load.
 func (j *Log) load(ctx context.Context, after uint64, limit int) ([]journal.Event, error) {
 	var events []journal.Event
 	size := 0
-	err := j.reader.Read(ctx, segment.Selection{After: after, Output: true}, nil, func(e journal.Event) bool {
+	wanted := segment.Selection{After: after, End: after + uint64(limit) + 1, Output: true}
+	err := j.reader.Read(ctx, wanted, nil, func(e journal.Event) bool {
 		events = append(events, e)
 		size += e.Weight()
 		return size <= maxRecentBytes && len(events) < limit

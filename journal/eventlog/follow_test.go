@@ -136,3 +136,28 @@ func TestMemoryOfWhatIsMirroredIsFreed(t *testing.T) {
 		t.Fatalf("%d bytes are kept", j.recent.bytes)
 	}
 }
+
+// A follower that is far behind asked for 512 events at a time, and each time four thousand more were read
+// ahead and thrown away. What is far behind the limit costs nothing.
+func TestNextReadsNoFurtherThanAsked(t *testing.T) {
+	const asked = 100
+	costs := func(jobs int64) float64 {
+		j := openTest(t, t.TempDir())
+		for first := int64(1); first <= jobs; first += 500 {
+			var drafts []journal.Draft
+			for job := first; job < first+500; job++ {
+				drafts = append(drafts, wholeLife(job)...)
+			}
+			mustAppend(t, j, drafts...)
+		}
+		j.recent = recent{}
+		return testing.AllocsPerRun(5, func() {
+			if events, err := j.Next(t.Context(), 0, asked); err != nil || len(events) != asked {
+				t.Fatalf("%d events, %v", len(events), err)
+			}
+		})
+	}
+	if few, many := costs(500), costs(3000); many > few*1.5 {
+		t.Errorf("%d events take %.0f allocations where 2,000 follow, and %.0f where 12,000 do", asked, few, many)
+	}
+}

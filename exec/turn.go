@@ -36,31 +36,51 @@ func (w *Worker) turnLoop(ctx context.Context) {
 // A turn that follows a busy one waits for more to come together, for collectTime at most: until
 // half of the jobs that have a slot have ended, or collectEnough of them. The others run meanwhile,
 // and what is spent on a turn is shared by more. After a turn that was about one job nothing waits.
+//
+// Where processes wait for a processor, a turn waits on as long as they do: the processors have
+// enough to do without it, and each turn would take some of their time. That goes on for half of
+// the time that jobs ran of late, and mostCollect, at most: the slots may be what jobs wait for,
+// and the processors busy with something else.
 const (
 	collectTime   = 3 * time.Millisecond
 	collectEnough = 16
+	mostCollect   = 15 * time.Millisecond
 )
 
 // collect waits until enough has come together for a turn.
 func (w *Worker) collect() {
-	if time.Since(w.busy) > collectTime {
+	if time.Since(w.busy) > collectTime && !w.isCrowded() {
 		return
 	}
+	begun := time.Now()
 	timer := time.NewTimer(collectTime)
 	defer timer.Stop()
 	for !w.enough() {
 		select {
 		case <-w.turns:
 		case <-timer.C:
-			return
+			if time.Since(begun) >= min(w.usual/2, mostCollect) || !w.isCrowded() {
+				return
+			}
+			timer.Reset(collectTime)
 		}
 	}
 }
+
+// isCrowded tells whether processes wait for a processor.
+func (w *Worker) isCrowded() bool { return w.Waiting != nil && w.Waiting() > 0 }
 
 func (w *Worker) enough() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.board.Crowded(collectEnough)
+}
+
+// learn notes how long the jobs ran that have ended in a turn.
+func (w *Worker) learn(turn board.Turn) {
+	if turn.Ends > 0 {
+		w.usual += (turn.Ran/time.Duration(turn.Ends) - w.usual) / 4
+	}
 }
 
 // nudgeTurn makes the loop take a turn.
@@ -87,6 +107,7 @@ func (w *Worker) turn() {
 	}
 	w.journalSteps(turn.Steps)
 	w.observe(turn.Steps)
+	w.learn(turn)
 	if turn.Ends > 1 {
 		w.busy = time.Now()
 	}

@@ -75,6 +75,9 @@ type Config struct {
 	// TurnPulse and ClaimPulse are told how the two loops go; nil: nobody is.
 	TurnPulse, ClaimPulse Pulse
 
+	// Waiting is how many threads of the host wait for a processor; nil: nobody knows.
+	Waiting func() int
+
 	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it
 	// may be nil.
 	LastWords func() []journal.Payload
@@ -111,6 +114,7 @@ type Worker struct {
 
 	// The turn loop's.
 	busy        time.Time     // when more than one job ended in a turn
+	usual       time.Duration // about how long jobs ran of late
 	runnerRetry Retry         // while the runner can't be had
 	runnerPause chan struct{} // not nil: it may not be asked for until this is closed
 

@@ -92,7 +92,7 @@ func (r *root) openWorker(history *journalPart, table *tablePart) (*workerPart, 
 		Retry:  func(what string, about ...any) jobexec.Retry { return store.NewRetry(r.log, what, about...) },
 		Logger: r.log, OnTargets: r.notices.targetsChanged, Knows: history.knows,
 		TurnPulse: r.loop(history, "turns"), ClaimPulse: r.loop(history, "claims"),
-		Observer: r.observer(),
+		Observer: r.observer(), Waiting: new(proc.Processors).Waiting,
 		Doubtful: history.doubtful, WasManual: history.wasManual, OnRetried: r.notices.givenBack, LastWords: p.refusals.LastWords,
 		OnNameTaken: func(taken *jobexec.NameTakenError) { r.ending.Fail(taken) }, NamePatience: checkTimeout,
 	}))

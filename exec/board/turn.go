@@ -40,7 +40,8 @@ const (
 // Turn is what is journalled in one append: all that has happened to jobs since the turn before.
 type Turn struct {
 	Steps []*Step
-	Ends  int // jobs that have ended
+	Ends  int           // jobs that have ended
+	Ran   time.Duration // for how long they ran, together
 }
 
 // Signal has the next turn journal a signal. There is none for a job whose start is over, or was not
@@ -61,8 +62,11 @@ func (b *Board) Signal(s Signal) Effects {
 }
 
 // Crowded tells whether so much has come together for a turn that more is not to be waited for:
-// half of the jobs that have a slot have ended, or enough of them.
+// half of the jobs that have a slot have ended, or enough of them, or somebody is to be signalled.
 func (b *Board) Crowded(enough int) bool {
+	if len(b.inbox.signals) > 0 || len(b.inbox.cancels) > 0 {
+		return true
+	}
 	return len(b.inbox.ended) >= min((b.slots+1)/2, enough)
 }
 
@@ -71,6 +75,7 @@ func (b *Board) Crowded(enough int) bool {
 func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	var turn Turn
 	for _, e := range b.inbox.ended {
+		turn.Ran += time.Duration(e.Done.Elapsed) * time.Microsecond
 		turn.add(b.outcome(e, now))
 	}
 	for _, j := range b.inbox.begun {

@@ -11,7 +11,7 @@ import (
 
 // collector is a worker whose four slots are taken.
 func collector(waiting func() int) (w *Worker, jobs []*board.Job) {
-	w = New(Config{Targets: map[string]int{"a": 4}, Waiting: waiting})
+	w = New(Config{Targets: map[string]int{"a": 4, "b": 1}, Waiting: waiting})
 	for id := range int64(4) {
 		jobs = append(jobs, w.board.Adopt(journal.Job{ID: id + 1, Target: "a", Status: journal.StatusRunning}, mute{}))
 	}
@@ -41,8 +41,9 @@ func TestATurnWaitsWhileTheProcessorsHaveEnoughToDo(t *testing.T) {
 		"processors are idle":                          {waiting: none, usual: time.Hour},
 		"idle, after a busy turn":                      {waiting: none, busy: true, usual: time.Hour, want: collectTime},
 		"nobody knows, after a busy turn":              {busy: true, usual: time.Hour, want: collectTime},
-		"processors are wanted by short jobs":          {waiting: some, usual: time.Millisecond, want: collectTime},
-		"processors are wanted":                        {waiting: some, usual: 18 * time.Millisecond, want: 9 * time.Millisecond},
+		"processors are wanted by short jobs":          {waiting: some, usual: 11 * time.Millisecond},
+		"by short jobs, after a busy turn":             {waiting: some, busy: true, usual: 11 * time.Millisecond, want: collectTime},
+		"processors are wanted":                        {waiting: some, usual: 36 * time.Millisecond, want: 9 * time.Millisecond},
 		"processors are wanted by long jobs":           {waiting: some, usual: time.Hour, want: mostCollect},
 		"processors are wanted, and a second job ends": {waiting: some, usual: time.Hour, ends: 5 * time.Millisecond, want: 5 * time.Millisecond},
 	} {
@@ -79,6 +80,22 @@ func TestATurnEndsItsWaitWhenProcessorsAreIdle(t *testing.T) {
 		w.collect()
 		if took := time.Since(begun); took != 2*collectTime {
 			t.Errorf("it waited for %s", took)
+		}
+	})
+}
+
+// A target with few slots is not held up because others have many, and long jobs.
+func TestATurnIsNotHeldUpByTheJobsOfOtherTargets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := collector(func() int { return 9 })
+		w.usual = time.Hour
+		only := w.board.Adopt(journal.Job{ID: 5, Target: "b", Status: journal.StatusRunning}, mute{})
+		w.endsForTest(only)
+		begun := time.Now()
+		w.collect()
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("the only job of a target has ended, and its turn waited for %s", took)
 		}
 	})
 }

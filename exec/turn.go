@@ -38,9 +38,10 @@ func (w *Worker) turnLoop(ctx context.Context) {
 // and what is spent on a turn is shared by more. After a turn that was about one job nothing waits.
 //
 // Where processes wait for a processor, a turn waits on as long as they do: the processors have
-// enough to do without it, and each turn would take some of their time. That goes on for half of
-// the time that jobs ran of late, and mostCollect, at most: the slots may be what jobs wait for,
-// and the processors busy with something else.
+// enough to do without it, and each turn would take some of their time. That goes on until half of
+// the jobs of one target that have a slot have ended, and for a quarter of the time that jobs ran of
+// late, and mostCollect, at most: the slots may be what jobs wait for, and the processors busy with
+// something else.
 const (
 	collectTime   = 3 * time.Millisecond
 	collectEnough = 16
@@ -49,17 +50,19 @@ const (
 
 // collect waits until enough has come together for a turn.
 func (w *Worker) collect() {
-	if time.Since(w.busy) > collectTime && !w.isCrowded() {
+	begun, longest := time.Now(), min(w.usual/4, mostCollect)
+	follows := begun.Sub(w.busy) <= collectTime
+	if !follows && (longest < collectTime || !w.isCrowded()) {
 		return
 	}
-	begun := time.Now()
 	timer := time.NewTimer(collectTime)
 	defer timer.Stop()
-	for !w.enough() {
+	for !w.enough(follows) {
 		select {
 		case <-w.turns:
 		case <-timer.C:
-			if time.Since(begun) >= min(w.usual/2, mostCollect) || !w.isCrowded() {
+			follows = false
+			if time.Since(begun) >= longest || !w.isCrowded() {
 				return
 			}
 			timer.Reset(collectTime)
@@ -70,10 +73,12 @@ func (w *Worker) collect() {
 // isCrowded tells whether processes wait for a processor.
 func (w *Worker) isCrowded() bool { return w.Waiting != nil && w.Waiting() > 0 }
 
-func (w *Worker) enough() bool {
+// enough tells whether a turn is to wait for nothing more. One that follows a busy one looks at all
+// targets together.
+func (w *Worker) enough(follows bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.board.Crowded(collectEnough)
+	return w.board.Crowded(collectEnough) || !follows && w.board.Thinned()
 }
 
 // learn notes how long the jobs ran that have ended in a turn.

@@ -70,6 +70,16 @@ func (b *Board) Crowded(enough int) bool {
 	return len(b.inbox.ended) >= min((b.slots+1)/2, enough)
 }
 
+// Thinned tells whether half of the jobs of a target that have a slot have ended.
+func (b *Board) Thinned() bool {
+	for _, e := range b.inbox.ended {
+		if t := e.job.target; 2*t.in[Ended] >= t.active {
+			return true
+		}
+	}
+	return false
+}
+
 // Turn empties the inbox. Jobs that have ended give their slots to the next ones, which are
 // announced in the same turn, unless no instance of the runner is there to start them.
 func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {

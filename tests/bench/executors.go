@@ -25,6 +25,10 @@ const (
 	keptPrefetch  = 400
 )
 
+// besideSizes are the sizes of a pool that is measured beside gearmand. A job passes more hands in jobd, each of
+// which takes its time: more slots keep the processors busy meanwhile.
+var besideSizes = [...]int{poolSlots, 3 * poolSlots}
+
 // executor is one way to run the jobs of one language.
 type executor struct {
 	what    string
@@ -77,12 +81,16 @@ func executorsOf() []executor {
 	return list
 }
 
-// executorRows are the rows of all of them, and the one about gearmand.
+// executorRows are the rows of all of them, and those about gearmand.
 func executorRows() (rows []row) {
 	for _, e := range executorsOf() {
 		rows = append(rows, e.rows...)
 	}
-	return append(rows, row{"PHP pool ÷ gearmand with as many persistent workers, each job's row updated at its end", "jobs/s", ratioAtLeast(1)})
+	for _, size := range besideSizes {
+		what := fmt.Sprintf("PHP pool of %d ÷ gearmand with as many persistent workers, each job's row updated at its end", size)
+		rows = append(rows, row{what, "jobs/s", ratioAtLeast(1)})
+	}
+	return rows
 }
 
 // executors measures every executor beside what its interpreter does without jobd.
@@ -91,16 +99,18 @@ func executors(p *program) (readings []reading) {
 		p.Fatalf("%v: make bench installs it", err)
 	}
 	folder := application(p)
-	var pool float64
+	var pool executor
 	for _, e := range executorsOf() {
 		p.Logf("%s", e.what)
-		three := e.measure(p, folder)
+		readings = append(readings, e.measure(p, folder)...)
 		if e.what == "PHP pool" {
-			pool = three[0].value
+			pool = e
 		}
-		readings = append(readings, three...)
 	}
-	return append(readings, against(pool, gearmanRate(p, folder)))
+	for _, size := range besideSizes {
+		readings = append(readings, besideGearmand(p, folder, pool, size))
+	}
+	return readings
 }
 
 // contender does jobs, and knows what processor time all that took so far.

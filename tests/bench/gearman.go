@@ -15,34 +15,51 @@ import (
 // gearmanJobs is how many jobs gearmand's workers do.
 const gearmanJobs = 8000
 
-// gearmanRate is how many jobs a second gearmand passes to persistent PHP workers that update each job's row
-// at its end. The jobs are there when the workers begin.
-func gearmanRate(p *program, folder string) float64 {
+// besideGearmand is how many jobs a second a PHP pool of some size does, in turn with what gearmand passes to as
+// many persistent PHP workers, which update each job's row at its end.
+func besideGearmand(p *program, folder string, pool executor, size int) reading {
+	p.Logf("PHP pool of %d beside gearmand", size)
+	pool.slots = size
+	jobd, _, _, _, stop := pool.contenders(p, folder, newBell(p, 0))
+	stop()
+	jobd.rate(max(pool.jobs/20, pool.slots))
+	g := newGearman(p, folder, size)
+	return paired(5, g.rate, func() float64 { return jobd.rate(gearmanJobs) })
+}
+
+// gearman is a gearmand, and a table whose rows its workers update.
+type gearman struct {
+	site    *site
+	size    int // its workers
+	folder  string
+	environ []string
+}
+
+func newGearman(p *program, folder string, size int) *gearman {
 	s := newSite(p)
 	port := harness.FreePort(p)
 	startGearmand(p, port)
-	environ := append(os.Environ(),
+	return &gearman{s, size, folder, append(os.Environ(),
 		"BENCH_PORT="+port, "BENCH_CLASSES="+filepath.Join(folder, "classes"), "BENCH_DATABASE="+s.Name,
 		"BENCH_SOCKET="+p.server().Socket(), "BENCH_USER=root", "BENCH_PASSWORD=",
-	)
-	begin := gearmanWorkers(p, folder, environ)
-	rates := make([]float64, 3)
-	for i := range rates {
-		first := s.insert(gearmanJobs, "a", "waiting")
-		submit := exec.Command("php", filepath.Join(folder, "submit.php"), strconv.FormatInt(first, 10), strconv.FormatInt(first+gearmanJobs-1, 10))
-		submit.Env, submit.Stderr = environ, os.Stderr
-		if i == 0 {
-			p.must(submit.Run())
-			rates[i] = rate(gearmanJobs, func() { begin(); s.awaitDone() })
-			continue
-		}
-		// The workers are under way: what they do while jobs are submitted counts for them.
-		rates[i] = rate(gearmanJobs, func() { p.must(submit.Run()); s.awaitDone() })
-	}
-	if done := s.Count(p, "result = 'ok'"); done != len(rates)*gearmanJobs {
+	)}
+}
+
+// rate is how many jobs a second are done that are there when the workers begin. The workers have loaded the
+// application by then.
+func (g *gearman) rate() float64 {
+	p := g.site.p
+	begin, end := g.workers()
+	defer end()
+	first := g.site.insert(gearmanJobs, "a", "waiting")
+	submit := exec.Command("php", filepath.Join(g.folder, "submit.php"), strconv.FormatInt(first, 10), strconv.FormatInt(first+gearmanJobs-1, 10))
+	submit.Env, submit.Stderr = g.environ, os.Stderr
+	p.must(submit.Run())
+	passed := rate(gearmanJobs, func() { begin(); g.site.awaitDone() })
+	if done := g.site.Count(p, "id >= ? AND result = 'ok'", first); done != gearmanJobs {
 		p.Fatalf("gearmand's workers did %d jobs", done)
 	}
-	return percentile(rates, 100)
+	return passed
 }
 
 // startGearmand starts gearmand, and waits until it listens.
@@ -68,26 +85,34 @@ func me(p *program) string {
 	return string(name[:len(name)-1])
 }
 
-// gearmanWorkers starts as many workers as jobd has slots. They load the application, and wait for begin.
-func gearmanWorkers(p *program, folder string, environ []string) (begin func()) {
+// workers starts the workers. They load the application, and wait for begin.
+func (g *gearman) workers() (begin, end func()) {
+	p := g.site.p
 	var inputs []*os.File
-	for range poolSlots {
+	var ends []func()
+	for range g.size {
 		theirs, ours, err := os.Pipe()
 		p.must(err)
-		worker := exec.Command("php", filepath.Join(folder, "gearman.php"))
-		worker.Env, worker.Stdin, worker.Stderr = environ, theirs, os.Stderr
+		worker := exec.Command("php", filepath.Join(g.folder, "gearman.php"))
+		worker.Env, worker.Stdin, worker.Stderr = g.environ, theirs, os.Stderr
 		said, err := worker.StdoutPipe()
 		p.must(err)
 		p.must(worker.Start())
-		p.Cleanup(func() { _ = worker.Process.Kill(); _ = worker.Wait(); theirs.Close(); ours.Close() })
+		ends = append(ends, func() { _ = worker.Process.Kill(); _ = worker.Wait(); theirs.Close(); ours.Close() })
 		_, err = bufio.NewReader(said).ReadString('\n')
 		p.must(err)
 		inputs = append(inputs, ours)
 	}
-	return func() {
+	begin = func() {
 		for _, input := range inputs {
 			_, err := input.WriteString("\n")
 			p.must(err)
 		}
 	}
+	end = func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+	return begin, end
 }

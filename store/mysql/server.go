@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
-	"time"
 )
 
 // link is one connection to a server, which knows which server that is. A connection never moves to
@@ -161,41 +159,6 @@ type sessions struct {
 	sqldriver.Connector
 	table *Table
 }
-
-// prompt makes connections to a server that answers. The driver bounds the dial only: behind one that
-// takes connections and says no more it waits for each answer as long as for that of any statement.
-type prompt struct {
-	sqldriver.Connector
-	within time.Duration // of which the dial is a part
-}
-
-// Connect implements driver.Connector.
-func (p prompt) Connect(ctx context.Context) (sqldriver.Conn, error) {
-	silent := &silentServerError{p.within}
-	bounded, cancel := context.WithTimeoutCause(ctx, p.within, silent)
-	defer cancel()
-	conn, err := p.Connector.Connect(bounded)
-	var dial *net.OpError
-	if err != nil && !errors.As(err, &dial) && context.Cause(bounded) == error(silent) {
-		err = silent
-	}
-	return conn, err
-}
-
-// silentServerError says that a server takes connections, and no more. It is a net.Error, as that of a
-// dial in vain is.
-type silentServerError struct{ within time.Duration }
-
-// Error implements error.
-func (e *silentServerError) Error() string {
-	return fmt.Sprintf("the server took the connection, and has not answered within %v", e.within)
-}
-
-// Timeout implements net.Error.
-func (e *silentServerError) Timeout() bool { return true }
-
-// Temporary implements net.Error.
-func (e *silentServerError) Temporary() bool { return true }
 
 // Connect implements driver.Connector.
 func (s sessions) Connect(ctx context.Context) (sqldriver.Conn, error) {

@@ -47,7 +47,7 @@ func TestSilentServer(t *testing.T) {
 	_, err := open(t, config).Server(ctx)
 	expectSilent(t, "which server it is", err)
 
-	impatient, leave := context.WithTimeout(ctx, time.Millisecond)
+	impatient, leave := context.WithTimeout(ctx, 500*time.Millisecond) // the dial is done by then
 	defer leave()
 	config.ConnectTimeout = never
 	if err := open(t, config).Check(impatient); !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
@@ -73,5 +73,67 @@ func TestServerThatFallsSilent(t *testing.T) {
 	_, err = table.Hold(ctx, "name:x")
 	if !store.IsAway(err) || !strings.Contains(err.Error(), "has not answered within 3s") {
 		t.Errorf("a lock: %v; want to hear that the server is silent", err)
+	}
+}
+
+// slowLink takes a while for each answer.
+type slowLink struct{ net.Conn }
+
+const slowness = 400 * time.Millisecond
+
+// Read implements net.Conn.
+func (l slowLink) Read(b []byte) (int, error) {
+	<-time.After(slowness) // that is how slow it is
+	return l.Conn.Read(b)
+}
+
+// Regression: what bounds a silent server bounded all answers together that make a connection: on a link
+// with round trips of some seconds no connection was ever made. Nothing bounds what follows but the
+// time for a statement.
+func TestSlowLinkIsNoSilentServer(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	config := db.config()
+	config.ConnectTimeout = time.Second
+	config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return slowLink{conn}, err
+	}
+	table, begun := open(t, config), time.Now()
+	if _, err := table.Server(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took < config.ConnectTimeout {
+		t.Fatalf("a connection was made within %s: that shows nothing", took)
+	}
+	if err := table.Check(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A connection that is made waits for an answer as long as a statement may take, not as long as the server
+// may be silent before.
+func TestStatementsMayTakeLongerThanTheServerMayBeSilent(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, dbserver.JobsTable)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	config := db.config()
+	config.ConnectTimeout = time.Second
+	table := confirmed(t, open(t, config))
+	lock, err := db.app.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(ctx, "LOCK TABLES jobs WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	patient, leave := context.WithTimeout(ctx, 2*config.ConnectTimeout)
+	defer leave()
+	if err := table.Check(patient); !errors.Is(err, context.DeadlineExceeded) || patient.Err() == nil {
+		t.Errorf("a statement that waits for a lock on the table: %v", err)
 	}
 }

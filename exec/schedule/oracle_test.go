@@ -116,6 +116,9 @@ func TestPlansAreWhatTheWallShows(t *testing.T) {
 		}
 		compare(t, s, p, zone, after, after+36*3600)
 		next := s.Next(after, zone)
+		if next == 0 && after > beyond-rarest {
+			return // the next one is not before the year 2100
+		}
 		if next == 0 {
 			t.Fatalf("%s in %s after %d: none is planned", s, zone, after)
 		}
@@ -144,7 +147,8 @@ func TestPlansAreWhatTheWallShows(t *testing.T) {
 
 const (
 	day    = 24 * 3600
-	beyond = 4102444800 // nothing is planned from the year 2100 on
+	beyond = 4102444800    // nothing is planned from the year 2100 on
+	rarest = 9 * 366 * day // longer than any plan is not due for: 29 February, with 2100 between
 )
 
 func TestTheCanonicalFormIsTheSameSchedule(t *testing.T) {
@@ -190,6 +194,7 @@ func TestIntervalsAreElapsedTime(t *testing.T) {
 		if changes := db.changes[zone]; len(changes) > 0 {
 			first = rapid.SampledFrom(changes).Draw(t, "change") - rapid.Int64Range(0, 2*seconds).Draw(t, "before the change")
 		}
+		first = min(first, beyond-2*seconds)
 		if next := s.Next(first, zone); next != first+seconds {
 			t.Fatalf("%s: after %d, %d is planned", s, first, next)
 		}

@@ -145,6 +145,9 @@ func TestLinkSlow(t *testing.T) {
 	link.poison(t, "latency", size(`"latency": 150, "jitter": 150`, `"latency": 2000, "jitter": 1500`))
 	worker, _ := s.start(t)
 	s.insert(t, 40, "a")
+	for range 3 { // there are some three dozen round trips before the first claim, in the long form of four seconds each
+		await(func() bool { return s.Count(t, "status = 'done'") > 0 })
+	}
 	s.awaitDone(t)
 	early := descriptors(t, worker.Pid)
 	for end := time.Now().Add(size(5*time.Second, 5*time.Minute)); time.Now().Before(end); {

@@ -10,10 +10,11 @@ import (
 )
 
 // How often the connection that has the locks is used, so that the server does not take it for
-// dead, and how long that may take.
+// dead, and how long that may take: long enough for a link whose round trips take seconds. Both together
+// are less than the 30 s after which the server hangs up, and others may have the locks.
 const (
 	pingInterval = 10 * time.Second
-	pingTimeout  = 5 * time.Second
+	pingTimeout  = 10 * time.Second
 )
 
 // Hold implements store.Table.

@@ -100,26 +100,35 @@ func TestATurnIsNotHeldUpByTheJobsOfOtherTargets(t *testing.T) {
 	})
 }
 
-// Who wants a job to be signalled waits for no end of others.
-func TestASignalIsNotHeldUpByATurnThatWaits(t *testing.T) {
+// Who wants a job to be signalled, or cancelled, waits for no end of others.
+func TestWhatSomebodyAsksForIsNotHeldUpByATurnThatWaits(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, jobs := collector(func() int { return 9 })
-		w.usual = time.Hour
-		w.endsForTest(jobs[0])
-		const later = 4 * time.Millisecond
-		time.AfterFunc(later, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.board.Signal(board.Signal{Job: jobs[1], Event: journal.Signal{Signo: 15}, To: make(chan error, 1)})
-			w.nudgeTurn()
+	for name, ask := range map[string]func(b *board.Board, j *board.Job){
+		"signal": func(b *board.Board, j *board.Job) {
+			b.Signal(board.Signal{Job: j, Event: journal.Signal{Signo: 15}, To: make(chan error, 1)})
+		},
+		"cancel": func(b *board.Board, j *board.Job) { b.Cancel(board.Cancel{Job: j}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, jobs := collector(func() int { return 9 })
+				w.usual = time.Hour
+				w.endsForTest(jobs[0])
+				const later = 4 * time.Millisecond
+				time.AfterFunc(later, func() {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					ask(w.board, jobs[1])
+					w.nudgeTurn()
+				})
+				begun := time.Now()
+				w.collect()
+				if took := time.Since(begun); took != later {
+					t.Errorf("it was held up for %s", took-later)
+				}
+			})
 		})
-		begun := time.Now()
-		w.collect()
-		if took := time.Since(begun); took != later {
-			t.Errorf("it was held up for %s", took-later)
-		}
-	})
+	}
 }
 
 // How long jobs run is learned from those that end, the newest ones counting for most.

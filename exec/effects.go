@@ -40,8 +40,8 @@ func (w *Worker) follow(e board.Effects) {
 	for _, name := range e.Poll {
 		w.pollNamed(name)
 	}
-	if len(e.Free) > 0 {
-		w.others.Go(func() { w.tellSetBack(e.Free) })
+	if free := e.Free; len(free) > 0 { // of its own: e would be on the heap for the closure's sake, each time
+		w.others.Go(func() { w.tellSetBack(free) })
 	}
 	for _, t := range e.Changed {
 		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch, time.Now()) > 0 {

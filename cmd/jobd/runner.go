@@ -27,6 +27,7 @@ func serveRunner() error {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
 	signal.Reset(unix.SIGTERM) // main has caught it, for a worker
 	debug.SetGCPercent(runnerGCPercent)
+	defer runtime.KeepAlive(make([]byte, runnerUntouched))
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), runnerProcessors))
 	return host.Serve(slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }

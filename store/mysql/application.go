@@ -103,14 +103,10 @@ func (l *layout) follow(ctx context.Context, conn *sql.Conn, batch []update, beg
 }
 
 func newApplication(t *Table, found *layout, changes []store.Change) *application {
-	a := &application{
+	return &application{
 		table: t, layout: found, changes: changes, tries: tries,
-		updates: make([]update, len(changes)), outcomes: make([]store.Outcome, len(changes)),
+		updates: found.updates(changes), outcomes: make([]store.Outcome, len(changes)),
 	}
-	for i, change := range changes {
-		a.updates[i] = found.update(change, i, whole)
-	}
-	return a
 }
 
 // waitedOnce makes a lock wait that ended in vain the end of the tries.

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"jobd/journal"
@@ -17,7 +18,8 @@ type update struct {
 	set       string // the assignments
 	unedited  string // a further condition; "" for none
 	args      []any
-	texts     int // how many bytes the arguments' texts take in a packet
+	texts     int    // how many bytes the arguments' texts take in a packet
+	key       string // the same for updates that differ in their jobs only; "" where comparing them does not pay
 	reduction reduction
 }
 
@@ -44,12 +46,12 @@ func textsLength(args []any) (length int) {
 // sameTexts is up to how many bytes of text updates are compared.
 const sameTexts = 256
 
-// key is the same for updates that differ in their job only; "" where comparing them does not pay.
-func (u update) key() string {
-	if u.texts > sameTexts {
-		return ""
+// withKey is the update with its key.
+func (u update) withKey() update {
+	if u.texts <= sameTexts {
+		u.key = fmt.Sprintf("%s%#v", u.set, u.args)
 	}
-	return fmt.Sprintf("%s%#v", u.set, u.args)
+	return u
 }
 
 // split gives an update for each job of one.
@@ -67,10 +69,9 @@ func grouped(updates []update) []update {
 	groups := make(map[string]int, len(updates))
 	joined := updates[:0]
 	for _, one := range updates {
-		key := one.key()
-		at, found := groups[key]
-		if key == "" || !found {
-			groups[key] = len(joined)
+		at, found := groups[one.key]
+		if one.key == "" || !found {
+			groups[one.key] = len(joined)
 			joined = append(joined, one)
 			continue
 		}
@@ -92,7 +93,31 @@ func (l *layout) update(change store.Change, index int, less reduction) update {
 	return update{
 		indexes: []int{index}, jobs: []int64{change.Job},
 		set: set, unedited: unedited, args: args, texts: textsLength(args), reduction: less,
+	}.withKey()
+}
+
+// updates makes the statements for changes. Most are like one of the few before them: what was made
+// of that one serves again.
+func (l *layout) updates(changes []store.Change) []update {
+	const compared = 8
+	updates := make([]update, len(changes))
+	var made []int // those that were like none, the newest at the end
+	indexes, jobs := make([]int, len(changes)), make([]int64, len(changes))
+	for i := range changes {
+		like := slices.IndexFunc(made, func(j int) bool { return rule.Alike(&changes[i], &changes[j]) })
+		if like < 0 {
+			updates[i] = l.update(changes[i], i, whole)
+			made = append(made, i)
+			if len(made) > compared {
+				made = made[1:]
+			}
+			continue
+		}
+		updates[i] = updates[made[like]]
+		indexes[i], jobs[i] = i, changes[i].Job
+		updates[i].indexes, updates[i].jobs = indexes[i:i+1:i+1], jobs[i:i+1:i+1]
 	}
+	return updates
 }
 
 // query is the update's statement.

@@ -104,7 +104,7 @@ func (k *kept) garbage(line []byte) {
 	if len(line) > most {
 		line, cut = line[:most], "…"
 	}
-	k.unfit(fmt.Sprintf("it wrote %q%s to descriptor 4, %s", line, cut, k.expected()))
+	k.unfit(fmt.Sprintf("it wrote %q%s to descriptor 4, %s", string(line), cut, k.expected()))
 }
 
 // expected is what a process may say.
@@ -145,7 +145,7 @@ func (k *kept) answer(line []byte) {
 		} else if started, pidfd, wrong := k.childOf(a.number); wrong == "" {
 			k.begins(started, pidfd)
 		} else {
-			k.unfit(fmt.Sprintf("it wrote %q, and %s", line, wrong))
+			k.unfit(fmt.Sprintf("it wrote %q, and %s", string(line), wrong))
 		}
 	case a.word == "refused" && k.state == asked:
 		k.turn = nil

@@ -89,7 +89,9 @@ func TestMostJobsEndAlike(t *testing.T) {
 
 // anyChange is a change that may have anything in it; a plain one mostly has no output, note or plan.
 func anyChange(plain bool) *rapid.Generator[store.Change] {
-	seldom := func(t *rapid.T, what string) bool { return rapid.IntRange(0, 19).Draw(t, what) == 0 || !plain && rapid.Bool().Draw(t, what) }
+	seldom := func(t *rapid.T, what string) bool {
+		return rapid.IntRange(0, 19).Draw(t, what) == 0 || !plain && rapid.Bool().Draw(t, what)
+	}
 	text := rapid.SampledFrom([]string{"", "a", "b"})
 	rare := rapid.Custom(func(t *rapid.T) string {
 		if seldom(t, "any") {

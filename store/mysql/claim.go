@@ -82,8 +82,8 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 // candidate is sorted and locked (pitfall 2). The same goes for the order of priorities, and for
 // that of times.
 func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
-	index, order := found.waitingOrder(one)
-	chosen.add(t.selectRow(0, found)+index+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+string(skipLocked), one.target, one.room)
+	hint, order := found.waitingOrder(one)
+	chosen.add(t.selectRow(0, found)+hint+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+string(skipLocked), one.target, one.room)
 	chosen.asks = append(chosen.asks, one)
 }
 

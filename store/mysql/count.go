@@ -42,18 +42,18 @@ func (t *Table) CountWaiting(ctx context.Context, target string, most int) (coun
 // due, one more than most at most of each. The oldest is the waiting one with the lowest id, or the
 // due one that is due for longest.
 func (t *Table) countRows(ctx context.Context, found *layout, target string, most int) (counted store.Counted, err error) {
-	count := func(index, condition, when, order string) (rows int, oldest int64, err error) {
-		query := found.countingQuery(force(index)+" WHERE "+condition, when, order, most)
+	count := func(hint, condition, when, order string) (rows int, oldest int64, err error) {
+		query := found.countingQuery(hint+" WHERE "+condition, when, order, most)
 		err = t.retry(ctx, func() error {
 			return t.db.QueryRowContext(ctx, query, target, target).Scan(&rows, &oldest)
 		})
 		return rows, oldest, err
 	}
-	counted.Rows, counted.Oldest, err = count(found.byID, "status = 'waiting' AND target = ?", found.created.seconds(), "id")
+	counted.Rows, counted.Oldest, err = count(found.hint(), "status = 'waiting' AND target = ?", found.created.seconds(), "id")
 	if err != nil || !found.uses.Delays() {
 		return counted, err
 	}
-	due, since, err := count(found.byDue, isDue, found.number(store.ColumnRunAt), "run_at")
+	due, since, err := count(force(found.byDue), isDue, found.number(store.ColumnRunAt), "run_at")
 	counted.Rows += due
 	counted.Oldest = earlier(counted.Oldest, since)
 	return counted, err

@@ -141,6 +141,34 @@ func TestAnonymousAccount(t *testing.T) {
 	}
 }
 
+// Regression: MariaDB answers to a name that it does not know as to one of those that it knows, so that
+// nobody can tell them apart. Where that one is let in by the kernel's user, as root often is, all that
+// was told to somebody without an account was to change the account.
+func TestAnUnknownNameIsToldHowToGetAnAccount(t *testing.T) {
+	t.Parallel()
+	if !shared.IsMariaDB() {
+		t.Skip("MySQL does not answer so")
+	}
+	db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)
+	db.exec(t, "CREATE USER somebody@'%' IDENTIFIED VIA unix_socket")
+	config := db.config()
+	byOtherMeans := 0
+	for i := range 64 {
+		config.User = fmt.Sprint("nobody_", i)
+		err := open(t, config).Check(t.Context())
+		if want := "CREATE USER '" + config.User + "'@'127.0.0.1'"; !unusable(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want to hear: %s", err, want)
+		}
+		if strings.Contains(err.Error(), "1698") {
+			byOtherMeans++
+		}
+	}
+	if byOtherMeans == 0 {
+		t.Error("the server took none of the names for somebody whom the kernel knows")
+	}
+	t.Logf("%d names were taken for somebody else's", byOtherMeans)
+}
+
 // What keeps the way from leading to the server, in words for those who can mend it.
 func TestNoWayToTheServer(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ func (t *Table) Ahead(ctx context.Context, waiters []store.Waiter, most int) (ma
 	ahead, err := rule.CountAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
 		condition, args := rule.Stretch(target, from, before)
 		err = t.indexed(ctx, func(found *layout) error {
-			query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM "+found.table+force(found.byID)+" WHERE "+condition+" LIMIT ?) AS stretch")
+			query := found.within(aheadTime, " COUNT(*) FROM (SELECT 1 FROM "+found.table+found.hint()+" WHERE "+condition+" LIMIT ?) AS stretch")
 			return t.retry(ctx, func() error {
 				return t.each(ctx, query, append(args, limit), func(results *sql.Rows) error { return results.Scan(&n) })
 			})

@@ -28,16 +28,17 @@ func (t *times) candidatesDue(room int) int {
 	return room
 }
 
-// waitingOrder is the order in which waiting rows are wanted, and the index that has it. A table
-// that has no columns about time is left to find it for itself.
-func (t *times) waitingOrder(one ask) (index, order string) {
+// waitingOrder is the order in which waiting rows are wanted, with a hint to the index that has it.
+// Where the rows behind an id are asked for, and many wait, MariaDB passes the entries of all that have
+// gone before them, unless the index is named.
+func (t *times) waitingOrder(one ask) (hint, order string) {
 	switch {
-	case !t.ordered():
-		return "", "id"
 	case t.uses.Has(store.ColumnPriority) && !one.sweep:
 		return force(t.byPriority), "priority DESC, id"
+	case one.beyondLast() != "":
+		return force(t.byID), "id"
 	}
-	return force(t.byID), "id"
+	return t.hint(), "id"
 }
 
 // dueOrder is the order in which due rows are wanted.

@@ -13,9 +13,10 @@ func (t *Table) meaningOfNumber(n uint16, err error) (what, remedy string) {
 		return t.refused(err)
 	case errDeniedDatabase, errDeniedTable, errDeniedColumn:
 		return t.denied(n, err)
-	case errDeniedPlugin:
-		return "the server at " + t.way() + " knows " + user + " by other means than a password (unix_socket or auth_socket)",
-			t.alterUser("IDENTIFIED BY '...' (mysql_password)")
+	case errDeniedPlugin: // or MariaDB answers as some other account would be, so that nobody can tell which names it knows
+		_, host := t.seenAs(err)
+		return "the server at " + t.way() + " knows " + user + " by other means than a password (unix_socket or auth_socket), or has no account of that name for this host",
+			t.alterUser("IDENTIFIED BY '...' (mysql_password)") + ", or: " + t.createAccount(host)
 	case 1049:
 		return "the server at " + t.way() + " has no database " + literal(t.name.database) + " (mysql_database)", "name one that it has: SHOW DATABASES"
 	case 1146:

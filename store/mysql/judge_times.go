@@ -194,10 +194,8 @@ func (t *Table) judgeOrders(found *inspection, lacking *lacks, indexes map[strin
 	add := func(name, columns string) {
 		lacking.note("ADD INDEX "+free(name, names)+" ("+columns+")", "it has no index on (%s)", columns)
 	}
-	if found.ordered() {
-		if found.byID = find(func(i index) bool { return i.orders("id", false, indexes) }); found.byID == "" {
-			add("status_target_idx", found.claimColumns("id"))
-		}
+	if found.byID = find(func(i index) bool { return i.orders("id", false, indexes) }); found.byID == "" && found.ordered() {
+		add("status_target_idx", found.claimColumns("id"))
 	}
 	if found.uses.Delays() {
 		due := func(i index) bool {
@@ -251,14 +249,14 @@ func (i index) orders(column string, falling bool, indexes map[string]index) boo
 	return rest[0] == "id" && !down[0]
 }
 
-// examineTimes reads the indexes, where the optional columns need some.
+// examineTimes reads the indexes. Only the optional columns need some; claims do without.
 func (t *Table) examineTimes(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	if !found.uses.Any() {
-		return nil
-	}
 	indexes, names, err := t.readIndexes(ctx, conn)
-	if err == nil {
+	switch {
+	case err == nil:
 		t.judgeTimes(found, indexes, names)
+	case number(err) != 0 && !found.uses.Any():
+		return nil
 	}
 	return err
 }

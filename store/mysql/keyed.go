@@ -89,8 +89,8 @@ func (t *Table) candidates(ctx context.Context, conn *sql.Conn, found *layout, a
 	for _, one := range asks {
 		wide := one
 		wide.room *= window
-		index, order := found.waitingOrder(one)
-		looks.add("SELECT id, target, status, '', "+found.sinceWhen()+", 0, '', 0"+found.planned()+" FROM "+t.name.quoted()+index+
+		hint, order := found.waitingOrder(one)
+		looks.add("SELECT id, target, status, '', "+found.sinceWhen()+", 0, '', 0"+found.planned()+" FROM "+t.name.quoted()+hint+
 			" WHERE status = 'waiting' AND target = ?"+one.beyond()+but+" ORDER BY "+order+" LIMIT ?", one.target, wide.room)
 		looks.asks = append(looks.asks, wide)
 		t.addCandidatesDue(&looks, wide, but, found)

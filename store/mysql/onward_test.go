@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,4 +259,55 @@ func modelOnward(t *testing.T, rt *rapid.T, db *database, uses store.Uses) {
 			}
 		},
 	})
+}
+
+// Regression: where many rows waited, MariaDB looked for those behind an id from the front, past the
+// entries of all rows that had gone: it took the index for its first two columns only.
+func TestAClaimThatGoesOnReadsNothingBeforeItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, uses := range map[string]store.Uses{"no columns about time": nil, "run_at": {"run_at"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, timedDDL())
+			table, _ := onwardTable(t, db, uses)
+			db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT 'a', 1, 'waiting' FROM ("+
+				"WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 1000) SELECT id FROM n) AS thousand")
+			for range 5 {
+				db.exec(t, "INSERT INTO jobs (target, time_created, status) SELECT target, time_created, status FROM jobs")
+			}
+			db.exec(t, "ANALYZE TABLE jobs")
+			for _, last := range []int64{1000, 16_000, 31_000} {
+				query, args := table.Onward("a", 100, last)
+				if plan := explain(t, db.app, query, args...); !strings.Contains(plan, "type=range") || !strings.Contains(plan, "key=status_target_idx") {
+					t.Errorf("%s\nis done by %s", query, plan)
+				}
+			}
+		})
+	}
+}
+
+// The index that claims name may be dropped, or get another name, under way.
+func TestClaimsGoOnWithoutTheirIndex(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"dropped": "ALTER TABLE jobs DROP INDEX status_target_idx",
+		"renamed": "ALTER TABLE jobs RENAME INDEX status_target_idx TO another_idx",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, timedDDL())
+			table, _ := onwardTable(t, db, nil)
+			var ids []int64
+			for range 8 {
+				ids = append(ids, db.insert(t, "a", "waiting", ""))
+			}
+			two := map[string]int{"a": 2}
+			claims(t, table, two, accept, ids[:2]...)
+			db.exec(t, change)
+			for from := 2; from < len(ids); from += 2 {
+				claims(t, table, two, accept, ids[from:from+2]...)
+			}
+			db.claimsNothing(t, table)
+		})
+	}
 }

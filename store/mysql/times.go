@@ -23,7 +23,7 @@ const (
 type times struct {
 	uses       store.Uses
 	optional   map[string]column // by name
-	byID       string            // the index on status, target and id; "": none, or nobody needs its name
+	byID       string            // the index on status, target and id; "": none
 	byDue      string            // that on status, target and run_at
 	byPriority string            // that on status, target, priority and id
 }
@@ -44,6 +44,15 @@ func force(index string) string {
 		return ""
 	}
 	return " FORCE INDEX (" + quote(index) + ")"
+}
+
+// hint makes the server take the index that has the order of ids, where it could take another one for
+// the right one. With no columns about time it finds it by itself.
+func (t *times) hint() string {
+	if !t.ordered() {
+		return ""
+	}
+	return force(t.byID)
 }
 
 // isDue is the condition that a row is due. The server's clock decides, for all workers alike. A time

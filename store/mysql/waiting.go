@@ -41,7 +41,7 @@ func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string
 			look.query += " UNION ALL "
 		}
 		begin := "(SELECT " + strconv.Itoa(i) + " AS place FROM " + t.name.quoted()
-		look.query += begin + force(found.byID) + " WHERE status = 'waiting' AND target = ?" + but + " LIMIT 1)"
+		look.query += begin + found.hint() + " WHERE status = 'waiting' AND target = ?" + but + " LIMIT 1)"
 		look.args = append(look.args, target)
 		if found.uses.Delays() {
 			look.query += " UNION ALL " + begin + force(found.byDue) + " WHERE " + isDue + but + " LIMIT 1)"

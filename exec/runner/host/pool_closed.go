@@ -19,6 +19,14 @@ func (k *kept) hasClosed(descriptor string) {
 // streams are what a job writes into.
 var streams = [...]string{"stdout", "stderr"}
 
+// isQuiet tells whether nothing is in either of two pipes, and somebody has each of them open still. It
+// asks once for what else takes several calls, which it mostly saves. Pipes below 0 are there no more.
+func isQuiet(pipes [2]int) bool {
+	fds := [2]unix.PollFd{{Fd: int32(pipes[0]), Events: unix.POLLIN}, {Fd: int32(pipes[1]), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds[:], 0)
+	return n == 0 && err == nil
+}
+
 // lookForEnds looks whether the process has closed its output. Before its first job it may: what it
 // writes is to go elsewhere then. After that another job's would be lost.
 func (k *kept) lookForEnds() {

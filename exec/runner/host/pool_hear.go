@@ -20,8 +20,11 @@ func (k *kept) ask(c *child) {
 		t.watcher.refused(err.Error(), wire.Program)
 		return
 	}
-	k.strays(fmt.Sprintf("before job %d", t.id.Job))
-	if k.lookForEnds(); k.closed != "" {
+	if !isQuiet(k.output) {
+		k.strays(fmt.Sprintf("before job %d", t.id.Job))
+		k.lookForEnds()
+	}
+	if k.closed != "" {
 		p.waiting = append([]*child{c}, p.waiting...)
 		return
 	}
@@ -36,7 +39,7 @@ func (k *kept) ask(c *child) {
 		return
 	}
 	t.process, t.line, k.turn = k, len(line), c
-	k.enter(asked, ps.times.answer)
+	k.enterAt(c.forked, asked, ps.times.answer)
 	if most := p.def.MaxJobs; most > 0 && k.mode != "spare" && k.jobs+1 >= most-most/10 {
 		if k.due == "" {
 			k.due = "max_jobs"
@@ -217,7 +220,7 @@ func (k *kept) begins(started journal.Started, pidfd int) {
 		p.failed = 0
 	}
 	p.delay, p.useless = 0, 0
-	k.enter(busy, 0)
+	k.enterAt(c.born, busy, 0)
 	p.pools.reactor.begin(c)
 }
 
@@ -278,6 +281,6 @@ func (k *kept) ends(done journal.Done) {
 	k.pool.pools.reactor.finish(c)
 	k.turn, c.turn.process, k.ended = nil, nil, 0
 	k.closeHungUp(c)
-	k.enter(idle, 0)
+	k.enterAt(c.gone, idle, 0)
 	k.afterJob(c)
 }

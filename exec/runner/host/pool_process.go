@@ -143,8 +143,11 @@ func (k *kept) close() {
 }
 
 // enter changes the state. It may last until a deadline, if there is one.
-func (k *kept) enter(state keptState, lasts time.Duration) {
-	k.state, k.since, k.deadline = state, proc.Uptime(), 0
+func (k *kept) enter(state keptState, lasts time.Duration) { k.enterAt(proc.Uptime(), state, lasts) }
+
+// enterAt is enter where it is known what time it is.
+func (k *kept) enterAt(now int64, state keptState, lasts time.Duration) {
+	k.state, k.since, k.deadline = state, now, 0
 	if lasts > 0 {
 		k.lasts = int64(lasts)
 		k.deadline = k.since + k.lasts

@@ -127,12 +127,25 @@ func (r *reactor) finish(c *child) {
 	c.reaped = true
 	c.turn.close()
 	c.mu.Unlock()
+	quiet := isQuiet([2]int{c.stdout.openPipe(), c.stderr.openPipe()})
 	for _, p := range []*capture{&c.stdout, &c.stderr} {
-		p.leave(r.scratch)
+		if quiet {
+			p.close()
+		} else {
+			p.leave(r.scratch)
+		}
 	}
 	r.drop(c)
 	c.describe(r.delay)
 	c.watcher.ended(c)
+}
+
+// openPipe is the pipe while it is not closed, else −1.
+func (c *capture) openPipe() int {
+	if c.closed {
+		return -1
+	}
+	return c.pipe
 }
 
 // leave reads what is in the pipe now, no more, and leaves it.

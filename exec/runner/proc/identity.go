@@ -1,10 +1,8 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 )
 
@@ -19,16 +17,7 @@ func BootID() (string, error) {
 
 // StartTime is when a process started, in ticks since the boot; 0 where there is no such process.
 func StartTime(pid int) uint64 {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	// The second field, a name in parentheses, may itself hold spaces and parentheses; the start
-	// time is the 20th field behind it.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 {
-		return 0
-	}
-	ticks, _ := strconv.ParseUint(string(fields[19]), 10, 64)
-	return ticks
+	var buffer [longestStat]byte
+	m, _ := parseStat(statOfPid(pid, buffer[:]))
+	return m.StartTime
 }

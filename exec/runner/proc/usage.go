@@ -120,14 +120,24 @@ func statOf(folder int, pid string, buffer []byte) []byte {
 	return buffer[:n]
 }
 
+// statOfPid is statOf for one process. The runner asks for each job that is forked: os.ReadFile took a
+// seventh of its time.
+func statOfPid(pid int, buffer []byte) []byte {
+	return statOf(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid), buffer)
+}
+
 // member is one process of a group.
 type member struct {
 	Usage
-	group int
+	state  byte
+	parent int
+	group  int
 }
 
 // The fields of a stat file behind the second one, the name, counted from 0.
 const (
+	statState  = 0
+	statParent = 1
 	statGroup  = 2
 	statTimes  = 11 // utime, stime, cutime, cstime
 	statStart  = 19
@@ -143,9 +153,14 @@ func parseStat(stat []byte) (m member, ok bool) {
 		if end <= 0 {
 			return m, false
 		}
-		value := number(rest[:end])
+		field := rest[:end]
+		value := number(field)
 		rest = rest[end:]
 		switch {
+		case n == statState:
+			m.state = field[0]
+		case n == statParent:
+			m.parent = int(value)
 		case n == statGroup:
 			m.group = int(value)
 		case n >= statTimes && n < statTimes+4:

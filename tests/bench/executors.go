@@ -47,6 +47,7 @@ func executorsOf() []executor {
 	list := []executor{
 		{what: "PHP process", program: "php", file: "process.php", mode: "process", jobs: 160},
 		{what: "PHP fork", program: "php", file: "fork.php", mode: "fork", ends: loop.Ended, jobs: 2000},
+		{what: "PHP fork, 24 at once", program: "php", file: "fork.php", mode: "fork", ends: loop.Ended, jobs: 2000, slots: 3 * forkSlots},
 		{what: "PHP pool", program: "php", file: "pool.php", mode: "pool", ends: loop.Exit, jobs: 8000},
 		{what: "Python process", program: "python3", file: "process.py", mode: "process", jobs: 60},
 		{what: "Python fork", program: "python3", file: "fork.py", mode: "fork", ends: loop.Ended, jobs: 1000},
@@ -58,16 +59,18 @@ func executorsOf() []executor {
 		{what: "php-fpm with opcache", mode: "fastcgi", jobs: 4000},
 	}
 	goals := map[string][2]goal{
-		"PHP fork":      {ratioAtLeast(0.8)},
-		"PHP pool":      {atLeast(2500)},
-		"Node.js spare": {{}, atMost(6)},
+		"PHP fork":             {ratioAtLeast(0.8)},
+		"PHP fork, 24 at once": {ratioAtLeast(0.8)},
+		"PHP pool":             {atLeast(2500)},
+		"Node.js spare":        {{}, atMost(6)},
 	}
 	for i := range list {
 		e := &list[i]
-		switch e.mode {
-		case "pool":
+		switch {
+		case e.slots > 0:
+		case e.mode == "pool":
 			e.slots = poolSlots
-		case "fork":
+		case e.mode == "fork":
 			e.slots = forkSlots
 		default:
 			e.slots = executorSlots

@@ -16,11 +16,24 @@ type residents struct {
 
 func (p *program) residents(d *harness.Daemon) residents { return residents{p, d.Pid, d.Runner(p)} }
 
-// now is the median of some looks: the collector makes it rise and fall.
+// now is what is resident of both, added up. The collector makes it rise and fall.
 func (r residents) now() float64 {
+	return medianOf(func() int64 { return harness.Memory(r.p, r.worker) + harness.Memory(r.p, r.runner) })
+}
+
+// once is the same, but for the program, which both have in memory and which is there once.
+func (r residents) once() float64 {
+	return medianOf(func() int64 {
+		own := harness.MemoryOwn(r.p, r.worker) + harness.MemoryOwn(r.p, r.runner)
+		return own + max(harness.MemoryOfFiles(r.p, r.worker), harness.MemoryOfFiles(r.p, r.runner))
+	})
+}
+
+// medianOf is the median of some looks, in MB.
+func medianOf(look func() int64) float64 {
 	var looks []float64
 	for range 9 {
-		looks = append(looks, float64(harness.Memory(r.p, r.worker)+harness.Memory(r.p, r.runner))/megabyte)
+		looks = append(looks, float64(look())/megabyte)
 		<-time.After(50 * time.Millisecond)
 	}
 	return median(looks)
@@ -38,13 +51,13 @@ func memoryAfterMany(p *program) []reading {
 	d := s.worker("bench", launcher, map[string]int{"a": concurrency})
 	client := harness.Dial(p, d.Addr)
 	memory := p.residents(d)
-	idle := memory.now()
+	idle := memory.once()
 	poll := func() { client.Ask(p, "poll", nil) }
 	s.drainRate(half, "a", poll)
-	middle := memory.now()
+	middle := memory.once()
 	s.drainRate(half, "a", poll)
-	end := memory.now()
-	return []reading{against(end, idle), against(end, middle)}
+	end := memory.once()
+	return []reading{against(end, idle), against(end, middle), against(memory.now(), end)}
 }
 
 // runningAtOnce is what many running jobs cost a worker, and how fast it answers meanwhile.

@@ -110,6 +110,11 @@ func MemoryPeak(t testing.TB, pid int) int64 { return memory(t, pid, "VmHWM:") }
 // Memory is a process's resident memory, in bytes.
 func Memory(t testing.TB, pid int) int64 { return memory(t, pid, "VmRSS:") }
 
+// MemoryOwn is what of it is the process's own, MemoryOfFiles what the kernel has read of files, such as
+// the program: all who run that share it.
+func MemoryOwn(t testing.TB, pid int) int64     { return memory(t, pid, "RssAnon:") }
+func MemoryOfFiles(t testing.TB, pid int) int64 { return memory(t, pid, "RssFile:") }
+
 func memory(t testing.TB, pid int, field string) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -19,11 +19,12 @@ func KeepDescriptors() error {
 
 // While a Go program does anything, its runtime's monitor thread wakes every 20 µs, and mostly
 // finds nothing to do: that took a fifth of a runner's processor time, and a third of a worker's.
-// Timers that may ring late share their wake-ups, and neither of the two needs them to be more
-// precise. How late they may ring is a thread's timer slack, which the processes that it starts
-// inherit.
+// Each time it takes a job off a processor, whose caches the job finds cold afterwards. Timers that
+// may ring late share their wake-ups, and neither of the two needs them to be more precise. With
+// more than this, pools wait for what the monitor has to do. How late timers may ring is a thread's
+// timer slack, which the processes that it starts inherit.
 const (
-	LateTimers  = 1_000_000 // nanoseconds: for workers and runners
+	LateTimers  = 2_000_000 // nanoseconds: for workers and runners
 	UsualTimers = 50_000    // what the kernel gives everybody: for jobs
 )
 

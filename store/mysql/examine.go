@@ -106,13 +106,14 @@ func (t *Table) examineAccess(ctx context.Context, conn *sql.Conn, _ *inspection
 
 // examineKind refuses what is no table, and engines that have no transactions or no row locks.
 func (t *Table) examineKind(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	var kind, engine string
+	var kind, engine, options string
 	err := conn.QueryRowContext(ctx,
-		"SELECT TABLE_TYPE, COALESCE(ENGINE, '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
-		t.name.database, t.name.table).Scan(&kind, &engine)
+		"SELECT TABLE_TYPE, COALESCE(ENGINE, ''), COALESCE(CREATE_OPTIONS, '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+		t.name.database, t.name.table).Scan(&kind, &engine, &options)
 	if err != nil {
 		return fmt.Errorf("its entry in information_schema.TABLES: %w", err)
 	}
+	found.partitioned = strings.Contains(options, "partitioned")
 	switch {
 	case strings.Contains(kind, "VIEW"):
 		found.Fault("name in mysql_table the table that the view reads", "it is a view, of which rows can't be claimed")

@@ -18,6 +18,7 @@ type index struct {
 	columns []string
 	unique  bool
 	falling []bool // which of them are in descending order
+	part    int    // of how many columns it has the beginning only
 }
 
 // readIndexes reads the indexes that a search can use, and the names of all.
@@ -57,6 +58,9 @@ func (t *Table) readIndexes(ctx context.Context, conn *sql.Conn) (usable map[str
 		}
 		found.columns[at-1], found.unique = strings.ToLower(part["column_name"]), part["non_unique"] == "0"
 		found.falling[at-1] = part["collation"] == "D"
+		if part["sub_part"] != "" {
+			found.part++
+		}
 		usable[name] = found
 	}
 	return usable, names, rows.Err()

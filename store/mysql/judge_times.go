@@ -183,18 +183,24 @@ func (l *lacks) aside(c column, kind string) {
 
 // judgeOrders finds the indexes that claims name, and notes which are missing.
 func (t *Table) judgeOrders(found *inspection, lacking *lacks, indexes map[string]index, names map[string]bool) {
+	candidates := slices.Sorted(maps.Keys(indexes))
+	slices.SortStableFunc(candidates, func(a, b string) int { return indexes[a].part - indexes[b].part })
 	find := func(fits func(index) bool) string {
-		for _, name := range slices.Sorted(maps.Keys(indexes)) {
+		for _, name := range candidates {
 			if one := indexes[name]; fits(one) && !slices.ContainsFunc(one.columns, func(column string) bool { return slices.Contains(lacking.replaced, column) }) {
 				return name
 			}
 		}
 		return ""
 	}
+	behind := indexes["PRIMARY"].columns
+	if found.partitioned {
+		behind = nil
+	}
 	add := func(name, columns string) {
 		lacking.note("ADD INDEX "+free(name, names)+" ("+columns+")", "it has no index on (%s)", columns)
 	}
-	if found.byID = find(func(i index) bool { return i.orders("id", false, indexes) }); found.byID == "" && found.ordered() {
+	if found.byID = find(func(i index) bool { return i.orders("id", false, behind) }); found.byID == "" && found.ordered() {
 		add("status_target_idx", found.claimColumns("id"))
 	}
 	if found.uses.Delays() {
@@ -210,7 +216,7 @@ func (t *Table) judgeOrders(found *inspection, lacking *lacks, indexes map[strin
 			lacking.indexes = false
 			found.Fault("take priority out of use_columns, or use MySQL from 8.0.1 or MariaDB from 10.8",
 				"column priority needs an index in descending order, which this server (%s) does not have: with an ascending one each claim would lock all rows of its target that wait", found.version)
-		} else if found.byPriority = find(func(i index) bool { return i.orders(store.ColumnPriority, true, indexes) }); found.byPriority == "" {
+		} else if found.byPriority = find(func(i index) bool { return i.orders(store.ColumnPriority, true, behind) }); found.byPriority == "" {
 			add("status_target_priority_idx", found.claimColumns("priority DESC, id"))
 		}
 	}
@@ -230,8 +236,10 @@ func (i index) begins() bool {
 }
 
 // orders tells whether an index has the rows of a status and a target in the order of a column, and
-// then of ids. Each index of InnoDB ends in the primary key.
-func (i index) orders(column string, falling bool, indexes map[string]index) bool {
+// then of ids. Each index of InnoDB ends in the primary key, which comes behind it. MariaDB makes
+// nothing of that where the index has the beginning of a name only, or the table has partitions: it
+// reads all rows of the target, locks and sorts them.
+func (i index) orders(column string, falling bool, behind []string) bool {
 	if !i.begins() {
 		return false
 	}
@@ -243,8 +251,7 @@ func (i index) orders(column string, falling bool, indexes map[string]index) boo
 		rest, down = rest[1:], down[1:]
 	}
 	if len(rest) == 0 {
-		primary := indexes["PRIMARY"].columns
-		return len(primary) > 0 && primary[0] == "id"
+		return i.part == 0 && len(behind) > 0 && behind[0] == "id"
 	}
 	return rest[0] == "id" && !down[0]
 }

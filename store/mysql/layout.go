@@ -29,8 +29,9 @@ type layout struct {
 type inspection struct {
 	layout
 	rule.Findings
-	columns map[string]column // by name in lower case
-	unseen  []store.Finding   // what may be wrong, and nobody can tell: for those who ask, not for the log
+	columns     map[string]column // by name in lower case
+	partitioned bool
+	unseen      []store.Finding // what may be wrong, and nobody can tell: for those who ask, not for the log
 }
 
 // skipsLocked tells whether reading rows can pass by those that are locked.

@@ -82,10 +82,9 @@ func (k *kept) tidy(c *child) {
 	if k.mode != "pool" {
 		return
 	}
-	k.last = c.turn.id.Job
 	for _, pid := range k.children() {
 		if !k.helpers[pid] {
-			k.killLeft(pid, k.last)
+			k.killLeft(pid, c.turn.id.Job)
 		}
 	}
 }
@@ -208,7 +207,12 @@ func (k *kept) killLeft(pid int, job int64) {
 		return
 	}
 	k.pool.pools.warn(k.pool, k, job, fmt.Sprintf("process %d is killed: job %d has left it behind in the group of %s", pid, job, k.name()))
-	_ = unix.Kill(pid, unix.SIGKILL)
+	if unix.Kill(pid, unix.SIGKILL) == nil {
+		k.awaitLeft(func() bool {
+			now, there := proc.RelativesOf(pid)
+			return there && !now.Ended && now.StartTime == who.StartTime
+		})
+	}
 }
 
 // check looks whether the launcher's files are others by now, on a goroutine: a file system may

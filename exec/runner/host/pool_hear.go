@@ -282,5 +282,9 @@ func (k *kept) ends(done journal.Done) {
 	k.turn, c.turn.process, k.ended = nil, nil, 0
 	k.closeHungUp(c)
 	k.enterAt(c.gone, idle, 0)
+	if k.last = c.turn.id.Job; c.turn.left {
+		group := c.started.Pid
+		k.awaitLeft(func() bool { return proc.IsAlive(group) })
+	}
 	k.afterJob(c)
 }

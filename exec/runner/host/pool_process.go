@@ -56,6 +56,7 @@ type kept struct {
 	stale    bool         // it was, because another launcher is to be started
 	wrong    bool         // it was, because it did what it must not
 	last     int64        // the job that it had last
+	unclean  int          // killed ones may be writing still that this job has left behind: see awaitLeft
 	sought   int          // after so many jobs it was looked for what they have left behind
 	helpers  map[int]bool // were in its group when it got ready
 	closed   string       // which descriptor nobody has open any more; "": somebody has all

@@ -27,6 +27,7 @@ type turn struct {
 	// The child's mu guards these.
 	begun   bool
 	forked  bool          // it is a child of its kept process
+	left    bool          // it has left something behind in its group
 	pidfd   int           // of a forked one; -1: there is none (any more)
 	pending []unix.Signal // came before it began
 	touched bool          // it had a signal
@@ -121,7 +122,7 @@ func (r *reactor) finish(c *child) {
 	r.unlimit(c)
 	c.mu.Lock()
 	if c.turn.forked {
-		_ = c.send(unix.SIGKILL) // what it left in its group
+		c.turn.left = c.send(unix.SIGKILL) == nil // what it left in its group
 		family.leave(c.started.Pid)
 	}
 	c.reaped = true

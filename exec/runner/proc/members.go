@@ -3,6 +3,8 @@ package proc
 import (
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Member is a process of a group.
@@ -17,6 +19,19 @@ func Members(groups map[int]bool) (members []Member) {
 		}
 	})
 	return members
+}
+
+// IsAlive tells whether a group has a process that has not ended. It mostly asks the kernel only, and
+// looks at all processes where that shows somebody, who may be dead and not yet reaped.
+func IsAlive(group int) (alive bool) {
+	if err := unix.Kill(-group, 0); err == unix.ESRCH {
+		return false
+	}
+	all(func(_ int, stat []byte) {
+		one, ok := parseStat(stat)
+		alive = alive || ok && one.group == group && one.state != 'Z' && one.state != 'X'
+	})
+	return alive
 }
 
 // Children lists the processes that have this parent. It looks at all processes, too.

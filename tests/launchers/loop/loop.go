@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 )
 
 // Loop is one process of a launcher.
@@ -27,9 +29,18 @@ const (
 	Exit  = "exit"
 )
 
+// noticed takes the signals that nohup, or a shell's background, has this process ignore. What a
+// process ignores its children ignore too; what it takes notice of does to them what it does to all.
+var noticed = make(chan os.Signal, 1)
+
 // Start starts a process whose jobs end with that word, its output going to stdout and stderr, and
 // waits until it is ready.
 func Start(ends string, stdout, stderr io.Writer, argv ...string) (*Loop, error) {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(noticed, s)
+		}
+	}
 	theirs, requests, err := os.Pipe()
 	if err != nil {
 		return nil, err

@@ -212,14 +212,17 @@ func (p *pool) retire() {
 			p.end(k)
 		}
 	}
+	serve, stay := p.count((*kept).serves), p.count((*kept).stays)
 	for _, k := range p.processes {
-		if k.state == idle && k.due != "" && p.count((*kept).serves) > p.wanted {
+		if k.state == idle && k.due != "" && serve > p.wanted {
 			p.end(k)
+			serve--
 		}
 	}
 	for _, k := range p.processes {
-		if k.state == idle && k.due == "" && p.count((*kept).stays) > p.wanted {
+		if k.state == idle && k.due == "" && stay > p.wanted {
 			p.end(k)
+			stay--
 		}
 	}
 }

@@ -10,8 +10,23 @@ function run(int $id): int
     return 0;
 }
 
-$requests = fopen('php://fd/3', 'r');
-$answers = fopen('php://fd/4', 'w');
+foreach (['pcntl_fork', 'pcntl_waitpid', 'posix_setpgid'] as $function) {
+    if (!function_exists($function)) {
+        fwrite(STDERR, "PHP has no $function: it needs the extension " . strtok($function, '_') . "\n");
+        exit(1);
+    }
+}
+$requests = @fopen('php://fd/3', 'r');
+$answers = @fopen('php://fd/4', 'w');
+foreach ([$requests, $answers] as $pipe) { // without a mode these numbers are files of PHP's own
+    if (!$pipe || (fstat($pipe)['mode'] & 0170000) !== 0010000) {
+        fwrite(STDERR, "descriptors 3 and 4 are no pipes of jobd: is launcher_mode = fork set?\n");
+        exit(1);
+    }
+}
+while (ob_get_level() > 0) { // what was written while loading is no job's
+    ob_end_flush();
+}
 fwrite($answers, "ready\n");
 while (($line = fgets($requests)) !== false && $line !== "quit\n") {
     [, $id, , $variables] = explode(' ', rtrim($line), 4) + [3 => ''];

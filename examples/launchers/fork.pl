@@ -20,6 +20,7 @@ my $parent = $$;
 END { # exit in a job: what the parent has for its own end stays the parent's
     if (defined $parent && $$ != $parent) { STDOUT->flush; POSIX::_exit($?) }
 }
+STDOUT->flush;    # what was written while loading is no job's
 print $answers "ready\n";
 while (defined(my $line = <$requests>)) {
     last if $line eq "quit\n";

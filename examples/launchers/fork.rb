@@ -25,6 +25,7 @@ end
 
 requests, answers = IO.new(3, "r"), IO.new(4, "w")
 answers.sync = true
+$stdout.flush # what was written while loading is no job's
 answers.puts "ready"
 while (line = requests.gets) && line != "quit\n"
   _, job, _, *variables = line.split

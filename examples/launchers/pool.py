@@ -28,6 +28,8 @@ def result(job):
 
 
 requests, answers = open(3), open(4, "w", buffering=1)
+sys.stdout.flush()  # what was written while loading is no job's
+sys.stderr.flush()
 answers.write("ready\n")
 for line in iter(requests.readline, ""):
     if line == "quit\n":

@@ -52,26 +52,38 @@ func (l language) path() string { return filepath.Join("..", "..", "examples", "
 // with is the path of a copy in which jobs do something else: the line that prints is replaced.
 func (l language) with(t *testing.T, body string) string {
 	t.Helper()
+	return l.replaced(t, ", attempt ", body)
+}
+
+// replaced is the path of a copy that has something else in place of the first line with that part.
+func (l language) replaced(t *testing.T, part, by string) string {
+	t.Helper()
 	source, err := os.ReadFile(l.path())
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(source), "\n")
-	replaced := false
-	for i, line := range lines {
-		if strings.Contains(line, ", attempt ") && !replaced {
-			indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-			lines[i], replaced = indent+body, true
-		}
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, part) })
+	if at < 0 {
+		t.Fatalf("%s has no line with %q", l.file, part)
 	}
-	if !replaced {
-		t.Fatalf("%s has no line that prints the attempt", l.file)
-	}
+	indent := lines[at][:len(lines[at])-len(strings.TrimLeft(lines[at], " "))]
+	lines[at] = indent + by
 	path := filepath.Join(t.TempDir(), l.file)
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// named is the one of a file.
+func named(t *testing.T, file string) language {
+	t.Helper()
+	at := slices.IndexFunc(languages, func(l language) bool { return l.file == file })
+	if at < 0 {
+		t.Fatal(file, " is in no table")
+	}
+	return languages[at]
 }
 
 // end tells how a job ended, as wait does, by what its process has said of it or how that has ended.
@@ -183,7 +195,7 @@ func TestAnExitIsNotTheParents(t *testing.T) {
 		"fork.py": `sys.exit(7)` + "\n\n\n" + `__import__("atexit").register(print, "the parent's end")` + "\ndef other():",
 		"fork.rb": "exit 7\nend\nat_exit { puts \"the parent's end\" }\ndef other",
 	} {
-		l := languages[slices.IndexFunc(languages, func(l language) bool { return l.file == file })]
+		l := named(t, file)
 		end, out := l.run(t, l.with(t, body), "", "")
 		if n := strings.Count(out, "the parent's end"); end != "code 7" || n != 1 {
 			t.Errorf("%s: %s, and the parent's end came %d times: %s", file, end, n, out)

@@ -69,6 +69,9 @@ func (p *pool) define(def wire.Pool) {
 		p.renew("reload")
 		p.defined++
 		p.tight = tight{}
+		if p.failed != 0 { // what fails from now on is another launcher
+			p.failed = time.Now().UnixMilli()
+		}
 		for _, k := range p.processes {
 			k.outdated()
 		}
@@ -136,7 +139,7 @@ func (p *pool) refuseAll(why string, class wire.Class) {
 
 // assign passes waiting jobs to processes that are free.
 func (p *pool) assign() {
-	for len(p.waiting) > 0 {
+	for len(p.waiting) > 0 && !p.isTried() {
 		k := p.free()
 		if k == nil {
 			break
@@ -200,6 +203,9 @@ func (p *pool) lacks(now int64) bool {
 	}
 	starting := p.booting
 	fresh := starting + p.count((*kept).stays)
+	if p.isDoubted() && fresh > 0 {
+		return false
+	}
 	all := starting + p.count((*kept).serves)
 	return fresh < p.wanted && all <= p.wanted
 }
@@ -254,6 +260,9 @@ func (p *pool) fails(k *kept, how failing, why string) {
 		p.failed = time.Now().UnixMilli()
 	}
 	p.failure = why
+	if p.isDoubted() {
+		p.endUntried()
+	}
 	if p.booting > 0 || p.count((*kept).able) > 0 {
 		return // another one may do
 	}

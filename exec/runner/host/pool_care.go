@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 
@@ -11,24 +10,21 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// mostSaid is how much is told of what a process writes while it has no job.
-const mostSaid = 300
-
 // hearBoot reads what a process writes before it is ready.
 func (k *kept) hearBoot() {
-	k.wrote = k.readAway(k.wrote, true)
+	k.readAway(&k.wrote, true)
 }
 
 // strays reads what was written while there was no job, and tells.
 func (k *kept) strays(when string) {
-	if said := k.readAway(nil, false); len(said) > 0 {
-		k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s, or what it left behind, wrote %s: %q", k.name(), when, bytes.TrimRight(said, "\n")))
+	var said excerpt
+	if k.readAway(&said, false); len(said.head) > 0 {
+		k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s, or what it left behind, wrote %s: %q", k.name(), when, said.String()))
 	}
 }
 
-// readAway reads what is in the pipes, and adds the beginning to said. At the end of a pipe it is
-// given up.
-func (k *kept) readAway(said []byte, toEnd bool) []byte {
+// readAway reads what is in the pipes, and adds it to said. At the end of a pipe it is given up.
+func (k *kept) readAway(said *excerpt, toEnd bool) {
 	scratch := k.pool.pools.reactor.scratch
 	for i, fd := range k.output {
 		if fd < 0 {
@@ -50,14 +46,12 @@ func (k *kept) readAway(said []byte, toEnd bool) []byte {
 				break
 			}
 			budget -= n
-			more := scratch[:min(n, max(0, mostSaid-len(said)))]
-			said = append(said, more...)
+			said.add(scratch[:n])
 			if left -= n; left <= 0 && !toEnd {
 				break
 			}
 		}
 	}
-	return said
 }
 
 // hangUp gives up a pipe that nobody can write into any more.

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -69,6 +68,7 @@ func (ps *pools) onGone(k *kept) {
 		k.pool.booting--
 	case asked:
 		ps.unanswered(k, c, how(status))
+		said = lastWords(c)
 	case busy:
 		ps.orphan(k, c)
 		ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s; the job that it has forked runs on", k.name(), how(status)))
@@ -88,7 +88,7 @@ func (ps *pools) onGone(k *kept) {
 			}
 			return // by chance: the next one is started at once
 		}
-		k.pool.fails(k, useless, k.reasons("it ended "+how(status)+" before it had done any job"))
+		k.pool.fails(k, useless, k.reasons("it ended "+how(status)+" before it had done any job")+said)
 	}
 }
 
@@ -102,10 +102,24 @@ func (k *kept) reasons(otherwise string) string {
 
 // said is what it wrote before it was ready, which may say why it did not get so.
 func (k *kept) said() string {
-	if k.hearBoot(); len(k.wrote) == 0 {
+	k.hearBoot()
+	return wrote(k.wrote.String())
+}
+
+// lastWords is what it wrote last of a job that was lost with it, which may say why.
+func lastWords(c *child) string {
+	var last excerpt
+	if last.add(c.done.Stderr.LastLine()); len(last.head) == 0 {
+		last.add(c.done.Stdout.LastLine())
+	}
+	return wrote(last.String())
+}
+
+func wrote(text string) string {
+	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf("; it wrote: %s", bytes.TrimRight(k.wrote, "\n"))
+	return "; it wrote: " + text
 }
 
 // how is how a process ended.

@@ -107,7 +107,7 @@ func (k *kept) garbage(line []byte) {
 	if len(line) > most {
 		line, cut = line[:most], "…"
 	}
-	k.unfit(fmt.Sprintf("it wrote %q%s to descriptor 4, %s", string(line), cut, k.expected()))
+	k.unfit(fmt.Sprintf("it wrote %q%s to descriptor 4, %s%s", string(line), cut, k.expected(), k.likeAnother(line)))
 }
 
 // expected is what a process may say.
@@ -129,6 +129,25 @@ func (k *kept) expected() string {
 		return fmt.Sprintf("where exit %d CODE is expected", id)
 	}
 	return "where nothing is expected"
+}
+
+// likeAnother names the mode for which a launcher is that answers so, if it is for another one.
+func (k *kept) likeAnother(line []byte) string {
+	a, ok := parseAnswer(line)
+	mode := ""
+	switch {
+	case !ok || k.turn == nil:
+	case k.mode != "fork" && (a.word == "ended" || a.word == "started" && a.has):
+		mode = "fork"
+	case k.mode != "pool" && a.word == "exit":
+		mode = "pool"
+	case k.mode == "fork" && a.word == "started" && !a.has:
+		mode = "pool or spare"
+	}
+	if mode == "" {
+		return ""
+	}
+	return fmt.Sprintf(": so answers a launcher for %s, and launcher_mode is %s", mode, k.mode)
 }
 
 // answer acts on a line.
@@ -177,8 +196,9 @@ func (k *kept) ready() {
 		}
 	}
 	k.hearBoot()
-	if len(k.wrote) > 0 {
-		ps.noteInfo(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), bytes.TrimRight(k.wrote, "\n")))
+	if len(k.wrote.head) > 0 {
+		ps.noteInfo(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), k.wrote.String()))
+		k.wrote = excerpt{}
 	}
 	if k.mode == "pool" {
 		k.helpers = make(map[int]bool)

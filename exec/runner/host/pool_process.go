@@ -51,7 +51,7 @@ type kept struct {
 	jobs     int
 	due      string       // why it is to be replaced; "": it is not
 	spent    bool         // it takes no more jobs
-	wrote    []byte       // before it was ready: the beginning of it
+	wrote    excerpt      // before it was ready
 	why      string       // why it was killed
 	stale    bool         // it was, because another launcher is to be started
 	wrong    bool         // it was, because it did what it must not

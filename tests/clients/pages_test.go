@@ -25,8 +25,9 @@ func TestPagesWorkAsTheyStand(t *testing.T) {
 		order        []string          // the command that takes an order
 		now          []string          // one that runs a job by hand
 		told         string            // on stderr, where the master is gone
+		fails        string            // the last line of stderr of a job of another target
 	}{
-		{name: "php", client: "jobd.php", order: []string{"php", "order.php"}, now: []string{"php", "now.php"}, told: "can't be reached"},
+		{name: "php", client: "jobd.php", order: []string{"php", "order.php"}, now: []string{"php", "now.php"}, told: "can't be reached", fails: "RuntimeException: nobody knows what to do for target other"},
 		{name: "laravel", client: "jobd.php", order: []string{"php", "order.php"}, told: "reported: jobd-master at"},
 		{name: "django", client: "jobd.py", launcher: strings.NewReplacer("/srv/application/venv/bin/python", django), order: []string{django, "order.py"}, told: "can't be reached"},
 		{name: "rails", order: []string{"ruby", "order.rb"}, told: "poke of mail: "},
@@ -46,7 +47,7 @@ func TestPagesWorkAsTheyStand(t *testing.T) {
 			for name, value := range env.with(application(t, db)) {
 				s["launcher.env."+name] = value
 			}
-			db.Worker(t, page.name, strings.ReplaceAll(launcher, "/srv/application", folder), map[string]int{"mail": 2}).
+			db.Worker(t, page.name, strings.ReplaceAll(launcher, "/srv/application", folder), map[string]int{"mail": 2, "other": 1}).
 				With(harness.MasterOf(master), s).StartWorker(t)
 			harness.AwaitWorkers(t, master, password, 1)
 			run := func(command []string, text string) (stdout, stderr string) {
@@ -63,6 +64,16 @@ func TestPagesWorkAsTheyStand(t *testing.T) {
 			if page.now != nil {
 				if out, _ := run(page.now, text); out != "ok: mailed: "+text+"\n" {
 					t.Errorf("a job by hand: %q", out)
+				}
+			}
+			if page.fails != "" {
+				db.Insert(t, 100, "other", "waiting")
+				client := harness.Dial(t, master.Addr)
+				client.Authorise(t, password)
+				client.Ask(t, "poke", map[string]any{"targets": []string{"other"}})
+				row := db.AwaitDone(t, 100)
+				if lines := strings.Split(strings.TrimSpace(harness.Text(row.Stderr)), "\n"); *row.Code != 255 || lines[len(lines)-1] != page.fails {
+					t.Errorf("a job that fails: code %d, %q; its last line is not %q", *row.Code, lines, page.fails)
 				}
 			}
 			master.Kill(t)

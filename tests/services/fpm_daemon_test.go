@@ -58,7 +58,7 @@ func TestTheScriptOfTheExample(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"prints":  {`echo "job $id of {$_SERVER['JOBD_TARGET']}\n";`, `ok 0 out "job * of mail\n" err ""`},
 		"code":    {`echo "why\n"; return 7;`, `fail 7 out "" err "Status: 200 OK\nwhy\n"`},
-		"throws":  {`throw new Exception('told');`, `fail 2 *Uncaught Exception: told*`},
+		"throws":  {`throw new Exception('told');`, `fail 255 out "" err "Status: 200 OK\nPHP message: Exception: told in *\n#0 *\nException: told"`},
 		"exits":   {`exit(3);`, `fail 2 out "" err "Status: 200 OK\n"`},
 		"much":    {`echo str_repeat('x', 100_000); flush();`, `ok 0 out "xxx*`},
 		"is late": {`echo 'late';`, `fail 2 out "" err "Status: 200 OK\n"`},
@@ -93,7 +93,7 @@ func TestAWorkerSendsItsJobsToPHP(t *testing.T) {
 	}
 	row := db.AwaitDone(t, 41)
 	said := fmt.Sprintf("%s %d %q %s", harness.Text(row.Result), *row.Code, harness.Text(row.Stdout), harness.Text(row.Stderr))
-	if want := `fail 2 "" Status: 200 OK*Uncaught Exception: told*[jobd: there is no Jobd-Exit-Code header: the script did not come to its end*`; !like(said, want) {
+	if want := "fail 255 \"\" Status: 200 OK\nPHP message: Exception: told in *\nException: told"; !like(said, want) {
 		t.Errorf("the row of the job that throws has %s", said)
 	}
 	if log := jobctl(t, w, "--output=json", "journal", "log", "--job", "1"); !strings.Contains(log, `"executor":"fastcgi"`) || !strings.Contains(log, `"address":"`+f.address+`"`) {

@@ -21,7 +21,7 @@ esac
 // unready is how launchers don't get ready, and what is said of that.
 var unready = []struct{ how, why string }{
 	{"ends", "it ended with exit code 3; it wrote: no application"},
-	{"hangs", "it was not ready within 1s; it wrote: no application"},
+	{"hangs", `it was not ready within 1s: the line "ready" on descriptor 4 did not come; it wrote: no application`},
 	{"talks", `it wrote "hello" to descriptor 4, where ready is expected`},
 }
 

@@ -32,7 +32,7 @@ func (k *kept) expire(now int64) {
 func (k *kept) late() {
 	switch k.state {
 	case booting:
-		k.unfit(fmt.Sprintf("it was not ready within %s", k.pool.bootTimeout()))
+		k.unfit(fmt.Sprintf("it was not ready within %s: the line %q on descriptor 4 did not come", k.pool.bootTimeout(), "ready"))
 	case asked:
 		k.unfit(fmt.Sprintf("it did not answer within %s when it was asked for a job", k.pool.pools.times.answer))
 	case leaving:

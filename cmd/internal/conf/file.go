@@ -133,6 +133,9 @@ func (s *Set) isMisplaced(entry entry) bool {
 	switch {
 	case entry.quoted && !entry.alone:
 		return false
+	case !entry.alone && !isKey && isWhole(entry.value):
+		s.warnOfName(entry)
+		return false
 	case !entry.alone && !isKey:
 		return false
 	case !entry.alone && isWhole(entry.value):

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -100,6 +101,15 @@ func (s *Section) warnUnknown(entry entry) {
 		key = ""
 	}
 	s.set.warnLine(entry.line, "unknown key%s in the section %v is not used%s", key, s, near)
+}
+
+// warnOfName warns of a name of a section with names that is a key of sections [word NAME].
+func (s *Set) warnOfName(entry entry) {
+	for _, o := range s.sections {
+		if slices.Contains(o.names(), entry.key) {
+			s.warnLine(entry.line, "%s.%s: taken as a name of [%[1]s], not as the key %[2]s, whose place is below %[3]v; put quotes around the name if it is meant", entry.section, entry.key, o.any)
+		}
+	}
 }
 
 // names are the keys of any such section.

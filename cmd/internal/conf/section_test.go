@@ -58,7 +58,7 @@ func TestSections(t *testing.T) {
 		"nothing said":        {want: map[string]*limits{}},
 		"its head alone":      {file: "[target a]\n", want: map[string]*limits{"a": {Grace: grace, Env: none}}},
 		"keys":                {file: "[target a]\nattempts = 3 ; comment\nkill_after = 1m\n", want: map[string]*limits{"a": {Attempts: 3, Grace: time.Minute, Env: none}}},
-		"before other names":  {file: "[target a]\nattempts = 3\n[targets]\nattempts = 7\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
+		"before other names":  {file: "[target a]\nattempts = 3\n[targets]\n\"attempts\" = 7\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
 		"a dotted key":        {file: "target.a.attempts = 3\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
 		"names as they come":  {file: "[target a/b:c.d x]\nattempts = 3\n", want: map[string]*limits{"a/b:c.d x": {Attempts: 3, Grace: grace, Env: none}}},
 		"blanks around":       {file: "[ target\t  a  ] ; comment\nattempts = 3\n", want: map[string]*limits{"a": {Attempts: 3, Grace: grace, Env: none}}},
@@ -153,6 +153,7 @@ func TestSectionsThatAreOdd(t *testing.T) {
 		"another separator":      {file: "[target.mail]\n", want: ":1: unknown section [target.mail] is not used, nor is what stands below it; allowed is [target NAME]"},
 		"a plural":               {file: "[targets mail]\n", want: ":1: unknown section [targets mail] is not used, nor is what stands below it; allowed is [target NAME]"},
 		"no name":                {file: "[target]\n", want: ":1: unknown section [target] is not used, nor is what stands below it; the nearest known one is [targets]"},
+		"a key for a target":     {file: "[targets]\nattempts = 3\n", want: ":2: targets.attempts: taken as a name of [targets], not as the key attempts, whose place is below [target NAME]; put quotes around the name if it is meant"},
 		"a variable":             {environ: []string{"TESTD_TARGET_mail_ATTEMPS=3"}, want: "environment TESTD_TARGET_mail_ATTEMPS: unknown, and not used; the nearest known one is TESTD_TARGET_NAME_ATTEMPTS"},
 		"a variable for targets": {environ: []string{"TESTD_TARGET_mail=3"}, want: "environment TESTD_TARGET_mail: unknown, and not used; the nearest known one is TESTD_TARGETS_NAME"},
 	} {
@@ -172,10 +173,33 @@ func TestSectionsThatAreOdd(t *testing.T) {
 
 func TestUnknownFlagOfASection(t *testing.T) {
 	t.Parallel()
-	set, _ := withSections("")
-	err := set.Parse([]string{"--target.mail.kill-aftr=3"}, nil, t.Output())
-	if want := "unknown flag --target.mail.kill-aftr; the nearest known one is --target.mail.kill-after"; fmt.Sprint(err) != want {
-		t.Errorf("error %v, want %s", err, want)
+	for flag, want := range map[string]string{
+		"--target.mail.kill-aftr=3":    "unknown flag --target.mail.kill-aftr; the nearest known one is --target.mail.kill-after",
+		"--target.my_mail.kill_after=": "unknown flag --target.my_mail.kill_after; did you mean --target.my_mail.kill-after?",
+	} {
+		set, _ := withSections("")
+		if err := set.Parse([]string{flag}, nil, t.Output()); fmt.Sprint(err) != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// A key of one target below the section of all is told with its place.
+func TestKeyOfATargetAmongTheTargets(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"kill_after = 10m": "; if the key kill_after is meant: its place is below [target NAME]",
+		"kill_aftr = 10m":  "; if the key kill_after is meant: its place is below [target NAME]",
+		"pasword = many":   "; if the key password is meant: its place is above the section",
+		"mail = many":      "allowed is a whole number from 1 to 99",
+	} {
+		set, _ := withSections(writeFile(t, "[targets]\n"+line+"\n"))
+		if err := set.Parse(nil, nil, t.Output()); err != nil {
+			t.Fatal(err)
+		}
+		if said := fmt.Sprint(set.Err()); !strings.HasSuffix(said, want) {
+			t.Errorf("%s: %s, want %s", line, said, want)
+		}
 	}
 }
 

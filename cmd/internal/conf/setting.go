@@ -156,10 +156,16 @@ func (s *Setting) meantKey() string {
 	}
 	_, name, _ := strings.Cut(s.key, ".")
 	key, distance := nearestOf(name, s.set.keys())
+	place := "above the section"
+	for _, o := range s.set.sections {
+		if own, changes := nearestOf(name, o.names()); changes < distance {
+			key, distance, place = own, changes, fmt.Sprintf("below %v", o.any)
+		}
+	}
 	if distance > likely(len(name)) {
 		return ""
 	}
-	return "; if the key " + key + " is meant: its place is above the section"
+	return "; if the key " + key + " is meant: its place is " + place
 }
 
 // where names the key and the place of its value.

@@ -29,12 +29,23 @@ func Unexpected(what string, args []string, index int, known []string) string {
 		dashes = "--"
 	}
 	near := suggestion(name, known, dashes)
-	switch {
+	switch meant := withHyphens(name, known); {
 	case BehindPassword(args, index), isFlag && !twoDashes && strings.HasPrefix(name, "p"):
+	case isFlag && meant != "":
+		return fmt.Sprintf("%s --%s; did you mean --%s?", what, name, meant)
 	case near != "" && lettersAny.MatchString(name), plainWord.MatchString(name):
 		return fmt.Sprintf("%s %s%s%s", what, dashes, name, near)
 	}
 	return fmt.Sprintf("%s in place %d of the command line (its text is not told, it may be a password)", what, index+1)
+}
+
+// withHyphens is the known flag that a name is but for its underscores, as keys have them; "": none.
+func withHyphens(name string, known []string) string {
+	at := slices.IndexFunc(known, func(flag string) bool { return hyphens(flag) == hyphens(name) })
+	if at < 0 || !strings.Contains(name, "_") {
+		return ""
+	}
+	return known[at]
 }
 
 // BehindPassword tells whether the word with that index stands behind a flag for a password.

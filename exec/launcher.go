@@ -38,7 +38,7 @@ func (l Launcher) spec(id int64, attempt int, more []string) (Spec, error) {
 
 // find resolves a command without a slash in the PATH that the job will see.
 func (l Launcher) find(command string) (string, error) {
-	if strings.Contains(command, "/") {
+	if strings.Contains(command, "/") && !l.assigns(command) {
 		return command, nil
 	}
 	for _, folder := range filepath.SplitList(l.variable("PATH")) {
@@ -47,7 +47,7 @@ func (l Launcher) find(command string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", &NotStartedError{Why: command + ": not found in PATH"}
+	return "", &NotStartedError{Why: notFound(command)}
 }
 
 func (l Launcher) variable(name string) string {

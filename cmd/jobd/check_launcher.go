@@ -5,12 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io/fs"
 	"maps"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -45,23 +42,18 @@ func findLauncher(what string, launcher jobexec.Launcher, err error) check.Findi
 		return check.Finding{Level: check.Wrong, What: what, Detail: strings.TrimPrefix(err.Error(), what+": "), Remedy: "mend the key launcher, or what it names", Ends: true}
 	}
 	detail := launcher.Words[0] + " can be executed in " + launcher.Dir
+	without := "each job fails without it"
 	if launcher.Mode.Kept() {
 		detail += "; launcher_mode is " + string(launcher.Mode) + ", which only a start can try"
-		if i := slices.IndexFunc(launcher.Words, missing); i > 0 {
-			return check.Finding{
-				Level: check.Warning, What: what, Detail: "there is no file " + launcher.Words[i] + ", which its command names",
-				Remedy: "mend the key launcher, if that is its script: no process gets ready without it",
-			}
+		without = "no process gets ready without it"
+	}
+	if i := missingScript(launcher); i > 0 {
+		return check.Finding{
+			Level: check.Warning, What: what, Detail: "there is no file " + inFolder(launcher.Dir, launcher.Words[i]) + ", which its command names",
+			Remedy: "mend the key launcher, if that is its script: " + without,
 		}
 	}
 	return check.Finding{What: what, Detail: detail}
-}
-
-// missing tells whether a word of a command is a path that there is nothing at. Whose processes are
-// kept names its script so, mostly, and that would be seen only when they are started.
-func missing(word string) bool {
-	_, err := os.Stat(word)
-	return filepath.IsAbs(word) && errors.Is(err, fs.ErrNotExist)
 }
 
 // findService connects to a service, and asks it for nothing.

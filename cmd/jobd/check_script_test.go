@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"jobd/cmd/internal/check"
+	jobexec "jobd/exec"
 )
 
-// A script of kept processes that is not there would be seen only when they are started: --check
-// warns of it. What has no mode is looked at as ever.
+// A script that is not there would be seen only when jobs come, or processes are started: --check
+// warns of it.
 func TestCheckWarnsOfAScriptThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "jobs.php")
@@ -25,13 +28,85 @@ func TestCheckWarnsOfAScriptThatIsNotThere(t *testing.T) {
 	if f := found("launcher_mode = pool\n"); f.Level != check.Warning || !strings.Contains(f.Detail, "there is no file "+script) || f.Remedy == "" || f.Ends {
 		t.Errorf("a pool without its script: %+v", f)
 	}
-	if f := found(""); f.Level != check.OK || f.Remedy != "" {
+	if f := found(""); f.Level != check.Warning || !strings.Contains(f.Detail, "there is no file "+script) || !strings.Contains(f.Remedy, "each job fails") || f.Ends {
 		t.Errorf("a process without its script: %+v", f)
 	}
 	if err := os.WriteFile(script, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f := found("launcher_mode = pool\n"); f.Level != check.OK || f.Remedy != "" {
-		t.Errorf("a pool with its script: %+v", f)
+	for _, settings := range []string{"", "launcher_mode = pool\n"} {
+		if f := found(settings); f.Level != check.OK || f.Remedy != "" {
+			t.Errorf("with its script, and %q: %+v", settings, f)
+		}
+	}
+}
+
+// What a command names is its script only where it looks so: arguments that are no files, or not
+// yet, or files elsewhere, are no reason for a warning.
+func TestMissingScript(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	here := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"job.php", "artisan"} {
+		if err := os.WriteFile(here(name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := func(l jobexec.Launcher) string {
+		if i := missingScript(l); i > 0 {
+			return inFolder(l.Dir, l.Words[i])
+		}
+		return ""
+	}
+	for command, want := range map[string]string{
+		"php " + here("jobz.php") + " {id}":                    here("jobz.php"),
+		"php jobz.php {id}":                                    here("jobz.php"),
+		"php -d memory_limit=1G src/jobz.php {id}":             here("src/jobz.php"),
+		"nice -n 5 /bin/sh " + here("none") + " {id}":          here("none"),
+		"node --max-old-space-size=512 ~/job.js {id}":          here("~/job.js"),
+		"php job.php {id}":                                     "",
+		"php " + here("job.php") + " {id} --log /none/out.log": "",
+		"php " + here("job.php") + " --log /none/out.log {id}": "",
+		"php " + here("artisan") + " jobs:run {id} /none":      "",
+		"php artisan jobs:run {id}":                            "",
+		"convert /none/{id}.png":                               "",
+		"php -r require('/none/a.php');f({id}) none.php":       "",
+		"curl http://h/none.php?id={id}":                       "",
+		"curl http://h/none.php":                               "",
+		"java -cp /none/a.jar:/none/b.jar Main {id}":           "",
+		"docker exec app php /var/www/none.php {id}":           "",
+		"sudo chroot /jail php /none.php {id}":                 "",
+		"env --chdir=/srv php none.php {id}":                   "",
+		"env -C / php none.php {id}":                           "",
+		"python3 -m none.jobs {id}":                            "",
+		"run --config=/none/app.ini none.php {id}":             "",
+		"run {id}": "",
+		"run":      "",
+	} {
+		if got := named(jobexec.Launcher{Words: strings.Fields(command), Dir: dir}); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	code := jobexec.Launcher{Words: []string{"sh", "-c", "/none/run.sh {id} || php /none/other.php"}, Dir: dir}
+	request := jobexec.Launcher{Mode: jobexec.ModeFastCGI, Words: []string{"fastcgi:/run/php.sock", "/none/job.php"}}
+	if got := named(code) + named(request); got != "" {
+		t.Errorf("code and requests: %q", got)
+	}
+}
+
+// A start and a reload warn of it, too, each launcher by its section; a target that has none of its
+// own says nothing more.
+func TestMissingScriptsOfTargets(t *testing.T) {
+	t.Parallel()
+	c, err := fromFile(t, "[targets]\na = 1\nb = 1\n[target a]\nlauncher = php /none/own.php {id}\n[target b]\ntimeout = 1\nmax_age = 0\n", "--launcher=php /none/job.php {id}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"launcher: there is no file /none/job.php, which its command names",
+		"launcher of [target a]: there is no file /none/own.php, which its command names",
+	}
+	if diff := cmp.Diff(want, c.missingScripts()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -172,7 +172,11 @@ func (c *launcherConfig) warnOfID(set *conf.Set) {
 	}
 	switch c.executor.runs {
 	case jobexec.ModeProcess:
-		set.Warn(c.prefix+"launcher", "there is no {id} in it, so the command will not know which job it is for")
+		text := "there is no {id} in it, so the command will not know which job it is for"
+		if !set.Given(c.prefix + keyMode) {
+			text += "; a script that is told of each of its jobs needs launcher_mode = fork, spare or pool beside it, which is not set"
+		}
+		set.Warn(c.prefix+"launcher", text)
 	case jobexec.ModeHTTP:
 		set.Warn(c.prefix+"launcher", "there is no {id} in it, so only the header Jobd-Id tells the service which job it is for")
 	}

@@ -53,6 +53,7 @@ func (c *launcherConfig) validate(set *conf.Set, environ []string) {
 	c.validateWords(set)
 	c.resolve(set)
 	c.warnOfID(set)
+	c.warnOfShell(set)
 	c.validateDir(set)
 	c.env = slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
 		return strings.HasPrefix(variable, environPrefix) || systemd.IsOwn(variable)

@@ -65,10 +65,18 @@ func TestPitfall33LauncherEnvironment(t *testing.T) {
 
 func TestLauncherWithoutIDIsWarnedOf(t *testing.T) {
 	t.Parallel()
-	c := mustParse(t, with("--launcher=run"), nil)
-	want := []string{"flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"}
-	if diff := cmp.Diff(want, c.Warnings); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	const (
+		unknowing = "flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"
+		forgotten = "; a script that is told of each of its jobs needs launcher_mode = fork, spare or pool beside it, which is not set"
+	)
+	for want, args := range map[string][]string{
+		unknowing + forgotten: {"--launcher=php /srv/fork.php"},
+		unknowing:             {"--launcher=run", "--launcher-mode=process"},
+		"":                    {"--launcher=php /srv/fork.php", "--launcher-mode=fork"},
+	} {
+		if got := strings.Join(mustParse(t, with(args...), nil).Warnings, "\n"); got != want {
+			t.Errorf("%q: warnings %q, want %q", args, got, want)
+		}
 	}
 }
 

@@ -80,7 +80,8 @@ func TestConfigOfTheOriginal(t *testing.T) {
 	got := mustParse(t, []string{"--config", path}, []string{"PATH=/bin", "LC_ALL=C", "JOBD_SECRET=x"})
 	want := config{
 		Settings: jobdaemon.Settings{
-			Path: path,
+			Path:     path,
+			Warnings: []string{path + ":27: launcher: no shell reads it, so the quotes in it are part of what the command gets; leave them out, or set launcher_split = shell"},
 			Listen: conf.Listen{
 				Host: "0.0.0.0", Port: 7080, Password: `pa;ss # "word"`, AllowLocalhost: true, MaxMessageSize: 16 << 20,
 			},

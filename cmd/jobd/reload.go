@@ -75,6 +75,7 @@ func (r *reloader) takeOver() (jobdaemon.Settings, error) {
 	r.ratesChanged()
 	r.tellLater(config)
 	r.current = config
+	config.Warnings = append(config.Warnings, config.missingScripts()...)
 	return config.Settings, nil
 }
 

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	jobexec "jobd/exec"
+)
+
+// missingScript is which word of a command names its script, mostly, and is the name of no file; 0:
+// none. Nothing else would tell of it before jobs come. It knows no program's options, and so stops
+// where a word is no script any more, but an argument of one.
+func missingScript(l jobexec.Launcher) int {
+	if l.Mode.Requests() || slices.ContainsFunc(l.Words, isElsewhere) {
+		return 0
+	}
+	for i, word := range l.Words {
+		switch {
+		case i == 0, !namesFile(word) && !beginsArguments(word):
+			continue
+		case beginsArguments(word):
+			return 0
+		}
+		info, err := os.Stat(inFolder(l.Dir, word))
+		if errors.Is(err, fs.ErrNotExist) {
+			return i
+		}
+		if err != nil || info.IsDir() || isScript(word) {
+			return 0
+		}
+	}
+	return 0
+}
+
+// beginsArguments tells a word behind which there are the arguments of a job, or names of another
+// folder.
+func beginsArguments(word string) bool {
+	return strings.Contains(word, "{id}") || strings.HasPrefix(word, "--") && strings.Contains(word, "=/")
+}
+
+// inFolder is where a word of a command that runs in a folder leads.
+func inFolder(dir, word string) string {
+	if filepath.IsAbs(word) {
+		return word
+	}
+	return filepath.Join(dir, word)
+}
+
+// fileName matches what hardly is anything else than the name of a file, being absolute or having
+// the ending of a script: no option, address, list, pattern or code.
+var fileName = regexp.MustCompile(`^[\pL\d._/~][\pL\d._/~+@-]*$`)
+
+func namesFile(word string) bool {
+	return fileName.MatchString(word) && (filepath.IsAbs(word) || isScript(word))
+}
+
+// scriptEndings are those of files that an interpreter is given.
+var scriptEndings = []string{
+	".php", ".phar", ".py", ".rb", ".pl", ".js", ".mjs", ".cjs", ".ts", ".sh", ".bash", ".lua", ".jar", ".exs",
+}
+
+func isScript(word string) bool { return slices.Contains(scriptEndings, filepath.Ext(word)) }
+
+// isElsewhere tells a program whose arguments name files of another host, or of another root.
+func isElsewhere(word string) bool {
+	return slices.Contains([]string{
+		"ssh", "docker", "docker-compose", "podman", "nerdctl", "kubectl", "lxc", "incus", "machinectl",
+		"flatpak", "chroot", "nsenter", "unshare", "bwrap", "proot", "systemd-nspawn",
+	}, filepath.Base(word))
+}
+
+// missingScripts warns of what missingScript finds: of the common launcher and those of targets.
+func (c *config) missingScripts() (warnings []string) {
+	look := func(what string, launcher jobexec.Launcher) {
+		if i := missingScript(launcher); i > 0 {
+			warnings = append(warnings, what+": there is no file "+inFolder(launcher.Dir, launcher.Words[i])+", which its command names")
+		}
+	}
+	look("launcher", c.launcher.launcher())
+	for _, name := range slices.Sorted(maps.Keys(c.sections)) {
+		if t := c.sections[name]; t.launcher.command != "" && t.terms.Launcher != nil {
+			look("launcher of "+t.section.String(), *t.terms.Launcher)
+		}
+	}
+	return warnings
+}

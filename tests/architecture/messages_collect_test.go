@@ -41,37 +41,55 @@ var outlets = []outlet{
 	{"(*jobd/store/internal/rule.Findings).Fault", 1, none},
 	{"(*jobd/store/internal/rule.Findings).Warn", 1, none},
 	{"(*jobd/store/internal/rule.Findings).Unserved", 1, none},
+	{"(*jobd/exec/runner/host.pools).note", 4, 0},
+	{"(*jobd/exec/runner/host.kept).kill", 0, none},
+	{"(*jobd/exec/runner/host.kept).reasons", 0, none},
+	{"(*jobd/exec/runner/host.pool).fails", 1, none},
+	{"(*jobd/exec/runner/host.pool).fails", 2, none},
+	{"(*jobd/exec/runner/host.pool).tighten", 1, none},
+	{"(*jobd/exec/runner/host.pools).lose", 1, none},
+	{"(jobd/exec/runner/host.turnWatcher).refused", 0, none},
+	{"jobd/exec/request.note", 1, none},
 	{"(*jobd/cmd/internal/conf.Set).Bad", 1, none},
 	{"(*jobd/cmd/internal/conf.Set).Warn", 1, none},
 }
 
 // fields are those whose value is a message. A finding of a check without a level is none: all is
 // well.
-var fields = map[string]string{
-	"jobd/store.Finding":              "What",
-	"jobd/cmd/internal/check.Finding": "Detail",
-	"jobd/cmd/internal/conf.oddity":   "text",
-	"jobd/exec/board.Refusal":         "Why",
-	"jobd/exec/board.Note":            "Text",
+var fields = map[string][]string{
+	"jobd/store.Finding":              {"What"},
+	"jobd/cmd/internal/check.Finding": {"Detail"},
+	"jobd/cmd/internal/conf.oddity":   {"text"},
+	"jobd/exec/board.Refusal":         {"Why"},
+	"jobd/exec/board.Note":            {"Text"},
+	"jobd/exec/runner/host.turn":      {"note"},
+	"jobd/exec/runner/wire.Note":      {"Text"},
+	"jobd/journal.Done":               {"Note", "Reason"},
 }
 
-// tellers are functions whose result is a message, or one of whose results is.
-var tellers = []string{
-	"(*jobd/exec.NameTakenError).Error",
-	"(*jobd/exec.formerError).Error",
-	"(*jobd/journal/eventlog.fullError).Error",
-	"(*jobd/journal/eventlog.heldError).Error",
-	"(*jobd/journal/eventlog.lowError).Error",
-	"(*jobd/journal.RemovedError).Error",
-	"(*jobd/store/mysql.Table).meaningOfNumber",
-	"(*jobd/store/mysql.Table).meaning",
+// tellers are functions one of whose results is a message, or the end of one: the number of that
+// result.
+var tellers = map[string]int{
+	"(*jobd/exec.NameTakenError).Error":         0,
+	"(*jobd/exec.formerError).Error":            0,
+	"(*jobd/exec/runner/host.kept).expected":    0,
+	"(*jobd/exec/runner/host.kept).likeAnother": 0,
+	"(*jobd/exec/runner/host.kept).childOf":     2,
+	"(*jobd/exec/runner/host.killer).who":       0,
+	"(*jobd/journal/eventlog.fullError).Error":  0,
+	"(*jobd/journal/eventlog.heldError).Error":  0,
+	"(*jobd/journal/eventlog.lowError).Error":   0,
+	"(*jobd/journal.RemovedError).Error":        0,
+	"(*jobd/store/mysql.Table).meaningOfNumber": 0,
+	"(*jobd/store/mysql.Table).meaning":         0,
+	"jobd/exec/runner/host.unsaid":              0,
 }
 
 // ends are the folders whose errors end a start, or are told as they are.
 var ends = []string{"cmd/jobd", "cmd/jobd-master", "cmd/internal/daemon", "cmd/internal/conf", "cmd/internal/logging", "exec"}
 
 // beneath are folders below those whose errors only other errors tell.
-var beneath = []string{"exec/board", "exec/runner", "exec/schedule"}
+var beneath = []string{"exec/board", "exec/runner/proc", "exec/runner/wire", "exec/schedule"}
 
 // silent are folders of programs that are no daemons, and of what only tests use.
 var silent = slices.Concat(trials, []string{"cmd/jobctl", "cmd/internal/screen", "cmd/internal/manualtest"})
@@ -107,8 +125,8 @@ func messages(packages []checked) map[string]string {
 			call.sends(call.CallExpr, c.outlets[next])
 		}
 	}
-	for _, teller := range tellers {
-		c.bodies[teller].noteAll(c.bodies[teller].returned(0, 0))
+	for teller, result := range tellers {
+		c.bodies[teller].noteAll(c.bodies[teller].returned(result, 0))
 	}
 	for _, call := range slices.Concat(c.calls["fmt.Errorf"], c.calls["errors.New"]) {
 		if within(call.folder, ends) && !within(call.folder, beneath) {

@@ -21,7 +21,7 @@ func (s scope) gives(n ast.Node) {
 			switch {
 			case name == "Level":
 				level = value
-			case name == "" || fields[kind] != name, level == nil && kind == "jobd/cmd/internal/check.Finding":
+			case name == "" || !slices.Contains(fields[kind], name), level == nil && kind == "jobd/cmd/internal/check.Finding":
 			case level == nil || typeName(s.info.Types[level].Type) != "log/slog.Level" || !s.quiet(level, value):
 				s.note(value)
 			}
@@ -56,7 +56,7 @@ func (s scope) isMessage(left ast.Expr) bool {
 		return ok && answer.Sel.Name == "Errors"
 	}
 	field, ok := left.(*ast.SelectorExpr)
-	return ok && fields[typeName(s.info.Types[field.X].Type)] == field.Sel.Name
+	return ok && slices.Contains(fields[typeName(s.info.Types[field.X].Type)], field.Sel.Name)
 }
 
 func exprName(x ast.Expr) string {

@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"jobd/tests/harness"
 	"jobd/tests/launchers/loop"
 )
 
@@ -44,6 +47,26 @@ func TestALoopWithoutItsDescriptorsFails(t *testing.T) {
 				t.Errorf("code %d, output %q, stderr %q, %v", code, out, told, err)
 			}
 		})
+	}
+}
+
+// What docs/executors.md has people run by hand shows that a loop gets ready, in all languages.
+func TestALoopIsTriedByHand(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(harness.Top(), "docs", "executors.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const command = "php /srv/app/jobs.php"
+	line := regexp.MustCompile(`(?m)^ *(echo quit \| ` + command + ` .*)$`).FindSubmatch(page)
+	if line == nil {
+		t.Fatal("the page has no such command")
+	}
+	for _, l := range languages {
+		byHand := strings.Replace(string(line[1]), command, l.interpreter+" "+l.path(), 1)
+		if out, err := exec.Command("sh", "-c", byHand).CombinedOutput(); err != nil || string(out) != "ready\n" {
+			t.Errorf("%s: %v, %q", byHand, err, out)
+		}
 	}
 }
 

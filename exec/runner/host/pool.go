@@ -25,6 +25,7 @@ type pool struct {
 
 	booting int // processes that are not ready yet
 	places  map[*place]bool
+	slow    bool   // the last one has taken long to load
 	booted  int64  // when the last one was started
 	delay   int64  // after the last one that failed
 	next    int64  // no process is started before that
@@ -75,6 +76,7 @@ func (p *pool) define(def wire.Pool) {
 		for _, k := range p.processes {
 			k.outdated()
 		}
+		p.slow = false // for all that is known of this one
 	}
 }
 

@@ -81,8 +81,8 @@ func TestATargetThatIsRemovedLeavesItsPlacesForBooting(t *testing.T) {
 				left.leave()
 				ps.spawned(ps.byTarget["removed"], left, nil, fmt.Errorf("no such program"))
 			}
-			if ps.places != 0 {
-				t.Errorf("%d places are taken", ps.places)
+			if len(ps.loading) != 0 {
+				t.Errorf("%d places are taken", len(ps.loading))
 			}
 		})
 		b.until("the removed one is gone", func() bool { return len(b.standings) == 1 })

@@ -23,7 +23,8 @@ type pools struct {
 
 	byTarget map[string]*pool
 	kept     map[int]*kept
-	places   int // that are taken, of all pools: see place
+	loading  map[*place]bool // the places that are taken, of all pools
+	crowded  bool            // a pool waits for one
 	ticked   int64
 	seeks    bool  // it is looked for what jobs have left behind
 	looks    looks // at launchers' files
@@ -39,16 +40,16 @@ type pools struct {
 }
 
 // times are how long a process may take: to be ready where nobody says for how long, to answer when
-// it is asked for a job, and to end when it is told to, before each of the signals. And how often is
-// looked at what no event tells of.
-type times struct{ boot, answer, quit, tick time.Duration }
+// it is asked for a job, and to end when it is told to, before each of the signals. What is ready
+// within quick holds nobody up. And how often is looked at what no event tells of.
+type times struct{ boot, quick, answer, quit, tick time.Duration }
 
-var usualTimes = times{boot: 30 * time.Second, answer: 5 * time.Second, quit: 5 * time.Second, tick: time.Second}
+var usualTimes = times{boot: 30 * time.Second, quick: time.Second, answer: 5 * time.Second, quit: 5 * time.Second, tick: time.Second}
 
 func newPools(s *spawner, r *reactor) (*pools, error) {
 	ps := &pools{
 		spawner: s, reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false },
-		byTarget: make(map[string]*pool), kept: make(map[int]*kept), over: make(chan struct{}),
+		byTarget: make(map[string]*pool), kept: make(map[int]*kept), loading: make(map[*place]bool), over: make(chan struct{}),
 		looks: newLooks(),
 	}
 	var err error
@@ -138,6 +139,7 @@ func (ps *pools) onTimer() {
 		ps.ticked = now
 		ps.tick(now)
 	}
+	ps.news.changed = ps.news.changed || ps.crowded
 	for _, k := range ps.kept {
 		if k.deadline != 0 {
 			ps.wakeAt(k.deadline)
@@ -183,23 +185,6 @@ func (ps *pools) work() {
 	if ps.leaving != nil && len(ps.byTarget) == 0 {
 		close(ps.leaving)
 		ps.leaving = nil
-	}
-}
-
-// replenish starts processes where there are too few, the pool first that has waited for longest.
-func (ps *pools) replenish() {
-	now := proc.Uptime()
-	for ps.places < mostBooting {
-		var first *pool
-		for _, p := range ps.byTarget {
-			if p.lacks(now) && (first == nil || p.booted < first.booted) {
-				first = p
-			}
-		}
-		if first == nil {
-			return
-		}
-		ps.boot(first, now)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 
 // spareThreads is how many threads the runner may need beyond one for each of Go's processors: those
 // that wait in the kernel for a program to be executed, a disk, a socket, or an event. How many may do
-// so at once is bounded: maxStarts, mostBooting, mostLooks, and one for each of the few loops.
-const spareThreads = 16
+// so at once is bounded: maxStarts, mostLoading, mostLooks, and one for each of the few loops.
+const spareThreads = 22
 
 // mostLooks is how many file systems may be waited for at once that launchers' files are on.
 const mostLooks = 4

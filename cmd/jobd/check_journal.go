@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"jobd/cmd/internal/check"
+	"jobd/cmd/internal/conf"
 	"jobd/journal"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
@@ -25,7 +28,7 @@ func (c *config) checkJournal(ctx context.Context, start bool) []check.Finding {
 	if dir == "" {
 		return []check.Finding{{
 			Level: check.Wrong, What: "journal", Detail: strings.Join(tried, "; "),
-			Remedy: "give a folder that can be written with the key journal_dir", Ends: true,
+			Remedy: "the key journal_dir gives another folder", Ends: true,
 		}}
 	}
 	what := "journal " + dir
@@ -34,7 +37,9 @@ func (c *config) checkJournal(ctx context.Context, start bool) []check.Finding {
 		findings = append(findings, check.Finding{What: what, Detail: "will be made"})
 	}
 	findings = append(findings, c.checkLock(what, dir, start)...)
-	if exists {
+	if closed := closedFile(dir); closed != nil {
+		findings = append(findings, check.Finding{Level: check.Wrong, What: what, Detail: closed.Error(), Ends: true})
+	} else if exists {
 		findings = append(findings, checkHistory(ctx, what, dir)...)
 	}
 	findings = append(findings, c.checkRoom(what, dir)...)
@@ -59,7 +64,7 @@ func (c *config) findJournal() (dir string, exists bool, tried []string) {
 		if err == nil {
 			return dir, exists, nil
 		}
-		tried = append(tried, fmt.Sprintf("%s: %v", candidate, err))
+		tried = append(tried, cmp.Or(conf.Closed(err, candidate), fmt.Errorf("%s: %w", candidate, err)).Error())
 	}
 	return "", false, tried
 }
@@ -81,10 +86,33 @@ func couldWrite(dir string) (exists bool, err error) {
 			return false, fmt.Errorf("%s is the kernel's: no folder can be made there", at)
 		}
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
-			return false, fmt.Errorf("write %s: %w", at, err)
+			return false, &fs.PathError{Op: "write", Path: at, Err: err}
+		}
+		if at == dir && info.Mode().Perm() != 0o700 && !ownedByMe(info) { // a start closes it to others
+			return false, &fs.PathError{Op: "chmod", Path: at, Err: unix.EPERM}
 		}
 		return at == dir, nil
 	}
+}
+
+// closedFile says which file of the journal is another account's, and closed to this one.
+func closedFile(dir string) error {
+	entries, _ := os.ReadDir(dir) // what can't be read is told by findJournal
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if info, err := entry.Info(); err != nil || ownedByMe(info) || unix.Access(path, unix.R_OK|unix.W_OK) == nil {
+			continue
+		}
+		return conf.Closed(&fs.PathError{Op: "write", Path: path, Err: unix.EACCES}, dir)
+	}
+	return nil
+}
+
+// ownedByMe tells whether this account may change a folder's mode.
+func ownedByMe(info fs.FileInfo) bool {
+	stat, known := info.Sys().(*syscall.Stat_t)
+	me := os.Geteuid()
+	return !known || me == 0 || int(stat.Uid) == me
 }
 
 // checkLock says which process has the journal. It takes no lock, but reads the kernel's list.
@@ -150,7 +178,7 @@ func checkHistory(ctx context.Context, what, dir string) []check.Finding {
 			Remedy: "keep the folder for whoever looks into it, and give the worker an empty one (docs/operations.md)",
 		}}
 	case err != nil:
-		return []check.Finding{{Level: check.Wrong, What: what, Detail: err.Error(), Ends: ctx.Err() == nil}}
+		return []check.Finding{{Level: check.Wrong, What: what, Detail: cmp.Or(conf.Closed(err, dir), err).Error(), Ends: ctx.Err() == nil}}
 	}
 	newest, err := r.Newest(ctx)
 	if err != nil {

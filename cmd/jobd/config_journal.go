@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +68,7 @@ func firstPrivate(candidates []string) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		tried = append(tried, fmt.Errorf("%s: %w", dir, err))
+		tried = append(tried, cmp.Or(conf.Closed(err, dir), fmt.Errorf("%s: %w", dir, err)))
 	}
 	return "", fmt.Errorf("journal_dir: no folder for the journal can be written; give one with the key journal_dir\n%w", errors.Join(tried...))
 }
@@ -128,7 +130,7 @@ func makePrivate(dir string) (string, error) {
 		}
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return "", fmt.Errorf("write: %w", err)
+		return "", &fs.PathError{Op: "write", Path: dir, Err: err}
 	}
 	return dir, nil
 }

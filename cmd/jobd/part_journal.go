@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 
+	"jobd/cmd/internal/conf"
 	"jobd/journal"
 	"jobd/journal/eventlog"
 	"jobd/journal/replay"
@@ -31,7 +33,7 @@ func (r *root) openJournal() (*journalPart, error) {
 		Retention: r.journal.retention, ArchiveDir: r.journal.archiveDir,
 	})
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(conf.Closed(err, dir), err)
 	}
 	reserve, err := eventlog.OpenReserve(dir, r.journal.minFree)
 	if err != nil {

@@ -42,17 +42,8 @@ func TestJobsDoNotReadThePasswords(t *testing.T) {
 		Without("mysql_password")
 	config := filepath.Join(home, "jobd.conf")
 	writeFor(t, nobody, config, settings.String(), 0o600)
-	binary := filepath.Join(home, "jobd")
-	program, err := os.ReadFile(harness.Program(t, "jobd"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFor(t, nobody, binary, string(program), 0o755)
-
-	worker := exec.Command(binary, "--config", config)
-	worker.Dir = home
+	worker := byNobody(t, home, "--config", config)
 	worker.Env = append(os.Environ(), "JOBD_MYSQL_PASSWORD="+db.Account.Password)
-	worker.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	var output strings.Builder
 	worker.Stdout, worker.Stderr = &output, &output
 	db.Insert(t, 1, "a", "waiting")
@@ -72,7 +63,7 @@ func TestJobsDoNotReadThePasswords(t *testing.T) {
 			t.Errorf("a job found %q", secret)
 		}
 	}
-	for _, word := range []string{"looked at jobd runner", "looked at " + binary, "has /dev/null"} {
+	for _, word := range []string{"looked at jobd runner", "looked at " + worker.Path, "has /dev/null"} {
 		if !strings.Contains(found, word) {
 			t.Errorf("the job did not say %q", word)
 		}
@@ -80,6 +71,21 @@ func TestJobsDoNotReadThePasswords(t *testing.T) {
 	if t.Failed() {
 		t.Logf("the job found:\n%s", found)
 	}
+}
+
+// byNobody is a worker of the account nobody, which is not started yet.
+func byNobody(t *testing.T, home string, args ...string) *exec.Cmd {
+	t.Helper()
+	program, err := os.ReadFile(harness.Program(t, "jobd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(home, "jobd")
+	writeFor(t, nobody, binary, string(program), 0o755)
+	worker := exec.Command(binary, args...)
+	worker.Dir = home
+	worker.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return worker
 }
 
 // homeOf makes a folder for another account, which it can reach.

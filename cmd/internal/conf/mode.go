@@ -119,16 +119,22 @@ func (s *Set) explainFile(err error) error {
 	case !errors.Is(err, fs.ErrPermission):
 		return err
 	}
-	info, statErr := os.Stat(s.path)
+	return fmt.Errorf("config %s: %w", s.path, closedTo("read", s.path, s.mendMode))
+}
+
+// closedTo says that this program's user may not do something with a file or a folder, whose it is,
+// and what mends it.
+func closedTo(do, path string, mend func(fs.FileInfo) string) error {
 	who := userName(os.Geteuid())
-	if statErr != nil {
-		return fmt.Errorf("config %s: a folder on the way to it is closed to user %s; chmod o+x opens it", s.path, who)
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("a folder on the way to it is closed to user %s; chmod o+x opens it", who)
 	}
 	owner := "somebody else"
 	if id, known := fileOwner(info); known {
 		owner = userName(id)
 	}
-	return fmt.Errorf("config %s: user %s may not read it (it is %s's, mode %04o); %s", s.path, who, owner, info.Mode().Perm(), s.mendMode(info))
+	return fmt.Errorf("user %s may not %s it (it is %s's, mode %04o); %s", who, do, owner, info.Mode().Perm(), mend(info))
 }
 
 // fileOwner is the number of the file's owner.

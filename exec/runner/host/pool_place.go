@@ -9,9 +9,10 @@ import "jobd/exec/runner/proc"
 //	quick   mostBooting, for pools whose last process was ready within times.quick, or of which
 //	        nothing is known yet. What takes longer has none of these places any more.
 //	slow    mostBooting, for the other pools; no more than one of a pool whose last process failed.
+//	        What takes ten times as long has none of these either.
 //
-// What was quick before, or is not known yet, may get slow in its place. So that many of these can't
-// come together, there is a bound for all, which leaves room for those that are known.
+// What has no place any more loads on. So that it can't come to be many, there is a bound for all,
+// which leaves room for pools that had a process before.
 const (
 	mostBooting = 2
 	mostUnknown = 6
@@ -52,32 +53,42 @@ func (held *place) leave() (left bool) {
 }
 
 // lasts tells whether a process has taken too long for one that loads quickly.
-func (held *place) lasts(now int64) bool {
-	return now-held.since > int64(held.pool.pools.times.quick)
+func (held *place) lasts(now int64) bool { return now > held.changes(1) }
+
+// changes is when a place is taken for so many times as long as what is quick takes.
+func (held *place) changes(times int64) int64 {
+	return held.since + times*int64(held.pool.pools.times.quick)
 }
+
+// hanging is how many times as long what hardly loads takes, but waits.
+const hanging = 10
 
 // crowd is how many places are taken.
 type crowd struct {
 	quick, slow, failing, all int
-	first                     int64 // since when the first quick one is
+	next                      int64 // when one that is taken changes its kind; 0: none does
 }
 
 // crowd counts them, and notes which pools have got slow.
 func (ps *pools) crowd(now int64) (c crowd) {
 	for held := range ps.loading {
-		p := held.pool
+		p, changes := held.pool, held.changes(hanging)
 		p.slow = p.slow || held.lasts(now)
 		c.all++
-		switch {
-		case !p.slow:
-			if c.quick++; c.quick == 1 || held.since < c.first {
-				c.first = held.since
-			}
-		case p.delay > 0:
+		if p.slow && p.delay > 0 {
 			c.failing++
-			fallthrough
-		default:
+		}
+		switch {
+		case now > changes:
+			continue
+		case p.slow:
 			c.slow++
+		default:
+			c.quick++
+			changes = held.changes(1)
+		}
+		if c.next == 0 || changes < c.next {
+			c.next = changes
 		}
 	}
 	return c
@@ -85,13 +96,14 @@ func (ps *pools) crowd(now int64) (c crowd) {
 
 // takes tells whether there is a place for one more process of a pool.
 func (c crowd) takes(p *pool) bool {
-	switch {
-	case p.slow:
-		return c.slow < mostBooting && c.all < mostLoading && (p.delay == 0 || c.failing == 0)
-	case p.boots == 0:
-		return c.quick < mostBooting && c.all < mostUnknown
+	most, taken := mostLoading, c.quick
+	if p.boots == 0 {
+		most = mostUnknown
 	}
-	return c.quick < mostBooting && c.all < mostLoading
+	if p.slow {
+		taken = c.slow
+	}
+	return taken < mostBooting && c.all < most && (!p.slow || p.delay == 0 || c.failing == 0)
 }
 
 // replenish starts processes where there are too few, the pool first that has waited for longest.
@@ -110,8 +122,8 @@ func (ps *pools) replenish() {
 			}
 		}
 		if first == nil {
-			if ps.crowded && c.quick > 0 { // what loads still may turn out to be slow
-				ps.wakeAt(c.first + int64(ps.times.quick) + 1)
+			if ps.crowded && c.next > 0 { // what loads still may turn out to be slow
+				ps.wakeAt(c.next + 1)
 			}
 			return
 		}

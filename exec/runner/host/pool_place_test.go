@@ -10,8 +10,8 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// hanging are pools none of whose processes ever gets ready.
-func hanging(n int) (all []wire.Pool) {
+// hangs are pools none of whose processes ever gets ready.
+func hangs(n int) (all []wire.Pool) {
 	for i := range n {
 		p := pooled("pool", 2)
 		p.Target, p.Argv, p.BootTimeout = fmt.Sprint("hangs", i), []string{"/bin/sleep", "3000"}, time.Hour
@@ -25,13 +25,17 @@ func quickTimes(ps *pools) { ps.times.quick = 30 * time.Millisecond }
 // Regression: two processes that hung while they loaded kept all other targets from having any.
 func TestLaunchersThatHangHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
-		t.Run(mode, func(t *testing.T) {
+	for i, mode := range []string{"fork", "spare", "pool", "fork", "spare", "pool"} {
+		slow := i > 2
+		t.Run(fmt.Sprintf("%s, slow: %t", mode, slow), func(t *testing.T) {
 			t.Parallel()
 			b := newBenchWith(t, quickTimes)
 			good := pooled(mode, 2)
 			good.MaxJobs = 2
-			b.pools(append(hanging(4), good)...)
+			if slow { // as all are where the processors are busy
+				good.Argv = append([]string{"/bin/sh", "-c", `sleep 0.05; exec "$@"`, "-"}, good.Argv...)
+			}
+			b.pools(append(hangs(4), good)...)
 			for job := int64(1); job <= 20; job++ {
 				if done := b.run(job, work(mode, "echo works", `print "works\n"`)); string(done.Stdout.Kept) != "works\n" {
 					t.Fatalf("done %+v", done)
@@ -48,7 +52,7 @@ func TestFewLoadAtATime(t *testing.T) {
 	good := pooled("spare", 1)
 	b.pools(good)
 	b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 1 })
-	b.pools(append(hanging(mostLoading+2), good)...)
+	b.pools(append(hangs(mostLoading+2), good)...)
 	b.until("all places are taken", func() bool {
 		loading := 0
 		for _, s := range b.standings {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"jobd/exec/program"
 )
 
 // Launcher is the command that runs a job.
@@ -43,7 +45,7 @@ func (l Launcher) find(command string) (string, error) {
 	}
 	for _, folder := range filepath.SplitList(l.variable("PATH")) {
 		path := filepath.Join(folder, command)
-		if info, err := os.Stat(l.at(path)); err == nil && info.Mode().IsRegular() && executable(l.at(path)) {
+		if info, err := os.Stat(l.at(path)); err == nil && info.Mode().IsRegular() && program.Executable(l.at(path)) {
 			return path, nil
 		}
 	}

@@ -178,10 +178,21 @@ func breakAndMend(t *testing.T, harm func(*testing.T, string) func(), reason str
 		t.Errorf("then run-manual is answered with %+v", answer)
 	}
 	for _, once := range []string{"no job can be started; nothing is claimed", "jobs can be started again"} {
-		if n := strings.Count(worker.Output(), once); n != 1 {
-			t.Errorf("the log says %d times %q; want it once", n, once)
+		lines := linesWith(worker.Output(), once)
+		if len(lines) != 1 || !strings.Contains(lines[0], reason) {
+			t.Errorf("the log says %q: %q; want it once, with %q", once, lines, reason)
 		}
 	}
+}
+
+// linesWith are the lines of a text that have a part in them.
+func linesWith(text, part string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // A machine that is short of something for a while fails no job.

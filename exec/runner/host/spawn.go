@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"jobd/exec/program"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
 	"jobd/journal"
@@ -66,12 +68,28 @@ func (e *refusedError) Error() string { return e.text }
 // Whatever went wrong, no program was executed.
 func refusal(what spec, err error) error {
 	refused := &refusedError{fmt.Sprintf("start %s: %v", what.argv[0], err), wire.ClassOf(err)}
-	if what.dir != "" && refused.class != wire.Short {
+	if refused.class == wire.Short {
+		return refused
+	}
+	if what.dir != "" {
 		if _, statErr := os.Stat(what.dir); statErr != nil {
 			refused.text = fmt.Sprintf("start %s: working folder: %v", what.argv[0], statErr)
+			return refused
 		}
 	}
+	if seen := program.Check(what.dir, what.argv[0]); seen != nil {
+		refused.text = fmt.Sprintf("start %s: %s", what.argv[0], about(what.argv[0], seen))
+	}
 	return refused
+}
+
+// about is an error about a path as it reads behind that path.
+func about(path string, err error) string {
+	rest, begins := strings.CutPrefix(err.Error(), path)
+	if cause, told := strings.CutPrefix(rest, ": "); told || !begins {
+		return cause
+	}
+	return "it" + rest
 }
 
 // spawn starts a process. An error is a *refusedError.

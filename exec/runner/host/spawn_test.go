@@ -223,10 +223,10 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		short                    bool
 	}{
 		{"no such command", dir + "/none", "", "start " + dir + "/none: no such file or directory", false},
-		{"not executable", plain, "", "start " + plain + ": permission denied", false},
-		{"a folder", dir, "", "start " + dir + ": permission denied", false},
-		{"no interpreter", orphan, "", "start " + orphan + ": no such file or directory", false},
-		{"no program", text, "", "start " + text + ": exec format error", false},
+		{"not executable", plain, "", "start " + plain + ": permission denied: it is not executable for this account, or lies where nothing may be executed", false},
+		{"a folder", dir, "", "start " + dir + ": it is a folder", false},
+		{"no interpreter", orphan, "", "start " + orphan + ": it names an interpreter that can't be executed: /no/interpreter: no such file or directory", false},
+		{"no program", text, "", "start " + text + ": exec format error: it begins with no #!, which tells what is to run it, as in #!/bin/sh", false},
 		{"a name that is too long", long, "", "start " + long + ": file name too long", false},
 		{"no such working folder", "/bin/true", dir + "/none", "start /bin/true: working folder: stat " + dir + "/none: no such file or directory", false},
 		{"being written", busy, "", "start " + busy + ": text file busy", true},

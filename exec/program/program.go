@@ -1,0 +1,125 @@
+// Package program looks whether a program could be executed, and says in words why not: where the
+// system says "no such file" of a script, it may be the script's interpreter that is missing.
+package program
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostInterpreters is how many interpreters of interpreters Linux follows.
+const mostInterpreters = 4
+
+// Check looks at a program, which is to run in a folder, and at the one that is to interpret it. It
+// executes neither, and says what is wrong as far as that can be seen.
+func Check(dir, path string) error { return check(dir, path, 0) }
+
+func check(dir, path string, depth int) error {
+	at := path
+	if !filepath.IsAbs(path) {
+		at = filepath.Join(dir, path)
+	}
+	info, err := os.Stat(at)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, cause(err))
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no file", path)
+	case !Executable(at):
+		return fmt.Errorf("%s: %w: it is not executable for this account, or lies where nothing may be executed", path, unix.EACCES)
+	}
+	interpreter, err := interpreterOf(at)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if interpreter == "" || depth >= mostInterpreters {
+		return nil
+	}
+	if err := check(dir, interpreter, depth+1); err != nil {
+		return fmt.Errorf("%s names an interpreter that can't be executed: %w", path, err)
+	}
+	return nil
+}
+
+// cause is what the system said, without the name of the call.
+func cause(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// Executable tells whether this account may execute a file, or search a folder.
+func Executable(path string) bool {
+	return unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) == nil
+}
+
+// headSize is how much of a program Linux reads to know what it is.
+const headSize = 256
+
+// interpreterOf is the program that is to run another one; "" where there is none, or nobody can
+// tell: a program that can't be read may be executable all the same.
+func interpreterOf(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", nil
+	}
+	defer file.Close()
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(file, head)
+	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
+		return "", nil
+	}
+	head = head[:n]
+	switch {
+	case bytes.HasPrefix(head, []byte("#!")):
+		return scriptInterpreter(head[2:])
+	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
+		return loaderOf(file), nil
+	case !bytes.ContainsRune(head, 0): // it is text, or empty
+		return "", fmt.Errorf("%w: it begins with no #!, which tells what is to run it, as in #!/bin/sh", unix.ENOEXEC)
+	}
+	return "", nil
+}
+
+// scriptInterpreter is the program in a script's first line.
+func scriptInterpreter(line []byte) (string, error) {
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	words := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' })
+	if len(words) == 0 {
+		return "", fmt.Errorf("%w: its #! names nothing", unix.ENOEXEC)
+	}
+	if strings.HasSuffix(words[0], "\r") {
+		return "", fmt.Errorf("%w: its first line ends as in Windows, so that it names %q", unix.ENOENT, words[0])
+	}
+	return words[0], nil
+}
+
+// loaderOf is the loader of a program that is linked dynamically.
+func loaderOf(file io.ReaderAt) string {
+	program, err := elf.NewFile(file)
+	if err != nil {
+		return ""
+	}
+	for _, part := range program.Progs {
+		if part.Type == elf.PT_INTERP {
+			name, err := io.ReadAll(io.LimitReader(part.Open(), unix.PathMax))
+			if err != nil {
+				return ""
+			}
+			return string(bytes.TrimRight(name, "\x00"))
+		}
+	}
+	return ""
+}

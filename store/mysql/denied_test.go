@@ -38,7 +38,7 @@ func TestDeniedSaysWhoWhereAndWhatMendsIt(t *testing.T) {
 		},
 		{
 			name: "no privilege at all", accounts: "CREATE USER %u@'%' IDENTIFIED BY 'hunter2'",
-			want: []string{"account '%u'@'%' (mysql_user)", "no privilege in database '%d' (mysql_database)"}, mend: "GRANT SELECT, UPDATE ON `%d`.`jobs` TO '%u'@'%'",
+			want: []string{"account '%u'@'%' (mysql_user)", "no privilege in database '%d' (mysql_database), which may be missing: then make it before the GRANT"}, mend: "GRANT SELECT, UPDATE ON `%d`.`jobs` TO '%u'@'%'",
 		},
 		{
 			name: "SELECT only", accounts: "CREATE USER %u@'127.0.0._' IDENTIFIED BY 'hunter2'; GRANT SELECT ON jobs TO %u@'127.0.0._'",
@@ -51,6 +51,10 @@ func TestDeniedSaysWhoWhereAndWhatMendsIt(t *testing.T) {
 		{
 			name: "another table", accounts: "CREATE USER %u@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT, UPDATE ON %d.* TO %u@'%'", change: func(c *mysql.Config) { c.Table = "jbos" },
 			want: []string{"database '%d' (mysql_database) has no table 'jbos' (mysql_table)", "SHOW TABLES FROM `%d`"},
+		},
+		{
+			name: "another table, and no privilege", accounts: "CREATE USER %u@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT ON jobs TO %u@'%'", change: func(c *mysql.Config) { c.Table = "jbos" },
+			want: []string{"on table `%d`.`jbos` (mysql_table), which may be missing: then make it before the GRANT, as README.md does", "GRANT SELECT, UPDATE ON `%d`.`jbos` TO '%u'@'%'"},
 		},
 		{
 			name: "another database", accounts: "CREATE USER %u@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT, UPDATE ON *.* TO %u@'%'", change: func(c *mysql.Config) { c.Database = "nowhere" },

@@ -21,7 +21,7 @@ func (t *Table) meaningOfNumber(n uint16, err error) (what, remedy string) {
 		return "the server at " + t.way() + " has no database " + literal(t.name.database) + " (mysql_database)", "name one that it has: SHOW DATABASES"
 	case 1146:
 		return "database " + literal(t.name.database) + " (mysql_database) has no table " + literal(t.name.table) + " (mysql_table)",
-			"name the table of jobs: SHOW TABLES FROM " + quote(t.name.database)
+			"name the table of jobs: SHOW TABLES FROM " + quote(t.name.database) + ", or make it, as README.md does (Use it for real)"
 	case 1130:
 		host := "%"
 		if found := hostInText.FindStringSubmatch(words(err)); found != nil {
@@ -62,6 +62,9 @@ func (t *Table) refused(err error) (what, remedy string) {
 	return what, remedy
 }
 
+// madeFirst is said of what a GRANT is to be for: without it the GRANT fails.
+const madeFirst = ", which may be missing: then make it before the GRANT, as README.md does (Use it for real)"
+
 // denied explains that the account lacks privileges, or that it is another one than was meant.
 func (t *Table) denied(n uint16, err error) (what, remedy string) {
 	account := t.accountOf(err)
@@ -74,11 +77,11 @@ func (t *Table) denied(n uint16, err error) (what, remedy string) {
 	what = fmt.Sprintf("account %s (mysql_user) on the server at %s ", account, t.way())
 	switch {
 	case n == errDeniedDatabase:
-		what += "has no privilege in database " + literal(t.name.database) + " (mysql_database), if there is one"
+		what += "has no privilege in database " + literal(t.name.database) + " (mysql_database)" + madeFirst
 	case found && n == errDeniedColumn:
 		what += "lacks the privilege " + privilege + " on a column of table " + t.name.quoted() + " (mysql_table)"
 	case found:
-		what += "lacks the privilege " + privilege + " on table " + t.name.quoted() + " (mysql_table), if there is one"
+		what += "lacks the privilege " + privilege + " on table " + t.name.quoted() + " (mysql_table)" + madeFirst
 	default:
 		what += "lacks a privilege"
 	}

@@ -61,3 +61,47 @@ func TestInspectWarnsOfTheServer(t *testing.T) {
 		})
 	}
 }
+
+// Regression: plain mariadb-install-db lets everybody do everything in the database test, by a grant
+// TO PUBLIC, and a REVOKE from the account fails. What mends it is told, and works; so it is with a
+// role.
+func TestInspectTellsWhoHasRights(t *testing.T) {
+	t.Parallel()
+	if !shared.IsMariaDB() {
+		t.Skip("MySQL knows no PUBLIC, and tells the rights of roles only if asked")
+	}
+	db := newDatabaseOn(t, newServer(t), dbserver.JobsTable)
+	config := db.config()
+	config.User, config.Password = "who", "hunter2"
+	db.exec(t, "CREATE USER who@'%' IDENTIFIED BY 'hunter2'; GRANT SELECT, UPDATE ON jobs TO who@'%'")
+	told := func() store.Finding {
+		t.Helper()
+		seen, err := open(t, config).Inspect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(seen.Findings, func(f store.Finding) bool { return f.Where == "account who@%" })
+		if at < 0 {
+			return store.Finding{}
+		}
+		return seen.Findings[at]
+	}
+	if f := told(); f.What != "" {
+		t.Errorf("of an account with the rights it needs: %+v", f)
+	}
+	db.exec(t, "CREATE DATABASE test; GRANT ALL ON test.* TO PUBLIC; GRANT SELECT, INSERT ON `test\\_%`.* TO PUBLIC")
+	f := told()
+	if want := "REVOKE ALL PRIVILEGES ON `test`.* FROM PUBLIC; REVOKE ALL PRIVILEGES ON `test\\_%`.* FROM PUBLIC"; !strings.Contains(f.What, " on `test`.* as PUBLIC") || f.Remedy != want {
+		t.Errorf("PUBLIC may do everything: %+v, want the remedy %s", f, want)
+	}
+	db.exec(t, f.Remedy)
+	if f := told(); f.What != "" {
+		t.Errorf("behind the remedy: %+v", f)
+	}
+	db.exec(t, "CREATE ROLE cleaner; GRANT DELETE ON jobs TO cleaner; GRANT cleaner TO who@'%'; SET DEFAULT ROLE cleaner FOR who@'%'; GRANT INSERT ON jobs TO who@'%'")
+	jobs := "`" + db.name + "`.`jobs`"
+	if f, want := told(), "REVOKE what is beyond SELECT and UPDATE on "+jobs; !strings.Contains(f.What, "DELETE on "+jobs+" as `cleaner`") ||
+		f.Remedy != want+"; "+want+" FROM `cleaner`" {
+		t.Errorf("its role and the account may do more: %+v", f)
+	}
+}

@@ -148,7 +148,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 		w := s.waiting[name]
 		waiting += w.Count
 		if bad := l.waiting.judge(float64(w.Count)); bad > stateOK {
-			v.find(bad, "%s wait for target %s%s", rowsText(w), clean(name), strings.TrimSuffix(why[name], ","))
+			v.find(bad, "%s for target %s%s", rowsWait(w), clean(name), strings.TrimSuffix(why[name], ","))
 		}
 		if w.Count == 0 || w.Oldest == 0 {
 			continue
@@ -164,7 +164,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 			v.find(stateUnknown, "what waits is not known: %s", clean(err.Error()))
 		}
 	}
-	wait := countOf(waiting, "row") + " wait"
+	wait := rowsWait(contract.WaitingTarget{Count: waiting})
 	if s.lost {
 		wait = "how many rows wait is not known"
 	}
@@ -181,12 +181,15 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 	)
 }
 
-// rowsText is how many rows wait for a target.
-func rowsText(w contract.WaitingTarget) string {
-	if w.More {
-		return countText(w) + " rows"
+// rowsWait says how many rows wait.
+func rowsWait(w contract.WaitingTarget) string {
+	switch {
+	case w.More:
+		return countText(w) + " rows wait"
+	case w.Count == 1:
+		return "1 row waits"
 	}
-	return countOf(w.Count, "row")
+	return countOf(w.Count, "row") + " wait"
 }
 
 // owed judges what the table is owed: events that it does not show, and rows that can't be changed.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"jobd/net/contract"
 )
 
 // One of something is told as one, and what there is none of is not told.
@@ -11,6 +13,13 @@ func TestOneOfSomething(t *testing.T) {
 	t.Parallel()
 	if one, some := ofJobs(1, 1), ofJobs(1, 3); one != "1 job" || some != "1 of 3 jobs" {
 		t.Errorf("%q, %q", one, some)
+	}
+	for want, w := range map[string]contract.WaitingTarget{
+		"0 rows wait": {}, "1 row waits": {Count: 1}, "2,935 rows wait": {Count: 2935}, "1+ rows wait": {Count: 1, More: true},
+	} {
+		if got := rowsWait(w); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 	with := strings.TrimSuffix(workerAnswer, "}") + `, "journal": {"events": 7, "mirrored": 7, "bytes": 1024, "segments": 1}}`
 	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(with)})

@@ -20,13 +20,34 @@ const recycleLimit = 5 * time.Minute
 func (p *program) recycle() *ffcli.Command {
 	var wait bool
 	c := command("recycle", "recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
+		recycle := p.recycleAndWait
 		if !wait {
-			return p.tellTargets(ctx, contract.Recycle, args)
+			recycle = func(ctx context.Context, args []string) error { return p.tellTargets(ctx, contract.Recycle, args) }
 		}
-		return p.recycleAndWait(ctx, args)
+		if err := recycle(ctx, args); err != nil || len(args) > 0 {
+			return err
+		}
+		p.noteNoneKept(ctx)
+		return nil
 	})
 	c.FlagSet.BoolVar(&wait, "wait", false, "wait until all old processes are gone, for --timeout (default: 5m) at most; exit code 1 if some are left")
 	return c
+}
+
+// noteNoneKept tells who had all processes replaced that no target keeps any, as far as all workers
+// say so. It is no error: there was nothing to replace.
+func (p *program) noteNoneKept(ctx context.Context) {
+	kept := true // if nobody tells
+	_ = p.linked(ctx, func(ctx context.Context, c *client) error {
+		s, err := takeCensus(ctx, c)
+		kept = err != nil || len(s.workers) == 0 || slices.ContainsFunc(s.workers, func(w told[*workerStatus]) bool {
+			return w.err != nil || w.answer == nil || slices.ContainsFunc(w.answer.Executors, func(e contract.ExecutorStatus) bool { return e.Kept() })
+		})
+		return nil
+	})
+	if !kept {
+		p.note(errors.New("recycle: nothing was replaced: no target keeps processes (launcher_mode = fork, spare or pool)"))
+	}
 }
 
 // recycleAndWait has processes replaced, and waits until none of the old ones is left.

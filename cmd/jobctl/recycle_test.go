@@ -63,3 +63,39 @@ func TestRecycleWaitsForAFleet(t *testing.T) {
 		}
 	}
 }
+
+// Where no target keeps processes there is nothing to replace: that is told, and is no error. Nothing
+// is told where somebody keeps some, or a worker does not answer.
+func TestRecycleOfNothing(t *testing.T) {
+	t.Parallel()
+	const note = "jobctl: recycle: nothing was replaced: no target keeps processes (launcher_mode = fork, spare or pool)\n"
+	none := json.RawMessage(`{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "hook", "mode": "http", "address": "http://h/"}], "pid": 1, "database": {"reachable": true}}`)
+	fleet := func(second string) json.RawMessage {
+		return json.RawMessage(`{"workers": [{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"], "workerStatus": ` + string(none) + `},
+			{"name": "node-2", "remoteAddr": "10.0.0.2", "remotePort": 1, "targets": ["mail"], ` + second + `}], "memoryUsage": {}}`)
+	}
+	some := standingOf(`{"target": "mail", "mode": "pool", "processes": 0, "old": 0}`)
+	for name, test := range map[string]struct {
+		status    any
+		args      string
+		out, told string
+	}{
+		"none":                 {none, "recycle", "ok\n", note},
+		"none, waited for":     {none, "recycle --wait", "ok: no old process is left\n", note},
+		"one that is named":    {none, "recycle mail", "ok\n", ""}, // the worker refuses it
+		"some":                 {some, "recycle", "ok\n", ""},
+		"a fleet of none":      {fleet(`"workerStatus": ` + string(none)), "--master recycle", "ok\n", note},
+		"a fleet of some":      {fleet(`"workerStatus": ` + string(some)), "--master recycle", "ok\n", ""},
+		"a fleet, half silent": {fleet(`"workerStatusError": "no answer within 5s"`), "--master recycle", "ok\n", ""},
+	} {
+		recycled := json.RawMessage(`"ok"`)
+		if strings.HasPrefix(test.args, "--master") {
+			recycled = json.RawMessage(`{"result": "ok", "workers": 2}`)
+		}
+		d := startDaemon(t, "", map[string]any{"recycle": recycled, "status": test.status})
+		got := (jobctl{}).run(t, append([]string{"--port", d.port}, strings.Fields(test.args)...)...)
+		if got.code != 0 || got.out != test.out || got.err != test.told {
+			t.Errorf("%s: %+v, want %q and %q", name, got, test.out, test.told)
+		}
+	}
+}

@@ -171,7 +171,7 @@ func (p *program) printUnserved(s *census) {
 	for _, u := range s.master.Unserved {
 		fmt.Fprintf(&lines, "target %s was poked and is served by nobody, since %s", clean(u.Target), p.clock(time.UnixMilli(u.Since)))
 		if w, known := s.waiting[u.Target]; known {
-			fmt.Fprintf(&lines, "; %s rows wait", countText(w))
+			fmt.Fprintf(&lines, "; %s", rowsWait(w))
 		}
 		lines.WriteByte('\n')
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,6 +121,7 @@ func (p *process) Withdraw() {
 func (p *process) ask(s *service, c *connection) (journal.Done, error) {
 	ctx := p.ctx
 	if p.spec.Timeout > 0 {
+		p.spec.Vars = p.vars(time.Now())
 		limited, stop := context.WithTimeoutCause(ctx, p.spec.Timeout, &timeoutError{p.spec.Timeout})
 		defer stop()
 		ctx = limited
@@ -137,6 +141,19 @@ func (p *process) ask(s *service, c *connection) (journal.Done, error) {
 		a.err = cause
 	}
 	return a.done, fmt.Errorf("%w: %w", a.err, jobexec.ErrOutcomeUnknown)
+}
+
+// vars are what the job is told when its request is sent. When its time is over was reckoned before it
+// waited for its connection.
+func (p *process) vars(now time.Time) []string {
+	const deadline = "JOBD_DEADLINE="
+	vars := slices.Clone(p.spec.Vars)
+	for i, v := range vars {
+		if strings.HasPrefix(v, deadline) {
+			vars[i] = deadline + strconv.FormatInt(now.Add(p.spec.Timeout).Unix(), 10)
+		}
+	}
+	return vars
 }
 
 // end notes how the job has ended.

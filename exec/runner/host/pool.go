@@ -167,7 +167,7 @@ func (p *pool) assign() {
 // job, so that others may become superfluous.
 func (p *pool) free() (free *kept) {
 	for _, k := range p.processes {
-		if k.state != idle || k.spent || k.closed != "" || k.unclean > 0 {
+		if k.state != idle || k.spent || k.closed != "" || k.unclean > 0 || k.held {
 			continue
 		}
 		if free == nil || (k.due == "") != (free.due == "") && k.due == "" || (k.due == "") == (free.due == "") && k.since > free.since {

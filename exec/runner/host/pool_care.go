@@ -16,11 +16,13 @@ func (k *kept) hearBoot() {
 }
 
 // strays reads what was written while there was no job, and tells.
-func (k *kept) strays(when string) {
+func (k *kept) strays(when string) (any bool) {
 	var said excerpt
-	if k.readAway(&said, false); len(said.head) > 0 {
+	k.readAway(&said, false)
+	if any = len(said.head) > 0; any {
 		k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s, or what it left behind, wrote %s: %q", k.name(), when, said.String()))
 	}
+	return any
 }
 
 // readAway reads what is in the pipes, and adds it to said. At the end of a pipe it is given up.
@@ -78,7 +80,7 @@ func (k *kept) tidy(c *child) {
 	}
 	for _, pid := range k.children() {
 		if !k.helpers[pid] {
-			k.killLeft(pid, c.turn.id.Job)
+			k.killLeft(pid, c.turn.id.Job, "")
 		}
 	}
 }
@@ -150,7 +152,7 @@ func (ps *pools) tick(now int64) {
 		p.check()
 	}
 	ps.sweep()
-	ps.seekLeft()
+	ps.seekLeft(now)
 }
 
 // forgets tells whether a job's end is known for a while, and its parent says nothing of it.
@@ -164,43 +166,14 @@ func (k *kept) forgets(now int64) bool {
 	return now-k.ended > int64(k.pool.pools.times.answer)
 }
 
-// seekLeft looks for what jobs have left behind in the groups of processes that are idle: a child of
-// a child, whose parent is gone. That takes a look at all processes, on a goroutine, one at a time.
-func (ps *pools) seekLeft() {
-	if ps.seeks {
-		return
-	}
-	groups := map[int]bool{}
-	for pid, k := range ps.kept {
-		if k.mode == "pool" && k.state == idle && k.jobs > k.sought {
-			k.sought = k.jobs
-			groups[pid] = true
-		}
-	}
-	if len(groups) == 0 {
-		return
-	}
-	ps.seeks = true
-	go func() {
-		members := proc.Members(groups)
-		ps.do(func() {
-			ps.seeks = false
-			for _, m := range members {
-				if k := ps.kept[m.Group]; k != nil && k.state == idle && k.jobs == k.sought {
-					k.killLeft(m.Pid, k.last)
-				}
-			}
-		})
-	}()
-}
-
-// killLeft kills a process that a job has left behind in the group of its own, if it has.
-func (k *kept) killLeft(pid int, job int64) {
+// killLeft kills a process that a job has left behind in the group of its own, if it has. It was job,
+// or, where so it is said, one before.
+func (k *kept) killLeft(pid int, job int64, orBefore string) {
 	who, there := proc.RelativesOf(pid)
 	if !there || who.Ended || who.Group != k.started.Pid || k.helpers[pid] || pid == k.started.Pid {
 		return
 	}
-	k.pool.pools.warn(k.pool, k, job, fmt.Sprintf("process %d is killed: job %d has left it behind in the group of %s", pid, job, k.name()))
+	k.pool.pools.warn(k.pool, k, job, fmt.Sprintf("process %d is killed: job %d%s has left it behind in the group of %s", pid, job, orBefore, k.name()))
 	if unix.Kill(pid, unix.SIGKILL) == nil {
 		k.awaitLeft(func() bool {
 			now, there := proc.RelativesOf(pid)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,14 +16,18 @@ import (
 // ask asks a process for a job.
 func (k *kept) ask(c *child) {
 	t, p, ps := c.turn, k.pool, k.pool.pools
-	line, err := runLine(t.id.Job, t.id.Attempt, t.vars)
+	line, err := runLine(t.id.Job, t.id.Attempt, t.limit.Vars(t.vars, time.Now()))
 	if err != nil {
 		t.watcher.refused(err.Error(), wire.Program)
 		return
 	}
 	if !isQuiet(k.output) {
-		k.strays(fmt.Sprintf("before job %d", t.id.Job))
+		strays := k.strays(fmt.Sprintf("before job %d", t.id.Job))
 		k.lookForEnds()
+		if strays && k.suspects() {
+			p.waiting = append([]*child{c}, p.waiting...)
+			return
+		}
 	}
 	if k.closed != "" {
 		p.waiting = append([]*child{c}, p.waiting...)
@@ -307,4 +312,7 @@ func (k *kept) ends(done journal.Done) {
 		k.awaitLeft(func() bool { return proc.IsAlive(group) })
 	}
 	k.afterJob(c)
+	if k.held {
+		k.pool.pools.look(true)
+	}
 }

@@ -58,6 +58,8 @@ type kept struct {
 	last     int64        // the job that it had last
 	unclean  int          // killed ones may be writing still that this job has left behind: see awaitLeft
 	sought   int          // after so many jobs it was looked for what they have left behind
+	soughtAt int64        // the uptime then, or when it was started
+	held     bool         // it has no job until that is done
 	helpers  map[int]bool // were in its group when it got ready
 	closed   string       // which descriptor nobody has open any more; "": somebody has all
 	mute     int64        // since when
@@ -129,6 +131,7 @@ func (s *spawner) forkKept(def *wire.Pool, k *kept, ends [4]pipe) error {
 		return err
 	}
 	k.born = proc.Uptime()
+	k.soughtAt = k.born
 	k.started = journal.Started{Pid: pid, BootID: s.bootID, StartTime: startedAt(pid, before, k.born)}
 	return nil
 }

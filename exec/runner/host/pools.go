@@ -26,7 +26,7 @@ type pools struct {
 	loading  map[*place]bool // the places that are taken, of all pools
 	crowded  bool            // a pool waits for one
 	ticked   int64
-	seeks    bool  // it is looked for what jobs have left behind
+	seeking  seeking
 	looks    looks // at launchers' files
 	orphans  orphans
 	settling []chan struct{}

@@ -3,6 +3,9 @@ package wire
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +17,20 @@ import (
 type Limit struct {
 	Timeout time.Duration // then its group gets SIGTERM; 0: there is no limit
 	Kill    time.Duration // how much later it gets SIGKILL
+}
+
+// deadline is the variable by which a job is told when it gets SIGTERM, in seconds since 1970.
+const deadline = "JOBD_DEADLINE="
+
+// Vars gives the variables of a job that begins now. It may have waited since they were made.
+func (l Limit) Vars(vars []string, now time.Time) []string {
+	i := slices.IndexFunc(vars, func(v string) bool { return strings.HasPrefix(v, deadline) })
+	if i < 0 || l.Timeout <= 0 {
+		return vars
+	}
+	vars = slices.Clone(vars)
+	vars[i] = deadline + strconv.FormatInt(now.Add(l.Timeout).Unix(), 10)
+	return vars
 }
 
 // Overrun is what was done to a process that has run for longer than it may. The runner decides by

@@ -47,9 +47,9 @@ func findLauncher(what string, launcher jobexec.Launcher, err error) check.Findi
 		detail += "; launcher_mode is " + string(launcher.Mode) + ", which only a start can try"
 		without = "no process gets ready without it"
 	}
-	if i := missingScript(launcher); i > 0 {
+	if missing := lacks(launcher); missing != "" {
 		return check.Finding{
-			Level: check.Warning, What: what, Detail: "there is no file " + inFolder(launcher.Dir, launcher.Words[i]) + ", which its command names",
+			Level: check.Warning, What: what, Detail: missing,
 			Remedy: "mend the key launcher, if that is its script: " + without,
 		}
 	}
@@ -66,6 +66,8 @@ func findService(ctx context.Context, what string, service jobexec.Service, star
 	if err := connect(ctx, network, address, host); err != nil {
 		f.Level, f.Detail = check.Warning, address+" can't be reached: "+shortly(err)
 		f.Remedy = "start it, or mend the key launcher; no job that needs it is claimed meanwhile"
+	} else if missing := lacks(jobexec.Launcher{Service: service}); missing != "" {
+		f.Level, f.Detail, f.Remedy = check.Warning, missing, "mend the key launcher: each job fails for good without it"
 	}
 	return f
 }

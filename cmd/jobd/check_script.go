@@ -38,6 +38,15 @@ func missingScript(l jobexec.Launcher) int {
 	return 0
 }
 
+// lacksScript tells whether a FastCGI server of this host is to run a file that is not there.
+func lacksScript(s jobexec.Service) bool {
+	if s.Mode != jobexec.ModeFastCGI || !filepath.IsAbs(s.Address) {
+		return false
+	}
+	_, err := os.Stat(s.Script)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // beginsArguments tells a word behind which there are the arguments of a job, or names of another
 // folder.
 func beginsArguments(word string) bool {
@@ -75,11 +84,22 @@ func isElsewhere(word string) bool {
 	}, filepath.Base(word))
 }
 
-// missingScripts warns of what missingScript finds: of the common launcher and those of targets.
+// lacks says which file is missing without which each job fails, mostly; "" where none is known of.
+func lacks(l jobexec.Launcher) string {
+	if i := missingScript(l); i > 0 {
+		return "there is no file " + inFolder(l.Dir, l.Words[i]) + ", which its command names"
+	}
+	if lacksScript(l.Service) {
+		return "there is no file " + l.Service.Script + " on this host, which the FastCGI server is to run; it must be there where that server sees it"
+	}
+	return ""
+}
+
+// missingScripts warns of what the common launcher lacks, and those of targets.
 func (c *config) missingScripts() (warnings []string) {
 	look := func(what string, launcher jobexec.Launcher) {
-		if i := missingScript(launcher); i > 0 {
-			warnings = append(warnings, what+": there is no file "+inFolder(launcher.Dir, launcher.Words[i])+", which its command names")
+		if missing := lacks(launcher); missing != "" {
+			warnings = append(warnings, what+": "+missing)
 		}
 	}
 	look("launcher", c.launcher.launcher())

@@ -94,6 +94,29 @@ func TestMissingScript(t *testing.T) {
 	}
 }
 
+// A FastCGI server answers 404 for a script that is not there, and each job fails for good.
+func TestAScriptThatAFastCGIServerLacks(t *testing.T) {
+	t.Parallel()
+	there := filepath.Join(t.TempDir(), "job.php")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for launcher, want := range map[string]string{
+		"fastcgi:/run/fpm.sock " + there:          "",
+		"fastcgi:/run/fpm.sock /none/job.php":     "launcher: there is no file /none/job.php on this host, which the FastCGI server is to run; it must be there where that server sees it",
+		"fastcgi:127.0.0.1:9000 /none/job.php":    "", // which may be a forwarded port
+		"http://127.0.0.1:9000/none/job.php/{id}": "",
+	} {
+		c, err := fromFile(t, "[targets]\na = 1\n", "--launcher="+launcher)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(c.missingScripts(), "\n"); got != want {
+			t.Errorf("%s: %q, want %q", launcher, got, want)
+		}
+	}
+}
+
 // A start and a reload warn of it, too, each launcher by its section; a target that has none of its
 // own says nothing more.
 func TestMissingScriptsOfTargets(t *testing.T) {

@@ -21,11 +21,11 @@ readline.createInterface({ input: requests }).once('line', async (line) => {
     process.env[name] = value.join('=');
   }
   fs.writeSync(4, `started ${job}\n`);
+  process.exitCode = 1; // that of a job which waits for something that never comes
   try {
     process.exitCode = await run(Number(job));
   } catch (error) {
     console.error(`${error?.stack ?? ""}\n${error}`); // the last line says what failed
-    process.exitCode = 1;
   }
 });
 fs.writeSync(4, 'ready\n');

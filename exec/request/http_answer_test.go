@@ -61,6 +61,9 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	t.Parallel()
 	failed := func(status string, of said) said {
 		of.Result, of.Err = "fail", "HTTP/1.1 "+status+"\nwhy"
+		if of.Note != "" { // which stands on a line of its own
+			of.Err += "\n"
+		}
 		return of
 	}
 	cases := map[string]struct {

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -158,6 +159,9 @@ func (p *process) vars(now time.Time) []string {
 
 // end notes how the job has ended.
 func (p *process) end(done journal.Done, err error) {
+	if text := &done.Stderr; done.Note != "" && len(text.Kept) > 0 && int64(len(text.Kept)) == text.Size && !bytes.HasSuffix(text.Kept, []byte("\n")) {
+		text.Kept, text.Size = append(text.Kept, '\n'), text.Size+1 // the note gets a line of its own
+	}
 	p.done, p.err = done, err
 	if !isClosed(p.begun) {
 		close(p.begun)

@@ -51,7 +51,11 @@ func (v *view) ended() (Verdict, bool) {
 		verdict.Reason = Killed
 		verdict.Sentence = "was killed by " + v.row.Sig + when + v.took(h) + behind(": ", last)
 	case v.row.Code != nil:
-		verdict.Sentence = fmt.Sprintf("failed with exit code %d", *v.row.Code) + when + v.took(h) + behind(": ", last)
+		said, status := serviceSaid(v.row.Stderr)
+		if said != "" && last == cut(said) {
+			last = ""
+		}
+		verdict.Sentence = fmt.Sprintf("failed with exit code %d", *v.row.Code) + when + v.took(h) + behind(": ", status) + behind(": ", last)
 	default:
 		reason := cut(h.Reason)
 		if reason == "" {
@@ -68,6 +72,23 @@ func (v *view) ended() (Verdict, bool) {
 		}
 	}
 	return verdict, true
+}
+
+// serviceSaid is the line by which a service answered, which is the first one of stderr, and what is told
+// of it. That the service says that all went well is not told of a job that has failed.
+func serviceSaid(stderr contract.JobText) (line, told string) {
+	line, _, whole := strings.Cut(stderr.Tail, "\n")
+	number, isHTTP := strings.CutPrefix(line, "HTTP/1.1 ")
+	if !isHTTP {
+		number, isHTTP = strings.CutPrefix(line, "Status: ")
+	}
+	switch {
+	case !whole || !isHTTP || int64(len(stderr.Tail)) < stderr.Size:
+		return "", ""
+	case strings.HasPrefix(number, "2"):
+		return line, ""
+	}
+	return line, cut(line)
 }
 
 // exDataErr is the exit code of a job whose data are wrong: it is not tried again.

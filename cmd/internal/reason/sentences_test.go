@@ -166,6 +166,18 @@ func TestSentences(t *testing.T) {
 		{Done, "is done: ok at 10:02 on node-2, after 2.5s", []Answer{of("node-1", done(row{Result: "ok", Code: rowCode(0)}, nil)), of("node-2", done(row{}, ran))}},
 		{Done, "is done: ok at 10:02, after 3s", []Answer{of("node-1", done(row{Result: "ok", Code: rowCode(0)}, nil))}},
 		{Failed, "failed with exit code 3 at 10:02, after 3s: no mail", []Answer{of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Tail: "one\nno mail\n\n"}}, nil))}},
+		{Failed, "failed with exit code 4 at 10:02, after 3s: HTTP/1.1 404 Not Found: no such job", []Answer{
+			of("node-1", done(row{Result: "fail", Code: rowCode(4), Stderr: contract.JobText{Size: 35, Tail: "HTTP/1.1 404 Not Found\nno such job\n"}}, nil)),
+		}},
+		{Failed, "failed with exit code 4 at 10:02, after 3s: HTTP/1.1 404 Not Found", []Answer{
+			of("node-1", done(row{Result: "fail", Code: rowCode(4), Stderr: contract.JobText{Size: 23, Tail: "HTTP/1.1 404 Not Found\n"}}, nil)),
+		}},
+		{Failed, "failed with exit code 3 at 10:02, after 3s", []Answer{
+			of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Size: 15, Tail: "Status: 200 OK\n"}}, nil)),
+		}},
+		{Failed, "failed with exit code 3 at 10:02, after 3s: of much", []Answer{
+			of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Size: 9000, Tail: "Status: 500 the end\nof much\n"}}, nil)),
+		}},
 		{Failed, "failed at 10:02 on node-1, after 3s: fork: no memory", []Answer{
 			of("node-1", done(row{Result: "fail"}, &history{Status: "done", Result: "fail", Reason: "fork: no memory"})),
 		}},

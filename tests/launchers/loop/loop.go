@@ -59,6 +59,8 @@ func Start(ends string, stdout, stderr io.Writer, argv ...string) (*Loop, error)
 		return nil, err
 	}
 	if line, err := l.Read(); err != nil || line != "ready" {
+		_ = l.command.Process.Kill()
+		_ = l.command.Wait() // all that it wrote is there then
 		return nil, fmt.Errorf("%s said %q in the place of ready: %w", argv, line, err)
 	}
 	return l, nil

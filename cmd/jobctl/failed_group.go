@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	jobnet "jobd/net"
@@ -18,16 +21,33 @@ type failureGroup struct {
 	example     *failure // the newest
 }
 
+// numbers are those of a line.
+var numbers = regexp.MustCompile(`\d+`)
+
+// alike is the line without what differs from job to job: its own id; and where jobd itself says why the
+// outcome is unknown, every number, which are those of jobs and processes.
+func (f *failure) alike() string {
+	id := strconv.FormatInt(f.job, 10)
+	unknown := strings.HasPrefix(f.done.Reason, unknownOutcome)
+	return numbers.ReplaceAllStringFunc(f.line, func(number string) string {
+		if unknown || number == id {
+			return "#"
+		}
+		return number
+	})
+}
+
 // groupsOf counts failures by exit code and last line of stderr, those of which there are most first.
+// The line is that of the newest.
 func groupsOf(all []*failure) []*failureGroup {
 	type key struct{ exit, line string }
 	groups := map[key]*failureGroup{}
 	var list []*failureGroup
 	for _, f := range all { // the newest first
-		k := key{f.exit(), f.line}
+		k := key{f.exit(), f.alike()}
 		g := groups[k]
 		if g == nil {
-			g = &failureGroup{exit: k.exit, line: k.line, last: f.ended, example: f}
+			g = &failureGroup{exit: k.exit, line: f.line, last: f.ended, example: f}
 			groups[k] = g
 			list = append(list, g)
 		}

@@ -16,7 +16,7 @@ func TestPHPEnds(t *testing.T) {
 		"ok":               {`ob_start(); echo "done\n"; header('Jobd-Exit-Code: 0');`, `ok 0 out "done\n" err ""`},
 		"nul":              {`header('Jobd-Exit-Code: 0'); echo "a\0b\xff\n";`, `ok 0 out "a\x00b\xff\n" err ""`},
 		"seven":            {`ob_start(); echo 'why'; header('Jobd-Exit-Code: 7');`, `fail 7 out "" err "Status: 200 OK\nwhy"`},
-		"exits":            {`ob_start(); echo 'why'; exit(3);`, `fail 2 out "" err "Status: 200 OK\nwhy"`},
+		"exits":            {`ob_start(); echo 'why'; exit(3);`, `fail 2 out "" err "Status: 200 OK\nwhy\n"`},
 		"empty":            {``, `fail 2 out "" err "Status: 200 OK\n"`},
 		"throws":           {`ob_start(); throw new Exception('told');`, `fail 5 out "" err "Status: 500 Internal Server Error\nPHP message: PHP Fatal error:  Uncaught Exception: told*`},
 		"throws_displayed": {`ini_set('display_errors', '1'); ob_start(); throw new Exception('told');`, `fail 2 out "" err "Status: 200 OK\n<br />\n<b>Fatal error</b>:  Uncaught Exception: told*\nPHP message: *`},

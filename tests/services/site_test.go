@@ -189,6 +189,9 @@ func (a *asker) await(able bool) {
 func (a *asker) start(s jobexec.Service, timeout time.Duration) jobexec.Process {
 	a.t.Helper()
 	a.jobs++
+	if a.deadline != "" {
+		timeout = 0 // with one it would be told anew when the request is sent
+	}
 	deadline := cmp.Or(a.deadline, strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10))
 	process, err := a.Start(jobexec.Spec{
 		Mode: s.Mode, Target: "mail", Job: a.jobs, Attempt: 1, Token: "@abcdefghi", Service: s, MaxOutput: 1 << 20,

@@ -56,3 +56,8 @@ func (t *Table) Onward(target string, room int, last int64) (query string, args 
 	t.addWaiting(&chosen, ask{target: target, room: room, onward: last}, t.but(nil), t.layout.Load())
 	return chosen.query, chosen.args
 }
+
+// IsWithin tells whether the rights on an object may be about a table of a database.
+func IsWithin(database, object string) bool {
+	return (&Table{name: name{database: database}}).isWithin(object)
+}

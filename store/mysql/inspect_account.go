@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"jobd/store"
 )
@@ -62,22 +63,22 @@ func excess(grant string) string {
 	}
 	object, _, _ = strings.Cut(object, " TO ")
 	all := object == "*.*"
-	for right := range strings.SplitSeq(rights, ", ") {
-		name, _, _ := strings.Cut(strings.TrimSpace(right), " (")
-		switch name {
+	for right := range strings.SplitSeq(columns.ReplaceAllString(rights, ""), ",") {
+		switch strings.TrimSpace(right) {
 		case "USAGE", "PROXY":
 		case "SELECT", "UPDATE":
 			if all {
 				return rights + " on " + object
 			}
 		default:
-			if !strings.HasSuffix(name, ")") { // else it is a further column of a list
-				return rights + " on " + object
-			}
+			return rights + " on " + object
 		}
 	}
 	return ""
 }
+
+// columns are those of a right that is not about all of a table.
+var columns = regexp.MustCompile("\\((?:`(?:[^`]|``)*`|[^`)])*\\)")
 
 // grantee finds who has what a line of SHOW GRANTS gives, where that is not the account itself: a
 // role of its, or PUBLIC, which is everybody.
@@ -92,10 +93,39 @@ func (t *Table) revoke(grant, rights string) (what, remedy string) {
 		return rights, remedy
 	}
 	_, object, _ := strings.Cut(rights, " on ")
-	if object != "*.*" && !strings.HasPrefix(object, quote(t.name.database)+".") {
+	if !t.isWithin(object) {
 		remedy = "REVOKE ALL PRIVILEGES ON " + object
 	}
 	return rights + " as " + who[1], remedy + " FROM " + who[1]
+}
+
+// isWithin tells whether what rights are about has the table in it. A database there is a pattern, as
+// of LIKE.
+func (t *Table) isWithin(object string) bool {
+	quoted := strings.HasPrefix(object, "`")
+	end := strings.LastIndex(object, "`.")
+	if !quoted || end < 1 {
+		return true // of the whole server, or what nobody knows
+	}
+	pattern := "(?is)^"
+	for rest := strings.ReplaceAll(object[1:end], "``", "`"); rest != ""; {
+		first, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		switch {
+		case first == '%':
+			pattern += ".*"
+		case first == '_':
+			pattern += "."
+		case first == '\\' && rest != "":
+			first, size = utf8.DecodeRuneInString(rest)
+			rest = rest[size:]
+			fallthrough
+		default:
+			pattern += regexp.QuoteMeta(string(first))
+		}
+	}
+	matches, err := regexp.MatchString(pattern+"$", t.name.database)
+	return matches || err != nil
 }
 
 func quoteAccount(account string) string {

@@ -23,17 +23,18 @@ type pool struct {
 	reason  string // why, the last time
 	defined int    // counts up when what is to be started has changed
 
-	booting int // processes that are not ready yet
-	places  map[*place]bool
-	slow    bool   // the last one has taken long to load
-	booted  int64  // when the last one was started
-	delay   int64  // after the last one that failed
-	next    int64  // no process is started before that
-	useless int    // processes in a row that got ready, and ended without having done a job
-	failure string // of the last one; "": it has got ready
-	unready string // why none gets ready, or does a job
-	failed  int64  // since when they fail, unix milliseconds; 0: they do not
-	checks  bool   // its files are being looked at
+	booting  int // processes that are not ready yet
+	places   map[*place]bool
+	slow     bool   // the last one has taken long to load
+	booted   int64  // when the last one was started
+	delay    int64  // after the last one that failed
+	next     int64  // no process is started before that
+	putOffAt int64  // when that was decided
+	useless  int    // processes in a row that got ready, and ended without having done a job
+	failure  string // of the last one; "": it has got ready
+	unready  string // why none gets ready, or does a job
+	failed   int64  // since when they fail, unix milliseconds; 0: they do not
+	checks   bool   // its files are being looked at
 
 	tight       tight
 	boots, jobs int64
@@ -205,7 +206,7 @@ func (p *pool) lacks(now int64) bool {
 	}
 	starting := p.booting
 	fresh := starting + p.count((*kept).stays)
-	if p.isDoubted() && fresh > 0 {
+	if p.isDoubted() && starting+p.count((*kept).isForATry) > 0 {
 		return false
 	}
 	all := starting + p.count((*kept).serves)
@@ -248,12 +249,10 @@ func (p *pool) fails(k *kept, how failing, why string) {
 	if p.removed {
 		return // nobody wants another one
 	}
-	if how == notReady {
+	if how == notReady && !p.isDoubted() {
 		p.useless = 0
 	}
-	p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
-	p.next = proc.Uptime() + p.delay
-	p.pools.wakeAt(p.next)
+	p.putOff(k)
 	p.dirty = true
 	if p.failure != why {
 		p.pools.warn(p, k, 0, fmt.Sprintf("a process for target %s %s: %s", p.def.Target, how, why))
@@ -269,6 +268,18 @@ func (p *pool) fails(k *kept, how failing, why string) {
 		return // another one may do
 	}
 	p.unready = why
+}
+
+// putOff has the next process started after a while, longer each time. Those that were there before the
+// last time fail with it: they are no further try.
+func (p *pool) putOff(k *kept) {
+	now := proc.Uptime()
+	if k != nil && k.born < p.putOffAt && p.delay > 0 {
+		return
+	}
+	p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
+	p.next, p.putOffAt = now+p.delay, now
+	p.pools.wakeAt(p.next)
 }
 
 // failing is how a process has not become of use.

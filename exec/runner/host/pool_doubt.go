@@ -8,6 +8,12 @@ package host
 // isDoubted tells whether the launcher has to show first that its processes start jobs.
 func (p *pool) isDoubted() bool { return p.useless > 1 }
 
+// isForATry tells whether a process is there that is tried, or can be. One that has a job has shown that
+// it starts them, but may have it for long.
+func (k *kept) isForATry() bool {
+	return (k.state == idle || k.state == asked) && k.due == "" && k.why == ""
+}
+
 // isTried tells whether a launcher that is doubted has a job that it has not started yet.
 func (p *pool) isTried() bool {
 	return p.isDoubted() && p.count(func(k *kept) bool { return k.state == asked }) > 0

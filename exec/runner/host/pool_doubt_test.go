@@ -3,6 +3,7 @@ package host
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"jobd/exec/runner/wire"
 )
@@ -42,6 +43,11 @@ func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
 	if lost := b.ends(1, 20); lost == 0 || lost > 4+mostBooting { // some may have been loading
 		t.Errorf("%d jobs are lost at first, with four processes", lost)
 	}
+	b.inReactor(func(ps *pools) { // all that were there at first are one failure
+		if delay := ps.byTarget["mail"].delay; delay > 2*leastDelay {
+			t.Errorf("the next one is started after %s", time.Duration(delay))
+		}
+	})
 	b.noted("a process for target mail gets ready, and does no job: it ended with exit code 7 before it had done any job; it wrote: no such function")
 	b.stands("one is ready", func(s wire.Standing) bool { return s.Unready == "" && s.Ready > 0 })
 	for job := int64(101); job <= 110; job++ {
@@ -58,6 +64,26 @@ func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
 		t.Errorf("done %+v", done)
 	}
 	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 4 && s.Since == 0 })
+}
+
+// Regression: no process was tried while one of before had a job, however long.
+func TestAJobThatLastsHoldsUpNoTry(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pools(pooled("pool", 2))
+	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 2 })
+	at := gate(t)
+	b.start(1, "DO=read line <"+at)
+	b.of(1, wire.Started)
+	b.inReactor(func(ps *pools) {
+		ps.byTarget["mail"].useless = 2
+		ps.byTarget["mail"].endUntried()
+	})
+	if done := b.run(2, "DO=echo works"); string(done.Stdout.Kept) != "works\n" {
+		t.Errorf("done %+v", done)
+	}
+	openGate(t, at)
+	b.done(1)
 }
 
 // Those that wait for their first job go, too, where jobs come one after the other: not each of them

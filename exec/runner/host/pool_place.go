@@ -12,7 +12,8 @@ import "jobd/exec/runner/proc"
 //	        What takes ten times as long has none of these either.
 //
 // What has no place any more loads on. So that it can't come to be many, there is a bound for all,
-// which leaves room for pools that had a process before.
+// which leaves room for pools that had a process before, and holds back none that was quick and has
+// jobs that wait, and no process.
 const (
 	mostBooting = 2
 	mostUnknown = 6
@@ -75,14 +76,14 @@ func (ps *pools) crowd(now int64) (c crowd) {
 		p, changes := held.pool, held.changes(hanging)
 		p.slow = p.slow || held.lasts(now)
 		c.all++
-		if p.slow && p.delay > 0 {
-			c.failing++
-		}
 		switch {
 		case now > changes:
 			continue
 		case p.slow:
 			c.slow++
+			if p.failure != "" {
+				c.failing++
+			}
 		default:
 			c.quick++
 			changes = held.changes(1)
@@ -96,15 +97,25 @@ func (ps *pools) crowd(now int64) (c crowd) {
 
 // takes tells whether there is a place for one more process of a pool.
 func (c crowd) takes(p *pool) bool {
-	most, taken := mostLoading, c.quick
-	if p.boots == 0 {
-		most = mostUnknown
+	switch {
+	case p.slow:
+		return c.slow < mostBooting && c.all < p.mostBeside() && (p.failure == "" || c.failing == 0)
+	case p.boots > 0 && p.isInNeed(): // and it was quick: nobody waits for it for long
+		return c.quick < mostBooting
 	}
-	if p.slow {
-		taken = c.slow
-	}
-	return taken < mostBooting && c.all < most && (!p.slow || p.delay == 0 || c.failing == 0)
+	return c.quick < mostBooting && c.all < p.mostBeside()
 }
+
+// mostBeside is how many may load where one more of a pool's is to be one of them.
+func (p *pool) mostBeside() int {
+	if p.boots == 0 {
+		return mostUnknown
+	}
+	return mostLoading
+}
+
+// isInNeed tells whether jobs wait, and no process is there that will have one of them.
+func (p *pool) isInNeed() bool { return len(p.waiting) > 0 && p.count((*kept).able) == 0 }
 
 // replenish starts processes where there are too few, the pool first that has waited for longest.
 func (ps *pools) replenish() {

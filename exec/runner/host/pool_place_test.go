@@ -120,3 +120,40 @@ func TestSlowReplacementsHoldUpNoQuickTarget(t *testing.T) {
 		return n == 12
 	})
 }
+
+// Who has a place, and who gets one, by the rules of the table in pool_place.go.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	const second = int64(time.Second)
+	now := 100 * second
+	ps := &pools{times: usualTimes, loading: map[*place]bool{}}
+	loads := func(n int, age int64, p pool) {
+		for range n {
+			p := p
+			p.pools = ps
+			ps.loading[&place{&p, now - age}] = true
+		}
+	}
+	known, unknown, slow, failing := pool{boots: 1}, pool{}, pool{boots: 1, slow: true}, pool{boots: 1, slow: true, failure: "it hangs"}
+	inNeed := pool{boots: 1, waiting: []*child{nil}}
+	for _, test := range []struct {
+		what string
+		load func()
+		want [5]bool // of known, unknown, slow, failing, inNeed
+	}{
+		{"nothing", func() {}, [5]bool{true, true, true, true, true}},
+		{"two that are quick", func() { loads(2, 0, known) }, [5]bool{false, false, true, true, false}},
+		{"two that have got slow", func() { loads(2, 2*second, known) }, [5]bool{true, true, false, false, true}},
+		{"one that is slow and failed", func() { loads(1, 0, failing) }, [5]bool{true, true, true, false, true}},
+		{"two that hang", func() { loads(2, 20*second, failing) }, [5]bool{true, true, true, true, true}},
+		{"six that hang", func() { loads(6, 20*second, failing) }, [5]bool{true, false, true, true, true}},
+		{"eight that hang", func() { loads(8, 20*second, failing) }, [5]bool{false, false, false, false, true}},
+	} {
+		clear(ps.loading)
+		test.load()
+		c := ps.crowd(now)
+		if got := [5]bool{c.takes(&known), c.takes(&unknown), c.takes(&slow), c.takes(&failing), c.takes(&inNeed)}; got != test.want {
+			t.Errorf("%s load: %v, want %v", test.what, got, test.want)
+		}
+	}
+}

@@ -21,17 +21,22 @@ func missingScript(l jobexec.Launcher) int {
 		return 0
 	}
 	for i, word := range l.Words {
-		switch {
-		case i == 0, !namesFile(word) && !beginsArguments(word):
+		if i == 0 {
 			continue
-		case beginsArguments(word):
+		}
+		if beginsArguments(word) {
 			return 0
 		}
 		info, err := os.Stat(inFolder(l.Dir, word))
-		if errors.Is(err, fs.ErrNotExist) {
+		isFolder := err == nil && info.IsDir()
+		switch {
+		case isFolder && filepath.IsAbs(word): // in which the rest is looked for, maybe
+			return 0
+		case !namesScript(l.Words[i-1], word):
+			continue
+		case errors.Is(err, fs.ErrNotExist):
 			return i
-		}
-		if err != nil || info.IsDir() || isScript(word) {
+		case err != nil, isFolder, isScript(word):
 			return 0
 		}
 	}
@@ -61,13 +66,24 @@ func inFolder(dir, word string) string {
 	return filepath.Join(dir, word)
 }
 
-// fileName matches what hardly is anything else than the name of a file, being absolute or having
-// the ending of a script: no option, address, list, pattern or code.
+// fileName matches what may be the name of a file, and is no option, address, list, pattern or code.
 var fileName = regexp.MustCompile(`^[\pL\d._/~][\pL\d._/~+@-]*$`)
 
-func namesFile(word string) bool {
-	return fileName.MatchString(word) && (filepath.IsAbs(word) || isScript(word))
+// namesScript tells whether a word is hardly anything else than the name of a script, behind the one
+// before: an option may have a file of its own, and what has no folder may be found by the PATH.
+func namesScript(before, word string) bool {
+	interpreted := interpreter.MatchString(filepath.Base(before))
+	switch {
+	case !fileName.MatchString(word), strings.HasPrefix(before, "-") && before != "--" && !strings.Contains(before, "="):
+		return false
+	case filepath.IsAbs(word):
+		return interpreted || isScript(word)
+	}
+	return isScript(word) && (interpreted || strings.Contains(word, "/"))
 }
+
+// interpreter matches programs whose first argument is a script, if it is no option.
+var interpreter = regexp.MustCompile(`^(?:php|python|ruby|perl|node|nodejs|deno|bun|sh|bash|dash|zsh|ksh|lua)[0-9.]*$`)
 
 // scriptEndings are those of files that an interpreter is given.
 var scriptEndings = []string{

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // closedError is an error about a file or folder that is closed to this program's user, in words.
@@ -45,6 +46,12 @@ func absolute(path string) string {
 // the way to it.
 func mendFolder(me int, at, folder string, info fs.FileInfo) string {
 	inside, err := filepath.Rel(folder, at)
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		folder = real // chown follows no link
+	}
+	if folder = strings.ReplaceAll(folder, "'", `'\''`); strings.ContainsFunc(folder, isForShells) {
+		folder = "'" + folder + "'"
+	}
 	switch owner, known := fileOwner(info); {
 	case err != nil || !filepath.IsLocal(inside):
 		return "install -d -o " + userName(me) + " -m 700 " + folder
@@ -53,3 +60,6 @@ func mendFolder(me int, at, folder string, info fs.FileInfo) string {
 	}
 	return "chown -R " + userName(me) + " " + folder
 }
+
+// isForShells tells a character that a shell would not take as it is.
+func isForShells(r rune) bool { return strings.ContainsRune(" \t\n'\"\\$`*?[]{}()<>|&;#~!", r) }

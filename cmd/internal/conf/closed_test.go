@@ -3,6 +3,9 @@ package conf
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -25,6 +28,30 @@ func TestCommandThatOpensAFolder(t *testing.T) {
 		if got := mendFolder(test.user, test.at, "/a/b", info); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
 		}
+	}
+}
+
+// Regression: chown -R changes nothing behind a link, and a shell takes a blank for the end of a name.
+func TestCommandsThatOpenStrangeFolders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	strange := filepath.Join(dir, "it's mine")
+	if err := os.Mkdir(strange, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(strange, link); err != nil {
+		t.Fatal(err)
+	}
+	command := mendFolder(os.Geteuid(), link, link, seenAs{owner: syscall.Stat_t{Uid: uint32(os.Geteuid())}})
+	if err := os.Chmod(strange, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	if info, err := os.Stat(strange); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("behind %s it is %v, %v", command, info.Mode(), err)
 	}
 }
 

@@ -114,9 +114,9 @@ func TestClaimsOfOthers(t *testing.T) {
 	db := harness.NewDatabase(t)
 	master := harness.StartMaster(t)
 	launcher, open := gate(t, "exit 0")
-	defer open()
 	known := db.Worker(t, "node-1", launcher, map[string]int{"b": 1}).With(harness.MasterOf(master)).StartWorker(t)
-	stranger := db.Worker(t, "node-2", launcher, map[string]int{"a": 1}).StartWorker(t)
+	away := db.Worker(t, "node-2", launcher, map[string]int{"a": 1})
+	stranger := away.StartWorker(t)
 	harness.AwaitWorkers(t, master, "", 1)
 	db.Insert(t, 1, "a", "waiting")
 	jobctl(t, stranger, "poll")
@@ -131,6 +131,10 @@ func TestClaimsOfOthers(t *testing.T) {
 	db.Insert(t, 2, "b", "running")
 	db.Exec(t, "UPDATE jobs SET sig = ? WHERE id = 2", "@"+status.Mark+"zzzzz")
 	await(t, known, 2, "lost", `job 2 is running, as its row says, and bears the mark of node-1, whose journal does not know this claim \(token @`+status.Mark+`zzzzz\): that worker looks into it`)
+
+	open()
+	away.StartWorker(t) // else its runner would keep the job's end for it for ever
+	db.AwaitDone(t, 1)
 }
 
 // A row that somebody changes while it is a worker's, and one whose end the table refuses.

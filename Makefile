@@ -78,7 +78,7 @@ test-package: ## run the tests of the packages for arm64, too, in an emulator (m
 	@tools/deps.sh arm64
 	cd tests && JOBD_TEST_ARCHS=amd64,arm64 $(GO) $(TEST) -timeout 30m -v ./packages
 
-lint: lint-source ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs, file sizes
+lint: lint-source ## gofumpt, tidy modules, go vet, staticcheck, import table, package docs
 	cd tests && $(GO) $(TEST) ./architecture
 
 # Lint without its test, which make test has too: what make ci runs, which runs both.

@@ -51,7 +51,7 @@ func (a *application) all(ctx context.Context) error {
 // Try implements rule.Updater. A lock wait that ended in vain tells that somebody holds rows, not
 // which: they are passed by then, and for a while from then on without waiting first.
 func (a *application) Try(ctx context.Context, some []int) error {
-	skips := a.layout.skipsLocked()
+	skips := a.layout.version.skipsLocked()
 	if skips && a.table.locked.lately() {
 		return a.skipLocked(ctx, some)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Claim implements store.Table.
@@ -29,10 +30,8 @@ func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, ro
 // claimWaiting claims rows that wait or are due.
 func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, decide store.Decide) error {
 	err := t.indexed(ctx, func(found *layout) error {
-		if found.isKeyed() {
-			if err := t.learnKey(ctx); err != nil {
-				return err
-			}
+		if found.bare != "" {
+			return rule.Misfit{Text: found.bare}
 		}
 		run := &claim{table: t, layout: found, decide: decide}
 		err := run.waiting(ctx, asks, except)
@@ -66,11 +65,7 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 // lockWaiting begins a transaction and locks rows of targets in it that wait or are due. It tells
 // from where it looked for them.
 func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (rows []journal.Row, looked []ask, err error) {
-	switch {
-	case found.isKeyed():
-		rows, err = t.lockKeyed(ctx, conn, found, asks, except)
-		return rows, asks, err
-	case found.goesOn():
+	if found.goesOn() {
 		return t.lockOnward(ctx, conn, found, asks, except)
 	}
 	rows, err = t.lockInOrder(ctx, conn, found, asks, except)
@@ -83,7 +78,7 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 // that of times.
 func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
 	hint, order := found.waitingOrder(one)
-	chosen.add(t.selectRow(0, found)+hint+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+string(skipLocked), one.target, one.room)
+	chosen.add(t.selectRow(0, found)+hint+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+found.version.locking(), one.target, one.room)
 	chosen.asks = append(chosen.asks, one)
 }
 

@@ -55,8 +55,7 @@ func (c *claim) run(ctx context.Context, choose chooser, empty bool) error {
 
 // commit updates the rows as decided and commits. An update that misses rows which the transaction
 // has locked tells that the server undid the transaction and went on without: a node of a Galera
-// cluster does (pitfall 15), and TiDB may not have locked at all; what is not committed yet must
-// not be then.
+// cluster does (pitfall 15); what is not committed yet must not be then.
 func (c *claim) commit(ctx context.Context, conn *sql.Conn, rows []journal.Row, events []journal.Event) error {
 	verdicts, err := rule.Verdicts(rows, events)
 	if err != nil {
@@ -77,7 +76,7 @@ func (c *claim) commit(ctx context.Context, conn *sql.Conn, rows []journal.Row, 
 // update sends the updates and COMMIT, together where the server's locks can be relied on.
 func (c *claim) update(ctx context.Context, conn *sql.Conn, verdicts []rule.Verdict) error {
 	updates := c.layout.decided(verdicts)
-	if !c.layout.galera && !c.layout.version.tiDB {
+	if !c.layout.galera {
 		matched, err := c.layout.send(ctx, conn, append(updates, commit)...)
 		if err != nil {
 			return overtaken(err)

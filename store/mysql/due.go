@@ -20,14 +20,6 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 // the highest priority: no index has both orders.
 const dueWindow = 100
 
-// candidatesDue is how many due rows are looked at without locks for so many that are wanted.
-func (t *times) candidatesDue(room int) int {
-	if t.uses.Has(store.ColumnPriority) {
-		return max(room, dueWindow)
-	}
-	return room
-}
-
 // waitingOrder is the order in which waiting rows are wanted, with a hint to the index that has it.
 // Where the rows behind an id are asked for, and many wait, MariaDB passes the entries of all that have
 // gone before them, unless the index is named.
@@ -54,19 +46,9 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 	if !found.uses.Delays() {
 		return
 	}
-	chosen.add(t.selectRow(0, found)+force(found.byDue)+" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ? "+string(skipLocked),
+	chosen.add(t.selectRow(0, found)+force(found.byDue)+" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ? "+found.version.locking(),
 		one.target, chosen.window.dueLimit(one))
 	chosen.asks = append(chosen.asks, one)
-}
-
-// addCandidatesDue chooses rows of a target that are due, without locking them.
-func (t *Table) addCandidatesDue(looks *selection, one ask, but string, found *layout) {
-	if !found.uses.Delays() {
-		return
-	}
-	looks.add("SELECT id, target, status, '', 0, 0, '', 0"+found.planned()+" FROM "+t.name.quoted()+force(found.byDue)+
-		" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ?", one.target, found.candidatesDue(one.room))
-	looks.asks = append(looks.asks, one)
 }
 
 // sinceWhen is an expression for when a waiting row was created, where that decides which rows are
@@ -76,14 +58,6 @@ func (l *layout) sinceWhen() string {
 		return "0"
 	}
 	return l.created.seconds()
-}
-
-// still is the condition that a row is as a candidate was.
-func (t *times) still() string {
-	if !t.uses.Delays() {
-		return "status = 'waiting'"
-	}
-	return "(status = 'waiting' OR status = 'delayed' AND " + now + ")"
 }
 
 // indexed does work that names indexes. Where one of them is gone, because somebody has dropped or

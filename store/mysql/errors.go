@@ -37,11 +37,6 @@ const (
 	errGroupRollback = 3101
 	// NOWAIT met a locked row: like 1205, without the wait.
 	errLockNoWait = 3572
-	// TiDB: the table was altered under way; the transaction was rolled back. Done again, it sees
-	// the new table.
-	errSchemaChanged = 8028
-	// TiDB: another transaction wrote first; this one was rolled back. Like a deadlock.
-	errWriteConflict = 9007
 	// The server does not have what a statement uses. Applying uses nothing that a server could
 	// lack, so a row's trigger is at fault and the row is held; where the table itself can't be
 	// updated for it, the table is unusable.
@@ -178,7 +173,7 @@ func isLockWait(err error) bool {
 // driver.ErrBadConn means that nothing was sent.
 func isTransient(err error) bool {
 	switch number(err) {
-	case errDeadlock, errRecordChanged, errIsolationLevel, errDuringCommit, errGroupRollback, errSchemaChanged, errWriteConflict:
+	case errDeadlock, errRecordChanged, errIsolationLevel, errDuringCommit, errGroupRollback:
 		return true
 	}
 	return isLockWait(err) || isReadOnly(err) || errors.Is(err, sqldriver.ErrBadConn)
@@ -188,7 +183,7 @@ func isTransient(err error) bool {
 // commit because of another transaction.
 func overtaken(err error) error {
 	switch number(err) {
-	case errLockWaitTimeout, errDeadlock, errRecordChanged, errGroupRollback, errLockNoWait, errSchemaChanged, errWriteConflict:
+	case errLockWaitTimeout, errDeadlock, errRecordChanged, errGroupRollback, errLockNoWait:
 		return &store.Overtaken{Err: err}
 	}
 	return err

@@ -15,7 +15,7 @@ import (
 	"jobd/store"
 )
 
-// What the servers' errors mean, those of Galera, Group Replication and TiDB among them.
+// What the servers' errors mean, those of Galera and Group Replication among them.
 func TestErrorsByNumber(t *testing.T) {
 	t.Parallel()
 	type meaning struct{ transient, undone, lock, values, rule, dubious bool }
@@ -27,7 +27,6 @@ func TestErrorsByNumber(t *testing.T) {
 		{"deadlock, or a record that changed", []uint16{1213, 1020}, meaning{transient: true, undone: true}},
 		{"lock wait", []uint16{1205, 3572}, meaning{transient: true, undone: true, lock: true}},
 		{"rolled back at the commit by Group Replication", []uint16{3101}, meaning{transient: true, undone: true}},
-		{"TiDB's write conflict and changed schema", []uint16{9007, 8028}, meaning{transient: true, undone: true}},
 		{"a commit that failed for who knows what: a claim is in doubt", []uint16{1180}, meaning{transient: true}},
 		{"not supported: the table is asked", []uint16{1235}, meaning{dubious: true}},
 		{"no such table or column, no right", []uint16{1146, 1054, 1142, 1143}, meaning{dubious: true}},

@@ -89,6 +89,9 @@ func examineServer(ctx context.Context, conn *sql.Conn, found *inspection) error
 	if found.version, err = parseVersion(text); err != nil {
 		return err
 	}
+	if !found.version.skipsLocked() {
+		found.Warn("use MariaDB from 10.6, or MySQL from 8.0.1", "its server (%s) has no SKIP LOCKED: claims wait for rows that others have locked", found.version)
+	}
 	var name, replicates string
 	err = conn.QueryRowContext(ctx, "SHOW VARIABLES LIKE 'wsrep_on'").Scan(&name, &replicates)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -54,7 +54,7 @@ func (t *Table) inspectServer(ctx context.Context, conn *sql.Conn, seen *store.I
 	if comment := known["version_comment"]; comment != "" {
 		fact += " (" + comment + ")"
 	}
-	seen.Facts = append(seen.Facts, fact+", claims lock with "+strings.TrimPrefix(string(version.locking()), "FOR UPDATE "))
+	seen.Facts = append(seen.Facts, fact+", claims lock with "+strings.TrimPrefix(version.locking(), "FOR UPDATE "))
 	warn := func(what, remedy string) { seen.Findings = append(seen.Findings, warning("server", what, remedy)) }
 	for _, name := range []string{"super_read_only", "innodb_read_only", "read_only"} {
 		if isOn(known[name]) {
@@ -70,9 +70,6 @@ func (t *Table) inspectServer(ctx context.Context, conn *sql.Conn, seen *store.I
 		if known["wsrep_sync_wait"] == "0" {
 			warn("wsrep_sync_wait is 0: after a failover to another node a read may be older than what was committed", "SET GLOBAL wsrep_sync_wait = 1 on the nodes")
 		}
-	}
-	if version.locking() != skipLocked {
-		warn("it has no SKIP LOCKED that can be relied on: workers of one target wait for each other", "MariaDB from 10.6, MySQL from 8.0.1")
 	}
 	if isOn(known["log_bin"]) && known["binlog_format"] == "STATEMENT" {
 		warn("binlog_format is STATEMENT, with which the server refuses READ COMMITTED (1665): claims then lock more rows than they take", "SET GLOBAL binlog_format = 'MIXED' or 'ROW'")

@@ -54,7 +54,7 @@ func (l *lacks) remedy() string {
 
 // judgeTimes refuses a table that lacks what the optional columns need which are jobd's: a word, a
 // column, a type, an index. Others are the application's, and nobody looks at them. An index that
-// somebody drops under way ends nothing: claims go on without it, and slowly.
+// somebody drops under way stops claims, each of which would lock all rows of its target.
 func (t *Table) judgeTimes(found *inspection, indexes map[string]index, names map[string]bool) {
 	uses := found.uses
 	lacking := &lacks{table: t.name.quoted()}
@@ -70,7 +70,8 @@ func (t *Table) judgeTimes(found *inspection, indexes map[string]index, names ma
 	switch {
 	case len(lacking.said) == 0:
 	case lacking.indexes && t.started.Load():
-		found.Warn(lacking.remedy(), "for the columns of use_columns: %s", strings.Join(lacking.said, "; "))
+		found.Warn(lacking.remedy(), "for the columns of use_columns: %s; nothing is claimed before", strings.Join(lacking.said, "; "))
+		found.bare = found.List[len(found.List)-1].Advice()
 	default:
 		found.Fault(lacking.remedy(), "for the columns of use_columns: %s", strings.Join(lacking.said, "; "))
 	}

@@ -33,6 +33,3 @@ type inspection struct {
 	partitioned bool
 	unseen      []store.Finding // what may be wrong, and nobody can tell: for those who ask, not for the log
 }
-
-// skipsLocked tells whether reading rows can pass by those that are locked.
-func (l *layout) skipsLocked() bool { return l.version.locking() == skipLocked }

@@ -60,7 +60,7 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 }
 
 // lockNamed begins a transaction and locks rows by their ids, but those that somebody else holds.
-// It tells which these are, and waits for none of them.
+// It tells which these are, and waits for none of them, unless the server can't but wait.
 func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, ids []int64, names []string) (
 	rows []journal.Row, locked []int64, err error,
 ) {
@@ -70,17 +70,13 @@ func (t *Table) lockNamed(ctx context.Context, conn *sql.Conn, found *layout, id
 	if len(ids) == 0 {
 		return nil, nil, nil
 	}
-	clause := found.version.locking()
-	read := func(some []int64) selection { return t.named(some, names, found) }
-	if clause != skipLocked {
-		return t.lockKeys(ctx, conn, found, ids, read)
-	}
-	rows, err = t.lock(ctx, conn, found, begin, read(ids))
-	if err != nil || len(rows) == len(ids) {
+	chosen := t.named(ids, names, found)
+	rows, err = t.lock(ctx, conn, found, begin, chosen)
+	if err != nil || len(rows) == len(ids) || !found.version.skipsLocked() {
 		return rows, nil, err
 	}
 	free := jobsOf(rows)
-	rows, seen, err := t.lockAmong(ctx, conn, found, without(ids, free), read(ids))
+	rows, seen, err := t.lockAmong(ctx, conn, found, without(ids, free), chosen)
 	seen = append(seen, free...) // what was free a moment ago may be held by now
 	slices.Sort(seen)
 	return rows, without(slices.Compact(seen), jobsOf(rows)), err
@@ -115,6 +111,29 @@ func jobsOf(rows []journal.Row) []int64 {
 	return ids
 }
 
+// without gives the ids that are not among some others; both are in ascending order.
+func without(ids, others []int64) []int64 {
+	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool {
+		_, found := slices.BinarySearch(others, id)
+		return found
+	})
+}
+
+// byKey makes the server find rows by their ids, not by reading the table, where it would meet
+// others. What is to be known for that was asked before, by learnKey.
+func (t *Table) byKey() string {
+	if known := t.claims.column.Load(); known == nil || !known.primary {
+		return ""
+	}
+	return " FORCE INDEX (PRIMARY)"
+}
+
+// learnKey asks what byKey needs, where it is not known. It takes a connection of its own.
+func (t *Table) learnKey(ctx context.Context) error {
+	_, err := t.targets(ctx)
+	return err
+}
+
 // named chooses rows by id.
 func (t *Table) named(ids []int64, names []string, found *layout) selection {
 	chosen := selection{names: names}
@@ -123,7 +142,7 @@ func (t *Table) named(ids []int64, names []string, found *layout) selection {
 		args[i] = name
 	}
 	for some := range slices.Chunk(ids, idsLimit) {
-		chosen.add(t.selectRow(len(names), found)+t.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+string(found.version.locking()), args...)
+		chosen.add(t.selectRow(len(names), found)+t.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+found.version.locking(), args...)
 	}
 	return chosen
 }

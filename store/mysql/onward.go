@@ -103,7 +103,7 @@ func (o *onward) forget(asks []ask) {
 
 // goesOn tells whether claims may go on behind the one before: rows come in the order of their ids,
 // and the index that serves it is the one with the entries of those that have gone.
-func (l *layout) goesOn() bool { return !l.isKeyed() && !l.uses.Has(store.ColumnPriority) }
+func (l *layout) goesOn() bool { return !l.uses.Has(store.ColumnPriority) }
 
 // fromFront lets those asks begin at the front of which fewer rows wait behind their place than there
 // is room for, and tells whether there are any.

@@ -43,6 +43,24 @@ func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]s
 	return refused, err
 }
 
+// free gives those of some ids whose rows nobody else has locked, where the server can tell.
+func (t *Table) free(ctx context.Context, conn *sql.Conn, found *layout, ids []int64) (free []int64, err error) {
+	if !found.version.skipsLocked() {
+		return ids, nil
+	}
+	results, err := conn.QueryContext(ctx, "SELECT id FROM "+t.name.quoted()+t.byKey()+" WHERE id IN ("+rule.List(ids)+") "+found.version.locking())
+	if err != nil {
+		return nil, err
+	}
+	defer results.Close()
+	for results.Next() {
+		if err := scanID(results, &free); err != nil {
+			return nil, err
+		}
+	}
+	return free, results.Err()
+}
+
 // probeOne tries an update and undoes it; why is the server's word against it, "" where it takes
 // it. What looks like a lost race is one unless it repeats.
 func (t *Table) probeOne(ctx context.Context, conn *sql.Conn, one statement) (why string, err error) {

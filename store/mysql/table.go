@@ -54,7 +54,6 @@ func (t *Table) warn(message string, args ...any) {
 // claims is what the claims of a table have learned.
 type claims struct {
 	odd       rule.Odd     // rows that no worker can claim
-	crowd     atomic.Int32 // how many other claimers seem to be after the same rows, see keyed.go
 	overtaken atomic.Int32 // claims in a row that were overtaken
 	uneven    atomic.Bool  // due rows have different priorities, see window.go
 	column    atomic.Pointer[targetColumn]

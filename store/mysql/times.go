@@ -26,16 +26,11 @@ type times struct {
 	byID       string            // the index on status, target and id; "": none
 	byDue      string            // that on status, target and run_at
 	byPriority string            // that on status, target, priority and id
+	bare       string            // which of them somebody has dropped under way, and what mends it: nothing is claimed
 }
 
 // ordered tells whether claims need more than the order of ids, and so have to name their indexes.
 func (t *times) ordered() bool { return t.uses.Delays() || t.uses.Has(store.ColumnPriority) }
-
-// isBare tells that an index is missing without which a locking read would lock all rows of a
-// target: somebody has dropped it under way.
-func (t *times) isBare() bool {
-	return t.ordered() && (t.byID == "" || t.uses.Delays() && t.byDue == "" || t.uses.Has(store.ColumnPriority) && t.byPriority == "")
-}
 
 // force makes the server take an index. With several that begin with the same columns the server
 // may take the wrong one, or none.

@@ -48,11 +48,7 @@ func (t *Table) lookWaiting(ctx context.Context, found *layout, targets []string
 			look.args = append(look.args, target)
 		}
 	}
-	query, args := look.query, look.args
-	if found.version.readsUncommitted() {
-		query = readUncommitted + look.query + "; " + look.query
-		args = append(args, args...)
-	}
+	query, args := readUncommitted+look.query+"; "+look.query, slices.Concat(look.args, look.args)
 	return t.once(ctx, func(conn *sql.Conn) (bool, error) {
 		results, err := conn.QueryContext(ctx, query, args...)
 		if err != nil {

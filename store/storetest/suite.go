@@ -24,8 +24,6 @@ type Fixture struct {
 	// RowLocks tells that transactions lock rows one by one; otherwise they
 	// wait for each other.
 	RowLocks bool
-	// HidesInserts tells that rows which are not committed yet are seen by nobody else.
-	HidesInserts bool
 	// Charset is what stdout and stderr can hold.
 	Charset journal.Charset
 	// Odds is what Table tells of rows that can't be claimed.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"jobd/journal"
 	"jobd/journal/folder"
 	"jobd/journal/segment"
 	"jobd/journal/verify"
@@ -114,33 +113,13 @@ func (s *sealer) verify(ctx context.Context, path string, number int) error {
 	if err != nil {
 		return err
 	}
-	next, err := s.folder.Open(folder.Part{Number: number + 1, Path: segment.DatabasePath(s.dir, number+1), Sealed: false})
-	if err != nil {
-		return err
+	parts, err := s.folder.Behind(ctx, number)
+	if err != nil || len(parts) == 0 || parts[0].Number != number+1 {
+		return errors.Join(err, fmt.Errorf("segment %d, which follows it, is not there", number+1))
 	}
-	defer next.Close()
-	following, err := next.Header(ctx)
-	if errors.Is(err, fs.ErrNotExist) { // it was sealed first, by a run that died
-		return s.agrees(ctx, number+1, state)
-	}
-	if err != nil {
-		return err
-	}
-	return verify.Agrees(following, state)
-}
-
-// agrees compares a state with the checkpoint of the sealed segment that follows.
-func (s *sealer) agrees(ctx context.Context, number int, state *journal.State) error {
-	file, err := s.folder.OpenSealed(folder.SealedPath(s.dir, number))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	h, err := file.Header(ctx)
-	if err != nil {
-		return err
-	}
-	return verify.Agrees(h, state)
+	return s.folder.Visit(ctx, parts[0], 0, func(_ folder.Part, _ segment.Source, h segment.Header) error {
+		return verify.Agrees(h, state)
+	})
 }
 
 // sealShare is the part of its time that sealing works, as one in so many: appends come first.

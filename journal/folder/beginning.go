@@ -2,9 +2,7 @@ package folder
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"jobd/journal"
@@ -83,49 +81,46 @@ type noted struct {
 // removal is what the history says of retention: the newest segment's checkpoint, and, where that
 // does not explain what the history begins with, the events behind it.
 func (f *Folder) removal(ctx context.Context, oldest segment.Header) (removal *journal.Removal, n noted, err error) {
-	for range MaxLooks {
-		removal, n, err = f.lookForRemoval(ctx, oldest)
-		if !errors.Is(err, fs.ErrNotExist) { // else a segment was sealed while it was looked at
-			break
-		}
-	}
-	return removal, n, err
-}
-
-func (f *Folder) lookForRemoval(ctx context.Context, oldest segment.Header) (removal *journal.Removal, n noted, err error) {
 	if n.notes, n.live, err = f.Notes(ctx); err != nil && !segment.IsDamage(err) {
 		return nil, n, err
 	}
-	parts, err := f.Present(ctx)
-	if err != nil {
-		return nil, n, err
-	}
-	for _, p := range slices.Backward(parts) {
-		err = f.Visit(ctx, p, 0, func(_ Part, s segment.Source, h segment.Header) error {
-			state, err := h.State()
-			if err != nil {
+	err = again(func() error {
+		parts, err := f.Present(ctx)
+		for _, p := range slices.Backward(parts) {
+			err = f.Visit(ctx, p, 0, func(_ Part, s segment.Source, h segment.Header) error {
+				removal, err = removalIn(ctx, s, h, oldest)
 				return err
+			})
+			if !segment.IsDamage(err) {
+				break
 			}
-			removal = state.Removed
-			if h.Number == oldest.Number && removal == nil || removal.Last() < oldest.Number-1 {
-				for page, err := range s.Records(ctx, segment.Selection{Kinds: []journal.Kind{journal.KindRetention}}) {
-					if err != nil {
-						return err
-					}
-					for i := range page {
-						payload, err := journal.PayloadOf[journal.Retention](page[i].Payload)
-						if err != nil {
-							return err
-						}
-						removal = removal.After(payload)
-					}
-				}
+		}
+		return err
+	})
+	return removal, n, err
+}
+
+// removalIn is what one segment says of retention.
+func removalIn(ctx context.Context, s segment.Source, h, oldest segment.Header) (*journal.Removal, error) {
+	state, err := h.State()
+	if err != nil {
+		return nil, err
+	}
+	removal := state.Removed
+	if removal.Last() >= oldest.Number-1 && (h.Number != oldest.Number || removal != nil) {
+		return removal, nil
+	}
+	for page, err := range s.Records(ctx, segment.Selection{Kinds: []journal.Kind{journal.KindRetention}}) {
+		if err != nil {
+			return removal, err
+		}
+		for i := range page {
+			payload, err := journal.PayloadOf[journal.Retention](page[i].Payload)
+			if err != nil {
+				return removal, err
 			}
-			return nil
-		})
-		if !segment.IsDamage(err) {
-			break
+			removal = removal.After(payload)
 		}
 	}
-	return removal, n, err
+	return removal, nil
 }

@@ -67,6 +67,35 @@ func (f *Folder) None() error {
 // missing: a listing may miss a file that is renamed meanwhile.
 const MaxLooks = 5
 
+// again looks at a folder once more where a file of a listing was gone: it was sealed, or removed.
+func again(look func() error) (err error) {
+	for range MaxLooks {
+		if err = look(); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
+// Backward has segments visited, the newest first, until visit has enough. It begins anew where one
+// is gone: visit must not mind that. Damaged ones are passed over where pastDamage says so.
+func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s segment.Source, h segment.Header) (enough bool, err error)) error {
+	return again(func() error {
+		parts, err := f.Present(ctx)
+		enough := false
+		for i := len(parts) - 1; i >= 0 && err == nil && !enough; i-- {
+			err = f.Visit(ctx, parts[i], 0, func(_ Part, s segment.Source, h segment.Header) error {
+				enough, err = visit(s, h)
+				return err
+			})
+			if pastDamage && segment.IsDamage(err) {
+				err = nil
+			}
+		}
+		return err
+	})
+}
+
 // Walk opens segments, oldest first, and has each visited. The first one is the oldest that may
 // hold events behind after. A segment is visited again where it was sealed or followed by another
 // meanwhile, since it may have got more events until then. One that retention removed is passed
@@ -198,51 +227,36 @@ func (f *Folder) Overtaken(ctx context.Context, done int) (bool, error) {
 // Notes gives what the newest segment keeps beside the events; found is false in a folder of sealed
 // segments only.
 func (f *Folder) Notes(ctx context.Context) (n segment.Notes, found bool, err error) {
-	for range MaxLooks {
-		var parts []Part
-		if parts, err = f.Present(ctx); err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
-			return n, false, err
+	err = again(func() error {
+		parts, err := f.Present(ctx)
+		if found = err == nil && len(parts) > 0 && !parts[len(parts)-1].Sealed; !found {
+			return err
 		}
 		d := segment.ReadDatabase(parts[len(parts)-1].Path, f.decoder, 0)
 		n, err = d.Notes(ctx)
-		if err = errors.Join(err, d.Close()); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return n, true, err
+		return errors.Join(err, d.Close())
+	})
+	return n, found, err
 }
 
 // Newest is the newest event's sequence number and hash.
 func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
-	for range MaxLooks {
-		var parts []Part
-		if parts, err = f.Present(ctx); err != nil || len(parts) == 0 {
-			return a, err
+	err = f.Backward(ctx, false, func(s segment.Source, h segment.Header) (enough bool, err error) {
+		if a.Seq, a.Hash, err = s.End(ctx); err == nil && a.Seq == 0 {
+			a = journal.Anchor{Seq: h.First - 1, Hash: h.Previous}
 		}
-		newest := parts[len(parts)-1]
-		err = f.Visit(ctx, newest, 0, func(_ Part, s segment.Source, h segment.Header) error {
-			if a.Seq, a.Hash, err = s.End(ctx); err == nil && a.Seq == 0 {
-				a = journal.Anchor{Seq: h.First - 1, Hash: h.Previous}
-			}
-			return err
-		})
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
+		return true, err
+	})
 	return a, err
 }
 
 // FirstOf is the first event of a segment; ok is false where that is not known.
 func (f *Folder) FirstOf(ctx context.Context, number int) (first uint64, ok bool) {
-	parts, err := f.Present(ctx)
-	for _, p := range parts {
-		if p.Number == number && err == nil {
-			err = f.Visit(ctx, p, 0, func(_ Part, _ segment.Source, h segment.Header) error {
-				first = h.First
-				return nil
-			})
+	err := f.Backward(ctx, false, func(_ segment.Source, h segment.Header) (enough bool, _ error) {
+		if h.Number == number {
+			first = h.First
 		}
-	}
+		return h.Number <= number, nil
+	})
 	return first, err == nil && first > 0
 }

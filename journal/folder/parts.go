@@ -3,9 +3,7 @@ package folder
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,19 +61,17 @@ func List(dir string) ([]Part, error) {
 // Segments is List without the newest database where it has no header yet: that one is not there.
 // An error says that the newest one is of another version, or no database.
 func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
-	for range MaxLooks {
+	err = again(func() error {
 		if parts, err = List(f.Dir); err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
-			return parts, err
+			return err
 		}
 		newest := len(parts) - 1
-		var made bool
-		if made, err = f.examine(ctx, parts[newest]); err == nil && !made {
+		made, err := f.examine(ctx, parts[newest])
+		if err == nil && !made {
 			parts = parts[:newest]
 		}
-		if !errors.Is(err, fs.ErrNotExist) { // else it was sealed between the two looks
-			break
-		}
-	}
+		return err
+	})
 	return parts, err
 }
 

@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"iter"
 	"slices"
 	"time"
@@ -115,34 +114,16 @@ func (r *Reader) resolve(ctx context.Context, f journal.Filter) (segment.Selecti
 // are needed.
 func (r *Reader) FirstAt(ctx context.Context, at time.Time) (seq uint64, err error) {
 	micros := at.Add(time.Microsecond - 1).UnixMicro() // rounded up: events have whole ones
-	for range folder.MaxLooks {
-		if seq, err = r.lookFor(ctx, micros); !errors.Is(err, fs.ErrNotExist) {
-			break
+	err = r.folder.Backward(ctx, false, func(s segment.Source, h segment.Header) (enough bool, err error) {
+		if b, sealed := s.Bounds(); sealed && b.Begun >= micros {
+			seq = h.First
+			return false, nil
 		}
-	}
-	return seq, err
-}
-
-func (r *Reader) lookFor(ctx context.Context, micros int64) (seq uint64, err error) {
-	parts, err := r.folder.Present(ctx)
-	seq = 1
-	for i := len(parts) - 1; i >= 0 && err == nil; i-- {
-		before := false // there are events before the time
-		err = r.folder.Visit(ctx, parts[i], 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
-			if b, sealed := s.Bounds(); sealed && b.Begun >= micros {
-				seq = h.First
-				return nil
-			}
-			found, err := s.FirstAt(ctx, micros)
-			seq = max(found, h.First)
-			before = err == nil && seq > h.First
-			return err
-		})
-		if before {
-			break
-		}
-	}
-	return seq, err
+		found, err := s.FirstAt(ctx, micros)
+		seq = max(found, h.First)
+		return seq > h.First, err // then there are events before the time
+	})
+	return max(seq, 1), err
 }
 
 // The newest events are looked for in stretches that grow: most often the first one has them.

@@ -2,12 +2,9 @@ package replay
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"slices"
 
 	"jobd/journal"
-	"jobd/journal/folder"
 	"jobd/journal/segment"
 )
 
@@ -129,36 +126,23 @@ func (r *Reader) Claim(ctx context.Context, job int64, seq uint64) (claim journa
 // NewestOf gives what the newest event of a job before seq says that is of one of these kinds; found is
 // false where there is none. It looks from the newest segment back.
 func (r *Reader) NewestOf(ctx context.Context, job int64, seq uint64, kinds ...journal.Kind) (newest journal.Payload, found bool, err error) {
-	for range folder.MaxLooks {
-		newest, found, err = r.findNewest(ctx, job, seq, kinds)
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return newest, found, err
-}
-
-func (r *Reader) findNewest(ctx context.Context, job int64, seq uint64, kinds []journal.Kind) (newest journal.Payload, found bool, err error) {
 	if job == 0 {
 		return nil, false, nil
 	}
-	parts, err := r.folder.Present(ctx)
-	for i := len(parts) - 1; i >= 0 && err == nil && !found; i-- {
-		err = r.folder.Visit(ctx, parts[i], 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
-			if h.First >= seq {
-				return nil
+	err = r.folder.Backward(ctx, false, func(s segment.Source, h segment.Header) (enough bool, err error) {
+		if h.First >= seq {
+			return false, nil
+		}
+		for page, err := range s.Records(ctx, segment.Selection{Job: job, End: seq, Kinds: kinds}) {
+			if err != nil {
+				return found, err
 			}
-			for page, err := range s.Records(ctx, segment.Selection{Job: job, End: seq, Kinds: kinds}) {
-				if err != nil {
-					return err
-				}
-				if newest, err = page[len(page)-1].DecodePayload(); err != nil {
-					return err
-				}
-				found = true
+			if newest, err = page[len(page)-1].DecodePayload(); err != nil {
+				return found, err
 			}
-			return nil
-		})
-	}
+			found = true
+		}
+		return found, nil
+	})
 	return newest, found, err
 }

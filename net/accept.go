@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"time"
 )
 
@@ -59,10 +58,10 @@ func (s *Server) accept(conn net.Conn) {
 	address := addressOf(conn.RemoteAddr())
 	comers, entry := &s.silent, (*entry)(nil)
 	if !s.guard.lets(address) {
-		comers, entry = &s.unproven, s.entry(address)
+		comers, entry = &s.unproven, s.entry(conn)
 	}
 	link := newLink(conn, s.link, &s.gate, entry)
-	place := newcomer{link: link, from: prefixOf(address)}
+	place := newcomer{link: link}
 	for {
 		var wait time.Duration
 		var ok bool
@@ -93,8 +92,8 @@ func (s *Server) works(work func()) {
 	work()
 }
 
-func (s *Server) entry(address netip.Addr) *entry {
-	return &entry{guard: s.guard, address: address, deadline: time.Now().Add(s.config.passwordTimeout)}
+func (s *Server) entry(conn net.Conn) *entry {
+	return &entry{guard: s.guard, conn: conn, deadline: time.Now().Add(s.config.passwordTimeout)}
 }
 
 // start runs a link; left is called when it has ended.

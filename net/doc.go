@@ -22,9 +22,9 @@
 // trusted with the processors: nonsense is read slowly, and long frames are parsed one at a time.
 // An idle link costs one goroutine and half a KiB of buffer.
 //
-// Nor with descriptors: links that have proven nothing make room for those that come
-// (newcomers.go), and some are kept for the rest of the process. Nor with the log (chatter.go), nor
-// with guesses at the password (suspects.go): both are bounded by address.
+// Nor with descriptors: links that have proven nothing make room for those that come, the oldest
+// first, and some descriptors are kept for the rest of the process. Nor with the log (chatter.go),
+// nor with guesses at a short password (auth.go): both are bounded by address.
 //
 // # How a link ends
 //

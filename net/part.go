@@ -18,17 +18,6 @@ type dismissal struct{ text string }
 
 func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
 
-// turnAway answers a request without the right password. Nothing is read meanwhile.
-func (l *Link) turnAway(m message, delay time.Duration) error {
-	l.log.Warn("wrong password")
-	select {
-	case <-time.After(delay):
-	case <-l.Done():
-		return l.Err()
-	}
-	return l.dismiss(m.refused(refusedPassword), string(refusedPassword))
-}
-
 // dismissUnasked tells the peer why the link ends, where that belongs to none of its requests.
 func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(0, text), text) }
 

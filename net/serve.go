@@ -9,14 +9,15 @@ import (
 // serve starts the handler of a request, if the peer may send requests.
 func (l *Link) serve(m message) error {
 	if l.entry.needed() {
-		admitted, delay, err := l.entry.admit(l.ctx, m.password)
+		admitted, err := l.entry.admit(l.ctx, m.password)
 		switch {
 		case errors.Is(err, errCrowdedOut):
 			return l.dismiss(m.refused(Refusal(err.Error()).With(CodeLimit)), err.Error())
 		case err != nil:
 			return err
 		case !admitted:
-			return l.turnAway(m, delay)
+			l.log.Warn("wrong password")
+			return l.dismiss(m.refused(refusedPassword), string(refusedPassword))
 		}
 	}
 	if m.excess != nil {

@@ -26,9 +26,10 @@ func TestConfigOfTheOriginal(t *testing.T) {
 	}
 	want := config{
 		Settings: daemon.Settings{
-			Path:   path,
-			Listen: conf.Listen{Host: "0.0.0.0", Port: 7081, Password: "s3cret", MaxMessageSize: 16 << 20},
-			Log:    logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn, Format: "text", Keep: 10},
+			Path:     path,
+			Warnings: []string{"environment JOBD_MASTER_PASSWORD: password: it has fewer than 16 characters, and others reach the port: clients can be locked out by wrong ones from their address; set a longer one, as openssl rand -base64 24 makes it"},
+			Listen:   conf.Listen{Host: "0.0.0.0", Port: 7081, Password: "s3cret", MaxMessageSize: 16 << 20},
+			Log:      logging.Config{File: "/tmp/jobd-master.log", FileLevel: slog.LevelInfo, ConsoleLevel: slog.LevelWarn, Format: "text", Keep: 10},
 		},
 		pingInterval: 30 * time.Second, pokeThrottle: 500 * time.Millisecond,
 	}

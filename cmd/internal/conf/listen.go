@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	jobnet "jobd/net"
 )
 
 // Listen says where a daemon listens, and to whom. Both daemons have these keys.
@@ -26,11 +28,15 @@ func (l *Listen) Register(set *Set) {
 }
 
 // Validate requires an address, and warns of a daemon that listens beyond its host and asks for
-// no password.
+// no password, or for one that can be guessed.
 func (l *Listen) Validate(set *Set) {
 	set.Require("", "host", "port")
 	if l.Host != "" && l.Password == "" && !isLoopback(l.Host) {
 		set.Warn("host", "it listens beyond this host, and there is no password: everybody who reaches the port gives it orders; set password, or host = 127.0.0.1")
+	}
+	if l.Host != "" && l.Password != "" && !Unread(l.Password) && jobnet.IsShort(l.Password) && !isLoopback(l.Host) {
+		set.Warn("password", "it has fewer than 16 characters, and others reach the port: clients can be locked out "+
+			"by wrong ones from their address; set a longer one, as openssl rand -base64 24 makes it")
 	}
 }
 

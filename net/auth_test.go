@@ -3,11 +3,9 @@ package net
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -125,41 +123,5 @@ func TestLinksInUseAreNotClosed(t *testing.T) {
 	for _, peer := range used {
 		peer.send(`[2]`)
 		peer.expect(`[3]`)
-	}
-}
-
-// One address must not crowd out the others' newcomers.
-func TestNewcomersOfOneAddressMakeRoom(t *testing.T) {
-	t.Parallel()
-	n := newcomers{most: 5}
-	one, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
-	var came []*newcomer
-	come := func(from netip.Prefix) (gone *newcomer) {
-		if gone = n.excess(); gone != nil {
-			n.remove(gone)
-			n.remove(gone) // does nothing
-		}
-		next := &newcomer{from: from}
-		n.add(next)
-		came = append(came, next)
-		return gone
-	}
-	for _, from := range []netip.Prefix{other, one, one, one, other} {
-		if come(from) != nil {
-			t.Error("somebody was closed before there were too many")
-		}
-	}
-	if come(one) != came[1] || come(other) != came[2] {
-		t.Error("the oldest of the address that has most must go")
-	}
-	if gone := come(netip.MustParsePrefix("198.51.100.1/32")); gone != came[0] {
-		t.Error("the oldest of the address that has most must go, whoever comes")
-	}
-	for _, each := range came {
-		n.remove(each)
-	}
-	if n.all.Len() != 0 || len(n.from) != 0 || n.oldest() != nil {
-		text, _ := json.Marshal(n.from)
-		t.Errorf("left behind: %s", text)
 	}
 }

@@ -34,7 +34,6 @@ func examples() map[string][]string {
 		"journal state":          {"jobctl journal state --status running", "jobctl journal state --at '2026-11-20 14:00'", "jobctl journal state --target mail --since 1h -n20"},
 		"journal conflicts":      {"jobctl journal conflicts --since 1d"},
 		"journal stats":          {"jobctl journal stats --since 1d", "jobctl --master journal stats --by worker"},
-		"journal timeline":       {"jobctl journal timeline --since 2h --out jobs.svg"},
 		"journal export":         {"jobctl journal export --since 1d >events.jsonl", "jobctl journal export --format csv >events.csv"},
 		"journal verify":         {"jobctl journal verify", "jobctl journal verify --anchor /mnt/safe/anchors"},
 		"journal anchor":         {"jobctl --master journal anchor --out /mnt/safe/anchors"},

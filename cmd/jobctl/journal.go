@@ -12,7 +12,7 @@ import (
 func (p *program) journal() *ffcli.Command {
 	c := command("journal", "journal COMMAND [--journal DIR]", "read the journal of a worker, from its folder or through it; with --master those of all workers", nil)
 	c.Subcommands = []*ffcli.Command{
-		p.journalLog(), p.journalShow(), p.journalState(), p.journalConflicts(), p.journalStats(), p.journalTimeline(),
+		p.journalLog(), p.journalShow(), p.journalState(), p.journalConflicts(), p.journalStats(),
 		p.journalExport(), p.journalVerify(), p.journalAnchor(), p.journalDiff(), p.journalReapply(),
 	}
 	return c

@@ -60,7 +60,6 @@ func TestProgressKnowsHowMuchThereIs(t *testing.T) {
 	for args, want := range map[string]string{
 		"journal verify":                    "of 17 events verified",
 		"journal export":                    "of 17 events exported",
-		"journal timeline --out F":          "of 17 events drawn",
 		"journal export --since 1000000000": " events exported",
 		"journal state":                     " jobs",
 	} {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,35 +89,5 @@ func TestStatisticsOfWhatIsKnown(t *testing.T) {
 		if older != strings.Contains(row, `"ran":null,"ran_not_known":1`) {
 			t.Errorf("as JSON: %s", row)
 		}
-	}
-}
-
-// A bar is as long as its job ran; where that is not known it says so.
-func TestBarsAreAsLongAsJobsRan(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "f.svg")
-	dir := setBack(t)
-	if got := (jobctl{}).run(t, "journal", "timeline", "--journal", dir, "--out", file); got.code != 0 {
-		t.Fatalf("%+v", got)
-	}
-	p := newPicture(begin, begin.Add(time.Minute), time.UTC)
-	s := &scripted{name: "w"}
-	at := begin.Add(10 * time.Second)
-	for job, done := range []journal.Done{{Result: "ok", Elapsed: 3_000_000}, {Result: "ok"}} {
-		p.add(from[journal.Event]{s, journal.Event{Time: at, Job: int64(job), Payload: journal.Accepted{Target: "t"}}})
-		p.add(from[journal.Event]{s, journal.Event{Time: at, Job: int64(job), Payload: journal.Running{Attempt: 1}}})
-		p.add(from[journal.Event]{s, journal.Event{Time: at, Job: int64(job), Payload: done}})
-	}
-	p.end()
-	bars := p.workers[0].lanes[0].bars
-	if len(bars) != 1 || bars[0].end.Sub(bars[0].start) != 3*time.Second {
-		t.Errorf("bars %+v, want one of 3 s", bars)
-	}
-	svg, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(svg), "not known how long it ran") {
-		t.Errorf("no bar says that it is not known how long its job ran:\n%s", svg)
 	}
 }

@@ -37,14 +37,13 @@ func TestAFullDiskIsNoSuccess(t *testing.T) {
 		"status": json.RawMessage(strings.Replace(masterAnswer, "timed out", "", 1)), "poke": "ok",
 	})
 	dir := oneDay(t)
-	file := "--out=" + t.TempDir() + "/t.svg"
 	for _, args := range []string{
 		"--help", "journal --help", "--version",
 		"list-targets", "status", "status --output=json", "memory-usage", "poll", "pause", "continue", "add-target a 1", "remove-target a",
 		"set-target-concurrency a 1", "restart", "run-manual 5", "run-manual --output=json 5", "send-signal TERM 5",
 		"--master list-workers", "--master status", "--master memory-usage", "--master poke a",
 		"journal log", "journal log --output=json", "journal show 5", "journal state", "journal conflicts", "journal stats",
-		"journal export", "journal export --format=csv", "journal verify", "journal anchor", "journal timeline " + file,
+		"journal export", "journal export --format=csv", "journal verify", "journal anchor",
 	} {
 		words, port := strings.Fields(args), d.port
 		if strings.Contains(args, "--master") {
@@ -95,21 +94,6 @@ func limitedTo(blocks string, cmd *exec.Cmd) *exec.Cmd {
 	script := exec.Command("sh", append([]string{"-c", `trap "" XFSZ; ulimit -f ` + blocks + `; exec "$@"`, "sh"}, cmd.Args...)...)
 	script.Env = cmd.Env
 	return script
-}
-
-// A picture that could not be written leaves the older one as it was.
-func TestAPictureThatCouldNotBeWritten(t *testing.T) {
-	t.Parallel()
-	dir, file := oneDay(t), t.TempDir()+"/t.svg"
-	if err := os.WriteFile(file, []byte("older"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := limitedTo("1", ownProcess(t, "journal", "timeline", "--journal", dir, "--out", file))
-	out, err := cmd.CombinedOutput()
-	content, _ := os.ReadFile(file)
-	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "file too large") || string(content) != "older" {
-		t.Errorf("%v, %q, and the file holds %q", err, out, content)
-	}
 }
 
 // headOf reads one line of what a process prints, as head -n 1 does, and gives what it says on stderr.

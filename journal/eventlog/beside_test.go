@@ -229,7 +229,6 @@ func startReading(b *testing.B, dir string) (stop func() string) {
 		{"conflicts"},
 		{"export"},
 		{"anchor"},
-		{"timeline", "--out", b.TempDir() + "/timeline.svg"},
 	}
 	counts := make([]int, len(commands))
 	var group sync.WaitGroup

@@ -73,7 +73,6 @@ func TestThroughTheWorker(t *testing.T) {
 	expect(t, 0, []string{"exit code 1"}, addr, "journal", "state", "--status", "done")
 	expect(t, 0, []string{"mail    8"}, addr, "journal", "stats")
 	expect(t, 0, []string{"JOB"}, addr, "journal", "conflicts")
-	expect(t, 0, []string{"bars from"}, addr, "journal", "timeline", "--out", filepath.Join(t.TempDir(), "f.svg"))
 
 	heads := filepath.Join(t.TempDir(), "heads")
 	expect(t, 0, nil, addr, "journal", "anchor", "--out", heads)

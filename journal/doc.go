@@ -10,8 +10,8 @@
 //
 // The log itself is in the packages below this one, each of which imports only those before it:
 //
-//   - segment: one file of events, open or sealed: its format, its hash chain, reading and writing.
-//   - folder: the segments of a folder as one row, and the head file beside them.
+//   - archive: the files: segments, open or sealed, their hash chain, the head file, and the folder
+//     that holds them as one row.
 //   - replay: reading the history: selected events, jobs and states as of any time.
 //   - verify: what is proven, sound, damaged or missing; the waypoint that makes a start quick.
 //   - eventlog: the log that a worker writes: appending, rolling over, sealing, retention.
@@ -22,6 +22,6 @@
 // came to pass, and never misses something that did. Sequence numbers have no gap, times never run
 // backwards, and each event's hash covers the hash before it. Nothing in this package is on disk or
 // outlives the process: a state is folded again from the history, and comes out the same. The crash
-// arguments of what is on disk are in the doc.go of eventlog (writing), segment (files), folder
-// (reading beside a writer) and verify (waypoints).
+// arguments of what is on disk are in the doc.go of eventlog (writing), archive (files, reading
+// beside a writer) and verify (waypoints).
 package journal

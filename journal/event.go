@@ -3,7 +3,9 @@ package journal
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -338,3 +340,195 @@ type Retention struct {
 	Reason  string `json:"reason"`            // why, as in "older than 720h0m0s"
 	Archive string `json:"archive,omitempty"` // the folder that they were copied to; "" where they were not
 }
+
+// Plan is what a row says about time, in the columns of that name: as far as the table's
+// configuration uses them. What is not used, and what is NULL, is zero.
+type Plan struct {
+	RunAt       int64  `json:"run_at,omitempty"`       // when a delayed row is due, in seconds since 1970
+	PlannedAt   int64  `json:"planned_at,omitempty"`   // the planned start of the run, likewise
+	Attempts    int64  `json:"attempts,omitempty"`     // starts of the run so far
+	MaxAttempts int64  `json:"max_attempts,omitempty"` // the row's own; 0: as the configuration says
+	Timeout     int64  `json:"timeout,omitempty"`      // the row's own, in seconds; 0: as the configuration says
+	Schedule    string `json:"schedule,omitempty"`
+	Zone        string `json:"time_zone,omitempty"` // the row's own; "": as the configuration says
+}
+
+// Due is when delayed rows of some targets are due next, by the clock of the table's server.
+type Due struct {
+	Now  time.Time        // what that clock said; zero where it was not asked
+	Next map[string]int64 // by target, in seconds since 1970; targets without delayed rows are not there
+}
+
+// Again says that a row comes back as delayed when its run has ended, and when.
+type Again struct {
+	RunAt     int64  `json:"run_at"`             // seconds since 1970
+	PlannedAt int64  `json:"planned_at"`         // likewise
+	Attempts  int64  `json:"attempts,omitempty"` // starts of the run so far; 0 where the next run is another one
+	Why       string `json:"why"`                // AgainRetry or AgainSchedule
+}
+
+// Why a row comes back.
+const (
+	AgainRetry    = "retry"    // the run failed, and attempts are left
+	AgainSchedule = "schedule" // it recurs
+)
+
+// Planned says that a delayed row which was not run is due at another time from now on. It is
+// appended inside the transaction that updates the row, before that. Whoever meets the row as it was
+// before, because that was not committed, plans it once more.
+type Planned struct {
+	Target string `json:"target"`
+	From   Plan   `json:"from"` // what the row said
+	To     Again  `json:"to"`   // what it says from now on
+	Reason string `json:"reason"`
+	By     string `json:"by,omitempty"` // who wanted it; "": the schedule did
+}
+
+// Replanned says that the schedule of a row was edited while it ran, so that what follows the end
+// of that run was planned anew. It is appended before the row is updated.
+type Replanned struct {
+	Token    string `json:"token"` // of the claim
+	Schedule string `json:"schedule,omitempty"`
+	Zone     string `json:"time_zone,omitempty"`
+	Again    *Again `json:"again,omitempty"` // nil: the row is done
+	Note     string `json:"note,omitempty"`  // why that is so, where the new schedule can't be read; it stands in stderr
+}
+
+// Comes tells when the row of a job that has ended comes back; nil where it does not.
+func (j Job) Comes() *Again {
+	if j.Status != StatusDone {
+		return nil
+	}
+	return j.Again
+}
+
+// first is the number of a claim's first start, but one: attempts of the same run that other claims
+// have made come before it.
+func (a Accepted) first() int {
+	if a.Plan == nil {
+		return 0
+	}
+	return int(a.Plan.Attempts)
+}
+
+// planned is a job whose row was planned anew, without a run.
+func planned(id int64, p Planned, e Event) Job {
+	return Job{ID: id, Target: p.Target, Status: StatusPlanned, Ended: e.Time, Reason: p.Reason, Again: &p.To}
+}
+
+// Cancelled says that somebody wants a claimed job not to run. One that was not started is at its
+// end with that: its row becomes ignored. One that runs gets SIGTERM, and SIGKILL when the grace is
+// over, each by a Signal of its own; its end is a Done.
+type Cancelled struct {
+	By    string `json:"by"`              // who asked
+	Runs  bool   `json:"runs,omitempty"`  // it was started, now or in an attempt before: it ends as done
+	Grace int64  `json:"grace,omitempty"` // microseconds between SIGTERM and SIGKILL, where it runs
+	Token string `json:"token"`           // of the claim
+}
+
+// Reason is why a cancelled job did not run, or not to its own end, in the words that stand in its
+// row.
+func (c Cancelled) Reason() string { return CancelledBy(c.By) }
+
+// CancelledBy says who cancelled a job, by the addresses in by, without their ports: those tell a
+// reader of the row nothing.
+func CancelledBy(by string) string {
+	words := strings.Fields(by)
+	for i, word := range words {
+		if at, err := netip.ParseAddrPort(word); err == nil {
+			words[i] = at.Addr().String()
+		}
+	}
+	return cancelledBy + strings.Join(words, " ")
+}
+
+// cancelledBy begins the reason of an end that somebody wanted.
+const cancelledBy = "cancelled by "
+
+// WasCancelled tells whether a job ended because somebody had cancelled it: that is no failure of its
+// own.
+func (d Done) WasCancelled() bool { return strings.HasPrefix(d.Reason, cancelledBy) }
+
+// Cancellation is what the journal knows of somebody's wish that a job does not run.
+type Cancellation struct {
+	Time  time.Time
+	By    string
+	Grace time.Duration // between SIGTERM and SIGKILL, where it runs
+}
+
+// Deadline is when a job that runs gets SIGKILL.
+func (c Cancellation) Deadline() time.Time { return c.Time.Add(c.Grace) }
+
+// cancel ends a job that was not started, or marks one that runs.
+func (j Job) cancel(p Cancelled, e Event) (Job, error) {
+	j.Cancelled = &Cancellation{Time: e.Time, By: p.By, Grace: time.Duration(p.Grace) * time.Microsecond}
+	switch {
+	case p.Runs && j.Status == StatusAccepted:
+		return Job{}, &IllegalError{Job: j.ID, kind: KindCancelled, status: j.Status, detail: "it does not run"}
+	case !p.Runs && j.Status == StatusRunning:
+		return Job{}, &IllegalError{Job: j.ID, kind: KindCancelled, status: j.Status, detail: "it runs"}
+	case !p.Runs:
+		j.Status, j.Ended, j.Reason = StatusIgnored, e.Time, p.Reason()
+	}
+	return j, nil
+}
+
+// ignored is a job of which nobody made a claim, and that is not to be run.
+func ignored(id int64, p Ignored, at time.Time) Job {
+	j := Job{ID: id, Status: StatusIgnored, Ended: at, Reason: p.Reason}
+	if p.By != "" {
+		j.Cancelled = &Cancellation{Time: at, By: p.By}
+	}
+	return j
+}
+
+// checkpoint is the form that stands in a checkpoint.
+func (c *Cancellation) checkpoint() *checkpointCancel {
+	if c == nil {
+		return nil
+	}
+	return &checkpointCancel{Time: micros(c.Time), By: c.By, Grace: c.Grace.Microseconds()}
+}
+
+// cancellation is the reverse of checkpoint.
+func (c *checkpointCancel) cancellation() *Cancellation {
+	if c == nil {
+		return nil
+	}
+	return &Cancellation{Time: moment(c.Time), By: c.By, Grace: time.Duration(c.Grace) * time.Microsecond}
+}
+
+// Row is what the jobs table said of one job at the moment somebody looked.
+// It is the vocabulary that a claim is decided with, and what a Conflict found.
+type Row struct {
+	Job    int64  `json:"-"`
+	Target string `json:"target"`
+	Status string `json:"status"` // waiting, manual, accepted, running, done, ignored or delayed
+	Owner  string `json:"owner"`  // the owner column's content; "" where it is NULL or empty
+
+	// Finished and Result are time_finished, in seconds since 1970, and result of a row that was read
+	// under a lock; 0 and "" where there is none.
+	Finished int64  `json:"-"`
+	Result   string `json:"-"`
+
+	// Created is time_created of a row that a claim has locked, in seconds since 1970; 0 where the
+	// column tells no such number, or the row was read for something else.
+	Created int64 `json:"-"`
+
+	// Plan is what the row says about time; nil where the table uses no such columns.
+	Plan *Plan `json:"-"`
+}
+
+// WantedRetried is the Wanted of a Conflict that takes a Retried back.
+const WantedRetried = "retried"
+
+// The words of the table's status column.
+const (
+	RowWaiting  = "waiting"
+	RowManual   = "manual"
+	RowAccepted = "accepted"
+	RowRunning  = "running"
+	RowDone     = "done"
+	RowIgnored  = "ignored"
+	RowDelayed  = "delayed" // not before its time; only where the configuration uses such columns
+)

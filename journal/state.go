@@ -231,3 +231,99 @@ func (s *State) Unfinished() []Job {
 	}
 	return jobs
 }
+
+// Stage is what events do to a state that must not change before they are durable.
+type Stage struct {
+	base *State
+	jobs map[int64]*Job // jobs as the staged events leave them
+	undo []*Job         // what was changed in jobs since the mark
+}
+
+// Stage begins a stage on top of the state, for about as many events as size says. The state must
+// not change until it is taken or dropped.
+func (s *State) Stage(size int) *Stage {
+	return &Stage{base: s, jobs: make(map[int64]*Job, size)}
+}
+
+// Mark notes where Undo goes back to.
+func (s *Stage) Mark() { s.undo = s.undo[:0] }
+
+// Undo takes back the events since the mark.
+func (s *Stage) Undo() {
+	for k := len(s.undo) - 1; k >= 0; k-- {
+		s.jobs[s.undo[k].ID] = s.undo[k]
+	}
+	s.undo = s.undo[:0]
+}
+
+// Add refuses an event that contradicts the state or what is staged before it.
+func (s *Stage) Add(e Event) error {
+	if e.Job == 0 {
+		return (&State{}).applyWorker(e)
+	}
+	job, ok := s.jobs[e.Job]
+	if !ok {
+		job, ok = s.base.Jobs[e.Job]
+	}
+	if !ok {
+		job = &Job{ID: e.Job}
+	}
+	next, err := job.next(e)
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, job)
+	s.jobs[e.Job] = &next
+	return nil
+}
+
+// Take moves the state on by what was staged on top of it: these events.
+func (s *State) Take(staged *Stage, events []Event) error {
+	for _, e := range events {
+		if e.Job == 0 {
+			if err := s.applyWorker(e); err != nil {
+				return err
+			}
+		}
+	}
+	for _, job := range staged.jobs {
+		s.put(job)
+	}
+	if n := len(events); n > 0 {
+		last := &events[n-1]
+		s.Seq, s.Time, s.Hash = last.Seq, last.Time, last.Hash
+	}
+	return nil
+}
+
+// Removal is what retention has taken so far, as the history itself tells: by retention events, and
+// by the checkpoints that carry it on when the segments with these events are gone themselves.
+type Removal struct {
+	Segment int    `json:"segment,omitempty"` // the newest that is gone; 0: none
+	Seq     uint64 `json:"seq,omitempty"`     // its last event
+	Hash    string `json:"hash,omitempty"`    // that event's hash, in hexadecimal
+	Noted   int    `json:"noted,omitempty"`   // the segments up to this one went before such events existed: only a note said so
+}
+
+// After is what is gone after one more retention event. The first one of a journal that older
+// versions began says what went before such events existed. Removals are replaced, never changed.
+func (r *Removal) After(p Retention) *Removal {
+	next := &Removal{Segment: p.Last, Seq: p.Seq, Hash: p.Hash}
+	switch {
+	case r == nil:
+		next.Noted = p.Last
+	case p.Last <= r.Segment:
+		return r
+	default:
+		next.Noted = r.Noted
+	}
+	return next
+}
+
+// Last is the number of the newest segment that is gone; 0: none.
+func (r *Removal) Last() int {
+	if r == nil {
+		return 0
+	}
+	return r.Segment
+}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"jobd/journal"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // BenchmarkAppend measures events a second with so many goroutines appending
@@ -56,7 +56,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkSQLiteCommit(b *testing.B) {
 	dir := b.TempDir()
 	mustClose(b, openTest(b, dir))
-	db := segment.OpenForWriting(dir + "/" + segmentFile)
+	db := archive.OpenForWriting(dir + "/" + segmentFile)
 	defer db.Close()
 	if _, err := db.Exec(`CREATE TABLE yardstick (n INTEGER PRIMARY KEY, payload TEXT)`); err != nil {
 		b.Fatal(err)

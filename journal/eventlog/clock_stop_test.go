@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 )
 
 // The clock is set while the worker runs, which is then killed: the next one, on the same boot, is
@@ -118,7 +118,7 @@ func TestClockOfAnOlderJournal(t *testing.T) {
 			m.job(j)
 			m.days(j, 29)
 			mustClose(t, j)
-			file := filepath.Join(j.config.Dir, folder.ClockFile)
+			file := filepath.Join(j.config.Dir, archive.ClockFile)
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestClockFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	j := m.open(t.TempDir())
-	if err := os.MkdirAll(filepath.Join(j.config.Dir, folder.ClockFile, "in the way"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(j.config.Dir, archive.ClockFile, "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	m.job(j)

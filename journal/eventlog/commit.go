@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,7 +9,7 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // Group commit without a goroutine: the first to append becomes the leader and commits
@@ -126,11 +127,11 @@ func finish(group []*appending, err error) {
 
 // write turns the group's drafts into events and makes them durable. Only the leader
 // runs it, so nobody else changes the state meanwhile.
-func (j *Log) write(group []*appending, n segment.Notes) (*staging, error) {
+func (j *Log) write(group []*appending, n archive.Notes) (*staging, error) {
 	now := j.clock.read()
 	if j.due(now.real) && slices.ContainsFunc(group, (*appending).mayRoll) {
 		if err := j.rollOver(now, n); err != nil {
-			return nil, fmt.Errorf("begin a new segment: %w", segment.Damaged(err))
+			return nil, fmt.Errorf("begin a new segment: %w", archive.Damaged(err))
 		}
 	}
 	s := stage(&j.state, j.newest.Link(j.state.Seq, j.state.Hash), group, now)
@@ -142,10 +143,10 @@ func (j *Log) write(group []*appending, n segment.Notes) (*staging, error) {
 		return s, nil
 	}
 	began, size := time.Now(), j.disk.Size()
-	if err := j.disk.Append(s.records, noted); segment.Full(err) {
+	if err := j.disk.Append(s.records, noted); archive.Full(err) {
 		return nil, fmt.Errorf("append to journal: %w: %w", journal.ErrFull, err)
 	} else if err != nil {
-		return nil, fmt.Errorf("append to journal: %w", segment.Damaged(err))
+		return nil, fmt.Errorf("append to journal: %w", archive.Damaged(err))
 	}
 	if len(s.records) == 0 {
 		return s, nil
@@ -168,7 +169,7 @@ const noteInterval = 100 * time.Millisecond
 // toNote reports whether notes are written with a commit: when somebody asked for it, by an append
 // of nothing, when retention has moved on, and else from time to time only. What they cost, a page
 // and some statements, is not to be paid by each commit.
-func (j *Log) toNote(group []*appending, n segment.Notes, now time.Time) bool {
+func (j *Log) toNote(group []*appending, n archive.Notes, now time.Time) bool {
 	if n == j.stored {
 		return false
 	}
@@ -182,7 +183,7 @@ func (j *Log) toNote(group []*appending, n segment.Notes, now time.Time) bool {
 }
 
 // publish makes committed events visible: to the state, to followers. Callers must hold j.mu.
-func (j *Log) publish(s *staging, n segment.Notes) error {
+func (j *Log) publish(s *staging, n archive.Notes) error {
 	if err := j.state.Take(s.Stage, s.events); err != nil {
 		return fmt.Errorf("fold: %w", err)
 	}
@@ -198,4 +199,187 @@ func (j *Log) publish(s *staging, n segment.Notes) error {
 		j.wake()
 	}
 	return nil
+}
+
+// appending is one call of Append under way.
+type appending struct {
+	drafts  []journal.Draft
+	encoded []encoded // the same, see encodeAll
+	events  []journal.Event
+	err     error
+	turn    chan bool // receives true when this call is to lead, false when events or err is set
+}
+
+func newAppending(drafts []journal.Draft) *appending {
+	return &appending{drafts: drafts, encoded: encodeAll(drafts), turn: make(chan bool, 2)}
+}
+
+// mayRoll reports whether an append may begin a new segment. What retention says does not: else an
+// idle worker would begin one for each that it removes.
+func (a *appending) mayRoll() bool {
+	if len(a.drafts) != 1 {
+		return len(a.drafts) > 0
+	}
+	_, removal := a.drafts[0].Payload.(journal.Retention)
+	return !removal
+}
+
+// staging is a commit in the making: the events of a group on top of a state
+// that must not change before they are durable.
+type staging struct {
+	*journal.Stage
+	events  []journal.Event
+	records []archive.Record
+	seq     uint64
+	hash    journal.Hash // of the newest event
+	link    journal.Hash // what the next event's hash covers: hash, or the header where it opens the segment
+	time    time.Time
+	at      instant // of the commit
+	noted   bool    // the notes are part of the commit
+
+	took  time.Duration // until all of it was durable
+	bytes int64         // that it takes
+}
+
+// stage makes the group's drafts into the events that follow base, the first of which covers link,
+// and gives each append its events or its error.
+func stage(base *journal.State, link journal.Hash, group []*appending, now instant) *staging {
+	size := 0
+	for _, a := range group {
+		size += len(a.drafts)
+	}
+	s := &staging{
+		Stage: base.Stage(size), seq: base.Seq, hash: base.Hash, link: link, time: base.Time, at: now,
+		events: make([]journal.Event, 0, size), records: make([]archive.Record, 0, size),
+	}
+	for _, a := range group {
+		a.events, a.err = s.addAll(a.drafts, a.encoded, now.wall)
+	}
+	return s
+}
+
+// addAll stages the drafts of one append, all or none.
+func (s *staging) addAll(drafts []journal.Draft, encoded []encoded, now time.Time) ([]journal.Event, error) {
+	s.Mark()
+	before := *s
+	for i, d := range drafts {
+		if err := s.add(d, &encoded[i], now); err != nil {
+			*s = before
+			s.Undo()
+			return nil, fmt.Errorf("append draft %d of %d: %w", i+1, len(drafts), err)
+		}
+	}
+	first, end := len(before.events), len(s.events)
+	return s.events[first:end:end], nil
+}
+
+// add stages one draft.
+func (s *staging) add(d journal.Draft, as *encoded, now time.Time) error {
+	if as.err != nil {
+		return as.err
+	}
+	e := journal.Event{Seq: s.seq + 1, Time: now, Job: d.Job, Payload: as.payload}
+	if e.Time.Before(s.time) {
+		e.Time = s.time
+	}
+	if err := s.Add(e); err != nil {
+		return err
+	}
+	r := as.record
+	r.Seq, r.Micros = e.Seq, e.Time.UnixMicro()
+	e.Hash = r.Chain(s.link)
+	r.Hash = e.Hash
+	s.seq, s.hash, s.link, s.time = e.Seq, e.Hash, e.Hash, e.Time
+	s.events, s.records = append(s.events, e), append(s.records, r)
+	return nil
+}
+
+// encoded is a draft as it will be stored, and as it will be read back. It is made before its
+// append waits for anything, so that many appends encode at once.
+type encoded struct {
+	record  archive.Record // without sequence number, time and hash
+	payload journal.Payload
+	err     error
+}
+
+// encodeAll encodes drafts, up to the first that can't be.
+func encodeAll(drafts []journal.Draft) []encoded {
+	all := make([]encoded, len(drafts))
+	for i, d := range drafts {
+		if all[i] = encodeDraft(d); all[i].err != nil {
+			break
+		}
+	}
+	return all
+}
+
+func encodeDraft(d journal.Draft) (e encoded) {
+	if d.Payload == nil {
+		return encoded{err: fmt.Errorf("job %d: the draft has no payload", d.Job)}
+	}
+	if e.record, e.err = archive.Encode(journal.Event{Job: d.Job, Payload: d.Payload}); e.err == nil {
+		e.payload, e.err = stored(e.record, d.Payload)
+	}
+	return e
+}
+
+// stored is the payload as it will be read back. Only text that is not UTF-8 makes a
+// difference: its bad bytes become U+FFFD, which the encoder then writes escaped.
+func stored(r archive.Record, p journal.Payload) (journal.Payload, error) {
+	if !bytes.Contains(r.Payload, []byte(`\ufffd`)) {
+		return p, nil
+	}
+	return r.DecodePayload()
+}
+
+// rollRetry is how long a roll-over that found no room is put off.
+const rollRetry = time.Minute
+
+// rollOver begins a new segment. Only the leader calls it, between two
+// commits. Where there is no room the journal goes on in the old segment.
+func (j *Log) rollOver(now instant, n archive.Notes) error {
+	h, err := archive.NewHeader(j.newest.Number+1, &j.state)
+	if err != nil {
+		return err
+	}
+	next, err := j.disk.next(h, n)
+	if archive.Full(err) {
+		j.retryRoll = now.real.Add(rollRetry)
+		j.config.Logger.Warn("no room for a new segment of the journal; going on in the old one", "segment", j.newest.Number)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j.retryRoll = time.Time{}
+	j.mu.Lock()
+	j.ages.end(j.newest.Number, j.state.Time, j.ages.last)
+	j.newest = h
+	j.former, j.disk, j.stored = append(j.former, j.disk), next, n
+	j.mu.Unlock()
+	j.wakeRun()
+	return nil
+}
+
+// due reports whether a new segment is to begin: the newest has events, and is large or old enough.
+// Its age goes by what really passed: a clock that was set back does not keep it.
+func (j *Log) due(now time.Time) bool {
+	if j.state.Seq < j.newest.First || now.Before(j.retryRoll) {
+		return false
+	}
+	return j.disk.Size() >= j.config.SegmentSize || now.Sub(j.ages.begun) >= j.config.SegmentAge
+}
+
+// closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended
+// is held.
+func (j *Log) closeFormer() error {
+	j.mu.Lock()
+	former := j.former
+	j.former = nil
+	j.mu.Unlock()
+	var errs []error
+	for _, d := range former {
+		errs = append(errs, d.Checkpoint(0), d.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/folder"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 func TestAppendersShareCommits(t *testing.T) {
@@ -20,7 +19,7 @@ func TestAppendersShareCommits(t *testing.T) {
 	dir := t.TempDir()
 	j := openTest(t, dir)
 	d := makeFaulty(j)
-	d.before = func(first []segment.Record) error {
+	d.before = func(first []archive.Record) error {
 		if d.commits == 0 {
 			eventually(t, "all others wait for the first commit", func() bool { return waiting(j) == appenders-len(first)/4 })
 		}
@@ -204,7 +203,7 @@ func TestPositionIsWrittenFromTimeToTime(t *testing.T) {
 
 	// Rest and an append share a commit: both wait for the one before.
 	entered, goOn := make(chan struct{}), make(chan struct{})
-	disk.before = func([]segment.Record) error {
+	disk.before = func([]archive.Record) error {
 		disk.before = nil
 		close(entered)
 		<-goOn
@@ -284,7 +283,7 @@ func TestCloseBesideAppends(t *testing.T) {
 // positionOnDisk is what the newest segment knows of the jobs table.
 func positionOnDisk(t *testing.T, dir string) (uint64, error) {
 	t.Helper()
-	f := folder.Open(dir)
+	f := archive.Open(dir)
 	n, _, err := f.Notes(t.Context())
 	return n.Position, errors.Join(err, f.Close())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // Whatever a job wrote comes back, and what compresses is stored small, in the open segment and in
@@ -62,7 +62,7 @@ func TestOutputIsStoredCompressed(t *testing.T) {
 
 func query(t *testing.T, j *Log, text string, seq uint64, value any) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+segment.DatabasePath(j.config.Dir, 1)+"?mode=ro")
+	db, err := sql.Open("sqlite", "file:"+archive.DatabasePath(j.config.Dir, 1)+"?mode=ro")
 	if err == nil {
 		err = errors.Join(db.QueryRow(text, int64(seq)).Scan(value), db.Close())
 	}

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"testing"
 
+	"jobd/journal/archive"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 )
 
 // tamper runs statements on the database with the guards off.
 func tamper(statements ...string) func(t *testing.T, dir string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		db := segment.OpenForWriting(filepath.Join(dir, segmentFile))
+		db := archive.OpenForWriting(filepath.Join(dir, segmentFile))
 		defer db.Close()
 		guards := make([]string, 2)
 		for i, name := range []string{"records_no_update", "records_no_delete"} {

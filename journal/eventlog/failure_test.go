@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 )
 
 // Pitfall 24: after a failure nothing is accepted, nothing was published, followers are
@@ -21,7 +21,7 @@ func TestFailureEndsTheJournal(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("input/output error")
 	for name, inject := range map[string]func(*Log){
-		"before anything is written": func(j *Log) { makeFaulty(j).before = func([]segment.Record) error { return broken } },
+		"before anything is written": func(j *Log) { makeFaulty(j).before = func([]archive.Record) error { return broken } },
 		"after the commit":           func(j *Log) { makeFaulty(j).after = func() error { return broken } },
 		"head file":                  func(j *Log) { _ = j.head.Close() },
 	} {

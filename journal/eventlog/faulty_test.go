@@ -3,13 +3,13 @@ package eventlog
 import (
 	"errors"
 
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // faultyDisk counts the commits, and fails or waits where it is told to.
 type faultyDisk struct {
 	disk
-	before  func([]segment.Record) error // called before each commit
+	before  func([]archive.Record) error // called before each commit
 	after   func() error                 // called after each commit that succeeded
 	folding error                        // of each checkpoint
 	commits int
@@ -19,7 +19,7 @@ type faultyDisk struct {
 	begun     int   // how often the next segment was to begin
 }
 
-func (d *faultyDisk) next(h segment.Header, n segment.Notes) (disk, error) {
+func (d *faultyDisk) next(h archive.Header, n archive.Notes) (disk, error) {
 	d.begun++
 	if d.beginning != nil {
 		return nil, d.beginning
@@ -38,7 +38,7 @@ func (d *faultyDisk) Checkpoint(bound int64) error {
 	return d.disk.Checkpoint(bound)
 }
 
-func (d *faultyDisk) Append(records []segment.Record, n *segment.Notes) error {
+func (d *faultyDisk) Append(records []archive.Record, n *archive.Notes) error {
 	if d.before != nil {
 		if err := d.before(records); err != nil {
 			return err

@@ -3,11 +3,13 @@ package eventlog
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
+	"jobd/journal/verify"
 )
 
 // Next gives the events after seq, at least one and at most limit (0: no limit), fewer where
@@ -58,14 +60,14 @@ func (j *Log) recentAfter(after uint64, limit int) ([]journal.Event, <-chan stru
 func (j *Log) load(ctx context.Context, after uint64, limit int) ([]journal.Event, error) {
 	var events []journal.Event
 	size := 0
-	wanted := segment.Selection{After: after, End: after + uint64(limit) + 1, Output: true}
+	wanted := archive.Selection{After: after, End: after + uint64(limit) + 1, Output: true}
 	err := j.reader.Read(ctx, wanted, nil, func(e journal.Event) bool {
 		events = append(events, e)
 		size += e.Weight()
 		return size <= maxRecentBytes && len(events) < limit
 	})
 	if err != nil {
-		return nil, j.unlessClosed(segment.Wrong(after+1, err))
+		return nil, j.unlessClosed(archive.Wrong(after+1, err))
 	}
 	if len(events) == 0 || events[0].Seq != after+1 {
 		return nil, j.unlessClosed(&journal.DamagedError{Seq: after + 1, Detail: "it is missing"})
@@ -126,7 +128,7 @@ func (j *Log) Back(ctx context.Context, seq uint64, age time.Duration, limit uin
 	}
 	from := time.Time{} // of event seq
 	j.View(func(s *journal.State) { from = s.Time })
-	err = j.reader.Read(ctx, segment.Selection{After: seq - 1, End: seq + 1}, nil, func(e journal.Event) bool {
+	err = j.reader.Read(ctx, archive.Selection{After: seq - 1, End: seq + 1}, nil, func(e journal.Event) bool {
 		from = e.Time
 		return false
 	})
@@ -142,4 +144,179 @@ func (j *Log) Back(ctx context.Context, seq uint64, age time.Duration, limit uin
 		after = max(after, seq-limit)
 	}
 	return after, nil
+}
+
+// Bounds of what is kept in memory for the follower.
+const (
+	maxRecentEvents = 4096
+	maxRecentBytes  = 2 << 20
+)
+
+// recent is the end of the journal that the follower has not passed yet, in
+// memory, within bounds; beyond them the follower reads from disk.
+type recent struct {
+	events []journal.Event // within room
+	room   []journal.Event
+	bytes  int
+
+	since int           // the weight of all events since the last waypoint
+	heavy chan struct{} // receives when that is enough for another
+}
+
+func (r *recent) add(events []journal.Event) {
+	r.makeRoom(len(events))
+	for _, e := range events {
+		r.events = append(r.events, e)
+		r.bytes += e.Weight()
+		r.since += e.Weight()
+	}
+	if r.since >= verify.WaypointWeight {
+		r.since = 0
+		select {
+		case r.heavy <- struct{}{}:
+		default:
+		}
+	}
+	for len(r.events) > maxRecentEvents || r.bytes > maxRecentBytes {
+		r.shift()
+	}
+}
+
+// makeRoom makes room for n more where there is none: by moving what is kept to the front, mostly,
+// so that events which come and go leave nothing to collect.
+func (r *recent) makeRoom(n int) {
+	if len(r.events)+n <= cap(r.events) {
+		return
+	}
+	n += len(r.events)
+	if room := len(r.room); room < n+n/2 || room > max(8*n, 256) {
+		r.room = make([]journal.Event, 2*n)
+	}
+	kept := copy(r.room, r.events)
+	clear(r.room[kept:])
+	r.events = r.room[:kept]
+}
+
+// drop forgets everything up to seq.
+func (r *recent) drop(seq uint64) {
+	for len(r.events) > 0 && r.events[0].Seq <= seq {
+		r.shift()
+	}
+}
+
+func (r *recent) shift() {
+	r.bytes -= r.events[0].Weight()
+	r.events[0] = journal.Event{} // lets go of its output
+	r.events = r.events[1:]
+}
+
+// after gives the events behind seq, none where the oldest of them are not kept.
+func (r *recent) after(seq uint64, limit int) []journal.Event {
+	if len(r.events) == 0 || r.events[0].Seq > seq+1 {
+		return nil
+	}
+	first := int(seq + 1 - r.events[0].Seq)
+	last := min(first+limit, len(r.events))
+	return append([]journal.Event(nil), r.events[first:last]...)
+}
+
+// Position is the newest event that the jobs table is known to show.
+func (j *Log) Position() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.notes.Position
+}
+
+// SetPosition notes that the jobs table shows everything up to seq, which was appended. It is
+// written with a commit ten times a second, and by Rest and Close: after a crash some events are
+// mirrored once more, which is harmless.
+func (j *Log) SetPosition(seq uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if seq = min(seq, j.state.Seq); seq <= j.notes.Position {
+		return
+	}
+	j.notes.Position = seq
+	j.recent.drop(seq)
+	if j.awaited > 0 && seq >= j.awaited {
+		j.awaited = 0
+		j.wakeRun()
+	}
+}
+
+// maxLog is how large the write-ahead log may stay when the worker rests. SQLite uses
+// it over and over from about 4 MiB on; it grows further behind a long reader or large output.
+const maxLog = 16 << 20
+
+// Rest writes what was only noted and empties a write-ahead log that has grown
+// large. It is for a moment when nothing else is to be done. Its errors are Append's.
+func (j *Log) Rest() error {
+	if err := j.note(); err != nil {
+		return err
+	}
+	return j.checkpoint(maxLog)
+}
+
+// note writes the notes where they are not written yet.
+func (j *Log) note() error {
+	j.mu.Lock()
+	noted := j.notes != j.stored
+	j.mu.Unlock()
+	if !noted {
+		return nil
+	}
+	_, err := j.Append()
+	return err
+}
+
+// checkpoint empties a write-ahead log larger than bound.
+func (j *Log) checkpoint(bound int64) error {
+	j.tended.Lock()
+	defer j.tended.Unlock()
+	j.mu.Lock()
+	newest := j.disk
+	j.mu.Unlock()
+	err := newest.Checkpoint(bound)
+	if err == nil {
+		return nil
+	}
+	if archive.Full(err) {
+		return fmt.Errorf("checkpoint journal: %w: %w", journal.ErrFull, err)
+	}
+	err = fmt.Errorf("checkpoint journal: %w", archive.Damaged(err))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fail(err)
+	return err
+}
+
+// placeWaypoints writes a waypoint whenever enough was appended, until ctx ends or the journal is
+// closed. One that cannot be written is missed by the next start only, which takes longer.
+func (j *Log) placeWaypoints(ctx context.Context) {
+	for {
+		select {
+		case <-j.recent.heavy:
+		case <-ctx.Done():
+			return
+		case <-j.life.Done():
+			return
+		}
+		if err := j.placeWaypoint(); err != nil {
+			j.config.Logger.Warn("the next start will take longer", "error", err)
+		}
+	}
+}
+
+// placeWaypoint writes a waypoint for all that was appended. Appends go on meanwhile.
+func (j *Log) placeWaypoint() error {
+	j.mu.Lock()
+	state := j.state
+	state.Jobs, state.Targets = maps.Clone(state.Jobs), maps.Clone(state.Targets) // jobs in it are replaced, never changed
+	h := j.newest
+	j.recent.since = 0
+	j.mu.Unlock()
+	if state.Seq < h.First {
+		return nil // a new segment has begun: its checkpoint does it
+	}
+	return verify.WriteWaypoint(j.config.Dir, h, &state)
 }

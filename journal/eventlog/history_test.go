@@ -16,9 +16,8 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
@@ -36,7 +35,7 @@ const eventsPerSegment = 1_480_000
 // as can be, without a worker and so within seconds. The newest waypoint is as far back as it ever
 // is.
 func generate(dir string, count int) error {
-	h, err := segment.NewHeader(1, &journal.State{})
+	h, err := archive.NewHeader(1, &journal.State{})
 	if err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func generate(dir string, count int) error {
 			return err
 		}
 		if left -= size; left > 0 {
-			if h, err = segment.NewHeader(h.Number+1, state); err != nil {
+			if h, err = archive.NewHeader(h.Number+1, state); err != nil {
 				return err
 			}
 		}
@@ -59,22 +58,22 @@ func generate(dir string, count int) error {
 	return nil
 }
 
-func generateSegment(dir string, h segment.Header, state *journal.State, size int, open bool) (err error) {
+func generateSegment(dir string, h archive.Header, state *journal.State, size int, open bool) (err error) {
 	var write func(*staging) error
 	mirrored := func(uint64) error { return nil }
 	if open {
-		if err := segment.Make(context.Background(), dir, h, segment.Notes{Kept: 1}); err != nil {
+		if err := archive.Make(context.Background(), dir, h, archive.Notes{Kept: 1}); err != nil {
 			return err
 		}
-		s, err := segment.OpenAppender(context.Background(), dir, h.Number)
+		s, err := archive.OpenAppender(context.Background(), dir, h.Number)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 		write = func(staged *staging) error { return s.Append(staged.records, nil) }
-		mirrored = func(seq uint64) error { return s.Append(nil, &segment.Notes{Position: seq, Kept: 1}) }
+		mirrored = func(seq uint64) error { return s.Append(nil, &archive.Notes{Position: seq, Kept: 1}) }
 	} else {
-		w, err := segment.NewSealWriter(folder.SealedPath(dir, h.Number), h)
+		w, err := archive.NewSealWriter(archive.SealedPath(dir, h.Number), h)
 		if err != nil {
 			return err
 		}
@@ -112,7 +111,7 @@ func generateSegment(dir string, h segment.Header, state *journal.State, size in
 		}
 	}
 	if open {
-		head, err := folder.OpenHead(dir)
+		head, err := archive.OpenHead(dir)
 		if err != nil {
 			return err
 		}
@@ -121,7 +120,7 @@ func generateSegment(dir string, h segment.Header, state *journal.State, size in
 	return nil
 }
 
-func generateWaypoint(dir string, h segment.Header, s *journal.State) error {
+func generateWaypoint(dir string, h archive.Header, s *journal.State) error {
 	return verify.WriteWaypoint(dir, h, s)
 }
 
@@ -145,7 +144,7 @@ func BenchmarkHistory(b *testing.B) {
 		dir = b.TempDir()
 	}
 	begun := time.Now()
-	if parts, err := folder.List(dir); err != nil || len(parts) > 0 {
+	if parts, err := archive.List(dir); err != nil || len(parts) > 0 {
 		b.Logf("taking the history in %s as it is: %v", dir, err)
 	} else if err := generate(dir, *historyEvents); err != nil {
 		b.Fatal(err)
@@ -153,7 +152,7 @@ func BenchmarkHistory(b *testing.B) {
 	bytes, parts := int64(0), 0
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && strings.HasPrefix(entry.Name(), folder.SegmentPrefix) {
+		if info, err := entry.Info(); err == nil && strings.HasPrefix(entry.Name(), archive.SegmentPrefix) {
 			bytes, parts = bytes+info.Size(), parts+1
 		}
 	}

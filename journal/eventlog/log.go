@@ -2,16 +2,20 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
+	"jobd/journal/verify"
 )
 
 // Config says how to open a journal.
@@ -60,8 +64,8 @@ func (c *Config) fill() {
 type Log struct {
 	config Config
 	lock   *os.File
-	head   *folder.Head
-	folder *folder.Folder
+	head   *archive.Head
+	folder *archive.Folder
 	reader *replay.Reader // of the folder
 	clock  *clock
 	nudge  chan struct{} // tells Run that there is something to maintain
@@ -76,7 +80,7 @@ type Log struct {
 	noting     sync.Mutex // held while the clock file is written
 
 	// The leader's: only who commits touches these.
-	newest    segment.Header // of the newest segment; changed under mu
+	newest    archive.Header // of the newest segment; changed under mu
 	together  bool           // the last commit was of several appends
 	retryRoll time.Time      // when to try again a roll-over that found no room, by the clock's time line
 	noted     time.Time      // when notes were written last; likewise
@@ -90,8 +94,8 @@ type Log struct {
 	leading bool  // a goroutine commits right now
 	broken  error // why nothing may be appended any more
 	closed  bool
-	notes   segment.Notes
-	stored  segment.Notes // as the disk has them
+	notes   archive.Notes
+	stored  archive.Notes // as the disk has them
 	awaited uint64        // the position that retention waits for; 0: none
 	recent  recent
 	grown   chan struct{} // closed by the next commit; nil while nobody waits
@@ -127,4 +131,238 @@ func (j *Log) wake() {
 		close(j.grown)
 		j.grown = nil
 	}
+}
+
+// Open locks the journal in a folder, makes it where it is new, verifies its newest segment
+// and folds it into the state. A damaged journal is left as it was found.
+//
+// Errors: one that names the holder where another process writes it, a *journal.DamagedError where
+// it does not hold what was once acknowledged, journal.ErrFull where its disk has no room to open it.
+func Open(ctx context.Context, c Config) (*Log, error) {
+	c.fill()
+	j := &Log{config: c, clock: newClock(&c), nudge: make(chan struct{}, 1), recent: recent{heavy: make(chan struct{}, 1)}}
+	j.life, j.end = context.WithCancel(context.Background())
+	if err := j.open(ctx); err != nil {
+		return nil, errors.Join(told(c.Dir, err), j.release())
+	}
+	return j, nil
+}
+
+// fullError says that there is no room to open a journal.
+type fullError struct {
+	Dir  string
+	Free int64 // bytes on its disk
+	Err  error // the cause
+}
+
+// Error implements error.
+func (e *fullError) Error() string {
+	return fmt.Sprintf("journal %s: its disk is full: %d KiB are free; make room there: %v", e.Dir, e.Free>>10, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *fullError) Unwrap() error { return e.Err }
+
+// told is why a journal in a folder can't be opened, which says so where its disk is full: SQLite only
+// tells of an I/O error then, by a number.
+func told(dir string, err error) error {
+	free, _, statErr := freeSpace(dir)
+	if !archive.NoRoom(err) || statErr != nil {
+		return err
+	}
+	return &fullError{Dir: dir, Free: free, Err: fmt.Errorf("%w: %w", journal.ErrFull, err)}
+}
+
+func (j *Log) open(ctx context.Context) error {
+	var err error
+	if j.lock, err = lock(j.config.Dir); err != nil {
+		return err
+	}
+	j.folder = archive.OpenOwn(j.config.Dir)
+	j.reader = replay.In(j.folder)
+	if err := j.make(ctx); err != nil {
+		return j.folder.Failed("open", err)
+	}
+	parts, err := j.folder.Segments(ctx)
+	if err == nil {
+		err = j.resume(ctx, parts)
+	}
+	if err != nil {
+		return j.folder.Failed("open", err)
+	}
+	if j.head, err = archive.OpenHead(j.config.Dir); err != nil {
+		return err
+	}
+	newest, err := openDisk(ctx, j.config.Dir, j.newest.Number)
+	if err != nil {
+		return err
+	}
+	j.disk, j.stored = newest, j.notes
+	j.wakeRun()
+	return nil
+}
+
+// make makes the journal where there is none and never was one.
+func (j *Log) make(ctx context.Context) error {
+	parts, err := j.folder.Segments(ctx)
+	if err != nil || len(parts) > 0 {
+		return err
+	}
+	if err := j.folder.None(); !errors.Is(err, archive.ErrNone) {
+		return err
+	}
+	h, err := archive.NewHeader(1, &journal.State{Removed: &journal.Removal{}})
+	if err != nil {
+		return err
+	}
+	return archive.Make(ctx, j.config.Dir, h, archive.Notes{Kept: 1})
+}
+
+// resume verifies and folds the newest segment, and removes what a roll-over that died has left
+// behind it.
+func (j *Log) resume(ctx context.Context, parts []archive.Part) error {
+	newest := parts[len(parts)-1]
+	if newest.Sealed {
+		return &journal.DamagedError{Detail: archive.DetailAllSealed}
+	}
+	v, err := verify.Newest(ctx, j.folder, parts, j.config.Logger)
+	if err != nil {
+		return err
+	}
+	if v.Weight >= verify.WaypointWeight {
+		j.recent.heavy <- struct{}{}
+	}
+	j.recent.since = v.Weight % verify.WaypointWeight
+	j.newest, j.state, j.notes = v.Header, *v.State, v.Notes
+	if err := j.startClock(v.Begun); err != nil {
+		return err
+	}
+	if v.Unfit {
+		if err := archive.RemoveIfThere(filepath.Join(j.config.Dir, archive.WaypointFile)); err != nil {
+			return err
+		}
+	}
+	all, err := archive.List(j.config.Dir)
+	if err != nil || all[len(all)-1].Number == newest.Number {
+		return err
+	}
+	return errors.Join(archive.RemoveDatabase(all[len(all)-1].Path), archive.SyncFolder(j.config.Dir))
+}
+
+// Close writes what was noted, waits for appends under way, empties the
+// write-ahead log and gives the journal free for the next writer. Appends that have not
+// begun get ErrClosed. A second Close does nothing.
+func (j *Log) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	j.end()
+	j.mu.Unlock()
+
+	err := j.note()
+	last := newAppending(nil)
+	j.mu.Lock()
+	failed := j.broken != nil
+	if !failed {
+		j.broken = journal.ErrClosed
+		j.wake()
+	}
+	j.enqueue(last)
+	j.mu.Unlock()
+	j.await(last)
+	if !failed && err == nil {
+		err = j.checkpoint(0)
+		j.tryNoteClock()
+	}
+	return errors.Join(err, j.release())
+}
+
+// release gives up what open took, in reverse.
+func (j *Log) release() error {
+	j.end()
+	j.maintained.Lock()
+	defer j.maintained.Unlock()
+	j.tended.Lock()
+	defer j.tended.Unlock()
+	errs := []error{j.closeFormer()}
+	if j.disk != nil {
+		errs = append(errs, j.disk.Close())
+	}
+	if j.head != nil {
+		errs = append(errs, j.head.Close())
+	}
+	if j.folder != nil {
+		errs = append(errs, j.folder.Close())
+	}
+	if j.lock != nil {
+		errs = append(errs, j.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// The lock is a file of its own: closing any descriptor of a database file would drop
+// the locks that SQLite holds on it. The kernel releases it when the holder dies.
+
+// lockWait is how long a new worker waits for the one before it to be gone.
+const lockWait = 500 * time.Millisecond
+
+// heldError says that another process has the journal open for writing.
+type heldError struct {
+	Dir    string
+	Holder string // what the holder wrote into the lock file
+}
+
+// Error implements error.
+func (e *heldError) Error() string {
+	return fmt.Sprintf("journal %s is in use by %s; every worker needs a journal_dir of its own", e.Dir, e.Holder)
+}
+
+// lock takes the journal for this process, waiting a moment for a holder that is
+// on its way out.
+func lock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, archive.LockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock journal: %w", err)
+	}
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(10 * time.Millisecond) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock journal %s: %w", path, err)
+		}
+		if time.Now().After(deadline) {
+			defer f.Close()
+			return nil, &heldError{Dir: dir, Holder: holder(f)}
+		}
+	}
+	if err := sign(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock journal %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// sign writes who holds the lock.
+func sign(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendf(nil, "process %d (%s)\n", os.Getpid(), filepath.Base(os.Args[0])), 0)
+	return err
+}
+
+func holder(f *os.File) string {
+	buf := make([]byte, 256)
+	n, _ := f.ReadAt(buf, 0)
+	if name := strings.TrimSpace(string(buf[:n])); name != "" {
+		return name
+	}
+	return "another process"
 }

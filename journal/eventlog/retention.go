@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/folder"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // retire archives or removes sealed segments that are old enough, the oldest first, and says in how
 // long the next one will be; 0: that is not known. Their age goes by the time that is known to have
 // really passed.
 func (j *Log) retire(ctx context.Context) (next time.Duration, err error) {
-	parts, err := folder.List(j.config.Dir)
+	parts, err := archive.List(j.config.Dir)
 	if err == nil && len(parts) > 0 {
 		err = j.adopt(ctx, parts[0])
 	}
@@ -42,13 +41,13 @@ func (j *Log) retire(ctx context.Context) (next time.Duration, err error) {
 
 // retired is a segment that is to go.
 type retired struct {
-	folder.Part
-	bounds segment.Bounds
+	archive.Part
+	bounds archive.Bounds
 }
 
 // outdated gives the segments that may go now, archived where there is an archive, and says in how
 // long the next one will. Those before an error are among them.
-func (j *Log) outdated(ctx context.Context, parts []folder.Part) (old []retired, next time.Duration, err error) {
+func (j *Log) outdated(ctx context.Context, parts []archive.Part) (old []retired, next time.Duration, err error) {
 	for _, p := range parts {
 		if !p.Sealed || ctx.Err() != nil {
 			return old, 0, ctx.Err()
@@ -97,7 +96,7 @@ const (
 
 // adopt journals what was removed from a journal by versions that only noted it. From then on
 // whatever is missing beyond that is a hole. What was not even noted stays one.
-func (j *Log) adopt(ctx context.Context, oldest folder.Part) error {
+func (j *Log) adopt(ctx context.Context, oldest archive.Part) error {
 	var known bool
 	var noted int
 	j.View(func(s *journal.State) { known = s.Removed != nil })
@@ -111,7 +110,7 @@ func (j *Log) adopt(ctx context.Context, oldest folder.Part) error {
 		return &journal.DamagedError{Detail: fmt.Sprintf("the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.Number, noted)}
 	}
 	event := journal.Retention{Reason: reasonNothing}
-	err := j.folder.Visit(ctx, oldest, 0, func(_ folder.Part, _ segment.Source, h segment.Header) error {
+	err := j.folder.Visit(ctx, oldest, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
 		if h.Number > 1 {
 			event = journal.Retention{First: 1, Last: h.Number - 1, Seq: h.First - 1, Hash: h.Previous.String(), Reason: reasonBefore}
 		}
@@ -139,10 +138,10 @@ func (j *Log) left(segment int, stamped time.Time) time.Duration {
 	return left
 }
 
-func (j *Log) bounds(p folder.Part) (segment.Bounds, error) {
+func (j *Log) bounds(p archive.Part) (archive.Bounds, error) {
 	s, err := j.folder.OpenSealed(p.Path)
 	if err != nil {
-		return segment.Bounds{}, err
+		return archive.Bounds{}, err
 	}
 	b, _ := s.Bounds()
 	return b, s.Close()
@@ -164,26 +163,26 @@ func (j *Log) mirrored(seq uint64) (bool, error) {
 }
 
 // remove notes that the journal begins behind a segment, and removes it. That is journalled.
-func (j *Log) remove(p folder.Part) error {
+func (j *Log) remove(p archive.Part) error {
 	j.mu.Lock()
 	j.notes.Kept = max(j.notes.Kept, p.Number+1)
 	j.mu.Unlock()
 	if err := j.note(); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(p.Path), segment.SyncFolder(j.config.Dir))
+	return errors.Join(os.Remove(p.Path), archive.SyncFolder(j.config.Dir))
 }
 
 // archive copies a segment to the archive, which may be another file system. One that is there
 // already is taken for the copy if its bytes are the same.
-func (j *Log) archive(ctx context.Context, p folder.Part) error {
-	path := folder.SealedPath(j.config.ArchiveDir, p.Number)
+func (j *Log) archive(ctx context.Context, p archive.Part) error {
+	path := archive.SealedPath(j.config.ArchiveDir, p.Number)
 	if _, err := os.Stat(path); err == nil {
 		return j.compare(ctx, p, path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	partial := filepath.Join(j.config.ArchiveDir, fmt.Sprintf("%s%08d%s", folder.SegmentPrefix, p.Number, folder.PartialEnd))
+	partial := filepath.Join(j.config.ArchiveDir, fmt.Sprintf("%s%08d%s", archive.SegmentPrefix, p.Number, archive.PartialEnd))
 	err := copyFile(ctx, p.Path, partial)
 	if err == nil {
 		err = j.compare(ctx, p, partial)
@@ -217,7 +216,7 @@ func copyFile(ctx context.Context, from, to string) error {
 }
 
 // compare checks that a file is a sound copy of a segment.
-func (j *Log) compare(ctx context.Context, p folder.Part, path string) error {
+func (j *Log) compare(ctx context.Context, p archive.Part, path string) error {
 	original, err := j.folder.OpenSealed(p.Path)
 	if err != nil {
 		return err

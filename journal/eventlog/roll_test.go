@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
@@ -200,12 +200,12 @@ func TestASegmentWithoutALogHasNothingToEmpty(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mustClose(t, openTest(t, dir))
-	s, err := segment.OpenAppender(t.Context(), dir, 1)
+	s, err := archive.OpenAppender(t.Context(), dir, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := os.Remove(segment.DatabasePath(dir, 1) + "-wal"); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(archive.DatabasePath(dir, 1) + "-wal"); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	if err := s.Checkpoint(0); err != nil {

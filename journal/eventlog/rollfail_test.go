@@ -13,8 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
-	"jobd/journal/folder"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // A disk without room for a new segment: the journal goes on in the old one, and tries again a
@@ -104,9 +103,9 @@ func TestEveryStepIsTakenUpAgain(t *testing.T) {
 	}
 	next := func(t *testing.T, dir string) {
 		s := openTest(t, dir)
-		h, err := segment.NewHeader(4, &s.state)
+		h, err := archive.NewHeader(4, &s.state)
 		mustClose(t, s)
-		if err = errors.Join(err, segment.Make(t.Context(), dir, h, s.notes)); err != nil {
+		if err = errors.Join(err, archive.Make(t.Context(), dir, h, s.notes)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +150,7 @@ func TestEveryStepIsTakenUpAgain(t *testing.T) {
 			same("maintained")
 			mustClose(t, j)
 			for _, name := range names(t, dir) {
-				if strings.HasSuffix(name, folder.PartialEnd) || strings.HasPrefix(name, "segment-00000001.db") || strings.HasPrefix(name, "segment-00000002.db") {
+				if strings.HasSuffix(name, archive.PartialEnd) || strings.HasPrefix(name, "segment-00000001.db") || strings.HasPrefix(name, "segment-00000002.db") {
 					t.Errorf("%s was left", name)
 				}
 			}
@@ -169,12 +168,12 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 			}
 		},
 		"before it noted": func(t *testing.T, j *Log, _ string) {
-			if err := j.archive(t.Context(), folder.Part{Number: 1, Path: folder.SealedPath(j.config.Dir, 1), Sealed: true}); err != nil {
+			if err := j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"before it removed": func(t *testing.T, j *Log, _ string) {
-			p := folder.Part{Number: 1, Path: folder.SealedPath(j.config.Dir, 1), Sealed: true}
+			p := archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}
 			ends, err := j.bounds(p)
 			if err := errors.Join(err, j.archive(t.Context(), p), j.journalRemoval([]retired{{p, ends}})); err != nil {
 				t.Fatal(err)
@@ -182,7 +181,7 @@ func TestRemovalIsTakenUpAgain(t *testing.T) {
 		},
 		"before it removed, of an older version": func(t *testing.T, j *Log, _ string) {
 			j.notes.Kept = 2
-			if err := errors.Join(j.archive(t.Context(), folder.Part{Number: 1, Path: folder.SealedPath(j.config.Dir, 1), Sealed: true}), j.note()); err != nil {
+			if err := errors.Join(j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}), j.note()); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 )
 
 // Pitfall 22: a bug that corrupts the write-ahead log is fixed in 3.51.3.
@@ -151,8 +151,8 @@ func TestMakingIsTakenUpAgain(t *testing.T) {
 		"an empty database": func(dir string) error { return os.WriteFile(filepath.Join(dir, segmentFile), nil, 0o600) },
 		"an empty head":     func(dir string) error { return os.WriteFile(filepath.Join(dir, "head"), nil, 0o600) },
 		"a database without a head": func(dir string) error {
-			h, err := segment.NewHeader(1, &journal.State{})
-			return errors.Join(err, segment.Make(context.Background(), dir, h, segment.Notes{Kept: 1}))
+			h, err := archive.NewHeader(1, &journal.State{})
+			return errors.Join(err, archive.Make(context.Background(), dir, h, archive.Notes{Kept: 1}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,9 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
@@ -50,7 +49,7 @@ func TestStartGoesOnFromTheWaypoint(t *testing.T) {
 	t.Parallel()
 	with := marked(t)
 	without := copyFolder(t, with)
-	if err := os.Remove(filepath.Join(without, folder.WaypointFile)); err != nil {
+	if err := os.Remove(filepath.Join(without, archive.WaypointFile)); err != nil {
 		t.Fatal(err)
 	}
 	tail, state := verifiedAtStart(t, with)
@@ -114,7 +113,7 @@ func TestTamperingBesideAWaypoint(t *testing.T) {
 func rewriteWaypoint(old, by string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		onFile(folder.WaypointFile, func(data []byte) []byte {
+		onFile(archive.WaypointFile, func(data []byte) []byte {
 			_, content, _ := strings.Cut(string(data), "\n")
 			if !strings.Contains(content, old) {
 				t.Fatalf("%s has no %s", content, old)
@@ -134,8 +133,8 @@ func TestForgedWaypoints(t *testing.T) {
 		says  string
 		fits  bool
 	}{
-		"another byte":     {onFile(folder.WaypointFile, func(data []byte) []byte { data[len(data)-9] ^= 1; return data }), "not readable", false},
-		"empty":            {onFile(folder.WaypointFile, func([]byte) []byte { return nil }), "not readable", false},
+		"another byte":     {onFile(archive.WaypointFile, func(data []byte) []byte { data[len(data)-9] ^= 1; return data }), "not readable", false},
+		"empty":            {onFile(archive.WaypointFile, func([]byte) []byte { return nil }), "not readable", false},
 		"another event":    {rewriteWaypoint(`"event":"21 `, `"event":"20 `), "at event 20: the waypoint file disagrees", false},
 		"of no event":      {rewriteWaypoint(`"event":"21 `, `"event":"21000 `), "the waypoint file knows event 21000, the journal ends at 29", false},
 		"no event at all":  {rewriteWaypoint(`"event":"21 `, `"event":"`), "not readable", false},
@@ -150,7 +149,7 @@ func TestForgedWaypoints(t *testing.T) {
 				t.Errorf("Verify: %v, not %q", err, c.says)
 			}
 			j := openTest(t, dir)
-			_, err := os.Stat(filepath.Join(dir, folder.WaypointFile))
+			_, err := os.Stat(filepath.Join(dir, archive.WaypointFile))
 			if there := err == nil; there != c.fits {
 				t.Errorf("after a start the file is there: %t", there)
 			}
@@ -168,7 +167,7 @@ func TestCrashesBesideAWaypoint(t *testing.T) {
 	t.Parallel()
 	for name, crash := range map[string]func(*testing.T, string){
 		"half a new one": func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, folder.WaypointFile+folder.PartialEnd), []byte("jobd-way"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, archive.WaypointFile+archive.PartialEnd), []byte("jobd-way"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -176,9 +175,9 @@ func TestCrashesBesideAWaypoint(t *testing.T) {
 			first := events(t, openReader(t, dir), journal.Filter{})[2]
 			onFile("head", func([]byte) []byte { return fmt.Appendf(nil, headFormat, first.Seq, first.Hash) })(t, dir)
 		},
-		"it was not written": func(t *testing.T, dir string) { _ = segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile)) },
+		"it was not written": func(t *testing.T, dir string) { _ = archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile)) },
 		"a new segment has begun since": func(t *testing.T, dir string) {
-			kept, err := os.ReadFile(filepath.Join(dir, folder.WaypointFile))
+			kept, err := os.ReadFile(filepath.Join(dir, archive.WaypointFile))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +186,7 @@ func TestCrashesBesideAWaypoint(t *testing.T) {
 			mustAppend(t, j, wholeLife(8)...)
 			mustMaintain(t, j)
 			mustClose(t, j)
-			if now, err := os.ReadFile(filepath.Join(dir, folder.WaypointFile)); err != nil || string(now) != string(kept) {
+			if now, err := os.ReadFile(filepath.Join(dir, archive.WaypointFile)); err != nil || string(now) != string(kept) {
 				t.Fatalf("the waypoint of the segment before is another: %v", err)
 			}
 		},
@@ -225,7 +224,7 @@ func TestRunPlacesWaypoints(t *testing.T) {
 	life[3].Payload = journal.Done{Result: "ok", Stdout: journal.Output{Kept: make([]byte, verify.WaypointWeight), Size: verify.WaypointWeight}}
 	mustAppend(t, j, life...)
 	placed := func() bool {
-		content, err := os.ReadFile(filepath.Join(j.config.Dir, folder.WaypointFile))
+		content, err := os.ReadFile(filepath.Join(j.config.Dir, archive.WaypointFile))
 		return err == nil && strings.Contains(string(content), `"event":"4 `)
 	}
 	eventually(t, "a waypoint was placed", placed)
@@ -233,7 +232,7 @@ func TestRunPlacesWaypoints(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(j.config.Dir, folder.WaypointFile)); err != nil {
+	if err := os.Remove(filepath.Join(j.config.Dir, archive.WaypointFile)); err != nil {
 		t.Fatal(err)
 	}
 	run(openTest(t, j.config.Dir))

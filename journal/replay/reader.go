@@ -7,8 +7,7 @@ import (
 	"io/fs"
 
 	"jobd/journal"
-	"jobd/journal/folder"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // Reader reads a journal, also while a worker in another process writes it, seals and removes
@@ -18,21 +17,21 @@ import (
 // SQLite's shared index (-shm) is used. Its methods are safe for concurrent use. It holds a few
 // pages in memory, and no file between two calls.
 type Reader struct {
-	folder *folder.Folder
+	folder *archive.Folder
 }
 
 // ErrNone says that a folder holds no journal, or one that was never written to.
-var ErrNone = folder.ErrNone
+var ErrNone = archive.ErrNone
 
 // Open opens the journal in a folder for reading.
 func Open(dir string) (*Reader, error) {
-	f := folder.Open(dir)
+	f := archive.Open(dir)
 	parts, err := f.Present(context.Background())
 	if err == nil && len(parts) == 0 {
 		err = f.None()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %w", folder.ErrNone, err)
+		err = fmt.Errorf("%w: %w", archive.ErrNone, err)
 	}
 	if err != nil {
 		return nil, errors.Join(f.Failed("open", err), f.Close())
@@ -41,14 +40,14 @@ func Open(dir string) (*Reader, error) {
 }
 
 // In reads in a folder that somebody else has opened, and closes.
-func In(f *folder.Folder) *Reader { return &Reader{f} }
+func In(f *archive.Folder) *Reader { return &Reader{f} }
 
 // GiveWay has the reader rest for about half of the time that long reading takes, and leave the
 // processors to whatever else the process does. It is called before anything is read.
 func (r *Reader) GiveWay() { r.folder.GiveWay() }
 
 // Folder is the journal's folder, for whoever verifies it.
-func (r *Reader) Folder() *folder.Folder { return r.folder }
+func (r *Reader) Folder() *archive.Folder { return r.folder }
 
 // Close ends reading.
 func (r *Reader) Close() error {
@@ -66,7 +65,7 @@ func (r *Reader) Newest(ctx context.Context) (uint64, error) {
 func (r *Reader) First(ctx context.Context) (uint64, error) {
 	var first uint64
 	errFound := errors.New("found")
-	err := r.folder.Walk(ctx, 0, func(_ folder.Part, _ segment.Source, h segment.Header) error {
+	err := r.folder.Walk(ctx, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
 		first = h.First
 		return errFound
 	})
@@ -95,4 +94,77 @@ func (r *Reader) Anchor(ctx context.Context) (journal.Anchor, error) {
 		return journal.Anchor{}, r.folder.Failed("read", err)
 	}
 	return a, nil
+}
+
+// Name is the name of the worker whose journal this is, as its newest segment has it; "" where no
+// worker has opened it yet.
+func (r *Reader) Name(ctx context.Context) (name string, err error) {
+	err = r.folder.Backward(ctx, true, func(s archive.Source, h archive.Header) (enough bool, err error) {
+		name, err = nameIn(ctx, s, h) // where it is damaged the segment before knows it too
+		return name != "", err
+	})
+	if err != nil {
+		return "", r.folder.Failed("read", err)
+	}
+	return name, nil
+}
+
+func nameIn(ctx context.Context, s archive.Source, h archive.Header) (string, error) {
+	state, err := h.State()
+	if err != nil || state.Name != "" {
+		return nameOf(state), err
+	}
+	for page, err := range s.Records(ctx, archive.Selection{Kinds: []journal.Kind{journal.KindOpened}}) {
+		if err != nil || len(page) == 0 {
+			return "", err
+		}
+		opened, err := journal.PayloadOf[journal.Opened](page[0].Payload)
+		return opened.Name, err
+	}
+	return "", nil
+}
+
+func nameOf(s *journal.State) string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
+}
+
+// Kept says what retention has removed; nil where the history is whole, from its first event on.
+func (r *Reader) Kept(ctx context.Context) (*journal.RemovedError, error) {
+	removed, err := r.kept(ctx)
+	if err != nil {
+		return nil, r.folder.Failed("read", err)
+	}
+	return removed, nil
+}
+
+func (r *Reader) kept(ctx context.Context) (removed *journal.RemovedError, err error) {
+	err = r.folder.Walk(ctx, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
+		if h.First > 1 {
+			before, err := h.State()
+			if err != nil {
+				return err
+			}
+			removed = &journal.RemovedError{First: h.First, Since: before.Time}
+		}
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return removed, err
+}
+
+// reaches fails with a *RemovedError where the event behind seq is not kept any more.
+func (r *Reader) reaches(ctx context.Context, seq uint64) error {
+	if number, err := r.folder.BeginsBefore(ctx, seq+1); number > 0 || err != nil {
+		return err
+	}
+	removed, err := r.kept(ctx)
+	if err == nil && removed != nil && seq+1 < removed.First {
+		err = removed
+	}
+	return err
 }

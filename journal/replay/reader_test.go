@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/journaltest"
-	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
@@ -125,7 +125,7 @@ func TestPausedIterationDoesNotKeepTheLog(t *testing.T) {
 		if count++; count != 1 {
 			continue
 		}
-		db := segment.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
+		db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
 		_, err := db.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
 		if err := errors.Join(err, db.Close()); err != nil {
 			t.Fatal(err)

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"jobd/journal"
-	"jobd/journal/folder"
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // Audited is what a verification found.
@@ -21,7 +22,7 @@ type Audited struct {
 	Unanswered []journal.Anchor // anchors of events that retention has removed
 
 	Ranges   []Range         // all events by number, what retention has removed included
-	Faults   []segment.Fault // all that is wrong, in the order in which it was met; about files too
+	Faults   []archive.Fault // all that is wrong, in the order in which it was met; about files too
 	More     int             // how many faults more there were, which Ranges know of only
 	Proven   uint64          // every event up to this one that is kept is proven; 0: none is
 	Unproven uint64          // events up to this one were removed before that was journalled: only a note says so. 0: none
@@ -34,7 +35,7 @@ type Audited struct {
 // disagrees with them. It goes on behind damage, and tells of every event what is known; a
 // *DamagedError says what is wrong first. Where progress is not nil, it is called now and then with
 // the newest verified event.
-func Audit(ctx context.Context, f *folder.Folder, anchors []journal.Anchor, progress func(seq uint64)) (*Audited, error) {
+func Audit(ctx context.Context, f *archive.Folder, anchors []journal.Anchor, progress func(seq uint64)) (*Audited, error) {
 	v := newVerifier(f, against{anchors, progress})
 	err := v.run(ctx)
 	if err == nil {
@@ -60,7 +61,7 @@ func (v *verifier) run(ctx context.Context) (err error) {
 			break
 		}
 		p := parts[0]
-		if gap := done > 0 && p.Number != done+1; gap && looks < folder.MaxLooks {
+		if gap := done > 0 && p.Number != done+1; gap && looks < archive.MaxLooks {
 			looks++
 			continue
 		} else if gap {
@@ -73,7 +74,7 @@ func (v *verifier) run(ctx context.Context) (err error) {
 			}
 		}
 		err = v.part(ctx, p, parts[1:])
-		if errors.Is(err, fs.ErrNotExist) && looks < folder.MaxLooks {
+		if errors.Is(err, fs.ErrNotExist) && looks < archive.MaxLooks {
 			looks++
 			continue
 		}
@@ -93,14 +94,14 @@ func (v *verifier) run(ctx context.Context) (err error) {
 // prepare reads what the history is compared with. Head, waypoint and notes go first: what a worker
 // appends while we read must not look missing.
 func (v *verifier) prepare(ctx context.Context) (err error) {
-	v.head, err = folder.ReadHead(v.folder.Dir)
+	v.head, err = archive.ReadHead(v.folder.Dir)
 	unreadable := err != nil
-	if err := v.faulty(folder.HeadFile, err); err != nil {
+	if err := v.faulty(archive.HeadFile, err); err != nil {
 		return err
 	}
 	v.head.Found = v.head.Found || unreadable
 	v.waypoint, err = readWaypoint(v.folder.Dir)
-	if err := v.faulty(folder.WaypointFile, err); err != nil {
+	if err := v.faulty(archive.WaypointFile, err); err != nil {
 		return err
 	}
 	if v.examined, err = v.folder.NewestDatabase(); err == nil && v.examined != "" {
@@ -156,4 +157,119 @@ func (v *verifier) audited() *Audited {
 		}
 	}
 	return a
+}
+
+// against says what a verification compares with and whom it tells how far it is.
+type against struct {
+	anchors  []journal.Anchor // heads noted earlier and kept elsewhere, in any order
+	progress func(seq uint64) // called now and then with the newest verified event; may be nil
+}
+
+// verifier verifies a journal, segment by segment.
+type verifier struct {
+	folder   *archive.Folder
+	against  against
+	head     archive.Acknowledgement
+	waypoint *waypoint // nil: there is none, or it was passed
+	unfit    bool      // there is one that a start could not go on from
+	notes    archive.Notes
+	examined string           // the database whose definitions were looked at
+	live     bool             // there is a newest segment, so this is no archive
+	oldest   archive.Header   // what the history begins with
+	removal  *journal.Removal // what retention has removed, as the newest event that was verified knows it
+	removed  *Range           // the same as a range, once it is known
+	unproven uint64
+
+	progress
+	before progress               // the same, when the newest segment was begun
+	ends   map[int]journal.Anchor // the last event before a segment, by its number
+
+	number    int                // of the newest segment begun; 0: none
+	header    archive.Header     // of the newest segment begun
+	begun     time.Time          // of its first event
+	occurring []archive.JobBlock // where jobs occur in the segment in hand
+	weight    int                // of what was verified
+}
+
+// progress is how far a verification is.
+type progress struct {
+	links    links
+	expected []expected // what is not passed yet, by sequence number
+	compared int
+	state    *journal.State // nil: not known, behind damage
+	sound    *journal.State // before the first damage; nil: nothing is wrong yet
+	last     journal.Hash   // of the newest event, as it is stored
+	other    journal.Hash   // as it should be
+	unknown  bool           // neither is known
+	doubt    *disagreement
+	faults   []archive.Fault
+	more     int
+}
+
+func newVerifier(f *archive.Folder, a against) *verifier {
+	return &verifier{folder: f, against: a, ends: map[int]journal.Anchor{}, progress: progress{state: &journal.State{}}}
+}
+
+// maxFaults bounds how many faults are told one by one. What is wrong beyond that widens the last
+// range.
+const maxFaults = 1000
+
+// fault notes something that is wrong.
+func (v *verifier) fault(f archive.Fault) {
+	if v.sound == nil {
+		sound := *v.stateOr()
+		v.sound = &sound
+	}
+	if f.Last == 0 && slices.ContainsFunc(v.faults, func(g archive.Fault) bool { return g.File == f.File && g.Last == 0 && g.Text() == f.Text() }) {
+		return // the same file was met by another way
+	}
+	if len(v.faults) < maxFaults {
+		v.faults = append(v.faults, f)
+		return
+	}
+	v.more++
+	if last := &v.faults[len(v.faults)-1]; f.Last > 0 {
+		if last.Last == 0 {
+			last.First = f.First
+		}
+		last.Missing, last.Last, last.Surplus = false, max(last.Last, f.Last), false
+		last.Detail, last.Err = fmt.Sprintf("more than %d places are damaged", maxFaults), nil
+	}
+}
+
+func (v *verifier) stateOr() *journal.State {
+	if v.state != nil {
+		return v.state
+	}
+	return &journal.State{}
+}
+
+// problem is the first fault as an error; nil where there is none.
+func (v *verifier) problem() error {
+	for i := range v.faults {
+		return v.faults[i].Damage()
+	}
+	return nil
+}
+
+// faulty notes an error that is about the journal as a fault of a file, and gives back any other.
+func (v *verifier) faulty(file string, err error) error {
+	var d *journal.DamagedError
+	if err = archive.Damaged(err); !errors.As(err, &d) {
+		return err
+	}
+	v.fault(archive.Fault{First: d.Seq, File: file, Detail: d.Detail, Err: d.Err})
+	return nil
+}
+
+// expected is a hash that an event must have.
+type expected struct {
+	journal.Anchor
+	head bool // it is what the head file says
+}
+
+func (v *verifier) reportProgress() {
+	if v.against.progress != nil && v.links.next > 0 {
+		v.against.progress(v.links.next - 1)
+	}
 }

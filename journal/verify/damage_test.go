@@ -13,18 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/eventlog"
-	"jobd/journal/folder"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 )
 
 // tamper runs statements on the database with the guards off.
 func tamper(statements ...string) func(t *testing.T, dir string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		db := segment.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
+		db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
 		defer db.Close()
 		guards := make([]string, 2)
 		for i, name := range []string{"records_no_update", "records_no_delete"} {
@@ -117,8 +116,8 @@ func TestDamageIsFound(t *testing.T) {
 			_, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
 			refused(t, "Open", err, c.seq, c.says)
 			after := journaltest.Listing(t, dir)
-			delete(before, folder.LockFile) // bears the newest holder's name
-			delete(after, folder.LockFile)
+			delete(before, archive.LockFile) // bears the newest holder's name
+			delete(after, archive.LockFile)
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("Open changed the damaged journal: %s", diff)
 			}
@@ -186,7 +185,7 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 func TestVerifyChecksTheIndex(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.ClosedJournal(t, 1)
-	db := segment.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
+	db := archive.OpenForWriting(filepath.Join(dir, journaltest.SegmentFile))
 	for _, statement := range []string{
 		`PRAGMA writable_schema = ON`,
 		`UPDATE sqlite_schema SET sql = replace(sql, 'job <> 0', 'job = 77') WHERE name = 'records_job'`,

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
-	"jobd/journal/segment"
 )
 
 // endReadings are all readings that depend on where the journal ends.
@@ -69,7 +68,7 @@ func TestEveryReadingMeetsAMissingHead(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.ClosedJournal(t, 3)
 	remove("head")(t, dir)
-	checkEndReadings(t, dir, folder.DetailNoHead)
+	checkEndReadings(t, dir, archive.DetailNoHead)
 }
 
 // Where sealed segments are all there is, the files that a worker keeps tell a journal that lost
@@ -77,7 +76,7 @@ func TestEveryReadingMeetsAMissingHead(t *testing.T) {
 func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
 	t.Parallel()
 	dir := journaltest.Large(t)
-	parts, err := folder.List(dir)
+	parts, err := archive.List(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,17 +91,17 @@ func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
 	if files == 0 {
 		t.Fatal("nothing is sealed")
 	}
-	for _, name := range []string{"head", folder.LockFile, folder.ClockFile, folder.WaypointFile} {
-		if err := segment.RemoveIfThere(filepath.Join(dir, name)); err != nil {
+	for _, name := range []string{"head", archive.LockFile, archive.ClockFile, archive.WaypointFile} {
+		if err := archive.RemoveIfThere(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	checkEndReadings(t, dir, "")
-	for _, name := range []string{folder.LockFile, folder.ClockFile} {
+	for _, name := range []string{archive.LockFile, archive.ClockFile} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		checkEndReadings(t, dir, folder.DetailAllSealed)
+		checkEndReadings(t, dir, archive.DetailAllSealed)
 		remove(name)(t, dir)
 	}
 }

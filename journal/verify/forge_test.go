@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/journaltest"
-	"jobd/journal/segment"
 )
 
 // forgery changes records and gives the first event that differs from what was there.
-type forgery func(random *rand.Rand, records []segment.Record) ([]segment.Record, uint64)
+type forgery func(random *rand.Rand, records []archive.Record) ([]archive.Record, uint64)
 
-func changeOne(random *rand.Rand, records []segment.Record) ([]segment.Record, uint64) {
+func changeOne(random *rand.Rand, records []archive.Record) ([]archive.Record, uint64) {
 	i := random.IntN(len(records))
 	for records[i].Kind != journal.KindAccepted {
 		i = (i + 1) % len(records)
@@ -27,13 +26,13 @@ func changeOne(random *rand.Rand, records []segment.Record) ([]segment.Record, u
 	return records, records[i].Seq
 }
 
-func deleteOne(random *rand.Rand, records []segment.Record) ([]segment.Record, uint64) {
+func deleteOne(random *rand.Rand, records []archive.Record) ([]archive.Record, uint64) {
 	i := random.IntN(len(records) - 1)
 	seq := records[i].Seq
 	return slices.Delete(records, i, i+1), seq
 }
 
-func swapTwo(random *rand.Rand, records []segment.Record) ([]segment.Record, uint64) {
+func swapTwo(random *rand.Rand, records []archive.Record) ([]archive.Record, uint64) {
 	i := random.IntN(len(records) - 1)
 	k := i + 1 + random.IntN(len(records)-i-1)
 	a, b := &records[i], &records[k]
@@ -42,15 +41,15 @@ func swapTwo(random *rand.Rand, records []segment.Record) ([]segment.Record, uin
 	return records, a.Seq
 }
 
-func cutTail(random *rand.Rand, records []segment.Record) ([]segment.Record, uint64) {
+func cutTail(random *rand.Rand, records []archive.Record) ([]archive.Record, uint64) {
 	n := 1 + random.IntN(len(records)-1)
 	return records[:n], records[n].Seq
 }
 
 // readPart gives the header and all records of a segment.
-func readPart(t *testing.T, p folder.Part) (h segment.Header, records []segment.Record) {
+func readPart(t *testing.T, p archive.Part) (h archive.Header, records []archive.Record) {
 	t.Helper()
-	f := folder.Open("")
+	f := archive.Open("")
 	defer f.Close()
 	s, err := f.Open(p)
 	if err != nil {
@@ -60,7 +59,7 @@ func readPart(t *testing.T, p folder.Part) (h segment.Header, records []segment.
 	if h, err = s.Header(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for page, err := range s.Records(t.Context(), segment.Selection{Output: true}) {
+	for page, err := range s.Records(t.Context(), archive.Selection{Output: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +69,7 @@ func readPart(t *testing.T, p folder.Part) (h segment.Header, records []segment.
 }
 
 // rechain gives records the hashes that they would have if they had been appended so.
-func rechain(h segment.Header, records []segment.Record) {
+func rechain(h archive.Header, records []archive.Record) {
 	previous := h.Opening()
 	for i := range records {
 		records[i].Hash = records[i].Chain(previous)
@@ -82,7 +81,7 @@ func rechain(h segment.Header, records []segment.Record) {
 func rewriteSealed(forge forgery, rehash bool) tampering {
 	return func(t *testing.T, random *rand.Rand, dir string) uint64 {
 		path := anySealed(random, dir)
-		h, records := readPart(t, folder.Part{Path: path, Sealed: true})
+		h, records := readPart(t, archive.Part{Path: path, Sealed: true})
 		records, seq := forge(random, records)
 		if rehash {
 			rechain(h, records)
@@ -95,7 +94,7 @@ func rewriteSealed(forge forgery, rehash bool) tampering {
 	}
 }
 
-func writeSealed(t *testing.T, path string, h segment.Header, records []segment.Record) {
+func writeSealed(t *testing.T, path string, h archive.Header, records []archive.Record) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -104,9 +103,9 @@ func writeSealed(t *testing.T, path string, h segment.Header, records []segment.
 }
 
 // seal writes a sealed file.
-func seal(t *testing.T, path string, h segment.Header, records []segment.Record) {
+func seal(t *testing.T, path string, h archive.Header, records []archive.Record) {
 	t.Helper()
-	w, err := segment.NewSealWriter(path, h)
+	w, err := archive.NewSealWriter(path, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +121,7 @@ func seal(t *testing.T, path string, h segment.Header, records []segment.Record)
 // and the head file.
 func rewriteOpen(forge forgery, thorough bool) tampering {
 	return func(t *testing.T, random *rand.Rand, dir string) uint64 {
-		h, records := readPart(t, folder.Part{Path: segment.DatabasePath(dir, 4)})
+		h, records := readPart(t, archive.Part{Path: archive.DatabasePath(dir, 4)})
 		records, seq := forge(random, records)
 		if thorough {
 			rechain(h, records)
@@ -137,10 +136,10 @@ func rewriteOpen(forge forgery, thorough bool) tampering {
 	}
 }
 
-func writeOpen(t *testing.T, dir string, h segment.Header, records []segment.Record) {
+func writeOpen(t *testing.T, dir string, h archive.Header, records []archive.Record) {
 	t.Helper()
-	path := segment.DatabasePath(dir, h.Number)
-	if err := errors.Join(segment.RemoveDatabase(path), segment.Make(t.Context(), dir, h, segment.Notes{Kept: 1})); err != nil {
+	path := archive.DatabasePath(dir, h.Number)
+	if err := errors.Join(archive.RemoveDatabase(path), archive.Make(t.Context(), dir, h, archive.Notes{Kept: 1})); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("sqlite", path)
@@ -170,9 +169,9 @@ func literal(b []byte) string {
 // forgeCheckpoint makes a job vanish from, or appear in, the checkpoint of a segment.
 func forgeCheckpoint(t *testing.T, random *rand.Rand, dir string) uint64 {
 	number := 2 + random.IntN(3)
-	p := folder.Part{Number: number, Path: folder.SealedPath(dir, number), Sealed: true}
+	p := archive.Part{Number: number, Path: archive.SealedPath(dir, number), Sealed: true}
 	if number == 4 {
-		p = folder.Part{Number: number, Path: segment.DatabasePath(dir, number)}
+		p = archive.Part{Number: number, Path: archive.DatabasePath(dir, number)}
 	}
 	h, records := readPart(t, p)
 	s, err := h.State()
@@ -185,7 +184,7 @@ func forgeCheckpoint(t *testing.T, random *rand.Rand, dir string) uint64 {
 	} else {
 		s.Jobs[job] = &journal.Job{ID: job, Target: "t", Status: journal.StatusAccepted}
 	}
-	forged, err := segment.NewHeader(number, s)
+	forged, err := archive.NewHeader(number, s)
 	if err != nil {
 		t.Fatal(err)
 	}

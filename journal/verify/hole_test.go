@@ -11,10 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/eventlog"
-	"jobd/journal/folder"
 	"jobd/journal/journaltest"
-	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
@@ -133,7 +132,7 @@ func TestAnEditedNoteHidesNoHole(t *testing.T) {
 	journaltest.MustClose(t, j)
 	dir := j.Dir
 	edit := func(dir string) {
-		db := segment.OpenForWriting(segment.DatabasePath(dir, 4))
+		db := archive.OpenForWriting(archive.DatabasePath(dir, 4))
 		defer db.Close()
 		if _, err := db.Exec(`UPDATE mirror SET kept = 3`); err != nil {
 			t.Fatal(err)
@@ -166,8 +165,8 @@ func TestAnEditedNoteHidesNoHole(t *testing.T) {
 func old(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	h, err := segment.NewHeader(1, &journal.State{})
-	if err := errors.Join(err, segment.Make(t.Context(), dir, h, segment.Notes{Kept: 1})); err != nil {
+	h, err := archive.NewHeader(1, &journal.State{})
+	if err := errors.Join(err, archive.Make(t.Context(), dir, h, archive.Notes{Kept: 1})); err != nil {
 		t.Fatal(err)
 	}
 	j := journaltest.OpenWith(t, eventlog.Config{Dir: dir, Now: journaltest.Ticking()})
@@ -181,22 +180,22 @@ func old(t *testing.T) string {
 	}
 	j.SetPosition(80)
 	journaltest.MustClose(t, j)
-	parts, err := folder.List(dir) // Maintain would journal that nothing was removed so far
+	parts, err := archive.List(dir) // Maintain would journal that nothing was removed so far
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range parts[:3] {
 		h, records := readPart(t, p)
-		seal(t, folder.SealedPath(dir, p.Number), h, records)
-		if err := segment.RemoveDatabase(p.Path); err != nil {
+		seal(t, archive.SealedPath(dir, p.Number), h, records)
+		if err := archive.RemoveDatabase(p.Path); err != nil {
 			t.Fatal(err)
 		}
 	}
-	db := segment.OpenForWriting(segment.DatabasePath(dir, 4))
+	db := archive.OpenForWriting(archive.DatabasePath(dir, 4))
 	if _, err := db.Exec(`UPDATE mirror SET kept = 3`); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(db.Close(), os.Remove(folder.SealedPath(dir, 1)), os.Remove(folder.SealedPath(dir, 2))); err != nil {
+	if err := errors.Join(db.Close(), os.Remove(archive.SealedPath(dir, 1)), os.Remove(archive.SealedPath(dir, 2))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -230,7 +229,7 @@ func TestAJournalThatOlderVersionsShortened(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	remove("segment-00000003.zst")(t, dir)
-	db := segment.OpenForWriting(segment.DatabasePath(dir, 5))
+	db := archive.OpenForWriting(archive.DatabasePath(dir, 5))
 	if _, err := db.Exec(`UPDATE mirror SET kept = 4`); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"jobd/journal/segment"
+	"jobd/journal/archive"
 )
 
 // Verdict says what is known of a range of events.
@@ -94,7 +94,7 @@ const (
 )
 
 // ranges gives what is known of all events, in order, of a history that begins with first.
-func (l *links) ranges(first uint64, faults []segment.Fault) []Range {
+func (l *links) ranges(first uint64, faults []archive.Fault) []Range {
 	var pieces []piece
 	add := func(weight int, r Range) {
 		if r.First > 0 && r.First <= r.Last {

@@ -9,9 +9,8 @@ import (
 	"testing"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/journaltest"
-	"jobd/journal/segment"
 )
 
 // forgeFrom changes an event of a journal of four segments of 25 and chains everything behind it
@@ -20,14 +19,14 @@ func forgeFrom(t *testing.T, dir string, seq uint64) {
 	t.Helper()
 	var state *journal.State
 	for number := 1; number <= 4; number++ {
-		p := folder.Part{Number: number, Path: folder.SealedPath(dir, number), Sealed: true}
+		p := archive.Part{Number: number, Path: archive.SealedPath(dir, number), Sealed: true}
 		if number == 4 {
-			p = folder.Part{Number: number, Path: segment.DatabasePath(dir, number)}
+			p = archive.Part{Number: number, Path: archive.DatabasePath(dir, number)}
 		}
 		h, records := readPart(t, p)
 		var err error
 		if state != nil {
-			h, err = segment.NewHeader(number, state)
+			h, err = archive.NewHeader(number, state)
 		} else {
 			state, err = h.State()
 		}
@@ -42,7 +41,7 @@ func forgeFrom(t *testing.T, dir string, seq uint64) {
 		}
 		rechain(h, records)
 		for i := range records {
-			e, err := records[i].Decode(&segment.Decoder{})
+			e, err := records[i].Decode(&archive.Decoder{})
 			if err = errors.Join(err, state.Apply(e)); err != nil {
 				t.Fatal(err)
 			}
@@ -107,8 +106,8 @@ func TestVerdictsAreRanges(t *testing.T) {
 		"the newest, no database":  {onFile("segment-00000004.db", func(b []byte) []byte { return []byte("no database, whatever") }), []journal.Anchor{at(75)}, "", []string{"1-75 proven", "76-100 damaged"}},
 		"a bit of the head":        {onFile("head", func(b []byte) []byte { b[3] ^= 4; return b }), []journal.Anchor{at(100)}, "the head file is not readable", []string{"1-100 proven"}},
 		"a digit of the head":      {onFile("head", otherDigit), nil, "not the event that was acknowledged", []string{"1-100 consistent"}},
-		"the waypoint":             {write(folder.WaypointFile, "jobd-waypoint none\n{}"), []journal.Anchor{at(100)}, "the waypoint file is not readable", []string{"1-100 proven"}},
-		"a swap":                   {func(t *testing.T, dir string) { swapFiles(t, folder.SealedPath(dir, 1), folder.SealedPath(dir, 2)) }, nil, "holds segment", []string{"1-50 damaged", "51-100 consistent"}},
+		"the waypoint":             {write(archive.WaypointFile, "jobd-waypoint none\n{}"), []journal.Anchor{at(100)}, "the waypoint file is not readable", []string{"1-100 proven"}},
+		"a swap":                   {func(t *testing.T, dir string) { swapFiles(t, archive.SealedPath(dir, 1), archive.SealedPath(dir, 2)) }, nil, "holds segment", []string{"1-50 damaged", "51-100 consistent"}},
 		"a view replaced":          {inOpen(`DROP VIEW events`, `CREATE VIEW events AS SELECT * FROM records WHERE job <> 7`), nil, "the view events was changed", []string{"1-100 consistent"}},
 		"a trigger dropped":        {inOpen(`DROP TRIGGER records_no_update`), nil, "the trigger records_no_update is missing", []string{"1-100 consistent"}},
 		"a trigger added":          {inOpen(`CREATE TRIGGER t AFTER INSERT ON records BEGIN UPDATE mirror SET seq = 0; END`), nil, "the trigger t is not jobd's", []string{"1-100 consistent"}},
@@ -134,7 +133,7 @@ func TestVerdictsAreRanges(t *testing.T) {
 func onOpen(number int, statements ...string) func(t *testing.T, dir string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		db := segment.OpenForWriting(segment.DatabasePath(dir, number))
+		db := archive.OpenForWriting(archive.DatabasePath(dir, number))
 		defer db.Close()
 		guards := []string{"records_no_update", "records_no_delete"}
 		for i, name := range guards {
@@ -190,7 +189,7 @@ func TestDamageDoesNotReachFurther(t *testing.T) {
 	e := collect(t)
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"a block": func(t *testing.T, dir string) {
-			changeFile(t, folder.SealedPath(dir, 3), func(b []byte) []byte { b[200] ^= 1; return b })
+			changeFile(t, archive.SealedPath(dir, 3), func(b []byte) []byte { b[200] ^= 1; return b })
 		},
 		"its end":  cutTo("segment-00000003.zst", 90),
 		"all gone": remove("segment-00000003.zst"),
@@ -213,7 +212,7 @@ func TestDamageDoesNotReachFurther(t *testing.T) {
 				got++
 			}
 		}
-		if !segment.IsDamage(err) || got != 25 && name != "a block" {
+		if !archive.IsDamage(err) || got != 25 && name != "a block" {
 			t.Errorf("%s: 30 of the newest gives %d: %v", name, got, err)
 		}
 		readsUpTo(t, dir, 50)
@@ -251,7 +250,7 @@ func TestReadersVerifyWhatTheyRead(t *testing.T) {
 				got++
 			}
 		}
-		if !segment.IsDamage(err) || got != c.want {
+		if !archive.IsDamage(err) || got != c.want {
 			t.Errorf("%s: %d events, want %d; %v", name, got, c.want, err)
 		}
 	}
@@ -260,8 +259,8 @@ func TestReadersVerifyWhatTheyRead(t *testing.T) {
 // forgeSealed changes an event of a sealed segment and chains it anew.
 func forgeSealed(t *testing.T, dir string, number int) {
 	t.Helper()
-	path := folder.SealedPath(dir, number)
-	h, records := readPart(t, folder.Part{Path: path, Sealed: true})
+	path := archive.SealedPath(dir, number)
+	h, records := readPart(t, archive.Part{Path: path, Sealed: true})
 	records[5].Payload = []byte(`{"target":"t","token":"@forged"}`)
 	rechain(h, records)
 	writeSealed(t, path, h, records)

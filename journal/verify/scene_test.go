@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/eventlog"
-	"jobd/journal/folder"
 	"jobd/journal/journaltest"
-	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
@@ -64,7 +63,7 @@ func makeScene(t *testing.T) scene {
 // placeWaypoint writes a waypoint for all that was appended.
 func placeWaypoint(t *testing.T, j *journaltest.Log) {
 	t.Helper()
-	parts, err := folder.List(j.Dir)
+	parts, err := archive.List(j.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,18 +78,18 @@ func placeWaypoint(t *testing.T, j *journaltest.Log) {
 func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 	t.Helper()
 	found := map[uint64][]byte{}
-	parts, err := folder.List(dir)
+	parts, err := archive.List(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := folder.Open("")
+	f := archive.Open("")
 	defer f.Close()
 	for _, p := range parts {
 		s, err := f.Open(p)
 		if err != nil {
 			continue
 		}
-		for page := range s.Records(t.Context(), segment.Selection{Output: true, GoOn: true}) {
+		for page := range s.Records(t.Context(), archive.Selection{Output: true, GoOn: true}) {
 			for i := range page {
 				r := &page[i]
 				b := fmt.Appendf(nil, "%d %d %d %q %q %q %q", r.Seq, r.Micros, r.Job, r.Kind, r.Payload, r.Stdout, r.Stderr)

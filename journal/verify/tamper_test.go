@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/journaltest"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
@@ -111,7 +111,9 @@ func TestTamperingIsFound(t *testing.T) {
 }
 
 // anySealed chooses one of the three sealed segments.
-func anySealed(random *rand.Rand, dir string) string { return folder.SealedPath(dir, 1+random.IntN(3)) }
+func anySealed(random *rand.Rand, dir string) string {
+	return archive.SealedPath(dir, 1+random.IntN(3))
+}
 
 func changeFile(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()
@@ -148,7 +150,7 @@ func cutSealed(t *testing.T, random *rand.Rand, dir string) uint64 {
 
 func removeSealed(t *testing.T, random *rand.Rand, dir string) uint64 {
 	number := 1 + random.IntN(3)
-	if err := os.Remove(folder.SealedPath(dir, number)); err != nil {
+	if err := os.Remove(archive.SealedPath(dir, number)); err != nil {
 		t.Fatal(err)
 	}
 	if number == 1 {

@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/journal/folder"
+	"jobd/journal/archive"
 	"jobd/journal/journaltest"
-	"jobd/journal/segment"
 	"jobd/journal/verify"
 )
 
@@ -120,12 +119,12 @@ var allMutations = []mutation{
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		return filepath.Base(path) == filepath.Base(folder.SealedPath("", 1)) // which retention has removed, as its event says
+		return filepath.Base(path) == filepath.Base(archive.SealedPath("", 1)) // which retention has removed, as its event says
 	}},
 	{"the oldest removed, and the note edited", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
 		n := 1 + random.IntN(3)
 		for number := 1; number <= n; number++ {
-			if err := os.Remove(folder.SealedPath(dir, number)); err != nil {
+			if err := os.Remove(archive.SealedPath(dir, number)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,19 +142,19 @@ var allMutations = []mutation{
 	forged("open events swapped", false, rewriteOpen(swapTwo, false)),
 	{"the open segment forged", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
 		if random.IntN(2) == 0 {
-			segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+			archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
 		}
 		rewriteOpen(changeOne, true)(t, random, dir)
 		return true
 	}},
 	{"the end cut off, and the head mended", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
-		segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+		archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
 		rewriteOpen(cutTail, true)(t, random, dir)
 		return true
 	}},
 	forged("a checkpoint forged", false, forgeCheckpoint),
 	{"all forged from an event on", func(t *testing.T, random *rand.Rand, _ scene, dir string) bool {
-		segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+		archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
 		accepted := []uint64{1, 5, 6, 10, 26, 30, 51, 55, 76, 80, 86}
 		forgeFrom(t, dir, accepted[random.IntN(len(accepted))])
 		return true
@@ -175,7 +174,7 @@ var allMutations = []mutation{
 		return true
 	}},
 	{"an older file", func(t *testing.T, random *rand.Rand, s scene, dir string) bool {
-		files := []string{"head", folder.WaypointFile, "segment-00000004.db"}
+		files := []string{"head", archive.WaypointFile, "segment-00000004.db"}
 		if n := random.IntN(4); n < 3 {
 			take(t, s.earlier, dir, files[n])
 			if n == 2 {
@@ -184,7 +183,7 @@ var allMutations = []mutation{
 			return n == 0 // an older head is legal, after a power cut
 		}
 		take(t, s.earlier, dir, "head", "segment-00000004.db", "segment-00000004.db-wal")
-		segment.RemoveIfThere(filepath.Join(dir, folder.WaypointFile))
+		archive.RemoveIfThere(filepath.Join(dir, archive.WaypointFile))
 		return true
 	}},
 	sql4("a time", `UPDATE records SET time = time + 1 WHERE seq = %d`, false),

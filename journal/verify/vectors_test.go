@@ -14,10 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/eventlog"
-	"jobd/journal/folder"
 	"jobd/journal/journaltest"
-	"jobd/journal/segment"
 )
 
 var updateVectors = flag.Bool("update", false, "write testdata/journal anew; that changes the format that journals have had so far")
@@ -112,9 +111,9 @@ func linesOf(t *testing.T, dir string) (events, headers string) {
 			t.Fatal(err)
 		}
 	}
-	err := journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(_ folder.Part, s segment.Source, h segment.Header) error {
+	err := journaltest.OpenReader(t, dir).Folder().Walk(t.Context(), 0, func(_ archive.Part, s archive.Source, h archive.Header) error {
 		write(1, vectorHeader{h.Number, h.First, h.Previous.String(), string(h.Checkpoint), h.Opening().String()})
-		for page, err := range s.Records(t.Context(), segment.Selection{Output: true}) {
+		for page, err := range s.Records(t.Context(), archive.Selection{Output: true}) {
 			if err != nil {
 				return err
 			}
@@ -153,7 +152,7 @@ func replaceVectors(t *testing.T, vectors, events, headers string) {
 		}
 	}
 	for _, name := range []string{"lock", "clock"} { // they say nothing of the history
-		if err := segment.RemoveIfThere(filepath.Join(vectors, "journal", name)); err != nil {
+		if err := archive.RemoveIfThere(filepath.Join(vectors, "journal", name)); err != nil {
 			t.Fatal(err)
 		}
 	}

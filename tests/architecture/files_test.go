@@ -18,7 +18,6 @@ var crowded = map[string]int{
 	"exec":              69,
 	"exec/board":        34,
 	"exec/runner/host":  41,
-	"journal/segment":   22,
 	"master":            35,
 	"net":               33,
 	"store":             31,

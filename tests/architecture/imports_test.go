@@ -16,11 +16,10 @@ import (
 // that begin so. The longest matching key counts.
 var allowed = map[string][]string{
 	"journal":             {},
-	"journal/segment":     {"jobd/journal", "github.com/klauspost/compress/zstd", "modernc.org/sqlite"},
-	"journal/folder":      {"jobd/journal", "jobd/journal/segment", "github.com/klauspost/compress/zstd"},
-	"journal/replay":      {"jobd/journal", "jobd/journal/folder", "jobd/journal/segment"},
-	"journal/verify":      {"jobd/journal", "jobd/journal/folder", "jobd/journal/segment"},
-	"journal/eventlog":    {"jobd/journal", "jobd/journal/folder", "jobd/journal/replay", "jobd/journal/segment", "jobd/journal/verify", "golang.org/x/sys/unix"},
+	"journal/archive":     {"jobd/journal", "github.com/klauspost/compress/zstd", "modernc.org/sqlite"},
+	"journal/replay":      {"jobd/journal", "jobd/journal/archive"},
+	"journal/verify":      {"jobd/journal", "jobd/journal/archive"},
+	"journal/eventlog":    {"jobd/journal", "jobd/journal/archive", "jobd/journal/replay", "jobd/journal/verify", "golang.org/x/sys/unix"},
 	"store":               {"jobd/journal", "github.com/cenkalti/backoff/v5"},
 	"store/internal/rule": {"jobd/journal", "jobd/store"},
 	"store/reconcile":     {"jobd/journal", "jobd/store"},
@@ -145,8 +144,8 @@ func TestExecAndNetAreRenamed(t *testing.T) {
 func TestProgramsLinkNoDriverTheyDoNotNeed(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
-		"./exec":            {"jobd/journal/segment", "modernc.org/sqlite"},
-		"./store":           {"jobd/journal/segment", "modernc.org/sqlite"},
+		"./exec":            {"jobd/journal/archive", "modernc.org/sqlite"},
+		"./store":           {"jobd/journal/archive", "modernc.org/sqlite"},
 		"./cmd/jobctl":      {"github.com/go-sql-driver/mysql", "jobd/store/mysql"},
 		"./cmd/jobd":        {"charm.land", "github.com/charmbracelet"},
 		"./cmd/jobd-master": {"github.com/go-sql-driver/mysql", "jobd/store", "modernc.org/sqlite", "jobd/journal", "jobd/exec", "charm.land", "github.com/charmbracelet"},

@@ -1,0 +1,427 @@
+package archive
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	_ "modernc.org/sqlite"
+
+	"jobd/journal"
+)
+
+// OpenForWriting gives the writer's pool, of one connection. Settings go with the address, so
+// that every connection has them: pragmas sent by Exec would reach one only.
+func OpenForWriting(path string) *sql.DB {
+	db := openDatabase(path, url.Values{
+		"mode":    {"rw"},
+		"_txlock": {"immediate"},
+		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)", "temp_store(MEMORY)"},
+	})
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+// openForReading gives a pool that reads beside a writer.
+func openForReading(path string) *sql.DB {
+	return openDatabase(path, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}})
+}
+
+// openResting gives a pool for a database that has no write-ahead log and that nobody changes.
+func openResting(path string) *sql.DB {
+	return openDatabase(path, url.Values{"mode": {"ro"}, "immutable": {"1"}})
+}
+
+func openDatabase(path string, query url.Values) *sql.DB {
+	uri := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", uri.String())
+	if err != nil {
+		panic("journal: the SQLite driver is not linked: " + err.Error())
+	}
+	return db
+}
+
+// database is a segment that is not sealed, open for reading. It implements source. It connects
+// when it is first used, and is for one goroutine at a time.
+type database struct {
+	pace
+	path    string
+	decoder *zstd.Decoder
+	db      *sql.DB // nil: not connected
+	seen    appearance
+	passes  int // how often damage was passed over
+}
+
+// readDatabase gives a database for reading, which is opened when it is first used. After each page
+// it rests for so many times as long as reading that took.
+func readDatabase(path string, decoder *zstd.Decoder, rests int) *database {
+	return &database{pace: pace{rests: rests}, path: path, decoder: decoder}
+}
+
+// appearance reports whether a database file has been written to.
+type appearance struct {
+	resting bool // it has no write-ahead log; what follows is not looked at otherwise
+	size    int64
+	changed time.Time
+}
+
+// read runs a query, maybe again. A database without a write-ahead log is read as a file
+// that nobody changes: SQLite would make a log otherwise, which a reader may not,
+// or cannot. If a worker came or went meanwhile, what was read is void, and is read
+// again; the second time beside the worker, who may be gone again.
+func (d *database) read(query func(*sql.DB) error) error {
+	for again := false; ; again = true {
+		before, err := d.look()
+		if err != nil {
+			return err
+		}
+		if again {
+			before = appearance{}
+		}
+		if err = d.connect(before); err == nil {
+			err = query(d.db)
+		}
+		after, lookErr := d.look()
+		switch {
+		case lookErr != nil: // it was sealed or removed
+			return lookErr
+		case again, after == before, !before.resting && err == nil:
+			return err
+		}
+	}
+}
+
+// look looks at the database from outside.
+func (d *database) look() (appearance, error) {
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return appearance{}, err
+	}
+	if _, err = os.Stat(d.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		return appearance{true, info.Size(), info.ModTime()}, nil
+	}
+	return appearance{}, err
+}
+
+// connect makes a connection that suits the appearance.
+func (d *database) connect(a appearance) error {
+	if d.db != nil && d.seen == a {
+		return nil
+	}
+	err := d.Close()
+	if d.seen = a; a.resting {
+		d.db = openResting(d.path)
+	} else {
+		d.db = openForReading(d.path)
+	}
+	d.db.SetMaxOpenConns(1)
+	return err
+}
+
+// Close implements source.
+func (d *database) Close() error {
+	if d.db == nil {
+		return nil
+	}
+	db := d.db
+	d.db = nil
+	return db.Close()
+}
+
+// End implements source.
+func (d *database) End(ctx context.Context) (seq uint64, hash journal.Hash, err error) {
+	var stored []byte
+	err = d.read(func(db *sql.DB) error {
+		err := db.QueryRowContext(ctx, `SELECT seq, hash FROM records ORDER BY seq DESC LIMIT 1`).Scan(&seq, &stored)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	copy(hash[:], stored)
+	return seq, hash, Damaged(err)
+}
+
+// FirstAt implements source: by bisection, since time grows with the sequence number.
+func (d *database) FirstAt(ctx context.Context, micros int64) (uint64, error) {
+	var first, last sql.NullInt64
+	err := d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT min(seq), max(seq) FROM records`).Scan(&first, &last)
+	})
+	if err == nil && !first.Valid {
+		return 0, nil // there is no event yet
+	}
+	low, high := uint64(first.Int64), uint64(last.Int64)+1
+	for err == nil && low < high {
+		middle := low + (high-low)/2
+		var then int64
+		err = d.read(func(db *sql.DB) error {
+			return db.QueryRowContext(ctx, `SELECT time FROM records WHERE seq = ?`, int64(middle)).Scan(&then)
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, &journal.DamagedError{Seq: middle, Detail: "it is missing"}
+		}
+		if then < micros {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, Damaged(err)
+}
+
+// CheckRest implements source. It lets SQLite compare the index with the table: events that the
+// index does not know would be missing from a job's history. It is one statement, so a worker's
+// write-ahead log grows while it runs.
+func (d *database) CheckRest(ctx context.Context, _ []JobBlock) error {
+	var verdict string
+	err := d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict)
+	})
+	if err != nil {
+		return Damaged(err)
+	}
+	if verdict != "ok" {
+		return &journal.DamagedError{Detail: verdict}
+	}
+	return nil
+}
+
+// Notes is what the newest segment keeps beside the events. It is for the journal's own use and not
+// chained.
+type Notes struct {
+	Position uint64 // the newest event that the jobs table is known to show
+	Kept     int    // the oldest segment that retention has left; those before it were removed or archived
+}
+
+func (d *database) notes(ctx context.Context) (n Notes, err error) {
+	var position int64
+	err = d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT seq, kept FROM mirror`).Scan(&position, &n.Kept)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return n, &journal.DamagedError{Detail: "the mirror's position is missing"}
+	}
+	n.Position = uint64(position)
+	return n, Damaged(err)
+}
+
+// Bounds implements source.
+func (d *database) Bounds() (Bounds, bool) { return Bounds{}, false }
+
+// Name implements source.
+func (d *database) Name() string { return filepath.Base(d.path) }
+
+// Header implements source.
+func (d *database) Header(ctx context.Context) (Header, error) {
+	var content []byte
+	err := d.read(func(db *sql.DB) error {
+		return db.QueryRowContext(ctx, `SELECT header FROM segment`).Scan(&content)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return Header{}, &journal.DamagedError{Detail: "a segment's header is missing"}
+	}
+	if err != nil {
+		return Header{}, Damaged(err)
+	}
+	return parseHeader(content)
+}
+
+// pageSize is how many events one statement reads: a statement that runs for
+// long would keep the write-ahead log from being emptied.
+const pageSize = 2000
+
+// maxPageBytes bounds the payloads and the output that a page holds in memory.
+const maxPageBytes = 4 << 20
+
+// Records implements source. Each page is a statement of its own.
+func (d *database) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record, error] {
+	return func(yield func([]Record, error) bool) {
+		after := int64(math.MinInt64) // so that a number that cannot be is met as well
+		if sel.After > 0 {
+			after = int64(sel.After)
+		}
+		for more := true; more; {
+			var page []Record
+			began := time.Now()
+			err := d.read(func(db *sql.DB) (err error) {
+				page, more, err = d.page(ctx, db, sel, after, pageSize)
+				return err
+			})
+			d.restAfter(ctx, began)
+			if len(page) > 0 {
+				after = int64(page[len(page)-1].Seq)
+			}
+			if err != nil && sel.GoOn && IsDamage(err) {
+				damage := d.pass(ctx, sel, after)
+				if len(page) > 0 && !yield(page, nil) || !yield(nil, damage) || damage.Last == 0 {
+					return
+				}
+				after, more = int64(damage.Last), true
+				continue
+			}
+			if (len(page) > 0 || err != nil) && !yield(page, Damaged(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// page reads records behind a sequence number, fewer than a page where they are large, and tells
+// whether there may be more. It goes past database/sql, which costs as much as SQLite itself.
+func (d *database) page(ctx context.Context, db *sql.DB, sel Selection, after int64, limit int) (page []Record, more bool, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer conn.Close()
+	text, args := sel.sql(after, limit)
+	err = conn.Raw(func(raw any) error {
+		rows, err := raw.(driver.QueryerContext).QueryContext(ctx, text, args)
+		if err != nil {
+			return err
+		}
+		page, more, err = d.scan(rows, limit)
+		return errors.Join(err, rows.Close())
+	})
+	return page, more, err
+}
+
+// sql is the selection as a statement that gives one page.
+func (s *Selection) sql(after int64, limit int) (string, []driver.NamedValue) {
+	var args []driver.NamedValue
+	add := func(value driver.Value) { args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: value}) }
+	output := `NULL, NULL`
+	if s.Output {
+		output = `stdout, stderr`
+	}
+	text := `SELECT seq, time, job, kind, CAST(payload AS BLOB), ` + output + `, hash FROM records WHERE seq > ?`
+	if add(after); s.End > 0 {
+		text += ` AND seq < ?`
+		add(int64(s.End))
+	}
+	if s.Job != 0 {
+		text += ` AND job = ? AND job <> 0`
+		add(s.Job)
+	}
+	if len(s.Kinds) > 0 {
+		text += ` AND kind IN (?` + strings.Repeat(`, ?`, len(s.Kinds)-1) + `)`
+		for _, kind := range s.Kinds {
+			add(string(kind))
+		}
+	}
+	add(int64(limit))
+	return text + ` ORDER BY seq LIMIT ?`, args
+}
+
+// scan reads rows into a page.
+func (d *database) scan(rows driver.Rows, limit int) (page []Record, more bool, err error) {
+	values := make([]driver.Value, 8)
+	for size := 0; ; {
+		if err := rows.Next(values); errors.Is(err, io.EOF) {
+			return page, len(page) == limit, nil
+		} else if err != nil {
+			return page, false, err
+		}
+		r, err := d.scanRecord(values)
+		if err != nil {
+			return page, false, err
+		}
+		page = append(page, r)
+		if size += r.size(); size > maxPageBytes {
+			return page, true, nil
+		}
+	}
+}
+
+// scanRecord takes a row's values apart. Blobs are the driver's copies, so they may be kept.
+func (d *database) scanRecord(values []driver.Value) (r Record, err error) {
+	seq, isSeq := values[0].(int64)
+	micros, isTime := values[1].(int64)
+	job, isJob := values[2].(int64)
+	kind, isKind := values[3].(string)
+	payload, isPayload := values[4].([]byte)
+	hash, _ := values[7].([]byte)
+	if r = (Record{Seq: uint64(seq), Micros: micros, Job: job, Payload: payload}); !isSeq || !isTime || !isJob || !isKind || !isPayload {
+		return r, &journal.DamagedError{Seq: r.Seq, Detail: "its columns are not of the types that they were made with"}
+	}
+	if len(hash) != len(r.Hash) {
+		return r, &journal.DamagedError{Seq: r.Seq, Detail: fmt.Sprintf("its hash has %d bytes", len(hash))}
+	}
+	copy(r.Hash[:], hash)
+	r.Kind = journal.Kind(kind)
+	if r.Stdout, err = d.output(values[5]); err == nil {
+		r.Stderr, err = d.output(values[6])
+	}
+	var damage *journal.DamagedError
+	if errors.As(err, &damage) {
+		damage.Seq = r.Seq
+	}
+	return r, err
+}
+
+func (d *database) output(value driver.Value) ([]byte, error) {
+	stored, _ := value.([]byte)
+	return unpack(d.decoder, some(stored))
+}
+
+// maxPasses bounds how often one scan passes over damage; what is behind that counts as damaged
+// too.
+const maxPasses = 1000
+
+// pass finds where records can be read again behind a damaged one, the next after a number: by
+// looking further and further behind it, and then between. Last is 0 where nothing can be read any
+// more.
+func (d *database) pass(ctx context.Context, sel Selection, after int64) *journal.DamagedError {
+	damage := &journal.DamagedError{}
+	after = max(after, 0)
+	damage.Seq = uint64(after) + 1
+	if d.passes++; d.passes > maxPasses {
+		return damage
+	}
+	var cause *journal.DamagedError
+	if errors.As(d.probe(ctx, sel, after), &cause) {
+		damage.Detail, damage.Err = cause.Detail, cause.Err
+	}
+	low, high := after, after // from low on it can't be read, from high on it can
+	for step := int64(1); ; step *= 2 {
+		if high = after + step; step <= 0 || high < 0 {
+			return damage
+		}
+		if err := d.probe(ctx, sel, high); err == nil {
+			break
+		} else if !IsDamage(err) {
+			return damage
+		}
+		low = high
+	}
+	for low+1 < high {
+		if middle := low + (high-low)/2; d.probe(ctx, sel, middle) == nil {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	damage.Last = uint64(high)
+	return damage
+}
+
+// probe tries to read the record behind a number.
+func (d *database) probe(ctx context.Context, sel Selection, after int64) error {
+	return Damaged(d.read(func(db *sql.DB) error {
+		_, _, err := d.page(ctx, db, sel, after, 1)
+		return err
+	}))
+}

@@ -1,0 +1,427 @@
+package archive
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"jobd/journal"
+)
+
+// schemaVersion is kept in the database's user_version; a segment of another
+// version is refused.
+const schemaVersion = 3
+
+// schema makes a journal that is hard to change by mistake: the view takes no change, and records
+// are neither updated nor deleted. They can be inserted, and so replaced: a trigger against that
+// would cost the writer a tenth to a fifth of its time. Verification finds it, and the writer's
+// next append meets what was put behind the newest record.
+const schema = `
+CREATE TABLE segment (
+  one    INTEGER PRIMARY KEY CHECK (one = 1),
+  header BLOB    NOT NULL   -- number, first sequence number, previous hash, checkpoint; covered by the first event's hash
+) STRICT;
+CREATE TABLE records (
+  seq     INTEGER PRIMARY KEY,
+  time    INTEGER NOT NULL, -- microseconds since 1970, UTC
+  job     INTEGER NOT NULL, -- 0: the worker itself
+  kind    TEXT    NOT NULL,
+  payload TEXT    NOT NULL, -- JSON
+  stdout  BLOB,             -- compressed (zstd) where that saves space; hashed as the job wrote it
+  stderr  BLOB,
+  hash    BLOB    NOT NULL  -- SHA-256 over the hash before it and this event
+) STRICT;
+CREATE INDEX records_job ON records (job, seq) WHERE job <> 0;
+CREATE TABLE mirror (
+  one  INTEGER PRIMARY KEY CHECK (one = 1),
+  seq  INTEGER NOT NULL,    -- the newest event that the jobs table shows
+  kept INTEGER NOT NULL     -- the oldest segment that retention has left
+) STRICT;
+CREATE TRIGGER records_no_update BEFORE UPDATE ON records
+BEGIN SELECT raise(ABORT, 'the journal is append-only: events are never updated'); END;
+CREATE TRIGGER records_no_delete BEFORE DELETE ON records
+BEGIN SELECT raise(ABORT, 'the journal is append-only: events are never deleted'); END;
+CREATE VIEW events AS SELECT * FROM records; -- for whoever looks: it takes no change at all
+PRAGMA user_version = 3;
+`
+
+// Appender is one database of events, open for writing by its one writer. It implements disk.
+type Appender struct {
+	path    string
+	db      *sql.DB
+	Conn    *sql.Conn
+	first   driver.Stmt              // inserts the segment's first event
+	inserts [maxRows + 1]driver.Stmt // each inserts as many of those that follow; nil where rowsAtOnce never says so
+	empty   bool                     // there is no event yet
+	bound   []driver.NamedValue
+
+	begin, note, commit, rollback driver.Stmt
+
+	encoder *zstd.Encoder
+	bytes   int64
+}
+
+// DatabasePath is where the database of a segment is.
+func DatabasePath(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("segment-%08d.db", number))
+}
+
+// Make makes the database that a header opens, in one transaction. It may die at any point and be
+// called again.
+func Make(ctx context.Context, dir string, h Header, n Notes) error {
+	path := DatabasePath(dir, h.Number)
+	// SQLite gives the write-ahead log the permissions of the database. An existing file is left
+	// alone: closing it would drop the locks that this process may hold on it.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make journal: %w", err)
+	}
+	db := OpenForWriting(path)
+	if err := errors.Join(create(ctx, db, h, n), db.Close(), SyncFolder(dir)); err != nil {
+		return fmt.Errorf("make journal %s: %w", path, err)
+	}
+	return nil
+}
+
+func create(ctx context.Context, db *sql.DB, h Header, n Notes) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return Damaged(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO segment VALUES (1, ?)`, h.bytes()); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO mirror VALUES (1, ?, ?)`, int64(n.Position), n.Kept); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// maxRows is how many events one statement inserts at most. There is a statement for any number up
+// to a fourth of it, since an append that needs one only is a transaction by itself.
+const maxRows = 64
+
+// rowsAtOnce is how many of n events one statement inserts.
+func rowsAtOnce(n int) int {
+	switch {
+	case n >= maxRows:
+		return maxRows
+	case n >= maxRows/2:
+		return maxRows / 2
+	default:
+		return min(n, maxRows/4)
+	}
+}
+
+// OpenAppender opens a database, which was examined, for writing.
+func OpenAppender(ctx context.Context, dir string, number int) (*Appender, error) {
+	path := DatabasePath(dir, number)
+	s := &Appender{path: path, db: OpenForWriting(path), encoder: newEncoder(zstd.SpeedFastest)}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, Damaged(err)), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Appender) open(ctx context.Context) (err error) {
+	for _, name := range []string{s.path, s.path + "-wal"} {
+		info, err := os.Stat(name)
+		if err == nil {
+			s.bytes += info.Size()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if s.Conn, err = s.db.Conn(ctx); err != nil {
+		return err
+	}
+	if err := s.Conn.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM records)`).Scan(&s.empty); err != nil {
+		return err
+	}
+	return s.Conn.Raw(func(raw any) error {
+		prepare := func(query string) (statement driver.Stmt) {
+			if err == nil {
+				statement, err = raw.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+			}
+			return statement
+		}
+		s.begin, s.commit, s.rollback = prepare(`BEGIN IMMEDIATE`), prepare(`COMMIT`), prepare(`ROLLBACK`)
+		s.note = prepare(`UPDATE mirror SET seq = ?, kept = ?`)
+		const columns = `time, job, kind, payload, stdout, stderr, hash`
+		const row = `?, ?, ?, CAST(? AS TEXT), ?, ?, ?`
+		s.first = prepare(`INSERT OR ROLLBACK INTO records (` + columns + `, seq) VALUES (` + row + `, ?)`)
+		for n := 1; n <= maxRows; n++ {
+			if rowsAtOnce(n) == n {
+				s.inserts[n] = prepare(`INSERT OR ROLLBACK INTO records (` + columns + `) VALUES (` + row + `)` + strings.Repeat(`, (`+row+`)`, n-1))
+			}
+		}
+		return err
+	})
+}
+
+// Close implements disk.
+func (s *Appender) Close() error {
+	var errs []error
+	if s.Conn != nil {
+		errs = append(errs, s.Conn.Raw(func(any) error {
+			var errs []error
+			for _, statement := range append(s.inserts[:], s.first, s.begin, s.note, s.commit, s.rollback) {
+				if statement != nil {
+					errs = append(errs, statement.Close())
+				}
+			}
+			return errors.Join(errs...)
+		}), s.Conn.Close())
+	}
+	return errors.Join(append(errs, s.db.Close(), s.encoder.Close())...)
+}
+
+// Append implements disk. It speaks to the driver directly: database/sql would take as long as
+// SQLite.
+func (s *Appender) Append(records []Record, n *Notes) error {
+	err := s.Conn.Raw(func(any) error {
+		if n == nil && rowsAtOnce(len(records)) == len(records) && (!s.empty || len(records) == 1) {
+			return s.insert(records) // a statement alone is a transaction of its own
+		}
+		return s.insertNoted(records, n)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	s.empty = s.empty && len(records) == 0
+	return nil
+}
+
+// insertNoted inserts records and the notes, where there are any, in one transaction.
+func (s *Appender) insertNoted(records []Record, n *Notes) error {
+	if err := run(s.begin); err != nil {
+		return err
+	}
+	err := s.insert(records)
+	if err == nil && n != nil {
+		err = run(s.note, int64(n.Position), int64(n.Kept))
+	}
+	if err == nil {
+		err = run(s.commit)
+	}
+	if err != nil {
+		_ = run(s.rollback) // SQLite may have rolled back by itself; then this fails, and means nothing
+	}
+	return err
+}
+
+// run executes a prepared statement.
+func run(statement driver.Stmt, values ...int64) error {
+	args := make([]driver.NamedValue, len(values))
+	for i, value := range values {
+		args[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
+	}
+	_, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), args)
+	return err
+}
+
+// insert inserts records, as many at a time as there are. Those that follow another get the number
+// after the last one from SQLite, which is cheaper than to be told, and reports whether anybody
+// else has added some.
+func (s *Appender) insert(records []Record) error {
+	if s.empty && len(records) > 0 {
+		if err := s.insertWith(s.first, records[:1], int64(records[0].Seq)); err != nil {
+			return err
+		}
+		records = records[1:]
+	}
+	for len(records) > 0 {
+		n := rowsAtOnce(len(records))
+		if err := s.insertWith(s.inserts[n], records[:n]); err != nil {
+			return err
+		}
+		records = records[n:]
+	}
+	return nil
+}
+
+// insertWith inserts records by a statement that takes their columns, and then others.
+func (s *Appender) insertWith(statement driver.Stmt, records []Record, others ...driver.Value) error {
+	s.bound = s.bound[:0]
+	for i := range records {
+		s.bindRecord(&records[i])
+	}
+	s.bind(others...)
+	result, err := statement.(driver.StmtExecContext).ExecContext(context.Background(), s.bound)
+	clear(s.bound) // lets go of the output
+	if err != nil {
+		return fmt.Errorf("events from %d: %w", records[0].Seq, err)
+	}
+	last, err := result.LastInsertId()
+	if want := records[len(records)-1].Seq; err != nil || uint64(last) != want {
+		return errors.Join(err, &journal.DamagedError{Seq: records[0].Seq, Detail: "somebody else has added events"})
+	}
+	return nil
+}
+
+// bindRecord binds a record's columns.
+func (s *Appender) bindRecord(r *Record) {
+	stdout, stderr := pack(s.encoder, r.Stdout), pack(s.encoder, r.Stderr)
+	s.bytes += int64(recordOverhead + len(r.Payload) + len(stdout) + len(stderr))
+	s.bind(r.Micros, r.Job, string(r.Kind), r.Payload, blob(stdout), blob(stderr), r.Hash[:])
+}
+
+func (s *Appender) bind(values ...driver.Value) {
+	for _, value := range values {
+		s.bound = append(s.bound, driver.NamedValue{Ordinal: len(s.bound) + 1, Value: value})
+	}
+}
+
+// blob is bytes as a column's value, NULL where there are none.
+func blob(b []byte) driver.Value {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// ForgetSize has size count from here on.
+func (s *Appender) ForgetSize() { s.bytes = 0 }
+
+// Size implements disk.
+func (s *Appender) Size() int64 { return s.bytes }
+
+// Checkpoint implements disk. Where a reader is in the way the log stays as it is.
+func (s *Appender) Checkpoint(bound int64) error {
+	info, err := os.Stat(s.path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was written yet, or everything is in the database
+	}
+	if err != nil || info.Size() <= bound {
+		return err
+	}
+	_, err = s.Conn.ExecContext(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return err
+}
+
+// RemoveDatabase removes a database and what belongs to it, the database first: a log without its
+// database means nothing, a database without its log something else.
+func RemoveDatabase(path string) error {
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// made is the tables, indexes, triggers and views that schema makes, by type and name, each as
+// SQLite keeps its statement.
+var made = sync.OnceValues(func() (map[string]string, error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec(schema); err != nil {
+		return nil, err
+	}
+	_, objects, err := objectsOf(context.Background(), db)
+	return objects, err
+})
+
+// objectsOf gives a database's version and all that is defined in it, as of one moment.
+func objectsOf(ctx context.Context, db *sql.DB) (version int, objects map[string]string, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT '', '', user_version FROM pragma_user_version
+		UNION ALL SELECT type || ' ' || name, coalesce(sql, '') || ' of ' || tbl_name, 0 FROM sqlite_schema`)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer rows.Close()
+	objects = make(map[string]string)
+	for rows.Next() {
+		var name, text string
+		var number int
+		if err := rows.Scan(&name, &text, &number); err != nil {
+			return 0, nil, err
+		}
+		if name == "" {
+			version = number
+		} else {
+			objects[name] = text
+		}
+	}
+	return version, objects, rows.Err()
+}
+
+// Examine looks whether the database is one that this version can read, and holds what this version
+// makes and nothing else: a view that was replaced, a trigger that is gone or was added, would show
+// or do something else than what was written. What is not as it should be is damage; made tells
+// whether there is anything in it.
+func (d *database) Examine(ctx context.Context) (found bool, err error) {
+	var version int
+	var objects map[string]string
+	err = d.read(func(db *sql.DB) (err error) {
+		version, objects, err = objectsOf(ctx, db)
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, Damaged(err)
+	case version == 0 && len(objects) == 0:
+		return false, nil
+	case version > schemaVersion:
+		return false, fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", version, schemaVersion)
+	case version == 1 || version == 2:
+		return false, fmt.Errorf("version %d was written before the first release, and is not read any more: "+
+			"let the jobd that wrote it end its jobs, then move the folder away", version)
+	case version != schemaVersion:
+		return false, &journal.DamagedError{Detail: fmt.Sprintf("it claims to be of version %d", version)}
+	}
+	return true, compareSchema(objects)
+}
+
+// compareSchema tells what of a database's definitions is missing, was changed or does not belong
+// there.
+func compareSchema(objects map[string]string) error {
+	expected, err := made()
+	if err != nil {
+		return fmt.Errorf("make the schema to compare with: %w", err)
+	}
+	ours := 0
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(expected)) {
+		switch text, there := objects[name]; {
+		case !there:
+			wrong = append(wrong, "the "+name+" is missing")
+		case text != expected[name]:
+			wrong = append(wrong, "the "+name+" was changed")
+		default:
+			ours++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		if _, known := expected[name]; !known {
+			wrong = append(wrong, "the "+name+" is not jobd's")
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &journal.DamagedError{Detail: fmt.Sprintf("%d of the %d tables, indexes, triggers and views that it was made with are there: %s",
+		ours, len(expected), strings.Join(wrong, ", "))}
+}

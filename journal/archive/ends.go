@@ -1,0 +1,307 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"jobd/journal"
+)
+
+// The head file holds the highest sequence number that was acknowledged, and its
+// hash, outside the database: a write-ahead log that lost its end reads like a shorter
+// but sound journal, and only this file tells.
+//
+// It is made, and synced, before the first event, so that a journal with events and without a
+// head is a damaged one. It is written after each commit and before anyone is told, without an
+// fsync: after a power cut it may be older than the journal, which is harmless, never newer.
+
+const (
+	headPrefix = "jobd-head "
+	headDigits = 20
+	headSize   = len(headPrefix) + headDigits + len(" ") + 2*sha256.Size + len("\n")
+)
+
+type Head struct {
+	f       *os.File
+	content [headSize]byte // as it was written last
+}
+
+// fill makes the content: the prefix, the number in 20 digits, the hash in hexadecimal.
+func (h *Head) fill(seq uint64, hash journal.Hash) {
+	copy(h.content[:], headPrefix)
+	rest := h.content[len(headPrefix):]
+	for i := headDigits - 1; i >= 0; i-- {
+		rest[i] = byte('0' + seq%10)
+		seq /= 10
+	}
+	rest[headDigits] = ' '
+	hex.Encode(rest[headDigits+1:], hash[:])
+	rest[len(rest)-1] = '\n'
+}
+
+// OpenHead opens the head file for writing, making it where it is missing or
+// empty, which verification found to be legal.
+func OpenHead(dir string) (*Head, error) {
+	f, err := os.OpenFile(filepath.Join(dir, HeadFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open journal head: %w", err)
+	}
+	h := &Head{f: f}
+	if info, err := f.Stat(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal head: %w", err), f.Close())
+	} else if info.Size() > 0 {
+		return h, nil
+	}
+	if err := errors.Join(h.Write(0, journal.Hash{}), f.Sync(), SyncFolder(dir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("make journal head: %w", err), f.Close())
+	}
+	return h, nil
+}
+
+// Write replaces the content; it is for one goroutine at a time; it is shorter than a sector, so it
+// is never torn.
+func (h *Head) Write(seq uint64, hash journal.Hash) error {
+	h.fill(seq, hash)
+	if _, err := h.f.WriteAt(h.content[:], 0); err != nil {
+		return fmt.Errorf("write journal head: %w", err)
+	}
+	return nil
+}
+
+func (h *Head) Close() error {
+	return errors.Join(h.f.Sync(), h.f.Close())
+}
+
+// Acknowledgement is what the head file says.
+type Acknowledgement struct {
+	Found bool // there is a head
+	Seq   uint64
+	Hash  journal.Hash
+}
+
+// ReadHead reads the head file.
+func ReadHead(dir string) (Acknowledgement, error) {
+	data, err := readSettled(filepath.Join(dir, HeadFile))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
+		return Acknowledgement{}, nil
+	}
+	if err != nil {
+		return Acknowledgement{}, fmt.Errorf("read journal head: %w", err)
+	}
+	a := Acknowledgement{Found: true}
+	var text string
+	if _, err := fmt.Sscanf(string(data), "jobd-head %d %s\n", &a.Seq, &text); err != nil || len(data) != headSize {
+		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file is not readable"}
+	}
+	if n, err := hex.Decode(a.Hash[:], []byte(text)); err != nil || n != len(a.Hash) {
+		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file's hash is not readable"}
+	}
+	var written Head
+	if written.fill(a.Seq, a.Hash); !bytes.Equal(written.content[:], data) {
+		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file is not as jobd writes it"}
+	}
+	return a, nil
+}
+
+// readSettled reads a small file that a worker may be writing at the moment, until
+// it reads the same twice.
+func readSettled(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	for {
+		before := data
+		if err != nil {
+			return nil, err
+		}
+		if data, err = os.ReadFile(path); bytes.Equal(before, data) {
+			return data, err
+		}
+	}
+}
+
+// LacksBefore tells what is missing before the oldest header of a history, where retention has not
+// removed it; nil: nothing.
+func LacksBefore(oldest Header, removal *journal.Removal, n Notes, live bool) *Fault {
+	if removal != nil {
+		if f := leaves(removal, oldest); f != nil && (oldest.Previous != journal.Hash{} || f.Missing) {
+			return f
+		}
+		return nil
+	}
+	// Only versions that noted what they removed, and did not journal it, wrote this one.
+	if oldest.Number > 1 && oldest.First > 1 && live && oldest.Number > n.Kept {
+		return &Fault{First: 1, Last: oldest.First - 1, Missing: true, Detail: fmt.Sprintf(
+			"the history begins with segment %d, and segments from %d on were not removed by jobd", oldest.Number, n.Kept)}
+	}
+	return nil
+}
+
+// leaves reports whether a history that was shortened so may begin with a header; nil: it may.
+func leaves(r *journal.Removal, h Header) *Fault {
+	switch {
+	case h.Number == 1:
+		return nil
+	case h.Number > r.Segment+1:
+		first, last := r.Seq+1, h.First-1
+		return &Fault{First: first, Last: max(first, last), Missing: true, Detail: fmt.Sprintf(
+			"the history begins with segment %d, and no event says that retention removed those from %d on", h.Number, r.Segment+1)}
+	case h.Number == r.Segment+1 && (h.First != r.Seq+1 || h.Previous.String() != r.Hash):
+		return &Fault{First: h.First, Last: h.First, Linked: true, Detail: fmt.Sprintf(
+			"segment %d does not follow event %d, which is the newest that retention has removed", h.Number, r.Seq)}
+	}
+	return nil
+}
+
+// CheckSchema looks whether the newest segment's database is as it was made.
+func (f *Folder) CheckSchema(ctx context.Context) error {
+	_, err := f.Segments(ctx)
+	return err
+}
+
+// NewestDatabase is the path of the newest segment where that is not sealed; else "".
+func (f *Folder) NewestDatabase() (string, error) {
+	parts, err := List(f.Dir)
+	if err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
+		return "", err
+	}
+	return parts[len(parts)-1].Path, nil
+}
+
+// Beginning reports whether retention has removed what is missing before a header, which is the
+// oldest; else that is damage.
+func (f *Folder) Beginning(ctx context.Context, oldest Header) error {
+	if oldest.Number == 1 {
+		return nil
+	}
+	removal, n, err := f.removal(ctx, oldest)
+	if err != nil {
+		return err
+	}
+	if lacks := LacksBefore(oldest, removal, n.notes, n.live); lacks != nil {
+		return lacks.Damage()
+	}
+	return nil
+}
+
+type noted struct {
+	notes Notes
+	live  bool
+}
+
+// removal is what the history says of retention: the newest segment's checkpoint, and, where that
+// does not explain what the history begins with, the events behind it.
+func (f *Folder) removal(ctx context.Context, oldest Header) (removal *journal.Removal, n noted, err error) {
+	if n.notes, n.live, err = f.Notes(ctx); err != nil && !IsDamage(err) {
+		return nil, n, err
+	}
+	err = again(func() error {
+		parts, err := f.Present(ctx)
+		for _, p := range slices.Backward(parts) {
+			err = f.Visit(ctx, p, 0, func(_ Part, s Source, h Header) error {
+				removal, err = removalIn(ctx, s, h, oldest)
+				return err
+			})
+			if !IsDamage(err) {
+				break
+			}
+		}
+		return err
+	})
+	return removal, n, err
+}
+
+// removalIn is what one segment says of retention.
+func removalIn(ctx context.Context, s Source, h, oldest Header) (*journal.Removal, error) {
+	state, err := h.State()
+	if err != nil {
+		return nil, err
+	}
+	removal := state.Removed
+	if removal.Last() >= oldest.Number-1 && (h.Number != oldest.Number || removal != nil) {
+		return removal, nil
+	}
+	for page, err := range s.Records(ctx, Selection{Kinds: []journal.Kind{journal.KindRetention}}) {
+		if err != nil {
+			return removal, err
+		}
+		for i := range page {
+			payload, err := journal.PayloadOf[journal.Retention](page[i].Payload)
+			if err != nil {
+				return removal, err
+			}
+			removal = removal.After(payload)
+		}
+	}
+	return removal, nil
+}
+
+// Details of damage to a journal's end, which are the same words wherever it is met.
+const (
+	DetailCut        = "events up to %d were acknowledged, the journal ends at %d"
+	DetailNoHead     = "the head file is missing, so nobody can tell whether the newest events are"
+	DetailAllSealed  = "the newest segment is missing: all that are there are sealed"
+	DetailHeadDiffer = "it is not the event that was acknowledged under this number"
+)
+
+// Acknowledged is what the head file says, to be read before the events: what is appended while
+// they are read must not look missing. damage says that it is not readable, which matters at the
+// end only.
+func (f *Folder) Acknowledged() (head Acknowledgement, damage, err error) {
+	head, err = ReadHead(f.Dir)
+	if IsDamage(err) {
+		return Acknowledgement{Found: true}, err, nil
+	}
+	return head, nil, err
+}
+
+// Ending reports whether a history that was read up to before end (0: all of it) reaches what is
+// known of its end from elsewhere: the head file, and that a folder which a worker has used has a
+// newest database. What ends earlier does not depend on it.
+func (f *Folder) Ending(ctx context.Context, head Acknowledgement, end uint64) error {
+	newest, err := f.Newest(ctx)
+	if err != nil || end > 0 && end <= newest.Seq {
+		return err
+	}
+	return f.EndsAt(head, newest)
+}
+
+// EndsAt is ending of a history whose newest event is known.
+func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
+	if head.Seq > newest.Seq {
+		return &journal.DamagedError{Seq: newest.Seq + 1, Detail: fmt.Sprintf(DetailCut, head.Seq, newest.Seq)}
+	}
+	if head.Seq == newest.Seq && head.Seq > 0 && head.Hash != newest.Hash {
+		return &journal.DamagedError{Seq: newest.Seq, Detail: DetailHeadDiffer}
+	}
+	database, err := f.NewestDatabase()
+	switch {
+	case err != nil:
+		return err
+	case database == "" && (head.Found || UsedByWorker(f.Dir)):
+		return &journal.DamagedError{Seq: newest.Seq + 1, Detail: DetailAllSealed}
+	case database == "" || head.Found || newest.Seq == 0 || f.writer:
+		return nil
+	}
+	if head, err = ReadHead(f.Dir); err == nil && !head.Found { // a worker may have made it, and events, since it was looked for
+		err = &journal.DamagedError{Detail: DetailNoHead}
+	}
+	return err
+}
+
+// UsedByWorker reports whether a folder is one that a worker writes to, and no archive, which holds
+// sealed segments only.
+func UsedByWorker(dir string) bool {
+	for _, name := range []string{LockFile, ClockFile, WaypointFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}

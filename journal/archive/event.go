@@ -1,0 +1,455 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"jobd/journal"
+)
+
+// Header is what a segment opens with. Its hash is the link between the last event of the
+// segment before and its own first event.
+type Header struct {
+	Number     int          // 1, 2, 3, …
+	First      uint64       // the sequence number of its first event, whether or not there is one yet
+	Previous   journal.Hash // of the event before the first; zero where there is none
+	Checkpoint []byte       // the state before the first event, see encodeCheckpoint
+}
+
+// Opening is the hash that the segment's first event covers as the one before it: SHA-256 over the
+// header's bytes.
+func (h Header) Opening() journal.Hash { return sha256.Sum256(h.bytes()) }
+
+const headerFixed = 8 + 8 + len(journal.Hash{})
+
+// bytes is number and first (eight bytes each, big endian), the previous hash and the checkpoint.
+func (h Header) bytes() []byte {
+	b := make([]byte, 0, headerFixed+len(h.Checkpoint))
+	b = binary.BigEndian.AppendUint64(b, uint64(h.Number))
+	b = binary.BigEndian.AppendUint64(b, h.First)
+	b = append(b, h.Previous[:]...)
+	return append(b, h.Checkpoint...)
+}
+
+// parseHeader is the reverse of bytes.
+func parseHeader(b []byte) (Header, error) {
+	if len(b) < headerFixed {
+		return Header{}, &journal.DamagedError{Detail: "a segment's header is too short"}
+	}
+	h := Header{
+		Number: int(binary.BigEndian.Uint64(b)), First: binary.BigEndian.Uint64(b[8:]),
+		Checkpoint: b[headerFixed:],
+	}
+	copy(h.Previous[:], b[16:])
+	return h, nil
+}
+
+// Link is the hash that the event after seq covers, where hash is that of seq itself.
+func (h Header) Link(seq uint64, hash journal.Hash) journal.Hash {
+	if seq+1 == h.First {
+		return h.Opening()
+	}
+	return hash
+}
+
+// State is what held before the segment's first event.
+func (h Header) State() (*journal.State, error) {
+	s, err := journal.DecodeCheckpoint(h.Checkpoint)
+	if err != nil {
+		return nil, &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("the checkpoint of segment %d is not readable", h.Number), Err: err}
+	}
+	s.Seq, s.Hash = h.First-1, h.Previous
+	return s, nil
+}
+
+// NewHeader is the header of the segment that follows a state.
+func NewHeader(number int, s *journal.State) (Header, error) {
+	checkpoint, err := journal.EncodeCheckpoint(s)
+	if err != nil {
+		return Header{}, err
+	}
+	return Header{Number: number, First: s.Seq + 1, Previous: s.Hash, Checkpoint: checkpoint}, nil
+}
+
+// Record is an event as it is stored: one row of the events table.
+type Record struct {
+	Seq            uint64
+	Micros         int64 // microseconds since 1970
+	Job            int64
+	Kind           journal.Kind
+	Payload        []byte // JSON
+	Stdout, Stderr []byte // of a done event
+	Hash           journal.Hash
+}
+
+// Encode is the event as a record, without its hash.
+func Encode(e journal.Event) (Record, error) {
+	payload, err := json.Marshal(e.Payload)
+	if err != nil {
+		return Record{}, fmt.Errorf("encode %s of job %d: %w", e.Kind(), e.Job, err)
+	}
+	r := Record{
+		Seq: e.Seq, Micros: e.Time.UnixMicro(), Job: e.Job,
+		Kind: e.Kind(), Payload: payload,
+	}
+	if done, ok := e.Payload.(journal.Done); ok {
+		r.Stdout, r.Stderr = done.Stdout.Kept, done.Stderr.Kept
+	}
+	return r, nil
+}
+
+// Decode is the record as an event.
+func (r *Record) Decode(p *Decoder) (journal.Event, error) {
+	payload, err := p.decode(r)
+	if err != nil {
+		return journal.Event{}, &journal.DamagedError{Seq: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: err}
+	}
+	return journal.Event{
+		Seq: r.Seq, Time: r.Time(), Job: r.Job,
+		Payload: payload, Hash: r.Hash,
+	}, nil
+}
+
+// Time is when the event happened.
+func (r *Record) Time() time.Time { return time.UnixMicro(r.Micros).UTC() }
+
+// size is about how many bytes the record takes on the disk and in memory.
+func (r *Record) size() int {
+	return recordOverhead + len(r.Payload) + len(r.Stdout) + len(r.Stderr)
+}
+
+const recordOverhead = 128
+
+// Chain is the record's hash where previous is the hash of the record before
+// it: SHA-256 over previous and the canonical bytes, which are those of appendFixed, then
+// stdout and stderr, each behind its length (four bytes, big endian).
+func (r *Record) Chain(previous journal.Hash) journal.Hash {
+	var small [1024]byte
+	b := r.appendFixed(append(small[:0], previous[:]...))
+	if len(r.Stdout)+len(r.Stderr) <= len(small)/2 {
+		b = appendSized(b, r.Stdout)
+		return sha256.Sum256(appendSized(b, r.Stderr))
+	}
+	sum := sha256.New()
+	sum.Write(binary.BigEndian.AppendUint32(b, uint32(len(r.Stdout))))
+	sum.Write(r.Stdout)
+	sum.Write(binary.BigEndian.AppendUint32(nil, uint32(len(r.Stderr))))
+	sum.Write(r.Stderr)
+	var h journal.Hash
+	sum.Sum(h[:0])
+	return h
+}
+
+// appendFixed appends what comes before the output in the canonical bytes: the sequence number,
+// time and job (eight bytes each, big endian), then kind and payload, each behind its length.
+func (r *Record) appendFixed(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, r.Seq)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Micros))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Job))
+	b = appendSized(b, r.Kind)
+	return appendSized(b, r.Payload)
+}
+
+func appendSized[T []byte | journal.Kind](b []byte, value T) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
+	return append(b, value...)
+}
+
+// DecodePayload reads the record's payload, of any form.
+func (r *Record) DecodePayload() (journal.Payload, error) {
+	return journal.DecodePayload(r.Kind, r.Payload, r.Stdout, r.Stderr)
+}
+
+// Checked is a page of records after their hashes and numbers were looked at: stretches of sound
+// events, each with what was found before it.
+type Checked struct {
+	Stretches []stretch
+	Jobs      []int64 // of these events, save 0
+	Index     int     // of the page
+}
+
+// stretch is events that follow each other, unaltered, and what is wrong before the first of them.
+type stretch struct {
+	Faults []Fault
+	Events []journal.Event
+}
+
+// Verified gives a segment's events between after (0: whatever is there) and end (0: all) with
+// their hashes and their sequence checked, start being what the first of them follows. It goes on
+// behind damage.
+func Verified(ctx context.Context, s Source, after, end uint64, start From) iter.Seq2[Checked, error] {
+	pages := func(ctx context.Context) iter.Seq2[linked, error] {
+		return link(s.Records(ctx, Selection{After: after, End: end, Output: true, GoOn: true}), linked{From: start})
+	}
+	return ahead(ctx, pages, linked.check)
+}
+
+// From is what the first of some records follows.
+type From struct {
+	After    uint64
+	Previous journal.Hash
+	Unknown  bool   // what the first record's hash covers is not known
+	Bound    uint64 // the first event of the segment that follows; 0: that is not known
+	Known    uint64 // the newest event that anything knows of
+}
+
+// linked is a page of records and what it follows.
+type linked struct {
+	From
+	records []Record
+	damage  *journal.DamagedError // instead of records: they can't be read
+	index   int
+}
+
+// link gives each page what it follows. What can't be read is a page of its own.
+func link(pages iter.Seq2[[]Record, error], next linked) iter.Seq2[linked, error] {
+	return func(yield func(linked, error) bool) {
+		next := next
+		for records, err := range pages {
+			var damage *journal.DamagedError
+			if !errors.As(Damaged(err), &damage) && err != nil {
+				yield(next, err)
+				return
+			}
+			if next.records = records; len(records) > 0 {
+				if !yield(next, nil) {
+					return
+				}
+				last := &records[len(records)-1]
+				next.After, next.Previous, next.Unknown = max(next.After, counted(last.Seq)), last.Hash, false
+			}
+			if damage != nil {
+				next.records, next.damage = nil, damage
+				if !yield(next, nil) {
+					return
+				}
+				next.After, next.Unknown, next.damage = max(next.After, damage.Last), true, nil
+			}
+			next.index++
+		}
+	}
+}
+
+// counted is a sequence number, 0 where it is one that can't be.
+func counted(seq uint64) uint64 { return uint64(max(int64(seq), 0)) }
+
+// check checks sequence and hashes and decodes the events. Behind damage it goes on from the hash
+// that is stored.
+func (l linked) check() (c Checked) {
+	c.Index = l.index
+	if l.damage != nil {
+		first, last := max(l.damage.Seq, l.After+1), l.damage.Last
+		if last == 0 { // nothing behind it can be read
+			last = max(l.Bound, 1) - 1
+			if l.Bound == 0 {
+				last = l.Known
+			}
+		}
+		return Checked{Index: l.index, Stretches: []stretch{{Faults: []Fault{{
+			First: first, Last: max(first, last), Detail: l.damage.Detail, Err: l.damage.Err,
+		}}}}}
+	}
+	var p Decoder
+	var other *journal.Hash // what the record before should have had as its hash, where it has another
+	here := stretch{Events: make([]journal.Event, 0, len(l.records))}
+	note := func(f Fault) {
+		if len(here.Events) > 0 {
+			c.Stretches = append(c.Stretches, here)
+			here = stretch{}
+		}
+		here.Faults = append(here.Faults, f)
+	}
+	for i := range l.records {
+		r := &l.records[i]
+		if l.surplus(r) {
+			note(Fault{First: l.After + 1, Detail: fmt.Sprintf("event %d follows event %d, where it does not belong", int64(r.Seq), l.After), Surplus: true})
+			continue
+		}
+		if r.Seq != l.After+1 {
+			note(Fault{First: l.After + 1, Last: r.Seq - 1, Missing: true, Detail: fmt.Sprintf("it is missing; event %d follows", int64(r.Seq))})
+			l.Unknown, other = true, nil
+		}
+		fault := r.judge(l.From, other)
+		var e journal.Event
+		if fault == nil {
+			var err error
+			if e, err = r.Decode(&p); err != nil {
+				fault = &Fault{First: r.Seq, Last: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: errors.Unwrap(err), Linked: true, Stored: r.Hash}
+			}
+		}
+		if other = nil; fault != nil {
+			if !fault.Linked && !l.Unknown {
+				other = &fault.Computed
+			}
+			note(*fault)
+		} else {
+			here.Events = append(here.Events, e)
+		}
+		if r.Job != 0 {
+			c.Jobs = append(c.Jobs, r.Job)
+		}
+		l.After, l.Previous, l.Unknown = r.Seq, r.Hash, false
+	}
+	c.Stretches = append(c.Stretches, here)
+	return c
+}
+
+// surplus reports whether a record is of a number that is passed, or of another segment.
+func (l *linked) surplus(r *Record) bool {
+	return int64(r.Seq) <= int64(l.After) || l.Bound > 0 && r.Seq >= l.Bound
+}
+
+// judge tells what is wrong with a record by its hash; nil: nothing.
+func (r *Record) judge(l From, other *journal.Hash) *Fault {
+	if l.Unknown {
+		return &Fault{
+			First: r.Seq, Last: r.Seq, Stored: r.Hash, Computed: r.Hash,
+			Detail: "it cannot be checked, since what it follows is missing or damaged",
+		}
+	}
+	computed := r.Chain(l.Previous)
+	if computed == r.Hash || other != nil && r.Chain(*other) == r.Hash {
+		return nil
+	}
+	return &Fault{
+		First: r.Seq, Last: r.Seq, Stored: r.Hash, Computed: computed,
+		Detail: "its hash does not match its content and the event before it",
+	}
+}
+
+// Follows tells what is wrong with a record by its hash, where that of the record before it is
+// known; nil: nothing.
+func (r *Record) Follows(previous journal.Hash) error {
+	if f := r.judge(From{Previous: previous}, nil); f != nil {
+		return f.Damage()
+	}
+	return nil
+}
+
+// ahead maps values on all processors while the caller is busy with those before, and gives the
+// results in order. It holds a few values at a time, and has left no goroutine behind when it
+// returns. The sequence is run in a goroutine of its own, under a context that ends when nobody
+// wants more. Its last error is ctx's where that ended before the sequence did.
+func ahead[A, B any](ctx context.Context, values func(context.Context) iter.Seq2[A, error], work func(A) B) iter.Seq2[B, error] {
+	type result struct {
+		value B
+		err   error
+	}
+	return func(yield func(B, error) bool) {
+		caller := ctx
+		ctx, cancel := context.WithCancel(ctx)
+		results := make(chan chan result, runtime.GOMAXPROCS(0))
+		var group sync.WaitGroup
+		defer group.Wait()
+		defer cancel()
+		group.Go(func() {
+			defer close(results)
+			for value, err := range values(ctx) {
+				one := make(chan result, 1)
+				select {
+				case results <- one:
+				case <-ctx.Done():
+					return
+				}
+				group.Go(func() { one <- result{work(value), err} })
+			}
+		})
+		for one := range results {
+			r := <-one
+			if !yield(r.value, r.err) || r.err != nil {
+				return
+			}
+		}
+		if err := caller.Err(); err != nil { // the sequence may have been cut off, and must not look complete
+			var none B
+			yield(none, err)
+		}
+	}
+}
+
+// Fault is something that is wrong: with events, with a file, or with both.
+type Fault struct {
+	First   uint64 // of the events concerned; 0 where it is about a file only, or no event can be named
+	Last    uint64 // the last of them; 0 where it is only near First, and no event is affected
+	Missing bool   // they are not there
+	File    string // its name in the folder, where the fault is the file's
+	Detail  string
+	Err     error // the cause, where another error tells
+
+	Surplus          bool         // a record that does not belong there
+	Linked           bool         // the chain goes on through it: its bytes are what was hashed
+	Stored, Computed journal.Hash // of a record: what it has as its hash, and what it should have
+}
+
+// Damage is the fault as an error.
+func (f *Fault) Damage() *journal.DamagedError {
+	return &journal.DamagedError{Seq: f.First, Last: f.Last, Detail: f.Detail, Err: f.Err}
+}
+
+// Text is what the fault says, without naming events.
+func (f *Fault) Text() string {
+	switch {
+	case f.Err == nil:
+		return f.Detail
+	case f.Detail == "":
+		return f.Err.Error()
+	}
+	return f.Detail + ": " + f.Err.Error()
+}
+
+// Damaged tells SQLite's errors about an unreadable database apart from others.
+func Damaged(err error) error {
+	var e *sqlite.Error
+	var known *journal.DamagedError
+	if !errors.As(err, &e) || errors.As(err, &known) {
+		return err
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT,
+		sqlite3.SQLITE_ERROR: // our statements are right: the tables are not those that they are about
+		return &journal.DamagedError{Err: err}
+	}
+	return err
+}
+
+// Full reports whether an error means that the disk has no room.
+func Full(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// NoRoom reports whether a journal could not be opened because the disk has no room: for the database, or
+// for the file that SQLite keeps beside it and makes anew with each opening. In the midst of appending
+// the latter is no Full: what was to be appended may stand in the database all the same.
+func NoRoom(err error) bool {
+	var e *sqlite.Error
+	return Full(err) || errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE
+}
+
+// IsDamage reports whether an error is about the journal, not about the reading.
+func IsDamage(err error) bool {
+	var d *journal.DamagedError
+	return errors.As(Damaged(err), &d)
+}
+
+// Wrong says at which event damage was met. Other errors (no access, no memory, a context's
+// end) are not about the journal, and stay as they are.
+func Wrong(seq uint64, err error) error {
+	var d *journal.DamagedError
+	if err = Damaged(err); errors.As(err, &d) && d.Seq == 0 {
+		return &journal.DamagedError{Seq: seq, Err: d.Err, Detail: d.Detail}
+	}
+	return err
+}

@@ -1,0 +1,372 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"jobd/journal"
+)
+
+// Folder is a journal's folder, open for reading, while a worker in another process may write, seal
+// and remove segments in it. Its methods are safe for concurrent use.
+type Folder struct {
+	Dir     string
+	decoder *zstd.Decoder
+	rests   int
+	writer  bool // it is the journal's own, whose start has seen the head file and holds it open
+}
+
+// Open opens a folder for reading.
+func Open(dir string) *Folder { return &Folder{Dir: dir, decoder: newDecoder()} }
+
+// OpenOwn opens the folder of the journal that the caller writes, whose start sees the head file
+// and holds it open.
+func OpenOwn(dir string) *Folder {
+	f := Open(dir)
+	f.writer = true
+	return f
+}
+
+// GiveWay has reading rest, see Reader.GiveWay.
+func (f *Folder) GiveWay() { f.rests = restsGivingWay }
+
+// restsGivingWay is for how long is rested, in page reads: what is done with a page costs about as
+// much as reading it.
+const restsGivingWay = 2
+
+func (f *Folder) Close() error {
+	f.decoder.Close()
+	return nil
+}
+
+func (f *Folder) Failed(op string, err error) error {
+	return fmt.Errorf("%s journal %s: %w", op, f.Dir, Damaged(err))
+}
+
+// ErrNone says that a folder holds no journal, or one that was never written to.
+var ErrNone = errors.New("there is no journal in this folder")
+
+// None is the error where there is no segment.
+func (f *Folder) None() error {
+	head, err := ReadHead(f.Dir)
+	if err != nil {
+		return err
+	}
+	if head.Seq > 0 {
+		return &journal.DamagedError{Seq: 1, Detail: fmt.Sprintf("events up to %d were acknowledged, the database is gone or empty", head.Seq)}
+	}
+	return ErrNone
+}
+
+// MaxLooks is how often a folder is looked at for a segment that is gone, before it is taken as
+// missing: a listing may miss a file that is renamed meanwhile.
+const MaxLooks = 5
+
+// again looks at a folder once more where a file of a listing was gone: it was sealed, or removed.
+func again(look func() error) (err error) {
+	for range MaxLooks {
+		if err = look(); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
+// Backward has segments visited, the newest first, until visit has enough. It begins anew where one
+// is gone: visit must not mind that. Damaged ones are passed over where pastDamage says so.
+func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s Source, h Header) (enough bool, err error)) error {
+	return again(func() error {
+		parts, err := f.Present(ctx)
+		enough := false
+		for i := len(parts) - 1; i >= 0 && err == nil && !enough; i-- {
+			err = f.Visit(ctx, parts[i], 0, func(_ Part, s Source, h Header) error {
+				enough, err = visit(s, h)
+				return err
+			})
+			if pastDamage && IsDamage(err) {
+				err = nil
+			}
+		}
+		return err
+	})
+}
+
+// Walk opens segments, oldest first, and has each visited. The first one is the oldest that may
+// hold events behind after. A segment is visited again where it was sealed or followed by another
+// meanwhile, since it may have got more events until then. One that retention removed is passed
+// over.
+func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s Source, h Header) error) error {
+	done, err := f.BeginsBefore(ctx, after+1)
+	if err != nil {
+		return err
+	}
+	done = max(done, 1) - 1
+	for looks, newest := 0, 0; ; { // segments by number: newest was the newest when it was visited
+		parts, err := f.Behind(ctx, done)
+		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
+			return err
+		}
+		p := parts[0]
+		if done > 0 && p.Number != done+1 {
+			if looks++; looks < MaxLooks {
+				continue
+			}
+			if overtaken, err := f.Overtaken(ctx, done); err != nil || !overtaken {
+				return errors.Join(err, missing(done+1, p.Number-1))
+			}
+		}
+		err = f.Visit(ctx, p, after, visit)
+		if errors.Is(err, fs.ErrNotExist) && looks < MaxLooks {
+			looks++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if looks = 0; len(parts) == 1 {
+			newest = p.Number
+		} else {
+			done = p.Number
+		}
+	}
+}
+
+// BeginsBefore is the newest segment that begins with an event or before it; 0 where that is the
+// oldest, or is not known. What is before it does not matter, and may be damaged.
+func (f *Folder) BeginsBefore(ctx context.Context, seq uint64) (number int, err error) {
+	if seq <= 1 {
+		return 0, nil
+	}
+	parts, err := f.Present(ctx)
+	for i := len(parts) - 1; i >= 0 && err == nil && number == 0; i-- {
+		err = f.Visit(ctx, parts[i], 0, func(p Part, _ Source, h Header) error {
+			if h.First <= seq {
+				number = p.Number
+			}
+			return nil
+		})
+		if IsDamage(err) || errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return number, err
+}
+
+// Behind lists the segments behind a number. A database without a header is not there.
+func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
+	parts, err := List(f.Dir)
+	for len(parts) > 0 && parts[0].Number <= number {
+		parts = parts[1:]
+	}
+	// Of more than two the last one says nothing of the first.
+	if n := len(parts); err == nil && (n == 1 || n == 2) && !parts[n-1].Sealed {
+		made, err := f.examine(ctx, parts[n-1])
+		if errors.Is(err, fs.ErrNotExist) {
+			return parts, nil // it was sealed; who opens it will notice
+		}
+		if IsDamage(err) {
+			return parts, nil // likewise
+		}
+		if err != nil || !made {
+			return parts[:n-1], err
+		}
+	}
+	return parts, err
+}
+
+// Visit opens a part and has it visited where it may hold events behind after.
+func (f *Folder) Visit(ctx context.Context, p Part, after uint64, visit func(Part, Source, Header) error) error {
+	s, err := f.Open(p)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if b, sealed := s.Bounds(); sealed && b.Last <= after {
+		return nil
+	}
+	h, err := s.Header(ctx)
+	if err != nil {
+		return err
+	}
+	if h.Number != p.Number {
+		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("file %s holds segment %d", p.Path, h.Number)}
+	}
+	return visit(p, s, h)
+}
+
+// MissingError says that segments between others are not there.
+type MissingError struct{ First, Last int }
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	if e.First == e.Last {
+		return fmt.Sprintf("segment %d is missing", e.First)
+	}
+	return fmt.Sprintf("segments %d to %d are missing", e.First, e.Last)
+}
+
+func missing(first, last int) error { return &journal.DamagedError{Err: &MissingError{first, last}} }
+
+// Overtaken reports whether retention has removed what follows a segment while it was read: then
+// that segment, which is older, is gone as well. Where it is still there, what should follow was
+// taken out of the middle.
+func (f *Folder) Overtaken(ctx context.Context, done int) (bool, error) {
+	parts, err := List(f.Dir)
+	if err != nil || len(parts) > 0 && parts[0].Number <= done {
+		return false, err
+	}
+	n, _, err := f.Notes(ctx)
+	return n.Kept > done+1, err
+}
+
+// Notes gives what the newest segment keeps beside the events; found is false in a folder of sealed
+// segments only.
+func (f *Folder) Notes(ctx context.Context) (n Notes, found bool, err error) {
+	err = again(func() error {
+		parts, err := f.Present(ctx)
+		if found = err == nil && len(parts) > 0 && !parts[len(parts)-1].Sealed; !found {
+			return err
+		}
+		d := readDatabase(parts[len(parts)-1].Path, f.decoder, 0)
+		n, err = d.notes(ctx)
+		return errors.Join(err, d.Close())
+	})
+	return n, found, err
+}
+
+// Newest is the newest event's sequence number and hash.
+func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
+	err = f.Backward(ctx, false, func(s Source, h Header) (enough bool, err error) {
+		if a.Seq, a.Hash, err = s.End(ctx); err == nil && a.Seq == 0 {
+			a = journal.Anchor{Seq: h.First - 1, Hash: h.Previous}
+		}
+		return true, err
+	})
+	return a, err
+}
+
+// FirstOf is the first event of a segment; ok is false where that is not known.
+func (f *Folder) FirstOf(ctx context.Context, number int) (first uint64, ok bool) {
+	err := f.Backward(ctx, false, func(_ Source, h Header) (enough bool, _ error) {
+		if h.Number == number {
+			first = h.First
+		}
+		return h.Number <= number, nil
+	})
+	return first, err == nil && first > 0
+}
+
+// Part is a segment as it lies in a folder.
+type Part struct {
+	Number int
+	Path   string
+	Sealed bool
+}
+
+// The ends of segment files' names.
+const (
+	SegmentPrefix = "segment-"
+	databaseEnd   = ".db"
+	sealedEnd     = ".zst"
+	PartialEnd    = ".partial" // of a sealed file in the making
+)
+
+func SealedPath(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s%08d%s", SegmentPrefix, number, sealedEnd))
+}
+
+// List gives the segments in a folder by number. A sealed segment counts, a database of the same
+// number beside it does not.
+func List(dir string) ([]Part, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var parts []Part
+	for _, entry := range entries {
+		end := filepath.Ext(entry.Name())
+		digits := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), SegmentPrefix), end)
+		number, err := strconv.Atoi(digits)
+		if err != nil || number < 1 || entry.Name() != fmt.Sprintf("%s%08d%s", SegmentPrefix, number, end) || end != databaseEnd && end != sealedEnd {
+			continue
+		}
+		parts = append(parts, Part{number, filepath.Join(dir, entry.Name()), end == sealedEnd})
+	}
+	slices.SortFunc(parts, func(a, b Part) int {
+		if a.Number != b.Number || !a.Sealed {
+			return cmp.Or(cmp.Compare(a.Number, b.Number), 1)
+		}
+		return -1
+	})
+	return slices.CompactFunc(parts, func(a, b Part) bool { return a.Number == b.Number }), nil
+}
+
+// Segments is List without the newest database where it has no header yet: that one is not there.
+// An error says that the newest one is of another version, or no database.
+func (f *Folder) Segments(ctx context.Context) (parts []Part, err error) {
+	err = again(func() error {
+		if parts, err = List(f.Dir); err != nil || len(parts) == 0 || parts[len(parts)-1].Sealed {
+			return err
+		}
+		newest := len(parts) - 1
+		made, err := f.examine(ctx, parts[newest])
+		if err == nil && !made {
+			parts = parts[:newest]
+		}
+		return err
+	})
+	return parts, err
+}
+
+// Present is Segments where damage to the newest segment does not matter, since whoever reads it
+// will meet it.
+func (f *Folder) Present(ctx context.Context) ([]Part, error) {
+	parts, err := f.Segments(ctx)
+	if IsDamage(err) {
+		err = nil
+	}
+	return parts, err
+}
+
+// examine looks whether a database is one that this version can read, with all that
+// belongs to it and nothing else; made reports whether there is anything in it.
+func (f *Folder) examine(ctx context.Context, p Part) (made bool, err error) {
+	d := readDatabase(p.Path, f.decoder, 0)
+	defer d.Close()
+	return d.Examine(ctx)
+}
+
+// Open opens a part for reading. The caller closes it.
+func (f *Folder) Open(p Part) (Source, error) {
+	if p.Sealed {
+		s, err := f.OpenSealed(p.Path)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	return readDatabase(p.Path, f.decoder, f.rests), nil
+}
+
+// OpenSealed opens a sealed segment, wherever it lies. The caller closes it.
+func (f *Folder) OpenSealed(path string) (*Sealed, error) {
+	return openSealed(path, f.decoder, f.rests)
+}
+
+// The files beside the segments in a journal's folder.
+const (
+	HeadFile     = "head"     // what was acknowledged
+	LockFile     = "lock"     // held by the worker; names it
+	ClockFile    = "clock"    // what the time line of ages said
+	WaypointFile = "waypoint" // the state after an event of the newest segment
+)

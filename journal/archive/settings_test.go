@@ -1,0 +1,83 @@
+package archive
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"testing"
+
+	"jobd/journal"
+)
+
+// makeAppender makes a first segment and opens it for appending.
+func makeAppender(t *testing.T, dir string) *Appender {
+	t.Helper()
+	h, err := NewHeader(1, &journal.State{})
+	if err == nil {
+		err = Make(t.Context(), dir, h, Notes{Kept: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := OpenAppender(t.Context(), dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// Pitfalls 18 and 19: every connection has the settings, not just the first.
+func TestSettingsHoldOnEveryConnection(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	appender := makeAppender(t, dir)
+	path := DatabasePath(dir, 1)
+	reading := openForReading(path)
+	writing := OpenForWriting(path)
+	for name, c := range map[string]struct {
+		db    *sql.DB
+		wants map[string]string
+	}{
+		"writer": {writing, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "2000", "query_only": "0"}},
+		"reader": {reading, map[string]string{"journal_mode": "wal", "busy_timeout": "2000", "query_only": "1"}},
+	} {
+		for n := range 3 {
+			// The pool is made to dial anew each time.
+			conn, err := c.db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for pragma, want := range c.wants {
+				var got string
+				if err := conn.QueryRowContext(t.Context(), `PRAGMA `+pragma).Scan(&got); err != nil || got != want {
+					t.Errorf("%s, connection %d: %s is %q, want %q (%v)", name, n, pragma, got, want, err)
+				}
+			}
+			if err := discard(conn); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := appender.db.Stats().MaxOpenConnections; n != 1 {
+		t.Errorf("the writer may have %d connections", n)
+	}
+	if _, err := reading.Exec(`DROP TABLE mirror`); err == nil {
+		t.Error("a reader wrote")
+	}
+	if err := errors.Join(reading.Close(), writing.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// discard closes a connection instead of giving it back to its pool.
+func discard(conn *sql.Conn) error {
+	err := conn.Raw(func(any) error { return driver.ErrBadConn })
+	if err != driver.ErrBadConn {
+		return err
+	}
+	if err := conn.Close(); err != nil && err != sql.ErrConnDone {
+		return err
+	}
+	return nil
+}

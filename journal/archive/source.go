@@ -1,0 +1,129 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
+
+// Source is one segment as readers see it, open or sealed. Whatever it gives is checked for its
+// form only: that it is what was appended is for the hash chain to say (see Verified).
+// fs.ErrNotExist says that the segment was sealed or removed meanwhile.
+type Source interface {
+	Header(ctx context.Context) (Header, error)
+	// End gives the last event's sequence number and hash, zeros where there is no event.
+	End(ctx context.Context) (uint64, journal.Hash, error)
+	// Records gives what is selected in pages, in order. Records before an error come with it, and
+	// nothing comes after it, unless the selection wants to go on.
+	Records(ctx context.Context, sel Selection) iter.Seq2[[]Record, error]
+	// FirstAt is the sequence number of the first event at or after a time in
+	// microseconds; one after the last where there is none.
+	FirstAt(ctx context.Context, micros int64) (uint64, error)
+	// CheckRest checks what the events do not tell: indexes, and sums over the file. It is given
+	// where jobs occur, by page, in any order.
+	CheckRest(ctx context.Context, occurring []JobBlock) error
+	// Bounds is what the segment was sealed with; ok is false where it is not sealed.
+	Bounds() (b Bounds, ok bool)
+	// Examine looks whether the file is one that this version can read, and holds what this version
+	// makes and nothing else. What is not as it should be is damage; found reports whether there is
+	// anything in it.
+	Examine(ctx context.Context) (found bool, err error)
+	// Name is the file's name in its folder.
+	Name() string
+	Close() error
+}
+
+// Bounds is what is known of a sealed segment without reading its events.
+type Bounds struct {
+	First, Last  uint64       // sequence numbers
+	Begun, Ended int64        // times of the first and the last event, in microseconds since 1970
+	Hash         journal.Hash // of the last event
+}
+
+// Selection says which records of a segment are wanted.
+type Selection struct {
+	After, End uint64         // those behind after and before end (0: no end)
+	Job        int64          // 0: all
+	Kinds      []journal.Kind // empty: all
+	Output     bool           // with stdout and stderr; the hash cannot be checked without
+	GoOn       bool           // behind damage, which is told as a *DamagedError between two pages, with its bounds
+}
+
+// has reports whether a record is selected.
+func (s *Selection) has(r *Record) bool {
+	return r.Seq > s.After && (s.End == 0 || r.Seq < s.End) && (s.Job == 0 || r.Job == s.Job) &&
+		(len(s.Kinds) == 0 || slices.Contains(s.Kinds, r.Kind))
+}
+
+// RecordAt is one event's record without output, unchecked; nil where it is not there.
+func RecordAt(ctx context.Context, s Source, seq uint64) (*Record, error) {
+	for page, err := range s.Records(ctx, Selection{After: seq - 1, End: seq + 1}) {
+		if err != nil {
+			return nil, err
+		}
+		return &page[0], nil
+	}
+	return nil, nil
+}
+
+// paceStep is how long is worked before a rest is worth its timer.
+const paceStep = 2 * time.Millisecond
+
+// pace lets a source rest after each page, in proportion to how long it took to read. The zero
+// value rests never.
+type pace struct {
+	rests  int // for so many times as long
+	worked time.Duration
+}
+
+// restAfter rests after work that began at a time, when there was enough of it.
+func (p *pace) restAfter(ctx context.Context, began time.Time) {
+	if p.rests == 0 {
+		return
+	}
+	if p.worked += time.Since(began); p.worked < paceStep {
+		return
+	}
+	timer := time.NewTimer(time.Duration(p.rests) * p.worked)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done(): // which who reads notices next
+	}
+	p.worked = 0
+}
+
+// SyncFolder makes the names of new files durable.
+func SyncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// WriteSynced writes a file and makes its content durable.
+func WriteSynced(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func RemoveIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

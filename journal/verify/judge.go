@@ -1,0 +1,480 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
+
+	"jobd/journal"
+	"jobd/journal/archive"
+)
+
+// part verifies one segment of a folder, before others.
+func (v *verifier) part(ctx context.Context, p archive.Part, following []archive.Part) error {
+	again := v.number == p.Number // it was sealed, or followed by another, while we read it
+	if again {
+		v.progress = v.before
+	}
+	v.before = v.progress
+	bound, err := v.bound(ctx, following)
+	if err != nil {
+		return err
+	}
+	s, err := v.folder.Open(p)
+	if archive.IsDamage(err) {
+		return v.unreadable(p, err, 0, bound)
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if p.Path != v.examined {
+		_, err := s.Examine(ctx)
+		if err := v.faulty(filepath.Base(p.Path), err); err != nil {
+			return err
+		}
+	}
+	h, err := s.Header(ctx)
+	if archive.IsDamage(err) {
+		return v.headless(ctx, p, s, err, bound)
+	}
+	if err == nil && h.Number != p.Number {
+		return v.unreadable(p, &journal.DamagedError{Detail: fmt.Sprintf("file %s holds segment %d", p.Path, h.Number)}, 0, bound)
+	}
+	if err != nil {
+		return err
+	}
+	if again && v.state != nil {
+		if v.state, err = h.State(); err != nil {
+			return err
+		}
+	}
+	return v.segment(ctx, s, h, bound)
+}
+
+// bound is the first event of the segment that follows, as far as that can be told; 0 where it
+// can't.
+func (v *verifier) bound(ctx context.Context, following []archive.Part) (first uint64, err error) {
+	for _, p := range following {
+		err := v.folder.Visit(ctx, p, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
+			first = h.First
+			return nil
+		})
+		if err == nil || !archive.IsDamage(err) && !errors.Is(err, fs.ErrNotExist) {
+			return first, err
+		}
+	}
+	return 0, nil
+}
+
+// unreadable notes that nothing of a segment can be read. Its events are those between its
+// neighbours'.
+func (v *verifier) unreadable(p archive.Part, cause error, first, bound uint64) error {
+	var d *journal.DamagedError
+	errors.As(cause, &d)
+	switch {
+	case v.number > 0 && v.number+1 == p.Number:
+		first = v.links.next
+	case v.number > 0:
+		v.missingBefore(p.Number, max(bound, v.links.next+1)-1)
+		first = v.links.next
+	case first == 0 && p.Number == 1:
+		first = 1
+	case first == 0:
+		first = max(bound, 2) - 1 // the last one: where it begins nobody can tell
+	}
+	if bound > 0 && first >= bound { // what is missing was told of the segment before
+		v.fault(archive.Fault{First: first, File: filepath.Base(p.Path), Detail: d.Detail, Err: d.Err})
+		v.number = p.Number
+		return nil
+	}
+	last := max(first, v.known())
+	if bound > 0 {
+		last = max(first, bound-1)
+	}
+	v.links.cut()
+	v.links.next, v.state, v.unknown = last+1, nil, true
+	v.fault(archive.Fault{First: first, Last: last, File: filepath.Base(p.Path), Detail: d.Detail, Err: d.Err})
+	if v.number == 0 {
+		v.oldest = archive.Header{Number: p.Number, First: first}
+	}
+	v.number, v.header = p.Number, archive.Header{Number: p.Number, First: first}
+	return nil
+}
+
+// headless verifies the events of a segment whose header can't be read.
+func (v *verifier) headless(ctx context.Context, p archive.Part, s archive.Source, cause error, bound uint64) error {
+	h := archive.Header{Number: p.Number}
+	sealing, sealed := s.Bounds()
+	switch {
+	case sealed:
+		h.First = sealing.First
+	case v.number+1 == p.Number && v.number > 0:
+		h.First = v.links.next
+	case p.Number == 1:
+		h.First = 1
+	default:
+		return v.unreadable(p, cause, 0, bound)
+	}
+	if v.number > 0 && h.First != v.links.next {
+		return v.unreadable(p, cause, h.First, bound)
+	}
+	if err := v.faulty(filepath.Base(p.Path), cause); err != nil {
+		return err
+	}
+	if v.number == 0 {
+		v.oldest, v.links.next = h, h.First
+	}
+	v.links.cut()
+	v.state, v.unknown, v.number, v.header, v.occurring = nil, true, h.Number, h, v.occurring[:0]
+	return v.addPages(archive.Verified(ctx, s, 0, 0, archive.From{After: h.First - 1, Unknown: true, Bound: bound, Known: v.known()}))
+}
+
+// segment verifies one segment, from its beginning.
+func (v *verifier) segment(ctx context.Context, s archive.Source, h archive.Header, bound uint64) error {
+	before := len(v.faults)
+	if err := v.events(ctx, s, h, bound); err != nil {
+		return err
+	}
+	sealing, sealed := s.Bounds()
+	if end := v.links.next - 1; sealed && before == len(v.faults) {
+		if sealing.Last != end || sealing.Hash != v.last || v.state != nil && sealing.Ended != v.state.Time.UnixMicro() {
+			v.fault(archive.Fault{
+				First: end + 1, Last: sealing.Last, Missing: sealing.Last > end, File: s.Name(),
+				Detail: fmt.Sprintf("segment %d was sealed with event %d as its last, and holds %d", h.Number, sealing.Last, end),
+			})
+			v.links.next = max(v.links.next, sealing.Last+1)
+		}
+	}
+	if before == len(v.faults) {
+		if err := v.faulty(s.Name(), s.CheckRest(ctx, v.occurring)); err != nil {
+			return err
+		}
+	}
+	v.reportProgress()
+	return nil
+}
+
+// events verifies a segment's header and events.
+func (v *verifier) events(ctx context.Context, s archive.Source, h archive.Header, bound uint64) error {
+	if err := v.beginSegment(h); err != nil {
+		return err
+	}
+	v.occurring = v.occurring[:0]
+	return v.addPages(archive.Verified(ctx, s, 0, 0, archive.From{After: h.First - 1, Previous: h.Opening(), Bound: bound, Known: v.known()}))
+}
+
+// addPages takes in pages of checked events.
+func (v *verifier) addPages(pages iter.Seq2[archive.Checked, error]) error {
+	for page, err := range pages {
+		if err != nil {
+			return err
+		}
+		for _, s := range page.Stretches {
+			for _, f := range s.Faults {
+				v.addDamage(f)
+			}
+			for i := range s.Events {
+				v.addEvent(&s.Events[i])
+			}
+		}
+		v.occurring = archive.AppendJobs(v.occurring, page.Jobs, page.Index)
+		v.reportProgress()
+	}
+	return nil
+}
+
+// beginSegment takes in a segment's header, and compares it with the events before it.
+func (v *verifier) beginSegment(h archive.Header) error {
+	v.doubt = nil
+	first := v.number == 0
+	switch {
+	case first && h.Number == 1:
+		v.oldest, v.links.next, v.state, v.last, v.other = h, 1, firstState(h), journal.Hash{}, journal.Hash{}
+	case first:
+		v.oldest, v.links.next, v.state = h, h.First, nil
+		v.last, v.other = h.Previous, h.Previous
+	}
+	if first {
+		v.unknown = false
+	}
+	v.follows(h, first)
+	if first || v.unknown {
+		v.last, v.other, v.unknown = h.Previous, h.Previous, false
+	}
+	v.compareBefore(h)
+	v.number, v.header = h.Number, h
+	v.ends[h.Number] = journal.Anchor{Seq: h.First - 1, Hash: h.Previous}
+	return v.checkpoint(h)
+}
+
+// compareBefore compares the event before a segment with what is expected of it, where it is not
+// there itself.
+func (v *verifier) compareBefore(h archive.Header) {
+	if h.First == 1 || len(v.expected) == 0 || v.expected[0].Seq >= h.First {
+		return
+	}
+	before := len(v.links.against)
+	v.compare(journal.Anchor{Seq: h.First - 1, Hash: h.Previous})
+	for i := range v.links.against[before:] {
+		v.links.against[before+i].run = h.First
+	}
+}
+
+// follows tells how a header follows what was verified before it.
+func (v *verifier) follows(h archive.Header, first bool) {
+	l := &v.links
+	switch {
+	case h.First > l.next:
+		v.missingBefore(h.Number, h.First-1)
+	case h.First < l.next:
+		l.cut()
+		v.fault(archive.Fault{First: h.First, Last: l.next - 1, Detail: fmt.Sprintf(
+			"it is there twice; segment %d begins with it, the one before ends with %d", h.Number, l.next-1)})
+		l.next, v.state, v.unknown = h.First, nil, true
+	case v.unknown:
+		l.cut()
+	case !first && h.Number != v.number+1:
+		l.cut()
+		v.fault(archive.Fault{First: h.First, Detail: fmt.Sprintf("segment %d goes on from segment %d", h.Number, v.number)})
+	case h.Previous != v.last && h.Previous != v.other:
+		run, proven := l.run.first, l.run.proven
+		l.cut()
+		v.doubt = &disagreement{
+			since: min(l.agreed+1, h.First-1), seq: h.First - 1, run: run,
+			detail: fmt.Sprintf("segment %d goes on from something else", h.Number),
+		}
+		if proven == h.First-1 { // so it is the segment that does not belong here
+			v.doubt = &disagreement{h.First, h.First, h.First, "it does not go on from the events before it, which an anchor agrees with"}
+		}
+		v.fault(archive.Fault{First: h.First, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.Number)})
+		v.state, v.last, v.other = nil, h.Previous, h.Previous
+	}
+}
+
+// missingBefore notes that events up to last are not there, before a segment.
+func (v *verifier) missingBefore(number int, last uint64) {
+	l := &v.links
+	l.cut()
+	f := archive.Fault{First: l.next, Last: last, Missing: true, Detail: fmt.Sprintf("it is missing; segment %d begins with event %d", number, last+1)}
+	if number > v.number+1 && v.number > 0 {
+		f.Detail, f.Err = "", &archive.MissingError{First: v.number + 1, Last: number - 1}
+	}
+	v.fault(f)
+	for ; len(v.expected) > 0 && v.expected[0].Seq < last; v.expected = v.expected[1:] {
+	}
+	l.next, v.state, v.unknown = last+1, nil, true
+}
+
+// checkpoint compares a header's checkpoint with the state that the events before it give, or goes
+// on from it where that is not known.
+func (v *verifier) checkpoint(h archive.Header) error {
+	state, err := h.State()
+	if err != nil {
+		v.state = nil
+		v.fault(archive.Fault{First: h.First, Last: h.First, Err: err, Linked: true})
+		return nil
+	}
+	if state.Removed != nil {
+		v.removal = state.Removed
+	}
+	if v.state == nil {
+		v.state = state
+		return nil
+	}
+	checkpoint, err := journal.EncodeCheckpoint(v.state)
+	if err != nil {
+		return err
+	}
+	if string(checkpoint) != string(h.Checkpoint) {
+		v.fault(archive.Fault{First: h.First, Last: h.First, Linked: true, Detail: fmt.Sprintf("the checkpoint of segment %d disagrees with the events before it", h.Number)})
+	}
+	return nil
+}
+
+// rewritten is what is said of events between one that an anchor agrees with and one that it does
+// not.
+const rewritten = "an anchor knows another history: this is not what was written"
+
+// compare compares an event with what is expected of its number, and passes what is before it.
+func (v *verifier) compare(event journal.Anchor) {
+	for ; len(v.expected) > 0 && v.expected[0].Seq <= event.Seq; v.expected = v.expected[1:] {
+		want := v.expected[0]
+		switch {
+		case want.Seq < event.Seq || want.Seq == 0:
+			continue
+		case want.Hash != event.Hash && want.head:
+			v.fault(archive.Fault{First: event.Seq, File: archive.HeadFile, Detail: "it is not the event that was acknowledged under this number"})
+		case want.Hash != event.Hash:
+			v.links.disagrees(event.Seq, rewritten)
+			v.fault(archive.Fault{First: event.Seq, Detail: "it is not the event that the anchor knows under this number: the history was rewritten"})
+		case !want.head:
+			v.compared++
+			v.links.agrees(event.Seq)
+		}
+	}
+}
+
+// addDamage takes in what is wrong with the next events.
+func (v *verifier) addDamage(f archive.Fault) {
+	v.fault(f)
+	if f.Surplus || f.Last < f.First {
+		return
+	}
+	v.state = nil
+	if f.Linked {
+		v.links.sound(f.First)
+		v.compare(journal.Anchor{Seq: f.First, Hash: f.Stored})
+		v.last, v.other, v.unknown = f.Stored, f.Stored, false
+		return
+	}
+	if len(v.expected) > 0 && v.expected[0].Seq == f.First && !v.expected[0].head &&
+		v.expected[0].Hash == f.Computed && f.Computed != f.Stored && v.links.run.first > 0 {
+		v.links.agrees(f.First - 1) // only the hash was changed: the event, and all before it, are what the anchor was made of
+	}
+	v.links.cut()
+	v.links.next = f.Last + 1
+	v.last, v.other, v.unknown = f.Stored, f.Computed, f.Stored == journal.Hash{} && f.Computed == journal.Hash{}
+	for ; len(v.expected) > 0 && v.expected[0].Seq <= f.Last; v.expected = v.expected[1:] {
+		want := v.expected[0]
+		if want.Seq == f.First && f.Last == f.First && !f.Missing && want.Hash != f.Stored && want.Hash != f.Computed && !want.head {
+			v.links.disagrees(want.Seq, rewritten)
+		}
+	}
+}
+
+// addEvent takes in the next event, whose hash is right.
+func (v *verifier) addEvent(e *journal.Event) {
+	v.links.sound(e.Seq)
+	v.last, v.other, v.unknown = e.Hash, e.Hash, false
+	if e.Seq == v.header.First {
+		v.begun = e.Time
+		if v.doubt != nil { // the header that contradicts what is before it is what the events behind it go on from
+			v.links.against = append(v.links.against, *v.doubt)
+		}
+	}
+	if v.state != nil {
+		if err := v.state.Apply(*e); err != nil {
+			v.fault(archive.Fault{First: e.Seq, Last: e.Seq, Err: err, Linked: true})
+			v.state = nil
+		}
+	}
+	v.weight += e.Weight()
+	if p, ok := e.Payload.(journal.Retention); ok {
+		v.addRemoval(e, p)
+	}
+	if v.waypoint != nil && v.waypoint.anchor.Seq == e.Seq {
+		if err := v.waypoint.agrees(e.Hash, v.state); err != nil {
+			_ = v.faulty(archive.WaypointFile, err) // it is damage
+		}
+		v.waypoint = nil
+	}
+	if len(v.expected) > 0 && v.expected[0].Seq <= e.Seq {
+		v.compare(journal.Anchor{Seq: e.Seq, Hash: e.Hash})
+	}
+}
+
+// addRemoval takes in what an event says of retention, which must be true of the segments that are
+// still here.
+func (v *verifier) addRemoval(e *journal.Event, p journal.Retention) {
+	if end, here := v.ends[p.Last+1]; here && p.Last > 0 && (end.Seq != p.Seq || end.Hash.String() != p.Hash) {
+		v.fault(archive.Fault{First: e.Seq, Last: e.Seq, Linked: true, Detail: fmt.Sprintf("it says that segment %d ended with event %d, which is not what it ended with", p.Last, p.Seq)})
+		return
+	}
+	v.removal = v.removal.After(p)
+}
+
+// known is the newest event that anything knows of, whether or not it is there.
+func (v *verifier) known() uint64 {
+	seq := max(v.head.Seq, v.notes.Position)
+	if v.waypoint != nil {
+		seq = max(seq, v.waypoint.anchor.Seq)
+	}
+	if n := len(v.expected); n > 0 {
+		seq = max(seq, v.expected[n-1].Seq)
+	}
+	return seq
+}
+
+// end compares beginning and end of the history with what is known of them from elsewhere.
+func (v *verifier) end() {
+	v.atEnd()
+	if v.number > 0 {
+		v.atBeginning()
+	}
+	if v.live && v.removal != nil && v.notes.Kept > v.removal.Segment+1 {
+		v.fault(archive.Fault{File: filepath.Base(archive.DatabasePath("", v.number)), Detail: fmt.Sprintf(
+			"it notes that the history begins with segment %d, and no event says that retention removed those from %d on", v.notes.Kept, v.removal.Segment+1)})
+	}
+}
+
+// atEnd compares the end.
+func (v *verifier) atEnd() {
+	end := max(v.links.next, 1) - 1
+	lost := func(last uint64, file, format string) {
+		if last > end {
+			v.fault(archive.Fault{First: end + 1, Last: last, Missing: true, File: file, Detail: fmt.Sprintf(format, last, end)})
+		}
+	}
+	if v.live && !v.head.Found && end > 0 {
+		v.fault(archive.Fault{File: archive.HeadFile, Detail: archive.DetailNoHead})
+	}
+	if v.head.Found {
+		lost(v.head.Seq, "", archive.DetailCut)
+	}
+	if !v.live && v.head.Seq <= end && (v.head.Found || archive.UsedByWorker(v.folder.Dir)) {
+		v.fault(archive.Fault{First: end + 1, Detail: archive.DetailAllSealed})
+	}
+	if v.waypoint != nil {
+		lost(v.waypoint.anchor.Seq, "", "the waypoint file knows event %d, the journal ends at %d")
+	}
+	lost(v.notes.Position, "", "the jobs table shows event %d, the journal ends at %d")
+	if n := len(v.expected); n > 0 && !v.expected[n-1].head {
+		lost(v.expected[n-1].Seq, "", "an anchor knows event %d, the journal ends at %d")
+	}
+}
+
+// atBeginning asks whether retention has removed what is not there.
+func (v *verifier) atBeginning() {
+	oldest := v.oldest
+	lacks := archive.LacksBefore(oldest, v.removal, v.notes, v.live)
+	if lacks != nil {
+		v.fault(*lacks)
+	}
+	if v.removal == nil {
+		if lacks == nil {
+			v.atNotedBeginning()
+		}
+		return
+	}
+	if v.removal.Segment == 0 || oldest.Number == 1 {
+		return
+	}
+	last := min(v.removal.Seq, oldest.First-1)
+	v.removed = &Range{First: 1, Last: last, Verdict: Removed, Detail: "by retention"}
+	if v.removal.Noted > 0 {
+		v.removed.Detail = fmt.Sprintf("by retention, segments up to %d before that was journalled: only a note said so", v.removal.Noted)
+		v.unproven = v.ends[v.removal.Noted+1].Seq
+		if v.unproven == 0 {
+			v.unproven = last
+		}
+	}
+}
+
+// atNotedBeginning is atBeginning of a journal that only versions wrote which noted what they
+// removed, and did not journal it. The note can be edited, so it proves nothing; that is told, and
+// is no damage. The next start of a worker journals it, and bounds it so.
+func (v *verifier) atNotedBeginning() {
+	oldest := v.oldest
+	if oldest.Number == 1 || oldest.First == 1 {
+		return
+	}
+	v.unproven = oldest.First - 1
+	v.removed = &Range{First: 1, Last: oldest.First - 1, Verdict: Removed, Detail: "before removals were journalled: only a note says so"}
+	if !v.live {
+		v.removed.Detail = "before removals were journalled: nothing here says so"
+	}
+}

@@ -3,8 +3,13 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"jobd/journal"
 )
 
 // errServerUnknown says that the table may be on another server by now, so that what it answered
@@ -104,5 +109,282 @@ func (m *Mirror) reaching(ctx context.Context, what string, do func() error) err
 		if err := retry.Wait(ctx, err); err != nil {
 			return err
 		}
+	}
+}
+
+// conclude journals what the table would not take, and then changes memory: what is aside, the
+// position, and who waits for it. Dying before the position is on disk only means to apply the
+// changes once more.
+func (m *Mirror) conclude(ctx context.Context, t trial) error {
+	t.conflicts = m.claims.takeLost()
+	for i, c := range t.changes {
+		if err := m.judgeOutcome(ctx, &t, c, &t.outcomes[i]); err != nil {
+			return err
+		}
+	}
+	if err := m.journalOutcomes(ctx, &t); err != nil {
+		return err
+	}
+	if len(t.gaveBack) > 0 && m.OnGivenBack != nil {
+		slices.Sort(t.gaveBack)
+		m.OnGivenBack(slices.Compact(t.gaveBack))
+	}
+	m.works(func() { m.progress.conclude(t) })
+	return nil
+}
+
+// judgeOutcome says what follows from a change's outcome. A change that is to be given up is made
+// Lost.
+func (m *Mirror) judgeOutcome(ctx context.Context, t *trial, c Change, o *Outcome) error {
+	if o.Fate == Applied {
+		if o.Note != "" {
+			m.Logger.Warn("the table took an update in reduced form", "job", c.Job, "reason", o.Note)
+		}
+		if c.target != "" && (c.isRelease() || c.comesBack() && m.isLate(t, c)) {
+			t.gaveBack = append(t.gaveBack, c.target)
+		}
+		return nil
+	}
+	if o.Fate == Refused && m.aside.tooLong(c.Job) {
+		m.Logger.Error("a row was refused for too long, and is left as found", "job", c.Job, "reason", o.Note)
+		o.Fate = Lost
+		if o.Found == nil {
+			o.Found = m.found(ctx, c.Job)
+		}
+	}
+	if o.Fate != Lost {
+		if m.aside.isNews(c, o.Note) {
+			m.Logger.Warn("a row can't be updated for now; trying again until it can", "job", c.Job, "wanted", c.Status, "reason", o.Note)
+			notice := journal.SetAside{Wanted: c.Status, Reason: o.Note, Token: c.Token}
+			t.notices = append(t.notices, journal.Draft{Job: c.Job, Payload: notice})
+		}
+		return nil
+	}
+	superseded, err := m.superseded(ctx, c, *o)
+	if err == nil && !superseded {
+		conflict := journal.Conflict{Found: o.Found, Wanted: c.Status, Reason: o.Note, Token: c.Token}
+		t.conflicts = append(t.conflicts, journal.Draft{Job: c.Job, Payload: conflict})
+	}
+	return err
+}
+
+// isLate tells whether a row comes back later than whoever ended its run expects: it was aside, or
+// a former process ended the run. The second for which it was looked for may be over by now.
+func (m *Mirror) isLate(t *trial, c Change) bool { return t.upTo == 0 || c.first <= m.former }
+
+// found is a row as somebody who looks finds it; nil where it is gone, or can't be read.
+func (m *Mirror) found(ctx context.Context, job int64) *journal.Row {
+	seen, err := m.Table.Look(ctx, []int64{job})
+	if err != nil || seen[job] == nil {
+		return nil
+	}
+	row := seen[job].Row
+	return &row
+}
+
+// superseded tells whether the job was claimed again since, or its row set back. A change can be
+// applied a second time after its COMMIT was not answered, and meet the row as somebody reset it and
+// this worker claimed it anew: that is no conflict. The state knows the claims under way; only where
+// a claim has ended, and the row bears another one, history does. A row with a newer start was
+// claimed by another worker since, where this claim has ended; where it is under way, it was taken
+// from this worker, and is not started here.
+func (m *Mirror) superseded(ctx context.Context, c Change, o Outcome) (bool, error) {
+	var job journal.Job
+	m.Source.View(func(s *journal.State) { job = s.Job(c.Job) })
+	if !job.Status.Ended() {
+		return job.Token != c.Token, nil
+	}
+	if o.Found == nil || o.Passed {
+		return o.Passed, nil
+	}
+	if retried, err := m.Source.Retried(ctx, c.Job, c.first); err != nil || retried {
+		return retried, err
+	}
+	newest, err := m.Source.Claim(ctx, c.Job, math.MaxInt64)
+	if errors.Is(err, journal.ErrNoClaim) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("newest claim of job %d: %w", c.Job, err)
+	}
+	return newest.Token != c.Token, nil
+}
+
+// noRoom is why a change waits whose conflict finds no room in the journal.
+const noRoom = "it is somebody else's by now, and there is no room in the journal to note that"
+
+// journalOutcomes journals what a trial brought. Where the disk is full, changes in conflict are
+// set aside until there is room, and that rows are set aside is told later.
+func (m *Mirror) journalOutcomes(ctx context.Context, t *trial) error {
+	drafts := append(t.conflicts, t.notices...)
+	if len(drafts) == 0 {
+		return nil
+	}
+	_, err := m.Source.Append(drafts...)
+	if !errors.Is(err, journal.ErrFull) {
+		if err != nil {
+			return fmt.Errorf("journal conflicts: %w", err)
+		}
+		return nil
+	}
+	m.Logger.Warn("conflicts can't be journalled for now", "error", err)
+	t.notices = nil
+	for i := range t.outcomes {
+		if t.outcomes[i].Fate == Lost {
+			t.outcomes[i] = Outcome{Fate: Held, Note: noRoom}
+		}
+	}
+	return m.journalLost(ctx, t.conflicts)
+}
+
+// journalLost journals the conflicts of changes that never were: there is nothing to set aside, so
+// room is waited for.
+func (m *Mirror) journalLost(ctx context.Context, conflicts []journal.Draft) error {
+	var lost []journal.Draft
+	for _, draft := range conflicts {
+		if conflict := draft.Payload.(journal.Conflict); conflict.Token == "" {
+			lost = append(lost, draft)
+		}
+	}
+	return m.append(ctx, lost)
+}
+
+// append appends to the journal, waiting while there is no room.
+func (m *Mirror) append(ctx context.Context, drafts []journal.Draft) error {
+	retry := NewRetry(m.Logger, "journal what the mirror found")
+	for len(drafts) > 0 {
+		_, err := m.Source.Append(drafts...)
+		if err == nil {
+			retry.Over()
+			return nil
+		}
+		if !errors.Is(err, journal.ErrFull) {
+			return fmt.Errorf("journal what the mirror found: %w", err)
+		}
+		if err := retry.Wait(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comparing marks a context.
+type comparing struct{}
+
+// Comparing gives a context for the claims by which rows are compared with the journal: they are
+// made on a server that is not confirmed, too.
+func Comparing(ctx context.Context) context.Context {
+	return context.WithValue(ctx, comparing{}, true)
+}
+
+// IsComparing tells whether a claim is made to compare rows with the journal.
+func IsComparing(ctx context.Context) bool { return ctx.Value(comparing{}) != nil }
+
+// confirmServer finds out, where that is not known, which server the table is on, and lets claims
+// be made there once its rows were compared with the journal. New events wait for that.
+//
+// That it is done is appended before claims are let on. Killed before, the next start does it
+// again; killed after, the next start finds the server that the journal names.
+func (m *Mirror) confirmServer(ctx context.Context) error {
+	var retry *Retry
+	for m.isDue() {
+		err := m.confirmOnce(ctx)
+		var failed tableError
+		switch {
+		case err == nil:
+			if retry != nil {
+				retry.Over()
+			}
+			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.As(err, &failed):
+			return err
+		case IsAway(err):
+			m.setAway(err)
+		}
+		if retry == nil {
+			retry = NewRetry(m.Logger, "compare the table's server with the journal")
+		}
+		m.CheckServer()
+		if err := retry.Wait(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirmOnce asks for the server once, and goes back where it is another one.
+func (m *Mirror) confirmOnce(ctx context.Context) error {
+	m.begun()
+	id, err := m.Table.Server(ctx)
+	if err != nil {
+		return tableError{err}
+	}
+	switch {
+	case id == m.Server:
+	case m.Server == "":
+		err = m.append(ctx, []journal.Draft{{Payload: journal.Server{Server: id}}})
+	default:
+		err = m.compareServer(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	m.Table.Confirm(id)
+	m.Server = id
+	if !m.setAway(nil) && !m.confirmed && id != "" && m.OnReturn != nil {
+		m.OnReturn()
+	}
+	m.confirmed = true
+	return nil
+}
+
+// compareServer brings the rows of a server that the journal does not know up to what the journal
+// says of the last minutes.
+func (m *Mirror) compareServer(ctx context.Context, id string) error {
+	m.Logger.Warn("the table is on another server; its rows are compared with the journal before anything is claimed",
+		"server", id, "before", m.Server)
+	m.confirmed = false
+	if m.back == nil || m.back.server != id {
+		m.back = newComparison(m, id)
+	}
+	if err := m.back.run(ctx); err != nil {
+		return err
+	}
+	if err := m.waitForOthers(ctx); err != nil {
+		return err
+	}
+	if m.back.others {
+		if err := m.back.run(ctx); err != nil {
+			return err
+		}
+	}
+	now, err := m.Table.Server(ctx)
+	if err != nil {
+		return tableError{err}
+	}
+	if now != id {
+		return tableError{errors.New("it changed again, to " + now)}
+	}
+	met := journal.Server{Server: id, Before: m.Server, Mended: len(m.back.mended), Left: len(m.back.left)}
+	if err := m.append(ctx, []journal.Draft{{Payload: met}}); err != nil {
+		return err
+	}
+	m.Logger.Warn("the rows of the last minutes were compared with the journal",
+		"server", id, "mended", met.Mended, "left", met.Left)
+	m.back = nil
+	return nil
+}
+
+// waitForOthers waits until other workers have had their time to compare their rows.
+func (m *Mirror) waitForOthers(ctx context.Context) error {
+	timer := time.NewTimer(time.Until(m.back.met.Add(m.Together)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

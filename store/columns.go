@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -42,4 +44,115 @@ func Statuses(uses Uses) []string {
 func IsTaken(column string) bool {
 	return !strings.EqualFold(column, SigColumn) &&
 		slices.ContainsFunc(Columns(), func(own string) bool { return strings.EqualFold(own, column) })
+}
+
+// The optional columns, which are about time. Those that the configuration does not name are the
+// application's, whatever they are called.
+const (
+	ColumnRunAt       = "run_at"
+	ColumnPlannedAt   = "planned_at"
+	ColumnSchedule    = "schedule"
+	ColumnTimeZone    = "time_zone"
+	ColumnAttempts    = "attempts"
+	ColumnMaxAttempts = "max_attempts"
+	ColumnTimeout     = "timeout"
+	ColumnPriority    = "priority"
+	ColumnUniqueKey   = "unique_key"
+)
+
+// TimeColumns are the optional columns, in the order of the documentation.
+func TimeColumns() []string {
+	return []string{
+		ColumnRunAt, ColumnPlannedAt, ColumnSchedule, ColumnTimeZone, ColumnAttempts, ColumnMaxAttempts,
+		ColumnTimeout, ColumnPriority, ColumnUniqueKey,
+	}
+}
+
+// Uses are the optional columns that are jobd's in a table.
+type Uses []string
+
+// Has tells whether a column is jobd's.
+func (u Uses) Has(column string) bool { return slices.Contains(u, column) }
+
+// Any tells whether rows have anything to say of time.
+func (u Uses) Any() bool { return len(u) > 0 }
+
+// Delays tells whether rows may be delayed.
+func (u Uses) Delays() bool { return u.Has(ColumnRunAt) }
+
+// companions are the columns that others are of no use without.
+var companions = map[string][]string{
+	ColumnSchedule:    {ColumnRunAt, ColumnPlannedAt, ColumnAttempts},
+	ColumnTimeZone:    {ColumnSchedule},
+	ColumnMaxAttempts: {ColumnRunAt, ColumnPlannedAt, ColumnAttempts},
+	ColumnPlannedAt:   {ColumnRunAt},
+}
+
+// CheckUses tells what is wrong with a list of optional columns: a name that is none, or a column
+// that is of no use without one that is not in the list.
+func CheckUses(uses Uses) error {
+	for _, name := range uses {
+		if !slices.Contains(TimeColumns(), name) {
+			return fmt.Errorf("%q is no column of jobd's; allowed are %s, or all", name, strings.Join(TimeColumns(), ", "))
+		}
+		for _, other := range companions[name] {
+			if !uses.Has(other) {
+				return fmt.Errorf("%s needs %s", name, strings.Join(companions[name], ", "))
+			}
+		}
+	}
+	return nil
+}
+
+// Severity tells how bad a finding is.
+type Severity int
+
+// The severities.
+const (
+	Warning Severity = iota // it works, but not as somebody may expect
+	Fault                   // it can't work: Check fails with it
+)
+
+// String implements fmt.Stringer.
+func (s Severity) String() string {
+	if s == Fault {
+		return "fault"
+	}
+	return "warning"
+}
+
+// Finding is one thing that is wrong with a table, its server, the account, or the way there. No
+// part of it holds a password.
+type Finding struct {
+	Severity Severity
+	Where    string // the thing that it is about, as in: column target of `site`.`jobs`
+	What     string // what is wrong with it
+	Remedy   string // what mends it, a statement where there is one that can be pasted; "": nothing is known
+}
+
+// String is the finding in one line: where, what, remedy.
+func (f Finding) String() string { return f.Where + ": " + f.Advice() }
+
+// Advice is what is wrong, and the remedy, where it is known what the finding is about.
+func (f Finding) Advice() string {
+	if f.Remedy == "" {
+		return f.What
+	}
+	return f.What + "; " + f.Remedy
+}
+
+// Inspector is what a Table offers beside, to those who want to know all at once.
+type Inspector interface {
+	// Findings examines the table as Check does, and the names of targets as Names does, and tells
+	// everything that is wrong, faults first. It changes nothing, and logs nothing. An error means
+	// that not everything could be asked; the findings up to there come with it, and among them is
+	// one that explains the error.
+	Findings(ctx context.Context, targets []string) ([]Finding, error)
+}
+
+// Inspection is what somebody who looks at a table and its server learns beside what is wrong with
+// its layout.
+type Inspection struct {
+	Facts    []string // what is as it should be, in words
+	Findings []Finding
 }

@@ -1,7 +1,11 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"jobd/journal"
@@ -57,3 +61,317 @@ type Mirror struct {
 
 // Aside lists the rows that can't be updated for now, by job.
 func (m *Mirror) Aside() []Aside { return m.listAside() }
+
+// NewMirror makes a mirror. Run makes it work.
+func NewMirror(c Config) *Mirror {
+	var former uint64
+	c.Source.View(func(s *journal.State) {
+		former = s.Seq
+		if c.Server == "" {
+			c.Server = s.Server
+		}
+	})
+	return &Mirror{
+		Config: c, progress: newProgress(c.Bookmark), outage: &outage{onReturn: c.OnReturn, away: make(chan struct{})},
+		former: former, serverCheck: serverCheck{due: true}, claims: newClaims(c.Source, c.Logger, c.Replan != nil),
+	}
+}
+
+// restAfter is how long the journal must be quiet before the position is written for its own sake.
+const restAfter = time.Second
+
+// Run mirrors until ctx ends or the journal fails.
+func (m *Mirror) Run(ctx context.Context) error {
+	m.lively = time.Now()
+	for {
+		if err := m.step(ctx); err != nil {
+			return ended(ctx, err)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// step does what is to be done next: new events first, then what is aside and due, in one
+// transaction each.
+func (m *Mirror) step(ctx context.Context) error {
+	if err := m.confirmServer(ctx); err != nil {
+		return err
+	}
+	events, err := m.next(ctx)
+	if err == nil {
+		err = m.mirror(ctx, events)
+	}
+	if err == nil {
+		err = m.retryAside(ctx)
+	}
+	return err
+}
+
+// ended is nil where an error only says that ctx ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return nil
+	}
+	return err
+}
+
+// next gives the next events, or none when something else is to be done first: a change that is
+// aside is due, or the server is to be asked for. When nothing happens for a while it writes the
+// position. Where there is no room for that the next rest does it, and a crash before only means to
+// apply some changes once more.
+func (m *Mirror) next(ctx context.Context) ([]journal.Event, error) {
+	if !m.aside.full() {
+		if after := m.triedUpTo(); m.newest() > after {
+			return m.Source.Next(ctx, after, batchSize)
+		}
+	}
+	wait, resting := m.pause()
+	if wait <= 0 && !resting {
+		return nil, nil
+	}
+	quiet, cancel := bounded(ctx, wait)
+	defer cancel()
+	if !m.interruptible(cancel) {
+		return nil, nil
+	}
+	defer m.interruptible(nil)
+	events, err := m.await(quiet)
+	if err == nil || quiet.Err() == nil || ctx.Err() != nil {
+		return events, err
+	}
+	if resting && time.Since(m.lively) >= restAfter {
+		m.rested = true
+		if err := m.Bookmark.Rest(); err != nil && !errors.Is(err, journal.ErrFull) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// await waits for events, or, where too much is aside, only until ctx ends.
+func (m *Mirror) await(ctx context.Context) ([]journal.Event, error) {
+	if m.aside.full() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return m.Source.Next(ctx, m.triedUpTo(), batchSize)
+}
+
+// bounded is ctx for a while; for good where the while is that of nothing to do.
+func bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait == forGood {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, wait)
+}
+
+// forGood is a pause that only an event ends.
+const forGood = time.Duration(1<<63 - 1)
+
+// pause is for how long there is nothing to do without new events, and whether that is because of
+// the rest.
+func (m *Mirror) pause() (wait time.Duration, resting bool) {
+	wait = forGood
+	if !m.rested {
+		wait, resting = max(0, restAfter-time.Since(m.lively)), true
+	}
+	if next := m.aside.nextDue; !next.IsZero() {
+		if due := max(0, time.Until(next)); due < wait {
+			return due, false
+		}
+	}
+	return wait, resting
+}
+
+// newest is the newest event of the journal.
+func (m *Mirror) newest() (seq uint64) {
+	m.Source.View(func(s *journal.State) { seq = s.Seq })
+	return seq
+}
+
+// mirror brings the table up to date with events, which follow what was tried.
+func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
+	for len(events) > 0 {
+		m.lively, m.rested = time.Now(), false
+		changes, n, err := m.claims.collapse(ctx, events)
+		if err != nil {
+			return err
+		}
+		m.aside.recallFrom(events[:n])
+		var fresh, behind []Change
+		m.works(func() { fresh, behind = m.parted(changes) })
+		outcomes, err := m.apply(ctx, fresh)
+		if err == nil {
+			err = m.replan(ctx, fresh, outcomes, m.apply)
+		}
+		if err != nil {
+			return err
+		}
+		if err := m.conclude(ctx, trial{
+			changes: fresh, outcomes: outcomes, behind: behind, upTo: events[n-1].Seq,
+		}); err != nil {
+			return err
+		}
+		events = events[n:]
+	}
+	return nil
+}
+
+// works tells the pulse of a piece of work.
+func (m *Mirror) works(work func()) {
+	if m.Pulse != nil {
+		m.Pulse.Works()
+		defer m.Pulse.Waits()
+	}
+	work()
+}
+
+// parted parts changes into those that can be applied and those that have to wait behind one that
+// is aside.
+func (m *Mirror) parted(changes []Change) (fresh, behind []Change) {
+	if len(m.aside.rows) == 0 {
+		return changes, nil
+	}
+	for _, c := range changes {
+		if m.aside.rows[c.Job] == nil {
+			fresh = append(fresh, c)
+		} else {
+			behind = append(behind, c)
+		}
+	}
+	return fresh, behind
+}
+
+// retryAside tries what is aside and due, in one transaction. Where that fails for one of the rows,
+// the next turn tries half as many, so that new events wait for one transaction only.
+func (m *Mirror) retryAside(ctx context.Context) error {
+	changes := m.asideDue(time.Now())
+	if len(changes) == 0 {
+		return nil
+	}
+	m.lively, m.rested = time.Now(), false
+	outcomes, err := m.attempt(ctx, changes)
+	switch {
+	case errors.Is(err, errServerUnknown):
+		return nil // the next step asks for the server
+	case failedForARow(ctx, err) && len(changes) > 1:
+		m.aside.share = len(changes) / 2
+		return nil
+	case failedForARow(ctx, err):
+		outcomes = []Outcome{{Fate: Held, Note: err.Error()}}
+	case err != nil:
+		return err
+	}
+	if !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Fate == Refused }) {
+		m.aside.share = min(2*m.aside.share, batchSize)
+	}
+	again := func(ctx context.Context, changes []Change) ([]Outcome, error) {
+		return divided(ctx, changes, m.attempt, true)
+	}
+	if err := m.replan(ctx, changes, outcomes, again); err != nil {
+		if errors.Is(err, errServerUnknown) {
+			return nil // likewise
+		}
+		return err
+	}
+	return m.conclude(ctx, trial{changes: changes, outcomes: outcomes})
+}
+
+// outage tells whether the table can be reached. Its methods are safe for concurrent use.
+type outage struct {
+	onReturn func() // is called when it can again; nil: nobody cares
+
+	mu    sync.Mutex
+	away  chan struct{} // closed while it cannot
+	why   error         // nil while it can
+	since time.Time     // of the last change; zero: there was none
+	ended uint64        // outages that are over
+}
+
+// Away gives a channel that is closed as long as the table cannot be reached.
+func (o *outage) Away() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.away
+}
+
+// Reachable tells whether the mirror reaches the table, by its last try: why is nil where it does.
+// since is when that changed last; zero: it never did.
+func (o *outage) Reachable() (since time.Time, why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.since, o.why
+}
+
+// Outages counts how often the table could be reached again.
+func (o *outage) Outages() (ended uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended
+}
+
+// setAway notes why the table can't be reached, nil where it can, and tells whether it can again.
+func (o *outage) setAway(why error) (returned bool) {
+	o.mu.Lock()
+	changed := (o.why == nil) != (why == nil)
+	o.why = why
+	if changed {
+		o.since = time.Now()
+	}
+	if changed && why != nil {
+		close(o.away)
+	} else if changed {
+		o.ended++
+		o.away = make(chan struct{})
+	}
+	o.mu.Unlock()
+	returned = changed && why == nil
+	if returned && o.onReturn != nil {
+		o.onReturn()
+	}
+	return returned
+}
+
+// Source is the journal as the mirror needs it.
+type Source interface {
+	// Next gives the events after seq, at most limit, waiting until there is one.
+	Next(ctx context.Context, after uint64, limit int) ([]journal.Event, error)
+	// Claim gives the newest accepted event of a job before seq; journal.ErrNoClaim is among the
+	// causes of its error where the history has none.
+	Claim(ctx context.Context, job int64, seq uint64) (journal.Accepted, error)
+	// Retried tells whether a job's row was set back after event seq.
+	Retried(ctx context.Context, job int64, seq uint64) (bool, error)
+	// Back gives the number after which to read to see again what happened up to an age before
+	// event seq.
+	Back(ctx context.Context, seq uint64, age time.Duration, limit uint64) (after uint64, err error)
+	// View shows the state after everything appended so far.
+	View(look func(*journal.State))
+	// Append makes the mirror's own events part of the journal.
+	Append(drafts ...journal.Draft) ([]journal.Event, error)
+}
+
+// Pulse hears that the mirror does a piece of work that only memory is needed for, and that it waits:
+// for events, or for anything outside. The methods must not block.
+type Pulse interface {
+	Works()
+	Waits()
+}
+
+// Bookmark remembers up to where the table shows the journal. Noting is cheap; what
+// was only noted is on disk after Rest.
+type Bookmark interface {
+	Position() uint64
+	SetPosition(seq uint64)
+	Rest() error
+}
+
+// Applier is the part of a Table that the mirror uses.
+type Applier interface {
+	Looker
+	Apply(ctx context.Context, changes []Change) ([]Outcome, error)
+	ClaimManual(ctx context.Context, ids []int64, targets []string, decide Decide) (locked []int64, err error)
+	Server(ctx context.Context) (id string, err error)
+	Confirm(id string)
+}

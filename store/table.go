@@ -262,3 +262,135 @@ func IsAway(err error) bool {
 	var known interface{ Away() bool }
 	return errors.As(err, &known) && known.Away()
 }
+
+// Seen is a row as somebody who only looks finds it.
+type Seen struct {
+	journal.Row
+	Created  int64  // time_created, unix seconds; 0 where it is NULL or no number
+	Started  int64  // time_started, unix seconds; 0 for none
+	Finished int64  // time_finished, unix seconds; 0 for none
+	Result   string // "" where it is NULL
+	Code     *int64 // return_code; nil where it is NULL or no number
+	Signal   string // sig of a row that is done; "" where it is NULL
+}
+
+// Looker is the part of a Table that reads without a lock, so that nobody waits for it: what it
+// finds may be about to change. Its errors are the table's.
+type Looker interface {
+	// Look gives the rows that exist, by job.
+	Look(ctx context.Context, ids []int64) (map[int64]*Seen, error)
+}
+
+// Detail is all that jobd knows of a row, for people.
+type Detail struct {
+	Seen
+	Code string // return_code as it stands; "" where it is NULL
+	Sig  string // likewise
+
+	// Served is the one of the targets that were asked for that the column takes the row's target
+	// for; "" where it is none of them.
+	Served         string
+	Stdout, Stderr Written
+}
+
+// Written is one column of output.
+type Written struct {
+	Size int64  // bytes; 0 where it is NULL
+	Tail string // its end, in UTF-8
+}
+
+// Waiter is a row of which is to be known how many wait before it.
+type Waiter struct {
+	Job    int64
+	Target string // as the row says
+}
+
+// Ahead is how many rows of status waiting a claim takes before one: those of its target with a
+// lower id.
+type Ahead struct {
+	Rows int
+	More bool // there are more than Rows
+}
+
+// Explainer is the part of a Table that tells people about rows. It locks nothing, waits for no
+// lock, and reads what is committed.
+type Explainer interface {
+	// Details gives the rows that exist, by job, each with up to so many bytes of the end of its
+	// output.
+	Details(ctx context.Context, ids []int64, targets []string, tail int) (map[int64]*Detail, error)
+
+	// Ahead tells how many rows wait before each of these, whatever their own status is, counted up
+	// to most. It goes along an index that begins with status and target, and meets no row twice:
+	// for each target it looks at most + 1 rows at most, and one more for each waiter.
+	Ahead(ctx context.Context, waiters []Waiter, most int) (map[int64]Ahead, error)
+}
+
+// ErrNoSchedules says that rows of a table don't recur.
+var ErrNoSchedules = errors.New("rows do not recur here: use_columns does not name " + ColumnSchedule)
+
+// ErrNoDelays says that rows of a table don't come later.
+var ErrNoDelays = errors.New("rows are not delayed here: the key use_columns does not name " + ColumnRunAt)
+
+// Timekeeper is the part of a Table that tells people what rows say about time. It locks nothing,
+// waits for no lock, reads what is committed, and asks the table nothing where the configuration
+// names none of the columns.
+type Timekeeper interface {
+	// Recurring gives rows of these targets that have a schedule and are not at their end, with
+	// their plans, in the order of their ids: those with a higher id than after, so many at most. It
+	// reads all rows of the targets that wait, are delayed or under way, by the index that claims
+	// use, or those with a schedule by an index on that; the server gives up after some seconds.
+	// Where rows don't recur at all, its error is ErrNoSchedules.
+	Recurring(ctx context.Context, targets []string, after int64, limit int) ([]*Seen, error)
+
+	// Delayed gives delayed rows of these targets, with their plans, in the order in which they are
+	// due: so many at most. It reads that many entries of an index for each target. Where rows are not
+	// delayed at all, its error is ErrNoDelays.
+	Delayed(ctx context.Context, targets []string, limit int) ([]*Seen, error)
+
+	// Plans gives what the rows that exist say about time, by job.
+	Plans(ctx context.Context, ids []int64) (map[int64]*journal.Plan, error)
+
+	// CountDue counts the delayed rows of a target that are due, and that became so before a time
+	// (unix seconds; 0: whenever), up to a limit.
+	CountDue(ctx context.Context, target string, before int64, most int) (Counted, error)
+}
+
+// Counted is how many rows wait for a target.
+type Counted struct {
+	Rows   int
+	More   bool  // there are more
+	Oldest int64 // time_created of the row with the lowest id, in unix seconds; 0: none waits, or it does not say
+}
+
+// UpTo is what is told of rows that were counted one beyond a limit.
+func (c Counted) UpTo(most int) Counted {
+	c.More = c.Rows > most
+	c.Rows = min(c.Rows, most)
+	return c
+}
+
+// AnotherServer is the error of a claim that reached a server whose rows have not been compared
+// with the journal yet: it may have lost what was committed elsewhere. Nothing was decided. The
+// table is not away.
+type AnotherServer struct {
+	Reached   string // the server's identity
+	Confirmed string // the identity that claims are made on; "" where none was confirmed yet
+}
+
+// Error implements error.
+func (e *AnotherServer) Error() string {
+	if e.Confirmed == "" {
+		return "server " + e.Reached + ": its rows are compared with the journal first"
+	}
+	return "server " + e.Reached + " answers instead of " + e.Confirmed + ": its rows are compared with the journal first"
+}
+
+// Away tells that the table can be reached.
+func (e *AnotherServer) Away() bool { return false }
+
+// Passing tells that nothing is wrong: no server was confirmed since the worker has started, which the
+// mirror does with the first of them.
+func (e *AnotherServer) Passing() bool { return e.Confirmed == "" }
+
+// Undone tells that nothing of the claim was committed.
+func (e *AnotherServer) Undone() bool { return true }

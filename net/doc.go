@@ -17,10 +17,9 @@
 // until it gave the password), what it does not fetch by the outbox, what it asks at once by the
 // number of requests under way and the bytes of those that wait for their turn; at a bound the link
 // stops reading, and a peer that stays stuck is dropped. What is long counts for all links of a
-// server together (ration.go), so that many peers can't do what one can't; what is short never
-// waits for it. How much memory a byte becomes is bounded by a message's shape. Nor is a peer
-// trusted with the processors: nonsense is read slowly, and long frames are parsed one at a time.
-// An idle link costs one goroutine and half a KiB of buffer.
+// server together (memory.go), so that many peers can't do what one can't; what is short never
+// waits for it. How much memory a byte becomes is bounded by a message's shape. An idle link costs
+// one goroutine and half a KiB of buffer.
 //
 // Nor with descriptors: links that have proven nothing make room for those that come, the oldest
 // first, and some descriptors are kept for the rest of the process. Nor with the log (chatter.go),

@@ -33,7 +33,7 @@ type LinkConfig struct {
 
 	maxRequests int      // of the peer, under way at once; 0: 16,384
 	bound       *chatter // what peers may have us log; nil: one of the link's own
-	rations     *rations // the server's
+	memory      *memory  // the server's
 }
 
 // Link is one connection, each end of which may send requests. Its methods are safe for concurrent
@@ -49,8 +49,9 @@ type Link struct {
 	born    time.Time
 	turns   turns
 	out     *outbox
-	pen     chan struct{} // held by the answer that is on its way to the outbox
-	rations *rations      // nil: bounded by nothing but the link's own limits
+	memory  *memory // nil: bounded by nothing but the link's own limits
+
+	replying chan struct{} // held by the answer that is on its way to the outbox
 
 	ctx    context.Context // of the handlers; ends with the link
 	cancel context.CancelCauseFunc
@@ -97,7 +98,7 @@ func newLink(conn net.Conn, config LinkConfig, gate *gate, entry *entry) *Link {
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.slots = make(chan struct{}, config.maxRequests)
-	l.pen, l.rations = make(chan struct{}, 1), config.rations
+	l.replying, l.memory = make(chan struct{}, 1), config.memory
 	l.out = &outbox{conn: conn, limit: min(config.MaxMessageSize, mostBacklog), timeout: writeTimeout, spawn: l.tasks.Go, fail: l.end}
 	return l
 }

@@ -69,9 +69,9 @@ func (l *Link) discard() {
 	_, _ = io.Copy(io.Discard, l.conn)
 }
 
-// dismissRationed tells a peer that there is no memory for what it sends.
-func (l *Link) dismissRationed(err error) error {
-	if errors.Is(err, errRationed) {
+// dismissForMemory tells a peer that there is no memory for what it sends.
+func (l *Link) dismissForMemory(err error) error {
+	if errors.Is(err, errNoMemory) {
 		return l.dismissUnasked(err.Error())
 	}
 	return err

@@ -74,7 +74,7 @@ func (l *Link) read() error {
 	}
 	if r.in.begun() {
 		if err := l.hold(r.in.grown()); err != nil {
-			return l.dismissRationed(err)
+			return l.dismissForMemory(err)
 		}
 	} else {
 		l.release()
@@ -106,22 +106,19 @@ func (l *Link) readDeadline() (deadline time.Time, reason string) {
 
 // handle does what one frame asks for. An error ends the link.
 func (l *Link) handle(frame []byte) error {
-	m, err := l.parse(frame)
+	m, err := parse(frame)
 	switch {
 	case errors.Is(err, errNotJSON):
 		l.log.Warn("received a frame that is not JSON", "bytes", len(frame))
-		return l.endure()
+		return nil
 	case err != nil:
-		if err := l.out.put(l.ctx, encodeError(0, err.Error())); err != nil {
-			return err
-		}
-		return l.endure()
+		return l.out.put(l.ctx, encodeError(0, err.Error()))
 	}
 	switch m.kind {
 	case kindRequest:
 		return l.serve(m)
 	case kindResponse:
-		return l.answered(m)
+		l.answered(m)
 	case kindPing:
 		return l.out.pong(l.ctx)
 	case kindPong:
@@ -130,11 +127,10 @@ func (l *Link) handle(frame []byte) error {
 	return nil
 }
 
-// answered gives a response to the request that waits for it. From a peer that was never asked it
-// is nonsense; else it may be the late answer to a request that nobody waits for any more.
-func (l *Link) answered(m message) error {
+// answered gives a response to the request that waits for it.
+func (l *Link) answered(m message) {
 	l.mu.Lock()
-	asked, waiting := l.calls != nil, l.calls[m.no]
+	waiting := l.calls[m.no]
 	delete(l.calls, m.no)
 	if waiting != nil && !m.failed {
 		l.password = "" // it has proven itself
@@ -142,14 +138,10 @@ func (l *Link) answered(m message) error {
 	l.mu.Unlock()
 	if waiting != nil {
 		waiting <- m // has room for one
-		return nil
+		return
 	}
 	if m.failed && !l.entry.needed() { // nothing is logged of what a peer says before it gave the password
 		l.receiver.complaint = Excerpt(m.failure)
 		l.log.Warn("peer reports an error", "error", l.receiver.complaint)
 	}
-	if asked {
-		return nil
-	}
-	return l.endure()
 }

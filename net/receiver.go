@@ -9,7 +9,6 @@ type receiver struct {
 	in         splitter
 	begun      time.Time // when the frame that is not complete began; zero where there is none
 	deadline   time.Time // set on the connection
-	nonsense   nonsense
 	held       held
 	recognised bool   // the peer speaks this protocol
 	looked     int    // bytes of its first frame that were looked at for that

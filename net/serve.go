@@ -29,16 +29,13 @@ func (l *Link) serve(m message) error {
 		l.noticed = nil
 	}
 	if handler == nil {
-		if err := l.out.put(l.ctx, m.refused(refusedUnknown(m.typ))); err != nil {
-			return err
-		}
-		return l.endure()
+		return l.out.put(l.ctx, m.refused(refusedUnknown(m.typ)))
 	}
 	l.receiver.in.shrink() // of the frame nothing is kept but what the request needs
 	l.release()
-	paid, err := l.afford(m.weight)
+	paid, err := l.takeFor(m.weight)
 	if err != nil {
-		return l.dismissRationed(err)
+		return l.dismissForMemory(err)
 	}
 	select {
 	case l.slots <- struct{}{}:

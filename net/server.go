@@ -72,7 +72,7 @@ func NewServer(config ServerConfig) *Server {
 		Logger:         config.Logger,
 	}.withDefaults()
 	config.Logger = link.Logger
-	link.bound, link.rations = &chatter{log: link.Logger}, newRations(link.MaxMessageSize)
+	link.bound, link.memory = &chatter{log: link.Logger}, newMemory(link.MaxMessageSize)
 	return &Server{
 		config:   config,
 		link:     link,

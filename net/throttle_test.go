@@ -227,7 +227,7 @@ func TestTheThrottleRemembersSoManyAddresses(t *testing.T) {
 			t.Errorf("%d addresses are remembered", len(one.known))
 		}
 		time.Sleep(2 * throttledFor) // the bubble's clock
-		one.failed(prefixOf(six))
+		one.failed(prefixOf(netip.MustParseAddr("192.0.2.1")))
 		if len(one.known) != 1 {
 			t.Errorf("%d addresses are remembered after their time", len(one.known))
 		}

@@ -60,10 +60,10 @@ func TestWhatPeersSendIsBoundedInMemory(t *testing.T) {
 	}
 }
 
-func TestRation(t *testing.T) {
+func TestBound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := ration{limit: 100}
+		r := bound{limit: 100}
 		if r.take(t.Context(), 60) != nil || r.tryTake(50) == nil || r.take(t.Context(), 40) != nil {
 			t.Error("100 are 60 and 40")
 		}

@@ -62,26 +62,23 @@ func (w *Worker) runSomeNow(client context.Context, ids []int64, by string, told
 	asked.journalled.Store(true)
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry("run delayed jobs now"),
-		failed: make(map[int64]int), limit: claimTimeout, operators: true,
+		failed: make(map[int64]int), limit: claimTimeout,
 	}
 	due, targets := make(map[int64]int64, len(ids)), make(map[int64]string, len(ids))
-	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
+	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string, ignored bool) {
 		drafts, refusal = w.board.RunRowNow(row, by, w.clock.now(time.Now()))
 		if len(drafts) > 0 {
 			due[row.Job], targets[row.Job] = row.Plan.RunAt, row.Target
 		}
-		return drafts, refusal
+		return drafts, refusal, len(drafts) > 0
 	}
 	for _, id := range ids {
-		m.clients[id] = &waiter{
-			told: make(chan struct{}), undone: notHurried,
-			doubted: fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id),
-		}
+		m.clients[id] = &waiter{told: make(chan struct{}), undone: notHurried}
 	}
 	m.claimAll(ctx, ids)
 	var names []string
 	for _, id := range ids {
-		if c := m.clients[id]; c.changed {
+		if c := m.clients[id]; c.ignored {
 			told.Jobs[id] = due[id]
 			names = append(names, targets[id])
 		} else {
@@ -101,4 +98,12 @@ func (w *Worker) awaitTold() {
 	timer := time.NewTimer(answerDelay)
 	defer timer.Stop()
 	w.eventually(w.Mirror.Tried(newest), timer.C)
+}
+
+// inDoubt is what a client is told of a row whose update it is not known of.
+func (c *waiter) inDoubt(id int64, refusal string) string {
+	if c.undone == notHurried {
+		return fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id)
+	}
+	return refusal + "; it is not known yet whether the row was marked as ignored"
 }

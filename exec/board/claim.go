@@ -71,24 +71,29 @@ func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now ti
 	return b.accept(c, t, row.Job, accepted, instance)
 }
 
-// AcceptManual is Accept for a row that a client wants run. A row that is not run stays as it is, and
-// the refusal says why.
-func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string) {
+// AcceptManual is Accept for a row that a client wants run, which may also be ignored or, with a
+// refusal, left alone. Only a row that waits may be marked as ignored: any other status is history
+// that is not to be lost.
+func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string, ignored bool) {
 	t, served := b.targets[row.Target]
 	switch {
-	case row.Status != journal.RowManual:
-		return nil, "status = " + row.Status + " != manual"
+	case row.Status != journal.RowManual && row.Status != journal.RowWaiting:
+		return nil, "status = " + row.Status + " != manual", false
 	case b.stopping:
-		return nil, "worker is stopping"
+		return nil, "worker is stopping", false
 	case b.Holds(row.Job):
-		return nil, fmt.Sprintf("job %d is still under way", row.Job)
+		return nil, fmt.Sprintf("job %d is still under way", row.Job), false
+	case row.Status == journal.RowWaiting:
+		refusal = "status = waiting != manual"
 	case !served:
-		return nil, fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
+		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
 	case t.cant() != "":
-		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.cant())
+		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.cant()), false
+	default:
+		accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created, Plan: row.Plan}
+		return b.accept(c, t, row.Job, accepted, instance), "", false
 	}
-	accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created, Plan: row.Plan}
-	return b.accept(c, t, row.Job, accepted, instance), ""
+	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: refusal, Manual: row.Status == journal.RowManual}}}, refusal, true
 }
 
 func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted, instance string) []journal.Draft {

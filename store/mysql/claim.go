@@ -68,8 +68,18 @@ func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, 
 	if found.goesOn() {
 		return t.lockOnward(ctx, conn, found, asks, except)
 	}
-	rows, err = t.lockInOrder(ctx, conn, found, asks, except)
+	rows, err = t.lock(ctx, conn, found, begin, t.choose(found, asks, except))
 	return rows, asks, err
+}
+
+// choose chooses rows of targets that wait or are due.
+func (t *Table) choose(found *layout, asks []ask, except []int64) (chosen selection) {
+	but := t.but(except)
+	for _, one := range asks {
+		t.addWaiting(&chosen, one, but, found)
+		t.addDue(&chosen, one, but, found)
+	}
+	return chosen
 }
 
 // addWaiting chooses rows of a target that has room. A statement for each, equality on status

@@ -39,10 +39,9 @@ type Config struct {
 	// block.
 	OnLost func()
 
-	// ConnectTimeout (10 s) is for the dial, and then for each answer until the session is set up.
-	// ReadTimeout and WriteTimeout (35 s) are for one read and one write: longer than the server waits
-	// for a lock (1 s on a row, 5 s on the table) or for us in a transaction (30 s), so that it gives
-	// up before we do.
+	// ConnectTimeout (10 s) is for the dial. ReadTimeout and WriteTimeout (35 s) are for one read and
+	// one write: longer than the server waits for a lock (1 s on a row, 5 s on the table) or for us in
+	// a transaction (30 s), so that it gives up before we do.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 
 	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must
@@ -143,7 +142,7 @@ func (c Config) driver() *driver.Config {
 	if strings.HasPrefix(c.Host, "/") {
 		d.Net, d.Addr = "unix", c.Host
 	}
-	d.DialFunc = dialHeard(c.Dial)
+	d.DialFunc = c.Dial
 	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.ConnectTimeout, c.ReadTimeout, c.WriteTimeout
 	d.Collation = "utf8mb4_general_ci"
 	d.Params = session()

@@ -17,8 +17,17 @@ import (
 const clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
 // dueWindow is among how many due rows at least, those that are due for longest, a claim looks for
-// the highest priority: no index has both orders.
+// the highest priority: no index has both orders. It reads and locks them all, and gives back those
+// that it does not choose.
 const dueWindow = 100
+
+// dueLimit is how many due rows are read for so many that are wanted.
+func (t *times) dueLimit(one ask) int {
+	if t.uses.Has(store.ColumnPriority) && !one.sweep {
+		return max(one.room, dueWindow)
+	}
+	return one.room
+}
 
 // waitingOrder is the order in which waiting rows are wanted, with a hint to the index that has it.
 // Where the rows behind an id are asked for, and many wait, MariaDB passes the entries of all that have
@@ -47,7 +56,7 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 		return
 	}
 	chosen.add(t.selectRow(0, found)+force(found.byDue)+" WHERE "+isDue+one.beyond()+but+" ORDER BY "+dueOrder(one)+" LIMIT ? "+found.version.locking(),
-		one.target, chosen.window.dueLimit(one))
+		one.target, found.dueLimit(one))
 	chosen.asks = append(chosen.asks, one)
 }
 

@@ -63,7 +63,7 @@ func (t *Table) inspect(ctx context.Context) (*inspection, error) {
 			Findings: rule.Findings{Table: "table " + t.name.quoted()},
 		}
 		steps := []func(context.Context, *sql.Conn, *inspection) error{
-			examineServer, t.examineAccess, t.examineKind, t.examineColumns, t.examineTimes, t.examineUpdate, t.examineIndexes, t.examineTriggers,
+			examineServer, t.examineAccess, t.examineKind, t.examineColumns, t.examineTimes, t.examineUpdate, t.examineIndexes,
 		}
 		for _, step := range steps {
 			if err := step(ctx, conn, found); err != nil {

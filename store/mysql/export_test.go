@@ -3,8 +3,6 @@ package mysql
 import (
 	"database/sql"
 	"time"
-
-	"jobd/store"
 )
 
 // DB is the table's own pool, for tests that look at its sessions.
@@ -37,7 +35,7 @@ func (t *Table) Looks(target string, room int, behind int64) (queries []string, 
 	found := t.layout.Load()
 	one := ask{target: target, room: room, behind: behind, sweep: behind > 0}
 	for _, add := range []func(*selection, ask, string, *layout){t.addWaiting, t.addDue} {
-		chosen := selection{window: &window{whole: found.uses.Has(store.ColumnPriority)}}
+		var chosen selection
 		add(&chosen, one, t.but([]int64{4711}), found)
 		queries, args = append(queries, chosen.query), append(args, chosen.args)
 	}

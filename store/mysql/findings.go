@@ -20,7 +20,7 @@ func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding
 		t.layout.Store(&found.layout)
 		err = t.findNames(ctx, targets, found)
 	}
-	findings := append(found.List, found.unseen...)
+	findings := found.List
 	if err != nil {
 		findings = append(findings, t.findingOf(err))
 		err = t.explained(err)

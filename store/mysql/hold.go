@@ -94,7 +94,7 @@ func (t *Table) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.pool = sql.OpenDB(prompt{connector, t.config.ConnectTimeout})
+		a.pool = sql.OpenDB(prompt{connector, t.config.ReadTimeout})
 		a.pool.SetMaxOpenConns(1)
 	}
 	var err error

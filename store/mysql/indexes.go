@@ -4,13 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"jobd/store"
-	"jobd/store/internal/rule"
 )
 
 // index is one of the table's, with its columns in lower case.
@@ -109,43 +105,4 @@ func free(name string, taken map[string]bool) string {
 		name = "jobd_" + name
 	}
 	return name
-}
-
-// assigned finds the columns that a trigger's body sets.
-var assigned = regexp.MustCompile("(?i)\\bNEW\\s*\\.\\s*`?(\\w+)`?\\s*:?=")
-
-// examineTriggers warns of triggers that write, at an update, what jobd writes. Only an account
-// with the privilege TRIGGER is shown what they do; others are told of by those who ask for all
-// findings.
-func (t *Table) examineTriggers(ctx context.Context, conn *sql.Conn, found *inspection) error {
-	rows, err := conn.QueryContext(ctx, `SELECT TRIGGER_NAME, COALESCE(ACTION_STATEMENT, '') FROM information_schema.TRIGGERS
-		WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? AND EVENT_MANIPULATION = 'UPDATE'`, t.name.database, t.name.table)
-	if number(err) != 0 {
-		return nil // a server that has none
-	}
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name, body string
-		if err := rows.Scan(&name, &body); err != nil {
-			return err
-		}
-		if body == "" {
-			found.unseen = append(found.unseen, store.Finding{
-				Severity: store.Warning, Where: "table " + found.table, What: "its trigger " + name + " does something at each update, and this account is not shown what",
-				Remedy: "see to it that it leaves the columns alone that jobd writes: SHOW CREATE TRIGGER " + quote(t.name.database) + "." + quote(name),
-			})
-		}
-		for _, match := range assigned.FindAllStringSubmatch(body, -1) {
-			column := strings.ToLower(match[1])
-			if slices.ContainsFunc(append(rule.Written(t.config.ClaimColumn, t.config.Uses), "target", "id"), func(written string) bool { return strings.EqualFold(written, column) }) {
-				found.Warn("", "its trigger %s may write column %s during an update of jobd's, which then reads as somebody else's: let it leave such rows alone, or DROP TRIGGER %s.%s",
-					name, column, quote(t.name.database), quote(name))
-				break
-			}
-		}
-	}
-	return rows.Err()
 }

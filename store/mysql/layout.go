@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
@@ -31,5 +30,4 @@ type inspection struct {
 	rule.Findings
 	columns     map[string]column // by name in lower case
 	partitioned bool
-	unseen      []store.Finding // what may be wrong, and nobody can tell: for those who ask, not for the log
 }

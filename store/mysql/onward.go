@@ -124,7 +124,7 @@ func (t *Table) lockOnward(ctx context.Context, conn *sql.Conn, found *layout, a
 	rows []journal.Row, looked []ask, err error,
 ) {
 	looked = t.claims.onward.begin(asks)
-	chosen := t.choose(found, looked, except, false, false)
+	chosen := t.choose(found, looked, except)
 	chosen.met = make(map[string]int, len(asks))
 	if rows, err = t.lock(ctx, conn, found, begin, chosen); err != nil {
 		return nil, nil, err
@@ -133,6 +133,6 @@ func (t *Table) lockOnward(ctx context.Context, conn *sql.Conn, found *layout, a
 	if !short {
 		return rows, looked, nil
 	}
-	rows, err = t.lock(ctx, conn, found, "", t.choose(found, again, except, false, false))
+	rows, err = t.lock(ctx, conn, found, "", t.choose(found, again, except))
 	return rows, again, err
 }

@@ -28,7 +28,7 @@ func New(config Config) (*Table, error) {
 		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: isUnreachable,
 		Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
 	}
-	t.db = sql.OpenDB(prompt{sessions{connector, t}, config.ConnectTimeout})
+	t.db = sql.OpenDB(prompt{sessions{connector, t}, config.ReadTimeout})
 	t.db.SetMaxOpenConns(config.MaxOpen - 1) // the advisory locks have a connection of their own
 	t.db.SetMaxIdleConns(config.MaxOpen - 1)
 	t.db.SetConnMaxLifetime(connMaxLifetime)

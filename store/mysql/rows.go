@@ -19,8 +19,7 @@ type selection struct {
 	asks  []ask    // what each result is about; none where rows are chosen by id
 	names []string // those that selectRow compares targets with
 
-	window *window        // what is learned of due rows that have priorities
-	met    map[string]int // how many waiting rows of each target were met; nil: nobody counts
+	met map[string]int // how many waiting rows of each target were met; nil: nobody counts
 }
 
 // add puts another statement behind the others.
@@ -108,12 +107,9 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, be
 	defer results.Close()
 	for n := -before; ; n++ {
 		for results.Next() {
-			switch {
-			case n < 0:
+			if n < 0 {
 				err = scanID(results, &ids)
-			case n < len(chosen.asks) && chosen.asks[n].highest:
-				err = chosen.window.scanHighest(results, chosen.asks[n].target)
-			default:
+			} else {
 				err = t.collect(results, found, chosen, n, &lines)
 			}
 			if err != nil {
@@ -121,7 +117,7 @@ func (t *Table) lockAfter(ctx context.Context, conn *sql.Conn, found *layout, be
 			}
 		}
 		if !results.NextResultSet() {
-			return rule.Distinct(found.first(lines, chosen.window)), ids, results.Err()
+			return rule.Distinct(found.first(lines)), ids, results.Err()
 		}
 	}
 }
@@ -163,7 +159,7 @@ func (t *Table) collect(results *sql.Rows, found *layout, chosen selection, n in
 
 // first gives the rows of lines: of each target as many as were wanted, where several results were
 // about it.
-func (t *times) first(lines []line, w *window) []journal.Row {
+func (t *times) first(lines []line) []journal.Row {
 	var rows []journal.Row
 	for len(lines) > 0 {
 		target := lines[0].ask.target
@@ -172,7 +168,6 @@ func (t *times) first(lines []line, w *window) []journal.Row {
 			n++
 		}
 		some := lines[:n]
-		w.judge(some)
 		if room := some[0].ask.room; room > 0 && t.ordered() {
 			some = inOrder(some, room, some[0].ask.sweep)
 		}
@@ -210,8 +205,6 @@ type ask struct {
 
 	onward int64     // waiting rows are looked for behind this id; 0: from the front, see onward.go
 	front  time.Time // when they were last looked for from there
-
-	highest bool // of due rows nothing is wanted but their highest priority
 }
 
 // beyond is the condition that a row is behind those that are passed over.

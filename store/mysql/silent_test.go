@@ -34,14 +34,14 @@ func expectSilent(t *testing.T, what string, err error) {
 	}
 }
 
-// A server that takes connections and answers nothing is out of reach when the time for making a
-// connection is over, not only when that for a statement is.
+// A server that takes connections and answers nothing is out of reach when the time that an answer may
+// take is over.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	const never = time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
-	config := mysql.Config{Host: "127.0.0.1", User: "u", Database: "d", ConnectTimeout: 50 * time.Millisecond, ReadTimeout: never, Logger: slog.New(slog.DiscardHandler)}
+	config := mysql.Config{Host: "127.0.0.1", User: "u", Database: "d", ConnectTimeout: never, ReadTimeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	config.Port = silentServer(t).Port
 	expectSilent(t, "a check", open(t, config).Check(ctx))
 	_, err := open(t, config).Server(ctx)
@@ -49,7 +49,7 @@ func TestSilentServer(t *testing.T) {
 
 	impatient, leave := context.WithTimeout(ctx, 500*time.Millisecond) // the dial is done by then
 	defer leave()
-	config.ConnectTimeout = never
+	config.ReadTimeout = never
 	if err := open(t, config).Check(impatient); !errors.Is(err, context.DeadlineExceeded) || store.IsAway(err) {
 		t.Errorf("a check by somebody who does not wait: %v; want no more than that his time is over", err)
 	}
@@ -67,7 +67,7 @@ func TestServerThatFallsSilent(t *testing.T) {
 	}
 	defer proxy.Close()
 	config := db.config()
-	config.Port, config.ReadTimeout, config.ConnectTimeout = proxy.Port(), time.Hour, 3*time.Second
+	config.Port, config.ReadTimeout = proxy.Port(), 3*time.Second
 	table := confirmed(t, open(t, config))
 	proxy.Lead(silentServer(t).String())
 	_, err = table.Hold(ctx, "name:x")
@@ -87,16 +87,15 @@ func (l slowLink) Read(b []byte) (int, error) {
 	return l.Conn.Read(b)
 }
 
-// Regression: what bounds a silent server bounded all answers together that make a connection: on a link
-// with round trips of some seconds no connection was ever made. Nothing bounds what follows but the
-// time for a statement.
+// Regression: what bounds a silent server bounded all answers together that make a connection: on a
+// link with round trips of some seconds no connection was ever made.
 func TestSlowLinkIsNoSilentServer(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, dbserver.JobsTable)
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	config := db.config()
-	config.ConnectTimeout = time.Second
+	config.ReadTimeout = time.Second
 	config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return slowLink{conn}, err
@@ -105,35 +104,10 @@ func TestSlowLinkIsNoSilentServer(t *testing.T) {
 	if _, err := table.Server(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begun); took < config.ConnectTimeout {
+	if took := time.Since(begun); took < config.ReadTimeout {
 		t.Fatalf("a connection was made within %s: that shows nothing", took)
 	}
 	if err := table.Check(ctx); err != nil {
 		t.Error(err)
-	}
-}
-
-// A connection that is made waits for an answer as long as a statement may take, not as long as the server
-// may be silent before.
-func TestStatementsMayTakeLongerThanTheServerMayBeSilent(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
-	defer cancel()
-	config := db.config()
-	config.ConnectTimeout = time.Second
-	table := confirmed(t, open(t, config))
-	lock, err := db.app.Conn(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if _, err := lock.ExecContext(ctx, "LOCK TABLES jobs WRITE"); err != nil {
-		t.Fatal(err)
-	}
-	patient, leave := context.WithTimeout(ctx, 2*config.ConnectTimeout)
-	defer leave()
-	if err := table.Check(patient); !errors.Is(err, context.DeadlineExceeded) || patient.Err() == nil {
-		t.Errorf("a statement that waits for a lock on the table: %v", err)
 	}
 }

@@ -55,7 +55,6 @@ func (t *Table) warn(message string, args ...any) {
 type claims struct {
 	odd       rule.Odd     // rows that no worker can claim
 	overtaken atomic.Int32 // claims in a row that were overtaken
-	uneven    atomic.Bool  // due rows have different priorities, see window.go
 	column    atomic.Pointer[targetColumn]
 	onward    onward // where the next claims go on
 }

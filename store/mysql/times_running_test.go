@@ -2,7 +2,6 @@ package mysql_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -231,19 +230,4 @@ func updates(t testing.TB, table *mysql.Table) (n int) {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// A trigger that sets an optional column of jobd's is told, one that sets another is not.
-func TestTriggersOnOptionalColumns(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, timedDDL())
-	db.exec(t, "CREATE TRIGGER stamps BEFORE UPDATE ON jobs FOR EACH ROW SET NEW.planned_at = 5, NEW.schedule = NULL; "+
-		fmt.Sprintf("GRANT TRIGGER ON jobs TO %s@'%%', %[1]s@localhost", db.account.User))
-	for want, uses := range map[int]store.Uses{0: {"run_at"}, 1: allTimes} {
-		config := db.config()
-		config.Uses = uses
-		if findings, err := open(t, config).Findings(t.Context(), nil); err != nil || len(about(findings, "may write column planned_at")) != want || len(findings) != want {
-			t.Errorf("using %v: %q, %v", uses, findings, err)
-		}
-	}
 }

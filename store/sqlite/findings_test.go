@@ -52,11 +52,6 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{name: "ids not unique", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id INTEGER", severity: store.Warning, want: "two rows from having the same id", paste: true},
 		{name: "ids unique otherwise", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id BIGINT UNIQUE"},
 		{name: "a generated column", old: "time_started INTEGER NOT NULL DEFAULT 0", now: "time_started INTEGER AS (time_created + 1) STORED", severity: store.Fault, want: "column time_started is generated"},
-		{
-			name: "a trigger that writes", more: "CREATE TRIGGER stamps AFTER UPDATE ON jobs BEGIN UPDATE jobs SET status = 'done' WHERE id = NEW.id; END",
-			severity: store.Warning, want: "its trigger stamps may write column status",
-		},
-		{name: "a trigger that reads", more: "CREATE TRIGGER stamps AFTER UPDATE ON jobs BEGIN SELECT 1; END"},
 		{name: "a view", more: "CREATE VIEW seen AS SELECT * FROM jobs", config: sqlite.Config{Table: "seen"}, severity: store.Fault, want: "it is a view"},
 		{name: "another table", config: sqlite.Config{Table: "jbos"}, severity: store.Fault, want: "no such table"},
 	}

@@ -18,7 +18,7 @@ func (t *Table) inspect(ctx context.Context, tx *sql.Tx) (*inspection, error) {
 		Findings: rule.Findings{Table: "table " + quote(t.config.Table) + " in " + t.path},
 	}
 	steps := []func(context.Context, *sql.Tx, *inspection) error{
-		t.inspectKind, t.inspectColumns, t.inspectTimes, t.inspectIndexes, t.inspectTriggers,
+		t.inspectKind, t.inspectColumns, t.inspectTimes, t.inspectIndexes,
 	}
 	for _, step := range steps {
 		if err := step(ctx, tx, found); err != nil {
@@ -170,29 +170,4 @@ func (t *Table) inspectIndexes(ctx context.Context, tx *sql.Tx, found *inspectio
 			"nothing keeps two rows from having the same id: they would be one job, and each update reads the whole table")
 	}
 	return nil
-}
-
-// inspectTriggers warns of triggers that write, at an update, what jobd writes.
-func (t *Table) inspectTriggers(ctx context.Context, tx *sql.Tx, found *inspection) error {
-	rows, err := tx.QueryContext(ctx, "SELECT name, COALESCE(sql, '') FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE", t.config.Table)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	table := regexp.QuoteMeta(t.config.Table)
-	for rows.Next() {
-		var name, text string
-		if err := rows.Scan(&name, &text); err != nil {
-			return err
-		}
-		for _, column := range rule.Written(t.config.ClaimColumn, t.config.Uses) {
-			writes := regexp.MustCompile("(?is)\\bUPDATE\\b.*\\bBEGIN\\b.*\\bUPDATE\\s+[\"`\\[]?" + table + "[\"`\\]]?\\s+SET\\b[^;]*\\b" + regexp.QuoteMeta(column) + "[\"`\\]]?\\s*=")
-			if writes.MatchString(text) {
-				found.Warn("", "its trigger %s may write column %s during an update of jobd's, which then reads as somebody else's: let it leave such rows alone, or DROP TRIGGER %s",
-					name, column, quote(name))
-				break
-			}
-		}
-	}
-	return rows.Err()
 }

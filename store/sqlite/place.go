@@ -32,19 +32,10 @@ func (t *Table) inspectFile() (found []store.Finding, isNew bool) {
 	switch {
 	case err != nil || !folder.IsDir():
 		return fault("there is no folder "+dir, "mkdir "+dir+", and give it to this program's user"), isNew
-	case isKernels(dir):
-		return fault("no file can be made in folder "+dir+", which is the kernel's", "name a file on a disk"), isNew
 	case unix.Access(dir, unix.W_OK|unix.X_OK) != nil:
 		return fault("this program's user may not write in folder "+dir+", where SQLite needs files beside it", "give the folder to that user"), isNew
 	case !isNew && unix.Access(t.path, unix.R_OK|unix.W_OK) != nil:
 		return fault("this program's user may not read and write it", "give the file to that user"), false
 	}
 	return nil, isNew
-}
-
-// isKernels tells whether a folder is one of /proc or /sys: it may seem to take files, and takes
-// none.
-func isKernels(dir string) bool {
-	var system unix.Statfs_t
-	return unix.Statfs(dir, &system) == nil && (system.Type == unix.PROC_SUPER_MAGIC || system.Type == unix.SYSFS_MAGIC)
 }

@@ -1,12 +1,22 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	driver "github.com/go-sql-driver/mysql"
+
+	"jobd/store"
 	"jobd/store/internal/rule"
 )
 
@@ -58,3 +68,180 @@ type claims struct {
 	column    atomic.Pointer[targetColumn]
 	onward    onward // where the next claims go on
 }
+
+// New makes a table. It connects when it is first used; its errors are about the configuration.
+func New(config Config) (*Table, error) {
+	config = config.withDefaults()
+	name, err := config.name()
+	if err != nil {
+		return nil, fmt.Errorf("mysql table %s: %w", config.Table, err)
+	}
+	connector, err := driver.NewConnector(config.driver())
+	if err != nil {
+		return nil, fmt.Errorf("mysql table %s: %w", config.Table, err)
+	}
+	t := &Table{config: config, name: name, clients: make(chan struct{}, config.MaxOpen-reserved)}
+	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
+	t.failures = rule.Failures{
+		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: isUnreachable,
+		Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
+	}
+	t.db = sql.OpenDB(prompt{sessions{connector, t}, config.ReadTimeout})
+	t.db.SetMaxOpenConns(config.MaxOpen - 1) // the advisory locks have a connection of their own
+	t.db.SetMaxIdleConns(config.MaxOpen - 1)
+	t.db.SetConnMaxLifetime(connMaxLifetime)
+	t.db.SetConnMaxIdleTime(connMaxIdle)
+	return t, nil
+}
+
+// Close implements store.Table.
+func (t *Table) Close() error { return errors.Join(t.advisory.close(), t.db.Close()) }
+
+var (
+	_ store.Table     = (*Table)(nil)
+	_ store.Inspector = (*Table)(nil)
+)
+
+// Config says where the table is and how it is reached. Zero values mean the default.
+type Config struct {
+	Host        string // a name, an address or, beginning with "/", the path of a socket
+	Port        int    // 3306
+	User        string
+	Password    string
+	Database    string
+	Table       string       // a name, or database.name; jobs
+	ClaimColumn string       // the owner column; sig
+	Uses        store.Uses   // the optional columns that are jobd's
+	Worker      string       // the worker's name, for an owner column other than sig
+	Logger      *slog.Logger // slog.Default()
+	MaxOpen     int          // connections at once; 8, the least is 4
+	MaxOutput   int          // bytes kept of stdout and of stderr each, which the columns are judged by; 0: nobody knows
+
+	// OnServer is called when a connection reaches a server that claims are not made on, because
+	// another one or none was confirmed. It must not block.
+	OnServer func()
+
+	// OnLost is called when the connection that has the advisory locks is found lost, by a look that
+	// is taken now and then: of a worker that has nothing to do nobody else would notice. It must not
+	// block.
+	OnLost func()
+
+	// ConnectTimeout (10 s) is for the dial. ReadTimeout and WriteTimeout (35 s) are for one read and
+	// one write: longer than the server waits for a lock (1 s on a row, 5 s on the table) or for us in
+	// a transaction (30 s), so that it gives up before we do.
+	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
+
+	// OnOdd is told once of each row that can't be claimed because its id is none, and why. It must
+	// not block.
+	OnOdd func(row, target, reason string)
+
+	// Dial makes a connection in place of net.Dialer, which has keepalive on.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// How many connections there are at once, and at least: one each for applying, for claims, for the
+// advisory locks and for clients.
+const (
+	defaultMaxOpen = 8
+	leastMaxOpen   = reserved + 1
+)
+
+// How long things may take. The server's own limits are the shorter ones (pitfall 6).
+const (
+	defaultConnectTimeout = 10 * time.Second
+	defaultLinkTimeout    = 35 * time.Second
+	connMaxLifetime       = 3 * time.Minute
+	connMaxIdle           = 20 * time.Second // the server hangs up after 30 s
+)
+
+// session is set on every connection. A strict sql_mode refuses what does not fit instead of
+// bending it: in lax mode a return code of -1 is stored as 0, success (pitfall 11). A statement
+// outside of a transaction commits by itself, and none follows another by itself, whatever the
+// server's defaults are. Waits for other people's locks are short: who holds a row is not to hold
+// up the others.
+func session() map[string]string {
+	return map[string]string{
+		"autocommit":               "1",
+		"completion_type":          "0",
+		"wait_timeout":             "30",
+		"innodb_lock_wait_timeout": "1",
+		"lock_wait_timeout":        "5",
+		"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+	}
+}
+
+// name is a table's name and database.
+type name struct{ database, table string }
+
+// quoted is the name as statements need it.
+func (n name) quoted() string { return quote(n.database) + "." + quote(n.table) }
+
+// withDefaults is the configuration with everything filled in.
+func (c Config) withDefaults() Config {
+	c.Port = cmp.Or(c.Port, 3306)
+	c.Table = cmp.Or(c.Table, "jobs")
+	c.ClaimColumn = cmp.Or(c.ClaimColumn, store.SigColumn)
+	c.MaxOpen = max(cmp.Or(c.MaxOpen, defaultMaxOpen), leastMaxOpen)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, defaultConnectTimeout)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, defaultLinkTimeout)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, defaultLinkTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.OnServer == nil {
+		c.OnServer = func() {}
+	}
+	if c.OnLost == nil {
+		c.OnLost = func() {}
+	}
+	if c.Dial == nil {
+		dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+		}}
+		c.Dial = dialer.DialContext
+	}
+	return c
+}
+
+// name is the table's name and database.
+func (c Config) name() (name, error) {
+	n := name{database: c.Database, table: c.Table}
+	if database, table, dotted := strings.Cut(c.Table, "."); dotted {
+		n = name{database: database, table: table}
+	}
+	switch {
+	case c.Host == "":
+		return name{}, errors.New("the host is empty: a name, an address or a socket's path is needed")
+	case n.database == "":
+		return name{}, errors.New("the database is empty: name it, or write the table as database.name")
+	case n.table == "":
+		return name{}, errors.New("the table's name is empty: allowed are name and database.name")
+	}
+	return n, nil
+}
+
+// driver is the configuration as the driver takes it, never by way of a DSN,
+// where a password needs escaping (pitfall 17).
+func (c Config) driver() *driver.Config {
+	d := driver.NewConfig()
+	d.User, d.Passwd, d.DBName = c.User, c.Password, c.Database
+	d.Net, d.Addr = "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+	if strings.HasPrefix(c.Host, "/") {
+		d.Net, d.Addr = "unix", c.Host
+	}
+	d.DialFunc = c.Dial
+	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.ConnectTimeout, c.ReadTimeout, c.WriteTimeout
+	d.Collation = "utf8mb4_general_ci"
+	d.Params = session()
+	d.ClientFoundRows = true
+	d.InterpolateParams = true
+	d.MultiStatements = true
+	d.MaxAllowedPacket = 1 << 30 // the most that a server takes: the limit is the server's, see layout
+	d.Logger = slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)
+	return d
+}
+
+// reserved is how many connections clients' requests leave to the worker: one each for applying,
+// for claims, and for the advisory locks. So a client whose request has to wait keeps nobody
+// waiting but other clients.
+const reserved = 3

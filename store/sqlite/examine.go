@@ -5,9 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
 	"strings"
 
 	"jobd/store"
+	"jobd/store/internal/rule"
 )
 
 // Check implements store.Table. It makes the table where the file is new, until it was there once.
@@ -122,4 +128,93 @@ func (t *Table) warn(finding store.Finding) {
 func (t *Table) examineUpdate(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE "+quote(t.config.Table)+" SET status = status, time_started = time_started WHERE 1=0")
 	return err
+}
+
+// Findings implements store.Inspector. A file that does not exist is not made: then only its folder
+// is looked at.
+func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding, error) {
+	if found, isNew := t.inspectFile(); isNew || len(found) > 0 {
+		return found, nil
+	}
+	var findings []store.Finding
+	err := t.transact(ctx, func(ctx context.Context, tx *sql.Tx) (_ bool, err error) {
+		findings, _, err = t.lookThrough(ctx, tx, targets)
+		return false, err
+	})
+	if err != nil && len(findings) == 0 {
+		findings = append(findings, t.found(err))
+	}
+	return findings, err
+}
+
+// lookThrough examines the table in a transaction, faults first; isNew tells that the file is
+// empty. An error is among the findings.
+func (t *Table) lookThrough(ctx context.Context, tx *sql.Tx, targets []string) (findings []store.Finding, isNew bool, err error) {
+	var things int
+	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things)
+	if err == nil && things == 0 {
+		return nil, true, nil
+	}
+	seen := &inspection{}
+	if err == nil {
+		seen, err = t.inspect(ctx, tx)
+	}
+	if err == nil && !seen.IsFaulty() {
+		err = t.findNames(ctx, tx, targets, seen)
+	}
+	if err != nil {
+		seen.List = append(seen.List, t.found(err))
+	}
+	rule.FaultsFirst(seen.List)
+	return seen.List, false, err
+}
+
+// found is an error as a finding.
+func (t *Table) found(err error) store.Finding {
+	return store.Finding{Severity: store.Fault, Where: "file " + t.path, What: err.Error()}
+}
+
+// findNames adds the targets that can't be served.
+func (t *Table) findNames(ctx context.Context, tx *sql.Tx, targets []string, seen *inspection) error {
+	unfit, err := t.alike(ctx, tx, targets)
+	for _, name := range slices.Sorted(maps.Keys(unfit)) {
+		seen.Unserved(name, unfit[name], "")
+	}
+	return err
+}
+
+// Glance tells what Findings tells, without a trace: neither the file nor what SQLite keeps beside
+// it is made or written. So it may be asked by another account than the worker's, and while the
+// worker runs. isNew tells that a start will make the table.
+func Glance(ctx context.Context, config Config, targets []string) (findings []store.Finding, isNew bool, err error) {
+	t, err := New(config)
+	if err != nil {
+		return nil, false, err
+	}
+	defer t.Close()
+	if found, isNew := t.inspectFile(); isNew || len(found) > 0 {
+		return found, isNew, nil
+	}
+	db, err := sql.Open("sqlite", readOnly(t.path))
+	if err != nil {
+		return nil, false, err
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	defer tx.Rollback() // there is nothing to commit
+	return t.lookThrough(ctx, tx, targets)
+}
+
+// readOnly names the file to the driver so that nothing is written. Where there is no write-ahead
+// log nobody has it open: then SQLite is told that nobody writes it, or it would make the log's
+// index.
+func readOnly(path string) string {
+	options := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(1)"}}
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		options.Set("immutable", "1")
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
 }

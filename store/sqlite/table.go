@@ -1,13 +1,19 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	_ "modernc.org/sqlite" // registers the driver
 
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -90,3 +96,56 @@ func quote(identifier string) string {
 
 // examined is what the table is like; it looks where that is not known.
 func (t *Table) examined(ctx context.Context) (*layout, error) { return t.layout.Get(ctx) }
+
+// New makes a table. The file is opened when the table is first used; errors are about the
+// configuration.
+func New(config Config) (*Table, error) {
+	config.Table = cmp.Or(config.Table, "jobs")
+	config.ClaimColumn = cmp.Or(config.ClaimColumn, store.SigColumn)
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.OnServer == nil {
+		config.OnServer = func() {}
+	}
+	if config.Path == "" {
+		return nil, errors.New("sqlite table: the path is empty: a file's path is needed")
+	}
+	path, err := filepath.Abs(config.Path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
+	}
+	registered, err := sql.Open("sqlite", "") // opens nothing
+	if err != nil {
+		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
+	}
+	t := &Table{config: config, path: path}
+	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
+	t.failures = rule.Failures{
+		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: func(error) bool { return false },
+		Check:   func() error { return t.Check(context.Background()) },
+		Forget:  func() { t.layout.Store(nil) },
+		Explain: func(err error) error { return err },
+	}
+	t.db = sql.OpenDB(files{registered.Driver(), t})
+	t.db.SetMaxOpenConns(1) // there is one writer, and we only write
+	return t, registered.Close()
+}
+
+// Close implements store.Table.
+func (t *Table) Close() error { return errors.Join(t.locks.close(), t.db.Close()) }
+
+// layout is what the table is like: which of its columns take NULL, and what is about time.
+type layout struct {
+	nullable map[string]bool // by name in lower case
+	times
+}
+
+// inspection is an examination of the table: what it is like, and what is wrong with it.
+type inspection struct {
+	layout
+	rule.Findings
+	generated map[string]bool   // columns that SQLite computes, by name in lower case
+	types     map[string]string // of columns, as they were declared, in upper case, likewise
+	sql       string            // the statement that made the table
+}

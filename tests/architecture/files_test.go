@@ -21,8 +21,6 @@ var crowded = map[string]int{
 	"master":            35,
 	"net":               33,
 	"store":             31,
-	"store/mysql":       63,
-	"store/sqlite":      26,
 }
 
 func TestFoldersHaveFewFiles(t *testing.T) {

@@ -12,6 +12,279 @@ import (
 	"jobd/store/internal/rule"
 )
 
+// secondsType is a column of unix seconds.
+const secondsType = "int UNSIGNED NOT NULL DEFAULT 0"
+
+// judgeWords refuses a status or a result that lacks a word.
+func (t *Table) judgeWords(found *inspection, c column) {
+	words := map[string][]string{
+		"status": store.Statuses(t.config.Uses),
+		"result": {"ok", "fail"},
+	}[strings.ToLower(c.name)]
+	lacking := c.lacks(words)
+	if len(lacking) == 0 || strings.EqualFold(c.name, "status") && t.config.Uses.Delays() { // which judgeTimes is about
+		return
+	}
+	found.Fault(t.modify(c.declared(c.withWords(words, lacking))), "column %s (%s) cannot hold %s; it needs '%s'",
+		c.name, c.definition, strings.Join(lacking, ", "), strings.Join(words, "','"))
+}
+
+// withWords is a type that holds some words, beside what the column's type holds.
+func (c column) withWords(words, lacking []string) string {
+	const length = 8
+	switch {
+	case c.kind == "enum":
+		return withWords(c.definition, lacking)
+	case c.isText():
+		return fmt.Sprintf("%s(%d)", c.kind, length)
+	}
+	return "enum('" + strings.Join(words, "','") + "')"
+}
+
+// judgeWritten refuses the times that jobd writes where they can't hold unix seconds: every claim
+// would fail.
+func (t *Table) judgeWritten(found *inspection, c column) {
+	const enough = 10 // digits
+	if name := strings.ToLower(c.name); name != "time_started" && name != "time_finished" {
+		return
+	}
+	const no = "column %s (%s) cannot hold unix seconds, which claims and updates write into it"
+	switch c.kind {
+	case "int", "integer", "bigint", "double":
+	case "datetime", "timestamp":
+		found.Fault(t.inSeconds(c), no, c.name, c.definition)
+	case "float":
+		found.Warn(t.modify(quote(c.name)+" "+secondsType), "column %s (%s) holds unix seconds to the minute only", c.name, c.definition)
+	case "decimal":
+		if c.digits < enough {
+			found.Fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
+		}
+	case "tinyint", "smallint", "mediumint", "bit", "year":
+		found.Fault(t.modify(quote(c.name)+" "+secondsType), no, c.name, c.definition)
+	default:
+		if !c.isText() || c.length < enough {
+			found.Fault(t.fromText(c), no, c.name, c.definition)
+			return
+		}
+		found.Warn(t.fromText(c), "column %s (%s) holds unix seconds as text, which sorts and compares otherwise", c.name, c.definition)
+	}
+}
+
+// inSeconds is the statements that make unix seconds of a column of dates.
+func (t *Table) inSeconds(c column) string {
+	return t.replaced(c, secondsType, "COALESCE(UNIX_TIMESTAMP("+quote(c.name)+"), 0)", c.name+"_seconds")
+}
+
+// fromText is the statements that make unix seconds of a column of texts.
+func (t *Table) fromText(c column) string {
+	return t.replaced(c, secondsType, "IF("+quote(c.name)+" REGEXP '^[0-9]{1,9}$|^[1-3][0-9]{9}$', "+quote(c.name)+", 0)", c.name+"_seconds")
+}
+
+// judgeCreated warns where nobody can tell when a row was created: the application writes that
+// column, jobd reads it.
+func (t *Table) judgeCreated(found *inspection, c column) {
+	if !strings.EqualFold(c.name, "time_created") {
+		return
+	}
+	switch c.kind {
+	case "datetime", "date", "time", "year":
+		found.Warn(t.inSeconds(c),
+			"column time_created (%s) is read as unknown, since its time zone is: how long jobs wait is not told, and a job that got an old id again is not known as new; the application must write unix seconds then", c.definition)
+	}
+}
+
+// judgeOwner refuses an owner column that holds something else or is too short for a token, and
+// warns where it is too short for the worker's name.
+func (t *Table) judgeOwner(found *inspection, c column) {
+	if !strings.EqualFold(c.name, t.config.ClaimColumn) {
+		return
+	}
+	if store.IsTaken(c.name) || t.config.Uses.Has(strings.ToLower(c.name)) {
+		found.TakenOwner(c.name, "ALTER TABLE "+t.name.quoted()+" ADD", tokenType())
+		return
+	}
+	if !c.holdsToken() {
+		found.Fault(t.modify(quote(c.name)+" "+tokenType()),
+			"column %s (%s) cannot hold a claim's token, %d characters (or leave it as it is, and name in claim_column a column of its own for the tokens: ALTER TABLE %s ADD jobd_claim char(%[3]d) DEFAULT NULL)",
+			c.name, c.definition, store.TokenLength, t.name.quoted())
+		return
+	}
+	if worker := len([]rune(t.config.Worker)); !strings.EqualFold(c.name, store.SigColumn) && c.length < worker {
+		found.Warn(t.modify(c.declared(fmt.Sprintf("varchar(%d)", worker))), "column %s (%s) is too short for this worker's name, %d characters, which is cut when a job is done",
+			c.name, c.definition, worker)
+	}
+}
+
+// judgeID warns of ids that may be none.
+func (t *Table) judgeID(found *inspection, c column) {
+	if !strings.EqualFold(c.name, "id") {
+		return
+	}
+	switch c.kind {
+	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint":
+	default:
+		found.Warn("let id be a bigint UNSIGNED AUTO_INCREMENT", "column id (%s) is no whole number: rows whose id is none, or is beyond 64 bits, are never run", c.definition)
+	}
+}
+
+// judgeTarget warns of a column that takes names for numbers.
+func (t *Table) judgeTarget(found *inspection, c column) {
+	if !strings.EqualFold(c.name, "target") || c.isText() || c.kind == "enum" {
+		return
+	}
+	found.Warn(t.modify(quote(c.name)+" varchar(64) NOT NULL"), "column target (%s) is no text: names are compared with it as numbers, and any name that begins with no digit is 0", c.definition)
+}
+
+// tokenType is a column of tokens.
+func tokenType() string { return fmt.Sprintf("char(%d) DEFAULT NULL", store.TokenLength) }
+
+// judgeColumns notes what columns can't hold of what jobd writes, and what is lost on the way.
+func (t *Table) judgeColumns(found *inspection) {
+	t.judgeMissing(found)
+	judged := []func(*inspection, column){
+		t.judgeGenerated, t.judgeWords, t.judgeWritten, t.judgeCreated, t.judgeOwner, t.judgeID, t.judgeTarget, t.judgeCode, t.judgeSignal, t.judgeOutput,
+	}
+	seen := map[string]bool{}
+	for _, name := range append(store.Columns(), t.config.ClaimColumn) {
+		name = strings.ToLower(name)
+		if c, there := found.columns[name]; there && !seen[name] {
+			for _, judge := range judged {
+				judge(found, c)
+			}
+		}
+		seen[name] = true
+	}
+}
+
+// judgeMissing refuses a table without a column that it needs. The optional ones are for judgeTimes.
+func (t *Table) judgeMissing(found *inspection) {
+	missing := rule.Missing(t.config.ClaimColumn, nil, func(name string) bool { _, there := found.columns[name]; return there })
+	added, after := make([]string, len(missing)), ""
+	for i, name := range missing {
+		added[i] = "ADD " + quote(name) + " " + typeOf(name, t.config.Uses)
+		if name == "status" {
+			after = "; ALTER TABLE " + t.name.quoted() + " ALTER `status` SET DEFAULT 'waiting'"
+		}
+	}
+	if len(missing) > 0 {
+		found.Fault("ALTER TABLE "+t.name.quoted()+" "+strings.Join(added, ", ")+after, "it has no column %s", strings.Join(missing, ", "))
+	}
+}
+
+// typeOf is how a column that is missing is made. Rows that are there when status is added are not
+// to be run. An owner column of the configuration's holds tokens and nothing else.
+func typeOf(column string, uses store.Uses) string {
+	switch column {
+	case "id":
+		return "int UNSIGNED NOT NULL AUTO_INCREMENT UNIQUE"
+	case "target":
+		return "char(16) NOT NULL"
+	case "time_created", "time_started", "time_finished":
+		return secondsType
+	case "status":
+		return "enum('" + strings.Join(store.Statuses(uses), "','") + "') NOT NULL DEFAULT 'ignored'"
+	case "result":
+		return "enum('ok','fail') DEFAULT NULL"
+	case "return_code":
+		return "tinyint UNSIGNED DEFAULT NULL"
+	case "stdout", "stderr":
+		return "mediumtext DEFAULT NULL"
+	}
+	return tokenType()
+}
+
+// judgeGenerated refuses columns that the server computes, where jobd writes them.
+func (t *Table) judgeGenerated(found *inspection, c column) {
+	if !c.generated || !slices.ContainsFunc(rule.Written(t.config.ClaimColumn, t.config.Uses), func(name string) bool { return strings.EqualFold(name, c.name) }) {
+		return
+	}
+	plain := "plain_" + c.name
+	found.Fault(t.replaced(c, c.definition+" NULL", quote(c.name), plain),
+		"column %s is generated, so that nobody can write it", c.name)
+}
+
+// judgeCode warns where a return code does not fit.
+func (t *Table) judgeCode(found *inspection, c column) {
+	const digits = 3
+	if !strings.EqualFold(c.name, "return_code") {
+		return
+	}
+	remedy := t.modify(quote(c.name) + " smallint UNSIGNED DEFAULT NULL")
+	isTiny := c.kind == "tinyint" && !strings.Contains(c.definition, "unsigned")
+	isNumber := strings.HasSuffix(c.kind, "int") || c.kind == "decimal" && c.digits >= digits || c.kind == "float" || c.kind == "double"
+	switch {
+	case isTiny:
+		found.Warn(remedy, "column return_code (%s) cannot hold codes from 128 to 255, which are left out", c.definition)
+	case !isNumber && (!c.isText() || c.length < digits):
+		found.Warn(remedy, "column return_code (%s) cannot hold codes from 0 to 255; they are left out", c.definition)
+	case !c.nullable:
+		found.Warn(remedy, "column return_code (%s) takes no NULL: a job that a signal ended gets 255", c.definition)
+	}
+}
+
+// judgeSignal warns where a signal's name does not fit. Where sig is the owner column too, it is as
+// long as a token.
+func (t *Table) judgeSignal(found *inspection, c column) {
+	const longest = len("SIGVTALRM")
+	if !strings.EqualFold(c.name, store.SigColumn) || strings.EqualFold(t.config.ClaimColumn, store.SigColumn) || c.isText() && c.length >= longest {
+		return
+	}
+	found.Warn(t.modify(quote(c.name)+" char(10) DEFAULT NULL"), "column sig (%s) cannot hold the names of all signals; they are cut or left out", c.definition)
+}
+
+// judgeOutput warns where output that jobd keeps is cut by its column, or can't be kept at all.
+func (t *Table) judgeOutput(found *inspection, c column) {
+	if name := strings.ToLower(c.name); name != "stdout" && name != "stderr" {
+		return
+	}
+	most := max(t.config.MaxOutput, 1)
+	if def, isLiteral := strings.CutPrefix(c.def, " DEFAULT '"); isLiteral && !found.version.mariaDB {
+		c.def = " DEFAULT ('" + def + ")" // MySQL takes none but expressions for texts
+	}
+	switch {
+	case !c.isText():
+		found.Warn(t.modify(quote(c.name)+" "+outputType(c, most)+" DEFAULT NULL"), "column %s (%s) is no text: output is left out", c.name, c.definition)
+	case c.length < most:
+		found.Warn(t.modify(c.declared(outputType(c, most))), "column %s (%s) holds %d %s: what a job writes beyond is cut there, and not at max_output_buffer, %d bytes",
+			c.name, c.definition, c.length, c.unit(), most)
+	}
+}
+
+// unit is what the column's length counts.
+func (c column) unit() string {
+	if c.kind == "char" || c.kind == "varchar" {
+		return "characters"
+	}
+	return "bytes"
+}
+
+// outputType is the smallest type of its sort that holds so many bytes.
+func outputType(c column, bytes int) string {
+	const (
+		text   = 1<<16 - 1
+		medium = 1<<24 - 1
+	)
+	kind := "text"
+	if c.isBytes() {
+		kind = "blob"
+	}
+	switch {
+	case bytes <= text:
+		return kind
+	case bytes <= medium:
+		return "medium" + kind
+	}
+	return "long" + kind
+}
+
+// judgePacket warns where the server takes no packet with all of the output that jobd keeps.
+func (t *Table) judgePacket(found *inspection) {
+	if need := 2*t.config.MaxOutput + 2*statementOverhead; t.config.MaxOutput > 0 && found.packet < need {
+		found.Warn(fmt.Sprintf("SET GLOBAL max_allowed_packet = %d, and in the server's configuration", (2*need/1024+1)*1024),
+			"the server's max_allowed_packet, %d bytes, is too small for stdout and stderr of max_output_buffer, %d bytes each: output is cut", found.packet, t.config.MaxOutput)
+	}
+}
+
 // optionalType is how an optional column is made.
 func optionalType(name string) string {
 	switch name {

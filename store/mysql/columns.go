@@ -1,6 +1,9 @@
 package mysql
 
 import (
+	"context"
+	"database/sql"
+	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -175,4 +178,91 @@ func replace(text string, held func(rune) bool) string {
 		}
 		return '?'
 	}, text)
+}
+
+// readColumns reads the table's columns, by their names in lower case.
+func (t *Table) readColumns(ctx context.Context, conn *sql.Conn, server version) (map[string]column, error) {
+	rows, err := conn.QueryContext(ctx, `SELECT COLUMN_NAME, COLUMN_TYPE, LOWER(DATA_TYPE), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
+		COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION - NUMERIC_SCALE, 0), IS_NULLABLE = 'YES', COLUMN_DEFAULT, EXTRA, COLUMN_COMMENT
+		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`, t.name.database, t.name.table)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns := map[string]column{}
+	for rows.Next() {
+		var c column
+		var length uint64
+		var def sql.NullString
+		var extra string
+		err := rows.Scan(&c.name, &c.definition, &c.kind, &c.charset, &c.collation, &length, &c.digits, &c.nullable, &def, &extra, &c.comment)
+		if err != nil {
+			return nil, err
+		}
+		c.length = int(min(length, math.MaxInt32))
+		extra = strings.ToUpper(extra)
+		c.generated = strings.Contains(extra, " GENERATED") || strings.Contains(extra, "PERSISTENT")
+		if def.Valid {
+			c.def = defaultClause(server, def.String, extra)
+		}
+		columns[strings.ToLower(c.name)] = c
+	}
+	return columns, rows.Err()
+}
+
+// defaultClause is a column's DEFAULT as a statement needs it: MariaDB gives it as it is written,
+// MySQL without its quotes.
+func defaultClause(server version, def, extra string) string {
+	switch {
+	case server.mariaDB && server.since(nil, []int{10, 2, 7}):
+		return " DEFAULT " + def
+	case strings.Contains(extra, "DEFAULT_GENERATED"):
+		return " DEFAULT (" + strings.ReplaceAll(def, `\'`, "'") + ")"
+	}
+	return " DEFAULT " + literal(def)
+}
+
+// modify is the statement that changes a column.
+func (t *Table) modify(declaration string) string {
+	return "ALTER TABLE " + t.name.quoted() + " MODIFY " + declaration
+}
+
+// widened is a type of texts that are at most so long.
+func widened(kind string, length int) string {
+	const longestChar = 255
+	if length > longestChar {
+		kind = strings.Replace("var"+kind, "varvar", "var", 1)
+	}
+	return fmt.Sprintf("%s(%d)", kind, length)
+}
+
+// withWords is an ENUM with more words.
+func withWords(definition string, more []string) string {
+	var list strings.Builder
+	list.WriteString(strings.TrimSuffix(definition, ")"))
+	for _, word := range more {
+		list.WriteString("," + literal(word))
+	}
+	return list.String() + ")"
+}
+
+// replaced is the statements that put a column of another type in a column's place, with what an
+// expression makes of its values.
+func (t *Table) replaced(c column, declaration, expression, temporary string) string {
+	table := t.name.quoted()
+	return fmt.Sprintf("ALTER TABLE %s ADD %s %s AFTER %s; UPDATE %[1]s SET %[2]s = %[5]s; ALTER TABLE %[1]s DROP %[4]s, CHANGE %[2]s %[4]s %[3]s",
+		table, quote(temporary), declaration, quote(c.name), expression)
+}
+
+// literal makes a text in quotes of any text.
+func literal(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+}
+
+// accountName is an account as statements need it.
+func accountName(user, host string) string { return literal(user) + "@" + literal(host) }
+
+// quote makes an identifier of any text.
+func quote(identifier string) string {
+	return "`" + strings.ReplaceAll(identifier, "`", "``") + "`"
 }

@@ -1,0 +1,366 @@
+package mysql
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+)
+
+// How often the connection that has the locks is used, so that the server does not take it for
+// dead, and how long that may take: long enough for a link whose round trips take seconds. Both together
+// are less than the 30 s after which the server hangs up, and others may have the locks.
+const (
+	pingInterval = 10 * time.Second
+	pingTimeout  = 10 * time.Second
+)
+
+// Hold implements store.Table.
+func (t *Table) Hold(ctx context.Context, name string) (holder string, err error) {
+	found, err := t.examined(ctx)
+	if err != nil {
+		return "", err
+	}
+	if t.advisory.has(name, found) {
+		return "", nil
+	}
+	t.advisory.asking.Lock()
+	defer t.advisory.asking.Unlock()
+	holder, err = t.hold(ctx, name, found)
+	return holder, t.fail("take the advisory lock "+name, err)
+}
+
+// hold asks the server for a lock. Callers must hold t.advisory.asking.
+func (t *Table) hold(ctx context.Context, name string, found *layout) (holder string, err error) {
+	if !found.version.manyLocks() {
+		t.doWithout(name, found, errors.New("it can't hold several at once"))
+		return "", nil
+	}
+	if err := t.connect(ctx); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout) // cancelling would cost all locks
+	defer cancel()
+	const again = 3 // the holder may have gone in between
+	for range again {
+		taken, err := t.takeLock(ctx, name, 0)
+		if isRefusedLock(err) {
+			t.doWithout(name, found, err)
+			return "", nil
+		}
+		if err != nil {
+			return "", t.lose(err)
+		}
+		if taken {
+			t.advisory.note(name, found)
+			return "", nil
+		}
+		id, holder, err := t.holderOf(ctx, name)
+		if err == nil && t.advisory.isFormer(id) {
+			taken, err = t.takeOver(ctx, name, id)
+			if taken {
+				t.advisory.note(name, found)
+				return "", nil
+			}
+		}
+		if err != nil || holder != "" {
+			return holder, t.lose(err)
+		}
+	}
+	return "", errors.New("it was free and taken by turns")
+}
+
+// doWithout takes a lock for held that the server does not have.
+func (t *Table) doWithout(name string, found *layout, err error) {
+	t.warn("the server has no advisory locks: nothing keeps another worker with the same name from the table", "error", err)
+	t.advisory.note(name, found)
+}
+
+// connect makes the connection of the locks, where there is none. It is one of those that the table
+// may have.
+func (t *Table) connect(ctx context.Context) error {
+	a := &t.advisory
+	if a.conn != nil {
+		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+		defer cancel()
+		if t.lose(a.conn.PingContext(ctx)) == nil {
+			return nil
+		}
+	}
+	if a.pool == nil {
+		connector, err := driver.NewConnector(t.config.driver())
+		if err != nil {
+			return err
+		}
+		a.pool = sql.OpenDB(prompt{connector, t.config.ReadTimeout})
+		a.pool.SetMaxOpenConns(1)
+	}
+	var err error
+	if a.conn, err = a.pool.Conn(ctx); err != nil {
+		return err
+	}
+	t.keepAlive()
+	a.self, err = threadOf(ctx, a.conn)
+	return t.lose(err)
+}
+
+// keepAlive starts using the connection now and then, until Close.
+func (t *Table) keepAlive() {
+	a := &t.advisory
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stop != nil {
+		return
+	}
+	stop := make(chan struct{})
+	a.stop = stop
+	interval := pingInterval
+	if a.interval > 0 {
+		interval = a.interval
+	}
+	a.ended.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				t.ping()
+			case <-stop:
+				return
+			}
+		}
+	})
+}
+
+// ping uses the connection, and forgets the locks where it is lost.
+func (t *Table) ping() {
+	a := &t.advisory
+	a.asking.Lock()
+	defer a.asking.Unlock()
+	if a.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+	defer cancel()
+	if t.lose(a.conn.PingContext(ctx)) != nil { // the next Hold takes the locks anew
+		t.config.OnLost()
+	}
+}
+
+// lose gives up the connection, and its locks with it, where there is an error. Callers must hold
+// t.advisory.asking.
+func (t *Table) lose(err error) error {
+	a := &t.advisory
+	if err == nil || a.conn == nil {
+		return err
+	}
+	discard(a.conn)
+	a.conn = nil
+	a.leave()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.held)
+	return err
+}
+
+// Holder implements store.Table.
+func (t *Table) Holder(ctx context.Context, name string) (holder string, err error) {
+	found, err := t.examined(ctx)
+	if err != nil || !found.version.manyLocks() {
+		return "", err
+	}
+	t.advisory.asking.Lock()
+	defer t.advisory.asking.Unlock()
+	if err := t.connect(ctx); err != nil {
+		return "", t.fail("look at the advisory lock "+name, err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout) // cancelling would cost all locks
+	defer cancel()
+	id, holder, err := t.holderOf(ctx, name)
+	if isRefusedLock(err) || err == nil && id == t.advisory.self.id {
+		return "", nil
+	}
+	return holder, t.fail("look at the advisory lock "+name, t.lose(err))
+}
+
+// advisory is the advisory locks of a table, all on one connection of their own: a claim that waits
+// does not hold them up, and they last as long as that connection.
+type advisory struct {
+	interval time.Duration // between pings; 0: pingInterval
+
+	asking sync.Mutex // held while the server is asked
+	pool   *sql.DB
+	conn   *sql.Conn
+	self   thread   // of conn
+	former []thread // of connections before it, which the server may not have missed yet
+
+	mu    sync.Mutex
+	held  map[string]bool
+	seen  *layout // of the table when the server last answered: it is another one after a lost link
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+// has tells whether a lock is held. Where the table has lost a link since, the server is asked
+// anew.
+func (a *advisory) has(name string, found *layout) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held[name] && a.seen == found
+}
+
+// note remembers a lock.
+func (a *advisory) note(name string, found *layout) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.held == nil {
+		a.held = map[string]bool{}
+	}
+	a.held[name], a.seen = true, found
+}
+
+// close gives the locks back.
+func (a *advisory) close() error {
+	a.mu.Lock()
+	stop := a.stop
+	a.stop = nil
+	a.mu.Unlock()
+	if stop != nil {
+		close(stop)
+		a.ended.Wait()
+	}
+	a.asking.Lock()
+	defer a.asking.Unlock()
+	if a.conn != nil {
+		discard(a.conn)
+		a.conn = nil
+	}
+	if a.pool == nil {
+		return nil
+	}
+	return a.pool.Close()
+}
+
+// thread tells a connection from all others that a server ever had: it counts them anew after each
+// of its starts.
+type thread struct {
+	id     int64
+	booted int64 // when the server started, in unix seconds, give or take one
+}
+
+// mostFormer is how many former connections are remembered.
+const mostFormer = 16
+
+// threadOf asks which connection this is.
+func threadOf(ctx context.Context, conn *sql.Conn) (thread, error) {
+	var s thread
+	var now int64
+	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), UNIX_TIMESTAMP()").Scan(&s.id, &now); err != nil {
+		return thread{}, err
+	}
+	var name, text string
+	if err := conn.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &text); err != nil {
+		return thread{}, err
+	}
+	uptime, err := strconv.ParseInt(text, 10, 64)
+	s.booted = now - uptime
+	return s, err
+}
+
+// leave remembers the connection that was given up. Callers must hold asking.
+func (a *advisory) leave() {
+	if a.self.id == 0 {
+		return
+	}
+	a.former = append(a.former, a.self)
+	a.former = a.former[max(0, len(a.former)-mostFormer):]
+	a.self = thread{}
+}
+
+// isFormer tells whether a connection of the server is one that this process has given up. Callers
+// must hold asking.
+func (a *advisory) isFormer(id int64) bool {
+	const slack = 2 // seconds
+	return id != 0 && slices.ContainsFunc(a.former, func(s thread) bool {
+		return s.id == id && s.booted-a.self.booted <= slack && a.self.booted-s.booted <= slack
+	})
+}
+
+// takeLock tries to take a lock, for some seconds.
+func (t *Table) takeLock(ctx context.Context, name string, seconds int) (bool, error) {
+	var taken sql.NullBool
+	query := fmt.Sprintf("SELECT GET_LOCK(%s, %d)", lockName, seconds)
+	err := t.advisory.conn.QueryRowContext(ctx, query, t.lockNames(name)...).Scan(&taken)
+	return taken.Bool, err
+}
+
+// holderOf tells which connection has a lock: the same words each time for the same one.
+func (t *Table) holderOf(ctx context.Context, name string) (id int64, holder string, err error) {
+	var used sql.NullInt64
+	err = t.advisory.conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+")", t.lockNames(name)...).Scan(&used)
+	if err != nil || !used.Valid {
+		return 0, "", err
+	}
+	id, holder = used.Int64, fmt.Sprintf("connection %d", used.Int64)
+	var host sql.NullString
+	err = t.advisory.conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?", id).Scan(&host)
+	if err == nil && host.String != "" {
+		return id, holder + " from " + host.String, nil
+	}
+	if number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
+		return 0, "", err
+	}
+	return id, holder, nil // the account may not see other accounts' connections
+}
+
+// lockName is the lock's name, of which a server knows 64 characters at most. Some servers take two
+// spellings of a table's name for the same.
+const lockName = "IF(@@lower_case_table_names = 0, ?, ?)"
+
+// lockNames are the arguments of lockName.
+func (t *Table) lockNames(name string) []any {
+	hashed := func(database, table string) string {
+		sum := sha256.Sum256([]byte(database + "\x00" + table + "\x00" + name))
+		const bytes = 20
+		return "jobd:" + hex.EncodeToString(sum[:bytes])
+	}
+	return []any{
+		hashed(t.name.database, t.name.table),
+		hashed(strings.ToLower(t.name.database), strings.ToLower(t.name.table)),
+	}
+}
+
+// isRefusedLock tells that the server has no advisory locks, or none for this account, from what is
+// wrong for the moment: a statement or a connection that was ended, a server that shuts down, a
+// deadlock.
+func isRefusedLock(err error) bool {
+	switch number(err) {
+	case 0, errLockWaitTimeout, errDeadlock, 3058, 1053, 1077, 1078, 1079, 1317, 1927, 1969, 3024, 4031:
+		return false
+	}
+	return true
+}
+
+// A connection whose packets vanish is lost here at once, and at the server only after its
+// wait_timeout. Until then it has the locks. This process opened it, and has given it up: so it
+// ends it there too, which every account may do to its own connections, instead of claiming nothing
+// for half a minute.
+
+// takeOver ends a former connection and takes the lock that it had.
+func (t *Table) takeOver(ctx context.Context, name string, id int64) (taken bool, err error) {
+	if _, err := t.advisory.conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err != nil && number(err) == 0 {
+		return false, err
+	}
+	t.config.Logger.Info("a former connection of this worker, which the server had not missed yet, was ended", "connection", id)
+	const patience = 2 // seconds
+	return t.takeLock(ctx, name, patience)
+}

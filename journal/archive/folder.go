@@ -68,13 +68,13 @@ func (f *Folder) None() error {
 	return ErrNone
 }
 
-// MaxLooks is how often a folder is looked at for a segment that is gone, before it is taken as
+// maxLooks is how often a folder is looked at for a segment that is gone, before it is taken as
 // missing: a listing may miss a file that is renamed meanwhile.
-const MaxLooks = 5
+const maxLooks = 5
 
 // again looks at a folder once more where a file of a listing was gone: it was sealed, or removed.
 func again(look func() error) (err error) {
-	for range MaxLooks {
+	for range maxLooks {
 		if err = look(); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -106,11 +106,23 @@ func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s Sou
 // meanwhile, since it may have got more events until then. One that retention removed is passed
 // over.
 func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s Source, h Header) error) error {
-	done, err := f.BeginsBefore(ctx, after+1)
+	begin, err := f.BeginsBefore(ctx, after+1)
 	if err != nil {
 		return err
 	}
-	done = max(done, 1) - 1
+	gap := func(first, last int, overtaken bool) error {
+		if overtaken {
+			return nil
+		}
+		return missing(first, last)
+	}
+	return f.Each(ctx, max(begin, 1)-1, gap, func(p Part, _ []Part) error { return f.Visit(ctx, p, after, visit) })
+}
+
+// Each gives the segments behind a number to visit, oldest first, with those that follow; one again
+// that was sealed or followed by another meanwhile. Where some are missing gap is told, and whether
+// retention has overtaken the reading.
+func (f *Folder) Each(ctx context.Context, done int, gap func(first, last int, overtaken bool) error, visit func(p Part, following []Part) error) error {
 	for looks, newest := 0, 0; ; { // segments by number: newest was the newest when it was visited
 		parts, err := f.Behind(ctx, done)
 		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
@@ -118,15 +130,19 @@ func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s So
 		}
 		p := parts[0]
 		if done > 0 && p.Number != done+1 {
-			if looks++; looks < MaxLooks {
+			if looks++; looks < maxLooks {
 				continue
 			}
-			if overtaken, err := f.Overtaken(ctx, done); err != nil || !overtaken {
-				return errors.Join(err, missing(done+1, p.Number-1))
+			overtaken, err := f.overtaken(ctx, done)
+			if err == nil {
+				err = gap(done+1, p.Number-1, overtaken)
+			}
+			if err != nil {
+				return err
 			}
 		}
-		err = f.Visit(ctx, p, after, visit)
-		if errors.Is(err, fs.ErrNotExist) && looks < MaxLooks {
+		err = visit(p, parts[1:])
+		if errors.Is(err, fs.ErrNotExist) && looks < maxLooks {
 			looks++
 			continue
 		}
@@ -217,10 +233,10 @@ func (e *MissingError) Error() string {
 
 func missing(first, last int) error { return &journal.DamagedError{Err: &MissingError{first, last}} }
 
-// Overtaken reports whether retention has removed what follows a segment while it was read: then
+// overtaken reports whether retention has removed what follows a segment while it was read: then
 // that segment, which is older, is gone as well. Where it is still there, what should follow was
 // taken out of the middle.
-func (f *Folder) Overtaken(ctx context.Context, done int) (bool, error) {
+func (f *Folder) overtaken(ctx context.Context, done int) (bool, error) {
 	parts, err := List(f.Dir)
 	if err != nil || len(parts) > 0 && parts[0].Number <= done {
 		return false, err

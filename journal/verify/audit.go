@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"time"
@@ -52,40 +51,15 @@ func (v *verifier) run(ctx context.Context) (err error) {
 	if err := v.prepare(ctx); err != nil {
 		return err
 	}
-	for looks, done, newest := 0, 0, 0; ; {
-		parts, err := v.folder.Behind(ctx, done)
-		if err != nil {
-			return err
+	gap := func(_, _ int, overtaken bool) error {
+		if overtaken {
+			v.restart()
 		}
-		if len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
-			break
-		}
-		p := parts[0]
-		if gap := done > 0 && p.Number != done+1; gap && looks < archive.MaxLooks {
-			looks++
-			continue
-		} else if gap {
-			overtaken, err := v.folder.Overtaken(ctx, done)
-			if err != nil {
-				return err
-			}
-			if overtaken {
-				v.restart()
-			}
-		}
-		err = v.part(ctx, p, parts[1:])
-		if errors.Is(err, fs.ErrNotExist) && looks < archive.MaxLooks {
-			looks++
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if looks = 0; len(parts) == 1 {
-			newest = p.Number
-		} else {
-			done = p.Number
-		}
+		return nil
+	}
+	err = v.folder.Each(ctx, 0, gap, func(p archive.Part, following []archive.Part) error { return v.part(ctx, p, following) })
+	if err != nil {
+		return err
 	}
 	v.end()
 	return ctx.Err()

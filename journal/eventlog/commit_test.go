@@ -1,13 +1,22 @@
 package eventlog
 
 import (
+	"context"
+	"database/sql"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"jobd/journal"
 	"jobd/journal/archive"
@@ -286,4 +295,236 @@ func positionOnDisk(t *testing.T, dir string) (uint64, error) {
 	f := archive.Open(dir)
 	n, _, err := f.Notes(t.Context())
 	return n.Position, errors.Join(err, f.Close())
+}
+
+// drafts draws one append, legal or not.
+func drafts() *rapid.Generator[[]journal.Draft] {
+	one := rapid.Custom(func(t *rapid.T) journal.Draft {
+		text := rapid.SampledFrom([]string{"a", "b", "\xff\xfe bad", "�", "日本", `\ufffd`, "<&>\x00"}).Draw(t, "text")
+		code := rapid.IntRange(0, 255).Draw(t, "code")
+		payload := rapid.SampledFrom([]journal.Payload{
+			journal.Accepted{Target: text, Token: text, Manual: code%2 == 0},
+			journal.Ignored{Reason: text},
+			journal.Released{Reason: text},
+			journal.Running{Attempt: 1 + code%3},
+			journal.Started{Pid: code, StartTime: 1<<64 - 1, BootID: text},
+			journal.Signal{Signo: code, By: text},
+			journal.Done{Result: text, Code: &code, Signal: text, Stdout: journal.Output{Kept: []byte(text), Size: 9}},
+			journal.Conflict{Found: &journal.Row{Target: text}, Wanted: text},
+			journal.Opened{Name: text, Targets: map[string]int{text: code}},
+			journal.Closed{Reason: text},
+			journal.Paused{Targets: []string{text}},
+			journal.TargetAdded{Target: text, Concurrency: code},
+			journal.TargetRemoved{Target: text},
+			journal.ConcurrencySet{Target: text, Concurrency: code},
+		}).Draw(t, "payload")
+		return journal.Draft{Job: rapid.Int64Range(0, 3).Draw(t, "job"), Payload: payload}
+	})
+	return rapid.SliceOfN(one, 0, 3)
+}
+
+// Whatever is appended: an append is there as a whole or leaves no trace, the state in
+// memory is the fold over the disk, and forgetting what has ended changes no answer.
+func TestStateIsTheFoldOverTheDisk(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		j := openTest(t, t.TempDir())
+		model := &journal.State{KeepEnded: true}
+		for _, batch := range rapid.SliceOfN(drafts(), 1, 25).Draw(rt, "appends") {
+			before := snapshot(j)
+			appended, err := j.Append(batch...)
+			after := snapshot(j)
+			if err != nil {
+				if diff := cmp.Diff(before, after); diff != "" || len(appended) > 0 {
+					rt.Fatalf("a refused append left a trace: %s", diff)
+				}
+				continue
+			}
+			if len(appended) != len(batch) {
+				rt.Fatalf("%d events of %d drafts", len(appended), len(batch))
+			}
+			for i, e := range appended {
+				if e.Seq != before.Seq+uint64(i)+1 || e.Job != batch[i].Job || e.Kind() != batch[i].Payload.Kind() {
+					rt.Fatalf("event %+v of draft %+v", e, batch[i])
+				}
+				if err := model.Apply(e); err != nil {
+					rt.Fatalf("the model: %v", err)
+				}
+			}
+		}
+		folded, err := verifyAll(t.Context(), j.reader)
+		if err != nil {
+			rt.Fatalf("fold: %v", err)
+		}
+		memory := snapshot(j)
+		ignoreNil := cmp.Transformer("empty", func(m map[int64]*journal.Job) int { return len(m) })
+		if diff := cmp.Diff(memory.Unfinished(), folded.Unfinished()); diff != "" {
+			rt.Fatalf("jobs: -memory +disk: %s", diff)
+		}
+		if diff := cmp.Diff(memory.Unfinished(), model.Unfinished()); diff != "" {
+			rt.Fatalf("jobs: -memory +all kept: %s", diff)
+		}
+		if len(memory.Targets) == 0 && len(folded.Targets) == 0 {
+			memory.Targets, folded.Targets = nil, nil
+		}
+		if diff := cmp.Diff(memory, *folded, ignoreNil); diff != "" {
+			rt.Fatalf("-memory +disk: %s", diff)
+		}
+		mustClose(t, j)
+	})
+}
+
+// A job's event without a job is refused, also behind an append of nothing, and leaves the others
+// alone.
+func TestAJobsEventNeedsAJob(t *testing.T) {
+	t.Parallel()
+	group := []*appending{newAppending(nil), newAppending([]journal.Draft{{Job: 0, Payload: journal.Accepted{Target: "a", Manual: true, Token: "a"}}}), newAppending(wholeLife(1))}
+	staged := stage(&journal.State{}, journal.Hash{}, group, instant{wall: base})
+	illegal := new(journal.IllegalError)
+	if group[0].err != nil || !errors.As(group[1].err, &illegal) || group[2].err != nil || len(staged.events) != 4 {
+		t.Errorf("%v, %v, %v; %d events", group[0].err, group[1].err, group[2].err, len(staged.events))
+	}
+}
+
+// Appends that share a commit fare as they would one after the other: one that is
+// refused half-way leaves no trace for the next.
+func TestSharedCommitIsLikeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var together, alone []*appending
+		for _, batch := range rapid.SliceOfN(drafts(), 2, 25).Draw(t, "appends") {
+			together = append(together, newAppending(batch))
+			alone = append(alone, newAppending(batch))
+		}
+		stage(&journal.State{}, journal.Hash{}, together, instant{wall: base})
+		state := &journal.State{}
+		for i, a := range alone {
+			for _, e := range stage(state, state.Hash, alone[i:i+1], instant{wall: base}).events {
+				if err := state.Apply(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(a.events, together[i].events, cmpopts.EquateEmpty()); diff != "" || (a.err == nil) != (together[i].err == nil) {
+				t.Fatalf("append %d: alone %v, together %v: %s", i, a.err, together[i].err, diff)
+			}
+		}
+	})
+}
+
+// A pointer has its type's kind, but would not be folded.
+func TestPointersAreNoPayloads(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	for name, d := range map[string]journal.Draft{
+		"of a job":      {Job: 1, Payload: &journal.Accepted{Target: "t"}},
+		"of the worker": {Job: 0, Payload: &journal.Opened{Name: "w"}},
+		"nil":           {Job: 1, Payload: nil},
+	} {
+		if _, err := j.Append(d); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if state := snapshot(j); state.Seq != 0 {
+		t.Fatalf("the journal holds %d events", state.Seq)
+	}
+}
+
+// Whatever a job wrote comes back, and what compresses is stored small, in the open segment and in
+// a sealed one.
+func TestOutputIsStoredCompressed(t *testing.T) {
+	t.Parallel()
+	outputs := map[string]struct {
+		kept []byte
+		most int // bytes stored
+	}{
+		"text":                 {[]byte(strings.Repeat("converted one more file\n", 10_000)), 5000},
+		"noise":                {noise(100_000), 100_000},
+		"little":               {[]byte("ok\n"), 3},
+		"compressed":           {zstdFrame(noise(5000)), 5100},
+		"compressed, little":   {zstdFrame([]byte("x")), 100},
+		"begins like that":     {slices.Concat(zstdMagic, []byte("but is none")), 100},
+		"just the beginning":   {zstdMagic, 100},
+		"almost the beginning": {zstdMagic[:3], 3},
+	}
+	j := openTest(t, t.TempDir())
+	r := openReader(t, j.config.Dir)
+	job := int64(0)
+	for name, c := range outputs {
+		job++
+		life := wholeLife(job)
+		life[3].Payload = journal.Done{Result: "ok", Stdout: journal.Output{Kept: c.kept, Size: int64(len(c.kept))}, Stderr: journal.Output{Kept: c.kept, Size: 7}}
+		want := mustAppend(t, j, life...)
+		var stored int
+		query(t, j, `SELECT max(length(stdout), length(stderr)) FROM events WHERE seq = ?`, want[3].Seq, &stored)
+		if stored > c.most {
+			t.Errorf("%s: %d bytes are stored, want at most %d", name, stored, c.most)
+		}
+		if diff := cmp.Diff(want, events(t, r, journal.Filter{Job: job, Output: true})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	want := events(t, r, journal.Filter{Output: true})
+	roll(t, j)
+	mustAppend(t, j, journal.Draft{Job: 0, Payload: journal.Closed{}})
+	mustMaintain(t, j)
+	if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true, Until: want[len(want)-1].Time.Add(1)})); diff != "" {
+		t.Errorf("sealed: %s", diff)
+	}
+	if _, err := verifyAll(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+}
+
+func query(t *testing.T, j *Log, text string, seq uint64, value any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+archive.DatabasePath(j.config.Dir, 1)+"?mode=ro")
+	if err == nil {
+		err = errors.Join(db.QueryRow(text, int64(seq)).Scan(value), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// zstdMagic is what a frame of zstd begins with.
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// zstdFrame is content as a frame of zstd with one block, which is stored as it is.
+func zstdFrame(content []byte) []byte {
+	const oneSegmentOfKnownSize, lastBlock = 0xa0, 1
+	frame := binary.LittleEndian.AppendUint32(append(slices.Clone(zstdMagic), oneSegmentOfKnownSize), uint32(len(content)))
+	block := binary.LittleEndian.AppendUint32(nil, uint32(len(content)<<3|lastBlock))
+	return append(append(frame, block[:3]...), content...)
+}
+
+// Each commit is told of once, with its events, before anybody knows that it is done.
+func TestCommitsAreObserved(t *testing.T) {
+	t.Parallel()
+	var kinds []journal.Kind
+	var bytes int64
+	var took time.Duration
+	log, err := Open(context.Background(), Config{Dir: t.TempDir(), Committed: func(events []journal.Event, more int64, time time.Duration) {
+		for _, e := range events {
+			kinds = append(kinds, e.Kind())
+		}
+		bytes += more
+		took += time
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if _, err := log.Append(journal.Draft{Payload: journal.Marked{Mark: "aaaa"}}); err != nil {
+		t.Fatal(err)
+	}
+	first := bytes
+	if len(kinds) != 1 || kinds[0] != journal.KindMarked || bytes <= 0 || took <= 0 {
+		t.Errorf("told of %v, %d bytes, %v", kinds, bytes, took)
+	}
+	if _, err := log.Append(journal.Draft{Job: 1, Payload: journal.Released{}}); err == nil {
+		t.Fatal("a release without a claim was taken")
+	}
+	if len(kinds) != 1 || bytes != first {
+		t.Errorf("told of an append that was refused: %v, %d bytes", kinds, bytes)
+	}
 }

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"jobd/journal"
 	"jobd/journal/archive"
@@ -187,5 +191,326 @@ refused, read-only: true
 `
 	if said != want {
 		t.Fatalf("the child said:\n%s", said)
+	}
+}
+
+// A disk without room for a new segment: the journal goes on in the old one, and tries again a
+// minute later.
+func TestRollOverWithoutRoom(t *testing.T) {
+	t.Parallel()
+	now := base
+	j := openWith(t, Config{Dir: t.TempDir(), Now: func() time.Time { return now }, SegmentAge: time.Hour})
+	d := makeFaulty(j)
+	d.beginning = syscall.ENOSPC
+	mustAppend(t, j, wholeLife(1)...)
+	now = now.Add(time.Hour)
+	mustAppend(t, j, wholeLife(2)...)
+	mustAppend(t, j, wholeLife(3)...)
+	if _, segments := j.Usage(); segments != 1 || d.begun != 1 {
+		t.Fatalf("%d segments, %d tries", segments, d.begun)
+	}
+	now = now.Add(rollRetry)
+	d.beginning = nil
+	mustAppend(t, j, wholeLife(4)...)
+	if _, segments := j.Usage(); segments != 2 || d.begun != 2 {
+		t.Fatalf("%d segments, %d tries", segments, d.begun)
+	}
+	mustClose(t, j)
+	if state, err := verifyAll(t.Context(), openReader(t, j.config.Dir)); err != nil || state.Seq != 16 {
+		t.Fatal(state, err)
+	}
+}
+
+// Pitfall 24: any other failure ends the journal, before or after the new segment was made; the
+// next start goes on from either.
+func TestFailedRollOverEndsTheJournal(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("input/output error")
+	for name, inject := range map[string]func(*faultyDisk){
+		"before": func(d *faultyDisk) { d.beginning = broken },
+		"after":  func(d *faultyDisk) { d.begunWith = broken },
+	} {
+		j := rolled(t, 2, 3)
+		inject(makeFaulty(j))
+		roll(t, j)
+		if _, err := j.Append(wholeLife(9)...); !errors.Is(err, broken) || errors.Is(err, journal.ErrFull) {
+			t.Fatalf("%s: Append: %v", name, err)
+		}
+		if _, err := j.Append(wholeLife(9)...); !errors.Is(err, broken) {
+			t.Fatalf("%s: again: %v", name, err)
+		}
+		_ = j.Close()
+		again := openTest(t, j.config.Dir)
+		mustAppend(t, again, wholeLife(9)...)
+		mustMaintain(t, again)
+		if state, err := verifyAll(t.Context(), again.reader); err != nil || state.Seq != 34 {
+			t.Fatalf("%s: %v, %v", name, state.Seq, err)
+		}
+	}
+}
+
+// Whatever step a roll-over, a sealing or a removal died after, the history is the same, and the
+// next run takes it up.
+func TestEveryStepIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	source := rolled(t, 3, 5)
+	mustMaintain(t, source)
+	source.SetPosition(75)
+	mustClose(t, source)
+	unsealed := rolled(t, 3, 5) // the same history, since its clock is
+	mustClose(t, unsealed)
+	sealed, open := source.config.Dir, unsealed.config.Dir
+	want := events(t, openReader(t, sealed), journal.Filter{Output: true})
+	copyFrom := func(from, name string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			content, err := os.ReadFile(filepath.Join(from, name))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, name), content, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write := func(name string, content []byte) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	next := func(t *testing.T, dir string) {
+		s := openTest(t, dir)
+		h, err := archive.NewHeader(4, &s.state)
+		mustClose(t, s)
+		if err = errors.Join(err, archive.Make(t.Context(), dir, h, s.notes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		from string
+		left func(t *testing.T, dir string)
+	}{
+		"an empty database": {sealed, write("segment-00000004.db", nil)},
+		"an empty database with a log": {sealed, func(t *testing.T, dir string) {
+			write("segment-00000004.db", nil)(t, dir)
+			write("segment-00000004.db-wal", []byte("x"))(t, dir)
+		}},
+		"a database with a header":          {sealed, next},
+		"nothing sealed":                    {open, func(*testing.T, string) {}},
+		"the beginning of a sealed file":    {open, write("segment-00000001.partial", []byte("x"))},
+		"a sealed file beside its database": {sealed, copyFrom(open, "segment-00000002.db")},
+		"the second one sealed first":       {open, copyFrom(sealed, "segment-00000002.zst")},
+		"a log without its database":        {sealed, write("segment-00000001.db-wal", []byte("x"))},
+		"sealed, and its database half emptied": {sealed, func(t *testing.T, dir string) {
+			copyFrom(open, "segment-00000002.db")(t, dir)
+			write("segment-00000002.db-wal", nil)(t, dir)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := copyFolder(t, c.from)
+			c.left(t, dir)
+			same := func(when string) {
+				t.Helper()
+				r := openReader(t, dir)
+				if diff := cmp.Diff(want, events(t, r, journal.Filter{Output: true})); diff != "" {
+					t.Errorf("%s: %s", when, diff)
+				}
+				if _, err := verifyAll(t.Context(), r); err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
+			}
+			same("as it was left")
+			j := openTest(t, dir)
+			same("opened")
+			mustMaintain(t, j)
+			same("maintained")
+			mustClose(t, j)
+			for _, name := range names(t, dir) {
+				if strings.HasSuffix(name, archive.PartialEnd) || strings.HasPrefix(name, "segment-00000001.db") || strings.HasPrefix(name, "segment-00000002.db") {
+					t.Errorf("%s was left", name)
+				}
+			}
+		})
+	}
+}
+
+// A removal that died half-way is finished, with the archive as it should be.
+func TestRemovalIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	for name, died := range map[string]func(t *testing.T, j *Log, archive string){
+		"while it copied": func(t *testing.T, _ *Log, archive string) {
+			if err := os.WriteFile(filepath.Join(archive, "segment-00000001.partial"), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"before it noted": func(t *testing.T, j *Log, _ string) {
+			if err := j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"before it removed": func(t *testing.T, j *Log, _ string) {
+			p := archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}
+			ends, err := j.bounds(p)
+			if err := errors.Join(err, j.archive(t.Context(), p), j.journalRemoval([]retired{{p, ends}})); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"before it removed, of an older version": func(t *testing.T, j *Log, _ string) {
+			j.notes.Kept = 2
+			if err := errors.Join(j.archive(t.Context(), archive.Part{Number: 1, Path: archive.SealedPath(j.config.Dir, 1), Sealed: true}), j.note()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		archive := t.TempDir()
+		j := rolled(t, 3, 5)
+		mustMaintain(t, j)
+		all := events(t, j.reader, journal.Filter{})
+		j.config.ArchiveDir = archive
+		died(t, j, archive)
+		mustClose(t, j)
+		j = openWith(t, Config{Dir: j.config.Dir, Retention: 1, ArchiveDir: archive})
+		j.SetPosition(30)
+		mustMaintain(t, j)
+		got := append(events(t, openReader(t, archive), journal.Filter{}), events(t, j.reader, journal.Filter{})...)
+		if n := len(all); len(got) != n+1 || got[n].Kind() != journal.KindRetention {
+			t.Errorf("%s: %d events, not one that says what went", name, len(got)-n)
+		}
+		got = got[:len(all)]
+		if diff := cmp.Diff(all, got); diff != "" || len(names(t, archive)) != 1 {
+			t.Errorf("%s: %v %s", name, names(t, archive), diff)
+		}
+		if first, err := j.reader.First(t.Context()); err != nil || first != 26 {
+			t.Errorf("%s: the history begins with %d, %v", name, first, err)
+		}
+	}
+}
+
+// Two workers with one archive: nothing is overwritten, nothing is removed.
+func TestArchiveOfAnotherWorker(t *testing.T) {
+	t.Parallel()
+	archive := t.TempDir()
+	for n, config := range []Config{{Dir: t.TempDir()}, {Dir: t.TempDir()}} {
+		config.Retention, config.ArchiveDir = 1, archive
+		j := openWith(t, config)
+		mustAppend(t, j, wholeLife(int64(n+1))...)
+		roll(t, j)
+		mustAppend(t, j, wholeLife(7)...)
+		j.SetPosition(8)
+		before := [][]byte{}
+		for _, name := range names(t, archive) {
+			content, _ := os.ReadFile(filepath.Join(archive, name))
+			before = append(before, content)
+		}
+		err := j.Maintain(t.Context())
+		if n == 0 && err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			content, _ := os.ReadFile(filepath.Join(archive, names(t, archive)[0]))
+			if err == nil || !strings.Contains(err.Error(), "every worker needs an archive of its own") || !bytes.Equal(before[0], content) {
+				t.Errorf("%v", err)
+			}
+			if first, _ := j.reader.First(t.Context()); first != 1 {
+				t.Errorf("the history begins with %d", first)
+			}
+		}
+	}
+}
+
+// A segment that is damaged before it is sealed is kept as it is, and told.
+func TestDamagedSegmentIsNotSealed(t *testing.T) {
+	t.Parallel()
+	j := rolled(t, 2, 5)
+	j.tended.Lock()
+	err := j.closeFormer()
+	j.tended.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tamper(`UPDATE records SET payload = '{}' WHERE seq = 7`)(t, j.config.Dir)
+	err = j.Maintain(t.Context())
+	var d *journal.DamagedError
+	if !errors.As(err, &d) || d.Seq != 7 {
+		t.Fatalf("Maintain: %v", err)
+	}
+	if !cmp.Equal(names(t, j.config.Dir)[2], segmentFile) {
+		t.Errorf("%v", names(t, j.config.Dir))
+	}
+	mustAppend(t, j, wholeLife(77)...)
+}
+
+// onOwnDisk has a child do something that mounts a file system in a folder, and gives what it said.
+func onOwnDisk(t *testing.T, what string) string {
+	t.Helper()
+	c := newChild(t, what, t.TempDir())
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := c.Output()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
+		t.Skipf("this machine does not let users mount: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("the child ended with %v, and said:\n%s", err, out)
+	}
+	return string(out)
+}
+
+// childStarts opens a new journal and one that is there on disks with ever more room, from none on.
+func childStarts() {
+	dir := os.Args[1]
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	ballast := filepath.Join(dir, "ballast")
+	for _, known := range []bool{false, true} {
+		for left, opened := 0, false; !opened; left += os.Getpagesize() {
+			must(syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
+			if known {
+				must(childJournal().Close())
+			}
+			f, err := os.Create(ballast)
+			must(err)
+			for err == nil {
+				_, err = f.Write(make([]byte, os.Getpagesize()))
+			}
+			info, err := f.Stat()
+			must(err)
+			must(f.Truncate(info.Size() - int64(left)))
+			must(f.Close())
+			j, err := Open(context.Background(), Config{Dir: dir})
+			text := fmt.Sprint(err)
+			told := errors.Is(err, journal.ErrFull) && strings.HasPrefix(text, "journal "+dir+": its disk is full: ") &&
+				strings.Contains(text, " KiB are free; make room there: no space left for the journal: ")
+			switch {
+			case err == nil && left == 0:
+				fmt.Println("known:", known, "opened without any room")
+			case err != nil && !told:
+				fmt.Println("known:", known, "bytes left:", left, "error:", err)
+			}
+			must(os.Remove(ballast))
+			if opened = err == nil; !opened {
+				j, err = Open(context.Background(), Config{Dir: dir})
+				must(err)
+			}
+			must(j.Close())
+			must(syscall.Unmount(dir, 0))
+		}
+	}
+}
+
+// A start on a full disk says that it is full, and where, whatever it was that found no room; with room
+// the journal opens.
+func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	if said := onOwnDisk(t, "start"); said != "" {
+		t.Errorf("the child said:\n%s", said)
 	}
 }

@@ -2,14 +2,18 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"jobd/journal"
+	"jobd/journal/archive"
 	"jobd/journal/replay"
 	"jobd/journal/verify"
 	"jobd/store/storetest/stall"
@@ -162,4 +166,100 @@ func ticking() func() time.Time {
 		now = now.Add(time.Second)
 		return now
 	}
+}
+
+// faultyDisk counts the commits, and fails or waits where it is told to.
+type faultyDisk struct {
+	disk
+	before  func([]archive.Record) error // called before each commit
+	after   func() error                 // called after each commit that succeeded
+	folding error                        // of each checkpoint
+	commits int
+
+	beginning error // of beginning the next segment
+	begunWith error // told although the next segment was begun
+	begun     int   // how often the next segment was to begin
+}
+
+func (d *faultyDisk) next(h archive.Header, n archive.Notes) (disk, error) {
+	d.begun++
+	if d.beginning != nil {
+		return nil, d.beginning
+	}
+	next, err := d.disk.next(h, n)
+	if err == nil && d.begunWith != nil {
+		return nil, errors.Join(d.begunWith, next.Close())
+	}
+	return next, err
+}
+
+func (d *faultyDisk) Checkpoint(bound int64) error {
+	if d.folding != nil {
+		return d.folding
+	}
+	return d.disk.Checkpoint(bound)
+}
+
+func (d *faultyDisk) Append(records []archive.Record, n *archive.Notes) error {
+	if d.before != nil {
+		if err := d.before(records); err != nil {
+			return err
+		}
+	}
+	d.commits++
+	if err := d.disk.Append(records, n); err != nil || d.after == nil {
+		return err
+	}
+	return d.after()
+}
+
+func makeFaulty(j *Log) *faultyDisk {
+	d := &faultyDisk{disk: j.disk}
+	j.disk = d
+	return d
+}
+
+// tamper runs statements on the database with the guards off.
+func tamper(statements ...string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		db := archive.OpenForWriting(filepath.Join(dir, segmentFile))
+		defer db.Close()
+		guards := make([]string, 2)
+		for i, name := range []string{"records_no_update", "records_no_delete"} {
+			if err := db.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&guards[i]); err != nil {
+				t.Fatal(err)
+			}
+			statements = slices.Concat([]string{`DROP TRIGGER ` + name}, statements, guards[i:i+1])
+		}
+		for _, statement := range statements {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+}
+
+func onFile(name string, change func(content []byte) []byte) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		content, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, change(content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// verify is what an auditor does.
+func verdictOn(ctx context.Context, dir string) error {
+	r, err := replay.Open(dir)
+	if err != nil {
+		return err
+	}
+	_, err = verifyAll(ctx, r)
+	return errors.Join(err, r.Close())
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -266,5 +268,174 @@ func TestFlippedBits(t *testing.T) {
 		if diff := cmp.Diff(want, journaltest.Events(t, journaltest.OpenReader(t, dir), journal.Filter{Output: true})); diff != "" {
 			t.Errorf("byte at %d: nothing found, but: %s", at, diff)
 		}
+	}
+}
+
+// endReadings are all readings that depend on where the journal ends.
+func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
+	last := func(f journal.Filter) (err error) {
+		for _, err = range r.Events(ctx, f) {
+		}
+		return err
+	}
+	readings := map[string]error{
+		"events":       last(journal.Filter{}),
+		"job":          last(journal.Filter{Job: 3}),
+		"absent job":   last(journal.Filter{Job: 99}),
+		"last":         last(journal.Filter{Last: 2}),
+		"last of job":  last(journal.Filter{Job: 2, Last: 1}),
+		"until":        last(journal.Filter{Until: time.Now().Add(24 * time.Hour)}),
+		"job until":    last(journal.Filter{Job: 3, Until: time.Now().Add(24 * time.Hour)}),
+		"kinds":        last(journal.Filter{Kinds: []journal.Kind{journal.KindDone}}),
+		"last, target": last(journal.Filter{Target: "t", Last: 1}),
+	}
+	_, readings["anchor"] = r.Anchor(ctx)
+	_, readings["newest"] = r.Newest(ctx)
+	_, readings["state"] = r.State(ctx, time.Time{})
+	_, readings["state at"] = r.State(ctx, time.Now().Add(24*time.Hour))
+	for _, err := range r.Jobs(ctx, time.Time{}) {
+		readings["jobs"] = err
+	}
+	_, readings["verify"] = journaltest.VerifyAll(ctx, r)
+	return readings
+}
+
+func checkEndReadings(t *testing.T, dir, detail string) {
+	t.Helper()
+	for name, err := range endReadings(t.Context(), journaltest.OpenReader(t, dir)) {
+		var damage *journal.DamagedError
+		if detail == "" && err != nil || detail != "" && (!errors.As(err, &damage) || damage.Detail != detail) {
+			t.Errorf("%s: %v, want %q", name, err, detail)
+		}
+	}
+}
+
+// Whatever depends on the end of a journal that was cut off says so: readers once gave a job's
+// story without its end, and an anchor that would have vouched for the cut.
+func TestEveryReadingMeetsACutEnd(t *testing.T) {
+	t.Parallel()
+	dir := journaltest.ClosedJournal(t, 3)
+	checkEndReadings(t, dir, "")
+	tamper(`DELETE FROM records WHERE seq > 9`)(t, dir)
+	checkEndReadings(t, dir, "events up to 12 were acknowledged, the journal ends at 9")
+}
+
+// A head file is made before the first event, so that a live journal without one is damaged.
+func TestEveryReadingMeetsAMissingHead(t *testing.T) {
+	t.Parallel()
+	dir := journaltest.ClosedJournal(t, 3)
+	remove("head")(t, dir)
+	checkEndReadings(t, dir, archive.DetailNoHead)
+}
+
+// Where sealed segments are all there is, the files that a worker keeps tell a journal that lost
+// its newest segment from an archive.
+func TestEveryReadingMeetsAMissingNewestSegment(t *testing.T) {
+	t.Parallel()
+	dir := journaltest.Large(t)
+	parts, err := archive.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for _, p := range parts {
+		if !p.Sealed {
+			remove(filepath.Base(p.Path))(t, dir)
+		} else {
+			files++
+		}
+	}
+	if files == 0 {
+		t.Fatal("nothing is sealed")
+	}
+	for _, name := range []string{"head", archive.LockFile, archive.ClockFile, archive.WaypointFile} {
+		if err := archive.RemoveIfThere(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkEndReadings(t, dir, "")
+	for _, name := range []string{archive.LockFile, archive.ClockFile} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		checkEndReadings(t, dir, archive.DetailAllSealed)
+		remove(name)(t, dir)
+	}
+}
+
+// Pitfall 21: what the write-ahead log lost is gone without a trace for SQLite.
+func TestLogThatLostItsEnd(t *testing.T) {
+	t.Parallel()
+	live := t.TempDir()
+	j := journaltest.OpenTest(t, live)
+	for job := range int64(10) {
+		journaltest.MustAppend(t, j, journaltest.WholeLife(job+1)...)
+	}
+	original := journaltest.CopyFolder(t, live) // as a crash leaves it
+	const log = journaltest.SegmentFile + "-wal"
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"truncated":     onFile(log, func(b []byte) []byte { return b[:len(b)-len(b)/4] }),
+		"cut by a byte": onFile(log, func(b []byte) []byte { return b[:len(b)-1] }),
+		"emptied":       onFile(log, func([]byte) []byte { return nil }),
+		"removed":       remove(log),
+		"flipped frame": onFile(log, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }),
+		"flipped salt":  onFile(log, func(b []byte) []byte { b[16] ^= 1; return b }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := journaltest.CopyFolder(t, original)
+			if err := verdictOn(t.Context(), dir); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			damage(t, dir)
+			if err := os.Remove(filepath.Join(dir, journaltest.SegmentFile+"-shm")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			refused(t, "Verify", verdictOn(t.Context(), dir), 0, "")
+			content, err := os.ReadFile(filepath.Join(dir, log))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			_, openErr := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
+			refused(t, "Open", openErr, 0, "")
+			if kept, _ := os.ReadFile(filepath.Join(dir, log)); string(kept) != string(content) {
+				t.Error("Open threw away what is left of the log")
+			}
+		})
+	}
+}
+
+// A journal that a version wrote which did not journal what retention removes opens, verifies, and
+// goes on; retention on it, too. Of its four segments that version had removed one.
+func TestAJournalOfTheVersionBefore(t *testing.T) {
+	t.Parallel()
+	dir, archive := joined(t, filepath.Join(vectorsDir, "before")), t.TempDir()
+	a, err := audit(t, dir)
+	wantVerdicts(t, a, err, "", "1-15 removed", "16-62 consistent")
+
+	now := a.State.Time.Add(time.Hour)
+	j := journaltest.OpenWith(t, eventlog.Config{
+		Dir: dir, ArchiveDir: archive, Now: func() time.Time { return now }, SegmentAge: 24 * time.Hour, Retention: 40 * time.Hour,
+	})
+	if job := journaltest.Snapshot(j).Jobs[99]; job == nil || job.Token != "@last" {
+		t.Errorf("a job that was under way is %+v", job)
+	}
+	journaltest.MustAppend(t, j, journaltest.WholeLife(100)...)
+	for range 4 {
+		now = now.Add(24 * time.Hour)
+		journaltest.MustAppend(t, j, journaltest.WholeLife(101)...)
+		j.SetPosition(journaltest.Snapshot(j).Seq)
+		journaltest.MustMaintain(t, j)
+	}
+	journaltest.MustClose(t, j)
+	if removed := journaltest.Snapshot(j).Removed; removed == nil || removed.Segment < 4 || removed.Noted != 1 {
+		t.Errorf("removed is %+v", removed)
+	}
+	a, err = audit(t, dir)
+	wantVerdicts(t, a, err, "", "1-76 removed", "77-86 consistent")
+	a, err = audit(t, joined(t, archive, dir))
+	wantVerdicts(t, a, err, "", "1-15 removed", "16-86 consistent")
+	if a.Unproven != 15 {
+		t.Errorf("unproven up to %d", a.Unproven)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"jobd/journal"
 	"jobd/journal/archive"
 	"jobd/journal/eventlog"
@@ -102,3 +104,5 @@ func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 	}
 	return found
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,414 @@
+package replay_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"jobd/journal"
+	"jobd/journal/eventlog"
+	"jobd/journal/journaltest"
+	"jobd/journal/replay"
+)
+
+// life is a journal that lives a random life: it works, rolls over, is maintained, restarted and
+// killed.
+type life struct {
+	t       *testing.T
+	random  *rand.Rand
+	now     time.Time
+	journal *journaltest.Log
+	states  []journal.State // after each append
+}
+
+// step appends something legal, or lets something happen to the journal.
+func (l *life) step() {
+	switch l.random.IntN(40) {
+	case 0: // a restart in order
+		journaltest.MustClose(l.t, l.journal)
+		l.open(l.journal.Dir)
+	case 1: // a crash
+		dir := journaltest.CopyFolder(l.t, l.journal.Dir)
+		journaltest.MustClose(l.t, l.journal)
+		l.open(dir)
+	case 2, 3:
+		l.now = l.now.Add(journaltest.Day) // so that the next append begins a new segment
+	case 4:
+		journaltest.MustMaintain(l.t, l.journal)
+	default:
+		if _, err := l.journal.Append(l.drafts()...); err == nil {
+			l.states = append(l.states, journaltest.Snapshot(l.journal))
+		}
+	}
+}
+
+func (l *life) open(dir string) {
+	l.journal = journaltest.OpenWith(l.t, eventlog.Config{Dir: dir, Now: func() time.Time {
+		l.now = l.now.Add(time.Duration(l.random.IntN(3)) * time.Microsecond)
+		return l.now
+	}})
+}
+
+// drafts are legal more often than not.
+func (l *life) drafts() []journal.Draft {
+	job := 1 + l.random.Int64N(12)
+	code := l.random.IntN(3)
+	var status journal.Status
+	attempt := 0
+	l.journal.View(func(s *journal.State) { status, attempt = s.Job(job).Status, s.Job(job).Attempt })
+	switch {
+	case l.random.IntN(10) == 0:
+		return []journal.Draft{{Job: 0, Payload: []journal.Payload{
+			journal.Opened{Name: "w", Targets: map[string]int{"a": 1, "b": 2}},
+			journal.Closed{},
+			journal.Paused{Targets: []string{"a"}},
+			journal.Continued{Targets: []string{"a"}},
+			journal.TargetAdded{Target: "c", Concurrency: 3},
+			journal.TargetRemoved{Target: "b"},
+		}[l.random.IntN(6)]}}
+	case status.Ended() && l.random.IntN(8) == 0:
+		return []journal.Draft{{Job: job, Payload: journal.Conflict{}}, {Job: job, Payload: journal.Ignored{Reason: "x"}}}
+	case status.Ended():
+		return []journal.Draft{{Job: job, Payload: journal.Accepted{Target: "a", Token: "@" + string(rune('a'+code))}}}
+	case l.random.IntN(10) == 0:
+		return []journal.Draft{{Job: job, Payload: journal.Conflict{Wanted: "running"}}}
+	case status == journal.StatusAccepted:
+		return []journal.Draft{{Job: job, Payload: journal.Running{Attempt: attempt + 1, Runner: "r"}}}
+	case status == journal.StatusStarting:
+		return []journal.Draft{{Job: job, Payload: journal.Started{Pid: 7, BootID: "b"}}}
+	}
+	return []journal.Draft{{Job: job, Payload: journal.Done{Result: "ok", Code: &code, Stdout: journal.Output{Kept: []byte("out"), Size: 3}}}}
+}
+
+// What replay says of any moment is what was true then, whatever happened to the journal since.
+func TestStateIsWhatItWas(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	l := &life{t: t, random: rand.New(rand.NewPCG(seed, 0)), now: journaltest.Base}
+	l.open(t.TempDir())
+	for len(l.states) < 600 {
+		l.step()
+	}
+	journaltest.MustMaintain(t, l.journal)
+	if _, segments := l.journal.Usage(); segments < 5 {
+		t.Fatalf("%d segments only", segments)
+	}
+	r := journaltest.OpenReader(t, l.journal.Dir)
+	if _, err := journaltest.VerifyAll(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	last := l.states[len(l.states)-1].Time
+	for n := range 1000 {
+		at := journaltest.Base.Add(time.Duration(l.random.Int64N(int64(last.Sub(journaltest.Base)) + 2000)))
+		// The newest state at or before the time.
+		i := sort.Search(len(l.states), func(i int) bool { return l.states[i].Time.After(at) })
+		want := journal.State{}
+		if i > 0 {
+			want = l.states[i-1]
+		}
+		got, err := r.State(t.Context(), at)
+		if err != nil {
+			t.Fatalf("at %v: %v", at, err)
+		}
+		if diff := cmp.Diff(want.Unfinished(), got.Unfinished()); diff != "" || want.Seq != got.Seq || want.Hash != got.Hash || want.Name != got.Name || want.Open != got.Open {
+			t.Fatalf("at %v: event %d, want %d: %s", at, got.Seq, want.Seq, diff)
+		}
+		if diff := cmp.Diff(want.Targets, got.Targets, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("at %v: %s", at, diff)
+		}
+		if n%10 == 0 {
+			checkJobs(t, r, at, got)
+		}
+	}
+}
+
+// checkJobs asserts that Jobs gives what State holds, each job once.
+func checkJobs(t *testing.T, r *replay.Reader, at time.Time, state *journal.State) {
+	t.Helper()
+	var got, want []journal.Job
+	for job, err := range r.Jobs(t.Context(), at) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, job)
+	}
+	for _, job := range state.Jobs {
+		if job.Status != journal.StatusNone {
+			want = append(want, *job)
+		}
+	}
+	byID := func(a, b journal.Job) int { return int(a.ID - b.ID) }
+	slices.SortFunc(got, byID)
+	slices.SortFunc(want, byID)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("at %v: Jobs: %s", at, diff)
+	}
+}
+
+// A job that is retried is given once, as it stands at the end; a retry that is taken back leaves
+// what was before it.
+func TestJobsThatWereRetried(t *testing.T) {
+	t.Parallel()
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking()})
+	accepted, running := journal.Accepted{Target: "a", Token: "@1"}, journal.Running{Attempt: 1}
+	failed := journal.Done{Result: "fail"}
+	retried := journal.Retried{Target: "a", From: journal.RowDone, To: journal.RowWaiting, Result: "fail", Finished: 7, By: "me"}
+	back := journal.Conflict{Wanted: journal.WantedRetried, Reason: "the row is done"}
+	ran := []journal.Payload{accepted, running, failed}
+	stories := map[int64]struct {
+		events []journal.Payload
+		want   journal.Status
+	}{
+		1:  {append(ran, retried), journal.StatusRetried},
+		2:  {append(ran, retried, back), journal.StatusDone},
+		3:  {append(ran, retried, back, retried), journal.StatusRetried},
+		4:  {append(ran, retried, accepted), journal.StatusAccepted},
+		5:  {append(ran, retried, accepted, running, journal.Done{Result: "ok"}), journal.StatusDone},
+		6:  {[]journal.Payload{retried}, journal.StatusRetried},
+		7:  {[]journal.Payload{retried, back}, journal.StatusConflict},
+		8:  {append(ran, journal.SetAside{Wanted: "done"}, retried, journal.SetAside{Wanted: "done"}, back, journal.SetAside{Wanted: "done"}), journal.StatusDone},
+		9:  {[]journal.Payload{journal.Ignored{Reason: "x"}, retried, back}, journal.StatusIgnored},
+		10: {append(ran, retried, journal.Ignored{Reason: "x"}), journal.StatusIgnored},
+		11: {append(ran, retried, accepted, running, failed, retried, back), journal.StatusDone},
+		12: {append(ran, journal.Conflict{Wanted: journal.RowDone, Token: "@1"}, retried, back, back), journal.StatusDone},
+	}
+	for id, story := range stories {
+		for _, payload := range story.events {
+			journaltest.MustAppend(t, j, journal.Draft{Job: id, Payload: payload})
+		}
+	}
+	journaltest.MustClose(t, j)
+	r := journaltest.OpenReader(t, j.Dir)
+	seen := map[int64]bool{}
+	for job, err := range r.Jobs(t.Context(), time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := stories[job.ID].want; job.Status != want || seen[job.ID] {
+			t.Errorf("job %d is %q, want %q, once", job.ID, job.Status, want)
+		}
+		if seen[job.ID] = true; job.Status == journal.StatusDone && job.Token != "@1" {
+			t.Errorf("job %d has lost its claim: %+v", job.ID, job)
+		}
+	}
+	if len(seen) != len(stories) {
+		t.Errorf("%d jobs were given, of %d", len(seen), len(stories))
+	}
+	state, err := r.State(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, story := range stories {
+		if got := state.Job(id).Status; got != story.want && got != journal.StatusNone {
+			t.Errorf("job %d is %q in the state, want %q", id, got, story.want)
+		}
+	}
+}
+
+// Nobody retries a job that is under way.
+func TestARetryOfAJobUnderWayIsIllegal(t *testing.T) {
+	t.Parallel()
+	for _, before := range [][]journal.Payload{
+		{journal.Accepted{Token: "@1"}},
+		{journal.Accepted{Token: "@1"}, journal.Running{Attempt: 1}},
+		{journal.Accepted{Token: "@1"}, journal.Running{Attempt: 1}, journal.Started{Pid: 1}},
+	} {
+		j := journaltest.OpenTest(t, t.TempDir())
+		for _, payload := range before {
+			journaltest.MustAppend(t, j, journal.Draft{Job: 1, Payload: payload})
+		}
+		if _, err := j.Append(journal.Draft{Job: 1, Payload: journal.Retried{To: journal.RowWaiting}}); err == nil {
+			t.Errorf("retried after %d events of a claim", len(before))
+		}
+	}
+}
+
+// A row that comes back is given once, as it stands at the end: with the plan of the run that ended
+// last, as it was planned anew where its schedule was edited.
+func TestJobsThatComeBack(t *testing.T) {
+	t.Parallel()
+	j := journaltest.OpenWith(t, eventlog.Config{Dir: t.TempDir(), Now: journaltest.Ticking()})
+	at := func(second int64) *journal.Again {
+		return &journal.Again{RunAt: second, PlannedAt: second, Why: journal.AgainSchedule}
+	}
+	accepted := journal.Accepted{Target: "a", Token: "@1", From: journal.RowDelayed, Plan: &journal.Plan{RunAt: 5}, PlannedAt: 5}
+	running, done := journal.Running{Attempt: 1}, journal.Done{Result: "ok", Again: at(100)}
+	planned := journal.Planned{Target: "a", To: *at(200), Reason: "missed"}
+	replanned := journal.Replanned{Token: "@1", Again: at(300)}
+	late := journal.Replanned{Token: "@0", Again: at(400)}
+	ran := []journal.Payload{accepted, running, done}
+	stories := map[int64]struct {
+		events []journal.Payload
+		want   journal.Status
+		again  int64 // 0: it does not come back
+	}{
+		1:  {ran, journal.StatusDone, 100},
+		2:  {append(ran, replanned), journal.StatusDone, 300},
+		3:  {append(ran, journal.Replanned{Token: "@1", Note: "unreadable"}), journal.StatusDone, 0},
+		4:  {[]journal.Payload{planned}, journal.StatusPlanned, 200},
+		5:  {[]journal.Payload{planned, planned}, journal.StatusPlanned, 200},
+		6:  {append([]journal.Payload{planned}, ran...), journal.StatusDone, 100},
+		7:  {append(ran, planned), journal.StatusPlanned, 200},
+		8:  {append(ran, replanned, accepted), journal.StatusAccepted, 0},
+		9:  {append(ran, replanned, accepted, running, done, replanned), journal.StatusDone, 300},
+		10: {append(ran, late), journal.StatusDone, 100},
+		11: {append(ran, accepted, late, running, done), journal.StatusDone, 100},
+		12: {append(ran, journal.SetAside{Wanted: "delayed"}, replanned, journal.SetAside{Wanted: "delayed"}), journal.StatusDone, 300},
+		13: {append([]journal.Payload{late}, ran...), journal.StatusDone, 100},
+		14: {append(ran, replanned, journal.Ignored{Reason: "x"}), journal.StatusIgnored, 0},
+	}
+	for id, story := range stories {
+		for _, payload := range story.events {
+			journaltest.MustAppend(t, j, journal.Draft{Job: id, Payload: payload})
+		}
+	}
+	journaltest.MustClose(t, j)
+	r := journaltest.OpenReader(t, j.Dir)
+	seen := map[int64]bool{}
+	for job, err := range r.Jobs(t.Context(), time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		story := stories[job.ID]
+		var again int64
+		if job.Again != nil {
+			again = job.Again.RunAt
+		}
+		if job.Status != story.want || again != story.again || seen[job.ID] {
+			t.Errorf("job %d is %q and comes back at %d, want %q, %d, once", job.ID, job.Status, again, story.want, story.again)
+		}
+		seen[job.ID] = true
+	}
+	if len(seen) != len(stories) {
+		t.Errorf("%d jobs were given, of %d: %v", len(seen), len(stories), seen)
+	}
+	var targets int
+	for _, err := range r.Events(t.Context(), journal.Filter{Target: "a", Kinds: []journal.Kind{journal.KindPlanned}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets++
+	}
+	if targets != 5 {
+		t.Errorf("%d planned events are of target a, want 5", targets)
+	}
+}
+
+// An ignored event that is taken back leaves a conflict, whatever follows; each job is given once,
+// as it stands at the end.
+func TestJobsThatWereNotIgnoredAfterAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored, back := journal.Ignored{Reason: "status = waiting != manual"}, journal.Conflict{Wanted: journal.RowIgnored, Reason: "the row is manual"}
+	accepted, running, done := journal.Accepted{Target: "a", Token: "@1"}, journal.Running{Attempt: 1}, journal.Done{Result: "ok"}
+	for _, draft := range []journal.Draft{
+		{Job: 1, Payload: ignored},
+		{Job: 2, Payload: ignored},
+		{Job: 3, Payload: ignored},
+		{Job: 2, Payload: back},
+		{Job: 3, Payload: back},
+		{Job: 3, Payload: accepted},
+		{Job: 3, Payload: running},
+		{Job: 4, Payload: ignored},
+		{Job: 4, Payload: ignored},
+		{Job: 4, Payload: journal.SetAside{Wanted: "done"}},
+		{Job: 3, Payload: done},
+		{Job: 5, Payload: ignored},
+		{Job: 5, Payload: accepted},
+	} {
+		if _, err := j.Append(draft); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	want := map[int64]journal.Status{
+		1: journal.StatusIgnored, 2: journal.StatusConflict, 3: journal.StatusDone, 4: journal.StatusIgnored, 5: journal.StatusAccepted,
+	}
+	for job, err := range r.Jobs(t.Context(), time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.Status != want[job.ID] {
+			t.Errorf("job %d is %q, want %q, once", job.ID, job.Status, want[job.ID])
+		}
+		delete(want, job.ID)
+	}
+	if len(want) > 0 {
+		t.Errorf("not given: %v", want)
+	}
+}
+
+// Jobs that are under way before a time are found from the checkpoint of its segment on.
+func TestUnderWayBeforeATime(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	now := begin
+	j, err := eventlog.Open(t.Context(), eventlog.Config{Dir: dir, SegmentAge: 2 * time.Second, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(second int, job int64, payload journal.Payload) {
+		t.Helper()
+		now = begin.Add(time.Duration(second) * time.Second)
+		if _, err := j.Append(journal.Draft{Job: job, Payload: payload}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	accepted := journal.Accepted{Target: "a", Token: "@1"}
+	one(1, 1, accepted)
+	one(2, 2, accepted)
+	one(4, 1, journal.Released{Reason: "r"})
+	one(5, 3, accepted)
+	one(9, 2, journal.Released{Reason: "r"})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for second, want := range map[int]string{0: "", 1: "", 2: "[1]", 3: "[1 2]", 4: "[1 2]", 5: "[2]", 6: "[2 3]", 9: "[2 3]", 10: "[3]"} {
+		at := begin.Add(time.Duration(second) * time.Second)
+		jobs, err := r.UnderWay(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := idsOf(jobs); got != want {
+			t.Errorf("before second %d: %s, want %s", second, got, want)
+		}
+	}
+	if jobs, err := r.UnderWay(t.Context(), time.Time{}); err != nil || len(jobs) > 0 {
+		t.Errorf("where the history begins: %v, %v", jobs, err)
+	}
+}
+
+func idsOf(jobs []journal.Job) string {
+	if len(jobs) == 0 {
+		return ""
+	}
+	ids := make([]int64, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.ID
+	}
+	return fmt.Sprint(ids)
+}

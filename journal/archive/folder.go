@@ -291,14 +291,24 @@ type Part struct {
 
 // The ends of segment files' names.
 const (
-	SegmentPrefix = "segment-"
+	segmentPrefix = "segment-"
 	databaseEnd   = ".db"
 	sealedEnd     = ".zst"
-	PartialEnd    = ".partial" // of a sealed file in the making
+	partialEnd    = ".partial" // of a sealed file in the making
 )
 
 func SealedPath(dir string, number int) string {
-	return filepath.Join(dir, fmt.Sprintf("%s%08d%s", SegmentPrefix, number, sealedEnd))
+	return filepath.Join(dir, fmt.Sprintf("%s%08d%s", segmentPrefix, number, sealedEnd))
+}
+
+// PartialPath is where a sealed file is made. A crash may leave it; see IsPartial.
+func PartialPath(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s%08d%s", segmentPrefix, number, partialEnd))
+}
+
+// IsPartial tells whether a file's name is that of a sealed file in the making.
+func IsPartial(name string) bool {
+	return strings.HasPrefix(name, segmentPrefix) && strings.HasSuffix(name, partialEnd)
 }
 
 // List gives the segments in a folder by number. A sealed segment counts, a database of the same
@@ -311,9 +321,9 @@ func List(dir string) ([]Part, error) {
 	var parts []Part
 	for _, entry := range entries {
 		end := filepath.Ext(entry.Name())
-		digits := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), SegmentPrefix), end)
+		digits := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), segmentPrefix), end)
 		number, err := strconv.Atoi(digits)
-		if err != nil || number < 1 || entry.Name() != fmt.Sprintf("%s%08d%s", SegmentPrefix, number, end) || end != databaseEnd && end != sealedEnd {
+		if err != nil || number < 1 || entry.Name() != fmt.Sprintf("%s%08d%s", segmentPrefix, number, end) || end != databaseEnd && end != sealedEnd {
 			continue
 		}
 		parts = append(parts, Part{number, filepath.Join(dir, entry.Name()), end == sealedEnd})

@@ -108,17 +108,24 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// WriteSynced writes a file and makes its content durable.
-func WriteSynced(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// Replace writes a small file anew, durably. Whatever a crash leaves is the file as it was, or the
+// new one.
+func Replace(path string, content []byte) error {
+	partial := path + partialEnd
+	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	if err == nil {
+	if _, err = f.Write(content); err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(partial, path)
+	}
+	if err != nil {
+		err = errors.Join(err, RemoveIfThere(partial))
+	}
+	return err
 }
 
 func RemoveIfThere(path string) error {

@@ -240,7 +240,7 @@ func BenchmarkHistory(b *testing.B) {
 	bytes, parts := int64(0), 0
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && strings.HasPrefix(entry.Name(), archive.SegmentPrefix) {
+		if info, err := entry.Info(); err == nil && strings.HasPrefix(entry.Name(), "segment-") {
 			bytes, parts = bytes+info.Size(), parts+1
 		}
 	}

@@ -274,15 +274,11 @@ func (j *Log) noteClock() error {
 	}
 	j.mu.Unlock()
 	content, err := json.Marshal(note)
-	path := filepath.Join(j.config.Dir, archive.ClockFile)
 	if err == nil {
-		err = archive.WriteSynced(path+archive.PartialEnd, append(content, '\n'))
-	}
-	if err == nil {
-		err = os.Rename(path+archive.PartialEnd, path)
+		err = archive.Replace(filepath.Join(j.config.Dir, archive.ClockFile), append(content, '\n'))
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("note the journal's clock: %w", err), archive.RemoveIfThere(path+archive.PartialEnd))
+		return fmt.Errorf("note the journal's clock: %w", err)
 	}
 	return nil
 }

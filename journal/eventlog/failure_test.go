@@ -328,7 +328,7 @@ func TestEveryStepIsTakenUpAgain(t *testing.T) {
 			same("maintained")
 			mustClose(t, j)
 			for _, name := range names(t, dir) {
-				if strings.HasSuffix(name, archive.PartialEnd) || strings.HasPrefix(name, "segment-00000001.db") || strings.HasPrefix(name, "segment-00000002.db") {
+				if strings.HasSuffix(name, ".partial") || strings.HasPrefix(name, "segment-00000001.db") || strings.HasPrefix(name, "segment-00000002.db") {
 					t.Errorf("%s was left", name)
 				}
 			}

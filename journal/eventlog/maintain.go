@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -134,7 +133,7 @@ func (j *Log) sealFormer(ctx context.Context) error {
 func removePartial(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
-		if name := entry.Name(); strings.HasPrefix(name, archive.SegmentPrefix) && strings.HasSuffix(name, archive.PartialEnd) {
+		if name := entry.Name(); archive.IsPartial(name) {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
 		}
 	}
@@ -188,7 +187,7 @@ func (s *sealer) seal(ctx context.Context, p archive.Part) error {
 
 // write writes the sealed file of a database and puts it in its place.
 func (s *sealer) write(ctx context.Context, p archive.Part) error {
-	partial := filepath.Join(s.dir, fmt.Sprintf("%s%08d%s", archive.SegmentPrefix, p.Number, archive.PartialEnd))
+	partial := archive.PartialPath(s.dir, p.Number)
 	err := s.copy(ctx, p, partial)
 	if err == nil {
 		err = s.verify(ctx, partial, p.Number)

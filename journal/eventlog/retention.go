@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"jobd/journal"
@@ -182,7 +181,7 @@ func (j *Log) archive(ctx context.Context, p archive.Part) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	partial := filepath.Join(j.config.ArchiveDir, fmt.Sprintf("%s%08d%s", archive.SegmentPrefix, p.Number, archive.PartialEnd))
+	partial := archive.PartialPath(j.config.ArchiveDir, p.Number)
 	err := copyFile(ctx, p.Path, partial)
 	if err == nil {
 		err = j.compare(ctx, p, partial)

@@ -167,7 +167,7 @@ func TestCrashesBesideAWaypoint(t *testing.T) {
 	t.Parallel()
 	for name, crash := range map[string]func(*testing.T, string){
 		"half a new one": func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, archive.WaypointFile+archive.PartialEnd), []byte("jobd-way"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, archive.WaypointFile+".partial"), []byte("jobd-way"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},

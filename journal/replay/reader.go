@@ -63,16 +63,23 @@ func (r *Reader) Newest(ctx context.Context) (uint64, error) {
 // First is the sequence number of the oldest event that is kept: 1, or what retention has left. It
 // is one after the newest where there is no event.
 func (r *Reader) First(ctx context.Context) (uint64, error) {
-	var first uint64
-	errFound := errors.New("found")
-	err := r.folder.Walk(ctx, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
-		first = h.First
-		return errFound
-	})
-	if err != nil && !errors.Is(err, errFound) {
+	oldest, err := r.oldest(ctx)
+	if err != nil {
 		return 0, r.folder.Failed("read", err)
 	}
-	return first, nil
+	return oldest.First, nil
+}
+
+// oldest is the header of the oldest segment; the zero value where there is none.
+func (r *Reader) oldest(ctx context.Context) (oldest archive.Header, err error) {
+	err = r.folder.Walk(ctx, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
+		oldest = h
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return oldest, err
 }
 
 // Anchor gives the newest event's number and hash, to be kept elsewhere; both are zero where there
@@ -140,21 +147,16 @@ func (r *Reader) Kept(ctx context.Context) (*journal.RemovedError, error) {
 	return removed, nil
 }
 
-func (r *Reader) kept(ctx context.Context) (removed *journal.RemovedError, err error) {
-	err = r.folder.Walk(ctx, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
-		if h.First > 1 {
-			before, err := h.State()
-			if err != nil {
-				return err
-			}
-			removed = &journal.RemovedError{First: h.First, Since: before.Time}
-		}
-		return errEnough
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
+func (r *Reader) kept(ctx context.Context) (*journal.RemovedError, error) {
+	oldest, err := r.oldest(ctx)
+	if err != nil || oldest.First <= 1 {
+		return nil, err
 	}
-	return removed, err
+	before, err := oldest.State()
+	if err != nil {
+		return nil, err
+	}
+	return &journal.RemovedError{First: oldest.First, Since: before.Time}, nil
 }
 
 // reaches fails with a *RemovedError where the event behind seq is not kept any more.

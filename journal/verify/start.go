@@ -237,14 +237,9 @@ func WriteWaypoint(dir string, h archive.Header, state *journal.State) error {
 	if err != nil {
 		return fmt.Errorf("write journal waypoint: %w", err)
 	}
-	path := filepath.Join(dir, archive.WaypointFile)
-	partial := path + archive.PartialEnd
-	err = archive.WriteSynced(partial, append(fmt.Appendf(nil, waypointFormat, journal.Hash(sha256.Sum256(content))), content...))
-	if err == nil {
-		err = os.Rename(partial, path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write journal waypoint: %w", err), archive.RemoveIfThere(partial))
+	content = append(fmt.Appendf(nil, waypointFormat, journal.Hash(sha256.Sum256(content))), content...)
+	if err := archive.Replace(filepath.Join(dir, archive.WaypointFile), content); err != nil {
+		return fmt.Errorf("write journal waypoint: %w", err)
 	}
 	return nil
 }

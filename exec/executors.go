@@ -149,7 +149,7 @@ func (w *Worker) Recycle(names []string, why string) error {
 		case !w.serves(name):
 			problems = append(problems, RefusedError("target '"+name+"' not found"))
 		case !slices.Contains(kept, name):
-			problems = append(problems, RefusedError("no processes are kept for target '"+name+"': its launcher_mode is not fork, spare or pool"))
+			problems = append(problems, RefusedError("no processes are kept for target '"+name+"': its launcher_mode is not fork or pool"))
 		}
 	}
 	if len(problems) > 0 {

@@ -13,7 +13,7 @@ type Mode string
 const (
 	ModeProcess Mode = "process" // a process of its own
 	ModeFork    Mode = "fork"    // a fork of a process that has loaded the application
-	ModeSpare   Mode = "spare"   // a process that was started ahead, for one job
+	ModeSpare   Mode = "spare"   // in older journals: a process that was started ahead, for one job
 	ModePool    Mode = "pool"    // a turn of a process that stays
 	ModeHTTP    Mode = "http"    // a request to a service
 	ModeFastCGI Mode = "fastcgi" // a request to a FastCGI server

@@ -103,7 +103,7 @@ type Running struct {
 	Timeout   int64 `json:"timeout,omitempty"`    // for how many seconds it may run; 0: no limit
 	KillAfter int64 `json:"kill_after,omitempty"` // how many seconds later it gets SIGKILL
 
-	Executor string `json:"executor,omitempty"` // what runs it: fork, spare, pool, http or fastcgi; "": a process of its own
+	Executor string `json:"executor,omitempty"` // what runs it: fork, pool, http or fastcgi, in older journals also spare; "": a process of its own
 }
 
 // Started says that the job's process exists. Pid, StartTime and BootID together

@@ -46,7 +46,7 @@ func (p *program) noteNoneKept(ctx context.Context) {
 		return nil
 	})
 	if !kept {
-		p.note(errors.New("recycle: nothing was replaced: no target keeps processes (launcher_mode = fork, spare or pool)"))
+		p.note(errors.New("recycle: nothing was replaced: no target keeps processes (launcher_mode = fork or pool)"))
 	}
 }
 

@@ -68,7 +68,7 @@ func TestRecycleWaitsForAFleet(t *testing.T) {
 // is told where somebody keeps some, or a worker does not answer.
 func TestRecycleOfNothing(t *testing.T) {
 	t.Parallel()
-	const note = "jobctl: recycle: nothing was replaced: no target keeps processes (launcher_mode = fork, spare or pool)\n"
+	const note = "jobctl: recycle: nothing was replaced: no target keeps processes (launcher_mode = fork or pool)\n"
 	none := json.RawMessage(`{"targets": {"mail": {"concurrency": 2}}, "executors": [{"target": "hook", "mode": "http", "address": "http://h/"}], "pid": 1, "database": {"reachable": true}}`)
 	fleet := func(second string) json.RawMessage {
 		return json.RawMessage(`{"workers": [{"name": "node-1", "remoteAddr": "10.0.0.1", "remotePort": 1, "targets": ["mail"], "workerStatus": ` + string(none) + `},

@@ -53,8 +53,7 @@ func (c *executorConfig) register(set keys, def map[string]string) {
 	add := func(key, usage string, decode conf.Decode) *conf.Setting {
 		return set.Add(key, def[key], usage, decode)
 	}
-	modes := []string{string(jobexec.ModeProcess), string(jobexec.ModeFork), string(jobexec.ModeSpare), string(jobexec.ModePool)}
-	add(keyMode, "what a job of the command is: a process of its own, a fork of one that is kept, a spare one that was started ahead, or a turn of a pool", conf.OneOf(&c.mode, modes...))
+	add(keyMode, "what a job of the command is: a process of its own, a fork of one that is kept, or a turn of a pool", decodeMode(&c.mode))
 	add(keyJobs, "jobs after which a kept process is replaced; 0: never", conf.Int(&c.keep.MaxJobs, 0, math.MaxInt32))
 	add("max_age", "age at which a kept process is replaced; 0: never", orNever(&c.keep.MaxAge))
 	add("max_memory", "memory beyond which a kept process is replaced; 0: never", decodeMemory(&c.keep.MaxMemory))
@@ -62,6 +61,18 @@ func (c *executorConfig) register(set keys, def map[string]string) {
 	add(keyBoot, "how long a kept process may take until it is ready", decodeBoot(&c.keep.BootTimeout))
 	add("launcher_watch", "replace kept processes when a file of the command has changed", conf.Bool(&c.keep.Watch))
 	add(keySecret, "what requests to an http launcher are signed with; better kept in the file", conf.NonEmpty(&c.secret)).Secret().Kept()
+}
+
+// decodeMode takes a word. That of a mode which is gone is told what to say instead.
+func decodeMode(field *string) conf.Decode {
+	modes := []string{string(jobexec.ModeProcess), string(jobexec.ModeFork), string(jobexec.ModePool)}
+	return func(text string) error {
+		err := conf.OneOf(field, modes...)(text)
+		if err != nil && text == "spare" {
+			err = errors.New("process, which is about as fast, or pool (there is no spare any more)")
+		}
+		return err
+	}
 }
 
 // orNever takes whole seconds, or 0 for never.
@@ -174,7 +185,7 @@ func (c *launcherConfig) warnOfID(set *conf.Set) {
 	case jobexec.ModeProcess:
 		text := "there is no {id} in it, so the command will not know which job it is for"
 		if !set.Given(c.prefix + keyMode) {
-			text += "; a script that is told of each of its jobs needs launcher_mode = fork, spare or pool beside it, which is not set"
+			text += "; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"
 		}
 		set.Warn(c.prefix+"launcher", text)
 	case jobexec.ModeHTTP:
@@ -185,9 +196,7 @@ func (c *launcherConfig) warnOfID(set *conf.Set) {
 // used tells whether a key has a meaning in a mode.
 func used(key string, mode jobexec.Mode) bool {
 	switch {
-	case key == keyJobs:
-		return mode == jobexec.ModeFork || mode == jobexec.ModePool
-	case slices.Contains(keepKeys, key):
+	case key == keyJobs, slices.Contains(keepKeys, key):
 		return mode.Kept()
 	case key == keySecret, key == keySecret+"_file":
 		return mode == jobexec.ModeHTTP
@@ -204,8 +213,6 @@ func whyUnused(key string, mode jobexec.Mode) string {
 		return "only requests to an http launcher are signed"
 	case mode.Requests():
 		return "jobs are requests to " + serviceInWords(mode)
-	case mode == jobexec.ModeSpare:
-		return "with launcher_mode = spare a process runs one job"
 	}
 	return "each job has a process of its own; set launcher_mode"
 }

@@ -141,7 +141,8 @@ func TestExecutorsThatAreWrong(t *testing.T) {
 	const fastcgi = "; allowed is a socket's path or HOST:PORT, and the script's path, as in: fastcgi:/run/php/fpm.sock /srv/app/job.php"
 	const never = "0 for never, whole seconds, or a duration such as 90s, 10m, 1h30m or 30d, from 1s to 36500d"
 	for name, test := range map[string]struct{ text, want string }{
-		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed is one of: process, fork, spare, pool`},
+		"mode":                    {"launcher_mode = prefork\n", `:2: target.a.launcher_mode: "prefork" is not allowed; allowed is one of: process, fork, pool`},
+		"a mode that is gone":     {"launcher_mode = spare\n", `:2: target.a.launcher_mode: "spare" is not allowed; allowed is process, which is about as fast, or pool (there is no spare any more)`},
 		"an id in a fork's words": {"launcher = php {id}\nlauncher_mode = fork\n", ":2: target.a.launcher: {id} can't stand in it with launcher_mode = fork: its processes are started before there is a job, and are told of each by a line `run ID …` on descriptor 3; allowed is a command without {id}, whose script reads such lines, as those in examples/launchers do: php /srv/app/jobs.php"},
 		"an id in common words":   {"launcher_mode = pool\n", ":2: target.a.launcher_mode: pool is not allowed with the common launcher, which has {id} in it"},
 		"a mode beside a URL":     {"launcher = http://h/{id}\nlauncher_mode = process\n", ":3: target.a.launcher_mode: the launcher is a URL, which has no mode; allowed is launcher_mode beside a command"},
@@ -205,8 +206,7 @@ func TestExecutorsThatAreOdd(t *testing.T) {
 	const each = "it is not used: each job has a process of its own; set launcher_mode"
 	for name, test := range map[string]struct{ text, want string }{
 		"max_jobs of processes":        {"[target a]\nmax_jobs = 5\n", ":2: target.a.max_jobs: " + each},
-		"max_jobs of one job":          {"[target a]\nlauncher = n\nlauncher_mode = spare\nmax_jobs = 5\n", ":4: target.a.max_jobs: it is not used: with launcher_mode = spare a process runs one job"},
-		"max_age of one job":           {"[target a]\nlauncher = n\nlauncher_mode = spare\nmax_age = 5\n", ""},
+		"max_age of a pool":            {"[target a]\nlauncher = n\nlauncher_mode = pool\nmax_age = 5\n", ""},
 		"boot_timeout of a service":    {"[target a]\nlauncher = http://h/{id}\nboot_timeout = 5\n", ":3: target.a.boot_timeout: it is not used: jobs are requests to a URL"},
 		"a folder of a service":        {"[target a]\nlauncher = http://h/{id}\nlauncher.cwd = /\n", ":3: target.a.launcher.cwd: it is not used: jobs are requests to a URL"},
 		"a variable of a service":      {"[target a]\nlauncher = fastcgi:h:1 /x\nlauncher.env.LANG = C\n", ":3: target.a.launcher.env.LANG: it is not used: jobs are requests to a FastCGI server"},

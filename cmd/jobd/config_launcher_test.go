@@ -67,7 +67,7 @@ func TestLauncherWithoutIDIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	const (
 		unknowing = "flag --launcher: launcher: there is no {id} in it, so the command will not know which job it is for"
-		forgotten = "; a script that is told of each of its jobs needs launcher_mode = fork, spare or pool beside it, which is not set"
+		forgotten = "; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"
 	)
 	for want, args := range map[string][]string{
 		unknowing + forgotten: {"--launcher=php /srv/fork.php"},

@@ -176,7 +176,7 @@ func TestTargetsThatAreOdd(t *testing.T) {
 		"a backoff for rows":            {"use_columns = all\n[target a]\nbackoff = 1\n", ""},
 		"a kill_after for nothing":      {"[target a]\nkill_after = 1\n", ":2: target.a.kill_after: it is not used: jobs of this target may run for ever; set timeout"},
 		"a kill_after for rows":         {"use_columns = timeout\n[target a]\nkill_after = 1\n", ""},
-		"a launcher that knows no job":  {"[target a]\nlauncher = run\n", ":2: target.a.launcher: there is no {id} in it, so the command will not know which job it is for; a script that is told of each of its jobs needs launcher_mode = fork, spare or pool beside it, which is not set"},
+		"a launcher that knows no job":  {"[target a]\nlauncher = run\n", ":2: target.a.launcher: there is no {id} in it, so the command will not know which job it is for; a script that is told of each of its jobs needs launcher_mode = fork or pool beside it, which is not set"},
 		"the common one is told once":   {"launcher = run {id}\n[target a]\nlauncher.cwd = /\n", ""},
 		"quotes of a command's own":     {"launcher_split = shell\n[target a]\nlauncher = \"a b\" \"{id}\"\n", ""},
 		"a target of another spelling":  {"[target a]\nb = 4\n", ":2: unknown key b in the section [target a] is not used; if it is a line of [targets], its place is there"},

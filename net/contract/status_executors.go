@@ -4,7 +4,7 @@ package contract
 // each.
 type ExecutorStatus struct {
 	Target string `json:"target"`
-	Mode   string `json:"mode"`              // fork, spare, pool, http or fastcgi
+	Mode   string `json:"mode"`              // fork, pool, http or fastcgi
 	Slots  int    `json:"slots"`             // jobs that may run at once
 	Sent   string `json:"address,omitempty"` // of http and fastcgi: where requests are sent
 

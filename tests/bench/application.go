@@ -29,7 +29,7 @@ func application(p *program) string {
 		class += "    public static function load(): void {}\n}\n"
 		p.must(os.WriteFile(filepath.Join(folder, "classes", fmt.Sprintf("Part%d.php", i)), []byte(class), 0o644))
 	}
-	for _, name := range []string{"fork.php", "pool.php", "fork.py", "pool.py", "spare.cjs", "pool.cjs"} {
+	for _, name := range []string{"fork.php", "pool.php", "fork.py", "pool.py", "pool.cjs"} {
 		source, err := os.ReadFile(filepath.Join("..", "examples", "launchers", name))
 		p.must(err)
 		loads := map[string][4]string{

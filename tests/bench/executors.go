@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -53,7 +52,6 @@ func executorsOf() []executor {
 		{what: "Python fork", program: "python3", file: "fork.py", mode: "fork", ends: loop.Ended, jobs: 1000},
 		{what: "Python pool", program: "python3", file: "pool.py", mode: "pool", ends: loop.Exit, jobs: 4000},
 		{what: "Node.js process", program: "node", file: "process.cjs", mode: "process", jobs: 100},
-		{what: "Node.js spare", program: "node", file: "spare.cjs", mode: "spare", jobs: 100},
 		{what: "Node.js pool", program: "node", file: "pool.cjs", mode: "pool", ends: loop.Exit, jobs: 4000},
 		{what: "HTTP service in Go", mode: "http", jobs: 4000},
 		{what: "php-fpm with opcache", mode: "fastcgi", jobs: 4000},
@@ -62,7 +60,6 @@ func executorsOf() []executor {
 		"PHP fork":             {ratioAtLeast(0.8)},
 		"PHP fork, 24 at once": {ratioAtLeast(0.8)},
 		"PHP pool":             {atLeast(2500)},
-		"Node.js spare":        {{}, atMost(6)},
 	}
 	for i := range list {
 		e := &list[i]
@@ -198,7 +195,6 @@ func (e executor) throughJobd(p *program, command string, settings harness.Setti
 func (e executor) byHand(p *program, folder string) (c contender, stop func()) {
 	file := filepath.Join(folder, e.file)
 	if e.ends == "" {
-		file = strings.Replace(file, "spare", "process", 1)
 		each := func(id int) error { return spawn(e.program, file, strconv.Itoa(id)) }
 		return contender{func(n int) float64 { return p.shared(n, e.slots, func(_, id int) error { return each(id) }) }, childrenTime}, func() {}
 	}

@@ -1,5 +1,5 @@
-// Package executors has one suite that all executors pass: a process for each job, forks, spare
-// processes, pools, and requests. The same jobs run in all of them, under real daemons, and a table
+// Package executors has one suite that all executors pass: a process for each job, forks,
+// pools, and requests. The same jobs run in all of them, under real daemons, and a table
 // (table_test.go) says where an executor gives less than a process of its own.
 //
 // A job is a script, whatever runs it. The first thing that it does is to write a line into a file

@@ -15,7 +15,7 @@ func languages() []executor {
 	loop := func(file, interpreter, body string) executor {
 		mode, _, _ := strings.Cut(file, ".")
 		e := executor{
-			name: strings.Replace(file, ".", "-", 1), mode: mode, file: file, run: body, parent: 1, self: 1, stays: mode != "spare",
+			name: strings.Replace(file, ".", "-", 1), mode: mode, file: file, run: body, parent: 1, self: 1, stays: true,
 			words:   func(s *site, version string) string { return s.loop(file, interpreter, version) },
 			differs: map[string]string{"timeout, deaf": late}, // the script is deaf, and its process is not
 			known:   map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: bySIG, theSelf: bySIG, theHost: unknown},
@@ -29,7 +29,7 @@ func languages() []executor {
 		loop("fork.php", "/usr/bin/php", turnInForkedPHP), loop("pool.php", "/usr/bin/php", turnInForkedPHP),
 		loop("fork.py", "/usr/bin/python3", "return turn(job)"),
 		loop("fork.rb", "/usr/bin/ruby", turnInRuby), loop("pool.rb", "/usr/bin/ruby", turnInRuby),
-		loop("spare.cjs", "/usr/bin/node", turnInNode), loop("pool.cjs", "/usr/bin/node", turnInNode),
+		loop("pool.cjs", "/usr/bin/node", turnInNode),
 	}
 }
 

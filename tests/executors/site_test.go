@@ -56,16 +56,6 @@ echo "end $id $attempt $version $$" >>"$dir/oracle"
 exit ${code:-0}
 `
 
-// spareScript is a process that is started ahead. It becomes its job.
-const spareScript = `#!/bin/sh
-echo ready >&4
-read -r word id attempt variables <&3
-test "$word" = run || exit 0
-for variable in $variables; do export "$variable"; done
-echo "started $id" >&4
-exec "$1" "$id" "$2" 3<&- 4>&-
-`
-
 // turnInPython has a pool's process run the script, and end by the signal that has ended it.
 const turnInPython = `import os, signal, subprocess, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends a process, as elsewhere
@@ -108,7 +98,6 @@ func newSiteOf(t *testing.T, all []executor, slots int, settings ...harness.Sett
 	s := newPlace(t)
 	s.executors = all
 	s.program("job.sh", jobScript)
-	s.program("spare.sh", spareScript)
 	for _, e := range all {
 		if e.service {
 			s.peer, s.fpm = startPeer(t, s.dir), startFPM(t, s.dir, slots+8)

@@ -25,9 +25,6 @@ var steps = []step{
 	{"fork", "the parent of one that runs", `ok 0 - "out\n" ""`, true},
 	{"fork", "the parent has reaped", unknown, true}, // it alone knew
 	{"fork", "the parent has said ended", `ok 0 - "out\n" ""`, true},
-	{"spare", "it has read", unknown, false},
-	{"spare", "it has said started", `fail - SIGKILL "" ` + notOurs, false},
-	{"spare", "it runs", `fail - SIGKILL "" ` + notOurs, true},
 	{"pool", "it has read", unknown, false},
 	{"pool", "it has said started", `fail - SIGKILL "" ` + notOurs, false},
 	{"pool", "it runs", `fail - SIGKILL "" ` + notOurs, true},
@@ -79,14 +76,6 @@ var stepsLoops = map[string]string{
     }
     work("the child");
     POSIX::_exit(0);
-}
-`,
-	"spare": stepsHead + `
-    strike("it has read");
-    print $out "started $id\n";
-    strike("it has said started");
-    work("it");
-    exit 0;
 }
 `,
 	"pool": stepsHead + `

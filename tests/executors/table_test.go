@@ -96,13 +96,6 @@ func executors() []executor {
 			known: map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: trueEnd, theSelf: bySIG, theHost: unknown},
 		},
 		{
-			name: "spare", mode: "spare",
-			words: func(s *site, version string) string {
-				return s.path("spare.sh") + " " + s.path("job.sh") + " " + version
-			},
-			known: map[string]string{theWorker: trueEnd, theRunner: unknown, theParent: bySIG, theSelf: bySIG, theHost: unknown},
-		},
-		{
 			name: "pool", mode: "pool", parent: 1, self: 1, stays: true,
 			file: "pool.py", run: "return turn(job)", words: python("pool.py"),
 			differs: map[string]string{"timeout, deaf": late}, // the script is deaf, and its process is not

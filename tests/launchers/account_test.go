@@ -32,11 +32,11 @@ func TestKeptProcessesOfAnotherAccount(t *testing.T) {
 	if err := os.Chmod(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const php, node = `echo posix_getpwuid(posix_geteuid())['name'], "\n";`, `console.log(require('node:os').userInfo().username);`
+	const php = `echo posix_getpwuid(posix_geteuid())['name'], "\n";`
 	db := harness.NewDatabase(t)
-	settings := db.Worker(t, "node-1", "true {id}", map[string]int{"fork": 1, "pool": 1, "spare": 1})
-	for target, body := range map[string]string{"fork": php, "pool": php, "spare": node} {
-		l := named(t, target+map[string]string{php: ".php", node: ".cjs"}[body])
+	settings := db.Worker(t, "node-1", "true {id}", map[string]int{"fork": 1, "pool": 1})
+	for target, body := range map[string]string{"fork": php, "pool": php} {
+		l := named(t, target+".php")
 		source, err := os.ReadFile(l.with(t, body))
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestKeptProcessesOfAnotherAccount(t *testing.T) {
 		}))
 	}
 	worker := settings.StartWorker(t)
-	targets := []string{"fork", "pool", "spare"}
+	targets := []string{"fork", "pool"}
 	for i, target := range targets {
 		db.Insert(t, int64(i+1), target, "waiting")
 	}

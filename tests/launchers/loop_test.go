@@ -39,7 +39,6 @@ var languages = []language{
 	{file: "pool.rb", interpreter: "ruby", ends: loop.Exit, fails: "raise 'told'", leaves: "return 7", exits: "exit 7", raises: "Process.kill(%d, $$); sleep 60"},
 	{file: "pool.cjs", interpreter: "node", ends: loop.Exit, fails: "throw new Error('told');", leaves: "return 7;", exits: "process.exit(7);", raises: nodeRaises, itself: true},
 	{file: "fork.pl", interpreter: "perl", ends: loop.Ended, fails: "die 'told';", leaves: "return 7;", exits: "exit 7;", raises: "kill %d => $$; sleep 60;"},
-	{file: "spare.cjs", interpreter: "node", fails: "throw new Error('told');", leaves: "return 7;", exits: "process.exit(7);", raises: nodeRaises, itself: true},
 }
 
 const (

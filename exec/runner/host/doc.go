@@ -12,13 +12,13 @@
 //
 // A pool (pools.go, pool.go) keeps processes that were started ahead, for one target: each waits for
 // a line on its descriptor 3 that asks for a job, and answers on 4. In pool it runs the job itself,
-// in spare so, but only one, in fork a child of its does. A process has one job at a time. All of
+// in fork a child of its does. A process has one job at a time. All of
 // that happens in the reactor's goroutine; others leave in the inbox what they ask for.
 //
 //	start ─► waiting ─► asked ─────► started ──────────► its end
 //	           ▲          │ refused    pool: exit          the job's outcome
 //	           │          │            fork: ended
-//	           └──────────┘            spare: its own end
+//	           └──────────┘
 //	   gone, and none of the line was read
 //
 // A job is a child as any other (child.go), whose turn (pool_turn.go) says which process has it: so
@@ -90,7 +90,7 @@
 //		asked, line unread    true end      another process is asked   –             unknown
 //		asked, line read      true end      unknown                    true end      unknown
 //		started: fork         true end      true end, else unknown     true end      a stray
-//		started: spare, pool  true end      the process's end          –             a stray
+//		started: pool         true end      the process's end          –             a stray
 //		end told, not kept    true end      true end                   true end      unknown
 //
 //	  - The worker is killed. What waits is forgotten, and the next worker, which does not hear of it,

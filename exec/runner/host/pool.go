@@ -156,10 +156,7 @@ func (p *pool) assign() {
 		p.refuseAll(p.unready, wire.Program)
 	}
 	if !p.removed && len(p.waiting) > 0 {
-		need := len(p.waiting)
-		if p.def.Mode != "spare" {
-			need += p.count(func(k *kept) bool { return k.state == asked || k.state == busy })
-		}
+		need := len(p.waiting) + p.count(func(k *kept) bool { return k.state == asked || k.state == busy })
 		p.wanted = max(p.wanted, min(need, max(1, p.def.Slots)))
 	}
 }
@@ -189,7 +186,7 @@ func (p *pool) count(counts func(*kept) bool) (n int) {
 
 // serves tells whether a process is ready for a job, or will be after the one that it has.
 func (k *kept) serves() bool {
-	return k.state == idle || (k.state == asked || k.state == busy) && k.mode != "spare" && k.why == ""
+	return k.state == idle || (k.state == asked || k.state == busy) && k.why == ""
 }
 
 // able tells whether a process is ready for a job, or will be soon.

@@ -15,7 +15,7 @@ import (
 // The worker is killed: jobs run on, and the next worker is told of them and of their true ends.
 func TestKeptJobsOutliveTheWorker(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

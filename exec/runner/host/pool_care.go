@@ -141,7 +141,7 @@ func (ps *pools) tick(now int64) {
 		if k.forgets(now) {
 			k.unfit(fmt.Sprintf("the process of its job has ended, and it has not said so within %s", ps.times.answer))
 		}
-		if (k.state == idle || k.state == busy && k.mode != "spare") && k.due == "" {
+		if (k.state == idle || k.state == busy) && k.due == "" {
 			if def.MaxAge > 0 && now-k.born > int64(def.MaxAge) {
 				k.due = "max_age"
 			}

@@ -128,7 +128,7 @@ func TestAProcessThatEndsHasEndedItsJob(t *testing.T) {
 // Who has read nothing of the order was never asked: another process is.
 func TestWhatWasNotReadIsStartedElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
@@ -161,7 +161,7 @@ func TestWhatWasReadAndNotAnsweredIsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ mode, answer string }{
 		"pool":                  {"pool", `kill -9 $$`},
-		"spare":                 {"spare", `exit 3`},
+		"an end of its own":     {"pool", `exit 3`},
 		"half an answer":        {"pool", `printf 'started %s' $id >&4; exit 0`},
 		"refused by an end":     {"pool", `printf 'exit %s 0\n' $id >&4; exec sleep 300`},
 		"an answer for another": {"pool", `echo started 77 >&4; exec sleep 300`},

@@ -13,7 +13,7 @@ import (
 // Regression: a job that had waited for its process was told that its time was over before it began.
 func TestAJobThatHasWaitedIsToldWhenItIsEnded(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

@@ -110,9 +110,7 @@ func TestALauncherForAnotherModeIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ mode, launcher, want string }{
 		{"pool", "fork", "so answers a launcher for fork, and launcher_mode is pool"},
-		{"spare", "fork", "so answers a launcher for fork, and launcher_mode is spare"},
-		{"fork", "pool", "so answers a launcher for pool or spare, and launcher_mode is fork"},
-		{"spare", "pool", "so answers a launcher for pool, and launcher_mode is spare"},
+		{"fork", "pool", "so answers a launcher for pool, and launcher_mode is fork"},
 	} {
 		t.Run(test.launcher+" as "+test.mode, func(t *testing.T) {
 			t.Parallel()

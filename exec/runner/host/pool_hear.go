@@ -45,7 +45,7 @@ func (k *kept) ask(c *child) {
 	}
 	t.process, t.line, k.turn = k, len(line), c
 	k.enterAt(c.forked, asked, ps.times.answer)
-	if most := p.def.MaxJobs; most > 0 && k.mode != "spare" && k.jobs+1 >= most-most/10 {
+	if most := p.def.MaxJobs; most > 0 && k.jobs+1 >= most-most/10 {
 		if k.due == "" {
 			k.due = "max_jobs"
 		}
@@ -147,7 +147,7 @@ func (k *kept) likeAnother(line []byte) string {
 	case k.mode != "pool" && a.word == "exit":
 		mode = "pool"
 	case k.mode == "fork" && a.word == "started" && !a.has:
-		mode = "pool or spare"
+		mode = "pool"
 	}
 	if mode == "" {
 		return ""

@@ -22,7 +22,7 @@ func (b *bench) limited(job int64, limit wire.Limit, vars ...string) {
 // goes on.
 func TestAKeptJobThatRunsForTooLongIsEnded(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
@@ -48,7 +48,7 @@ func TestAKeptJobThatRunsForTooLongIsEnded(t *testing.T) {
 // was signalled takes no more jobs; a parent does.
 func TestKeptJobsAreSignalled(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
@@ -108,7 +108,7 @@ func TestASignalledProcessIsReplaced(t *testing.T) {
 // Output is kept up to the limit, with whatever bytes, and each job has its own.
 func TestOutputOfKeptJobs(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

@@ -22,7 +22,7 @@ func loads(mode, here string) wire.Pool {
 // far they are: they end with it.
 func TestProcessesThatLoadEndWithTheRunner(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode+" that loads", func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

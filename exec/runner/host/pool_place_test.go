@@ -25,8 +25,8 @@ func quickTimes(ps *pools) { ps.times.quick = 30 * time.Millisecond }
 // Regression: two processes that hung while they loaded kept all other targets from having any.
 func TestLaunchersThatHangHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
-	for i, mode := range []string{"fork", "spare", "pool", "fork", "spare", "pool"} {
-		slow := i > 2
+	for i, mode := range []string{"fork", "pool", "fork", "pool"} {
+		slow := i > 1
 		t.Run(fmt.Sprintf("%s, slow: %t", mode, slow), func(t *testing.T) {
 			t.Parallel()
 			b := newBenchWith(t, quickTimes)
@@ -49,7 +49,7 @@ func TestLaunchersThatHangHoldUpNoOthers(t *testing.T) {
 func TestFewLoadAtATime(t *testing.T) {
 	t.Parallel()
 	b := newBenchWith(t, quickTimes)
-	good := pooled("spare", 1)
+	good := pooled("pool", 1)
 	b.pools(good)
 	b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 1 })
 	b.pools(append(hangs(mostLoading+2), good)...)

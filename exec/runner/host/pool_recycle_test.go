@@ -64,7 +64,7 @@ func TestProcessesAreReplaced(t *testing.T) {
 			}
 		},
 	} {
-		for _, mode := range []string{"fork", "spare", "pool"} {
+		for _, mode := range []string{"fork", "pool"} {
 			t.Run(reason+" "+mode, func(t *testing.T) {
 				t.Parallel()
 				b := newBenchWith(t, func(ps *pools) { ps.times.tick = 20 * time.Millisecond })
@@ -134,7 +134,7 @@ func TestProcessesThatNobodyNeedsEnd(t *testing.T) {
 // and after a while in the new one only.
 func TestANewVersionUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

@@ -56,7 +56,7 @@ func (p *pool) waitAgain(c *child) {
 
 // keeps tells whether this runner knows a mode. A newer worker may know more: a pool of another mode
 // is not there for it.
-func keeps(mode string) bool { return mode == "fork" || mode == "spare" || mode == "pool" }
+func keeps(mode string) bool { return mode == "fork" || mode == "pool" }
 
 // set says which pools there are to be.
 func (ps *pools) set(wanted []wire.Pool) {

@@ -17,7 +17,7 @@ func work(mode, shell, perl string) string {
 // A job of each mode from its start to its end, and the next ones.
 func TestKeptProcessesRunJobs(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fork", "spare", "pool"} {
+	for _, mode := range []string{"fork", "pool"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

@@ -22,7 +22,7 @@ type tight struct {
 // weighFresh looks how large a process is that has just got ready.
 func (k *kept) weighFresh() {
 	p := k.pool
-	if p.def.MaxMemory <= 0 || k.mode == "spare" || p.tight.roomy {
+	if p.def.MaxMemory <= 0 || p.tight.roomy {
 		return
 	}
 	if who, there := proc.RelativesOf(k.started.Pid); there && who.Memory > p.def.MaxMemory {

@@ -284,11 +284,8 @@ while (my $line = <$in>) {
 // pooled is a pool of these loops, by their mode.
 func pooled(mode string, slots int) wire.Pool {
 	p := wire.Pool{Target: "mail", Mode: mode, Slots: slots, Argv: []string{"/bin/bash", "-c", shellLoop}, Env: os.Environ()}
-	switch mode {
-	case "fork":
+	if mode == "fork" {
 		p.Argv = []string{"/usr/bin/perl", "-e", forkLoop}
-	case "spare":
-		p.Argv[2] = strings.Replace(shellLoop, `echo "exit $id $code" >&4`, `exit $code`, 1)
 	}
 	return p
 }

@@ -9,7 +9,7 @@ import (
 // Pool is what a worker wants to be kept ready for a target.
 type Pool struct {
 	Target string   `json:"target"`
-	Mode   string   `json:"mode"` // fork, spare or pool
+	Mode   string   `json:"mode"` // fork or pool
 	Argv   []string `json:"argv"`
 	Dir    string   `json:"dir,omitempty"`
 	Env    []string `json:"env,omitempty"`

@@ -41,22 +41,34 @@ func (t *Table) find(ctx context.Context, l *layout, ids []int64) (map[int64]*ru
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := t.db.QueryContext(ctx, "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(l.owner.name)+", ''), "+
-		l.created.seconds()+", "+l.started.seconds()+", "+l.finished.seconds()+", COALESCE(result, ''), CAST(return_code AS SIGNED), IF("+l.hasEnded()+", COALESCE(sig, ''), '')"+l.planned()+" FROM "+
-		l.table+" WHERE id IN ("+rule.List(ids)+")")
+	rows, err := t.db.QueryContext(ctx, "SELECT"+l.seen()+" WHERE id IN ("+rule.List(ids)+")")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var row rule.Found
-		_, err := l.scan(rows, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal)
+		row, err := l.scanSeen(rows)
 		if err != nil {
 			return nil, err
 		}
-		found[row.Job] = &row
+		found[row.Job] = row
 	}
 	return found, rows.Err()
+}
+
+// seen is what scanSeen reads of a row, and the table that it is read from.
+func (l *layout) seen() string {
+	return " id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(l.owner.name) + ", ''), " +
+		l.created.seconds() + ", " + l.started.seconds() + ", " + l.finished.seconds() +
+		", COALESCE(result, ''), CAST(return_code AS SIGNED), IF(" + l.hasEnded() + ", COALESCE(sig, ''), '')" + l.planned() +
+		" FROM " + l.table
+}
+
+func (l *layout) scanSeen(results *sql.Rows) (*store.Seen, error) {
+	row := &store.Seen{}
+	_, err := l.scan(results, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
+		&row.Result, &row.Code, &row.Signal)
+	return row, err
 }
 
 // hasEnded is the condition that the result columns, sig among them, are those of an end. They are

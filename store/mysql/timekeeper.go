@@ -19,26 +19,6 @@ import (
 // recurringTime is how long the server may take to find the rows that recur.
 const recurringTime = 4 * time.Second
 
-// tellsOfTime are the columns that a Plan is read from, in its order, with a comma before each.
-func (t *Table) tellsOfTime() string {
-	var list strings.Builder
-	for _, name := range []string{store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnMaxAttempts, store.ColumnTimeout} {
-		expression := "0"
-		if t.config.Uses.Has(name) {
-			expression = "CAST(LEAST(COALESCE(" + quote(name) + ", 0), " + strconv.Itoa(math.MaxInt64) + ") AS SIGNED)"
-		}
-		list.WriteString(", " + expression)
-	}
-	for _, name := range []string{store.ColumnSchedule, store.ColumnTimeZone} {
-		expression := "''"
-		if t.config.Uses.Has(name) {
-			expression = "COALESCE(LEFT(" + quote(name) + ", " + strconv.Itoa(rule.LongestPlanText) + "), '')"
-		}
-		list.WriteString(", " + expression)
-	}
-	return list.String()
-}
-
 // Recurring implements store.Table. Whatever is done to id keeps the server from going along the
 // primary key, past all rows that have ended, until it has met enough that recur.
 func (t *Table) Recurring(ctx context.Context, targets []string, after int64, limit int) (rows []*store.Seen, err error) {
@@ -64,12 +44,12 @@ func (t *Table) Recurring(ctx context.Context, targets []string, after int64, li
 		args = append(args, name)
 	}
 	schedule := quote(store.ColumnSchedule)
-	query := found.within(recurringTime, t.seen(found)+" WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(names)-1)+
+	query := found.within(recurringTime, found.seen()+" WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(names)-1)+
 		") AND "+schedule+" IS NOT NULL AND "+schedule+" <> '' AND id + 0 > ? ORDER BY id + 0 LIMIT ?")
 	err = t.retry(ctx, func() error {
 		rows = nil
 		return t.each(ctx, query, append(args, after, limit), func(results *sql.Rows) error {
-			row, err := scanSeen(results)
+			row, err := found.scanSeen(results)
 			rows = append(rows, row)
 			return err
 		})
@@ -78,21 +58,6 @@ func (t *Table) Recurring(ctx context.Context, targets []string, after int64, li
 		return nil, fmt.Errorf("%s: it takes the server longer than %v; an index on %s, or on status and target, would help", op, recurringTime, store.ColumnSchedule)
 	}
 	return rows, t.fail(op, err)
-}
-
-// seen is what is read of a row that scanSeen takes in, and the table that it is read from.
-func (t *Table) seen(found *layout) string {
-	return " id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(found.owner.name) + ", ''), " +
-		found.created.seconds() + ", " + found.started.seconds() + ", " + found.finished.seconds() +
-		", COALESCE(result, ''), CAST(return_code AS SIGNED), IF(status = 'delayed', COALESCE(sig, ''), '')" + t.tellsOfTime() +
-		" FROM " + found.table
-}
-
-func scanSeen(results *sql.Rows) (*store.Seen, error) {
-	row := &store.Seen{Row: journal.Row{Plan: &journal.Plan{}}}
-	return row, results.Scan(append([]any{
-		&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
-	}, rule.PlanFields(row.Plan)...)...)
 }
 
 // Plans implements store.Table.
@@ -111,11 +76,11 @@ func (t *Table) Plans(ctx context.Context, ids []int64) (map[int64]*journal.Plan
 	defer done()
 	plans := make(map[int64]*journal.Plan, len(ids))
 	err = t.retry(ctx, func() error {
-		return t.each(ctx, "SELECT id"+t.tellsOfTime()+" FROM "+found.table+" WHERE id IN ("+rule.List(ids)+")", nil, func(results *sql.Rows) error {
+		return t.each(ctx, "SELECT id"+found.planned()+" FROM "+found.table+" WHERE id IN ("+rule.List(ids)+")", nil, func(results *sql.Rows) error {
 			var id int64
-			var plan journal.Plan
-			err := results.Scan(append([]any{&id}, rule.PlanFields(&plan)...)...)
-			plans[id] = &plan
+			var row journal.Row
+			_, err := found.scan(results, &row, &id)
+			plans[id] = row.Plan
 			return err
 		})
 	})
@@ -234,8 +199,8 @@ func (t *Table) firstDelayed(ctx context.Context, found *layout, targets []strin
 
 // readDelayed reads those of some rows that are delayed still.
 func (t *Table) readDelayed(ctx context.Context, found *layout, ids []int64) (rows []*store.Seen, err error) {
-	err = t.each(ctx, found.within(recurringTime, t.seen(found)+" WHERE id IN ("+rule.List(ids)+") AND status = 'delayed'"), nil, func(results *sql.Rows) error {
-		row, err := scanSeen(results)
+	err = t.each(ctx, found.within(recurringTime, found.seen()+" WHERE id IN ("+rule.List(ids)+") AND status = 'delayed'"), nil, func(results *sql.Rows) error {
+		row, err := found.scanSeen(results)
 		rows = append(rows, row)
 		return err
 	})

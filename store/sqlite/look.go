@@ -39,16 +39,26 @@ func (t *Table) Look(ctx context.Context, ids []int64) (map[int64]*store.Seen, e
 // find reads the row of a job as Judge needs it; nil: it is gone. Any column may be NULL, and
 // columns of numbers may hold texts, which count as 0 where they begin with no number.
 func (t *Table) find(ctx context.Context, tx *sql.Tx, found *layout, job int64) (*rule.Found, error) {
-	var row rule.Found
-	result := tx.QueryRowContext(ctx, "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE("+quote(t.config.ClaimColumn)+", ''), "+
-		seconds("time_created")+", "+seconds("time_started")+", "+seconds("time_finished")+", COALESCE(result, ''), CASE typeof(return_code) WHEN 'integer' THEN return_code END, "+
-		found.signal()+found.planned()+" FROM "+
-		quote(t.config.Table)+" WHERE id = ?", job)
-	_, err := found.scan(result.Scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal)
+	row, err := found.scanSeen(tx.QueryRowContext(ctx, t.selectSeen(found)+" WHERE id = ?", job).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	return &row, err
+	return row, err
+}
+
+// selectSeen begins a statement that reads what scanSeen takes in.
+func (t *Table) selectSeen(found *layout) string {
+	text := func(column, none string) string { return "COALESCE(CAST(" + column + " AS TEXT), '" + none + "')" }
+	return "SELECT id, " + text("target", "null") + ", " + text("status", "") + ", " + text(quote(t.config.ClaimColumn), "") + ", " +
+		seconds("time_created") + ", " + seconds("time_started") + ", " + seconds("time_finished") + ", " + text("result", "") +
+		", CASE typeof(return_code) WHEN 'integer' THEN return_code END, " + found.signal() + found.planned() + " FROM " + quote(t.config.Table)
+}
+
+func (l *layout) scanSeen(scan func(...any) error) (*store.Seen, error) {
+	row := &store.Seen{}
+	_, err := l.scan(scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
+		&row.Result, &row.Code, &row.Signal)
+	return row, err
 }
 
 // seconds is an expression for the unix seconds in a column.

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,27 +12,6 @@ import (
 	"jobd/store/internal/rule"
 )
 
-// tellsOfTime are the columns that a Plan is read from, in its order, with a comma before each. Any
-// value may stand in any column.
-func (t *Table) tellsOfTime() string {
-	var list strings.Builder
-	for _, name := range []string{store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnMaxAttempts, store.ColumnTimeout} {
-		expression := "0"
-		if t.config.Uses.Has(name) {
-			expression = seconds(name)
-		}
-		list.WriteString(", " + expression)
-	}
-	for _, name := range []string{store.ColumnSchedule, store.ColumnTimeZone} {
-		expression := "''"
-		if t.config.Uses.Has(name) {
-			expression = fmt.Sprintf("COALESCE(SUBSTR(CAST(%s AS TEXT), 1, %d), '')", name, rule.LongestPlanText)
-		}
-		list.WriteString(", " + expression)
-	}
-	return list.String()
-}
-
 // Recurring implements store.Table. The signs before id keep SQLite from going along the table, past
 // all rows that have ended.
 func (t *Table) Recurring(ctx context.Context, targets []string, after int64, limit int) (rows []*store.Seen, err error) {
@@ -41,36 +19,31 @@ func (t *Table) Recurring(ctx context.Context, targets []string, after int64, li
 	if !t.config.Uses.Has(store.ColumnSchedule) {
 		return nil, store.ErrNoSchedules
 	}
-	if _, err := t.examined(ctx); err != nil || len(targets) == 0 {
+	found, err := t.examined(ctx)
+	if err != nil || len(targets) == 0 {
 		return nil, err
 	}
 	args := make([]any, 0, len(targets)+2)
 	for _, name := range targets {
 		args = append(args, name)
 	}
-	return t.seen(ctx, op, " WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(targets)-1)+
+	return t.seen(ctx, found, op, " WHERE status IN ("+rule.Recurs+") AND target IN (?"+strings.Repeat(", ?", len(targets)-1)+
 		") AND schedule IS NOT NULL AND schedule <> '' AND "+anID+" AND +id > ? ORDER BY +id LIMIT ?", append(args, after, limit)...)
 }
 
 // seen reads rows with what they say about time.
-func (t *Table) seen(ctx context.Context, op, which string, args ...any) (rows []*store.Seen, err error) {
-	const text = "CAST(sig AS TEXT)"
-	results, err := t.db.QueryContext(ctx, "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), COALESCE(CAST(status AS TEXT), ''), COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+
-		seconds("time_created")+", "+seconds("time_started")+", "+seconds("time_finished")+
-		", COALESCE(CAST(result AS TEXT), ''), CASE typeof(return_code) WHEN 'integer' THEN return_code END, CASE status WHEN 'delayed' THEN COALESCE("+text+", '') ELSE '' END"+t.tellsOfTime()+
-		" FROM "+quote(t.config.Table)+which, args...)
+func (t *Table) seen(ctx context.Context, found *layout, op, which string, args ...any) (rows []*store.Seen, err error) {
+	results, err := t.db.QueryContext(ctx, t.selectSeen(found)+which, args...)
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
 	defer results.Close()
 	for results.Next() {
-		row := store.Seen{Row: journal.Row{Plan: &journal.Plan{}}}
-		if err := results.Scan(append([]any{
-			&row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished, &row.Result, &row.Code, &row.Signal,
-		}, rule.PlanFields(row.Plan)...)...); err != nil {
+		row, err := found.scanSeen(results.Scan)
+		if err != nil {
 			return nil, t.fail(op, err)
 		}
-		rows = append(rows, &row)
+		rows = append(rows, row)
 	}
 	return rows, t.fail(op, results.Err())
 }
@@ -80,11 +53,12 @@ func (t *Table) Delayed(ctx context.Context, targets []string, limit int) (rows 
 	if !t.config.Uses.Delays() {
 		return nil, store.ErrNoDelays
 	}
-	if _, err := t.examined(ctx); err != nil {
+	found, err := t.examined(ctx)
+	if err != nil {
 		return nil, err
 	}
 	for _, target := range targets { // each in the order that the index has
-		some, err := t.seen(ctx, "look for delayed jobs", " WHERE status = 'delayed' AND target = ? AND "+anID+" ORDER BY run_at LIMIT ?", target, limit)
+		some, err := t.seen(ctx, found, "look for delayed jobs", " WHERE status = 'delayed' AND target = ? AND "+anID+" ORDER BY run_at LIMIT ?", target, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -103,10 +77,11 @@ func (t *Table) Plans(ctx context.Context, ids []int64) (map[int64]*journal.Plan
 	if len(ids) == 0 || !t.config.Uses.Any() {
 		return nil, nil
 	}
-	if _, err := t.examined(ctx); err != nil {
+	found, err := t.examined(ctx)
+	if err != nil {
 		return nil, err
 	}
-	results, err := t.db.QueryContext(ctx, "SELECT id"+t.tellsOfTime()+" FROM "+quote(t.config.Table)+" WHERE "+anID+" AND id IN ("+rule.List(ids)+")")
+	results, err := t.db.QueryContext(ctx, "SELECT id"+found.planned()+" FROM "+quote(t.config.Table)+" WHERE "+anID+" AND id IN ("+rule.List(ids)+")")
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
@@ -114,11 +89,11 @@ func (t *Table) Plans(ctx context.Context, ids []int64) (map[int64]*journal.Plan
 	plans := make(map[int64]*journal.Plan, len(ids))
 	for results.Next() {
 		var id int64
-		var plan journal.Plan
-		if err := results.Scan(append([]any{&id}, rule.PlanFields(&plan)...)...); err != nil {
+		var row journal.Row
+		if _, err := found.scan(results.Scan, &row, &id); err != nil {
 			return nil, t.fail(op, err)
 		}
-		plans[id] = &plan
+		plans[id] = row.Plan
 	}
 	return plans, t.fail(op, results.Err())
 }

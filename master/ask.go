@@ -98,11 +98,11 @@ func (r *round) release() { r.answers.Add(-r.kept.Swap(0)) }
 // its own answer is on its way. Each letter is made JSON once. Few long ones are on their way at
 // once, and fanOut workers are asked at once for all that the client wants.
 //
-// It waits for the cargo before it takes slots, and who has taken a slot waits for a worker only,
-// or for a moment: so nobody waits for somebody who waits.
+// It waits for room for the letter before it takes slots, and who has taken a slot waits for a worker
+// only: so nobody waits for somebody who waits.
 //
 // Its error is that of ctx, which ends with the client's link. What the client wanted still goes to all
-// workers, long letters too, which wait for the cargo as long as a worker may take to answer: whoever
+// workers, long letters too, which wait for room as long as a worker may take to answer: whoever
 // has left is not to have signalled half of his jobs. But nothing is made of the answers, and the caller
 // has nothing to tell: a master that stops waits for all that it does for clients.
 func (r *round) ask(ctx context.Context, letters []letter) error {
@@ -139,7 +139,7 @@ func reachable(workers []*worker) bool {
 	return slices.ContainsFunc(workers, func(w *worker) bool { return w.link.Err() == nil })
 }
 
-// send asks the workers of one letter, which waits for the cargo until room ends. After an error it has
+// send asks the workers of one letter, which waits for its bytes until room ends. After an error it has
 // asked none of them.
 func (r *round) send(ctx, room context.Context, l letter) error {
 	if len(l.to) == 0 {
@@ -155,7 +155,7 @@ func (r *round) send(ctx, room context.Context, l letter) error {
 	held := 0
 	if data.Len() > longBytes {
 		held = min(data.Len(), forwardedBytes)
-		if err := r.forwarded.hold(room, held); err != nil {
+		if err := r.forwarded.Acquire(room, int64(held)); err != nil {
 			return err
 		}
 	}
@@ -163,13 +163,11 @@ func (r *round) send(ctx, room context.Context, l letter) error {
 	left.Store(int64(len(l.to)))
 	for _, w := range l.to {
 		r.from.slots <- struct{}{} // those who have one give it back within the timeout
-		pass := r.turn(held > 0)
 		r.all.Go(func() {
 			answer, err := requestWithin(ctx, r.timeout, w.link, r.typ, data)
-			pass()
 			<-r.from.slots
 			if left.Add(-1) == 0 {
-				r.forwarded.release(held)
+				r.forwarded.Release(int64(held))
 			}
 			if ctx.Err() != nil {
 				return
@@ -183,39 +181,10 @@ func (r *round) send(ctx, room context.Context, l letter) error {
 	return nil
 }
 
-// turn waits until a worker may be asked: those that answer at once are asked in such an order that
-// each client has its share of the processors, however many workers another one asks. pass ends it;
-// a worker that does not answer keeps nobody for longer than a moment.
-func (m *Master) turn(long bool) (pass func()) {
-	turns := m.turns
-	if long {
-		turns = m.longTurns
-	}
-	turns <- struct{}{}
-	once := sync.OnceFunc(func() { <-turns })
-	timer := time.AfterFunc(turnLasts, once)
-	return func() { timer.Stop(); once() }
-}
-
 // encoded is data made JSON; nil is none.
 func encoded(data any) (jobnet.Encoded, error) {
 	if data == nil {
 		return jobnet.Encoded{}, nil
 	}
 	return jobnet.Encode(data)
-}
-
-// aside does what is long work, where bytes says that it is: only so many at once that a processor
-// stays free for others.
-func (m *Master) aside(ctx context.Context, bytes int, work func() error) error {
-	if bytes <= longBytes {
-		return work()
-	}
-	select {
-	case m.long <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-m.long }()
-	return work()
 }

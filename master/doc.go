@@ -45,10 +45,8 @@
 // # Many peers, one master
 //
 // What a peer asks is bounded by number (limits.go), since its cost grows with numbers, not with
-// bytes alone; a name is looked up, never compared with each of many. Workers that are asked for a
-// client are asked in turns that all clients share: none of them keeps the processors, and a worker
-// that does not answer keeps its turn for a moment only. Long messages are read, made and sent a
-// few at a time.
+// bytes alone; a name is looked up, never compared with each of many. So many workers are asked at
+// once for one client, and what is long on its way to workers is bounded for all clients together.
 //
 // # Names
 //

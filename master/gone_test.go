@@ -137,29 +137,27 @@ func TestLongLettersOfAClientThatIsGone(t *testing.T) {
 		}()
 		return ended
 	}
-	if err := m.forwarded.hold(t.Context(), forwardedBytes); err != nil {
+	if err := m.forwarded.Acquire(t.Context(), forwardedBytes); err != nil {
 		t.Fatal(err)
 	}
 	ended := ask(time.Hour)
 	until(t, "the first letter waits", func() bool {
-		m.forwarded.mu.Lock()
-		defer m.forwarded.mu.Unlock()
-		return len(m.forwarded.waiting) == 1 || len(ended) == 1
+		return !m.forwarded.TryAcquire(0) || len(ended) == 1 // which fails while somebody waits
 	})
-	m.forwarded.release(forwardedBytes)
+	m.forwarded.Release(forwardedBytes)
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v, not with its client", err)
 	}
 	until(t, "both letters are there", func() bool { return len(got) == 2 })
 
-	if err := m.forwarded.hold(t.Context(), forwardedBytes); err != nil {
+	if err := m.forwarded.Acquire(t.Context(), forwardedBytes); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ask(time.Millisecond); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v, not with its client", err)
 	}
-	m.forwarded.release(forwardedBytes)
-	if len(got) != 2 || free(m) != forwardedBytes {
-		t.Errorf("%d letters were sent, want 2; %d bytes of %d are free", len(got), free(m), forwardedBytes)
+	m.forwarded.Release(forwardedBytes)
+	if len(got) != 2 || !allFree(m) {
+		t.Errorf("%d letters were sent, want 2; all bytes are free: %t", len(got), allFree(m))
 	}
 }

@@ -20,13 +20,9 @@ func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Req
 	if who == "" {
 		who = link.RemoteAddr().String()
 	}
-	var shares contract.Shares
-	err := m.aside(ctx, len(request.Data), func() error {
-		asked, err := contract.Lend.Read(request.Fields())
-		if err == nil {
-			shares = m.lender.lend(who, asked, time.Now())
-		}
-		return err
-	})
-	return shares, err
+	asked, err := contract.Lend.Read(request.Fields())
+	if err != nil {
+		return nil, err
+	}
+	return m.lender.lend(who, asked, time.Now()), nil
 }

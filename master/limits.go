@@ -1,11 +1,6 @@
 package master
 
-import (
-	"runtime"
-	"time"
-
-	"jobd/net/contract"
-)
+import "jobd/net/contract"
 
 // What peers may have a master hold and do, by number; what one request may have is in
 // net/contract. docs/protocol.md lists it all for people who write clients.
@@ -25,14 +20,3 @@ const (
 
 // fanOut is how many workers are asked at once for one client, whatever it asks.
 const fanOut = 256
-
-// So many workers are asked at once for all clients, but for those that have not answered so soon.
-const (
-	turnsAtOnce     = 16
-	longTurnsAtOnce = 2 // with long messages
-	turnLasts       = 50 * time.Millisecond
-)
-
-// processors is how many long messages are read or made at once. One processor stays free for those
-// who send short ones.
-func processors() int { return max(1, runtime.GOMAXPROCS(0)-1) }

@@ -197,16 +197,18 @@ func TestNothingIsHeldAfterARequest(t *testing.T) {
 	ask(t, client, "journal-close", long) // nobody is there
 	worker := registered(t, address, "w", []string{"a"}, map[string]jobnet.Handler{"journal-close": hang})
 	go func() { _, _ = client.Request(within(t), "journal-close", long) }()
-	until(t, "it is under way", func() bool { return len(m.long) == 0 && free(m) < forwardedBytes })
+	until(t, "it is under way", func() bool { return !allFree(m) })
 	_ = worker.Close()
 	ask(t, client, "journal-close", long)
-	until(t, "all is free", func() bool { return free(m) == forwardedBytes && len(m.turns) == 0 && len(m.longTurns) == 0 })
+	until(t, "all is free", func() bool { return allFree(m) })
 }
 
-func free(m *Master) int {
-	m.forwarded.mu.Lock()
-	defer m.forwarded.mu.Unlock()
-	return m.forwarded.free
+func allFree(m *Master) bool {
+	free := m.forwarded.TryAcquire(forwardedBytes)
+	if free {
+		m.forwarded.Release(forwardedBytes)
+	}
+	return free
 }
 
 // What a worker answers to pokes of many like names is found at once: it is looked up for each

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	jobnet "jobd/net"
 	"jobd/net/contract"
 )
@@ -46,11 +48,8 @@ type Master struct {
 	lender   *lender    // of rates that workers keep together
 	tallies  tallies
 
-	long      chan struct{} // one for each long message that is read or made
-	turns     chan struct{} // one for each worker that is asked, see turn
-	longTurns chan struct{} // the same, with a long message
-	forwarded *cargo        // long messages on their way to workers
-	answers   atomic.Int64  // bytes of workers' answers that are kept until all have come
+	forwarded *semaphore.Weighted // bytes of long messages on their way to workers
+	answers   atomic.Int64        // bytes of workers' answers that are kept until all have come
 
 	registered chan *worker  // to Run
 	ended      chan struct{} // closed when Run has ended
@@ -75,10 +74,7 @@ func New(config Config) *Master {
 		config:     config,
 		pokes:      newGathering(),
 		lender:     newLender(time.Now()),
-		long:       make(chan struct{}, processors()),
-		turns:      make(chan struct{}, turnsAtOnce),
-		longTurns:  make(chan struct{}, longTurnsAtOnce),
-		forwarded:  newCargo(forwardedBytes),
+		forwarded:  semaphore.NewWeighted(forwardedBytes),
 		registered: make(chan *worker),
 		ended:      make(chan struct{}),
 	}

@@ -16,11 +16,8 @@ import (
 func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	from, leave := m.clients.enter(link)
 	defer leave()
-	var order pauseOrder
-	if err := m.aside(ctx, len(request.Data), func() (err error) {
-		order, err = m.pauseOrder(request, link.RemoteAddr().String())
-		return err
-	}); err != nil {
+	order, err := m.pauseOrder(request, link.RemoteAddr().String())
+	if err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex

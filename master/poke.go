@@ -11,18 +11,15 @@ import (
 )
 
 // poke answers poke.
-func (m *Master) poke(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	var poked contract.Targets
-	var answer contract.Done
-	err := m.aside(ctx, len(request.Data), func() (err error) {
-		if poked, err = contract.Poke.Read(request.Fields()); err == nil && poked.Detail {
-			wanted := selectionOf(poked.Targets)
-			answer = m.detail(poked.Targets, func(p *profile) []string { return p.liked(wanted) })
-		}
-		return err
-	})
+func (m *Master) poke(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	poked, err := contract.Poke.Read(request.Fields())
 	if err != nil {
 		return nil, err
+	}
+	var answer contract.Done
+	if poked.Detail {
+		wanted := selectionOf(poked.Targets)
+		answer = m.detail(poked.Targets, func(p *profile) []string { return p.liked(wanted) })
 	}
 	m.tallies.poked.Add(uint64(len(poked.Targets)))
 	if forgotten := m.pokes.add(poked.Targets); forgotten > 0 {

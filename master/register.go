@@ -21,7 +21,7 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	if err := m.paced(ctx, link); err != nil {
 		return nil, err
 	}
-	w, former, err := m.enrol(ctx, link, request)
+	w, former, err := m.enrol(link, request)
 	if err != nil {
 		return nil, err
 	}
@@ -62,17 +62,14 @@ func (m *Master) paced(ctx context.Context, link *jobnet.Link) error {
 
 // enrol puts the worker at the other end of link into the registry; former is what it was
 // registered as before.
-func (m *Master) enrol(ctx context.Context, link *jobnet.Link, request jobnet.Request) (w *worker, former *profile, err error) {
+func (m *Master) enrol(link *jobnet.Link, request jobnet.Request) (w *worker, former *profile, err error) {
 	if len(request.Data) > registrationBytes {
 		return nil, nil, jobnet.Refusef("the registration is too long: at most %d bytes are allowed", registrationBytes).
 			With(jobnet.CodeLimit)
 	}
-	err = m.aside(ctx, len(request.Data), func() error {
-		r, err := contract.Register.Read(request.Fields())
-		if err == nil {
-			w, former, err = m.registry.put(link, newProfile(r))
-		}
-		return err
-	})
-	return w, former, err
+	r, err := contract.Register.Read(request.Fields())
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.registry.put(link, newProfile(r))
 }

@@ -60,16 +60,13 @@ func (m *merged) take(jobs []job, answer contract.RelayedOutcomes, w *worker) {
 func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	from, leave := m.clients.enter(link)
 	defer leave()
-	var jobs []job
-	if err := m.aside(ctx, len(request.Data), func() error {
-		asked, err := contract.RouteManual.Read(request.Fields())
-		jobs = make([]job, len(asked.Jobs))
-		for i, j := range asked.Jobs {
-			jobs[i].ID, jobs[i].Target = j.ID, j.Target
-		}
-		return err
-	}); err != nil {
+	asked, err := contract.RouteManual.Read(request.Fields())
+	if err != nil {
 		return nil, err
+	}
+	jobs := make([]job, len(asked.Jobs))
+	for i, j := range asked.Jobs {
+		jobs[i].ID, jobs[i].Target = j.ID, j.Target
 	}
 	if err := m.clients.take(from, len(jobs)); err != nil {
 		return nil, err

@@ -19,18 +19,12 @@ import (
 func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	from, leave := m.clients.enter(link)
 	defer leave()
-	var s *signalling
-	var letters []letter
-	if err := m.aside(ctx, len(request.Data), func() error {
-		asked, err := contract.RouteSignal.Read(request.Fields())
-		if err == nil {
-			s = newSignalling(asked.Jobs)
-			letters = s.letters(m.registry.all(), link.RemoteAddr().String())
-		}
-		return err
-	}); err != nil {
+	asked, err := contract.RouteSignal.Read(request.Fields())
+	if err != nil {
 		return nil, err
 	}
+	s := newSignalling(asked.Jobs)
+	letters := s.letters(m.registry.all(), link.RemoteAddr().String())
 	asking := round{Master: m, from: from, typ: contract.SendSignal.Name, timeout: answerTimeout}
 	request.OnAnswered(asking.release)
 	asking.answered = func(l letter, w *worker, raw []byte, err error) { s.take(ctx, l, w, raw, err) }

@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
 	"net":                 {},
 	"net/contract":        {"jobd/net"},
-	"master":              {"jobd/net", "jobd/net/contract"},
+	"master":              {"jobd/net", "jobd/net/contract", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
 	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/screen", "jobd/net", "jobd/net/contract", "github.com/dustin/go-humanize"}, drawn...),
 }

@@ -109,7 +109,7 @@ func TestRowsThatWereIgnoredLastAreAsked(t *testing.T) {
 		c.Doubtful = func() ([]int64, map[int64]journal.Retried) { return []int64{1, 2, 3}, nil }
 	})
 	for id := range int64(3) {
-		if _, err := f.journal.Append(journal.Draft{Job: id + 1, Payload: journal.Ignored{Reason: notFound}}); err != nil {
+		if _, err := f.journal.Append(journal.Draft{Job: id + 1, Payload: journal.Ignored{Reason: "cancelled by me"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,25 +46,25 @@ func (w *Worker) cancelSome(client context.Context, ids []int64, want CancelWish
 	asked.journalled.Store(true)
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry("cancel jobs"),
-		failed: make(map[int64]int), limit: cancelTimeout,
+		failed: make(map[int64]int), limit: cancelTimeout, operators: true,
 	}
 	targets := make(map[int64]string, len(ids))
-	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string, ignored bool) {
+	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 		if target := want.Targets[row.Job]; target != "" && target != row.Target {
-			return nil, fmt.Sprintf("job %d %s: it is of target '%s', not '%s'", row.Job, notCancelled, row.Target, target), false
+			return nil, fmt.Sprintf("job %d %s: it is of target '%s', not '%s'", row.Job, notCancelled, row.Target, target)
 		}
 		drafts, refusal, elsewhere := w.board.CancelRow(row, want.By)
 		if elsewhere {
 			told.Elsewhere[row.Job] = row
 		}
 		targets[row.Job] = row.Target
-		if len(drafts) > 0 {
-			return drafts, journal.CancelledBy(want.By), true
-		}
-		return nil, refusal, false
+		return drafts, refusal
 	}
 	for _, id := range ids {
-		m.clients[id] = &waiter{told: make(chan struct{}), undone: notCancelled}
+		m.clients[id] = &waiter{
+			told: make(chan struct{}), undone: notCancelled,
+			doubted: journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored",
+		}
 	}
 	if isClosed(w.Mirror.Away()) {
 		m.refuse(ids, "nobody is known to have it, and the database could not be reached")
@@ -75,7 +75,7 @@ func (w *Worker) cancelSome(client context.Context, ids []int64, want CancelWish
 		_, elsewhere := told.Elsewhere[id]
 		switch c := m.clients[id]; {
 		case elsewhere:
-		case c.ignored:
+		case c.changed:
 			told.Jobs[id] = CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By}
 		default:
 			told.Errors[id] = c.refusal

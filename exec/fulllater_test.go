@@ -99,13 +99,10 @@ func (f *fixture) pass(id int64) *process {
 	return f.next()
 }
 
-// ignored asks for job 1, which is not to be run.
+// ignored cancels job 1, which nobody has claimed.
 func (f *fixture) ignored() {
 	f.t.Helper()
-	answer, err := f.worker.RunManual(f.t.Context(), []int64{1}, "me")
-	if err != nil || answer.Errors[1] == "" {
-		f.t.Errorf("the client was told %+v, %v", answer, err)
-	}
+	f.cancel(jobexec.CancelWish{IDs: []int64{1}, Rows: true})
 	f.until("nothing is in doubt", func(s jobexec.Status) bool { return s.Doubted == 0 })
 }
 

@@ -17,8 +17,9 @@ type waiter struct {
 	told    chan struct{} // closed when it is answered
 	result  *Result
 	refusal string
-	ignored bool   // its row was marked as not to be run
+	changed bool   // an operator's act changed its row
 	undone  string // what does not happen to a job that can't be claimed
+	doubted string // what an operator is told where it is not known whether the row was changed
 }
 
 // Words for waiter.undone.
@@ -41,10 +42,10 @@ func (c *waiter) refuse(id int64, why string) {
 	c.tell(nil, fmt.Sprintf("job %d %s: %s", id, c.undone, why))
 }
 
-// ignore tells the client that the job's row was marked as not to be run.
-func (c *waiter) ignore(refusal string) {
+// did tells an operator that the job's row was changed.
+func (c *waiter) did() {
 	c.once.Do(func() {
-		c.refusal, c.ignored = refusal, true
+		c.changed = true
 		close(c.told)
 	})
 }

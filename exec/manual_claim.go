@@ -30,10 +30,12 @@ type manualClaim struct {
 	failed  map[int64]int // tries that failed for no known reason
 	limit   time.Duration // until nothing is tried any more
 	accept  accepting
+
+	operators bool // accept changes rows for an operator, and starts nothing
 }
 
 // accepting is what the board makes of a row that a client has named. Callers must hold w.mu.
-type accepting func(c *board.Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string, ignored bool)
+type accepting func(c *board.Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string)
 
 // claimManual claims jobs for their clients.
 func (w *Worker) claimManual(client context.Context, asked *wish, clients map[int64]*waiter) {
@@ -63,7 +65,7 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 	if len(ids) == 0 {
 		return nil
 	}
-	c := manualClaiming{worker: m.worker, asked: m.asked, accept: m.accept, ids: ids, refusals: make(map[int64]string), ignores: make(map[int64]string)}
+	c := manualClaiming{worker: m.worker, asked: m.asked, accept: m.accept, operators: m.operators, ids: ids, refusals: make(map[int64]string)}
 	locked, err := m.claim(ctx, &c)
 	for id, refusal := range c.refusals {
 		m.clients[id].tell(nil, refusal)
@@ -72,8 +74,8 @@ func (m *manualClaim) try(ctx context.Context, ids []int64) (again [][]int64) {
 		return m.claimFailed(ctx, &c, err)
 	}
 	m.worker.won(&c.Claim)
-	for id, refusal := range c.ignores {
-		m.clients[id].ignore(refusal)
+	for _, id := range c.changes {
+		m.clients[id].did()
 	}
 	for _, id := range ids {
 		if !c.found[id] && !slices.Contains(locked, id) {
@@ -130,7 +132,7 @@ func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err er
 	}
 	if len(refused) > 0 {
 		for id, why := range refused {
-			m.notClaimed(c, id, "the table refuses it: "+why)
+			m.notClaimed(id, "the table refuses it: "+why)
 		}
 		return [][]int64{slices.DeleteFunc(left, func(id int64) bool { _, at := refused[id]; return at })}
 	}
@@ -151,24 +153,19 @@ func (m *manualClaim) claimFailed(ctx context.Context, c *manualClaiming, err er
 		}
 	}
 	for _, id := range left {
-		m.notClaimed(c, id, m.words(ctx, err))
+		m.notClaimed(id, m.words(ctx, err))
 	}
 	return nil
 }
 
-// notClaimed tells a client that its row could not be claimed; or, where the row was not to be run
-// anyway, could not be marked as ignored.
-func (m *manualClaim) notClaimed(c *manualClaiming, id int64, why string) {
-	client, ours := m.clients[id]
-	switch refusal, ignored := c.ignores[id]; {
-	case ignored && client.undone == notRun:
-		client.tell(nil, refusal+"; the row could not be marked as ignored: "+why)
-	case ours:
+// notClaimed tells a client that its row could not be claimed.
+func (m *manualClaim) notClaimed(id int64, why string) {
+	if client, ours := m.clients[id]; ours {
 		client.refuse(id, why)
 	}
 }
 
-// release journals that a claim was undone, so that its rows can be claimed or ignored again. It is
+// release journals that a claim was undone, so that its rows can be claimed again. It is
 // false where the journal has no room for that; then the claim loop does it later.
 func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]string) bool {
 	w, lost := m.worker, lostReason(err, refused)
@@ -182,7 +179,7 @@ func (m *manualClaim) release(c *manualClaiming, err error, refused map[int64]st
 }
 
 // leaveInDoubt has the claim loop find out what became of a claim: its jobs have a client still,
-// and run, or the client is told. A client whose row was to be ignored has nothing to wait for.
+// and run, or the client is told. An operator has nothing to wait for.
 func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [][]int64 {
 	var lost func(int64) string
 	if undone(err) {
@@ -190,8 +187,8 @@ func (m *manualClaim) leaveInDoubt(c *manualClaiming, left []int64, err error) [
 	}
 	w := m.worker
 	w.change(func(b *board.Board) board.Effects { return b.Doubt(&c.Claim, lost) })
-	for id, refusal := range c.ignores {
-		m.clients[id].tell(nil, m.clients[id].inDoubt(id, refusal))
+	for _, id := range c.changes {
+		m.clients[id].tell(nil, m.clients[id].doubted)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,18 +229,18 @@ func (m *manualClaim) words(ctx context.Context, err error) string {
 
 // manualClaiming is a claim of named jobs under way.
 type manualClaiming struct {
-	worker   *Worker
-	asked    *wish
-	accept   accepting
-	ids      []int64
-	found    map[int64]bool
-	refusals map[int64]string // why rows are left as they are
-	ignores  map[int64]string // why rows are ignored, once that is committed
+	worker    *Worker
+	asked     *wish
+	accept    accepting
+	operators bool
+	ids       []int64
+	found     map[int64]bool
+	refusals  map[int64]string // why rows are left as they are
+	changes   []int64          // rows that an operator's act changes, once that is committed
 	board.Claim
 }
 
-// decide accepts the rows of status manual that are for a target of this worker. Only a row that
-// waits may be marked as ignored: any other status is history that is not to be lost.
+// decide journals what is to become of the rows. What is refused stays as it is.
 func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	w := c.worker
 	c.found = make(map[int64]bool, len(rows))
@@ -253,13 +250,13 @@ func (c *manualClaiming) decide(rows []journal.Row) ([]journal.Event, error) {
 	token := newToken(w.identity.mark)
 	for _, row := range rows {
 		c.found[row.Job] = true
-		accepted, refusal, ignored := c.accept(&c.Claim, row, token, instance)
+		accepted, refusal := c.accept(&c.Claim, row, token, instance)
 		drafts = append(drafts, accepted...)
 		switch {
-		case ignored:
-			c.ignores[row.Job] = refusal
 		case refusal != "":
 			c.refusals[row.Job] = refusal
+		case c.operators:
+			c.changes = append(c.changes, row.Job)
 		}
 	}
 	w.mu.Unlock()

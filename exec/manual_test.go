@@ -38,9 +38,14 @@ func TestManualJobsThatCannotBeRun(t *testing.T) {
 	if answer.Jobs[8].Result != "ok" {
 		t.Errorf("job 8: %+v", answer.Jobs[8])
 	}
-	for id, status := range map[int64]string{1: journal.RowIgnored, 2: journal.RowAccepted, 3: journal.RowRunning, 4: journal.RowDone, 6: journal.RowIgnored} {
+	for id, status := range map[int64]string{
+		1: journal.RowWaiting, 2: journal.RowAccepted, 3: journal.RowRunning, 4: journal.RowDone, 5: journal.RowIgnored, 6: journal.RowManual,
+	} {
 		if got := tab.status(id); got != status {
-			t.Errorf("row %d is %s afterwards, want %s: history is not to be lost", id, got, status)
+			t.Errorf("row %d is %s afterwards, want %s: what is not run stays as it was", id, got, status)
+		}
+		if got := words(f.story(id)); got != "" {
+			t.Errorf("the journal says of job %d: %s", id, got)
 		}
 	}
 }

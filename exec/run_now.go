@@ -62,23 +62,26 @@ func (w *Worker) runSomeNow(client context.Context, ids []int64, by string, told
 	asked.journalled.Store(true)
 	m := &manualClaim{
 		worker: w, client: client, asked: asked, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry("run delayed jobs now"),
-		failed: make(map[int64]int), limit: claimTimeout,
+		failed: make(map[int64]int), limit: claimTimeout, operators: true,
 	}
 	due, targets := make(map[int64]int64, len(ids)), make(map[int64]string, len(ids))
-	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string, ignored bool) {
+	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
 		drafts, refusal = w.board.RunRowNow(row, by, w.clock.now(time.Now()))
 		if len(drafts) > 0 {
 			due[row.Job], targets[row.Job] = row.Plan.RunAt, row.Target
 		}
-		return drafts, refusal, len(drafts) > 0
+		return drafts, refusal
 	}
 	for _, id := range ids {
-		m.clients[id] = &waiter{told: make(chan struct{}), undone: notHurried}
+		m.clients[id] = &waiter{
+			told: make(chan struct{}), undone: notHurried,
+			doubted: fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id),
+		}
 	}
 	m.claimAll(ctx, ids)
 	var names []string
 	for _, id := range ids {
-		if c := m.clients[id]; c.ignored {
+		if c := m.clients[id]; c.changed {
 			told.Jobs[id] = due[id]
 			names = append(names, targets[id])
 		} else {
@@ -98,12 +101,4 @@ func (w *Worker) awaitTold() {
 	timer := time.NewTimer(answerDelay)
 	defer timer.Stop()
 	w.eventually(w.Mirror.Tried(newest), timer.C)
-}
-
-// inDoubt is what a client is told of a row whose update it is not known of.
-func (c *waiter) inDoubt(id int64, refusal string) string {
-	if c.undone == notHurried {
-		return fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id)
-	}
-	return refusal + "; it is not known yet whether the row was marked as ignored"
 }

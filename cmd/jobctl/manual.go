@@ -126,23 +126,6 @@ func (p *program) goOn(err error, jobs []jobRef) error {
 	return fmt.Errorf("%w; %s without jobctl: '%s journal show %d' tells how it ends", err, what, jobctl, jobs[0].id)
 }
 
-// afterwards says what became of the row of a job that was refused, where the daemon's words, which
-// are the original's, leave that out. A job's error has no code: clients have known the words for
-// long.
-func afterwards(id jobnet.Whole, refusal string) string {
-	before := ""
-	switch {
-	case refusal == "status = waiting != manual":
-		before = "waiting"
-	case strings.HasPrefix(refusal, "target '") && strings.HasSuffix(refusal, fmt.Sprintf("' not found (job id=%d)", id)):
-		before = "manual"
-	default:
-		return ""
-	}
-	return fmt.Sprintf("; run-manual has made the row 'ignored', so it will not run. To undo that, in the jobs table: "+
-		"UPDATE … SET status = '%s' WHERE id = %d AND status = 'ignored'", before, id)
-}
-
 // printOutputs passes stdout on to stdout and stderr to stderr, as the jobs wrote them; of several
 // jobs each with a line above it that names the job.
 func (p *program) printOutputs(jobs []jobRef, answer contract.Outcomes) {
@@ -180,7 +163,7 @@ func failures(jobs []jobRef, answer contract.Outcomes) error {
 		case refused:
 			// Some of the daemons' texts name the job themselves.
 			text = strings.TrimPrefix(text, fmt.Sprintf("job %d ", job.id))
-			failed = append(failed, fmt.Errorf("job %d: %s%s", job.id, clean(text), afterwards(job.id, text)))
+			failed = append(failed, fmt.Errorf("job %d: %s", job.id, clean(text)))
 		case !ran:
 			failed = append(failed, fmt.Errorf("job %d: the daemon told nothing of it", job.id))
 		case done.Result != "ok":

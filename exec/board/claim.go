@@ -71,29 +71,24 @@ func (b *Board) Accept(c *Claim, row journal.Row, token, instance string, now ti
 	return b.accept(c, t, row.Job, accepted, instance)
 }
 
-// AcceptManual is Accept for a row that a client wants run, which may also be ignored or, with a
-// refusal, left alone. Only a row that waits may be marked as ignored: any other status is history
-// that is not to be lost.
-func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string, ignored bool) {
+// AcceptManual is Accept for a row that a client wants run. A row that is not run stays as it is, and
+// the refusal says why.
+func (b *Board) AcceptManual(c *Claim, row journal.Row, token, instance string) (drafts []journal.Draft, refusal string) {
 	t, served := b.targets[row.Target]
 	switch {
-	case row.Status != journal.RowManual && row.Status != journal.RowWaiting:
-		return nil, "status = " + row.Status + " != manual", false
+	case row.Status != journal.RowManual:
+		return nil, "status = " + row.Status + " != manual"
 	case b.stopping:
-		return nil, "worker is stopping", false
+		return nil, "worker is stopping"
 	case b.Holds(row.Job):
-		return nil, fmt.Sprintf("job %d is still under way", row.Job), false
-	case row.Status == journal.RowWaiting:
-		refusal = "status = waiting != manual"
+		return nil, fmt.Sprintf("job %d is still under way", row.Job)
 	case !served:
-		refusal = fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
+		return nil, fmt.Sprintf("target '%s' not found (job id=%d)", row.Target, row.Job)
 	case t.cant() != "":
-		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.cant()), false
-	default:
-		accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created, Plan: row.Plan}
-		return b.accept(c, t, row.Job, accepted, instance), "", false
+		return nil, fmt.Sprintf("job %d was not run: %s", row.Job, t.cant())
 	}
-	return []journal.Draft{{Job: row.Job, Payload: journal.Ignored{Reason: refusal, Manual: row.Status == journal.RowManual}}}, refusal, true
+	accepted := journal.Accepted{Target: row.Target, Manual: true, Token: token, Created: row.Created, Plan: row.Plan}
+	return b.accept(c, t, row.Job, accepted, instance), ""
 }
 
 func (b *Board) accept(c *Claim, t *Target, id int64, accepted journal.Accepted, instance string) []journal.Draft {

@@ -126,8 +126,8 @@ func (w *world) runManual(id int64) bool {
 		return true
 	}
 	c := &Claim{}
-	drafts, refusal, ignored := w.b.AcceptManual(c, row, w.token(), instance)
-	if !w.decided(&w.manual, c, drafts) || refusal != "" && !ignored {
+	drafts, refusal := w.b.AcceptManual(c, row, w.token(), instance)
+	if !w.decided(&w.manual, c, drafts) || refusal != "" {
 		waits.told = true
 	}
 	return true

@@ -185,9 +185,9 @@ func TestATargetThatIsUnable(t *testing.T) {
 	if diff := cmp.Diff([]journal.Payload{released, released}, drafts); diff != "" {
 		t.Errorf("what is journalled (-want +got):\n%s", diff)
 	}
-	if drafts, refusal, ignored := b.AcceptManual(&Claim{}, row(3, journal.RowManual), "@abcd00001", instance); len(drafts) != 0 || ignored ||
+	if drafts, refusal := b.AcceptManual(&Claim{}, row(3, journal.RowManual), "@abcd00001", instance); len(drafts) != 0 ||
 		refusal != "job 3 was not run: it ends at once" {
-		t.Errorf("a manual job: %+v, %q, %t", drafts, refusal, ignored)
+		t.Errorf("a manual job: %+v, %q", drafts, refusal)
 	}
 	if e := b.SetUnable(a, "", now.Add(time.Minute)); len(e.Notes) != 1 || len(e.Poll) != 1 || !a.Open() {
 		t.Errorf("effects %+v, open %t", e, a.Open())

@@ -31,7 +31,7 @@ func TestReapplyToClaimsThatWereGivenUp(t *testing.T) {
 	db.AwaitCount(t, 3, "status = 'accepted'")
 	token := harness.Text(db.Row(t, 4).Sig)
 	db.Insert(t, 5, "nobody's", "manual")
-	harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int{5}})
+	harness.Dial(t, worker.Addr).Ask(t, "cancel", map[string]any{"ids": []int{5}, "rows": true})
 	db.AwaitStatus(t, 5, "ignored")
 	worker.Signal(t, syscall.SIGTERM)
 	db.AwaitCount(t, 3, "status = 'waiting'") // 2, 3 and 4 were given back

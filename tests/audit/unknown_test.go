@@ -125,7 +125,7 @@ func TestAnIgnoringThatWasNotCommitted(t *testing.T) {
 	worker := settings.StartWorker(t)
 	for id := int64(1); id <= 2; id++ {
 		db.Insert(t, id, "nobody's", "manual")
-		harness.Dial(t, worker.Addr).Ask(t, "run-manual", map[string]any{"ids": []int64{id}})
+		harness.Dial(t, worker.Addr).Ask(t, "cancel", map[string]any{"ids": []int64{id}, "rows": true})
 		db.AwaitStatus(t, id, "ignored")
 	}
 	worker.Kill(t)

@@ -184,7 +184,7 @@ func (s *site) row(nth int) *row {
 // refuse has the server refuse changes of some rows from now on.
 func (s *site) refuse(errno, moment string, modulus, remainder int) {
 	r := refusal{errno, moment, modulus, remainder % modulus}
-	s.refusals, s.refusing = append(s.refusals, r), true
+	s.refusals = append(s.refusals, r)
 	s.exec(s.db.Admin, "INSERT INTO refusals VALUES (?, ?, ?, ?)", r.modulus, r.remainder, errno, moment)
 }
 

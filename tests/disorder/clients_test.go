@@ -15,8 +15,7 @@ import (
 type client struct {
 	via    string // the daemon
 	rows   []*row
-	began  int  // how often the daemon had been killed by then
-	served bool // it is a worker, and served their target
+	began  int // how often the daemon had been killed by then
 	done   chan struct{}
 	answer harness.Jobs // once done is closed
 	err    error        // errGone: the link ended
@@ -33,7 +32,6 @@ func (s *site) runManual(via, target string, n int, tempo string) {
 		return
 	}
 	c.began = s.deaths(via)
-	c.served = via != "master" && s.worker(via).targets[target] > 0
 	s.clients = append(s.clients, c)
 	go func() {
 		defer close(c.done)
@@ -156,8 +154,8 @@ func (s *site) wrongAnswer(c *client, r *row, found record) string {
 		return fmt.Sprintf("told %s", job)
 	case failed && strings.Contains(problem, fmt.Sprintf("job %d not found", r.id)):
 		return "told that there is none"
-	case failed && c.served && !s.worker(c.via).edited && found.status == "ignored":
-		return fmt.Sprintf("told, by a worker that serves its target: %s", problem)
+	case found.status == "ignored":
+		return fmt.Sprintf("its row was changed, and it was told: %s", problem)
 	case failed && strings.Contains(problem, "database") && !s.disturbed:
 		return fmt.Sprintf("told of the database, which was there all the time: %s", problem)
 	}

@@ -72,7 +72,7 @@ func atRest(r *row, found record) bool {
 	case r.deleted || found.status == "done":
 		return true
 	case r.manual:
-		return found.status == "manual" || found.status == "ignored"
+		return found.status == "manual"
 	case r.target == "c" || found.target == "NULL":
 		return found.status == "waiting"
 	}

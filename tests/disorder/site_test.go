@@ -30,7 +30,6 @@ type site struct {
 	windows  []window // in which targets were paused
 
 	crashed   bool // a runner was killed: outcomes may be unknown
-	refusing  bool // the server refused updates, or does
 	disturbed bool // the table was out of reach of some worker, or is
 }
 

@@ -210,9 +210,7 @@ func (s *site) checkJournal(w *worker) {
 		if err != nil {
 			s.Fatalf("read the journal of %s: %v", w.name, err)
 		}
-		conflict, _ := e.Payload.(journal.Conflict)
-		takenBack := conflict.Wanted == journal.RowIgnored // it was to be ignored, and the table refused that
-		if !ids[e.Job] && !(takenBack && s.refusing) {
+		if !ids[e.Job] {
 			s.violated("conflict", "%s met a conflict about a row that nobody changed: job %d %+v", w.name, e.Job, e.Payload)
 		}
 	}

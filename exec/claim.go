@@ -5,12 +5,219 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"jobd/exec/board"
+	"jobd/exec/schedule"
 	"jobd/journal"
 )
+
+// One goroutine claims. It is woken when something was asked for or a slot is free, and by one
+// timer for all that was put off: polls, looks behind somebody's locks, rows that were set aside,
+// claims in doubt. An outage of the whole table it waits out; anything else concerns some rows or
+// some targets, which wait by themselves.
+
+// claims is what only the claim loop knows.
+type claims struct {
+	poll    time.Time     // the next poll that nobody asks for; zero: none
+	taken   time.Time     // when it was last seen to what was due
+	away    bool          // the mirror could not write when a claim was last wanted
+	names   board.Backoff // of the question whether the table takes the targets' names
+	survey  survey
+	strays  strays
+	suspect bool // the last claim was for a target that is claimed for by itself
+}
+
+// renew has everything looked at again that may have changed while the table was out of reach.
+func (c *claims) renew() { c.survey, c.strays = survey{wanted: true}, strays{} }
+
+// renew polls, and looks at everything again that may have changed while the table was out of
+// reach.
+func (w *Worker) renew() {
+	w.claims.renew()
+	w.mu.Lock()
+	w.identity.checked = time.Time{}
+	w.namesDue = true
+	w.mu.Unlock()
+	w.PollAll()
+}
+
+// claimLoop claims whenever there is room, until ctx ends.
+func (w *Worker) claimLoop(ctx context.Context) {
+	w.claims.poll = w.nextPoll(time.Now())
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for ctx.Err() == nil && w.err() == nil {
+		works(w.ClaimPulse, func() { alarm.Reset(w.nextAlarm(time.Now())) })
+		select {
+		case <-ctx.Done():
+		case <-w.claimKnock:
+			w.comeRound(w.ClaimPulse)
+		case <-alarm.C:
+			if !w.onlyClocks(time.Now()) {
+				w.claimAll(ctx)
+			}
+		case <-w.claims.survey.tried:
+			w.claims.survey.tried, w.claims.survey.rest.Due = nil, time.Time{}
+			w.claimAll(ctx)
+		case <-w.nudge:
+			w.claimAll(ctx)
+		}
+	}
+}
+
+// claimAll claims until there is no room or no row left.
+func (w *Worker) claimAll(ctx context.Context) {
+	retry, failed := w.Retry("claim jobs"), error(nil)
+	for ctx.Err() == nil && w.err() == nil {
+		over := w.watchClaim()
+		more, err := w.claimOnce(ctx)
+		over(err)
+		switch {
+		case err != nil:
+			failed = err
+			w.noteOutage(err)
+			if retry.Wait(ctx, err) != nil {
+				return
+			}
+		case failed != nil: // the table is back: others may have asked in vain meanwhile
+			retry.Over()
+			if failed = nil; w.noteOutage(nil) {
+				w.renew()
+			}
+		case !more:
+			return
+		}
+	}
+}
+
+// noteOutage notes why nothing is claimed at all; nil when something is. It tells whether that was
+// otherwise before.
+func (w *Worker) noteOutage(err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.outage.note(err, time.Now())
+}
+
+// claimOnce settles what was left behind and is due, then claims for targets that have room. Its
+// errors are those that concern everything: the table is away, or the disk full.
+func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
+	works(w.ClaimPulse, func() { w.takeDue(time.Now()) })
+	for _, settle := range []func(context.Context) error{w.resolve, w.checkNames, w.probe} {
+		if err := settle(ctx); err != nil {
+			return false, err
+		}
+	}
+	if known, err := w.identified(ctx); err != nil || !known {
+		return false, err
+	}
+	for _, look := range []func(context.Context) error{w.takeSurvey, w.watchStrays} {
+		if err := look(ctx); err != nil {
+			return false, err
+		}
+	}
+	return w.claim(ctx)
+}
+
+// takeDue polls for the targets for which that is due, and ends rests.
+func (w *Worker) takeDue(now time.Time) {
+	w.claims.taken = now
+	if c := &w.claims; !c.poll.IsZero() && !now.Before(c.poll) {
+		c.poll = w.nextPoll(now)
+		w.PollAll()
+	}
+	w.claims.names.Passed(now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.identity.rest.Passed(now)
+	w.follow(w.board.LookDue(now))
+	for _, t := range w.targets {
+		t.trouble.rest.Passed(now)
+		if t.look.Passed(now) {
+			t.polls++
+		}
+		if t.sweep.rest.Passed(now) {
+			w.sweepAgain(t)
+		}
+	}
+	w.takeDues(now)
+}
+
+// idle is how long the loop sleeps at most.
+const idle = time.Hour
+
+// untilDue is the time until the first thing that was put off is due.
+func (w *Worker) untilDue(now time.Time) time.Duration {
+	first := now.Add(idle)
+	at := func(due time.Time) {
+		if !due.IsZero() && due.Before(first) {
+			first = due
+		}
+	}
+	at(w.claims.poll)
+	at(w.claims.names.Due)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at(w.identity.rest.Due)
+	at(w.board.NextLook())
+	at(w.board.NextDoubt())
+	at(w.untilDues(now))
+	if !w.identity.checked.IsZero() {
+		at(w.claims.survey.rest.Due)
+		at(w.claims.strays.due)
+	}
+	for _, t := range w.targets {
+		at(t.look.Due)
+		at(t.trouble.rest.Due)
+		at(t.sweep.rest.Due)
+		if t.wanted() { // what has come into hand since then is due, too
+			at(t.bucket.due(t.Unstarted(), w.claims.taken))
+		}
+	}
+	paced := w.pacedUntil(now)
+	for _, a := range w.asides {
+		if a.rest.Due.Before(paced) && !a.trusted {
+			at(paced)
+		} else {
+			at(a.rest.Due)
+		}
+	}
+	return max(first.Sub(now), 0)
+}
+
+// concernsAll tells whether an error is not about some rows or some targets.
+func concernsAll(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || isAway(err) || errors.Is(err, journal.ErrFull))
+}
+
+// isAway tells whether an error says that the whole table is out of reach, see Claimer.
+func isAway(err error) bool {
+	var known interface{ Away() bool }
+	return errors.As(err, &known) && known.Away()
+}
+
+// undone tells whether a claim that failed is known not to have happened, see Claimer.
+func undone(err error) bool {
+	var known interface{ Undone() bool }
+	return errors.As(err, &known) && known.Undone()
+}
+
+// passing tells whether an error is nothing that is wrong, see Claimer.
+func passing(err error) bool {
+	var known interface{ Passing() bool }
+	return errors.As(err, &known) && known.Passing()
+}
+
+// refusedRows tells which rows the table does not let us claim, see Claimer.
+func refusedRows(err error) map[int64]string {
+	var known interface{ Refused() map[int64]string }
+	if errors.As(err, &known) {
+		return known.Refused()
+	}
+	return nil
+}
 
 // round is one claim: for all targets that have room, or for one whose claims have failed, or which
 // is swept.
@@ -247,4 +454,245 @@ func (c *claiming) jobsOf(name string) (ids []int64) {
 		}
 	}
 	return ids
+}
+
+// claiming is one claim under way.
+type claiming struct {
+	worker *Worker
+	seen   map[string]int // rows that were found, by target
+	rows   []journal.Row  // the same
+	board.Claim
+}
+
+var errStopping = errors.New("worker is stopping")
+
+// decide accepts the rows that the worker may run, and journals it.
+func (c *claiming) decide(rows []journal.Row) ([]journal.Event, error) {
+	w := c.worker
+	c.rows = rows
+	instance, now := w.instanceNow(), time.Now()
+	readZones(rows)
+	w.mu.Lock()
+	if w.board.Stopping() {
+		w.mu.Unlock()
+		return nil, errStopping
+	}
+	token := newToken(w.identity.mark)
+	w.board.SetAhead(w.clock.ahead(now))
+	var drafts []journal.Draft
+	for _, row := range rows {
+		c.seen[row.Target]++
+		drafts = append(drafts, w.board.Accept(&c.Claim, row, token, instance, now)...)
+	}
+	w.mu.Unlock()
+	return w.decided(&c.Claim, drafts)
+}
+
+// readZones has the zones of rows read, which are kept then, before the worker's lock is taken.
+func readZones(rows []journal.Row) {
+	for _, row := range rows {
+		if row.Plan != nil && row.Plan.Zone != "" {
+			_, _ = schedule.Zone(row.Plan.Zone) // what is wrong with it the board tells
+		}
+	}
+}
+
+// decided journals what a claim decides.
+func (w *Worker) decided(c *board.Claim, drafts []journal.Draft) (events []journal.Event, err error) {
+	if len(drafts) > 0 {
+		events, err = w.append(drafts...)
+	}
+	w.change(func(b *board.Board) board.Effects {
+		if err != nil {
+			return b.Withdraw(c)
+		}
+		b.Decided(c, events)
+		return board.Effects{}
+	})
+	return c.Events, err
+}
+
+// instanceNow names the runner that is there; "" where there is none to be had at the moment.
+func (w *Worker) instanceNow() string {
+	name, err := w.Keeper.Instance()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// won goes on with what a claim has won.
+func (w *Worker) won(c *board.Claim) {
+	w.change(func(b *board.Board) board.Effects {
+		for _, e := range c.Events {
+			delete(w.asides, e.Job)
+		}
+		return b.Won(c)
+	})
+}
+
+// resolve asks the table which of the claims in doubt were won, and gives up the others. Rows that
+// somebody holds stay in doubt and hold up nothing else.
+func (w *Worker) resolve(ctx context.Context) error {
+	w.mu.Lock()
+	ids := w.board.DueDoubts(time.Now())
+	w.mu.Unlock()
+	if len(ids) > 0 {
+		rows, locked, err := w.Table.Rows(ctx, ids)
+		w.change(func(b *board.Board) board.Effects { return b.Judge(ids, rows, locked, err == nil, time.Now()) })
+		if concernsAll(ctx, err) {
+			return err
+		}
+	}
+	return w.giveUp()
+}
+
+// giveUp journals that claims were not won: together, or one by one where the mirror has found some
+// of them lost already.
+func (w *Worker) giveUp() error {
+	w.mu.Lock()
+	lost := w.board.LostDoubts()
+	w.mu.Unlock()
+	if len(lost) == 0 {
+		return nil
+	}
+	groups := [][]journal.Draft{lost}
+	for len(groups) > 0 {
+		group := groups[0]
+		groups = groups[1:]
+		_, err := w.append(group...)
+		if illegal(err) != nil && len(group) > 1 {
+			for _, d := range group {
+				groups = append(groups, []journal.Draft{d})
+			}
+			continue
+		}
+		if err != nil && illegal(err) == nil {
+			return err
+		}
+		w.change(func(b *board.Board) board.Effects { return b.GivenUp(group) })
+	}
+	return nil
+}
+
+// How long a target waits until it looks again for rows that somebody else's lock has hidden.
+const (
+	firstLook = 50 * time.Millisecond
+	longLook  = time.Second
+)
+
+// lookFor asks whether rows still wait of targets for which a claim came back short. It found none
+// that it could lock; but somebody may hold some: a connection of a dead worker that the server has
+// not noticed yet, a transaction of the application. Those targets look again, until no row waits.
+func (w *Worker) lookFor(ctx context.Context, short []string) error {
+	if len(short) == 0 {
+		return nil
+	}
+	w.mu.Lock()
+	room := make(map[string]int, len(short))
+	for _, name := range short {
+		room[name] = 1
+	}
+	except := w.except(room)
+	w.mu.Unlock()
+	left, err := w.Table.Waiting(ctx, short, except)
+	if concernsAll(ctx, err) {
+		return err
+	}
+	w.noteLeft(short, left, err)
+	return w.askDue(ctx, short, except)
+}
+
+// noteLeft has those targets look again of which rows wait, or which could not be asked for.
+func (w *Worker) noteLeft(short, left []string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range short {
+		t, served := w.targets[name]
+		switch {
+		case !served:
+		case err != nil || slices.Contains(left, name):
+			t.look.Grow(time.Now(), firstLook, longLook)
+			t.locked.note(err, time.Now())
+		default:
+			t.look, t.locked = board.Backoff{}, locked{}
+		}
+	}
+}
+
+// Poll makes the worker look for jobs of some targets (none named: all). It returns at once; what
+// was asked for is not forgotten until the table has answered, however long it is away. Where the
+// launcher can't be executed, that is looked at again at once.
+func (w *Worker) Poll(names []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	targets, err := w.find(names)
+	if err != nil {
+		return err
+	}
+	w.follow(w.board.LookSoon(time.Now()))
+	w.poll(targets)
+	return nil
+}
+
+// PollAll is Poll for all targets.
+func (w *Worker) PollAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	targets, _ := w.find(nil)
+	w.poll(targets)
+}
+
+// GivenBack is Poll for those of some targets that are served here: rows of theirs wait again.
+func (w *Worker) GivenBack(names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range names {
+		if t, served := w.targets[name]; served {
+			t.sweepSoon(time.Now())
+		}
+		w.pollNamed(name)
+	}
+}
+
+// pollNamed polls for a target, if it is served here. Callers must hold w.mu.
+func (w *Worker) pollNamed(name string) {
+	if t, served := w.targets[name]; served {
+		w.poll([]*target{t})
+	}
+}
+
+// poll notes that targets want a look at the table. Callers must hold w.mu.
+func (w *Worker) poll(targets []*target) {
+	for _, t := range targets {
+		t.polls++
+	}
+	w.wake()
+}
+
+// find gives the targets of these names, or all. Callers must hold w.mu.
+func (w *Worker) find(names []string) ([]*target, error) {
+	if names == nil {
+		names = w.board.Names()
+	}
+	targets := make([]*target, 0, len(names))
+	for _, name := range names {
+		t, ok := w.targets[name]
+		if !ok {
+			return nil, RefusedError("invalid target '" + name + "'")
+		}
+		targets = append(targets, t)
+	}
+	return targets, nil
+}
+
+// nextPoll is the time of the next poll that nobody asks for; zero where there is none. It is off
+// by up to a fifth of the interval, so that workers that were started together do not poll
+// together.
+func (w *Worker) nextPoll(now time.Time) time.Time {
+	if w.PollInterval <= 0 {
+		return time.Time{}
+	}
+	fifth := w.PollInterval / 5
+	return now.Add(w.PollInterval - fifth + rand.N(2*fifth+1))
 }

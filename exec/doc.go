@@ -18,7 +18,7 @@
 //
 // Where jobs stand is on the board (package board): pure data, which is told what has happened and
 // answers with the effects that are to follow. The worker carries those out in one place
-// (effects.go), and does everything that takes time: it asks the table, appends to the journal, and
+// (worker.go), and does everything that takes time: it asks the table, appends to the journal, and
 // talks to the runner. It holds its mutex while it calls the board, and never while it waits.
 //
 // Every effect follows its event. One goroutine claims; one takes turns, in each of which
@@ -31,7 +31,7 @@
 // Wake-ups are hints. A claim that finds fewer rows than it asked for does not mean that no row
 // waits: somebody's lock hides rows from it, a dead connection's for one. So the worker asks the
 // table, without locks and beside the starts of the claim's jobs, whether rows still wait, and
-// looks again, 50 ms later at first and 1 s at most, until none does (look.go). With that, a row
+// looks again, 50 ms later at first and 1 s at most, until none does (claim.go). With that, a row
 // whose lock ends is found without anybody's hint, and without a poll interval.
 //
 // # Nothing holds up anything else
@@ -42,25 +42,25 @@
 //   - some rows. Those that the table refuses to a claim are set aside, journalled once as released
 //     with the table's own word, and the table is asked from time to time whether it would take
 //     them by now (aside.go). Where there are thousands, the newest are remembered, and claims are
-//     made behind them (sweep.go). Rows that the worker passes over because it still has their job
+//     made behind them (aside.go). Rows that the worker passes over because it still has their job
 //     are left out of claims until that has ended. A row that is locked while its claim is in doubt
-//     stays in doubt (doubt.go), while its start is announced delays that start (start.go), while a
-//     client wants it run is tried for some seconds (manual_claim.go). A job whose start is delayed
+//     stays in doubt (claim.go), while its start is announced delays that start (start.go), while a
+//     client wants it run is tried for some seconds (manual.go). A job whose start is delayed
 //     for more than a moment gives its slot to the next one, and is announced anew when its row can
 //     be updated (start.go). A slot is free again when the end of its job is known, whatever the
 //     row says.
-//   - some targets. One whose name the table does not take is not claimed for (names.go). Claims
+//   - some targets. One whose name the table does not take is not claimed for (targets.go). Claims
 //     that fail twice for several targets are made for one at a time, and the one that fails rests,
 //     ever longer; it claims ever fewer rows, down to one, which is set aside when it alone is what
 //     fails (claim.go).
 //
-// All of it tells in Status why (why.go), and since when (outage.go). What Status counts of the last
+// All of it tells in Status why (hindrance.go), and since when (hindrance.go). What Status counts of the last
 // minute, who paused a target, and since when the table is away, is in memory only: a worker that is
 // killed begins anew, and is not paused. It asks neither table nor disk.
 //
 // # What runs a job
 //
-// A launcher says how it runs jobs (mode.go): in a process of its own for each, in one that is kept
+// A launcher says how it runs jobs (launcher.go): in a process of its own for each, in one that is kept
 // for such jobs, or as a request to a service. The first two are the runner's; requests are made by
 // the worker itself, through Requester. Which it is stands in running, as executor, so that nothing is
 // started otherwise than was journalled: where the configuration has changed in between, the job is
@@ -69,9 +69,9 @@
 //
 // A request can't outlive the worker, and nobody can be asked about it afterwards. So it is held
 // (Held) when its connection is there, started is journalled with where that leads, and only then may
-// the first byte be sent (board/held.go). While the journal takes nothing, it waits. Where started
+// the first byte be sent (board/cancel.go). While the journal takes nothing, it waits. Where started
 // contradicts the journal, the request is given up, and was never sent. A worker that hands over waits
-// for its requests (handover.go), as long as for all jobs of one that stops.
+// for its requests (worker.go), as long as for all jobs of one that stops.
 //
 // An executor may be able to start nothing for a target: no process gets ready, or there is no
 // connection. Then nothing is claimed for that target, what waits is given back, and clients are told
@@ -82,7 +82,7 @@
 //
 // The system may refuse to execute the launcher, or be short of what a process takes. Nothing ran
 // then, so that is no outcome of the job: it is given back, and nothing is claimed until a start
-// succeeds (board/hitch.go). What comes back by itself is waited for first, some tenths of a
+// succeeds (board/unable.go). What comes back by itself is waited for first, some tenths of a
 // second. A second attempt, whose job ran before, waits in its queue. A program that was executed
 // and ends with 126 or 127 has run.
 //
@@ -91,12 +91,12 @@
 // A worker claims while it holds two advisory locks of the table, on its name and on the mark that
 // its tokens bear (identity.go). So rows with its mark are nobody else's; those whose token its
 // journal does not know are ended like jobs of unknown outcome, at each start and after each
-// outage, once the mirror owes them nothing (survey.go).
+// outage, once the mirror owes them nothing (recover.go).
 //
 // # Memory follows the journal
 //
 // What is to be journalled is appended first, without the worker's mutex, and the board changes
-// then (append.go). What happened is journalled by turns, which wait for room. So are jobs that are
+// then (worker.go). What happened is journalled by turns, which wait for room. So are jobs that are
 // given back: they stay in memory, are counted and waited for, until their release is journalled.
 // What is only wanted fails when the disk is full, and stays as it was: claims in doubt stay in
 // doubt, a target that is to be removed is removed later, a client is told. Slots are the
@@ -122,11 +122,11 @@
 //     did not start. After a crash nobody knows that, and the next start asks both, the table
 //     first: a row without the token was never started; for one that bears it, what follows holds.
 //   - After ignored, before or during COMMIT: a living worker reads the row, and takes the event
-//     back by a conflict where the row is not ignored (board/doubt.go); the client is told at once
+//     back by a conflict where the row is not ignored (board/claim.go); the client is told at once
 //     that the job is not run. After a crash, and where the worker stopped meanwhile, the next
 //     start asks the rows that were ignored last, and does the same.
 //   - After retried, before or during COMMIT: a living worker reads the row under a lock, and takes
-//     the event back by a conflict where the row still reads as it did before (board/retry.go); the
+//     the event back by a conflict where the row still reads as it did before (board/claim.go); the
 //     client hears which it was, for as long as it waits. After a crash, and where the worker
 //     stopped meanwhile, the next start asks the rows that were set back last, and does the same. A
 //     row is set back in the second after it ended at the earliest, so that its next end, however
@@ -178,7 +178,7 @@
 //     pass before the journal knows which process it is; in that time it is unknown whether there
 //     is one, and so is the outcome.
 //   - The journal lost, or an older copy of it restored: rows bear the worker's mark, and a token
-//     that the journal does not know; their outcome is unknown (survey.go). The mark of a new
+//     that the journal does not know; their outcome is unknown (recover.go). The mark of a new
 //     journal is the one that this name gets first, so they are found, unless another worker that
 //     lives has it.
 //   - Between a mark that is held and its event: the event comes first, and a claim after it.
@@ -192,7 +192,7 @@
 //
 // A delayed row is nobody's: it bears no token, and any worker of its target may claim it when it is
 // due by the clock of the table's server. What follows the end of a run is decided once, by the board
-// (board/again.go), and is part of the one event done: with it the row is done, or delayed again. So
+// (board/plan.go), and is part of the one event done: with it the row is done, or delayed again. So
 // a run, its retries and the runs after it may each be another worker's, and nothing about a row's
 // future is in memory only. A worker remembers merely when it should look (due.go); who looks too
 // early finds nothing, and who remembers nothing is told by the table when it next asks.
@@ -223,7 +223,7 @@
 //   - The outcome is unknown: with on_crash = requeue the next attempt follows in the same claim, as for
 //     any job. Else, and where no attempt is left, the run has failed, and is not tried again; the
 //     schedule goes on from the row's plan, which the claim has in the journal; where the journal was
-//     lost, the row itself has it (survey.go).
+//     lost, the row itself has it (recover.go).
 //   - A signal that somebody asked for is journalled before it is sent, with the word that it ends the
 //     run. Killed in between, the run is over without another attempt if it ends by a signal, and is
 //     judged as any other if not.

@@ -1,8 +1,11 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"jobd/journal"
 )
 
 // Hindrance is why a worker claims nothing for a target. That it is paused, that its slots are
@@ -72,3 +75,171 @@ func (w *Worker) hindrance(t *target, away bool) Hindrance {
 }
 
 func rfc3339(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// why is why nothing is claimed for a target, in words for the operator; "" where nothing is wrong.
+// That it is paused, that its slots are full, and that nothing waits, is not wrong: other fields of
+// the status tell it. Callers must hold w.mu.
+func (w *Worker) why(t *target, away bool) string { return w.hindrance(t, away).Why }
+
+// locked is since when claims find no row of a target that somebody else has not locked, though
+// rows wait. The worker's mutex guards it.
+type locked struct{ since time.Time } // zero: that is not so
+
+// note notes that a look has found such rows, unless it failed.
+func (l *locked) note(failed error, now time.Time) {
+	if failed == nil && l.since.IsZero() {
+		l.since = now
+	}
+}
+
+// long tells whether that lasts longer than other workers' claims do.
+func (l *locked) long() bool { return !l.since.IsZero() && time.Since(l.since) >= slowClaim }
+
+// Outage is what keeps a worker from all that it should do, and since when.
+type Outage struct {
+	Why   string
+	Since time.Time
+	Away  bool // the table is out of reach; else something is wrong here
+}
+
+// outage is why nothing at all is claimed. The worker's mutex guards it.
+type outage struct {
+	why      string // "" where nothing is wrong
+	since    time.Time
+	away     bool
+	full     bool      // the journal has no room
+	returned time.Time // when the last one ended in which the table was out of reach
+}
+
+// note notes how the last try ended. It tells whether it is another outage now, or none.
+func (o *outage) note(err error, now time.Time) (changed bool) {
+	away := isAway(err)
+	if o.away && !away {
+		o.returned = now
+	}
+	if err == nil {
+		changed = o.why != ""
+		*o = outage{returned: o.returned}
+		return changed
+	}
+	changed = o.why != err.Error()
+	if o.why == "" || away != o.away {
+		o.since = now
+	}
+	o.why, o.away, o.full = err.Error(), away, errors.Is(err, journal.ErrFull)
+	return changed
+}
+
+// status is what clients are told of it.
+func (o *outage) status() *Outage {
+	if o.why == "" {
+		return nil
+	}
+	return &Outage{Why: o.why, Since: o.since, Away: o.away}
+}
+
+// full is how many events wait for room in the journal, since when, and why. The worker's mutex
+// guards it.
+type full struct {
+	waiting int
+	since   time.Time
+	why     string
+}
+
+// noteFull notes that something that has happened can't be journalled, and waits for room.
+func (w *Worker) noteFull(err error) (over func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full.waiting++; w.full.waiting == 1 {
+		w.full.since = time.Now()
+	}
+	w.full.why = err.Error()
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.full.waiting--
+	}
+}
+
+// fullStatus is since when the journal takes nothing for want of room, as far as anything was to be
+// journalled; nil where it does. Callers must hold w.mu.
+func (w *Worker) fullStatus() *Outage {
+	switch {
+	case w.full.waiting > 0:
+		return &Outage{Why: w.full.why, Since: w.full.since}
+	case w.outage.full:
+		return w.outage.status()
+	}
+	return nil
+}
+
+// asked is the claim that the database is asked for at this moment. A locked table gives no error
+// for a long time: operators are told that it is waited for. The worker's mutex guards it.
+type asked struct {
+	since time.Time // zero: no claim is under way
+	told  bool      // logged, until a claim succeeds
+}
+
+const (
+	slowClaim = 5 * time.Second  // until status tells of it
+	longClaim = 10 * time.Second // until the log does
+)
+
+// stuck tells whether a claim is waited for, for longer than usual.
+func (a *asked) stuck() bool { return !a.since.IsZero() && time.Since(a.since) >= slowClaim }
+
+// watchClaim notes that a claim is under way until over is called with how it ended.
+func (w *Worker) watchClaim() (over func(error)) {
+	now := time.Now()
+	w.mu.Lock()
+	w.asked.since = now
+	w.mu.Unlock()
+	alarm := time.AfterFunc(longClaim, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.asked.told || !w.asked.since.Equal(now) {
+			return
+		}
+		w.asked.told = true
+		w.Logger.Warn("a claim waits for the database; is the table locked?", "since", now.UTC().Format(time.RFC3339))
+	})
+	return func(err error) {
+		alarm.Stop()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.asked.since = time.Time{}
+		if err == nil && w.asked.told {
+			w.asked.told = false
+			w.Logger.Warn("claims go on", "after", time.Since(now).Round(time.Millisecond))
+		}
+	}
+}
+
+// seen takes in how far the mirror has come, before targets are asked for their room.
+func (w *Worker) seen(upTo uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.board.Seen(upTo)
+	w.awaitTable()
+}
+
+// awaitTable has the claim loop look again when the table shows the ends that targets wait for with
+// their claims. One goroutine waits at a time. Callers must hold w.mu.
+func (w *Worker) awaitTable() {
+	seq := w.board.Awaited()
+	if seq == 0 || w.awaiting {
+		return
+	}
+	w.awaiting = true
+	w.others.Go(func() {
+		select {
+		case <-w.Mirror.Tried(seq):
+		case <-w.active.Done():
+			return
+		}
+		w.mu.Lock()
+		w.awaiting = false
+		w.mu.Unlock()
+		w.wake()
+	})
+}

@@ -1,13 +1,20 @@
 package exec
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/board"
 	"jobd/exec/program"
+	"jobd/journal"
 )
 
 // Launcher is the command that runs a job.
@@ -59,4 +66,224 @@ func (l Launcher) variable(name string) string {
 		}
 	}
 	return ""
+}
+
+// LaunchersOf are the commands, word by word, of targets whose terms have a launcher of their own;
+// nil where there is none.
+func LaunchersOf(terms map[string]Terms) map[string][]string {
+	var all map[string][]string
+	for name, of := range terms {
+		if of.Launcher != nil {
+			if all == nil {
+				all = map[string][]string{}
+			}
+			all[name] = of.Launcher.Words
+		}
+	}
+	return all
+}
+
+// environment is what the launcher of one start is told beside its own environment. A job that is not
+// retried, has no timeout, and whose row says nothing of time, is told of nothing, unless it was
+// started before and nobody knows how that ended. Callers must hold w.mu.
+func (w *Worker) environment(b *board.Board, s board.Start, now time.Time) (env []string) {
+	tell := func(name string, value int64) { env = append(env, name+"="+strconv.FormatInt(value, 10)) }
+	claim := s.Claim()
+	counts := claim.Plan != nil && w.Again || w.terms[s.Target()].Attempts > 0
+	if counts || s.Recovered() {
+		tell("JOBD_ATTEMPT", int64(s.Attempt()))
+	}
+	if s.Recovered() {
+		tell("JOBD_RECOVERED", 1)
+	}
+	if counts {
+		tell("JOBD_MAX_ATTEMPTS", int64(b.MostAttempts(s.Job)))
+	}
+	if claim.PlannedAt != 0 && (claim.From == journal.RowDelayed || claim.Plan != nil && claim.Plan.Schedule != "") {
+		tell("JOBD_PLANNED", claim.PlannedAt)
+	}
+	if timeout, _ := s.Limits(); timeout > 0 {
+		tell("JOBD_DEADLINE", now.Add(timeout).Unix())
+	}
+	return env
+}
+
+// Check looks whether the launcher can be executed, and says what is wrong with it. It executes
+// nothing: what only that would tell passes, and the first start tells of it. A service is not looked
+// at: whether it is there may change at any moment, and whoever connects to it tells.
+func (l Launcher) Check() error {
+	if l.Mode.Requests() {
+		return nil
+	}
+	if l.Dir != "" {
+		if err := checkFolder(l.Dir); err != nil {
+			return fmt.Errorf("working folder: %w", err)
+		}
+	}
+	for _, text := range append(l.Env, l.Words...) {
+		if len(text) > longestText {
+			return fmt.Errorf("%.40s… has %d bytes; the system takes %d at most", text, len(text), longestText)
+		}
+	}
+	path, err := l.find(l.Words[0])
+	if err != nil {
+		return err
+	}
+	return program.Check(l.Dir, path)
+}
+
+// longestText is what Linux takes as a variable or as an argument: 32 pages less the byte at its
+// end.
+const longestText = 32*4096 - 1
+
+func checkFolder(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is no folder", dir)
+	case !program.Executable(dir):
+		return fmt.Errorf("%s: %w", dir, unix.EACCES)
+	}
+	return nil
+}
+
+// at is where a path leads that the job's process executes.
+func (l Launcher) at(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(l.Dir, path)
+}
+
+// notFound is what is wrong with a command that is nowhere in the PATH. Where a shell would
+// understand it, it says which setting does the same.
+func notFound(command string) string {
+	const what, noShell = ": not found in PATH", "; no shell reads the launcher: "
+	switch variable := assignedIn(command); {
+	case variable != "": // the value may be a secret
+		return variable + "=…" + what + noShell + "the key launcher.env." + variable + " sets the variable"
+	case command == "cd":
+		return command + what + noShell + "the key launcher.cwd is the folder that it runs in"
+	case slices.Contains(builtins, command):
+		return command + what + noShell + "launcher = sh -c '…' with launcher_split = shell has one"
+	}
+	return command + what
+}
+
+// builtins are words that only a shell knows as a command.
+var builtins = []string{".", "source", "exec", "eval", "export", "set", "ulimit", "umask", "if", "for", "while"}
+
+// assigns tells whether a command with a slash in it would set a variable, if a shell read it.
+func (l Launcher) assigns(command string) bool {
+	if assignedIn(command) == "" {
+		return false
+	}
+	_, err := os.Stat(l.at(command))
+	return err != nil
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// assignedIn is the variable that a command would set, if a shell read it; "": none.
+func assignedIn(command string) string {
+	name, _, found := strings.Cut(command, "=")
+	if !found || !variableName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+// Mode is how a launcher runs jobs.
+type Mode string
+
+// The modes, by the words of the configuration. What a job is in each of them, and what is known of
+// it after a crash, is in docs/executors.md.
+const (
+	ModeProcess Mode = "process" // a process of its own
+	ModeFork    Mode = "fork"    // a fork of a process that has loaded the application
+	ModeSpare   Mode = "spare"   // in older journals: a process that was started ahead, for one job
+	ModePool    Mode = "pool"    // a turn of a process that stays
+	ModeHTTP    Mode = "http"    // a request to a service
+	ModeFastCGI Mode = "fastcgi" // a request to a FastCGI server
+)
+
+// Kept tells whether processes are kept for jobs, by the runner.
+func (m Mode) Kept() bool { return slices.Contains([]Mode{ModeFork, ModeSpare, ModePool}, m) }
+
+// Requests tells whether a job is a request that the worker itself makes.
+func (m Mode) Requests() bool { return m == ModeHTTP || m == ModeFastCGI }
+
+// Executor is the mode as events name it: what every job was before there were modes has no name.
+func (m Mode) Executor() string {
+	if m == ModeProcess {
+		return ""
+	}
+	return string(m)
+}
+
+// modeOf is the mode that events name so.
+func modeOf(executor string) Mode {
+	if executor == "" {
+		return ModeProcess
+	}
+	return Mode(executor)
+}
+
+// shares tells whether a job's process was there before the job.
+func (m Mode) shares() bool { return m == ModePool || m == ModeSpare }
+
+// Keep is how processes are kept for the jobs of a target. Where something is 0 there is no such
+// limit.
+type Keep struct {
+	MaxJobs     int           // jobs after which a process is replaced
+	MaxAge      time.Duration // age at which it is
+	MaxMemory   int64         // resident bytes beyond which it is
+	IdleTimeout time.Duration // how long a process may be without a job before it ends
+	BootTimeout time.Duration // how long it may take until it is ready
+	Watch       bool          // processes are replaced when the launcher's files change
+}
+
+// Pool is what is to be kept ready for a target.
+type Pool struct {
+	Target string
+	Mode   Mode
+	Argv   []string
+	Dir    string
+	Env    []string
+	Slots  int // jobs that may run at once, each in a process of its own
+	Keep   Keep
+}
+
+// PoolStanding tells how a pool stands.
+type PoolStanding struct {
+	Target    string           `json:"target"`
+	Mode      Mode             `json:"mode"`
+	Processes int              `json:"processes"`          // there are, booting or not
+	Booting   int              `json:"booting"`            // of them are not ready yet
+	Ready     int              `json:"ready"`              // of them wait for a job
+	Busy      int              `json:"busy"`               // of them have one
+	Boots     int64            `json:"boots"`              // processes that got ready since the runner has the pool
+	Jobs      int64            `json:"jobs"`               // jobs that were passed to one
+	Recycled  map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
+	Old       *int             `json:"old,omitempty"`      // processes that are still to be replaced because somebody asked for it, or for another reason that is about all; nil: the runner can't tell
+	Unready   string           `json:"unready,omitempty"`  // why none gets ready; "" where nothing is wrong
+	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
+	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
+
+	// Tight is why max_memory is too small, so that each process is replaced after its first job; ""
+	// where it is not. TightSince is since when, unix milliseconds.
+	Tight      string `json:"tight,omitempty"`
+	TightSince int64  `json:"tightSince,omitempty"`
+}
+
+// Service is what a job's request is sent to.
+type Service struct {
+	Mode    Mode
+	URL     string        // of http: where to post; {id} in it stands for the job's id
+	Address string        // of fastcgi: the server's, a path of a unix socket or host:port
+	Script  string        // of fastcgi: the file that it is to run
+	Secret  string        // of http: signs requests; "": they are not signed
+	Dial    time.Duration // how long a connection may take
 }

@@ -208,3 +208,137 @@ func isClosed(c <-chan struct{}) bool {
 		return false
 	}
 }
+
+// A request of which it is known that it is to end is not sent any more. It may be that
+//
+//   - it waits for its connection, or that is being made: cancel, pause and stop take its start back,
+//     as that of a job which waits for a process. SIGTERM, SIGINT and SIGKILL end its job;
+//   - it has its connection, and the journal is being told of that: it is held until its signal is
+//     journalled, and gets that (board/cancel.go).
+//
+// The crash argument of the first: the journal says that the request was announced, and not that it had a
+// connection. So the next start knows that it was never sent. A signal counts as delivered once the end
+// of its job is journalled, which says who has sent it.
+
+// takeBack takes back the start of a process if it waits still.
+func takeBack(process any) {
+	if waiting, is := process.(withdrawable); is {
+		waiting.Withdraw()
+	}
+}
+
+// waits tells whether a process is a request that has no connection yet, and is ended by a signal.
+func waits(process Process, signo int) bool {
+	_, held := process.(Held)
+	return held && board.EndsRequest(signo) && !isClosed(process.Begun())
+}
+
+// endsUnsent has the board note on whose behalf a request is to end that waits for its connection.
+func (w *Worker) endsUnsent(j *board.Job, by string, ends bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.board.GiveUp(j, by, ends)
+}
+
+// endUnsent ends a request that waits for its connection by a signal, and tells whether the journal knows
+// that in time.
+func (w *Worker) endUnsent(j *board.Job, process Process, signo int) bool {
+	if process.Signal(signo) != nil {
+		return false
+	}
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	for {
+		moves := w.movesOf(j)
+		if moves == nil {
+			return true
+		}
+		select {
+		case <-moves:
+		case <-timer.C:
+			return false
+		case <-w.turned:
+			return false
+		}
+	}
+}
+
+// movesOf gives a channel that is closed at a job's next move; nil where it is gone.
+func (w *Worker) movesOf(j *board.Job) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.board.Job(j.ID()) != j {
+		return nil
+	}
+	return j.Moved()
+}
+
+// instance names the runner that is to start jobs; "" where it can't be had at the moment. Then
+// there will be a turn when it is to be tried again.
+func (w *Worker) instance() string {
+	if w.runnerPause != nil {
+		select {
+		case <-w.runnerPause:
+			w.runnerPause = nil
+		default:
+			return ""
+		}
+	}
+	name, err := w.Keeper.Instance()
+	if err == nil {
+		if w.runnerRetry != nil {
+			w.runnerRetry.Over()
+			w.runnerRetry = nil
+		}
+		return name
+	}
+	if w.runnerRetry == nil {
+		w.runnerRetry = w.Retry("start the runner")
+	}
+	pause := make(chan struct{})
+	w.runnerPause = pause
+	w.others.Go(func() {
+		if w.pause(w.runnerRetry, err) {
+			close(pause)
+			w.nudgeTurn()
+		}
+	})
+	return ""
+}
+
+// Result is how a job ended, as clients are told.
+type Result struct {
+	Result string  `json:"result"`
+	Code   *int    `json:"code"`
+	Signal *string `json:"signal"`
+	Stdout string  `json:"stdout"`
+	Stderr string  `json:"stderr"`
+}
+
+// resultOf is what a client is told of an outcome.
+func resultOf(done journal.Done) Result {
+	r := Result{
+		Result: done.Result, Code: done.Code,
+		Stdout: done.Stdout.Text(0, journal.CharsetFull), Stderr: done.ShownStderr().Text(0, journal.CharsetFull),
+	}
+	if done.Signal != "" {
+		r.Signal = &done.Signal
+	}
+	return r
+}
+
+// answerDelay is how long an answer waits for the table to show the outcome.
+const answerDelay = time.Second
+
+// answer tells a client how its job ended.
+func (w *Worker) answer(a board.Answer) {
+	timer := time.NewTimer(answerDelay)
+	defer timer.Stop()
+	select {
+	case <-w.Mirror.Shown(a.End.Seq, a.End.Job):
+	case <-timer.C:
+	}
+	done, _ := a.End.Payload.(journal.Done)
+	result := resultOf(done)
+	a.Client.(*waiter).tell(&result, "")
+}

@@ -1,6 +1,12 @@
 package exec
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"jobd/exec/board"
+	"jobd/journal"
+)
 
 // TargetStatus is what clients are told of a target.
 type TargetStatus struct {
@@ -74,4 +80,244 @@ func (w *Worker) TargetNames() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.board.Names()
+}
+
+// RunningJob is a job that has been started, and whose end is not journalled yet.
+type RunningJob struct {
+	ID      int64
+	Target  string
+	Manual  bool
+	Attempt int
+	Since   time.Time // when its start was announced
+	PID     int       // 0: not known yet
+	Usage   *Usage    // nil: not known
+	Adopted bool      // its runner is gone
+
+	Executor  Mode   // ModeProcess, or what else runs it
+	Address   string // of a request: where it was sent
+	Cancelled bool   // somebody wants it to end
+
+	Time RunTime
+}
+
+// Running lists what runs of some targets (none: all), in no order.
+func (w *Worker) Running(targets []string) []RunningJob {
+	var running []board.AtWork
+	w.change(func(b *board.Board) board.Effects {
+		running = b.AtWork(targets)
+		return board.Effects{}
+	})
+	jobs, started := make([]RunningJob, len(running)), make([]journal.Started, len(running))
+	for i, r := range running {
+		process := r.Process.(Process)
+		if isClosed(process.Begun()) {
+			started[i] = process.Started()
+		}
+		jobs[i] = RunningJob{
+			ID: r.ID, Target: r.Target, Manual: r.Manual, Attempt: r.Attempt, Since: r.Since,
+			PID: started[i].Pid, Adopted: adopted(process), Cancelled: r.Cancelled,
+			Executor: modeOf(r.Executor), Address: started[i].Address,
+		}
+	}
+	for i, used := range w.Watcher.Usage(started) {
+		jobs[i].Usage = used
+		if used != nil && jobs[i].Executor.shares() { // the process was there before the job
+			used.Ran = min(used.Ran, time.Since(jobs[i].Since))
+		}
+	}
+	w.noteTimes(jobs)
+	return jobs
+}
+
+// adopted tells whether a process goes on without its runner.
+func adopted(p Process) bool {
+	stray, ok := p.(interface{ Adopted() bool })
+	return ok && stray.Adopted()
+}
+
+// JobOutput is what a job that is under way has written.
+type JobOutput struct {
+	Attempt int
+	Started bool // its start was asked for; else it has written nothing
+	Adopted bool // its runner is gone
+	Written Written
+}
+
+// Output gives a part of what a job has written, of its newest attempt where none is named. It
+// finds nothing where the job is not under way here: then the journal has its output, if anybody.
+func (w *Worker) Output(ctx context.Context, g Glance) (out JobOutput, found bool, err error) {
+	j, process := w.underWay(g.Job)
+	if j == nil {
+		return out, false, nil
+	}
+	now := g
+	now.Token = j.Token()
+	if now.Attempt == 0 {
+		now.Attempt = j.Attempt()
+	}
+	out = JobOutput{Attempt: now.Attempt, Started: process != nil || now.Attempt < j.Attempt()}
+	switch {
+	case now.Attempt > j.Attempt():
+		return out, false, nil
+	case now.Attempt < j.Attempt():
+		out.Written, err = w.Watcher.Written(ctx, now) // of an attempt whose runner is gone
+		return out, true, err
+	case process == nil:
+		return out, true, nil
+	}
+	out.Adopted = adopted(process)
+	if !isClosed(process.Ended()) {
+		if isClosed(process.Begun()) {
+			now.Started = process.Started()
+		}
+		if out.Written, err = w.Watcher.Written(ctx, now); err == nil {
+			return out, true, nil
+		}
+		if !isClosed(process.Ended()) {
+			return out, true, err
+		}
+	}
+	done, _ := process.Outcome()
+	out.Written = Written{PartOf(done.Stdout, now.From[0], now.Most), PartOf(done.Stderr, now.From[1], now.Most)}
+	return out, true, nil
+}
+
+// underWay finds a job and its process, which it may not have.
+func (w *Worker) underWay(id int64) (j *board.Job, process Process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j = w.board.Job(id); j != nil {
+		process, _ = j.Process().(Process)
+	}
+	return j, process
+}
+
+// PartOf is a part of what was kept of a stream.
+func PartOf(output journal.Output, from int64, most int) Part {
+	kept := int64(len(output.Kept))
+	if from < 0 {
+		from = max(from+kept, 0)
+	}
+	if from >= kept {
+		return Part{At: output.Size, Size: output.Size}
+	}
+	return Part{At: from, Bytes: output.Kept[from:min(from+int64(most), kept)], Size: output.Size}
+}
+
+// RunTime is what the journal says about the time of a job under way. What is not known, and what is
+// not, is zero.
+type RunTime struct {
+	Plan      *journal.Plan // of its row, when it was claimed; nil where the table uses nothing of that
+	PlannedAt int64         // the planned start of the run, in seconds since 1970
+	Deadline  time.Time     // when its newest start has run for as long as it may; zero: nothing limits it, or it has not been started
+}
+
+// runTime is what is known of a job.
+func runTime(known journal.Job) RunTime {
+	t := RunTime{Plan: known.Plan, PlannedAt: known.PlannedAt}
+	if known.Timeout > 0 && !known.Running.IsZero() {
+		t.Deadline = known.Running.Add(known.Timeout)
+	}
+	return t
+}
+
+// noteTimes takes in what the journal says about the time of jobs that run.
+func (w *Worker) noteTimes(jobs []RunningJob) {
+	w.Recorder.View(func(s *journal.State) {
+		for i := range jobs {
+			if known := s.Job(jobs[i].ID); known.Attempt == jobs[i].Attempt {
+				jobs[i].Time = runTime(known)
+			}
+		}
+	})
+}
+
+// TermsOf tells what the configuration says of the jobs of a target at present, and in which zone
+// schedules are read whose rows name none.
+func (w *Worker) TermsOf(target string) (terms Terms, zone *time.Location) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if zone = w.zone; zone == nil {
+		zone = time.UTC
+	}
+	return w.terms[target], zone
+}
+
+// Explanation is what a worker knows of one job from memory: where it stands, and whether its row is
+// set aside.
+type Explanation struct {
+	Standing *JobStanding // nil: it is not under way here
+	Aside    *AsideRow    // it can't be claimed for now; nil: nothing is known against that
+}
+
+// JobStanding is where a job stands. What is not known is zero.
+type JobStanding struct {
+	board.Standing
+	Claimed time.Time
+	Pid     int
+	Adopted bool // its runner is gone: nobody will know how it ends
+	Time    RunTime
+}
+
+// TargetStanding is how a target that the worker serves stands.
+type TargetStanding struct {
+	TargetStatus
+	Hindrance
+	Room  int  // how many more jobs would be claimed
+	Looks bool // a look at the table is due, or under way
+}
+
+// ExplainTargets tells how these targets stand, those of them that are served. It changes nothing.
+func (w *Worker) ExplainTargets(names []string) map[string]TargetStanding {
+	away, now := isClosed(w.Mirror.Away()), time.Now()
+	standings := make(map[string]TargetStanding, len(names))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range names {
+		if t, served := w.targets[name]; served {
+			standings[name] = TargetStanding{
+				TargetStatus: w.targetStatus(t, away, now), Hindrance: w.hindrance(t, away),
+				Room: t.Room(w.Prefetch), Looks: t.wanted() || !t.look.Due.IsZero(),
+			}
+		}
+	}
+	return standings
+}
+
+// Explain tells what the worker knows of jobs. It changes nothing.
+func (w *Worker) Explain(ids []int64) map[int64]Explanation {
+	claimed := make(map[int64]journal.Job, len(ids))
+	w.Recorder.View(func(s *journal.State) {
+		for _, id := range ids {
+			claimed[id] = s.Job(id)
+		}
+	})
+	explained := make(map[int64]Explanation, len(ids))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		var e Explanation
+		if s, known := w.board.Standing(id); known {
+			e.Standing = &JobStanding{Standing: s, Claimed: claimed[id].Accepted, Time: runTime(claimed[id])}
+			e.Standing.identify(claimed[id])
+		}
+		if a := w.asides[id]; a != nil && !a.trusted {
+			e.Aside = &AsideRow{Job: id, Target: a.target, Reason: a.reason, Since: a.since}
+		}
+		explained[id] = e
+	}
+	return explained
+}
+
+// identify says which process a job has, as the process itself tells, or the journal.
+func (s *JobStanding) identify(known journal.Job) {
+	if process, has := s.Process.(Process); has && isClosed(process.Begun()) {
+		s.Pid = process.Started().Pid
+	}
+	if s.Pid == 0 && known.Process != nil && known.Attempt == s.Attempt {
+		s.Pid = known.Process.Pid
+	}
+	if stray, tells := s.Process.(interface{ Adopted() bool }); tells {
+		s.Adopted = stray.Adopted()
+	}
 }

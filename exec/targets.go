@@ -1,10 +1,12 @@
 package exec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"jobd/exec/board"
 	"jobd/journal"
@@ -205,3 +207,331 @@ func (w *Worker) serves(name string) bool {
 	_, ok := w.targets[name]
 	return ok
 }
+
+// target is a target of the board, with what claims for it have found. The worker's mutex guards
+// it.
+type target struct {
+	*board.Target
+	polls   int           // how often a poll was asked for
+	polled  int           // the poll that was last answered by an exhausted table
+	unfit   string        // why the table can't hold the name, or takes it for another one; "" where it does not
+	look    board.Backoff // rows wait that somebody else's lock hid from a claim
+	locked  locked
+	trouble trouble // of its claims
+	sweep   sweep   // where there are too many refused rows to remember
+	bucket  bucket  // the starts in hand, where the rate is limited
+	dues    dues    // when its delayed rows are due, as far as is known
+}
+
+// trouble is what is wrong with the claims of one target.
+type trouble struct {
+	failed int           // claims that failed, one after the other
+	narrow int           // most rows of the next claim; 0: no limit of its own
+	rest   board.Backoff // until when nothing is claimed for it
+	why    string        // in words for the operator; "" where nothing is wrong
+}
+
+// How long a target rests after a claim of it that failed.
+const (
+	firstRest = 20 * time.Millisecond
+	longRest  = 10 * time.Second
+)
+
+// suspected tells whether claims for the target are made apart from those for others: two that
+// failed may have been its fault.
+func (t *trouble) suspected() bool { return t.failed >= 2 }
+
+// wanted tells whether the table may hold jobs that were not claimed yet.
+func (t *target) wanted() bool { return t.polls > t.polled }
+
+// room is how many jobs to claim now.
+func (t *target) room(prefetch int, now time.Time) int {
+	if t.unfit != "" || !t.trouble.rest.Due.IsZero() || !t.wanted() {
+		return 0
+	}
+	n := t.Room(prefetch)
+	if t.trouble.narrow > 0 {
+		n = min(n, t.trouble.narrow)
+	}
+	if n > 0 && t.bucket.limit != nil {
+		n = min(n, t.bucket.room(t.Unstarted(), now))
+	}
+	return n
+}
+
+// Every change of targets is journalled before it takes effect, with who asked for it.
+
+// Pause makes targets (none named: all) start nothing until they are continued. What runs goes on.
+// Background jobs that have not started are given back; manual ones, whose clients want them run
+// here, wait. Nothing starts any more when Pause has returned.
+func (w *Worker) Pause(names []string, by string) error {
+	err := w.setPaused(names, true, by, func(names []string) journal.Payload {
+		return journal.Paused{Targets: names, By: by}
+	})
+	if err != nil {
+		return err
+	}
+	return w.awaitStarts(names)
+}
+
+// startsTimeout is for a runner to tell of starts that it was asked for. It takes milliseconds,
+// unless it stands still.
+const startsTimeout = 10 * time.Second
+
+// awaitStarts waits until the runner has told of all starts that it was asked for, for targets that
+// are paused by now: those that it has not read yet can't be taken back.
+func (w *Worker) awaitStarts(names []string) error {
+	timer := time.NewTimer(w.startsTimeout)
+	defer timer.Stop()
+	w.mu.Lock()
+	pending := w.board.MovesFrom(board.Asked, names)
+	w.mu.Unlock()
+	w.withdraw(names)
+	for i, told := range pending {
+		select {
+		case <-told:
+		case <-timer.C:
+			return RefusedError(fmt.Sprintf("paused, but %d jobs may still start: the runner was asked for them, and does not answer", len(pending)-i))
+		}
+	}
+	return nil
+}
+
+// withdraw takes back the starts of some targets (nil: all) that wait for a process still, which may
+// have to be loaded first.
+func (w *Worker) withdraw(targets []string) {
+	w.mu.Lock()
+	unanswered := w.board.Unanswered(targets)
+	w.mu.Unlock()
+	for _, process := range unanswered {
+		takeBack(process)
+	}
+}
+
+// Continue ends a pause, and polls.
+func (w *Worker) Continue(names []string, by string) error {
+	return w.setPaused(names, false, by, func(names []string) journal.Payload {
+		return journal.Continued{Targets: names, By: by}
+	})
+}
+
+func (w *Worker) setPaused(names []string, paused bool, by string, event func([]string) journal.Payload) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	names, err := w.named(names)
+	if err != nil {
+		return err
+	}
+	events, err := w.append(journal.Draft{Payload: event(names)})
+	if err != nil {
+		return err
+	}
+	targets := make([]*board.Target, 0, len(names))
+	var asking []<-chan struct{}
+	w.change(func(b *board.Board) board.Effects {
+		for _, name := range names { // w.changing is held: all are served still
+			targets = append(targets, b.Target(name))
+		}
+		var e board.Effects
+		if paused {
+			e = b.Pause(targets, events[0].Time, by)
+		} else {
+			e = b.Continue(targets)
+		}
+		asking = b.MovesFrom(board.Asking, names)
+		return e
+	})
+	if !paused {
+		return w.Poll(names)
+	}
+	for _, asked := range asking {
+		<-asked
+	}
+	return nil
+}
+
+// named gives the names of the targets that a request means.
+func (w *Worker) named(names []string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	targets, err := w.find(names)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, len(targets))
+	for i, t := range targets {
+		all[i] = t.Name()
+	}
+	return all, nil
+}
+
+// Two names of targets may be one to the table's column, as its collation goes, and some names it
+// can't hold at all. The table is asked at the start, when targets change, and after an outage.
+// Nothing is claimed for a target whose name is unfit: its rows would go to another target, or its
+// name fail the claims of all.
+
+// How long a client that adds a target waits for the table's word on the name, and how long it
+// takes until a question that failed is asked again.
+const (
+	nameTimeout = 2 * time.Second
+	firstNames  = time.Second
+	longNames   = 30 * time.Second
+)
+
+// checkNames asks the table whether it takes the names of the targets, where that may have changed.
+func (w *Worker) checkNames(ctx context.Context) error {
+	w.mu.Lock()
+	wanted, names := w.namesDue && w.claims.names.Due.IsZero(), w.board.Names()
+	if wanted {
+		w.namesDue = false
+	}
+	w.mu.Unlock()
+	if !wanted {
+		return nil
+	}
+	unfit, err := w.Table.Names(ctx, names)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.namesDue = true
+		if concernsAll(ctx, err) {
+			return err
+		}
+		w.claims.names.Grow(time.Now(), firstNames, longNames)
+		return nil
+	}
+	w.claims.names = board.Backoff{}
+	for _, name := range names {
+		if t, served := w.targets[name]; served {
+			w.noteFit(t, unfit[name])
+		}
+	}
+	return nil
+}
+
+// noteFit notes whether the table takes a target's name. Callers must hold w.mu.
+func (w *Worker) noteFit(t *target, unfit string) {
+	if unfit == t.unfit {
+		return
+	}
+	t.unfit = unfit
+	if unfit != "" {
+		w.Logger.Error("nothing is claimed for a target: the table does not take its name", "target", t.Name(), "reason", unfit)
+		return
+	}
+	w.poll([]*target{t})
+}
+
+// checkName asks whether the table takes a name beside those of the targets. Where it does not
+// answer soon, that is found out later.
+func (w *Worker) checkName(name string) error {
+	w.mu.Lock()
+	names := append(w.board.Names(), name)
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
+	defer cancel()
+	unfit, err := w.Table.Names(ctx, names)
+	if why, is := unfit[name]; err == nil && is {
+		return RefusedError(fmt.Sprintf("target '%s' can't be served: %s", name, why))
+	}
+	return nil
+}
+
+// CheckTargets tells which of these targets, each new to the worker, the table would not take when
+// SetTargets is given them all: it asks, and changes nothing. Where the table does not answer soon,
+// that is found out later. A target that is served already stays, whatever the table says of it.
+func (w *Worker) CheckTargets(wanted map[string]int) error {
+	var names, added []string
+	w.mu.Lock()
+	for _, name := range w.board.Names() { // those that stay, and those that stay until their jobs have run
+		if _, stays := wanted[name]; stays || w.targets[name].Length() > 0 {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if _, served := w.targets[name]; !served {
+			added = append(added, name)
+		}
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), nameTimeout)
+	defer cancel()
+	unfit, err := w.Table.Names(ctx, append(names, added...))
+	if err != nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range added {
+		if why, is := unfit[name]; is {
+			errs = append(errs, RefusedError(fmt.Sprintf("target '%s' can't be served: %s", name, why)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Terms are what the configuration says of the jobs of one target, beside how many may run at once.
+type Terms struct {
+	Attempts  int           // starts of a run in all; 0: one, or, where jobs of unknown outcome are started again, Config.MaxAttempts
+	Backoff   Backoff       // between them
+	Timeout   time.Duration // of one start; 0: no limit
+	KillAfter time.Duration // between SIGTERM and SIGKILL, when the timeout is over
+	Rate      Rate          // of starts
+	Launcher  *Launcher     // nil: the worker's
+}
+
+// Backoff is how long a failed run waits for its next attempt: First, then twice as long each time,
+// Most at most, ± a fifth.
+type Backoff struct{ First, Most time.Duration }
+
+// Rate is how many starts there may be in a time; zero: as many as there can be.
+type Rate struct {
+	Starts int
+	Per    time.Duration
+	Fleet  bool // of all workers of the master together
+}
+
+// timing is what the board is told of the terms.
+func timing(common Launcher, terms map[string]Terms, zone *time.Location, skipMissed bool) board.Timing {
+	t := board.Timing{
+		Terms: make(map[string]board.Terms, len(terms)), Zone: zone, SkipMissed: skipMissed, Executor: common.Mode.Executor(),
+	}
+	for name, of := range terms {
+		its := board.Terms{
+			Attempts: of.Attempts, First: of.Backoff.First, Most: of.Backoff.Most, Timeout: of.Timeout, KillAfter: of.KillAfter,
+		}
+		if of.Launcher != nil {
+			its.Own, its.Executor = true, of.Launcher.Mode.Executor()
+		}
+		t.Terms[name] = its
+	}
+	return t
+}
+
+// launcherOf is the launcher of a target's jobs. Callers must hold w.mu.
+func (w *Worker) launcherOf(target string) Launcher {
+	if own := w.terms[target].Launcher; own != nil {
+		return *own
+	}
+	return w.launcher
+}
+
+// SetTerms replaces the terms of all targets, the zone of schedules that name none, and what becomes
+// of missed runs. They hold together from now on: for starts and ends, and for rows that are claimed,
+// also of targets that are added later. So a configuration that is read again gives its terms first,
+// and its targets then. Processes that are kept for jobs are replaced, also where nothing has changed
+// that the configuration says: they may have loaded an older version of the application.
+func (w *Worker) SetTerms(terms map[string]Terms, zone *time.Location, skipMissed bool) {
+	w.change(func(b *board.Board) board.Effects {
+		w.terms, w.zone = terms, zone
+		w.skipMissed = skipMissed
+		w.follow(b.SetTiming(w.timing()))
+		e := b.NewLauncher()
+		e.Wake = true // a rate may let more start
+		return e
+	})
+	w.declare()
+	w.recycle(w.keptTargets(), "reload")
+}
+
+// timing is what the board is told of launchers and terms. Callers must hold w.mu.
+func (w *Worker) timing() board.Timing { return timing(w.launcher, w.terms, w.zone, w.skipMissed) }

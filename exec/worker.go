@@ -2,11 +2,14 @@ package exec
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"jobd/exec/board"
@@ -188,4 +191,543 @@ func (w *Worker) wake() {
 // fitNames lists the targets whose names the table takes. Callers must hold w.mu.
 func (w *Worker) fitNames() []string {
 	return slices.DeleteFunc(w.board.Names(), func(name string) bool { return w.targets[name].unfit != "" })
+}
+
+// Open journals the start and takes up what a former run left. It comes before Run, and before
+// anything is served.
+func (w *Worker) Open(pid int) error {
+	w.Recorder.View(func(s *journal.State) { w.fresh = s.Name == "" })
+	opened := journal.Opened{
+		Name: w.Name, Version: w.Version, Pid: pid, BootID: w.BootID, Targets: w.Targets,
+		Host: w.Host, Launcher: w.Launcher.Words, Launchers: LaunchersOf(w.Config.Terms),
+	}
+	var ignored []int64
+	var retried map[int64]journal.Retried
+	if w.Doubtful != nil {
+		ignored, retried = w.Doubtful()
+	}
+	if _, err := w.Recorder.Append(journal.Draft{Payload: opened}); err != nil {
+		return fmt.Errorf("open worker %s: %w", w.Name, err)
+	}
+	w.declare()
+	return w.recover(ignored, retried)
+}
+
+// Run claims and runs jobs until ctx ends. Then it claims nothing more, gives back what has not
+// started, and returns when what runs has ended (see Config.ShutdownTimeout). It fails when the
+// journal does.
+func (w *Worker) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.whole, cancel)()
+	turning, endTurns := context.WithCancel(context.Background())
+	w.others.Go(func() { w.turnLoop(turning) })
+	w.PollAll()
+	w.claimLoop(ctx)
+	w.drain()
+	endTurns()
+	<-w.turned
+	if err := w.err(); err != nil {
+		return err
+	}
+	return w.journalEnd()
+}
+
+// Hurry makes a worker that stops kill what runs at once. It may be called more than once.
+func (w *Worker) Hurry() { w.endPatient() }
+
+// SetLauncher makes jobs started from now on use another launcher. Where none could be started, it
+// is looked at at once.
+func (w *Worker) SetLauncher(l Launcher) {
+	defer w.declare()
+	w.change(func(b *board.Board) board.Effects {
+		w.launcher = l
+		w.follow(b.SetTiming(w.timing()))
+		return b.NewLauncher()
+	})
+}
+
+// HandOver makes a worker that stops, or will be, leave what runs to the next start.
+func (w *Worker) HandOver() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handover = true
+}
+
+// handsOver tells whether what runs is left to the next start.
+func (w *Worker) handsOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.handover
+}
+
+// closing is why the run of the worker ends.
+func (w *Worker) closing() string {
+	if w.handsOver() {
+		return "handed over"
+	}
+	return "stopped"
+}
+
+// change tells the board what has happened, and carries out what is to follow. Whoever has won a
+// claim starts its jobs.
+func (w *Worker) change(event func(*board.Board) board.Effects) { w.carryOut(w.settle(event)) }
+
+// settle is the part of change that only memory is needed for.
+func (w *Worker) settle(event func(*board.Board) board.Effects) board.Effects {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := event(w.board)
+	w.follow(e)
+	return e
+}
+
+// carryOut is the part of change that the runner may hold up.
+func (w *Worker) carryOut(e board.Effects) {
+	w.goOn(e.Held)
+	for _, j := range e.Forget {
+		w.Keeper.Forget(j.ID(), j.Token(), j.Attempt())
+	}
+	if len(e.Start) > 0 && e.Start[0].Claimed {
+		w.startAll(e.Start)
+	}
+}
+
+// follow carries out what is to follow a change of the board, but for what only turns and claims
+// have to follow. None of it waits: what takes time gets a goroutine. Callers must hold w.mu.
+func (w *Worker) follow(e board.Effects) {
+	for _, n := range e.Notes {
+		w.Logger.Log(context.Background(), n.Level, n.Text, n.Args...)
+	}
+	for _, name := range e.Poll {
+		w.pollNamed(name)
+	}
+	if free := e.Free; len(free) > 0 { // of its own: e would be on the heap for the closure's sake, each time
+		w.others.Go(func() { w.tellSetBack(free) })
+	}
+	for _, t := range e.Changed {
+		if served := w.targets[t.Name()]; served != nil && served.room(w.Prefetch, time.Now()) > 0 {
+			e.Wake = true
+		} else if t.Behind() {
+			w.awaitTable()
+		}
+	}
+	w.expect(e.Coming)
+	if e.Wake {
+		w.wake()
+	}
+	if e.Turn {
+		w.nudgeTurn()
+	}
+	if e.Examine != board.NoLook {
+		how := e.Examine
+		w.others.Go(func() { w.examine(how) })
+	}
+	for _, t := range e.Empty {
+		w.others.Go(func() { w.removeRetired(t) })
+	}
+	for _, c := range e.Cancelled {
+		c.To <- c
+	}
+	for _, s := range e.Signalled {
+		s.To <- s.Err
+	}
+	for _, s := range e.Settled {
+		if client, waits := s.Client.(*waiter); waits {
+			client.tell(&Result{}, "")
+		}
+	}
+	for _, r := range e.Refusals {
+		w.refuse(r)
+	}
+	for _, a := range e.Answers {
+		w.answers.Go(func() { w.answer(a) })
+	}
+	if group := e.Start; len(group) > 0 && !group[0].Claimed {
+		w.starts.Go(func() { w.launch(group) })
+	}
+	for _, r := range e.Renewed {
+		if r.Job.Retry == nil {
+			r.Job.Retry = w.Retry("start a job", "job", r.Job.ID(), "target", r.Job.Target())
+		}
+		w.starts.Go(func() { w.announceAgain(r) })
+	}
+}
+
+// refuse tells a client that its job is not run.
+func (w *Worker) refuse(r board.Refusal) {
+	if client := r.Client.(*waiter); r.Whole {
+		client.tell(nil, r.Why)
+	} else {
+		client.refuse(r.Job, r.Why)
+	}
+}
+
+// Memory never runs ahead of the journal: what is to be journalled is appended first, without the
+// worker's lock, and memory changes when that is durable. There are two ways: append, for what is
+// only wanted, fails when the disk is full, and what was wanted stays as it is, to be tried again;
+// record, for what has happened already, waits for room.
+
+// append makes drafts durable. Any error but a full disk or a contradiction means that the journal
+// takes nothing more, and ends the worker.
+func (w *Worker) append(drafts ...journal.Draft) ([]journal.Event, error) {
+	events, err := w.Recorder.Append(drafts...)
+	if err != nil && !errors.Is(err, journal.ErrFull) && illegal(err) == nil {
+		w.fail(err)
+	}
+	w.tell(events)
+	return events, err
+}
+
+// illegal is the contradiction among an error's causes; nil where there is none.
+func illegal(err error) *journal.IllegalError {
+	var contradiction *journal.IllegalError
+	if errors.As(err, &contradiction) {
+		return contradiction
+	}
+	return nil
+}
+
+// record is append for what has happened already, and is known only here until it is written: a
+// full disk is waited out.
+func (w *Worker) record(drafts ...journal.Draft) ([]journal.Event, error) {
+	events, err := w.append(drafts...)
+	if !errors.Is(err, journal.ErrFull) {
+		return events, err
+	}
+	w.Disk.Release()
+	events, err = w.append(drafts...)
+	if errors.Is(err, journal.ErrFull) {
+		defer w.noteFull(err)()
+	}
+	retry := w.Retry("append to the journal")
+	for errors.Is(err, journal.ErrFull) {
+		if retry.Wait(w.patient, err) != nil {
+			return nil, err
+		}
+		events, err = w.append(drafts...)
+	}
+	if err == nil {
+		retry.Over()
+	}
+	return events, err
+}
+
+// Note journals what was asked of the worker, where that has no event of its own. What is to follow
+// it must wait until it is durable. Nothing is noted once the end of the worker's run is
+// journalled.
+func (w *Worker) Note(payload journal.Payload) error {
+	w.noting.Lock()
+	defer w.noting.Unlock()
+	if w.closed {
+		return errStopping
+	}
+	_, err := w.append(journal.Draft{Payload: payload})
+	return err
+}
+
+// journalEnd journals that the worker's run ended in order, as the last event of it.
+func (w *Worker) journalEnd() error {
+	w.noting.Lock()
+	defer w.noting.Unlock()
+	w.closed = true
+	var drafts []journal.Draft
+	if w.LastWords != nil {
+		for _, payload := range w.LastWords() {
+			drafts = append(drafts, journal.Draft{Payload: payload})
+		}
+	}
+	drafts = append(drafts, journal.Draft{Payload: journal.Closed{Reason: w.closing()}})
+	_, err := w.Recorder.Append(drafts...)
+	if errors.Is(err, journal.ErrFull) {
+		w.Disk.Release()
+		_, err = w.Recorder.Append(drafts...)
+	}
+	return err
+}
+
+// fail ends the worker: without a journal nothing may happen any more.
+func (w *Worker) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failure == nil {
+		w.failure = fmt.Errorf("worker %s: %w", w.Name, err)
+		w.board.Fail()
+		w.endWhole()
+	}
+}
+
+func (w *Worker) err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failure
+}
+
+// rest waits. It is false when the worker stops.
+func (w *Worker) rest(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.active.Done():
+		return false
+	}
+}
+
+// pause waits before something is tried again. It is false when the worker stops.
+func (w *Worker) pause(retry Retry, cause error) bool { return retry.Wait(w.active, cause) == nil }
+
+// killDelay is how long jobs get between SIGTERM and SIGKILL, and how long the kernel gets after
+// that.
+const killDelay = 5 * time.Second
+
+// drain ends the worker's work: nothing new starts, what has not started is given back, what runs
+// may end, then is made to, or is left to the next start.
+func (w *Worker) drain() {
+	w.halt()
+	if w.handsOver() {
+		w.leaveRunning()
+	} else {
+		w.endRunning()
+	}
+}
+
+// halt makes sure that nothing starts any more and gives back the jobs that have not started.
+func (w *Worker) halt() {
+	var asking []<-chan struct{}
+	w.change(func(b *board.Board) board.Effects {
+		w.endActive()
+		e := b.Stop()
+		asking = b.MovesFrom(board.Asking, nil)
+		return e
+	})
+	w.others.Go(func() {
+		for _, asked := range asking {
+			select {
+			case <-asked:
+			case <-w.turned:
+				return
+			}
+		}
+		w.withdraw(nil)
+	})
+}
+
+// leaveRunning waits until every start under way has happened or not, and what was not started is
+// given back, so that the journal is not closed in the middle of one. It does not wait for long:
+// what a crash would leave to the next start, this leaves to it.
+func (w *Worker) leaveRunning() {
+	if !w.within(w.ended((*board.Board).NoneStarting), w.startsTimeout) {
+		w.mu.Lock()
+		left := w.board.Starting()
+		w.mu.Unlock()
+		w.Logger.Warn("some starts and releases are under way still; the next start takes them up", "jobs", left)
+	}
+	w.endRequests()
+	w.Logger.Info("jobs are left to the next start", "jobs", w.runningJobs())
+	w.change(func(b *board.Board) board.Effects {
+		return b.RefuseClients(true, func(id int64) string {
+			return fmt.Sprintf("job %d goes on while the worker restarts; its row will tell how it ended", id)
+		})
+	})
+}
+
+// endRunning waits for what runs, then ends it.
+func (w *Worker) endRunning() {
+	ended := w.ended((*board.Board).NoneWorking)
+	if !w.within(ended, w.ShutdownTimeout) {
+		w.Logger.Warn("jobs still run; ending them", "jobs", w.runningJobs())
+		w.signalAll(unix.SIGTERM)
+		if !w.within(ended, killDelay) {
+			w.signalAll(unix.SIGKILL)
+			w.waitKilled(ended)
+		}
+	}
+	w.refuseClients()
+}
+
+// ended gives a channel that is closed when nothing has to do with jobs that are to be started any
+// more, then no job is in the phases that a channel of the board tells of, and then no client is to
+// be answered.
+func (w *Worker) ended(phases func(*board.Board) <-chan struct{}) <-chan struct{} {
+	none := func() <-chan struct{} {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return phases(w.board)
+	}
+	ended := make(chan struct{})
+	w.others.Go(func() {
+		for _, wait := range []func() <-chan struct{}{w.starts.Ended, none, w.answers.Ended} {
+			select {
+			case <-wait():
+			case <-w.turned:
+				return
+			}
+		}
+		close(ended)
+	})
+	return ended
+}
+
+// within waits until all jobs have ended, for a time (0: no limit) or until there is a hurry.
+func (w *Worker) within(ended <-chan struct{}, limit time.Duration) bool {
+	var expired <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-ended:
+		return true
+	case <-w.patient.Done(): // without a journal nothing may be done to jobs
+		return w.whole.Err() != nil
+	case <-expired:
+	}
+	return false
+}
+
+// waitKilled waits for jobs that were killed; one that the kernel can't end is left behind.
+func (w *Worker) waitKilled(ended <-chan struct{}) {
+	timer := time.NewTimer(killDelay)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-w.whole.Done():
+	case <-timer.C:
+		w.Logger.Error("jobs survived SIGKILL; the next start takes them up", "jobs", w.runningJobs())
+		w.Hurry() // what the disk has no room for is not waited for either
+	}
+}
+
+// refuseClients answers the clients that are left when nothing runs any more.
+func (w *Worker) refuseClients() {
+	w.change(func(b *board.Board) board.Effects {
+		return b.RefuseClients(false, func(int64) string { return "the worker is stopping" })
+	})
+}
+
+// endRequests waits for jobs that are requests, which end with the worker: nobody can take over a
+// connection. It waits as for all jobs of a worker that stops (Config.ShutdownTimeout); of what is
+// left then the outcome is unknown, as the next start finds.
+func (w *Worker) endRequests() {
+	moves := w.requestMoves()
+	if len(moves) == 0 {
+		return
+	}
+	w.Logger.Info("waiting for requests, which end with this process", "jobs", len(moves))
+	ended := make(chan struct{})
+	w.others.Go(func() {
+		for moves := moves; len(moves) > 0; moves = w.requestMoves() {
+			select {
+			case <-moves[0]:
+			case <-w.turned:
+				return
+			}
+		}
+		close(ended)
+	})
+	if !w.within(ended, w.ShutdownTimeout) {
+		w.Logger.Warn("requests are given up; the outcome of their jobs is unknown", "jobs", len(w.requestMoves()))
+	}
+}
+
+// requestMoves gives a channel for each job that is a request and under way, which is closed when
+// the job moves on.
+func (w *Worker) requestMoves() []<-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.board.MovesOf(func(executor string) bool { return Mode(executor).Requests() })
+}
+
+// Pulse hears from one loop that a piece of work begins, which takes no longer than memory does, or
+// that the loop waits: for something to do, or for anything outside, which may take any time. The
+// methods must not block.
+type Pulse interface {
+	Works()
+	Waits()
+}
+
+// unwatched is the pulse of a loop that nobody watches.
+type unwatched struct{}
+
+// Works implements Pulse.
+func (unwatched) Works() {}
+
+// Waits implements Pulse.
+func (unwatched) Waits() {}
+
+// watched is the pulse of a loop, whether anybody watches it or not.
+func watched(p Pulse) Pulse {
+	if p == nil {
+		return unwatched{}
+	}
+	return p
+}
+
+// works tells a loop's pulse of a piece of work.
+func works(p Pulse, work func()) {
+	p.Works()
+	defer p.Waits()
+	work()
+}
+
+// Knock makes the turn loop and the claim loop go round once, with a look at what they share, and
+// do nothing else: one that can't any more is seen by its pulse. It does not block.
+func (w *Worker) Knock() {
+	for _, knock := range []chan struct{}{w.turnKnock, w.claimKnock} {
+		select {
+		case knock <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// comeRound is all that a loop does that was knocked at.
+func (w *Worker) comeRound(p Pulse) {
+	works(p, func() { _ = w.err() })
+}
+
+// group is goroutines that are waited for together. The zero group is ready to use.
+type group struct {
+	mu    sync.Mutex
+	n     int
+	ended chan struct{} // closed when none runs; nil while nobody waits for that
+}
+
+// Go runs f in a goroutine of the group.
+func (g *group) Go(f func()) {
+	g.count(1)
+	go func() {
+		defer g.count(-1)
+		f()
+	}()
+}
+
+// Ended gives a channel that is closed once no goroutine of the group runs.
+func (g *group) Ended() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil {
+		g.ended = make(chan struct{})
+	}
+	ended := g.ended
+	g.tell()
+	return ended
+}
+
+func (g *group) count(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.n += n
+	g.tell()
+}
+
+// tell tells those who wait, once none runs. Callers must hold g.mu.
+func (g *group) tell() {
+	if g.n == 0 && g.ended != nil {
+		close(g.ended)
+		g.ended = nil
+	}
 }

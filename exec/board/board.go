@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"jobd/journal"
 )
 
 // Config says how a board decides.
@@ -78,59 +76,6 @@ type ended struct {
 	ran bool // only its end tells that it was started
 }
 
-// doubt is a claim of which it is not known whether it was won, or that was not and is to be given
-// up; or the same of a row that was to be ignored, or set back.
-type doubt struct {
-	journal.Accepted
-	ignored bool             // no claim: the row was to be ignored
-	retried *journal.Retried // no claim: the row was to be set back
-	client  Client           // waits to hear whether it was; nil: nobody does
-	former  bool             // by a former run of the worker
-	started bool             // if it was won, it may have been started, by a runner that is gone
-	lost    string           // not "": it is to be given up, and this is why
-	rest    Backoff          // of the question whether it was won
-	alone   bool             // the table is asked about it by itself
-	setBack int64            // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
-}
-
-// Hitch is why no job can be started: the system refuses to execute the launcher, or is short of
-// what a process takes. Such a start never happened, so it is no outcome: the job is given back, as
-// is all that has not started, nothing is claimed, and clients are told the reason. A second
-// attempt is not given back, because the journal says that its job ran: it waits in its queue, and
-// keeps its number.
-//
-// The launcher is looked at again, after 1 s at first and 30 s at most, and when somebody polls,
-// continues, or has the configuration read again. Where a look showed what was wrong, and shows
-// that it is right, jobs are started again. What only a start can tell, one job tells: the probe.
-// It is the only one that is claimed, and when it runs all others are.
-type Hitch struct {
-	why     string
-	short   bool // what is missing comes back by itself
-	since   time.Time
-	seen    bool // a look shows it
-	looking int  // the launcher that is looked at, counted from 1; 0: none is
-	looked  time.Time
-	ready   bool // the next job to be started is the probe
-	probe   *Job // is about to be started, to see
-}
-
-// hitches is what is kept beyond one hitch.
-type hitches struct {
-	rest  Backoff   // until the launcher is looked at again
-	ended time.Time // when jobs could be started again
-}
-
-// Text says so in words, for operators, clients and the journal.
-func (h *Hitch) Text() string {
-	if h.short {
-		return "no job can be started for now: " + h.why
-	}
-	return "the launcher can't be executed: " + h.why
-}
-
-// Since is when it began.
-func (h *Hitch) Since() time.Time { return h.since }
-
 // Names lists the targets served, in order: those of the start by name, then the others as they
 // came.
 func (b *Board) Names() []string {
@@ -189,3 +134,112 @@ func (b *Board) MovesFrom(p Phase, targets []string) (moves []<-chan struct{}) {
 // Fail notes that the journal takes nothing more: what is given up from now on was not lost to
 // anybody.
 func (b *Board) Fail() { b.failed = true }
+
+// Wait notes that a client waits for each of some jobs. It fails, without having changed anything,
+// where one is waited for already, which it names.
+func (b *Board) Wait(ids []int64, clients map[int64]Client) (taken int64, ok bool) {
+	for _, id := range ids {
+		if _, waits := b.clients[id]; waits {
+			return id, false
+		}
+	}
+	for id, client := range clients {
+		b.clients[id] = client
+	}
+	return 0, true
+}
+
+// Leave notes that clients wait no more, answered or not.
+func (b *Board) Leave(ids []int64) {
+	for _, id := range ids {
+		delete(b.clients, id)
+		if j, ok := b.jobs[id]; ok {
+			j.client = nil
+		}
+	}
+}
+
+// Clients counts the jobs that clients wait for.
+func (b *Board) Clients() int { return len(b.clients) }
+
+// RefuseClients tells clients that their jobs are not run: all, or those whose jobs have no
+// process.
+func (b *Board) RefuseClients(all bool, why func(id int64) string) Effects {
+	for id, client := range b.clients {
+		if j := b.jobs[id]; all || j == nil || !j.hasProcess() {
+			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: why(id), Whole: all})
+		}
+	}
+	return b.follow()
+}
+
+// Standing is where a job stands, for people.
+type Standing struct {
+	Phase   Phase  // of a claim in doubt none
+	InDoubt bool   // it is not known whether its claim was won
+	Lost    string // of a claim in doubt: it is to be given up, and this is why
+	Ignored bool   // in doubt is whether the row was ignored
+	Target  string
+	Manual  bool
+	Attempt int
+	Before  int       // jobs that wait before it in the queue
+	Began   time.Time // when its start was announced; zero before that
+	Reason  string    // of a job that is leaving
+	Process Process
+}
+
+// Standing tells where a job stands; false where it is not under way here.
+func (b *Board) Standing(id int64) (s Standing, known bool) {
+	if j := b.jobs[id]; j != nil {
+		s = Standing{
+			Phase: j.phase, Target: j.target.name, Manual: j.claim.Manual, Attempt: j.attempt,
+			Began: j.began, Reason: j.reason, Process: j.process,
+		}
+		if j.phase == Queued {
+			s.Before = max(slices.Index(j.target.queue, j), 0)
+		}
+		return s, true
+	}
+	if d := b.doubts[id]; d != nil {
+		return Standing{InDoubt: true, Lost: d.lost, Ignored: d.ignored, Target: d.Target, Manual: d.Manual}, true
+	}
+	return Standing{}, false
+}
+
+// AtWork is a job whose start was asked for, and whose end is not journalled yet.
+type AtWork struct {
+	ID      int64
+	Target  string
+	Manual  bool
+	Attempt int
+	Since   time.Time // when its start was announced
+	Process Process
+
+	Executor  string // what runs it; "": a process of its own
+	Cancelled bool   // somebody wants it to end
+}
+
+// AtWork lists those of some targets (none: all), in no order.
+func (b *Board) AtWork(targets []string) (jobs []AtWork) {
+	wanted := make(map[string]bool, len(targets))
+	for _, name := range targets {
+		wanted[name] = true
+	}
+	for _, j := range b.jobs {
+		if j.hasProcess() && (len(targets) == 0 || wanted[j.target.name]) {
+			jobs = append(jobs, AtWork{
+				ID: j.id, Target: j.target.name, Manual: j.claim.Manual, Attempt: j.attempt, Since: j.began, Process: j.process,
+				Executor: j.executor, Cancelled: j.cancelled != nil,
+			})
+		}
+	}
+	return jobs
+}
+
+// About names the target of a job that is under way, and which attempt it is; "" where none is.
+func (b *Board) About(id int64) (target string, attempt int) {
+	if j := b.jobs[id]; j != nil {
+		return j.target.name, j.attempt
+	}
+	return "", 0
+}

@@ -1,7 +1,9 @@
 package board
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"jobd/journal"
@@ -166,4 +168,282 @@ func (b *Board) queueClaim(id int64, claim journal.Accepted, setBack int64) {
 		b.enqueue(j)
 		b.dispatch(j.target)
 	}
+}
+
+// doubt is a claim of which it is not known whether it was won, or that was not and is to be given
+// up; or the same of a row that was to be ignored, or set back.
+type doubt struct {
+	journal.Accepted
+	ignored bool             // no claim: the row was to be ignored
+	retried *journal.Retried // no claim: the row was to be set back
+	client  Client           // waits to hear whether it was; nil: nobody does
+	former  bool             // by a former run of the worker
+	started bool             // if it was won, it may have been started, by a runner that is gone
+	lost    string           // not "": it is to be given up, and this is why
+	rest    Backoff          // of the question whether it was won
+	alone   bool             // the table is asked about it by itself
+	setBack int64            // when its row ended before it was set back to wait, in seconds since 1970; 0: it was not
+}
+
+// How long it takes until the table is asked once more about a claim whose row somebody holds.
+const (
+	firstDoubt = 50 * time.Millisecond
+	longDoubt  = 5 * time.Second
+	mostDoubts = 500 // claims that the table is asked about at a time
+)
+
+// Doubt remembers a claim whose commit may or may not have happened, or, where lost tells why,
+// certainly did not.
+func (b *Board) Doubt(c *Claim, lost func(id int64) string) Effects {
+	for _, e := range c.Events {
+		d := &doubt{}
+		switch p := e.Payload.(type) {
+		case journal.Accepted:
+			d.Accepted, d.setBack = p, c.setBack[e.Job]
+		case journal.Ignored:
+			d.ignored, d.Target = true, c.unfit[e.Job]
+		default: // what was planned anew and not committed reads as before, and is planned once more
+			continue
+		}
+		if lost != nil {
+			d.lost = lost(e.Job)
+		}
+		b.doubts[e.Job] = d
+	}
+	b.effects.Wake = len(b.doubts) > 0
+	return b.Withdraw(c)
+}
+
+// DoubtOld remembers a claim of a former run. started: if it was won, it may have been started by a
+// runner that is gone.
+func (b *Board) DoubtOld(old journal.Job, started bool) {
+	b.doubts[old.ID] = &doubt{Accepted: claimOf(old), started: started}
+}
+
+// DoubtIgnored remembers a row that a former run has ignored.
+func (b *Board) DoubtIgnored(id int64) {
+	if !b.Holds(id) {
+		b.doubts[id] = &doubt{ignored: true, former: true}
+	}
+}
+
+// Doubts counts the claims in doubt.
+func (b *Board) Doubts() int { return len(b.doubts) }
+
+// NextDoubt is when the table is to be asked about claims in doubt; zero where none is, or one is
+// at any moment.
+func (b *Board) NextDoubt() (first time.Time) {
+	for _, d := range b.doubts {
+		if due := d.rest.Due; !due.IsZero() && (first.IsZero() || due.Before(first)) {
+			first = due
+		}
+	}
+	return first
+}
+
+// DueDoubts lists the claims that the table is to be asked about in one go.
+func (b *Board) DueDoubts(now time.Time) (ids []int64) {
+	for id, d := range b.doubts {
+		switch {
+		case d.lost != "" || d.rest.Due.After(now):
+		case d.alone:
+			return []int64{id}
+		case len(ids) < mostDoubts:
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Judge takes in what the table said of claims in doubt: the row of one that was won bears the
+// claim's token, or is ignored. The others are to be given up. Those that somebody has locked stay
+// in doubt, and so do all where the table gave no answer.
+func (b *Board) Judge(ids []int64, rows []journal.Row, locked []int64, answered bool, now time.Time) Effects {
+	found := make(map[int64]journal.Row, len(rows))
+	for _, row := range rows {
+		found[row.Job] = row
+	}
+	for _, id := range ids {
+		d := b.doubts[id]
+		switch {
+		case !answered:
+			d.alone = len(ids) > 1 || d.alone
+			d.rest.Grow(now, firstDoubt, longDoubt)
+		case slices.Contains(locked, id):
+			d.rest.Grow(now, firstDoubt, longDoubt)
+		default:
+			b.judge(id, d, found[id])
+		}
+	}
+	return b.follow()
+}
+
+// judge takes in what the table said of one claim.
+func (b *Board) judge(id int64, d *doubt, row journal.Row) {
+	switch {
+	case d.retried != nil:
+		b.judgeRetry(id, d, row)
+	case d.ignored && (row.Status == journal.RowIgnored || d.former && row.Status == ""): // it may be deleted since
+		b.settle(id)
+	case d.ignored && d.former:
+		d.lost = "when the worker was started again the row was " + row.Status
+	case d.ignored && row.Status == "":
+		d.lost = "the row is gone"
+	case d.ignored:
+		d.lost = "the update was not committed: the row is " + row.Status
+	case !UnderWay(row) || row.Owner != d.Token:
+		d.lost = "the claim was not won"
+	default:
+		delete(b.doubts, id)
+		if d.started {
+			b.lose(journal.Job{ID: id, Attempt: First(d.Accepted)}, d.Accepted, journal.Done{}, killedWhileItRan)
+		} else {
+			b.queueClaim(id, d.Accepted, d.setBack)
+		}
+		b.unskip(id)
+	}
+}
+
+// settle ends a doubt of which nothing is left to be done.
+func (b *Board) settle(id int64) {
+	delete(b.doubts, id)
+	b.unskip(id)
+}
+
+// UnderWay tells whether a row is one that a worker has.
+func UnderWay(row journal.Row) bool {
+	return row.Status == journal.RowAccepted || row.Status == journal.RowRunning
+}
+
+// LostDoubts gives what is to be journalled of the claims that were not won, one draft each.
+func (b *Board) LostDoubts() (drafts []journal.Draft) {
+	for id, d := range b.doubts {
+		switch {
+		case d.lost == "":
+		case d.retried != nil:
+			drafts = append(drafts, Unretried(id, d.lost))
+		case d.ignored:
+			drafts = append(drafts, unignored(id, d.lost))
+		default:
+			drafts = append(drafts, released(id, d.Accepted, d.lost))
+		}
+	}
+	slices.SortFunc(drafts, func(one, other journal.Draft) int { return cmp.Compare(one.Job, other.Job) })
+	return drafts
+}
+
+// GivenUp forgets claims whose release is journalled.
+func (b *Board) GivenUp(drafts []journal.Draft) Effects {
+	for _, draft := range drafts {
+		id, d := draft.Job, b.doubts[draft.Job]
+		b.settle(id)
+		b.effects.Poll = append(b.effects.Poll, d.Target)
+		if d.client != nil {
+			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: d.client, Job: id, Why: d.lost, Whole: true})
+		}
+		if client, waits := b.clients[id]; waits && d.retried == nil {
+			b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: client, Job: id, Why: d.lost})
+		}
+	}
+	return b.follow()
+}
+
+// Undo gives what takes back a claim's events; lost tells why its rows were not committed.
+func (c *Claim) Undo(lost func(id int64) string) (drafts []journal.Draft) {
+	for _, e := range c.Events {
+		switch p := e.Payload.(type) {
+		case journal.Accepted:
+			drafts = append(drafts, released(e.Job, p, lost(e.Job)))
+		case journal.Ignored:
+			drafts = append(drafts, unignored(e.Job, lost(e.Job)))
+		}
+	}
+	return drafts
+}
+
+// unignored says that a row was not ignored.
+func unignored(id int64, why string) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.RowIgnored, Reason: why}}
+}
+
+// DoubtRetries remembers rows that were to be set back, by events of which it is not known whether
+// they were committed; or, where lost tells why, certainly were not. clients wait for the answer. A
+// row that is claimed here meanwhile was set back.
+func (b *Board) DoubtRetries(events []journal.Event, clients map[int64]Client, lost func(id int64) string) Effects {
+	for _, e := range events {
+		of, is := e.Payload.(journal.Retried)
+		if !is {
+			continue
+		}
+		if b.Holds(e.Job) {
+			b.effects.Settled = append(b.effects.Settled, Settled{Client: clients[e.Job]})
+			continue
+		}
+		d := newRetryDoubt(of)
+		if d.client = clients[e.Job]; lost != nil {
+			d.lost = lost(e.Job)
+		}
+		b.doubts[e.Job] = d
+	}
+	b.effects.Wake = true
+	return b.follow()
+}
+
+// DoubtRetried remembers a row that a former run has set back.
+func (b *Board) DoubtRetried(id int64, of journal.Retried) {
+	if !b.Holds(id) {
+		b.doubts[id] = newRetryDoubt(of)
+	}
+}
+
+func newRetryDoubt(of journal.Retried) *doubt {
+	return &doubt{Accepted: journal.Accepted{Target: of.Target}, retried: &of}
+}
+
+// judgeRetry takes in what the table said of a row that was to be set back. Where it reads as it
+// did before, that was not committed: between a retry and the next end the second changes. Anything
+// else came after it, its being deleted among that.
+func (b *Board) judgeRetry(id int64, d *doubt, row journal.Row) {
+	of := d.retried
+	if row.Status == of.From && row.Finished == of.Finished && row.Result == of.Result {
+		d.lost = "the update was not committed: the row is " + row.Status
+		return
+	}
+	b.settle(id)
+	b.effects.Settled = append(b.effects.Settled, Settled{Client: d.client})
+	if row.Status == journal.RowWaiting {
+		b.effects.Free = append(b.effects.Free, row.Target)
+	}
+}
+
+// Unretried says that a row was not set back.
+func Unretried(id int64, why string) journal.Draft {
+	return journal.Draft{Job: id, Payload: journal.Conflict{Wanted: journal.WantedRetried, Reason: why}}
+}
+
+// RunRowNow is what is journalled of a delayed row that somebody wants to be run at once: it is due
+// from now on. The planned start of its run stays, and so does the number of its attempts. now is what
+// the clock of the table's server says.
+func (b *Board) RunRowNow(row journal.Row, by string, now time.Time) (drafts []journal.Draft, refusal string) {
+	switch {
+	case b.stopping:
+		return nil, "worker is stopping"
+	case b.Holds(row.Job):
+		return nil, fmt.Sprintf("job %d is still under way", row.Job)
+	case row.Status != journal.RowDelayed:
+		return nil, "status = " + row.Status + ": only what is delayed is run before its time"
+	case row.Plan == nil:
+		return nil, "nothing is known of when it is due"
+	}
+	to := journal.Again{RunAt: now.Unix(), PlannedAt: row.Plan.PlannedAt, Attempts: row.Plan.Attempts}
+	switch {
+	case to.Attempts > 0:
+		to.Why = journal.AgainRetry
+	case row.Plan.Schedule != "":
+		to.Why = journal.AgainSchedule
+	}
+	return []journal.Draft{{Job: row.Job, Payload: journal.Planned{
+		Target: row.Target, From: *row.Plan, To: to, Reason: "somebody wants it to run now", By: by,
+	}}}, ""
 }

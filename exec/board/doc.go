@@ -22,7 +22,7 @@
 // # Phases
 //
 // A job is in one phase at any time. The table in phase.go says which phase may follow which, and
-// which of them holds a slot; Board.move (move.go) is the only function that changes a job's phase,
+// which of them holds a slot; Board.move (phase.go) is the only function that changes a job's phase,
 // and so the only one that counts slots. docs/architecture.md draws the table.
 //
 // A start is known by the job and the number of the event that announces it. Whoever does something for
@@ -34,7 +34,7 @@
 // the two, and never both.
 //
 // A job that is a request begins when its connection is there, and is held: Effects.Held says that the
-// step with its connection is journalled, and that it may be sent (held.go). A target whose executor
+// step with its connection is journalled, and that it may be sent (cancel.go). A target whose executor
 // can start nothing is as one that is paused, but that nobody has asked for it, and that manual jobs
 // are refused (unable.go).
 //
@@ -42,7 +42,7 @@
 //
 // A row that says something about time is weighed when it is claimed (plan.go): it is run, or planned
 // anew, or says what can't be and is ignored with the reason. What follows the end of a run is decided
-// by runEnd.again (again.go), a function of the claim, the attempt, the outcome, the terms of the target
+// by runEnd.again (plan.go), a function of the claim, the attempt, the outcome, the terms of the target
 // and the time; it becomes part of the done event. A job whose row comes back leaves the board as any
 // other: its next attempt, or run, is another claim.
 //

@@ -1,5 +1,10 @@
 package board
 
+import (
+	"fmt"
+	"log/slog"
+)
+
 // Phase is where a job stands on its way through the worker.
 type Phase uint8
 
@@ -61,3 +66,137 @@ var legal = func() (moves [phaseCount]uint32) {
 	}
 	return moves
 }()
+
+// move brings a job to another phase. It is the only function that does, and the only one that
+// counts jobs and slots. A move that is not in the table is a bug: going on would start a job twice
+// or lose a slot, so the worker dies, and the next start takes up what the journal says.
+func (b *Board) move(j *Job, to Phase) {
+	from, t := j.phase, j.target
+	if legal[from]&(1<<to) == 0 {
+		panic(fmt.Sprintf("job %d can't move from %s to %s", j.id, from, to))
+	}
+	j.phase = to
+	t.in[from]--
+	t.in[to]++
+	b.count(from, -1)
+	b.count(to, 1)
+	switch had, has := phases[from].slot, phases[to].slot; {
+	case has && !had:
+		t.active++
+		b.slots++
+		b.probeWith(j)
+	case had && !has:
+		t.active--
+		b.slots--
+		b.probedInVain(j)
+		b.probeGone(j)
+	}
+	if to == Gone {
+		delete(b.jobs, j.id)
+	}
+	if j.moved != nil {
+		close(j.moved)
+		j.moved = nil
+	}
+	b.tellIdle()
+}
+
+// count notes that n more jobs are in a phase.
+func (b *Board) count(p Phase, n int) {
+	if phases[p].starts {
+		b.starting += n
+	}
+	if phases[p].works {
+		b.working += n
+	}
+}
+
+// tellIdle closes the channels of those who wait until nothing is under way.
+func (b *Board) tellIdle() {
+	if b.started != nil && b.starting == 0 {
+		close(b.started)
+		b.started = nil
+	}
+	if b.worked != nil && b.working == 0 && b.starting == 0 {
+		close(b.worked)
+		b.worked = nil
+	}
+}
+
+// closed is a channel that is closed.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// NoneStarting gives a channel that is closed once no start and no release is under way.
+func (b *Board) NoneStarting() <-chan struct{} {
+	if b.starting == 0 {
+		return closed
+	}
+	if b.started == nil {
+		b.started = make(chan struct{})
+	}
+	return b.started
+}
+
+// NoneWorking gives a channel that is closed once no job is under way that the worker must wait
+// for.
+func (b *Board) NoneWorking() <-chan struct{} {
+	if b.working == 0 && b.starting == 0 {
+		return closed
+	}
+	if b.worked == nil {
+		b.worked = make(chan struct{})
+	}
+	return b.worked
+}
+
+// mayStart tells whether a job may have a slot.
+func (b *Board) mayStart() bool { return b.hitch == nil || b.hitch.ready && b.hitch.probe == nil }
+
+// probeWith makes a job that has got a slot the probe, where one is wanted.
+func (b *Board) probeWith(j *Job) {
+	if h := b.hitch; h != nil && b.mayStart() {
+		h.probe, h.ready = j, false
+	}
+}
+
+// probedInVain has another job tell, where one that has lost its slot did not.
+func (b *Board) probedInVain(j *Job) {
+	if h := b.hitch; h != nil && h.probe == j {
+		h.probe, h.ready = nil, true
+		b.effects.Wake = true
+	}
+}
+
+// follow gives the effects of the call under way.
+func (b *Board) follow() Effects {
+	for _, t := range b.redispatch {
+		b.dispatch(t)
+	}
+	b.redispatch = nil
+	e := b.effects
+	for _, t := range e.Changed {
+		t.changed = false
+	}
+	b.effects = Effects{}
+	return e
+}
+
+// note logs something about a job.
+func (b *Board) note(level slog.Level, text string, j *Job, args ...any) {
+	args = append([]any{"job", j.id, "target", j.target.name}, args...)
+	b.effects.Notes = append(b.effects.Notes, Note{level, text, args})
+}
+
+// refuse tells the job's client, if there is one, that it is not run.
+func (b *Board) refuse(j *Job, why string) {
+	if j.client != nil {
+		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why})
+	}
+}
+
+// examine has the launcher looked at.
+func (b *Board) examine(how Examine) { b.effects.Examine = max(b.effects.Examine, how) }

@@ -1,6 +1,13 @@
 package board
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"jobd/journal"
+)
 
 // mostParked is how many jobs of one target may be parked; or as many as it claims at once, if that
 // is more.
@@ -81,4 +88,337 @@ func (t *Target) pop() *Job {
 	t.queue[0] = nil
 	t.queue = t.queue[1:]
 	return next
+}
+
+// Add makes a target served. Jobs of a former run that are under way go on as its own.
+func (b *Board) Add(name string, concurrency int) *Target {
+	b.added++
+	t := b.targetOf(name)
+	t.concurrency, t.since = concurrency, b.added
+	b.targets[name] = t
+	delete(b.unserved, name)
+	return t
+}
+
+// serves tells whether jobs of a target are started.
+func (b *Board) serves(name string) bool { return b.targets[name] != nil }
+
+// Remove makes a target served no more.
+func (b *Board) Remove(name string) { delete(b.targets, name) }
+
+// Retire has a target removed as soon as it is empty, on whose behalf by says. Nothing more is
+// claimed for it. Where its jobs are refused, none is to show any more whether they can be started: that
+// one is given back, too, unless it was started before.
+func (b *Board) Retire(t *Target, by string) Effects {
+	t.retiring, t.retiredBy = true, by
+	if r := t.refused; r != nil && b.stays(r.probe) && slices.Contains(b.unstarted(t), r.probe) {
+		b.takeBack(r.probe)
+		b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
+	}
+	return b.follow()
+}
+
+// Keep takes that back.
+func (b *Board) Keep(t *Target) Effects {
+	t.retiredBy = ""
+	return b.Reopen(t, true)
+}
+
+// Close has nothing more claimed for a target. It tells whether that was otherwise before.
+func (b *Board) Close(t *Target) (wasOpen bool) {
+	wasOpen, t.retiring = !t.retiring, true
+	return wasOpen
+}
+
+// Reopen takes that back where the target was open before, and looks for its rows.
+func (b *Board) Reopen(t *Target, wasOpen bool) Effects {
+	t.retiring = !wasOpen
+	return Effects{Poll: []string{t.name}}
+}
+
+// SetConcurrency changes how many jobs of a target may run at once. What runs goes on.
+func (b *Board) SetConcurrency(t *Target, concurrency int) Effects {
+	t.concurrency = concurrency
+	b.dispatch(t)
+	return b.follow()
+}
+
+// Pause pauses targets, whose jobs that have not started are taken back. It tells since when, and
+// on whose behalf.
+func (b *Board) Pause(targets []*Target, since time.Time, by string) Effects {
+	for _, t := range targets {
+		if !t.paused {
+			t.paused, t.pausedSince, t.pausedBy = true, since, by
+		}
+	}
+	for _, t := range targets {
+		b.takeBackAll(t)
+	}
+	return b.follow()
+}
+
+// Continue ends the pause of targets.
+func (b *Board) Continue(targets []*Target) Effects {
+	for _, t := range targets {
+		t.paused, t.pausedSince, t.pausedBy = false, time.Time{}, ""
+	}
+	for _, t := range targets {
+		b.dispatch(t)
+	}
+	return b.follow()
+}
+
+// Stop has nothing started any more: what has not started is given back.
+func (b *Board) Stop() Effects {
+	b.stopping = true
+	for _, t := range b.targets {
+		b.takeBackAll(t)
+	}
+	return b.follow()
+}
+
+// newJob makes a job, which the caller moves to its first phase.
+func (b *Board) newJob(id int64, claim journal.Accepted, attempt int) *Job {
+	j := &Job{id: id, target: b.targetOf(claim.Target), claim: claim, attempt: attempt, client: b.clients[id]}
+	b.jobs[id] = j
+	return j
+}
+
+// targetOf is the target of a name. Jobs of a former run may be of one that is not served now: they
+// end, or leave, and none is started. Where it is added meanwhile, they hold slots of it.
+func (b *Board) targetOf(name string) *Target {
+	if t, served := b.targets[name]; served {
+		return t
+	}
+	t, known := b.unserved[name]
+	if !known {
+		t = &Target{name: name}
+		b.unserved[name] = t
+	}
+	return t
+}
+
+// enqueue puts a job behind all that wait; enqueueFirst before them.
+func (b *Board) enqueue(j *Job) {
+	b.move(j, Queued)
+	j.target.queue = append(j.target.queue, j)
+}
+
+func (b *Board) enqueueFirst(j *Job) {
+	b.move(j, Queued)
+	j.target.queue = slices.Insert(j.target.queue, 0, j)
+}
+
+// dispatch gives a target's free slots to the next of its jobs, which the next turn announces.
+func (b *Board) dispatch(t *Target) {
+	for !b.stopping && b.mayStart() && t.startable() {
+		b.due(t.pop())
+	}
+	if !t.changed {
+		t.changed = true
+		b.effects.Changed = append(b.effects.Changed, t)
+	}
+}
+
+// due has the next turn announce a job.
+func (b *Board) due(j *Job) {
+	b.move(j, Due)
+	b.inbox.due = append(b.inbox.due, j)
+	b.effects.Turn = true
+}
+
+// remove takes a job off the board: the journal has its end, or the next start takes it up. What
+// waited for its slot or its end is next.
+func (b *Board) remove(j *Job) {
+	b.move(j, Gone)
+	b.unskip(j.id)
+	b.dispatch(j.target)
+	if _, now := b.Retired(j.target); now {
+		b.effects.Empty = append(b.effects.Empty, j.target)
+	}
+}
+
+// drop takes a job off the board without an outcome. The journal says already what became of it.
+func (b *Board) drop(j *Job, why string) {
+	b.refuse(j, why)
+	b.remove(j)
+}
+
+// unskip has the target of a row that was passed over look at the table: nothing is in the row's
+// way here any more.
+func (b *Board) unskip(id int64) {
+	if t, skipped := b.skipped[id]; skipped {
+		delete(b.skipped, id)
+		b.effects.Poll = append(b.effects.Poll, t.name)
+	}
+}
+
+// Retired tells whether a target is to be removed now, and on whose behalf.
+func (b *Board) Retired(t *Target) (by string, now bool) {
+	return t.retiredBy, t.retiredBy != "" && t.Length() == 0 && !b.stopping && b.targets[t.name] == t
+}
+
+// Why jobs are given back.
+const (
+	stoppedEarly = "the worker stopped before the start"
+	targetPaused = "the target was paused"
+	notServed    = "its target is not served any more"
+)
+
+// leftToNext is why a job that was started before is not, when the worker stops.
+const leftToNext = "the worker is stopping; the next start takes it up"
+
+// giveBack has the next turn give a job back that was not started. Until its release is journalled
+// it stays on the board, and is waited for like any job, so that a full disk delays a release and
+// loses none.
+func (b *Board) giveBack(j *Job, reason string) {
+	b.move(j, Leaving)
+	j.reason = reason
+	b.inbox.leaving = append(b.inbox.leaving, j)
+	b.effects.Turn = true
+}
+
+// hitched tells whether a job is not to be started now that it has a slot, or had one.
+func (b *Board) hitched(j *Job) bool { return b.hitch != nil && b.hitch.probe != j }
+
+// stays tells whether a job is not to be started for now.
+func (b *Board) stays(j *Job) bool { return b.stopping || j.target.paused || b.whyNot(j) != "" }
+
+// takeBack stops a job that was not started, because its target is paused, nothing can start it, or
+// the worker stops. A background job is given back. A manual one, which a client wants
+// to be run here, waits in the queue, or parked, unless it can't be started anyway. So does one
+// that was started before.
+func (b *Board) takeBack(j *Job) {
+	switch {
+	case b.stopping && j.mayLeave():
+		b.giveBack(j, stoppedEarly)
+	case b.stopping && j.phase == Queued: // the next start takes it up as what it is
+		b.move(j, Gone)
+	case b.stopping:
+		b.drop(j, leftToNext)
+	case j.mayLeave() && b.whyNot(j) != "":
+		b.giveBack(j, b.whyNot(j))
+	case j.mayLeave() && !j.claim.Manual:
+		b.giveBack(j, targetPaused)
+	case j.phase == Parked: // it goes on when its row shows it
+	case j.phase == Queued:
+		j.target.queue = append(j.target.queue, j)
+		b.excuse(j)
+	default:
+		b.enqueueFirst(j)
+		b.excuse(j)
+	}
+}
+
+// takeBackAll stops everything of a target that was not started yet.
+func (b *Board) takeBackAll(t *Target) {
+	waiting := t.queue
+	t.queue = nil
+	for _, j := range waiting {
+		b.takeBack(j)
+	}
+	for _, j := range b.unstarted(t) {
+		b.takeBack(j)
+	}
+	b.inbox.due = slices.DeleteFunc(b.inbox.due, func(j *Job) bool { return j.phase != Due })
+}
+
+// unstarted lists the jobs of a target that wait for their start, with a slot or parked, the newest
+// first.
+func (b *Board) unstarted(t *Target) (jobs []*Job) {
+	for _, j := range b.jobs {
+		if j.target == t && (j.phase == Due || j.phase == Announced || j.phase == Parked || j.phase == Renewing) {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, func(one, other *Job) int { return cmp.Compare(other.id, one.id) })
+	return jobs
+}
+
+// excuse tells the client of a job that stays why it is not started for now.
+func (b *Board) excuse(j *Job) {
+	b.excuseAs(j, b.whyNot(j))
+}
+
+func (b *Board) excuseAs(j *Job, reason string) {
+	if j.client != nil && reason != "" {
+		why := fmt.Sprintf("job %d waits for its attempt %d: %s; its row will tell how it ended", j.id, j.attempt, reason)
+		b.effects.Refusals = append(b.effects.Refusals, Refusal{Client: j.client, Job: j.id, Why: why, Whole: true})
+	}
+}
+
+// rateWindow is how many seconds back a target's rates look.
+const rateWindow = 60
+
+// Rates counts what has happened to jobs within the last minute.
+type Rates struct {
+	Started int
+	Ended   int
+	Failed  int // of those that ended
+}
+
+// rates counts by the second, in a ring. It is told the time, and needs no timer: a second that was
+// written a minute ago or longer counts as empty.
+type rates struct {
+	since time.Time // second 0
+	ring  [rateWindow]struct {
+		second int64
+		Rates
+	}
+}
+
+// at is the place of the second that a time is in.
+func (r *rates) at(now time.Time) *Rates {
+	second := r.second(now)
+	place := &r.ring[second%rateWindow]
+	if place.second != second {
+		place.second, place.Rates = second, Rates{}
+	}
+	return &place.Rates
+}
+
+// second is how many seconds have gone by, by a clock that nobody sets.
+func (r *rates) second(now time.Time) int64 { return max(0, int64(now.Sub(r.since)/time.Second)) }
+
+// rated is where a target counts what happens now. The ring is made for the first job: most targets
+// of a worker with many may never have one.
+func (t *Target) rated(now time.Time) *Rates {
+	if t.rates == nil {
+		t.rates = &rates{since: now}
+	}
+	return t.rates.at(now)
+}
+
+// Rates is what has happened to the target's jobs within the last minute.
+func (t *Target) Rates(now time.Time) (sum Rates) {
+	if t.rates == nil {
+		return sum
+	}
+	second := t.rates.second(now)
+	for i := range t.rates.ring {
+		if one := &t.rates.ring[i]; second-one.second < rateWindow {
+			sum.Started += one.Started
+			sum.Ended += one.Ended
+			sum.Failed += one.Failed
+		}
+	}
+	return sum
+}
+
+// countStart counts that a job's process was started, once. What a former run of the worker has
+// started was counted there.
+func (j *Job) countStart(now time.Time) {
+	if !j.counted {
+		j.counted = true
+		j.target.rated(now).Started++
+	}
+}
+
+// countEnd counts how a job has ended. One that somebody has cancelled is no failure of its target's.
+func (j *Job) countEnd(fine bool, now time.Time) {
+	r := j.target.rated(now)
+	r.Ended++
+	if !fine {
+		r.Failed++
+	}
 }

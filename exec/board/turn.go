@@ -2,6 +2,7 @@ package board
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -252,4 +253,294 @@ func (b *Board) noteError(text string, s *Step) {
 func contradicts(err error) bool {
 	var illegal *journal.IllegalError
 	return errors.As(err, &illegal)
+}
+
+// changedByOthers is why a job is given up whose claim the mirror found lost.
+const changedByOthers = "the job's row was changed by somebody else"
+
+// Waiting gives a channel that is closed when a start that waits for its row, with a slot or
+// parked, is not waited for any more; nil where that is so now.
+func (b *Board) Waiting(s Start) <-chan struct{} {
+	if !s.stands(Announced) && !s.stands(Parked) {
+		return nil
+	}
+	return s.Job.Moved()
+}
+
+// Park gives the slot of a job that waits for its row to the next one.
+func (b *Board) Park(s Start) Effects {
+	if s.stands(Announced) {
+		b.note(slog.LevelInfo, "a job gives up its slot until its row can be updated", s.Job)
+		b.move(s.Job, Parked)
+		b.dispatch(s.Job.target)
+	}
+	return b.follow()
+}
+
+// Unpark puts a job whose row says running in front of its target's queue.
+func (b *Board) Unpark(s Start) Effects {
+	if s.stands(Parked) {
+		b.note(slog.LevelInfo, "the row of a job can be updated again; it is the next of its target", s.Job)
+		b.enqueueFirst(s.Job)
+		b.dispatch(s.Job.target)
+	}
+	return b.follow()
+}
+
+// Taken gives up a job that waits for its start, and whose row is somebody else's by now, as the
+// journal knows.
+func (b *Board) Taken(s Start) Effects {
+	if s.stands(Announced) || s.stands(Parked) {
+		b.noteTaken(s.Job)
+		b.drop(s.Job, changedByOthers)
+	}
+	return b.follow()
+}
+
+func (b *Board) noteTaken(j *Job) {
+	b.note(slog.LevelWarn, "job is not started: its row was changed by somebody else", j)
+}
+
+// Ask is true where a start is to be asked for now. It is false where the start stands no more; a
+// job whose target was paused meanwhile, say, is taken back.
+func (b *Board) Ask(s Start) (ask bool, e Effects) {
+	if s.stands(Announced) {
+		if ask = !b.stays(s.Job); ask {
+			b.move(s.Job, Asking)
+			s.Job.launcher = b.launcher
+		} else {
+			b.takeBack(s.Job)
+		}
+	}
+	return ask, b.follow()
+}
+
+// Asked notes that the runner was asked for a start. process is what it gave; nil where Ended
+// follows at once.
+func (b *Board) Asked(j *Job, process Process) {
+	b.move(j, Asked)
+	j.process = process
+}
+
+// Replaced has a start announced anew that was not asked for, because the runner that was announced
+// is another one by now.
+func (b *Board) Replaced(j *Job, cause error) Effects {
+	b.renew(j, Renewal{Job: j, Cause: cause})
+	return b.follow()
+}
+
+// Began notes that a job is known to run. The next turn journals its process.
+func (b *Board) Began(j *Job, process journal.Started, now time.Time) Effects {
+	if j.phase == Asked {
+		b.move(j, Running)
+		j.unwanted = false
+		j.tells(process)
+		b.ran(j, now)
+		j.refusals = 0
+		b.inbox.begun = append(b.inbox.begun, j)
+		b.effects.Turn = true
+	}
+	return b.follow()
+}
+
+// Ended notes how a job's start ended, and which process it was, where that is known. The next turn
+// takes it from there.
+func (b *Board) Ended(j *Job, process journal.Started, outcome Outcome) Effects {
+	if j.phase != Asked && j.phase != Running {
+		return b.follow()
+	}
+	e := ended{job: j, Outcome: outcome}
+	if j.phase == Asked {
+		j.tells(process)
+		e.ran = j.unsaid != nil
+	}
+	b.move(j, Ended)
+	b.end(e)
+	return b.follow()
+}
+
+// ran notes that a job was started just now, which shows that jobs can be. The end of one that was started
+// long ago shows nothing of the kind, nor does that of a request which was never sent.
+func (b *Board) ran(j *Job, now time.Time) {
+	b.proves(j, now)
+	b.takes(j, now)
+}
+
+// end has the next turn take the outcome of a job.
+func (b *Board) end(e ended) {
+	b.inbox.ended = append(b.inbox.ended, e)
+	b.effects.Turn = true
+}
+
+// renew has a job announced anew whose start did not happen, after a moment; or takes it back,
+// where it is to stay.
+func (b *Board) renew(j *Job, r Renewal) {
+	b.move(j, Renewing)
+	j.process, j.unsaid = nil, nil
+	j.unwanted, j.halted, j.held, j.givenUp, j.ends = false, 0, false, "", false
+	if b.stays(j) {
+		b.takeBack(j)
+		return
+	}
+	b.effects.Renewed = append(b.effects.Renewed, r)
+}
+
+// Renew has a job announced whose start was put off, unless it was taken back meanwhile.
+func (b *Board) Renew(j *Job) Effects {
+	switch {
+	case j.phase != Renewing:
+	case b.stopping:
+		b.takeBack(j)
+	default:
+		b.due(j)
+	}
+	return b.follow()
+}
+
+// outcome takes the end of a job's start. It gives nothing where that is not to be journalled.
+func (b *Board) outcome(e ended, now time.Time) *Step {
+	j, o := e.job, e.Outcome
+	done, fate := o.Done, j.fate(o.Fate)
+	if !b.serves(j.target.name) && (fate == NotStarted || fate == NotAsked) {
+		if j.mayLeave() {
+			j.process, j.unsaid = nil, nil
+			b.giveBack(j, notServed)
+			return nil
+		}
+		fate, o = Unknown, Outcome{Fate: Unknown, Cause: errors.New(notServed)}
+	}
+	switch fate {
+	case Over:
+		if e.ran {
+			b.ran(j, now)
+			j.countStart(now)
+		}
+		givenUpBy(&done, j.givenUp)
+	case NotStarted:
+		b.notStarted(j, o, now)
+		return nil
+	case NotAsked:
+		r := Renewal{Job: j, Cause: o.Cause}
+		if j.unwanted {
+			r = Renewal{Job: j, After: tookBack}
+		}
+		b.renew(j, r)
+		return nil
+	case Unknown:
+		if b.mayRepeat(j) {
+			return b.repeat(j, o.Cause)
+		}
+		done = b.unknownOutcome(j, o)
+	case Impossible:
+		done = failure(o.Cause.Error())
+	}
+	b.followEnd(j, &done, o.Fate == Unknown, now)
+	if j.cancelled != nil {
+		done = cancelledDone(done, j.cancelled.By)
+	}
+	done.Token, done.Finished = j.claim.Token, finished(j.began, done.Elapsed, now)
+	s := j.step(finish, journal.Draft{Job: j.id, Payload: done})
+	b.move(j, Ending)
+	j.countEnd(done.Result == "ok" || j.cancelled != nil, now)
+	b.dispatch(j.target)
+	return s
+}
+
+// byRequeue is on whose behalf jobs of unknown outcome are started once more.
+const byRequeue = "on_crash = requeue"
+
+// repeat queues a job of unknown outcome for its next attempt, which is announced behind this step,
+// in this turn or a later one.
+func (b *Board) repeat(j *Job, cause error) *Step {
+	b.note(slog.LevelWarn, "outcome of a job is unknown; it is started again", j, "attempt", j.attempt+1, "reason", cause)
+	s := j.step(repeat, journal.Draft{Job: j.id, Payload: journal.Requeued{
+		Reason: cause.Error(), By: byRequeue, Token: j.claim.Token,
+	}})
+	b.move(j, Gone)
+	next := b.newJob(j.id, j.claim, j.attempt+1)
+	next.client, next.recovered = j.client, true
+	b.enqueue(next)
+	b.dispatch(next.target)
+	return s
+}
+
+// mayRepeat tells whether a job of unknown outcome may be started once more.
+func (b *Board) mayRepeat(j *Job) bool {
+	return b.serves(j.target.name) && j.cancelled == nil && !j.ends && b.config.Requeue && j.attempt < b.mostStarts(j.claim)
+}
+
+// mostRefusals is how many starts of one job may be refused for want of something before nothing
+// counts as startable.
+const mostRefusals = 3
+
+// tookBack is how long a start that was taken back waits, for whoever took it back, before it is announced
+// anew.
+const tookBack = 100 * time.Millisecond
+
+// notStarted takes back a job whose start the system has refused. What may be over in a moment is
+// tried again first, and so is what another launcher than the one that is there now was refused.
+// Where the target has a launcher of its own, or an executor other than the system itself, that is
+// the matter of its jobs only: they keep their slots and are tried again, ever later, and nothing
+// else is held up. When the executor says that it can start none, they are given back (unable.go).
+// One that was taken back while it waited was refused by nobody.
+func (b *Board) notStarted(j *Job, o Outcome, now time.Time) {
+	old, own := j.launcher != b.launcher, j.executor != "" || b.timing.Terms[j.target.name].Own && !o.Short
+	if j.unwanted && own {
+		b.tellsNothing(j, now)
+		b.renew(j, Renewal{Job: j, After: tookBack})
+		return
+	}
+	if old || own || o.Short && b.hitch == nil && j.refusals < mostRefusals {
+		if own {
+			b.tellsNothing(j, now)
+		}
+		r := Renewal{Job: j, Cause: o.Cause}
+		if !old {
+			j.refusals++
+		}
+		if !old && own {
+			r.After = b.refuses(j, o, now)
+		}
+		b.renew(j, r)
+		return
+	}
+	j.process = nil
+	b.hitchOn(j, o, now)
+	b.takeBack(j)
+}
+
+// failure is the outcome of a job that nobody saw ending, or that the runner will not start.
+func failure(reason string) journal.Done {
+	text := []byte("jobd: " + reason + "\n")
+	return journal.Done{Result: "fail", Reason: reason, Stderr: journal.Output{Kept: text, Size: int64(len(text))}}
+}
+
+// unknownOutcome is the outcome of a job that nobody saw ending: what is said of it stands in stderr
+// before what the job has written.
+func (b *Board) unknownOutcome(j *Job, o Outcome) journal.Done {
+	reason := o.Cause.Error()
+	if b.config.Requeue {
+		reason = fmt.Sprintf("%s; attempt %d of %d", reason, j.attempt, b.mostStarts(j.claim))
+	}
+	done := failure("outcome unknown: " + reason)
+	done.Elapsed, done.Stdout = o.Done.Elapsed, o.Done.Stdout
+	done.Stderr = journal.Output{
+		Kept: append(done.Stderr.Kept, o.Done.Stderr.Kept...),
+		Size: done.Stderr.Size + o.Done.Stderr.Size,
+	}
+	return done
+}
+
+// clockSlack is how far the clock may be behind the end of a job that it timed, before it counts as
+// set back.
+const clockSlack = time.Second
+
+// finished is when a job ended that began at a time and ran for so many microseconds, where the
+// clock has been set back since and tells an earlier time; else 0.
+func finished(began time.Time, elapsed int64, now time.Time) int64 {
+	end := began.Add(time.Duration(elapsed) * time.Microsecond)
+	if began.IsZero() || elapsed == 0 || !now.Before(end.Add(-clockSlack)) {
+		return 0
+	}
+	return end.UnixMicro()
 }

@@ -15,8 +15,6 @@ var crowded = map[string]int{
 	"cmd/internal/conf": 24,
 	"cmd/jobctl":        113,
 	"cmd/jobd":          49,
-	"exec":              69,
-	"exec/board":        34,
 	"exec/runner/host":  41,
 	"master":            35,
 	"net":               33,

@@ -1,0 +1,544 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/board"
+	"jobd/journal"
+)
+
+// A job is cancelled by whoever has it. The board says what it is at that moment, under the
+// worker's lock: on its way to its start, then it leaves the board and its row becomes ignored; or
+// a process, then its SIGTERM is journalled with the wish, in one append, and sent. So a start at
+// the same moment is either taken back or signalled. A row that nobody has is marked as ignored as
+// run-manual does it.
+//
+// The crash argument:
+//
+//   - Before the wish is journalled: nothing was done, and nobody was told that it was.
+//   - After that, of a job that was not started: it is over; the mirror brings its row up to date.
+//   - After that, of a job that runs, before SIGTERM is sent: SIGKILL follows when the grace is
+//     over. The next start knows from the journal who wants the job to end, and since when. It
+//     sends no SIGTERM once more: most jobs have had theirs, and a second one tells many to hurry.
+//   - Between the end of the grace and SIGKILL: the next start sends it.
+//   - The runner killed as well: the process is signalled by the next start, as above. Its outcome is
+//     unknown, and it is not run again, whatever on_crash says.
+
+// CancelWish says which jobs are to be cancelled.
+type CancelWish struct {
+	IDs     []int64
+	Targets map[int64]string // of some of them: a job of another target is left alone
+	Grace   time.Duration    // between SIGTERM and SIGKILL
+	Rows    bool             // rows too that nobody has claimed
+	By      string
+}
+
+// Cancelled tells what became of jobs that were to be cancelled. One that this worker does not have
+// is in none of the maps, unless rows were to be cancelled too.
+type Cancelled struct {
+	Jobs      map[int64]CancelledJob
+	Errors    map[int64]string      // why they were not
+	Elsewhere map[int64]journal.Row // a worker has them, which is not this one as far as is known
+}
+
+// CancelledJob is what became of a job that was cancelled.
+type CancelledJob struct {
+	Did    board.Cancelling
+	Target string
+	Grace  time.Duration // of one that runs, from At on
+	At     time.Time
+	By     string // who cancelled it first, or wants it to end sooner
+}
+
+const (
+	// cancelTimeout is for what a job that is about to be started waits for, and for the table.
+	cancelTimeout = 5 * time.Second
+	// doubtPause is between two looks at a claim in doubt.
+	doubtPause = 50 * time.Millisecond
+	// cancelTogether is how many jobs are cancelled in one go.
+	cancelTogether = 500
+)
+
+// Cancel cancels jobs. It fails, without having changed anything, where the journal's disk has too
+// little room.
+func (w *Worker) Cancel(ctx context.Context, wish CancelWish) (Cancelled, error) {
+	if err := w.Disk.Check(); err != nil {
+		return Cancelled{}, RefusedError("nothing was cancelled: there is no room for the journal: " + err.Error())
+	}
+	told := Cancelled{Jobs: make(map[int64]CancelledJob), Errors: make(map[int64]string), Elsewhere: make(map[int64]journal.Row)}
+	ids := slices.Compact(slices.Sorted(slices.Values(wish.IDs)))
+	var absent []int64
+	until := time.Now().Add(cancelTimeout)
+	for group := range slices.Chunk(ids, cancelTogether) {
+		absent = append(absent, w.cancelGroup(group, wish, until, &told)...)
+	}
+	if wish.Rows && len(absent) > 0 && w.Delays {
+		w.awaitTold() // one that has just come back is cancelled as a delayed row
+	}
+	if wish.Rows {
+		w.cancelRows(ctx, absent, wish, &told)
+	}
+	return told, nil
+}
+
+// cancelling is a job that is cancelled, or why it is not.
+type cancelling struct {
+	board.Cancel
+	id     int64
+	absent bool // the worker does not have it
+}
+
+// cancelGroup cancels those of some jobs that the worker has, and gives the others.
+func (w *Worker) cancelGroup(ids []int64, wish CancelWish, until time.Time, told *Cancelled) (absent []int64) {
+	ended := make(chan cancelling, len(ids))
+	for _, id := range ids {
+		go func() { ended <- w.cancelJob(id, wish, until) }()
+	}
+	shown := time.NewTimer(answerDelay)
+	defer shown.Stop()
+	for range ids {
+		switch c := <-ended; {
+		case c.absent:
+			absent = append(absent, c.id)
+		case c.Err != nil:
+			told.Errors[c.id] = fmt.Sprintf("job %d %s: %v", c.id, notCancelled, c.Err)
+		default:
+			told.Jobs[c.id] = CancelledJob{Did: c.Did, Target: c.Job.Target(), Grace: c.Grace, At: c.At, By: c.By}
+			if c.Seq > 0 {
+				select {
+				case <-w.Mirror.Shown(c.Seq, c.id):
+				case <-shown.C:
+					shown.Reset(0)
+				}
+			}
+		}
+	}
+	return absent
+}
+
+// cancelJob cancels a job that the worker has. Where its start is under way this waits until it has
+// happened or not.
+func (w *Worker) cancelJob(id int64, wish CancelWish, until time.Time) cancelling {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	var heard Process // of which it is known what has become
+	for {
+		to := make(chan board.Cancel, 1)
+		look := w.tellCancel(id, wish, to)
+		var again <-chan time.Time
+		var begun <-chan struct{}
+		switch {
+		case look.job == nil && !look.doubtful:
+			return cancelling{id: id, absent: true}
+		case look.err != nil:
+			return cancelling{id: id, Cancel: board.Cancel{Err: look.err}}
+		case look.job == nil:
+			again = time.After(doubtPause)
+		case look.moves == nil:
+			c := w.awaitCancel(to)
+			if !errors.Is(c.Err, board.ErrGone) {
+				w.endCancelled(c, look.process)
+				return cancelling{id: id, Cancel: c}
+			}
+			continue
+		case look.process != nil && heard != look.process: // what was taken back may have been started anew
+			begun = look.process.Begun()
+			takeBack(look.process)
+		}
+		select {
+		case <-begun:
+			heard = look.process
+			w.hear(News{Job: id, Token: look.job.Token(), Attempt: look.job.Attempt()})
+		case <-look.moves:
+		case <-again:
+		case <-timer.C:
+			return cancelling{id: id, Cancel: board.Cancel{Err: look.why()}}
+		case <-w.turned:
+			return cancelling{id: id, Cancel: board.Cancel{Err: errStopping}}
+		}
+	}
+}
+
+// cancelLook is what the board says of a job that is to be cancelled.
+type cancelLook struct {
+	job      *board.Job // nil: the worker does not have it
+	process  Process
+	doubtful bool            // its claim is in doubt
+	moves    <-chan struct{} // nil: the wish is about to be journalled
+	err      error
+}
+
+// why is why a job was not cancelled that nothing can be said of for too long.
+func (l cancelLook) why() error {
+	if l.job == nil {
+		return errors.New("its claim is in doubt: the table has not told yet whether it was won; try again")
+	}
+	return errors.New("it is about to be started or to end, and what became of that is not known yet; try again")
+}
+
+// tellCancel tells the board that a job is to be cancelled.
+func (w *Worker) tellCancel(id int64, wish CancelWish, to chan<- board.Cancel) (look cancelLook) {
+	w.change(func(b *board.Board) (e board.Effects) {
+		j := b.Job(id)
+		if j == nil {
+			look.doubtful = b.Holds(id)
+			return e
+		}
+		look.job = j
+		look.process, _ = b.Unwanted(j).(Process)
+		if target := wish.Targets[id]; target != "" && target != j.Target() {
+			look.err = fmt.Errorf("it is of target '%s', not '%s'", j.Target(), target)
+			return e
+		}
+		look.moves, e = b.Cancel(board.Cancel{Job: j, By: wish.By, Grace: wish.Grace, To: to})
+		return e
+	})
+	return look
+}
+
+// awaitCancel waits until a wish is journalled, or can't be.
+func (w *Worker) awaitCancel(to <-chan board.Cancel) board.Cancel {
+	select {
+	case c := <-to:
+		return c
+	case <-w.turned:
+		return board.Cancel{Err: errStopping}
+	}
+}
+
+// endCancelled sends a job that runs the signals that it is to get, now and later.
+func (w *Worker) endCancelled(c board.Cancel, process Process) {
+	if c.Err != nil || process == nil || c.Did != board.Signals && c.Did != board.Hurries {
+		return
+	}
+	if c.Did == board.Signals {
+		_ = process.Signal(int(unix.SIGTERM)) // it fails where the process is gone
+	}
+	w.killLater(c.Job, process, journal.Cancellation{Time: c.At, By: c.By, Grace: c.Grace})
+}
+
+// killLater sends a job that was cancelled SIGKILL when its grace is over and it still runs. A clock
+// that was set back makes the grace no longer than it is.
+func (w *Worker) killLater(j *board.Job, process Process, c journal.Cancellation) {
+	left := min(max(time.Until(c.Deadline()), 0), c.Grace)
+	w.others.Go(func() {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-process.Ended():
+			return
+		case <-w.turned: // the next start sends it
+			return
+		case <-timer.C:
+		}
+		w.Logger.Warn("a job that was cancelled still runs; killing it", "job", j.ID(), "by", c.By, "grace", c.Grace)
+		switch err := w.journalSignal(j, journal.Signal{Signo: int(unix.SIGKILL), By: c.By}); {
+		case err == nil:
+			_ = process.Signal(int(unix.SIGKILL))
+		case !errors.Is(err, board.ErrGone):
+			w.Logger.Warn("a job was not killed: that could not be journalled", "job", j.ID(), "error", err)
+		}
+	})
+}
+
+// cancelRows marks rows as not to be run that nobody has claimed, whatever their target, as a claim
+// by hand does: locked, journalled, updated, committed. What a claim at the same moment has locked
+// is waited for, and then told as what it is. A row whose COMMIT is in doubt is found out about by
+// the claim loop. A worker that stops waits for the end of it.
+func (w *Worker) cancelRows(ctx context.Context, ids []int64, want CancelWish, told *Cancelled) {
+	if len(ids) == 0 {
+		return
+	}
+	ended := make(chan struct{})
+	w.mu.Lock()
+	stopping := w.board.Stopping()
+	if !stopping {
+		w.starts.Go(func() {
+			defer close(ended)
+			for group := range slices.Chunk(ids, cancelTogether) {
+				w.cancelSome(ctx, group, want, told)
+			}
+		})
+	}
+	w.mu.Unlock()
+	if !stopping {
+		<-ended
+		return
+	}
+	for _, id := range ids {
+		told.Errors[id] = fmt.Sprintf("job %d %s: worker is stopping", id, notCancelled)
+	}
+}
+
+// cancelSome is cancelRows for a few of the rows.
+func (w *Worker) cancelSome(client context.Context, ids []int64, want CancelWish, told *Cancelled) {
+	ctx, cancel := context.WithTimeout(w.active, cancelTimeout)
+	defer cancel()
+	asked := &wish{} // what is journalled of each row tells who asked
+	asked.journalled.Store(true)
+	m := &manualClaim{
+		worker: w, client: client, asked: asked, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry("cancel jobs"),
+		failed: make(map[int64]int), limit: cancelTimeout, operators: true,
+	}
+	targets := make(map[int64]string, len(ids))
+	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
+		if target := want.Targets[row.Job]; target != "" && target != row.Target {
+			return nil, fmt.Sprintf("job %d %s: it is of target '%s', not '%s'", row.Job, notCancelled, row.Target, target)
+		}
+		drafts, refusal, elsewhere := w.board.CancelRow(row, want.By)
+		if elsewhere {
+			told.Elsewhere[row.Job] = row
+		}
+		targets[row.Job] = row.Target
+		return drafts, refusal
+	}
+	for _, id := range ids {
+		m.clients[id] = &waiter{
+			told: make(chan struct{}), undone: notCancelled,
+			doubted: journal.CancelledBy(want.By) + "; it is not known yet whether the row was marked as ignored",
+		}
+	}
+	if isClosed(w.Mirror.Away()) {
+		m.refuse(ids, "nobody is known to have it, and the database could not be reached")
+	} else {
+		m.claimAll(ctx, ids)
+	}
+	for _, id := range ids {
+		_, elsewhere := told.Elsewhere[id]
+		switch c := m.clients[id]; {
+		case elsewhere:
+		case c.changed:
+			told.Jobs[id] = CancelledJob{Did: board.NotRun, Target: targets[id], By: want.By}
+		default:
+			told.Errors[id] = c.refusal
+		}
+	}
+}
+
+// RanNow tells what became of rows that somebody wants to be run at once.
+type RanNow struct {
+	Jobs   map[int64]int64  // those that are due now: when they were due before, in seconds since 1970
+	Errors map[int64]string // why others are as they were
+}
+
+// RunNow makes delayed rows due at once, whatever their target, as a claim by hand does: locked,
+// journalled, updated, committed. When a row was planned stays as it is, and so does what follows its
+// run. by is who asks. It fails, without having changed anything, when the worker stops, and where
+// the journal's disk has too little room or the database is away.
+func (w *Worker) RunNow(ctx context.Context, ids []int64, by string) (RanNow, error) {
+	told := RanNow{Jobs: make(map[int64]int64), Errors: make(map[int64]string)}
+	if !w.Delays {
+		return told, RefusedError("rows are not delayed here: the key use_columns does not name run_at")
+	}
+	if err := w.Disk.Check(); err != nil {
+		return told, RefusedError("no row was made due: there is no room for the journal: " + err.Error())
+	}
+	if isClosed(w.Mirror.Away()) {
+		return told, RefusedError("no row was made due: the database could not be reached")
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	done := make(chan struct{})
+	w.mu.Lock()
+	if w.board.Stopping() {
+		w.mu.Unlock()
+		return told, RefusedError("worker is stopping")
+	}
+	w.starts.Go(func() {
+		defer close(done)
+		w.awaitTold()
+		for group := range slices.Chunk(ids, cancelTogether) {
+			w.runSomeNow(ctx, group, by, &told)
+		}
+	})
+	w.mu.Unlock()
+	select {
+	case <-done:
+		return told, nil
+	case <-ctx.Done():
+		return RanNow{}, ctx.Err()
+	}
+}
+
+// runSomeNow is RunNow for a few rows.
+func (w *Worker) runSomeNow(client context.Context, ids []int64, by string, told *RanNow) {
+	ctx, cancel := context.WithTimeout(w.active, claimTimeout)
+	defer cancel()
+	asked := &wish{} // what is journalled of each row tells who asked
+	asked.journalled.Store(true)
+	m := &manualClaim{
+		worker: w, client: client, asked: asked, clients: make(map[int64]*waiter, len(ids)), retry: w.Retry("run delayed jobs now"),
+		failed: make(map[int64]int), limit: claimTimeout, operators: true,
+	}
+	due, targets := make(map[int64]int64, len(ids)), make(map[int64]string, len(ids))
+	m.accept = func(_ *board.Claim, row journal.Row, _, _ string) (drafts []journal.Draft, refusal string) {
+		drafts, refusal = w.board.RunRowNow(row, by, w.clock.now(time.Now()))
+		if len(drafts) > 0 {
+			due[row.Job], targets[row.Job] = row.Plan.RunAt, row.Target
+		}
+		return drafts, refusal
+	}
+	for _, id := range ids {
+		m.clients[id] = &waiter{
+			told: make(chan struct{}), undone: notHurried,
+			doubted: fmt.Sprintf("job %d: it is not known yet whether it is due now: its row tells", id),
+		}
+	}
+	m.claimAll(ctx, ids)
+	var names []string
+	for _, id := range ids {
+		if c := m.clients[id]; c.changed {
+			told.Jobs[id] = due[id]
+			names = append(names, targets[id])
+		} else {
+			told.Errors[id] = c.refusal
+		}
+	}
+	if len(names) > 0 {
+		w.tellSetBack(names)
+	}
+}
+
+// awaitTold waits a moment for the table to show what the journal has: a row that has just come back
+// reads as running before that.
+func (w *Worker) awaitTold() {
+	var newest uint64
+	w.Recorder.View(func(s *journal.State) { newest = s.Seq })
+	timer := time.NewTimer(answerDelay)
+	defer timer.Stop()
+	w.eventually(w.Mirror.Tried(newest), timer.C)
+}
+
+// byShutdown is on whose behalf a worker that stops sends signals. What somebody else sends ends the
+// run: it is not tried again.
+const byShutdown = "shutdown"
+
+// lastSignal is the highest signal number of Linux.
+const lastSignal = 64
+
+// SendSignal sends signals to the process groups of jobs that run here, and tells for each whether
+// it was delivered. Signal 0 only probes. by is who asked.
+func (w *Worker) SendSignal(signals map[int64]int, by string) map[int64]bool {
+	delivered := make(map[int64]bool, len(signals))
+	for _, id := range slices.Sorted(maps.Keys(signals)) {
+		delivered[id] = w.signal(id, signals[id], by)
+	}
+	return delivered
+}
+
+// signal journals a signal and sends it.
+func (w *Worker) signal(id int64, signo int, by string) bool {
+	if signo < 0 || signo > lastSignal {
+		return false
+	}
+	j, process := w.process(id, signo)
+	if process == nil {
+		return false
+	}
+	ends := by != byShutdown && j.Claim().Plan != nil
+	if waits(process, signo) && w.endsUnsent(j, by, ends) {
+		return w.endUnsent(j, process, signo)
+	}
+	if signo > 0 {
+		err := w.journalSignal(j, journal.Signal{Signo: signo, By: by, Ends: ends})
+		if errors.Is(err, board.ErrGone) {
+			return false
+		}
+		if err != nil {
+			w.Logger.Warn("signal was not sent: it could not be journalled", "job", id, "signal", signo, "error", err)
+			return false
+		}
+	}
+	return process.Signal(signo) == nil
+}
+
+// journalSignal has the next turn journal a signal.
+func (w *Worker) journalSignal(j *board.Job, signal journal.Signal) error {
+	journalled := make(chan error, 1)
+	w.hear(News{Job: j.ID(), Token: j.Token(), Attempt: j.Attempt()}) // its process comes before it in the journal
+	w.change(func(b *board.Board) board.Effects {
+		return b.Signal(board.Signal{Job: j, Event: signal, To: journalled})
+	})
+	select {
+	case err := <-journalled:
+		return err
+	case <-w.turned:
+		return board.ErrGone
+	}
+}
+
+// startTimeout bounds how long a signal waits for the start of a job whose row says running
+// already.
+const startTimeout = time.Second
+
+// process is a job that runs here and its process, or nil. A job that is just being started is
+// waited for, unless the signal that it is to get ends it without that.
+func (w *Worker) process(id int64, signo int) (*board.Job, Process) {
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	for {
+		j, process, moves := w.started(id)
+		if process != nil && waits(process, signo) {
+			return j, process
+		}
+		if process != nil {
+			select {
+			case <-process.Begun():
+				return j, process
+			case <-timer.C:
+				return nil, nil
+			}
+		}
+		if moves == nil {
+			return nil, nil
+		}
+		select {
+		case <-moves:
+		case <-timer.C:
+			return nil, nil
+		}
+	}
+}
+
+// started finds a job and its process. Where its start was not asked for yet, but is about to be,
+// it gives a channel instead that is closed at the job's next move.
+func (w *Worker) started(id int64) (j *board.Job, process Process, moves <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j = w.board.Job(id); j == nil {
+		return nil, nil, nil
+	}
+	if process, _ = j.Process().(Process); process == nil && j.Beginning() {
+		moves = j.Moved()
+	}
+	return j, process, moves
+}
+
+// runningJobs lists the jobs that have a process.
+func (w *Worker) runningJobs() []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.board.RunningJobs()
+}
+
+// signalAll signals everything that runs because the worker stops. It does not wait for long: where
+// the disk is full, signals can't be journalled, and are not sent.
+func (w *Worker) signalAll(signal unix.Signal) {
+	var sending group
+	for _, id := range w.runningJobs() {
+		sending.Go(func() { w.signal(id, int(signal), byShutdown) })
+	}
+	timer := time.NewTimer(killDelay)
+	defer timer.Stop()
+	select {
+	case <-sending.Ended():
+	case <-w.patient.Done():
+	case <-timer.C:
+	}
+}

@@ -21,16 +21,13 @@ type connector struct {
 	leaving sync.Once
 	left    left
 
-	patience patience // with an older runner
-
 	standing standing
 	pools    pools
 
 	mu       sync.Mutex
 	closed   bool
-	link     *link            // nil: there was none yet
-	olderMet int              // runners of an older version that were to be replaced
-	bare     map[wire.ID]bool // starts of this version's claims that the runner knows without their tokens
+	link     *link // nil: there was none yet
+	olderMet int   // runners of an older version that were to be replaced
 }
 
 // get returns the link to the runner, a new one where the old one is lost. It starts a runner where
@@ -157,6 +154,5 @@ func (c *connector) close() {
 func (c *connector) forget(id wire.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link.forget(c.named(c.link, id))
-	delete(c.bare, id)
+	c.link.forget(id)
 }

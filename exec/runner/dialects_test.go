@@ -1,10 +1,20 @@
 package runner
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/wire"
@@ -14,7 +24,7 @@ import (
 // What workers and runners of former versions said to each other was recorded from the programs
 // themselves, one folder for each version that said something new. In each there are two
 // sessions: a worker that leaves a job running, and the next one, which comes for it.
-var dialects = []string{"version-2", "elapsed", "classes", "peeks", "tokens"}
+var dialects = []string{"tokens"}
 
 func dialect(t *testing.T, name string) (sessions [2][]line) {
 	t.Helper()
@@ -144,7 +154,7 @@ func repeat(t *testing.T, remote *Remote, lines []line) {
 			env = m.Env
 		case wire.Start:
 			processes[m.ID.Job] = asked(t, remote, jobexec.Spec{
-				Job: m.ID.Job, Token: tokenOf(m.ID), Attempt: m.ID.Attempt,
+				Job: m.ID.Job, Token: m.ID.Token, Attempt: m.ID.Attempt,
 				Argv: m.Argv, Dir: m.Dir, Env: env, MaxOutput: m.MaxOutput,
 			})
 		case wire.Signal:
@@ -157,7 +167,7 @@ func repeat(t *testing.T, remote *Remote, lines []line) {
 			if want := ends[m.ID.Job]; err != nil || !reflect.DeepEqual(done, want) {
 				t.Errorf("job %d ended with %+v, want %+v: %v", m.ID.Job, done, want, err)
 			}
-			remote.Forget(m.ID.Job, tokenOf(m.ID), m.ID.Attempt)
+			remote.Forget(m.ID.Job, m.ID.Token, m.ID.Attempt)
 		}
 	}
 }
@@ -172,7 +182,7 @@ func recordedJobs(t *testing.T, lines []line) (had []jobexec.Spec, ends map[int6
 		case l.side == "runner" && m.Kind == wire.Hello:
 			for _, j := range m.Jobs {
 				if !j.IsWord() {
-					had = append(had, jobexec.Spec{Job: j.ID.Job, Token: tokenOf(j.ID), Attempt: j.ID.Attempt})
+					had = append(had, jobexec.Spec{Job: j.ID.Job, Token: j.ID.Token, Attempt: j.ID.Attempt})
 				}
 			}
 		case m.Kind == wire.Ended && !m.Later, m.Kind == wire.Output:
@@ -182,11 +192,138 @@ func recordedJobs(t *testing.T, lines []line) (had []jobexec.Spec, ends map[int6
 	return had, ends
 }
 
-// tokenOf is the token by which the worker of this version knows a start. Not all dialects have
-// them.
-func tokenOf(id wire.ID) string {
-	if id.Token == "" {
-		return claimToken
+// line is one recorded message.
+type line struct {
+	side  string // worker or runner
+	bytes []byte
+}
+
+// recording reads one: in each line the side, the kind, the bytes, and where there is much of the same
+// behind them, how many times what.
+func recording(t *testing.T, file string) (lines []line) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return id.Token
+	for each := range strings.Lines(string(text)) {
+		var side, kind, begin, more string
+		var times int
+		if n, err := fmt.Sscanf(each, "%s %s %q %d %q", &side, &kind, &begin, &times, &more); n != 3 && n != 5 {
+			t.Fatalf("%s: %v in %s", file, err, each)
+		}
+		lines = append(lines, line{side, []byte(begin + strings.Repeat(more, times))})
+	}
+	return lines
+}
+
+func decoded(t *testing.T, b []byte) wire.Message {
+	t.Helper()
+	m, err := wire.NewReader(bytes.NewReader(b)).Next()
+	if err != nil {
+		t.Fatalf("%q is not understood: %v", b, err)
+	}
+	return m
+}
+
+// sameBytes checks that no byte of a recorded message is lost in reading it and writing it again.
+func sameBytes(t *testing.T, dialect string, l line) wire.Kind {
+	t.Helper()
+	m := decoded(t, l.bytes)
+	if m.Later { // the message has the length of what is not in it
+		m.Done.Stdout.Kept = make([]byte, m.Done.Stdout.Size)
+	}
+	near, far := pair(t)
+	put(t, near, m)
+	near.Close()
+	if sent, err := io.ReadAll(far); err != nil || !bytes.Equal(sent, l.bytes) {
+		t.Errorf("%s: kind %d is sent as\n%q, it was\n%q: %v", dialect, m.Kind, sent, l.bytes, err)
+	}
+	return m.Kind
+}
+
+// The bytes are understood, and are what this version sends for the same messages.
+
+// playRunner is a runner that knows one worker's requests and the answers to them.
+func playRunner(listener *net.UnixListener, lines []line) error {
+	conn, err := listener.AcceptUnix()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for i, l := range lines {
+		if i == 0 { // the worker may say that it understands more than a former one did
+			if err := playHello(in, l.bytes); err != nil {
+				return err
+			}
+			continue
+		}
+		if l.side == "runner" {
+			if _, err := conn.Write(l.bytes); err != nil {
+				return err
+			}
+			continue
+		}
+		got := make([]byte, len(l.bytes))
+		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			return err
+		}
+		if n, err := io.ReadFull(in, got); err != nil || !bytes.Equal(got, l.bytes) {
+			listener.Close()
+			return fmt.Errorf("the worker sent\n%q, a former one\n%q: %w", got[:n], l.bytes, err)
+		}
+	}
+	if more, err := in.ReadByte(); err != io.EOF {
+		return fmt.Errorf("the worker sent more: %q, %w", more, err)
+	}
+	return nil
+}
+
+// playHello reads a worker's hello, which has all that a former one's had.
+func playHello(in *bufio.Reader, recorded []byte) error {
+	former, err := wire.NewReader(bytes.NewReader(recorded)).Next()
+	if err != nil {
+		return err
+	}
+	var length [4]byte
+	if _, err := io.ReadFull(in, length[:]); err != nil {
+		return err
+	}
+	body := make([]byte, binary.LittleEndian.Uint32(length[:]))
+	if _, err := io.ReadFull(in, body); err != nil {
+		return err
+	}
+	hello, err := wire.NewReader(bytes.NewReader(append(length[:], body...))).Next()
+	if err != nil || hello.Kind != wire.Hello || hello.Version != former.Version ||
+		former.Instance != "" && hello.Instance != former.Instance || !slices.Equal(hello.Jobs[:len(former.Jobs)], former.Jobs) {
+		return fmt.Errorf("the worker begins with %+v, a former one with %+v: %w", hello, former, err)
+	}
+	return nil
+}
+
+// masked shows a message without what differs from run to run.
+func masked(m wire.Message) string {
+	mask := func(s *journal.Started) {
+		if s.Pid > 0 && s.StartTime > 0 && s.BootID != "" {
+			*s = journal.Started{Pid: 1}
+		}
+	}
+	mask(&m.Started)
+	for i := range m.Jobs {
+		mask(&m.Jobs[i].Started)
+	}
+	slices.SortFunc(m.Jobs, func(a, b wire.Job) int { return cmp.Compare(a.ID.Job, b.ID.Job) })
+	m.Done.Elapsed = min(m.Done.Elapsed, 1)
+	m.Instance = fmt.Sprint(len(m.Instance))
+	exit := fmt.Sprint(deref(m.Done.Code))
+	m.Done.Code = nil
+	return fmt.Sprintf("%+v exit code %s", m, exit)
+}
+
+func deref(n *int) any {
+	if n == nil {
+		return nil
+	}
+	return *n
 }

@@ -31,9 +31,6 @@
 //     process, so that no other start of the job is taken for it. The files are removed when the
 //     worker says forget; killed in between, the next start finds the outcome in the journal, and
 //     removes every file of a start that is neither under way nor the runner's (Sweep).
-//   - The names have the token, too. Of a runner of an older version they have none, and are found
-//     without. A worker of an older version finds those without only, or none: what a newer runner
-//     that was killed under it has left stays until it is swept.
 //   - The connection is lost while somebody looks at a job's output: what is on disk is told, and
 //     the next look goes to the runner again.
 //   - A start has a limit: the runner sees to that, and goes on when the worker is killed. Where
@@ -44,13 +41,8 @@
 //     Killed after SIGKILL, or after the end: the next start finds no process, and the outcome is
 //     unknown. A stray that got a signal for its limit has failed, which is known; its exit code is
 //     not.
-//   - Which start is meant: job, token and attempt. A runner of an older version knows no tokens,
-//     and a start that an older worker has asked for has none. Those are the ones that the journal
-//     has under way by the same job and attempt: of two claims of one job only the newer can be,
-//     and of a claim whose end is journalled the runner is told to forget the start before the next
-//     claim's is asked of it (claim.go). Such a runner knows no limits either, and the worker that
-//     is there sees to them through it. An older worker may come after a newer one: see
-//     host/bare.go.
+//   - Which start is meant: job, token and attempt. A runner that knows no tokens is not talked to
+//     (greet.go): its jobs go on, and the version that started it can be started again for them.
 //   - Processes that are kept for jobs (pools.go) are the runner's, and go on when the worker is
 //     killed, with their jobs. The next worker says anew which there are to be, with each connection;
 //     what differs the runner replaces. Jobs that none of them was asked for yet when the worker left
@@ -62,10 +54,7 @@
 //   - A runner of an older version keeps no processes. It is left when it has no job and nothing that
 //     is not journalled (replace.go), and ends by itself; until then the targets that want kept
 //     processes claim nothing. Killed in between, the next worker finds one runner or the other, and
-//     begins anew. A start that was announced for the older one is announced anew. One that is held
-//     back for that (holdback.go) was not sent, and so never happened: killed meanwhile, the next worker
-//     finds the same runner, which does not know it; where the runner is killed, or the connection is
-//     lost, this worker announces it anew.
+//     begins anew. A start that was announced for the older one is announced anew.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
 //     its job, the time since that began.
 package runner

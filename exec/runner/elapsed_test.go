@@ -2,7 +2,6 @@ package runner
 
 import (
 	"errors"
-	"log/slog"
 	"net"
 	"testing"
 	"time"
@@ -97,69 +96,4 @@ func put(t *testing.T, conn *net.UnixConn, messages ...wire.Message) {
 	}
 	out.Close()
 	<-out.Written()
-}
-
-// A runner of an older version, left by the worker before an upgrade, says nothing of how long a
-// job ran: that is not known.
-func TestAnOlderRunnerIsUnderstood(t *testing.T) {
-	t.Parallel()
-	worker, runner := pair(t)
-	put(t, runner, wire.Message{Kind: wire.Hello, Version: 2, Instance: "older"})
-	l, err := newLink(worker, Config{Logger: slog.New(slog.DiscardHandler)}, true, func(*link, map[wire.ID]*process) {}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close(time.Minute)
-	r := wire.NewReader(runner)
-	hello, err := r.Next()
-	if err != nil || hello.Version != 2 || hello.Instance != "elapsed" {
-		t.Fatalf("an older runner would be greeted with %+v, %v", hello, err)
-	}
-	p, err := l.start(&jobexec.Spec{Job: 1, Attempt: 1, Argv: []string{"/bin/true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	code := 0
-	put(t, runner, wire.Message{
-		Kind: wire.Ended, ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 2},
-		Done: journal.Done{Result: "ok", Code: &code, Elapsed: 7},
-	})
-	done, err := wait(p)
-	if err != nil || done.Result != "ok" || done.Elapsed != 0 {
-		t.Errorf("%+v, %v", done, err)
-	}
-	runner.Close()
-	<-l.lost
-}
-
-// A worker of an older version, to which one went back, would refuse an outcome with more in it
-// than it knows.
-func TestAnOlderWorkerIsUnderstood(t *testing.T) {
-	t.Parallel()
-	remote := open(t, t.TempDir())
-	wait(begin(t, remote, 1, "exit 0")) // its outcome is kept
-	wait(begin(t, remote, 2, "head -c 300000 /dev/zero"))
-	if err := remote.Close(); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := remote.connector.config.dialRunning()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	put(t, conn, wire.Message{Kind: wire.Hello, Version: 2}, wire.Message{Kind: wire.Fetch, ID: wire.ID{Job: 2, Attempt: 1}})
-	r := wire.NewReader(conn)
-	for outcomes := 0; outcomes < 3; {
-		m, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.Kind == wire.Ended || m.Kind == wire.Output {
-			outcomes++
-			if m.Timed || m.Done.Elapsed != 0 {
-				t.Errorf("the outcome of job %d has a duration in it: %+v", m.ID.Job, m.Done.Elapsed)
-			}
-		}
-	}
-	put(t, conn, wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 1, Attempt: 1}}, wire.Message{Kind: wire.Forget, ID: wire.ID{Job: 2, Attempt: 1}})
 }

@@ -36,5 +36,8 @@ func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Me
 	if err := hello.CheckHello(); err != nil {
 		return hello, pid, err
 	}
+	if err := hello.CheckTokens(); err != nil {
+		return hello, pid, err
+	}
 	return hello, pid, conn.SetReadDeadline(time.Time{})
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -12,10 +11,10 @@ import (
 	"jobd/journal"
 )
 
-// guard ends a process that runs for longer than it may, where its runner does not: that is gone,
-// or of an older version. It has a timer, and no goroutine.
+// guard ends a process that runs for longer than it may, where its runner is gone. It has a timer,
+// and no goroutine.
 type guard struct {
-	send  func(unix.Signal) error // fails where the process is gone, or nobody can be asked now
+	send  func(unix.Signal) error // fails where the process is gone
 	ended <-chan struct{}         // closed when the process is gone for good
 
 	mu    sync.Mutex // also held while a signal is sent
@@ -66,7 +65,7 @@ func (g *guard) look() {
 	}
 	before := g.steps
 	for _, signo := range g.steps.Next(proc.Uptime()) {
-		if err := g.send(signo); err != nil && signo != unix.SIGCONT && !errors.Is(err, errSilent) {
+		if err := g.send(signo); err != nil && signo != unix.SIGCONT {
 			g.steps = before
 			g.timer.Reset(retryLook)
 			return
@@ -84,15 +83,4 @@ func (g *guard) end() wire.Overrun {
 	g.off = true
 	g.timer.Stop()
 	return g.steps
-}
-
-// guardIt sees to the limit of a process that runs, where its runner knows nothing of that.
-func (p *process) guardIt() {
-	if !p.guards || !isClosed(p.begun) {
-		return
-	}
-	send := func(signo unix.Signal) error { return p.Signal(int(signo)) }
-	if g := watchOver(p.claimed().limit.From(p.began()), p.ended, send); g != nil {
-		p.guard.Store(g)
-	}
 }

@@ -103,14 +103,10 @@ func (c *connector) shelf(name string) string {
 	return filepath.Join(c.config.Dir, wire.OutputFolder, name)
 }
 
-// shelves are the files of a start, be its runner one that knew it by its token or not.
+// shelves are the files of a start.
 func (c *connector) shelves(id wire.ID, process journal.Started) (paths [2]string) {
-	bare := wire.OutputFiles(id.Bare(), process)
 	for i, name := range wire.OutputFiles(id, process) {
 		paths[i] = c.shelf(name)
-		if _, err := os.Lstat(paths[i]); errors.Is(err, os.ErrNotExist) {
-			paths[i] = c.shelf(bare[i])
-		}
 	}
 	return paths
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,9 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobexec "jobd/exec"
-	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
-	"jobd/journal"
 )
 
 // fifo makes a pipe that has a name.
@@ -224,95 +221,5 @@ func TestAnAdoptedProcessThatHasEndedGetsNoSignal(t *testing.T) {
 	}
 	if exit := ended(); exit != nil {
 		t.Errorf("it ended with %v", exit)
-	}
-}
-
-// A runner of an older version knows no limits: the worker sees to them through it.
-func TestAnOlderRunnersJobsHaveTheirLimits(t *testing.T) {
-	t.Parallel()
-	near, far := pair(t)
-	up := fifo(t)
-	started, ended := startChild(t, "trap '' TERM; echo >"+up+"; exec sleep 300")
-	heard(t, up)
-	id := wire.ID{Job: 1, Attempt: 1}
-	told := make(chan error, 1)
-	go func() { told <- beOlder(far, started, id) }()
-	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := script("")
-	spec.Token, spec.Attempt, spec.Timeout, spec.KillAfter = "@abcdefghi", 1, time.Second, 100*time.Millisecond
-	heardOf := make(chan jobexec.News, 2)
-	spec.Tell = func(n jobexec.News) { heardOf <- n }
-	p, err := l.start(&spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done, err := wait(p)
-	if err != nil || done.Result != "fail" || done.Timeout != 1 ||
-		done.Note != "ended after its timeout of 1s, with SIGTERM and, 100ms later, SIGKILL" {
-		t.Errorf("error %v, done %+v", err, done)
-	}
-	for _, want := range []jobexec.News{
-		{Job: 1, Token: "@abcdefghi", Attempt: 1}, {Job: 1, Token: "@abcdefghi", Attempt: 1, Ended: true},
-	} {
-		if got := <-heardOf; got != want {
-			t.Errorf("the worker hears %+v, want %+v", got, want)
-		}
-	}
-	ended()
-	far.CloseWrite()
-	<-l.lost
-	if err := <-told; err != nil {
-		t.Error(err)
-	}
-}
-
-// beOlder is a runner of the version before, whose one job is a process of the test's. It fails
-// where it is sent what such a runner does not know.
-func beOlder(conn *net.UnixConn, started journal.Started, id wire.ID) error {
-	in := wire.NewReader(conn)
-	say := func(messages ...wire.Message) error {
-		near, err := wire.NewOutbox(conn)
-		if err != nil {
-			return err
-		}
-		for _, m := range messages {
-			near.Send(m)
-		}
-		near.Close()
-		<-near.Written()
-		return nil
-	}
-	for {
-		m, err := in.Next()
-		if err != nil {
-			return nil
-		}
-		if m.Tokens || m.ID.Token != "" || m.Limit != (wire.Limit{}) {
-			return errors.New("an older runner is sent what it does not know")
-		}
-		switch m.Kind {
-		case wire.Hello:
-			err = say(wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: "older"})
-		case wire.Start:
-			err = say(wire.Message{Kind: wire.Started, ID: id, Started: started})
-		case wire.Signal:
-			problem := unix.Kill(-started.Pid, unix.Signal(m.Signo))
-			answer := wire.Message{Kind: wire.Signalled, ID: id}
-			if problem != nil {
-				answer.Text = problem.Error()
-			}
-			if err = say(answer); err == nil && m.Signo == int(unix.SIGKILL) {
-				err = say(wire.Message{
-					Kind: wire.Ended, ID: id, Started: started, Timed: true,
-					Done: journal.Done{Result: "fail", Signal: "SIGKILL", Elapsed: proc.Elapsed(began(started), proc.Uptime())},
-				})
-			}
-		}
-		if err != nil {
-			return err
-		}
 	}
 }

@@ -29,9 +29,7 @@ type link struct {
 	end       Standing      // why, and since when; set before that
 
 	room    chan struct{} // holds one for each large output that is here and not journalled yet
-	peeks   bool          // the runner understands them
-	tokens  bool          // and tokens, and limits
-	pools   bool          // and pools
+	pools   bool          // the runner keeps processes
 	peeking chan struct{} // holds one for each peek that is not answered
 
 	mu        sync.Mutex
@@ -40,7 +38,6 @@ type link struct {
 	owed      owed             // of a runner that does not understand pools
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
-	numbers   numbers
 	signals   []signalled         // what was asked for and not answered, in order
 	glances   []chan wire.Message // likewise, of peeks
 }
@@ -66,8 +63,7 @@ func newLink(
 		out: out, lost: make(chan struct{}),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
-		peeks: hello.UnderstandsPeeks(), peeking: make(chan struct{}, mostPeeks),
-		tokens: hello.UnderstandsTokens(), numbers: make(numbers), pools: hello.UnderstandsPools(),
+		peeking: make(chan struct{}, mostPeeks), pools: hello.UnderstandsPools(),
 	}
 	l.signaller = l.signal
 	for _, old := range hello.Jobs {
@@ -80,9 +76,6 @@ func newLink(
 			p.begin(old.Started, nil)
 		}
 		l.processes[old.ID], l.recalled[old.ID] = p, p
-		if !l.tokens {
-			l.numbers[old.ID] = ""
-		}
 	}
 	if !l.pools {
 		l.owed.begin(l.processes)
@@ -123,9 +116,9 @@ func (l *link) close(patience time.Duration) {
 	}
 }
 
-// post sends a message, as the runner understands it.
+// post sends a message.
 func (l *link) post(m wire.Message) {
-	m.Tokens = l.tokens && m.Kind != wire.Environment && m.Kind != wire.Pools && m.Kind != wire.Recycle
+	m.Tokens = m.Kind != wire.Environment && m.Kind != wire.Pools && m.Kind != wire.Recycle
 	l.out.Post(m)
 }
 
@@ -163,8 +156,7 @@ func (l *link) take(batch []wire.Message, n *notices) {
 	}
 }
 
-// lose gives up a connection that is gone. Starts that are held back were not sent over it: whether the
-// runner lives or not, they never happened.
+// lose gives up a connection that is gone.
 func (l *link) lose(err error) {
 	l.conn.Close()
 	l.out.Close()
@@ -172,14 +164,9 @@ func (l *link) lose(err error) {
 	l.end = Standing{Since: time.Now(), Err: fmt.Errorf("the connection to the runner is lost: %w", err)}
 	close(l.lost)
 	closing := l.closing
-	var n notices
-	if !closing { // else the next worker hears of them
-		l.giveUp(&n)
-	}
 	processes, signals, glances := l.processes, l.signals, l.glances
 	l.processes, l.signals, l.glances = nil, nil, nil
 	l.mu.Unlock()
-	n.make()
 	maps.DeleteFunc(processes, func(_ wire.ID, p *process) bool { return p.placeholder })
 	for _, wanted := range signals {
 		wanted.answer <- os.ErrProcessDone.Error()
@@ -211,7 +198,6 @@ func (l *link) act(m *wire.Message, n *notices) {
 		p.begin(m.Started, n)
 	case m.Kind == wire.Refused:
 		delete(l.processes, m.ID)
-		delete(l.numbers, m.ID)
 		l.owed.remove(m.ID)
 		p.end(refusal(m), n)
 	case m.Kind == wire.Ended && m.Later:
@@ -220,7 +206,7 @@ func (l *link) act(m *wire.Message, n *notices) {
 	case m.Kind == wire.Ended || m.Kind == wire.Output:
 		delete(l.processes, m.ID)
 		p.exit(m.Started, m.Done)
-		p.over(nil, n)
+		p.end(nil, n)
 	}
 }
 
@@ -247,7 +233,6 @@ func (l *link) forget(id wire.ID) {
 	l.post(wire.Message{Kind: wire.Forget, ID: id})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.numbers, id)
 	l.owed.remove(id)
 	if l.occupied[id] {
 		delete(l.occupied, id)
@@ -276,11 +261,8 @@ func (l *link) takeOver(processes map[wire.ID]*process, n *notices) (done bool) 
 		if known.exited {
 			p.exit(known.started, known.done)
 		}
-		if !l.tokens {
-			l.numbers[id] = p.claimed().id.Token
-		}
 		if isClosed(known.ended) {
-			p.over(known.err, n)
+			p.end(known.err, n)
 		} else {
 			l.processes[id] = p
 		}

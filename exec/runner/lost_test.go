@@ -14,10 +14,10 @@ import (
 // what it has written.
 func TestARunnerSaysThatAnOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
-	p := newProcess(claim{id: wire.ID{Job: 1, Attempt: 1}}, &link{tokens: true})
+	p := newProcess(claim{id: wire.ID{Job: 1, Attempt: 1}}, &link{})
 	done := journal.Done{Result: wire.ResultLost, Reason: "its process is gone", Stdout: journal.Output{Kept: []byte("out"), Size: 3}}
 	p.exit(journal.Started{Pid: 7}, done)
-	p.over(nil, &notices{})
+	p.end(nil, &notices{})
 	<-p.Ended()
 	got, err := p.Outcome()
 	if !errors.Is(err, jobexec.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "its process is gone") {

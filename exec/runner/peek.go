@@ -18,28 +18,25 @@ const mostPeeks = 16
 // peekTimeout is how long a peek waits for a runner that stands still, or is asked for many.
 const peekTimeout = 5 * time.Second
 
-// errOlder says that the runner was started by a version whose runners are not asked for output.
-var errOlder = errors.New("its runner is of an older version, which tells what a job has written when it has ended")
-
 // Written implements jobexec.Watcher.
 func (r *Remote) Written(ctx context.Context, g jobexec.Glance) (jobexec.Written, error) {
 	id := wire.ID{Job: g.Job, Token: g.Token, Attempt: g.Attempt}
-	if l, named := r.connector.current(id); l != nil && l.has(named) {
-		if w, err := l.peek(ctx, named, g); !errors.Is(err, errLost) {
+	if l := r.connector.current(); l != nil && l.has(id) {
+		if w, err := l.peek(ctx, id, g); !errors.Is(err, errLost) {
 			return w, err
 		}
 	}
 	return r.shelved(id, g)
 }
 
-// current is the link that there is, and how its runner knows a start; nil where there is none.
-func (c *connector) current(id wire.ID) (l *link, named wire.ID) {
+// current is the link to the runner; nil where it is lost.
+func (c *connector) current() *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link != nil && c.link.alive() {
-		return c.link, c.named(c.link, id)
+		return c.link
 	}
-	return nil, id
+	return nil
 }
 
 // has tells whether the runner has a job that is not known to have ended.
@@ -52,9 +49,6 @@ func (l *link) has(id wire.ID) bool {
 // peek asks the runner what a job has written. Those who can't be answered at once wait for those
 // before them, and nobody for long.
 func (l *link) peek(ctx context.Context, id wire.ID, g jobexec.Glance) (w jobexec.Written, err error) {
-	if !l.peeks {
-		return w, errOlder
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, peekTimeout, errSilent)
 	defer cancel()
 	select {

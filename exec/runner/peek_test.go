@@ -103,41 +103,7 @@ func TestALookAtARunnerThatStandsStill(t *testing.T) {
 	remote.Forget(1, "", 1)
 }
 
-// A runner of the former version is never sent what it does not understand: whoever looks is told.
-func TestAFormerRunnerIsNotLookedAt(t *testing.T) {
-	t.Parallel()
-	near, far := pair(t)
-	hello := make(chan wire.Message, 1)
-	go func() {
-		m, _ := wire.NewReader(far).Next()
-		put(t, far, wire.Message{
-			Kind: wire.Hello, Version: wire.Version, Instance: "former",
-			Jobs: []wire.Job{{ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
-		})
-		hello <- m
-	}()
-	l, err := newLink(near, testConfig(""), true, func(*link, map[wire.ID]*process) {}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := <-hello; !m.UnderstandsPeeks() || !m.UnderstandsClasses() || !m.UnderstandsElapsed() {
-		t.Errorf("the worker's hello is %+v", m)
-	}
-	if len(l.recalled) != 1 {
-		t.Errorf("%d jobs are taken over", len(l.recalled))
-	}
-	if _, err := l.peek(t.Context(), wire.ID{Job: 1, Attempt: 1}, jobexec.Glance{Most: 1}); !errors.Is(err, errOlder) {
-		t.Errorf("error %v", err)
-	}
-	if n := l.out.Length(); n != 0 {
-		t.Errorf("%d messages are on their way", n)
-	}
-	far.Close()
-	<-l.lost
-}
-
-// A worker of the former version is told of no word that it would take for a job; one of this
-// version takes none for one.
+// Words in the runner's hello are not taken for jobs.
 func TestWordsAreNoJobs(t *testing.T) {
 	t.Parallel()
 	remote := open(t, t.TempDir())
@@ -145,26 +111,8 @@ func TestWordsAreNoJobs(t *testing.T) {
 	if n := len(remote.Recall(nil)); n != 0 {
 		t.Errorf("%d jobs were recalled from a new runner", n)
 	}
-	if !linkOf(remote).peeks {
-		t.Error("the runner does not understand peeks")
-	}
 	if err := remote.Close(); err != nil {
 		t.Fatal(err)
-	}
-	for jobs, hello := range map[int]wire.Message{
-		1: {Kind: wire.Hello, Version: wire.Version, Instance: "elapsed"},
-		4: wire.WorkerHello(),
-	} {
-		conn, err := remote.connector.config.dialRunning()
-		if err != nil {
-			t.Fatal(err)
-		}
-		put(t, conn, hello)
-		m, err := wire.NewReader(conn).Next()
-		if err != nil || len(m.Jobs) != jobs || m.UnderstandsPeeks() != (jobs == 4) {
-			t.Errorf("the runner lists %+v, %v", m.Jobs, err)
-		}
-		conn.Close()
 	}
 	next := open(t, remote.connector.config.Dir)
 	if recalled := next.Recall(nil); len(recalled) != 1 || recalled[0].Job != 2 {

@@ -17,14 +17,11 @@ import (
 // the lock of the link that has it, or, between two links, the one that moves it from one to the
 // other.
 type process struct {
-	id        wire.ID                   // as the runner knows it
-	claim     atomic.Pointer[claim]     // as the worker does
+	claim                               // which start it is
 	withdraw  func()                    // takes it back while it waits; nil: it does not wait
 	tell      func(jobexec.News)        // nil where nobody listens
 	shares    bool                      // its process was there before, so that since says when it began
 	since     atomic.Int64              // the uptime at which the job began; 0: when its process did
-	guards    bool                      // the runner knows nothing of limits
-	guard     atomic.Pointer[guard]     // nil: the runner sees to the limit, or there is none
 	signaller atomic.Pointer[signaller] // delivers signals: the link, or a stray
 
 	asked       time.Time     // when the runner was told to start it; zero: by a former worker
@@ -43,17 +40,10 @@ type signaller func(id wire.ID, signo int) error
 
 // newProcess makes a process that a runner was asked for.
 func newProcess(of claim, l *link) *process {
-	p := &process{id: of.id, guards: !l.tokens, begun: make(chan struct{}), ended: make(chan struct{})}
-	if !l.tokens {
-		p.id = of.id.Bare()
-	}
-	p.claim.Store(&of)
+	p := &process{claim: of, begun: make(chan struct{}), ended: make(chan struct{})}
 	p.signaller.Store(&l.signaller)
 	return p
 }
-
-// claimed is the start as the worker knows it.
-func (p *process) claimed() *claim { return p.claim.Load() }
 
 // notices are news that the worker is to be told of once no lock is held.
 type notices []notice
@@ -72,7 +62,7 @@ func (n *notices) add(p *process, ended bool) {
 // make tells the worker.
 func (n *notices) make() {
 	for _, notice := range *n {
-		id := notice.of.claimed().id
+		id := notice.of.id
 		notice.of.tell(jobexec.News{Job: id.Job, Token: id.Token, Attempt: id.Attempt, Ended: notice.ended})
 	}
 	clear(*n)
@@ -88,7 +78,6 @@ func (p *process) begin(started journal.Started, n *notices) {
 		}
 		close(p.begun)
 		n.add(p, false)
-		p.guardIt()
 	}
 }
 
@@ -98,23 +87,6 @@ func (p *process) exit(started journal.Started, done journal.Done) {
 	if !isClosed(p.begun) {
 		p.started = started
 	}
-}
-
-// over ends the process as its runner says. Where the worker saw to its limit, it may be about to
-// send a signal, which is waited for: the outcome says whether one was sent.
-func (p *process) over(err error, n *notices) {
-	g := p.guard.Load()
-	if g == nil {
-		p.end(err, n)
-		return
-	}
-	go func() {
-		over := g.end()
-		over.Mark(&p.done)
-		var n notices
-		p.end(err, &n)
-		n.make()
-	}()
 }
 
 // end notes that nothing more will be known: done is set, or err says why it is not. It may be the
@@ -137,7 +109,7 @@ func (p *process) end(err error, n *notices) {
 func (p *process) orphan(c *connector, n *notices) {
 	if p.exited { // only its output is lost
 		p.done.Reason = "its output was lost with the runner"
-		p.over(nil, n)
+		p.end(nil, n)
 		return
 	}
 	if !isClosed(p.begun) {
@@ -145,19 +117,15 @@ func (p *process) orphan(c *connector, n *notices) {
 		return
 	}
 	since := p.began()
-	over := p.claimed().limit.From(since)
-	if g := p.guard.Load(); g != nil {
-		over = g.end() // waits for no runner: those who waited for this one were told that it is gone
-	}
-	if s, alive := c.adopt(p.claimed().id, p.started, since, over); alive {
+	if s, alive := c.adopt(p.id, p.started, since, p.limit.From(since)); alive {
 		through := signaller(func(_ wire.ID, signo int) error { return s.Signal(signo) })
 		p.signaller.Store(&through)
 		p.orphaned.Store(true)
 		go p.endWith(s)
 		return
 	}
-	c.left.note(p.claimed().id, p.started)
-	p.done.Stdout, p.done.Stderr = c.read(p.claimed().id, p.started)
+	c.left.note(p.id, p.started)
+	p.done.Stdout, p.done.Stderr = c.read(p.id, p.started)
 	p.end(errLost, n)
 }
 
@@ -201,7 +169,7 @@ func (p *process) Ended() <-chan struct{} { return p.ended }
 func (p *process) Outcome() (journal.Done, error) { return p.done, p.err }
 
 // Signal implements jobexec.Process. It may be called before the process has begun: the runner does
-// one request after the other. It fails where the start is held back: the runner does not know it.
+// one request after the other.
 func (p *process) Signal(signo int) error {
 	if isClosed(p.ended) {
 		return os.ErrProcessDone
@@ -209,8 +177,8 @@ func (p *process) Signal(signo int) error {
 	return (*p.signaller.Load())(p.id, signo)
 }
 
-// Withdraw takes the start back if it waits still for a process that is kept, or is held back: it ends
-// with a *NotStartedError or ErrRunnerChanged then. It does not wait for that.
+// Withdraw takes the start back if it waits still for a process that is kept: it ends with a
+// *NotStartedError then. It does not wait for that.
 func (p *process) Withdraw() {
 	if p.withdraw != nil && !isClosed(p.begun) {
 		p.withdraw()
@@ -219,9 +187,8 @@ func (p *process) Withdraw() {
 
 // refusal is why a start never happened, as the runner says.
 func refusal(m *wire.Message) error {
-	class := m.RefusedFor()
-	if class == wire.AlreadyKnown {
+	if m.Class == wire.AlreadyKnown {
 		return errors.New(m.Text)
 	}
-	return &jobexec.NotStartedError{Why: m.Text, Short: class == wire.Short}
+	return &jobexec.NotStartedError{Why: m.Text, Short: m.Class == wire.Short}
 }

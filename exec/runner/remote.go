@@ -16,7 +16,7 @@ import (
 // by many goroutines.
 type Remote struct {
 	connector connector
-	recalled  map[wire.ID]*process // by what the runner that was there at the start calls them
+	recalled  map[wire.ID]*process // the jobs that the runner had when the worker started
 	meter     proc.Meter
 }
 
@@ -29,7 +29,7 @@ func Open(c Config) (*Remote, error) {
 	if err := proc.KeepDescriptors(); err != nil {
 		return nil, err
 	}
-	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{}), bare: make(map[wire.ID]bool), patience: usualPatience}}
+	r := &Remote{connector: connector{config: c, bootID: bootID, closing: make(chan struct{})}}
 	r.connector.pools.onReady = c.OnReady
 	l, err := r.connector.get()
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 // A runner of an older version keeps no processes. Where the worker wants some, it leaves that
 // runner at a moment at which this has nothing: no job, and no outcome that is not journalled. The
 // runner ends by itself then, and get starts another one. Until that moment all other jobs go on
-// with the older one, new ones too. Where there is always one that runs, that moment would never
-// come: so starts are held back for a few seconds from time to time (holdback.go), ever more seldom.
+// with the older one, new ones too.
 
 // owed are the starts that an older runner was asked for and has not forgotten. The link's mutex
 // guards it.
@@ -19,8 +18,6 @@ type owed struct {
 	starts  map[wire.ID]bool // nil: the runner is none of an older version
 	leaving bool             // the worker is about to leave it: it is asked for nothing more
 	idle    chan struct{}    // has room for one; receives when there is none left
-	holds   bool             // starts are held back
-	held    []heldStart      // those
 	once    sync.Once
 }
 
@@ -55,20 +52,14 @@ func (o *owed) nudge() {
 	}
 }
 
-// leave begins to leave the runner, where it has nothing. Starts that are held back then never
-// happened.
+// leave begins to leave the runner, where it has nothing.
 func (l *link) leave() bool {
-	var n notices
-	defer func() { n.make() }()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.alive() {
 		return false // its processes are with whoever connects again
 	}
 	l.owed.leaving = l.owed.leaving || len(l.owed.starts) == 0
-	if l.owed.leaving {
-		l.giveUp(&n)
-	}
 	return l.owed.leaving
 }
 
@@ -92,17 +83,10 @@ func (c *connector) replaceSoon(l *link) {
 
 // replace leaves an older runner, and connects to another one.
 func (c *connector) replace(l *link, wait time.Duration) {
-	patience := c.patience
-	busy := time.NewTimer(patience.first)
-	defer busy.Stop()
 	for left := false; !left; {
 		select {
 		case <-l.owed.idle:
 			left = c.pools.wantsAny() && l.leave()
-		case <-busy.C:
-			left = c.pools.wantsAny() && c.holdBack(l)
-			patience.first = min(2*patience.first, patience.longest)
-			busy.Reset(patience.first)
 		case <-l.lost: // whoever connects again sees what is there then
 			return
 		case <-c.closing:

@@ -91,3 +91,16 @@ func TestAnOlderRunnerIsReplacedWhenItHasNothing(t *testing.T) {
 	}
 	k.Forget(6, workerToken, 1)
 }
+
+// A runner whose starts have no tokens is not asked for any: the worker says what helps.
+func TestAnEarlyRunnerIsNotTalkedTo(t *testing.T) {
+	t.Parallel()
+	near, far := pair(t)
+	put(t, far, wire.Message{
+		Kind: wire.Hello, Version: wire.Version, Instance: "early",
+		Jobs: []wire.Job{{ID: wire.ID{Job: 1, Attempt: 1}, Started: journal.Started{Pid: 7, StartTime: 8, BootID: "boot"}}},
+	})
+	if _, err := newLink(near, testConfig(""), true, nil, nil); !errors.Is(err, wire.ErrTooOld) {
+		t.Errorf("error %v", err)
+	}
+}

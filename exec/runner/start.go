@@ -23,35 +23,25 @@ func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
 	if spec.Mode.Kept() && !l.pools {
 		return nil, &jobexec.NotStartedError{Why: errOlderRunner, Short: true}
 	}
-	if !l.tokens && !l.numbers.take(p.claimed().id) {
-		return nil, fmt.Errorf("start %s: %w: %w", spec.Argv[0], errNumber, jobexec.ErrRunnerChanged)
-	}
 	l.processes[p.id] = p
 	if spec.Mode.Kept() {
 		id := p.id
 		l.owed.add(id)
 		p.withdraw = func() { l.post(wire.Message{Kind: wire.Withdraw, ID: id}) }
 		l.post(wire.Message{
-			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.claimed().limit,
+			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.limit,
 			Pool: spec.Target, Vars: spec.Vars,
 		})
 		return p, nil
 	}
-	var messages []wire.Message
 	if !sameSlice(l.env, spec.Env) {
 		l.env = spec.Env
-		messages = append(messages, wire.Message{Kind: wire.Environment, Env: spec.Env})
-	}
-	messages = append(messages, wire.Message{
-		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.claimed().limit,
-	})
-	if l.hold(p, messages...) {
-		return p, nil
+		l.post(wire.Message{Kind: wire.Environment, Env: spec.Env})
 	}
 	l.owed.add(p.id)
-	for _, m := range messages {
-		l.post(m)
-	}
+	l.post(wire.Message{
+		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.limit,
+	})
 	return p, nil
 }
 

@@ -128,7 +128,7 @@ func (c *capture) peek(from int64, most int) wire.Part {
 func (a *jobs) peek(id wire.ID, look *wire.Glance) {
 	a.mu.Lock()
 	var c *child
-	if j := a.find(id); j != nil {
+	if j := a.known[id]; j != nil {
 		c = j.child
 	}
 	a.mu.Unlock()

@@ -16,14 +16,10 @@ type jobs struct {
 	empty    chan struct{} // has one when the last job was forgotten
 	spool    *spool
 
-	mu      sync.Mutex
-	known   map[wire.ID]*job
-	worker  *wire.Outbox // nil: none is connected
-	timed   bool         // the worker understands how long a job ran
-	classes bool         // it understands the classes of refusals
-	tokens  bool         // it understands tokens and limits
-	pools   bool         // it understands pools
-	bare    bare         // whom an older worker means
+	mu     sync.Mutex
+	known  map[wire.ID]*job
+	worker *wire.Outbox // nil: none is connected
+	pools  bool         // it understands pools
 }
 
 func newJobs(instance string, spool *spool) *jobs {
@@ -83,7 +79,7 @@ const inlineOutput = 64 << 10
 func (j *job) outcome(kind wire.Kind) wire.Message {
 	done := j.child.done
 	return wire.Message{
-		Kind: kind, ID: j.id, Started: j.child.started, Done: done, Timed: j.jobs.timed || j.jobs.tokens,
+		Kind: kind, ID: j.id, Started: j.child.started, Done: done,
 		Later: kind == wire.Ended && len(done.Stdout.Kept)+len(done.Stderr.Kept) > inlineOutput,
 	}
 }
@@ -93,9 +89,7 @@ func (a *jobs) send(m wire.Message) {
 	if a.worker == nil {
 		return
 	}
-	if m.Tokens = a.tokens; !m.Tokens {
-		m.ID = m.ID.Bare()
-	}
+	m.Tokens = true
 	a.worker.Send(m)
 }
 
@@ -114,17 +108,15 @@ func (a *jobs) flush() {
 func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.worker, a.timed, a.classes, a.tokens = worker, theirs.UnderstandsElapsed(), theirs.UnderstandsClasses(), theirs.UnderstandsTokens()
-	a.pools = theirs.UnderstandsPools()
-	told := a.tell()
+	a.worker, a.pools = worker, theirs.UnderstandsPools()
 	ours := wire.Message{Kind: wire.Hello, Version: wire.Version, Instance: a.instance, Jobs: theirs.RunnerWords()}
-	for id, j := range told {
+	for id, j := range a.known {
 		started := j.child.identity()
 		j.told = started.Known()
 		ours.Jobs = append(ours.Jobs, wire.Job{ID: id, Started: started, Limit: j.limit})
 	}
 	a.send(ours)
-	for _, j := range told {
+	for _, j := range a.known {
 		if j.done {
 			a.send(j.outcome(wire.Ended))
 		}
@@ -136,14 +128,14 @@ func (a *jobs) connect(worker *wire.Outbox, theirs *wire.Message) {
 func (a *jobs) disconnect() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.worker, a.bare = nil, nil
+	a.worker = nil
 }
 
 // add makes a job known. It returns nil, and refuses the start, where the job is known already.
 func (a *jobs) add(id wire.ID, limit wire.Limit) *job {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.find(id) != nil {
+	if a.known[id] != nil {
 		a.sendRefusal(id, wire.SaidAlready, wire.AlreadyKnown)
 		return nil
 	}
@@ -178,7 +170,7 @@ func (j *job) refused(text string, class wire.Class) {
 func (a *jobs) turn(id wire.ID) *child {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.find(id); j != nil && j.child != nil && j.child.turn != nil {
+	if j := a.known[id]; j != nil && j.child != nil && j.child.turn != nil {
 		return j.child
 	}
 	return nil
@@ -197,9 +189,6 @@ func (a *jobs) tellPools(m wire.Message) (told bool) {
 
 // sendRefusal tells the worker that a start did not happen. Callers must hold a.mu.
 func (a *jobs) sendRefusal(id wire.ID, text string, class wire.Class) {
-	if !a.classes {
-		class = 0
-	}
 	a.send(wire.Message{Kind: wire.Refused, ID: id, Text: text, Class: class})
 }
 
@@ -208,7 +197,7 @@ func (a *jobs) signal(id wire.ID, signo int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := os.ErrProcessDone
-	if j := a.find(id); j != nil {
+	if j := a.known[id]; j != nil {
 		j.sendStarted(j.child)
 		err = j.child.signal(signo)
 	}
@@ -223,7 +212,7 @@ func (a *jobs) signal(id wire.ID, signo int) {
 func (a *jobs) fetch(id wire.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.find(id); j != nil && j.done {
+	if j := a.known[id]; j != nil && j.done {
 		a.send(j.outcome(wire.Output))
 	}
 }
@@ -232,7 +221,7 @@ func (a *jobs) fetch(id wire.ID) {
 func (a *jobs) forget(id wire.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if j := a.find(id); j != nil {
+	if j := a.known[id]; j != nil {
 		if j.child != nil {
 			a.spool.forget(j.child)
 		}
@@ -243,7 +232,6 @@ func (a *jobs) forget(id wire.ID) {
 // remove drops a job. Callers must hold a.mu.
 func (a *jobs) remove(id wire.ID) {
 	delete(a.known, id)
-	delete(a.bare, id.Bare())
 	if len(a.known) == 0 {
 		select {
 		case a.empty <- struct{}{}:

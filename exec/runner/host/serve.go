@@ -135,6 +135,9 @@ func (s *server) serve(conn *net.UnixConn) error {
 	if err != nil {
 		return fmt.Errorf("receive hello: %w", err)
 	}
+	if err := hello.CheckTokens(); err != nil {
+		return err
+	}
 	out, err := wire.NewOutbox(conn)
 	if err != nil {
 		return err

@@ -130,7 +130,7 @@ func (d *decoder) done(m *Message, limit int) {
 			o.Kept = make([]byte, kept)
 		}
 	}
-	if m.Timed = len(d.rest) > 0; m.Timed {
+	if len(d.rest) > 0 {
 		m.Done.Elapsed = d.int()
 		d.bad = d.bad || m.Done.Elapsed < 0
 	}

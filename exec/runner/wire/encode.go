@@ -111,7 +111,7 @@ func (m *Message) encodeDone(b []byte) []byte {
 	for _, o := range []journal.Output{d.Stdout, d.Stderr} {
 		b = putInt(putInt(b, int64(len(o.Kept))), o.Size)
 	}
-	if m.Timed || m.Tokens {
+	if m.Tokens {
 		b = putInt(b, d.Elapsed)
 	}
 	return b

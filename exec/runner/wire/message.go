@@ -72,16 +72,12 @@ const (
 	Withdraw // a start is not wanted any more that waits for a process still
 )
 
-// ID tells one start of one job from all others. Starts that a worker of an older version has asked
-// for, and all that a runner of an older version has, are without a token.
+// ID tells one start of one job from all others.
 type ID struct {
 	Job     int64
 	Attempt int
 	Token   string // of the job's claim
 }
-
-// Bare is how older versions name the start: by job and attempt.
-func (id ID) Bare() ID { return ID{Job: id.Job, Attempt: id.Attempt} }
 
 // Job is a job that a runner has.
 type Job struct {
@@ -115,11 +111,10 @@ type Message struct {
 
 	Started journal.Started // started, ended and output
 	Text    string          // refused, signalled and peeked: why not; "" where it was done; recycle: why
-	Class   Class           // refused; 0: it is not sent
+	Class   Class           // refused
 	Signo   int             // signal
 	Done    journal.Done    // ended and output
 	Later   bool            // ended: the output does not follow, it has to be fetched
-	Timed   bool            // ended and output: Done.Elapsed is sent, too
 	Peek    *Glance         // peek and peeked
 }
 
@@ -148,13 +143,17 @@ func (m *Message) CheckHello() error {
 	return nil
 }
 
-// RefusedFor is the class of a refusal, worked out from the text where an older runner sent none.
-func (m *Message) RefusedFor() Class {
-	if m.Class != 0 {
-		return m.Class
+// CheckTokens fails where a peer of this version names starts without the tokens of their claims.
+func (m *Message) CheckTokens() error {
+	if m.Kind == Hello && m.Version == Version && !m.UnderstandsTokens() {
+		return ErrTooOld
 	}
-	return classOfText(m.Text)
+	return nil
 }
+
+// ErrTooOld is that of CheckTokens.
+var ErrTooOld = errors.New("worker and runner are of versions that don't understand each other: " +
+	"start the early version of jobd again until its jobs have ended, then upgrade")
 
 // lengthBytes is how many bytes a message's length takes.
 const lengthBytes = 4

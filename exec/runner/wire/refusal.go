@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"slices"
-	"strings"
 	"syscall"
 )
 
@@ -29,17 +28,6 @@ var shortages = []error{
 // ClassOf is the class of a start that failed with err.
 func ClassOf(err error) Class {
 	if slices.ContainsFunc(shortages, func(short error) bool { return errors.Is(err, short) }) {
-		return Short
-	}
-	return Program
-}
-
-// classOfText is the class of a refusal that an older runner sent, which had only a text.
-func classOfText(text string) Class {
-	switch {
-	case text == SaidAlready:
-		return AlreadyKnown
-	case slices.ContainsFunc(shortages, func(short error) bool { return strings.HasSuffix(text, ": "+short.Error()) }):
 		return Short
 	}
 	return Program

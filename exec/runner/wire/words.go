@@ -15,11 +15,10 @@ import (
 //     (there is none) whose boot is that word;
 //   - peeks are understood by a runner that lists such a job in its hello, which it does for a
 //     worker that lists the same;
-//   - so are tokens, and limits. Between two sides that both understand them each message about a
+//   - so are tokens, and limits, without which two sides don't talk to each other. Each message about a
 //     job has behind it the token of its claim, and before that: of a start its limits, of an
 //     outcome the limit that ended it. The runner's hello has the tokens and limits of its jobs
-//     behind the list of them. To an older worker a job is told, and by it is named, by number and
-//     attempt alone;
+//     behind the list of them;
 //   - pools are understood by a runner that lists a job whose boot is that word, which it does for a
 //     worker that lists the same, as with peeks. Then a start may have behind its token the target
 //     whose pool is to run it, and what that process is told of it.
@@ -58,17 +57,8 @@ func (m *Message) RunnerWords() (words []Job) {
 // IsWord tells that an entry in the list of jobs stands for a word.
 func (j *Job) IsWord() bool { return j.ID == ID{} }
 
-// UnderstandsPeeks tells whether the side that sent this hello understands peeks.
-func (m *Message) UnderstandsPeeks() bool { return slices.Contains(m.Jobs, peeksJob) }
-
 // UnderstandsTokens tells whether the side that sent this hello understands tokens and limits.
 func (m *Message) UnderstandsTokens() bool { return slices.Contains(m.Jobs, tokensJob) }
 
 // UnderstandsPools tells whether the side that sent this hello understands pools.
 func (m *Message) UnderstandsPools() bool { return slices.Contains(m.Jobs, poolsJob) }
-
-// UnderstandsElapsed tells whether the worker that sent this hello understands how long a job ran.
-func (m *Message) UnderstandsElapsed() bool { return m.Instance == wordElapsed }
-
-// UnderstandsClasses tells whether the worker that sent this hello understands classes of refusals.
-func (m *Message) UnderstandsClasses() bool { return slices.Contains(m.Jobs, classesJob) }

@@ -145,14 +145,14 @@ func (m *Message) CheckHello() error {
 
 // CheckTokens fails where a peer of this version names starts without the tokens of their claims.
 func (m *Message) CheckTokens() error {
-	if m.Kind == Hello && m.Version == Version && !m.UnderstandsTokens() {
-		return ErrTooOld
+	if m.Kind == Hello && m.Version == Version && !m.understandsTokens() {
+		return errTooOld
 	}
 	return nil
 }
 
-// ErrTooOld is that of CheckTokens.
-var ErrTooOld = errors.New("worker and runner are of versions that don't understand each other: " +
+// errTooOld is that of CheckTokens.
+var errTooOld = errors.New("worker and runner are of versions that don't understand each other: " +
 	"start the early version of jobd again until its jobs have ended, then upgrade")
 
 // lengthBytes is how many bytes a message's length takes.

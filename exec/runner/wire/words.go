@@ -57,8 +57,8 @@ func (m *Message) RunnerWords() (words []Job) {
 // IsWord tells that an entry in the list of jobs stands for a word.
 func (j *Job) IsWord() bool { return j.ID == ID{} }
 
-// UnderstandsTokens tells whether the side that sent this hello understands tokens and limits.
-func (m *Message) UnderstandsTokens() bool { return slices.Contains(m.Jobs, tokensJob) }
+// understandsTokens tells whether the side that sent this hello understands tokens and limits.
+func (m *Message) understandsTokens() bool { return slices.Contains(m.Jobs, tokensJob) }
 
 // UnderstandsPools tells whether the side that sent this hello understands pools.
 func (m *Message) UnderstandsPools() bool { return slices.Contains(m.Jobs, poolsJob) }

@@ -1,9 +1,13 @@
 package master
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,4 +121,295 @@ func (a *Agent) note(registered bool, err error) {
 		}
 	}
 	a.state.Store(&status)
+}
+
+// Run connects, registers, and serves the master's requests, again and again until ctx ends. Then
+// it delivers what Poke was given and lets requests under way finish, all within the DrainTimeout,
+// and returns nil. A worker that serves nothing stays away from the master until it does, or has
+// something to tell. Run is called once.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.sendLast()
+	var last string // what was last logged: a master that stays away is not worth a line for every try
+	for ctx.Err() == nil {
+		if len(a.config.Targets()) == 0 && a.pokes.empty() {
+			a.pause(ctx, nil)
+			continue
+		}
+		registered, err := a.session(ctx)
+		a.note(false, err)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, errNoTargets):
+			continue
+		case registered || err.Error() != last:
+			a.config.Logger.Warn("no connection to the master, trying again", "error", err, "within", a.config.ReconnectTimeout)
+		}
+		if registered || a.lost.IsZero() {
+			a.lost = time.Now()
+		}
+		last = err.Error()
+		a.pause(ctx, time.After(jitter(a.config.ReconnectTimeout)))
+	}
+	return nil
+}
+
+// jitter is a random part of a time: workers that lost their master together must not all come
+// back at once.
+func jitter(most time.Duration) time.Duration { return rand.N(most) }
+
+// pause waits until ctx ends, or for the timer, or, without a timer, until the targets change or
+// something is to be told.
+func (a *Agent) pause(ctx context.Context, timer <-chan time.Time) {
+	var changed, poked <-chan struct{}
+	if timer == nil {
+		changed, poked = a.changed, a.pokes.nudge
+	}
+	select {
+	case <-ctx.Done():
+	case <-timer:
+	case <-changed:
+	case <-poked:
+		a.pokes.add(nil) // the token is for the session that follows
+	}
+}
+
+// session is one connection, from its beginning to its end. It tells whether the worker was
+// registered.
+func (a *Agent) session(ctx context.Context) (registered bool, err error) {
+	link, leave, err := a.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return a.stay(ctx, link)
+}
+
+// stay registers, and again whenever the targets change, until the link or ctx ends. Once
+// registered, it tells the master what Poke is given.
+func (a *Agent) stay(ctx context.Context, link *jobnet.Link) (registered bool, err error) {
+	sending, stop := context.WithCancel(ctx)
+	var sender sync.WaitGroup
+	stopSending := func() { stop(); sender.Wait() }
+	defer stopSending()
+	for {
+		err := a.register(ctx, link)
+		switch {
+		case errors.Is(err, errNoTargets):
+			stopSending()
+			return registered, cmp.Or(a.sendPending(ctx, link), err)
+		case err != nil:
+			return registered, err
+		case !registered:
+			registered = true
+			sender.Go(func() { a.sendPokes(sending, link) })
+			sender.Go(func() { a.borrow(sending, link) })
+		}
+		select {
+		case <-a.changed:
+		case <-link.Done():
+			return true, link.Err()
+		case <-ctx.Done():
+			stopSending()
+			a.drain(link)
+			return true, ctx.Err()
+		}
+	}
+}
+
+// drain tells the master what is still to be told and lets it have the answers that it waits for.
+func (a *Agent) drain(link *jobnet.Link) {
+	ctx, cancel := context.WithDeadline(context.Background(), a.end())
+	defer cancel()
+	a.sendLast() // first: a job under way may take all the time that there is
+	if err := link.Shutdown(ctx); err != nil {
+		a.config.Logger.Warn("stopped before the master had all answers", "error", err)
+	}
+}
+
+// Status tells how the agent stands with its master. It is safe for concurrent use.
+func (a *Agent) Status() contract.MasterStanding { return *a.state.Load() }
+
+// registerTimeout is how long the master may take to answer a registration. It holds its answer to
+// a wrong password back, for five seconds where the address has given many: whoever hangs up before
+// never hears that it is the password.
+const registerTimeout = 15 * time.Second
+
+// register registers over a link.
+func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
+	targets := a.config.Targets()
+	if len(targets) == 0 {
+		return errNoTargets
+	}
+	data := contract.Registration{Name: a.config.Name, Targets: targets, Instance: a.instance(), Folds: a.config.Folds()}
+	if _, err := requestWithin(ctx, registerTimeout, link, contract.Register.Name, data); err != nil {
+		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
+	}
+	a.tellRegistered(targets)
+	a.note(true, nil)
+	a.config.OnRegistered()
+	return nil
+}
+
+// tellRegistered writes that to the log; after an outage as a warning, as the outage was, and with
+// its length.
+func (a *Agent) tellRegistered(targets []string) {
+	if a.lost.IsZero() {
+		a.config.Logger.Info("registered with the master", "targets", listed(targets))
+		return
+	}
+	a.config.Logger.Warn("registered with the master again", "targets", listed(targets),
+		"after", time.Since(a.lost).Round(time.Millisecond))
+	a.lost = time.Time{}
+}
+
+// explained is why a registration failed, with what an operator can do about it.
+func explained(err error) error {
+	var refused *jobnet.RemoteError
+	var silent *noAnswerError
+	hint := ""
+	switch {
+	case errors.As(err, &silent), errors.Is(err, jobnet.ErrLinkClosed):
+		hint = "is it a master that listens there?"
+	case !errors.As(err, &refused):
+		return err
+	case jobnet.CodeOf(err) == jobnet.CodePassword:
+		hint = "the worker's password must be that of the master"
+	case jobnet.CodeOf(err) == jobnet.CodeUnknown:
+		hint = "it is no master that listens there, but perhaps a worker"
+	default:
+		return fmt.Errorf("the master refuses: %w", err)
+	}
+	return fmt.Errorf("%w: %s", err, hint)
+}
+
+// instance names the worker and this agent of it: where a master is configured under two addresses,
+// the two agents must not replace each other's registration again and again.
+func (a *Agent) instance() string {
+	if a.config.Instance == "" {
+		return ""
+	}
+	return a.config.Instance + " at " + a.config.Address
+}
+
+// Poke has the master tell every worker that serves one of the targets, this one included, to look
+// for jobs. It never blocks. What the master has not answered is told again, over the next
+// connection where need be; an agent that stops makes a last attempt, and what is lost then, or
+// with the process, is found when a worker registers or polls.
+func (a *Agent) Poke(targets []string) {
+	if forgotten := a.pokes.add(targets); forgotten > 0 {
+		a.config.Logger.Warn("too many targets are to be told to the master: forgot the oldest", "forgotten", forgotten)
+	}
+}
+
+// sendPokes sends the master what Poke is given, until ctx or the link ends.
+func (a *Agent) sendPokes(ctx context.Context, link *jobnet.Link) {
+	for {
+		select {
+		case <-a.pokes.nudge:
+		case <-link.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+		err := a.sendPending(ctx, link)
+		var refused *jobnet.RemoteError
+		if !errors.As(err, &refused) {
+			continue
+		}
+		a.config.Logger.Warn("the master refused a poke, trying again", "error", err, "in", answerTimeout)
+		select {
+		case <-time.After(answerTimeout):
+		case <-link.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// sendPending sends until nothing is pending. What it did not answer stays so.
+func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
+	for targets := a.pokes.take(); targets != nil; targets = a.pokes.take() {
+		if err := pokeOver(ctx, link, targets); err != nil {
+			a.Poke(targets)
+			return err
+		}
+	}
+	return nil
+}
+
+func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
+	_, err := requestWithin(ctx, answerTimeout, link, contract.Poke.Name, contract.Targets{Targets: targets})
+	return err
+}
+
+// sendLast is the last attempt of an agent that stops. It makes a connection of its own: the one
+// that there may be can be dead without anybody having noticed, and there is no time to wait for an
+// answer in vain.
+func (a *Agent) sendLast() {
+	if a.pokes.empty() || time.Until(a.end()) <= 0 {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), a.end())
+	defer cancel()
+	link, leave, err := a.connect(ctx)
+	if err == nil {
+		defer leave()
+		err = a.sendPending(ctx, link)
+	}
+	if err != nil {
+		a.config.Logger.Warn("stopped before the master knew what other workers should look for", "error", err)
+	}
+}
+
+// lendInterval is how often a worker asks for its shares.
+const lendInterval = time.Second
+
+// RatesChanged has the agent look again whether there are rates that all workers keep together. It
+// never blocks, and may be called from anywhere.
+func (a *Agent) RatesChanged() {
+	select {
+	case a.rated <- struct{}{}:
+	default:
+	}
+}
+
+// borrow asks the master for shares of rates, as long as there are such rates, until ctx or the link
+// ends. The worker keeps what it was lent last. A master that does not know the request, as an older
+// one, is not asked again over this link.
+func (a *Agent) borrow(ctx context.Context, link *jobnet.Link) {
+	for {
+		var later <-chan time.Time
+		if rates := a.config.Rates(); len(rates) > 0 {
+			err := a.askShares(ctx, link, rates)
+			if jobnet.CodeOf(err) == jobnet.CodeUnknown {
+				a.config.Logger.Warn("the master lends no shares of rates, as an older one: this worker keeps what it has", "error", err)
+				return
+			}
+			var refused *jobnet.RemoteError
+			if errors.As(err, &refused) {
+				a.config.Logger.Debug("the master refused a share of a rate", "error", err)
+			}
+			later = time.After(lendInterval)
+		}
+		select {
+		case <-later:
+		case <-a.rated:
+		case <-link.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// askShares asks once, and hands on what is lent.
+func (a *Agent) askShares(ctx context.Context, link *jobnet.Link, rates []contract.SharedRate) error {
+	raw, err := requestWithin(ctx, answerTimeout, link, contract.Lend.Name, contract.Borrowing{Rates: rates})
+	if err != nil {
+		return err
+	}
+	var lent contract.Shares
+	if err := json.Unmarshal(raw, &lent); err != nil {
+		return err
+	}
+	a.config.OnLent(lent.Shares)
+	return nil
 }

@@ -1,11 +1,32 @@
 package master
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	jobnet "jobd/net"
 	"jobd/net/contract"
 )
+
+var errNotRegistered = jobnet.Refusal("only a registered worker is lent a share of a rate").With(jobnet.CodeInvalid)
+
+// lend answers lend, which only workers ask.
+func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+	w := m.registry.over(link)
+	if w == nil {
+		return nil, errNotRegistered
+	}
+	who := w.profile.Load().instance
+	if who == "" {
+		who = link.RemoteAddr().String()
+	}
+	asked, err := contract.Lend.Read(request.Fields())
+	if err != nil {
+		return nil, err
+	}
+	return m.lender.lend(who, asked, time.Now()), nil
+}
 
 // lender lends workers their shares of the rates that they keep together. A worker asks for its
 // share about once a second, and keeps what it has until it is told otherwise, also while it has no

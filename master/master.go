@@ -96,3 +96,124 @@ func (m *Master) say(level slog.Level, link *jobnet.Link, text string, details .
 	}
 	m.config.Logger.Log(context.Background(), level, text, append(details, "address", remote)...)
 }
+
+// Handlers are the requests that the master's server answers.
+func (m *Master) Handlers() map[string]jobnet.Handler {
+	handlers := map[string]jobnet.Handler{
+		contract.Register.Name:       m.register,
+		contract.Poke.Name:           m.poke,
+		contract.MasterPause.Name:    m.pause,
+		contract.MasterContinue.Name: m.pause, // asks the workers for what it was asked itself
+		contract.MasterRecycle.Name:  m.pause,
+		contract.MasterStatus.Name:   m.status,
+		contract.RouteManual.Name:    m.runManual,
+		contract.RouteSignal.Name:    m.sendSignal,
+		contract.Lend.Name:           m.lend,
+	}
+	for _, typ := range contract.JournalRequests {
+		handlers[typ] = m.relay
+	}
+	for _, typ := range contract.OperatorRequests {
+		handlers[typ] = m.relay
+	}
+	for typ := range changing {
+		handlers[typ] = m.told(handlers[typ])
+	}
+	return handlers
+}
+
+// Run looks after the workers until ctx ends: it sends what they are poked for, pings them and
+// drops the dead ones. It ends with a last delivery of the pokes that were acknowledged, and
+// returns nil.
+func (m *Master) Run(ctx context.Context) error {
+	defer close(m.ended)
+	defer m.tasks.Wait()
+	attended := make(map[*worker]bool)
+	left := make(chan *worker)
+	poked := m.pokes.nudge
+	var gathered <-chan time.Time // when poked is listened to again
+	for {
+		select {
+		case w := <-m.registered:
+			if !attended[w] {
+				attended[w] = true
+				m.tasks.Go(func() { m.attend(ctx, w, left) })
+			}
+			m.works(func() { m.recall(ctx, w) })
+		case w := <-left:
+			delete(attended, w)
+		case <-poked:
+			m.works(func() { m.deliver(ctx) })
+			if m.config.PokeThrottle > 0 {
+				poked, gathered = nil, time.After(m.config.PokeThrottle)
+			}
+		case <-gathered:
+			poked, gathered = m.pokes.nudge, nil
+		case <-ctx.Done():
+			m.deliver(ctx)
+			return nil
+		}
+	}
+}
+
+// works tells the pulse of a piece of work.
+func (m *Master) works(work func()) {
+	if m.config.Pulse != nil {
+		m.config.Pulse.Works()
+		defer m.config.Pulse.Waits()
+	}
+	work()
+}
+
+// attend keeps a worker's link alive and takes the worker out of the registry when it has ended.
+func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
+	err := w.link.KeepAlive(ctx, m.config.PingInterval)
+	if ctx.Err() != nil {
+		return
+	}
+	m.registry.remove(w)
+	m.say(slog.LevelInfo, w.link, "worker left", "worker", w.name(), "reason", cut(err.Error()))
+	select {
+	case left <- w:
+	case <-ctx.Done():
+	}
+}
+
+// changing are the requests by which a client changes something, whoever carries it out.
+var changing = map[string]bool{
+	contract.MasterPause.Name: true, contract.MasterContinue.Name: true, contract.MasterRecycle.Name: true, contract.RouteManual.Name: true,
+	contract.RouteSignal.Name: true, contract.JournalReapply: true, "cancel": true, "retry": true,
+}
+
+// told has the log say who asks for a change, and which. What became of it the workers' logs and
+// journals say, with the client's name.
+func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
+	return func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
+		if changing[request.Type] && m.config.Logger.Enabled(ctx, slog.LevelInfo) {
+			m.say(slog.LevelInfo, link, "a change is asked for", "request", request.Type, "about", shownData(request.Data))
+		}
+		return handler(ctx, link, request)
+	}
+}
+
+// shownData is the beginning of a request's data.
+func shownData(data []byte) string { return cut(string(data[:min(len(data), textShown+1)])) }
+
+// What peers may have a master hold and do, by number; what one request may have is in
+// net/contract. docs/protocol.md lists it all for people who write clients.
+const (
+	mostJobs          = contract.MostJobs // that one client waits for at once
+	mostWorkers       = 10_000            // that are registered
+	mostProfileBytes  = 64 << 20          // that all registrations may take, see profile.cost
+	mostJobsOfAll     = 1_000_000         // that all clients wait for at once
+	freeJobs          = 1_000             // a request of at most so many jobs is taken however many the others wait for
+	mostRelayedBytes  = 1 << 20           // of the data of a request that is handed on as it is
+	mostAnswerBytes   = 64 << 20          // of what all workers answer to one request
+	mostKeptBytes     = 256 << 20         // of those for all clients
+	registrationBytes = 4 << 20           // of the data of a registration: more than its limits allow is not looked at
+	forwardedBytes    = 64 << 20          // of long messages on their way to workers at once, each counted once
+	longBytes         = 64 << 10          // beyond it a message is long: it waits for others of its kind
+)
+
+// fanOut is how many workers are asked at once for one client, whatever it asks.
+const fanOut = 256

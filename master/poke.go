@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	jobnet "jobd/net"
@@ -111,4 +113,144 @@ func (m *Master) pollAgain(ctx context.Context, w *worker, p poll) {
 	if owed := m.ledger.owed(p.names()); ctx.Err() == nil && len(owed) > 0 {
 		w.polls.begin(w.profile.Load().poll(selectionOf(owed))) // the caller calls next
 	}
+}
+
+// poll is what a worker is polled for.
+type poll struct {
+	targets []string // as the worker names them
+	likes   []string // other names of theirs to the worker's table, which were poked
+}
+
+// names gives the poked names that an answer of the worker is about.
+func (p poll) names() []string {
+	if len(p.likes) == 0 {
+		return p.targets
+	}
+	return slices.Concat(p.targets, p.likes)
+}
+
+// each gives the parts of the poll that are about one of its targets each.
+func (p poll) each(yield func(poll) bool) {
+	likes := selectionOf(p.likes)
+	for _, target := range p.targets {
+		if !yield(poll{targets: []string{target}, likes: likes.folded[fold(target)]}) {
+			return
+		}
+	}
+}
+
+// pollQueue gathers what one worker is to poll. It is safe for concurrent use.
+type pollQueue struct {
+	mu      sync.Mutex
+	targets names
+	likes   names
+	active  bool // somebody calls next
+}
+
+// begin queues a poll and tells whether the caller must call next until there is nothing more.
+func (q *pollQueue) begin(p poll) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.targets.add(p.targets)
+	q.likes.add(p.likes)
+	if q.active || len(q.targets.list) == 0 {
+		return false
+	}
+	q.active = true
+	return true
+}
+
+func (q *pollQueue) next() (p poll, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p = poll{targets: q.targets.takeAll(), likes: q.likes.takeAll()}
+	q.active = p.targets != nil
+	return p, q.active
+}
+
+// poll gives what the worker is polled for when these targets were poked. A poke is a hint: it also
+// goes to a worker whose target has a like name, since the table may take both for one; but only
+// where the worker says that it does, is its answer enough.
+func (p *profile) poll(poked *selection) poll {
+	var served []int32
+	var likes []string
+	p.shared(poked, func(own []int32, names []string) {
+		unserved := p.unserved(names)
+		served = append(served, p.meant(own, poked, len(unserved) > 0)...)
+		if p.folds {
+			likes = append(likes, unserved...)
+		}
+	})
+	slices.Sort(likes)
+	return poll{targets: p.named(served), likes: likes}
+}
+
+// Names of targets are kept up to this many, and this many bytes of them; beyond it the oldest are
+// forgotten.
+const (
+	maxRemembered      = 10_000
+	maxRememberedBytes = 1 << 20
+)
+
+// gathering collects targets until somebody takes them. It is safe for concurrent use.
+type gathering struct {
+	nudge chan struct{} // holds a token while there may be something to take
+
+	mu      sync.Mutex
+	targets names
+}
+
+func newGathering() *gathering { return &gathering{nudge: make(chan struct{}, 1)} }
+
+// add never blocks. It tells how many older targets were forgotten for the new ones.
+func (g *gathering) add(targets []string) (forgotten int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.targets.add(targets)
+	forgotten = len(g.targets.trim(maxRemembered, maxRememberedBytes))
+	if len(g.targets.list) > 0 {
+		select {
+		case g.nudge <- struct{}{}:
+		default:
+		}
+	}
+	return forgotten
+}
+
+// take empties the gathering; nil where it is empty.
+func (g *gathering) take() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.targets.takeAll()
+}
+
+func (g *gathering) empty() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.targets.list) == 0
+}
+
+// pace lets so many things happen at once, and then one every so often. The zero value is ready; it
+// is safe for concurrent use.
+type pace struct {
+	mu   sync.Mutex
+	paid time.Time // when what came so far would have come, one every so often
+}
+
+// due counts one more, and tells how long it is to wait.
+func (p *pace) due(now time.Time, atOnce int, every time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paid.Before(now) {
+		p.paid = now
+	}
+	p.paid = p.paid.Add(every)
+	return max(0, p.paid.Sub(now)-time.Duration(atOnce)*every)
+}
+
+// forgive takes back what due counted.
+func (p *pace) forgive(every time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paid = p.paid.Add(-every)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	jobnet "jobd/net"
@@ -89,4 +91,118 @@ func (w *worker) noteStatus(answer []byte) {
 		lengths[target] = queue.Length
 	}
 	w.noteLengths(lengths, time.Now())
+}
+
+// workerInfo is what the master tells of a worker.
+type workerInfo = contract.FleetWorker[json.RawMessage]
+
+// mostStatusBytes is how much the names of all targets take in a status. Those of one worker fit
+// in, the longest there may be; a status is made for each client that asks, and is in memory until
+// that client has read it.
+const mostStatusBytes = 3 << 20
+
+// statusCost is about how long a target is in a status.
+func statusCost(target string) int {
+	bytes := len(target) + len(`"",`)
+	for _, c := range []byte(target) {
+		if c < ' ' {
+			bytes += len(`\u0000`) - 1
+		}
+	}
+	return bytes
+}
+
+// cutTargets leaves out targets beyond most bytes, and counts them. Those workers lose some that
+// have most: all get as many bytes as those with fewer leave over.
+func cutTargets(workers []workerInfo, most int) {
+	costs := make([]int, len(workers))
+	total := 0
+	for i, w := range workers {
+		for _, target := range w.Targets {
+			costs[i] += statusCost(target)
+		}
+		total += costs[i]
+	}
+	if total <= most {
+		return
+	}
+	share := fairShare(costs, most)
+	for i := range workers {
+		w, left := &workers[i], share
+		for n, target := range w.Targets {
+			if left -= statusCost(target); left < 0 {
+				w.TargetsCut = len(w.Targets) - n
+				w.Targets = w.Targets[:n:n]
+				break
+			}
+		}
+	}
+}
+
+// fairShare is how much each may have at most, so that all together have no more than most.
+func fairShare(costs []int, most int) int {
+	sorted := slices.Sorted(slices.Values(costs))
+	for i, cost := range sorted {
+		share := most / (len(sorted) - i)
+		if cost > share {
+			return share
+		}
+		most -= cost
+	}
+	return most
+}
+
+// detail is the answer that tells which of the targets no worker serves; served gives those that
+// one does.
+func (m *Master) detail(targets []string, served func(*profile) []string) contract.Done {
+	workers := 0
+	found := make(map[string]bool, len(targets))
+	for _, w := range m.registry.all() {
+		of := served(w.profile.Load())
+		for _, target := range of {
+			found[target] = true
+		}
+		if len(of) > 0 {
+			workers++
+		}
+	}
+	detail := contract.Done{Workers: &workers}
+	for _, target := range unique(targets) {
+		if !found[target] {
+			detail.Unserved = append(detail.Unserved, target)
+		}
+	}
+	return detail
+}
+
+// Standing is how a master stands, in numbers.
+type Standing struct {
+	Workers       int       // that are registered
+	Targets       int       // that they serve
+	Ended         uint64    // registrations that are over
+	Poked         uint64    // targets that clients have poked
+	Polled        uint64    // polls that were sent
+	Unserved      int       // targets that were poked and that no worker serves
+	UnservedSince time.Time // of the first of them; zero: there is none
+}
+
+// tallies are what a master counts.
+type tallies struct{ poked, polled atomic.Uint64 }
+
+// Standing tells how the master stands. It asks no worker.
+func (m *Master) Standing() Standing {
+	workers := m.registry.all()
+	s := Standing{Workers: len(workers), Ended: m.registry.ended.Load(), Poked: m.tallies.poked.Load(), Polled: m.tallies.polled.Load()}
+	served := make(map[string]bool)
+	for _, w := range workers {
+		for _, target := range w.profile.Load().targets {
+			served[target] = true
+		}
+	}
+	s.Targets = len(served)
+	list, count := m.unserved(workers)
+	if s.Unserved = count; count > 0 {
+		s.UnservedSince = time.UnixMilli(list[0].Since)
+	}
+	return s
 }

@@ -2,13 +2,16 @@ package net
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -215,3 +218,264 @@ type ping struct {
 // in one packet sees the pause. A handler that waits for something long (a job, another host) must
 // call request.Proceed once the requests after it may begin.
 type Handler func(ctx context.Context, link *Link, request Request) (data any, err error)
+
+// Request asks the peer and waits for its answer: data (nil where it is null), or a *RemoteError;
+// ErrLinkClosed is among the causes where the link ends first, and then nobody knows whether the
+// request was carried out, unless ErrUnsent is among them too: then the peer has certainly not got
+// it. Data that goes to several links is best given as Encoded.
+func (l *Link) Request(ctx context.Context, typ string, data any) (json.RawMessage, error) {
+	answer := make(chan message, 1)
+	body := l.call(answer)
+	defer l.forget(body.No)
+	body.Type, body.Data = typ, data
+	frame, err := encodeRequest(body)
+	if err != nil {
+		return nil, fmt.Errorf("request %s: %w", typ, err)
+	}
+	end, err := l.out.send(ctx, frame...)
+	if err != nil {
+		return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, l.why(err))
+	}
+	select {
+	case m := <-answer:
+		return m.answer()
+	case <-l.Done():
+		select {
+		case m := <-answer: // the last that the peer said
+			return m.answer()
+		default:
+		}
+		if !l.out.hasLeft(end) {
+			return nil, fmt.Errorf("request %s: %w: %w", typ, ErrUnsent, l.Err())
+		}
+		return nil, fmt.Errorf("request %s: %w", typ, l.Err())
+	case <-ctx.Done():
+		return nil, fmt.Errorf("request %s: %w", typ, ctx.Err())
+	}
+}
+
+// answer is what a response says.
+func (m message) answer() (json.RawMessage, error) {
+	if m.failed {
+		return nil, &RemoteError{Text: m.failure, Code: m.code}
+	}
+	return m.data, nil
+}
+
+// call gives a request its number, and the password while the peer may still ask for it.
+func (l *Link) call(answer chan message) requestBody {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls == nil {
+		l.calls = make(map[int64]chan message)
+	}
+	for taken := true; taken; _, taken = l.calls[l.number] {
+		l.number = l.number%lastNumber + 1
+	}
+	l.calls[l.number] = answer
+	return requestBody{No: l.number, Password: l.password, coded: l.config.Codes}
+}
+
+func (l *Link) forget(no int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.calls, no)
+}
+
+// hasAsked tells whether we ever sent the peer a request.
+func (l *Link) hasAsked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls != nil
+}
+
+// asks tells whether a request of ours waits for its response.
+func (l *Link) asks() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls) > 0
+}
+
+// mostPings is how many pings may be on their way; more wait until the oldest is answered.
+const mostPings = 1024
+
+// Ping asks the peer for a sign of life and waits for it. Without an error the peer has read
+// everything that was sent to it before the call.
+func (l *Link) Ping(ctx context.Context) error {
+	for {
+		answered, later, err := l.tryPing()
+		switch {
+		case err != nil:
+			return fmt.Errorf("ping: %w", l.why(err))
+		case later == nil:
+			return l.awaitPong(ctx, answered)
+		}
+		select {
+		case <-later:
+		case <-l.Done():
+		case <-ctx.Done():
+			return fmt.Errorf("ping: %w", ctx.Err())
+		}
+	}
+}
+
+func (l *Link) awaitPong(ctx context.Context, answered <-chan struct{}) error {
+	select {
+	case <-answered:
+		return nil
+	case <-l.Done():
+		return fmt.Errorf("ping: %w", l.Err())
+	case <-ctx.Done():
+		return fmt.Errorf("ping: %w", ctx.Err())
+	}
+}
+
+// tryPing sends a ping, or gives a channel that tells when to try again. Pings are noted in the
+// order in which they leave.
+func (l *Link) tryPing() (answered, later <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.Err(); err != nil {
+		return nil, nil, err
+	}
+	if len(l.pings) >= mostPings {
+		return nil, l.pings[0].answered, nil
+	}
+	_, later, err = l.out.tryPut(pingFrame)
+	if err != nil || later != nil {
+		return nil, later, err
+	}
+	sent := ping{sent: time.Now(), answered: make(chan struct{})}
+	l.pings = append(l.pings, sent)
+	return sent.answered, nil, nil
+}
+
+// ponged takes a pong for the answer to the oldest ping; where none was sent, for nothing.
+func (l *Link) ponged() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pings) == 0 {
+		return
+	}
+	close(l.pings[0].answered)
+	if l.pings = l.pings[1:]; len(l.pings) == 0 {
+		l.pings = nil // an idle link keeps no room for them
+	}
+}
+
+// Silence is for how long the peer has owed the answer to a ping; 0 where it owes none.
+func (l *Link) Silence() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pings) == 0 {
+		return 0
+	}
+	return time.Since(l.pings[0].sent)
+}
+
+// KeepAlive pings the peer every interval, until ctx or the link ends. A peer from which nothing at
+// all came for three intervals is taken for dead, and the link closed. It returns why it ended.
+func (l *Link) KeepAlive(ctx context.Context, interval time.Duration) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	seen, silent := l.reads.Load(), 0
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.Done():
+			return l.Err()
+		case <-ticker.C:
+		}
+		if now := l.reads.Load(); now != seen {
+			seen, silent = now, 0
+		}
+		if silent == 3 {
+			l.end(fmt.Errorf("peer silent for %v", 3*interval))
+			return l.Err()
+		}
+		silent++
+		// No room for a ping is no matter: so much is on its way to the peer that it must show life
+		// anyway.
+		_, _, _ = l.tryPing()
+	}
+}
+
+// How a link's peer is watched while nothing is said: its host may be gone without a word.
+var watching = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// tcpUserTimeout is for how many milliseconds Linux waits for what was sent to be acknowledged.
+const tcpUserTimeout = 18
+
+// watch has the kernel notice when the peer's host is gone, whether or not something is under way
+// to it.
+func watch(conn net.Conn, timeout time.Duration) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = tcp.SetKeepAliveConfig(watching) // where it fails, the link is dropped later
+	raw, err := tcp.SyscallConn()
+	if err != nil || runtime.GOOS != "linux" {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(timeout.Milliseconds()))
+	})
+}
+
+// A peer from which nothing more comes has closed its half of the connection, as many clients do
+// after their last request, and reads on; or its process has ended. Both look the same until
+// something is sent: the system of a process that has ended answers that with a reset. So a space
+// is sent, which says nothing: JSON may have any number of them before a value.
+var nothing = []byte(" ")
+
+// When a peer that said its last gets a space: soon, so that an end is noticed at once, and then
+// from time to time.
+const (
+	firstSpace = 50 * time.Millisecond
+	nextSpace  = 5 * time.Second
+)
+
+// hearOut answers what a peer that says no more has asked, for as long as it takes bytes.
+func (l *Link) hearOut(tcp *net.TCPConn) {
+	if len(l.slots) == 0 && l.out.idle() {
+		return
+	}
+	_ = tcp.SetReadDeadline(time.Time{})
+	l.tasks.Go(func() { l.end(awaitReset(tcp)) })
+	l.tasks.Go(func() {
+		for interval := firstSpace; ; interval = nextSpace {
+			select {
+			case <-time.After(interval):
+				if l.out.idle() { // what is under way asks as much of the peer's system
+					_, _, _ = l.out.tryPut(nothing)
+				}
+			case <-l.Done():
+				return
+			}
+		}
+	})
+	l.finishRequests(l.ctx)
+}
+
+var errGone = errors.New("peer is gone")
+
+// awaitReset tells how the connection ended, when the peer is known to be gone or it was closed
+// here.
+func awaitReset(tcp *net.TCPConn) error {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var reason syscall.Errno
+	err = raw.Read(func(fd uintptr) bool { // called again whenever something happens to the connection
+		number, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
+		reason = syscall.Errno(number)
+		return err != nil || number != 0
+	})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errGone, reason)
+}

@@ -2,9 +2,15 @@ package net
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
+	"net"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -144,4 +150,137 @@ func (l *Link) answered(m message) {
 		l.receiver.complaint = Excerpt(m.failure)
 		l.log.Warn("peer reports an error", "error", l.receiver.complaint)
 	}
+}
+
+// receiver is what a link knows of the bytes that come in.
+type receiver struct {
+	in         splitter
+	begun      time.Time // when the frame that is not complete began; zero where there is none
+	deadline   time.Time // set on the connection
+	held       held
+	recognised bool   // the peer speaks this protocol
+	looked     int    // bytes of its first frame that were looked at for that
+	complaint  string // what the peer last said that belongs to no request
+}
+
+// lingering is how long a peer that breaks a rule is given to read why, and the answers to what it
+// asked before.
+const lingering = 2 * time.Second
+
+// dismissal ends a link whose peer broke a rule, and was told so.
+type dismissal struct{ text string }
+
+func (d *dismissal) Error() string { return "peer dismissed: " + d.text }
+
+// dismissUnasked tells the peer why the link ends, where that belongs to none of its requests.
+func (l *Link) dismissUnasked(text string) error { return l.dismiss(encodeError(0, text), text) }
+
+// dismiss sends the peer the frame that tells why the link ends, after the answers to what it asked
+// before.
+func (l *Link) dismiss(frame []byte, text string) error {
+	ctx, cancel := context.WithTimeout(l.ctx, lingering)
+	defer cancel()
+	l.finishRequests(ctx)
+	if err := l.out.put(l.ctx, frame); err != nil {
+		return err
+	}
+	return &dismissal{text: text}
+}
+
+// part ends the link after receive did: at once where it broke, else when what is still to be said
+// was said.
+func (l *Link) part(cause error) {
+	ctx, cancel := context.WithTimeout(l.ctx, lingering)
+	defer cancel()
+	var dismissed *dismissal
+	switch {
+	case errors.Is(cause, errForeign):
+		l.log.Warn("connection closed: its peer speaks another protocol")
+	case errors.As(cause, &dismissed):
+		_ = l.out.flush(ctx)
+		l.discard()
+	case errors.Is(cause, io.EOF):
+		cause = errors.New("peer closed the link")
+		if complaint := l.receiver.complaint; complaint != "" {
+			cause = fmt.Errorf("%w, saying: %s", cause, complaint)
+		}
+		// Who was asked something must be able to answer: of such a peer nothing can be heard any
+		// more.
+		if tcp, ok := l.conn.(*net.TCPConn); ok && !l.hasAsked() {
+			l.hearOut(tcp)
+		}
+	}
+	l.end(cause)
+}
+
+// discard reads on without looking for a while: closing with bytes unread would reset the
+// connection, and the peer might lose what it was told.
+func (l *Link) discard() {
+	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_ = l.conn.SetReadDeadline(time.Now().Add(lingering))
+	_, _ = io.Copy(io.Discard, l.conn)
+}
+
+// dismissForMemory tells a peer that there is no memory for what it sends.
+func (l *Link) dismissForMemory(err error) error {
+	if errors.Is(err, errNoMemory) {
+		return l.dismissUnasked(err.Error())
+	}
+	return err
+}
+
+// Whole is a whole number on the wire. JavaScript's numbers are exact up to 2⁵³−1 in either
+// direction; a number beyond that is a string of its decimal digits, in both directions, so that no
+// peer rounds it.
+type Whole int64
+
+// isExact tells whether a JavaScript number holds n, and no other whole number rounds to it.
+func (n Whole) isExact() bool { return -maxSafe <= n && n <= maxSafe }
+
+// MarshalJSON implements json.Marshaler.
+func (n Whole) MarshalJSON() ([]byte, error) {
+	text := strconv.FormatInt(int64(n), 10)
+	if n.isExact() {
+		return []byte(text), nil
+	}
+	return []byte(`"` + text + `"`), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Whole) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil // as of any number
+	}
+	number, err := ParseWhole(data)
+	*n = number
+	return err
+}
+
+// ParseWhole reads a whole number that a peer sent. Its error is a Refusal that says what is
+// allowed.
+func ParseWhole(value json.RawMessage) (Whole, error) {
+	if number, ok := Integer(value); ok {
+		return Whole(number), nil
+	}
+	var text string
+	if TypeOf(value) == "string" && json.Unmarshal(value, &text) == nil {
+		number, err := strconv.ParseInt(text, 10, 64)
+		if err == nil && strconv.FormatInt(number, 10) == text && !Whole(number).isExact() {
+			return Whole(number), nil
+		}
+	}
+	return 0, Refusef("%s is no whole number of 64 bits; allowed are numbers up to ±%d, and decimal strings beyond",
+		shortened(value), int64(math.Trunc(maxSafe)))
+}
+
+// shortened is a peer's value in a length that fits into an error.
+func shortened(value json.RawMessage) string {
+	const most = 40
+	text := strings.ToValidUTF8(string(value), "?")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }

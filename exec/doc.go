@@ -140,7 +140,7 @@
 //     again, both journals say so: of a row that waits nobody can tell who made it wait. It is run
 //     once all the same.
 //   - Before a job that is cancelled is journalled as that, and after it, before its signals are
-//     sent: see cancel.go.
+//     sent: see operate.go.
 //   - Before a client's request is journalled: nothing was done about it. It is journalled with the
 //     first event about any of its jobs, in one append: both are there, or none.
 //   - After requeued, before the next attempt's running: the next start finds the job as it was,

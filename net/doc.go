@@ -30,7 +30,7 @@
 // A peer that closes its half says no more and reads on; one that has ended looks the same until
 // something is sent to it. Where we have asked it something, that makes no difference: it can't
 // answer, the link ends. Else its requests are answered, and a space now and then asks its system
-// whether it is there (gone.go).
+// whether it is there (link.go).
 //
 // A peer answers pings from the goroutine that reads, in order: a pong proves that everything
 // before its ping was read. What was only written proves nothing. A link that ends tells of each
@@ -38,7 +38,7 @@
 // out; where it was, nobody knows.
 //
 // The protocol was born in JavaScript, and its error texts quote values the way that language
-// prints them; javascript.go holds those rules in one place.
+// prints them; encode.go holds those rules in one place.
 //
 // The package is imported as jobnet and exports no name that the standard package net has.
 package net

@@ -89,13 +89,6 @@ func TestAFullDiskUnderStderrAndFiles(t *testing.T) {
 	}
 }
 
-// limitedTo has a process write files up to so many bytes, as on a disk that is full then.
-func limitedTo(blocks string, cmd *exec.Cmd) *exec.Cmd {
-	script := exec.Command("sh", append([]string{"-c", `trap "" XFSZ; ulimit -f ` + blocks + `; exec "$@"`, "sh"}, cmd.Args...)...)
-	script.Env = cmd.Env
-	return script
-}
-
 // headOf reads one line of what a process prints, as head -n 1 does, and gives what it says on stderr.
 func headOf(t *testing.T, cmd *exec.Cmd) (line, errs string) {
 	t.Helper()

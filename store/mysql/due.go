@@ -62,15 +62,6 @@ func (t *Table) addDue(chosen *selection, one ask, but string, found *layout) {
 	chosen.asks = append(chosen.asks, one)
 }
 
-// sinceWhen is an expression for when a waiting row was created, where that decides which rows are
-// taken.
-func (l *layout) sinceWhen() string {
-	if !l.ordered() {
-		return "0"
-	}
-	return l.created.seconds()
-}
-
 // indexed does work that names indexes. Where one of them is gone, because somebody has dropped or
 // renamed it, the table is examined again and the work done once more.
 func (t *Table) indexed(ctx context.Context, work func(found *layout) error) error {

@@ -15,7 +15,6 @@ import (
 
 	"jobd/journal"
 	"jobd/store"
-	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 )
 
@@ -146,15 +145,6 @@ func TestPitfall3OldServer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lockWait is how many seconds the table's sessions wait for a lock.
-func lockWait(t *testing.T, table *mysql.Table) (seconds int) {
-	t.Helper()
-	if err := table.DB().QueryRow("SELECT @@innodb_lock_wait_timeout").Scan(&seconds); err != nil {
-		t.Fatal(err)
-	}
-	return seconds
 }
 
 // awaitWaiter waits until a statement of this database's account waits for a lock, and gives its

@@ -3,6 +3,9 @@
 STORE    ?= sqlite
 FUZZTIME ?= 20s
 BENCH    ?=
+# Another commit, which bench measures in turn with this checkout, and how often.
+AGAINST  ?=
+PAIRS    ?= 20
 # Where make test-mysql keeps its MySQL (about 800 MB, fetched once).
 MYSQL_ROOT ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/jobd/mysql-sid
 
@@ -89,9 +92,9 @@ lint-source:
 	set -e; for module in $(MODULES) tools/package; do (cd $$module && $(GO) vet ./... && $(TOOL) staticcheck ./...); done
 	$(GO) vet -tags failpoints ./cmd/jobd ./cmd/jobd-master
 
-bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which)
+bench: build ## measure everything beside its raw limit, 10 minutes; also into bin/bench.json (BENCH=name: one of it; BENCH=list: which; AGAINST=commit: in pairs with it)
 	bash tools/deps.sh bench
-	cd tests && $(GO) run ./bench --json ../bin/bench.json $(BENCH)
+	cd tests && $(GO) run ./bench --json ../bin/bench.json $(if $(AGAINST),--against $(AGAINST) --pairs $(PAIRS)) $(BENCH)
 
 torture: deps build ## half an hour of faults with a table of what became of the jobs, half an hour of schedules that nobody thought of, 1,600 forgeries of a journal, and every change of clocks of 126 years
 	TORTURE=long $(GO) test -count=1 -v -run '^TestTamperingRun$$' ./journal/verify

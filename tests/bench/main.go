@@ -10,8 +10,14 @@ import (
 
 func main() {
 	file := flag.String("json", "", "also write the numbers to this file, as JSON")
+	commit := flag.String("against", "", "measure this commit's build too, in turn, and tell how the two relate")
+	pairs := flag.Int("pairs", 20, "how often, with --against")
 	flag.Parse()
-	if err := run(flag.Args(), *file, os.Stdout, os.Stderr); err != nil {
+	measureAll := func() error { return run(flag.Args(), *file, os.Stdout, os.Stderr) }
+	if *commit != "" {
+		measureAll = func() error { return compare(flag.Args(), *commit, *pairs, *file, os.Stdout, os.Stderr) }
+	}
+	if err := measureAll(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

@@ -61,7 +61,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 			launcher := newGated(t)
 			launcher.then(t, `echo "err $1" >&2; exit "$1"`)
 			script := strings.TrimSuffix(launcher.command, " {id}")
-			settings := db.Worker(t, "worker", launcher.command, map[string]int{"process": 2, "fork": 2, "pool": 2}).
+			settings := db.Worker(t, "worker", launcher.command, map[string]int{"process": 2, "fork": 2, "pool": 2, "manual": 1}).
 				With(harness.Settings{"prefetch": "2"}, handover)
 			for target, loop := range map[string]string{"fork": formerFork, "pool": formerPool} {
 				file := filepath.Join(t.TempDir(), target+".pl")
@@ -76,8 +76,10 @@ func TestUpgradeAndWayBack(t *testing.T) {
 				db.Insert(t, id+1, []string{"process", "fork", "pool"}[id%3], "waiting")
 			}
 			harness.Dial(t, worker.Addr).Ask(t, "poll", nil)
-			launcher.awaitStarts(t, 6)
-			db.AwaitCount(t, 6, "status = 'running'")
+			db.Insert(t, 13, "manual", "manual")
+			harness.Dial(t, worker.Addr).Request(t, "run-manual", map[string]any{"ids": []int{13}})
+			launcher.awaitStarts(t, 7)
+			db.AwaitCount(t, 7, "status = 'running'")
 			runner := worker.Runner(t)
 			if test.killed {
 				worker.Kill(t)
@@ -92,9 +94,13 @@ func TestUpgradeAndWayBack(t *testing.T) {
 				t.Errorf("the runner of the worker before is gone: %v", err)
 			}
 			launcher.open(t)
-			db.AwaitCount(t, 12, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
+			for id := range int64(6) { // and those that come later
+				db.Insert(t, 14+id, []string{"process", "fork", "pool"}[id%3], "waiting")
+			}
+			harness.Dial(t, next.Addr).Ask(t, "poll", nil)
+			db.AwaitCount(t, 19, "status = 'done' AND result = 'fail' AND return_code = id AND sig IS NULL"+
 				" AND stdout = CONCAT('out ', id, '\n') AND stderr = CONCAT('err ', id, '\n')")
-			expectOnce(t, launcher, 12)
+			expectOnce(t, launcher, 19)
 			next.Signal(t, syscall.SIGTERM)
 			if code := next.ExitCode(t); code != 0 {
 				t.Errorf("exit code %d of the next worker, want 0", code)
@@ -102,7 +108,7 @@ func TestUpgradeAndWayBack(t *testing.T) {
 			verifyJournal(t, settings)
 			for _, command := range []string{"log", "state", "verify", "export"} {
 				read := func(build map[string]string) string {
-					out, err := exec.Command(build["jobctl"], "journal", command, "--journal", settings["journal_dir"]).CombinedOutput()
+					out, err := exec.Command(build["jobctl"], "--config=", "journal", command, "--journal", settings["journal_dir"]).CombinedOutput()
 					return fmt.Sprintf("%s%v", out, err)
 				}
 				if was, is := read(before), read(now); was != is || !strings.HasSuffix(is, "<nil>") {
@@ -120,7 +126,10 @@ func buildFormer(t *testing.T) map[string]string {
 	var archive, problem bytes.Buffer
 	tree.Stdout, tree.Stderr = &archive, &problem
 	if err := tree.Run(); err != nil {
-		t.Skipf("the former build, %s, is not in this checkout's history: %v: %s", former, err, &problem)
+		if _, missing := os.Stat(filepath.Join(harness.Top(), ".git")); missing != nil {
+			t.Skip("this is no checkout: there is no history to build the former version from")
+		}
+		t.Fatalf("the former build, %s, is not in this checkout's history (a shallow clone?): %v: %s", former, err, &problem)
 	}
 	dir := t.TempDir()
 	unpack := exec.Command("tar", "-x", "-C", dir)

@@ -343,7 +343,7 @@ func (t *Table) judgeTimes(found *inspection, indexes map[string]index, names ma
 	switch {
 	case len(lacking.said) == 0:
 	case lacking.indexes && t.started.Load():
-		found.Warn(lacking.remedy(), "for the columns of use_columns: %s; nothing is claimed before", strings.Join(lacking.said, "; "))
+		found.Warn(lacking.remedy(), "for the columns of use_columns: %s, and nothing is claimed until it has", strings.Join(lacking.said, "; "))
 		found.bare = found.List[len(found.List)-1].Advice()
 	default:
 		found.Fault(lacking.remedy(), "for the columns of use_columns: %s", strings.Join(lacking.said, "; "))

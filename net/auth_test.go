@@ -125,3 +125,13 @@ func TestLinksInUseAreNotClosed(t *testing.T) {
 		peer.expect(`[3]`)
 	}
 }
+
+// Sixteen characters can't be guessed online, whatever they are made of; fifteen may be.
+func TestWhichPasswordsAreShort(t *testing.T) {
+	t.Parallel()
+	for password, short := range map[string]bool{"123456789012345": true, "1234567890123456": false, "äöüßäöüßäöüßäöü": true, "äöüßäöüßäöüßäöüß": false} {
+		if got := IsShort(password); got != short {
+			t.Errorf("%q is short: %t, want %t", password, got, short)
+		}
+	}
+}

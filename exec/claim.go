@@ -15,19 +15,19 @@ import (
 )
 
 // One goroutine claims. It is woken when something was asked for or a slot is free, and by one
-// timer for all that was put off: polls, looks behind somebody's locks, rows that were set aside,
-// claims in doubt. An outage of the whole table it waits out; anything else concerns some rows or
+// timer for all that was put off: polls, looks behind somebody's locks, quarantined rows, claims in
+// doubt. An outage of the whole table it waits out; anything else concerns some rows or
 // some targets, which wait by themselves.
 
 // claims is what only the claim loop knows.
 type claims struct {
-	poll    time.Time     // the next poll that nobody asks for; zero: none
-	taken   time.Time     // when it was last seen to what was due
-	away    bool          // the mirror could not write when a claim was last wanted
-	names   board.Backoff // of the question whether the table takes the targets' names
-	survey  survey
-	strays  strays
-	suspect bool // the last claim was for a target that is claimed for by itself
+	poll   time.Time     // the next poll that nobody asks for; zero: none
+	taken  time.Time     // when it was last seen to what was due
+	away   bool          // the mirror could not write when a claim was last wanted
+	names  board.Backoff // of the question whether the table takes the targets' names
+	survey survey
+	strays strays
+	rounds int // claims so far
 }
 
 // renew has everything looked at again that may have changed while the table was out of reach.
@@ -50,15 +50,11 @@ func (w *Worker) claimLoop(ctx context.Context) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for ctx.Err() == nil && w.err() == nil {
-		works(w.ClaimPulse, func() { alarm.Reset(w.nextAlarm(time.Now())) })
+		alarm.Reset(w.untilDue(time.Now()))
 		select {
 		case <-ctx.Done():
-		case <-w.claimKnock:
-			w.comeRound(w.ClaimPulse)
 		case <-alarm.C:
-			if !w.onlyClocks(time.Now()) {
-				w.claimAll(ctx)
-			}
+			w.claimAll(ctx)
 		case <-w.claims.survey.tried:
 			w.claims.survey.tried, w.claims.survey.rest.Due = nil, time.Time{}
 			w.claimAll(ctx)
@@ -104,8 +100,8 @@ func (w *Worker) noteOutage(err error) bool {
 // claimOnce settles what was left behind and is due, then claims for targets that have room. Its
 // errors are those that concern everything: the table is away, or the disk full.
 func (w *Worker) claimOnce(ctx context.Context) (more bool, err error) {
-	works(w.ClaimPulse, func() { w.takeDue(time.Now()) })
-	for _, settle := range []func(context.Context) error{w.resolve, w.checkNames, w.probe} {
+	w.takeDue(time.Now())
+	for _, settle := range []func(context.Context) error{w.resolve, w.checkNames} {
 		if err := settle(ctx); err != nil {
 			return false, err
 		}
@@ -138,8 +134,13 @@ func (w *Worker) takeDue(now time.Time) {
 		if t.look.Passed(now) {
 			t.polls++
 		}
-		if t.sweep.rest.Passed(now) {
-			w.sweepAgain(t)
+		if t.passed.rest.Passed(now) {
+			t.comeBack()
+		}
+	}
+	for _, q := range w.quarantined {
+		if t, served := w.targets[q.target]; q.rest.Passed(now) && served {
+			t.polls++
 		}
 	}
 	w.takeDues(now)
@@ -163,7 +164,7 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	at(w.identity.rest.Due)
 	at(w.board.NextLook())
 	at(w.board.NextDoubt())
-	at(w.untilDues(now))
+	at(w.nextDue(now))
 	if !w.identity.checked.IsZero() {
 		at(w.claims.survey.rest.Due)
 		at(w.claims.strays.due)
@@ -171,18 +172,13 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	for _, t := range w.targets {
 		at(t.look.Due)
 		at(t.trouble.rest.Due)
-		at(t.sweep.rest.Due)
+		at(t.passed.rest.Due)
 		if t.wanted() { // what has come into hand since then is due, too
 			at(t.bucket.due(t.Unstarted(), w.claims.taken))
 		}
 	}
-	paced := w.pacedUntil(now)
-	for _, a := range w.asides {
-		if a.rest.Due.Before(paced) && !a.trusted {
-			at(paced)
-		} else {
-			at(a.rest.Due)
-		}
+	for _, q := range w.quarantined {
+		at(q.rest.Due)
 	}
 	return max(first.Sub(now), 0)
 }
@@ -219,14 +215,13 @@ func refusedRows(err error) map[int64]string {
 	return nil
 }
 
-// round is one claim: for all targets that have room, or for one whose claims have failed, or which
-// is swept.
+// round is one claim: for all targets that have room, or for one whose claims have failed, or go
+// behind refused rows.
 type round struct {
 	room   map[string]int
 	asked  map[string]int // the poll that the claim answers
 	except []int64
 	behind int64 // only rows behind this one
-	atEnd  bool  // of the sweep before: a look at new rows
 }
 
 // claim claims once; more tells whether there was room. Nothing is claimed while the mirror can't
@@ -243,8 +238,7 @@ func (w *Worker) claim(ctx context.Context) (more bool, err error) {
 		return true, nil
 	}
 	w.seen(w.Mirror.Reached())
-	var r round
-	works(w.ClaimPulse, func() { r = w.nextRound() })
+	r := w.nextRound()
 	w.probeRoom(r.room)
 	if len(r.room) == 0 {
 		return false, nil
@@ -274,29 +268,33 @@ func (w *Worker) ask(ctx context.Context, r round, decide func([]journal.Row) ([
 	return nil
 }
 
-// nextRound tells how much to claim for which targets. Those whose claims have failed, or which are
-// swept, are claimed for one by one, in turns with all others.
+// nextRound tells how much to claim for which targets. Those whose claims have failed, or go behind
+// refused rows, are claimed for one by one, in turns with all others.
 func (w *Worker) nextRound() round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	healthy, suspects, now := make(map[string]int), make(map[string]int), time.Now()
-	for name, t := range w.targets {
+	together, now := make(map[string]int), time.Now()
+	rounds := []map[string]int{}
+	for _, name := range w.board.Names() {
+		t := w.targets[name]
 		t.bucket.set(w.terms[name].Rate, now)
-		if n := t.room(w.Prefetch, now); n > 0 && (t.trouble.suspected() || t.sweep.swept()) {
-			suspects[name] = n
-		} else if n > 0 {
-			healthy[name] = n
+		switch n := t.room(w.Prefetch, now); {
+		case n <= 0:
+		case t.trouble.alone || t.passed.behind != 0:
+			rounds = append(rounds, map[string]int{name: n})
+		default:
+			together[name] = n
 		}
 	}
-	r := round{room: healthy, asked: make(map[string]int)}
-	if w.claims.suspect = len(suspects) > 0 && (len(healthy) == 0 || !w.claims.suspect); w.claims.suspect {
-		names := slices.SortedFunc(maps.Keys(suspects), func(a, b string) int { return w.targets[a].trouble.failed - w.targets[b].trouble.failed })
-		r.room = map[string]int{names[0]: suspects[names[0]]}
-		r.behind, r.atEnd = w.targets[names[0]].sweep.next()
+	if len(together) > 0 || len(rounds) == 0 {
+		rounds = append(rounds, together)
 	}
+	w.claims.rounds++
+	r := round{room: rounds[w.claims.rounds%len(rounds)], asked: make(map[string]int)}
 	w.limit(r.room)
 	for name := range r.room {
 		r.asked[name] = w.targets[name].polls
+		r.behind = w.targets[name].passed.behind
 	}
 	r.except = w.except(r.room)
 	return r
@@ -321,8 +319,8 @@ func (w *Worker) limit(room map[string]int) {
 // while their job is still under way here. Callers must hold w.mu.
 func (w *Worker) except(room map[string]int) (ids []int64) {
 	ids = w.board.Skipped(func(target string) bool { _, asked := room[target]; return asked })
-	for id, a := range w.asides {
-		if _, asked := room[a.target]; asked && !a.trusted {
+	for id, q := range w.quarantined {
+		if _, asked := room[q.target]; asked && !q.rest.Due.IsZero() {
 			ids = append(ids, id)
 		}
 	}
@@ -343,9 +341,9 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 		if c.seen[name] > 0 {
 			t.locked = locked{}
 		}
-		w.forgetAsides(t)
-		if c.seen[name] < n && !r.atEnd {
-			t.sweep.ended()
+		w.passBy(t)
+		if c.seen[name] < n {
+			w.exhausted(t)
 			t.polled = r.asked[name]
 			if t.Open() {
 				short = append(short, name)
@@ -356,7 +354,7 @@ func (w *Worker) claimSucceeded(r round, c *claiming) (short []string) {
 	return short
 }
 
-// ended notes that a claim for the target has succeeded, or has met refused rows only.
+// ended notes that a claim for the target has succeeded.
 func (t *trouble) ended() {
 	*t = trouble{narrow: 2 * t.narrow}
 	if t.narrow > wide {
@@ -380,13 +378,9 @@ func (w *Worker) claimFailed(ctx context.Context, r round, c *claiming, err erro
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.setAsideAll(c, refused) {
-		w.retryOthers(r, c, refused)
-		return nil
-	}
 	for name := range r.room {
 		if t, served := w.targets[name]; served {
-			w.claimsFail(t, c, len(r.room) == 1, err)
+			w.claimsFail(t, c, refused, len(r.room) == 1, err)
 		}
 	}
 	return nil
@@ -409,17 +403,39 @@ func lostReason(err error, refused map[int64]string) func(id int64) string {
 	}
 }
 
-// tooOften is how often a claim of one single row may fail before that row is taken to be at fault.
-const tooOften = 6
-
-// claimsFail has a target rest, ever longer, and claim ever fewer rows, down to a single one: where
-// that fails again and again, that row is set aside. So no error, whatever its number says, holds
-// up more than what it is about. Callers must hold w.mu.
-func (w *Worker) claimsFail(t *target, c *claiming, alone bool, err error) {
-	trouble := &t.trouble
-	trouble.failed++
+// claimsFail does what is to follow a claim that failed, with the rows that it had taken of a target.
+// Those that the table refuses are quarantined, and the others are claimed again, with nothing behind
+// them: else they would wait until all refused rows are known. Where nobody knows which rows are at
+// fault, the target is claimed for alone, with half of the rows each time, down to a single one, which
+// is quarantined. So no error, whatever its number says, holds up more than what it is about. Callers
+// must hold w.mu.
+func (w *Worker) claimsFail(t *target, c *claiming, refused map[int64]string, alone bool, err error) {
+	trouble, bad := &t.trouble, false
+	for _, row := range c.rows {
+		if why, is := refused[row.Job]; is && row.Target == t.Name() {
+			w.quarantine(row.Job, t.Name(), why)
+			bad = true
+		}
+	}
+	taken := slices.DeleteFunc(c.jobsOf(t.Name()), func(id int64) bool { _, is := refused[id]; return is })
+	switch {
+	case bad && len(taken) > 0:
+		trouble.narrow = len(taken)
+		return
+	case bad:
+		trouble.ended()
+		w.passBy(t)
+		return
+	case len(refused) > 0: // rows of other targets are at fault
+		return
+	case alone && len(taken) == 1:
+		w.quarantine(taken[0], t.Name(), "claims fail: "+err.Error())
+		w.passBy(t)
+	case alone && len(taken) > 1:
+		trouble.narrow = len(taken) / 2
+	}
 	trouble.rest.Grow(time.Now(), firstRest, longRest)
-	if !alone || trouble.failed < 2 {
+	if trouble.alone = true; !alone {
 		return
 	}
 	if why := "claims fail: " + err.Error(); why != trouble.why {
@@ -429,15 +445,6 @@ func (w *Worker) claimsFail(t *target, c *claiming, alone bool, err error) {
 			level = slog.LevelDebug
 		}
 		w.Logger.Log(context.Background(), level, "jobs of a target can't be claimed for now; trying again", "target", t.Name(), "error", err)
-	}
-	taken := c.jobsOf(t.Name())
-	if n := len(taken); n > 0 {
-		trouble.narrow = max(n/2, 1)
-	}
-	if len(taken) == 1 && trouble.failed >= tooOften {
-		w.setAside(taken[0], t.Name(), err.Error())
-		w.forgetAsides(t)
-		trouble.failed, trouble.why, trouble.rest = 0, "", board.Backoff{}
 	}
 }
 
@@ -525,7 +532,7 @@ func (w *Worker) instanceNow() string {
 func (w *Worker) won(c *board.Claim) {
 	w.change(func(b *board.Board) board.Effects {
 		for _, e := range c.Events {
-			delete(w.asides, e.Job)
+			delete(w.quarantined, e.Job)
 		}
 		return b.Won(c)
 	})
@@ -613,7 +620,9 @@ func (w *Worker) noteLeft(short, left []string, err error) {
 		case !served:
 		case err != nil || slices.Contains(left, name):
 			t.look.Grow(time.Now(), firstLook, longLook)
-			t.locked.note(err, time.Now())
+			if t.passed.behind == 0 {
+				t.locked.note(err, time.Now())
+			}
 		default:
 			t.look, t.locked = board.Backoff{}, locked{}
 		}
@@ -648,8 +657,8 @@ func (w *Worker) GivenBack(names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
-		if t, served := w.targets[name]; served {
-			t.sweepSoon(time.Now())
+		if t, served := w.targets[name]; served && t.passed.behind != 0 {
+			t.comeBack()
 		}
 		w.pollNamed(name)
 	}

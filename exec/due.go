@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -14,17 +12,10 @@ import (
 )
 
 // A claim that left room asks when the next delayed row is due, and comes back then. So does one
-// behind every row that this worker itself makes delayed. What is remembered are seconds at which a
-// target is to be looked at; a look too many finds nothing, and asks once more. Other workers are
-// told of rows that come back when the table shows them.
-
-// dues are the seconds, by the clock of the table's server, at which delayed rows of a target are
-// due, in order.
-type dues []int64
+// behind every row that this worker itself makes delayed. Of each target one time is remembered: the
+// next look asks when the following one is due. A look too many finds nothing.
 
 const (
-	// mostDues is how many such seconds are remembered: of later ones the table tells in time.
-	mostDues = 1000
 	// lastDue is the beginning of the year 2100. Nothing is due from there on.
 	lastDue = 4102444800
 	// behindDue is how much later than a row is due it is looked for. The clocks are known to each other
@@ -32,37 +23,14 @@ const (
 	behindDue = 10 * time.Millisecond
 )
 
-// add remembers one more second.
-func (d *dues) add(at int64) {
-	place, known := slices.BinarySearch(*d, at)
-	if known || at >= lastDue {
-		return
-	}
-	*d = slices.Insert(*d, place, at)
-	if len(*d) > mostDues {
-		*d = (*d)[:mostDues]
-	}
-}
-
-// passed forgets the seconds that have come, and tells whether there were any.
-func (d *dues) passed(now time.Time) bool {
-	n := 0
-	for n < len(*d) && !now.Before(dueAt((*d)[n])) {
-		n++
-	}
-	*d = slices.Delete(*d, 0, n)
-	return n > 0
-}
-
-// next is when the first row is to be looked for; zero where none is known.
-func (d dues) next() time.Time {
-	if len(d) == 0 {
-		return time.Time{}
-	}
-	return dueAt(d[0])
-}
-
 func dueAt(second int64) time.Time { return time.Unix(second, 0).Add(behindDue) }
+
+// comes remembers when a row of the target is due, where none is known that is due before.
+func (t *target) comes(at int64) {
+	if at < lastDue && (t.next == 0 || at < t.next) {
+		t.next = at
+	}
+}
 
 // askDue asks the table when delayed rows of targets are due next that a claim came back short for;
 // left are those of which rows wait or are due already, which look again by themselves. Its error
@@ -91,27 +59,32 @@ func (w *Worker) askDue(ctx context.Context, short []string, except []int64) err
 				t.look.Grow(until, firstLook, longLook)
 			}
 		case delayed:
-			t.dues.add(next)
+			t.comes(next)
 		}
 	}
 	return nil
 }
 
-// takeDues has targets looked at of which a row is due by now. Where none of their slots is free here,
-// others are told. Callers must hold w.mu.
+// takeDues has targets looked at of which a row is due by now, or where the server's clock was asked
+// too long ago to tell. Where none of their slots is free here, others are told. Callers must hold w.mu.
 func (w *Worker) takeDues(now time.Time) {
 	if !w.Delays {
 		return
 	}
 	server, stale := w.clock.now(now), w.clock.stale(now)
+	if stale {
+		w.clock.again = now.Add(freshClock)
+	}
 	var full []string
 	for name, t := range w.targets {
 		switch {
-		case t.dues.passed(server):
+		case t.next == 0:
+		case !server.Before(dueAt(t.next)):
+			t.next = 0
 			if t.polls++; t.Room(w.Prefetch) <= 0 {
 				full = append(full, name)
 			}
-		case stale && len(t.dues) > 0:
+		case stale:
 			t.polls++
 		}
 	}
@@ -120,66 +93,45 @@ func (w *Worker) takeDues(now time.Time) {
 	}
 }
 
-// untilDues is when a row is to be looked for next; zero where none is known. Callers must hold w.mu.
-func (w *Worker) untilDues(now time.Time) (first time.Time) {
+// nextDue is when a row is to be looked for next, or the server's clock asked; zero where no row is
+// known to be delayed. Callers must hold w.mu.
+func (w *Worker) nextDue(now time.Time) (first time.Time) {
 	for _, t := range w.targets {
-		if next := t.dues.next(); !next.IsZero() {
-			if at := w.clock.local(next, now); first.IsZero() || at.Before(first) {
+		if t.next != 0 {
+			if at := w.clock.local(dueAt(t.next), now); first.IsZero() || at.Before(first) {
 				first = at
 			}
 		}
 	}
+	if again := w.clock.again; !first.IsZero() && !again.IsZero() && again.Before(first) {
+		return again
+	}
 	return first
 }
 
-// expect remembers when rows are due that this worker has made delayed, and has others told. Callers
-// must hold w.mu.
+// expect remembers when rows are due that this worker has made delayed, and looks at them once the
+// table shows them: a row whose schedule was edited meanwhile is due at another time. Callers must
+// hold w.mu.
 func (w *Worker) expect(coming []board.Coming) {
-	for _, c := range coming {
-		if t, served := w.targets[c.Target]; served {
-			t.dues.add(c.At)
-		}
-		if w.OnRetried != nil {
-			w.offers.upTo[c.Target] = max(w.offers.upTo[c.Target], c.Seq)
-		}
-	}
 	if len(coming) == 0 {
 		return
 	}
+	for _, c := range coming {
+		if t, served := w.targets[c.Target]; served {
+			t.comes(c.At)
+		}
+	}
 	w.wake()
-	if !w.offers.telling && len(w.offers.upTo) > 0 {
-		w.offers.telling = true
-		w.others.Go(w.tellOffers)
-	}
-}
-
-// offers are targets with rows that come back, of which other workers are to be told: they may have
-// asked the table before. The worker's mutex guards them.
-type offers struct {
-	upTo    map[string]uint64 // by target, the newest event that says so
-	telling bool
-}
-
-// offerPause is how long others are told nothing more when they were told: each of them asks the
-// table then.
-const offerPause = time.Second
-
-// tellOffers has others look at targets whose rows come back, once the table shows when.
-func (w *Worker) tellOffers() {
-	for {
+	w.others.Go(func() {
+		if !w.eventually(w.Mirror.Tried(coming[len(coming)-1].Seq), nil) {
+			return
+		}
 		w.mu.Lock()
-		told := w.offers.upTo
-		w.offers.upTo, w.offers.telling = make(map[string]uint64), len(told) > 0
-		w.mu.Unlock()
-		if len(told) == 0 || !w.eventually(w.Mirror.Tried(slices.Max(slices.Collect(maps.Values(told)))), nil) {
-			return
+		defer w.mu.Unlock()
+		for _, c := range coming {
+			w.pollNamed(c.Target)
 		}
-		w.OnRetried(slices.Sorted(maps.Keys(told)))
-		timer := time.NewTimer(offerPause)
-		if !w.eventually(nil, timer.C) {
-			return
-		}
-	}
+	})
 }
 
 // eventually waits for one of two things; it is false when the worker takes no more turns.
@@ -193,28 +145,6 @@ func (w *Worker) eventually(done <-chan struct{}, rung <-chan time.Time) bool {
 	return true
 }
 
-// nextAlarm is when the loop wakes: when something is due, or to see whether a clock was set, so that
-// a row is due at another moment than it seemed.
-func (w *Worker) nextAlarm(now time.Time) time.Duration {
-	wait := w.untilDue(now)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.untilDues(now).IsZero() {
-		wait = min(wait, freshWall)
-	}
-	return wait
-}
-
-// onlyClocks tells whether nothing is due, and the loop woke only to see whether a clock was set.
-func (w *Worker) onlyClocks(now time.Time) bool {
-	if w.untilDue(now) <= 0 {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.untilDues(now).IsZero() && !w.clock.stale(now)
-}
-
 // When a delayed row is due says the clock of the table's server, which every worker has in common.
 // The worker learns what it says whenever it asks when rows are due, and goes on from there by its
 // own monotonic clock, which nobody sets.
@@ -223,6 +153,7 @@ func (w *Worker) onlyClocks(now time.Time) bool {
 type clock struct {
 	told   time.Time // what it said last; zero: it was never asked
 	at     time.Time // when that was
+	again  time.Time // when it is to be asked again; zero: it was never asked
 	warned time.Duration
 }
 
@@ -232,11 +163,8 @@ const (
 	// sameAhead is how much that may change without another one.
 	sameAhead = time.Second
 	// freshClock is for how long the server's clock is taken to go as the worker's does. A server
-	// whose clock is set is noticed within it, where rows are delayed.
+	// whose clock is set, and a machine that has slept, are noticed within it, where rows are delayed.
 	freshClock = 10 * time.Minute
-	// freshWall is how often it is looked whether the worker's own clock was set, which tells that the
-	// server's may have been as well: the machine has slept, say.
-	freshWall = 30 * time.Second
 )
 
 // now is what the server's clock says: as far as that is not known, the same as the worker's.
@@ -259,7 +187,7 @@ func (c *clock) asked(told, from, until time.Time, log *slog.Logger) {
 	if told.IsZero() {
 		return
 	}
-	c.told, c.at = told, from.Add(until.Sub(from)/2)
+	c.told, c.at, c.again = told, from.Add(until.Sub(from)/2), until.Add(freshClock)
 	ahead := c.ahead(until)
 	if (ahead - c.warned).Abs() <= sameAhead {
 		return
@@ -275,18 +203,8 @@ func (c *clock) asked(told, from, until time.Time, log *slog.Logger) {
 	}
 }
 
-// stale tells whether the server's clock is to be asked again: it was asked too long ago, or the
-// worker's own clock has been set since.
-func (c *clock) stale(now time.Time) bool {
-	if c.told.IsZero() {
-		return false
-	}
-	ran, wall := now.Sub(c.at), now.Round(0).Sub(c.at.Round(0))
-	return ran > freshClock || jumped(ran, wall)
-}
-
-// jumped tells whether a clock that nobody sets, and one that people do, have gone apart.
-func jumped(ran, wall time.Duration) bool { return (ran - wall).Abs() > sameAhead }
+// stale tells whether the server's clock is to be asked again: it was asked too long ago.
+func (c *clock) stale(now time.Time) bool { return !c.again.IsZero() && !now.Before(c.again) }
 
 // bucket holds the starts that a target has in hand, where its rate is limited: one second's worth
 // of them, or one. The worker's mutex guards it. Claims take no more rows than there are starts in

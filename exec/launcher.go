@@ -272,10 +272,10 @@ type PoolStanding struct {
 	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
 	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
 
-	// Tight is why max_memory is too small, so that each process is replaced after its first job; ""
-	// where it is not. TightSince is since when, unix milliseconds.
-	Tight      string `json:"tight,omitempty"`
-	TightSince int64  `json:"tightSince,omitempty"`
+	// Stranger is the last process that answered in another's name, and what it wrote, which was no
+	// answer; "" where nobody did. StrangerAt is when, unix milliseconds.
+	Stranger   string `json:"stranger,omitempty"`
+	StrangerAt int64  `json:"strangerAt,omitempty"`
 }
 
 // Service is what a job's request is sent to.

@@ -64,10 +64,7 @@ func (w *Worker) targetStatus(t *target, away bool, now time.Time) TargetStatus 
 	status := TargetStatus{
 		Paused: t.Paused(), Concurrency: t.Concurrency(), Length: t.Length(), Why: w.why(t, away),
 		Running: t.Running(), Prefetched: t.Prefetched(),
-		Started: rates.Started, Ended: rates.Ended, Failed: rates.Failed,
-	}
-	if len(t.dues) > 0 {
-		status.NextDue = t.dues[0]
+		Started: rates.Started, Ended: rates.Ended, Failed: rates.Failed, NextDue: t.next,
 	}
 	if since, by := t.PausedBy(); t.Paused() {
 		status.PausedSince, status.PausedBy = since.UnixMilli(), by
@@ -301,8 +298,9 @@ func (w *Worker) Explain(ids []int64) map[int64]Explanation {
 			e.Standing = &JobStanding{Standing: s, Claimed: claimed[id].Accepted, Time: runTime(claimed[id])}
 			e.Standing.identify(claimed[id])
 		}
-		if a := w.asides[id]; a != nil && !a.trusted {
-			e.Aside = &AsideRow{Job: id, Target: a.target, Reason: a.reason, Since: a.since}
+		if q := w.quarantined[id]; q != nil {
+			row := q.row(id)
+			e.Aside = &row
 		}
 		explained[id] = e
 	}

@@ -32,7 +32,6 @@ type table struct {
 	waitingHeld chan struct{} // not nil: Waiting waits until it is closed
 	asked       [][]string    // the targets of each Waiting
 	excepts     [][]int64     // of each claim
-	probes      int
 	changed     chan struct{} // closed when a row has changed; nil while nobody waits for that
 	ahead       time.Duration // of the server's clock
 	nextDues    int           // how often it was asked when rows are due
@@ -280,19 +279,6 @@ func (t *table) Waiting(_ context.Context, targets []string, except []int64) (le
 	}
 	slices.Sort(left)
 	return slices.Compact(left), nil
-}
-
-func (t *table) Probe(_ context.Context, ids []int64) (map[int64]string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.probes++
-	refused := make(map[int64]string)
-	for _, id := range ids {
-		if why, is := t.refused[id]; is {
-			refused[id] = why
-		}
-	}
-	return refused, nil
 }
 
 func (t *table) UnderWay(_ context.Context, owner string, targets []string) ([]journal.Row, error) {

@@ -218,14 +218,14 @@ type target struct {
 	look    board.Backoff // rows wait that somebody else's lock hid from a claim
 	locked  locked
 	trouble trouble // of its claims
-	sweep   sweep   // where there are too many refused rows to remember
+	passed  passed  // where there are too many refused rows to remember
 	bucket  bucket  // the starts in hand, where the rate is limited
-	dues    dues    // when its delayed rows are due, as far as is known
+	next    int64   // when its next delayed row is due, by the server's clock, in seconds since 1970; 0: none is known
 }
 
 // trouble is what is wrong with the claims of one target.
 type trouble struct {
-	failed int           // claims that failed, one after the other
+	alone  bool          // its last claim failed: it is claimed for alone
 	narrow int           // most rows of the next claim; 0: no limit of its own
 	rest   board.Backoff // until when nothing is claimed for it
 	why    string        // in words for the operator; "" where nothing is wrong
@@ -236,10 +236,6 @@ const (
 	firstRest = 20 * time.Millisecond
 	longRest  = 10 * time.Second
 )
-
-// suspected tells whether claims for the target are made apart from those for others: two that
-// failed may have been its fault.
-func (t *trouble) suspected() bool { return t.failed >= 2 }
 
 // wanted tells whether the table may hold jobs that were not claimed yet.
 func (t *target) wanted() bool { return t.polls > t.polled }

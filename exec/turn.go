@@ -27,8 +27,6 @@ func (w *Worker) turnLoop(ctx context.Context) {
 			return
 		case <-w.whole.Done():
 			return
-		case <-w.turnKnock:
-			w.comeRound(w.TurnPulse)
 		case <-w.turns:
 			w.collect()
 			w.turn()
@@ -39,56 +37,32 @@ func (w *Worker) turnLoop(ctx context.Context) {
 // A turn that follows a busy one waits for more to come together, for collectTime at most: until
 // half of the jobs that have a slot have ended, or collectEnough of them. The others run meanwhile,
 // and what is spent on a turn is shared by more. After a turn that was about one job nothing waits.
-//
-// Where processes wait for a processor, a turn waits on as long as they do: the processors have
-// enough to do without it, and each turn would take some of their time. That goes on until half of
-// the jobs of one target that have a slot have ended, and for a quarter of the time that jobs ran of
-// late, and mostCollect, at most: the slots may be what jobs wait for, and the processors busy with
-// something else.
 const (
 	collectTime   = 3 * time.Millisecond
 	collectEnough = 16
-	mostCollect   = 15 * time.Millisecond
 )
 
 // collect waits until enough has come together for a turn.
 func (w *Worker) collect() {
-	begun, longest := time.Now(), min(w.usual/4, mostCollect)
-	follows := begun.Sub(w.busy) <= collectTime
-	if !follows && (longest < collectTime || !w.isCrowded()) {
+	if time.Since(w.busy) > collectTime {
 		return
 	}
 	timer := time.NewTimer(collectTime)
 	defer timer.Stop()
-	for !w.enough(follows) {
+	for !w.enough() {
 		select {
 		case <-w.turns:
 		case <-timer.C:
-			follows = false
-			if time.Since(begun) >= longest || !w.isCrowded() {
-				return
-			}
-			timer.Reset(collectTime)
+			return
 		}
 	}
 }
 
-// isCrowded tells whether processes wait for a processor.
-func (w *Worker) isCrowded() bool { return w.Waiting != nil && w.Waiting() > 0 }
-
-// enough tells whether a turn is to wait for nothing more. One that follows a busy one looks at all
-// targets together.
-func (w *Worker) enough(follows bool) bool {
+// enough tells whether a turn waits for nothing more.
+func (w *Worker) enough() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.board.Crowded(collectEnough) || !follows && w.board.Thinned()
-}
-
-// learn notes how long the jobs ran that have ended in a turn.
-func (w *Worker) learn(turn board.Turn) {
-	if turn.Ends > 0 {
-		w.usual += (turn.Ran/time.Duration(turn.Ends) - w.usual) / 4
-	}
+	return w.board.Crowded(collectEnough)
 }
 
 // nudgeTurn makes the loop take a turn.
@@ -104,7 +78,7 @@ func (w *Worker) nudgeTurn() {
 func (w *Worker) turn() {
 	var turn board.Turn
 	instance := w.instance()
-	w.takeTurn(func(b *board.Board) (e board.Effects) {
+	w.change(func(b *board.Board) (e board.Effects) {
 		now := time.Now()
 		b.SetAhead(w.clock.ahead(now))
 		turn, e = b.Turn(now, instance)
@@ -115,18 +89,10 @@ func (w *Worker) turn() {
 	}
 	w.journalSteps(turn.Steps)
 	w.observe(turn.Steps)
-	w.learn(turn)
 	if turn.Ends > 1 {
 		w.busy = time.Now()
 	}
-	w.takeTurn(func(b *board.Board) board.Effects { return b.Journalled(turn) })
-}
-
-// takeTurn is change for the turn loop.
-func (w *Worker) takeTurn(event func(*board.Board) board.Effects) {
-	var e board.Effects
-	works(w.TurnPulse, func() { e = w.settle(event) })
-	w.carryOut(e)
+	w.change(func(b *board.Board) board.Effects { return b.Journalled(turn) })
 }
 
 // journalSteps appends the steps of a turn. Where one of them contradicts the journal, because its

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/time/rate"
 
 	"jobd/exec/board"
 	"jobd/journal"
@@ -75,11 +75,8 @@ type Config struct {
 	// it may be nil.
 	WasManual func(ctx context.Context, job int64) bool
 
-	// TurnPulse and ClaimPulse are told how the two loops go; nil: nobody is.
-	TurnPulse, ClaimPulse Pulse
-
-	// Waiting is how many threads of the host wait for a processor; nil: nobody knows.
-	Waiting func() int
+	// Pulse is told of each Knock, and how long its look takes; nil: nobody is.
+	Pulse Pulse
 
 	// LastWords gives what is to be journalled before the end of the worker's run, if anything; it
 	// may be nil.
@@ -95,7 +92,7 @@ type Worker struct {
 	turned chan struct{} // closed when no turn is taken any more
 	again  chan struct{} // room for clients that try rows that somebody else holds again
 
-	turnKnock, claimKnock chan struct{} // the loop is to come round
+	knocked atomic.Bool // a knock is under way
 
 	whole   context.Context // ends when the journal takes no more
 	active  context.Context // ends when the worker starts nothing any more, and with whole
@@ -117,34 +114,31 @@ type Worker struct {
 
 	// The turn loop's.
 	busy        time.Time     // when more than one job ended in a turn
-	usual       time.Duration // about how long jobs ran of late
 	runnerRetry Retry         // while the runner can't be had
 	runnerPause chan struct{} // not nil: it may not be asked for until this is closed
 
 	claims claims // the claim loop's
 
-	mu         sync.Mutex
-	board      *board.Board       // jobs, slots, claims in doubt and targets
-	targets    map[string]*target // the board's, with what claims have found
-	asides     map[int64]*aside   // rows that the table does not let us claim
-	probing    *rate.Limiter      // of questions about them
-	odd        []AsideRow         // rows that can never be claimed
-	launcher   Launcher
-	terms      map[string]Terms // by target
-	zone       *time.Location   // of schedules whose rows name none
-	skipMissed bool             // a scheduled run that was missed is not made up for
-	clock      clock            // of the table's server
-	offers     offers
-	identity   identity
-	asked      asked
-	outage     outage
-	full       full
-	strangers  int  // rows under way that belong to no worker
-	awaiting   bool // somebody waits for the table on behalf of targets that are behind
-	namesDue   bool // the table is to be asked whether it takes the targets' names
-	handover   bool // as Config.Handover, or because of HandOver
-	fresh      bool // the journal held nothing when the worker was opened
-	failure    error
+	mu          sync.Mutex
+	board       *board.Board           // jobs, slots, claims in doubt and targets
+	targets     map[string]*target     // the board's, with what claims have found
+	quarantined map[int64]*quarantined // rows that the table does not let us claim
+	odd         []AsideRow             // rows that can never be claimed
+	launcher    Launcher
+	terms       map[string]Terms // by target
+	zone        *time.Location   // of schedules whose rows name none
+	skipMissed  bool             // a scheduled run that was missed is not made up for
+	clock       clock            // of the table's server
+	identity    identity
+	asked       asked
+	outage      outage
+	full        full
+	strangers   int  // rows under way that belong to no worker
+	awaiting    bool // somebody waits for the table on behalf of targets that are behind
+	namesDue    bool // the table is to be asked whether it takes the targets' names
+	handover    bool // as Config.Handover, or because of HandOver
+	fresh       bool // the journal held nothing when the worker was opened
+	failure     error
 }
 
 // New makes a worker. Run makes it work.
@@ -155,16 +149,14 @@ func New(c Config) *Worker {
 	w := &Worker{
 		Config: c, launcher: c.Launcher, terms: c.Terms, zone: c.Zone, skipMissed: c.SkipMissed,
 		nudge: make(chan struct{}, 1), turns: make(chan struct{}, 1), turned: make(chan struct{}),
-		again:     make(chan struct{}, retriers),
-		turnKnock: make(chan struct{}, 1), claimKnock: make(chan struct{}, 1),
+		again: make(chan struct{}, retriers),
 		board: board.New(board.Config{
 			Targets: c.Targets, Requeue: c.Requeue, MaxAttempts: c.MaxAttempts,
 			Delays: c.Delays, Again: c.Again, Timing: timing(c.Launcher, c.Terms, c.Zone, c.SkipMissed),
 		}),
-		targets:  make(map[string]*target),
-		asides:   make(map[int64]*aside),
-		probing:  newProbing(),
-		namesDue: true,
+		targets:     make(map[string]*target),
+		quarantined: make(map[int64]*quarantined),
+		namesDue:    true,
 	}
 	w.whole, w.endWhole = context.WithCancel(context.Background())
 	w.active, w.endActive = context.WithCancel(w.whole)
@@ -173,8 +165,6 @@ func New(c Config) *Worker {
 		w.targets[name] = &target{Target: w.board.Target(name)}
 	}
 	w.Delays = c.Delays || c.Again
-	w.TurnPulse, w.ClaimPulse = watched(c.TurnPulse), watched(c.ClaimPulse)
-	w.offers.upTo = make(map[string]uint64)
 	w.claims.renew()
 	w.startsTimeout, w.handover = startsTimeout, c.Handover
 	return w
@@ -641,52 +631,25 @@ func (w *Worker) requestMoves() []<-chan struct{} {
 	return w.board.MovesOf(func(executor string) bool { return Mode(executor).Requests() })
 }
 
-// Pulse hears from one loop that a piece of work begins, which takes no longer than memory does, or
-// that the loop waits: for something to do, or for anything outside, which may take any time. The
-// methods must not block.
+// Pulse hears that a piece of work begins, which takes no longer than memory does, and that it has
+// ended. The methods must not block.
 type Pulse interface {
 	Works()
 	Waits()
 }
 
-// unwatched is the pulse of a loop that nobody watches.
-type unwatched struct{}
-
-// Works implements Pulse.
-func (unwatched) Works() {}
-
-// Waits implements Pulse.
-func (unwatched) Waits() {}
-
-// watched is the pulse of a loop, whether anybody watches it or not.
-func watched(p Pulse) Pulse {
-	if p == nil {
-		return unwatched{}
-	}
-	return p
-}
-
-// works tells a loop's pulse of a piece of work.
-func works(p Pulse, work func()) {
-	p.Works()
-	defer p.Waits()
-	work()
-}
-
-// Knock makes the turn loop and the claim loop go round once, with a look at what they share, and
-// do nothing else: one that can't any more is seen by its pulse. It does not block.
+// Knock looks at what all loops of the worker share, which is free for a moment again and again: a
+// worker that hangs there is seen by its pulse. It does not block.
 func (w *Worker) Knock() {
-	for _, knock := range []chan struct{}{w.turnKnock, w.claimKnock} {
-		select {
-		case knock <- struct{}{}:
-		default:
-		}
+	if w.Pulse == nil || !w.knocked.CompareAndSwap(false, true) {
+		return
 	}
-}
-
-// comeRound is all that a loop does that was knocked at.
-func (w *Worker) comeRound(p Pulse) {
-	works(p, func() { _ = w.err() })
+	w.others.Go(func() {
+		defer w.knocked.Store(false)
+		w.Pulse.Works()
+		_ = w.err()
+		w.Pulse.Waits()
+	})
 }
 
 // group is goroutines that are waited for together. The zero group is ready to use.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"reflect"
 	"strings"
 	"time"
 	"unicode"
@@ -31,39 +32,10 @@ func (f Filter) Says(payload Payload) bool {
 	return f.By == "" || isBy(askedBy(payload), f.By)
 }
 
-// askedBy is who asked for what an event tells of; "" where nobody did, or it is not about that.
+// askedBy is who asked for what an event tells of: its field By; "" where nobody did, or it is not about that.
 func askedBy(payload Payload) string {
-	switch p := payload.(type) {
-	case Signal:
-		return p.By
-	case Requeued:
-		return p.By
-	case Cancelled:
-		return p.By
-	case Ignored:
-		return p.By
-	case Retried:
-		return p.By
-	case Planned:
-		return p.By
-	case Paused:
-		return p.By
-	case Continued:
-		return p.By
-	case TargetAdded:
-		return p.By
-	case TargetRemoved:
-		return p.By
-	case ConcurrencySet:
-		return p.By
-	case Requested:
-		return p.By
-	case Refused:
-		return p.By
-	case Reloaded:
-		return p.By
-	case Reapplied:
-		return p.By
+	if by := reflect.ValueOf(payload).FieldByName("By"); by.IsValid() {
+		return by.String()
 	}
 	return ""
 }

@@ -13,25 +13,25 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // AgentConfig says where a worker registers and as what.
 type AgentConfig struct {
-	Address          string                       // of the master, host:port
-	Name             string                       // of the worker
-	Instance         string                       // tells this worker from all others, whatever their names; empty: none
-	Targets          func() []string              // those served now; safe for concurrent use
-	Folds            func() bool                  // whether the table takes names for one that differ in case; nil: it does not
-	Rates            func() []contract.SharedRate // those that all workers of the master keep together; safe for concurrent use; nil: none
-	OnLent           func(map[string]float64)     // called with the shares of them that the master lends, in starts a second; must not block
-	OnRegistered     func()                       // called after each registration; must not block; nil: nobody
-	Handlers         map[string]jobnet.Handler    // what the master may ask
-	Password         string                       // empty: none
-	MaxMessageSize   int                          // bytes; 0: 16 MiB
-	ReconnectTimeout time.Duration                // the longest wait before the next try, the real one being random; 0: 10 s
-	DrainTimeout     time.Duration                // how long the master's requests under way may take once Run is to end; 0: 5 s
-	Logger           *slog.Logger                 // nil: none
+	Address          string                    // of the master, host:port
+	Name             string                    // of the worker
+	Instance         string                    // tells this worker from all others, whatever their names; empty: none
+	Targets          func() []string           // those served now; safe for concurrent use
+	Folds            func() bool               // whether the table takes names for one that differ in case; nil: it does not
+	Rates            func() []api.SharedRate   // those that all workers of the master keep together; safe for concurrent use; nil: none
+	OnLent           func(map[string]float64)  // called with the shares of them that the master lends, in starts a second; must not block
+	OnRegistered     func()                    // called after each registration; must not block; nil: nobody
+	Handlers         map[string]jobnet.Handler // what the master may ask
+	Password         string                    // empty: none
+	MaxMessageSize   int                       // bytes; 0: 16 MiB
+	ReconnectTimeout time.Duration             // the longest wait before the next try, the real one being random; 0: 10 s
+	DrainTimeout     time.Duration             // how long the master's requests under way may take once Run is to end; 0: 5 s
+	Logger           *slog.Logger              // nil: none
 
 	pingInterval time.Duration // a master silent for three of them is left; 0: 30 s; tests have less patience
 }
@@ -44,7 +44,7 @@ type Agent struct {
 	rated   chan struct{} // the rates that all workers keep together have changed
 	pokes   *gathering
 	end     func() time.Time // when Run must have returned; asked only once ctx has ended
-	state   atomic.Pointer[contract.MasterStanding]
+	state   atomic.Pointer[api.MasterStanding]
 	lost    time.Time // since when there is no connection, as the log was told; only Run's
 }
 
@@ -67,7 +67,7 @@ func NewAgent(config AgentConfig) *Agent {
 		config.Folds = func() bool { return false }
 	}
 	if config.Rates == nil {
-		config.Rates = func() []contract.SharedRate { return nil }
+		config.Rates = func() []api.SharedRate { return nil }
 	}
 	if config.OnRegistered == nil {
 		config.OnRegistered = func() {}
@@ -111,7 +111,7 @@ func (a *Agent) connect(ctx context.Context) (link *jobnet.Link, leave func(), e
 
 // note remembers what Status tells.
 func (a *Agent) note(registered bool, err error) {
-	status := contract.MasterStanding{Address: a.config.Address, Registered: registered}
+	status := api.MasterStanding{Address: a.config.Address, Registered: registered}
 	if err != nil {
 		status.Error = err.Error()
 	}
@@ -226,7 +226,7 @@ func (a *Agent) drain(link *jobnet.Link) {
 }
 
 // Status tells how the agent stands with its master. It is safe for concurrent use.
-func (a *Agent) Status() contract.MasterStanding { return *a.state.Load() }
+func (a *Agent) Status() api.MasterStanding { return *a.state.Load() }
 
 // registerTimeout is how long the master may take to answer a registration. It holds its answer to
 // a wrong password back, for five seconds where the address has given many: whoever hangs up before
@@ -239,8 +239,8 @@ func (a *Agent) register(ctx context.Context, link *jobnet.Link) error {
 	if len(targets) == 0 {
 		return errNoTargets
 	}
-	data := contract.Registration{Name: a.config.Name, Targets: targets, Instance: a.instance(), Folds: a.config.Folds()}
-	if _, err := requestWithin(ctx, registerTimeout, link, contract.Register.Name, data); err != nil {
+	data := api.Registration{Name: a.config.Name, Targets: targets, Instance: a.instance(), Folds: a.config.Folds()}
+	if _, err := requestWithin(ctx, registerTimeout, link, api.Register.Name, data); err != nil {
 		return fmt.Errorf("register with %s: %w", a.config.Address, explained(err))
 	}
 	a.tellRegistered(targets)
@@ -336,7 +336,7 @@ func (a *Agent) sendPending(ctx context.Context, link *jobnet.Link) error {
 }
 
 func pokeOver(ctx context.Context, link *jobnet.Link, targets []string) error {
-	_, err := requestWithin(ctx, answerTimeout, link, contract.Poke.Name, contract.Targets{Targets: targets})
+	_, err := requestWithin(ctx, answerTimeout, link, api.Poke.Name, api.Targets{Targets: targets})
 	return err
 }
 
@@ -401,12 +401,12 @@ func (a *Agent) borrow(ctx context.Context, link *jobnet.Link) {
 }
 
 // askShares asks once, and hands on what is lent.
-func (a *Agent) askShares(ctx context.Context, link *jobnet.Link, rates []contract.SharedRate) error {
-	raw, err := requestWithin(ctx, answerTimeout, link, contract.Lend.Name, contract.Borrowing{Rates: rates})
+func (a *Agent) askShares(ctx context.Context, link *jobnet.Link, rates []api.SharedRate) error {
+	raw, err := requestWithin(ctx, answerTimeout, link, api.Lend.Name, api.Borrowing{Rates: rates})
 	if err != nil {
 		return err
 	}
-	var lent contract.Shares
+	var lent api.Shares
 	if err := json.Unmarshal(raw, &lent); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // A worker that gives rows back has the others look for them, and itself.
@@ -62,7 +62,7 @@ func serveFake(t *testing.T, listener net.Listener, poke func(targets []string) 
 	server := jobnet.NewServer(jobnet.ServerConfig{Handlers: map[string]jobnet.Handler{
 		"register-worker": func(context.Context, *jobnet.Link, jobnet.Request) (any, error) { return "ok", nil },
 		"poke": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-			poked, err := contract.Poke.Read(request.Fields())
+			poked, err := api.Poke.Read(request.Fields())
 			if err == nil {
 				err = poke(poked.Targets)
 			}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // A master holds its answer to a wrong password back where an address has given many. The worker
@@ -150,7 +150,7 @@ func TestAgentTellsWhyItIsNotRegistered(t *testing.T) {
 				Address: address, Name: "w", Targets: func() []string { return []string{"a"} },
 				Password: "s3cret", ReconnectTimeout: patience, Logger: log.logger(),
 			})
-			if got := agent.Status(); got != (contract.MasterStanding{Address: address}) {
+			if got := agent.Status(); got != (api.MasterStanding{Address: address}) {
 				t.Errorf("status before: %+v", got)
 			}
 			start(t, agent.Run)
@@ -175,7 +175,7 @@ func TestAgentStatusFollowsItsRegistration(t *testing.T) {
 	start(t, agent.Run)
 	log.await(t, "registered with the master")
 	await(t, m, []string{"a"})
-	var began contract.MasterStanding
+	var began api.MasterStanding
 	until(t, "registered", func() bool { began = agent.Status(); return began.Registered && began.Error == "" })
 	if began.Address != address || began.Since.IsZero() {
 		t.Errorf("status %+v", began)

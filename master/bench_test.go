@@ -8,7 +8,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // One operation is a poke that every worker of a fleet is polled for.
@@ -27,7 +27,7 @@ func BenchmarkPoke(b *testing.B) {
 			client := connect(b, address, jobnet.LinkConfig{})
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := client.Request(b.Context(), "poke", contract.Targets{Targets: []string{"a"}}); err != nil {
+				if _, err := client.Request(b.Context(), "poke", api.Targets{Targets: []string{"a"}}); err != nil {
 					b.Fatal(err)
 				}
 				for range fleet {
@@ -44,7 +44,7 @@ func BenchmarkAssign(b *testing.B) {
 	const jobs = 1000
 	var workers registry
 	for i := range 2000 {
-		w := newProfile(contract.Registration{Name: fmt.Sprint("w", i), Targets: []string{"a", "b"}})
+		w := newProfile(api.Registration{Name: fmt.Sprint("w", i), Targets: []string{"a", "b"}})
 		if _, _, err := workers.put(new(jobnet.Link), w); err != nil {
 			b.Fatal(err)
 		}

@@ -9,19 +9,19 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // asking are the requests for which the master asks workers and waits for their answers.
 func asking() map[string]string {
 	requests := map[string]string{
-		contract.MasterPause.Name: `{}`, contract.MasterContinue.Name: `{}`, contract.MasterRecycle.Name: `{}`,
-		contract.MasterStatus.Name: `{"poll_workers":true}`, contract.RouteSignal.Name: `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`,
+		api.MasterPause.Name: `{}`, api.MasterContinue.Name: `{}`, api.MasterRecycle.Name: `{}`,
+		api.MasterStatus.Name: `{"poll_workers":true}`, api.RouteSignal.Name: `{"jobs":[{"id":1,"signal":15,"target":"a"}]}`,
 	}
-	for _, typ := range contract.JournalRequests {
+	for _, typ := range api.JournalRequests {
 		requests[typ] = `{"worker":"worker"}`
 	}
-	for _, typ := range contract.OperatorRequests {
+	for _, typ := range api.OperatorRequests {
 		requests[typ] = `{"worker":"worker"}`
 	}
 	return requests

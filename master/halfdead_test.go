@@ -10,7 +10,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // clientOf is a link to the master that no relay disturbs.
@@ -23,7 +23,7 @@ func clientOf(t *testing.T, address string) *jobnet.Link {
 func noted() (handlers map[string]jobnet.Handler, polled chan string) {
 	polled = make(chan string, 1000)
 	return map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-		asked, err := contract.Poll.Read(request.Fields())
+		asked, err := api.Poll.Read(request.Fields())
 		polled <- strings.Join(asked.Targets, " ")
 		return "ok", err
 	}}, polled
@@ -52,7 +52,7 @@ func TestPokeIntoAHalfDeadLinkIsNotLost(t *testing.T) {
 	await(t, m, []string{"a"})
 	first := <-r.made
 	first.swallow(true, true)
-	expect(t, ask(t, clientOf(t, address), "poke", contract.Targets{Targets: []string{"a"}}), `"ok"`)
+	expect(t, ask(t, clientOf(t, address), "poke", api.Targets{Targets: []string{"a"}}), `"ok"`)
 	await(t, m, []string{"a"})
 	first.lose()
 	expectPoll(t, polled, "a")
@@ -260,7 +260,7 @@ func TestNewerRegistrationReplacesTheOlder(t *testing.T) {
 		t.Error("the link of the older registration was not closed")
 	}
 	close(other.finish)
-	var outcome contract.RelayedOutcomes
+	var outcome api.RelayedOutcomes
 	if err := json.Unmarshal(<-answer, &outcome); err != nil || len(outcome.Jobs) != 1 || len(outcome.Errors) != 1 {
 		t.Fatalf("the client hears %+v, %v", outcome, err)
 	}
@@ -278,7 +278,7 @@ func TestOlderConnectionReplacesNothing(t *testing.T) {
 	address, m, _ := serveMaster(t, Config{}, "s3cret")
 	older, newer := clientOf(t, address), clientOf(t, address)
 	ask(t, older, "status", nil) // it is accepted first
-	data := contract.Registration{Name: "w", Targets: []string{"new"}, Instance: "i"}
+	data := api.Registration{Name: "w", Targets: []string{"new"}, Instance: "i"}
 	ask(t, newer, "register-worker", data)
 	data.Targets = []string{"old"}
 	if _, err := older.Request(within(t), "register-worker", data); err == nil || err.Error() != string(errOutdated) {
@@ -287,7 +287,7 @@ func TestOlderConnectionReplacesNothing(t *testing.T) {
 	await(t, m, []string{"new"})
 	data.Instance = "another"
 	ask(t, older, "register-worker", data)
-	ask(t, clientOf(t, address), "register-worker", contract.Registration{Name: "w", Targets: []string{"original"}})
-	ask(t, clientOf(t, address), "register-worker", contract.Registration{Name: "w", Targets: []string{"original"}})
+	ask(t, clientOf(t, address), "register-worker", api.Registration{Name: "w", Targets: []string{"original"}})
+	ask(t, clientOf(t, address), "register-worker", api.Registration{Name: "w", Targets: []string{"original"}})
 	await(t, m, []string{"new"}, []string{"old"}, []string{"original"}, []string{"original"})
 }

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store/storetest/freeport"
 	"jobd/store/storetest/stall"
 )
@@ -126,7 +126,7 @@ func connect(t testing.TB, address string, config jobnet.LinkConfig) *jobnet.Lin
 func registered(t testing.TB, address, name string, targets []string, handlers map[string]jobnet.Handler) *jobnet.Link {
 	t.Helper()
 	link := connect(t, address, jobnet.LinkConfig{Handlers: handlers, Password: "s3cret"})
-	ask(t, link, "register-worker", contract.Registration{Name: name, Targets: targets})
+	ask(t, link, "register-worker", api.Registration{Name: name, Targets: targets})
 	return link
 }
 

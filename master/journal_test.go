@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // A journal request reaches every worker, or the one that is named; what one answers does not
@@ -31,7 +31,7 @@ func TestJournalRequestsAreHandedOn(t *testing.T) {
 		{"name":"old","error":"unknown request type: 'journal-next'"}]}`)
 	expect(t, ask(t, client, "journal-next", map[string]any{"worker": "two"}), `{"workers":[{"name":"two","error":"unknown journal cursor"}]}`)
 
-	var all struct{ Workers []contract.RelayedAnswer }
+	var all struct{ Workers []api.RelayedAnswer }
 	if err := json.Unmarshal(ask(t, client, "journal-next", nil), &all); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // keepsAnswered is for how long a poke that was answered is still given to workers that register:
@@ -156,7 +156,7 @@ const mostUnserved = 100
 // unserved lists the targets that were poked and that none of the workers serves, the one first
 // that waits longest, and counts them. A worker with a like name counts as serving it, as it does
 // for the poke itself.
-func (m *Master) unserved(workers []*worker) (list []contract.UnservedTarget, count int) {
+func (m *Master) unserved(workers []*worker) (list []api.UnservedTarget, count int) {
 	targets, since := m.ledger.allOwed()
 	if len(targets) == 0 {
 		return nil, 0
@@ -169,10 +169,10 @@ func (m *Master) unserved(workers []*worker) (list []contract.UnservedTarget, co
 	}
 	for i, target := range targets {
 		if !served[target] {
-			list = append(list, contract.UnservedTarget{Target: target, Since: since[i].UnixMilli()})
+			list = append(list, api.UnservedTarget{Target: target, Since: since[i].UnixMilli()})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b contract.UnservedTarget) int { return cmp.Compare(a.Since, b.Since) })
+	slices.SortStableFunc(list, func(a, b api.UnservedTarget) int { return cmp.Compare(a.Since, b.Since) })
 	return list[:min(len(list), mostUnserved)], len(list)
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // A worker is lent the whole of a rate that nobody else asks for, hears of changes without being
@@ -16,15 +16,15 @@ func TestAnAgentBorrowsItsShare(t *testing.T) {
 	t.Parallel()
 	address, m, stop := serveMaster(t, Config{}, "s3cret")
 	m.lender = newLender(time.Now().Add(-time.Hour))
-	var rates atomic.Pointer[[]contract.SharedRate]
-	rates.Store(&[]contract.SharedRate{})
+	var rates atomic.Pointer[[]api.SharedRate]
+	rates.Store(&[]api.SharedRate{})
 	lent := make(chan map[string]float64, 100)
 	agent := agentOf(address, targetsOf("a"), nil)
-	agent.config.Rates = func() []contract.SharedRate { return *rates.Load() }
+	agent.config.Rates = func() []api.SharedRate { return *rates.Load() }
 	agent.config.OnLent = func(shares map[string]float64) { lent <- shares }
 	start(t, agent.Run)
 	await(t, m, []string{"a"})
-	rates.Store(&[]contract.SharedRate{{Target: "a", Starts: 30, Per: 1000, Wants: true}})
+	rates.Store(&[]api.SharedRate{{Target: "a", Starts: 30, Per: 1000, Wants: true}})
 	agent.RatesChanged()
 	select {
 	case shares := <-lent:
@@ -49,9 +49,9 @@ func TestAnAgentOfAnOlderMasterBorrowsNothing(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	log := newLogged()
 	agent := agentOf(address, targetsOf("a"), nil)
-	agent.config.Rates = func() []contract.SharedRate {
+	agent.config.Rates = func() []api.SharedRate {
 		asked <- struct{}{}
-		return []contract.SharedRate{{Target: "a", Starts: 1, Per: 1000}}
+		return []api.SharedRate{{Target: "a", Starts: 1, Per: 1000}}
 	}
 	agent.config.OnLent = func(map[string]float64) { t.Error("something was lent") }
 	agent.config.Logger = log.logger()
@@ -69,13 +69,13 @@ func TestLendIsForRegisteredWorkers(t *testing.T) {
 	link := connect(t, address, jobnet.LinkConfig{Password: "s3cret"})
 	fails := func(data any, want string) {
 		t.Helper()
-		if _, err := link.Request(within(t), contract.Lend.Name, data); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := link.Request(within(t), api.Lend.Name, data); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", data, err, want)
 		}
 	}
-	rate := contract.SharedRate{Target: "a", Starts: 1, Per: 1000}
-	fails(contract.Borrowing{Rates: []contract.SharedRate{rate}}, "only a registered worker")
-	ask(t, link, "register-worker", contract.Registration{Name: "w", Targets: []string{"a"}})
+	rate := api.SharedRate{Target: "a", Starts: 1, Per: 1000}
+	fails(api.Borrowing{Rates: []api.SharedRate{rate}}, "only a registered worker")
+	ask(t, link, "register-worker", api.Registration{Name: "w", Targets: []string{"a"}})
 	fails(map[string]any{}, "rates must be array")
 	fails(map[string]any{"rates": []any{map[string]any{"target": "a", "starts": 0, "per": 1}}}, "starts and per must be greater than 0")
 	fails(map[string]any{"rates": []any{map[string]any{"target": "a", "starts": 1, "per": 1, "has": -1}}}, "has must be a number of at least 0")

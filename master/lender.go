@@ -6,7 +6,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 var errNotRegistered = jobnet.Refusal("only a registered worker is lent a share of a rate").With(jobnet.CodeInvalid)
@@ -21,7 +21,7 @@ func (m *Master) lend(ctx context.Context, link *jobnet.Link, request jobnet.Req
 	if who == "" {
 		who = link.RemoteAddr().String()
 	}
-	asked, err := contract.Lend.Read(request.Fields())
+	asked, err := api.Lend.Read(request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ const (
 func newLender(now time.Time) *lender { return &lender{begun: now, pools: make(map[string]*pool)} }
 
 // lend answers a worker.
-func (l *lender) lend(who string, asked contract.Borrowing, now time.Time) contract.Shares {
+func (l *lender) lend(who string, asked api.Borrowing, now time.Time) api.Shares {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shares := make(map[string]float64, len(asked.Rates))
@@ -81,7 +81,7 @@ func (l *lender) lend(who string, asked contract.Borrowing, now time.Time) contr
 			}
 		}
 	}
-	return contract.Shares{Shares: shares}
+	return api.Shares{Shares: shares}
 }
 
 // settled tells whether all workers have had the time to ask.
@@ -89,7 +89,7 @@ func (l *lender) settled(now time.Time) bool { return now.Sub(l.begun) >= settle
 
 // pool is that of a target. Where workers' configurations differ, the one that asked last counts.
 // Rates beyond what is remembered are not lent: their workers go on with what they have.
-func (l *lender) pool(r contract.SharedRate) *pool {
+func (l *lender) pool(r api.SharedRate) *pool {
 	p := l.pools[r.Target]
 	if p == nil {
 		if len(l.pools) >= mostPools {
@@ -103,7 +103,7 @@ func (l *lender) pool(r contract.SharedRate) *pool {
 }
 
 // lend gives a worker its share, unless none is lent to it yet.
-func (p *pool) lend(who string, r contract.SharedRate, settled bool, now time.Time) (share float64, lent bool) {
+func (p *pool) lend(who string, r api.SharedRate, settled bool, now time.Time) (share float64, lent bool) {
 	for name, m := range p.members {
 		if now.Sub(m.seen) > shareKept {
 			delete(p.members, name)

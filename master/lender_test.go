@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // borrower is a worker as a lender sees it: answers may not reach it.
@@ -18,7 +18,7 @@ type borrower struct {
 }
 
 func (b *borrower) ask(l *lender, who string, now time.Time, reaches bool) {
-	shares := l.lend(who, contract.Borrowing{Rates: []contract.SharedRate{{Target: "a", Starts: 100, Per: 1000, Wants: b.wants, Has: b.has}}}, now)
+	shares := l.lend(who, api.Borrowing{Rates: []api.SharedRate{{Target: "a", Starts: 100, Per: 1000, Wants: b.wants, Has: b.has}}}, now)
 	if share, lent := shares.Shares["a"]; lent && reaches {
 		b.has = &share
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func jsonOf(t testing.TB, value any) string {
@@ -83,7 +83,7 @@ func TestNumbersAreLimited(t *testing.T) {
 func TestWorkersAreLimited(t *testing.T) {
 	t.Parallel()
 	var many registry
-	small := newProfile(contract.Registration{Name: "w", Targets: []string{"a"}})
+	small := newProfile(api.Registration{Name: "w", Targets: []string{"a"}})
 	for range mostWorkers {
 		if _, _, err := many.put(new(jobnet.Link), small); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestWorkersAreLimited(t *testing.T) {
 	}
 
 	var large registry
-	big := newProfile(contract.Registration{Name: "w", Targets: numbered(strings.Repeat("x", 240), contract.MostTargets)})
+	big := newProfile(api.Registration{Name: "w", Targets: numbered(strings.Repeat("x", 240), api.MostTargets)})
 	var last *jobnet.Link
 	taken := 0
 	for ; taken < mostWorkers; taken++ {
@@ -216,7 +216,7 @@ func allFree(m *Master) bool {
 func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
 	t.Parallel()
 	likes := func(offset int) (names []string) {
-		for i := range contract.MostTargets {
+		for i := range api.MostTargets {
 			name := []byte("abcdefghijklmno")
 			for bit := range name {
 				if (i+offset)>>bit&1 == 1 {
@@ -227,10 +227,10 @@ func TestManyLikeNamesAreFoundAtOnce(t *testing.T) {
 		}
 		return names
 	}
-	p := newProfile(contract.Registration{Name: "w", Targets: likes(0), Folds: true})
+	p := newProfile(api.Registration{Name: "w", Targets: likes(0), Folds: true})
 	begun := time.Now()
-	found := p.poll(selectionOf(likes(contract.MostTargets)))
-	if len(found.targets) != contract.MostTargets || len(found.likes) != contract.MostTargets {
+	found := p.poll(selectionOf(likes(api.MostTargets)))
+	if len(found.targets) != api.MostTargets || len(found.likes) != api.MostTargets {
 		t.Errorf("%d targets, %d like names", len(found.targets), len(found.likes))
 	}
 	parts := 0

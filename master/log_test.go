@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Peers don't fill the log: what they send is cut, a registration that says nothing new is not
@@ -21,9 +21,9 @@ func TestPeersWriteLittleOfTheLog(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(line), line)
 	}
 	for range registrationsAtOnce / 2 {
-		ask(t, link, "register-worker", contract.Registration{Name: strings.Repeat("n", 255), Targets: numbered(strings.Repeat("t", 200), 1000)})
+		ask(t, link, "register-worker", api.Registration{Name: strings.Repeat("n", 255), Targets: numbered(strings.Repeat("t", 200), 1000)})
 	}
-	ask(t, link, "register-worker", contract.Registration{Name: "other", Targets: []string{"a"}})
+	ask(t, link, "register-worker", api.Registration{Name: "other", Targets: []string{"a"}})
 	log.await(t, "worker=other")
 	log.mu.Lock()
 	defer log.mu.Unlock()
@@ -70,7 +70,7 @@ func TestRegistrationsArePaced(t *testing.T) {
 		link := b.join("w", nil, "a")
 		begun := time.Now()
 		for range registrationsAtOnce + 10 {
-			ask(t, link, "register-worker", contract.Registration{Name: "w", Targets: []string{"a"}})
+			ask(t, link, "register-worker", api.Registration{Name: "w", Targets: []string{"a"}})
 		}
 		if took := time.Since(begun); took != 10*registrationEvery {
 			t.Errorf("took %v, want %v", took, 10*registrationEvery)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Config says how a master treats its workers.
@@ -19,9 +19,9 @@ type Config struct {
 	PingInterval time.Duration // between pings of a worker; one that is silent for three of them is dropped; 0: 30 s
 	PokeThrottle time.Duration // for which pokes are gathered after one went out; 0: not at all
 	Logger       *slog.Logger  // nil: none
-	Build        contract.Build
+	Build        api.Build
 
-	Memory func() contract.MemoryUsage // what this process uses, for status; nil: nobody knows
+	Memory func() api.MemoryUsage // what this process uses, for status; nil: nobody knows
 
 	// Pulse is told how the loop goes that looks after workers and pokes; nil: nobody is.
 	Pulse Pulse
@@ -68,7 +68,7 @@ func New(config Config) *Master {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	if config.Memory == nil {
-		config.Memory = func() (none contract.MemoryUsage) { return none }
+		config.Memory = func() (none api.MemoryUsage) { return none }
 	}
 	return &Master{
 		config:     config,
@@ -100,20 +100,20 @@ func (m *Master) say(level slog.Level, link *jobnet.Link, text string, details .
 // Handlers are the requests that the master's server answers.
 func (m *Master) Handlers() map[string]jobnet.Handler {
 	handlers := map[string]jobnet.Handler{
-		contract.Register.Name:       m.register,
-		contract.Poke.Name:           m.poke,
-		contract.MasterPause.Name:    m.pause,
-		contract.MasterContinue.Name: m.pause, // asks the workers for what it was asked itself
-		contract.MasterRecycle.Name:  m.pause,
-		contract.MasterStatus.Name:   m.status,
-		contract.RouteManual.Name:    m.runManual,
-		contract.RouteSignal.Name:    m.sendSignal,
-		contract.Lend.Name:           m.lend,
+		api.Register.Name:       m.register,
+		api.Poke.Name:           m.poke,
+		api.MasterPause.Name:    m.pause,
+		api.MasterContinue.Name: m.pause, // asks the workers for what it was asked itself
+		api.MasterRecycle.Name:  m.pause,
+		api.MasterStatus.Name:   m.status,
+		api.RouteManual.Name:    m.runManual,
+		api.RouteSignal.Name:    m.sendSignal,
+		api.Lend.Name:           m.lend,
 	}
-	for _, typ := range contract.JournalRequests {
+	for _, typ := range api.JournalRequests {
 		handlers[typ] = m.relay
 	}
-	for _, typ := range contract.OperatorRequests {
+	for _, typ := range api.OperatorRequests {
 		handlers[typ] = m.relay
 	}
 	for typ := range changing {
@@ -181,8 +181,8 @@ func (m *Master) attend(ctx context.Context, w *worker, left chan<- *worker) {
 
 // changing are the requests by which a client changes something, whoever carries it out.
 var changing = map[string]bool{
-	contract.MasterPause.Name: true, contract.MasterContinue.Name: true, contract.MasterRecycle.Name: true, contract.RouteManual.Name: true,
-	contract.RouteSignal.Name: true, contract.JournalReapply: true, "cancel": true, "retry": true,
+	api.MasterPause.Name: true, api.MasterContinue.Name: true, api.MasterRecycle.Name: true, api.RouteManual.Name: true,
+	api.RouteSignal.Name: true, api.JournalReapply: true, "cancel": true, "retry": true,
 }
 
 // told has the log say who asks for a change, and which. What became of it the workers' logs and
@@ -200,19 +200,19 @@ func (m *Master) told(handler jobnet.Handler) jobnet.Handler {
 func shownData(data []byte) string { return cut(string(data[:min(len(data), textShown+1)])) }
 
 // What peers may have a master hold and do, by number; what one request may have is in
-// net/contract. docs/protocol.md lists it all for people who write clients.
+// net/api. docs/protocol.md lists it all for people who write clients.
 const (
-	mostJobs          = contract.MostJobs // that one client waits for at once
-	mostWorkers       = 10_000            // that are registered
-	mostProfileBytes  = 64 << 20          // that all registrations may take, see profile.cost
-	mostJobsOfAll     = 1_000_000         // that all clients wait for at once
-	freeJobs          = 1_000             // a request of at most so many jobs is taken however many the others wait for
-	mostRelayedBytes  = 1 << 20           // of the data of a request that is handed on as it is
-	mostAnswerBytes   = 64 << 20          // of what all workers answer to one request
-	mostKeptBytes     = 256 << 20         // of those for all clients
-	registrationBytes = 4 << 20           // of the data of a registration: more than its limits allow is not looked at
-	forwardedBytes    = 64 << 20          // of long messages on their way to workers at once, each counted once
-	longBytes         = 64 << 10          // beyond it a message is long: it waits for others of its kind
+	mostJobs          = api.MostJobs // that one client waits for at once
+	mostWorkers       = 10_000       // that are registered
+	mostProfileBytes  = 64 << 20     // that all registrations may take, see profile.cost
+	mostJobsOfAll     = 1_000_000    // that all clients wait for at once
+	freeJobs          = 1_000        // a request of at most so many jobs is taken however many the others wait for
+	mostRelayedBytes  = 1 << 20      // of the data of a request that is handed on as it is
+	mostAnswerBytes   = 64 << 20     // of what all workers answer to one request
+	mostKeptBytes     = 256 << 20    // of those for all clients
+	registrationBytes = 4 << 20      // of the data of a registration: more than its limits allow is not looked at
+	forwardedBytes    = 64 << 20     // of long messages on their way to workers at once, each counted once
+	longBytes         = 64 << 10     // beyond it a message is long: it waits for others of its kind
 )
 
 // fanOut is how many workers are asked at once for one client, whatever it asks.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func TestRefusals(t *testing.T) {
@@ -78,7 +78,7 @@ func (b bubble) join(name string, handlers map[string]jobnet.Handler, targets ..
 	accepted, worker := jobnet.NewLink(ours, jobnet.LinkConfig{Handlers: b.Handlers()}), jobnet.NewLink(theirs, jobnet.LinkConfig{Handlers: handlers})
 	start(b.t, accepted.Run)
 	start(b.t, worker.Run)
-	ask(b.t, worker, "register-worker", contract.Registration{Name: name, Targets: targets})
+	ask(b.t, worker, "register-worker", api.Registration{Name: name, Targets: targets})
 	return worker
 }
 
@@ -107,7 +107,7 @@ func newPolls() *polls { return &polls{from: time.Now()} }
 
 func (p *polls) handlers() map[string]jobnet.Handler {
 	return map[string]jobnet.Handler{"poll": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-		asked, err := contract.Poll.Read(request.Fields())
+		asked, err := api.Poll.Read(request.Fields())
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.got = append(p.got, fmt.Sprintf("%v: %s", time.Since(p.from), strings.Join(asked.Targets, " ")))

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // pause answers pause, continue and recycle: each worker concerned is asked the same for the targets that it
@@ -43,18 +43,18 @@ func (m *Master) pause(ctx context.Context, link *jobnet.Link, request jobnet.Re
 // pauseOrder is what a client wants of the workers, and what it is told when they have done it.
 type pauseOrder struct {
 	letters []letter
-	answer  contract.Done
+	answer  api.Done
 }
 
 // pauseOrder reads such a request.
 func (m *Master) pauseOrder(request jobnet.Request, by string) (order pauseOrder, err error) {
-	asked, err := contract.MasterPause.Read(request.Fields())
+	asked, err := api.MasterPause.Read(request.Fields())
 	if err != nil {
 		return order, err
 	}
 	workers := m.registry.all()
 	if asked.Targets == nil {
-		if order.letters = []letter{{workers, contract.Targets{By: by}}}; asked.Detail {
+		if order.letters = []letter{{workers, api.Targets{By: by}}}; asked.Detail {
 			all := len(workers)
 			order.answer.Workers = &all
 		}
@@ -65,7 +65,7 @@ func (m *Master) pauseOrder(request jobnet.Request, by string) (order pauseOrder
 		order.answer = m.detail(asked.Targets, func(p *profile) []string { return p.wanted(wanted) })
 	}
 	order.letters = sorted(workers, func(w *worker) []string { return w.profile.Load().served(wanted) },
-		func(served []string) any { return contract.Targets{Targets: served, By: by} })
+		func(served []string) any { return api.Targets{Targets: served, By: by} })
 	return order, nil
 }
 

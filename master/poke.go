@@ -9,16 +9,16 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // poke answers poke.
 func (m *Master) poke(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	poked, err := contract.Poke.Read(request.Fields())
+	poked, err := api.Poke.Read(request.Fields())
 	if err != nil {
 		return nil, err
 	}
-	var answer contract.Done
+	var answer api.Done
 	if poked.Detail {
 		wanted := selectionOf(poked.Targets)
 		answer = m.detail(poked.Targets, func(p *profile) []string { return p.liked(wanted) })
@@ -71,7 +71,7 @@ func (m *Master) poll(ctx context.Context, w *worker, p poll) {
 func (m *Master) pollNow(ctx context.Context, w *worker, p poll) {
 	turn := m.ledger.now()
 	m.tallies.polled.Add(1)
-	_, err := m.ask(context.Background(), w, contract.Poll.Name, contract.Targets{Targets: p.targets})
+	_, err := m.ask(context.Background(), w, api.Poll.Name, api.Targets{Targets: p.targets})
 	var refused *jobnet.RemoteError
 	switch {
 	case err == nil:
@@ -96,7 +96,7 @@ func (m *Master) pollEach(w *worker, p poll) {
 	}
 	for one := range p.each {
 		turn := m.ledger.now()
-		_, err := m.ask(context.Background(), w, contract.Poll.Name, contract.Targets{Targets: one.targets})
+		_, err := m.ask(context.Background(), w, api.Poll.Name, api.Targets{Targets: one.targets})
 		var refused *jobnet.RemoteError
 		switch {
 		case err == nil:

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func TestUnservedPokesAreRemembered(t *testing.T) {
@@ -27,7 +27,7 @@ func TestUnservedPokesAreRemembered(t *testing.T) {
 		link := b.join("one", one.handlers(), "a", "x", "z")
 		one.expect(t, "0s: x z")
 		time.Sleep(2 * keepsAnswered) // the bubble's clock
-		ask(t, link, "register-worker", contract.Registration{Name: "one", Targets: []string{"y"}})
+		ask(t, link, "register-worker", api.Registration{Name: "one", Targets: []string{"y"}})
 		one.expect(t, "0s: x z", "2m0s: y")
 		if workers := b.registry.all(); len(workers) != 1 || workers[0].profile.Load().exact["a"] || !workers[0].profile.Load().exact["y"] {
 			t.Error("the second registration did not replace the first in its place")
@@ -227,7 +227,7 @@ func TestLikeNameSettlesOnlyWhereItIsTheSame(t *testing.T) {
 		if owed := b.ledger.owed([]string{"Reports"}); len(owed) != 1 {
 			t.Error("a worker that may not serve the target settled it")
 		}
-		ask(t, link, "register-worker", contract.Registration{Name: "w", Targets: []string{"reports"}, Folds: true})
+		ask(t, link, "register-worker", api.Registration{Name: "w", Targets: []string{"reports"}, Folds: true})
 		p.expect(t, "0s: reports", "0s: reports")
 		if owed := b.ledger.owed([]string{"Reports"}); len(owed) != 0 {
 			t.Error("a worker whose table takes the names for one did not settle it")

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // fold must see what strings.EqualFold sees: that is how names are compared elsewhere.
@@ -86,7 +86,7 @@ func TestLikeNamesAreServedOnlyWhereTheTableFolds(t *testing.T) {
 				for i, w := range test.workers {
 					name := string(rune('0' + i))
 					link := b.join(name, askedFor(&asked[i], name), w.target)
-					ask(t, link, "register-worker", contract.Registration{Name: name, Targets: []string{w.target}, Folds: w.folds})
+					ask(t, link, "register-worker", api.Registration{Name: name, Targets: []string{w.target}, Folds: w.folds})
 				}
 				if got := b.do("run-manual", `{"jobs":[{"id":1,"target":"Reports"}]}`); got != test.manual {
 					t.Errorf("run-manual: %s", got)
@@ -127,7 +127,7 @@ func TestAgentSaysWhoItIs(t *testing.T) {
 	if p := m.registry.all()[0].profile.Load(); p.instance != "i at "+address || !p.folds || p.name != "w" {
 		t.Errorf("registered as %+v", p)
 	}
-	plain, err := json.Marshal(contract.Registration{Name: "w", Targets: []string{"a"}})
+	plain, err := json.Marshal(api.Registration{Name: "w", Targets: []string{"a"}})
 	if err != nil || string(plain) != `{"name":"w","targets":["a"]}` {
 		t.Errorf("%s, %v", plain, err)
 	}
@@ -141,7 +141,7 @@ func TestAgentSaysWhoItIs(t *testing.T) {
 // its table takes for that target, and no others.
 func TestPartOfAPollSettlesItsOwnNames(t *testing.T) {
 	t.Parallel()
-	served := newProfile(contract.Registration{Targets: []string{"a", "left"}, Folds: true})
+	served := newProfile(api.Registration{Targets: []string{"a", "left"}, Folds: true})
 	whole := served.poll(selectionOf([]string{"A", "a ", "left"}))
 	got := make(map[string][]string)
 	for one := range whole.each {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // nodeOne is the worker of the recordings: its jobs do what testdata/conformance/launch.sh does.
@@ -35,7 +35,7 @@ func (n *nodeOne) status(context.Context, *jobnet.Link, jobnet.Request) (any, er
 
 func (n *nodeOne) runManual(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 	request.Proceed()
-	var data contract.Manual
+	var data api.Manual
 	if err := json.Unmarshal(request.Data, &data); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (n *nodeOne) signals(id string) chan int {
 
 func (n *nodeOne) sendSignal(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 	request.Proceed() // the job may be asked for by a request behind this one
-	var data contract.Signals
+	var data api.Signals
 	if err := json.Unmarshal(request.Data, &data); err != nil {
 		return nil, err
 	}

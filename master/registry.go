@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // lengthKeeps is for how long the queue length that a worker told is taken for true.
@@ -215,7 +215,7 @@ func (m *Master) register(ctx context.Context, link *jobnet.Link, request jobnet
 	if p := w.profile.Load(); former == nil || !former.equal(p) {
 		m.say(slog.LevelInfo, link, "worker registered", "worker", p.name, "targets", listed(p.targets))
 	}
-	return contract.Done{}, nil
+	return api.Done{}, nil
 }
 
 // paced has a worker wait that registers too often.
@@ -245,7 +245,7 @@ func (m *Master) enrol(link *jobnet.Link, request jobnet.Request) (w *worker, fo
 		return nil, nil, jobnet.Refusef("the registration is too long: at most %d bytes are allowed", registrationBytes).
 			With(jobnet.CodeLimit)
 	}
-	r, err := contract.Register.Read(request.Fields())
+	r, err := api.Register.Read(request.Fields())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -263,7 +263,7 @@ type profile struct {
 	folded map[string][]int32 // by the targets' folded forms: which of targets have it
 }
 
-func newProfile(r contract.Registration) *profile {
+func newProfile(r api.Registration) *profile {
 	p := &profile{name: r.Name, targets: unique(r.Targets), instance: r.Instance, folds: r.Folds}
 	p.exact = setOf(p.targets)
 	p.folded = make(map[string][]int32, len(p.targets))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // changeTimeout is how long a worker may take for a request that is handed on and changes rows: it
@@ -28,11 +28,11 @@ const lookTimeout = 8 * time.Second
 // way; only one that is asked alone may have to wait for rows.
 func timeoutOf(typ string, alone bool) time.Duration {
 	switch typ {
-	case contract.Running.Name, contract.Explain.Name, contract.JournalRows:
+	case api.Running.Name, api.Explain.Name, api.JournalRows:
 		return answerTimeout
-	case contract.Retry.Name, contract.RunNow.Name, contract.JournalReapply:
+	case api.Retry.Name, api.RunNow.Name, api.JournalReapply:
 		return changeTimeout
-	case contract.Cancel.Name:
+	case api.Cancel.Name:
 		if alone {
 			return changeTimeout
 		}
@@ -58,7 +58,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 			return nil, jobnet.Refusef("worker '%s' not found", name).With(jobnet.CodeNotFound)
 		}
 	}
-	if contract.OneWorkerOnly(request.Type) && !fields.Has("worker") {
+	if api.OneWorkerOnly(request.Type) && !fields.Has("worker") {
 		return nil, jobnet.Refusef("'worker' is missing: %s is for one worker, by its name or address", request.Type).
 			With(jobnet.CodeInvalid)
 	}
@@ -66,10 +66,10 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	defer leave()
 	data := handedOn(fields, link.RemoteAddr().String())
 	request.Proceed()
-	answers := make([]contract.RelayedAnswer, len(workers))
-	at := make(map[*worker]*contract.RelayedAnswer, len(workers))
+	answers := make([]api.RelayedAnswer, len(workers))
+	at := make(map[*worker]*api.RelayedAnswer, len(workers))
 	for i, w := range workers {
-		answers[i] = contract.RelayedAnswer{Name: w.name(), Address: w.address()}
+		answers[i] = api.RelayedAnswer{Name: w.name(), Address: w.address()}
 		at[w] = &answers[i]
 	}
 	asking := round{Master: m, from: from, typ: request.Type, timeout: timeoutOf(request.Type, fields.Has("worker"))}
@@ -83,7 +83,7 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	if err := asking.ask(ctx, []letter{{workers, data}}); err != nil {
 		return nil, err
 	}
-	return contract.Relayed{Workers: answers}, nil
+	return api.Relayed{Workers: answers}, nil
 }
 
 // handedOn is what the workers get of a request's data: its fields, but for what the master itself

@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Who asks all workers for something waits 10 s for the master's answer. Within them a worker that
 // hangs is given up, and what the others said is handed over.
 func TestAWorkerThatHangsHidesNoAnswerOfTheOthers(t *testing.T) {
 	const patience = 10 * time.Second // jobctl's
-	oneWorkers := []string{contract.Retry.Name, contract.RunNow.Name, contract.JournalReapply}
-	for _, typ := range slices.Concat(contract.OperatorRequests[:], contract.JournalRequests[:]) {
+	oneWorkers := []string{api.Retry.Name, api.RunNow.Name, api.JournalReapply}
+	for _, typ := range slices.Concat(api.OperatorRequests[:], api.JournalRequests[:]) {
 		if limit := timeoutOf(typ, false); limit >= patience-time.Second && !slices.Contains(oneWorkers, typ) {
 			t.Errorf("%s: a worker may take %v", typ, limit)
 		}
 	}
-	if limit := timeoutOf(contract.Cancel.Name, true); limit < 3*patience {
+	if limit := timeoutOf(api.Cancel.Name, true); limit < 3*patience {
 		t.Errorf("a worker that is asked alone may take %v for rows that somebody holds", limit)
 	}
 }

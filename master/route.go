@@ -12,11 +12,11 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // job is a job as a client names it.
-type job = contract.SignalJob
+type job = api.SignalJob
 
 // key is how answers name a job.
 func key(j job) string { return strconv.FormatInt(int64(j.ID), 10) }
@@ -30,7 +30,7 @@ type merged struct {
 	by string // who asks for the jobs
 
 	mu sync.Mutex
-	contract.RelayedOutcomes
+	api.RelayedOutcomes
 }
 
 func (m *merged) fail(j job, text any) {
@@ -40,7 +40,7 @@ func (m *merged) fail(j job, text any) {
 }
 
 // take takes the outcomes of jobs over from the answer of a worker.
-func (m *merged) take(jobs []job, answer contract.RelayedOutcomes, w *worker) {
+func (m *merged) take(jobs []job, answer api.RelayedOutcomes, w *worker) {
 	for _, j := range jobs {
 		if outcome, ok := answer.Jobs[key(j)]; ok {
 			m.mu.Lock()
@@ -60,7 +60,7 @@ func (m *merged) take(jobs []job, answer contract.RelayedOutcomes, w *worker) {
 func (m *Master) runManual(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	from, leave := m.clients.enter(link)
 	defer leave()
-	asked, err := contract.RouteManual.Read(request.Fields())
+	asked, err := api.RouteManual.Read(request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func distinct(jobs []job) (once []job, targets []string, counts map[string]int) 
 // nothing is sent that starts a job: what was never sent can't be read later, and may be given to
 // another worker.
 func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *merged) (delivered bool) {
-	data := contract.Manual{IDs: make([]jobnet.Whole, len(share)), By: result.by}
+	data := api.Manual{IDs: make([]jobnet.Whole, len(share)), By: result.by}
 	for i, j := range share {
 		data.IDs[i] = j.ID
 	}
@@ -211,13 +211,13 @@ func (m *Master) runShare(ctx context.Context, w *worker, share []job, result *m
 
 // askManual sends run-manual to a worker that lives. ErrUnsent is among the causes of its error
 // where the worker has certainly not got it.
-func (m *Master) askManual(ctx context.Context, w *worker, data contract.Manual) (answer contract.RelayedOutcomes, err error) {
+func (m *Master) askManual(ctx context.Context, w *worker, data api.Manual) (answer api.RelayedOutcomes, err error) {
 	living, cancel := context.WithTimeout(ctx, m.config.deliveryTimeout)
 	defer cancel()
 	if err := w.link.Ping(living); err != nil {
 		return answer, fmt.Errorf("%w: %w", jobnet.ErrUnsent, err)
 	}
-	raw, err := w.link.Request(ctx, contract.RunManual.Name, data)
+	raw, err := w.link.Request(ctx, api.RunManual.Name, data)
 	if err != nil {
 		return answer, err
 	}

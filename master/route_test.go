@@ -12,7 +12,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // runner is a worker that runs manual jobs when it is told to.
@@ -29,7 +29,7 @@ func (r *runner) handlers() map[string]jobnet.Handler {
 	return map[string]jobnet.Handler{
 		"run-manual": func(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 			request.Proceed()
-			var data contract.Manual
+			var data api.Manual
 			if err := json.Unmarshal(request.Data, &data); err != nil {
 				return nil, err
 			}

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // sendSignal answers send-signal. Every worker that serves the target is asked: only one of them
@@ -19,13 +19,13 @@ import (
 func (m *Master) sendSignal(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	from, leave := m.clients.enter(link)
 	defer leave()
-	asked, err := contract.RouteSignal.Read(request.Fields())
+	asked, err := api.RouteSignal.Read(request.Fields())
 	if err != nil {
 		return nil, err
 	}
 	s := newSignalling(asked.Jobs)
 	letters := s.letters(m.registry.all(), link.RemoteAddr().String())
-	asking := round{Master: m, from: from, typ: contract.SendSignal.Name, timeout: answerTimeout}
+	asking := round{Master: m, from: from, typ: api.SendSignal.Name, timeout: answerTimeout}
 	request.OnAnswered(asking.release)
 	asking.answered = func(l letter, w *worker, raw []byte, err error) { s.take(ctx, l, w, raw, err) }
 	if err := asking.ask(ctx, letters); err != nil {
@@ -103,7 +103,7 @@ func (s *signalling) parts(targets []string) iter.Seq[[][]job] {
 	}
 }
 
-// signalLetter is the contract.Signals of some jobs, made only when it is sent.
+// signalLetter is the api.Signals of some jobs, made only when it is sent.
 type signalLetter struct {
 	jobs [][]job
 	by   string
@@ -120,7 +120,7 @@ func (l signalLetter) each(do func(job)) {
 
 // MarshalJSON implements json.Marshaler.
 func (l signalLetter) MarshalJSON() ([]byte, error) {
-	data := contract.Signals{Jobs: make(map[jobnet.Whole]int), By: l.by}
+	data := api.Signals{Jobs: make(map[jobnet.Whole]int), By: l.by}
 	l.each(func(j job) { data.Jobs[j.ID] = int(j.Signal) })
 	return json.Marshal(data)
 }
@@ -158,8 +158,8 @@ func (s *signalling) take(ctx context.Context, l letter, w *worker, raw []byte, 
 }
 
 // answer puts together what was delivered and what failed, by job id.
-func (s *signalling) answer() contract.Delivered {
-	answer := contract.Delivered{Jobs: make(map[string]bool), Errors: make(map[string]string)}
+func (s *signalling) answer() api.Delivered {
+	answer := api.Delivered{Jobs: make(map[string]bool), Errors: make(map[string]string)}
 	for _, j := range s.jobs {
 		key := key(j)
 		done, asked := s.delivered[key]

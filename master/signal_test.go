@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // A worker is asked about many signals in parts; one part that fails says nothing of the others.
@@ -18,7 +18,7 @@ func TestManySignalsGoInParts(t *testing.T) {
 		target := fmt.Sprint(fails)
 		registered(t, address, target, []string{target}, map[string]jobnet.Handler{
 			"send-signal": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-				var data contract.Signals
+				var data api.Signals
 				if err := json.Unmarshal(request.Data, &data); err != nil {
 					return nil, err
 				}

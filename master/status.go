@@ -10,24 +10,24 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // status answers status.
 func (m *Master) status(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	workers := m.registry.all()
-	status := contract.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers))}
+	status := api.FleetStatus[json.RawMessage]{Workers: make([]workerInfo, len(workers))}
 	at := make(map[*worker]*workerInfo, len(workers))
 	for i, w := range workers {
 		status.Workers[i] = w.info()
 		at[w] = &status.Workers[i]
 	}
 	cutTargets(status.Workers, mostStatusBytes)
-	if polling, _ := contract.MasterStatus.Read(request.Fields()); polling.Workers {
+	if polling, _ := api.MasterStatus.Read(request.Fields()); polling.Workers {
 		from, leave := m.clients.enter(link)
 		defer leave()
 		request.Proceed()
-		asking := round{Master: m, from: from, typ: contract.Status.Name, timeout: answerTimeout}
+		asking := round{Master: m, from: from, typ: api.Status.Name, timeout: answerTimeout}
 		request.OnAnswered(asking.release)
 		asking.answered = func(_ letter, w *worker, answer []byte, err error) {
 			if err != nil {
@@ -94,7 +94,7 @@ func (w *worker) noteStatus(answer []byte) {
 }
 
 // workerInfo is what the master tells of a worker.
-type workerInfo = contract.FleetWorker[json.RawMessage]
+type workerInfo = api.FleetWorker[json.RawMessage]
 
 // mostStatusBytes is how much the names of all targets take in a status. Those of one worker fit
 // in, the longest there may be; a status is made for each client that asks, and is in memory until
@@ -154,7 +154,7 @@ func fairShare(costs []int, most int) int {
 
 // detail is the answer that tells which of the targets no worker serves; served gives those that
 // one does.
-func (m *Master) detail(targets []string, served func(*profile) []string) contract.Done {
+func (m *Master) detail(targets []string, served func(*profile) []string) api.Done {
 	workers := 0
 	found := make(map[string]bool, len(targets))
 	for _, w := range m.registry.all() {
@@ -166,7 +166,7 @@ func (m *Master) detail(targets []string, served func(*profile) []string) contra
 			workers++
 		}
 	}
-	detail := contract.Done{Workers: &workers}
+	detail := api.Done{Workers: &workers}
 	for _, target := range unique(targets) {
 		if !found[target] {
 			detail.Unserved = append(detail.Unserved, target)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // However many targets there are, a status is short, and workers with few targets are told in full.
@@ -18,13 +18,13 @@ func TestStatusIsBounded(t *testing.T) {
 	few := numbered("few", 20)
 	registered(t, address, "few", few, nil)
 	for i := range 8 {
-		registered(t, address, fmt.Sprint("many", i), numbered(strings.Repeat("x", 240), contract.MostTargets), nil)
+		registered(t, address, fmt.Sprint("many", i), numbered(strings.Repeat("x", 240), api.MostTargets), nil)
 	}
 	answer := ask(t, clientOf(t, address), "status", nil)
 	if len(answer) > mostStatusBytes+1<<16 {
 		t.Errorf("a status of %d bytes", len(answer))
 	}
-	var status contract.FleetStatus[json.RawMessage]
+	var status api.FleetStatus[json.RawMessage]
 	if err := json.Unmarshal(answer, &status); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestStatusIsBounded(t *testing.T) {
 		switch {
 		case w.Name == "few" && (!slices.Equal(w.Targets, few) || w.TargetsCut != 0):
 			t.Errorf("of the worker with few targets: %d, cut %d", len(w.Targets), w.TargetsCut)
-		case w.Name != "few" && (w.TargetsCut == 0 || len(w.Targets)+w.TargetsCut != contract.MostTargets):
+		case w.Name != "few" && (w.TargetsCut == 0 || len(w.Targets)+w.TargetsCut != api.MostTargets):
 			t.Errorf("%s: %d targets, cut %d", w.Name, len(w.Targets), w.TargetsCut)
 		}
 	}
@@ -43,7 +43,7 @@ func TestUnreadStatusesKeepNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	address, _, _ := serveMaster(t, Config{}, "")
 	for i := range 8 {
-		registered(t, address, fmt.Sprint("many", i), numbered(strings.Repeat("x", 240), contract.MostTargets), nil)
+		registered(t, address, fmt.Sprint("many", i), numbered(strings.Repeat("x", 240), api.MostTargets), nil)
 	}
 	for range 17 {
 		conn, err := net.Dial("tcp", address)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // The master's log says who wants what changed, before anything of it is done.
@@ -15,8 +15,8 @@ func TestTheLogTellsWhoAsksForAChange(t *testing.T) {
 	address, _, _ := serveMaster(t, Config{Logger: log.logger()}, "")
 	link := connect(t, address, jobnet.LinkConfig{})
 	for request, data := range map[string]any{
-		contract.MasterPause.Name: contract.Targets{Targets: []string{"a\nb"}},
-		"cancel":                  map[string]any{"ids": []int{1}},
+		api.MasterPause.Name: api.Targets{Targets: []string{"a\nb"}},
+		"cancel":             map[string]any{"ids": []int{1}},
 	} {
 		_, _ = link.Request(t.Context(), request, data) // nobody serves it
 		line := log.await(t, "a change is asked for")
@@ -24,8 +24,8 @@ func TestTheLogTellsWhoAsksForAChange(t *testing.T) {
 			t.Errorf("logged %q", line)
 		}
 	}
-	_, _ = link.Request(t.Context(), contract.MasterStatus.Name, nil)
-	if text := log.text.String(); strings.Contains(text, contract.MasterStatus.Name) {
+	_, _ = link.Request(t.Context(), api.MasterStatus.Name, nil)
+	if text := log.text.String(); strings.Contains(text, api.MasterStatus.Name) {
 		t.Errorf("told of a question:\n%s", text)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // A target that was poked, and that nobody serves, is told with the time of the first poke, until
@@ -16,15 +16,15 @@ func TestTargetsThatNobodyServesAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t, Config{})
-		status := func() (list []contract.UnservedTarget, count int) {
+		status := func() (list []api.UnservedTarget, count int) {
 			synctest.Wait()
 			return b.unserved(b.registry.all())
 		}
 		begun := time.Now()
-		poked := func(after time.Duration, target string) contract.UnservedTarget {
-			return contract.UnservedTarget{Target: target, Since: begun.Add(after).UnixMilli()}
+		poked := func(after time.Duration, target string) api.UnservedTarget {
+			return api.UnservedTarget{Target: target, Since: begun.Add(after).UnixMilli()}
 		}
-		expect := func(want ...contract.UnservedTarget) {
+		expect := func(want ...api.UnservedTarget) {
 			t.Helper()
 			if got, count := status(); len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) || count != len(want) {
 				t.Errorf("%d: %+v, want %+v", count, got, want)

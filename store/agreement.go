@@ -66,10 +66,10 @@ func Wanted(job journal.Job) *Seen {
 	return row
 }
 
-// ChangeTo is the change that brings a row which bears the job's claim to what the journal says.
+// changeTo is the change that brings a row which bears the job's claim to what the journal says.
 // Its status is empty where the claim itself has shown all there is. Callers add how a done job
-// ended, with EndAs.
-func ChangeTo(job journal.Job) Change {
+// ended, with endAs.
+func changeTo(job journal.Job) Change {
 	change := Change{Job: job.ID, target: job.Target, Token: job.Token, Accepted: job.Accepted, Start: job.Running, Attempts: int64(job.Attempt)}
 	switch job.Status {
 	case journal.StatusStarting, journal.StatusRunning:
@@ -125,7 +125,7 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 		return wentOnElsewhere
 	case job.Status != journal.StatusIgnored && job.Manual != (row.Status == journal.RowManual):
 		return fmt.Sprintf("it is %s, and the journal's claim was of the other kind", row.Status)
-	case IsSetBack(job, journal.Row{Status: row.Status, Finished: row.Finished}):
+	case isSetBack(job, journal.Row{Status: row.Status, Finished: row.Finished}):
 		return setBack
 	}
 	return ""
@@ -134,12 +134,12 @@ func Refusal(job journal.Job, row *Seen, stale bool) string {
 // setBack is why a row is left alone that waits again although the journal says how it ended.
 const setBack = "it was set back by hand after the journal's claim, or retried: time_finished says so"
 
-// IsSetBack tells whether a row that waits was set back after the job was claimed, or ignored. It
+// isSetBack tells whether a row that waits was set back after the job was claimed, or ignored. It
 // keeps the time of its last end until the next one, so that every worker that knows an earlier end
 // of the job sees that. A delayed row has ended before, as often as it came back: of it the plan
 // tells whether a claim is about that run (AsFound), and the time only whether it ran since it was
 // ignored.
-func IsSetBack(job journal.Job, row journal.Row) bool {
+func isSetBack(job journal.Job, row journal.Row) bool {
 	if row.Status == journal.RowDelayed {
 		return job.Status == journal.StatusIgnored && row.Finished > 0 && row.Finished >= seconds(job.Ended)
 	}
@@ -184,8 +184,8 @@ func seconds(at time.Time) int64 {
 	return at.Unix()
 }
 
-// GiveBack is the change that gives a row back which bears a claim of the job.
-func GiveBack(job journal.Job, row *Seen) Change {
+// giveBack is the change that gives a row back which bears a claim of the job.
+func giveBack(job journal.Job, row *Seen) Change {
 	change := Change{Job: job.ID, target: job.Target, Token: row.Owner, Status: journal.RowWaiting}
 	change.Plan = job.Plan
 	switch {
@@ -200,8 +200,8 @@ func GiveBack(job journal.Job, row *Seen) Change {
 	return change
 }
 
-// ClaimOf is the payload that claims a job's row once more, or ignores it.
-func ClaimOf(job journal.Job) journal.Payload {
+// payloadOf is the payload that claims a job's row once more, or ignores it.
+func payloadOf(job journal.Job) journal.Payload {
 	if job.Status == journal.StatusIgnored {
 		ignored := journal.Ignored{Reason: job.Reason}
 		if job.Cancelled != nil {
@@ -245,9 +245,9 @@ func SameRun(a, b *journal.Plan) bool {
 	return a != nil && b != nil && a.RunAt == b.RunAt && a.PlannedAt == b.PlannedAt && a.Attempts == b.Attempts
 }
 
-// EndAs completes the change of a job that is done: how it ended, and what follows by what the
+// endAs completes the change of a job that is done: how it ended, and what follows by what the
 // journal says now.
-func (c *Change) EndAs(job journal.Job, done journal.Done) {
+func (c *Change) endAs(job journal.Job, done journal.Done) {
 	done.Again = job.Comes()
 	c.Done = &done
 }
@@ -284,14 +284,15 @@ const compareRows = 500
 // Killed between two steps, or cut off, the next comparison finds what was done and goes on from
 // there.
 type comparison struct {
-	mirror *Mirror
-	server string
-	met    time.Time        // when it was noticed
-	mended map[int64]bool   // rows that were brought up to date
-	begun  map[int64]bool   // rows that were tried to
-	page   []journal.Event  // of the history, as it was read last
-	left   map[int64]string // rows that were not, and why
-	others bool             // some of these are at another run than ours, and may be brought to one of ours
+	mirror  *Mirror
+	server  string
+	met     time.Time        // when it was noticed
+	mended  map[int64]bool   // rows that were brought up to date
+	begun   map[int64]bool   // rows that were tried to
+	page    []journal.Event  // of the history, as it was read last
+	journal error            // why the history could not be read
+	left    map[int64]string // rows that were not, and why
+	others  bool             // some of these are at another run than ours, and may be brought to one of ours
 }
 
 func newComparison(m *Mirror, server string) *comparison {
@@ -301,7 +302,6 @@ func newComparison(m *Mirror, server string) *comparison {
 // story is what the journal says of a job.
 type story struct {
 	journal.Job
-	ended   uint64        // the event that it was done with
 	earlier []string      // tokens of earlier claims
 	notes   string        // what is told beside how it ended
 	before  []journal.Job // earlier claims of the row while it was delayed
@@ -409,7 +409,7 @@ func addTo(stories map[int64]*story, e journal.Event) {
 		if s.From == journal.RowDelayed {
 			s.before = append(s.before, s.Job)
 		}
-		s.ended, s.notes = 0, ""
+		s.notes = ""
 		s.Job = journal.Job{
 			ID: e.Job, Target: p.Target, Manual: p.Manual, Token: p.Token,
 			Status: journal.StatusAccepted, Accepted: e.Time,
@@ -430,7 +430,7 @@ func addTo(stories map[int64]*story, e journal.Event) {
 	case journal.Released:
 		s.Status, s.Ended = journal.StatusReleased, e.Time
 	case journal.Done:
-		s.Status, s.Ended, s.Result, s.ended, s.Again = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq, p.Again
+		s.Status, s.Ended, s.Result, s.End, s.Again = journal.StatusDone, p.EndedAt(e.Time), p.Result, e.Seq, p.Again
 	case journal.Replanned:
 		if s.Status == journal.StatusDone {
 			s.Again, s.notes = p.Again, both(s.notes, p.Note)

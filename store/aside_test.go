@@ -64,67 +64,6 @@ func TestALockedRowHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// An error for one row, whatever its number (a trigger that raises 1213), was repeated for the same
-// batch for ever, and counted as an outage. It is found by halving, and set aside.
-func TestARowThatFailsItsTransactionIsFound(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), storetest.NewMemory("")
-	const jobs = 200
-	var drafts []journal.Draft
-	for id := range int64(jobs) {
-		table.Put(id+1, journal.RowAccepted, token(id+1))
-		drafts = append(drafts, accepted(id+1, token(id+1)), running(id+1))
-	}
-	table.Poison[77], table.Poison[78] = true, true
-	m := newMirror(j, table)
-	away := m.Away()
-	newest := add(t, j, drafts...)
-	run(t, m)
-	await(t, "the batch", m.Tried(newest))
-	if !open(away) {
-		t.Error("the table counts as away")
-	}
-	for id := range int64(jobs) {
-		want := "running " + token(id+1)
-		if id+1 == 77 || id+1 == 78 {
-			want = "accepted " + token(id+1)
-		}
-		if got := table.Read(id + 1); got != want {
-			t.Errorf("row %d is %q, want %q", id+1, got, want)
-		}
-	}
-	if got := m.Aside(); len(got) != 2 || got[0].Reason != "a trigger raised 1213 for row 77" || got[0].Target == "" {
-		t.Errorf("aside: %+v", got)
-	}
-	table.Change(func() { clear(table.Poison) })
-	await(t, "the two, once they can be updated", m.Shown(newest, 0))
-}
-
-// Asides that fail together are divided too, one transaction a turn, so that one that always fails
-// does not keep the others.
-func TestARowThatAlwaysFailsDoesNotKeepOthersAside(t *testing.T) {
-	t.Parallel()
-	j, table := openJournal(t), storetest.NewMemory("")
-	const jobs = 50
-	var drafts []journal.Draft
-	for id := range int64(jobs) {
-		table.Put(id+1, journal.RowAccepted, token(id+1))
-		drafts = append(drafts, accepted(id+1, token(id+1)), running(id+1))
-		table.Locked[id+1] = true
-	}
-	m := newMirror(j, table)
-	newest := add(t, j, drafts...)
-	run(t, m)
-	await(t, "the batch", m.Tried(newest))
-	table.Change(func() { clear(table.Locked); table.Poison[1] = true })
-	for id := int64(2); id <= jobs; id++ {
-		await(t, "a row that is free", m.Shown(newest, id))
-	}
-	if !open(m.Shown(newest, 1)) {
-		t.Error("row 1 is said to be shown")
-	}
-}
-
 // A later claim's change waits behind that of an earlier one, and is never applied before it.
 func TestALaterClaimWaitsBehindAnEarlierOne(t *testing.T) {
 	t.Parallel()
@@ -178,9 +117,6 @@ func TestARowThatWasAsideIsTakenUpAfterACrash(t *testing.T) {
 	}
 	if n := len(of[journal.Conflict](t, j)); n != 0 {
 		t.Errorf("%d conflicts", n)
-	}
-	if n := len(of[journal.SetAside](t, j)); n != 1 {
-		t.Errorf("that the row is aside was journalled %d times, want once", n)
 	}
 }
 

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 	"sync"
@@ -14,14 +13,12 @@ import (
 // backlog is the rows that can't be updated for now, with what they are owed. Only the mirror's
 // goroutine changes it, and holds the lock of its progress meanwhile; it alone reads it without.
 type backlog struct {
-	rows     map[int64]*aside // by job
-	changes  int              // of all of them
-	bytes    int              // of output in these
-	oldest   uint64           // the oldest event of these; forEver where there is none
-	nextDue  time.Time        // when the first of these is to be tried; zero: none
-	share    int              // how many are tried together
-	pace     pace             // of tries of refused rows
-	formerly map[int64]former // rows that were set aside before, by the events of one turn
+	rows    map[int64]*aside // by job
+	changes int              // of all of them
+	bytes   int              // of output in these
+	oldest  uint64           // the oldest event of these; forEver where there is none
+	nextDue time.Time        // when the first of these is to be tried; zero: none
+	refused time.Time        // until when refused rows are let alone
 }
 
 // Bounds of what is aside; beyond them the mirror reads no further. A batch may exceed them.
@@ -42,6 +39,14 @@ const (
 // retention, which waits for the mirror, is not held up for good.
 const giveUpAfter = 24 * time.Hour
 
+// How many rows are tried together, and of those that a rule of the table refuses, of which there may be
+// thousands for days, and how long these are let alone then.
+const (
+	mostTried    = 128
+	mostRefused  = 16
+	refusedPause = 2 * time.Second
+)
+
 // mostNoted bounds how many reasons are journalled for one change, should each try fail for another
 // one.
 const mostNoted = 8
@@ -50,7 +55,7 @@ const mostNoted = 8
 func (b *backlog) list() []Aside {
 	list := make([]Aside, 0, len(b.rows))
 	for job, a := range b.rows {
-		list = append(list, Aside{Job: job, Target: a.changes[0].target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since.Add(-a.earlier)})
+		list = append(list, Aside{Job: job, Target: a.changes[0].target, Wanted: a.changes[0].Status, Reason: a.reason, Since: a.since})
 	}
 	slices.SortFunc(list, func(a, b Aside) int { return cmp.Compare(a.Job, b.Job) })
 	return list
@@ -62,41 +67,13 @@ func (b *backlog) full() bool { return b.changes >= mostAside || b.bytes >= most
 // tooLong tells whether a job's change has been refused for so long that it is given up.
 func (b *backlog) tooLong(job int64) bool {
 	a := b.rows[job]
-	return a != nil && a.fate == Refused && time.Since(a.refused)+a.earlier >= giveUpAfter
+	return a != nil && a.fate == Refused && time.Since(a.refused) >= giveUpAfter
 }
 
 // isNews tells whether the reason why a change is set aside is to be journalled.
 func (b *backlog) isNews(c Change, reason string) bool {
-	if f := b.formerly[c.Job]; f.Token == c.Token && f.Reason == reason {
-		return false
-	}
 	a := b.rows[c.Job]
-	return a == nil || len(a.noted) < mostNoted && !slices.Contains(a.noted, reason)
-}
-
-// recallFrom notes the rows that events say were set aside before, so that a restart neither
-// journals it again nor begins to count anew.
-func (b *backlog) recallFrom(events []journal.Event) {
-	for _, e := range events {
-		if p, ok := e.Payload.(journal.SetAside); ok {
-			if _, noted := b.formerly[e.Job]; !noted {
-				b.formerly[e.Job] = former{p, e.Time}
-			}
-		}
-	}
-}
-
-// recall takes into what is aside what former processes journalled of it.
-func (b *backlog) recall() {
-	for job, f := range b.formerly {
-		if a := b.rows[job]; a != nil && a.changes[0].Token == f.Token {
-			a.earlier = max(a.earlier, a.since.Round(0).Sub(f.at))
-			if !slices.Contains(a.noted, f.Reason) {
-				a.noted = append(a.noted, f.Reason)
-			}
-		}
-	}
-	clear(b.formerly)
+	return a == nil || a.noted < mostNoted && a.reason != reason
 }
 
 // set puts a change aside, or notes one more try of it.
@@ -121,7 +98,7 @@ func (b *backlog) set(c Change, o Outcome, noted bool, now time.Time) {
 	a.pause = min(max(first, 2*a.pause), longest)
 	a.fate, a.reason, a.next = o.Fate, o.Note, now.Add(a.pause)
 	if noted {
-		a.noted = append(a.noted, o.Note)
+		a.noted++
 	}
 }
 
@@ -148,7 +125,7 @@ func (b *backlog) hold(a *aside, c Change) {
 func (b *backlog) endFirst(job int64, now time.Time) {
 	a := b.rows[job]
 	if a.fate == Refused {
-		b.pace = pace{}
+		b.refused = time.Time{} // a rule was mended
 	}
 	b.changes--
 	b.bytes -= a.changes[0].size()
@@ -165,51 +142,48 @@ func (b *backlog) endFirst(job int64, now time.Time) {
 // dueWithin lets rows that are due at about the same time share a transaction.
 const dueWithin = 20 * time.Millisecond
 
-// due lists the changes to be tried now, those with the oldest events first, at most as many as are
-// tried together. Refused ones are tried by themselves, those first that have waited for longest, and no
-// more of them than their pace has room for.
+// due lists the changes to be tried now, those with the oldest events first.
 func (b *backlog) due(now time.Time) (changes []Change) {
 	if b.nextDue.IsZero() || now.Before(b.nextDue) {
 		return nil
 	}
-	var due, refused []*aside
+	var due []*aside
 	for _, a := range b.rows {
-		switch {
-		case a.next.After(now.Add(dueWithin)):
-		case a.fate == Refused:
-			refused = append(refused, a)
-		default:
+		if !b.next(a).After(now.Add(dueWithin)) {
 			due = append(due, a)
 		}
 	}
-	slices.SortFunc(due, func(a, b *aside) int { return cmp.Compare(a.first(), b.first()) })
-	if len(refused) > 0 && !b.pace.next(now).After(now) {
-		slices.SortFunc(refused, func(a, b *aside) int { return a.next.Compare(b.next) })
-		due = refused[:min(len(refused), b.pace.room(now))]
-	}
-	bytes := 0
-	for _, a := range due[:min(b.share, len(due))] {
-		if bytes += a.changes[0].size(); bytes > batchBytes && len(changes) > 0 {
+	slices.SortFunc(due, func(a, b *aside) int { return cmp.Or(a.next.Compare(b.next), cmp.Compare(a.first(), b.first())) })
+	bytes, refused := 0, 0
+	for _, a := range due {
+		if a.fate == Refused {
+			if refused++; refused > mostRefused {
+				continue
+			}
+			b.refused = now.Add(refusedPause)
+		}
+		if bytes += a.changes[0].size(); len(changes) == mostTried || bytes > batchBytes && len(changes) > 0 {
 			break
 		}
 		changes = append(changes, a.changes[0])
-		if a.fate == Refused {
-			b.pace.take(1)
-		}
 	}
 	return changes
 }
 
+// next is when a row is to be tried.
+func (b *backlog) next(a *aside) time.Time {
+	if a.fate == Refused && a.next.Before(b.refused) {
+		return b.refused
+	}
+	return a.next
+}
+
 // reckon finds out which event that is aside is the oldest, and when the next change is due.
-func (b *backlog) reckon(now time.Time) {
+func (b *backlog) reckon() {
 	b.nextDue, b.oldest = time.Time{}, forEver
-	paced := b.pace.next(now)
 	for _, a := range b.rows {
 		b.oldest = min(b.oldest, a.first())
-		next := a.next
-		if a.fate == Refused && next.Before(paced) {
-			next = paced
-		}
+		next := b.next(a)
 		if b.nextDue.IsZero() || next.Before(b.nextDue) {
 			b.nextDue = next
 		}
@@ -244,7 +218,7 @@ type progress struct {
 func newProgress(b Bookmark) *progress {
 	return &progress{
 		bookmark: b, tried: b.Position(),
-		aside: backlog{rows: make(map[int64]*aside), formerly: make(map[int64]former), oldest: forEver, share: batchSize},
+		aside: backlog{rows: make(map[int64]*aside), oldest: forEver},
 	}
 }
 
@@ -294,7 +268,7 @@ func (p *progress) watch(w watcher) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.seq > p.tried {
-		heap.Push(&p.waiting, w)
+		p.waiting.add(w)
 	} else {
 		p.place(w)
 	}
@@ -310,17 +284,17 @@ func (p *progress) place(w watcher) {
 	case w.job != 0:
 		a.watchers = append(a.watchers, w)
 	default:
-		heap.Push(&p.waitAll, w)
+		p.waitAll.add(w)
 	}
 }
 
 // releaseReached ends the waiting for what is reached by now. Callers must hold p.mu.
 func (p *progress) releaseReached() {
-	for len(p.waiting) > 0 && p.waiting[0].seq <= p.tried {
-		p.place(heap.Pop(&p.waiting).(watcher))
+	for _, one := range p.waiting.take(p.tried + 1) {
+		p.place(one)
 	}
-	for len(p.waitAll) > 0 && p.waitAll[0].seq < p.aside.oldest {
-		close(heap.Pop(&p.waitAll).(watcher).done)
+	for _, one := range p.waitAll.take(p.aside.oldest) {
+		close(one.done)
 	}
 }
 
@@ -349,8 +323,7 @@ func (p *progress) conclude(t trial) {
 	if t.upTo > 0 {
 		p.tried = t.upTo
 	}
-	p.aside.recall()
-	p.aside.reckon(now)
+	p.aside.reckon()
 	p.bookmark.SetPosition(p.position())
 	p.releaseReached()
 }
@@ -361,7 +334,7 @@ func (p *progress) asideDue(now time.Time) []Change {
 	defer p.mu.Unlock()
 	changes := p.aside.due(now)
 	if len(changes) == 0 {
-		p.aside.reckon(now) // what was due may have to wait for its pace
+		p.aside.reckon()
 	}
 	return changes
 }
@@ -375,7 +348,7 @@ func (p *progress) owe(c Change, o Outcome) {
 		c.first = p.tried
 		now := time.Now()
 		p.aside.set(c, o, false, now)
-		p.aside.reckon(now)
+		p.aside.reckon()
 	}
 }
 
@@ -387,23 +360,24 @@ type watcher struct {
 	done  chan struct{} // closed when that is so
 }
 
-// watchers is a heap of these, the oldest event first.
+// watchers are some of these, the oldest event first.
 type watchers []watcher
 
-func (w watchers) Len() int           { return len(w) }
-func (w watchers) Less(i, j int) bool { return w[i].seq < w[j].seq }
-func (w watchers) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
+// add puts a watcher in its place: mostly at the end.
+func (w *watchers) add(one watcher) {
+	at := len(*w)
+	for at > 0 && (*w)[at-1].seq > one.seq {
+		at--
+	}
+	*w = slices.Insert(*w, at, one)
+}
 
-// Push implements heap.Interface.
-func (w *watchers) Push(x any) { *w = append(*w, x.(watcher)) }
-
-// Pop implements heap.Interface.
-func (w *watchers) Pop() any {
-	last := len(*w) - 1
-	one := (*w)[last]
-	(*w)[last] = watcher{}
-	*w = (*w)[:last]
-	return one
+// take takes those for events before one.
+func (w *watchers) take(before uint64) watchers {
+	n, _ := slices.BinarySearchFunc(*w, before, func(one watcher, seq uint64) int { return cmp.Compare(one.seq, seq) })
+	taken := slices.Clone((*w)[:n])
+	*w = slices.Delete(*w, 0, n)
+	return taken
 }
 
 // forEver is behind all events.

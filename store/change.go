@@ -165,7 +165,7 @@ const (
 // replan plans the ends anew whose rows have another schedule by now, journals that, and applies
 // them as planned then. Changes and outcomes are what they are after that; what is still not
 // settled is held.
-func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcome, try applying) error {
+func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcome) error {
 	if m.Replan == nil {
 		hold(outcomes, nobodyPlans)
 		return nil
@@ -196,7 +196,7 @@ func (m *Mirror) replan(ctx context.Context, changes []Change, outcomes []Outcom
 			changes[at].replan(drafts[i].Payload.(journal.Replanned))
 			again[i] = changes[at]
 		}
-		better, err := try(ctx, again)
+		better, err := m.apply(ctx, again)
 		if err != nil {
 			return err
 		}

@@ -19,3 +19,10 @@ func Collapse(source Source, recur bool, events []journal.Event) (changes []Chan
 	changes, n, err = k.collapse(context.Background(), events)
 	return changes, n, k.takeLost(), err
 }
+
+// What rows should say.
+var (
+	GiveBack = giveBack
+	ChangeTo = changeTo
+	ClaimOf  = payloadOf
+)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -199,12 +198,11 @@ func (m *Mirror) mirror(ctx context.Context, events []journal.Event) error {
 		if err != nil {
 			return err
 		}
-		m.aside.recallFrom(events[:n])
 		var fresh, behind []Change
 		m.works(func() { fresh, behind = m.parted(changes) })
 		outcomes, err := m.apply(ctx, fresh)
 		if err == nil {
-			err = m.replan(ctx, fresh, outcomes, m.apply)
+			err = m.replan(ctx, fresh, outcomes)
 		}
 		if err != nil {
 			return err
@@ -244,8 +242,7 @@ func (m *Mirror) parted(changes []Change) (fresh, behind []Change) {
 	return fresh, behind
 }
 
-// retryAside tries what is aside and due, in one transaction. Where that fails for one of the rows,
-// the next turn tries half as many, so that new events wait for one transaction only.
+// retryAside tries what is aside and due.
 func (m *Mirror) retryAside(ctx context.Context) error {
 	changes := m.asideDue(time.Now())
 	if len(changes) == 0 {
@@ -253,27 +250,13 @@ func (m *Mirror) retryAside(ctx context.Context) error {
 	}
 	m.lively, m.rested = time.Now(), false
 	outcomes, err := m.attempt(ctx, changes)
-	switch {
-	case errors.Is(err, errServerUnknown):
+	if err == nil {
+		err = m.replan(ctx, changes, outcomes)
+	}
+	if errors.Is(err, errServerUnknown) {
 		return nil // the next step asks for the server
-	case failedForARow(ctx, err) && len(changes) > 1:
-		m.aside.share = len(changes) / 2
-		return nil
-	case failedForARow(ctx, err):
-		outcomes = []Outcome{{Fate: Held, Note: err.Error()}}
-	case err != nil:
-		return err
 	}
-	if !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Fate == Refused }) {
-		m.aside.share = min(2*m.aside.share, batchSize)
-	}
-	again := func(ctx context.Context, changes []Change) ([]Outcome, error) {
-		return divided(ctx, changes, m.attempt, true)
-	}
-	if err := m.replan(ctx, changes, outcomes, again); err != nil {
-		if errors.Is(err, errServerUnknown) {
-			return nil // likewise
-		}
+	if err != nil {
 		return err
 	}
 	return m.conclude(ctx, trial{changes: changes, outcomes: outcomes})

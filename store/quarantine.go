@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-
-	"jobd/journal"
 )
 
 // batchSize is how many events go into one transaction at most.
@@ -28,10 +26,9 @@ type aside struct {
 	changes  []Change // of one claim each, the oldest first, which is the one that is tried
 	fate     Fate     // of the newest try
 	reason   string
-	since    time.Time     // of the first try of this change, by this process
-	refused  time.Time     // of the first try that was refused
-	earlier  time.Duration // for how long it was aside before this process
-	noted    []string      // the reasons that are journalled
+	since    time.Time // of the first try of this change, by this process
+	refused  time.Time // of the first try that was refused
+	noted    int       // reasons that were journalled
 	pause    time.Duration
 	next     time.Time // of the next try
 	watchers []watcher // for events of this job, which were tried
@@ -39,55 +36,6 @@ type aside struct {
 
 // first is the oldest event that the row does not show.
 func (a *aside) first() uint64 { return a.changes[0].first }
-
-// former is what a former process journalled of a row that it had set aside.
-type former struct {
-	journal.SetAside
-	at time.Time
-}
-
-// pace bounds how often rows are tried that a rule of the table refuses: there may be thousands, for days.
-// Few of them are never held up by it. Where the table takes one that it refused before, a rule was mended,
-// and the others are tried without delay. The zero pace is ready to use.
-type pace struct {
-	used float64   // of what is stored; it comes back as time goes by
-	at   time.Time // when that was so
-}
-
-const (
-	refusedPace  = 8                     // tries a second of refused rows, in all
-	refusedGo    = 2 * refusedPace       // tries that come together before any is made, where they wait for the pace
-	refusedStore = 60                    // tries that need not wait for it
-	refusedSpan  = float64(time.Second)  // that refusedPace is about
-	refusedTick  = 10 * time.Millisecond // what a wait is rounded up by
-)
-
-// room is how many refused rows may be tried now.
-func (p *pace) room(now time.Time) int {
-	p.pass(now)
-	return int(refusedStore - p.used)
-}
-
-// pass has what was used come back.
-func (p *pace) pass(now time.Time) {
-	if gone := now.Sub(p.at); gone > 0 {
-		p.used = max(0, p.used-refusedPace*float64(gone)/refusedSpan)
-	}
-	p.at = now
-}
-
-// take notes tries.
-func (p *pace) take(n int) { p.used += float64(n) }
-
-// next is when so much room is there that refused rows are to be tried.
-func (p *pace) next(now time.Time) time.Time {
-	p.pass(now)
-	missing := p.used - (refusedStore - refusedGo)
-	if missing <= 0 {
-		return now
-	}
-	return now.Add(time.Duration(missing/refusedPace*refusedSpan) + refusedTick)
-}
 
 // Retry waits out outages, with growing intervals and jitter, and reports each
 // cause once, not each try, and the end. It is for one goroutine.

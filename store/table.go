@@ -3,9 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"jobd/journal"
@@ -67,10 +64,7 @@ type Table interface {
 	// says true: an *Overtaken, or a *RefusedRows, which names the rows that can't be claimed.
 	// Before that call deadlocks are retried with jitter.
 	//
-	// A target that the table refuses to look for, such as a name outside of the column's character
-	// set, does not hold up the others: they are claimed without it. Only where none of them had a
-	// row is the error a *RefusedTargets; a claim that called decide and committed is none of its
-	// business, and succeeds.
+	// A name that Names calls unfit makes the whole claim fail.
 	Claim(ctx context.Context, room map[string]int, except []int64, decide Decide) error
 
 	// ClaimBehind is Claim for one target, and for rows with an id greater than behind.
@@ -104,14 +98,11 @@ type Table interface {
 	// sees that the row was set back since, and never brings that end back.
 	Retry(ctx context.Context, ids []int64, decide Decide) (locked []int64, err error)
 
-	// Probe tells which of some waiting or manual rows the table would refuse to a claim, and why.
-	// It changes nothing.
-	Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error)
-
 	// Apply brings rows up to date, all in one transaction where it can.
 	// It is idempotent, and guarded: a row is changed only while it is accepted or running
 	// and bears the change's token. The outcomes are in the order of changes, which name
-	// each job once. An error means that nothing is known of any of them; apply them again.
+	// each job once. What is wrong with some rows is their outcome: an error is the whole table's,
+	// and means that nothing is known of any of them; apply them again.
 	Apply(ctx context.Context, changes []Change) ([]Outcome, error)
 
 	// Rows reads rows with a locking read, so that it never runs ahead of a commit in flight. Rows
@@ -170,25 +161,6 @@ func (e *RefusedRows) Undone() bool { return true }
 
 // Refused tells which rows are at fault, and why.
 func (e *RefusedRows) Refused() map[int64]string { return e.Rows }
-
-// RefusedTargets is among the causes of a claim's error where the table refuses to look for rows of
-// some targets, and no other target had any: decide was not called.
-type RefusedTargets struct {
-	Names map[string]string // why, by target
-	Err   error             // that of one of them
-}
-
-// Error implements error.
-func (e *RefusedTargets) Error() string {
-	names := slices.Sorted(maps.Keys(e.Names))
-	return "the table can't be searched for target " + strings.Join(names, ", ") + ": " + e.Err.Error()
-}
-
-// Unwrap gives the server's error.
-func (e *RefusedTargets) Unwrap() error { return e.Err }
-
-// Undone tells that nothing was committed.
-func (e *RefusedTargets) Undone() bool { return true }
 
 // Change is what the newest journalled transitions of one job make of its row.
 type Change struct {

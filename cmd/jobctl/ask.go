@@ -15,7 +15,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // errNoPassword is the error of a run that gave no password to a daemon that wants one.
@@ -98,7 +98,7 @@ func (c *client) ask(ctx context.Context, typ string, data any) (json.RawMessage
 	answer, err := c.link.Request(asking, typ, data)
 	var remote *jobnet.RemoteError
 	switch {
-	case err == nil && typ == contract.Status.Name:
+	case err == nil && typ == api.Status.Name:
 		return answer, c.isWhat(answer)
 	case err == nil:
 		return answer, nil
@@ -170,7 +170,7 @@ func (c *client) askInto(ctx context.Context, typ string, data, into any) error 
 // prints if the output is to be JSON.
 func (p *program) ask(ctx context.Context, typ string, data any) (answer json.RawMessage, err error) {
 	err = p.linked(ctx, func(ctx context.Context, c *client) error {
-		if typ != contract.Status.Name {
+		if typ != api.Status.Name {
 			err = c.expect(ctx)
 		}
 		if err == nil {
@@ -197,8 +197,8 @@ func (p *program) askInto(ctx context.Context, typ string, data, into any) error
 	return nil
 }
 
-// askFor sends a request of the contract, and prints its answer as ask does.
-func askFor[Q, A any](ctx context.Context, p *program, r contract.Request[Q, A], query Q) (answer A, err error) {
+// askFor sends a request of package api, and prints its answer as ask does.
+func askFor[Q, A any](ctx context.Context, p *program, r api.Request[Q, A], query Q) (answer A, err error) {
 	err = p.askInto(ctx, r.Name, query, &answer)
 	return answer, err
 }

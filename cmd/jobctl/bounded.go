@@ -8,7 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // What a daemon may answer, in bytes, and how long one answer may take once begun: the outputs of
@@ -21,7 +21,7 @@ const (
 
 // answerLimit is how many bytes the answer to a request may take.
 func answerLimit(typ string) int {
-	if typ == contract.RunManual.Name {
+	if typ == api.RunManual.Name {
 		return maxAnswer
 	}
 	return maxShort

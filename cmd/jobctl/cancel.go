@@ -12,26 +12,26 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) cancel() *ffcli.Command {
-	grace := contract.DefaultGrace * time.Millisecond
+	grace := api.DefaultGrace * time.Millisecond
 	c := command("cancel", "cancel [--grace D] ID… | T:ID…", "have jobs not run: what has not started is ignored, what runs gets SIGTERM, and later SIGKILL", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("cancel", args, contract.MostCancelled)
+		jobs, err := anyJobs("cancel", args, api.MostCancelled)
 		if err != nil {
 			return err
 		}
 		return p.cancelJobs(ctx, jobs, grace)
 	})
-	c.FlagSet.Var(lengthFlag{length: &grace, most: contract.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", grace))
+	c.FlagSet.Var(lengthFlag{length: &grace, most: api.LongestGrace * time.Millisecond}, "grace", fmt.Sprintf("how long a job that runs gets between SIGTERM and SIGKILL, such as 30s; 0: both at once (default: %v)", grace))
 	c.LongHelp = "  jobctl cancel 4711\n  jobctl --master cancel --grace 1m mail:4711 4712"
 	return c
 }
 
 // cancelled is what became of a job, and which worker did it.
 type cancelled struct {
-	contract.CancelledJob
+	api.CancelledJob
 	Worker string `json:"worker,omitempty"`
 }
 
@@ -74,7 +74,7 @@ func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Dura
 		return r.run(ctx)
 	})
 	if err != nil && len(r.done)+len(r.failed) == 0 {
-		return errors.Join(mayBeDone(err, contract.Cancel.Name), r.mute)
+		return errors.Join(mayBeDone(err, api.Cancel.Name), r.mute)
 	}
 	if shown := r.show(jobs); shown != nil {
 		return shown
@@ -82,13 +82,13 @@ func (p *program) cancelJobs(ctx context.Context, jobs []jobRef, grace time.Dura
 	if len(r.failed) == 0 {
 		r.mute = nil // nobody else was needed
 	}
-	return errors.Join(r.errors(jobs), mayBeDone(err, contract.Cancel.Name), r.mute)
+	return errors.Join(r.errors(jobs), mayBeDone(err, api.Cancel.Name), r.mute)
 }
 
 // query is the request about what is left.
-func (r *cancelRun) query(rows bool) contract.CancelQuery {
+func (r *cancelRun) query(rows bool) api.CancelQuery {
 	grace := r.grace.Milliseconds()
-	q := contract.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Targets: make(map[jobnet.Whole]string)}
+	q := api.CancelQuery{IDs: r.left, Grace: &grace, Rows: rows, Targets: make(map[jobnet.Whole]string)}
 	for _, id := range r.left {
 		if target, named := r.refs[id]; named {
 			q.Targets[id] = target
@@ -100,7 +100,7 @@ func (r *cancelRun) query(rows bool) contract.CancelQuery {
 // run asks in rounds. Of a master all workers are asked first, for jobs that they have: then one of
 // them, for rows that nobody has.
 func (r *cancelRun) run(ctx context.Context) error {
-	var all []told[contract.CancelAnswer]
+	var all []told[api.CancelAnswer]
 	for round := range cancelRounds {
 		var err error
 		if all, err = r.askAll(ctx, all); err != nil {
@@ -129,19 +129,19 @@ func (r *cancelRun) run(ctx context.Context) error {
 }
 
 // askAll asks the worker, or all of a master's; later on those of them that have answered before.
-func (r *cancelRun) askAll(ctx context.Context, before []told[contract.CancelAnswer]) ([]told[contract.CancelAnswer], error) {
+func (r *cancelRun) askAll(ctx context.Context, before []told[api.CancelAnswer]) ([]told[api.CancelAnswer], error) {
 	if before == nil || !r.client.master {
-		all, err := askFleet[contract.CancelAnswer](ctx, r.client, contract.Cancel.Name, r.query(!r.client.master))
+		all, err := askFleet[api.CancelAnswer](ctx, r.client, api.Cancel.Name, r.query(!r.client.master))
 		if r.client.master {
 			r.mute = silent(all)
 		}
 		return all, err
 	}
-	all := make([]told[contract.CancelAnswer], 0, len(before))
+	all := make([]told[api.CancelAnswer], 0, len(before))
 	for _, one := range before {
 		if one.err == nil {
-			again := told[contract.CancelAnswer]{from: one.from}
-			again.err = one.from.ask(ctx, contract.Cancel.Name, fieldsOf(r.query(false)), &again.answer)
+			again := told[api.CancelAnswer]{from: one.from}
+			again.err = one.from.ask(ctx, api.Cancel.Name, fieldsOf(r.query(false)), &again.answer)
 			all = append(all, again)
 		}
 	}
@@ -149,17 +149,17 @@ func (r *cancelRun) askAll(ctx context.Context, before []told[contract.CancelAns
 }
 
 // askOne asks the first worker that can be asked to cancel rows that nobody has claimed.
-func (r *cancelRun) askOne(ctx context.Context, all []told[contract.CancelAnswer]) (map[jobnet.Whole]contract.ClaimedRow, error) {
+func (r *cancelRun) askOne(ctx context.Context, all []told[api.CancelAnswer]) (map[jobnet.Whole]api.ClaimedRow, error) {
 	var failed error
 	for _, one := range all {
 		if one.err != nil {
 			continue
 		}
-		answer := told[contract.CancelAnswer]{from: one.from}
-		if failed = one.from.ask(ctx, contract.Cancel.Name, fieldsOf(r.query(true)), &answer.answer); failed == nil {
+		answer := told[api.CancelAnswer]{from: one.from}
+		if failed = one.from.ask(ctx, api.Cancel.Name, fieldsOf(r.query(true)), &answer.answer); failed == nil {
 			return r.take(answer), nil
 		}
-		if leftOpen(failed, contract.Cancel.Name) {
+		if leftOpen(failed, api.Cancel.Name) {
 			return nil, failed
 		}
 		failed = fmt.Errorf("worker '%s': %w", clean(one.from.name), failed)
@@ -171,8 +171,8 @@ func (r *cancelRun) askOne(ctx context.Context, all []told[contract.CancelAnswer
 }
 
 // take notes what workers have answered, and gives the rows that others have, as these say.
-func (r *cancelRun) take(all ...told[contract.CancelAnswer]) map[jobnet.Whole]contract.ClaimedRow {
-	elsewhere := make(map[jobnet.Whole]contract.ClaimedRow)
+func (r *cancelRun) take(all ...told[api.CancelAnswer]) map[jobnet.Whole]api.ClaimedRow {
+	elsewhere := make(map[jobnet.Whole]api.ClaimedRow)
 	for _, one := range all {
 		if one.err != nil {
 			continue
@@ -197,7 +197,7 @@ func (r *cancelRun) take(all ...told[contract.CancelAnswer]) map[jobnet.Whole]co
 }
 
 // giveUp tells of jobs that are left what their rows say.
-func (r *cancelRun) giveUp(elsewhere map[jobnet.Whole]contract.ClaimedRow) {
+func (r *cancelRun) giveUp(elsewhere map[jobnet.Whole]api.ClaimedRow) {
 	for _, id := range r.left {
 		r.failed[id] = "nobody who was asked has it"
 		if row, there := elsewhere[id]; there {
@@ -243,11 +243,11 @@ func (r *cancelRun) show(jobs []jobRef) error {
 // became says what became of a job that was cancelled.
 func (r *cancelRun) became(job cancelled) string {
 	switch job.State {
-	case contract.CancelIgnored:
+	case api.CancelIgnored:
 		return "ignored: it will not run"
-	case contract.CancelDone:
+	case api.CancelDone:
 		return "done: it ran before, and is not run again"
-	case contract.CancelCancelling:
+	case api.CancelCancelling:
 	default:
 		return job.State
 	}

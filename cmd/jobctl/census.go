@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // census is what was asked of a daemon for status and queue: a worker, or a master and its workers.
@@ -19,9 +19,9 @@ type census struct {
 	said    json.RawMessage // the daemon's answer to status, as it came
 	master  *masterStatus   // nil: it is a worker
 	workers []told[*workerStatus]
-	waiting map[string]contract.WaitingTarget // by target; one that is not here could not be counted
-	why     []error                           // why some could not
-	lost    bool                              // how many wait in all is not known
+	waiting map[string]api.WaitingTarget // by target; one that is not here could not be counted
+	why     []error                      // why some could not
+	lost    bool                         // how many wait in all is not known
 }
 
 // takeCensus asks for the status of everything that the daemon at the other end leads to. A worker that
@@ -29,17 +29,17 @@ type census struct {
 func takeCensus(ctx context.Context, c *client) (s *census, err error) {
 	if !c.master {
 		s = &census{workers: make([]told[*workerStatus], 1)}
-		if s.said, err = c.ask(ctx, contract.Status.Name, nil); err != nil {
+		if s.said, err = c.ask(ctx, api.Status.Name, nil); err != nil {
 			return nil, err
 		}
 		s.workers[0].from = &remote{client: c}
-		return s, c.understand(contract.Status.Name, s.said, &s.workers[0].answer)
+		return s, c.understand(api.Status.Name, s.said, &s.workers[0].answer)
 	}
 	s = &census{master: &masterStatus{}}
-	if s.said, err = c.ask(ctx, contract.MasterStatus.Name, contract.Polling{Workers: true}); err != nil {
+	if s.said, err = c.ask(ctx, api.MasterStatus.Name, api.Polling{Workers: true}); err != nil {
 		return nil, err
 	}
-	if err := c.understand(contract.Status.Name, s.said, s.master); err != nil {
+	if err := c.understand(api.Status.Name, s.said, s.master); err != nil {
 		return nil, err
 	}
 	for _, w := range s.master.Workers {
@@ -71,7 +71,7 @@ func tellsMore(s *workerStatus) bool { return s.Database != nil }
 // them have the same table, and any worker for a target that nobody serves. Where one can't tell,
 // the next one is asked.
 func (s *census) count(ctx context.Context, targets []string) {
-	s.waiting, s.why = make(map[string]contract.WaitingTarget, len(targets)), nil
+	s.waiting, s.why = make(map[string]api.WaitingTarget, len(targets)), nil
 	left := make(map[string]bool, len(targets))
 	for _, target := range targets {
 		left[target] = true
@@ -97,8 +97,8 @@ func (s *census) count(ctx context.Context, targets []string) {
 
 // countWith asks one worker, and strikes from the list what it has counted.
 func (s *census) countWith(ctx context.Context, from *remote, targets []string, left map[string]bool) {
-	var rows contract.WaitingRows
-	if err := from.ask(ctx, contract.Waiting.Name, map[string]any{"targets": targets}, &rows); err != nil {
+	var rows api.WaitingRows
+	if err := from.ask(ctx, api.Waiting.Name, map[string]any{"targets": targets}, &rows); err != nil {
 		s.why = append(s.why, named(from, err))
 		return
 	}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // chooses is implemented by the values of flags that take certain words only.
@@ -31,7 +31,7 @@ func choicesOf(f *flag.Flag) []string {
 	case "log-level":
 		return []string{"trace", "debug", "info", "warn", "error"}
 	case "sort":
-		return []string{contract.SortAge, contract.SortCPU, contract.SortMemory}
+		return []string{api.SortAge, api.SortCPU, api.SortMemory}
 	case "result":
 		return []string{"ok", "fail"}
 	}
@@ -126,11 +126,11 @@ func (c *completing) targets(ctx context.Context, end string) (all []candidate) 
 func (p *program) served(ctx context.Context) []string {
 	if !p.config.master {
 		var status workerStatus
-		p.askQuietly(ctx, contract.Status.Name, nil, &status)
+		p.askQuietly(ctx, api.Status.Name, nil, &status)
 		return slices.Sorted(maps.Keys(status.Targets))
 	}
 	var status masterStatus
-	p.askQuietly(ctx, contract.MasterStatus.Name, contract.Polling{}, &status)
+	p.askQuietly(ctx, api.MasterStatus.Name, api.Polling{}, &status)
 	served := map[string]bool{}
 	for _, worker := range status.Workers {
 		for _, name := range worker.Targets {
@@ -145,7 +145,7 @@ func (c *completing) workers(ctx context.Context) (all []candidate) {
 		return nil
 	}
 	var status masterStatus
-	c.askQuietly(ctx, contract.MasterStatus.Name, contract.Polling{}, &status)
+	c.askQuietly(ctx, api.MasterStatus.Name, api.Polling{}, &status)
 	for _, worker := range status.Workers {
 		all = append(all, candidate{word: worker.Name, about: strings.Join(worker.Targets, ", ")})
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // asking is a worker, and the targets whose rows it is asked for.
@@ -26,7 +26,7 @@ func onceEach(ctx context.Context, c *client, targets []string, ask func(asking)
 		return nil, cannotTell(err)
 	}
 	var status masterStatus
-	if err := c.askInto(ctx, contract.MasterStatus.Name, contract.Polling{}, &status); err != nil {
+	if err := c.askInto(ctx, api.MasterStatus.Name, api.Polling{}, &status); err != nil {
 		return nil, err
 	}
 	left := map[string][]*remote{} // who serves each target

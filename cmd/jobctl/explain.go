@@ -9,23 +9,23 @@ import (
 
 	"jobd/cmd/internal/reason"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // explained is what the workers have told of some jobs.
 type explained struct {
-	answers []told[contract.Explained]
+	answers []told[api.Explained]
 }
 
 // explain asks all workers about jobs.
 func explain(ctx context.Context, c *client, jobs []jobRef, probe bool) (explained, error) {
-	query := contract.ExplainQuery{Output: true, Probe: probe}
+	query := api.ExplainQuery{Output: true, Probe: probe}
 	for _, job := range jobs {
 		if !slices.Contains(query.IDs, job.id) {
 			query.IDs = append(query.IDs, job.id)
 		}
 	}
-	answers, err := askFleet[contract.Explained](ctx, c, contract.Explain.Name, query)
+	answers, err := askFleet[api.Explained](ctx, c, api.Explain.Name, query)
 	return explained{answers}, err
 }
 
@@ -42,13 +42,13 @@ func (e explained) why(p *program, job jobRef) reason.Verdict {
 // that asked at once would take each other for somebody who holds the row. Where that fails, the
 // jobs are explained without.
 func (e explained) probe(ctx context.Context, ids []jobnet.Whole) error {
-	at := slices.IndexFunc(e.answers, func(a told[contract.Explained]) bool { return a.err == nil && a.answer.Table == "" })
+	at := slices.IndexFunc(e.answers, func(a told[api.Explained]) bool { return a.err == nil && a.answer.Table == "" })
 	if at < 0 || len(ids) == 0 {
 		return nil
 	}
 	one := &e.answers[at]
-	var answer contract.Explained
-	if err := one.from.ask(ctx, contract.Explain.Name, fieldsOf(contract.ExplainQuery{IDs: ids, Probe: true}), &answer); err != nil {
+	var answer api.Explained
+	if err := one.from.ask(ctx, api.Explain.Name, fieldsOf(api.ExplainQuery{IDs: ids, Probe: true}), &answer); err != nil {
 		return err
 	}
 	for _, probed := range answer.Jobs {
@@ -64,12 +64,12 @@ func (e explained) probe(ctx context.Context, ids []jobnet.Whole) error {
 
 // served notes which targets those serve who have told nothing, as their master knows it.
 func (e explained) served(ctx context.Context, c *client) {
-	silent := func(a told[contract.Explained]) bool { return a.err != nil }
+	silent := func(a told[api.Explained]) bool { return a.err != nil }
 	if !c.master || !slices.ContainsFunc(e.answers, silent) {
 		return
 	}
 	var status masterStatus
-	if c.askInto(ctx, contract.MasterStatus.Name, contract.Polling{}, &status) != nil {
+	if c.askInto(ctx, api.MasterStatus.Name, api.Polling{}, &status) != nil {
 		return // then it is not known
 	}
 	for i := range e.answers {
@@ -82,7 +82,7 @@ func (e explained) served(ctx context.Context, c *client) {
 }
 
 // withOutput is a row that was read without its output, with what was read of that before.
-func withOutput(row, before *contract.JobRow) *contract.JobRow {
+func withOutput(row, before *api.JobRow) *api.JobRow {
 	if row != nil && before != nil {
 		row.Stdout, row.Stderr = before.Stdout, before.Stderr
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // told is what one worker answered to a request that went to all of them.
@@ -24,7 +24,7 @@ func askFleet[A any](ctx context.Context, c *client, typ string, data any) ([]to
 		err := cannotTell(c.askInto(ctx, typ, data, &one.answer))
 		return []told[A]{one}, err
 	}
-	var relayed contract.Relayed
+	var relayed api.Relayed
 	if err := c.askInto(ctx, typ, data, &relayed); err != nil {
 		return nil, cannotTell(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // judge says how a worker is, or a master and its workers.
@@ -87,9 +87,6 @@ func (l limits) worker(v *condition, status *workerStatus, before string, bad st
 		case e.Failing != "":
 			v.find(stateWarning, "%sno new process for target %s gets ready for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.Since))), inALine(e.Failing))
 		}
-		if e := &status.Executors[i]; e.Tight != "" {
-			v.find(stateWarning, "%smax_memory of target %s is too small for %s: %s", before, clean(e.Target), screen.Length(now.Sub(time.UnixMilli(e.TightSince))), clean(e.Tight))
-		}
 	}
 	for _, m := range status.Masters {
 		if !m.Registered {
@@ -104,14 +101,14 @@ func inALine(reason string) string { return clean(screen.InALine(reason)) }
 
 // hindrances are why a worker may not take work, as it says; of an older one, as far as it tells of
 // its parts.
-func hindrances(s *workerStatus) []contract.NotReady {
+func hindrances(s *workerStatus) []api.NotReady {
 	if len(s.NotReady) > 0 {
 		return s.NotReady
 	}
-	var why []contract.NotReady
+	var why []api.NotReady
 	add := func(is bool, what, reason string, since time.Time) {
 		if is {
-			why = append(why, contract.NotReady{What: what, Why: reason, Since: since})
+			why = append(why, api.NotReady{What: what, Why: reason, Since: since})
 		}
 	}
 	if d := s.Database; d != nil {
@@ -164,7 +161,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 			v.find(stateUnknown, "what waits is not known: %s", clean(err.Error()))
 		}
 	}
-	wait := rowsWait(contract.WaitingTarget{Count: waiting})
+	wait := rowsWait(api.WaitingTarget{Count: waiting})
 	if s.lost {
 		wait = "how many rows wait is not known"
 	}
@@ -182,7 +179,7 @@ func (l limits) targets(v *condition, s *census, now time.Time) {
 }
 
 // rowsWait says how many rows wait.
-func rowsWait(w contract.WaitingTarget) string {
+func rowsWait(w api.WaitingTarget) string {
 	switch {
 	case w.More:
 		return countText(w) + " rows wait"

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"jobd/cmd/internal/conf"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // figure is one of the numbers that follow the line, in the form of Nagios' plugins.
@@ -97,7 +97,7 @@ type limits struct{ waiting, oldest, lag, failed, aside, workers *limit }
 
 func usualLimits() limits {
 	count := func(text string) (float64, error) { n, err := strconv.ParseUint(text, 10, 53); return float64(n), err }
-	rows := func(text string) (float64, error) { return upTo(contract.MostCounted)(count(text)) }
+	rows := func(text string) (float64, error) { return upTo(api.MostCounted)(count(text)) }
 	length := func(text string) (float64, error) { d, err := conf.ParseDuration(text); return d.Seconds(), err }
 	share := func(text string) (float64, error) {
 		if strings.Trim(text, "0123456789.%") != "" { // no NaN, which no share is beyond

@@ -8,7 +8,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // errNeedsTable says why a folder is not enough.
@@ -30,7 +30,7 @@ func (p *program) journalDiff() *ffcli.Command {
 	c := p.tableCommand("diff", "rows that do not say what the journal says: what is still owed, what somebody else changed", func(ctx context.Context, j *journals) error {
 		found := p.report(true, "no row differs", "JOB", "CAUSE", "JOURNAL", "TABLE", "REASON").cutAt("WORKER|JOURNAL|TABLE|REASON")
 		changed := 0
-		err := eachItem(ctx, j, contract.JournalDiff, fieldsOf(q), func(s source, d history.Difference) error {
+		err := eachItem(ctx, j, api.JournalDiff, fieldsOf(q), func(s source, d history.Difference) error {
 			if !q.Selects(d) {
 				return nil // an older worker tells of all
 			}

@@ -8,7 +8,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // known gives the events of a query, whose kinds a worker of an older version may not all know. It
@@ -41,7 +41,7 @@ func (r *remote) asked(ctx context.Context, q history.Query) iter.Seq2[history.E
 	if len(q.Special()) > 0 {
 		return r.selected(ctx, q)
 	}
-	return stream[history.Event](ctx, r, contract.JournalEvents, fieldsOf(q))
+	return stream[history.Event](ctx, r, api.JournalEvents, fieldsOf(q))
 }
 
 // unknownKind tells which of these kinds a worker refuses, because it does not know it; -1: none.

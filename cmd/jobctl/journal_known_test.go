@@ -9,7 +9,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // A worker of an older version refuses kinds of events that it does not know, and has none of them:
@@ -31,7 +31,7 @@ func TestAnOlderWorkerThatDoesNotKnowAKind(t *testing.T) {
 					return nil, jobnet.Refusef("unknown kind of event '%s'", newer)
 				}
 			}
-			return contract.Opened{Name: "node-1", Cursor: "c"}, nil
+			return api.Opened{Name: "node-1", Cursor: "c"}, nil
 		},
 		"journal-next": func(_ context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
 			if strings.Contains(string(request.Data), "state") {
@@ -39,7 +39,7 @@ func TestAnOlderWorkerThatDoesNotKnowAKind(t *testing.T) {
 			}
 			return ends, nil
 		},
-		"journal-state": answer(contract.Opened{Name: "node-1", Cursor: "state"}), "journal-close": answer("ok"), "journal-anchor": answer(map[string]any{}),
+		"journal-state": answer(api.Opened{Name: "node-1", Cursor: "state"}), "journal-close": answer("ok"), "journal-anchor": answer(map[string]any{}),
 	}
 	worker := []string{"--port", listen(t, jobnet.ServerConfig{Handlers: handlers})}
 	handed := func(data any, err error) (any, error) {

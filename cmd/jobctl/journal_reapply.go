@@ -9,7 +9,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/history"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) journalReapply() *ffcli.Command {
@@ -75,7 +75,7 @@ func (p *reapply) all(ctx context.Context, folders []string, accept bool) error 
 
 // stream has a worker answer a query; a worker that fails is named, and the others go on.
 func (p *reapply) stream(ctx context.Context, r *remote, query history.ReapplyQuery, use func(history.Reapplied) error) error {
-	for item, err := range stream[history.Reapplied](ctx, r, contract.JournalReapply, fieldsOf(query)) {
+	for item, err := range stream[history.Reapplied](ctx, r, api.JournalReapply, fieldsOf(query)) {
 		if err != nil {
 			return p.journals.fail(r, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // remote is a journal that is read through its worker, maybe through the master that knows it.
@@ -30,8 +30,8 @@ func (p *program) remotes(ctx context.Context, c *client) (*journals, error) {
 		add(&remote{client: c})
 		return j, nil
 	}
-	var answer contract.Relayed
-	if err := c.askInto(ctx, contract.JournalAnchor, nil, &answer); err != nil {
+	var answer api.Relayed
+	if err := c.askInto(ctx, api.JournalAnchor, nil, &answer); err != nil {
 		return nil, misses(err)
 	}
 	for _, w := range answer.Workers {
@@ -72,7 +72,7 @@ func (r *remote) ask(ctx context.Context, typ string, data map[string]any, into 
 	for key, value := range data {
 		relay[key] = value
 	}
-	var answer contract.Relayed
+	var answer api.Relayed
 	if err := r.client.askInto(ctx, typ, relay, &answer); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ const closeTimeout = 2 * time.Second
 func stream[T any](ctx context.Context, r *remote, typ string, query map[string]any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		var opened contract.Opened
+		var opened api.Opened
 		if err := r.ask(ctx, typ, query, &opened); err != nil {
 			yield(none, err)
 			return
@@ -134,11 +134,11 @@ func pages[T any](ctx context.Context, r *remote, typ, id string) iter.Seq2[T, e
 			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
-			_ = r.ask(ctx, contract.JournalClose, cursor, new(json.RawMessage)) // the worker drops it anyway, later
+			_ = r.ask(ctx, api.JournalClose, cursor, new(json.RawMessage)) // the worker drops it anyway, later
 		}()
 		for {
 			var page history.Page
-			if err := r.ask(ctx, contract.JournalNext, cursor, &page); err != nil {
+			if err := r.ask(ctx, api.JournalNext, cursor, &page); err != nil {
 				yield(none, err)
 				return
 			}
@@ -176,7 +176,7 @@ func (r *remote) events(ctx context.Context, q history.Query) iter.Seq2[journal.
 
 func (r *remote) jobs(ctx context.Context, q history.AtQuery) iter.Seq2[history.Job, error] {
 	return func(yield func(history.Job, error) bool) {
-		for job, err := range stream[history.Job](ctx, r, contract.JournalState, fieldsOf(q)) {
+		for job, err := range stream[history.Job](ctx, r, api.JournalState, fieldsOf(q)) {
 			if err == nil && !q.UnderWay && !q.Selects(job) {
 				continue // an older worker tells of all
 			}
@@ -192,7 +192,7 @@ func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress f
 	for i, anchor := range anchors {
 		lines[i] = anchor.String()
 	}
-	for step, err := range stream[history.AuditStep](ctx, r, contract.JournalVerify, map[string]any{"anchors": lines}) {
+	for step, err := range stream[history.AuditStep](ctx, r, api.JournalVerify, map[string]any{"anchors": lines}) {
 		if err != nil {
 			return history.Verdict{}, err
 		}
@@ -206,13 +206,13 @@ func (r *remote) audit(ctx context.Context, anchors []journal.Anchor, progress f
 
 func (r *remote) kept(ctx context.Context) (*journal.RemovedError, error) {
 	var answer history.AnchorAnswer
-	err := r.ask(ctx, contract.JournalAnchor, nil, &answer)
+	err := r.ask(ctx, api.JournalAnchor, nil, &answer)
 	return answer.Kept(), err
 }
 
 func (r *remote) anchor(ctx context.Context) (journal.Anchor, error) {
 	var answer history.AnchorAnswer
-	if err := r.ask(ctx, contract.JournalAnchor, nil, &answer); err != nil || answer.Seq == 0 {
+	if err := r.ask(ctx, api.JournalAnchor, nil, &answer); err != nil || answer.Seq == 0 {
 		return journal.Anchor{}, err
 	}
 	return journal.ParseAnchor(fmt.Sprintf("%d %s", answer.Seq, answer.Hash))

@@ -7,7 +7,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // selected gives the events of a query that has fields which workers of older versions pass over:
@@ -15,14 +15,14 @@ import (
 // and what is wanted of that is chosen here.
 func (r *remote) selected(ctx context.Context, q history.Query) iter.Seq2[history.Event, error] {
 	return func(yield func(history.Event, error) bool) {
-		var opened contract.Opened
-		if err := r.ask(ctx, contract.JournalEvents, fieldsOf(q), &opened); err != nil {
+		var opened api.Opened
+		if err := r.ask(ctx, api.JournalEvents, fieldsOf(q), &opened); err != nil {
 			yield(history.Event{}, err)
 			return
 		}
 		special := q.Special()
 		if slices.Equal(opened.Understood, special) {
-			for e, err := range pages[history.Event](ctx, r, contract.JournalEvents, opened.Cursor) {
+			for e, err := range pages[history.Event](ctx, r, api.JournalEvents, opened.Cursor) {
 				if !yield(e, err) {
 					return
 				}
@@ -30,7 +30,7 @@ func (r *remote) selected(ctx context.Context, q history.Query) iter.Seq2[histor
 			return
 		}
 		r.forget(ctx, opened.Cursor)
-		for e, err := range chosen(q, stream[history.Event](ctx, r, contract.JournalEvents, fieldsOf(wider(q)))) {
+		for e, err := range chosen(q, stream[history.Event](ctx, r, api.JournalEvents, fieldsOf(wider(q)))) {
 			if !yield(e, err) {
 				return
 			}
@@ -43,7 +43,7 @@ func (r *remote) forget(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	var closed any
-	_ = r.ask(ctx, contract.JournalClose, map[string]any{"cursor": id}, &closed) // the worker drops it anyway, later
+	_ = r.ask(ctx, api.JournalClose, map[string]any{"cursor": id}, &closed) // the worker drops it anyway, later
 }
 
 // wider is a query, in the words of older versions, that selects at least as much. The newest few of

@@ -8,7 +8,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // endsOf is a page of ends, as a worker hands them out.
@@ -41,7 +41,7 @@ func endsOf(t *testing.T, more ...journal.Event) history.Page {
 func TestAnOlderWorkerThatPassesOverAResult(t *testing.T) {
 	t.Parallel()
 	older := startDaemon(t, "", map[string]any{
-		"journal-events": contract.Opened{Name: "node-1", Cursor: "c"}, "journal-next": endsOf(t), "journal-close": "ok",
+		"journal-events": api.Opened{Name: "node-1", Cursor: "c"}, "journal-next": endsOf(t), "journal-close": "ok",
 		"journal-rows": history.RowsAnswer{Rows: []history.Row{
 			{Job: 1, Target: "a", Status: "done", Result: "fail", Finished: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC).Unix()},
 			{Job: 3, Target: "b", Status: "waiting"},

@@ -12,7 +12,7 @@ import (
 	"jobd/cmd/internal/history"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) journalShow() *ffcli.Command {
@@ -197,7 +197,7 @@ func (s *story) end(ctx context.Context, id int64) error {
 		return nil
 	}
 	var answer history.RowsAnswer
-	err := r.ask(ctx, contract.JournalRows, map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
+	err := r.ask(ctx, api.JournalRows, map[string]any{"ids": []jobnet.Whole{jobnet.Whole(id)}}, &answer)
 	switch {
 	case err != nil:
 		return fmt.Errorf("what the table says of job %d now: %w", id, err)

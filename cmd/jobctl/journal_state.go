@@ -13,7 +13,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) journalState() *ffcli.Command {
@@ -90,7 +90,7 @@ func outcome(job history.Job) string {
 	if job.Status != journal.StatusDone {
 		return job.Reason
 	}
-	return outcomeOf(contract.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
+	return outcomeOf(api.Outcome{Result: job.Result, Code: job.Code, Signal: &job.Signal})
 }
 
 // statusFlag is a flag.Value for a job's status.

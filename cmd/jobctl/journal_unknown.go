@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"jobd/cmd/internal/history"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // unknownPage is how many rows are asked about in one go.
@@ -88,7 +88,7 @@ func (p *reapply) narrow(ctx context.Context, r *remote, folder string, suspects
 func (p *reapply) unknown(ctx context.Context, r *remote, query history.ReapplyQuery) (told history.Unknown, err error) {
 	query.Unknown = true
 	var rows []int64
-	for item, err := range stream[history.Unknown](ctx, r, contract.JournalReapply, fieldsOf(query)) {
+	for item, err := range stream[history.Unknown](ctx, r, api.JournalReapply, fieldsOf(query)) {
 		if err != nil {
 			return told, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // jobRef names a job on the command line: ID for a worker, TARGET:ID for a master.
@@ -78,13 +78,13 @@ func (p *program) jobRefs(name string, args []string) ([]jobRef, error) {
 }
 
 func (p *program) runManual() *ffcli.Command {
-	name := contract.RunManual.Name
+	name := api.RunManual.Name
 	return command(name, "run-manual ID… | T:ID…", "run jobs of status manual and print what they print; a master needs their targets", func(ctx context.Context, args []string) error {
 		jobs, err := p.jobRefs(name, args)
 		if err != nil {
 			return err
 		}
-		var answer contract.Outcomes
+		var answer api.Outcomes
 		if err := p.askInto(ctx, name, p.manualRequest(jobs), &answer); err != nil {
 			return p.goOn(err, jobs)
 		}
@@ -97,23 +97,23 @@ func (p *program) runManual() *ffcli.Command {
 
 func (p *program) manualRequest(jobs []jobRef) any {
 	if p.config.master {
-		list := make([]contract.TargetJob, len(jobs))
+		list := make([]api.TargetJob, len(jobs))
 		for i, job := range jobs {
-			list[i] = contract.TargetJob{ID: job.id, Target: job.target}
+			list[i] = api.TargetJob{ID: job.id, Target: job.target}
 		}
-		return contract.ManualJobs{Jobs: list}
+		return api.ManualJobs{Jobs: list}
 	}
 	ids := make([]jobnet.Whole, len(jobs))
 	for i, job := range jobs {
 		ids[i] = job.id
 	}
-	return contract.Manual{IDs: ids}
+	return api.Manual{IDs: ids}
 }
 
 // goOn says that jobs that were asked for go on without jobctl, where that is why there is no
 // answer.
 func (p *program) goOn(err error, jobs []jobRef) error {
-	if !leftOpen(err, contract.RunManual.Name) {
+	if !leftOpen(err, api.RunManual.Name) {
 		return err
 	}
 	jobctl, what := "jobctl", "the job goes on"
@@ -128,7 +128,7 @@ func (p *program) goOn(err error, jobs []jobRef) error {
 
 // printOutputs passes stdout on to stdout and stderr to stderr, as the jobs wrote them; of several
 // jobs each with a line above it that names the job.
-func (p *program) printOutputs(jobs []jobRef, answer contract.Outcomes) {
+func (p *program) printOutputs(jobs []jobRef, answer api.Outcomes) {
 	for _, job := range jobs {
 		done, ok := answer.Jobs[job.id]
 		if !ok {
@@ -154,7 +154,7 @@ func withNewline(text string) string {
 }
 
 // failures is an error that names every job that is not ok.
-func failures(jobs []jobRef, answer contract.Outcomes) error {
+func failures(jobs []jobRef, answer api.Outcomes) error {
 	var failed []error
 	for _, job := range jobs {
 		text, refused := answer.Errors[job.id]
@@ -174,7 +174,7 @@ func failures(jobs []jobRef, answer contract.Outcomes) error {
 }
 
 // outcomeOf says how a job ended.
-func outcomeOf(j contract.Outcome) string {
+func outcomeOf(j api.Outcome) string {
 	switch {
 	case j.Signal != nil && *j.Signal != "":
 		return "killed by " + clean(*j.Signal)

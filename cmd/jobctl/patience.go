@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // queryTimeout is how long a daemon may take for an answer, where no --timeout says how long the
@@ -22,11 +22,11 @@ var errSilent = errors.New("no answer")
 // ended, or the worker has started again; pause waits itself for up to 10 s, for starts under way.
 func (c *client) patienceWith(typ string) time.Duration {
 	switch typ {
-	case contract.RunManual.Name, contract.Restart.Name:
+	case api.RunManual.Name, api.Restart.Name:
 		return 0
-	case contract.Pause.Name:
+	case api.Pause.Name:
 		return c.patience * 3 / 2
-	case contract.Retry.Name, contract.Cancel.Name:
+	case api.Retry.Name, api.Cancel.Name:
 		// They wait for rows that somebody holds, and for a database that is away. A master waits
 		// 30 s for the worker that it asks, and then says so.
 		if c.master {
@@ -87,7 +87,7 @@ func (c *client) silent(ctx context.Context, patience time.Duration) string {
 	if !c.master {
 		return "; it does answer a ping"
 	}
-	answer, err := c.link.Request(ctx, contract.MasterStatus.Name, contract.Polling{Workers: true})
+	answer, err := c.link.Request(ctx, api.MasterStatus.Name, api.Polling{Workers: true})
 	var status masterStatus
 	if err != nil || json.Unmarshal(answer, &status) != nil {
 		return "; the master does answer a ping: workers may hang"

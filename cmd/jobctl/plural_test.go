@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // One of something is told as one, and what there is none of is not told.
@@ -14,7 +14,7 @@ func TestOneOfSomething(t *testing.T) {
 	if one, some := ofJobs(1, 1), ofJobs(1, 3); one != "1 job" || some != "1 of 3 jobs" {
 		t.Errorf("%q, %q", one, some)
 	}
-	for want, w := range map[string]contract.WaitingTarget{
+	for want, w := range map[string]api.WaitingTarget{
 		"0 rows wait": {}, "1 row waits": {Count: 1}, "2,935 rows wait": {Count: 2935}, "1+ rows wait": {Count: 1, More: true},
 	} {
 		if got := rowsWait(w); got != want {

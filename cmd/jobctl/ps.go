@@ -12,12 +12,12 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // atWork is a running job, and the worker that runs it.
 type atWork struct {
-	contract.RunningJob
+	api.RunningJob
 	Worker string `json:"worker,omitempty"` // "" where one worker was asked
 }
 
@@ -29,14 +29,14 @@ type atWorkEverywhere struct {
 }
 
 func (p *program) ps() *ffcli.Command {
-	query := contract.RunningQuery{}
+	query := api.RunningQuery{}
 	var target string
 	c := command("ps", "ps [--target T] [--sort age|cpu|memory]", "what runs: since when, and what of the processor and the memory it uses", func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
 			return wrongUsage("ps: takes no arguments, got %q", args)
 		}
-		if !slices.Contains([]string{contract.SortAge, contract.SortCPU, contract.SortMemory}, query.Sort) {
-			return wrongUsage("ps: --sort %q is not allowed; allowed are %s, %s and %s", query.Sort, contract.SortAge, contract.SortCPU, contract.SortMemory)
+		if !slices.Contains([]string{api.SortAge, api.SortCPU, api.SortMemory}, query.Sort) {
+			return wrongUsage("ps: --sort %q is not allowed; allowed are %s, %s and %s", query.Sort, api.SortAge, api.SortCPU, api.SortMemory)
 		}
 		if target != "" {
 			query.Targets = []string{target}
@@ -45,16 +45,16 @@ func (p *program) ps() *ffcli.Command {
 	})
 	c.LongHelp = "  jobctl ps --sort memory\n  jobctl --master ps --target mail"
 	c.FlagSet.StringVar(&target, "target", "", "only jobs of this target")
-	c.FlagSet.StringVar(&query.Sort, "sort", contract.SortAge, "what comes first: the oldest (age), or what uses most cpu or memory (default: age)")
+	c.FlagSet.StringVar(&query.Sort, "sort", api.SortAge, "what comes first: the oldest (age), or what uses most cpu or memory (default: age)")
 	return c
 }
 
 // showRunning asks for what runs, and prints it. Workers that do not tell are an error beside that.
-func (p *program) showRunning(ctx context.Context, c *client, query contract.RunningQuery) error {
+func (p *program) showRunning(ctx context.Context, c *client, query api.RunningQuery) error {
 	if err := c.expect(ctx); err != nil {
 		return err
 	}
-	fleet, err := askFleet[contract.RunningJobs](ctx, c, contract.Running.Name, query)
+	fleet, err := askFleet[api.RunningJobs](ctx, c, api.Running.Name, query)
 	if err != nil {
 		return err
 	}
@@ -80,13 +80,13 @@ func (p *program) showRunning(ctx context.Context, c *client, query contract.Run
 	p.print(p.runningTable(all, c.master))
 	if hidden := all.Total - len(all.Jobs); hidden > 0 {
 		fmt.Fprintf(p.err, "jobctl: %s more jobs run; each worker lists %s at most\n",
-			humanize.Comma(int64(hidden)), humanize.Comma(contract.MostRunning))
+			humanize.Comma(int64(hidden)), humanize.Comma(api.MostRunning))
 	}
 	return err
 }
 
 // merged is what several workers told, in one order.
-func merged(fleet []told[contract.RunningJobs], order string) atWorkEverywhere {
+func merged(fleet []told[api.RunningJobs], order string) atWorkEverywhere {
 	all := atWorkEverywhere{Jobs: []atWork{}}
 	for _, one := range fleet {
 		all.Total += one.answer.Total
@@ -94,7 +94,7 @@ func merged(fleet []told[contract.RunningJobs], order string) atWorkEverywhere {
 			all.Jobs = append(all.Jobs, atWork{job, one.from.name})
 		}
 	}
-	contract.SortRunning(all.Jobs, order, func(j *atWork) *contract.RunningJob { return &j.RunningJob })
+	api.SortRunning(all.Jobs, order, func(j *atWork) *api.RunningJob { return &j.RunningJob })
 	return all
 }
 
@@ -156,7 +156,7 @@ func columnsOf(row []any, workers bool) (cells []cell) {
 }
 
 // attemptOf is the number of an attempt, of how many where there may be several.
-func attemptOf(j contract.RunningJob) string {
+func attemptOf(j api.RunningJob) string {
 	if j.MaxAttempts <= 1 {
 		return fmt.Sprint(j.Attempt)
 	}
@@ -164,7 +164,7 @@ func attemptOf(j contract.RunningJob) string {
 }
 
 // leftOf is how much longer a job may run; "" where nothing limits that.
-func (p *program) leftOf(j contract.RunningJob) string {
+func (p *program) leftOf(j api.RunningJob) string {
 	if j.Deadline == 0 {
 		return ""
 	}

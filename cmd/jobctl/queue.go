@@ -13,7 +13,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) queue() *ffcli.Command {
@@ -38,8 +38,8 @@ func (p *program) queue() *ffcli.Command {
 			return nil
 		case !later:
 			return wrongUsage("queue: -n is for --delayed")
-		case most < 1 || most > contract.MostDelayed:
-			return wrongUsage("queue: -n %d is not allowed; allowed is 1 to %d", most, contract.MostDelayed)
+		case most < 1 || most > api.MostDelayed:
+			return wrongUsage("queue: -n %d is not allowed; allowed is 1 to %d", most, api.MostDelayed)
 		}
 		return nil
 	})
@@ -138,7 +138,7 @@ type queued struct {
 	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, in unix milliseconds
 }
 
-func queuedOf(t tally, waiting map[string]contract.WaitingTarget) queued {
+func queuedOf(t tally, waiting map[string]api.WaitingTarget) queued {
 	q := queued{Target: t.Target, Workers: t.Workers, Paused: t.Paused, Slots: t.Slots}
 	if w, counted := waiting[t.Target]; counted {
 		q.Waiting, q.More = &w.Count, w.More
@@ -178,7 +178,7 @@ func (p *program) queueTable(list []queued) table {
 	for _, q := range list {
 		waiting, oldest := untold, untold
 		if q.Waiting != nil {
-			w := contract.WaitingTarget{Count: *q.Waiting, More: q.More}
+			w := api.WaitingTarget{Count: *q.Waiting, More: q.More}
 			if q.Oldest != nil {
 				w.Oldest = *q.Oldest / 1000
 			}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"jobd/exec/schedule"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // usualDelayed is how many delayed rows are listed where nobody says otherwise.
@@ -18,7 +18,7 @@ const usualDelayed = 20
 // delayedRow is a row that comes at a time, and the worker that told of it.
 type delayedRow struct {
 	Worker string `json:"worker,omitempty"` // "" where one worker was asked
-	contract.DelayedRow
+	api.DelayedRow
 }
 
 // listDelayed lists rows that are delayed, so many at most, in the order in which they are due.
@@ -42,8 +42,8 @@ func (p *program) listDelayed(ctx context.Context, c *client, targets []string, 
 // targets, so that the first ones of all are among them.
 func delayedOf(ctx context.Context, c *client, targets []string, most int) (all []delayedRow, more bool, errs []error, err error) {
 	errs, err = onceEach(ctx, c, targets, func(one asking) (enough bool, err error) {
-		var answer contract.DelayedRows
-		if err := one.from.ask(ctx, contract.Delayed.Name, fieldsOf(contract.DelayedQuery{Targets: one.targets, Most: most}), &answer); err != nil {
+		var answer api.DelayedRows
+		if err := one.from.ask(ctx, api.Delayed.Name, fieldsOf(api.DelayedQuery{Targets: one.targets, Most: most}), &answer); err != nil {
 			return false, err
 		}
 		more = more || answer.More

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func TestQueueOfAWorker(t *testing.T) {
@@ -136,20 +136,20 @@ func TestQueueWhereNothingCanBeCounted(t *testing.T) {
 func TestWhenATargetIsEmpty(t *testing.T) {
 	t.Parallel()
 	for want, test := range map[string]struct {
-		waiting contract.WaitingTarget
+		waiting api.WaitingTarget
 		tally   tally
 	}{
-		"-":       {contract.WaitingTarget{}, tally{Ended: 5}},
-		"never":   {contract.WaitingTarget{Count: 1}, tally{}},
-		"never ":  {contract.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Paused: 1, Unable: 1}}, // nobody can start it
-		"12s":     {contract.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Unable: 1}},
-		"1s":      {contract.WaitingTarget{Count: 1}, tally{Ended: 600}},
-		"1m30s":   {contract.WaitingTarget{Count: 2}, tally{Ended: 2, Prefetched: 1}},
-		">16h40m": {contract.WaitingTarget{Count: 10_000, More: true}, tally{Ended: 10}},
-		"?":       {contract.WaitingTarget{Count: 1}, tally{Ended: 1, Untold: 1}},
+		"-":       {api.WaitingTarget{}, tally{Ended: 5}},
+		"never":   {api.WaitingTarget{Count: 1}, tally{}},
+		"never ":  {api.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Paused: 1, Unable: 1}}, // nobody can start it
+		"12s":     {api.WaitingTarget{Count: 1}, tally{Ended: 5, Workers: 2, Unable: 1}},
+		"1s":      {api.WaitingTarget{Count: 1}, tally{Ended: 600}},
+		"1m30s":   {api.WaitingTarget{Count: 2}, tally{Ended: 2, Prefetched: 1}},
+		">16h40m": {api.WaitingTarget{Count: 10_000, More: true}, tally{Ended: 10}},
+		"?":       {api.WaitingTarget{Count: 1}, tally{Ended: 1, Untold: 1}},
 	} {
 		test.tally.Target = "a"
-		if got := queuedOf(test.tally, map[string]contract.WaitingTarget{"a": test.waiting}).emptyText(); got != strings.TrimSpace(want) {
+		if got := queuedOf(test.tally, map[string]api.WaitingTarget{"a": test.waiting}).emptyText(); got != strings.TrimSpace(want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

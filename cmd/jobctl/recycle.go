@@ -11,7 +11,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // How long processes may take to be replaced, where --timeout says nothing.
@@ -22,7 +22,7 @@ func (p *program) recycle() *ffcli.Command {
 	c := command("recycle", "recycle [T…] [--wait]", "replace the processes that are kept for jobs of these targets, or of all, by new ones that have loaded the application anew, one after the other and none while it has a job", func(ctx context.Context, args []string) error {
 		recycle := p.recycleAndWait
 		if !wait {
-			recycle = func(ctx context.Context, args []string) error { return p.tellTargets(ctx, contract.Recycle, args) }
+			recycle = func(ctx context.Context, args []string) error { return p.tellTargets(ctx, api.Recycle, args) }
 		}
 		if err := recycle(ctx, args); err != nil || len(args) > 0 {
 			return err
@@ -41,7 +41,7 @@ func (p *program) noteNoneKept(ctx context.Context) {
 	_ = p.linked(ctx, func(ctx context.Context, c *client) error {
 		s, err := takeCensus(ctx, c)
 		kept = err != nil || len(s.workers) == 0 || slices.ContainsFunc(s.workers, func(w told[*workerStatus]) bool {
-			return w.err != nil || w.answer == nil || slices.ContainsFunc(w.answer.Executors, func(e contract.ExecutorStatus) bool { return e.Kept() })
+			return w.err != nil || w.answer == nil || slices.ContainsFunc(w.answer.Executors, func(e api.ExecutorStatus) bool { return e.Kept() })
 		})
 		return nil
 	})
@@ -52,11 +52,11 @@ func (p *program) noteNoneKept(ctx context.Context) {
 
 // recycleAndWait has processes replaced, and waits until none of the old ones is left.
 func (p *program) recycleAndWait(ctx context.Context, targets []string) error {
-	done, err := askFor(ctx, p, contract.Recycle, contract.Targets{Targets: targets, Detail: p.config.master})
+	done, err := askFor(ctx, p, api.Recycle, api.Targets{Targets: targets, Detail: p.config.master})
 	if err != nil {
-		return p.meantTargets(ctx, mayBeDone(err, contract.Recycle.Name), targets)
+		return p.meantTargets(ctx, mayBeDone(err, api.Recycle.Name), targets)
 	}
-	missed := p.missed(ctx, contract.Recycle.Name, done)
+	missed := p.missed(ctx, api.Recycle.Name, done)
 	if missed != nil && done.Workers != nil && *done.Workers == 0 {
 		return missed
 	}
@@ -129,7 +129,7 @@ func oldProcesses(s *census, targets []string) (left []string, err error) {
 }
 
 // whyOld is why the old processes of a target are still there, as far as that can be told.
-func whyOld(e *contract.ExecutorStatus) string {
+func whyOld(e *api.ExecutorStatus) string {
 	switch why := cmp.Or(e.Unready, e.Failing); {
 	case why != "":
 		return ", since no new one gets ready: " + inALine(why)

@@ -14,7 +14,7 @@ import (
 
 	"jobd/cmd/internal/exit"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // How long a worker may take to serve again, where --timeout says nothing, and how it is asked
@@ -51,12 +51,12 @@ func (p *program) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.config.timeout, restartLimit), errors.New("the worker has not served again in time"))
 	defer cancel()
 	var before, after process
-	var answer contract.Restarted
+	var answer api.Restarted
 	err := p.linked(ctx, func(ctx context.Context, c *client) (err error) {
-		if err := c.askInto(ctx, contract.Status.Name, nil, &before); err != nil {
+		if err := c.askInto(ctx, api.Status.Name, nil, &before); err != nil {
 			return err
 		}
-		return c.askInto(ctx, contract.Restart.Name, contract.Restarting{Next: true}, &answer)
+		return c.askInto(ctx, api.Restart.Name, api.Restarting{Next: true}, &answer)
 	})
 	lost := errors.Is(err, jobnet.ErrLinkClosed) && !errors.Is(err, jobnet.ErrUnsent)
 	if err != nil && !lost {
@@ -129,6 +129,6 @@ func (p *program) awaitNext(ctx context.Context, before process) (process, error
 func (p *program) look(ctx context.Context) (now process, err error) {
 	ctx, cancel := context.WithTimeout(ctx, restartPeer)
 	defer cancel()
-	err = p.linked(ctx, func(ctx context.Context, c *client) error { return c.askInto(ctx, contract.Status.Name, nil, &now) })
+	err = p.linked(ctx, func(ctx context.Context, c *client) error { return c.askInto(ctx, api.Status.Name, nil, &now) })
 	return now, err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) retry() *ffcli.Command {
@@ -82,7 +82,7 @@ func (r *retrying) run(ctx context.Context, j *journals) error {
 	}
 	switch {
 	case len(list) == 0 && len(r.errs) > 0 && r.json() && !r.dry:
-		return errors.Join(r.tell(nil, contract.RetriedRows{}), joined(r.errs))
+		return errors.Join(r.tell(nil, api.RetriedRows{}), joined(r.errs))
 	case len(list) == 0 && len(r.errs) > 0:
 		return joined(r.errs)
 	case len(list) == 0:

@@ -10,7 +10,7 @@ import (
 
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // retryOnce is how many rows one request sets back: an answer is to come soon, and to be told.
@@ -26,7 +26,7 @@ func (r *retrying) setBack(ctx context.Context, j *journals, list []again) error
 		}
 		byWorker[one.from] = append(byWorker[one.from], one)
 	}
-	all := contract.RetriedRows{Jobs: map[jobnet.Whole]string{}, Errors: map[jobnet.Whole]string{}}
+	all := api.RetriedRows{Jobs: map[jobnet.Whole]string{}, Errors: map[jobnet.Whole]string{}}
 	g := r.progress(fmt.Sprintf("of %d jobs set back", len(list)))
 	done := 0
 	for _, worker := range order {
@@ -55,8 +55,8 @@ func (r *retrying) setBack(ctx context.Context, j *journals, list []again) error
 }
 
 // askWorker asks a worker to set rows back, and, where that one can't, the others.
-func (r *retrying) askWorker(ctx context.Context, j *journals, worker *remote, some []again) (answer contract.RetriedRows, err error) {
-	query := contract.RetryRows{Finished: map[jobnet.Whole]int64{}}
+func (r *retrying) askWorker(ctx context.Context, j *journals, worker *remote, some []again) (answer api.RetriedRows, err error) {
+	query := api.RetryRows{Finished: map[jobnet.Whole]int64{}}
 	for _, one := range some {
 		id := jobnet.Whole(one.id)
 		query.IDs, query.Finished[id] = append(query.IDs, id), one.finished
@@ -69,7 +69,7 @@ func (r *retrying) askWorker(ctx context.Context, j *journals, worker *remote, s
 	}
 	var failed []error
 	for _, one := range inTurn(worker, j.remotes) {
-		err := one.ask(ctx, contract.Retry.Name, fieldsOf(query), &answer)
+		err := one.ask(ctx, api.Retry.Name, fieldsOf(query), &answer)
 		if err == nil {
 			return answer, nil
 		}
@@ -92,7 +92,7 @@ func inTurn(first *remote, all []*remote) []*remote {
 }
 
 // tell tells what was set back: of many how many, of few each.
-func (r *retrying) tell(list []again, all contract.RetriedRows) error {
+func (r *retrying) tell(list []again, all api.RetriedRows) error {
 	if r.json() {
 		for id, reason := range r.refused {
 			if all.Errors == nil {

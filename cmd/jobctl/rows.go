@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"jobd/cmd/internal/history"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // rowsOnce is how many rows are asked for together.
@@ -24,7 +24,7 @@ func (j *journals) rows(ctx context.Context, ids []int64) (map[int64]history.Row
 				return found, errors.Join(append(failed, errNobody)...)
 			}
 			var answer history.RowsAnswer
-			err := j.remotes[at].ask(ctx, contract.JournalRows, map[string]any{"ids": whole(some)}, &answer)
+			err := j.remotes[at].ask(ctx, api.JournalRows, map[string]any{"ids": whole(some)}, &answer)
 			if ctx.Err() != nil {
 				return found, err
 			}

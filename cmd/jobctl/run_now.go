@@ -12,17 +12,17 @@ import (
 
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) runNow() *ffcli.Command {
 	c := command("run-now", "run-now ID… | T:ID…", "make delayed jobs due now: of one that recurs the next run takes place now, and not at its time", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("run-now", args, contract.MostRunNow)
+		jobs, err := anyJobs("run-now", args, api.MostRunNow)
 		if err != nil {
 			return err
 		}
 		return p.read(ctx, nil, func(ctx context.Context, j *journals) error {
-			r := hastening{program: p, jobs: jobs, all: contract.RanNow{Jobs: map[jobnet.Whole]int64{}, Errors: map[jobnet.Whole]string{}}}
+			r := hastening{program: p, jobs: jobs, all: api.RanNow{Jobs: map[jobnet.Whole]int64{}, Errors: map[jobnet.Whole]string{}}}
 			return r.run(ctx, j)
 		})
 	})
@@ -35,7 +35,7 @@ type hastening struct {
 	*program
 	jobs []jobRef
 	rows map[jobnet.Whole]string // the targets
-	all  contract.RanNow
+	all  api.RanNow
 	errs []error
 }
 
@@ -107,8 +107,8 @@ func notDelayed(status string) string {
 func (h *hastening) ask(ctx context.Context, j *journals, ids []jobnet.Whole) error {
 	var failed []error
 	for _, one := range j.remotes {
-		var answer contract.RanNow
-		err := one.ask(ctx, contract.RunNow.Name, fieldsOf(contract.RunNowRows{IDs: ids}), &answer)
+		var answer api.RanNow
+		err := one.ask(ctx, api.RunNow.Name, fieldsOf(api.RunNowRows{IDs: ids}), &answer)
 		switch {
 		case err == nil:
 			maps.Copy(h.all.Jobs, answer.Jobs)

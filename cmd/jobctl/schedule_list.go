@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // recurringRow is a row that recurs, and the worker that told of it.
 type recurringRow struct {
 	Worker string `json:"worker,omitempty"` // "" where one worker was asked
-	contract.RecurringRow
+	api.RecurringRow
 }
 
 // listRecurring lists the rows that recur, so many at most (0: all). Of a master's workers those are
@@ -60,14 +60,14 @@ func rest(most, have int) int {
 
 // recurring asks for the rows, page by page.
 func (a asking) recurring(ctx context.Context, most int) (all []recurringRow, err error) {
-	var query contract.RecurringQuery
+	var query api.RecurringQuery
 	query.Targets = a.targets
 	for {
 		if most > 0 {
-			query.Most = min(most-len(all), contract.MostRecurring)
+			query.Most = min(most-len(all), api.MostRecurring)
 		}
-		var page contract.RecurringRows
-		if err := a.from.ask(ctx, contract.Recurring.Name, fieldsOf(query), &page); err != nil {
+		var page api.RecurringRows
+		if err := a.from.ask(ctx, api.Recurring.Name, fieldsOf(query), &page); err != nil {
 			return nil, err
 		}
 		for _, row := range page.Rows {

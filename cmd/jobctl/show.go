@@ -14,7 +14,7 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/reason"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) show() *ffcli.Command {
@@ -51,7 +51,7 @@ type sheet struct {
 	*program
 	job     jobRef
 	verdict reason.Verdict
-	row     *contract.JobRow
+	row     *api.JobRow
 	read    bool // somebody could read the table
 	story   *story
 	events  []from[journal.Event]
@@ -80,7 +80,7 @@ func (p *program) showJob(ctx context.Context, c *client, job jobRef, runs int) 
 }
 
 // row is the job's row, as the first worker has it that could read it.
-func (e explained) row() *contract.JobRow {
+func (e explained) row() *api.JobRow {
 	for _, a := range e.answers {
 		if len(a.answer.Jobs) == 1 && a.answer.Jobs[0].Row != nil {
 			return a.answer.Jobs[0].Row
@@ -91,7 +91,7 @@ func (e explained) row() *contract.JobRow {
 
 // read tells whether anybody could read the table.
 func (e explained) read() bool {
-	return slices.ContainsFunc(e.answers, func(a told[contract.Explained]) bool { return a.err == nil && a.answer.Table == "" })
+	return slices.ContainsFunc(e.answers, func(a told[api.Explained]) bool { return a.err == nil && a.answer.Table == "" })
 }
 
 // journals are those of the workers that have answered.
@@ -129,8 +129,8 @@ func (s *sheet) printAsJSON() error {
 	}
 	return s.printJSON(struct {
 		verdictForm
-		Row    *contract.JobRow `json:"row"`
-		Events []any            `json:"events"`
+		Row    *api.JobRow `json:"row"`
+		Events []any       `json:"events"`
 
 		Earlier bool `json:"earlier,omitempty"` // there are others before them
 	}{formOf(s.job, s.verdict), s.row, events, s.earlier})
@@ -171,7 +171,7 @@ func (s *sheet) printRow() {
 
 // ownerText is what is told of the owner column. Where tokens stand in the column sig, that is one
 // column with two meanings.
-func ownerText(r *contract.JobRow) string {
+func ownerText(r *api.JobRow) string {
 	if r.Owner == r.Sig && !strings.HasPrefix(r.Owner, "@") {
 		return ""
 	}
@@ -186,7 +186,7 @@ func codeText(code *int64) string {
 }
 
 // signalText is what is told of the column sig.
-func signalText(r *contract.JobRow) string {
+func signalText(r *api.JobRow) string {
 	if r.Owner == r.Sig && strings.HasPrefix(r.Sig, "@") {
 		return ""
 	}
@@ -194,7 +194,7 @@ func signalText(r *contract.JobRow) string {
 }
 
 // shownSize is how much a column of output holds.
-func shownSize(text contract.JobText) string {
+func shownSize(text api.JobText) string {
 	if text.Size == 0 {
 		return ""
 	}

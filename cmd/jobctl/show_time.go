@@ -6,11 +6,11 @@ import (
 
 	"jobd/cmd/internal/screen"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // timeLines are what a row says about time, without what is empty.
-func (s *sheet) timeLines(p *contract.RowPlan) [][2]string {
+func (s *sheet) timeLines(p *api.RowPlan) [][2]string {
 	if p == nil {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (s *sheet) timeLines(p *contract.RowPlan) [][2]string {
 }
 
 // attemptsText is how often the present run was started, of how many times.
-func attemptsText(p *contract.RowPlan) string {
+func attemptsText(p *api.RowPlan) string {
 	switch {
 	case p.MaxAttempts > 0:
 		return fmt.Sprintf("%d of %d", p.Attempts, p.MaxAttempts)

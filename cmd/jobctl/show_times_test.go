@@ -8,7 +8,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // The page of a job has times as all pages have them: to the second on a terminal, with the date
@@ -24,7 +24,7 @@ func TestTimesOfShow(t *testing.T) {
 		"status":         json.RawMessage(workerAnswer),
 		"explain":        json.RawMessage(`{"name":"node-1","jobs":[{"job":6,"row":{"target":"mail","status":"ignored","created":1795168800,"stdout":{"size":0},"stderr":{"size":0}}}]}`),
 		"journal-anchor": history.AnchorAnswer{Seq: 1, Hash: strings.Repeat("0f", 32)},
-		"journal-events": contract.Opened{Name: "node-1", Cursor: "c"}, "journal-next": history.Page{Items: []json.RawMessage{event}}, "journal-close": "ok",
+		"journal-events": api.Opened{Name: "node-1", Cursor: "c"}, "journal-next": history.Page{Items: []json.RawMessage{event}}, "journal-close": "ok",
 	})
 	for _, test := range []struct {
 		terminal       bool
@@ -66,7 +66,7 @@ func TestShowOfARowThatRecurs(t *testing.T) {
 		"explain": json.RawMessage(`{"name":"node-1","jobs":[{"job":6,"row":{"target":"mail","status":"delayed","created":1795168800,"stdout":{"size":0},"stderr":{"size":0},
 			"plan":{"run_at":1795255200,"planned_at":1795255200,"schedule":"daily 10:00","in":"UTC","next":1795255200}}}]}`),
 		"journal-anchor": history.AnchorAnswer{Seq: 1, Hash: strings.Repeat("0f", 32)},
-		"journal-events": contract.Opened{Name: "node-1", Cursor: "c"}, "journal-next": history.Page{Items: events}, "journal-close": "ok",
+		"journal-events": api.Opened{Name: "node-1", Cursor: "c"}, "journal-next": history.Page{Items: events}, "journal-close": "ok",
 	})
 	got := jobctl{terminal: true}.run(t, "--port", worker.port, "show", "6")
 	for _, want := range []string{

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // The real-time signals of Linux as the C library counts them.
@@ -22,7 +22,7 @@ const (
 )
 
 func (p *program) sendSignal() *ffcli.Command {
-	name := contract.SendSignal.Name
+	name := api.SendSignal.Name
 	return command(name, "send-signal SIG ID… | SIG T:ID…", "send a signal, as TERM, SIGTERM or 15, to running jobs", func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			return wrongUsage("%s: needs a signal and at least one job", name)
@@ -35,7 +35,7 @@ func (p *program) sendSignal() *ffcli.Command {
 		if err != nil {
 			return err
 		}
-		var answer contract.Delivered
+		var answer api.Delivered
 		if err := p.askInto(ctx, name, p.signalRequest(jobs, signo), &answer); err != nil {
 			return mayBeDone(err, name)
 		}
@@ -45,21 +45,21 @@ func (p *program) sendSignal() *ffcli.Command {
 
 func (p *program) signalRequest(jobs []jobRef, signo int) any {
 	if p.config.master {
-		list := make([]contract.SignalJob, len(jobs))
+		list := make([]api.SignalJob, len(jobs))
 		for i, job := range jobs {
-			list[i] = contract.SignalJob{ID: job.id, Signal: int64(signo), Target: job.target}
+			list[i] = api.SignalJob{ID: job.id, Signal: int64(signo), Target: job.target}
 		}
-		return contract.SignalJobs{Jobs: list}
+		return api.SignalJobs{Jobs: list}
 	}
 	signals := make(map[jobnet.Whole]int, len(jobs))
 	for _, job := range jobs {
 		signals[job.id] = signo
 	}
-	return contract.Signals{Jobs: signals}
+	return api.Signals{Jobs: signals}
 }
 
 // showDelivered prints where the signal went, and is an error where it did not.
-func (p *program) showDelivered(jobs []jobRef, signo int, answer contract.Delivered) error {
+func (p *program) showDelivered(jobs []jobRef, signo int, answer api.Delivered) error {
 	t := table{head: []string{"JOB", "SIGNAL", "DELIVERED"}}
 	var failed []error
 	for _, job := range jobs {

@@ -12,13 +12,13 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // The answers to status.
 type (
-	workerStatus = contract.WorkerStatus
-	masterStatus = contract.FleetStatus[*workerStatus]
+	workerStatus = api.WorkerStatus
+	masterStatus = api.FleetStatus[*workerStatus]
 )
 
 func (p *program) listTargets() *ffcli.Command {
@@ -62,7 +62,7 @@ func (p *program) showWorker(ctx context.Context, name string, args []string, sh
 		return wrongUsage("%s: takes no arguments, got %q", name, args)
 	}
 	var status workerStatus
-	if err := p.askInto(ctx, contract.Status.Name, nil, &status); err != nil || p.json() {
+	if err := p.askInto(ctx, api.Status.Name, nil, &status); err != nil || p.json() {
 		return err
 	}
 	show(status)
@@ -76,7 +76,7 @@ func (p *program) showMaster(ctx context.Context, name string, args []string, sh
 		return wrongUsage("%s: takes no arguments, got %q", name, args)
 	}
 	var status masterStatus
-	if err := p.askInto(ctx, contract.MasterStatus.Name, contract.Polling{Workers: true}, &status); err != nil {
+	if err := p.askInto(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
 		return err
 	}
 	if !p.json() {
@@ -131,16 +131,16 @@ func masterMemoryTable(s masterStatus) table {
 }
 
 // owed is how many events the table does not show yet.
-func owed(j *contract.JournalStatus) int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
+func owed(j *api.JournalStatus) int64 { return int64(j.Events) - int64(min(j.Mirrored, j.Events)) }
 
 // onDisk is how many bytes a journal takes.
-func onDisk(j *contract.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
+func onDisk(j *api.JournalStatus) uint64 { return uint64(max(0, j.Bytes)) }
 
 func memoryTable() table {
 	return table{head: []string{"NAME", "RESIDENT", "HEAP TOTAL", "HEAP USED", "EXTERNAL", "ARRAY BUFFERS"}, elastic: "NAME"}
 }
 
-func addMemory(t *table, name string, m contract.MemoryUsage) {
+func addMemory(t *table, name string, m api.MemoryUsage) {
 	row := []cell{line(name)}
 	for _, size := range []uint64{m.RSS, m.HeapTotal, m.HeapUsed, m.External, m.ArrayBuffers} {
 		row = append(row, line(humanize.IBytes(size)))

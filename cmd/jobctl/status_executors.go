@@ -10,7 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // printExecutors prints how those stand that run jobs otherwise than in a process for each; nothing
@@ -41,9 +41,8 @@ func (p *program) printExecutors(s *census) {
 			case e.Failing != "":
 				fmt.Fprintf(&unready, "%sno new process for target %s gets ready since %s, those that are there go on: %s\n", whose, clean(e.Target), since, said(e.Failing))
 			}
-			if e.Tight != "" {
-				fmt.Fprintf(&unready, "%smax_memory of target %s is too small since %s, each process has one job only: %s\n",
-					whose, clean(e.Target), p.sinceText(time.UnixMilli(e.TightSince)), clean(e.Tight))
+			if e.Stranger != "" {
+				fmt.Fprintf(&unready, "%starget %s, %s: %s\n", whose, clean(e.Target), p.sinceText(time.UnixMilli(e.StrangerAt)), said(e.Stranger))
 			}
 		}
 	}
@@ -74,7 +73,7 @@ func said(reason string) string {
 }
 
 // executorCells are the line of one. Requests have no processes.
-func executorCells(e *contract.ExecutorStatus) []cell {
+func executorCells(e *api.ExecutorStatus) []cell {
 	processes, ready, booting := fmt.Sprint(e.Processes), fmt.Sprint(e.Ready), fmt.Sprint(e.Booting)
 	if !e.Kept() {
 		processes, ready, booting = "", "", ""

@@ -13,7 +13,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) status() *ffcli.Command {
@@ -99,7 +99,7 @@ func (p *program) printHead(s *workerStatus, address string) {
 		}
 		line("runner: %s", text)
 	}
-	if tellsMore(s) && s.Launcher == nil && !slices.ContainsFunc(s.Executors, func(e contract.ExecutorStatus) bool { return e.Unready != "" }) {
+	if tellsMore(s) && s.Launcher == nil && !slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool { return e.Unready != "" }) {
 		line("launcher: nothing is known to be wrong")
 	}
 	for _, m := range s.Masters {
@@ -120,7 +120,7 @@ func (p *program) sinceSuffix(since time.Time) string {
 }
 
 // standingText says whether something is there, since when, and why not.
-func (p *program) standingText(s contract.Standing, there, gone string) string {
+func (p *program) standingText(s api.Standing, there, gone string) string {
 	if s.Reachable {
 		return there + p.sinceSuffix(s.Since)
 	}
@@ -154,7 +154,7 @@ func (p *program) standingTable(s *census) table {
 }
 
 // pausedText tells for how long a target is paused.
-func (p *program) pausedText(t contract.TargetStatus) string {
+func (p *program) pausedText(t api.TargetStatus) string {
 	if t.Paused && t.PausedSince > 0 {
 		return p.ago(time.UnixMilli(t.PausedSince))
 	}
@@ -170,14 +170,14 @@ func (p *program) waitingCells(s *census, target string) (count, oldest cell) {
 	return line(countText(w)), line(p.oldestText(w))
 }
 
-func countText(w contract.WaitingTarget) string {
+func countText(w api.WaitingTarget) string {
 	if w.More {
 		return fmt.Sprintf("%d+", w.Count)
 	}
 	return fmt.Sprint(w.Count)
 }
 
-func (p *program) oldestText(w contract.WaitingTarget) string {
+func (p *program) oldestText(w api.WaitingTarget) string {
 	switch {
 	case w.Count == 0:
 		return ""

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // idle is a target for which a worker claims nothing.
@@ -19,7 +19,7 @@ type idle struct{ worker, target, why string }
 // same.
 func idleTargets(s workerStatus, worker string) (list []idle) {
 	for _, name := range slices.Sorted(maps.Keys(s.Targets)) {
-		said := slices.ContainsFunc(s.Executors, func(e contract.ExecutorStatus) bool {
+		said := slices.ContainsFunc(s.Executors, func(e api.ExecutorStatus) bool {
 			return e.Target == name && e.Unready != "" && strings.Contains(s.Targets[name].Why, e.Unready)
 		})
 		if why := s.Targets[name].Why; why != "" && !said {

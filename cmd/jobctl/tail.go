@@ -12,7 +12,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // follower shows what one job writes.
@@ -146,8 +146,8 @@ func (f *follower) step(ctx context.Context) (over, some bool, err error) {
 			return f.over, false, err
 		}
 	}
-	var answer contract.JobOutput
-	if err := cannotTell(f.on.ask(ctx, contract.Output.Name, f.query(), &answer)); err != nil {
+	var answer api.JobOutput
+	if err := cannotTell(f.on.ask(ctx, api.Output.Name, f.query(), &answer)); err != nil {
 		return false, false, err
 	}
 	return f.show(&answer)
@@ -173,13 +173,13 @@ func (f *follower) connectAgain(ctx context.Context) (c *client, end func(), err
 
 // query is the data of the next request.
 func (f *follower) query() map[string]any {
-	return fieldsOf(contract.OutputQuery{Job: f.job, Stdout: f.from[0], Stderr: f.from[1]})
+	return fieldsOf(api.OutputQuery{Job: f.job, Stdout: f.from[0], Stderr: f.from[1]})
 }
 
 // show prints an answer.
-func (f *follower) show(a *contract.JobOutput) (over, some bool, err error) {
+func (f *follower) show(a *api.JobOutput) (over, some bool, err error) {
 	switch {
-	case a.State == contract.OutputUnknown || a.State == contract.OutputClaimed:
+	case a.State == api.OutputUnknown || a.State == api.OutputClaimed:
 		f.on = nil // another worker may have it by now
 		return false, false, nil
 	case a.Attempt != f.attempt:
@@ -197,13 +197,13 @@ func (f *follower) show(a *contract.JobOutput) (over, some bool, err error) {
 	if f.json() {
 		if some || !f.begun || a.Done != nil {
 			err = f.printJSON(struct {
-				*contract.JobOutput
+				*api.JobOutput
 				Worker string `json:"worker,omitempty"`
 			}{a, f.on.name})
 		}
 	}
 	f.tube.behind = 0
-	for i, part := range []*contract.OutputPart{&a.Stdout, &a.Stderr} {
+	for i, part := range []*api.OutputPart{&a.Stdout, &a.Stderr} {
 		if !f.json() {
 			err = errors.Join(err, f.showPart(i, part))
 		}
@@ -227,7 +227,7 @@ func (f *follower) show(a *contract.JobOutput) (over, some bool, err error) {
 }
 
 // showPart prints a part of a stream, at first only its last lines.
-func (f *follower) showPart(stream int, part *contract.OutputPart) error {
+func (f *follower) showPart(stream int, part *api.OutputPart) error {
 	if part.Skipped > 0 {
 		if err := f.tube.flush(); err != nil {
 			return err
@@ -257,8 +257,8 @@ func lastLines(text []byte, n int) []byte {
 }
 
 // endOf says how a job ended.
-func endOf(e *contract.OutputEnd) string {
-	text := outcomeOf(contract.Outcome{Result: e.Result, Code: e.Code, Signal: e.Signal})
+func endOf(e *api.OutputEnd) string {
+	text := outcomeOf(api.Outcome{Result: e.Result, Code: e.Code, Signal: e.Signal})
 	for _, more := range []string{e.Reason, e.Note} {
 		if more != "" {
 			text += ": " + clean(more)

@@ -7,7 +7,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // find asks all workers which of them has the job: the one where it is under way, else the one
@@ -18,7 +18,7 @@ func (f *follower) find(ctx context.Context) error {
 			return err
 		}
 	}
-	fleet, err := askFleet[contract.JobOutput](ctx, f.client, contract.Output.Name, contract.OutputQuery{Job: f.job, Most: 1})
+	fleet, err := askFleet[api.JobOutput](ctx, f.client, api.Output.Name, api.OutputQuery{Job: f.job, Most: 1})
 	if err != nil {
 		return err
 	}
@@ -26,11 +26,11 @@ func (f *follower) find(ctx context.Context) error {
 	for _, one := range fleet {
 		switch a := one.answer; {
 		case one.err != nil:
-		case a.Running && a.State == contract.OutputRunning:
+		case a.Running && a.State == api.OutputRunning:
 			f.on = one.from
 			f.first(&a)
 			return nil
-		case a.State == contract.OutputClaimed:
+		case a.State == api.OutputClaimed:
 			claimed = true
 		case a.Done != nil && a.Done.Ended > newest:
 			newest, f.on = a.Done.Ended, one.from
@@ -48,7 +48,7 @@ func (f *follower) find(ctx context.Context) error {
 }
 
 // first says from where on a job is shown.
-func (f *follower) first(a *contract.JobOutput) {
+func (f *follower) first(a *api.JobOutput) {
 	if f.begun {
 		return // somewhere else: it goes on where it was
 	}
@@ -60,7 +60,7 @@ func (f *follower) first(a *contract.JobOutput) {
 		f.lines = usualLines
 	}
 	if f.lines >= 0 {
-		f.from = [2]int64{-contract.MostOutput, -contract.MostOutput}
+		f.from = [2]int64{-api.MostOutput, -api.MostOutput}
 	}
 }
 
@@ -86,7 +86,7 @@ const mostMissed = 2
 
 // absent says where a job is that no worker has. Workers and row are asked one after the other, and
 // a job may be claimed in between: where the row says so, the workers are asked again.
-func (f *follower) absent(ctx context.Context, fleet []told[contract.JobOutput]) error {
+func (f *follower) absent(ctx context.Context, fleet []told[api.JobOutput]) error {
 	row, err := f.row(ctx)
 	unheard := silent(fleet)
 	switch {
@@ -110,7 +110,7 @@ func (f *follower) absent(ctx context.Context, fleet []told[contract.JobOutput])
 // row asks the table, through the first worker that can.
 func (f *follower) row(ctx context.Context) (*history.Row, error) {
 	ids := map[string]any{"ids": []jobnet.Whole{f.job}}
-	fleet, err := askFleet[history.RowsAnswer](ctx, f.client, contract.JournalRows, ids)
+	fleet, err := askFleet[history.RowsAnswer](ctx, f.client, api.JournalRows, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -8,29 +8,29 @@ import (
 	"github.com/dustin/go-humanize"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // fromRow shows what the row has of a job that has ended and that no journal in reach tells of: the
 // end of each stream, as the first worker that can read the table gives it.
 func (f *follower) fromRow(ctx context.Context) error {
-	query := contract.ExplainQuery{IDs: []jobnet.Whole{f.job}, Output: true}
-	fleet, err := askFleet[contract.Explained](ctx, f.client, contract.Explain.Name, query)
+	query := api.ExplainQuery{IDs: []jobnet.Whole{f.job}, Output: true}
+	fleet, err := askFleet[api.Explained](ctx, f.client, api.Explain.Name, query)
 	for _, one := range fleet {
 		if one.err != nil || len(one.answer.Jobs) != 1 || one.answer.Jobs[0].Row == nil {
 			continue
 		}
 		f.over = true
 		row := one.answer.Jobs[0].Row
-		answer := contract.JobOutput{Job: f.job, State: contract.OutputEnded, Stdout: endOfText(row.Stdout), Stderr: endOfText(row.Stderr)}
+		answer := api.JobOutput{Job: f.job, State: api.OutputEnded, Stdout: endOfText(row.Stdout), Stderr: endOfText(row.Stderr)}
 		if f.json() {
 			return f.printJSON(struct {
-				contract.JobOutput
+				api.JobOutput
 				Row bool `json:"row"` // it is what the row has
 			}{answer, true})
 		}
 		f.note(fmt.Errorf("job %d: no journal that was asked tells of its end; this is what its row has", f.job))
-		for i, part := range []contract.OutputPart{answer.Stdout, answer.Stderr} {
+		for i, part := range []api.OutputPart{answer.Stdout, answer.Stderr} {
 			if part.Skipped > 0 {
 				f.note(fmt.Errorf("%s bytes of %s before these are in the row only", humanize.Comma(part.Skipped), [2]string{"stdout", "stderr"}[i]))
 			}
@@ -49,7 +49,7 @@ func (f *follower) fromRow(ctx context.Context) error {
 }
 
 // endOfText is the end of a column of output.
-func endOfText(text contract.JobText) contract.OutputPart {
+func endOfText(text api.JobText) api.OutputPart {
 	at := max(0, text.Size-int64(len(text.Tail)))
-	return contract.OutputPart{At: at, Bytes: []byte(text.Tail), Size: text.Size, Skipped: at}
+	return api.OutputPart{At: at, Bytes: []byte(text.Tail), Size: text.Size, Skipped: at}
 }

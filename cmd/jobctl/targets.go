@@ -8,7 +8,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) poll() *ffcli.Command {
@@ -16,7 +16,7 @@ func (p *program) poll() *ffcli.Command {
 		if p.config.master {
 			return wrongUsage("poll: only a worker knows this; leave --master away, or use poke")
 		}
-		return p.tellTargets(ctx, contract.Poll, args)
+		return p.tellTargets(ctx, api.Poll, args)
 	})
 }
 
@@ -28,31 +28,31 @@ func (p *program) poke() *ffcli.Command {
 		if len(args) == 0 {
 			return wrongUsage("poke: needs at least one target")
 		}
-		return p.tellTargets(ctx, contract.Poke, args)
+		return p.tellTargets(ctx, api.Poke, args)
 	})
 }
 
 func (p *program) pause() *ffcli.Command {
 	return command("pause", "pause [T…]", "start no more jobs of these targets, or of all", func(ctx context.Context, args []string) error {
-		return p.tellTargets(ctx, contract.Pause, args)
+		return p.tellTargets(ctx, api.Pause, args)
 	})
 }
 
 func (p *program) resume() *ffcli.Command {
 	return command("continue", "continue [T…]", "end the pause of these targets, or of all", func(ctx context.Context, args []string) error {
-		return p.tellTargets(ctx, contract.Continue, args)
+		return p.tellTargets(ctx, api.Continue, args)
 	})
 }
 
 func (p *program) addTarget() *ffcli.Command {
 	return command("add-target", "add-target T N", "worker: serve one more target, with N jobs at once", func(ctx context.Context, args []string) error {
-		return p.tellConcurrency(ctx, contract.AddTarget, args)
+		return p.tellConcurrency(ctx, api.AddTarget, args)
 	})
 }
 
 func (p *program) setTargetConcurrency() *ffcli.Command {
 	return command("set-target-concurrency", "set-target-concurrency T N", "worker: run up to N jobs of a target at once", func(ctx context.Context, args []string) error {
-		return p.tellConcurrency(ctx, contract.SetConcurrency, args)
+		return p.tellConcurrency(ctx, api.SetConcurrency, args)
 	})
 }
 
@@ -64,11 +64,11 @@ func (p *program) removeTarget() *ffcli.Command {
 		if len(args) != 1 {
 			return wrongUsage("remove-target: needs one target, got %q", args)
 		}
-		return tell(ctx, p, contract.RemoveTarget, contract.Target{Target: args[0]}, args[0])
+		return tell(ctx, p, api.RemoveTarget, api.Target{Target: args[0]}, args[0])
 	})
 }
 
-func (p *program) tellConcurrency(ctx context.Context, r contract.Request[contract.Slots, contract.Done], args []string) error {
+func (p *program) tellConcurrency(ctx context.Context, r api.Request[api.Slots, api.Done], args []string) error {
 	if err := p.onlyWorker(r.Name); err != nil {
 		return err
 	}
@@ -79,12 +79,12 @@ func (p *program) tellConcurrency(ctx context.Context, r contract.Request[contra
 	if err != nil || concurrency < 1 {
 		return wrongUsage("%s: concurrency %q is not allowed; allowed is a whole number of at least 1", r.Name, args[1])
 	}
-	return tell(ctx, p, r, contract.Slots{Target: args[0], Concurrency: concurrency}, args[0])
+	return tell(ctx, p, r, api.Slots{Target: args[0], Concurrency: concurrency}, args[0])
 }
 
 // tell sends a request about targets whose answer is "ok", and prints that, unless nobody was there
 // to do it.
-func tell[Q any](ctx context.Context, p *program, r contract.Request[Q, contract.Done], query Q, targets ...string) error {
+func tell[Q any](ctx context.Context, p *program, r api.Request[Q, api.Done], query Q, targets ...string) error {
 	done, err := askFor(ctx, p, r, query)
 	if err != nil {
 		return p.meantTargets(ctx, mayBeDone(err, r.Name), targets)
@@ -107,7 +107,7 @@ func mayBeDone(err error, typ string) error {
 
 // missed says which targets nobody serves. A poke for them is kept until somebody does; nothing was
 // paused or continued for them, and that is an error.
-func (p *program) missed(ctx context.Context, typ string, done contract.Done) error {
+func (p *program) missed(ctx context.Context, typ string, done api.Done) error {
 	var missed []error
 	near := p.nearTargets(ctx)
 	for _, target := range done.Unserved {
@@ -115,9 +115,9 @@ func (p *program) missed(ctx context.Context, typ string, done contract.Done) er
 	}
 	nobody := done.Workers != nil && *done.Workers == 0 && len(missed) == 0
 	switch {
-	case nobody && typ != contract.Poke.Name:
+	case nobody && typ != api.Poke.Name:
 		return fmt.Errorf("%s: no worker is registered with the master: nothing was done", typ)
-	case typ != contract.Poke.Name:
+	case typ != api.Poke.Name:
 		for i, target := range done.Unserved {
 			missed[i] = fmt.Errorf("%w%s", missed[i], near(target))
 		}
@@ -130,6 +130,6 @@ func (p *program) missed(ctx context.Context, typ string, done contract.Done) er
 }
 
 // tellTargets is tell about targets; none stands for all. A master is asked whom that is about.
-func (p *program) tellTargets(ctx context.Context, r contract.Request[contract.Targets, contract.Done], targets []string) error {
-	return tell(ctx, p, r, contract.Targets{Targets: targets, Detail: p.config.master}, targets...)
+func (p *program) tellTargets(ctx context.Context, r api.Request[api.Targets, api.Done], targets []string) error {
+	return tell(ctx, p, r, api.Targets{Targets: targets, Detail: p.config.master}, targets...)
 }

@@ -8,16 +8,16 @@ import (
 
 	"jobd/cmd/jobctl/live"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // cancel cancels a running job, on the worker that runs it.
 func (s *topSource) cancel(ctx context.Context, c *client, job live.Job) (string, error) {
 	r := &remote{client: c, name: job.Worker, address: job.Address}
-	query := contract.CancelQuery{IDs: []jobnet.Whole{job.Job}, Targets: map[jobnet.Whole]string{job.Job: job.Target}}
-	var answer contract.CancelAnswer
-	if err := askOne(ctx, r, contract.Cancel.Name, query, &answer); err != nil {
-		return "", mayBeDone(err, contract.Cancel.Name)
+	query := api.CancelQuery{IDs: []jobnet.Whole{job.Job}, Targets: map[jobnet.Whole]string{job.Job: job.Target}}
+	var answer api.CancelAnswer
+	if err := askOne(ctx, r, api.Cancel.Name, query, &answer); err != nil {
+		return "", mayBeDone(err, api.Cancel.Name)
 	}
 	became, known := answer.Jobs[job.Job]
 	switch {
@@ -25,7 +25,7 @@ func (s *topSource) cancel(ctx context.Context, c *client, job live.Job) (string
 		return "", errors.New(answer.Errors[job.Job])
 	case !known:
 		return "", errors.New("its worker does not have it any more")
-	case became.State != contract.CancelCancelling:
+	case became.State != api.CancelCancelling:
 		return became.State, nil
 	case became.Before:
 		return fmt.Sprintf("was cancelled before, by %s; it gets KILL at %s", became.By, s.clock(became.Kill)), nil

@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"jobd/cmd/jobctl/live"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // What waits for a target is counted by a worker that can, also where one that can't was there first.
 func TestTopHasACapableWorkerCount(t *testing.T) {
 	t.Parallel()
-	worker := func(database *contract.Standing) live.Worker {
-		return live.Worker{Status: &contract.WorkerStatus{Database: database, Targets: map[string]contract.TargetStatus{"a": {}}}}
+	worker := func(database *api.Standing) live.Worker {
+		return live.Worker{Status: &api.WorkerStatus{Database: database, Targets: map[string]api.TargetStatus{"a": {}}}}
 	}
-	old, away, able := worker(nil), worker(&contract.Standing{}), worker(&contract.Standing{Reachable: true})
+	old, away, able := worker(nil), worker(&api.Standing{}), worker(&api.Standing{Reachable: true})
 	for _, test := range []struct {
 		workers []live.Worker
 		want    string

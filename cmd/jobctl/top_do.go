@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"jobd/cmd/jobctl/live"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Do implements live.Source.
@@ -16,9 +16,9 @@ func (s *topSource) Do(ctx context.Context, a live.Action) (answer string, err e
 	err = s.link.use(ctx, func(c *client) error {
 		switch a.Kind {
 		case live.Pause:
-			answer, err = s.tellTarget(ctx, c, contract.Pause, a.Target)
+			answer, err = s.tellTarget(ctx, c, api.Pause, a.Target)
 		case live.Continue:
-			answer, err = s.tellTarget(ctx, c, contract.Continue, a.Target)
+			answer, err = s.tellTarget(ctx, c, api.Continue, a.Target)
 		case live.Poke:
 			answer, err = s.tellTarget(ctx, c, s.look(), a.Target)
 		case live.Term:
@@ -34,27 +34,27 @@ func (s *topSource) Do(ctx context.Context, a live.Action) (answer string, err e
 }
 
 // look is what has workers look for jobs.
-func (s *topSource) look() contract.Request[contract.Targets, contract.Done] {
+func (s *topSource) look() api.Request[api.Targets, api.Done] {
 	if s.p.config.master {
-		return contract.Poke
+		return api.Poke
 	}
-	return contract.Poll
+	return api.Poll
 }
 
-func (s *topSource) tellTarget(ctx context.Context, c *client, r contract.Request[contract.Targets, contract.Done], target string) (string, error) {
-	var done contract.Done
-	if err := c.askInto(ctx, r.Name, contract.Targets{Targets: []string{target}, Detail: c.master}, &done); err != nil {
+func (s *topSource) tellTarget(ctx context.Context, c *client, r api.Request[api.Targets, api.Done], target string) (string, error) {
+	var done api.Done
+	if err := c.askInto(ctx, r.Name, api.Targets{Targets: []string{target}, Detail: c.master}, &done); err != nil {
 		return "", mayBeDone(err, r.Name)
 	}
-	if r.Name == contract.Poke.Name && len(done.Unserved) > 0 {
+	if r.Name == api.Poke.Name && len(done.Unserved) > 0 {
 		return "no worker serves it now; the poke is kept until one does", nil
 	}
 	return done.Result, s.p.missed(ctx, r.Name, done)
 }
 
 func (s *topSource) signal(ctx context.Context, c *client, job live.Job, signal syscall.Signal) (string, error) {
-	name := contract.SendSignal.Name
-	var answer contract.Delivered
+	name := api.SendSignal.Name
+	var answer api.Delivered
 	if err := c.askInto(ctx, name, s.p.signalRequest([]jobRef{{id: job.Job, target: job.Target}}, int(signal)), &answer); err != nil {
 		return "", mayBeDone(err, name)
 	}

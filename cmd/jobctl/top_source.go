@@ -14,7 +14,7 @@ import (
 
 	"jobd/cmd/jobctl/live"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // topSource asks the worker at the other end, or the workers of the master there, for the live view.
@@ -31,12 +31,12 @@ func (s *topSource) Fleet(ctx context.Context) (fleet live.Fleet, err error) {
 	err = s.link.use(ctx, func(c *client) error {
 		if !c.master {
 			var status workerStatus
-			err := c.askInto(ctx, contract.Status.Name, nil, &status)
+			err := c.askInto(ctx, api.Status.Name, nil, &status)
 			fleet.Workers = []live.Worker{{Name: status.Name, Status: &status, Targets: slices.Sorted(maps.Keys(status.Targets))}}
 			return err
 		}
 		var status masterStatus
-		if err := c.askInto(ctx, contract.MasterStatus.Name, contract.Polling{Workers: true}, &status); err != nil {
+		if err := c.askInto(ctx, api.MasterStatus.Name, api.Polling{Workers: true}, &status); err != nil {
 			return err
 		}
 		for _, w := range status.Workers {
@@ -67,9 +67,9 @@ func (s *topSource) unserved(status masterStatus) string {
 }
 
 // Running implements live.Source.
-func (s *topSource) Running(ctx context.Context, workers []live.Worker, q contract.RunningQuery) (running live.Running, err error) {
+func (s *topSource) Running(ctx context.Context, workers []live.Worker, q api.RunningQuery) (running live.Running, err error) {
 	err = s.link.use(ctx, func(c *client) error {
-		answers := askEach[contract.RunningJobs](ctx, c, contract.Running.Name, workers, func(live.Worker) any { return q })
+		answers := askEach[api.RunningJobs](ctx, c, api.Running.Name, workers, func(live.Worker) any { return q })
 		for _, a := range answers {
 			running.Total += a.answer.Total
 			for _, job := range a.answer.Jobs {
@@ -85,7 +85,7 @@ func (s *topSource) Running(ctx context.Context, workers []live.Worker, q contra
 // Waiting implements live.Source. Workers share the table: each target is counted by one of those
 // that serve it, by as few workers as do.
 func (s *topSource) Waiting(ctx context.Context, workers []live.Worker, targets []string) (waiting live.Waiting, err error) {
-	waiting.Targets = map[string]contract.WaitingTarget{}
+	waiting.Targets = map[string]api.WaitingTarget{}
 	err = s.link.use(ctx, func(c *client) error {
 		parts := counters(workers, targets)
 		var counting []live.Worker
@@ -96,9 +96,9 @@ func (s *topSource) Waiting(ctx context.Context, workers []live.Worker, targets 
 		}
 		parts = slices.DeleteFunc(parts, func(part []string) bool { return len(part) == 0 })
 		next := 0
-		answers := askEach[contract.WaitingRows](ctx, c, contract.Waiting.Name, counting, func(live.Worker) any {
+		answers := askEach[api.WaitingRows](ctx, c, api.Waiting.Name, counting, func(live.Worker) any {
 			next++
-			return contract.WaitingQuery{Targets: parts[next-1]}
+			return api.WaitingQuery{Targets: parts[next-1]}
 		})
 		for _, a := range answers {
 			maps.Copy(waiting.Targets, a.answer.Targets)
@@ -175,7 +175,7 @@ func askOne(ctx context.Context, r *remote, typ string, query, into any) error {
 	}
 	relay := fieldsOf(query)
 	relay["worker"] = r.address
-	var answer contract.Relayed
+	var answer api.Relayed
 	if err := r.client.askInto(ctx, typ, relay, &answer); err != nil {
 		return cannotTell(err)
 	}

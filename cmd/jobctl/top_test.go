@@ -16,7 +16,7 @@ import (
 	"jobd/cmd/internal/logging"
 	"jobd/cmd/jobctl/live"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func TestTopIsRefusedWhereItCanNotBeShown(t *testing.T) {
@@ -74,7 +74,7 @@ func TestTopOfAnOlderWorker(t *testing.T) {
 	}
 	for what, silent := range map[string]func() ([]string, error){
 		"running": func() ([]string, error) {
-			r, err := s.Running(t.Context(), fleet.Workers, contract.RunningQuery{})
+			r, err := s.Running(t.Context(), fleet.Workers, api.RunningQuery{})
 			return r.Silent, err
 		},
 		"waiting": func() ([]string, error) {
@@ -87,7 +87,7 @@ func TestTopOfAnOlderWorker(t *testing.T) {
 			t.Errorf("%s: %q, %v", what, told, err)
 		}
 	}
-	job := live.Job{RunningJob: contract.RunningJob{Job: 5, Target: "mail"}}
+	job := live.Job{RunningJob: api.RunningJob{Job: 5, Target: "mail"}}
 	if _, err := s.Output(t.Context(), job, live.Place{}); err == nil || !strings.Contains(err.Error(), "older jobd") {
 		t.Errorf("output: %v", err)
 	}
@@ -111,7 +111,7 @@ func (r *relaying) handle(typ string) jobnet.Handler {
 		r.mu.Lock()
 		r.asked = append(r.asked, typ+" "+worker+" "+string(request.Fields()["targets"]))
 		r.mu.Unlock()
-		answer := contract.RelayedAnswer{Name: worker, Address: worker}
+		answer := api.RelayedAnswer{Name: worker, Address: worker}
 		switch {
 		case worker == "a:2":
 			answer.Error = "unknown request type: '" + typ + "'"
@@ -122,7 +122,7 @@ func (r *relaying) handle(typ string) jobnet.Handler {
 		default:
 			answer.Data = json.RawMessage(`{"targets": {"mail": {"count": 3}}}`)
 		}
-		return contract.Relayed{Workers: []contract.RelayedAnswer{answer}}, nil
+		return api.Relayed{Workers: []api.RelayedAnswer{answer}}, nil
 	}
 }
 
@@ -148,7 +148,7 @@ func TestTopAsksEachWorkerOfAMaster(t *testing.T) {
 	if want := []string{"target 'print' was poked at 2025-11-20 10:00:00, and nobody serves it; nor 2 more"}; !slices.Equal(fleet.Troubles, want) {
 		t.Errorf("%q", fleet.Troubles)
 	}
-	running, err := s.Running(t.Context(), fleet.Workers, contract.RunningQuery{Most: 5})
+	running, err := s.Running(t.Context(), fleet.Workers, api.RunningQuery{Most: 5})
 	if err != nil || running.Total != 12 || len(running.Jobs) != 1 || running.Jobs[0].Worker != "one" || running.Jobs[0].Address != "a:1" {
 		t.Errorf("%+v, %v", running, err)
 	}
@@ -235,7 +235,7 @@ func TestTopSaysWhatBecameOfAnAction(t *testing.T) {
 	})
 	s := topOf(t, d.port, false)
 	job := func(id int64) live.Job {
-		return live.Job{RunningJob: contract.RunningJob{Job: jobnet.Whole(id), Target: "mail"}}
+		return live.Job{RunningJob: api.RunningJob{Job: jobnet.Whole(id), Target: "mail"}}
 	}
 	for _, test := range []struct {
 		action       live.Action

@@ -7,13 +7,13 @@ import (
 	"fmt"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // expect asks the daemon what it is before it is asked for something: a master takes pause for all
 // of its workers, and answers others' requests in forms of its own.
 func (c *client) expect(ctx context.Context) error {
-	_, err := c.ask(ctx, contract.Status.Name, nil)
+	_, err := c.ask(ctx, api.Status.Name, nil)
 	var refused *jobnet.RemoteError
 	if errors.As(err, &refused) && !isPassword(err) {
 		return nil // it does not say; the request itself is answered, or refused

@@ -11,12 +11,12 @@ import (
 	"jobd/cmd/internal/exit"
 	"jobd/cmd/internal/reason"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func (p *program) why() *ffcli.Command {
 	c := command("why", "why ID… | T:ID…", "one sentence: where a job is, and what it waits for", func(ctx context.Context, args []string) error {
-		jobs, err := anyJobs("why", args, contract.MostJobs)
+		jobs, err := anyJobs("why", args, api.MostJobs)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (p *program) why() *ffcli.Command {
 // sayWhy prints a sentence about each job. Where one is not explained, that is the exit code.
 func (p *program) sayWhy(ctx context.Context, c *client, jobs []jobRef) error {
 	explainedAll, told := true, false
-	for some := range slices.Chunk(jobs, contract.MostExplained) {
+	for some := range slices.Chunk(jobs, api.MostExplained) {
 		e, verdicts, err := p.verdicts(ctx, c, some)
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 const explainedJobs = `{"name":"node-1","mark":"aaaa","targets":["mail"],"jobs":[
@@ -111,11 +111,11 @@ func TestWhyOfManyJobs(t *testing.T) {
 	t.Parallel()
 	worker := startDaemon(t, "", map[string]any{"status": json.RawMessage(workerAnswer), "explain": json.RawMessage(`{"name":"node-1","jobs":[]}`)})
 	args := []string{"--port", worker.port, "why"}
-	for id := range contract.MostExplained + 1 {
+	for id := range api.MostExplained + 1 {
 		args = append(args, fmt.Sprint(id+1))
 	}
 	got := jobctl{}.run(t, args...)
-	if lines := strings.Count(got.out, "\n"); lines != contract.MostExplained+1 || len(worker.asked()) != 3 {
+	if lines := strings.Count(got.out, "\n"); lines != api.MostExplained+1 || len(worker.asked()) != 3 {
 		t.Errorf("%d lines, %d questions: %s", lines, len(worker.asked()), got.err)
 	}
 }

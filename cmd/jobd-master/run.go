@@ -14,7 +14,7 @@ import (
 	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // stopTimeout is how long the answers under way get when the master stops. Clients that wait for
@@ -55,7 +55,7 @@ func run(p daemon.Process) (err error) {
 	build := version.Of()
 	workers := master.New(master.Config{
 		PingInterval: config.pingInterval, PokeThrottle: config.pokeThrottle, Logger: log.Logger, Memory: process.Memory,
-		Build: contract.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: failPulse("workers", beat.Loop("workers")),
+		Build: api.Build{Version: build.Version, Commit: build.Commit, CommitDate: build.Date}, Pulse: failPulse("workers", beat.Loop("workers")),
 	})
 	told, err := openWeb(config.HTTP, workers, beat, log.Logger)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"jobd/cmd/internal/web"
 	"jobd/master"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // webPart is where the master tells of itself over HTTP.
@@ -30,7 +30,7 @@ func openWeb(at conf.HTTP, workers *master.Master, beat *pulse.Pulse, log *slog.
 	p.handlers = counting.Count(p.handlers)
 	routes := web.Routes{
 		Program: "jobd-master", Metrics: counting.Handler(workers.Standing),
-		Health: web.Loops(beat), Ready: func() []contract.NotReady { return ready(workers) },
+		Health: web.Loops(beat), Ready: func() []api.NotReady { return ready(workers) },
 	}
 	if p.server, err = web.Listen(at, routes.Handler(), log); err == nil {
 		log.Info("metrics are served", "address", p.server.Address())
@@ -53,9 +53,9 @@ func (p webPart) close() error {
 }
 
 // ready says why jobs can't reach anybody through this master.
-func ready(workers *master.Master) []contract.NotReady {
+func ready(workers *master.Master) []api.NotReady {
 	if workers.Standing().Workers == 0 {
-		return []contract.NotReady{{What: "workers", Why: "none is registered"}}
+		return []api.NotReady{{What: "workers", Why: "none is registered"}}
 	}
 	return nil
 }

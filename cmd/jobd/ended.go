@@ -24,7 +24,6 @@ func (d *daemon) Ended(ctx context.Context, job int64) (done *journal.Event, att
 		return nil, 0, jobnet.Refusal(d.toldOfJournal(err))
 	}
 	defer r.Close()
-	r.GiveWay() // jobs come first
 	defer d.memory.reading()()
 	kinds := []journal.Kind{journal.KindRunning, journal.KindDone}
 	for e, err := range r.Events(ctx, journal.Filter{Job: job, Kinds: kinds, Output: true}) {

@@ -10,7 +10,7 @@ import (
 
 // loops are the names under which the pulse knows the loops. At the failpoint NAME-hangs the loop of
 // that name never comes to the end of its work.
-var loops = []string{"turns", "claims", "mirror", "runner link", "accept"}
+var loops = []string{"worker", "mirror", "runner link", "accept"}
 
 const hangs = "-hangs"
 

@@ -9,40 +9,40 @@ import (
 	"jobd/cmd/internal/version"
 	jobexec "jobd/exec"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // handlers is the front for the wire protocol: it decodes requests, has the service carry them out,
 // and gives its answers to be encoded. docs/protocol.md describes them.
 func (d *daemon) handlers() map[string]jobnet.Handler {
 	s, all := d.service, make(map[string]jobnet.Handler)
-	handle(all, s, contract.Poll, s.Poll)
-	handle(all, s, contract.Pause, s.Pause)
-	handle(all, s, contract.Continue, s.Continue)
-	handle(all, s, contract.Recycle, s.Recycle)
-	handle(all, s, contract.Status, s.Status)
-	handle(all, s, contract.AddTarget, s.AddTarget)
-	handle(all, s, contract.RemoveTarget, s.RemoveTarget)
-	handle(all, s, contract.SetConcurrency, s.SetConcurrency)
-	handle(all, s, contract.RunManual, s.RunManual)
-	handle(all, s, contract.SendSignal, s.SendSignal)
-	handle(all, s, contract.Restart, s.Restart)
-	handle(all, s, contract.Running, s.Running)
-	handle(all, s, contract.Waiting, s.Waiting)
-	handle(all, s, contract.Explain, s.Explain)
-	handle(all, s, contract.Retry, s.Retry)
-	handle(all, s, contract.Output, s.Output)
-	handle(all, s, contract.Cancel, s.Cancel)
-	handle(all, s, contract.Recurring, s.Recurring)
-	handle(all, s, contract.Delayed, s.Delayed)
-	handle(all, s, contract.RunNow, s.RunNow)
+	handle(all, s, api.Poll, s.Poll)
+	handle(all, s, api.Pause, s.Pause)
+	handle(all, s, api.Continue, s.Continue)
+	handle(all, s, api.Recycle, s.Recycle)
+	handle(all, s, api.Status, s.Status)
+	handle(all, s, api.AddTarget, s.AddTarget)
+	handle(all, s, api.RemoveTarget, s.RemoveTarget)
+	handle(all, s, api.SetConcurrency, s.SetConcurrency)
+	handle(all, s, api.RunManual, s.RunManual)
+	handle(all, s, api.SendSignal, s.SendSignal)
+	handle(all, s, api.Restart, s.Restart)
+	handle(all, s, api.Running, s.Running)
+	handle(all, s, api.Waiting, s.Waiting)
+	handle(all, s, api.Explain, s.Explain)
+	handle(all, s, api.Retry, s.Retry)
+	handle(all, s, api.Output, s.Output)
+	handle(all, s, api.Cancel, s.Cancel)
+	handle(all, s, api.Recurring, s.Recurring)
+	handle(all, s, api.Delayed, s.Delayed)
+	handle(all, s, api.RunNow, s.RunNow)
 	d.addJournal(all)
 	return all
 }
 
 // handle adds the handler of a request.
 func handle[Q, A any](
-	all map[string]jobnet.Handler, s *service.Service, r contract.Request[Q, A],
+	all map[string]jobnet.Handler, s *service.Service, r api.Request[Q, A],
 	do func(ctx context.Context, from service.Call, query Q) (A, error),
 ) {
 	all[r.Name] = func(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
@@ -78,7 +78,7 @@ func callOf(link *jobnet.Link, request jobnet.Request, data jobnet.Fields) servi
 }
 
 // Describe implements service.Process.
-func (d *daemon) Describe(worker jobexec.Status, status *contract.WorkerStatus) {
+func (d *daemon) Describe(worker jobexec.Status, status *api.WorkerStatus) {
 	bytes, segments := d.journal.Usage()
 	database, runner, full := d.reached(worker), d.runnerStanding(), d.full(worker)
 	aside := d.aside(worker.Aside)
@@ -88,7 +88,7 @@ func (d *daemon) Describe(worker jobexec.Status, status *contract.WorkerStatus) 
 	status.Version, status.Commit, status.CommitDate = build.Version, build.Commit, build.Date
 	status.Mark, status.Server = d.identity()
 	status.Aside, status.AsideCount = aside[:min(len(aside), mostAside)], len(aside)
-	status.Journal = &contract.JournalStatus{
+	status.Journal = &api.JournalStatus{
 		Events: d.newest(), Mirrored: d.mirror.Applied(), Bytes: bytes, Segments: segments,
 		FullSince: full.Since, Full: full.Error,
 	}

@@ -8,14 +8,14 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
 
 func (h journalHandlers) diff(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var q history.DiffQuery
-	if err := contract.ReadQuery(request.Data, &q); err != nil {
+	if err := api.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	return h.open(ctx, link, func(ctx context.Context, r *replay.Reader, yield func(any) error) error {
@@ -47,7 +47,7 @@ func (h journalHandlers) refusalOf(err error, by string) error {
 		h.log.Warn(table.Doing+" failed", "error", table.Err)
 		return errTable
 	case errors.As(err, &unknown):
-		h.refusals.NoteRefused(journal.Refused{Request: contract.JournalReapply, Reason: unknown.Error(), By: by})
+		h.refusals.NoteRefused(journal.Refused{Request: api.JournalReapply, Reason: unknown.Error(), By: by})
 		return jobnet.Refusal(unknown.Error())
 	}
 	return err

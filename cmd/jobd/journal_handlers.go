@@ -12,7 +12,7 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // journalHandlers answers the requests about the worker's journal. Each of them opens a stream and
@@ -26,15 +26,15 @@ type journalHandlers struct {
 // addJournal adds the journal's requests to the others.
 func (d *daemon) addJournal(all map[string]jobnet.Handler) {
 	h := journalHandlers{d, &history.Cursors{Tell: d.toldOfJournal}}
-	all[contract.JournalAnchor] = h.anchor
-	all[contract.JournalRows] = h.rows
-	all[contract.JournalEvents] = h.events
-	all[contract.JournalState] = h.state
-	all[contract.JournalVerify] = h.verify
-	all[contract.JournalDiff] = h.diff
-	all[contract.JournalReapply] = h.noted(h.reapply)
-	all[contract.JournalNext] = h.next
-	all[contract.JournalClose] = h.close
+	all[api.JournalAnchor] = h.anchor
+	all[api.JournalRows] = h.rows
+	all[api.JournalEvents] = h.events
+	all[api.JournalState] = h.state
+	all[api.JournalVerify] = h.verify
+	all[api.JournalDiff] = h.diff
+	all[api.JournalReapply] = h.noted(h.reapply)
+	all[api.JournalNext] = h.next
+	all[api.JournalClose] = h.close
 }
 
 // noted is a handler whose refusals are part of the history.
@@ -74,27 +74,26 @@ func (d *daemon) toldOfJournal(err error) string {
 // open opens a stream over the journal for the client at the other end of the link.
 func (h journalHandlers) open(
 	ctx context.Context, link *jobnet.Link, produce func(context.Context, *replay.Reader, func(any) error) error,
-) (told contract.Opened, err error) {
+) (told api.Opened, err error) {
 	id, err := h.cursors.Open(ctx, link, func(ctx context.Context, yield func(any) error) error {
 		r, err := replay.Open(h.journalDir)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		r.GiveWay() // jobs come first
 		defer h.memory.reading()()
 		return produce(ctx, r, yield)
 	})
 	if err != nil {
 		return told, jobnet.Refusal(err.Error()).With(jobnet.CodeLimit)
 	}
-	return contract.Opened{Name: h.worker.Name, Cursor: id}, nil
+	return api.Opened{Name: h.worker.Name, Cursor: id}, nil
 }
 
 // next answers with a page. It takes a while where there is little to find, so others need not wait
 // for it.
 func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	open, err := contract.ReadCursor(request.Fields())
+	open, err := api.ReadCursor(request.Fields())
 	if err != nil {
 		return nil, err
 	}
@@ -107,19 +106,19 @@ func (h journalHandlers) next(ctx context.Context, link *jobnet.Link, request jo
 }
 
 func (h journalHandlers) close(_ context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
-	open, err := contract.ReadCursor(request.Fields())
+	open, err := api.ReadCursor(request.Fields())
 	if err != nil {
 		return nil, err
 	}
 	if err := h.cursors.Close(link, open.Cursor); err != nil {
 		return nil, jobnet.Refusal(err.Error()).With(jobnet.CodeNotFound)
 	}
-	return contract.Done{}, nil
+	return api.Done{}, nil
 }
 
 func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var q history.Query
-	if err := contract.ReadQuery(request.Data, &q); err != nil {
+	if err := api.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	for _, kind := range q.Kinds {
@@ -153,7 +152,7 @@ func (h journalHandlers) events(ctx context.Context, link *jobnet.Link, request 
 
 func (h journalHandlers) state(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var q history.AtQuery
-	if err := contract.ReadQuery(request.Data, &q); err != nil {
+	if err := api.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	if q.Status != "" && !slices.Contains(history.Statuses(), q.Status) {
@@ -179,7 +178,7 @@ func (h journalHandlers) verify(ctx context.Context, link *jobnet.Link, request 
 	var q struct {
 		Anchors []string `json:"anchors"`
 	}
-	if err := contract.ReadQuery(request.Data, &q); err != nil {
+	if err := api.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	if len(q.Anchors) > mostAnchors {

@@ -8,14 +8,14 @@ import (
 	"jobd/journal"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 	"jobd/store/reconcile"
 )
 
 func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request jobnet.Request) (any, error) {
 	var q history.ReapplyQuery
-	if err := contract.ReadQuery(request.Data, &q); err != nil {
+	if err := api.ReadQuery(request.Data, &q); err != nil {
 		return nil, err
 	}
 	if q.Journal != "" && !filepath.IsAbs(q.Journal) {
@@ -35,7 +35,6 @@ func (h journalHandlers) reapply(ctx context.Context, link *jobnet.Link, request
 				return jobnet.Refusef("there is no journal in folder %s of this machine that this worker can read", q.Journal)
 			}
 			defer lost.Close()
-			lost.GiveWay()
 			wish.Journal, wish.Mirror = lost, nil
 		}
 		if q.Unknown {

@@ -5,7 +5,7 @@ import (
 
 	"jobd/cmd/internal/history"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -13,7 +13,7 @@ import (
 const errTable = jobnet.Refusal("the table can't be read now; the worker's log says why")
 
 func (h journalHandlers) rows(ctx context.Context, _ *jobnet.Link, request jobnet.Request) (any, error) {
-	ids, err := contract.ReadRowIDs(request.Fields())
+	ids, err := api.ReadRowIDs(request.Fields())
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"jobd/cmd/internal/metrics"
 	"jobd/cmd/internal/service"
 	"jobd/cmd/internal/web"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // openWeb takes the address where the worker tells of itself over HTTP; nil where it is to tell
@@ -21,8 +21,8 @@ func (r *root) openWeb(d *daemon) (*web.Server, error) {
 		Program: program, Health: web.Loops(r.pulse), Ready: d.ready,
 		Metrics: r.metrics.Handler(metrics.Sources{
 			Now: d.now,
-			Waiting: func(ctx context.Context, targets []string) (contract.WaitingRows, error) {
-				return d.service.Waiting(ctx, service.Call{}, contract.WaitingQuery{Targets: targets})
+			Waiting: func(ctx context.Context, targets []string) (api.WaitingRows, error) {
+				return d.service.Waiting(ctx, service.Call{}, api.WaitingQuery{Targets: targets})
 			},
 		}),
 	}
@@ -38,7 +38,7 @@ const oldestTimeout = time.Second
 
 // now is how the worker stands, for a scrape.
 func (d *daemon) now() (now metrics.Now) {
-	now.Status, _ = d.service.Status(context.Background(), service.Call{}, contract.None{})
+	now.Status, _ = d.service.Status(context.Background(), service.Call{}, api.None{})
 	reached, newest := d.mirror.Reached(), d.newest()
 	if newest > reached {
 		now.Unshown = newest - reached
@@ -56,10 +56,10 @@ func (d *daemon) now() (now metrics.Now) {
 }
 
 // ready says why the worker may not take work at the moment.
-func (d *daemon) ready() []contract.NotReady {
-	status, err := d.service.Status(context.Background(), service.Call{}, contract.None{})
+func (d *daemon) ready() []api.NotReady {
+	status, err := d.service.Status(context.Background(), service.Call{}, api.None{})
 	if err != nil {
-		return []contract.NotReady{{What: "status", Why: err.Error()}}
+		return []api.NotReady{{What: "status", Why: err.Error()}}
 	}
 	return status.NotReady
 }

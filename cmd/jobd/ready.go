@@ -4,15 +4,15 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // notReady says why the worker may not take work at the moment, with what is told of its parts.
 // Pauses are none of it: somebody wants them.
-func (d *daemon) notReady(worker jobexec.Status, s *contract.WorkerStatus) (why []contract.NotReady) {
+func (d *daemon) notReady(worker jobexec.Status, s *api.WorkerStatus) (why []api.NotReady) {
 	add := func(is bool, what, reason string, since time.Time) {
 		if is {
-			why = append(why, contract.NotReady{What: what, Why: reason, Since: since})
+			why = append(why, api.NotReady{What: what, Why: reason, Since: since})
 		}
 	}
 	add(d.ending.Stopping() || d.ending.Restarting(), "stopping", "it stops, and claims nothing more", time.Time{})
@@ -32,7 +32,7 @@ func (d *daemon) notReady(worker jobexec.Status, s *contract.WorkerStatus) (why 
 
 // allUnready is one of the executors where none of the targets has one that can start a job; nil where
 // some job can be started.
-func allUnready(s *contract.WorkerStatus) (one *contract.ExecutorStatus) {
+func allUnready(s *api.WorkerStatus) (one *api.ExecutorStatus) {
 	unready := 0
 	for i := range s.Executors {
 		if e := &s.Executors[i]; e.Unready != "" {
@@ -49,7 +49,7 @@ func allUnready(s *contract.WorkerStatus) (one *contract.ExecutorStatus) {
 }
 
 // countRequests adds what is known of requests to services.
-func (d *daemon) countRequests(executors []contract.ExecutorStatus) {
+func (d *daemon) countRequests(executors []api.ExecutorStatus) {
 	made := make(map[string]jobexec.PoolStanding)
 	for _, s := range d.requests.Standings() {
 		made[s.Target] = s

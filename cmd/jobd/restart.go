@@ -6,7 +6,7 @@ import (
 	"os"
 
 	jobdaemon "jobd/cmd/internal/daemon"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // restarter has the worker followed by its next start (service.Restart says when): the same process,
@@ -35,7 +35,7 @@ func (r *restarter) Restart(by string) {
 
 // Follow implements service.Process: it has the binary say whether it would start, and says what it
 // will be.
-func (r *restarter) Follow(ctx context.Context) (next contract.Successor, err error) {
+func (r *restarter) Follow(ctx context.Context) (next api.Successor, err error) {
 	if err := r.next.Try(ctx, r.served()); err != nil {
 		return next, err
 	}
@@ -43,5 +43,5 @@ func (r *restarter) Follow(ctx context.Context) (next contract.Successor, err er
 	if err != nil { // it has changed in this moment, or the binary takes what this one does not
 		return next, err
 	}
-	return contract.Successor{PID: os.Getpid(), Address: config.Listen.Address()}, nil
+	return api.Successor{PID: os.Getpid(), Address: config.Listen.Address()}, nil
 }

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	jobexec "jobd/exec"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // shares are what the masters have lent this worker of the rates that all workers keep together.
@@ -18,9 +18,9 @@ type shares struct {
 }
 
 // rates are those that are to be asked for.
-func (s *shares) rates() (list []contract.SharedRate) {
+func (s *shares) rates() (list []api.SharedRate) {
 	for _, r := range s.worker.FleetRates() {
-		list = append(list, contract.SharedRate{
+		list = append(list, api.SharedRate{
 			Target: r.Target, Starts: int64(r.Rate.Starts), Per: r.Rate.Per.Milliseconds(), Wants: r.Wants, Has: r.Share,
 		})
 	}

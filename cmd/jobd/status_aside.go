@@ -7,7 +7,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // mostAside is how many of the rows that are set aside a client is told of; their number is told
@@ -16,7 +16,7 @@ const mostAside = 100
 
 // aside lists the rows that can't be claimed for now, and those that the mirror can't bring up to
 // date, the oldest first.
-func (d *daemon) aside(rows []jobexec.AsideRow) []contract.AsideRow {
+func (d *daemon) aside(rows []jobexec.AsideRow) []api.AsideRow {
 	all := append([]jobexec.AsideRow{}, rows...)
 	targets := make(map[int64]string)
 	held := d.mirror.Aside()
@@ -32,9 +32,9 @@ func (d *daemon) aside(rows []jobexec.AsideRow) []contract.AsideRow {
 		})
 	}
 	slices.SortStableFunc(all, func(a, b jobexec.AsideRow) int { return a.Since.Compare(b.Since) })
-	told := make([]contract.AsideRow, len(all))
+	told := make([]api.AsideRow, len(all))
 	for i, row := range all {
-		told[i] = contract.AsideRow{Job: jobnet.Whole(row.Job), Target: row.Target, Reason: row.Reason, Since: row.Since}
+		told[i] = api.AsideRow{Job: jobnet.Whole(row.Job), Target: row.Target, Reason: row.Reason, Since: row.Since}
 	}
 	return told
 }

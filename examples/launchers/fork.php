@@ -18,9 +18,9 @@ foreach (['pcntl_fork', 'pcntl_waitpid', 'posix_setpgid'] as $function) {
 }
 $requests = @fopen('php://fd/3', 'r');
 $answers = @fopen('php://fd/4', 'w');
-foreach ([$requests, $answers] as $pipe) { // without a mode these numbers are files of PHP's own
-    if (!$pipe || (fstat($pipe)['mode'] & 0170000) !== 0010000) {
-        fwrite(STDERR, "descriptors 3 and 4 are no pipes of jobd: is launcher_mode = fork set?\n");
+foreach ([$requests, $answers] as $socket) { // without a mode these numbers are files of PHP's own
+    if (!$socket || !in_array(fstat($socket)['mode'] & 0170000, [0140000, 0010000])) { // pipes before 1.1.0
+        fwrite(STDERR, "descriptors 3 and 4 are no sockets of jobd: is launcher_mode = fork set?\n");
         exit(1);
     }
 }

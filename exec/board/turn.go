@@ -41,8 +41,7 @@ const (
 // Turn is what is journalled in one append: all that has happened to jobs since the turn before.
 type Turn struct {
 	Steps []*Step
-	Ends  int           // jobs that have ended
-	Ran   time.Duration // for how long they ran, together
+	Ends  int // jobs that have ended
 }
 
 // Signal has the next turn journal a signal. There is none for a job whose start is over, or was not
@@ -71,22 +70,11 @@ func (b *Board) Crowded(enough int) bool {
 	return len(b.inbox.ended) >= min((b.slots+1)/2, enough)
 }
 
-// Thinned tells whether half of the jobs of a target that have a slot have ended.
-func (b *Board) Thinned() bool {
-	for _, e := range b.inbox.ended {
-		if t := e.job.target; 2*t.in[Ended] >= t.active {
-			return true
-		}
-	}
-	return false
-}
-
 // Turn empties the inbox. Jobs that have ended give their slots to the next ones, which are
 // announced in the same turn, unless no instance of the runner is there to start them.
 func (b *Board) Turn(now time.Time, instance string) (Turn, Effects) {
 	var turn Turn
 	for _, e := range b.inbox.ended {
-		turn.Ran += time.Duration(e.Done.Elapsed) * time.Microsecond
 		turn.add(b.outcome(e, now))
 	}
 	for _, j := range b.inbox.begun {

@@ -27,7 +27,7 @@ type connector struct {
 	mu       sync.Mutex
 	closed   bool
 	link     *link // nil: there was none yet
-	olderMet int   // runners of an older version that were to be replaced
+	olderMet int   // runners of another build that were to be replaced
 }
 
 // get returns the link to the runner, a new one where the old one is lost. It starts a runner where
@@ -59,6 +59,9 @@ func (c *connector) get() (*link, error) {
 	c.link = l
 	c.standing.met(l)
 	c.declare(l)
+	if l.other {
+		c.replaceSoon(l)
+	}
 	return l, nil
 }
 

@@ -139,7 +139,7 @@ func repeat(t *testing.T, remote *Remote, lines []line) {
 	for _, r := range remote.Recall(jobs) {
 		processes[r.Job] = r.Process
 	}
-	if len(processes) != len(jobs) {
+	if len(processes) != len(jobs)+1 {
 		t.Errorf("%d jobs are recalled of %+v", len(processes), jobs)
 	}
 	var env []string
@@ -259,6 +259,12 @@ func playRunner(listener *net.UnixListener, lines []line) error {
 			}
 			continue
 		}
+		if l.side == "runner" && i == 1 {
+			if err := sendBusyHello(conn, l.bytes); err != nil {
+				return err
+			}
+			continue
+		}
 		if l.side == "runner" {
 			if _, err := conn.Write(l.bytes); err != nil {
 				return err
@@ -277,6 +283,24 @@ func playRunner(listener *net.UnixListener, lines []line) error {
 	if more, err := in.ReadByte(); err != io.EOF {
 		return fmt.Errorf("the worker sent more: %q, %w", more, err)
 	}
+	return nil
+}
+
+// sendBusyHello sends a recorded runner's hello, with one more job: a runner of another build that has
+// none would be left at once.
+func sendBusyHello(conn *net.UnixConn, recorded []byte) error {
+	hello, err := wire.NewReader(bytes.NewReader(recorded)).Next()
+	if err != nil || hello.Kind != wire.Hello {
+		return fmt.Errorf("the runner begins with %+v: %w", hello, err)
+	}
+	hello.Jobs = append(hello.Jobs, wire.Job{ID: wire.ID{Job: 1 << 40, Attempt: 1, Token: workerToken}})
+	out, err := wire.NewOutbox(conn)
+	if err != nil {
+		return err
+	}
+	out.Post(hello)
+	out.Close()
+	<-out.Written()
 	return nil
 }
 

@@ -34,7 +34,7 @@
 //   - The connection is lost while somebody looks at a job's output: what is on disk is told, and
 //     the next look goes to the runner again.
 //   - A start has a limit: the runner sees to that, and goes on when the worker is killed. Where
-//     the runner is killed, and the process is adopted, the worker does (guard.go), by what it was
+//     the runner is killed, and the process is adopted, the worker does (stray.go), by what it was
 //     asked for, or, started again, by the journal. Killed before SIGTERM, the next start sends it,
 //     as soon as it adopts the process. Killed between SIGTERM and SIGKILL, it begins with SIGTERM
 //     again, since nobody knows whether the job had one, and what the job has left of its time.
@@ -42,7 +42,7 @@
 //     unknown. A stray that got a signal for its limit has failed, which is known; its exit code is
 //     not.
 //   - Which start is meant: job, token and attempt. A runner that knows no tokens is not talked to
-//     (greet.go): its jobs go on, and the version that started it can be started again for them.
+//     (link.go): its jobs go on, and the version that started it can be started again for them.
 //   - Processes that are kept for jobs (pools.go) are the runner's, and go on when the worker is
 //     killed, with their jobs. The next worker says anew which there are to be, with each connection;
 //     what differs the runner replaces. Jobs that none of them was asked for yet when the worker left
@@ -51,10 +51,10 @@
 //     by its own id. A process that stays sees the end of its input and ends when its job has; that is
 //     waited for, and the outcome is unknown. Its time counts from when the job began, which the worker
 //     has noted, or, where that was killed too, from its announcement.
-//   - A runner of an older version keeps no processes. It is left when it has no job and nothing that
-//     is not journalled (replace.go), and ends by itself; until then the targets that want kept
-//     processes claim nothing. Killed in between, the next worker finds one runner or the other, and
-//     begins anew. A start that was announced for the older one is announced anew.
+//   - A runner of another build is left when it has no job and nothing that is not journalled
+//     (replace.go), and ends by itself; until then it has all starts. Killed in between, the next worker
+//     finds one runner or the other, and begins anew. A start that was announced for the one that is
+//     left is announced anew.
 //   - How long a stray ran is the time since its start, in clock ticks; of one that was there before
 //     its job, the time since that began.
 package runner

@@ -51,7 +51,7 @@ func (c *Config) dialRunning() (*net.UnixConn, error) {
 		return nil, err
 	}
 	defer folder.Close()
-	conn, err := dialWithSenders(address)
+	conn, err := net.DialUnix("unix", nil, address)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -29,13 +30,13 @@ type link struct {
 	end       Standing      // why, and since when; set before that
 
 	room    chan struct{} // holds one for each large output that is here and not journalled yet
-	pools   bool          // the runner keeps processes
+	other   bool          // the runner is of another build
 	peeking chan struct{} // holds one for each peek that is not answered
 
 	mu        sync.Mutex
 	occupied  map[wire.ID]bool // the processes that hold those
 	closing   bool             // the worker ends the connection
-	owed      owed             // of a runner that does not understand pools
+	owed      owed             // of a runner of another build
 	env       []string         // the environment that the runner has
 	processes map[wire.ID]*process
 	signals   []signalled         // what was asked for and not answered, in order
@@ -53,17 +54,17 @@ func newLink(
 		return nil, err
 	}
 	in := wire.NewReader(conn)
-	hello, pid, err := greet(conn, out, in)
+	hello, err := greet(conn, out, in)
 	if err != nil {
 		out.Close()
 		return nil, err
 	}
 	l := &link{
-		conn: conn, logger: c.Logger, pulse: c.Pulse, onLost: onLost, onPools: onPools, instance: hello.Instance, pid: pid,
+		conn: conn, logger: c.Logger, pulse: c.Pulse, onLost: onLost, onPools: onPools, instance: hello.Instance, pid: hello.PID(),
 		out: out, lost: make(chan struct{}),
 		processes: make(map[wire.ID]*process), recalled: make(map[wire.ID]*process),
 		room: make(chan struct{}, largeOutputs), occupied: make(map[wire.ID]bool),
-		peeking: make(chan struct{}, mostPeeks), pools: hello.UnderstandsPools(),
+		peeking: make(chan struct{}, mostPeeks), other: !hello.IsOfThisBuild(),
 	}
 	l.signaller = l.signal
 	for _, old := range hello.Jobs {
@@ -77,7 +78,7 @@ func newLink(
 		}
 		l.processes[old.ID], l.recalled[old.ID] = p, p
 	}
-	if !l.pools {
+	if l.other {
 		l.owed.begin(l.processes)
 	}
 	go l.receive(in)
@@ -118,7 +119,7 @@ func (l *link) close(patience time.Duration) {
 
 // post sends a message.
 func (l *link) post(m wire.Message) {
-	m.Tokens = m.Kind != wire.Environment && m.Kind != wire.Pools && m.Kind != wire.Recycle
+	m.Tokens = m.Kind != wire.Environment && m.Kind != wire.Pools
 	l.out.Post(m)
 }
 
@@ -268,4 +269,113 @@ func (l *link) takeOver(processes map[wire.ID]*process, n *notices) (done bool) 
 		}
 	}
 	return true
+}
+
+// greetTimeout is how long a runner may take to answer a hello. First it does all that former
+// workers have asked for.
+const greetTimeout = 10 * time.Second
+
+// errSilent says that a runner is there, and does not answer.
+var errSilent = errors.New("the runner does not answer; it may have been stopped, as by SIGSTOP")
+
+// greet sends the worker's hello and waits for the runner's.
+func greet(conn *net.UnixConn, out *wire.Outbox, in *wire.Reader) (hello wire.Message, err error) {
+	out.Send(wire.WorkerHello())
+	out.Flush()
+	if err := conn.SetReadDeadline(time.Now().Add(greetTimeout)); err != nil {
+		return hello, err
+	}
+	hello, err = in.Next()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return hello, fmt.Errorf("%w (for %s)", errSilent, greetTimeout)
+	}
+	if err != nil {
+		return hello, err
+	}
+	if err := hello.CheckHello(); err != nil {
+		return hello, err
+	}
+	if err := hello.CheckTokens(); err != nil {
+		return hello, err
+	}
+	return hello, conn.SetReadDeadline(time.Time{})
+}
+
+// start asks for a start.
+func (l *link) start(spec *jobexec.Spec) (jobexec.Process, error) {
+	p := newProcess(claimOf(spec), l)
+	p.tell, p.shares = spec.Tell, shares(spec.Mode)
+	if !spec.Mode.Kept() { // a process that is kept may have to be loaded first
+		p.asked = time.Now()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.alive() || l.owed.leaving {
+		return nil, fmt.Errorf("start %s: %w", spec.Argv[0], jobexec.ErrRunnerChanged)
+	}
+	l.processes[p.id] = p
+	if spec.Mode.Kept() {
+		id := p.id
+		l.owed.add(id)
+		p.withdraw = func() { l.post(wire.Message{Kind: wire.Withdraw, ID: id}) }
+		l.post(wire.Message{
+			Kind: wire.Start, ID: p.id, Argv: spec.Argv[:1], MaxOutput: spec.MaxOutput, Limit: p.limit,
+			Pool: spec.Target, Vars: spec.Vars,
+		})
+		return p, nil
+	}
+	if !sameSlice(l.env, spec.Env) {
+		l.env = spec.Env
+		l.post(wire.Message{Kind: wire.Environment, Env: spec.Env})
+	}
+	l.owed.add(p.id)
+	l.post(wire.Message{
+		Kind: wire.Start, ID: p.id, Argv: spec.Argv, Dir: spec.Dir, MaxOutput: spec.MaxOutput, Limit: p.limit,
+	})
+	return p, nil
+}
+
+// sameSlice tells whether two environments are one and the same slice: a launcher uses one for all
+// its jobs, and it is not sent again for each.
+func sameSlice(a, b []string) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// signalTimeout is how long a signal waits for a runner that stands still.
+const signalTimeout = 5 * time.Second
+
+// signalled is a signal that the runner was asked for.
+type signalled struct {
+	answer chan string // receives once; "": it was sent
+	asked  time.Time
+}
+
+// signal asks for a signal and waits for what became of it, but not for long. A runner that has not
+// answered for that long is not asked for more: what it was asked for already it may still do.
+func (l *link) signal(id wire.ID, signo int) error {
+	wanted := signalled{make(chan string, 1), time.Now()}
+	l.mu.Lock()
+	if !l.alive() {
+		l.mu.Unlock()
+		return os.ErrProcessDone
+	}
+	if len(l.signals) > 0 && time.Since(l.signals[0].asked) >= signalTimeout {
+		l.mu.Unlock()
+		return errSilent
+	}
+	l.signals = append(l.signals, wanted)
+	l.post(wire.Message{Kind: wire.Signal, ID: id, Signo: signo})
+	l.mu.Unlock()
+	late := time.NewTimer(signalTimeout)
+	defer late.Stop()
+	select {
+	case text := <-wanted.answer:
+		if text != "" {
+			return errors.New(text)
+		}
+		return nil
+	case <-late.C:
+		l.logger.Warn("the runner does not answer; it may still send a signal", "job", id.Job, "signal", signo)
+		return errSilent
+	}
 }

@@ -22,20 +22,13 @@ type pools struct {
 	mu        sync.Mutex // before it the connector's is taken
 	asked     bool       // the worker has said which there are to be
 	wanted    []jobexec.Pool
-	era       int                             // pools that were wanted so far; one that comes back counts again
-	eras      map[string]int                  // of those that are wanted, by mode and target
 	wishes    map[string]wish                 // the same
 	granted   map[string]int64                // by target: the wish that the runner has said it has taken up
 	standings map[string]jobexec.PoolStanding // by target, as the runner tells
-	older     time.Time                       // since when the runner is one that keeps no processes; zero: it is not
 
 	telling sync.Mutex        // held while the worker is told, so that it hears of changes in their order
 	told    map[string]string // what it was told last: why none gets ready, by target and mode
 }
-
-// errOlderRunner is why a runner of an older version can't do it.
-const errOlderRunner = "the runner that is there is of an older version, which keeps no processes; " +
-	"a new one follows when its jobs have ended"
 
 // SetPools implements jobexec.Pools.
 func (r *Remote) SetPools(wanted []jobexec.Pool) {
@@ -52,51 +45,30 @@ func (r *Remote) SetPools(wanted []jobexec.Pool) {
 	p.tell()
 }
 
-// want says which pools there are to be. What was said of those that are not among them is forgotten:
-// where one comes back, it begins anew. Callers must hold p.mu.
+// want says which pools there are to be. What was said of others is forgotten. Callers must hold p.mu.
 func (p *pools) want(wanted []jobexec.Pool) {
-	before := p.eras
-	p.asked, p.wanted, p.eras = true, slices.Clone(wanted), make(map[string]int)
+	p.asked, p.wanted = true, slices.Clone(wanted)
 	if p.wishes == nil {
 		p.wishes = make(map[string]wish)
 	}
-	for _, w := range wanted {
-		key := keyOf(w.Target, w.Mode)
-		if p.eras[key] = before[key]; p.eras[key] == 0 {
-			p.era++
-			p.eras[key] = p.era
-		}
-	}
-	maps.DeleteFunc(p.wishes, func(key string, _ wish) bool { return p.eras[key] == 0 })
-	maps.DeleteFunc(p.standings, func(target string, s jobexec.PoolStanding) bool {
-		return before[keyOf(target, s.Mode)] != p.eras[keyOf(target, s.Mode)]
+	maps.DeleteFunc(p.wishes, func(key string, _ wish) bool {
+		return !slices.ContainsFunc(wanted, func(w jobexec.Pool) bool { return keyOf(w.Target, w.Mode) == key })
+	})
+	maps.DeleteFunc(p.standings, func(target string, _ jobexec.PoolStanding) bool {
+		return !slices.ContainsFunc(wanted, func(w jobexec.Pool) bool { return w.Target == target })
 	})
 }
 
 // keyOf tells pools apart: one of another mode is another pool.
 func keyOf(target string, mode jobexec.Mode) string { return string(mode) + " " + target }
 
-// means tells whether what the runner says is of a pool that is wanted, and not of one that was
-// removed, be it back by now. A runner of an older version does not say which it means. Callers must
-// hold p.mu.
-func (p *pools) means(s *wire.Standing) bool {
-	era := p.eras[keyOf(s.Target, jobexec.Mode(s.Mode))]
-	return era != 0 && (s.Era == 0 || s.Era == era)
-}
-
 // declare tells the runner behind a link which pools there are to be. Callers must hold c.mu.
 func (c *connector) declare(l *link) {
 	p := &c.pools
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.older = time.Time{}
-	switch {
-	case !p.asked:
-	case l.pools:
+	if p.asked {
 		l.post(wire.Message{Kind: wire.Pools, Wanted: p.wire()})
-	case len(p.wanted) > 0:
-		p.older = time.Now()
-		c.replaceSoon(l)
 	}
 }
 
@@ -109,7 +81,7 @@ func (p *pools) wire() []wire.Pool {
 			Target: w.Target, Mode: string(w.Mode), Argv: w.Argv, Dir: w.Dir, Env: w.Env, Slots: w.Slots,
 			MaxJobs: w.Keep.MaxJobs, MaxAge: w.Keep.MaxAge, MaxMemory: w.Keep.MaxMemory,
 			IdleTimeout: w.Keep.IdleTimeout, BootTimeout: w.Keep.BootTimeout, Watch: w.Keep.Watch,
-			Era: p.eras[keyOf(w.Target, w.Mode)], Wish: wished.id, Why: wished.why,
+			Wish: wished.id, Why: wished.why,
 		}
 	}
 	return pools
@@ -134,21 +106,17 @@ type wish struct {
 // recycle has processes replaced. Callers must hold c.mu.
 func (c *connector) recycle(targets []string, why string) (unknown []string) {
 	p := &c.pools
-	m := wire.Message{Kind: wire.Recycle, Text: why}
 	p.mu.Lock()
 	for _, target := range targets {
-		i := slices.IndexFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == target })
-		if i < 0 {
+		if i := slices.IndexFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == target }); i >= 0 {
+			p.wishes[keyOf(target, p.wanted[i].Mode)] = wish{time.Now().UnixNano(), why} // no other worker's has that number
+		} else {
 			unknown = append(unknown, target)
-			continue
 		}
-		w := wish{time.Now().UnixNano(), why} // no other worker's has that number
-		p.wishes[keyOf(target, p.wanted[i].Mode)] = w
-		m.Targets, m.Wanted = append(m.Targets, target), append(m.Wanted, wire.Pool{Target: target, Wish: w.id})
 	}
 	p.mu.Unlock()
-	if l := c.link; len(m.Targets) > 0 && l != nil && l.alive() && l.pools {
-		l.post(m)
+	if l := c.link; l != nil && l.alive() {
+		c.declare(l)
 	}
 	return unknown
 }
@@ -173,12 +141,9 @@ func (p *pools) standing(of *jobexec.Pool) jobexec.PoolStanding {
 	if s.Mode != of.Mode {
 		s = jobexec.PoolStanding{Target: of.Target, Mode: of.Mode, Old: new(int)}
 	}
-	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && s.Old != nil && p.granted[of.Target] != w.id {
+	if w, wished := p.wishes[keyOf(of.Target, of.Mode)]; wished && p.granted[of.Target] != w.id {
 		old := max(1, s.Processes) // the runner has not heard of it yet
 		s.Old = &old
-	}
-	if !p.older.IsZero() {
-		s.Unready, s.Since = errOlderRunner, p.older.UnixMilli()
 	}
 	return s
 }
@@ -195,18 +160,15 @@ func (c *connector) heard(messages []wire.Message) {
 	}
 	for i := range messages {
 		for _, s := range messages[i].Standings {
-			if !p.means(&s) {
-				continue
+			if !slices.ContainsFunc(p.wanted, func(w jobexec.Pool) bool { return w.Target == s.Target && string(w.Mode) == s.Mode }) {
+				continue // of one that was removed
 			}
-			told := jobexec.PoolStanding{
+			p.granted[s.Target] = s.Wish
+			p.standings[s.Target] = jobexec.PoolStanding{
 				Target: s.Target, Mode: jobexec.Mode(s.Mode), Processes: s.Processes, Booting: s.Booting, Ready: s.Ready, Busy: s.Busy,
 				Boots: s.Boots, Jobs: s.Jobs, Recycled: s.Recycled, Unready: s.Unready, Failing: s.Failing, Since: s.Since,
-				Tight: s.Tight, TightSince: s.TightSince,
+				Stranger: s.Stranger, StrangerAt: s.StrangerAt, Old: &s.Old,
 			}
-			if s.Wish != nil {
-				told.Old, p.granted[s.Target] = &s.Old, *s.Wish
-			}
-			p.standings[s.Target] = told
 		}
 		for _, n := range messages[i].Notes {
 			c.log(n)
@@ -223,7 +185,7 @@ func (p *pools) renew() {
 	defer p.mu.Unlock()
 	p.granted = nil
 	for target, s := range p.standings {
-		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since, Tight: s.Tight, TightSince: s.TightSince, Old: new(int)}
+		p.standings[target] = jobexec.PoolStanding{Target: target, Mode: s.Mode, Unready: s.Unready, Since: s.Since, Old: new(int)}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
-	"jobd/exec/runner/wire"
 	"jobd/journal"
 )
 
@@ -330,25 +329,5 @@ func TestProcessesAreReplacedThoughTheConnectionIsLost(t *testing.T) {
 	replaced(2, 3)
 	for job := int64(1); job <= 3; job++ {
 		k.Forget(job, workerToken, 1)
-	}
-}
-
-// What was said of a target that is removed is forgotten: where it comes back, nobody is told again
-// that it can't start jobs, because it could not before.
-func TestATargetThatComesBackIsNotWhatItWas(t *testing.T) {
-	t.Parallel()
-	k := keep(t, t.TempDir())
-	k.pool("exit 1", 1)
-	k.says(func(why string) bool { return why != "" })
-	k.SetPools(nil)
-	said := []wire.Message{{Standings: []wire.Standing{{Target: "mail", Mode: "pool", Unready: "it is about to go", Since: 1, Era: 1}}}}
-	k.connector.heard(said)
-	k.pool(poolLoop, 1)
-	k.connector.heard(said) // it was on its way
-	k.until("it is ready", func(s jobexec.PoolStanding) bool { return s.Ready == 1 })
-	select {
-	case why := <-k.ready:
-		t.Errorf("said: %q", why)
-	default:
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	jobexec "jobd/exec"
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
+	"jobd/journal"
 )
 
 // Remote starts jobs through a runner process, which outlives the worker. Its methods may be called
@@ -71,3 +73,54 @@ func (r *Remote) Ended(instance string) bool {
 	listed, err := os.ReadFile(filepath.Join(r.connector.config.Dir, wire.EndedFile))
 	return err == nil && slices.Contains(strings.Fields(string(listed)), instance)
 }
+
+// claim is a start, and for how long it may run.
+type claim struct {
+	id    wire.ID
+	limit wire.Limit
+}
+
+func claimOf(spec *jobexec.Spec) claim {
+	return claim{
+		wire.ID{Job: spec.Job, Token: spec.Token, Attempt: spec.Attempt},
+		wire.Limit{Timeout: max(0, spec.Timeout), Kill: max(0, spec.KillAfter)},
+	}
+}
+
+// Recall implements jobexec.Keeper.
+func (r *Remote) Recall(underWay []jobexec.Spec) (recalled []jobexec.Recalled) {
+	c := &r.connector
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range underWay {
+		of := claimOf(&underWay[i])
+		if p := r.recalled[of.id]; p != nil && shares(underWay[i].Mode) {
+			p.since.Store(beganAt(&underWay[i], journal.Started{}))
+		}
+	}
+	for _, p := range r.recalled {
+		id := p.id
+		recalled = append(recalled, jobexec.Recalled{Job: id.Job, Token: id.Token, Attempt: id.Attempt, Process: p})
+	}
+	return recalled
+}
+
+// Usage implements jobexec.Watcher. A process that has the number of one that is gone is another.
+func (r *Remote) Usage(of []journal.Started) []*jobexec.Usage {
+	used := make([]*jobexec.Usage, len(of))
+	groups := r.meter.Groups()
+	for i, started := range of {
+		group, seen := groups[started.Pid]
+		if seen && started.Pid > 0 && started.BootID == r.connector.bootID && group.StartTime == started.StartTime {
+			ran := time.Duration(max(0, proc.Uptime()-int64(started.StartTime)*proc.Tick))
+			used[i] = &jobexec.Usage{Ran: ran, CPU: group.CPU, Memory: group.Memory, Processes: group.Processes}
+		}
+	}
+	return used
+}
+
+// Adopted tells that the process goes on without its runner.
+func (s *stray) Adopted() bool { return true }
+
+// Adopted tells whether the process goes on without its runner.
+func (p *process) Adopted() bool { return p.orphaned.Load() }

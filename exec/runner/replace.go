@@ -7,21 +7,20 @@ import (
 	"jobd/exec/runner/wire"
 )
 
-// A runner of an older version keeps no processes. Where the worker wants some, it leaves that
-// runner at a moment at which this has nothing: no job, and no outcome that is not journalled. The
-// runner ends by itself then, and get starts another one. Until that moment all other jobs go on
-// with the older one, new ones too.
+// A runner of another build goes on with what it has, and with new starts. The worker leaves it at a
+// moment at which it has nothing: no job, and no outcome that is not journalled. The runner ends by
+// itself then, and get starts one of this build.
 
-// owed are the starts that an older runner was asked for and has not forgotten. The link's mutex
-// guards it.
+// owed are the starts that such a runner was asked for and has not forgotten. The link's mutex guards
+// it.
 type owed struct {
-	starts  map[wire.ID]bool // nil: the runner is none of an older version
+	starts  map[wire.ID]bool // nil: the runner is of this build
 	leaving bool             // the worker is about to leave it: it is asked for nothing more
 	idle    chan struct{}    // has room for one; receives when there is none left
 	once    sync.Once
 }
 
-// begin notes what an older runner has.
+// begin notes what such a runner has.
 func (o *owed) begin(processes map[wire.ID]*process) {
 	o.starts, o.idle = make(map[wire.ID]bool), make(chan struct{}, 1)
 	for id := range processes {
@@ -63,30 +62,30 @@ func (l *link) leave() bool {
 	return l.owed.leaving
 }
 
-// How long the worker waits for an older runner to end, before it connects again: at first, and at
+// How long the worker waits for such a runner to end, before it connects again: at first, and at
 // most, where it has met such a runner again and again.
 const (
 	firstReplace = 20 * time.Millisecond
 	longReplace  = time.Second
 )
 
-// replaceSoon has an older runner replaced as soon as it has nothing. Callers must hold c.mu.
+// replaceSoon has a runner of another build replaced as soon as it has nothing. Callers must hold c.mu.
 func (c *connector) replaceSoon(l *link) {
 	l.owed.nudge()
 	l.owed.once.Do(func() {
 		c.olderMet++
 		wait := min(firstReplace<<min(c.olderMet, 10), longReplace)
-		c.config.Logger.Warn("the runner is of an older version, which keeps no processes: it is left as soon as it has no job", "pid", l.pid)
+		c.config.Logger.Info("the runner is of another build: it is left as soon as it has no job", "pid", l.pid)
 		go c.replace(l, wait)
 	})
 }
 
-// replace leaves an older runner, and connects to another one.
+// replace leaves such a runner, and connects to another one.
 func (c *connector) replace(l *link, wait time.Duration) {
 	for left := false; !left; {
 		select {
 		case <-l.owed.idle:
-			left = c.pools.wantsAny() && l.leave()
+			left = l.leave()
 		case <-l.lost: // whoever connects again sees what is there then
 			return
 		case <-c.closing:
@@ -104,12 +103,4 @@ func (c *connector) replace(l *link, wait time.Duration) {
 	if _, err := c.get(); err != nil && !isClosed(c.closing) {
 		c.config.Logger.Warn("no other runner can be had for now", "error", err)
 	}
-	c.pools.tell()
-}
-
-// wantsAny tells whether processes are to be kept.
-func (p *pools) wantsAny() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.wanted) > 0
 }

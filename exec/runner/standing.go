@@ -1,14 +1,9 @@
 package runner
 
 import (
-	"context"
 	"errors"
-	"net"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Standing is how the worker stands with its runner.
@@ -99,55 +94,4 @@ func (s *standing) now() Standing {
 		lost.Err = s.failed.Err
 	}
 	return lost
-}
-
-// peek waits for the first bytes of a peer, leaves them to be read, and gives the process that sent
-// them; 0 where that can't be known. Who made the listening socket, which SO_PEERCRED names, may
-// have been a former worker.
-func peek(conn *net.UnixConn) (pid int) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	control := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	var one [1]byte
-	err = raw.Read(func(fd uintptr) bool {
-		_, n, _, _, err := unix.Recvmsg(int(fd), one[:], control, unix.MSG_PEEK)
-		if err == unix.EAGAIN || err == unix.EINTR {
-			return false
-		}
-		if err == nil {
-			pid = senderOf(control[:n])
-		}
-		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 0) // nobody asks again
-		return true
-	})
-	if err != nil {
-		return 0
-	}
-	return pid
-}
-
-// senderOf is the process that control messages name; 0: they name none.
-func senderOf(control []byte) (pid int) {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return 0
-	}
-	for i := range messages {
-		if sender, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
-			return int(sender.Pid)
-		}
-	}
-	return 0
-}
-
-// dialWithSenders makes a connection over which the kernel tells who has sent what.
-func dialWithSenders(address *net.UnixAddr) (*net.UnixConn, error) {
-	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
-		return raw.Control(func(fd uintptr) {
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) // else the runner's id is not known
-		})
-	}}
-	return dialer.DialUnix(context.Background(), "unix", nil, address)
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -112,4 +113,132 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// openPidfd opens a process's descriptor. It keeps meaning this process, whoever gets its number
+// later, and becomes readable when the process has ended.
+func openPidfd(pid int) (*os.File, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	return os.NewFile(uintptr(fd), "pidfd"), nil
+}
+
+// awaitEnd waits for the end of a process. Meanwhile it holds no thread, as the waiting system
+// calls would: a thousand jobs are no thousand threads.
+func awaitEnd(pidfd *os.File) error {
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(isOver)
+}
+
+// isOver tells whether the process of a descriptor has ended, be it reaped or not.
+func isOver(fd uintptr) bool {
+	readable := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(readable, 0)
+	return n > 0 || err != nil && err != unix.EINTR
+}
+
+// hasEnded tells whether the process has ended.
+func hasEnded(pidfd *os.File) bool {
+	over := true
+	raw, err := pidfd.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { over = isOver(fd) })
+	}
+	return over || err != nil
+}
+
+// wholeGroup has a signal go to the group whose leader a descriptor means (since Linux 6.9).
+const wholeGroup = 1 << 2
+
+// signalGroup sends a signal to the group that a process leads, or has led: to no other that has
+// its number by now. Older kernels can't: EINVAL.
+func signalGroup(pidfd *os.File, signo unix.Signal) error {
+	raw, err := pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	sent := error(os.ErrProcessDone)
+	if err := raw.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), signo, nil, wholeGroup) }); err != nil {
+		return err
+	}
+	return sent
+}
+
+// guard ends a process that runs for longer than it may, where its runner is gone. It has a timer,
+// and no goroutine.
+type guard struct {
+	send  func(unix.Signal) error // fails where the process is gone
+	ended <-chan struct{}         // closed when the process is gone for good
+
+	mu    sync.Mutex // also held while a signal is sent
+	steps wire.Overrun
+	timer *time.Timer
+	off   bool
+}
+
+// The timer's clock stands while the host is asleep, and the limit's does not: so it is looked at
+// each longLook. retryLook is how soon a signal is tried again that could not be sent.
+const (
+	longLook  = time.Minute
+	retryLook = time.Second
+)
+
+// watchOver starts a guard; it gives nil where no signal will ever be due.
+func watchOver(steps wire.Overrun, ended <-chan struct{}, send func(unix.Signal) error) *guard {
+	at, ever := steps.Due()
+	if !ever {
+		return nil
+	}
+	g := &guard{send: send, ended: ended, steps: steps}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.timer = time.AfterFunc(until(at), g.look)
+	return g
+}
+
+// until is how long the timer is set that is to ring at an uptime.
+func until(at int64) time.Duration {
+	return min(time.Duration(max(0, at-proc.Uptime())), longLook)
+}
+
+// began is the uptime at which a process was started.
+func began(process journal.Started) int64 { return int64(process.StartTime) * proc.Tick }
+
+// look sends what is due.
+func (g *guard) look() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, ever := g.steps.Due()
+	if g.off || !ever || isClosed(g.ended) {
+		return
+	}
+	if wait := until(at); wait > 0 {
+		g.timer.Reset(wait)
+		return
+	}
+	before := g.steps
+	for _, signo := range g.steps.Next(proc.Uptime()) {
+		if err := g.send(signo); err != nil && signo != unix.SIGCONT {
+			g.steps = before
+			g.timer.Reset(retryLook)
+			return
+		}
+	}
+	if at, ever := g.steps.Due(); ever {
+		g.timer.Reset(until(at))
+	}
+}
+
+// end stops the guard, and gives what it has done. It waits for a signal that is on its way.
+func (g *guard) end() wire.Overrun {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.off = true
+	g.timer.Stop()
+	return g.steps
 }

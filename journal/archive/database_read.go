@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -56,18 +55,15 @@ func openDatabase(path string, query url.Values) *sql.DB {
 // database is a segment that is not sealed, open for reading. It implements source. It connects
 // when it is first used, and is for one goroutine at a time.
 type database struct {
-	pace
 	path    string
 	decoder *zstd.Decoder
 	db      *sql.DB // nil: not connected
 	seen    appearance
-	passes  int // how often damage was passed over
 }
 
-// readDatabase gives a database for reading, which is opened when it is first used. After each page
-// it rests for so many times as long as reading that took.
-func readDatabase(path string, decoder *zstd.Decoder, rests int) *database {
-	return &database{pace: pace{rests: rests}, path: path, decoder: decoder}
+// readDatabase gives a database for reading, which is opened when it is first used.
+func readDatabase(path string, decoder *zstd.Decoder) *database {
+	return &database{path: path, decoder: decoder}
 }
 
 // appearance reports whether a database file has been written to.
@@ -154,34 +150,6 @@ func (d *database) End(ctx context.Context) (seq uint64, hash journal.Hash, err 
 	return seq, hash, Damaged(err)
 }
 
-// FirstAt implements source: by bisection, since time grows with the sequence number.
-func (d *database) FirstAt(ctx context.Context, micros int64) (uint64, error) {
-	var first, last sql.NullInt64
-	err := d.read(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `SELECT min(seq), max(seq) FROM records`).Scan(&first, &last)
-	})
-	if err == nil && !first.Valid {
-		return 0, nil // there is no event yet
-	}
-	low, high := uint64(first.Int64), uint64(last.Int64)+1
-	for err == nil && low < high {
-		middle := low + (high-low)/2
-		var then int64
-		err = d.read(func(db *sql.DB) error {
-			return db.QueryRowContext(ctx, `SELECT time FROM records WHERE seq = ?`, int64(middle)).Scan(&then)
-		})
-		if errors.Is(err, sql.ErrNoRows) {
-			return 0, &journal.DamagedError{Seq: middle, Detail: "it is missing"}
-		}
-		if then < micros {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low, Damaged(err)
-}
-
 // CheckRest implements source. It lets SQLite compare the index with the table: events that the
 // index does not know would be missing from a job's history. It is one statement, so a worker's
 // write-ahead log grows while it runs.
@@ -255,22 +223,12 @@ func (d *database) Records(ctx context.Context, sel Selection) iter.Seq2[[]Recor
 		}
 		for more := true; more; {
 			var page []Record
-			began := time.Now()
 			err := d.read(func(db *sql.DB) (err error) {
 				page, more, err = d.page(ctx, db, sel, after, pageSize)
 				return err
 			})
-			d.restAfter(ctx, began)
 			if len(page) > 0 {
 				after = int64(page[len(page)-1].Seq)
-			}
-			if err != nil && sel.GoOn && IsDamage(err) {
-				damage := d.pass(ctx, sel, after)
-				if len(page) > 0 && !yield(page, nil) || !yield(nil, damage) || damage.Last == 0 {
-					return
-				}
-				after, more = int64(damage.Last), true
-				continue
 			}
 			if (len(page) > 0 || err != nil) && !yield(page, Damaged(err)) || err != nil {
 				return
@@ -335,10 +293,7 @@ func (d *database) scan(rows driver.Rows, limit int) (page []Record, more bool, 
 		} else if err != nil {
 			return page, false, err
 		}
-		r, err := d.scanRecord(values)
-		if err != nil {
-			return page, false, err
-		}
+		r := d.record(values)
 		page = append(page, r)
 		if size += r.size(); size > maxPageBytes {
 			return page, true, nil
@@ -346,82 +301,20 @@ func (d *database) scan(rows driver.Rows, limit int) (page []Record, more bool, 
 	}
 }
 
-// scanRecord takes a row's values apart. Blobs are the driver's copies, so they may be kept.
-func (d *database) scanRecord(values []driver.Value) (r Record, err error) {
-	seq, isSeq := values[0].(int64)
-	micros, isTime := values[1].(int64)
-	job, isJob := values[2].(int64)
-	kind, isKind := values[3].(string)
-	payload, isPayload := values[4].([]byte)
-	hash, _ := values[7].([]byte)
-	if r = (Record{Seq: uint64(seq), Micros: micros, Job: job, Payload: payload}); !isSeq || !isTime || !isJob || !isKind || !isPayload {
-		return r, &journal.DamagedError{Seq: r.Seq, Detail: "its columns are not of the types that they were made with"}
-	}
-	if len(hash) != len(r.Hash) {
-		return r, &journal.DamagedError{Seq: r.Seq, Detail: fmt.Sprintf("its hash has %d bytes", len(hash))}
-	}
-	copy(r.Hash[:], hash)
+// record takes a row's values apart. What is not of its column's type is left out, and what can't be decompressed stays as
+// it is: the hash does not match then. Blobs are the driver's copies, so they may be kept.
+func (d *database) record(values []driver.Value) (r Record) {
+	seq, _ := values[0].(int64)
+	r.Seq = uint64(seq)
+	r.Micros, _ = values[1].(int64)
+	r.Job, _ = values[2].(int64)
+	kind, _ := values[3].(string)
 	r.Kind = journal.Kind(kind)
-	if r.Stdout, err = d.output(values[5]); err == nil {
-		r.Stderr, err = d.output(values[6])
-	}
-	var damage *journal.DamagedError
-	if errors.As(err, &damage) {
-		damage.Seq = r.Seq
-	}
-	return r, err
-}
-
-func (d *database) output(value driver.Value) ([]byte, error) {
-	stored, _ := value.([]byte)
-	return unpack(d.decoder, some(stored))
-}
-
-// maxPasses bounds how often one scan passes over damage; what is behind that counts as damaged
-// too.
-const maxPasses = 1000
-
-// pass finds where records can be read again behind a damaged one, the next after a number: by
-// looking further and further behind it, and then between. Last is 0 where nothing can be read any
-// more.
-func (d *database) pass(ctx context.Context, sel Selection, after int64) *journal.DamagedError {
-	damage := &journal.DamagedError{}
-	after = max(after, 0)
-	damage.Seq = uint64(after) + 1
-	if d.passes++; d.passes > maxPasses {
-		return damage
-	}
-	var cause *journal.DamagedError
-	if errors.As(d.probe(ctx, sel, after), &cause) {
-		damage.Detail, damage.Err = cause.Detail, cause.Err
-	}
-	low, high := after, after // from low on it can't be read, from high on it can
-	for step := int64(1); ; step *= 2 {
-		if high = after + step; step <= 0 || high < 0 {
-			return damage
-		}
-		if err := d.probe(ctx, sel, high); err == nil {
-			break
-		} else if !IsDamage(err) {
-			return damage
-		}
-		low = high
-	}
-	for low+1 < high {
-		if middle := low + (high-low)/2; d.probe(ctx, sel, middle) == nil {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	damage.Last = uint64(high)
-	return damage
-}
-
-// probe tries to read the record behind a number.
-func (d *database) probe(ctx context.Context, sel Selection, after int64) error {
-	return Damaged(d.read(func(db *sql.DB) error {
-		_, _, err := d.page(ctx, db, sel, after, 1)
-		return err
-	}))
+	r.Payload, _ = values[4].([]byte)
+	stdout, _ := values[5].([]byte)
+	stderr, _ := values[6].([]byte)
+	r.Stdout, r.Stderr = some(unpack(d.decoder, stdout)), some(unpack(d.decoder, stderr))
+	hash, _ := values[7].([]byte)
+	copy(r.Hash[:], hash)
+	return r
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -86,14 +85,14 @@ func discard(conn *sql.Conn) error {
 	return nil
 }
 
-// Damaged compressed output is told as damage of its event.
+// Damaged compressed output stays as it is, so that the event's hash tells.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
 	d := newDecoder()
 	defer d.Close()
 	packed := pack(newEncoder(zstd.SpeedFastest), bytes.Repeat([]byte("x"), 1000))
 	packed[len(packed)-1] ^= 1
-	if _, err := unpack(d, packed); err == nil || !strings.Contains(err.Error(), "its output is not readable") {
-		t.Errorf("%v", err)
+	if got := unpack(d, packed); !bytes.Equal(got, packed) {
+		t.Errorf("%q", got)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"jobd/journal"
 )
@@ -159,12 +158,6 @@ func leaves(r *journal.Removal, h Header) *Fault {
 	return nil
 }
 
-// CheckSchema looks whether the newest segment's database is as it was made.
-func (f *Folder) CheckSchema(ctx context.Context) error {
-	_, err := f.Segments(ctx)
-	return err
-}
-
 // NewestDatabase is the path of the newest segment where that is not sealed; else "".
 func (f *Folder) NewestDatabase() (string, error) {
 	parts, err := List(f.Dir)
@@ -172,74 +165,6 @@ func (f *Folder) NewestDatabase() (string, error) {
 		return "", err
 	}
 	return parts[len(parts)-1].Path, nil
-}
-
-// Beginning reports whether retention has removed what is missing before a header, which is the
-// oldest; else that is damage.
-func (f *Folder) Beginning(ctx context.Context, oldest Header) error {
-	if oldest.Number == 1 {
-		return nil
-	}
-	removal, n, err := f.removal(ctx, oldest)
-	if err != nil {
-		return err
-	}
-	if lacks := LacksBefore(oldest, removal, n.notes, n.live); lacks != nil {
-		return lacks.Damage()
-	}
-	return nil
-}
-
-type noted struct {
-	notes Notes
-	live  bool
-}
-
-// removal is what the history says of retention: the newest segment's checkpoint, and, where that
-// does not explain what the history begins with, the events behind it.
-func (f *Folder) removal(ctx context.Context, oldest Header) (removal *journal.Removal, n noted, err error) {
-	if n.notes, n.live, err = f.Notes(ctx); err != nil && !IsDamage(err) {
-		return nil, n, err
-	}
-	err = again(func() error {
-		parts, err := f.Present(ctx)
-		for _, p := range slices.Backward(parts) {
-			err = f.Visit(ctx, p, 0, func(_ Part, s Source, h Header) error {
-				removal, err = removalIn(ctx, s, h, oldest)
-				return err
-			})
-			if !IsDamage(err) {
-				break
-			}
-		}
-		return err
-	})
-	return removal, n, err
-}
-
-// removalIn is what one segment says of retention.
-func removalIn(ctx context.Context, s Source, h, oldest Header) (*journal.Removal, error) {
-	state, err := h.State()
-	if err != nil {
-		return nil, err
-	}
-	removal := state.Removed
-	if removal.Last() >= oldest.Number-1 && (h.Number != oldest.Number || removal != nil) {
-		return removal, nil
-	}
-	for page, err := range s.Records(ctx, Selection{Kinds: []journal.Kind{journal.KindRetention}}) {
-		if err != nil {
-			return removal, err
-		}
-		for i := range page {
-			payload, err := journal.PayloadOf[journal.Retention](page[i].Payload)
-			if err != nil {
-				return removal, err
-			}
-			removal = removal.After(payload)
-		}
-	}
-	return removal, nil
 }
 
 // Details of damage to a journal's end, which are the same words wherever it is met.
@@ -286,7 +211,7 @@ func (f *Folder) EndsAt(head Acknowledgement, newest journal.Anchor) error {
 		return err
 	case database == "" && (head.Found || UsedByWorker(f.Dir)):
 		return &journal.DamagedError{Seq: newest.Seq + 1, Detail: DetailAllSealed}
-	case database == "" || head.Found || newest.Seq == 0 || f.writer:
+	case database == "" || head.Found || newest.Seq == 0:
 		return nil
 	}
 	if head, err = ReadHead(f.Dir); err == nil && !head.Found { // a worker may have made it, and events, since it was looked for

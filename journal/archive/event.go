@@ -186,12 +186,17 @@ type stretch struct {
 	Events []journal.Event
 }
 
-// Verified gives a segment's events between after (0: whatever is there) and end (0: all) with
-// their hashes and their sequence checked, start being what the first of them follows. It goes on
-// behind damage.
-func Verified(ctx context.Context, s Source, after, end uint64, start From) iter.Seq2[Checked, error] {
+// Verified gives the selected events of a segment with their hashes and their sequence checked, start being what the first of
+// them follows. It goes on behind damage. Where a job is selected each event is checked with the one before it, which is
+// looked up.
+func Verified(ctx context.Context, s Source, sel Selection, start From) iter.Seq2[Checked, error] {
+	sel.Output, sel.GoOn = true, true
 	pages := func(ctx context.Context) iter.Seq2[linked, error] {
-		return link(s.Records(ctx, Selection{After: after, End: end, Output: true, GoOn: true}), linked{From: start})
+		if sel.Job != 0 {
+			return linkEach(ctx, s, sel, linked{From: start})
+		}
+		sel.Kinds = nil
+		return link(s.Records(ctx, sel), linked{From: start})
 	}
 	return ahead(ctx, pages, linked.check)
 }
@@ -200,9 +205,7 @@ func Verified(ctx context.Context, s Source, after, end uint64, start From) iter
 type From struct {
 	After    uint64
 	Previous journal.Hash
-	Unknown  bool   // what the first record's hash covers is not known
-	Bound    uint64 // the first event of the segment that follows; 0: that is not known
-	Known    uint64 // the newest event that anything knows of
+	unknown  bool // what the first record's hash covers is not known
 }
 
 // linked is a page of records and what it follows.
@@ -228,16 +231,47 @@ func link(pages iter.Seq2[[]Record, error], next linked) iter.Seq2[linked, error
 					return
 				}
 				last := &records[len(records)-1]
-				next.After, next.Previous, next.Unknown = max(next.After, counted(last.Seq)), last.Hash, false
+				next.After, next.Previous, next.unknown = max(next.After, counted(last.Seq)), last.Hash, false
 			}
 			if damage != nil {
 				next.records, next.damage = nil, damage
 				if !yield(next, nil) {
 					return
 				}
-				next.After, next.Unknown, next.damage = max(next.After, damage.Last), true, nil
+				next.After, next.unknown, next.damage = max(next.After, damage.Last), true, nil
 			}
 			next.index++
+		}
+	}
+}
+
+// linkEach gives each record what it follows, which is looked up.
+func linkEach(ctx context.Context, s Source, sel Selection, next linked) iter.Seq2[linked, error] {
+	return func(yield func(linked, error) bool) {
+		next := next
+		for records, err := range s.Records(ctx, sel) {
+			for i := range records {
+				if seq := records[i].Seq; seq != next.After+1 {
+					before, err := RecordAt(ctx, s, seq-1)
+					if err != nil {
+						yield(next, err)
+						return
+					}
+					if next.After = seq - 2; before != nil { // else it is missing
+						next.After, next.Previous = before.Seq, before.Hash
+					}
+				}
+				next.records = records[i : i+1]
+				if !yield(next, nil) {
+					return
+				}
+				next.After, next.Previous = records[i].Seq, records[i].Hash
+			}
+			if err != nil {
+				next.records = nil
+				yield(next, err)
+				return
+			}
 		}
 	}
 }
@@ -250,19 +284,14 @@ func counted(seq uint64) uint64 { return uint64(max(int64(seq), 0)) }
 func (l linked) check() (c Checked) {
 	c.Index = l.index
 	if l.damage != nil {
-		first, last := max(l.damage.Seq, l.After+1), l.damage.Last
-		if last == 0 { // nothing behind it can be read
-			last = max(l.Bound, 1) - 1
-			if l.Bound == 0 {
-				last = l.Known
-			}
+		first := max(l.damage.Seq, l.After+1)
+		f := Fault{First: first, Last: l.damage.Last, Detail: l.damage.Detail, Err: l.damage.Err}
+		if f.Open = f.Last == 0; !f.Open {
+			f.Last = max(f.First, f.Last)
 		}
-		return Checked{Index: l.index, Stretches: []stretch{{Faults: []Fault{{
-			First: first, Last: max(first, last), Detail: l.damage.Detail, Err: l.damage.Err,
-		}}}}}
+		return Checked{Index: l.index, Stretches: []stretch{{Faults: []Fault{f}}}}
 	}
 	var p Decoder
-	var other *journal.Hash // what the record before should have had as its hash, where it has another
 	here := stretch{Events: make([]journal.Event, 0, len(l.records))}
 	note := func(f Fault) {
 		if len(here.Events) > 0 {
@@ -273,15 +302,15 @@ func (l linked) check() (c Checked) {
 	}
 	for i := range l.records {
 		r := &l.records[i]
-		if l.surplus(r) {
+		if int64(r.Seq) <= int64(l.After) { // it is of a number that is passed
 			note(Fault{First: l.After + 1, Detail: fmt.Sprintf("event %d follows event %d, where it does not belong", int64(r.Seq), l.After), Surplus: true})
 			continue
 		}
 		if r.Seq != l.After+1 {
 			note(Fault{First: l.After + 1, Last: r.Seq - 1, Missing: true, Detail: fmt.Sprintf("it is missing; event %d follows", int64(r.Seq))})
-			l.Unknown, other = true, nil
+			l.unknown = true
 		}
-		fault := r.judge(l.From, other)
+		fault := r.judge(l.From)
 		var e journal.Event
 		if fault == nil {
 			var err error
@@ -289,10 +318,7 @@ func (l linked) check() (c Checked) {
 				fault = &Fault{First: r.Seq, Last: r.Seq, Detail: fmt.Sprintf("payload of kind %q", r.Kind), Err: errors.Unwrap(err), Linked: true, Stored: r.Hash}
 			}
 		}
-		if other = nil; fault != nil {
-			if !fault.Linked && !l.Unknown {
-				other = &fault.Computed
-			}
+		if fault != nil {
 			note(*fault)
 		} else {
 			here.Events = append(here.Events, e)
@@ -300,42 +326,21 @@ func (l linked) check() (c Checked) {
 		if r.Job != 0 {
 			c.Jobs = append(c.Jobs, r.Job)
 		}
-		l.After, l.Previous, l.Unknown = r.Seq, r.Hash, false
+		l.After, l.Previous, l.unknown = r.Seq, r.Hash, false
 	}
 	c.Stretches = append(c.Stretches, here)
 	return c
 }
 
-// surplus reports whether a record is of a number that is passed, or of another segment.
-func (l *linked) surplus(r *Record) bool {
-	return int64(r.Seq) <= int64(l.After) || l.Bound > 0 && r.Seq >= l.Bound
-}
-
 // judge tells what is wrong with a record by its hash; nil: nothing.
-func (r *Record) judge(l From, other *journal.Hash) *Fault {
-	if l.Unknown {
-		return &Fault{
-			First: r.Seq, Last: r.Seq, Stored: r.Hash, Computed: r.Hash,
-			Detail: "it cannot be checked, since what it follows is missing or damaged",
-		}
-	}
-	computed := r.Chain(l.Previous)
-	if computed == r.Hash || other != nil && r.Chain(*other) == r.Hash {
+func (r *Record) judge(l From) *Fault {
+	detail := "its hash does not match its content and the event before it"
+	if l.unknown {
+		detail = "it cannot be checked, since what it follows is missing or damaged"
+	} else if r.Chain(l.Previous) == r.Hash {
 		return nil
 	}
-	return &Fault{
-		First: r.Seq, Last: r.Seq, Stored: r.Hash, Computed: computed,
-		Detail: "its hash does not match its content and the event before it",
-	}
-}
-
-// Follows tells what is wrong with a record by its hash, where that of the record before it is
-// known; nil: nothing.
-func (r *Record) Follows(previous journal.Hash) error {
-	if f := r.judge(From{Previous: previous}, nil); f != nil {
-		return f.Damage()
-	}
-	return nil
+	return &Fault{First: r.Seq, Last: r.Seq, Stored: r.Hash, Detail: detail}
 }
 
 // ahead maps values on all processors while the caller is busy with those before, and gives the
@@ -388,9 +393,10 @@ type Fault struct {
 	Detail  string
 	Err     error // the cause, where another error tells
 
-	Surplus          bool         // a record that does not belong there
-	Linked           bool         // the chain goes on through it: its bytes are what was hashed
-	Stored, Computed journal.Hash // of a record: what it has as its hash, and what it should have
+	Open    bool         // where it ends the next segment tells
+	Surplus bool         // a record that does not belong there
+	Linked  bool         // the chain goes on through it: its bytes are what was hashed
+	Stored  journal.Hash // of a record: what it has as its hash
 }
 
 // Damage is the fault as an error.

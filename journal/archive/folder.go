@@ -22,27 +22,10 @@ import (
 type Folder struct {
 	Dir     string
 	decoder *zstd.Decoder
-	rests   int
-	writer  bool // it is the journal's own, whose start has seen the head file and holds it open
 }
 
 // Open opens a folder for reading.
 func Open(dir string) *Folder { return &Folder{Dir: dir, decoder: newDecoder()} }
-
-// OpenOwn opens the folder of the journal that the caller writes, whose start sees the head file
-// and holds it open.
-func OpenOwn(dir string) *Folder {
-	f := Open(dir)
-	f.writer = true
-	return f
-}
-
-// GiveWay has reading rest, see Reader.GiveWay.
-func (f *Folder) GiveWay() { f.rests = restsGivingWay }
-
-// restsGivingWay is for how long is rested, in page reads: what is done with a page costs about as
-// much as reading it.
-const restsGivingWay = 2
 
 func (f *Folder) Close() error {
 	f.decoder.Close()
@@ -106,7 +89,7 @@ func (f *Folder) Backward(ctx context.Context, pastDamage bool, visit func(s Sou
 // meanwhile, since it may have got more events until then. One that retention removed is passed
 // over.
 func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s Source, h Header) error) error {
-	begin, err := f.BeginsBefore(ctx, after+1)
+	begin, err := f.beginsBefore(ctx, after+1)
 	if err != nil {
 		return err
 	}
@@ -116,13 +99,13 @@ func (f *Folder) Walk(ctx context.Context, after uint64, visit func(p Part, s So
 		}
 		return missing(first, last)
 	}
-	return f.Each(ctx, max(begin, 1)-1, gap, func(p Part, _ []Part) error { return f.Visit(ctx, p, after, visit) })
+	return f.Each(ctx, max(begin, 1)-1, gap, func(p Part) error { return f.Visit(ctx, p, after, visit) })
 }
 
-// Each gives the segments behind a number to visit, oldest first, with those that follow; one again
-// that was sealed or followed by another meanwhile. Where some are missing gap is told, and whether
+// Each gives the segments behind a number to visit, oldest first; one again that was sealed or
+// followed by another meanwhile. Where some are missing gap is told, and whether
 // retention has overtaken the reading.
-func (f *Folder) Each(ctx context.Context, done int, gap func(first, last int, overtaken bool) error, visit func(p Part, following []Part) error) error {
+func (f *Folder) Each(ctx context.Context, done int, gap func(first, last int, overtaken bool) error, visit func(p Part) error) error {
 	for looks, newest := 0, 0; ; { // segments by number: newest was the newest when it was visited
 		parts, err := f.Behind(ctx, done)
 		if err != nil || len(parts) == 0 || len(parts) == 1 && parts[0].Number == newest {
@@ -141,7 +124,7 @@ func (f *Folder) Each(ctx context.Context, done int, gap func(first, last int, o
 				return err
 			}
 		}
-		err = visit(p, parts[1:])
+		err = visit(p)
 		if errors.Is(err, fs.ErrNotExist) && looks < maxLooks {
 			looks++
 			continue
@@ -157,9 +140,9 @@ func (f *Folder) Each(ctx context.Context, done int, gap func(first, last int, o
 	}
 }
 
-// BeginsBefore is the newest segment that begins with an event or before it; 0 where that is the
+// beginsBefore is the newest segment that begins with an event or before it; 0 where that is the
 // oldest, or is not known. What is before it does not matter, and may be damaged.
-func (f *Folder) BeginsBefore(ctx context.Context, seq uint64) (number int, err error) {
+func (f *Folder) beginsBefore(ctx context.Context, seq uint64) (number int, err error) {
 	if seq <= 1 {
 		return 0, nil
 	}
@@ -180,24 +163,8 @@ func (f *Folder) BeginsBefore(ctx context.Context, seq uint64) (number int, err 
 
 // Behind lists the segments behind a number. A database without a header is not there.
 func (f *Folder) Behind(ctx context.Context, number int) ([]Part, error) {
-	parts, err := List(f.Dir)
-	for len(parts) > 0 && parts[0].Number <= number {
-		parts = parts[1:]
-	}
-	// Of more than two the last one says nothing of the first.
-	if n := len(parts); err == nil && (n == 1 || n == 2) && !parts[n-1].Sealed {
-		made, err := f.examine(ctx, parts[n-1])
-		if errors.Is(err, fs.ErrNotExist) {
-			return parts, nil // it was sealed; who opens it will notice
-		}
-		if IsDamage(err) {
-			return parts, nil // likewise
-		}
-		if err != nil || !made {
-			return parts[:n-1], err
-		}
-	}
-	return parts, err
+	parts, err := f.Present(ctx)
+	return slices.DeleteFunc(parts, func(p Part) bool { return p.Number <= number }), err
 }
 
 // Visit opens a part and has it visited where it may hold events behind after.
@@ -253,7 +220,7 @@ func (f *Folder) Notes(ctx context.Context) (n Notes, found bool, err error) {
 		if found = err == nil && len(parts) > 0 && !parts[len(parts)-1].Sealed; !found {
 			return err
 		}
-		d := readDatabase(parts[len(parts)-1].Path, f.decoder, 0)
+		d := readDatabase(parts[len(parts)-1].Path, f.decoder)
 		n, err = d.notes(ctx)
 		return errors.Join(err, d.Close())
 	})
@@ -269,17 +236,6 @@ func (f *Folder) Newest(ctx context.Context) (a journal.Anchor, err error) {
 		return true, err
 	})
 	return a, err
-}
-
-// FirstOf is the first event of a segment; ok is false where that is not known.
-func (f *Folder) FirstOf(ctx context.Context, number int) (first uint64, ok bool) {
-	err := f.Backward(ctx, false, func(_ Source, h Header) (enough bool, _ error) {
-		if h.Number == number {
-			first = h.First
-		}
-		return h.Number <= number, nil
-	})
-	return first, err == nil && first > 0
 }
 
 // Part is a segment as it lies in a folder.
@@ -367,7 +323,7 @@ func (f *Folder) Present(ctx context.Context) ([]Part, error) {
 // examine looks whether a database is one that this version can read, with all that
 // belongs to it and nothing else; made reports whether there is anything in it.
 func (f *Folder) examine(ctx context.Context, p Part) (made bool, err error) {
-	d := readDatabase(p.Path, f.decoder, 0)
+	d := readDatabase(p.Path, f.decoder)
 	defer d.Close()
 	return d.Examine(ctx)
 }
@@ -381,12 +337,12 @@ func (f *Folder) Open(p Part) (Source, error) {
 		}
 		return s, nil
 	}
-	return readDatabase(p.Path, f.decoder, f.rests), nil
+	return readDatabase(p.Path, f.decoder), nil
 }
 
 // OpenSealed opens a sealed segment, wherever it lies. The caller closes it.
 func (f *Folder) OpenSealed(path string) (*Sealed, error) {
-	return openSealed(path, f.decoder, f.rests)
+	return openSealed(path, f.decoder)
 }
 
 // The files beside the segments in a journal's folder.

@@ -411,14 +411,14 @@ func pack(e *zstd.Encoder, output []byte) []byte {
 	return output
 }
 
-// unpack is the reverse of pack.
-func unpack(d *zstd.Decoder, stored []byte) ([]byte, error) {
+// unpack is the reverse of pack. What can't be decompressed stays as it is.
+func unpack(d *zstd.Decoder, stored []byte) []byte {
 	if !bytes.HasPrefix(stored, zstdMagic) {
-		return stored, nil
+		return stored
 	}
 	output, err := d.DecodeAll(stored, nil)
 	if err != nil {
-		return nil, &journal.DamagedError{Detail: "its output is not readable", Err: fmt.Errorf("decompress: %w", err)}
+		return stored
 	}
-	return output, nil
+	return output
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -21,7 +20,6 @@ import (
 
 // Sealed is a sealed segment open for reading. It implements source.
 type Sealed struct {
-	pace
 	file    *os.File
 	decoder *zstd.Decoder
 	trailer trailer
@@ -30,12 +28,12 @@ type Sealed struct {
 }
 
 // openSealed opens a sealed file. A *DamagedError says that it is none.
-func openSealed(path string, decoder *zstd.Decoder, rests int) (*Sealed, error) {
+func openSealed(path string, decoder *zstd.Decoder) (*Sealed, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sealed{pace: pace{rests: rests}, file: f, decoder: decoder}
+	s := &Sealed{file: f, decoder: decoder}
 	if err := s.open(); err != nil {
 		f.Close()
 		return nil, err
@@ -122,9 +120,7 @@ func (s *Sealed) Records(ctx context.Context, sel Selection) iter.Seq2[[]Record,
 				yield(nil, err)
 				return
 			}
-			began := time.Now()
 			page, err := s.block(i, sel.Output)
-			s.restAfter(ctx, began)
 			if err != nil && sel.GoOn {
 				if !yield(nil, upTo(s.lastOf(i), err)) {
 					return
@@ -232,36 +228,13 @@ func (s *Sealed) block(i int, output bool) ([]Record, error) {
 	return records, s.damaged(b.First, err)
 }
 
-// FirstAt implements source.
-func (s *Sealed) FirstAt(_ context.Context, micros int64) (uint64, error) {
-	if err := s.load(); err != nil {
-		return 0, err
-	}
-	i := sort.Search(len(s.blocks), func(i int) bool { return s.blocks[i].Micros >= micros })
-	if i > 0 { // it may be inside the block before
-		records, err := s.block(i-1, false)
-		if err != nil {
-			return 0, err
-		}
-		for _, r := range records {
-			if r.Micros >= micros {
-				return r.Seq, nil
-			}
-		}
-	}
-	if i < len(s.blocks) {
-		return s.blocks[i].First, nil
-	}
-	return s.trailer.Last + 1, nil
-}
-
 // Close implements source.
 func (s *Sealed) Close() error { return s.file.Close() }
 
 // Bounds implements source.
 func (s *Sealed) Bounds() (Bounds, bool) {
 	t := &s.trailer
-	return Bounds{t.First, t.Last, t.Begun, t.Ended, t.Hash}, true
+	return Bounds{t.Last, t.Begun, t.Ended, t.Hash}, true
 }
 
 // Examine implements source. The trailer, which was read, says of which version the file is.

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"time"
 
 	"jobd/journal"
 )
@@ -22,9 +21,6 @@ type Source interface {
 	// Records gives what is selected in pages, in order. Records before an error come with it, and
 	// nothing comes after it, unless the selection wants to go on.
 	Records(ctx context.Context, sel Selection) iter.Seq2[[]Record, error]
-	// FirstAt is the sequence number of the first event at or after a time in
-	// microseconds; one after the last where there is none.
-	FirstAt(ctx context.Context, micros int64) (uint64, error)
 	// CheckRest checks what the events do not tell: indexes, and sums over the file. It is given
 	// where jobs occur, by page, in any order.
 	CheckRest(ctx context.Context, occurring []JobBlock) error
@@ -41,7 +37,7 @@ type Source interface {
 
 // Bounds is what is known of a sealed segment without reading its events.
 type Bounds struct {
-	First, Last  uint64       // sequence numbers
+	Last         uint64       // the last sequence number
 	Begun, Ended int64        // times of the first and the last event, in microseconds since 1970
 	Hash         journal.Hash // of the last event
 }
@@ -72,31 +68,24 @@ func RecordAt(ctx context.Context, s Source, seq uint64) (*Record, error) {
 	return nil, nil
 }
 
-// paceStep is how long is worked before a rest is worth its timer.
-const paceStep = 2 * time.Millisecond
-
-// pace lets a source rest after each page, in proportion to how long it took to read. The zero
-// value rests never.
-type pace struct {
-	rests  int // for so many times as long
-	worked time.Duration
-}
-
-// restAfter rests after work that began at a time, when there was enough of it.
-func (p *pace) restAfter(ctx context.Context, began time.Time) {
-	if p.rests == 0 {
-		return
+// FirstAt is the sequence number of a segment's first event at or after a time in microseconds, one after the last where
+// there is none: by bisection, since time grows with the sequence number.
+func FirstAt(ctx context.Context, s Source, h Header, micros int64) (uint64, error) {
+	last, _, err := s.End(ctx)
+	low, high := h.First, last+1
+	for err == nil && low < high {
+		middle := low + (high-low)/2
+		var r *Record
+		switch r, err = RecordAt(ctx, s, middle); {
+		case err == nil && r == nil:
+			err = &journal.DamagedError{Seq: middle, Detail: "it is missing"}
+		case err == nil && r.Micros < micros:
+			low = middle + 1
+		default:
+			high = middle
+		}
 	}
-	if p.worked += time.Since(began); p.worked < paceStep {
-		return
-	}
-	timer := time.NewTimer(time.Duration(p.rests) * p.worked)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done(): // which who reads notices next
-	}
-	p.worked = 0
+	return low, err
 }
 
 // SyncFolder makes the names of new files durable.

@@ -1,12 +1,12 @@
 package eventlog
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,7 +48,6 @@ type clock struct {
 
 	mu    sync.Mutex
 	ahead time.Duration // by how much the wall clock was ahead of the time line, after its newest jump
-	jumps int
 }
 
 func newClock(c *Config) *clock {
@@ -104,7 +103,6 @@ func (c *clock) read() instant {
 	ahead := at.wall.Sub(at.real)
 	by := ahead - c.ahead
 	c.ahead = ahead
-	c.jumps++
 	way := "forward"
 	if by < 0 {
 		way = "back"
@@ -127,64 +125,66 @@ func (c *clock) jumped(at instant) bool {
 	return (at.wall.Sub(at.real) - c.ahead).Abs() >= leastJump
 }
 
-// jumpCount is how many jumps there were.
-func (c *clock) jumpCount() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.jumps
-}
-
 // clockText is a time as the log has it.
 func clockText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// The clock file says what the time line was when it was written, so that ages go on across
-// restarts: by the boot clock within a boot, else by the wall clock, as far as it is plausible. It
-// is not chained. Without it, as in journals of older versions, the stamps of the events are
-// believed; where it is older than the events, those behind it count as of now, which keeps them
-// for longer.
+// The clock file says what the time line was when it was written, and when segments began by it, so
+// that ages go on across restarts: by the boot clock within a boot, else by the wall clock, as far as
+// it is plausible. It is not chained. What it does not know, as in journals of older versions, the
+// stamps of the events tell.
 
 // clockNote is the clock file. Times are microseconds; those of the wall clock and the time line
 // since 1970.
 type clockNote struct {
-	Boot   string `json:"boot"`   // the boot's name
-	Uptime int64  `json:"uptime"` // since the boot
-	Wall   int64  `json:"wall"`
-	Real   int64  `json:"real"` // the time line then
-
-	Segment int     `json:"segment"`          // the newest
-	Begun   int64   `json:"begun,omitempty"`  // when its first event was appended, by the time line; 0: there is none
-	Seq     uint64  `json:"seq"`              // the newest event
-	Last    int64   `json:"last,omitempty"`   // when it was appended, by the time line
-	Shifts  []shift `json:"shifts,omitempty"` // see ages
+	Boot     string        `json:"boot"`   // the boot's name
+	Uptime   int64         `json:"uptime"` // since the boot
+	Wall     int64         `json:"wall"`
+	Real     int64         `json:"real"`     // the time line then
+	Segments map[int]int64 `json:"segments"` // when those that are kept began, by the time line, as far as that is known
 }
 
-// startClock lets the time line go on where it was noted last. The newest segment is folded.
-func (j *Log) startClock(begun time.Time) error {
-	if j.clock.uptime == nil {
-		j.ages = ages{begun: begun, last: j.state.Time}
-		return nil
-	}
-	note, err := readClock(j.config.Dir)
-	if err != nil {
-		j.config.Logger.Warn("how much time passed since the worker ran last is not known; history is kept for longer", "error", err)
-	}
-	wall, up := j.clock.look()
-	if note == nil {
-		note = &clockNote{Wall: wall.UnixMicro(), Real: wall.UnixMicro()}
-		if j.state.Seq > 0 { // of an older version
-			note.Wall, note.Real = j.state.Time.UnixMicro(), j.state.Time.UnixMicro()
+// noteEvery is how often the clock file is written, beside once with each segment.
+const noteEvery = time.Hour
+
+// startClock lets the time line go on where it was noted last. The newest segment is folded, whose first event bears the
+// stamp begun.
+func (j *Log) startClock(begun time.Time) {
+	j.begun = map[int]int64{}
+	if j.clock.uptime != nil {
+		note, err := readClock(j.config.Dir)
+		if err != nil {
+			j.config.Logger.Warn("how much time passed since the worker ran last is not known; history is kept for longer", "error", err)
 		}
-		note.Segment, note.Seq, note.Last = j.newest.Number, j.state.Seq, note.Real
+		wall, up := j.clock.look()
+		if note == nil {
+			note = &clockNote{Wall: wall.UnixMicro(), Real: wall.UnixMicro()}
+			if j.state.Seq > 0 { // of an older version
+				note.Wall, note.Real = j.state.Time.UnixMicro(), j.state.Time.UnixMicro()
+			}
+		}
+		if note.Segments != nil {
+			j.begun = note.Segments
+		}
+		real, ahead := note.goOn(j.clock.boot, wall, up)
+		j.clock.start(real, up, ahead)
+		j.clock.read() // warns where it was set while nobody looked
+		if known := slices.Collect(maps.Keys(j.begun)); len(known) > 0 {
+			for n := slices.Max(known) + 1; n <= j.newest.Number; n++ { // it died before it noted that: they count as of now
+				j.begun[n] = real.UnixMicro()
+			}
+		}
+		if begun.After(real) {
+			begun = real
+		}
 	}
-	real, ahead := note.goOn(j.clock.boot, wall, up)
-	j.clock.start(real, up, ahead)
-	j.clock.read() // warns where it was set while nobody looked
-	return j.recallAges(note, begun, real)
+	if !begun.IsZero() && j.begun[j.newest.Number] == 0 {
+		j.begun[j.newest.Number] = begun.UnixMicro()
+	}
 }
 
 // goOn gives the time line's present, and by how much the wall clock is expected to be ahead of it.
 func (n *clockNote) goOn(boot string, wall time.Time, up time.Duration) (real time.Time, ahead time.Duration) {
-	then, before := momentOf(n.Real), momentOf(n.Wall)
+	then, before := time.UnixMicro(n.Real).UTC(), time.UnixMicro(n.Wall).UTC()
 	if passed := up - time.Duration(n.Uptime)*time.Microsecond; n.Boot != "" && n.Boot == boot && passed >= 0 {
 		return then.Add(passed), before.Sub(then)
 	}
@@ -192,30 +192,14 @@ func (n *clockNote) goOn(boot string, wall time.Time, up time.Duration) (real ti
 	return real, wall.Sub(real)
 }
 
-// recallAges gives the ages that were noted; what was not noted then is of now.
-func (j *Log) recallAges(note *clockNote, begun, real time.Time) error {
-	a := ages{last: momentOf(note.Last), shifts: note.Shifts}
-	if note.Seq != j.state.Seq {
-		a.last = real
+// ended is when a segment ended by the time line: when the next one began, or else what its last event's stamp says.
+func (j *Log) ended(segment int, stamped time.Time) time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if next, known := j.begun[segment+1]; known && j.clock.uptime != nil { // else stamps and time line are one
+		return time.UnixMicro(next)
 	}
-	if note.Segment < j.newest.Number {
-		before, err := j.newest.State()
-		if err != nil {
-			return err
-		}
-		a.end(note.Segment, before.Time, real)
-	}
-	switch {
-	case begun.IsZero():
-	case note.Segment == j.newest.Number && note.Begun != 0:
-		a.begun = momentOf(note.Begun)
-	default:
-		if a.begun = a.ended(j.newest.Number, begun); a.begun.After(real) {
-			a.begun = real
-		}
-	}
-	j.ages = a
-	return nil
+	return stamped
 }
 
 // readClock reads the file; nil where there is none.
@@ -234,146 +218,30 @@ func readClock(dir string) (*clockNote, error) {
 	return note, nil
 }
 
-// noteSegment has the clock file know the newest segment, so that the age of the one before is
-// known after a crash.
-func (j *Log) noteSegment() {
+// noteClock replaces the file where it does not know the newest segment, or is old. Whatever a crash leaves is the file as it
+// was, or the new one; both are true. Without it history is kept for longer. maintained is held.
+func (j *Log) noteClock(now bool) {
+	if j.clock.uptime == nil {
+		return
+	}
+	at := j.clock.read()
 	j.mu.Lock()
 	newest := j.newest.Number
+	maps.DeleteFunc(j.begun, func(segment int, _ int64) bool { return segment < j.notes.Kept })
+	begun := maps.Clone(j.begun)
 	j.mu.Unlock()
-	if j.clockNoted != newest {
-		j.clockNoted = newest // a failure is logged once; the next try is watchClock's
-		j.tryNoteClock()
+	if !now && newest == j.clockSegment && at.real.Sub(j.clockNoted) < noteEvery {
+		return
 	}
-}
-
-// tryNoteClock is noteClock where a failure only means that history will be kept for longer.
-func (j *Log) tryNoteClock() {
-	if err := j.noteClock(); err != nil {
-		j.config.Logger.Warn("after a crash history will be kept for longer", "error", err)
-	}
-}
-
-// noteClock replaces the file. Whatever a crash leaves is the file as it was, or the new one; both
-// are true.
-func (j *Log) noteClock() error {
-	if j.clock.uptime == nil {
-		return nil
-	}
-	j.noting.Lock()
-	defer j.noting.Unlock()
+	j.clockSegment, j.clockNoted = newest, at.real
 	wall, up := j.clock.look()
-	note := clockNote{
-		Boot: j.clock.boot, Uptime: up.Microseconds(), Wall: wall.UnixMicro(), Real: j.clock.origin.Add(up).UnixMicro(),
-	}
-	j.mu.Lock()
-	j.ages.forget(j.notes.Kept)
-	note.Segment, note.Seq, note.Shifts = j.newest.Number, j.state.Seq, slices.Clone(j.ages.shifts)
-	note.Last = j.ages.last.UnixMicro()
-	if !j.ages.begun.IsZero() {
-		note.Begun = j.ages.begun.UnixMicro()
-	}
-	j.mu.Unlock()
-	content, err := json.Marshal(note)
+	content, err := json.Marshal(clockNote{
+		Boot: j.clock.boot, Uptime: up.Microseconds(), Wall: wall.UnixMicro(), Real: j.clock.origin.Add(up).UnixMicro(), Segments: begun,
+	})
 	if err == nil {
 		err = archive.Replace(filepath.Join(j.config.Dir, archive.ClockFile), append(content, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("note the journal's clock: %w", err)
-	}
-	return nil
-}
-
-// How often the wall clock is compared with what passed, where nothing is appended, and how often
-// that is noted.
-const (
-	compareInterval = time.Minute
-	noteEvery       = 60
-)
-
-// watchClock looks for jumps until ctx ends or the journal is closed.
-func (j *Log) watchClock(ctx context.Context) {
-	ticker := time.NewTicker(compareInterval)
-	defer ticker.Stop()
-	j.compareClock(ctx, ticker.C)
-}
-
-// compareClock looks for jumps at each tick. A failure to note is logged once, until it works
-// again.
-func (j *Log) compareClock(ctx context.Context, ticks <-chan time.Time) {
-	failed := false
-	for n, jumps := 1, j.clock.jumpCount(); ; n++ {
-		select {
-		case <-ticks:
-		case <-ctx.Done():
-			return
-		case <-j.life.Done():
-			return
-		}
-		j.clock.read()
-		now := j.clock.jumpCount()
-		if now == jumps && n%noteEvery != 0 && !failed {
-			continue
-		}
-		err := j.noteClock()
-		if err != nil && !failed {
-			j.config.Logger.Warn("after a crash history will be kept for longer", "error", err)
-		}
-		if failed = err != nil; now != jumps {
-			jumps = now
-			j.wakeRun()
-		}
-	}
-}
-
-// momentOf is a time that the file has; 0 stands for no time.
-func momentOf(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros).UTC()
-}
-
-// shift says by how much the stamps at the ends of segments were ahead of the time line, from a
-// segment on.
-type shift struct {
-	Segment int   `json:"segment"`
-	By      int64 `json:"by"`
-}
-
-// ages is what happened when by the time line. Its zero value is of a journal without events.
-type ages struct {
-	begun  time.Time // the newest segment's first event; zero: there is none
-	last   time.Time // the newest event
-	shifts []shift
-}
-
-// leastShift is the difference between stamps and time line from which on it is noted.
-const leastShift = time.Second
-
-// end notes when a segment ended whose last event bears a stamp.
-func (a *ages) end(segment int, stamped, real time.Time) {
-	by, before := stamped.Sub(real), time.Duration(0)
-	if n := len(a.shifts); n > 0 {
-		before = time.Duration(a.shifts[n-1].By) * time.Microsecond
-	}
-	if (by - before).Abs() >= leastShift {
-		a.shifts = append(a.shifts, shift{segment, by.Microseconds()})
-	}
-}
-
-// ended is when a segment ended whose last event bears a stamp.
-func (a *ages) ended(segment int, stamped time.Time) time.Time {
-	for _, s := range slices.Backward(a.shifts) {
-		if s.Segment <= segment {
-			return stamped.Add(-time.Duration(s.By) * time.Microsecond)
-		}
-	}
-	return stamped
-}
-
-// forget drops what is said of segments before kept only.
-func (a *ages) forget(kept int) {
-	for len(a.shifts) > 1 && a.shifts[1].Segment <= kept {
-		a.shifts = a.shifts[1:]
+		j.config.Logger.Warn("after a crash history will be kept for longer", "error", fmt.Errorf("note the journal's clock: %w", err))
 	}
 }

@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -122,7 +121,6 @@ func (m *machine) warned(when, text string, want int) {
 const (
 	setForward = `level=WARN msg="the clock was set forward`
 	setBack    = `level=WARN msg="the clock was set back`
-	isHeld     = `level=WARN msg="a segment of the journal is old enough to go by the clock`
 )
 
 // A clock set forward beyond the retention removes nothing early, says so once, and keeps nothing
@@ -139,17 +137,14 @@ func TestClockSetForwardRemovesNothingEarly(t *testing.T) {
 	m.maintain(j)
 	m.maintain(j)
 	m.segments(j, "the clock was set", 4)
-	if said := m.said.String(); !strings.Contains(said, "by=1440h0m0s") || !strings.Contains(said, "left=648h0m0s until=2027-0") {
-		t.Errorf("the amount, or the end of the hold, is missing:\n%s", said)
-	}
-	if got := strings.Count(m.said.String(), isHeld); got != 1 {
-		t.Errorf("the hold was told %d times:\n%s", got, &m.said)
+	if said := m.said.String(); !strings.Contains(said, "by=1440h0m0s") {
+		t.Errorf("the amount is missing:\n%s", said)
 	}
 	m.warned("the clock was set", setForward, 1)
 	m.days(j, 26)
 	m.segments(j, "29 days later", 30)
 	m.days(j, 5)
-	m.segments(j, "34 days later", 30)
+	m.segments(j, "34 days later", 31)
 	m.warned("all that time", "level=WARN", 0)
 	if _, err := verifyAll(t.Context(), openReader(t, j.config.Dir)); err != nil {
 		t.Error(err)
@@ -171,7 +166,7 @@ func TestClockSetForwardAndRightAgain(t *testing.T) {
 	m.warned("set right", setBack, 1)
 	m.segments(j, "four days", 5)
 	m.days(j, 30)
-	m.segments(j, "34 days", 30)
+	m.segments(j, "34 days", 31)
 }
 
 // While the clock is behind, segments begin and go as time really passes; set right again, nothing
@@ -186,13 +181,13 @@ func TestClockSetBackKeepsNoSegmentFromRolling(t *testing.T) {
 	m.warned("set back", setBack, 1)
 	m.segments(j, "three days later", 4)
 	m.days(j, 32)
-	m.segments(j, "35 days later", 30)
+	m.segments(j, "35 days later", 31)
 	m.set(365 * day)
 	m.maintain(j)
-	m.segments(j, "set right again", 30)
+	m.segments(j, "set right again", 31)
 	m.warned("set right again", setForward, 1)
 	m.days(j, 1)
-	m.segments(j, "a day later", 30)
+	m.segments(j, "a day later", 31)
 }
 
 // A worker that is started again on the same boot goes by the boot clock, whatever was done to the
@@ -215,16 +210,13 @@ func TestClockSetWhileTheWorkerWasStopped(t *testing.T) {
 			j = m.open(dir)
 			m.maintain(j)
 			m.segments(j, "started again", 4)
-			if !strings.Contains(m.said.String(), isHeld) {
-				t.Errorf("the hold is not told:\n%s", &m.said)
-			}
 			m.warned("started again", setForward, 1)
 			m.days(j, 20)
 			j = m.open(stop(t, j))
 			m.days(j, 7)
-			m.segments(j, "30 days later", 30)
+			m.segments(j, "30 days later", 31)
 			m.days(j, 3)
-			m.segments(j, "33 days later", 30)
+			m.segments(j, "33 days later", 31)
 			m.warned("all that time", setForward, 0)
 		})
 	}
@@ -245,9 +237,9 @@ func TestClockSetBeforeAKill(t *testing.T) {
 	j = m.open(copyFolder(t, j.config.Dir))
 	m.segments(j, "started again", 5)
 	m.days(j, 26)
-	m.segments(j, "30 days", 30)
+	m.segments(j, "30 days", 31)
 	m.days(j, 4)
-	m.segments(j, "34 days", 30)
+	m.segments(j, "34 days", 31)
 }
 
 // A worker that is killed before the ends of segments are noted: they count as of the next start,
@@ -268,7 +260,7 @@ func TestClockOfSegmentsThatEndedBeforeAKill(t *testing.T) {
 	m.days(j, 25)
 	m.segments(j, "35 days", 36)
 	m.days(j, 5)
-	m.segments(j, "40 days", 30)
+	m.segments(j, "40 days", 31)
 }
 
 // The same of events in a segment that goes on.
@@ -299,13 +291,12 @@ func TestClockAcrossBoots(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		off  time.Duration
-		held bool
 		want int // segments, 28 days after the first ended
 	}{
-		"a night":         {12 * time.Hour, false, 30},
-		"a long weekend":  {plausibleGap, false, 28},
-		"two months":      {60 * day, true, 28},
-		"before the last": {-60 * day, false, 30},
+		"a night":         {12 * time.Hour, 31},
+		"a long weekend":  {plausibleGap, 29},
+		"two months":      {60 * day, 29},
+		"before the last": {-60 * day, 31},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -318,7 +309,6 @@ func TestClockAcrossBoots(t *testing.T) {
 			j = m.open(j.config.Dir)
 			m.maintain(j)
 			m.segments(j, "booted", 3)
-			m.warned("booted", isHeld, map[bool]int{true: 1}[test.held])
 			m.days(j, 28)
 			m.segments(j, "28 days later", test.want)
 		})
@@ -350,41 +340,9 @@ func TestClockOfAnOlderJournal(t *testing.T) {
 			j = m.open(j.config.Dir)
 			m.maintain(j)
 			m.segments(j, "29 days, and three of a gap", 27)
-			m.warned("started again", isHeld, 1)
 			m.days(j, 10)
 			m.segments(j, "ten days later", 27)
 		})
-	}
-}
-
-// An idle worker notices that the clock was set, too.
-func TestClockOfAnIdleJournalIsWatched(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	dir := t.TempDir()
-	j := m.open(dir)
-	m.job(j)
-	m.days(j, 3)
-	select {
-	case <-j.nudge:
-	default:
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ticks, ended := make(chan time.Time), make(chan struct{})
-	go func() {
-		defer close(ended)
-		j.compareClock(ctx, ticks)
-	}()
-	m.set(60 * day)
-	ticks <- time.Time{}
-	ticks <- time.Time{} // the first one is done with
-	stop()
-	<-ended
-	m.warned("a minute later", setForward, 1)
-	select {
-	case <-j.nudge:
-	default:
-		t.Error("Run was not woken to say what is held")
 	}
 }
 
@@ -406,7 +364,7 @@ func TestClockFileThatCannotBeWritten(t *testing.T) {
 	j = m.open(j.config.Dir)
 	m.warned("opened again", "history is kept for longer", 1)
 	m.days(j, 30)
-	m.segments(j, "33 days later", 30)
+	m.segments(j, "33 days later", 31)
 }
 
 // The system's clocks, as they are used without any others.

@@ -134,6 +134,11 @@ func (j *Log) write(group []*appending, n archive.Notes) (*staging, error) {
 			return nil, fmt.Errorf("begin a new segment: %w", archive.Damaged(err))
 		}
 	}
+	if j.state.Seq < j.newest.First { // its first event comes now
+		j.mu.Lock()
+		j.begun[j.newest.Number] = now.real.UnixMicro()
+		j.mu.Unlock()
+	}
 	s := stage(&j.state, j.newest.Link(j.state.Seq, j.state.Hash), group, now)
 	noted := &n
 	if s.noted = j.toNote(group, n, now.real); !s.noted {
@@ -191,10 +196,6 @@ func (j *Log) publish(s *staging, n archive.Notes) error {
 		j.stored = n
 	}
 	if len(s.events) > 0 {
-		if s.events[0].Seq == j.newest.First {
-			j.ages.begun = s.at.real
-		}
-		j.ages.last = s.at.real
 		j.recent.add(s.events)
 		j.wake()
 	}
@@ -234,8 +235,7 @@ type staging struct {
 	hash    journal.Hash // of the newest event
 	link    journal.Hash // what the next event's hash covers: hash, or the header where it opens the segment
 	time    time.Time
-	at      instant // of the commit
-	noted   bool    // the notes are part of the commit
+	noted   bool // the notes are part of the commit
 
 	took  time.Duration // until all of it was durable
 	bytes int64         // that it takes
@@ -249,7 +249,7 @@ func stage(base *journal.State, link journal.Hash, group []*appending, now insta
 		size += len(a.drafts)
 	}
 	s := &staging{
-		Stage: base.Stage(size), seq: base.Seq, hash: base.Hash, link: link, time: base.Time, at: now,
+		Stage: base.Stage(size), seq: base.Seq, hash: base.Hash, link: link, time: base.Time,
 		events: make([]journal.Event, 0, size), records: make([]archive.Record, 0, size),
 	}
 	for _, a := range group {
@@ -353,7 +353,6 @@ func (j *Log) rollOver(now instant, n archive.Notes) error {
 	}
 	j.retryRoll = time.Time{}
 	j.mu.Lock()
-	j.ages.end(j.newest.Number, j.state.Time, j.ages.last)
 	j.newest = h
 	j.former, j.disk, j.stored = append(j.former, j.disk), next, n
 	j.mu.Unlock()
@@ -367,7 +366,7 @@ func (j *Log) due(now time.Time) bool {
 	if j.state.Seq < j.newest.First || now.Before(j.retryRoll) {
 		return false
 	}
-	return j.disk.Size() >= j.config.SegmentSize || now.Sub(j.ages.begun) >= j.config.SegmentAge
+	return j.disk.Size() >= j.config.SegmentSize || now.UnixMicro()-j.begun[j.newest.Number] >= j.config.SegmentAge.Microseconds()
 }
 
 // closeFormer closes segments that were rolled over, which empties their write-ahead logs. tended

@@ -47,7 +47,7 @@
 //     journal, as that of an append does.
 //
 // Maintain seals, archives and removes, beside the appends. Each of its steps may be the last one,
-// and is taken up again by the next Maintain:
+// and is taken up again by the next Maintain, which Run calls each minute:
 //
 //   - Sealing writes segment-N.partial, syncs it, reads it back and verifies it whole: every hash,
 //     every transition, the index, and the checkpoint that follows. Killed here: the partial file
@@ -84,9 +84,8 @@
 //
 //   - The file is partial, synced, renamed. Killed at any point: the one before is there, or the
 //     new one, and both are true.
-//   - It is written each hour, with each segment, after each jump and by Close. What was appended
-//     since counts as of the next start, so that it is kept for longer, never shorter. Disk full:
-//     likewise.
+//   - It is written each hour, with each segment and by Close. Segments that it does not know count
+//     as of the next start, so that they are kept for longer, never shorter. Disk full: likewise.
 //   - Where it is missing or unreadable the stamps of the events are believed, which is how older
 //     versions worked.
 //

@@ -60,8 +60,8 @@ func (j *Log) recentAfter(after uint64, limit int) ([]journal.Event, <-chan stru
 func (j *Log) load(ctx context.Context, after uint64, limit int) ([]journal.Event, error) {
 	var events []journal.Event
 	size := 0
-	wanted := archive.Selection{After: after, End: after + uint64(limit) + 1, Output: true}
-	err := j.reader.Read(ctx, wanted, nil, func(e journal.Event) bool {
+	wanted := archive.Selection{After: after, End: after + uint64(limit) + 1}
+	err := j.reader.Read(ctx, wanted, func(e journal.Event) bool {
 		events = append(events, e)
 		size += e.Weight()
 		return size <= maxRecentBytes && len(events) < limit
@@ -128,7 +128,7 @@ func (j *Log) Back(ctx context.Context, seq uint64, age time.Duration, limit uin
 	}
 	from := time.Time{} // of event seq
 	j.View(func(s *journal.State) { from = s.Time })
-	err = j.reader.Read(ctx, archive.Selection{After: seq - 1, End: seq + 1}, nil, func(e journal.Event) bool {
+	err = j.reader.Read(ctx, archive.Selection{After: seq - 1, End: seq + 1}, func(e journal.Event) bool {
 		from = e.Time
 		return false
 	})
@@ -155,8 +155,7 @@ const (
 // recent is the end of the journal that the follower has not passed yet, in
 // memory, within bounds; beyond them the follower reads from disk.
 type recent struct {
-	events []journal.Event // within room
-	room   []journal.Event
+	events []journal.Event
 	bytes  int
 
 	since int           // the weight of all events since the last waypoint
@@ -164,7 +163,6 @@ type recent struct {
 }
 
 func (r *recent) add(events []journal.Event) {
-	r.makeRoom(len(events))
 	for _, e := range events {
 		r.events = append(r.events, e)
 		r.bytes += e.Weight()
@@ -180,21 +178,6 @@ func (r *recent) add(events []journal.Event) {
 	for len(r.events) > maxRecentEvents || r.bytes > maxRecentBytes {
 		r.shift()
 	}
-}
-
-// makeRoom makes room for n more where there is none: by moving what is kept to the front, mostly,
-// so that events which come and go leave nothing to collect.
-func (r *recent) makeRoom(n int) {
-	if len(r.events)+n <= cap(r.events) {
-		return
-	}
-	n += len(r.events)
-	if room := len(r.room); room < n+n/2 || room > max(8*n, 256) {
-		r.room = make([]journal.Event, 2*n)
-	}
-	kept := copy(r.room, r.events)
-	clear(r.room[kept:])
-	r.events = r.room[:kept]
 }
 
 // drop forgets everything up to seq.
@@ -238,10 +221,6 @@ func (j *Log) SetPosition(seq uint64) {
 	}
 	j.notes.Position = seq
 	j.recent.drop(seq)
-	if j.awaited > 0 && seq >= j.awaited {
-		j.awaited = 0
-		j.wakeRun()
-	}
 }
 
 // maxLog is how large the write-ahead log may stay when the worker rests. SQLite uses

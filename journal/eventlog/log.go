@@ -74,10 +74,9 @@ type Log struct {
 
 	maintained sync.Mutex // held while segments are sealed and removed
 	tended     sync.Mutex // held, for a moment, while segments are checkpointed or closed
-	holding    int        // the jumps of the clock that a hold of retention was told after, and one; maintained guards it
 
-	clockNoted int        // the newest segment that the clock file was to know; maintained guards it
-	noting     sync.Mutex // held while the clock file is written
+	clockSegment int       // the newest segment that the clock file was to know; maintained guards it
+	clockNoted   time.Time // when it was written, by the time line; likewise
 
 	// The leader's: only who commits touches these.
 	newest    archive.Header // of the newest segment; changed under mu
@@ -89,14 +88,13 @@ type Log struct {
 	disk    disk          // the newest segment; changed by the leader
 	former  []disk        // segments that were rolled over, to be closed
 	state   journal.State // of everything committed
-	ages    ages          // of the same
+	begun   map[int]int64 // when segments began, by the time line, in microseconds
 	waiting []*appending
 	leading bool  // a goroutine commits right now
 	broken  error // why nothing may be appended any more
 	closed  bool
 	notes   archive.Notes
 	stored  archive.Notes // as the disk has them
-	awaited uint64        // the position that retention waits for; 0: none
 	recent  recent
 	grown   chan struct{} // closed by the next commit; nil while nobody waits
 }
@@ -178,7 +176,7 @@ func (j *Log) open(ctx context.Context) error {
 	if j.lock, err = lock(j.config.Dir); err != nil {
 		return err
 	}
-	j.folder = archive.OpenOwn(j.config.Dir)
+	j.folder = archive.Open(j.config.Dir)
 	j.reader = replay.In(j.folder)
 	if err := j.make(ctx); err != nil {
 		return j.folder.Failed("open", err)
@@ -234,9 +232,7 @@ func (j *Log) resume(ctx context.Context, parts []archive.Part) error {
 	}
 	j.recent.since = v.Weight % verify.WaypointWeight
 	j.newest, j.state, j.notes = v.Header, *v.State, v.Notes
-	if err := j.startClock(v.Begun); err != nil {
-		return err
-	}
+	j.startClock(v.Begun)
 	if v.Unfit {
 		if err := archive.RemoveIfThere(filepath.Join(j.config.Dir, archive.WaypointFile)); err != nil {
 			return err
@@ -275,7 +271,9 @@ func (j *Log) Close() error {
 	j.await(last)
 	if !failed && err == nil {
 		err = j.checkpoint(0)
-		j.tryNoteClock()
+		j.maintained.Lock()
+		j.noteClock(true)
+		j.maintained.Unlock()
 	}
 	return errors.Join(err, j.release())
 }

@@ -16,74 +16,51 @@ import (
 	"jobd/journal/verify"
 )
 
-// maintainRetry is how long Run waits after something failed, such as a disk without room.
-const maintainRetry = time.Minute
+// maintainInterval is how often Run maintains the journal where nothing else wakes it.
+const maintainInterval = time.Minute
 
-// Run maintains the journal until ctx ends or the journal is closed: see Maintain. It wakes when a
-// segment was begun, when one becomes old enough to be removed, and when the mirror has passed what
-// was waited for. Failures are logged and tried again; they never end it. Beside that it writes
-// waypoints, so that the next start is quick.
+// Run maintains the journal until ctx ends or the journal is closed: see Maintain. It does so each minute, and when a segment
+// was begun. Failures are logged and tried again; they never end it. Beside that it writes waypoints, so that the next start is
+// quick.
 func (j *Log) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
 	group.Go(func() { j.placeWaypoints(ctx) })
-	group.Go(func() { j.watchClock(ctx) })
+	ticker := time.NewTicker(maintainInterval)
+	defer ticker.Stop()
 	for {
-		next, err := j.maintain(ctx)
+		err := j.Maintain(ctx)
 		if ctx.Err() != nil || errors.Is(err, journal.ErrClosed) {
 			return nil
 		}
 		if err != nil {
-			j.config.Logger.Error("the journal's older segments are not as they should be; trying again", "error", err, "in", maintainRetry)
-			next = maintainRetry
+			j.config.Logger.Error("the journal's older segments are not as they should be; trying again", "error", err, "in", maintainInterval)
 		}
-		if !j.rest(ctx, next) {
-			return nil
+		select {
+		case <-j.nudge:
+		case <-ticker.C:
+		case <-ctx.Done():
+		case <-j.life.Done():
 		}
 	}
-}
-
-// rest waits for a nudge or until a duration is over (0: no bound), and reports whether to go on.
-func (j *Log) rest(ctx context.Context, d time.Duration) bool {
-	var over <-chan time.Time
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-j.nudge:
-	case <-over:
-	case <-ctx.Done():
-		return false
-	case <-j.life.Done():
-		return false
-	}
-	return true
 }
 
 // Maintain seals the segments before the newest, and archives or removes those that are older than
-// the retention and mirrored. It runs beside appends, resting three quarters of its time, and can
-// be stopped and taken up again at any point. Run does it whenever it is due.
-func (j *Log) Maintain(ctx context.Context) error {
-	_, err := j.maintain(ctx)
-	return err
-}
-
-// maintain is Maintain. It also says in how long there will be something to remove; 0: that is not
-// known.
-func (j *Log) maintain(ctx context.Context) (next time.Duration, err error) {
+// the retention and mirrored. It runs beside appends, and can be stopped and taken up again at any
+// point. Run does it whenever it is due.
+func (j *Log) Maintain(ctx context.Context) (err error) {
 	j.maintained.Lock()
 	defer j.maintained.Unlock()
 	if j.life.Err() != nil {
-		return 0, journal.ErrClosed
+		return journal.ErrClosed
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(j.life, cancel)()
 
+	j.noteClock(false)
 	j.tended.Lock()
 	err = j.closeFormer()
 	j.tended.Unlock()
@@ -91,18 +68,15 @@ func (j *Log) maintain(ctx context.Context) (next time.Duration, err error) {
 		err = j.sealFormer(ctx)
 	}
 	if err == nil {
-		next, err = j.retire(ctx)
-	}
-	if err == nil {
-		j.noteSegment()
+		err = j.retire(ctx)
 	}
 	if j.life.Err() != nil {
-		err = journal.ErrClosed
+		return journal.ErrClosed
 	}
 	if err != nil && !errors.Is(err, journal.ErrClosed) {
 		err = fmt.Errorf("maintain journal %s: %w", j.config.Dir, err)
 	}
-	return next, err
+	return err
 }
 
 // sealFormer seals every segment before the newest that is not yet.
@@ -117,12 +91,11 @@ func (j *Log) sealFormer(ctx context.Context) error {
 	j.mu.Lock()
 	newest := j.newest.Number
 	j.mu.Unlock()
-	s := sealer{dir: j.config.Dir, folder: j.folder}
 	for _, p := range parts {
 		if p.Number >= newest {
 			break
 		}
-		if err := s.seal(ctx, p); err != nil {
+		if err := j.seal(ctx, p); err != nil {
 			return fmt.Errorf("seal segment %d: %w", p.Number, err)
 		}
 	}
@@ -157,24 +130,17 @@ func (j *Log) Usage() (bytes int64, segments int) {
 	return bytes, len(parts)
 }
 
-// sealer turns databases that nobody appends to any more into sealed segments.
-type sealer struct {
-	dir    string
-	folder *archive.Folder
-	worked time.Time // since when it has worked without a pause
-}
-
 // seal seals a segment, or, where that was done, removes the database that a crash has left beside
 // it. The database goes only after the sealed file was read back and found to be the same history.
-func (s *sealer) seal(ctx context.Context, p archive.Part) error {
-	path := archive.DatabasePath(s.dir, p.Number)
+func (j *Log) seal(ctx context.Context, p archive.Part) error {
+	path := archive.DatabasePath(j.config.Dir, p.Number)
 	var err error
 	if !p.Sealed {
-		err = s.write(ctx, p)
+		err = j.writeSealed(ctx, p)
 	} else if _, statErr := os.Stat(path); errors.Is(statErr, fs.ErrNotExist) {
 		return archive.RemoveDatabase(path) // its log may be there still
 	} else {
-		err = s.verify(ctx, p.Path, p.Number)
+		err = j.verifySealed(ctx, p.Path, p.Number)
 	}
 	if err == nil {
 		err = emptyLog(ctx, path)
@@ -182,20 +148,20 @@ func (s *sealer) seal(ctx context.Context, p archive.Part) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(archive.RemoveDatabase(path), archive.SyncFolder(s.dir))
+	return errors.Join(archive.RemoveDatabase(path), archive.SyncFolder(j.config.Dir))
 }
 
-// write writes the sealed file of a database and puts it in its place.
-func (s *sealer) write(ctx context.Context, p archive.Part) error {
-	partial := archive.PartialPath(s.dir, p.Number)
-	err := s.copy(ctx, p, partial)
+// writeSealed writes the sealed file of a database and puts it in its place.
+func (j *Log) writeSealed(ctx context.Context, p archive.Part) error {
+	partial := archive.PartialPath(j.config.Dir, p.Number)
+	err := j.copySealed(ctx, p, partial)
 	if err == nil {
-		err = s.verify(ctx, partial, p.Number)
+		err = j.verifySealed(ctx, partial, p.Number)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(partial))
 	}
-	return place(partial, archive.SealedPath(s.dir, p.Number))
+	return place(partial, archive.SealedPath(j.config.Dir, p.Number))
 }
 
 // place makes a synced file final: read-only, under its name, durably.
@@ -209,8 +175,8 @@ func place(partial, path string) error {
 	return archive.SyncFolder(filepath.Dir(path))
 }
 
-func (s *sealer) copy(ctx context.Context, p archive.Part, partial string) error {
-	d, err := s.folder.Open(p)
+func (j *Log) copySealed(ctx context.Context, p archive.Part, partial string) error {
+	d, err := j.folder.Open(p)
 	if err != nil {
 		return err
 	}
@@ -224,24 +190,23 @@ func (s *sealer) copy(ctx context.Context, p archive.Part, partial string) error
 		return err
 	}
 	defer w.Close()
-	s.worked = time.Now()
 	for page, err := range d.Records(ctx, archive.Selection{Output: true}) {
 		for i := range page {
 			if err := w.Add(&page[i]); err != nil {
 				return err
 			}
 		}
-		if err = errors.Join(err, s.pause(ctx)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return w.Finish()
 }
 
-// verify reads a sealed file back: every event, the index, and that the next segment's checkpoint
+// verifySealed reads a sealed file back: every event, the index, and that the next segment's checkpoint
 // agrees.
-func (s *sealer) verify(ctx context.Context, path string, number int) error {
-	file, err := s.folder.OpenSealed(path)
+func (j *Log) verifySealed(ctx context.Context, path string, number int) error {
+	file, err := j.folder.OpenSealed(path)
 	if err != nil {
 		return err
 	}
@@ -250,34 +215,13 @@ func (s *sealer) verify(ctx context.Context, path string, number int) error {
 	if err != nil {
 		return err
 	}
-	s.worked = time.Now()
-	state, err := verify.Segment(ctx, s.folder, file, h, func(uint64) { _ = s.pause(ctx) })
-	if err != nil {
-		return err
-	}
-	parts, err := s.folder.Behind(ctx, number)
+	parts, err := j.folder.Behind(ctx, number)
 	if err != nil || len(parts) == 0 || parts[0].Number != number+1 {
 		return errors.Join(err, fmt.Errorf("segment %d, which follows it, is not there", number+1))
 	}
-	return s.folder.Visit(ctx, parts[0], 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
-		return verify.Agrees(h, state)
+	return j.folder.Visit(ctx, parts[0], 0, func(_ archive.Part, _ archive.Source, next archive.Header) error {
+		return verify.Segment(ctx, j.folder, file, h, next)
 	})
-}
-
-// sealShare is the part of its time that sealing works, as one in so many: appends come first.
-const sealShare = 4
-
-// pause leaves the machine to others for a multiple of the time that was worked since the last
-// pause.
-func (s *sealer) pause(ctx context.Context) error {
-	timer := time.NewTimer((sealShare - 1) * time.Since(s.worked))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	s.worked = time.Now()
-	return ctx.Err()
 }
 
 // emptyLog brings what is in a database's write-ahead log into the database, so that neither needs

@@ -33,7 +33,6 @@ func children() map[string]func() {
 		"fill":   childFills,
 		"start":  childStarts,
 		"churn":  childChurns,
-		"pace":   childPaces,
 	}
 }
 

@@ -13,29 +13,28 @@ import (
 	"jobd/journal/archive"
 )
 
-// retire archives or removes sealed segments that are old enough, the oldest first, and says in how
-// long the next one will be; 0: that is not known. Their age goes by the time that is known to have
-// really passed.
-func (j *Log) retire(ctx context.Context) (next time.Duration, err error) {
+// retire archives or removes sealed segments that are old enough, the oldest first. Their age goes by the time that is known to
+// have really passed.
+func (j *Log) retire(ctx context.Context) error {
 	parts, err := archive.List(j.config.Dir)
 	if err == nil && len(parts) > 0 {
 		err = j.adopt(ctx, parts[0])
 	}
 	if err != nil || j.config.Retention <= 0 {
-		return 0, err
+		return err
 	}
-	old, next, err := j.outdated(ctx, parts)
+	old, err := j.outdated(ctx, parts)
 	if len(old) > 0 {
 		if err := j.journalRemoval(old); err != nil {
-			return 0, fmt.Errorf("remove segments: %w", err)
+			return fmt.Errorf("remove segments: %w", err)
 		}
 	}
 	for _, p := range old {
 		if err := j.remove(p.Part); err != nil {
-			return 0, fmt.Errorf("remove segment %d: %w", p.Number, err)
+			return fmt.Errorf("remove segment %d: %w", p.Number, err)
 		}
 	}
-	return next, err
+	return err
 }
 
 // retired is a segment that is to go.
@@ -44,31 +43,28 @@ type retired struct {
 	bounds archive.Bounds
 }
 
-// outdated gives the segments that may go now, archived where there is an archive, and says in how
-// long the next one will. Those before an error are among them.
-func (j *Log) outdated(ctx context.Context, parts []archive.Part) (old []retired, next time.Duration, err error) {
+// outdated gives the segments that may go now, archived where there is an archive. Those before an error are among them.
+func (j *Log) outdated(ctx context.Context, parts []archive.Part) (old []retired, err error) {
+	real := j.clock.read().real
 	for _, p := range parts {
 		if !p.Sealed || ctx.Err() != nil {
-			return old, 0, ctx.Err()
+			return old, ctx.Err()
 		}
 		b, err := j.bounds(p)
-		if err != nil {
-			return old, 0, err
-		}
-		if left := j.left(p.Number, time.UnixMicro(b.Ended).UTC()); left > 0 {
-			return old, left, nil
+		if err != nil || real.Sub(j.ended(p.Number, time.UnixMicro(b.Ended))) < j.config.Retention {
+			return old, err
 		}
 		if mirrored, err := j.mirrored(b.Last); err != nil || !mirrored {
-			return old, 0, err
+			return old, err
 		}
 		if j.config.ArchiveDir != "" {
 			if err := j.archive(ctx, p); err != nil {
-				return old, 0, fmt.Errorf("archive segment %d: %w", p.Number, err)
+				return old, fmt.Errorf("archive segment %d: %w", p.Number, err)
 			}
 		}
 		old = append(old, retired{p, b})
 	}
-	return old, 0, nil
+	return old, nil
 }
 
 // journalRemoval appends the event that says which segments go, unless the history says so already:
@@ -121,22 +117,6 @@ func (j *Log) adopt(ctx context.Context, oldest archive.Part) error {
 	return err
 }
 
-// left is for how long a segment is still to be kept, whose last event bears a stamp. Where by the
-// clock it would go now, that is logged, once after each jump.
-func (j *Log) left(segment int, stamped time.Time) time.Duration {
-	at := j.clock.read()
-	j.mu.Lock()
-	ended := j.ages.ended(segment, stamped)
-	j.mu.Unlock()
-	left := j.config.Retention - at.real.Sub(ended)
-	if told := j.clock.jumpCount() + 1; left > 0 && at.wall.Sub(stamped) >= j.config.Retention && j.holding != told {
-		j.holding = told
-		j.config.Logger.Warn("a segment of the journal is old enough to go by the clock, but that much time is not known to have passed; it is kept until it has",
-			"segment", segment, "left", left.Round(time.Second), "until", clockText(at.wall.Add(left)))
-	}
-	return left
-}
-
 func (j *Log) bounds(p archive.Part) (archive.Bounds, error) {
 	s, err := j.folder.OpenSealed(p.Path)
 	if err != nil {
@@ -146,16 +126,9 @@ func (j *Log) bounds(p archive.Part) (archive.Bounds, error) {
 	return b, s.Close()
 }
 
-// mirrored reports whether the disk says that the jobs table shows an event. If not, Run wakes when
-// it does.
+// mirrored reports whether the disk says that the jobs table shows an event.
 func (j *Log) mirrored(seq uint64) (bool, error) {
-	j.mu.Lock()
-	passed := j.notes.Position >= seq
-	if !passed {
-		j.awaited = seq
-	}
-	j.mu.Unlock()
-	if !passed {
+	if j.Position() < seq {
 		return false, nil
 	}
 	return true, j.note()

@@ -42,7 +42,7 @@ func roll(t testing.TB, j *Log) {
 	t.Helper()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.ages.begun = j.ages.begun.Add(-j.config.SegmentAge)
+	j.begun[j.newest.Number] -= j.config.SegmentAge.Microseconds()
 }
 
 func names(t testing.TB, dir string) (names []string) {

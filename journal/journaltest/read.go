@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"jobd/journal"
 	"jobd/journal/replay"
@@ -105,4 +106,22 @@ func Noise(size int) []byte {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
 	return b
+}
+
+// StateAt folds the events up to a time; the zero time means all. It keeps jobs at their end.
+func StateAt(ctx context.Context, r *replay.Reader, at time.Time) (*journal.State, error) {
+	f := journal.Filter{Until: at, Output: true}
+	if !at.IsZero() {
+		f.Until = at.Truncate(time.Microsecond).Add(time.Microsecond)
+	}
+	state := &journal.State{KeepEnded: true}
+	for e, err := range r.Events(ctx, f) {
+		if err == nil {
+			err = state.Apply(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return state, nil
 }

@@ -10,21 +10,6 @@ import (
 	"jobd/journal/archive"
 )
 
-// State is the state as it was at a time, by replay; the zero time means now. It holds every job
-// that the history mentions, and so takes memory for each; see Jobs. A *RemovedError says that the
-// history does not go back so far.
-func (r *Reader) State(ctx context.Context, at time.Time) (*journal.State, error) {
-	state := &journal.State{KeepEnded: true}
-	end, err := r.endAt(ctx, at)
-	if err == nil {
-		err = r.replay(ctx, at, end, state, func(journal.Event) bool { return true })
-	}
-	if err != nil {
-		return nil, r.folder.Failed("replay", err)
-	}
-	return state, nil
-}
-
 // Jobs gives every job as it stood at a time, once: first those at their end, by the event that
 // changed them last, then the others by id. The zero time means now. It reads the history twice and
 // takes some ten bytes of memory a job, up to a hundred where ids lie far apart, and more for the
@@ -32,7 +17,10 @@ func (r *Reader) State(ctx context.Context, at time.Time) (*journal.State, error
 // *RemovedError where the history does not go back so far.
 func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, error] {
 	return func(yield func(journal.Job, error) bool) {
-		end, err := r.endAt(ctx, at)
+		end, err := uint64(0), error(nil)
+		if !at.IsZero() {
+			end, err = r.FirstAt(ctx, at.Truncate(time.Microsecond).Add(time.Microsecond))
+		}
 		var last lastEvents
 		if err == nil {
 			last, err = r.lastEvents(ctx, end)
@@ -41,14 +29,23 @@ func (r *Reader) Jobs(ctx context.Context, at time.Time) iter.Seq2[journal.Job, 
 				err = nil // it is met again where it matters
 			}
 		}
-		state, more := &journal.State{KeepEnded: true}, true
+		state, more := &journal.State{}, true
 		if err == nil {
-			err = r.replay(ctx, at, end, state, func(e journal.Event) bool {
+			err = r.fold(ctx, archive.Selection{End: end}, state, func(h archive.Header) error {
+				state.KeepEnded = true
+				if h.Number > 1 && !at.IsZero() && at.Before(state.Time) {
+					return &journal.RemovedError{First: h.First, Since: state.Time}
+				}
+				return nil
+			}, func(e *journal.Event) error {
 				if job, ok := state.Jobs[e.Job]; ok && job.Status.Ended() && last.of(e.Job) <= e.Seq {
 					delete(state.Jobs, e.Job)
 					more = job.Status == journal.StatusNone || yield(*job, nil) // a conflict alone makes no job
 				}
-				return more
+				if !more {
+					return errEnough
+				}
+				return nil
 			})
 		}
 		if err != nil {
@@ -71,12 +68,6 @@ func (l lastEvents) of(job int64) uint64 {
 	return l[job>>3][job&7]
 }
 
-func (l lastEvents) note(job int64, seq uint64) {
-	eight := l[job>>3]
-	eight[job&7] = seq
-	l[job>>3] = eight
-}
-
 // lastEvents reads the events before end (0: all), without verifying them.
 func (r *Reader) lastEvents(ctx context.Context, end uint64) (lastEvents, error) {
 	last := lastEvents{}
@@ -84,92 +75,72 @@ func (r *Reader) lastEvents(ctx context.Context, end uint64) (lastEvents, error)
 		journal.KindAccepted, journal.KindIgnored, journal.KindReleased, journal.KindDone, journal.KindCancelled,
 		journal.KindRetried, journal.KindPlanned, journal.KindReplanned, journal.KindConflict,
 	}}
-	err := r.scan(ctx, sel, nil, func(rec *archive.Record) error {
-		last.note(rec.Job, rec.Seq)
+	err := r.folder.Walk(ctx, 0, func(_ archive.Part, s archive.Source, h archive.Header) error {
+		if sel.End > 0 && h.First >= sel.End {
+			return errEnough
+		}
+		for page, err := range s.Records(ctx, sel) {
+			for i := range page {
+				eight := last[page[i].Job>>3]
+				eight[page[i].Job&7] = page[i].Seq
+				last[page[i].Job>>3] = eight
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return nil
 	})
-	if errors.Is(err, errPast) {
+	if errors.Is(err, errEnough) {
 		err = nil
 	}
 	return last, err
 }
 
-// endAt is the sequence number of the first event after a time; 0 for the zero time, which means
-// now.
-func (r *Reader) endAt(ctx context.Context, at time.Time) (uint64, error) {
-	if at.IsZero() {
-		return 0, nil
-	}
-	return r.FirstAt(ctx, at.Truncate(time.Microsecond).Add(time.Microsecond))
-}
-
-// replay applies the events before end (0: all) to a state that begins where the history does, and
-// gives each to use until that has enough.
-func (r *Reader) replay(ctx context.Context, at time.Time, end uint64, state *journal.State, use func(journal.Event) bool) error {
-	q := &sequence{folder: r.folder, end: end}
+// fold applies the selected events to a state, which is what the checkpoint before them says when begin is called, and gives
+// each to use until that has enough.
+func (r *Reader) fold(
+	ctx context.Context, sel archive.Selection, state *journal.State, begin func(archive.Header) error, use func(*journal.Event) error,
+) error {
+	q := &sequence{folder: r.folder, sel: sel}
 	q.begin = func(h archive.Header) error {
 		before, err := h.State()
 		if err != nil {
 			return err
 		}
-		if h.Number > 1 && !at.IsZero() && at.Before(before.Time) {
-			return &journal.RemovedError{First: h.First, Since: before.Time}
-		}
-		before.KeepEnded = state.KeepEnded
 		*state = *before
-		return nil
+		return begin(h)
 	}
 	return q.read(ctx, func(e *journal.Event) error {
 		if err := state.Apply(*e); err != nil {
 			return &journal.DamagedError{Seq: e.Seq, Err: err}
 		}
-		if !use(*e) {
-			return errEnough
-		}
-		return nil
+		return use(e)
 	})
 }
 
 // UnderWay gives the jobs that were under way just before a time, by id; before the zero time, and
-// before a time that the history does not go back to, those of its first checkpoint. It reads one
-// segment, or two where one is not sealed yet.
+// before a time that the history does not go back to, those of its first checkpoint. It reads from
+// the newest checkpoint before that time on.
 func (r *Reader) UnderWay(ctx context.Context, at time.Time) ([]journal.Job, error) {
-	state := &journal.State{}
 	end, err := uint64(1), error(nil)
 	if !at.IsZero() {
 		end, err = r.FirstAt(ctx, at)
 	}
+	first := uint64(0)
 	if err == nil {
-		err = r.underWay(ctx, end, state)
+		err = r.folder.Walk(ctx, end-1, func(_ archive.Part, _ archive.Source, h archive.Header) error {
+			first = h.First
+			return errEnough
+		})
+	}
+	state := &journal.State{}
+	if first > 0 && errors.Is(err, errEnough) {
+		err = r.fold(ctx, archive.Selection{After: first - 1, End: max(end, first)}, state,
+			func(archive.Header) error { return nil }, func(*journal.Event) error { return nil })
 	}
 	if err != nil {
 		return nil, r.folder.Failed("replay", err)
 	}
 	return state.Unfinished(), nil
-}
-
-// underWay makes state what it was before the event end, from the newest checkpoint before that on.
-func (r *Reader) underWay(ctx context.Context, end uint64, state *journal.State) error {
-	first := uint64(0)
-	err := r.folder.Walk(ctx, end-1, func(_ archive.Part, _ archive.Source, h archive.Header) error {
-		first = h.First
-		return errEnough
-	})
-	if first == 0 || !errors.Is(err, errEnough) {
-		return err
-	}
-	q := &sequence{folder: r.folder, after: first - 1, end: max(end, first)}
-	q.begin = func(h archive.Header) error {
-		before, err := h.State()
-		if err == nil {
-			*state = *before
-		}
-		return err
-	}
-	return q.read(ctx, func(e *journal.Event) error {
-		if err := state.Apply(*e); err != nil {
-			return &journal.DamagedError{Seq: e.Seq, Err: err}
-		}
-		return nil
-	})
 }

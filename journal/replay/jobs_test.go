@@ -113,7 +113,7 @@ func TestStateIsWhatItWas(t *testing.T) {
 		if i > 0 {
 			want = l.states[i-1]
 		}
-		got, err := r.State(t.Context(), at)
+		got, err := journaltest.StateAt(t.Context(), r, at)
 		if err != nil {
 			t.Fatalf("at %v: %v", at, err)
 		}
@@ -201,7 +201,7 @@ func TestJobsThatWereRetried(t *testing.T) {
 	if len(seen) != len(stories) {
 		t.Errorf("%d jobs were given, of %d", len(seen), len(stories))
 	}
-	state, err := r.State(t.Context(), time.Time{})
+	state, err := journaltest.StateAt(t.Context(), r, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

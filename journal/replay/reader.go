@@ -42,10 +42,6 @@ func Open(dir string) (*Reader, error) {
 // In reads in a folder that somebody else has opened, and closes.
 func In(f *archive.Folder) *Reader { return &Reader{f} }
 
-// GiveWay has the reader rest for about half of the time that long reading takes, and leave the
-// processors to whatever else the process does. It is called before anything is read.
-func (r *Reader) GiveWay() { r.folder.GiveWay() }
-
 // Folder is the journal's folder, for whoever verifies it.
 func (r *Reader) Folder() *archive.Folder { return r.folder }
 
@@ -118,8 +114,11 @@ func (r *Reader) Name(ctx context.Context) (name string, err error) {
 
 func nameIn(ctx context.Context, s archive.Source, h archive.Header) (string, error) {
 	state, err := h.State()
-	if err != nil || state.Name != "" {
-		return nameOf(state), err
+	if err != nil {
+		return "", err
+	}
+	if state.Name != "" {
+		return state.Name, nil
 	}
 	for page, err := range s.Records(ctx, archive.Selection{Kinds: []journal.Kind{journal.KindOpened}}) {
 		if err != nil || len(page) == 0 {
@@ -131,42 +130,31 @@ func nameIn(ctx context.Context, s archive.Source, h archive.Header) (string, er
 	return "", nil
 }
 
-func nameOf(s *journal.State) string {
-	if s == nil {
-		return ""
-	}
-	return s.Name
-}
-
 // Kept says what retention has removed; nil where the history is whole, from its first event on.
 func (r *Reader) Kept(ctx context.Context) (*journal.RemovedError, error) {
-	removed, err := r.kept(ctx)
+	oldest, err := r.oldest(ctx)
+	if err == nil && oldest.First <= 1 {
+		return nil, nil
+	}
+	var before *journal.State
+	if err == nil {
+		before, err = oldest.State()
+	}
 	if err != nil {
 		return nil, r.folder.Failed("read", err)
-	}
-	return removed, nil
-}
-
-func (r *Reader) kept(ctx context.Context) (*journal.RemovedError, error) {
-	oldest, err := r.oldest(ctx)
-	if err != nil || oldest.First <= 1 {
-		return nil, err
-	}
-	before, err := oldest.State()
-	if err != nil {
-		return nil, err
 	}
 	return &journal.RemovedError{First: oldest.First, Since: before.Time}, nil
 }
 
-// reaches fails with a *RemovedError where the event behind seq is not kept any more.
+// reaches fails with a *RemovedError where the event behind seq is not kept any more. Damage of the oldest segment does not
+// matter to what is behind it.
 func (r *Reader) reaches(ctx context.Context, seq uint64) error {
-	if number, err := r.folder.BeginsBefore(ctx, seq+1); number > 0 || err != nil {
+	removed, err := r.Kept(ctx)
+	switch {
+	case archive.IsDamage(err) || err == nil && (removed == nil || seq+1 >= removed.First):
+		return nil
+	case err != nil:
 		return err
 	}
-	removed, err := r.kept(ctx)
-	if err == nil && removed != nil && seq+1 < removed.First {
-		err = removed
-	}
-	return err
+	return removed
 }

@@ -29,7 +29,7 @@ func readAll(t *testing.T, dir string) {
 	r := journaltest.OpenReader(t, dir)
 	ctx := t.Context()
 	_, verifyErr := journaltest.VerifyAll(ctx, r)
-	_, stateErr := r.State(ctx, journaltest.Base)
+	_, stateErr := journaltest.StateAt(ctx, r, journaltest.Base)
 	_, newestErr := r.Newest(ctx)
 	if err := errors.Join(verifyErr, stateErr, newestErr); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,6 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 	}
 	for name, read := range map[string]func() error{
 		"events behind one that is gone": func() error { return journaltest.Drain(r, journal.Filter{After: 9}) },
-		"the state at a time before":     func() error { _, err := r.State(t.Context(), last.Time.Add(-time.Microsecond)); return err },
 		"jobs at a time before": func() error {
 			for _, err := range r.Jobs(t.Context(), last.Time.Add(-time.Microsecond)) {
 				return err
@@ -278,7 +277,6 @@ func TestRemovedHistoryIsToldAsSuch(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"events behind the last that is gone": func() error { return journaltest.Drain(r, journal.Filter{After: 10}) },
 		"all events":                          func() error { return journaltest.Drain(r, journal.Filter{}) },
-		"the state then":                      func() error { _, err := r.State(t.Context(), last.Time); return err },
 	} {
 		if err := read(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -399,7 +397,7 @@ func TestStateAtATime(t *testing.T) {
 		{"ended", journaltest.Base.Add(5 * time.Second), journal.StatusDone, journal.StatusReleased, 8},
 		{"now", time.Time{}, journal.StatusConflict, journal.StatusConflict, 19},
 	} {
-		state, err := r.State(t.Context(), c.at)
+		state, err := journaltest.StateAt(t.Context(), r, c.at)
 		if err != nil {
 			t.Fatal(err)
 		}

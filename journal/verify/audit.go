@@ -57,7 +57,7 @@ func (v *verifier) run(ctx context.Context) (err error) {
 		}
 		return nil
 	}
-	err = v.folder.Each(ctx, 0, gap, func(p archive.Part, following []archive.Part) error { return v.part(ctx, p, following) })
+	err = v.folder.Each(ctx, 0, gap, func(p archive.Part) error { return v.part(ctx, p) })
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,8 @@ func (v *verifier) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if v.examined, err = v.folder.NewestDatabase(); err == nil && v.examined != "" {
-		err = v.faulty(filepath.Base(v.examined), v.folder.CheckSchema(ctx))
+		_, err = v.folder.Segments(ctx)
+		err = v.faulty(filepath.Base(v.examined), err)
 	}
 	if err != nil {
 		return err
@@ -173,9 +174,8 @@ type progress struct {
 	state    *journal.State // nil: not known, behind damage
 	sound    *journal.State // before the first damage; nil: nothing is wrong yet
 	last     journal.Hash   // of the newest event, as it is stored
-	other    journal.Hash   // as it should be
-	unknown  bool           // neither is known
-	doubt    *disagreement
+	unknown  bool           // that is not known
+	lost     *archive.Fault // damage whose end the next segment tells; nil: there is none
 	faults   []archive.Fault
 	more     int
 }
@@ -188,12 +188,17 @@ func newVerifier(f *archive.Folder, a against) *verifier {
 // range.
 const maxFaults = 1000
 
-// fault notes something that is wrong.
-func (v *verifier) fault(f archive.Fault) {
+// broken notes that from here on something is wrong.
+func (v *verifier) broken() {
 	if v.sound == nil {
 		sound := *v.stateOr()
 		v.sound = &sound
 	}
+}
+
+// fault notes something that is wrong.
+func (v *verifier) fault(f archive.Fault) {
+	v.broken()
 	if f.Last == 0 && slices.ContainsFunc(v.faults, func(g archive.Fault) bool { return g.File == f.File && g.Last == 0 && g.Text() == f.Text() }) {
 		return // the same file was met by another way
 	}

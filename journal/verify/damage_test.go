@@ -77,7 +77,7 @@ func TestDamageIsFound(t *testing.T) {
 	}{
 		"payload":                {tamper(`UPDATE records SET payload = '{"attempt":2}' WHERE seq = 6`), 6, "hash does not match"},
 		"hash":                   {tamper(`UPDATE records SET hash = ` + other + ` WHERE seq = 7`), 7, "hash does not match"},
-		"short hash":             {tamper(`UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash has 1 bytes"},
+		"short hash":             {tamper(`UPDATE records SET hash = x'00' WHERE seq = 7`), 7, "its hash does not match"},
 		"time":                   {tamper(`UPDATE records SET time = time + 1 WHERE seq = 8`), 8, "hash does not match"},
 		"job":                    {tamper(`UPDATE records SET job = 99 WHERE seq = 1`), 1, "hash does not match"},
 		"kind":                   {tamper(`UPDATE records SET kind = 'closed' WHERE seq = 20`), 20, "hash does not match"},
@@ -93,8 +93,8 @@ func TestDamageIsFound(t *testing.T) {
 		"added":                  {tamper(`INSERT INTO records VALUES (21, 0, 0, 'closed', '{}', NULL, NULL, ` + other + `)`), 21, "hash does not match"},
 		"no position":            {tamper(`DELETE FROM mirror`), 0, "the mirror's position is missing"},
 		"position too far":       {tamper(`UPDATE mirror SET seq = 21`), 21, "the jobs table shows event 21"},
-		"a trigger dropped":      {tamper(`DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "6 of the 7 tables"},
-		"table dropped":          {tamper(`DROP TABLE mirror`), 0, "6 of the 7 tables"},
+		"a trigger dropped":      {tamper(`DROP TRIGGER IF EXISTS records_no_delete`, `DROP INDEX records_job`), 0, "are not those that it was made with"},
+		"table dropped":          {tamper(`DROP TABLE mirror`), 0, "are not those that it was made with"},
 		"version lost":           {tamper(`PRAGMA user_version = 0`), 0, "it claims to be of version 0"},
 		"version negative":       {tamper(`PRAGMA user_version = -1`), 0, "it claims to be of version -1"},
 		"head missing":           {remove("head"), 0, "the head file is missing"},
@@ -291,8 +291,8 @@ func endReadings(ctx context.Context, r *replay.Reader) map[string]error {
 	}
 	_, readings["anchor"] = r.Anchor(ctx)
 	_, readings["newest"] = r.Newest(ctx)
-	_, readings["state"] = r.State(ctx, time.Time{})
-	_, readings["state at"] = r.State(ctx, time.Now().Add(24*time.Hour))
+	_, readings["state"] = journaltest.StateAt(ctx, r, time.Time{})
+	_, readings["state at"] = journaltest.StateAt(ctx, r, time.Now().Add(24*time.Hour))
 	for _, err := range r.Jobs(ctx, time.Time{}) {
 		readings["jobs"] = err
 	}

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"bytes"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type forgery func(random *rand.Rand, records []archive.Record) ([]archive.Record
 
 func changeOne(random *rand.Rand, records []archive.Record) ([]archive.Record, uint64) {
 	i := random.IntN(len(records))
-	for records[i].Kind != journal.KindAccepted {
+	for !bytes.HasPrefix(records[i].Payload, []byte(`{"target"`)) {
 		i = (i + 1) % len(records)
 	}
 	records[i].Payload = fmt.Appendf(nil, `{"target":"t","token":"@f%08x"}`, random.Uint32())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"path/filepath"
 
@@ -12,20 +11,16 @@ import (
 	"jobd/journal/archive"
 )
 
-// part verifies one segment of a folder, before others.
-func (v *verifier) part(ctx context.Context, p archive.Part, following []archive.Part) error {
+// part verifies one segment of a folder.
+func (v *verifier) part(ctx context.Context, p archive.Part) error {
 	again := v.number == p.Number // it was sealed, or followed by another, while we read it
 	if again {
 		v.progress = v.before
 	}
 	v.before = v.progress
-	bound, err := v.bound(ctx, following)
-	if err != nil {
-		return err
-	}
 	s, err := v.folder.Open(p)
 	if archive.IsDamage(err) {
-		return v.unreadable(p, err, 0, bound)
+		return v.unreadable(p, err)
 	}
 	if err != nil {
 		return err
@@ -39,10 +34,10 @@ func (v *verifier) part(ctx context.Context, p archive.Part, following []archive
 	}
 	h, err := s.Header(ctx)
 	if archive.IsDamage(err) {
-		return v.headless(ctx, p, s, err, bound)
+		return v.unreadable(p, err)
 	}
 	if err == nil && h.Number != p.Number {
-		return v.unreadable(p, &journal.DamagedError{Detail: fmt.Sprintf("file %s holds segment %d", p.Path, h.Number)}, 0, bound)
+		return v.unreadable(p, &journal.DamagedError{Detail: fmt.Sprintf("file %s holds segment %d", p.Path, h.Number)})
 	}
 	if err != nil {
 		return err
@@ -52,91 +47,72 @@ func (v *verifier) part(ctx context.Context, p archive.Part, following []archive
 			return err
 		}
 	}
-	return v.segment(ctx, s, h, bound)
+	return v.segment(ctx, s, h)
 }
 
-// bound is the first event of the segment that follows, as far as that can be told; 0 where it
-// can't.
-func (v *verifier) bound(ctx context.Context, following []archive.Part) (first uint64, err error) {
-	for _, p := range following {
-		err := v.folder.Visit(ctx, p, 0, func(_ archive.Part, _ archive.Source, h archive.Header) error {
-			first = h.First
-			return nil
-		})
-		if err == nil || !archive.IsDamage(err) && !errors.Is(err, fs.ErrNotExist) {
-			return first, err
-		}
-	}
-	return 0, nil
-}
-
-// unreadable notes that nothing of a segment can be read. Its events are those between its
-// neighbours'.
-func (v *verifier) unreadable(p archive.Part, cause error, first, bound uint64) error {
+// unreadable notes that nothing of a segment can be read. Its events are those between its neighbours'.
+func (v *verifier) unreadable(p archive.Part, cause error) error {
 	var d *journal.DamagedError
 	errors.As(cause, &d)
+	f := archive.Fault{File: filepath.Base(p.Path), Detail: d.Detail, Err: d.Err}
 	switch {
-	case v.number > 0 && v.number+1 == p.Number:
-		first = v.links.next
 	case v.number > 0:
-		v.missingBefore(p.Number, max(bound, v.links.next+1)-1)
-		first = v.links.next
-	case first == 0 && p.Number == 1:
-		first = 1
-	case first == 0:
-		first = max(bound, 2) - 1 // the last one: where it begins nobody can tell
+		f.First = v.links.next
+		if p.Number > v.number+1 {
+			v.fault(archive.Fault{First: f.First, Err: &archive.MissingError{First: v.number + 1, Last: p.Number - 1}})
+		}
+	case p.Number == 1:
+		f.First = 1
 	}
-	if bound > 0 && first >= bound { // what is missing was told of the segment before
-		v.fault(archive.Fault{First: first, File: filepath.Base(p.Path), Detail: d.Detail, Err: d.Err})
-		v.number = p.Number
-		return nil
-	}
-	last := max(first, v.known())
-	if bound > 0 {
-		last = max(first, bound-1)
-	}
-	v.links.cut()
-	v.links.next, v.state, v.unknown = last+1, nil, true
-	v.fault(archive.Fault{First: first, Last: last, File: filepath.Base(p.Path), Detail: d.Detail, Err: d.Err})
+	v.lose(f)
 	if v.number == 0 {
-		v.oldest = archive.Header{Number: p.Number, First: first}
+		v.oldest = archive.Header{Number: p.Number, First: f.First}
 	}
-	v.number, v.header = p.Number, archive.Header{Number: p.Number, First: first}
+	v.number, v.header = p.Number, archive.Header{Number: p.Number, First: f.First}
 	return nil
 }
 
-// headless verifies the events of a segment whose header can't be read.
-func (v *verifier) headless(ctx context.Context, p archive.Part, s archive.Source, cause error, bound uint64) error {
-	h := archive.Header{Number: p.Number}
-	sealing, sealed := s.Bounds()
-	switch {
-	case sealed:
-		h.First = sealing.First
-	case v.number+1 == p.Number && v.number > 0:
-		h.First = v.links.next
-	case p.Number == 1:
-		h.First = 1
-	default:
-		return v.unreadable(p, cause, 0, bound)
-	}
-	if v.number > 0 && h.First != v.links.next {
-		return v.unreadable(p, cause, h.First, bound)
-	}
-	if err := v.faulty(filepath.Base(p.Path), cause); err != nil {
-		return err
-	}
-	if v.number == 0 {
-		v.oldest, v.links.next = h, h.First
-	}
+// lose notes damage whose end the next segment tells.
+func (v *verifier) lose(f archive.Fault) {
+	v.broken()
 	v.links.cut()
-	v.state, v.unknown, v.number, v.header, v.occurring = nil, true, h.Number, h, v.occurring[:0]
-	return v.addPages(archive.Verified(ctx, s, 0, 0, archive.From{After: h.First - 1, Unknown: true, Bound: bound, Known: v.known()}))
+	v.state, v.unknown = nil, true
+	if v.lost == nil {
+		v.lost = &f
+	} else { // nobody can tell where the one ends and the other begins
+		f.First = v.lost.First
+		v.fault(f)
+	}
+}
+
+// found ends what is lost at the first event that is known again; 0: there is none.
+func (v *verifier) found(first uint64) {
+	if v.lost == nil {
+		return
+	}
+	f := *v.lost
+	v.lost = nil
+	if f.Last = max(first, 1) - 1; first == 0 {
+		f.Last = max(f.First, v.known())
+	}
+	if f.First == 0 { // where it begins nobody can tell
+		f.First = f.Last
+	}
+	if v.oldest.First == 0 {
+		v.oldest.First = f.First
+	}
+	if v.links.next = f.Last + 1; f.Last < f.First { // it had no events
+		v.links.next, f.Last = f.First, 0
+	}
+	v.fault(f)
+	for ; len(v.expected) > 0 && v.expected[0].Seq < f.Last; v.expected = v.expected[1:] {
+	}
 }
 
 // segment verifies one segment, from its beginning.
-func (v *verifier) segment(ctx context.Context, s archive.Source, h archive.Header, bound uint64) error {
+func (v *verifier) segment(ctx context.Context, s archive.Source, h archive.Header) error {
 	before := len(v.faults)
-	if err := v.events(ctx, s, h, bound); err != nil {
+	if err := v.events(ctx, s, h); err != nil {
 		return err
 	}
 	sealing, sealed := s.Bounds()
@@ -159,12 +135,12 @@ func (v *verifier) segment(ctx context.Context, s archive.Source, h archive.Head
 }
 
 // events verifies a segment's header and events.
-func (v *verifier) events(ctx context.Context, s archive.Source, h archive.Header, bound uint64) error {
+func (v *verifier) events(ctx context.Context, s archive.Source, h archive.Header) error {
 	if err := v.beginSegment(h); err != nil {
 		return err
 	}
 	v.occurring = v.occurring[:0]
-	return v.addPages(archive.Verified(ctx, s, 0, 0, archive.From{After: h.First - 1, Previous: h.Opening(), Bound: bound, Known: v.known()}))
+	return v.addPages(archive.Verified(ctx, s, archive.Selection{}, archive.From{After: h.First - 1, Previous: h.Opening()}))
 }
 
 // addPages takes in pages of checked events.
@@ -189,21 +165,20 @@ func (v *verifier) addPages(pages iter.Seq2[archive.Checked, error]) error {
 
 // beginSegment takes in a segment's header, and compares it with the events before it.
 func (v *verifier) beginSegment(h archive.Header) error {
-	v.doubt = nil
+	v.found(h.First)
 	first := v.number == 0
 	switch {
 	case first && h.Number == 1:
-		v.oldest, v.links.next, v.state, v.last, v.other = h, 1, firstState(h), journal.Hash{}, journal.Hash{}
+		v.oldest, v.links.next, v.state, v.last = h, 1, firstState(h), journal.Hash{}
 	case first:
-		v.oldest, v.links.next, v.state = h, h.First, nil
-		v.last, v.other = h.Previous, h.Previous
+		v.oldest, v.links.next, v.state, v.last = h, h.First, nil, h.Previous
 	}
 	if first {
 		v.unknown = false
 	}
 	v.follows(h, first)
 	if first || v.unknown {
-		v.last, v.other, v.unknown = h.Previous, h.Previous, false
+		v.last, v.unknown = h.Previous, false
 	}
 	v.compareBefore(h)
 	v.number, v.header = h.Number, h
@@ -240,18 +215,19 @@ func (v *verifier) follows(h archive.Header, first bool) {
 	case !first && h.Number != v.number+1:
 		l.cut()
 		v.fault(archive.Fault{First: h.First, Detail: fmt.Sprintf("segment %d goes on from segment %d", h.Number, v.number)})
-	case h.Previous != v.last && h.Previous != v.other:
-		run, proven := l.run.first, l.run.proven
-		l.cut()
-		v.doubt = &disagreement{
-			since: min(l.agreed+1, h.First-1), seq: h.First - 1, run: run,
-			detail: fmt.Sprintf("segment %d goes on from something else", h.Number),
-		}
-		if proven == h.First-1 { // so it is the segment that does not belong here
-			v.doubt = &disagreement{h.First, h.First, h.First, "it does not go on from the events before it, which an anchor agrees with"}
+	case h.Previous != v.last:
+		// The header is as good as an anchor of the event before it, unless an anchor agrees with that event.
+		if proven := l.run.proven == h.First-1; !proven {
+			l.disagrees(h.First-1, fmt.Sprintf("segment %d goes on from something else", h.Number))
+			l.cut()
+		} else {
+			l.cut()
+			l.against = append(l.against, disagreement{
+				h.First, h.First, h.First, "it does not go on from the events before it, which an anchor agrees with",
+			})
 		}
 		v.fault(archive.Fault{First: h.First, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.Number)})
-		v.state, v.last, v.other = nil, h.Previous, h.Previous
+		v.state, v.last = nil, h.Previous
 	}
 }
 
@@ -320,6 +296,10 @@ func (v *verifier) compare(event journal.Anchor) {
 
 // addDamage takes in what is wrong with the next events.
 func (v *verifier) addDamage(f archive.Fault) {
+	if f.Open {
+		v.lose(f)
+		return
+	}
 	v.fault(f)
 	if f.Surplus || f.Last < f.First {
 		return
@@ -328,19 +308,14 @@ func (v *verifier) addDamage(f archive.Fault) {
 	if f.Linked {
 		v.links.sound(f.First)
 		v.compare(journal.Anchor{Seq: f.First, Hash: f.Stored})
-		v.last, v.other, v.unknown = f.Stored, f.Stored, false
+		v.last, v.unknown = f.Stored, false
 		return
-	}
-	if len(v.expected) > 0 && v.expected[0].Seq == f.First && !v.expected[0].head &&
-		v.expected[0].Hash == f.Computed && f.Computed != f.Stored && v.links.run.first > 0 {
-		v.links.agrees(f.First - 1) // only the hash was changed: the event, and all before it, are what the anchor was made of
 	}
 	v.links.cut()
 	v.links.next = f.Last + 1
-	v.last, v.other, v.unknown = f.Stored, f.Computed, f.Stored == journal.Hash{} && f.Computed == journal.Hash{}
+	v.last, v.unknown = f.Stored, f.Stored == journal.Hash{}
 	for ; len(v.expected) > 0 && v.expected[0].Seq <= f.Last; v.expected = v.expected[1:] {
-		want := v.expected[0]
-		if want.Seq == f.First && f.Last == f.First && !f.Missing && want.Hash != f.Stored && want.Hash != f.Computed && !want.head {
+		if want := v.expected[0]; want.Seq == f.First && !f.Missing && want.Hash != f.Stored && !want.head {
 			v.links.disagrees(want.Seq, rewritten)
 		}
 	}
@@ -349,12 +324,9 @@ func (v *verifier) addDamage(f archive.Fault) {
 // addEvent takes in the next event, whose hash is right.
 func (v *verifier) addEvent(e *journal.Event) {
 	v.links.sound(e.Seq)
-	v.last, v.other, v.unknown = e.Hash, e.Hash, false
+	v.last, v.unknown = e.Hash, false
 	if e.Seq == v.header.First {
 		v.begun = e.Time
-		if v.doubt != nil { // the header that contradicts what is before it is what the events behind it go on from
-			v.links.against = append(v.links.against, *v.doubt)
-		}
 	}
 	if v.state != nil {
 		if err := v.state.Apply(*e); err != nil {
@@ -401,6 +373,7 @@ func (v *verifier) known() uint64 {
 
 // end compares beginning and end of the history with what is known of them from elsewhere.
 func (v *verifier) end() {
+	v.found(0)
 	v.atEnd()
 	if v.number > 0 {
 		v.atBeginning()

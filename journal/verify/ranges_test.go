@@ -95,8 +95,8 @@ func TestVerdictsAreRanges(t *testing.T) {
 		"nothing, anchored early":  {func(*testing.T, string) {}, []journal.Anchor{at(51)}, "", []string{"1-51 proven", "52-100 consistent"}},
 		"a payload":                {inOpen(`UPDATE records SET payload = '{"target":"t","token":"x"}' WHERE seq = 81`), []journal.Anchor{at(100)}, "at event 81: its hash", []string{"1-80 consistent", "81-81 damaged", "82-100 proven"}},
 		"a payload, anchored more": {inOpen(`UPDATE records SET payload = '{"target":"t","token":"x"}' WHERE seq = 81`), []journal.Anchor{at(78), at(100)}, "at event 81", []string{"1-78 proven", "79-80 consistent", "81-81 damaged", "82-100 proven"}},
-		"a hash":                   {inOpen(`UPDATE records SET hash = zeroblob(32) WHERE seq = 81`), nil, "at event 81", []string{"1-80 consistent", "81-81 damaged", "82-100 consistent"}},
-		"a short hash":             {inOpen(`UPDATE records SET hash = x'00' WHERE seq = 81`), nil, "at event 81: its hash has 1 bytes", []string{"1-80 consistent", "81-81 damaged", "82-82 damaged", "83-100 consistent"}},
+		"a hash":                   {inOpen(`UPDATE records SET hash = zeroblob(32) WHERE seq = 81`), nil, "at event 81", []string{"1-80 consistent", "81-82 damaged", "83-100 consistent"}},
+		"a short hash":             {inOpen(`UPDATE records SET hash = x'00' WHERE seq = 81`), nil, "at event 81: its hash does not match", []string{"1-80 consistent", "81-82 damaged", "83-100 consistent"}},
 		"two places":               {inOpen(`UPDATE records SET time = time + 1 WHERE seq IN (78, 90)`), nil, "at event 78", []string{"1-77 consistent", "78-78 damaged", "79-89 consistent", "90-90 damaged", "91-100 consistent"}},
 		"events deleted":           {inOpen(`DELETE FROM records WHERE seq BETWEEN 80 AND 82`), []journal.Anchor{at(81), at(100)}, "at event 80: it is missing; event 83 follows", []string{"1-79 consistent", "80-82 missing", "83-83 damaged", "84-100 proven"}},
 		"the last ones deleted":    {inOpen(`DELETE FROM records WHERE seq > 90`), []journal.Anchor{at(70)}, "events up to 100 were acknowledged", []string{"1-70 proven", "71-90 consistent", "91-100 missing"}},
@@ -108,10 +108,10 @@ func TestVerdictsAreRanges(t *testing.T) {
 		"a digit of the head":      {onFile("head", otherDigit), nil, "not the event that was acknowledged", []string{"1-100 consistent"}},
 		"the waypoint":             {write(archive.WaypointFile, "jobd-waypoint none\n{}"), []journal.Anchor{at(100)}, "the waypoint file is not readable", []string{"1-100 proven"}},
 		"a swap":                   {func(t *testing.T, dir string) { swapFiles(t, archive.SealedPath(dir, 1), archive.SealedPath(dir, 2)) }, nil, "holds segment", []string{"1-50 damaged", "51-100 consistent"}},
-		"a view replaced":          {inOpen(`DROP VIEW events`, `CREATE VIEW events AS SELECT * FROM records WHERE job <> 7`), nil, "the view events was changed", []string{"1-100 consistent"}},
-		"a trigger dropped":        {inOpen(`DROP TRIGGER records_no_update`), nil, "the trigger records_no_update is missing", []string{"1-100 consistent"}},
-		"a trigger added":          {inOpen(`CREATE TRIGGER t AFTER INSERT ON records BEGIN UPDATE mirror SET seq = 0; END`), nil, "the trigger t is not jobd's", []string{"1-100 consistent"}},
-		"a table added":            {inOpen(`CREATE TABLE t (x)`), nil, "the table t is not jobd's", []string{"1-100 consistent"}},
+		"a view replaced":          {inOpen(`DROP VIEW events`, `CREATE VIEW events AS SELECT * FROM records WHERE job <> 7`), nil, "are not those that it was made with", []string{"1-100 consistent"}},
+		"a trigger dropped":        {inOpen(`DROP TRIGGER records_no_update`), nil, "are not those that it was made with", []string{"1-100 consistent"}},
+		"a trigger added":          {inOpen(`CREATE TRIGGER t AFTER INSERT ON records BEGIN UPDATE mirror SET seq = 0; END`), nil, "are not those that it was made with", []string{"1-100 consistent"}},
+		"a table added":            {inOpen(`CREATE TABLE t (x)`), nil, "are not those that it was made with", []string{"1-100 consistent"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,9 +237,6 @@ func TestReadersVerifyWhatTheyRead(t *testing.T) {
 		"one job":              {onOpen(4, fmt.Sprintf(`UPDATE records SET payload = '{"attempt":1,"token":"x"}' WHERE job = %d AND kind = 'running'`, job)), journal.Filter{Job: job}, 1},
 		"what is cut off":      {onOpen(4, `DELETE FROM records WHERE seq > 98`), journal.Filter{}, 98},
 		"what is cut off, -n":  {onOpen(4, `DELETE FROM records WHERE seq > 98`), journal.Filter{Last: 1}, 1},
-		"a view replaced":      {onOpen(4, `DROP VIEW events`, `CREATE VIEW events AS SELECT 1`), journal.Filter{}, 100},
-		"a view replaced, -n":  {onOpen(4, `DROP VIEW events`, `CREATE VIEW events AS SELECT 1`), journal.Filter{Last: 3}, 3},
-		"a view, one job":      {onOpen(4, `DROP VIEW events`, `CREATE VIEW events AS SELECT 1`), journal.Filter{Job: job}, 4},
 		"a segment of another": {func(t *testing.T, dir string) { forgeSealed(t, dir, 2) }, journal.Filter{}, 50},
 	} {
 		dir := journaltest.CopyFolder(t, e.dir)

@@ -95,7 +95,9 @@ func rawEvents(t *testing.T, dir string) map[uint64][]byte {
 			for i := range page {
 				r := &page[i]
 				b := fmt.Appendf(nil, "%d %d %d %q %q %q %q", r.Seq, r.Micros, r.Job, r.Kind, r.Payload, r.Stdout, r.Stderr)
-				found[r.Seq] = append(b, r.Hash[:]...)
+				if _, there := found[r.Seq]; !there { // else it bears the number of an event of an older segment
+					found[r.Seq] = append(b, r.Hash[:]...)
+				}
 			}
 		}
 		if err := s.Close(); err != nil {

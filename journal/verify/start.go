@@ -17,29 +17,17 @@ import (
 	"jobd/journal/archive"
 )
 
-// fresh takes a segment's header as it is, whatever was before it.
-func (v *verifier) fresh(h archive.Header) error {
-	state, err := h.State()
-	if err != nil {
-		return err
-	}
-	v.links.next, v.state, v.last, v.other, v.unknown = h.First, state, h.Previous, h.Previous, false
-	v.oldest, v.number = h, h.Number-1
-	return nil
-}
-
-// Segment verifies one segment by itself, as whoever seals it does, and gives the state after it.
-// Progress is called now and then.
-func Segment(ctx context.Context, f *archive.Folder, s archive.Source, h archive.Header, progress func(seq uint64)) (*journal.State, error) {
-	v := newVerifier(f, against{progress: progress})
-	err := v.fresh(h)
+// Segment verifies one segment by itself, as whoever seals it does, and that the next one follows it.
+func Segment(ctx context.Context, f *archive.Folder, s archive.Source, h, next archive.Header) error {
+	v := newVerifier(f, against{})
+	err := v.segment(ctx, s, h)
 	if err == nil {
-		err = v.segment(ctx, s, h, 0)
+		err = v.beginSegment(next)
 	}
 	if err == nil {
 		err = v.problem()
 	}
-	return v.state, err
+	return err
 }
 
 // Start is what a worker goes on from.
@@ -91,9 +79,6 @@ func (v *verifier) runNewest(ctx context.Context, parts []archive.Part, log *slo
 	if v.head.Found {
 		v.expected = []expected{{journal.Anchor{Seq: v.head.Seq, Hash: v.head.Hash}, true}}
 	}
-	if err := v.fresh(h); err != nil {
-		return err
-	}
 	if err := v.newestEvents(ctx, s, h, log); err != nil {
 		return err
 	}
@@ -106,7 +91,7 @@ func (v *verifier) runNewest(ctx context.Context, parts []archive.Part, log *slo
 func (v *verifier) newestEvents(ctx context.Context, s archive.Source, h archive.Header, log *slog.Logger) error {
 	w, err := readWaypoint(v.folder.Dir)
 	if w == nil && err == nil || w != nil && w.Segment < h.Number {
-		return v.events(ctx, s, h, 0)
+		return v.events(ctx, s, h)
 	}
 	var state *journal.State
 	if err == nil {
@@ -117,7 +102,7 @@ func (v *verifier) newestEvents(ctx context.Context, s archive.Source, h archive
 	}
 	log.Warn("the journal's waypoint file does not fit; verifying all of the newest segment", "error", err)
 	v.unfit = true
-	return v.events(ctx, s, h, 0)
+	return v.events(ctx, s, h)
 }
 
 // eventsFrom verifies the events behind a state, which is a waypoint's.
@@ -129,26 +114,23 @@ func (v *verifier) eventsFrom(ctx context.Context, s archive.Source, h archive.H
 	if opening == nil {
 		return &journal.DamagedError{Seq: h.First, Detail: "it is missing"}
 	}
-	v.header, v.begun, v.state = h, opening.Time(), state
-	v.links.next, v.last, v.other = state.Seq+1, state.Hash, state.Hash
+	if err := v.beginSegment(h); err != nil {
+		return err
+	}
+	v.begun, v.state = opening.Time(), state
+	v.links.next, v.last = state.Seq+1, state.Hash
 	v.compare(journal.Anchor{Seq: state.Seq, Hash: state.Hash})
-	return v.addPages(archive.Verified(ctx, s, state.Seq, 0, archive.From{After: state.Seq, Previous: state.Hash}))
+	return v.addPages(archive.Verified(ctx, s, archive.Selection{After: state.Seq}, archive.From{After: state.Seq, Previous: state.Hash}))
 }
 
-// checkBefore compares the newest segment's header with the end of the segment before it, where
-// that is kept.
+// checkBefore lets the newest segment follow the end of the segment before it, where that is kept.
 func (v *verifier) checkBefore(ctx context.Context, parts []archive.Part, h archive.Header) error {
-	if h.Number == 1 {
-		return Agrees(h, firstState(h))
-	}
 	if len(parts) < 2 || parts[len(parts)-2].Number != h.Number-1 {
 		return nil
 	}
-	return v.folder.Visit(ctx, parts[len(parts)-2], 0, func(_ archive.Part, s archive.Source, _ archive.Header) error {
+	return v.folder.Visit(ctx, parts[len(parts)-2], 0, func(p archive.Part, s archive.Source, _ archive.Header) error {
 		seq, hash, err := s.End(ctx)
-		if err == nil && (seq+1 != h.First || hash != h.Previous) {
-			err = &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("segment %d does not follow the one before it, which ends with event %d", h.Number, seq)}
-		}
+		v.number, v.links.next, v.last, v.state = p.Number, seq+1, hash, nil
 		return err
 	})
 }
@@ -159,24 +141,6 @@ func firstState(h archive.Header) *journal.State {
 		return &journal.State{Removed: state.Removed}
 	}
 	return &journal.State{}
-}
-
-// Agrees compares a header with the state that the events before it give.
-func Agrees(h archive.Header, s *journal.State) error {
-	checkpoint, err := journal.EncodeCheckpoint(s)
-	switch {
-	case err != nil:
-		return err
-	case h.First > s.Seq+1:
-		return &journal.DamagedError{Seq: s.Seq + 1, Detail: fmt.Sprintf("it is missing; segment %d begins with event %d", h.Number, h.First)}
-	case h.First <= s.Seq:
-		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("it is there twice; segment %d begins with it, the one before ends with %d", h.Number, s.Seq)}
-	case h.Previous != s.Hash:
-		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("segment %d does not follow the one before it", h.Number)}
-	case string(checkpoint) != string(h.Checkpoint):
-		return &journal.DamagedError{Seq: h.First, Detail: fmt.Sprintf("the checkpoint of segment %d disagrees with the events before it", h.Number)}
-	}
-	return nil
 }
 
 // Sound verifies what a worker's start would: the newest segment, that it follows the one before

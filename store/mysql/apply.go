@@ -36,16 +36,20 @@ func (t *Table) Apply(ctx context.Context, changes []store.Change) ([]store.Outc
 // all sends the updates in batches that the server takes, then looks at the
 // rows that are not as they should be.
 func (a *application) all(ctx context.Context) error {
+	all := make([]int, len(a.changes))
+	for index := range all {
+		all[index] = index
+	}
 	var batch []int
 	size := 0
-	for index, next := range a.updates {
+	for _, next := range a.updates(all) {
 		if len(batch) > 0 && size+next.size() > min(batchLimit, a.layout.budget()) {
 			if err := rule.Divide(ctx, a, batch); err != nil {
 				return err
 			}
 			batch, size = nil, 0
 		}
-		batch = append(batch, index)
+		batch = append(batch, next.indexes...)
 		size += next.size()
 	}
 	if err := rule.Divide(ctx, a, batch); err != nil {
@@ -61,7 +65,7 @@ func (a *application) Try(ctx context.Context, some []int) error {
 	if skips && a.table.locked.lately() {
 		return a.skipLocked(ctx, some)
 	}
-	err := a.run(ctx, grouped(a.chosen(some)))
+	err := a.run(ctx, a.updates(some))
 	if skips && isLockWait(err) {
 		a.table.locked.note()
 		return a.skipLocked(ctx, some)
@@ -77,7 +81,7 @@ func (a *application) Sort(err error) rule.Fault {
 		return rule.Values
 	case isOfRule(err):
 		return rule.Rule
-	case number(err) == 0:
+	case number(err) == 0 && (isUnreachable(err) || isUnusable(err)):
 		return rule.Whole
 	case isDubious(err):
 		return rule.Dubious
@@ -91,12 +95,9 @@ func (a *application) Ask(ctx context.Context) error { return a.table.Check(ctx)
 // Reduce implements rule.Updater.
 func (a *application) Reduce(index int, err error) bool {
 	a.table.layout.Store(nil) // the columns are not what they were taken for
-	former := a.updates[index].reduction
-	if former == everything {
-		return false
-	}
-	a.updates[index] = a.layout.update(a.changes[index], index, former.after(number(err)))
-	return true
+	former := a.reductions[index]
+	a.reductions[index] = former.after(number(err))
+	return former != everything
 }
 
 // Note implements rule.Updater.
@@ -104,21 +105,12 @@ func (a *application) Note(index int, outcome store.Outcome) { a.outcomes[index]
 
 // application is one call of Apply. It implements rule.Updater.
 type application struct {
-	table    *Table
-	layout   *layout
-	changes  []store.Change
-	updates  []update // of the changes, as far as they were reduced
-	outcomes []store.Outcome
-	tries    uint // of a transaction that loses against others
-}
-
-// chosen are the updates of some changes.
-func (a *application) chosen(some []int) []update {
-	updates := make([]update, len(some))
-	for i, index := range some {
-		updates[i] = a.updates[index]
-	}
-	return updates
+	table      *Table
+	layout     *layout
+	changes    []store.Change
+	reductions []reduction // of the changes
+	outcomes   []store.Outcome
+	tries      uint // of a transaction that loses against others
 }
 
 // run applies a batch in one transaction. Where an update met some of its rows only, each is
@@ -197,7 +189,7 @@ func (l *layout) follow(ctx context.Context, conn *sql.Conn, batch []update, beg
 func newApplication(t *Table, found *layout, changes []store.Change) *application {
 	return &application{
 		table: t, layout: found, changes: changes, tries: tries,
-		updates: found.updates(changes), outcomes: make([]store.Outcome, len(changes)),
+		reductions: make([]reduction, len(changes)), outcomes: make([]store.Outcome, len(changes)),
 	}
 }
 
@@ -248,7 +240,7 @@ func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) 
 	for i, index := range some {
 		ids[i] = a.changes[index].Job
 	}
-	rows, err := conn.QueryContext(ctx, begin+"SELECT id FROM "+a.layout.table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
+	rows, err := conn.QueryContext(ctx, begin+"SELECT id FROM "+a.layout.Table+" WHERE id IN ("+rule.List(ids)+") FOR UPDATE SKIP LOCKED")
 	if err != nil {
 		return nil, err
 	}
@@ -264,11 +256,11 @@ func (a *application) lockFree(ctx context.Context, conn *sql.Conn, some []int) 
 	return free, rows.Err()
 }
 
-// among are the updates of those changes whose rows are in free.
+// among are the updates of those changes whose rows are in free, one for each.
 func (a *application) among(some []int, free map[int64]bool) (updates []update) {
 	for _, index := range some {
 		if free[a.changes[index].Job] {
-			updates = append(updates, a.updates[index])
+			updates = append(updates, a.layout.update(a.changes[index], index, a.reductions[index]))
 		}
 	}
 	return updates

@@ -37,11 +37,7 @@ func (t *Table) claimWaiting(ctx context.Context, asks []ask, except []int64, de
 			return rule.Misfit{Text: found.bare}
 		}
 		run := &claim{table: t, layout: found, decide: decide}
-		err := run.waiting(ctx, asks, except)
-		if err != nil && !run.decided && t.isDividable(err) {
-			err = run.divided(ctx, asks, except, err)
-		}
-		return err
+		return run.waiting(ctx, asks, except)
 	})
 	return t.failures.FailClaim("claim waiting jobs", err)
 }
@@ -58,9 +54,9 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 		return rows, err
 	}, false)
 	if err == nil && c.all && c.layout.goesOn() {
-		c.table.claims.onward.end(looked, rows)
+		c.table.claims.cursors.end(looked, rows)
 	} else {
-		c.table.claims.onward.forget(asks)
+		c.table.claims.cursors.forget(asks)
 	}
 	return err
 }
@@ -69,7 +65,7 @@ func (c *claim) waiting(ctx context.Context, asks []ask, except []int64) error {
 // from where it looked for them.
 func (t *Table) lockWaiting(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (rows []journal.Row, looked []ask, err error) {
 	if found.goesOn() {
-		return t.lockOnward(ctx, conn, found, asks, except)
+		return t.lockFromCursor(ctx, conn, found, asks, except)
 	}
 	rows, err = t.lock(ctx, conn, found, begin, t.choose(found, asks, except))
 	return rows, asks, err
@@ -91,46 +87,9 @@ func (t *Table) choose(found *layout, asks []ask, except []int64) (chosen select
 // that of times.
 func (t *Table) addWaiting(chosen *selection, one ask, but string, found *layout) {
 	hint, order := found.waitingOrder(one)
-	chosen.add(t.selectRow(0, found)+hint+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+found.version.locking(), one.target, one.room)
+	query, _ := t.selectRow(nil, found)
+	chosen.add(query+hint+" WHERE status = 'waiting' AND target = ?"+one.beyondLast()+but+" ORDER BY "+order+" LIMIT ? "+found.version.locking(), one.target, one.room)
 	chosen.asks = append(chosen.asks, one)
-}
-
-// isDividable tells whether an error from before decide may be about one target of several.
-func (t *Table) isDividable(err error) bool {
-	return number(err) != 0 && number(err) != errNoSuchIndex && !isTransient(err) && !isUnusable(err) && !lostLink(err)
-}
-
-// divided claims for each of the targets which the table lets look for their rows, after a claim
-// for all of them together has failed. Each is tried by itself to know which they are.
-func (c *claim) divided(ctx context.Context, asks []ask, except []int64, cause error) error {
-	aside := map[string]string{}
-	var good []ask
-	for _, one := range asks {
-		err := c.try(ctx, one, except)
-		switch {
-		case err == nil:
-			good = append(good, one)
-		case !c.table.isDividable(err):
-			return err
-		default:
-			aside[one.target] = err.Error()
-			c.table.warn("the table can't be searched for target "+one.target, "error", err)
-		}
-	}
-	if err := c.waiting(ctx, good, except); err != nil || c.decided || len(aside) == 0 {
-		return err
-	}
-	return &store.RefusedTargets{Names: aside, Err: cause}
-}
-
-// try locks the rows of one target and gives them back.
-func (c *claim) try(ctx context.Context, one ask, except []int64) error {
-	return c.table.retry(ctx, func() error {
-		return c.table.once(ctx, func(conn *sql.Conn) (bool, error) {
-			_, _, err := c.table.lockWaiting(ctx, conn, c.layout, []ask{one}, except)
-			return false, err
-		})
-	})
 }
 
 // claim is one claim.
@@ -233,7 +192,7 @@ func (l *layout) decided(verdicts []rule.Verdict) []statement {
 func (l *layout) decision(verdict rule.Verdict) statement {
 	set, args := rule.Set(verdict.Write(writing{l, whole}), quote)
 	return statement{
-		query: "UPDATE " + l.table + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + verdict.Guard() + "; ",
+		query: "UPDATE " + l.Table + " SET " + set + " WHERE id IN (" + rule.List(verdict.Jobs) + ") AND " + verdict.Guard() + "; ",
 		args:  args,
 	}
 }
@@ -265,9 +224,6 @@ func (t *Table) ClaimManual(ctx context.Context, ids []int64, targets []string, 
 	}
 	defer done()
 	names, err := t.comparable(ctx, targets)
-	if err == nil {
-		err = t.learnKey(ctx)
-	}
 	if err != nil {
 		return nil, t.fail(op, err)
 	}
@@ -284,9 +240,6 @@ func (t *Table) Rows(ctx context.Context, ids []int64) (rows []journal.Row, lock
 	found, err := t.examined(ctx)
 	if err != nil {
 		return nil, nil, err
-	}
-	if err := t.learnKey(ctx); err != nil {
-		return nil, nil, t.fail("read jobs", err)
 	}
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (_ bool, err error) {
@@ -358,29 +311,20 @@ func without(ids, others []int64) []int64 {
 }
 
 // byKey makes the server find rows by their ids, not by reading the table, where it would meet
-// others. What is to be known for that was asked before, by learnKey.
-func (t *Table) byKey() string {
-	if known := t.claims.column.Load(); known == nil || !known.primary {
+// others.
+func (l *layout) byKey() string {
+	if !l.keyed {
 		return ""
 	}
 	return " FORCE INDEX (PRIMARY)"
 }
 
-// learnKey asks what byKey needs, where it is not known. It takes a connection of its own.
-func (t *Table) learnKey(ctx context.Context) error {
-	_, err := t.targets(ctx)
-	return err
-}
-
 // named chooses rows by id.
 func (t *Table) named(ids []int64, names []string, found *layout) selection {
 	chosen := selection{names: names}
-	args := make([]any, len(names))
-	for i, name := range names {
-		args[i] = name
-	}
+	query, args := t.selectRow(names, found)
 	for some := range slices.Chunk(ids, idsLimit) {
-		chosen.add(t.selectRow(len(names), found)+t.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+found.version.locking(), args...)
+		chosen.add(query+found.byKey()+" WHERE id IN ("+rule.List(some)+") ORDER BY id "+found.version.locking(), args...)
 	}
 	return chosen
 }
@@ -397,9 +341,6 @@ func (t *Table) Retry(ctx context.Context, ids []int64, decide store.Decide) (lo
 		return nil, err
 	}
 	defer done()
-	if err := t.learnKey(ctx); err != nil {
-		return nil, t.fail(op, err)
-	}
 	run := &claim{table: t, layout: found, decide: rule.RetryAll(decide)}
 	err = run.run(ctx, func(ctx context.Context, conn *sql.Conn) (rows []journal.Row, err error) {
 		rows, locked, err = t.lockNamed(ctx, conn, found, ids, nil)

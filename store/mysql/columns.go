@@ -3,13 +3,11 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
 
 	"jobd/journal"
-	"jobd/store"
 )
 
 // column is what a column can hold.
@@ -62,30 +60,6 @@ func (c column) isText() bool {
 // isBytes tells the types that hold bytes.
 func (c column) isBytes() bool {
 	return c.isText() && (strings.HasSuffix(c.kind, "blob") || strings.HasSuffix(c.kind, "binary"))
-}
-
-// lacks are the words that the column cannot hold.
-func (c column) lacks(words []string) []string {
-	var lacking []string
-	for _, word := range words {
-		holds := c.length >= len(word)
-		if c.kind == "enum" {
-			holds = strings.Contains(strings.ToLower(c.definition), "'"+word+"'")
-		}
-		if !holds {
-			lacking = append(lacking, word)
-		}
-	}
-	return lacking
-}
-
-// holdsToken tells whether any ten characters come back from the column as they were written.
-func (c column) holdsToken() bool {
-	switch c.kind {
-	case "char", "varchar", "varbinary", "tinytext", "text", "mediumtext", "longtext":
-		return c.length >= store.TokenLength
-	}
-	return false
 }
 
 // seconds is an expression for the unix seconds in the column; 0 for NULL, and for what is no such
@@ -225,33 +199,6 @@ func defaultClause(server version, def, extra string) string {
 // modify is the statement that changes a column.
 func (t *Table) modify(declaration string) string {
 	return "ALTER TABLE " + t.name.quoted() + " MODIFY " + declaration
-}
-
-// widened is a type of texts that are at most so long.
-func widened(kind string, length int) string {
-	const longestChar = 255
-	if length > longestChar {
-		kind = strings.Replace("var"+kind, "varvar", "var", 1)
-	}
-	return fmt.Sprintf("%s(%d)", kind, length)
-}
-
-// withWords is an ENUM with more words.
-func withWords(definition string, more []string) string {
-	var list strings.Builder
-	list.WriteString(strings.TrimSuffix(definition, ")"))
-	for _, word := range more {
-		list.WriteString("," + literal(word))
-	}
-	return list.String() + ")"
-}
-
-// replaced is the statements that put a column of another type in a column's place, with what an
-// expression makes of its values.
-func (t *Table) replaced(c column, declaration, expression, temporary string) string {
-	table := t.name.quoted()
-	return fmt.Sprintf("ALTER TABLE %s ADD %s %s AFTER %s; UPDATE %[1]s SET %[2]s = %[5]s; ALTER TABLE %[1]s DROP %[4]s, CHANGE %[2]s %[4]s %[3]s",
-		table, quote(temporary), declaration, quote(c.name), expression)
 }
 
 // literal makes a text in quotes of any text.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -86,31 +85,6 @@ func TestClaimWithoutUpdatePrivilege(t *testing.T) {
 	var refused *store.RefusedRows
 	if !errors.As(err, &refused) || !store.IsAway(err) || len(refused.Rows) > 0 {
 		t.Errorf("got %v; want an unusable table, and a claim that was not committed", err)
-	}
-}
-
-// Probing does not wait for rows that somebody holds.
-func TestProbeWaitsForNobody(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, dbserver.JobsTable)
-	table := db.table(t)
-	var ids []int64
-	for range 20 {
-		ids = append(ids, db.insert(t, "a", journal.RowWaiting, ""))
-	}
-	db.begin(t, "SELECT * FROM jobs WHERE id > 1 FOR UPDATE")
-	for try := 1; ; try++ {
-		begun := time.Now()
-		if refused, err := table.Probe(t.Context(), ids); err != nil || len(refused) > 0 {
-			t.Fatalf("%v, %v", refused, err)
-		}
-		took := time.Since(begun)
-		if took <= 900*time.Millisecond { // who waits for a row waits for a second
-			break
-		}
-		if try == tries {
-			t.Fatalf("each of %d tries took long, the last %s", tries, took)
-		}
 	}
 }
 

@@ -62,26 +62,18 @@
 // COMMIT was not reached. Then the claim's update is tried for each row by itself and undone, and
 // the error names the rows at fault.
 //
-// A claim of several targets that fails before its decision is divided: each target is tried by
-// itself, and the others are claimed. Ids that are none to us are left out and told.
+// Ids that are none to us are left out and told.
 //
 // # Rows that come at a time
 //
-// Where the table uses run_at, a claim has a second locking read for each target, of what is due,
-// in the same round trip: what the server's clock says is due. Both reads together may find more
-// than there is room for; what is not chosen is locked until the claim commits, and then as it was.
-// The row that comes next in the index, behind those that are due, may be locked for as long.
+// Where the table uses run_at, a claim has a second locking read for each target, of what is due by
+// the server's clock, in the same round trip. What is not chosen of both is locked until the claim
+// commits, and then as it was. Each read names its index. Where somebody has dropped or renamed it
+// (1176), nothing was decided yet: the table is examined again, and the claim begun anew. Without its
+// index nothing is claimed.
 //
-// Each read names its index. Where somebody has dropped or renamed it (1176), nothing was decided
-// yet: the transaction is rolled back, the table examined again, and the claim begun anew. Without
-// an index of which a read would lock the whole target nothing is claimed, and the error says the
-// ALTER TABLE that helps.
-//
-// A crash leaves what it leaves of any claim. A delayed row that was locked is delayed as before; of
-// one whose COMMIT arrived, status, token and planned_at were set in one update. The end of a run
-// after which the row comes back is one update, too: before it, the row is running and ours; behind
-// it, it is delayed, with its next time and without our token. Where its schedule was edited since,
-// the update meets no row, and nothing of it is there.
+// A crash leaves what it leaves of any claim. The end of a run after which the row comes back is one
+// update, guarded by the schedule that it was planned from.
 //
 // # Without SKIP LOCKED
 //
@@ -93,8 +85,7 @@
 //
 // Hold uses GET_LOCK on one connection of its own. When that is lost the locks are gone; it is
 // noticed at the next ping, or at once where any other connection of the table is lost too. On a
-// Galera cluster such locks hold on one node only: two workers with one name at two nodes don't see
-// each other.
+// Galera cluster such locks hold on one node only.
 //
 // A connection goes back to its pool only when its transaction has ended for
 // certain; every other one is closed.

@@ -113,14 +113,6 @@ func ruleNumbers() []uint16 {
 	}
 }
 
-// driverRefusals are errors that the driver itself finds in an account or a server.
-func driverRefusals() []error {
-	return []error{
-		driver.ErrCleartextPassword, driver.ErrNativePassword, driver.ErrOldPassword,
-		driver.ErrUnknownPlugin, driver.ErrOldProtocol, driver.ErrNoTLS,
-	}
-}
-
 // number is the server's number of an error; 0: it is not the server's.
 func number(err error) uint16 {
 	var server *driver.MySQLError

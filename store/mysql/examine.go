@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"jobd/store"
 	"jobd/store/internal/rule"
@@ -53,8 +52,10 @@ func (t *Table) examine(ctx context.Context) error {
 	for _, finding := range found.List {
 		t.warn(finding.Advice())
 	}
+	if found.bare = found.NotClaimed(); found.bare != "" {
+		t.warn(found.bare)
+	}
 	t.layout.Store(&found.layout)
-	t.started.Store(true)
 	return nil
 }
 
@@ -64,15 +65,15 @@ func (t *Table) inspect(ctx context.Context) (*inspection, error) {
 	var found *inspection
 	err := t.once(ctx, func(conn *sql.Conn) (bool, error) {
 		found = &inspection{
-			layout:   layout{table: t.name.quoted(), worker: t.config.Worker, times: times{uses: t.config.Uses}},
+			layout:   layout{worker: t.config.Worker},
 			Findings: rule.Findings{Table: "table " + t.name.quoted()},
 		}
 		steps := []func(context.Context, *sql.Conn, *inspection) error{
-			examineServer, t.examineAccess, t.examineKind, t.examineColumns, t.examineTimes, t.examineUpdate, t.examineIndexes,
+			examineServer, t.examineAccess, t.examineKind, t.examineColumns, t.examineUpdate, t.examineIndexes,
 		}
 		for _, step := range steps {
 			if err := step(ctx, conn, found); err != nil {
-				return false, ofAccount(ctx, conn, err)
+				return false, err
 			}
 		}
 		return true, nil
@@ -140,10 +141,10 @@ func (t *Table) examineColumns(ctx context.Context, conn *sql.Conn, found *inspe
 	found.columns = columns
 	found.target, found.owner = columns["target"], columns[strings.ToLower(t.config.ClaimColumn)]
 	found.sig, found.result, found.returnCode = columns[store.SigColumn], columns["result"], columns["return_code"]
-	found.created, found.started, found.finished = columns["time_created"], columns["time_started"], columns["time_finished"]
 	found.stdout, found.stderr = columns["stdout"], columns["stderr"]
+	found.Shape = t.shape(found)
 	t.judgeColumns(found)
-	return t.examineOptional(ctx, conn, found)
+	return nil
 }
 
 // examineUpdate updates no row, as a single change does, which
@@ -162,18 +163,17 @@ func (t *Table) examineUpdate(ctx context.Context, conn *sql.Conn, found *inspec
 
 // layout is what the server and the table are like.
 type layout struct {
-	times
-	table      string // quoted
-	worker     string // the worker's name
+	rule.Shape
+	optional   map[string]column // those of the optional columns that are jobd's, by name
+	keyed      bool              // the primary key begins with the id
+	bare       string            // indexes that are missing, and what makes them: nothing is claimed
+	worker     string            // the worker's name
 	version    version
 	galera     bool // the server is a node of a Galera cluster
 	packet     int  // the server's max_allowed_packet, bytes
 	target     column
 	owner      column
 	sig        column
-	created    column
-	started    column
-	finished   column
 	result     column
 	returnCode column
 	stdout     column
@@ -194,9 +194,8 @@ const skewLimit = 2 * time.Second
 
 // variables are those of the server that Inspect looks at. Servers that do not know one leave it
 // out.
-const variables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'read_only', 'super_read_only', 'innodb_read_only', " +
-	"'binlog_format', 'log_bin', 'wsrep_on', 'wsrep_sync_wait', 'max_user_connections', 'max_connections', 'innodb_rollback_on_timeout', " +
-	"'innodb_flush_log_at_trx_commit', 'innodb_snapshot_isolation')"
+const variables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', " +
+	"'binlog_format', 'log_bin', 'wsrep_on', 'wsrep_sync_wait', 'max_user_connections', 'max_connections', 'innodb_flush_log_at_trx_commit')"
 
 // Inspect looks at the server and the account, in one round trip each, beside what Findings says of
 // the table's layout. It changes nothing.
@@ -227,37 +226,42 @@ func (t *Table) inspectServer(ctx context.Context, conn *sql.Conn, seen *store.I
 	if err != nil {
 		return err
 	}
-	fact := "server " + known["version"]
-	if comment := known["version_comment"]; comment != "" {
-		fact += " (" + comment + ")"
+	seen.Facts = append(seen.Facts, "server "+known["version"]+", claims lock with "+strings.TrimPrefix(version.locking(), "FOR UPDATE "))
+	few := func(name string) bool {
+		most, err := strconv.Atoi(known[name])
+		return err == nil && most > 0 && most < t.config.MaxOpen
 	}
-	seen.Facts = append(seen.Facts, fact+", claims lock with "+strings.TrimPrefix(version.locking(), "FOR UPDATE "))
-	warn := func(what, remedy string) { seen.Findings = append(seen.Findings, warning("server", what, remedy)) }
-	for _, name := range []string{"super_read_only", "innodb_read_only", "read_only"} {
-		if isOn(known[name]) {
-			seen.Findings = append(seen.Findings, store.Finding{
-				Severity: store.Warning, Where: "server", What: name + " is on: it takes no writes now, so nothing is claimed",
-				Remedy: "connect to the one that takes writes, or SET GLOBAL " + name + " = 0",
-			})
-			break
-		}
-	}
-	if isOn(known["wsrep_on"]) {
-		warn("it is a node of a Galera cluster: locks and names are local to a node", "let all workers and the application write to one node (docs/operations.md)")
-		if known["wsrep_sync_wait"] == "0" {
-			warn("wsrep_sync_wait is 0: after a failover to another node a read may be older than what was committed", "SET GLOBAL wsrep_sync_wait = 1 on the nodes")
-		}
-	}
-	if isOn(known["log_bin"]) && known["binlog_format"] == "STATEMENT" {
-		warn("binlog_format is STATEMENT, with which the server refuses READ COMMITTED (1665): claims then lock more rows than they take", "SET GLOBAL binlog_format = 'MIXED' or 'ROW'")
-	}
-	if level := known["innodb_flush_log_at_trx_commit"]; level != "" && level != "1" {
-		warn("innodb_flush_log_at_trx_commit is "+level+": a crash of the server may take back claims and results that it has acknowledged",
-			"SET GLOBAL innodb_flush_log_at_trx_commit = 1; what is lost is found by comparing with the journal")
-	}
-	for _, name := range []string{"max_user_connections", "max_connections"} {
-		if most, err := strconv.Atoi(known[name]); err == nil && most > 0 && most < t.config.MaxOpen {
-			warn(fmt.Sprintf("%s is %d, and the worker makes up to %d connections", name, most, t.config.MaxOpen), "raise it, or lower mysql_max_connections")
+	for _, one := range []struct {
+		wrong        bool
+		what, remedy string
+	}{
+		{
+			isOn(known["read_only"]) || isOn(known["super_read_only"]) || isOn(known["innodb_read_only"]),
+			"it is read-only: nothing is claimed", "connect to the one that takes writes",
+		},
+		{
+			isOn(known["wsrep_on"]), "it is a node of a Galera cluster: locks and names are local to a node",
+			"let all workers and the application write to one node (docs/operations.md)",
+		},
+		{
+			isOn(known["wsrep_on"]) && known["wsrep_sync_wait"] == "0",
+			"wsrep_sync_wait is 0: after a failover to another node a read may be older than what was committed", "SET GLOBAL wsrep_sync_wait = 1 on the nodes",
+		},
+		{
+			isOn(known["log_bin"]) && known["binlog_format"] == "STATEMENT",
+			"binlog_format is STATEMENT, with which the server refuses READ COMMITTED (1665): claims then lock more rows than they take", "SET GLOBAL binlog_format = 'ROW'",
+		},
+		{
+			known["innodb_flush_log_at_trx_commit"] != "1",
+			"innodb_flush_log_at_trx_commit is not 1: a crash of the server may take back claims and results that it has acknowledged", "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
+		},
+		{
+			few("max_user_connections") || few("max_connections"),
+			fmt.Sprintf("it grants fewer connections than the worker makes, %d", t.config.MaxOpen), "raise max_connections and max_user_connections, or lower mysql_max_connections",
+		},
+	} {
+		if one.wrong {
+			seen.Findings = append(seen.Findings, warning("server", one.what, one.remedy))
 		}
 	}
 	return nil
@@ -314,39 +318,28 @@ func (t *Table) inspectAccount(ctx context.Context, conn *sql.Conn, seen *store.
 	if err := conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account); err != nil {
 		return err
 	}
-	where := "account " + account
 	rows, err := conn.QueryContext(ctx, "SHOW GRANTS")
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	var beyond, remedies []string
+	var beyond []string
 	for rows.Next() {
 		var grant string
 		if err := rows.Scan(&grant); err != nil {
 			return err
 		}
 		if rights := excess(grant); rights != "" {
-			what, remedy := t.revoke(grant, rights)
-			beyond = append(beyond, what)
-			if !slices.Contains(remedies, remedy) {
-				remedies = append(remedies, remedy)
-			}
+			beyond = append(beyond, rights)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	if user, _, _ := strings.Cut(account, "@"); user == "" {
-		seen.Findings = append(seen.Findings, warning(where, "the server takes the worker for the anonymous user, not for "+strconv.Quote(t.config.User),
-			"DROP USER "+quoteAccount(account)+", and grant to the account that is configured"))
-	}
 	if len(beyond) > 0 {
-		seen.Findings = append(seen.Findings, warning(where, "it may do more than a worker needs: "+strings.Join(beyond, ", "), strings.Join(remedies, "; ")))
-		return nil
+		seen.Findings = append(seen.Findings, warning("account "+account, "it may do more than a worker needs: "+strings.Join(beyond, ", "),
+			"REVOKE what is beyond SELECT and UPDATE on "+t.name.quoted()+" from who has it"))
+	} else {
+		seen.Facts = append(seen.Facts, "account "+account+" has no more rights than it needs")
 	}
-	seen.Facts = append(seen.Facts, where+" has no more rights than it needs")
-	return nil
+	return rows.Err()
 }
 
 // excess is what a line of SHOW GRANTS gives beyond SELECT and UPDATE on something that is no whole
@@ -375,59 +368,6 @@ func excess(grant string) string {
 // columns are those of a right that is not about all of a table.
 var columns = regexp.MustCompile("\\((?:`(?:[^`]|``)*`|[^`)])*\\)")
 
-// grantee finds who has what a line of SHOW GRANTS gives, where that is not the account itself: a
-// role of its, or PUBLIC, which is everybody.
-var grantee = regexp.MustCompile(" TO (PUBLIC|`[^`@]*`)(?: |$)")
-
-// revoke says what a line of SHOW GRANTS gives beyond what is needed, and how that is taken away:
-// a REVOKE from the account does nothing about what a role or PUBLIC has.
-func (t *Table) revoke(grant, rights string) (what, remedy string) {
-	remedy = "REVOKE what is beyond SELECT and UPDATE on " + t.name.quoted()
-	who := grantee.FindStringSubmatch(grant)
-	if who == nil {
-		return rights, remedy
-	}
-	_, object, _ := strings.Cut(rights, " on ")
-	if !t.isWithin(object) {
-		remedy = "REVOKE ALL PRIVILEGES ON " + object
-	}
-	return rights + " as " + who[1], remedy + " FROM " + who[1]
-}
-
-// isWithin tells whether what rights are about has the table in it. A database there is a pattern, as
-// of LIKE.
-func (t *Table) isWithin(object string) bool {
-	quoted := strings.HasPrefix(object, "`")
-	end := strings.LastIndex(object, "`.")
-	if !quoted || end < 1 {
-		return true // of the whole server, or what nobody knows
-	}
-	pattern := "(?is)^"
-	for rest := strings.ReplaceAll(object[1:end], "``", "`"); rest != ""; {
-		first, size := utf8.DecodeRuneInString(rest)
-		rest = rest[size:]
-		switch {
-		case first == '%':
-			pattern += ".*"
-		case first == '_':
-			pattern += "."
-		case first == '\\' && rest != "":
-			first, size = utf8.DecodeRuneInString(rest)
-			rest = rest[size:]
-			fallthrough
-		default:
-			pattern += regexp.QuoteMeta(string(first))
-		}
-	}
-	matches, err := regexp.MatchString(pattern+"$", t.name.database)
-	return matches || err != nil
-}
-
-func quoteAccount(account string) string {
-	user, host, _ := strings.Cut(account, "@")
-	return "'" + user + "'@'" + host + "'"
-}
-
 // Findings implements store.Inspector.
 func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding, error) {
 	found := &inspection{}
@@ -439,7 +379,7 @@ func (t *Table) Findings(ctx context.Context, targets []string) ([]store.Finding
 		t.layout.Store(&found.layout)
 		err = t.findNames(ctx, targets, found)
 	}
-	findings := found.List
+	findings := append(found.List, found.Bare...)
 	if err != nil {
 		findings = append(findings, t.findingOf(err))
 		err = t.explained(err)
@@ -455,7 +395,8 @@ func (t *Table) findNames(ctx context.Context, targets []string, found *inspecti
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(unfit)) {
-		found.Unserved(name, unfit[name].why, unfit[name].remedy)
+		why, remedy, _ := strings.Cut(unfit[name], "; ")
+		found.Unserved(name, why, remedy)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (t *Table) Looks(target string, room int, behind int64) (queries []string, 
 }
 
 // ClaimClock sets the clock by which claims know how long ago they looked for the first rows.
-func (t *Table) ClaimClock(now func() time.Time) { t.claims.onward.now = now }
+func (t *Table) ClaimClock(now func() time.Time) { t.claims.cursors.now = now }
 
 // FrontInterval is how long claims may go on without a look at the first rows.
 const FrontInterval = frontInterval
@@ -51,11 +51,6 @@ const FrontInterval = frontInterval
 // Onward is the locking read of a claim that goes on behind a row, with its arguments.
 func (t *Table) Onward(target string, room int, last int64) (query string, args []any) {
 	var chosen selection
-	t.addWaiting(&chosen, ask{target: target, room: room, onward: last}, t.but(nil), t.layout.Load())
+	t.addWaiting(&chosen, ask{target: target, room: room, cursor: last}, t.but(nil), t.layout.Load())
 	return chosen.query, chosen.args
-}
-
-// IsWithin tells whether the rights on an object may be about a table of a database.
-func IsWithin(database, object string) bool {
-	return (&Table{name: name{database: database}}).isWithin(object)
 }

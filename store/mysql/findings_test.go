@@ -44,42 +44,40 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		values   string
 	}{
 		{"a column missing", replaced("`stderr` mediumtext DEFAULT NULL,", ""), nil, row, fault, "no column stderr", "status stderr", "waiting -"},
-		{"columns missing", replaced(started+",", "", finished+",", "", "`stderr` mediumtext DEFAULT NULL,", ""), nil, row, fault, "no column time_started, time_finished, stderr", "time_started", "0"},
 		{
 			"status missing: what is there is not run", replaced("`status` "+words+" NOT NULL DEFAULT 'waiting',", "", key, ""), nil, row, fault,
 			"no column status", "status", "ignored",
 		},
 		{"the claim column missing", dbserver.JobsTable, ownColumn, row, fault, "no column ran_by", "ran_by", "-"},
 		{"MyISAM", replaced("InnoDB", "MyISAM"), nil, row, fault, "engine is MyISAM", "status", "waiting"},
-		{"time_started a DATETIME", replaced(started, "`time_started` datetime DEFAULT NULL"), nil, row + "; UPDATE jobs SET time_started = FROM_UNIXTIME(1700000000)", fault, "column time_started (datetime) cannot hold unix seconds", "time_started", "1700000000"},
-		{"time_finished a TIMESTAMP", replaced(finished, "`time_finished` timestamp NULL DEFAULT NULL"), nil, row, fault, "column time_finished (timestamp) cannot hold", "time_finished", "0"},
-		{"time_started a VARCHAR", replaced(started, "`time_started` varchar(20) NOT NULL DEFAULT ''"), nil, row + "; UPDATE jobs SET time_started = '1700000000'", warning, "column time_started (varchar(20)) holds unix seconds as text", "time_started", "1700000000"},
-		{"time_started too short a text", replaced(started, "`time_started` varchar(5) NOT NULL DEFAULT 'never'"), nil, row, fault, "column time_started (varchar(5)) cannot hold", "time_started", "0"},
+		{"time_started a DATETIME", replaced(started, "`time_started` datetime DEFAULT NULL"), nil, row, fault, "column time_started (datetime) must be a whole number", "time_started former_time_started", "0 -"},
+		{"time_finished a TIMESTAMP", replaced(finished, "`time_finished` timestamp NULL DEFAULT NULL"), nil, row, fault, "column time_finished (timestamp) must be", "time_finished", "0"},
+		{"time_started too short a text", replaced(started, "`time_started` varchar(5) NOT NULL DEFAULT 'never'"), nil, row, fault, "column time_started (varchar(5)) must be", "time_started former_time_started", "0 never"},
 		{"time_started too small a number", replaced(started, "`time_started` mediumint NOT NULL DEFAULT 5"), nil, row, fault, "column time_started (mediumint", "time_started", "5"},
 		{"time_started too small a decimal", replaced(started, "`time_started` decimal(9,2) NOT NULL DEFAULT 5"), nil, row, fault, "column time_started (decimal(9,2))", "time_started", "5"},
-		{"time_started a float", replaced(started, "`time_started` float NOT NULL DEFAULT 0"), nil, row, warning, "to the minute only", "time_started", "0"},
-		{"time_created a DATETIME", replaced("`time_created` int(10) UNSIGNED NOT NULL", "`time_created` datetime NOT NULL"), nil, "INSERT INTO jobs (id, target, time_created) VALUES (7, 'a', FROM_UNIXTIME(1700000000))", warning, "column time_created (datetime) is read as unknown", "time_created", "1700000000"},
-		{"status lacks a word", replaced(",'ignored'", "", "'manual'", "'it''s','manual'"), nil, row, fault, "cannot hold ignored", "status", "waiting"},
-		{"status too short a text", replaced(words, "varchar(7)"), nil, row, fault, "cannot hold accepted", "status", "waiting"},
-		{"result lacks a word", replaced("enum('ok','fail')", "enum('ok')"), nil, row, fault, "cannot hold fail", "result", "-"},
-		{"the token too long for sig", replaced("`sig` char(10)", "`sig` char(7)"), nil, row, fault, "cannot hold a claim's token", "sig", "-"},
-		{"sig an ENUM", replaced("`sig` char(10)", "`sig` enum('SIGTERM')"), nil, row + "; UPDATE jobs SET sig = 'SIGTERM'", fault, "cannot hold a claim's token", "sig", "SIGTERM"},
-		{"the name too long for a claim column", replaced("`stdout` mediumtext", own), func(c *mysql.Config) { c.ClaimColumn, c.Worker = "ran_by", "a-long-name.example" }, row, warning, "too short for this worker's name, 19 characters", "ran_by", "-"},
-		{"sig short, where it is not the claim column", replaced("`stdout` mediumtext", own, "`sig` char(10)", "`sig` char(5)"), ownColumn, row, warning, "names of all signals", "sig", "-"},
-		{"return_code signed", replaced(code, "`return_code` tinyint DEFAULT NULL"), nil, row, warning, "codes from 128 to 255", "return_code", "-"},
-		{"return_code NOT NULL", replaced(code, "`return_code` tinyint UNSIGNED NOT NULL DEFAULT 3"), nil, row, warning, "takes no NULL", "return_code", "3"},
-		{"return_code a date", replaced(code, "`return_code` varchar(2) DEFAULT NULL"), nil, row, warning, "cannot hold codes", "return_code", "-"},
-		{"stdout short", replaced("`stdout` mediumtext DEFAULT NULL", "`stdout` text NOT NULL DEFAULT ('x')"), nil, row, warning, "column stdout (text) holds 65535 bytes", "stdout", "x"},
-		{"stdout a short VARCHAR", replaced("`stdout` mediumtext DEFAULT NULL", "`stdout` varchar(300) NOT NULL DEFAULT 'x'"), nil, row, warning, "column stdout (varchar(300)) holds 300 characters", "stdout", "x"},
-		{"stderr a short blob", replaced("`stderr` mediumtext", "`stderr` blob"), nil, row, warning, "column stderr (blob) holds 65535 bytes", "stderr", "-"},
+		{"time_started a float", replaced(started, "`time_started` float NOT NULL DEFAULT 0"), nil, row, fault, "column time_started (float) must be a whole number", "time_started", "0"},
+		{"time_created a DATETIME", replaced("`time_created` int(10) UNSIGNED NOT NULL", "`time_created` datetime NOT NULL"), nil, "INSERT INTO jobs (id, target, time_created) VALUES (7, 'a', FROM_UNIXTIME(1700000000))", warning, "it is read as unknown", "time_created former_time_created", "0 2023-11-14 22:13:20"},
+		{"status lacks a word", replaced(",'ignored'", "", "'manual'", "'it''s','manual'"), nil, row, fault, "must hold ignored", "status", "waiting"},
+		{"status too short a text", replaced(words, "varchar(7)"), nil, row, fault, "must hold accepted", "status", "waiting"},
+		{"result lacks a word", replaced("enum('ok','fail')", "enum('ok')"), nil, row, fault, "must hold fail", "result", "-"},
+		{"the token too long for sig", replaced("`sig` char(10)", "`sig` char(7)"), nil, row, fault, "column sig (char(7)) must be a text of 10 characters", "sig", "-"},
+		{"sig an ENUM", replaced("`sig` char(10)", "`sig` enum('SIGTERM')"), nil, row + "; UPDATE jobs SET sig = 'SIGTERM'", fault, "claims write their tokens into it", "sig former_sig", "- SIGTERM"},
+		{"the name too long for a claim column", replaced("`stdout` mediumtext", own), func(c *mysql.Config) { c.ClaimColumn, c.Worker = "ran_by", "a-long-name.example" }, row, warning, "must be a text of 19 characters", "ran_by", "-"},
+		{"sig short, where it is not the claim column", replaced("`stdout` mediumtext", own, "`sig` char(10)", "`sig` char(5)"), ownColumn, row, warning, "names of signals are cut", "sig", "-"},
+		{"return_code signed", replaced(code, "`return_code` tinyint DEFAULT NULL"), nil, row, warning, "must be a whole number, up to 255", "return_code", "-"},
+		{"return_code NOT NULL", replaced(code, "`return_code` tinyint UNSIGNED NOT NULL DEFAULT 3"), nil, row, warning, "must take NULL", "return_code", "3"},
+		{"return_code a date", replaced(code, "`return_code` varchar(2) DEFAULT NULL"), nil, row, warning, "must be a whole number, up to 255", "return_code former_return_code", "- -"},
+		{"stdout short", replaced("`stdout` mediumtext DEFAULT NULL", "`stdout` text NOT NULL DEFAULT ('x')"), nil, row, warning, "column stdout (text) must be a text of 1048576", "stdout", "x"},
+		{"stdout a short VARCHAR", replaced("`stdout` mediumtext DEFAULT NULL", "`stdout` varchar(300) NOT NULL DEFAULT 'x'"), nil, row, warning, "column stdout (varchar(300)) must be a text", "stdout", "x"},
+		{"stderr a short blob", replaced("`stderr` mediumtext", "`stderr` blob"), nil, row, warning, "column stderr (blob) must be a text", "stderr", "-"},
 		{"stderr a number", replaced("`stderr` mediumtext", "`stderr` int"), nil, row, warning, "column stderr (int", "stderr", "-"},
-		{"a generated column that is written", replaced(started, "`time_started` int(10) UNSIGNED AS (`time_created` + 1) STORED"), nil, row, fault, "column time_started is generated", "time_started", "1700000001"},
-		{"a virtual one", replaced(started, "`time_started` int(10) UNSIGNED AS (`time_created` + 1) VIRTUAL"), nil, row, fault, "column time_started is generated", "time_started", "1700000001"},
-		{"no index for claims", replaced(key, ",\n  KEY `status_target_idx` (`status`)"), nil, row, warning, "no index helps claims", "status", "waiting"},
-		{"no index for claims, target a text", replaced(key, "", "`target` char(16)", "`target` text"), nil, row, warning, "no index helps claims", "status", "waiting"},
-		{"no index for ids", replaced("NOT NULL AUTO_INCREMENT", "NOT NULL", "PRIMARY KEY (`id`),", ""), nil, row, warning, "no index begins with id", "status", "waiting"},
+		{"a generated column that is written", replaced(started, "`time_started` int(10) UNSIGNED AS (`time_created` + 1) STORED"), nil, row, fault, "is generated", "time_started former_time_started", "0 1700000001"},
+		{"a virtual one", replaced(started, "`time_started` int(10) UNSIGNED AS (`time_created` + 1) VIRTUAL"), nil, row, fault, "is generated", "time_started former_time_started", "0 1700000001"},
+		{"no index for claims", replaced(key, ",\n  KEY `status_target_idx` (`status`)"), nil, row, fault, "no index on (status, target", "status", "waiting"},
+		{"no index for claims, target a text", replaced(key, "", "`target` char(16)", "`target` text"), nil, row, fault, "no index on (status, target", "status", "waiting"},
+		{"no index for ids", replaced("NOT NULL AUTO_INCREMENT", "NOT NULL", "PRIMARY KEY (`id`),", ""), nil, row, warning, "two rows from having the same id", "status", "waiting"},
 		{"ids not unique", replaced("PRIMARY KEY (`id`)", "KEY (`id`)"), nil, row, warning, "two rows from having the same id", "status", "waiting"},
-		{"target a number", replaced("`target` char(16)", "`target` int"), nil, "INSERT INTO jobs (id, target, time_created) VALUES (7, 5, 1)", warning, "column target (int", "target", "5"},
+		{"target a number", replaced("`target` char(16)", "`target` int"), nil, "INSERT INTO jobs (id, target, time_created) VALUES (7, 5, 1)", warning, "column target (int", "former_target", "5"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,20 +96,20 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(about(findings, c.want)) > 0 && (table.Check(t.Context()) != nil) != (c.severity == store.Fault) {
+				if isIndex := strings.Contains(c.want, "no index"); len(about(findings, c.want)) > 0 && (table.Check(t.Context()) != nil) != (c.severity == store.Fault && !isIndex) {
 					t.Errorf("Check: %v, beside a finding that is a %v", table.Check(t.Context()), c.severity)
 				}
 				return findings
 			}
 			before := inspect()
 			found := about(before, c.want)
-			if len(found) != 1 || len(before) != 1 || found[0].Severity != c.severity || found[0].Where != "table `"+db.name+"`.`jobs`" {
+			if len(found) != 1 || len(before) != 1 && !strings.Contains(c.want, "no column status") || found[0].Severity != c.severity || found[0].Where != "table `"+db.name+"`.`jobs`" {
 				t.Fatalf("found %q, want one %v about: %s", before, c.severity, c.want)
 			}
 			t.Log(found[0])
 			db.exec(t, "SET SESSION sql_mode='STRICT_ALL_TABLES'; "+found[0].Remedy)
 			after := inspect()
-			if strings.Contains(c.want, "no column status") {
+			if strings.Contains(c.want, "no column status") || strings.Contains(c.want, "column target") {
 				after = about(after, c.want) // the index on it is a matter of its own
 			}
 			if len(after) > 0 {
@@ -230,7 +228,7 @@ func TestFindingsWithoutAStatement(t *testing.T) {
 		table  string
 		want   string
 	}{
-		"ids of text":    {shared, replaced("`id` int(10) UNSIGNED NOT NULL AUTO_INCREMENT", "`id` varchar(20) NOT NULL"), "column id (varchar(20)) is no whole number"},
+		"ids of text":    {shared, replaced("`id` int(10) UNSIGNED NOT NULL AUTO_INCREMENT", "`id` varchar(20) NOT NULL"), "column id (varchar(20)) must be a whole number"},
 		"a small packet": {newServer(t, "--max-allowed-packet=1M"), dbserver.JobsTable, "the server's max_allowed_packet, 1048576 bytes, is too small for stdout and stderr of max_output_buffer, 1048576 bytes each"},
 	} {
 		config := newDatabaseOn(t, c.server, c.table).config()

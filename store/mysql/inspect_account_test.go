@@ -6,23 +6,8 @@ import (
 	"testing"
 
 	"jobd/store"
-	"jobd/store/mysql"
 	"jobd/store/storetest/dbserver"
 )
-
-// Regression: a role whose rights are about a pattern that the table's database matches was to lose all
-// of them, which locked the worker out.
-func TestARemedyTakesNoRightsAwayThatAreNeeded(t *testing.T) {
-	t.Parallel()
-	for object, want := range map[string]bool{
-		"*.*": true, "`jobs_db`.*": true, "`jobs\\_db`.*": true, "`jobs%`.*": true, "`JOBS\\_DB`.*": true, "`%`.`jobs`": true, "`jobs_db`.`jobs`": true,
-		"`jobs\\_d`.*": false, "`test\\_%`.*": false, "`other`.*": false, "`jobs\\%`.*": false, "`a``.`.*": false,
-	} {
-		if got := mysql.IsWithin("jobs_db", object); got != want {
-			t.Errorf("%s: %t", object, got)
-		}
-	}
-}
 
 // Regression: rights on three columns and more were taken for rights that are not needed.
 func TestRightsOnColumnsAreNotTooMany(t *testing.T) {

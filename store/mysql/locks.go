@@ -1,14 +1,12 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,50 +37,27 @@ func (t *Table) Hold(ctx context.Context, name string) (holder string, err error
 	return holder, t.fail("take the advisory lock "+name, err)
 }
 
-// hold asks the server for a lock. Callers must hold t.advisory.asking.
+// hold asks the server for a lock. Callers must hold t.advisory.asking. A connection of this process
+// that was lost has its locks until the server misses it, after its wait_timeout at the latest.
 func (t *Table) hold(ctx context.Context, name string, found *layout) (holder string, err error) {
-	if !found.version.manyLocks() {
-		t.doWithout(name, found, errors.New("it can't hold several at once"))
-		return "", nil
-	}
 	if err := t.connect(ctx); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout) // cancelling would cost all locks
 	defer cancel()
-	const again = 3 // the holder may have gone in between
-	for range again {
-		taken, err := t.takeLock(ctx, name, 0)
-		if isRefusedLock(err) {
-			t.doWithout(name, found, err)
-			return "", nil
-		}
-		if err != nil {
-			return "", t.lose(err)
-		}
-		if taken {
-			t.advisory.note(name, found)
-			return "", nil
-		}
-		id, holder, err := t.holderOf(ctx, name)
-		if err == nil && t.advisory.isFormer(id) {
-			taken, err = t.takeOver(ctx, name, id)
-			if taken {
-				t.advisory.note(name, found)
-				return "", nil
-			}
-		}
-		if err != nil || holder != "" {
-			return holder, t.lose(err)
-		}
+	var taken sql.NullBool
+	err = t.advisory.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", 0)", t.lockNames(name)...).Scan(&taken)
+	switch {
+	case isRefusedLock(err):
+		t.warn("the server has no advisory locks: nothing keeps another worker with the same name from the table", "error", err)
+	case err != nil:
+		return "", t.lose(err)
+	case !taken.Bool:
+		_, holder, err = t.holderOf(ctx, name)
+		return cmp.Or(holder, "a connection that has gone since"), t.lose(err)
 	}
-	return "", errors.New("it was free and taken by turns")
-}
-
-// doWithout takes a lock for held that the server does not have.
-func (t *Table) doWithout(name string, found *layout, err error) {
-	t.warn("the server has no advisory locks: nothing keeps another worker with the same name from the table", "error", err)
 	t.advisory.note(name, found)
+	return "", nil
 }
 
 // connect makes the connection of the locks, where there is none. It is one of those that the table
@@ -109,8 +84,7 @@ func (t *Table) connect(ctx context.Context) error {
 		return err
 	}
 	t.keepAlive()
-	a.self, err = threadOf(ctx, a.conn)
-	return t.lose(err)
+	return t.lose(a.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&a.self))
 }
 
 // keepAlive starts using the connection now and then, until Close.
@@ -165,7 +139,6 @@ func (t *Table) lose(err error) error {
 	}
 	discard(a.conn)
 	a.conn = nil
-	a.leave()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.held)
@@ -174,8 +147,7 @@ func (t *Table) lose(err error) error {
 
 // Holder implements store.Table.
 func (t *Table) Holder(ctx context.Context, name string) (holder string, err error) {
-	found, err := t.examined(ctx)
-	if err != nil || !found.version.manyLocks() {
+	if _, err := t.examined(ctx); err != nil {
 		return "", err
 	}
 	t.advisory.asking.Lock()
@@ -186,7 +158,7 @@ func (t *Table) Holder(ctx context.Context, name string) (holder string, err err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout) // cancelling would cost all locks
 	defer cancel()
 	id, holder, err := t.holderOf(ctx, name)
-	if isRefusedLock(err) || err == nil && id == t.advisory.self.id {
+	if isRefusedLock(err) || err == nil && id == t.advisory.self {
 		return "", nil
 	}
 	return holder, t.fail("look at the advisory lock "+name, t.lose(err))
@@ -200,8 +172,7 @@ type advisory struct {
 	asking sync.Mutex // held while the server is asked
 	pool   *sql.DB
 	conn   *sql.Conn
-	self   thread   // of conn
-	former []thread // of connections before it, which the server may not have missed yet
+	self   int64 // the number of conn
 
 	mu    sync.Mutex
 	held  map[string]bool
@@ -250,76 +221,17 @@ func (a *advisory) close() error {
 	return a.pool.Close()
 }
 
-// thread tells a connection from all others that a server ever had: it counts them anew after each
-// of its starts.
-type thread struct {
-	id     int64
-	booted int64 // when the server started, in unix seconds, give or take one
-}
-
-// mostFormer is how many former connections are remembered.
-const mostFormer = 16
-
-// threadOf asks which connection this is.
-func threadOf(ctx context.Context, conn *sql.Conn) (thread, error) {
-	var s thread
-	var now int64
-	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), UNIX_TIMESTAMP()").Scan(&s.id, &now); err != nil {
-		return thread{}, err
-	}
-	var name, text string
-	if err := conn.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &text); err != nil {
-		return thread{}, err
-	}
-	uptime, err := strconv.ParseInt(text, 10, 64)
-	s.booted = now - uptime
-	return s, err
-}
-
-// leave remembers the connection that was given up. Callers must hold asking.
-func (a *advisory) leave() {
-	if a.self.id == 0 {
-		return
-	}
-	a.former = append(a.former, a.self)
-	a.former = a.former[max(0, len(a.former)-mostFormer):]
-	a.self = thread{}
-}
-
-// isFormer tells whether a connection of the server is one that this process has given up. Callers
-// must hold asking.
-func (a *advisory) isFormer(id int64) bool {
-	const slack = 2 // seconds
-	return id != 0 && slices.ContainsFunc(a.former, func(s thread) bool {
-		return s.id == id && s.booted-a.self.booted <= slack && a.self.booted-s.booted <= slack
-	})
-}
-
-// takeLock tries to take a lock, for some seconds.
-func (t *Table) takeLock(ctx context.Context, name string, seconds int) (bool, error) {
-	var taken sql.NullBool
-	query := fmt.Sprintf("SELECT GET_LOCK(%s, %d)", lockName, seconds)
-	err := t.advisory.conn.QueryRowContext(ctx, query, t.lockNames(name)...).Scan(&taken)
-	return taken.Bool, err
-}
-
-// holderOf tells which connection has a lock: the same words each time for the same one.
+// holderOf tells which connection has a lock: the same words each time for the same one. The account
+// may not see other accounts' connections.
 func (t *Table) holderOf(ctx context.Context, name string) (id int64, holder string, err error) {
 	var used sql.NullInt64
+	var host string
 	err = t.advisory.conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+lockName+")", t.lockNames(name)...).Scan(&used)
 	if err != nil || !used.Valid {
 		return 0, "", err
 	}
-	id, holder = used.Int64, fmt.Sprintf("connection %d", used.Int64)
-	var host sql.NullString
-	err = t.advisory.conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?", id).Scan(&host)
-	if err == nil && host.String != "" {
-		return id, holder + " from " + host.String, nil
-	}
-	if number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
-		return 0, "", err
-	}
-	return id, holder, nil // the account may not see other accounts' connections
+	err = t.advisory.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(HOST), 'elsewhere') FROM information_schema.PROCESSLIST WHERE ID = ?", used.Int64).Scan(&host)
+	return used.Int64, fmt.Sprintf("connection %d from %s", used.Int64, host), err
 }
 
 // lockName is the lock's name, of which a server knows 64 characters at most. Some servers take two
@@ -348,19 +260,4 @@ func isRefusedLock(err error) bool {
 		return false
 	}
 	return true
-}
-
-// A connection whose packets vanish is lost here at once, and at the server only after its
-// wait_timeout. Until then it has the locks. This process opened it, and has given it up: so it
-// ends it there too, which every account may do to its own connections, instead of claiming nothing
-// for half a minute.
-
-// takeOver ends a former connection and takes the lock that it had.
-func (t *Table) takeOver(ctx context.Context, name string, id int64) (taken bool, err error) {
-	if _, err := t.advisory.conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err != nil && number(err) == 0 {
-		return false, err
-	}
-	t.config.Logger.Info("a former connection of this worker, which the server had not missed yet, was ended", "connection", id)
-	const patience = 2 // seconds
-	return t.takeLock(ctx, name, patience)
 }

@@ -11,142 +11,71 @@ import (
 
 // Names implements store.Table.
 func (t *Table) Names(ctx context.Context, names []string) (unfit map[string]string, err error) {
-	found, err := t.judgeNames(ctx, names)
-	if err != nil {
-		return nil, t.fail("compare the names of targets", err)
-	}
-	unfit = make(map[string]string, len(found))
-	for name, reason := range found {
-		unfit[name] = reason.String()
-	}
-	return unfit, nil
+	unfit, err = t.judgeNames(ctx, names)
+	return unfit, t.fail("compare the names of targets", err)
 }
 
-// unserved is why a name can't be served, and the statement that mends it; "": there is none.
-type unserved struct{ why, remedy string }
-
-func (m unserved) String() string {
-	if m.remedy == "" {
-		return m.why
-	}
-	return m.why + "; " + m.remedy
-}
-
-// judgeNames is Names with reasons and remedies apart.
-func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[string]unserved, err error) {
-	found, err := t.targets(ctx)
+// judgeNames tells why names can't be served. A remedy is told with a name that another column could
+// hold.
+func (t *Table) judgeNames(ctx context.Context, names []string) (unfit map[string]string, err error) {
+	known, err := t.examined(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names = distinctNames(names)
-	lacking, err := t.lacking(ctx, names)
+	found := known.target
+	unfit, err = t.lacking(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	unfit = map[string]unserved{}
-	for name, why := range lacking {
-		unfit[name] = unserved{why: why}
+	longest := 64
+	for _, name := range names {
+		length := utf8.RuneCountInString(strings.TrimRight(name, " "))
+		if found.isBytes() {
+			length = len(name)
+		}
+		if longest = max(longest, length); unfit[name] == "" && found.isText() && length > found.length {
+			unfit[name] = fmt.Sprintf("it has %d characters, the column target (%s) can't hold more than %d: no row can match", length, found.definition, found.length)
+		}
+	}
+	if err := t.findStrangers(ctx, found, but(names, unfit), unfit); err != nil {
+		return nil, err
+	}
+	for name := range unfit {
 		if utf8.ValidString(name) {
-			unfit[name] = unserved{why, t.modify(quote(found.name) + " " + found.definition + " CHARACTER SET utf8mb4" + found.rest())}
+			unfit[name] += "; " + t.modify(fmt.Sprintf("%s varchar(%d) CHARACTER SET utf8mb4 NOT NULL", quote(found.name), longest))
 		}
 	}
-	steps := []func(ctx context.Context, found *targetColumn, names []string, unfit map[string]unserved) error{
-		t.findTrailing, t.findLong, t.findStrangers, t.findEqual,
-	}
-	for _, step := range steps {
-		rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return unfit[name] != unserved{} })
-		if err := step(ctx, found, rest, unfit); err != nil {
-			return nil, err
-		}
-	}
-	return unfit, nil
+	return unfit, t.findEqual(ctx, found, but(names, unfit), unfit)
 }
 
-// distinctNames drops names that are there already.
-func distinctNames(names []string) []string {
+// but gives each of the names once, without those that are unfit.
+func but(names []string, unfit map[string]string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		again := seen[name]
 		seen[name] = true
-		return again
+		return again || unfit[name] != ""
 	})
-}
-
-// findTrailing finds names that end in blanks where the column drops these and its collation counts
-// them.
-func (t *Table) findTrailing(ctx context.Context, found *targetColumn, names []string, unfit map[string]unserved) error {
-	if found.kind != "char" {
-		return nil
-	}
-	blank := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, " ") })
-	return t.ask(ctx, blank, func(name string) (string, []any) {
-		return found.compared("?") + " = " + found.compared("?"), []any{strings.TrimRight(name, " ")}
-	}, 1, func(name string, same bool) {
-		if !same {
-			unfit[name] = unserved{
-				fmt.Sprintf("it ends in a blank, which the column target (%s) does not keep", found.definition),
-				t.modify(found.declared(fmt.Sprintf("varchar(%d)", found.length))),
-			}
-		}
-	})
-}
-
-// findLong finds names that are longer than the column.
-func (t *Table) findLong(_ context.Context, found *targetColumn, names []string, unfit map[string]unserved) error {
-	unit, longest := "characters", 0
-	switch found.kind {
-	case "char", "varchar":
-	case "binary", "varbinary":
-		unit = "bytes"
-	default:
-		return nil
-	}
-	length := func(name string) int {
-		if found.isBytes() {
-			return len(name)
-		}
-		return utf8.RuneCountInString(strings.TrimRight(name, " "))
-	}
-	for _, name := range names {
-		longest = max(longest, length(name))
-	}
-	for _, name := range names {
-		if length(name) > found.length {
-			unfit[name] = unserved{
-				fmt.Sprintf("it has %d %s, the column target (%s) can't hold more than %d: no row can match", length(name), unit, found.definition, found.length),
-				t.modify(found.declared(widened(found.kind, longest))),
-			}
-		}
-	}
-	return nil
 }
 
 // findStrangers finds names that an ENUM column does not have.
-func (t *Table) findStrangers(ctx context.Context, found *targetColumn, names []string, unfit map[string]unserved) error {
+func (t *Table) findStrangers(ctx context.Context, found column, names []string, unfit map[string]string) error {
 	if found.kind != "enum" {
 		return nil
 	}
 	members := found.members()
 	each := found.compared("?") + strings.Repeat(", "+found.compared("?"), len(members)-1)
-	var strangers []string
-	err := t.ask(ctx, names, func(string) (string, []any) {
+	return t.ask(ctx, names, func(string) (string, []any) {
 		return found.compared("?") + " IN (" + each + ")", members
 	}, 1, func(name string, member bool) {
 		if !member {
-			strangers = append(strangers, name)
+			unfit[name] = fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.definition)
 		}
 	})
-	for _, name := range strangers {
-		unfit[name] = unserved{
-			fmt.Sprintf("it is none of those that the column target (%s) has: no row can match", found.definition),
-			t.modify(found.declared(withWords(found.definition, strangers))),
-		}
-	}
-	return err
 }
 
 // findEqual finds names that the column takes for an earlier one.
-func (t *Table) findEqual(ctx context.Context, found *targetColumn, names []string, unfit map[string]unserved) error {
+func (t *Table) findEqual(ctx context.Context, found column, names []string, unfit map[string]string) error {
 	if len(names) < 2 {
 		return nil
 	}
@@ -166,33 +95,11 @@ func (t *Table) findEqual(ctx context.Context, found *targetColumn, names []stri
 			var earlier, later int
 			err := results.Scan(&earlier, &later)
 			if err == nil {
-				unfit[names[later]] = unserved{why: fmt.Sprintf("the column target takes it for %q, which is served", names[earlier])}
+				unfit[names[later]] = fmt.Sprintf("the column target takes it for %q, which is served", names[earlier])
 			}
 			return err
 		})
 	})
-}
-
-// targets is what the column target is like; it asks where that is not known, or was when the table
-// was another.
-func (t *Table) targets(ctx context.Context) (*targetColumn, error) {
-	found, err := t.examined(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if known := t.claims.column.Load(); known != nil && known.layout == found {
-		return known, nil
-	}
-	fresh := &targetColumn{layout: found, column: found.target}
-	err = t.retry(ctx, func() error {
-		return t.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?
-			AND INDEX_NAME = 'PRIMARY' AND SEQ_IN_INDEX = 1 AND LOWER(COLUMN_NAME) = 'id'`, t.name.database, t.name.table).Scan(&fresh.primary)
-	})
-	if err != nil {
-		return nil, err
-	}
-	t.claims.column.Store(fresh)
-	return fresh, nil
 }
 
 // comparable gives those of some names that the column can be compared with: where a name has
@@ -211,10 +118,11 @@ func (t *Table) comparable(ctx context.Context, names []string) ([]string, error
 // lacking tells which names have characters that the column's character set does not have, in
 // words.
 func (t *Table) lacking(ctx context.Context, names []string) (map[string]string, error) {
-	found, err := t.targets(ctx)
+	known, err := t.examined(ctx)
 	if err != nil {
 		return nil, err
 	}
+	found := known.target
 	words := map[string]string{}
 	var doubtful []string
 	for _, name := range names {
@@ -240,15 +148,8 @@ func (t *Table) lacking(ctx context.Context, names []string) (map[string]string,
 	return words, nil
 }
 
-// targetColumn is what the column target is like.
-type targetColumn struct {
-	layout *layout // of the table as it was then
-	column
-	primary bool // the table's primary key begins with the id
-}
-
 // surelyHas tells without asking that the column's character set has all of a name's characters.
-func (c *targetColumn) surelyHas(name string) bool {
+func (c column) surelyHas(name string) bool {
 	most := rune(utf8.RuneSelf - 1)
 	switch c.charset {
 	case "", "binary", "utf8mb4":
@@ -260,7 +161,7 @@ func (c *targetColumn) surelyHas(name string) bool {
 }
 
 // converted is an expression as the column would hold it; text is one, too.
-func (c *targetColumn) converted(text string) string {
+func (c column) converted(text string) string {
 	if c.charset == "" || c.charset == "binary" {
 		return "CAST(" + text + " AS BINARY)"
 	}
@@ -268,7 +169,7 @@ func (c *targetColumn) converted(text string) string {
 }
 
 // compared is an expression that compares as the column does.
-func (c *targetColumn) compared(text string) string {
+func (c column) compared(text string) string {
 	if c.collation == "" {
 		return c.converted(text)
 	}
@@ -276,7 +177,7 @@ func (c *targetColumn) compared(text string) string {
 }
 
 // members are the words of an ENUM column.
-func (c *targetColumn) members() []any {
+func (c column) members() []any {
 	inner := strings.TrimSuffix(c.definition[strings.Index(c.definition, "(")+1:], ")")
 	const apostrophe = "\x00"
 	var members []any

@@ -56,36 +56,22 @@ func (r *refusal) explain(ctx context.Context, t *Table) error {
 	return &store.RefusedRows{Rows: refused, Err: r.err}
 }
 
-// Probe implements store.Table.
-func (t *Table) Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error) {
-	if _, err := t.examined(ctx); err != nil {
-		return nil, err
-	}
-	refused, err = t.probe(ctx, rule.Probes(ids, t.config.Uses))
-	return refused, t.fail("try jobs one by one", err)
-}
-
 // probe tries what a claim makes of its rows, row by row, and undoes it.
 func (t *Table) probe(ctx context.Context, verdicts []rule.Verdict) (map[int64]string, error) {
 	found, err := t.examined(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.learnKey(ctx); err != nil {
-		return nil, err
-	}
 	refused := map[int64]string{}
 	err = t.retry(ctx, func() error {
 		return t.once(ctx, func(conn *sql.Conn) (bool, error) {
-			return false, t.impatient(ctx, conn, func() error {
-				some, err := rule.ProbeEach(verdicts, func(ids []int64) ([]int64, error) {
-					return t.free(ctx, conn, found, ids)
-				}, func(single rule.Verdict) (string, error) {
-					return t.probeOne(ctx, conn, found.decision(single))
-				})
-				maps.Copy(refused, some)
-				return err
+			some, err := rule.ProbeEach(verdicts, func(ids []int64) ([]int64, error) {
+				return t.free(ctx, conn, found, ids)
+			}, func(single rule.Verdict) (string, error) {
+				return t.probeOne(ctx, conn, found.decision(single))
 			})
+			maps.Copy(refused, some)
+			return false, err
 		})
 	})
 	return refused, err
@@ -96,7 +82,7 @@ func (t *Table) free(ctx context.Context, conn *sql.Conn, found *layout, ids []i
 	if !found.version.skipsLocked() {
 		return ids, nil
 	}
-	results, err := conn.QueryContext(ctx, "SELECT id FROM "+t.name.quoted()+t.byKey()+" WHERE id IN ("+rule.List(ids)+") "+found.version.locking())
+	results, err := conn.QueryContext(ctx, "SELECT id FROM "+t.name.quoted()+found.byKey()+" WHERE id IN ("+rule.List(ids)+") "+found.version.locking())
 	if err != nil {
 		return nil, err
 	}

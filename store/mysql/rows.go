@@ -30,32 +30,26 @@ func (s *selection) add(query string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// selectRow begins a statement that reads rows as journal.Row has them. Its last column is the
-// place of the row's target among the named ones, as the column's collation compares; 0: it is none
-// of them. The names must be such that the column can be compared with them.
-func (t *Table) selectRow(names int, found *layout) string {
-	place := "0"
-	if names > 0 {
-		place = "COALESCE(FIELD(target" + strings.Repeat(", ?", names) + "), 0)"
-	}
-	return "SELECT id, COALESCE(target, 'null'), COALESCE(status, ''), COALESCE(" + quote(t.config.ClaimColumn) + ", ''), " + found.created.seconds() + ", " +
-		found.finished.seconds() + ", COALESCE(result, ''), " + place + found.planned() +
-		" FROM " + t.name.quoted()
+// selectRow begins a statement that reads rows as journal.Row has them. Its last column is the place
+// of the row's target among the named ones, as the column's collation compares; 0: it is none of
+// them. The names must be such that the column can be compared with them.
+func (t *Table) selectRow(names []string, found *layout) (query string, args []any) {
+	query, args = found.SelectRow(names)
+	return query + " FROM " + found.Table, args
 }
 
 // line is one row of selectRow.
 type line struct {
-	journal.Row
-	odd      string // the id's text, where it is no id to us
-	place    int
-	priority int64
-	ask      ask // that it was chosen for, where rows are chosen by target
+	rule.Line
+	odd   string // the id's text, where it is no id to us
+	place int
+	ask   ask // that it was chosen for, where rows are chosen by target
 }
 
 // scanLine reads one row of selectRow. No content of the table makes it fail.
-func (t *times) scanLine(results *sql.Rows) (l line, err error) {
+func (found *layout) scanLine(results *sql.Rows) (l line, err error) {
 	var id rowID
-	l.priority, err = t.scan(results, &l.Row, &id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, &l.place)
+	l.Priority, err = found.Scan(results.Scan, &l.Row, &id, &l.Target, &l.Status, &l.Owner, &l.Created, &l.Finished, &l.Result, &l.place)
 	l.Job, l.odd = id.number, id.odd
 	return l, err
 }
@@ -161,7 +155,7 @@ func (t *Table) collect(results *sql.Rows, found *layout, chosen selection, n in
 
 // first gives the rows of lines: of each target as many as were wanted, where several results were
 // about it.
-func (t *times) first(lines []line) []journal.Row {
+func (l *layout) first(lines []line) []journal.Row {
 	var rows []journal.Row
 	for len(lines) > 0 {
 		target := lines[0].ask.target
@@ -169,13 +163,14 @@ func (t *times) first(lines []line) []journal.Row {
 		for n < len(lines) && lines[n].ask.target == target {
 			n++
 		}
-		some := lines[:n]
-		if room := some[0].ask.room; room > 0 && t.ordered() {
-			some = inOrder(some, room, some[0].ask.sweep)
+		some := make([]rule.Line, n)
+		for i, one := range lines[:n] {
+			some[i] = one.Line
 		}
-		for _, one := range some {
-			rows = append(rows, one.Row)
+		if room := lines[0].ask.room; room > 0 && l.Ordered() {
+			some = rule.InOrder(some, room, lines[0].ask.sweep)
 		}
+		rows = append(rows, rule.Rows(some)...)
 		lines = lines[n:]
 	}
 	return rows
@@ -205,7 +200,7 @@ type ask struct {
 	behind int64 // only rows with a greater id
 	sweep  bool  // they are wanted in the order of ids
 
-	onward int64     // waiting rows are looked for behind this id; 0: from the front
+	cursor int64     // waiting rows are looked for behind this id; 0: from the front
 	front  time.Time // when they were last looked for from there
 }
 
@@ -213,7 +208,7 @@ type ask struct {
 func (a ask) beyond() string { return behind(a.behind) }
 
 // beyondLast is the same for rows that wait: a claim may go on behind the one before.
-func (a ask) beyondLast() string { return behind(max(a.behind, a.onward)) }
+func (a ask) beyondLast() string { return behind(max(a.behind, a.cursor)) }
 
 func behind(id int64) string {
 	if id == 0 {
@@ -235,22 +230,22 @@ func behind(id int64) string {
 // frontInterval is how long claims may go on without a look at the rows with the smallest ids.
 const frontInterval = 500 * time.Millisecond
 
-// onward is where the next claim of each target goes on. Nothing of it outlives the process, and to
+// cursors are the claim cursors: where the next claim of each target goes on. Nothing of it outlives the process, and to
 // forget it costs a slower read and no row.
-type onward struct {
-	mu    sync.Mutex
-	marks map[string]mark
-	now   func() time.Time // nil: time.Now
+type cursors struct {
+	mu  sync.Mutex
+	at  map[string]cursor
+	now func() time.Time // nil: time.Now
 }
 
-// mark is the last waiting row of a full claim, and when a claim of the target last looked from the
+// cursor is the last waiting row of a full claim, and when a claim of the target last looked from the
 // front.
-type mark struct {
+type cursor struct {
 	job   int64
 	front time.Time
 }
 
-func (o *onward) clock() time.Time {
+func (o *cursors) clock() time.Time {
 	if o.now != nil {
 		return o.now()
 	}
@@ -258,16 +253,16 @@ func (o *onward) clock() time.Time {
 }
 
 // begin gives what a claim asks for with the places from which it goes on.
-func (o *onward) begin(asks []ask) []ask {
+func (o *cursors) begin(asks []ask) []ask {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.clock()
 	begun := make([]ask, len(asks))
 	for i, one := range asks {
 		one.front = now
-		known, marked := o.marks[one.target]
+		known, marked := o.at[one.target]
 		if marked && !one.sweep && now.Sub(known.front) < frontInterval {
-			one.onward, one.front = known.job, known.front
+			one.cursor, one.front = known.job, known.front
 		}
 		begun[i] = one
 	}
@@ -276,7 +271,7 @@ func (o *onward) begin(asks []ask) []ask {
 
 // end keeps where the claims that follow go on: behind a claim that took as many rows as it had room
 // for. All else is forgotten. looked are the asks as the claim looked for their rows at last.
-func (o *onward) end(looked []ask, rows []journal.Row) {
+func (o *cursors) end(looked []ask, rows []journal.Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, one := range looked {
@@ -293,55 +288,55 @@ func (o *onward) end(looked []ask, rows []journal.Row) {
 				last = max(last, row.Job)
 			}
 		}
-		delete(o.marks, one.target)
+		delete(o.at, one.target)
 		if taken < one.room || last == 0 {
 			continue
 		}
-		if o.marks == nil {
-			o.marks = make(map[string]mark)
+		if o.at == nil {
+			o.at = make(map[string]cursor)
 		}
-		o.marks[one.target] = mark{last, one.front}
+		o.at[one.target] = cursor{last, one.front}
 	}
 }
 
 // forget lets the next claims of targets look from the front.
-func (o *onward) forget(asks []ask) {
+func (o *cursors) forget(asks []ask) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, one := range asks {
-		delete(o.marks, one.target)
+		delete(o.at, one.target)
 	}
 }
 
 // goesOn tells whether claims may go on behind the one before: rows come in the order of their ids,
 // and the index that serves it is the one with the entries of those that have gone.
-func (l *layout) goesOn() bool { return !l.uses.Has(store.ColumnPriority) }
+func (l *layout) goesOn() bool { return !l.Uses.Has(store.ColumnPriority) }
 
 // fromFront lets those asks begin at the front of which fewer rows wait behind their place than there
 // is room for, and tells whether there are any.
-func (o *onward) fromFront(asks []ask, met map[string]int) (again []ask, short bool) {
+func (o *cursors) fromFront(asks []ask, met map[string]int) (again []ask, short bool) {
 	again = make([]ask, len(asks))
 	for i, one := range asks {
-		if one.onward > 0 && met[one.target] < one.room {
-			one.onward, one.front, short = 0, o.clock(), true
+		if one.cursor > 0 && met[one.target] < one.room {
+			one.cursor, one.front, short = 0, o.clock(), true
 		}
 		again[i] = one
 	}
 	return again, short
 }
 
-// lockOnward begins a transaction, and locks and reads in it rows of targets that wait or are due,
+// lockFromCursor begins a transaction, and locks and reads in it rows of targets that wait or are due,
 // the waiting ones behind those of the claim before where enough are there.
-func (t *Table) lockOnward(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (
+func (t *Table) lockFromCursor(ctx context.Context, conn *sql.Conn, found *layout, asks []ask, except []int64) (
 	rows []journal.Row, looked []ask, err error,
 ) {
-	looked = t.claims.onward.begin(asks)
+	looked = t.claims.cursors.begin(asks)
 	chosen := t.choose(found, looked, except)
 	chosen.met = make(map[string]int, len(asks))
 	if rows, err = t.lock(ctx, conn, found, begin, chosen); err != nil {
 		return nil, nil, err
 	}
-	again, short := t.claims.onward.fromFront(looked, chosen.met)
+	again, short := t.claims.cursors.fromFront(looked, chosen.met)
 	if !short {
 		return rows, looked, nil
 	}

@@ -240,7 +240,11 @@ func parseVersion(text string) (version, error) {
 	if strings.Contains(lower, "tidb") {
 		return version{}, rule.Misfit{Text: fmt.Sprintf("the server is TiDB (%s), whose locks do not keep two workers from one row: let mysql_host lead to MySQL or MariaDB", text)}
 	}
-	return version{[]int{major, minor, patch}, strings.Contains(lower, "mariadb")}, nil
+	v := version{[]int{major, minor, patch}, strings.Contains(lower, "mariadb")}
+	if !v.since([]int{5, 7, 5}, []int{10, 0, 2}) { // whose connections have one advisory lock at a time
+		return version{}, rule.Misfit{Text: fmt.Sprintf("the server (%s) is too old: use MariaDB from 10.6, or MySQL from 8.0.1", text)}
+	}
+	return v, nil
 }
 
 // since tells whether the server is one of MySQL's or MariaDB's versions from these on.
@@ -276,7 +280,3 @@ func (v version) String() string {
 // descends tells whether indexes can be in descending order. Older servers take the word and make an
 // ascending one.
 func (v version) descends() bool { return v.since([]int{8, 0, 1}, []int{10, 8, 0}) }
-
-// manyLocks tells whether a connection can have several advisory locks at once; before, each gave
-// back the one before it.
-func (v version) manyLocks() bool { return v.since([]int{5, 7, 5}, []int{10, 0, 2}) }

@@ -22,12 +22,12 @@ import (
 
 // Table is a jobs table in MySQL or MariaDB. It implements store.Table.
 type Table struct {
+	rule.Reader
 	config       Config
 	name         name
 	db           *sql.DB
 	layout       rule.Known[layout]     // nil until the table has been examined
 	defaultLevel atomic.Bool            // the server refuses READ COMMITTED
-	started      atomic.Bool            // the table was found fit once
 	warned       sync.Map               // warnings given already
 	reached      atomic.Pointer[string] // the server that the newest connection leads to
 	servers      rule.Servers           // on which claims are made
@@ -65,8 +65,7 @@ func (t *Table) warn(message string, args ...any) {
 type claims struct {
 	odd       rule.Odd     // rows that no worker can claim
 	overtaken atomic.Int32 // claims in a row that were overtaken
-	column    atomic.Pointer[targetColumn]
-	onward    onward // where the next claims go on
+	cursors   cursors      // where the next claims go on
 }
 
 // New makes a table. It connects when it is first used; its errors are about the configuration.
@@ -86,6 +85,7 @@ func New(config Config) (*Table, error) {
 		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: isUnreachable,
 		Check: t.checkAlone, Forget: func() { t.layout.Store(nil) }, Explain: t.explained,
 	}
+	t.Reader = t.reader()
 	t.db = sql.OpenDB(prompt{sessions{connector, t}, config.ReadTimeout})
 	t.db.SetMaxOpenConns(config.MaxOpen - 1) // the advisory locks have a connection of their own
 	t.db.SetMaxIdleConns(config.MaxOpen - 1)

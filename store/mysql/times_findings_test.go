@@ -20,8 +20,8 @@ func (d *database) timedTable(t testing.TB, uses store.Uses) *mysql.Table {
 	return confirmed(t, open(t, config))
 }
 
-// What use_columns names and the table lacks is one finding, which ends the start, and one statement
-// to paste, behind which there is nothing left to say. Values that are there stay.
+// What use_columns names and the table lacks ends the start, each with a statement to paste, behind which
+// there is nothing left to say. An index that is missing stops claims. Values that are there stay.
 func TestFindingsOfOptionalColumns(t *testing.T) {
 	t.Parallel()
 	const (
@@ -42,37 +42,27 @@ func TestFindingsOfOptionalColumns(t *testing.T) {
 		uses            store.Uses
 		table, rows     string
 		want            []string // what is said
-		remedy          []string // is in the statement
 		columns, values string   // of row 7, behind it
 	}{
 		{
 			"nothing there", allTimes, dbserver.JobsTable, row,
-			[]string{"column status (" + words + ") cannot hold delayed", "no column run_at, planned_at, schedule, time_zone, attempts, max_attempts, timeout, priority, unique_key", "no index on (status, target, run_at)", "no index on (status, target, priority DESC, id)", "unique_key unique"},
-			[]string{"'ignored','delayed')", "NOT NULL DEFAULT 'waiting'"},
+			[]string{"column status (" + words + ") must hold delayed", "no column run_at", "no column unique_key", "no index on (status, target, run_at)", "no index on (status, target, priority DESC, id)", "unique_key unique"},
 			"status run_at planned_at schedule time_zone attempts max_attempts timeout priority unique_key", "waiting 0 0 - - 0 - - 0 -",
 		},
-		{"the word as well as another one", moments, replaced(",'done'", ""), row, []string{"cannot hold done, delayed"}, nil, "status", "waiting"},
-		{"a word of the application's", moments, with(runAt, delayed, "enum('waiting','it''s','manual','accepted','running','done','ignored')", "DEFAULT 'waiting'", "DEFAULT 'waiting' COMMENT 'x'"), row, []string{"cannot hold delayed"}, []string{"'it''s'", "COMMENT 'x'"}, "status", "waiting"},
-		{"status a text, too short", moments, with(runAt, delayed, "varchar(6)", "DEFAULT 'waiting'", "DEFAULT 'manual'"), "INSERT INTO jobs (id, target, time_created, status) VALUES (7, 'a', 1, 'manual')", []string{"cannot hold waiting, accepted, running, ignored, delayed"}, nil, "status", "manual"},
-		{"the index of claims, too", moments, with(runAt, "KEY `status_target_idx` (`status`, `target`, `id`)", "KEY `x` (`target`)"), row, []string{"no index on (status, target, id)"}, nil, "status", "waiting"},
-		{"an index with the beginning of a target", moments, with(runAt, "(`status`, `target`, `id`)", "(`status`, `target`(4))"), row, []string{"no index on (status, target, id)"}, []string{"ADD INDEX jobd_status_target_idx"}, "status", "waiting"},
-		{"an index with that name", moments, with(runAt, "`due` (`status`, `target`, `run_at`)", "`status_target_run_at_idx` (`run_at`)"), row, []string{"no index on (status, target, run_at)"}, []string{"ADD INDEX jobd_status_target_run_at_idx"}, "status", "waiting"},
-		{"an index in falling order", moments, with(runAt, "`due` (`status`, `target`, `run_at`)", "`due` (`status`, `target`, `run_at` DESC)"), row, []string{"no index on (status, target, run_at)"}, nil, "status", "waiting"},
-		{"run_at a DATETIME", moments, with("`run_at` datetime DEFAULT NULL, "), row + "; UPDATE jobs SET run_at = FROM_UNIXTIME(1700000000)", []string{"column run_at (datetime) cannot hold unix seconds until 2100"}, nil, "run_at", "1700000000"},
-		{"run_at a TIMESTAMP", moments, with("`run_at` timestamp NULL DEFAULT NULL, "), row, []string{"column run_at (timestamp) cannot hold"}, nil, "run_at", "0"},
-		{"run_at a text", moments, with("`run_at` varchar(20) DEFAULT NULL, "), row + "; UPDATE jobs SET run_at = '1700000000'", []string{"column run_at (varchar(20)) cannot hold"}, nil, "run_at", "1700000000"},
-		{"run_at signed", moments, with("`run_at` int NOT NULL DEFAULT 0, "), row + "; UPDATE jobs SET run_at = -5", []string{"column run_at (int", "cannot hold unix seconds until 2100"}, nil, "run_at", "0"},
-		{"run_at too small", moments, with("`run_at` mediumint UNSIGNED NOT NULL DEFAULT 5, "), row, []string{"column run_at (mediumint"}, nil, "run_at", "5"},
-		{"run_at takes NULL", moments, with("`run_at` int UNSIGNED DEFAULT NULL, "), row, []string{"takes NULL, at which no row is ever due"}, nil, "run_at", "0"},
-		{"run_at a signed bigint that takes NULL", moments, with("`run_at` bigint DEFAULT NULL, "), row, []string{"takes NULL, at which no row is ever due"}, nil, "run_at", "0"},
-		{"run_at generated", moments, with("`run_at` int UNSIGNED AS (`time_created` + 1) STORED, "), row, []string{"column run_at (int", "is generated"}, nil, "run_at", "2"},
-		{"schedule too short", allTimes, timedDDL("`schedule` varchar(64) DEFAULT NULL", "`schedule` varchar(63) NOT NULL DEFAULT 'daily 01:00' COMMENT 'x'"), row, []string{"column schedule (varchar(63)) is too short; it needs 64 characters"}, []string{"varchar(64)", "COMMENT 'x'"}, "schedule", "daily 01:00"},
-		{"schedule a number", allTimes, timedDDL("`schedule` varchar(64)", "`schedule` int"), row + "; UPDATE jobs SET schedule = 5", []string{"column schedule (int", "is not a text"}, nil, "schedule former_schedule", "- 5"},
-		{"attempts a DATETIME", allTimes, timedDDL("`attempts` smallint UNSIGNED NOT NULL DEFAULT 0", "`attempts` datetime NOT NULL DEFAULT '2020-01-02 03:04:05'"), row, []string{"column attempts (datetime) is not a whole number"}, nil, "attempts former_attempts", "0 2020-01-02 03:04:05"},
-		{"priority a word", allTimes, timedDDL("`priority` tinyint NOT NULL DEFAULT 0", "`priority` enum('low','high') NOT NULL DEFAULT 'high'"), row, []string{"column priority (enum('low','high')) is not a whole number (the statement names it former_priority; if the application needs it as it is, leave it out of use_columns)"}, nil, "priority former_priority", "0 high"},
-		{"an ascending index of priorities", allTimes, timedDDL("`priority` DESC", "`priority`"), row, []string{"no index on (status, target, priority DESC, id)"}, nil, "status", "waiting"},
-		{"unique_key never NULL", allTimes, timedDDL("`unique_key` varchar(190) DEFAULT NULL", "`unique_key` varchar(190) NOT NULL DEFAULT 'x'"), row, []string{"column unique_key (varchar(190)) takes no NULL"}, nil, "unique_key", "x"},
-		{"unique_key not unique", allTimes, timedDDL("UNIQUE KEY", "KEY"), row, []string{"no index keeps the values of unique_key unique"}, nil, "unique_key", "-"},
+		{"a word of the application's", moments, with(runAt, delayed, "enum('waiting','it''s','manual','accepted','running','done','ignored')", "DEFAULT 'waiting'", "DEFAULT 'waiting' COMMENT 'x'"), row, []string{"must hold delayed"}, "status", "waiting"},
+		{"status a text, too short", moments, with(runAt, delayed, "varchar(6)", "DEFAULT 'waiting'", "DEFAULT 'manual'"), "INSERT INTO jobs (id, target, time_created, status) VALUES (7, 'a', 1, 'manual')", []string{"must hold waiting, accepted, running, ignored, delayed"}, "status", "manual"},
+		{"an index with the beginning of a target", moments, with(runAt, "KEY `status_target_idx` (`status`, `target`, `id`)", "KEY `x` (`status`, `target`(4))"), row, []string{"no index on (status, target, id)"}, "status", "waiting"},
+		{"an index in falling order", moments, with(runAt, "`due` (`status`, `target`, `run_at`)", "`due` (`status`, `target`, `run_at` DESC)"), row, []string{"no index on (status, target, run_at)"}, "status", "waiting"},
+		{"run_at a DATETIME", moments, with("`run_at` datetime DEFAULT '2020-01-02 03:04:05', "), row, []string{"column run_at (datetime) must be a whole number, up to 4102444799"}, "run_at former_run_at", "0 2020-01-02 03:04:05"},
+		{"run_at signed", moments, with("`run_at` int NOT NULL DEFAULT 0, "), row + "; UPDATE jobs SET run_at = -5", []string{"column run_at (int", "up to 4102444799"}, "run_at", "0"},
+		{"run_at takes NULL", moments, with("`run_at` bigint DEFAULT NULL, "), row, []string{"must never be NULL"}, "run_at", "0"},
+		{"run_at generated", moments, with("`run_at` int UNSIGNED AS (`time_created` + 1) STORED, "), row, []string{"column run_at (int", "is generated"}, "run_at", "0"},
+		{"schedule too short", allTimes, timedDDL("`schedule` varchar(64) DEFAULT NULL", "`schedule` varchar(63) NOT NULL DEFAULT 'daily 01:00' COMMENT 'x'"), row, []string{"column schedule (varchar(63)) must be a text of 64 characters"}, "schedule", "daily 01:00"},
+		{"schedule a number", allTimes, timedDDL("`schedule` varchar(64)", "`schedule` int"), row + "; UPDATE jobs SET schedule = 5", []string{"column schedule (int", "must be a text"}, "schedule former_schedule", "- 5"},
+		{"attempts a DATETIME", allTimes, timedDDL("`attempts` smallint UNSIGNED NOT NULL DEFAULT 0", "`attempts` datetime NOT NULL DEFAULT '2020-01-02 03:04:05'"), row, []string{"column attempts (datetime) must be a whole number"}, "attempts former_attempts", "0 2020-01-02 03:04:05"},
+		{"an ascending index of priorities", allTimes, timedDDL("`priority` DESC", "`priority`"), row, []string{"no index on (status, target, priority DESC, id)"}, "status", "waiting"},
+		{"unique_key never NULL", allTimes, timedDDL("`unique_key` varchar(190) DEFAULT NULL", "`unique_key` varchar(190) NOT NULL DEFAULT 'x'"), row, []string{"column unique_key (varchar(190)) must take NULL"}, "unique_key", "x"},
+		{"unique_key not unique", allTimes, timedDDL("UNIQUE KEY", "KEY"), row, []string{"no index keeps the values of unique_key unique"}, "unique_key", "-"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,32 +70,38 @@ func TestFindingsOfOptionalColumns(t *testing.T) {
 			db.exec(t, c.rows)
 			config := db.config()
 			config.Uses = c.uses
-			findings, err := open(t, config).Findings(t.Context(), nil)
-			if err != nil || len(c.want) == 0 && len(findings) > 0 {
-				t.Fatalf("found %q, %v", findings, err)
-			}
-			if problem := open(t, config).Check(t.Context()); unusable(problem) != (len(c.want) > 0) {
-				t.Errorf("Check: %v", problem)
-			}
-			if len(c.want) > 0 {
-				if len(findings) != 1 || findings[0].Severity != store.Fault {
-					t.Fatalf("found %q, want one fault", findings)
+			for round := 0; ; round++ {
+				findings, err := open(t, config).Findings(t.Context(), nil)
+				if err != nil || round > 2 {
+					t.Fatalf("found %q, %v", findings, err)
 				}
-				t.Log(findings[0])
+				if len(findings) == 0 {
+					break
+				}
+				var said strings.Builder
+				isIndex := true
+				for _, one := range findings {
+					said.WriteString(one.What + "\n")
+					isIndex = isIndex && strings.Contains(one.What, "no index on")
+					if one.Severity != store.Fault {
+						t.Errorf("found %q, want a fault", one)
+					}
+				}
 				for _, want := range c.want {
-					if !strings.Contains(findings[0].What, want) {
-						t.Errorf("%q does not say %q", findings[0].What, want)
+					if round == 0 && !strings.Contains(said.String(), want) {
+						t.Errorf("%q does not say %q", said.String(), want)
 					}
 				}
-				for _, want := range c.remedy {
-					if !strings.Contains(findings[0].Remedy, want) {
-						t.Errorf("the remedy %q has no %q", findings[0].Remedy, want)
-					}
+				table := open(t, config)
+				if problem := table.Check(t.Context()); unusable(problem) == isIndex {
+					t.Errorf("Check: %v", problem)
 				}
-				db.exec(t, "SET SESSION sql_mode='STRICT_ALL_TABLES'; "+findings[0].Remedy)
-			}
-			if after, err := open(t, config).Findings(t.Context(), nil); err != nil || len(after) > 0 {
-				t.Errorf("behind it: %q, %v", after, err)
+				if problem := table.Claim(t.Context(), map[string]int{"a": 1}, nil, accept); !unusable(problem) || !strings.Contains(problem.Error(), findings[0].Remedy) {
+					t.Errorf("Claim: %v", problem)
+				}
+				for _, one := range findings {
+					db.exec(t, "SET SESSION sql_mode='STRICT_ALL_TABLES'; "+one.Remedy)
+				}
 			}
 			db.expect(t, 7, c.columns, c.values)
 		})

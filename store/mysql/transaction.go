@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -102,34 +101,6 @@ func explain(err error) error {
 	}
 	return err
 }
-
-// impatient is work during which the server does not wait for locks longer than it must.
-func (t *Table) impatient(ctx context.Context, conn *sql.Conn, work func() error) error {
-	const variable = "innodb_lock_wait_timeout"
-	var usual int
-	if err := conn.QueryRowContext(ctx, "SELECT @@SESSION."+variable).Scan(&usual); err != nil {
-		return err
-	}
-	if usual <= shortWait {
-		return work()
-	}
-	set := func(ctx context.Context, seconds int) error {
-		_, err := conn.ExecContext(ctx, "SET SESSION "+variable+" = "+strconv.Itoa(seconds))
-		return err
-	}
-	if err := set(ctx, shortWait); err != nil {
-		return err
-	}
-	err := work()
-	if set(context.WithoutCancel(ctx), usual) != nil {
-		discard(conn)
-	}
-	return err
-}
-
-// shortWait is how many seconds the server waits for a lock where it can't do without: the least
-// that all of them take.
-const shortWait = 1
 
 // statement is one statement of a transaction, or several that need no arguments; each ends in ";
 // ".

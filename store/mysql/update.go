@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,8 +17,7 @@ type update struct {
 	set       string // the assignments
 	unedited  string // a further condition; "" for none
 	args      []any
-	texts     int    // how many bytes the arguments' texts take in a packet
-	key       string // the same for updates that differ in their jobs only; "" where comparing them does not pay
+	texts     int // how many bytes the arguments' texts take in a packet
 	reduction reduction
 }
 
@@ -43,17 +41,6 @@ func textsLength(args []any) (length int) {
 	return length
 }
 
-// sameTexts is up to how many bytes of text updates are compared.
-const sameTexts = 256
-
-// withKey is the update with its key.
-func (u update) withKey() update {
-	if u.texts <= sameTexts {
-		u.key = fmt.Sprintf("%s%#v", u.set, u.args)
-	}
-	return u
-}
-
 // split gives an update for each job of one.
 func (u update) split() []update {
 	single := make([]update, len(u.jobs))
@@ -64,23 +51,6 @@ func (u update) split() []update {
 	return single
 }
 
-// grouped joins updates of one job each that make the same of their rows. It uses their slice.
-func grouped(updates []update) []update {
-	groups := make(map[string]int, len(updates))
-	joined := updates[:0]
-	for _, one := range updates {
-		at, found := groups[one.key]
-		if one.key == "" || !found {
-			groups[one.key] = len(joined)
-			joined = append(joined, one)
-			continue
-		}
-		joined[at].indexes = append(joined[at].indexes, one.indexes...)
-		joined[at].jobs = append(joined[at].jobs, one.jobs...)
-	}
-	return joined
-}
-
 // budget is how many bytes of updates a packet can hold. The least that a server
 // can be set to is too little for any update; it gets one without text.
 func (l *layout) budget() int { return max(l.packet-2*statementOverhead, statementOverhead+2) }
@@ -88,41 +58,36 @@ func (l *layout) budget() int { return max(l.packet-2*statementOverhead, stateme
 // update makes the statement for a change, guarded by the claim's token.
 func (l *layout) update(change store.Change, index int, less reduction) update {
 	set, args := rule.Set(rule.Write(change, l.worker, writing{l, less}), quote)
-	unedited, schedule := rule.Unedited(change, l.uses)
+	unedited, schedule := rule.Unedited(change, l.Uses)
 	args = append(append(args, change.Token), schedule...)
 	return update{
 		indexes: []int{index}, jobs: []int64{change.Job},
 		set: set, unedited: unedited, args: args, texts: textsLength(args), reduction: less,
-	}.withKey()
+	}
 }
 
-// updates makes the statements for changes. Most are like one of the few before them: what was made
-// of that one serves again.
-func (l *layout) updates(changes []store.Change) []update {
+// updates makes the statements for some of the changes. One that makes the same of its row as one of the
+// few before it joins that one's statement.
+func (a *application) updates(some []int) (updates []update) {
 	const compared = 8
-	updates := make([]update, len(changes))
-	var made []int // those that were like none, the newest at the end
-	indexes, jobs := make([]int, len(changes)), make([]int64, len(changes))
-	for i := range changes {
-		like := slices.IndexFunc(made, func(j int) bool { return rule.Alike(&changes[i], &changes[j]) })
+	for _, index := range some {
+		from := max(0, len(updates)-compared)
+		like := slices.IndexFunc(updates[from:], func(u update) bool {
+			return u.reduction == a.reductions[index] && rule.Alike(&a.changes[index], &a.changes[u.indexes[0]])
+		})
 		if like < 0 {
-			updates[i] = l.update(changes[i], i, whole)
-			made = append(made, i)
-			if len(made) > compared {
-				made = made[1:]
-			}
+			updates = append(updates, a.layout.update(a.changes[index], index, a.reductions[index]))
 			continue
 		}
-		updates[i] = updates[made[like]]
-		indexes[i], jobs[i] = i, changes[i].Job
-		updates[i].indexes, updates[i].jobs = indexes[i:i+1:i+1], jobs[i:i+1:i+1]
+		one := &updates[from+like]
+		one.indexes, one.jobs = append(one.indexes, index), append(one.jobs, a.changes[index].Job)
 	}
 	return updates
 }
 
 // query is the update's statement.
 func (l *layout) query(u update) string {
-	return "UPDATE " + l.table + " SET " + u.set + " WHERE id IN (" + rule.List(u.jobs) +
+	return "UPDATE " + l.Table + " SET " + u.set + " WHERE id IN (" + rule.List(u.jobs) +
 		") AND " + rule.IsUnderWay + " AND " + quote(l.owner.name) + " = ?" + u.unedited + "; "
 }
 
@@ -162,7 +127,7 @@ func (w writing) Nothing(name string) (value any, possible bool) {
 }
 
 // Uses implements rule.Dialect.
-func (w writing) Uses(column string) bool { return w.uses.Has(column) }
+func (w writing) Uses(column string) bool { return w.Shape.Uses.Has(column) }
 
 // Number implements rule.Dialect.
 func (w writing) Number(column string, value int64) any { return w.optional[column].fits(value) }

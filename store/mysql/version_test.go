@@ -32,7 +32,7 @@ func TestLockingByVersion(t *testing.T) { // pitfall 3
 			}
 		})
 	}
-	for _, refused := range []string{"tomorrow", "5.7.25-TiDB-v7.1.0", "8.0.11-TiDB-v7.5.0"} { // pitfall 47
+	for _, refused := range []string{"tomorrow", "5.6.51", "5.5.68-MariaDB", "5.7.25-TiDB-v7.1.0", "8.0.11-TiDB-v7.5.0"} { // pitfall 47
 		if _, err := parseVersion(refused); !isUnusable(err) {
 			t.Errorf("version %s: %v; want an unusable table", refused, err)
 		}

@@ -2,13 +2,10 @@ package reconcile
 
 import (
 	"context"
-	"slices"
 
 	"jobd/journal"
 	"jobd/store"
 )
-
-const changedMeanwhile = "somebody changed it meanwhile"
 
 // heldNow begins why a row is left that can be reapplied later.
 const heldNow = "it can't be changed now; reapply again later: "
@@ -25,11 +22,6 @@ type batch struct {
 	*reapplying
 	refused map[int64]string // why rows are left as found
 	stale   map[int64]bool   // rows that bear an earlier claim of their job
-}
-
-// accepted are the rows of a list that were not refused.
-func (b *batch) accepted(list []Difference) []Difference {
-	return slices.DeleteFunc(slices.Clone(list), func(d Difference) bool { return b.refused[d.Job.ID] != "" })
 }
 
 // judge finds out whether the journal's story goes on from what a row says.
@@ -58,54 +50,41 @@ func (b *batch) judge(ctx context.Context, d Difference) (err error) {
 	return nil
 }
 
-// giveBack gives rows back that bear a claim which was given up.
-func (b *batch) giveBack(ctx context.Context, list []Difference) error {
-	var changes []store.Change
+// bring brings rows that were not refused.
+func (b *batch) bring(ctx context.Context, list []Difference) error {
+	var past []store.Past
 	for _, d := range list {
-		if d.Row.UnderWay() && b.stale[d.Job.ID] || d.Job.Status == journal.StatusReleased || d.Job.Status == journal.StatusRetried {
-			changes = append(changes, store.GiveBack(d.Job, d.Row))
+		if b.refused[d.Job.ID] == "" {
+			past = append(past, store.Past{Job: d.Job, Row: d.Row, Stale: b.stale[d.Job.ID]})
 		}
 	}
-	return b.apply(ctx, changes)
-}
-
-// apply applies changes with the mirror's guards.
-func (b *batch) apply(ctx context.Context, changes []store.Change) error {
-	if len(changes) == 0 {
-		return nil
+	read := ends{}
+	bringing := store.Bringing{
+		Table: b.Table, Tries: 1, Later: heldNow, Left: b.refused, Won: map[int64]bool{}, Free: b.free,
+		End: func(ctx context.Context, p store.Past) (*journal.Done, error) { return read.of(ctx, b.Journal, p.Job) },
 	}
-	outcomes, err := b.Table.Apply(ctx, changes)
-	switch {
-	case err != nil && isTables(ctx, err):
+	if err := bringing.Rows(ctx, past); err != nil {
 		return tableFailed(err)
-	case err != nil && len(changes) == 1:
-		b.refused[changes[0].Job] = heldNow + err.Error()
-		return nil
-	case err != nil: // some row's
-		half := len(changes) / 2
-		if err := b.apply(ctx, changes[:half]); err != nil {
-			return err
-		}
-		return b.apply(ctx, changes[half:])
-	}
-	for i, o := range outcomes {
-		id := changes[i].Job
-		switch o.Fate {
-		case store.Lost:
-			b.refused[id] = changedMeanwhile
-		case store.Edited:
-			b.refused[id] = heldNow + "its schedule was edited while it ran"
-		case store.Refused:
-			b.refused[id] = "the server takes it in no form: " + o.Note
-		case store.Held:
-			b.refused[id] = heldNow + o.Note
-		}
 	}
 	return nil
 }
 
-// isTables tells whether an error is not about some of the rows.
-func isTables(ctx context.Context, err error) bool { return store.IsAway(err) || ctx.Err() != nil }
+// free tells whether a locked row waits still for the run that it was judged by, and its claim is still
+// what the journal says. A worker that is in doubt about its commit finds its token. A claim that it
+// gave up meanwhile is none any more.
+func (b *batch) free(ctx context.Context, p store.Past, row journal.Row) (bool, error) {
+	if err := b.tail.readOn(ctx); err != nil {
+		return false, err
+	}
+	waits := row.Status != journal.RowDelayed || store.AsFound(p.Job, row.Plan, row.Finished) ||
+		p.Row.Status == journal.RowDelayed && store.SameRun(p.Row.Plan, row.Plan)
+	if row.Target != p.Row.Target || !waits || !b.tail.has(p.Job.ID) {
+		return row.Target == p.Row.Target && waits, nil
+	}
+	now, _, err := replay(ctx, b.Journal, p.Job.ID)
+	return err == nil && now.Status != journal.StatusReleased && now.Status != journal.StatusRetried &&
+		(now.Status == journal.StatusNone || now.Token == p.Job.Token), err
+}
 
 // tableFailed is the error of a table that can't be used now.
 func tableFailed(err error) error { return &TableError{"reapplying to the table", err} }

@@ -62,18 +62,41 @@ func found(ctx context.Context, j Journal, id int64, row *store.Seen) (bool, err
 	return false, nil
 }
 
-// endOf is how a job ended last, with its output; nil where the journal does not have it any more.
-func endOf(ctx context.Context, j Journal, id int64) (end *journal.Done, err error) {
-	newest := journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindDone}, Last: 1, Output: true}
-	for e, err := range j.Events(ctx, newest) {
+// ends are how jobs ended, by their events, as they were read by the page.
+type ends map[uint64]*journal.Done
+
+// A page of ends is so many, or so many bytes of output.
+const (
+	pageEnds  = 256
+	pageBytes = 4 << 20
+)
+
+// of is how a job ended last, with its output; nil where the journal does not have it any more. Jobs that
+// are asked for in the order of their ends are mostly on one page.
+func (of ends) of(ctx context.Context, j Journal, job journal.Job) (*journal.Done, error) {
+	if end := of[job.End]; end != nil && job.End > 0 {
+		return end, nil
+	}
+	clear(of)
+	filter := journal.Filter{Job: job.ID, Kinds: []journal.Kind{journal.KindDone}, Last: 1, Output: true}
+	if job.End > 0 {
+		filter = journal.Filter{After: job.End - 1, Kinds: []journal.Kind{journal.KindDone}, Output: true}
+	}
+	bytes := 0
+	for e, err := range j.Events(ctx, filter) {
 		if err != nil {
 			return nil, err
 		}
-		if done, ok := e.Payload.(journal.Done); ok {
-			end = &done
+		done, _ := e.Payload.(journal.Done)
+		if job.End == 0 {
+			return &done, nil
+		}
+		of[e.Seq] = &done
+		if bytes += len(done.Stdout.Kept) + len(done.Stderr.Kept); bytes > pageBytes || len(of) == pageEnds {
+			break
 		}
 	}
-	return end, nil
+	return of[job.End], nil
 }
 
 // nameIn is the name of the worker that wrote a journal.

@@ -318,7 +318,6 @@ func TestReapplyFindsTheRowAtFault(t *testing.T) {
 			}
 		}, held + "a trigger raised 1644"},
 		{"refused when it ends", func(w *world) { w.table.Refused[3] = true }, "refused: the server takes it in no form: CHECK constraint fails"},
-		{"failing when it ends", func(w *world) { w.table.Poison[3] = true }, held + "a trigger raised 1213 for row 3"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"jobd/store"
 )
 
 // Run brings rows back. Where rows wait of which nobody can tell whether they have run, and that
@@ -34,7 +36,7 @@ func (p *reapplying) bring(ctx context.Context, list []Difference) error {
 	}
 	for _, d := range list {
 		result := Result{Difference: d, Did: didApply, Refusal: refused[d.Job.ID], Journal: p.event.Journal}
-		if result.Refusal == changedMeanwhile && p.tail != nil {
+		if result.Refusal == store.ChangedMeanwhile && p.tail != nil {
 			if _, differs, err := p.lookAtMoving(ctx, d.Job); err == nil && !differs {
 				continue // the mirror was quicker
 			}
@@ -72,10 +74,5 @@ func (p *reapplying) bringAll(ctx context.Context, list []Difference) (refused m
 	if err := p.noteBeginning(); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context, []Difference) error{b.giveBack, b.claim, b.finish} {
-		if err := step(ctx, b.accepted(list)); err != nil {
-			return nil, err
-		}
-	}
-	return b.refused, nil
+	return b.refused, b.bring(ctx, list)
 }

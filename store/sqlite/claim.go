@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"jobd/journal"
 	"jobd/store"
@@ -27,6 +26,9 @@ func (t *Table) ClaimBehind(ctx context.Context, target string, behind int64, ro
 // claimWaiting claims rows that wait, and those that are due.
 func (t *Table) claimWaiting(ctx context.Context, room map[string]int, of turn, decide store.Decide) error {
 	err := t.claim(ctx, func(ctx context.Context, tx *sql.Tx, found *layout) ([]journal.Row, error) {
+		if found.bare != "" {
+			return nil, rule.Misfit{Text: found.bare}
+		}
 		var rows []journal.Row
 		for _, target := range slices.Sorted(maps.Keys(room)) {
 			if room[target] <= 0 {
@@ -167,33 +169,23 @@ func (t *Table) named(ctx context.Context, tx *sql.Tx, found *layout, ids []int6
 // read reads the rows that a condition chooses.
 func (t *Table) read(ctx context.Context, tx *sql.Tx, found *layout, targets []string, condition string, args ...any) ([]journal.Row, error) {
 	lines, err := t.lines(ctx, tx, found, targets, " FROM "+quote(t.config.Table)+" WHERE "+condition, args...)
-	return rowsOf(lines), err
+	return rule.Rows(lines), err
 }
 
 // lines reads rows. A row's target is the one of targets that the column takes it for, else what the
 // row says. No content of the table makes it fail: in SQLite any value may stand in any column.
-func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, targets []string, query string, args ...any) ([]line, error) {
-	place, all := "0", make([]any, 0, len(targets)+len(args))
-	if len(targets) > 0 {
-		var cases strings.Builder
-		for i, target := range targets {
-			cases.WriteString(" WHEN target = ? THEN " + strconv.Itoa(i+1))
-			all = append(all, target)
-		}
-		place = "CASE" + cases.String() + " ELSE 0 END"
-	}
-	results, err := tx.QueryContext(ctx, "SELECT id, COALESCE(CAST(target AS TEXT), 'null'), COALESCE(CAST(status AS TEXT), ''), "+
-		"COALESCE(CAST("+quote(t.config.ClaimColumn)+" AS TEXT), ''), "+seconds("time_created")+", "+seconds("time_finished")+", COALESCE(CAST(result AS TEXT), ''), "+
-		place+found.planned()+query, append(all, args...)...)
+func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, targets []string, query string, args ...any) ([]rule.Line, error) {
+	text, all := found.SelectRow(targets)
+	results, err := tx.QueryContext(ctx, text+query, append(all, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	defer results.Close()
-	var rows []line
+	var rows []rule.Line
 	for results.Next() {
-		var row line
+		var row rule.Line
 		var place int
-		row.priority, err = found.scan(results.Scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Finished, &row.Result, &place)
+		row.Priority, err = found.Scan(results.Scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Finished, &row.Result, &place)
 		if err != nil {
 			return nil, err
 		}
@@ -203,15 +195,6 @@ func (t *Table) lines(ctx context.Context, tx *sql.Tx, found *layout, targets []
 		rows = append(rows, row)
 	}
 	return rows, results.Err()
-}
-
-// Probe implements store.Table.
-func (t *Table) Probe(ctx context.Context, ids []int64) (refused map[int64]string, err error) {
-	if _, err := t.examined(ctx); err != nil {
-		return nil, err
-	}
-	refused, err = t.probe(ctx, rule.Probes(ids, t.config.Uses))
-	return refused, t.fail("try jobs one by one", err)
 }
 
 // probe tries what a claim makes of its rows, row by row, and undoes it. No row is held by somebody

@@ -17,7 +17,7 @@ import (
 
 // loose is a jobs table as an application may have made it, in whose columns anything may stand.
 const loose = `CREATE TABLE jobs (id INTEGER PRIMARY KEY, target COLLATE NOCASE, time_created, time_started, time_finished,
-	status DEFAULT 'waiting', result, return_code, sig, stdout, stderr)`
+	status DEFAULT 'waiting', result, return_code, sig, stdout, stderr); CREATE INDEX claims ON jobs (status, target)`
 
 // looseTable is such a table and the application's access to it.
 func looseTable(t *testing.T, ddl string) (*sqlite.Table, *sql.DB, *storetest.Odds) {

@@ -50,49 +50,35 @@ func (t *Table) createIn(ctx context.Context, tx *sql.Tx) (created bool, err err
 	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_schema").Scan(&things); err != nil || things > 0 {
 		return false, err
 	}
-	claimColumn := ""
+	columns := store.Columns()
 	if !strings.EqualFold(t.config.ClaimColumn, store.SigColumn) {
-		claimColumn = quote(t.config.ClaimColumn) + " TEXT,"
+		columns = append(columns, t.config.ClaimColumn)
 	}
-	table := quote(t.config.Table)
-	_, err = tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE %s (
-		id            INTEGER PRIMARY KEY AUTOINCREMENT,
-		target        TEXT NOT NULL,
-		time_created  INTEGER NOT NULL,
-		time_started  INTEGER NOT NULL DEFAULT 0,
-		time_finished INTEGER NOT NULL DEFAULT 0,
-		status        TEXT NOT NULL DEFAULT 'waiting'
-			CHECK (status IN ('waiting','manual','accepted','running','done','ignored','delayed')),
-		result        TEXT CHECK (result IN ('ok','fail')),
-		return_code   INTEGER,
-		sig           TEXT,
-		%s
-		stdout        TEXT,
-		stderr        TEXT%s
-	)`, table, claimColumn, t.optionalColumns()))
-	if err != nil {
+	for _, name := range store.TimeColumns() { // all of them, whoever uses them
+		if !strings.EqualFold(name, t.config.ClaimColumn) {
+			columns = append(columns, name)
+		}
+	}
+	for i, name := range columns {
+		columns[i] = quote(name) + " " + typeOf(name)
+		switch name {
+		case "status":
+			columns[i] += " DEFAULT 'waiting' CHECK (status IN ('" + strings.Join(store.Statuses(store.TimeColumns()), "','") + "'))"
+		case "result":
+			columns[i] += " CHECK (result IN ('ok','fail'))"
+		}
+	}
+	needed := t.needed()
+	needed.Uses = store.TimeColumns()
+	if _, err := tx.ExecContext(ctx, "CREATE TABLE "+needed.Table+" ("+strings.Join(columns, ", ")+")"); err != nil {
 		return false, fmt.Errorf("create the table: %w", err)
 	}
-	for _, name := range []string{"id", store.ColumnRunAt, store.ColumnPriority, store.ColumnUniqueKey} {
-		if strings.EqualFold(name, t.config.ClaimColumn) {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, "CREATE "+indexOn(name, t.config.Table, nil)); err != nil {
+	for _, statement := range needed.Indexes() {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return false, fmt.Errorf("create an index: %w", err)
 		}
 	}
 	return true, nil
-}
-
-// optionalColumns are the columns about time of a table that is made: all of them, whoever uses
-// them.
-func (t *Table) optionalColumns() (list string) {
-	for _, name := range store.TimeColumns() {
-		if !strings.EqualFold(name, t.config.ClaimColumn) {
-			list += ",\n\t\t" + name + " " + optionalType(name)
-		}
-	}
-	return list
 }
 
 // examine looks at the table and keeps what it found. Faults are its error, all of them at once; of
@@ -108,7 +94,7 @@ func (t *Table) examine(ctx context.Context, tx *sql.Tx) error {
 	if err := t.examineUpdate(ctx, tx); err != nil {
 		return err
 	}
-	for _, finding := range found.List {
+	for _, finding := range append(found.List, found.Bare...) {
 		t.warn(finding)
 	}
 	t.layout.Store(&found.layout)
@@ -165,8 +151,9 @@ func (t *Table) lookThrough(ctx context.Context, tx *sql.Tx, targets []string) (
 	if err != nil {
 		seen.List = append(seen.List, t.found(err))
 	}
-	rule.FaultsFirst(seen.List)
-	return seen.List, false, err
+	findings = append(seen.List, seen.Bare...)
+	rule.FaultsFirst(findings)
+	return findings, false, err
 }
 
 // found is an error as a finding.

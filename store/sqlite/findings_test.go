@@ -37,7 +37,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{name: "as usual"},
 		{name: "the index otherwise", old: "(status, target, id)", now: "(target, status)"},
 		{name: "dates as types", old: "time_started INTEGER", now: "time_started DATETIME"},
-		{name: "columns missing", old: "result TEXT, return_code INTEGER,", severity: store.Fault, want: "no column result, return_code", paste: true},
+		{name: "columns missing", old: "result TEXT,", severity: store.Fault, want: "no column result", paste: true},
 		{
 			name: "status missing", old: "status TEXT NOT NULL DEFAULT 'waiting' CHECK (status IN ('waiting','manual','accepted','running','done','ignored')),", now: "x TEXT, ",
 			bare: true, severity: store.Fault, want: "no column status", paste: true, left: "no index",
@@ -45,13 +45,12 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 		{name: "the claim column missing", config: sqlite.Config{ClaimColumn: "ran_by"}, severity: store.Fault, want: "no column ran_by", paste: true},
 		{name: "the claim column another's", config: sqlite.Config{ClaimColumn: "Target"}, severity: store.Fault, want: "column target holds something else"},
 		{name: "id missing", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "number", bare: true, severity: store.Fault, want: "no column id"},
-		{name: "a word missing", old: ",'ignored'", severity: store.Warning, want: "lacks the word ignored"},
-		{name: "no index", more: "DROP INDEX jobs_status_target_idx", severity: store.Warning, want: "no index helps claims", paste: true},
-		{name: "an index by that name", more: "DROP INDEX jobs_status_target_idx; CREATE INDEX jobs_status_target_idx ON jobs (id)", severity: store.Warning, want: "no index helps claims", paste: true},
-		{name: "an index of some rows", more: "DROP INDEX jobs_status_target_idx; CREATE INDEX x ON jobs (status, target) WHERE id > 5", severity: store.Warning, want: "no index helps claims", paste: true},
+		{name: "a word missing", old: ",'ignored'", severity: store.Fault, want: "must hold ignored"},
+		{name: "no index", more: "DROP INDEX jobs_status_target_idx", severity: store.Fault, want: "no index on (status, target, id)", paste: true},
+		{name: "an index of some rows", more: "DROP INDEX jobs_status_target_idx; CREATE INDEX x ON jobs (status, target) WHERE id > 5", severity: store.Fault, want: "no index on (status, target, id)", paste: true},
 		{name: "ids not unique", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id INTEGER", severity: store.Warning, want: "two rows from having the same id", paste: true},
 		{name: "ids unique otherwise", old: "id INTEGER PRIMARY KEY AUTOINCREMENT", now: "id BIGINT UNIQUE"},
-		{name: "a generated column", old: "time_started INTEGER NOT NULL DEFAULT 0", now: "time_started INTEGER AS (time_created + 1) STORED", severity: store.Fault, want: "column time_started is generated"},
+		{name: "a generated column", old: "time_started INTEGER NOT NULL DEFAULT 0", now: "time_started INTEGER AS (time_created + 1) STORED", severity: store.Fault, want: "column time_started (INTEGER) is generated"},
 		{name: "a view", more: "CREATE VIEW seen AS SELECT * FROM jobs", config: sqlite.Config{Table: "seen"}, severity: store.Fault, want: "it is a view"},
 		{name: "another table", config: sqlite.Config{Table: "jbos"}, severity: store.Fault, want: "no such table"},
 	}
@@ -83,7 +82,7 @@ func TestFindingsAndTheirRemedies(t *testing.T) {
 			}
 			found := inspect()
 			checked := open(t, c.config).Check(t.Context())
-			if (checked != nil) != (c.want != "" && c.severity == store.Fault) {
+			if (checked != nil) != (c.want != "" && c.severity == store.Fault && !strings.Contains(c.want, "no index")) {
 				t.Errorf("Check: %v", checked)
 			}
 			if c.want == "" {

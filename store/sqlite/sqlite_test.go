@@ -173,7 +173,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{"a folder that does not exist", filepath.Join(dir, "nowhere", "jobs.db"), []string{"nowhere", "unable to open"}},
 		{"not a database", notDatabase, []string{"letter.txt", "not a database"}},
 		{"another database", other, []string{"other.db", "no such table"}},
-		{"two columns missing", incomplete, []string{"no column stdout, stderr"}},
+		{"two columns missing", incomplete, []string{"no column stdout", "no column stderr"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -246,8 +246,8 @@ func TestRuleReducesNoUpdate(t *testing.T) {
 		{"a unique index", column("return_code", "return_code UNIQUE"), "INSERT INTO jobs (id, return_code) VALUES (2, 3)", store.Refused, "UNIQUE"},
 		{
 			"a type", strings.NewReplacer(
-				"target COLLATE NOCASE", "target TEXT", "time_created", "time_created INT", "time_started", "time_started INT", "time_finished", "time_finished INT",
-				"status", "status TEXT", "result", "result TEXT", "return_code", "return_code BLOB", "sig", "sig TEXT",
+				"target COLLATE NOCASE", "target TEXT", "time_created,", "time_created INT,", "time_started", "time_started INT", "time_finished", "time_finished INT",
+				"status DEFAULT", "status TEXT DEFAULT", "result", "result TEXT", "return_code", "return_code BLOB", "sig", "sig TEXT",
 				"stdout", "stdout TEXT", "stderr)", "stderr TEXT) STRICT",
 			).Replace(loose), "", store.Applied, "left out",
 		},

@@ -39,6 +39,7 @@ type Config struct {
 
 // Table is a jobs table in an SQLite file. It implements store.Table.
 type Table struct {
+	rule.Reader
 	config   Config
 	path     string
 	db       *sql.DB
@@ -120,6 +121,7 @@ func New(config Config) (*Table, error) {
 		return nil, fmt.Errorf("sqlite table %s: %w", config.Path, err)
 	}
 	t := &Table{config: config, path: path}
+	t.Reader = t.reader()
 	t.servers.OnServer, t.layout.Examine = config.OnServer, t.Check
 	t.failures = rule.Failures{
 		IsDubious: isDubious, IsUnusable: isUnusable, IsUnreachable: func(error) bool { return false },
@@ -137,15 +139,15 @@ func (t *Table) Close() error { return errors.Join(t.locks.close(), t.db.Close()
 
 // layout is what the table is like: which of its columns take NULL, and what is about time.
 type layout struct {
+	rule.Shape
 	nullable map[string]bool // by name in lower case
-	times
+	bare     string          // indexes that are missing, and what makes them: nothing is claimed
 }
 
 // inspection is an examination of the table: what it is like, and what is wrong with it.
 type inspection struct {
 	layout
 	rule.Findings
-	generated map[string]bool   // columns that SQLite computes, by name in lower case
-	types     map[string]string // of columns, as they were declared, in upper case, likewise
-	sql       string            // the statement that made the table
+	statuses []string // that a CHECK allows; nil: any
+	keyed    bool     // the id is the rowid
 }

@@ -9,8 +9,8 @@ import (
 	"jobd/store/sqlite"
 )
 
-// What use_columns names and the table lacks is one finding, which ends the start, and statements to
-// paste, behind which nothing is left to say. Values that are there stay.
+// What use_columns names and the table lacks ends the start, with statements to paste, behind which
+// nothing is left to say. Values that are there stay.
 func TestFindingsOfOptionalColumns(t *testing.T) {
 	t.Parallel()
 	const (
@@ -30,28 +30,26 @@ func TestFindingsOfOptionalColumns(t *testing.T) {
 		more            string
 		want            []string
 		columns, values string // of row 7, behind it
-		left            string // what can't be pasted
 	}{
 		{
-			name: "nothing there", uses: store.TimeColumns(), more: "CREATE INDEX note ON jobs (stdout); CREATE TRIGGER sees AFTER UPDATE ON jobs BEGIN SELECT 1; END;",
+			name: "nothing there", uses: store.TimeColumns(), replace: []string{words, "'ignored','delayed')"}, more: "CREATE INDEX note ON jobs (stdout); CREATE TRIGGER sees AFTER UPDATE ON jobs BEGIN SELECT 1; END;",
 			want: []string{
-				"lacks the word delayed", "no column run_at, planned_at, schedule, time_zone, attempts, max_attempts, timeout, priority, unique_key",
-				"no index on (status, target, run_at)", "no index on (status, target, priority DESC, id)", "unique_key unique",
+				"no column run_at", "no column planned_at", "no column unique_key",
 			},
 			columns: "run_at || planned_at || attempts || priority || (unique_key IS NULL)", values: "00001",
 		},
 		{name: "as it should be", uses: moments, replace: with("run_at BIGINT NOT NULL DEFAULT 0"), more: due},
 		{name: "the index otherwise", uses: moments, replace: with("run_at INTEGER NOT NULL DEFAULT 0"), more: "CREATE INDEX due ON jobs (target, status, run_at);"},
-		{name: "an index of some rows", uses: moments, replace: with("run_at INTEGER NOT NULL DEFAULT 0"), more: "CREATE INDEX jobs_status_target_run_at_idx ON jobs (status, target, run_at) WHERE run_at > 0;", want: []string{"no index on"}, columns: "run_at", values: "0"},
+		{name: "an index of some rows", uses: moments, replace: with("run_at INTEGER NOT NULL DEFAULT 0"), more: "CREATE INDEX some ON jobs (status, target, run_at) WHERE run_at > 0;", want: []string{"no index on"}, columns: "run_at", values: "0"},
 		{name: "an index in falling order", uses: moments, replace: with("run_at INTEGER NOT NULL DEFAULT 0"), more: "CREATE INDEX due ON jobs (status, target, run_at DESC);", want: []string{"no index on"}, columns: "run_at", values: "0"},
-		{name: "run_at a DATETIME", uses: moments, replace: with("run_at DATETIME DEFAULT '2023-11-14 22:13:20'"), more: due, want: []string{"column run_at (DATETIME) holds no whole numbers"}, columns: "run_at", values: "1700000000"},
-		{name: "run_at NULL", uses: moments, replace: with("run_at INTEGER"), more: due, want: []string{"column run_at (INTEGER) takes NULL"}, columns: "run_at", values: "0"},
-		{name: "attempts a text", uses: append(moments, "attempts"), replace: with("run_at INTEGER NOT NULL DEFAULT 0, attempts TEXT DEFAULT 'many'"), more: due, want: []string{"column attempts (TEXT) is not a whole number (the statements name it former_attempts; if the application needs it as it is, leave it out of use_columns)"}, columns: "attempts || former_attempts", values: "0many"},
-		{name: "schedule a number", uses: append(moments, "planned_at", "attempts", "schedule"), replace: with("run_at INT NOT NULL DEFAULT 0, planned_at INT NOT NULL DEFAULT 0, attempts SMALLINT, schedule REAL DEFAULT 5"), more: due, want: []string{"column schedule (REAL) is not a text"}, columns: "former_schedule", values: "5"},
+		{name: "run_at a DATETIME", uses: moments, replace: with("run_at DATETIME DEFAULT '2023-11-14 22:13:20'"), more: due, want: []string{"column run_at (DATETIME) must be a whole number"}, columns: "run_at || former_run_at", values: "02023-11-14 22:13:20"},
+		{name: "run_at NULL", uses: moments, replace: with("run_at INTEGER"), more: due, want: []string{"column run_at (INTEGER) must never be NULL"}, columns: "run_at", values: "0"},
+		{name: "attempts a text", uses: append(moments, "attempts"), replace: with("run_at INTEGER NOT NULL DEFAULT 0, attempts TEXT DEFAULT 'many'"), more: due, want: []string{"column attempts (TEXT) must be a whole number: use_columns names it"}, columns: "attempts || former_attempts", values: "0many"},
+		{name: "schedule a number", uses: append(moments, "planned_at", "attempts", "schedule"), replace: with("run_at INT NOT NULL DEFAULT 0, planned_at INT NOT NULL DEFAULT 0, attempts SMALLINT, schedule REAL DEFAULT 5"), more: due, want: []string{"column schedule (REAL) must be a text"}, columns: "former_schedule", values: "5"},
 		{name: "priority ascending", uses: store.Uses{"priority"}, replace: with("priority TINYINT NOT NULL DEFAULT 0"), more: "CREATE INDEX p ON jobs (status, target, priority, id);", want: []string{"no index on (status, target, priority DESC, id)"}, columns: "priority", values: "0"},
-		{name: "a key that takes no NULL", uses: store.Uses{"unique_key"}, replace: with("unique_key TEXT NOT NULL DEFAULT ''"), more: "CREATE UNIQUE INDEX u ON jobs (unique_key, id);", want: []string{"column unique_key takes no NULL"}, left: "make the table anew"},
+		{name: "a key that takes no NULL", uses: store.Uses{"unique_key"}, replace: with("unique_key TEXT NOT NULL DEFAULT ''"), more: "CREATE UNIQUE INDEX u ON jobs (unique_key, id);", want: []string{"column unique_key (TEXT) must take NULL"}, columns: "unique_key IS NULL", values: "1"},
 		{name: "keys that are not unique", uses: store.Uses{"unique_key"}, replace: with("unique_key TEXT"), want: []string{"no index keeps the values of unique_key unique"}, columns: "unique_key IS NULL", values: "1"},
-		{name: "run_at generated", uses: moments, replace: with("run_at INTEGER NOT NULL AS (time_created) STORED"), more: due, want: []string{"column run_at is generated"}, left: "make the table anew"},
+		{name: "run_at generated", uses: moments, replace: with("run_at INTEGER NOT NULL AS (time_created) STORED"), more: due, want: []string{"column run_at (INTEGER) is generated"}, columns: "run_at", values: "0"},
 		{name: "an application's own", uses: nil, replace: []string{stderr, "stderr TEXT, run_at DATETIME, attempts TEXT, unique_key TEXT NOT NULL DEFAULT '')"}},
 		{name: "no CHECK", uses: moments, replace: []string{" CHECK (status IN ('waiting','manual','accepted','running','done','ignored'))", "", stderr, "stderr TEXT, run_at INTEGER NOT NULL DEFAULT 0)"}, more: due},
 	} {
@@ -70,30 +68,27 @@ func TestFindingsOfOptionalColumns(t *testing.T) {
 				}
 				return findings
 			}
-			found, checked := inspect(), open(t, config).Check(t.Context())
+			for round := 0; ; round++ {
+				found, checked := inspect(), open(t, config).Check(t.Context())
+				if len(found) == 0 && checked == nil && (round > 0 || len(c.want) == 0) {
+					break
+				}
+				if round > 2 || len(c.want) == 0 {
+					t.Fatalf("found %q, %v; want nothing", found, checked)
+				}
+				var said strings.Builder
+				for _, one := range found {
+					said.WriteString(one.What + "\n")
+					exec(t, db, one.Remedy)
+				}
+				for _, want := range c.want {
+					if round == 0 && !strings.Contains(said.String(), want) {
+						t.Errorf("found %q, want %q in it", said.String(), want)
+					}
+				}
+			}
 			if len(c.want) == 0 {
-				if len(found) > 0 || checked != nil {
-					t.Errorf("found %q, %v; want nothing", found, checked)
-				}
 				return
-			}
-			if len(found) != 1 || found[0].Severity != store.Fault || checked == nil || !strings.Contains(checked.Error(), found[0].Remedy) {
-				t.Fatalf("found %q, Check: %v; want one fault", found, checked)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(found[0].What, want) {
-					t.Errorf("found %q, want %q in it", found[0].What, want)
-				}
-			}
-			if c.left != "" {
-				if !strings.Contains(found[0].Remedy, c.left) {
-					t.Errorf("remedy %q, want %q", found[0].Remedy, c.left)
-				}
-				return
-			}
-			exec(t, db, found[0].Remedy)
-			if left := inspect(); len(left) > 0 {
-				t.Errorf("behind %s: %q", found[0].Remedy, left)
 			}
 			var value, status string
 			if err := db.QueryRow("SELECT status, "+c.columns+" FROM jobs WHERE id = 7").Scan(&status, &value); err != nil || value != c.values || status != "waiting" {
@@ -103,13 +98,6 @@ func TestFindingsOfOptionalColumns(t *testing.T) {
 			var id int64
 			if err := db.QueryRow("SELECT MAX(id) FROM jobs").Scan(&id); err != nil || id != 91 {
 				t.Errorf("the next row is %d, %v; want that no id is given out again", id, err)
-			}
-			if c.name == "nothing there" {
-				var things string
-				if err := db.QueryRow("SELECT group_concat(name) FROM sqlite_schema WHERE name IN ('note', 'sees', 'jobs_former')").Scan(&things); err != nil || things != "note,sees" {
-					t.Errorf("beside the table there are %s, %v", things, err)
-				}
-				exec(t, db, "UPDATE jobs SET status = 'delayed' WHERE id = 7")
 			}
 		})
 	}

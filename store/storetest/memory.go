@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -22,7 +21,6 @@ type Memory struct {
 	Rows      map[int64]*store.Seen
 	Locked    map[int64]bool // rows that somebody else holds
 	Refused   map[int64]bool // rows whose updates a rule of the table refuses
-	Poison    map[int64]bool // rows for which the whole transaction fails
 	Away      error          // what every call fails with; nil: the table answers
 	Applies   int            // calls of Apply
 	Claims    int            // rows that were claimed
@@ -34,7 +32,7 @@ type Memory struct {
 func NewMemory(server string) *Memory {
 	return &Memory{
 		Reached: server, Rows: map[int64]*store.Seen{}, Locked: map[int64]bool{},
-		Refused: map[int64]bool{}, Poison: map[int64]bool{},
+		Refused: map[int64]bool{},
 	}
 }
 
@@ -76,11 +74,6 @@ func (m *Memory) Apply(_ context.Context, changes []store.Change) ([]store.Outco
 	m.Applies++
 	if m.OnApply != nil {
 		m.OnApply()
-	}
-	for _, c := range changes {
-		if m.Poison[c.Job] {
-			return nil, fmt.Errorf("a trigger raised 1213 for row %d", c.Job)
-		}
 	}
 	outcomes := make([]store.Outcome, len(changes))
 	for i, c := range changes {

@@ -36,8 +36,6 @@ func (o *Odds) told() []string {
 func refusedTests() []test {
 	return []test{
 		{"a rule against one row does not stop the others", refusedNamesRows},
-		{"a rule against starts", refusedStarts},
-		{"probing changes nothing", probeChangesNothing},
 		{"an id that is none stops nobody and is told once", oddID},
 	}
 }
@@ -93,34 +91,6 @@ func refusedNamesRows(s *suite) {
 	}
 	_, err := s.Table.ClaimManual(s.Context(), ids[1:2], nil, decision.decide)
 	s.refused(err, ids[1])
-}
-
-func refusedStarts(s *suite) {
-	ids := s.insertAll(3, "a", journal.RowWaiting, "")
-	s.forbid(fmt.Sprintf("NEW.time_started > 0 AND NEW.id = %d", ids[2]))
-	refused, err := s.Table.Probe(s.Context(), append(slices.Clone(ids), 4711))
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.names(refused, ids[2])
-}
-
-func probeChangesNothing(s *suite) {
-	waiting, manual := s.insert("a", journal.RowWaiting, ""), s.insert("a", journal.RowManual, "")
-	running, done := s.insert("a", journal.RowRunning, token), s.insert("a", journal.RowDone, "")
-	ids := []int64{waiting, manual, running, done}
-	var before []row
-	for _, id := range ids {
-		before = append(before, s.read(id))
-	}
-	if refused, err := s.Table.Probe(s.Context(), ids); err != nil || len(refused) > 0 {
-		s.Errorf("Probe: %v, %v", refused, err)
-	}
-	for i, id := range ids {
-		if diff := cmp.Diff(before[i], s.read(id)); diff != "" {
-			s.Errorf("row %d has changed (-want +got):\n%s", id, diff)
-		}
-	}
 }
 
 func oddID(s *suite) {

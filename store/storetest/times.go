@@ -110,7 +110,6 @@ func toldTests() []test {
 		{"nobody is where nothing is used", plansAreUnused},
 		{"columns that say nothing, or nonsense", plansOfNonsense},
 		{"rows that may have run before", unclaimedDelayed},
-		{"probing delayed rows", probeDelayed},
 	}
 }
 
@@ -215,14 +214,4 @@ func unclaimedDelayed(s *suite) {
 	if got, err := s.Other.Unclaimed(s.Context(), []string{"a"}, now-100, 0, 100); err != nil || len(got) != 1 {
 		s.Errorf("where nothing is used: %v, %v", got, err)
 	}
-}
-
-func probeDelayed(s *suite) {
-	fine, bad := s.delayed("a", past()), s.delayed("b", past())
-	s.forbid("NEW.target = 'b' AND NEW.attempts = 1")
-	refused, err := s.Table.Probe(s.Context(), []int64{fine, bad})
-	if err != nil || len(refused) != 1 || !strings.Contains(refused[bad], "not in this house") {
-		s.Errorf("refused: %v, %v; want %d", refused, err, bad)
-	}
-	s.says(bad, "status attempts planned_at", "delayed 0 0")
 }

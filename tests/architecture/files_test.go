@@ -15,7 +15,6 @@ var crowded = map[string]int{
 	"cmd/internal/conf": 24,
 	"cmd/jobctl":        113,
 	"cmd/jobd":          49,
-	"exec/runner/host":  41,
 }
 
 func TestFoldersHaveFewFiles(t *testing.T) {

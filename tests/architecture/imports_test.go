@@ -36,10 +36,10 @@ var allowed = map[string][]string{
 	"exec/runner/proc":    {"golang.org/x/sys/unix"},
 	"exec/runner/wire":    {"jobd/journal", "golang.org/x/sys/unix"},
 	"net":                 {},
-	"net/contract":        {"jobd/net"},
-	"master":              {"jobd/net", "jobd/net/contract", "golang.org/x/sync/semaphore"},
+	"net/api":             {"jobd/net"},
+	"master":              {"jobd/net", "jobd/net/api", "golang.org/x/sync/semaphore"},
 	"tools/package":       {"github.com/goreleaser/nfpm/v2"},
-	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/screen", "jobd/net", "jobd/net/contract", "github.com/dustin/go-humanize"}, drawn...),
+	"cmd/jobctl/live":     append([]string{"jobd/cmd/internal/screen", "jobd/net", "jobd/net/api", "github.com/dustin/go-humanize"}, drawn...),
 }
 
 // drawn is what draws on a terminal.

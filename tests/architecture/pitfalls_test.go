@@ -5,28 +5,30 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 )
 
 // mention finds "pitfall 27", "pitfalls 6, 7 and 8" and TestPitfall11And12NarrowColumns.
 var mention = regexp.MustCompile(`(?i)pitfalls? ?(\d+(?:(?:, | and |and)\d+)*)`)
 
-// entry is the heading of an entry of docs/pitfalls.md.
-var entry = regexp.MustCompile(`(?m)^### (\d+)\. `)
+// promise is the page that says what is promised, and which pitfalls there are.
+const promise = "docs/promise.md"
+
+// entry is the beginning of a pitfall's row in the page's table.
+var entry = regexp.MustCompile(`(?m)^\| (\d+) \| `)
 
 // number is one of the numbers of a mention.
 var number = regexp.MustCompile(`\d+`)
 
-// function is a function's name, as entries give the tests that show them.
-var function = regexp.MustCompile("`([A-Za-z]+[A-Za-z0-9]*)`")
+// function is a test's name, or that of a function of the suite that every store passes.
+var function = regexp.MustCompile("`((?:Test|apply|claim)[A-Z][A-Za-z0-9]*)`")
 
 func TestEveryPitfallThatIsMentionedIsDescribed(t *testing.T) {
 	t.Parallel()
 	described := map[string]bool{}
 	for _, match := range entry.FindAllStringSubmatch(pitfalls(t), -1) {
 		if described[match[1]] {
-			t.Errorf("docs/pitfalls.md has two entries for %s", match[1])
+			t.Errorf("%s has two entries for pitfall %s", promise, match[1])
 		}
 		described[match[1]] = true
 	}
@@ -39,7 +41,7 @@ func TestEveryPitfallThatIsMentionedIsDescribed(t *testing.T) {
 			seen++
 			for _, n := range number.FindAllString(match[1], -1) {
 				if !described[n] {
-					t.Errorf("%s mentions pitfall %s, which docs/pitfalls.md does not describe", f.path, n)
+					t.Errorf("%s mentions pitfall %s, which %s does not describe", f.path, n, promise)
 				}
 			}
 		}
@@ -49,7 +51,7 @@ func TestEveryPitfallThatIsMentionedIsDescribed(t *testing.T) {
 	}
 }
 
-func TestEveryPitfallIsShownByTestsThatExist(t *testing.T) {
+func TestThePromiseNamesTestsThatExist(t *testing.T) {
 	t.Parallel()
 	functions := map[string]bool{}
 	for _, f := range sources(t) {
@@ -60,25 +62,20 @@ func TestEveryPitfallIsShownByTestsThatExist(t *testing.T) {
 		}
 	}
 	shown := 0
-	for paragraph := range strings.SplitSeq(pitfalls(t), "\n\n") {
-		if !strings.HasPrefix(paragraph, "Shown by ") {
-			continue
-		}
-		for _, match := range function.FindAllStringSubmatch(paragraph, -1) {
-			shown++
-			if !functions[match[1]] {
-				t.Errorf("docs/pitfalls.md names the test %s, which is nowhere", match[1])
-			}
+	for _, match := range function.FindAllStringSubmatch(pitfalls(t), -1) {
+		shown++
+		if !functions[match[1]] {
+			t.Errorf("%s names the test %s, which is nowhere", promise, match[1])
 		}
 	}
 	if shown == 0 {
-		t.Error("no entry names a test: this test looks for the wrong words")
+		t.Errorf("%s names no test: this test looks for the wrong words", promise)
 	}
 }
 
 func pitfalls(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(top, "docs/pitfalls.md"))
+	content, err := os.ReadFile(filepath.Join(top, promise))
 	if err != nil {
 		t.Fatal(err)
 	}

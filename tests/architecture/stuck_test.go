@@ -37,5 +37,5 @@ func TestEveryReasonHasARemedy(t *testing.T) {
 
 func isReason(c *types.Const) bool {
 	return typeName(c.Type()) == "jobd/cmd/internal/reason.Code" ||
-		c.Pkg().Path() == "jobd/net/contract" && strings.HasPrefix(c.Name(), "Hindered")
+		c.Pkg().Path() == "jobd/net/api" && strings.HasPrefix(c.Name(), "Hindered")
 }

@@ -17,7 +17,6 @@ type unrulyProcess struct {
 	ends  string // in place of saying that it has ended
 	boots string // before it is ready
 
-	lasts    bool   // the job lasts until the log has told
 	want     string // how that job ends
 	log      string // what is said of it, with the target's name
 	recycled string // and counted; "": nothing is
@@ -104,18 +103,6 @@ var unruly = []unrulyProcess{
 		name: "ends between two jobs", ends: `print $out "exit $id 0\n"; exit 9;`,
 		want: `ok 0 - "" ""`, log: "ended between two jobs, with exit code 9", recycled: "ended",
 	},
-	{
-		name: "closes 4 in a job", does: `close $out; wait_for("told"); exit 3;`,
-		want: `fail 3 - "" ""`, log: "has closed descriptor 4: job ID ends when the process does", lasts: true,
-	},
-	{
-		name: "closes 4 between two jobs", ends: `print $out "exit $id 0\n"; close $out; next;`,
-		want: `ok 0 - "" ""`, log: "has closed descriptor 4: it is replaced", recycled: "closed",
-	},
-	{
-		name: "closes its output", does: `close STDOUT; close STDERR;`,
-		want: `ok 0 - "" ""`, log: "has closed stdout: it is replaced", recycled: "closed",
-	},
 }
 
 // killed is a job whose process was killed.
@@ -189,9 +176,6 @@ func (s *site) unruly(t *testing.T, worker *harness.Daemon, target string, u *un
 	told := func() {
 		harness.Until(t, func() string { return tells(worker.Output(), "target="+target, named.Replace(u.log)) })
 		harness.Touch(t, s.path(target+".told"))
-	}
-	if u.lasts {
-		told()
 	}
 	if got := shown(s.AwaitDone(t, id)); got != named.Replace(u.want) {
 		t.Errorf("its job ended as %s, not as %s", got, named.Replace(u.want))

@@ -71,14 +71,14 @@ func TestALoopIsTriedByHand(t *testing.T) {
 }
 
 // PHP gives the first numbers to files of its own: the script, and what the application opens.
-func TestPHPKnowsItsFilesFromThePipes(t *testing.T) {
+func TestPHPKnowsItsFilesFromTheSockets(t *testing.T) {
 	t.Parallel()
 	for _, l := range languages {
 		if l.interpreter != "php" {
 			continue
 		}
 		mode, _, _ := strings.Cut(l.file, ".")
-		want := fmt.Sprintf("descriptors 3 and 4 are no pipes of jobd: is launcher_mode = %s set?\n", mode)
+		want := fmt.Sprintf("descriptors 3 and 4 are no sockets of jobd: is launcher_mode = %s set?\n", mode)
 		for name, application := range map[string]string{"nothing": "", "a file": "$log = fopen('/dev/null', 'w');"} {
 			t.Run(l.file+", the application opens "+name, func(t *testing.T) {
 				t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/tests/harness"
 )
 
@@ -98,7 +98,7 @@ func TestKilledRunnerKeepsTheOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := harness.Dial(t, worker.Addr)
-	var told contract.JobOutput
+	var told api.JobOutput
 	harness.Until(t, func() string {
 		client.Ask(t, "output", map[string]any{"job": 1, "stdout": 5}).Decode(t, &told)
 		if told.Adopted {
@@ -146,7 +146,7 @@ func TestARequeuedJobKeepsTheOutputOfBefore(t *testing.T) {
 	awaitOnDisk(t, settings, "said 2\n", "trouble 2\n")
 	client := harness.Dial(t, worker.Addr)
 	for attempt, want := range map[int]string{0: "said 2\n", 1: "said 1\n", 2: "said 2\n"} {
-		var told contract.JobOutput
+		var told api.JobOutput
 		client.Ask(t, "output", map[string]any{"job": 1, "attempt": attempt}).Decode(t, &told)
 		if string(told.Stdout.Bytes) != want || told.Attempt == 0 {
 			t.Errorf("of attempt %d is told %+v", attempt, told)
@@ -187,7 +187,7 @@ func TestHandoverKeepsTheOutput(t *testing.T) {
 	worker.Signal(t, syscall.SIGTERM)
 	worker.ExitCode(t)
 	worker = settings.StartWorker(t)
-	var told contract.JobOutput
+	var told api.JobOutput
 	harness.Dial(t, worker.Addr).Ask(t, "output", map[string]any{"job": 1}).Decode(t, &told)
 	if string(told.Stdout.Bytes) != "said 1\n" || told.Adopted || !told.Running || told.Attempt != 1 {
 		t.Errorf("told %+v", told)

@@ -70,7 +70,6 @@ func fire(t *testing.T, s *site, p *prometheus) {
 	p.awaitAlert(t, "JobdExecutorUnready", map[string]string{"instance": s.busy.http, "target": "broken", "mode": "fork"})
 	s.breakLauncher(t)
 	p.awaitAlert(t, "JobdExecutorFailing", map[string]string{"instance": s.busy.http, "target": "renewed", "mode": "pool"})
-	p.awaitAlert(t, "JobdExecutorTight", map[string]string{"instance": s.busy.http, "target": "tight", "mode": "pool"})
 	p.awaitAlert(t, "JobdJournalDiskLow", of(s.small), func() { s.fill(t) })
 	p.awaitAlert(t, "JobdJournalDiskFull", of(s.small), func() { s.fill(t) })
 	p.awaitAlert(t, "JobdBacklogGrows", target("a"))
@@ -100,7 +99,7 @@ func shortened(t *testing.T, rules string) string {
 		what, by string
 		times    int
 	}{
-		{`for: \d+m\n`, "for: 0s\n", 15},
+		{`for: \d+m\n`, "for: 0s\n", 14},
 		{`\[(15m|6h)\]`, "[30s]", 5},
 		{`jobd_mirror_lag_seconds > 60`, "jobd_mirror_lag_seconds > 1", 1},
 		{`aside_oldest_seconds > 900`, "aside_oldest_seconds > 1", 1},

@@ -47,14 +47,12 @@ func newSite(t *testing.T) *site {
 	worker := func(name, launcher string, targets map[string]int, more harness.Settings) *daemon {
 		return s.start(t, "jobd", s.db.Worker(t, name, launcher, targets).With(more))
 	}
-	s.busy = worker("busy", gated("held"), map[string]int{"a": 1, "held": 1, "broken": 1, "renewed": 1, "tight": 1},
+	s.busy = worker("busy", gated("held"), map[string]int{"a": 1, "held": 1, "broken": 1, "renewed": 1},
 		harness.MasterOf(s.master.Daemon).With(harness.Settings{
 			"[target a] launcher":      gated("a"),
 			"[target broken] launcher": harness.Script(t, "exit 3"), "[target broken] launcher_mode": "fork",
 			"[target renewed] launcher":      harness.Script(t, fmt.Sprintf("[ ! -e %s/broken ] || exit 3; echo ready >&4; read -r line <&3", s.gates)),
 			"[target renewed] launcher_mode": "pool",
-			"[target tight] launcher":        harness.Script(t, `exec perl -e 'my $much = "x" x 9_000_000; open(my $out, ">&=", 4); syswrite $out, "ready\n"; open(my $in, "<&=", 3); <$in>'`),
-			"[target tight] launcher_mode":   "pool", "[target tight] max_memory": "1MiB",
 		}))
 	s.failing = worker("failing", "/bin/false {id}", map[string]int{"f": 2}, nil)
 	s.away = worker("away", gated("w"), map[string]int{"w": 1}, harness.Settings{"mysql_port": strconv.Itoa(s.link.Port())})

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/tests/harness"
 )
 
@@ -29,7 +29,7 @@ func TestPs(t *testing.T) {
 	db.AwaitCount(t, 2, "status = 'running'")
 	all := func(args ...string) (told struct {
 		Jobs []struct {
-			contract.RunningJob
+			api.RunningJob
 			Worker string
 		}
 		Total int

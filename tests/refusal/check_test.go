@@ -111,7 +111,7 @@ func TestCheckTellsEverythingAtOnce(t *testing.T) {
 		})
 	all := []string{
 		"wrong    log_file /nowhere/jobd.log", "wrong    address 127.0.0.1:" + port, "in use by another program",
-		"wrong    launcher: ", "/nowhere/launcher", "wrong    journal: ", file, "wrong    database server", "refuses this worker's password",
+		"wrong    launcher: ", "/nowhere/launcher", "wrong    journal: ", file, "(mysql_host, mysql_port), user", "refuses this worker's password",
 	}
 	code, report := check(t, "jobd", wrong)
 	expect(t, code, 1, report, all...)

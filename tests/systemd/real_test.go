@@ -187,7 +187,7 @@ func TestUnitsUnderSystemd(t *testing.T) {
 		t.Errorf("after systemctl restart its process is still %s", again)
 	}
 
-	m.run("echo claims-hangs:10 >/var/lib/jobd/failpoint; chown jobd /var/lib/jobd/failpoint; systemctl restart jobd")
+	m.run("echo worker-hangs:2 >/var/lib/jobd/failpoint; chown jobd /var/lib/jobd/failpoint; systemctl restart jobd")
 	m.await("jobd", "StatusText", "hangs since ")
 	m.run("rm /var/lib/jobd/failpoint")
 	m.await("jobd", "NRestarts", "1")

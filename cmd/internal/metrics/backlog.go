@@ -8,11 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // The table is asked what waits at a scrape, but not more often than this, and the scrape waits for
-// it so long at most. Rows are counted as far as for anybody who asks (contract.MostCounted).
+// it so long at most. Rows are counted as far as for anybody who asks (api.MostCounted).
 const (
 	countAge     = 10 * time.Second
 	countTimeout = 3 * time.Second
@@ -23,17 +23,17 @@ type backlog struct {
 	gauges
 	targets *byTarget
 	now     func() Now
-	count   func(ctx context.Context, targets []string) (contract.WaitingRows, error)
+	count   func(ctx context.Context, targets []string) (api.WaitingRows, error)
 
 	waiting, oldest, counted, asked *prometheus.Desc
 
 	mu    sync.Mutex
 	at    time.Time // when the table was asked; zero: it never was
-	found map[string]contract.WaitingTarget
+	found map[string]api.WaitingTarget
 	all   bool // of all targets it is known
 }
 
-func newBacklog(targets *byTarget, now func() Now, count func(context.Context, []string) (contract.WaitingRows, error)) *backlog {
+func newBacklog(targets *byTarget, now func() Now, count func(context.Context, []string) (api.WaitingRows, error)) *backlog {
 	b := &backlog{targets: targets, now: now, count: count}
 	b.waiting = b.desc("jobd_jobs_waiting", "Rows of the table that wait, those that are delayed and due among them, counted up to 10,000. All workers of a table tell the same.", "target")
 	b.oldest = b.desc("jobd_jobs_waiting_oldest_seconds", "How old the first of them is, by its time_created, or since when it is due; 0 where none waits.", "target")

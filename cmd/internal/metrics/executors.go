@@ -6,12 +6,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // executors is what a worker's status tells of what runs jobs otherwise than in a process for each.
 type executors struct {
-	processes, boots, recycles, turns, unready, failing, tight *prometheus.Desc
+	processes, boots, recycles, turns, unready, failing *prometheus.Desc
 }
 
 func (e *executors) describe(g *gauges) {
@@ -21,7 +21,6 @@ func (e *executors) describe(g *gauges) {
 	e.turns = g.desc("jobd_executor_turns_total", "Jobs that were passed to a kept process or to a service.", "target", "mode")
 	e.unready = g.desc("jobd_executor_unready", "1 while no job of the target can be started: no process gets ready, the service can't be reached, or starts are refused.", "target", "mode")
 	e.failing = g.desc("jobd_executor_failing", "1 while no new process gets ready, and those that were there before go on.", "target", "mode")
-	e.tight = g.desc("jobd_executor_tight", "1 while max_memory is less than what a process needs, so that each has one job only.", "target", "mode")
 }
 
 // reasons are why processes are replaced. Each has its series from the first scrape on.
@@ -32,12 +31,12 @@ func reasons() []string {
 // sum is executors that share their series.
 type sum struct {
 	kept bool
-	contract.ExecutorStatus
+	api.ExecutorStatus
 }
 
 // collect tells of each executor. Those of targets without series of their own are added up; they
-// count as unready, failing or tight where one of them is.
-func (e *executors) collect(all []contract.ExecutorStatus, targets *byTarget, send send) {
+// count as unready, or failing where one of them is.
+func (e *executors) collect(all []api.ExecutorStatus, targets *byTarget, send send) {
 	type series struct{ target, mode string }
 	sums := make(map[series]*sum, len(all))
 	for i := range all {
@@ -65,7 +64,6 @@ func (e *executors) collect(all []contract.ExecutorStatus, targets *byTarget, se
 			continue
 		}
 		gauge(e.failing, truth(s.Failing != ""))
-		gauge(e.tight, truth(s.Tight != ""))
 		gauge(e.processes, float64(s.Booting), "booting")
 		gauge(e.processes, float64(s.Ready), "ready")
 		gauge(e.processes, float64(s.Busy), "busy")
@@ -76,7 +74,7 @@ func (e *executors) collect(all []contract.ExecutorStatus, targets *byTarget, se
 	}
 }
 
-func (s *sum) add(one *contract.ExecutorStatus) {
+func (s *sum) add(one *api.ExecutorStatus) {
 	s.Processes += one.Processes
 	s.Booting += one.Booting
 	s.Ready += one.Ready
@@ -88,9 +86,6 @@ func (s *sum) add(one *contract.ExecutorStatus) {
 	}
 	if one.Failing != "" {
 		s.Failing = one.Failing
-	}
-	if one.Tight != "" {
-		s.Tight = one.Tight
 	}
 	for reason, n := range one.Recycled {
 		s.Recycled[reason] += n

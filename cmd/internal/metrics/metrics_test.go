@@ -16,7 +16,7 @@ import (
 	"jobd/cmd/internal/version"
 	"jobd/master"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // built is of what the daemons of these tests were built.
@@ -51,19 +51,19 @@ func has(t *testing.T, lines []string, want ...string) {
 // table is what waits, as a test says.
 type table struct {
 	asked [][]string
-	rows  contract.WaitingRows
+	rows  api.WaitingRows
 	err   error
 }
 
-func (f *table) waiting(_ context.Context, targets []string) (contract.WaitingRows, error) {
+func (f *table) waiting(_ context.Context, targets []string) (api.WaitingRows, error) {
 	f.asked = append(f.asked, targets)
 	return f.rows, f.err
 }
 
 func stands(targets ...string) func() Now {
-	now := Now{Status: contract.WorkerStatus{Targets: make(map[string]contract.TargetStatus)}}
+	now := Now{Status: api.WorkerStatus{Targets: make(map[string]api.TargetStatus)}}
 	for _, target := range targets {
-		now.Status.Targets[target] = contract.TargetStatus{Running: 1, Concurrency: 2, Prefetched: 3}
+		now.Status.Targets[target] = api.TargetStatus{Running: 1, Concurrency: 2, Prefetched: 3}
 	}
 	return func() Now { return now }
 }
@@ -139,15 +139,15 @@ func TestATargetCalledAsTheOthers(t *testing.T) {
 func TestRowsThatAreNotCounted(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		rows  map[string]contract.WaitingTarget
+		rows  map[string]api.WaitingTarget
 		known string
 	}{
-		"all":         {map[string]contract.WaitingTarget{"a": {}, "b": {}}, "1"},
-		"one refused": {map[string]contract.WaitingTarget{"a": {}, "b": {Error: "no answer within 2s"}}, "0"},
-		"one missing": {map[string]contract.WaitingTarget{"a": {}}, "0"},
+		"all":         {map[string]api.WaitingTarget{"a": {}, "b": {}}, "1"},
+		"one refused": {map[string]api.WaitingTarget{"a": {}, "b": {Error: "no answer within 2s"}}, "0"},
+		"one missing": {map[string]api.WaitingTarget{"a": {}}, "0"},
 		"none":        {nil, "0"},
 	} {
-		w, asked := NewWorker(built, nil), &table{rows: contract.WaitingRows{Targets: test.rows}}
+		w, asked := NewWorker(built, nil), &table{rows: api.WaitingRows{Targets: test.rows}}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			has(t, scrape(t, w.Handler(Sources{Now: stands("a", "b"), Waiting: asked.waiting})), "jobd_jobs_waiting_counted "+test.known)
@@ -160,7 +160,7 @@ func TestTheTableIsAskedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, asked := NewWorker(built, []string{"done", "conflict"}), &table{}
-		asked.rows.Targets = map[string]contract.WaitingTarget{
+		asked.rows.Targets = map[string]api.WaitingTarget{
 			"a": {Count: 7, Oldest: time.Now().Add(-time.Minute).Unix()}, "b": {}, "c": {Error: "it was not counted"},
 		}
 		handler := w.Handler(Sources{Now: stands("a", "b", "c"), Waiting: asked.waiting})
@@ -175,7 +175,7 @@ func TestTheTableIsAskedSeldom(t *testing.T) {
 		if len(asked.asked) != 1 {
 			t.Errorf("the table was asked %d times within %v", len(asked.asked), countAge)
 		}
-		asked.rows, asked.err = contract.WaitingRows{}, errors.New("it is away")
+		asked.rows, asked.err = api.WaitingRows{}, errors.New("it is away")
 		time.Sleep(time.Second)
 		lines = scrape(t, handler)
 		has(t, lines, `jobd_jobs_waiting_counted 0`)
@@ -222,7 +222,7 @@ func BenchmarkAJob(b *testing.B) {
 // Executors are told by target and mode; those of targets without series of their own are added up.
 func TestExecutors(t *testing.T) {
 	t.Parallel()
-	all := []contract.ExecutorStatus{
+	all := []api.ExecutorStatus{
 		{Target: "mail", Mode: "fork", Processes: 6, Booting: 1, Ready: 2, Busy: 2, Boots: 9, Jobs: 70, Recycled: map[string]int64{"max_jobs": 3, "odd": 1}},
 		{Target: "hook", Mode: "http", Sent: "http://h/", Busy: 4, Boots: 2, Jobs: 5, Unready: "refused", Since: 1},
 	}
@@ -235,11 +235,11 @@ func TestExecutors(t *testing.T) {
 		w.targets.of(name)
 	}
 	for _, name := range []string{"x", "y"} {
-		all = append(all, contract.ExecutorStatus{Target: name, Mode: "pool", Processes: 1, Ready: 1, Jobs: 10})
+		all = append(all, api.ExecutorStatus{Target: name, Mode: "pool", Processes: 1, Ready: 1, Jobs: 10})
 	}
-	all[len(all)-2].Failing, all[len(all)-2].Tight = "it ended", "it has more"
+	all[len(all)-2].Failing = "it ended"
 	handler := w.Handler(Sources{
-		Now:     func() Now { return Now{Status: contract.WorkerStatus{Executors: all}} },
+		Now:     func() Now { return Now{Status: api.WorkerStatus{Executors: all}} },
 		Waiting: (&table{}).waiting,
 	})
 	lines := scrape(t, handler)
@@ -251,7 +251,6 @@ func TestExecutors(t *testing.T) {
 		`jobd_executor_recycles_total{mode="fork",reason="odd",target="mail"} 1`,
 		`jobd_executor_unready{mode="fork",target="mail"} 0`, `jobd_executor_unready{mode="http",target="hook"} 1`,
 		`jobd_executor_failing{mode="fork",target="mail"} 0`, `jobd_executor_failing{mode="pool",target="(others)"} 1`,
-		`jobd_executor_tight{mode="fork",target="mail"} 0`, `jobd_executor_tight{mode="pool",target="(others)"} 1`,
 		`jobd_executor_turns_total{mode="http",target="hook"} 5`,
 		`jobd_executor_turns_total{mode="pool",target="(others)"} 20`, `jobd_executor_processes{mode="pool",state="ready",target="(others)"} 2`,
 	)

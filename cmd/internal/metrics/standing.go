@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 type send = func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
@@ -96,13 +96,13 @@ func (s *standing) collect(send send) {
 
 // collectTargets tells of each target. Those without series of their own are added up; they count
 // as paused where all of them are.
-func (s *standing) collectTargets(targets map[string]contract.TargetStatus, gauge func(*prometheus.Desc, float64, ...string)) {
-	sums := make(map[*target]*contract.TargetStatus, len(targets))
+func (s *standing) collectTargets(targets map[string]api.TargetStatus, gauge func(*prometheus.Desc, float64, ...string)) {
+	sums := make(map[*target]*api.TargetStatus, len(targets))
 	for name, t := range targets {
 		series := s.targets.of(name)
 		sum := sums[series]
 		if sum == nil {
-			sum = &contract.TargetStatus{Paused: true}
+			sum = &api.TargetStatus{Paused: true}
 			sums[series] = sum
 		}
 		sum.Running += t.Running

@@ -10,7 +10,7 @@ import (
 
 	"jobd/cmd/internal/version"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Worker counts what a worker does, which is told it when that has happened. Its methods are safe for
@@ -84,7 +84,7 @@ func (w *Worker) Count(handlers map[string]jobnet.Handler) map[string]jobnet.Han
 
 // Now is how a worker stands at a scrape.
 type Now struct {
-	Status      contract.WorkerStatus
+	Status      api.WorkerStatus
 	Unshown     uint64    // events that the mirror has not tried to show
 	UnshownFrom time.Time // when the first of them was journalled; zero: there is none, or it is not known
 	Outages     uint64    // of the database that are over
@@ -95,7 +95,7 @@ type Now struct {
 // Sources are what is asked at a scrape.
 type Sources struct {
 	Now     func() Now
-	Waiting func(ctx context.Context, targets []string) (contract.WaitingRows, error)
+	Waiting func(ctx context.Context, targets []string) (api.WaitingRows, error)
 }
 
 // Handler answers scrapes. It is called once. Collectors run beside each other, so it is looked before

@@ -7,12 +7,12 @@ import (
 	"runtime/metrics"
 	"strconv"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Memory is what memory this process uses. Measuring does not stop the world. RSS is 0 where the
 // system has no /proc.
-func Memory() contract.MemoryUsage {
+func Memory() api.MemoryUsage {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"},
@@ -24,7 +24,7 @@ func Memory() contract.MemoryUsage {
 	total, used, unused, free, released := samples[0].Value.Uint64(), samples[1].Value.Uint64(),
 		samples[2].Value.Uint64(), samples[3].Value.Uint64(), samples[4].Value.Uint64()
 	heap := used + unused + free
-	return contract.MemoryUsage{RSS: residentBytes(), HeapTotal: heap, HeapUsed: used, External: total - heap - released}
+	return api.MemoryUsage{RSS: residentBytes(), HeapTotal: heap, HeapUsed: used, External: total - heap - released}
 }
 
 // residentBytes reads the second field of /proc/self/statm, which counts pages.

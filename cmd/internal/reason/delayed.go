@@ -7,7 +7,7 @@ import (
 
 	"jobd/exec/schedule"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // delayed tells of a row that is not run before its time, and, where that has come, what it waits
@@ -54,7 +54,7 @@ func (v *view) delayed() (Verdict, bool) {
 }
 
 // plan is what the row says about time; nil where nobody uses that.
-func (v *view) plan() *contract.RowPlan {
+func (v *view) plan() *api.RowPlan {
 	if v.row == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (v *view) plan() *contract.RowPlan {
 }
 
 // due tells of a row whose time has come: it waits as others do.
-func (v *view) due(p *contract.RowPlan) Verdict {
+func (v *view) due(p *api.RowPlan) Verdict {
 	verdict := v.claimable()
 	since := "is due"
 	if p.RunAt != 0 {
@@ -76,7 +76,7 @@ func (v *view) due(p *contract.RowPlan) Verdict {
 }
 
 // recurs says when a row recurs.
-func (v *view) recurs(p *contract.RowPlan) string {
+func (v *view) recurs(p *api.RowPlan) string {
 	text := "recurs " + cut(p.Schedule)
 	if p.In != "" && p.In != "UTC" && !elapsed(p.Schedule) {
 		text += " (" + p.In + ")"
@@ -137,7 +137,7 @@ func (v *view) rowEnd() string {
 }
 
 // timedOut says that a run was ended by its time limit.
-func timedOut(h *contract.JobHistory) string {
+func timedOut(h *api.JobHistory) string {
 	return "its time limit of " + lengthy(time.Duration(h.Timeout)*time.Second) + " was over"
 }
 

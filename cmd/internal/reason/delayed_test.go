@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
-type rowPlan = contract.RowPlan
+type rowPlan = api.RowPlan
 
 // delayed is a delayed row of target mail, and how that stands on a worker.
 func delayed(t *target, p rowPlan, h *history) job {
@@ -44,7 +44,7 @@ type caseAboutTime struct {
 
 func casesAboutTime(soon, before, night int64, daily rowPlan) []caseAboutTime {
 	bad := `schedule "dayly": it has none of the known forms`
-	again := &contract.JobAgain{RunAt: soon, Why: "retry"}
+	again := &api.JobAgain{RunAt: soon, Why: "retry"}
 	return []caseAboutTime{
 		{Delayed, "is delayed until 12:04 (in 4m)", []Answer{of("node-1", delayed(idle, rowPlan{RunAt: soon}, nil))}},
 		{Delayed, "is delayed until 12:04 (in 4m); node-1 does not serve its target mail (served are video)", []Answer{

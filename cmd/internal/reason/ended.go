@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // unknownOutcome begins the reason of a job of which nobody saw the end. Its stderr has the same
@@ -22,7 +22,7 @@ func (v *view) ended() (Verdict, bool) {
 		return Verdict{}, false
 	}
 	t := v.history(func(t teller) bool { return t.job.Journal.Status == string(journal.StatusDone) })
-	h := &contract.JobHistory{}
+	h := &api.JobHistory{}
 	when := v.at(v.row.Finished * 1000)
 	verdict := Verdict{Reason: Failed}
 	if t != nil {
@@ -76,7 +76,7 @@ func (v *view) ended() (Verdict, bool) {
 
 // serviceSaid is the line by which a service answered, which is the first one of stderr, and what is told
 // of it. That the service says that all went well is not told of a job that has failed.
-func serviceSaid(stderr contract.JobText) (line, told string) {
+func serviceSaid(stderr api.JobText) (line, told string) {
 	line, _, whole := strings.Cut(stderr.Tail, "\n")
 	number, isHTTP := strings.CutPrefix(line, "HTTP/1.1 ")
 	if !isHTTP {
@@ -106,7 +106,7 @@ func (v *view) rowResult() string {
 }
 
 // result is how a journal says that a job ended.
-func result(h *contract.JobHistory) string {
+func result(h *api.JobHistory) string {
 	switch {
 	case h.Signal != "":
 		return "killed by " + h.Signal
@@ -119,7 +119,7 @@ func result(h *contract.JobHistory) string {
 }
 
 // took says how long a job ran: as it was measured, or else to the second, as its row has it.
-func (v *view) took(h *contract.JobHistory) string {
+func (v *view) took(h *api.JobHistory) string {
 	ran := time.Duration(h.Ran) * time.Microsecond
 	if ran == 0 && v.row.Started > 0 && v.row.Finished > v.row.Started {
 		ran = time.Duration(v.row.Finished-v.row.Started) * time.Second

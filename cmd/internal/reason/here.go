@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // here tells of a job that a worker has in its hands.
@@ -20,35 +20,35 @@ func (v *view) here() (Verdict, bool) {
 }
 
 // standing tells where a job stands on a worker.
-func (v *view) standing(t teller, s *contract.JobStanding) Verdict {
+func (v *view) standing(t teller, s *api.JobStanding) Verdict {
 	claimed := fmt.Sprintf("was claimed by %s%s", t.Name, v.at(s.Since))
 	switch s.Phase {
-	case contract.StandsQueued:
+	case api.StandsQueued:
 		return Verdict{Reason: Prefetched, Sentence: claimed + ", and " + v.queued(t, s)}
-	case contract.StandsClaimed:
+	case api.StandsClaimed:
 		text := fmt.Sprintf("has a slot on %s, and starts as soon as its row says running", t.Name)
 		return Verdict{Reason: Claimed, Sentence: text + v.aside(t, ", but ")}
-	case contract.StandsParked:
+	case api.StandsParked:
 		text := fmt.Sprintf("is about to start on %s, and has lent its slot to others", t.Name)
 		return Verdict{Reason: Parked, Sentence: text + v.aside(t, " meanwhile: ")}
-	case contract.StandsStarting:
+	case api.StandsStarting:
 		return Verdict{Reason: Starting, Sentence: "is being started on " + t.Name}
-	case contract.StandsRunning:
+	case api.StandsRunning:
 		return v.running(t, s)
-	case contract.StandsRenewing:
+	case api.StandsRenewing:
 		return Verdict{Reason: Renewing, Sentence: fmt.Sprintf("could not be started on %s, which tries again in a moment", t.Name)}
-	case contract.StandsEnded:
+	case api.StandsEnded:
 		return Verdict{Reason: Ended, Sentence: fmt.Sprintf("has ended on %s, which is about to journal how", t.Name)}
-	case contract.StandsLeaving:
+	case api.StandsLeaving:
 		return Verdict{Reason: Leaving, Sentence: fmt.Sprintf("is being given back by %s%s", t.Name, behind(", because ", s.Reason))}
-	case contract.StandsInDoubt:
+	case api.StandsInDoubt:
 		return v.inDoubt(t, s, claimed)
 	}
 	return Verdict{Reason: Claimed, Sentence: fmt.Sprintf("%s; there it is %q", claimed, s.Phase)}
 }
 
 // queued tells what a claimed job waits for.
-func (v *view) queued(t teller, s *contract.JobStanding) string {
+func (v *view) queued(t teller, s *api.JobStanding) string {
 	place := "is the next there"
 	if s.Before > 0 {
 		place = fmt.Sprintf("waits there behind %s", number(s.Before, false))
@@ -67,7 +67,7 @@ func (v *view) queued(t teller, s *contract.JobStanding) string {
 }
 
 // running tells of a job that has a process.
-func (v *view) running(t teller, s *contract.JobStanding) Verdict {
+func (v *view) running(t teller, s *api.JobStanding) Verdict {
 	var process []string
 	if s.PID != 0 {
 		process = append(process, fmt.Sprintf("pid %d", s.PID))
@@ -100,7 +100,7 @@ func (v *view) running(t teller, s *contract.JobStanding) Verdict {
 }
 
 // inDoubt tells of a claim of which it is not known whether it was won.
-func (v *view) inDoubt(t teller, s *contract.JobStanding, claimed string) Verdict {
+func (v *view) inDoubt(t teller, s *api.JobStanding, claimed string) Verdict {
 	if s.Reason != "" {
 		return Verdict{Reason: Leaving, Sentence: fmt.Sprintf("is being given up by %s, because %s", t.Name, s.Reason)}
 	}

@@ -6,7 +6,7 @@ import (
 
 	jobexec "jobd/exec"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Question is which job is asked about, and by whom.
@@ -20,9 +20,9 @@ type Question struct {
 
 // Answer is what one worker said.
 type Answer struct {
-	Name               string // the worker's
-	contract.Explained        // where there is no answer: the targets that its master knows of, nil where they are not known
-	Err                error  // why there is no answer
+	Name          string // the worker's
+	api.Explained        // where there is no answer: the targets that its master knows of, nil where they are not known
+	Err           error  // why there is no answer
 }
 
 // Code is a word for why a job is where it is. Scripts rely on it.
@@ -86,7 +86,7 @@ type Verdict struct {
 	Sentence string
 	Worker   string // who has it, or had it; "" where that is nobody, or not known
 
-	// Probe tells that only a probe would explain it (contract.ExplainQuery): the verdict is what
+	// Probe tells that only a probe would explain it (api.ExplainQuery): the verdict is what
 	// can be said without.
 	Probe bool
 }
@@ -138,13 +138,13 @@ type view struct {
 	Question
 	told   []teller
 	silent []Answer
-	row    *contract.JobRow // as the table has it; nil: there is none, or nobody could read it
+	row    *api.JobRow // as the table has it; nil: there is none, or nobody could read it
 }
 
 // teller is a worker that has answered, and what it said of the job.
 type teller struct {
 	*Answer
-	job contract.ExplainedJob
+	job api.ExplainedJob
 }
 
 // add takes in a worker's answer.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // now is 2026-11-20 12:00 UTC; at gives milliseconds of that day.
@@ -25,21 +25,21 @@ func at(clock string) int64 {
 }
 
 type (
-	job     = contract.ExplainedJob
-	row     = contract.JobRow
-	target  = contract.TargetStanding
-	here    = contract.JobStanding
-	history = contract.JobHistory
-	aside   = contract.AsideJob
-	probe   = contract.JobProbe
-	ahead   = contract.JobsAhead
+	job     = api.ExplainedJob
+	row     = api.JobRow
+	target  = api.TargetStanding
+	here    = api.JobStanding
+	history = api.JobHistory
+	aside   = api.AsideJob
+	probe   = api.JobProbe
+	ahead   = api.JobsAhead
 )
 
 // of is the answer of a worker about job 5.
 func of(name string, j job) Answer {
 	j.Job = 5
 	marks := map[string]string{"node-1": "aaaa", "node-2": "bbbb", "node-3": "cccc"}
-	return Answer{Name: name, Explained: contract.Explained{Name: name, Mark: marks[name], Targets: []string{"mail"}, Jobs: []job{j}}}
+	return Answer{Name: name, Explained: api.Explained{Name: name, Mark: marks[name], Targets: []string{"mail"}, Jobs: []job{j}}}
 }
 
 // silent is a worker that has not answered.
@@ -109,7 +109,7 @@ func TestTheTableCannotBeRead(t *testing.T) {
 	t.Parallel()
 	a := of("node-1", job{Journal: &history{Status: "done", Result: "fail", Code: code(3), At: at("10:05:00")}})
 	a.Table = "connection refused"
-	a.Database = &contract.Standing{Since: now.Add(-time.Hour)}
+	a.Database = &api.Standing{Since: now.Add(-time.Hour)}
 	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{a, silent("node-2", "no answer")})
 	want := "job 5 may be anywhere: node-1 can't read the table since 11:00: connection refused; the journal of node-1 has it as done at 10:05 (exit code 3)"
 	if got.Sentence != want || got.Reason != Unreadable || got.Explained() {
@@ -170,7 +170,7 @@ func TestWhatIsToBeProbed(t *testing.T) {
 func TestTextsOfOthers(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ü", 1000)
-	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Tail: "x\n" + long + "\n"}}, nil))})
+	got := Of(Question{Job: 5, Now: now, Location: time.UTC}, []Answer{of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: api.JobText{Tail: "x\n" + long + "\n"}}, nil))})
 	if len(got.Sentence) > 400 || strings.Contains(got.Sentence, "\n") || !strings.HasSuffix(got.Sentence, "ü…") {
 		t.Errorf("%d bytes: %s", len(got.Sentence), got.Sentence)
 	}

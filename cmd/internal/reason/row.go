@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // otherTarget tells that the job is not of the target that was named. The table may take two names
@@ -170,7 +170,7 @@ func (v *view) owed(t teller) string {
 	if t.job.Aside != nil {
 		return v.aside(t, ": ")
 	}
-	if s := t.job.Target; s != nil && s.Hindered == contract.HinderedUnwritten {
+	if s := t.job.Target; s != nil && s.Hindered == api.HinderedUnwritten {
 		return ": " + s.Why
 	}
 	return ""
@@ -206,7 +206,7 @@ func (v *view) elsewhere(mark string) Verdict {
 			return Verdict{Reason: Silent, Sentence: text, Worker: a.Name}
 		}
 	}
-	probe := v.probe(func(p *contract.JobProbe) bool { return p.Marked })
+	probe := v.probe(func(p *api.JobProbe) bool { return p.Marked })
 	if len(v.silent) > 0 {
 		var who []string
 		for _, a := range v.silent {
@@ -226,7 +226,7 @@ func (v *view) elsewhere(mark string) Verdict {
 }
 
 // connected says whether the worker of a claim is connected to the database.
-func (v *view) connected(p *contract.JobProbe) string {
+func (v *view) connected(p *api.JobProbe) string {
 	switch {
 	case p == nil:
 		return ""
@@ -237,7 +237,7 @@ func (v *view) connected(p *contract.JobProbe) string {
 }
 
 // probe is what a probe has told, of those that pass.
-func (v *view) probe(pass func(*contract.JobProbe) bool) *contract.JobProbe {
+func (v *view) probe(pass func(*api.JobProbe) bool) *api.JobProbe {
 	for _, t := range v.told {
 		if p := t.job.Probe; p != nil && pass(p) {
 			return p

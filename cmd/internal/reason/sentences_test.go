@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Each reason, in its words.
@@ -157,7 +157,7 @@ func TestSentences(t *testing.T) {
 			of("node-1", under("accepted", "@aaaaxxxxx", &history{Status: "released", Token: "@aaaaxxxxx", Ended: at("10:05:00"), Reason: "it stops"})),
 		}},
 		{Conflict, "is not node-1's any more, because somebody else changed its row at 10:05, which said waiting; now it says accepted", []Answer{
-			of("node-1", under("accepted", "@aaaaxxxxx", &history{Status: "conflict", Token: "@aaaaxxxxx", At: at("10:05:00"), Found: &contract.FoundRow{Status: "waiting"}})),
+			of("node-1", under("accepted", "@aaaaxxxxx", &history{Status: "conflict", Token: "@aaaaxxxxx", At: at("10:05:00"), Found: &api.FoundRow{Status: "waiting"}})),
 		}},
 		{Claimed, "was claimed by node-1 at 10:02, whose journal has it as running", []Answer{
 			of("node-1", under("running", "@aaaaxxxxx", &history{Status: "running", Token: "@aaaaxxxxx", Claimed: ten})),
@@ -165,18 +165,18 @@ func TestSentences(t *testing.T) {
 
 		{Done, "is done: ok at 10:02 on node-2, after 2.5s", []Answer{of("node-1", done(row{Result: "ok", Code: rowCode(0)}, nil)), of("node-2", done(row{}, ran))}},
 		{Done, "is done: ok at 10:02, after 3s", []Answer{of("node-1", done(row{Result: "ok", Code: rowCode(0)}, nil))}},
-		{Failed, "failed with exit code 3 at 10:02, after 3s: no mail", []Answer{of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Tail: "one\nno mail\n\n"}}, nil))}},
+		{Failed, "failed with exit code 3 at 10:02, after 3s: no mail", []Answer{of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: api.JobText{Tail: "one\nno mail\n\n"}}, nil))}},
 		{Failed, "failed with exit code 4 at 10:02, after 3s: HTTP/1.1 404 Not Found: no such job", []Answer{
-			of("node-1", done(row{Result: "fail", Code: rowCode(4), Stderr: contract.JobText{Size: 35, Tail: "HTTP/1.1 404 Not Found\nno such job\n"}}, nil)),
+			of("node-1", done(row{Result: "fail", Code: rowCode(4), Stderr: api.JobText{Size: 35, Tail: "HTTP/1.1 404 Not Found\nno such job\n"}}, nil)),
 		}},
 		{Failed, "failed with exit code 4 at 10:02, after 3s: HTTP/1.1 404 Not Found", []Answer{
-			of("node-1", done(row{Result: "fail", Code: rowCode(4), Stderr: contract.JobText{Size: 23, Tail: "HTTP/1.1 404 Not Found\n"}}, nil)),
+			of("node-1", done(row{Result: "fail", Code: rowCode(4), Stderr: api.JobText{Size: 23, Tail: "HTTP/1.1 404 Not Found\n"}}, nil)),
 		}},
 		{Failed, "failed with exit code 3 at 10:02, after 3s", []Answer{
-			of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Size: 15, Tail: "Status: 200 OK\n"}}, nil)),
+			of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: api.JobText{Size: 15, Tail: "Status: 200 OK\n"}}, nil)),
 		}},
 		{Failed, "failed with exit code 3 at 10:02, after 3s: of much", []Answer{
-			of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: contract.JobText{Size: 9000, Tail: "Status: 500 the end\nof much\n"}}, nil)),
+			of("node-1", done(row{Result: "fail", Code: rowCode(3), Stderr: api.JobText{Size: 9000, Tail: "Status: 500 the end\nof much\n"}}, nil)),
 		}},
 		{Failed, "failed at 10:02 on node-1, after 3s: fork: no memory", []Answer{
 			of("node-1", done(row{Result: "fail"}, &history{Status: "done", Result: "fail", Reason: "fork: no memory"})),
@@ -186,7 +186,7 @@ func TestSentences(t *testing.T) {
 			of("node-1", done(row{Result: "fail"}, &history{Status: "done", Reason: "outcome unknown: the machine lost power"})),
 		}},
 		{Unknown, "ended at 10:02, and nobody knows how: the machine lost power", []Answer{
-			of("node-1", done(row{Result: "fail", Stderr: contract.JobText{Tail: "jobd: outcome unknown: the machine lost power\n"}}, nil)),
+			of("node-1", done(row{Result: "fail", Stderr: api.JobText{Tail: "jobd: outcome unknown: the machine lost power\n"}}, nil)),
 		}},
 		{Cancelled, "was cancelled by 10.0.0.5, and ended at 10:02 on node-1: killed by SIGTERM", []Answer{
 			of("node-1", done(row{Result: "fail", Sig: "SIGTERM"}, &history{Status: "done", Cancelled: ten, CancelledBy: "10.0.0.5:1"})),

@@ -9,7 +9,7 @@ import (
 
 	"jobd/cmd/internal/conf"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // servers are the workers that serve a row's target, by what they could do with it.
@@ -108,7 +108,7 @@ func sorted(all []teller) (s servers) {
 	for _, t := range all {
 		target := t.job.Target
 		switch {
-		case target.Hindered == contract.HinderedLocked:
+		case target.Hindered == api.HinderedLocked:
 			s.open = append(s.open, t)
 		case target.Paused:
 			s.paused = append(s.paused, t)
@@ -149,7 +149,7 @@ func (v *view) unserved() string {
 
 // open tells of a row of a target that somebody would claim more for.
 func (v *view) open(s servers) Verdict {
-	probe := v.probe(func(p *contract.JobProbe) bool { return !p.Marked && p.Error == "" })
+	probe := v.probe(func(p *api.JobProbe) bool { return !p.Marked && p.Error == "" })
 	ahead, counted := v.ahead()
 	target := v.row.Target
 	switch first := s.open[0]; {
@@ -185,7 +185,7 @@ func unasked(millis int64) string {
 // lockedSince says since when a worker has found nothing but locked rows.
 func (v *view) lockedSince(open []teller) string {
 	for _, t := range open {
-		if t.job.Target.Hindered == contract.HinderedLocked {
+		if t.job.Target.Hindered == api.HinderedLocked {
 			return v.since(t.job.Target.Since)
 		}
 	}
@@ -228,7 +228,7 @@ func (v *view) allPaused(s servers) Verdict {
 }
 
 // paused says that a target is paused, since when and by whom.
-func (v *view) paused(t *contract.TargetStanding) string {
+func (v *view) paused(t *api.TargetStanding) string {
 	return fmt.Sprintf("its target %s is paused%s%s", t.Name, v.since(t.PausedSince), behind(" by ", whoOf(t.PausedBy)))
 }
 
@@ -271,25 +271,25 @@ func (v *view) ahead() (jobs string, counted bool) {
 func (v *view) hindered(t teller) string {
 	target, why := t.job.Target, cut(t.job.Target.Why)
 	switch since := v.since(target.Since); target.Hindered {
-	case contract.HinderedStopping:
+	case api.HinderedStopping:
 		return t.Name + " is stopping"
-	case contract.HinderedName:
+	case api.HinderedName:
 		return fmt.Sprintf("%s can't serve target %s: %s", t.Name, target.Name, why)
-	case contract.HinderedDisk:
+	case api.HinderedDisk:
 		return fmt.Sprintf("%s claims nothing%s, because the disk of its journal is full: %s", t.Name, since, why)
-	case contract.HinderedDatabase:
+	case api.HinderedDatabase:
 		return fmt.Sprintf("the claims of %s fail%s: %s", t.Name, since, why)
-	case contract.HinderedStuck:
+	case api.HinderedStuck:
 		return fmt.Sprintf("a claim of %s waits for the database%s", t.Name, since)
-	case contract.HinderedUnwritten:
+	case api.HinderedUnwritten:
 		return fmt.Sprintf("%s claims nothing, because it can't write the table%s", t.Name, since)
-	case contract.HinderedIdentity:
+	case api.HinderedIdentity:
 		return fmt.Sprintf("%s claims nothing%s: %s", t.Name, since, why)
-	case contract.HinderedLauncher:
+	case api.HinderedLauncher:
 		return fmt.Sprintf("%s starts nothing%s: %s", t.Name, since, why)
-	case contract.HinderedRetirement:
+	case api.HinderedRetirement:
 		return fmt.Sprintf("%s is about to serve target %s no more: %s", t.Name, target.Name, why)
-	case contract.HinderedCrowded:
+	case api.HinderedCrowded:
 		return fmt.Sprintf("%s claims no more for target %s: %s", t.Name, target.Name, why)
 	default:
 		return fmt.Sprintf("%s claims nothing for target %s%s: %s", t.Name, target.Name, since, why)

@@ -7,15 +7,15 @@ import (
 	jobexec "jobd/exec"
 	"jobd/exec/board"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Cancel has jobs not run, or end. Where nothing was cancelled and something was refused, that is
 // part of the history.
-func (s *Service) Cancel(ctx context.Context, from Call, q contract.CancelQuery) (told contract.CancelAnswer, err error) {
+func (s *Service) Cancel(ctx context.Context, from Call, q api.CancelQuery) (told api.CancelAnswer, err error) {
 	wish := jobexec.CancelWish{
 		IDs: make([]int64, len(q.IDs)), Targets: make(map[int64]string, len(q.Targets)),
-		Grace: contract.DefaultGrace * time.Millisecond, Rows: q.Rows, By: from.From.String(),
+		Grace: api.DefaultGrace * time.Millisecond, Rows: q.Rows, By: from.From.String(),
 	}
 	for i, id := range q.IDs {
 		wish.IDs[i] = int64(id)
@@ -28,33 +28,33 @@ func (s *Service) Cancel(ctx context.Context, from Call, q contract.CancelQuery)
 	}
 	done, err := s.Worker.Cancel(ctx, wish)
 	if err != nil {
-		return told, s.judge(contract.Cancel.Name, from, err)
+		return told, s.judge(api.Cancel.Name, from, err)
 	}
 	if len(done.Jobs) == 0 && len(done.Errors) > 0 {
-		s.Refusals.add(contract.Cancel.Name, from, firstOf(done.Errors))
+		s.Refusals.add(api.Cancel.Name, from, firstOf(done.Errors))
 	}
-	told = contract.CancelAnswer{
-		Jobs:   make(map[jobnet.Whole]contract.CancelledJob, len(done.Jobs)),
-		Errors: byID(done.Errors), Elsewhere: make(map[jobnet.Whole]contract.ClaimedRow, len(done.Elsewhere)),
+	told = api.CancelAnswer{
+		Jobs:   make(map[jobnet.Whole]api.CancelledJob, len(done.Jobs)),
+		Errors: byID(done.Errors), Elsewhere: make(map[jobnet.Whole]api.ClaimedRow, len(done.Elsewhere)),
 	}
 	for id, job := range done.Jobs {
 		told.Jobs[jobnet.Whole(id)] = cancelled(job)
 	}
 	for id, row := range done.Elsewhere {
-		told.Elsewhere[jobnet.Whole(id)] = contract.ClaimedRow{Status: row.Status, Owner: row.Owner, Target: row.Target}
+		told.Elsewhere[jobnet.Whole(id)] = api.ClaimedRow{Status: row.Status, Owner: row.Owner, Target: row.Target}
 	}
 	return told, nil
 }
 
 // cancelled is what a client is told of a job that was cancelled.
-func cancelled(job jobexec.CancelledJob) contract.CancelledJob {
-	told := contract.CancelledJob{State: contract.CancelCancelling, Target: job.Target, By: job.By}
+func cancelled(job jobexec.CancelledJob) api.CancelledJob {
+	told := api.CancelledJob{State: api.CancelCancelling, Target: job.Target, By: job.By}
 	switch job.Did {
 	case board.NotRun:
-		told.State = contract.CancelIgnored
+		told.State = api.CancelIgnored
 		return told
 	case board.GivenUp:
-		told.State = contract.CancelDone
+		told.State = api.CancelDone
 		return told
 	}
 	told.Before = job.Did == board.Already

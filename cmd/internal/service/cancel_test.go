@@ -10,7 +10,7 @@ import (
 	"jobd/exec/board"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Who cancels jobs is told what became of each, and the worker is told who it is.
@@ -27,20 +27,20 @@ func TestCancel(t *testing.T) {
 		Errors:    map[int64]string{5: "job 5 is done already"},
 		Elsewhere: map[int64]journal.Row{6: {Job: 6, Target: "c", Status: "running", Owner: "@ab"}},
 	}}
-	query := contract.CancelQuery{IDs: []jobnet.Whole{1, 2, 3, 4, 5, 6}, Targets: map[jobnet.Whole]string{1: "a"}, Grace: &grace, Rows: true}
+	query := api.CancelQuery{IDs: []jobnet.Whole{1, 2, 3, 4, 5, 6}, Targets: map[jobnet.Whole]string{1: "a"}, Grace: &grace, Rows: true}
 	got, err := newService(worker).Cancel(t.Context(), asked("x"), query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := contract.CancelAnswer{
-		Jobs: map[jobnet.Whole]contract.CancelledJob{
+	want := api.CancelAnswer{
+		Jobs: map[jobnet.Whole]api.CancelledJob{
 			1: {State: "ignored", Target: "a", By: "me"},
 			2: {State: "cancelling", Target: "a", By: "me", Grace: 2000, Kill: at.UnixMilli() + 2000},
 			3: {State: "cancelling", Target: "a", By: "other", Before: true, Grace: 1000, Kill: at.UnixMilli() + 1000},
 			4: {State: "done", Target: "b", By: "me"},
 		},
 		Errors:    map[jobnet.Whole]string{5: "job 5 is done already"},
-		Elsewhere: map[jobnet.Whole]contract.ClaimedRow{6: {Status: "running", Owner: "@ab", Target: "c"}},
+		Elsewhere: map[jobnet.Whole]api.ClaimedRow{6: {Status: "running", Owner: "@ab", Target: "c"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
@@ -54,7 +54,7 @@ func TestCancel(t *testing.T) {
 func TestCancelInVainIsJournalled(t *testing.T) {
 	t.Parallel()
 	worker := &stub{cancelled: jobexec.Cancelled{Errors: map[int64]string{5: "job 5 is done already"}}}
-	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), contract.CancelQuery{IDs: []jobnet.Whole{5}}); err != nil {
+	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}); err != nil {
 		t.Fatal(err)
 	}
 	want := []journal.Payload{journal.Refused{Request: "cancel", About: "ids=[5]", Reason: "job 5 is done already", By: caller}}
@@ -62,7 +62,7 @@ func TestCancelInVainIsJournalled(t *testing.T) {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 	worker = &stub{refuses: jobexec.RefusedError("nothing was cancelled: there is no room for the journal")}
-	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), contract.CancelQuery{IDs: []jobnet.Whole{5}}); err == nil || len(worker.events) != 1 {
+	if _, err := newService(worker).Cancel(t.Context(), asked("ids=[5]"), api.CancelQuery{IDs: []jobnet.Whole{5}}); err == nil || len(worker.events) != 1 {
 		t.Errorf("error %v, journal %v", err, worker.events)
 	}
 }

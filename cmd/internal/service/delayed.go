@@ -8,13 +8,13 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
 // Delayed lists delayed rows in the order in which they are due. It changes nothing, so there is
 // nothing for a crash to leave behind. A table that is out of reach is not asked.
-func (s *Service) Delayed(ctx context.Context, _ Call, q contract.DelayedQuery) (told contract.DelayedRows, err error) {
+func (s *Service) Delayed(ctx context.Context, _ Call, q api.DelayedQuery) (told api.DelayedRows, err error) {
 	if now := s.Process.Database(); !now.Reachable {
 		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
 	}
@@ -32,9 +32,9 @@ func (s *Service) Delayed(ctx context.Context, _ Call, q contract.DelayedQuery) 
 		return told, jobnet.Refusef("delayed rows can't be read now: %v", err)
 	}
 	now := time.Now()
-	told.Rows = make([]contract.DelayedRow, len(rows))
+	told.Rows = make([]api.DelayedRow, len(rows))
 	for i, row := range rows {
-		told.Rows[i] = contract.DelayedRow{
+		told.Rows[i] = api.DelayedRow{
 			Job: jobnet.Whole(row.Job), Target: row.Target, RowPlan: *s.rowPlan(row.Status, row.Target, row.Plan, now),
 			Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,
 		}

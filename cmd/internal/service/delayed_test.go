@@ -11,7 +11,7 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -38,15 +38,15 @@ func TestDelayedRowsAreListed(t *testing.T) {
 	table := &later{rows: []*store.Seen{recurs("delayed", journal.Plan{RunAt: 50}), retried, recurs("delayed", journal.Plan{RunAt: soon, Schedule: "dayly"})}}
 	s := newService(&stub{status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
 	s.Table = table
-	got, err := s.Delayed(t.Context(), asked(""), contract.DelayedQuery{Most: 3})
+	got, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{Most: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	bad := got.Rows[2].Bad
-	want := contract.DelayedRows{More: true, Rows: []contract.DelayedRow{
-		{Job: 5, Target: "mail", RowPlan: contract.RowPlan{RunAt: 50, Due: true}},
-		{Job: 5, Target: "mail", RowPlan: contract.RowPlan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4}, Finished: 7, Result: "fail", Code: &code},
-		{Job: 5, Target: "mail", RowPlan: contract.RowPlan{RunAt: soon, Schedule: "dayly", In: "UTC", Bad: bad}},
+	want := api.DelayedRows{More: true, Rows: []api.DelayedRow{
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: 50, Due: true}},
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, PlannedAt: 60, Attempts: 1, MaxAttempts: 4}, Finished: 7, Result: "fail", Code: &code},
+		{Job: 5, Target: "mail", RowPlan: api.RowPlan{RunAt: soon, Schedule: "dayly", In: "UTC", Bad: bad}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(bad, "daily 02:30") {
 		t.Errorf("%s (-want +got):\n%s", bad, diff)
@@ -56,12 +56,12 @@ func TestDelayedRowsAreListed(t *testing.T) {
 	}
 	for err, want := range map[error]string{store.ErrNoDelays: "use_columns does not name run_at", errors.New("gone"): "can't be read now: gone"} {
 		table.err = err
-		if _, err := s.Delayed(t.Context(), asked(""), contract.DelayedQuery{Most: 2}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{Most: 2}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	s.Process.(*stub).away = contract.Standing{Error: "connection refused"}
-	if _, err := s.Delayed(t.Context(), asked(""), contract.DelayedQuery{}); err == nil || !strings.Contains(err.Error(), "the database is away") {
+	s.Process.(*stub).away = api.Standing{Error: "connection refused"}
+	if _, err := s.Delayed(t.Context(), asked(""), api.DelayedQuery{}); err == nil || !strings.Contains(err.Error(), "the database is away") {
 		t.Errorf("%v", err)
 	}
 }

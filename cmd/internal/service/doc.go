@@ -2,11 +2,11 @@
 // asks, and journals what was refused. A front (the TCP port, a connection to a master, whatever
 // comes next) decodes what it is asked, calls a method, and encodes the answer; it decides nothing.
 //
-//	front: bytes ──► contract data, caller ──► Service ──► exec.Worker
+//	front: bytes ──► api data, caller ──► Service ──► exec.Worker
 //	                                              │
 //	                                              └──► refused, requested: the journal
 //
-// The methods have the data and the answers of net/contract, and need no connection: tests call
+// The methods have the data and the answers of net/api, and need no connection: tests call
 // them as a front does.
 //
 // # When things crash

@@ -6,13 +6,13 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
 // addDue tells when the next delayed row of each target is due, and how many are. A table that has
 // no such rows tells nothing, and is asked nothing.
-func (s *Service) addDue(ctx context.Context, targets []string, told map[string]contract.WaitingTarget) {
+func (s *Service) addDue(ctx context.Context, targets []string, told map[string]api.WaitingTarget) {
 	due, err := s.Table.NextDue(ctx, targets, nil)
 	if err != nil {
 		s.Logger.Warn("looking for the next delayed rows for a client failed", "error", err)
@@ -22,7 +22,7 @@ func (s *Service) addDue(ctx context.Context, targets []string, told map[string]
 		one.NextDue = next
 		if next <= due.Now.Unix() && err == nil {
 			var counted store.Counted
-			if counted, err = s.Table.CountDue(ctx, name, 0, contract.MostCounted); err != nil {
+			if counted, err = s.Table.CountDue(ctx, name, 0, api.MostCounted); err != nil {
 				s.Logger.Warn("counting due rows for a client failed", "error", err)
 			}
 			one.Due, one.DueMore = counted.Rows, counted.More
@@ -50,11 +50,11 @@ func (x *explanation) readPlans(ctx context.Context) {
 
 // rowPlan is what a row of a target says about time in its form on the wire; nil where nothing is used
 // of that.
-func (s *Service) rowPlan(status, target string, p *journal.Plan, now time.Time) *contract.RowPlan {
+func (s *Service) rowPlan(status, target string, p *journal.Plan, now time.Time) *api.RowPlan {
 	if p == nil {
 		return nil
 	}
-	told := &contract.RowPlan{
+	told := &api.RowPlan{
 		RunAt: p.RunAt, PlannedAt: p.PlannedAt, Attempts: p.Attempts, MaxAttempts: p.MaxAttempts, Timeout: p.Timeout,
 		Schedule: p.Schedule, Zone: p.Zone, Due: status == journal.RowDelayed && p.RunAt <= now.Unix(),
 	}
@@ -72,17 +72,17 @@ func (s *Service) rowPlan(status, target string, p *journal.Plan, now time.Time)
 
 // countDue counts what is due before rows that are.
 func (x *explanation) countDue(ctx context.Context) {
-	x.each(func(id int64, job *contract.ExplainedJob) {
+	x.each(func(id int64, job *api.ExplainedJob) {
 		row := x.rows[id]
 		if row == nil || job.Row.Plan == nil || !job.Row.Plan.Due || row.Plan.RunAt == 0 {
 			return
 		}
-		n, err := x.Table.CountDue(ctx, row.Target, row.Plan.RunAt, contract.MostCounted)
+		n, err := x.Table.CountDue(ctx, row.Target, row.Plan.RunAt, api.MostCounted)
 		if err != nil {
 			x.Logger.Warn("counting due rows for a client failed", "error", err)
 			return
 		}
-		job.Ahead = &contract.JobsAhead{Rows: n.Rows, More: n.More}
+		job.Ahead = &api.JobsAhead{Rows: n.Rows, More: n.More}
 	})
 }
 

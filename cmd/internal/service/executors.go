@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	jobexec "jobd/exec"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Recycle has the processes replaced that are kept for the jobs of targets, one after the other. It
 // does not wait for them.
-func (s *Service) Recycle(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
+func (s *Service) Recycle(_ context.Context, from Call, t api.Targets) (done api.Done, err error) {
 	err = s.Worker.Recycle(t.Targets, "asked for by "+from.From.String())
-	return done, s.judge(contract.Recycle.Name, from, inOne(err))
+	return done, s.judge(api.Recycle.Name, from, inOne(err))
 }
 
 // inOne is one refusal for several that are joined.
@@ -29,20 +29,20 @@ func inOne(err error) error {
 
 // executors are what clients are told of those that run jobs otherwise than in a process for each, in
 // the order of their targets. Requests are counted elsewhere.
-func executors(of jobexec.Executors, targets map[string]jobexec.TargetStatus) (all []contract.ExecutorStatus) {
+func executors(of jobexec.Executors, targets map[string]jobexec.TargetStatus) (all []api.ExecutorStatus) {
 	for _, p := range of.Pools {
-		all = append(all, contract.ExecutorStatus{
+		all = append(all, api.ExecutorStatus{
 			Target: p.Target, Mode: string(p.Mode), Slots: targets[p.Target].Concurrency,
 			Processes: p.Processes, Booting: p.Booting, Ready: p.Ready, Busy: p.Busy,
 			Boots: p.Boots, Jobs: p.Jobs, Recycled: p.Recycled, Unready: p.Unready, Failing: p.Failing, Since: p.Since,
-			Tight: p.Tight, TightSince: p.TightSince, Old: p.Old,
+			Stranger: p.Stranger, StrangerAt: p.StrangerAt, Old: p.Old,
 		})
 	}
 	for _, r := range of.Services {
-		all = append(all, contract.ExecutorStatus{
+		all = append(all, api.ExecutorStatus{
 			Target: r.Target, Mode: string(r.Mode), Slots: r.Slots, Sent: r.Address, Busy: r.Busy, Unready: r.Unready, Since: r.Since,
 		})
 	}
-	slices.SortFunc(all, func(a, b contract.ExecutorStatus) int { return cmp.Compare(a.Target, b.Target) })
+	slices.SortFunc(all, func(a, b api.ExecutorStatus) int { return cmp.Compare(a.Target, b.Target) })
 	return all
 }

@@ -9,7 +9,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -38,31 +38,31 @@ const (
 // explanation is one answer to explain under way.
 type explanation struct {
 	*Service
-	query  contract.ExplainQuery
+	query  api.ExplainQuery
 	ids    []int64
 	rows   map[int64]*store.Detail
-	answer contract.Explained
+	answer api.Explained
 }
 
 // Explain tells all that the worker knows of jobs. It asks the table first, then the worker, then
 // the journal: what happens meanwhile shows in a later one, and a job is never behind its row.
-func (s *Service) Explain(ctx context.Context, from Call, q contract.ExplainQuery) (contract.Explained, error) {
+func (s *Service) Explain(ctx context.Context, from Call, q api.ExplainQuery) (api.Explained, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTime)
 	defer cancel()
 	select {
 	case s.explaining <- struct{}{}:
 		defer func() { <-s.explaining }()
 	case <-ctx.Done():
-		return contract.Explained{}, ctx.Err()
+		return api.Explained{}, ctx.Err()
 	}
 	x := &explanation{Service: s, query: q}
 	for _, id := range q.IDs {
 		if !slices.Contains(x.ids, int64(id)) {
 			x.ids = append(x.ids, int64(id))
-			x.answer.Jobs = append(x.answer.Jobs, contract.ExplainedJob{Job: id})
+			x.answer.Jobs = append(x.answer.Jobs, api.ExplainedJob{Job: id})
 		}
 	}
-	status, _ := s.Status(ctx, from, contract.None{}) // it does not fail
+	status, _ := s.Status(ctx, from, api.None{}) // it does not fail
 	x.answer.Name, x.answer.Mark, x.answer.Database = status.Name, status.Mark, status.Database
 	served := slices.Sorted(maps.Keys(status.Targets))
 	x.answer.Targets = served[:min(len(served), mostNamed)]
@@ -77,7 +77,7 @@ func (s *Service) Explain(ctx context.Context, from Call, q contract.ExplainQuer
 }
 
 // each has every job's part of the answer filled in.
-func (x *explanation) each(fill func(id int64, job *contract.ExplainedJob)) {
+func (x *explanation) each(fill func(id int64, job *api.ExplainedJob)) {
 	for i, id := range x.ids {
 		fill(id, &x.answer.Jobs[i])
 	}
@@ -104,29 +104,29 @@ func (x *explanation) readRows(ctx context.Context, served []string) {
 			waiters = append(waiters, store.Waiter{Job: id, Target: row.Target})
 		}
 	}
-	ahead, err := x.Table.Ahead(ctx, waiters, contract.MostCounted)
+	ahead, err := x.Table.Ahead(ctx, waiters, api.MostCounted)
 	if err != nil {
 		x.Logger.Warn("counting rows for a client failed", "error", err)
 	}
-	x.each(func(id int64, job *contract.ExplainedJob) {
+	x.each(func(id int64, job *api.ExplainedJob) {
 		if row := x.rows[id]; row != nil {
 			job.Row = jobRow(row)
 			job.Row.Plan = x.rowPlan(row.Status, row.Served, row.Plan, time.Now())
 		}
 		if n, counted := ahead[id]; counted {
-			job.Ahead = &contract.JobsAhead{Rows: n.Rows, More: n.More}
+			job.Ahead = &api.JobsAhead{Rows: n.Rows, More: n.More}
 		}
 	})
 	x.countDue(ctx)
 }
 
 // jobRow is a row in its form on the wire.
-func jobRow(row *store.Detail) *contract.JobRow {
-	return &contract.JobRow{
+func jobRow(row *store.Detail) *api.JobRow {
+	return &api.JobRow{
 		Target: row.Target, Status: row.Status, Owner: row.Owner,
 		Created: row.Created, Started: row.Started, Finished: row.Finished,
 		Result: row.Result, Code: codeOf(row.Code), Sig: row.Sig,
-		Stdout: contract.JobText(row.Stdout), Stderr: contract.JobText(row.Stderr),
+		Stdout: api.JobText(row.Stdout), Stderr: api.JobText(row.Stderr),
 	}
 }
 
@@ -137,15 +137,15 @@ func (x *explanation) askWorker() {
 	for _, a := range x.Owed() {
 		owed[a.Job] = a
 	}
-	x.each(func(id int64, job *contract.ExplainedJob) {
+	x.each(func(id int64, job *api.ExplainedJob) {
 		if s := known[id].Standing; s != nil {
 			job.Here = jobStanding(s)
 			job.Here.MaxAttempts = x.mostAttempts(s.Target, s.Time.Plan)
 		}
 		if a := known[id].Aside; a != nil {
-			job.Aside = &contract.AsideJob{Reason: a.Reason, Since: millis(a.Since)}
+			job.Aside = &api.AsideJob{Reason: a.Reason, Since: millis(a.Since)}
 		} else if a, is := owed[id]; is {
-			job.Aside = &contract.AsideJob{Wanted: a.Wanted, Reason: a.Reason, Since: millis(a.Since)}
+			job.Aside = &api.AsideJob{Wanted: a.Wanted, Reason: a.Reason, Since: millis(a.Since)}
 		}
 	})
 }

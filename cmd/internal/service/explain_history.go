@@ -6,7 +6,7 @@ import (
 
 	"jobd/journal"
 	"jobd/journal/replay"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // readHistory takes in what the journal says of the jobs, as far as that is read in the time that
@@ -15,9 +15,8 @@ func (x *explanation) readHistory(ctx context.Context) {
 	r, err := x.Journal()
 	if err == nil {
 		defer r.Close()
-		r.GiveWay() // jobs come first
 	}
-	x.each(func(id int64, job *contract.ExplainedJob) {
+	x.each(func(id int64, job *api.ExplainedJob) {
 		if err != nil {
 			job.Unread = err.Error()
 			return
@@ -44,12 +43,12 @@ func newestOf(ctx context.Context, r *replay.Reader, id int64) (events []journal
 
 // historyOf is what events say of a job since its newest claim; nil where there are none. They are
 // folded as the journal itself folds them, under numbers of their own.
-func historyOf(id int64, events []journal.Event) *contract.JobHistory {
+func historyOf(id int64, events []journal.Event) *api.JobHistory {
 	if len(events) == 0 {
 		return nil
 	}
 	state := journal.State{KeepEnded: true}
-	h := &contract.JobHistory{}
+	h := &api.JobHistory{}
 	for _, e := range events[newestClaim(events):] {
 		e.Seq = state.Seq + 1
 		if state.Apply(e) != nil {
@@ -75,7 +74,7 @@ func newestClaim(events []journal.Event) int {
 const kindCancelled journal.Kind = "cancelled"
 
 // note takes in what the fold does not keep.
-func note(h *contract.JobHistory, e journal.Event) {
+func note(h *api.JobHistory, e journal.Event) {
 	by := byOf(e.Payload)
 	h.Last, h.At, h.By = string(e.Kind()), millis(e.Time), by
 	switch p := e.Payload.(type) {
@@ -86,7 +85,7 @@ func note(h *contract.JobHistory, e journal.Event) {
 	case journal.Conflict:
 		h.Found = nil
 		if p.Found != nil {
-			h.Found = &contract.FoundRow{Status: p.Found.Status, Owner: p.Found.Owner}
+			h.Found = &api.FoundRow{Status: p.Found.Status, Owner: p.Found.Owner}
 		}
 	}
 	if e.Kind() == kindCancelled {
@@ -104,7 +103,7 @@ func byOf(p journal.Payload) string {
 }
 
 // fold takes in what the fold of the events keeps.
-func fold(h *contract.JobHistory, j journal.Job) {
+func fold(h *api.JobHistory, j journal.Job) {
 	h.Status, h.Target, h.Token = string(j.Status), j.Target, j.Token
 	h.Claimed, h.Started, h.Ended = millis(j.Accepted), millis(j.Running), millis(j.Ended)
 	h.Attempt, h.Lost = j.Attempt, j.Lost
@@ -114,6 +113,6 @@ func fold(h *contract.JobHistory, j journal.Job) {
 	h.Result, h.Code, h.Signal, h.Reason = j.Result, j.Code, j.Signal, j.Reason
 	h.Planned = j.PlannedAt
 	if again := j.Again; again != nil {
-		h.Again = &contract.JobAgain{RunAt: again.RunAt, PlannedAt: again.PlannedAt, Attempts: again.Attempts, Why: again.Why}
+		h.Again = &api.JobAgain{RunAt: again.RunAt, PlannedAt: again.PlannedAt, Attempts: again.Attempts, Why: again.Why}
 	}
 }

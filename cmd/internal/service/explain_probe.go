@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"jobd/journal"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -31,10 +31,10 @@ func (x *explanation) probe(ctx context.Context) {
 	}
 	held, err := x.held(ctx, wait)
 	holders := make(map[string]string)
-	x.each(func(id int64, job *contract.ExplainedJob) {
+	x.each(func(id int64, job *api.ExplainedJob) {
 		switch row := x.rows[id]; {
 		case slices.Contains(wait, id):
-			job.Probe = &contract.JobProbe{Held: slices.Contains(held, id), Error: text(err)}
+			job.Probe = &api.JobProbe{Held: slices.Contains(held, id), Error: text(err)}
 		case row != nil && row.UnderWay() && markOf(row.Owner) != "":
 			job.Probe = x.holder(ctx, holders, markOf(row.Owner))
 		}
@@ -59,16 +59,16 @@ func (x *explanation) held(ctx context.Context, ids []int64) (held []int64, err 
 }
 
 // holder tells who has a mark.
-func (x *explanation) holder(ctx context.Context, known map[string]string, mark string) *contract.JobProbe {
+func (x *explanation) holder(ctx context.Context, known map[string]string, mark string) *api.JobProbe {
 	holder, asked := known[mark]
 	if !asked {
 		var err error
 		if holder, err = x.Table.Holder(ctx, "mark:"+mark); err != nil {
-			return &contract.JobProbe{Error: err.Error()}
+			return &api.JobProbe{Error: err.Error()}
 		}
 		known[mark] = holder
 	}
-	return &contract.JobProbe{Marked: true, Holder: holder}
+	return &api.JobProbe{Marked: true, Holder: holder}
 }
 
 // markOf is the mark of the worker that a claim's token tells of; "" where it is no token.

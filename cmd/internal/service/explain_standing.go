@@ -6,22 +6,22 @@ import (
 
 	jobexec "jobd/exec"
 	"jobd/exec/board"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // phases are the words for where a job stands.
 var phases = map[board.Phase]string{
-	board.Queued: contract.StandsQueued, board.Parked: contract.StandsParked,
-	board.Reserved: contract.StandsClaimed, board.Due: contract.StandsClaimed,
-	board.Announcing: contract.StandsClaimed, board.Announced: contract.StandsClaimed,
-	board.Asking: contract.StandsStarting, board.Asked: contract.StandsStarting, board.Running: contract.StandsRunning,
-	board.Ended: contract.StandsEnded, board.Ending: contract.StandsEnded,
-	board.Renewing: contract.StandsRenewing, board.Leaving: contract.StandsLeaving,
+	board.Queued: api.StandsQueued, board.Parked: api.StandsParked,
+	board.Reserved: api.StandsClaimed, board.Due: api.StandsClaimed,
+	board.Announcing: api.StandsClaimed, board.Announced: api.StandsClaimed,
+	board.Asking: api.StandsStarting, board.Asked: api.StandsStarting, board.Running: api.StandsRunning,
+	board.Ended: api.StandsEnded, board.Ending: api.StandsEnded,
+	board.Renewing: api.StandsRenewing, board.Leaving: api.StandsLeaving,
 }
 
 // jobStanding is where a job stands, in its form on the wire.
-func jobStanding(s *jobexec.JobStanding) *contract.JobStanding {
-	told := &contract.JobStanding{
+func jobStanding(s *jobexec.JobStanding) *api.JobStanding {
+	told := &api.JobStanding{
 		Phase: phases[s.Phase], Before: s.Before, Since: millis(s.Claimed), Attempt: s.Attempt, PID: s.Pid,
 		Target: s.Target, Manual: s.Manual, Reason: s.Reason, Adopted: s.Adopted,
 	}
@@ -29,7 +29,7 @@ func jobStanding(s *jobexec.JobStanding) *contract.JobStanding {
 	told.Recurs = s.Time.Plan != nil && s.Time.Plan.Schedule != ""
 	switch {
 	case s.InDoubt:
-		told.Phase, told.Reason, told.Ignoring = contract.StandsInDoubt, s.Lost, s.Ignored
+		told.Phase, told.Reason, told.Ignoring = api.StandsInDoubt, s.Lost, s.Ignored
 	case s.Process != nil:
 		told.Since = millis(s.Began)
 	}
@@ -38,20 +38,20 @@ func jobStanding(s *jobexec.JobStanding) *contract.JobStanding {
 
 // hinderings are the words for why nothing is claimed.
 var hinderings = map[jobexec.Hindering]string{
-	jobexec.HinderedStopping: contract.HinderedStopping, jobexec.HinderedName: contract.HinderedName,
-	jobexec.HinderedDisk: contract.HinderedDisk, jobexec.HinderedDatabase: contract.HinderedDatabase,
-	jobexec.HinderedStuck: contract.HinderedStuck, jobexec.HinderedUnwritten: contract.HinderedUnwritten,
-	jobexec.HinderedIdentity: contract.HinderedIdentity, jobexec.HinderedLauncher: contract.HinderedLauncher,
-	jobexec.HinderedRetirement: contract.HinderedRetirement, jobexec.HinderedTrouble: contract.HinderedTrouble,
-	jobexec.HinderedCrowded: contract.HinderedCrowded, jobexec.HinderedLocked: contract.HinderedLocked,
-	jobexec.HinderedRate: contract.HinderedRate, jobexec.HinderedExecutor: contract.HinderedExecutor,
+	jobexec.HinderedStopping: api.HinderedStopping, jobexec.HinderedName: api.HinderedName,
+	jobexec.HinderedDisk: api.HinderedDisk, jobexec.HinderedDatabase: api.HinderedDatabase,
+	jobexec.HinderedStuck: api.HinderedStuck, jobexec.HinderedUnwritten: api.HinderedUnwritten,
+	jobexec.HinderedIdentity: api.HinderedIdentity, jobexec.HinderedLauncher: api.HinderedLauncher,
+	jobexec.HinderedRetirement: api.HinderedRetirement, jobexec.HinderedTrouble: api.HinderedTrouble,
+	jobexec.HinderedCrowded: api.HinderedCrowded, jobexec.HinderedLocked: api.HinderedLocked,
+	jobexec.HinderedRate: api.HinderedRate, jobexec.HinderedExecutor: api.HinderedExecutor,
 }
 
 // standTargets tells how the jobs' targets stand here: those of the rows, as the table takes them,
 // or else those that the jobs were claimed for here.
 func (x *explanation) standTargets() {
 	names := make(map[int64]string, len(x.ids))
-	x.each(func(id int64, job *contract.ExplainedJob) {
+	x.each(func(id int64, job *api.ExplainedJob) {
 		if row := x.rows[id]; row != nil {
 			names[id] = row.Served
 		} else if job.Here != nil {
@@ -59,12 +59,12 @@ func (x *explanation) standTargets() {
 		}
 	})
 	standings := x.Worker.ExplainTargets(slices.Compact(slices.Sorted(maps.Values(names))))
-	x.each(func(id int64, job *contract.ExplainedJob) {
+	x.each(func(id int64, job *api.ExplainedJob) {
 		s, served := standings[names[id]]
 		if !served {
 			return
 		}
-		job.Target = &contract.TargetStanding{
+		job.Target = &api.TargetStanding{
 			Name: names[id], Paused: s.Paused, PausedSince: s.PausedSince, PausedBy: s.PausedBy,
 			Concurrency: s.Concurrency, Running: s.Running, Prefetched: s.Prefetched,
 			Room: s.Room, Looks: s.Looks, Interval: x.PollInterval.Milliseconds(),

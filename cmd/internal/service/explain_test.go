@@ -15,7 +15,7 @@ import (
 	"jobd/journal/eventlog"
 	"jobd/journal/replay"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -99,7 +99,7 @@ func newExplainer(t *testing.T, worker *stub, table *rows, drafts ...journal.Dra
 	return New(config)
 }
 
-func explainOf(t *testing.T, s *Service, q contract.ExplainQuery) contract.Explained {
+func explainOf(t *testing.T, s *Service, q api.ExplainQuery) api.Explained {
 	t.Helper()
 	got, err := s.Explain(t.Context(), asked(""), q)
 	if err != nil {
@@ -126,18 +126,18 @@ func TestExplainPutsTogether(t *testing.T) {
 	table := &rows{details: map[int64]*store.Detail{5: row(5, "waiting", ""), 6: row(6, "running", "@abcdxxxxx")}}
 	table.details[5].Served = ""
 	s := newExplainer(t, worker, table)
-	got := explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 5}})
-	standing := &contract.TargetStanding{
+	got := explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 5}})
+	standing := &api.TargetStanding{
 		Name: "mail", Paused: true, PausedSince: 9, PausedBy: "me", Concurrency: 3, Running: 3, Room: 1, Looks: true,
-		Hindered: contract.HinderedLauncher, Why: "no such file", Since: at.UnixMilli(), Interval: 60_000,
+		Hindered: api.HinderedLauncher, Why: "no such file", Since: at.UnixMilli(), Interval: 60_000,
 	}
-	want := contract.Explained{Name: "node-1", Targets: []string{"b", "mail"}, Jobs: []contract.ExplainedJob{
+	want := api.Explained{Name: "node-1", Targets: []string{"b", "mail"}, Jobs: []api.ExplainedJob{
 		{
-			Job: 5, Row: &contract.JobRow{Target: "mail", Status: "waiting"}, Ahead: &contract.JobsAhead{Rows: 10_000, More: true},
-			Here: &contract.JobStanding{Phase: "queued", Target: "mail", Before: 2, Attempt: 1, Since: at.UnixMilli()},
+			Job: 5, Row: &api.JobRow{Target: "mail", Status: "waiting"}, Ahead: &api.JobsAhead{Rows: 10_000, More: true},
+			Here: &api.JobStanding{Phase: "queued", Target: "mail", Before: 2, Attempt: 1, Since: at.UnixMilli()},
 		},
-		{Job: 6, Row: &contract.JobRow{Target: "mail", Status: "running", Owner: "@abcdxxxxx"}, Target: standing, Aside: &contract.AsideJob{Wanted: "done", Reason: "CHECK"}},
-		{Job: 7, Aside: &contract.AsideJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
+		{Job: 6, Row: &api.JobRow{Target: "mail", Status: "running", Owner: "@abcdxxxxx"}, Target: standing, Aside: &api.AsideJob{Wanted: "done", Reason: "CHECK"}},
+		{Job: 7, Aside: &api.AsideJob{Reason: "CHECK weight", Since: at.UnixMilli()}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -145,7 +145,7 @@ func TestExplainPutsTogether(t *testing.T) {
 	if table.tail != 0 || len(table.waiters) != 1 || len(table.locked) > 0 {
 		t.Errorf("asked for %d bytes, %v, locks of %v", table.tail, table.waiters, table.locked)
 	}
-	explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5}, Output: true})
+	explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5}, Output: true})
 	if table.tail != longestTail {
 		t.Errorf("of one job %d bytes are read", table.tail)
 	}
@@ -169,7 +169,7 @@ func TestExplainWithoutTheTable(t *testing.T) {
 		journal.Draft{Job: 6, Payload: journal.Conflict{Wanted: "running", Token: "@aaaa00003", Found: &journal.Row{Status: "waiting", Owner: "x"}}},
 		journal.Draft{Job: 7, Payload: journal.Ignored{Reason: "status = waiting != manual"}},
 	)
-	got := explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8}})
+	got := explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8}})
 	if got.Table != "connection refused" || len(got.Jobs) != 4 || got.Jobs[3].Journal != nil {
 		t.Fatalf("%+v", got)
 	}
@@ -178,13 +178,13 @@ func TestExplainWithoutTheTable(t *testing.T) {
 		t.Errorf("times: %+v", done)
 	}
 	done.At, done.Claimed, done.Started, done.Ended = 0, 0, 0, 0
-	want := &contract.JobHistory{
+	want := &api.JobHistory{
 		Status: "done", Last: "done", Target: "mail", Token: "@aaaa00002", Attempt: 1, PID: 47, Result: "fail", Code: &code, Ran: 1500,
 	}
 	if diff := cmp.Diff(want, done); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if h := got.Jobs[1].Journal; h.Status != "conflict" || h.Found == nil || *h.Found != (contract.FoundRow{Status: "waiting", Owner: "x"}) {
+	if h := got.Jobs[1].Journal; h.Status != "conflict" || h.Found == nil || *h.Found != (api.FoundRow{Status: "waiting", Owner: "x"}) {
 		t.Errorf("%+v", h)
 	}
 	if h := got.Jobs[2].Journal; h.Status != "ignored" || h.Reason != "status = waiting != manual" {
@@ -201,8 +201,8 @@ func TestProbe(t *testing.T) {
 		held:    [][]int64{{5, 6}, {6}}, holders: map[string]string{"mark:abcd": "connection 7"},
 	}
 	s := newExplainer(t, &stub{}, table)
-	got := explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8, 9}, Probe: true})
-	want := []*contract.JobProbe{{}, {Held: true}, {Marked: true, Holder: "connection 7"}, nil, nil}
+	got := explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8, 9}, Probe: true})
+	want := []*api.JobProbe{{}, {Held: true}, {Marked: true, Holder: "connection 7"}, nil, nil}
 	for i, job := range got.Jobs {
 		if diff := cmp.Diff(want[i], job.Probe); diff != "" {
 			t.Errorf("job %d (-want +got):\n%s", job.Job, diff)
@@ -222,11 +222,11 @@ func TestExplainTakesTurns(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Explain(ctx, asked(""), contract.ExplainQuery{IDs: []jobnet.Whole{5}}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Explain(ctx, asked(""), api.ExplainQuery{IDs: []jobnet.Whole{5}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	<-s.explaining
-	explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5}})
+	explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5}})
 }
 
 // Every phase of the board has its word.

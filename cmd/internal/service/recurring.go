@@ -11,7 +11,7 @@ import (
 	"jobd/exec/schedule"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -20,7 +20,7 @@ const recurringTimeout = 5 * time.Second
 
 // Recurring lists rows that recur, with their next planned start. It changes nothing, so there is
 // nothing for a crash to leave behind. A table that is out of reach is not asked.
-func (s *Service) Recurring(ctx context.Context, _ Call, q contract.RecurringQuery) (told contract.RecurringRows, err error) {
+func (s *Service) Recurring(ctx context.Context, _ Call, q api.RecurringQuery) (told api.RecurringRows, err error) {
 	if now := s.Process.Database(); !now.Reachable {
 		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
 	}
@@ -38,7 +38,7 @@ func (s *Service) Recurring(ctx context.Context, _ Call, q contract.RecurringQue
 		return told, jobnet.Refusef("rows that recur can't be read now: %v", err)
 	}
 	now := time.Now()
-	told.Rows = make([]contract.RecurringRow, len(rows))
+	told.Rows = make([]api.RecurringRow, len(rows))
 	for i, row := range rows {
 		told.Rows[i] = s.recurringRow(row, now)
 	}
@@ -47,9 +47,9 @@ func (s *Service) Recurring(ctx context.Context, _ Call, q contract.RecurringQue
 }
 
 // recurringRow is a row that recurs in its form on the wire.
-func (s *Service) recurringRow(row *store.Seen, now time.Time) contract.RecurringRow {
+func (s *Service) recurringRow(row *store.Seen, now time.Time) api.RecurringRow {
 	p := row.Plan
-	told := contract.RecurringRow{
+	told := api.RecurringRow{
 		Job: jobnet.Whole(row.Job), Target: row.Target, Status: row.Status, Schedule: p.Schedule,
 		Planned: p.PlannedAt, Attempts: p.Attempts,
 		Started: row.Started, Finished: row.Finished, Result: row.Result, Code: row.Code, Signal: row.Signal,

@@ -13,7 +13,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -49,12 +49,12 @@ func TestRecurringRowsAreListed(t *testing.T) {
 	table.rows[0].Finished, table.rows[0].Result, table.rows[0].Code = 7, "fail", &code
 	s := newService(&stub{zone: berlin, status: jobexec.Status{Targets: map[string]jobexec.TargetStatus{"mail": {}, "b": {}}}})
 	s.Table = table
-	got, err := s.Recurring(t.Context(), asked(""), contract.RecurringQuery{Most: 2})
+	got, err := s.Recurring(t.Context(), asked(""), api.RecurringQuery{Most: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	bad := got.Rows[1].Error
-	want := contract.RecurringRows{More: true, Rows: []contract.RecurringRow{
+	want := api.RecurringRows{More: true, Rows: []api.RecurringRow{
 		{Job: 5, Target: "mail", Status: "delayed", Schedule: "daily 02:30", Zone: "Europe/Berlin", RunAt: far, Planned: far, Next: far, Finished: 7, Result: "fail", Code: &code},
 		{Job: 5, Target: "mail", Status: "running", Schedule: "dayly", Zone: "Europe/Berlin", Error: bad},
 	}}
@@ -66,12 +66,12 @@ func TestRecurringRowsAreListed(t *testing.T) {
 	}
 	for err, want := range map[error]string{store.ErrNoSchedules: "use_columns does not name schedule", errors.New("gone"): "can't be read now: gone"} {
 		table.err = err
-		if _, err := s.Recurring(t.Context(), asked(""), contract.RecurringQuery{Most: 2}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Recurring(t.Context(), asked(""), api.RecurringQuery{Most: 2}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	s.Process.(*stub).away = contract.Standing{Error: "connection refused"}
-	if _, err := s.Recurring(t.Context(), asked(""), contract.RecurringQuery{}); err == nil || !strings.Contains(err.Error(), "the database is away") {
+	s.Process.(*stub).away = api.Standing{Error: "connection refused"}
+	if _, err := s.Recurring(t.Context(), asked(""), api.RecurringQuery{}); err == nil || !strings.Contains(err.Error(), "the database is away") {
 		t.Errorf("%v", err)
 	}
 }
@@ -115,8 +115,8 @@ func TestRowsAreMadeDue(t *testing.T) {
 	t.Parallel()
 	worker := &stub{ranNow: jobexec.RanNow{Jobs: map[int64]int64{5: 99}, Errors: map[int64]string{6: "status = done"}}}
 	s := newService(worker)
-	got, err := s.RunNow(t.Context(), asked("5 6"), contract.RunNowRows{IDs: []jobnet.Whole{5, 6}})
-	want := contract.RanNow{Jobs: map[jobnet.Whole]int64{5: 99}, Errors: map[jobnet.Whole]string{6: "status = done"}}
+	got, err := s.RunNow(t.Context(), asked("5 6"), api.RunNowRows{IDs: []jobnet.Whole{5, 6}})
+	want := api.RanNow{Jobs: map[jobnet.Whole]int64{5: 99}, Errors: map[jobnet.Whole]string{6: "status = done"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(worker.events) > 0 {
 		t.Errorf("%v, %v (-want +got):\n%s", err, worker.events, diff)
 	}
@@ -124,11 +124,11 @@ func TestRowsAreMadeDue(t *testing.T) {
 		t.Error(diff)
 	}
 	worker.ranNow.Jobs = nil
-	if _, err = s.RunNow(t.Context(), asked("6"), contract.RunNowRows{IDs: []jobnet.Whole{6}}); err != nil || len(worker.events) != 1 {
+	if _, err = s.RunNow(t.Context(), asked("6"), api.RunNowRows{IDs: []jobnet.Whole{6}}); err != nil || len(worker.events) != 1 {
 		t.Errorf("%v; a request that changes nothing is journalled as refused: %v", err, worker.events)
 	}
 	worker.refuses = jobexec.RefusedError("worker is stopping")
-	if _, err := s.RunNow(t.Context(), asked("6"), contract.RunNowRows{IDs: []jobnet.Whole{6}}); err == nil || err.Error() != "worker is stopping" {
+	if _, err := s.RunNow(t.Context(), asked("6"), api.RunNowRows{IDs: []jobnet.Whole{6}}); err == nil || err.Error() != "worker is stopping" {
 		t.Errorf("%v", err)
 	}
 }
@@ -152,8 +152,8 @@ func TestExplainTellsOfTime(t *testing.T) {
 		journal.Draft{Job: 6, Payload: journal.Done{Result: "fail", Timeout: 60, Again: again}},
 		journal.Draft{Job: 7, Payload: journal.Planned{Target: "mail", From: journal.Plan{RunAt: 30}, To: journal.Again{RunAt: far, PlannedAt: far, Why: journal.AgainSchedule}, Reason: "missed"}},
 	)
-	got := explainOf(t, s, contract.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8}})
-	wants := []*contract.RowPlan{
+	got := explainOf(t, s, api.ExplainQuery{IDs: []jobnet.Whole{5, 6, 7, 8}})
+	wants := []*api.RowPlan{
 		{RunAt: far, PlannedAt: far, Schedule: "daily 02:30", MaxAttempts: 2, In: "UTC", Next: far},
 		{RunAt: 50, PlannedAt: 40, Attempts: 1, MaxAttempts: 5, Due: true},
 		{RunAt: far, Schedule: "x", MaxAttempts: 5, In: "UTC", Bad: got.Jobs[2].Row.Plan.Bad},
@@ -164,11 +164,11 @@ func TestExplainTellsOfTime(t *testing.T) {
 			t.Errorf("job %d (-want +got):\n%s", got.Jobs[i].Job, diff)
 		}
 	}
-	if ahead := got.Jobs[1].Ahead; ahead == nil || *ahead != (contract.JobsAhead{Rows: 50}) || wants[2].Bad == "" {
+	if ahead := got.Jobs[1].Ahead; ahead == nil || *ahead != (api.JobsAhead{Rows: 50}) || wants[2].Bad == "" {
 		t.Errorf("before the one that is due: %+v; bad: %q", ahead, wants[2].Bad)
 	}
 	h := got.Jobs[1].Journal
-	if diff := cmp.Diff(&contract.JobAgain{RunAt: 50, PlannedAt: 40, Attempts: 1, Why: "retry"}, h.Again); diff != "" || h.Planned != 40 || h.Timeout != 60 {
+	if diff := cmp.Diff(&api.JobAgain{RunAt: 50, PlannedAt: 40, Attempts: 1, Why: "retry"}, h.Again); diff != "" || h.Planned != 40 || h.Timeout != 60 {
 		t.Errorf("%+v (-want +got):\n%s", h, diff)
 	}
 	if h := got.Jobs[2].Journal; h.Status != "planned" || h.WasDue != 30 || h.Reason != "missed" || h.Again == nil {
@@ -185,11 +185,11 @@ func TestRunningTellsOfTime(t *testing.T) {
 		{ID: 2, Target: "mail", Time: jobexec.RunTime{Plan: &journal.Plan{MaxAttempts: 3}}},
 		{ID: 3, Target: "b"},
 	}}
-	got, err := newService(worker).Running(t.Context(), asked(""), contract.RunningQuery{Most: 10})
+	got, err := newService(worker).Running(t.Context(), asked(""), api.RunningQuery{Most: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[jobnet.Whole]contract.RunningJob{
+	want := map[jobnet.Whole]api.RunningJob{
 		1: {Job: 1, Target: "mail", Attempt: 2, MaxAttempts: 5, Planned: 40, Deadline: 7000, Recurs: true},
 		2: {Job: 2, Target: "mail", MaxAttempts: 3}, 3: {Job: 3, Target: "b"},
 	}
@@ -205,11 +205,11 @@ func TestWhatIsDueIsCounted(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100, 0)
 	table := &counter{due: journal.Due{Now: now, Next: map[string]int64{"a": 90, "b": 110}}, ripe: store.Counted{Rows: 3, More: true}}
-	told, err := counting(table).Waiting(t.Context(), asked(""), contract.WaitingQuery{})
+	told, err := counting(table).Waiting(t.Context(), asked(""), api.WaitingQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]contract.WaitingTarget{"a": {NextDue: 90, Due: 3, DueMore: true}, "b": {NextDue: 110}, "c": {}}
+	want := map[string]api.WaitingTarget{"a": {NextDue: 90, Due: 3, DueMore: true}, "b": {NextDue: 110}, "c": {}}
 	if diff := cmp.Diff(want, told.Targets); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 const refusedStopping = jobnet.Refusal("not restarted: the worker is stopping")
@@ -16,10 +16,10 @@ const refusedStopping = jobnet.Refusal("not restarted: the worker is stopping")
 //
 // The crash argument: until the request is journalled nothing has changed. From then on this is a
 // stop with handover, killed or not: what runs is with the runner, everything else in the journal.
-func (s *Service) Restart(ctx context.Context, from Call, r contract.Restarting) (told contract.Restarted, err error) {
+func (s *Service) Restart(ctx context.Context, from Call, r api.Restarting) (told api.Restarted, err error) {
 	next, err := s.restart(ctx, from)
 	if err != nil {
-		return told, s.judge(contract.Restart.Name, from, err)
+		return told, s.judge(api.Restart.Name, from, err)
 	}
 	if r.Next {
 		told.Next = &next
@@ -27,7 +27,7 @@ func (s *Service) Restart(ctx context.Context, from Call, r contract.Restarting)
 	return told, nil
 }
 
-func (s *Service) restart(ctx context.Context, from Call) (next contract.Successor, err error) {
+func (s *Service) restart(ctx context.Context, from Call) (next api.Successor, err error) {
 	if s.Process.Stopping() {
 		return next, refusedStopping.With(jobnet.CodeStopping)
 	}
@@ -40,7 +40,7 @@ func (s *Service) restart(ctx context.Context, from Call) (next contract.Success
 		return next, refusedStopping.With(jobnet.CodeStopping)
 	}
 	if err == nil {
-		err = s.Worker.Note(journal.Requested{Request: contract.Restart.Name, By: by})
+		err = s.Worker.Note(journal.Requested{Request: api.Restart.Name, By: by})
 	}
 	if err != nil {
 		s.restarting.Store(false)

@@ -5,11 +5,11 @@ import (
 
 	jobexec "jobd/exec"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Retry sets rows that are done or ignored back, to be run once more.
-func (s *Service) Retry(ctx context.Context, from Call, q contract.RetryRows) (told contract.RetriedRows, err error) {
+func (s *Service) Retry(ctx context.Context, from Call, q api.RetryRows) (told api.RetriedRows, err error) {
 	wish := jobexec.RetryWish{
 		IDs: make([]int64, len(q.IDs)), Finished: make(map[int64]int64, len(q.Finished)), To: make(map[int64]string, len(q.To)),
 		By: from.From.String(),
@@ -25,10 +25,10 @@ func (s *Service) Retry(ctx context.Context, from Call, q contract.RetryRows) (t
 	}
 	answer, err := s.Worker.SetBack(ctx, wish)
 	if err != nil {
-		return told, s.judge(contract.Retry.Name, from, err)
+		return told, s.judge(api.Retry.Name, from, err)
 	}
 	if len(answer.Jobs) == 0 && len(answer.Errors) > 0 {
-		s.Refusals.add(contract.Retry.Name, from, firstOf(answer.Errors))
+		s.Refusals.add(api.Retry.Name, from, firstOf(answer.Errors))
 	}
 	told.Jobs, told.Errors = byID(answer.Jobs), byID(answer.Errors)
 	return told, nil

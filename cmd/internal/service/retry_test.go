@@ -10,17 +10,17 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	worker := &stub{setBack: jobexec.RetryAnswer{Jobs: map[int64]string{5: "manual"}, Errors: map[int64]string{6: "job 6 not found"}}}
-	query := contract.RetryRows{
+	query := api.RetryRows{
 		IDs: []jobnet.Whole{5, 6}, Finished: map[jobnet.Whole]int64{5: 7}, To: map[jobnet.Whole]string{5: "manual"},
 	}
 	answer, err := newService(worker).Retry(context.Background(), asked("x"), query)
-	want := contract.RetriedRows{Jobs: map[jobnet.Whole]string{5: "manual"}, Errors: map[jobnet.Whole]string{6: "job 6 not found"}}
+	want := api.RetriedRows{Jobs: map[jobnet.Whole]string{5: "manual"}, Errors: map[jobnet.Whole]string{6: "job 6 not found"}}
 	if diff := cmp.Diff(want, answer); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -40,7 +40,7 @@ func TestARetryInVainIsJournalled(t *testing.T) {
 		"no row was to be":   {&stub{setBack: jobexec.RetryAnswer{Errors: map[int64]string{5: "x", 6: "y"}}}, "x; and 1 more", false},
 		"the worker refuses": {&stub{refuses: jobexec.RefusedError("worker is stopping")}, "worker is stopping", true},
 	} {
-		_, err := newService(test.worker).Retry(context.Background(), asked("x"), contract.RetryRows{IDs: []jobnet.Whole{5}})
+		_, err := newService(test.worker).Retry(context.Background(), asked("x"), api.RetryRows{IDs: []jobnet.Whole{5}})
 		var refusal jobnet.Refusal
 		if errors.As(err, &refusal) != test.fails {
 			t.Errorf("%s: %v", name, err)

@@ -5,13 +5,13 @@ import (
 
 	jobexec "jobd/exec"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Running lists what runs. What is sorted by is measured of all jobs before the list is cut.
-func (s *Service) Running(_ context.Context, _ Call, q contract.RunningQuery) (contract.RunningJobs, error) {
+func (s *Service) Running(_ context.Context, _ Call, q api.RunningQuery) (api.RunningJobs, error) {
 	running := s.Worker.Running(q.Targets)
-	answer := contract.RunningJobs{Jobs: make([]contract.RunningJob, len(running)), Total: len(running)}
+	answer := api.RunningJobs{Jobs: make([]api.RunningJob, len(running)), Total: len(running)}
 	usual := map[string]int{} // attempts by target
 	for i := range running {
 		r := &running[i]
@@ -25,13 +25,13 @@ func (s *Service) Running(_ context.Context, _ Call, q contract.RunningQuery) (c
 		}
 		answer.Jobs[i].MaxAttempts = usual[r.Target]
 	}
-	contract.SortRunning(answer.Jobs, q.Sort, func(j *contract.RunningJob) *contract.RunningJob { return j })
+	api.SortRunning(answer.Jobs, q.Sort, func(j *api.RunningJob) *api.RunningJob { return j })
 	answer.Jobs = answer.Jobs[:min(len(answer.Jobs), q.Most)]
 	return answer, nil
 }
 
-func runningJob(r *jobexec.RunningJob) contract.RunningJob {
-	j := contract.RunningJob{
+func runningJob(r *jobexec.RunningJob) api.RunningJob {
+	j := api.RunningJob{
 		Job: jobnet.Whole(r.ID), Target: r.Target, Manual: r.Manual, Attempt: r.Attempt,
 		PID: r.PID, Executor: r.Executor.Executor(), Address: r.Address, Adopted: r.Adopted, Cancelled: r.Cancelled,
 	}

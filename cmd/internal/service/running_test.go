@@ -5,7 +5,7 @@ import (
 	"time"
 
 	jobexec "jobd/exec"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // The list is cut behind what comes first in its order; what can't be measured comes last, and is
@@ -20,10 +20,10 @@ func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
 		{ID: 4},
 	}})
 	for order, want := range map[string][]int64{
-		contract.SortAge: {4, 2, 3, 1}, contract.SortCPU: {2, 1, 4, 3}, contract.SortMemory: {1, 2, 4, 3},
+		api.SortAge: {4, 2, 3, 1}, api.SortCPU: {2, 1, 4, 3}, api.SortMemory: {1, 2, 4, 3},
 	} {
 		for most := 1; most <= 4; most++ {
-			got, err := s.Running(t.Context(), asked("x"), contract.RunningQuery{Sort: order, Most: most})
+			got, err := s.Running(t.Context(), asked("x"), api.RunningQuery{Sort: order, Most: most})
 			if err != nil || got.Total != 4 || len(got.Jobs) != most {
 				t.Fatalf("%d of %d jobs, want %d: %v", len(got.Jobs), got.Total, most, err)
 			}
@@ -34,7 +34,7 @@ func TestRunningJobsAreSortedBeforeTheListIsCut(t *testing.T) {
 			}
 		}
 	}
-	got, _ := s.Running(t.Context(), asked("x"), contract.RunningQuery{Sort: contract.SortAge, Most: 4})
+	got, _ := s.Running(t.Context(), asked("x"), api.RunningQuery{Sort: api.SortAge, Most: 4})
 	if j := got.Jobs[2]; j.Elapsed != nil || j.CPU != nil || j.Memory != nil || !j.Manual || !j.Adopted || !j.Cancelled || j.PID != 7 || j.Attempt != 2 || j.Target != "a" || j.Since != at.UnixMilli()+1000 {
 		t.Errorf("job 3 is told as %+v", j)
 	}

@@ -14,7 +14,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -59,11 +59,11 @@ type Config struct {
 // Process is what a service asks the process that it is in.
 type Process interface {
 	// Describe adds to a status what the worker itself does not know.
-	Describe(worker jobexec.Status, status *contract.WorkerStatus)
+	Describe(worker jobexec.Status, status *api.WorkerStatus)
 	// Database tells whether the table can be reached, by what was last heard of it.
-	Database() contract.Standing
+	Database() api.Standing
 	// Follow looks whether a start would succeed now, and gives the process that would follow.
-	Follow(ctx context.Context) (contract.Successor, error)
+	Follow(ctx context.Context) (api.Successor, error)
 	// Ended gives how a job ended last, with its output, and the number of the attempt that did; nil
 	// where the journal knows no end.
 	Ended(ctx context.Context, job int64) (done *journal.Event, attempt int, err error)
@@ -92,53 +92,53 @@ func New(config Config) *Service {
 }
 
 // Poll has the worker look for jobs.
-func (s *Service) Poll(_ context.Context, _ Call, t contract.Targets) (done contract.Done, err error) {
+func (s *Service) Poll(_ context.Context, _ Call, t api.Targets) (done api.Done, err error) {
 	return done, refusal(s.Worker.Poll(t.Targets))
 }
 
 // Pause has targets start nothing until they are continued.
-func (s *Service) Pause(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
-	return done, s.judge(contract.Pause.Name, from, s.Worker.Pause(t.Targets, from.From.String()))
+func (s *Service) Pause(_ context.Context, from Call, t api.Targets) (done api.Done, err error) {
+	return done, s.judge(api.Pause.Name, from, s.Worker.Pause(t.Targets, from.From.String()))
 }
 
 // Continue ends a pause.
-func (s *Service) Continue(_ context.Context, from Call, t contract.Targets) (done contract.Done, err error) {
-	return done, s.judge(contract.Continue.Name, from, s.Worker.Continue(t.Targets, from.From.String()))
+func (s *Service) Continue(_ context.Context, from Call, t api.Targets) (done api.Done, err error) {
+	return done, s.judge(api.Continue.Name, from, s.Worker.Continue(t.Targets, from.From.String()))
 }
 
 // AddTarget has the worker serve one more target.
-func (s *Service) AddTarget(_ context.Context, from Call, t contract.Slots) (done contract.Done, err error) {
-	return done, s.judge(contract.AddTarget.Name, from, s.Worker.AddTarget(t.Target, t.Concurrency, from.From.String()))
+func (s *Service) AddTarget(_ context.Context, from Call, t api.Slots) (done api.Done, err error) {
+	return done, s.judge(api.AddTarget.Name, from, s.Worker.AddTarget(t.Target, t.Concurrency, from.From.String()))
 }
 
 // SetConcurrency changes how many jobs of a target may run at once.
-func (s *Service) SetConcurrency(_ context.Context, from Call, t contract.Slots) (done contract.Done, err error) {
-	return done, s.judge(contract.SetConcurrency.Name, from, s.Worker.SetConcurrency(t.Target, t.Concurrency, from.From.String()))
+func (s *Service) SetConcurrency(_ context.Context, from Call, t api.Slots) (done api.Done, err error) {
+	return done, s.judge(api.SetConcurrency.Name, from, s.Worker.SetConcurrency(t.Target, t.Concurrency, from.From.String()))
 }
 
 // RemoveTarget has the worker serve a target no more.
-func (s *Service) RemoveTarget(_ context.Context, from Call, t contract.Target) (done contract.Done, err error) {
-	return done, s.judge(contract.RemoveTarget.Name, from, s.Worker.RemoveTarget(t.Target, from.From.String()))
+func (s *Service) RemoveTarget(_ context.Context, from Call, t api.Target) (done api.Done, err error) {
+	return done, s.judge(api.RemoveTarget.Name, from, s.Worker.RemoveTarget(t.Target, from.From.String()))
 }
 
 // RunManual runs jobs of status manual, and waits for all of them.
-func (s *Service) RunManual(ctx context.Context, from Call, m contract.Manual) (told contract.Outcomes, err error) {
+func (s *Service) RunManual(ctx context.Context, from Call, m api.Manual) (told api.Outcomes, err error) {
 	ids := make([]int64, len(m.IDs))
 	for i, id := range m.IDs {
 		ids[i] = int64(id)
 	}
 	answer, err := s.Worker.RunManual(ctx, ids, from.From.String())
 	if err != nil {
-		return told, s.judge(contract.RunManual.Name, from, err)
+		return told, s.judge(api.RunManual.Name, from, err)
 	}
 	if !answer.Requested && len(answer.Errors) > 0 {
-		s.Refusals.add(contract.RunManual.Name, from, firstOf(answer.Errors))
+		s.Refusals.add(api.RunManual.Name, from, firstOf(answer.Errors))
 	}
 	for id, result := range answer.Jobs {
 		if told.Jobs == nil {
-			told.Jobs = make(map[jobnet.Whole]contract.Outcome, len(answer.Jobs))
+			told.Jobs = make(map[jobnet.Whole]api.Outcome, len(answer.Jobs))
 		}
-		told.Jobs[jobnet.Whole(id)] = contract.Outcome(result)
+		told.Jobs[jobnet.Whole(id)] = api.Outcome(result)
 	}
 	for id, text := range answer.Errors {
 		if told.Errors == nil {
@@ -160,7 +160,7 @@ func firstOf(refused map[int64]string) string {
 
 // SendSignal signals running jobs. Nothing is delivered to what can't be signalled: ids that are no
 // integers, jobs that don't run here, unknown signals.
-func (s *Service) SendSignal(_ context.Context, from Call, q contract.Signals) (contract.Delivered, error) {
+func (s *Service) SendSignal(_ context.Context, from Call, q api.Signals) (api.Delivered, error) {
 	delivered := make(map[string]bool, len(q.Jobs)+len(q.Odd))
 	signals := make(map[int64]int, len(q.Jobs))
 	wanted, reached := false, false // more than a probe; anybody
@@ -177,23 +177,23 @@ func (s *Service) SendSignal(_ context.Context, from Call, q contract.Signals) (
 		reached = reached || sent
 	}
 	if wanted && !reached {
-		s.Refusals.add(contract.SendSignal.Name, from, "nothing was signalled")
+		s.Refusals.add(api.SendSignal.Name, from, "nothing was signalled")
 	}
-	return contract.Delivered{Jobs: delivered}, nil
+	return api.Delivered{Jobs: delivered}, nil
 }
 
 // Status tells how the worker stands.
-func (s *Service) Status(context.Context, Call, contract.None) (contract.WorkerStatus, error) {
+func (s *Service) Status(context.Context, Call, api.None) (api.WorkerStatus, error) {
 	now := s.Worker.Status()
-	status := contract.WorkerStatus{
-		Targets: make(map[string]contract.TargetStatus, len(now.Targets)), Clients: now.Clients,
+	status := api.WorkerStatus{
+		Targets: make(map[string]api.TargetStatus, len(now.Targets)), Clients: now.Clients,
 		ClaimsInDoubt: now.Doubted, Strangers: now.Strangers, Executors: executors(now.Executors, now.Targets),
 	}
 	for name, target := range now.Targets {
-		status.Targets[name] = contract.TargetStatus(target)
+		status.Targets[name] = api.TargetStatus(target)
 	}
 	if hitch := now.Launcher; hitch != nil {
-		status.Launcher = &contract.Hitch{Broken: hitch.Broken, Since: hitch.Since}
+		status.Launcher = &api.Hitch{Broken: hitch.Broken, Since: hitch.Since}
 	}
 	s.Process.Describe(now, &status)
 	return status, nil

@@ -13,7 +13,7 @@ import (
 	jobexec "jobd/exec"
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // stub is a worker and its process: it notes what it was told, and does what the test says.
@@ -32,7 +32,7 @@ type stub struct {
 	ended   func() (*journal.Event, int, error)
 	wrong   error // what a start would say
 	stops   bool
-	away    contract.Standing // zero: the database can be reached
+	away    api.Standing // zero: the database can be reached
 
 	explained map[int64]jobexec.Explanation
 	standings map[string]jobexec.TargetStanding
@@ -118,10 +118,10 @@ func (s *stub) Note(payload journal.Payload) error {
 	return s.full
 }
 
-func (s *stub) Describe(_ jobexec.Status, status *contract.WorkerStatus) { status.Name = "node-1" }
+func (s *stub) Describe(_ jobexec.Status, status *api.WorkerStatus) { status.Name = "node-1" }
 
-func (s *stub) Follow(context.Context) (contract.Successor, error) {
-	return contract.Successor{PID: 7, Address: "127.0.0.1:7080"}, s.wrong
+func (s *stub) Follow(context.Context) (api.Successor, error) {
+	return api.Successor{PID: 7, Address: "127.0.0.1:7080"}, s.wrong
 }
 
 func (s *stub) Restart(by string) { _ = s.note("restart by %s", by) }
@@ -151,7 +151,7 @@ func newService(s *stub) *Service {
 // told as it is, and journalled.
 func TestChangesKnowWhoAsks(t *testing.T) {
 	t.Parallel()
-	ctx, targets, slots := t.Context(), contract.Targets{Targets: []string{"a"}}, contract.Slots{Target: "a", Concurrency: 3}
+	ctx, targets, slots := t.Context(), api.Targets{Targets: []string{"a"}}, api.Slots{Target: "a", Concurrency: 3}
 	for want, test := range map[string]struct {
 		request string
 		do      func(*Service, Call) error
@@ -162,11 +162,11 @@ func TestChangesKnowWhoAsks(t *testing.T) {
 		"add a 3 by ":                {"add-target", func(s *Service, c Call) error { _, err := s.AddTarget(ctx, c, slots); return err }},
 		"set a 3 by ":                {"set-target-concurrency", func(s *Service, c Call) error { _, err := s.SetConcurrency(ctx, c, slots); return err }},
 		"remove a by ": {"remove-target", func(s *Service, c Call) error {
-			_, err := s.RemoveTarget(ctx, c, contract.Target{Target: "a"})
+			_, err := s.RemoveTarget(ctx, c, api.Target{Target: "a"})
 			return err
 		}},
 		"run [5 -6] by ": {"run-manual", func(s *Service, c Call) error {
-			_, err := s.RunManual(ctx, c, contract.Manual{IDs: []jobnet.Whole{5, -6}})
+			_, err := s.RunManual(ctx, c, api.Manual{IDs: []jobnet.Whole{5, -6}})
 			return err
 		}},
 	} {
@@ -203,7 +203,7 @@ func TestChangesKnowWhoAsks(t *testing.T) {
 func TestRefusalsAreToldAsOne(t *testing.T) {
 	t.Parallel()
 	worker := &stub{refuses: errors.Join(jobexec.RefusedError("not this one"), jobexec.RefusedError("nor that"))}
-	_, err := newService(worker).Recycle(t.Context(), asked("x"), contract.Targets{Targets: []string{"a"}})
+	_, err := newService(worker).Recycle(t.Context(), asked("x"), api.Targets{Targets: []string{"a"}})
 	refused := journal.Refused{Request: "recycle", About: "x", Reason: "not this one; nor that", By: caller}
 	if err == nil || err.Error() != refused.Reason || !reflect.DeepEqual(worker.events, []journal.Payload{refused}) {
 		t.Errorf("%v, journalled %+v", err, worker.events)
@@ -217,15 +217,15 @@ func TestOutcomesOfJobsByHand(t *testing.T) {
 		Jobs: map[int64]jobexec.Result{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[int64]string{6: "job 6 not found"},
 		Requested: true,
 	}}
-	told, err := newService(worker).RunManual(t.Context(), asked("x"), contract.Manual{IDs: []jobnet.Whole{5, 6}})
-	want := contract.Outcomes{
-		Jobs: map[jobnet.Whole]contract.Outcome{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[jobnet.Whole]string{6: "job 6 not found"},
+	told, err := newService(worker).RunManual(t.Context(), asked("x"), api.Manual{IDs: []jobnet.Whole{5, 6}})
+	want := api.Outcomes{
+		Jobs: map[jobnet.Whole]api.Outcome{5: {Result: "fail", Code: &code, Stderr: "bad"}}, Errors: map[jobnet.Whole]string{6: "job 6 not found"},
 	}
 	if err != nil || !reflect.DeepEqual(told, want) || len(worker.events) > 0 {
 		t.Errorf("%+v, %v, journalled %+v", told, err, worker.events)
 	}
 	worker.answer = jobexec.Answer{Errors: map[int64]string{7: "gone", 6: "job 6 not found"}}
-	if _, err := newService(worker).RunManual(t.Context(), asked("x"), contract.Manual{}); err != nil {
+	if _, err := newService(worker).RunManual(t.Context(), asked("x"), api.Manual{}); err != nil {
 		t.Fatal(err)
 	}
 	refused := journal.Refused{Request: "run-manual", About: "x", Reason: "job 6 not found; and 1 more", By: caller}
@@ -251,7 +251,7 @@ func TestSignals(t *testing.T) {
 		"none":            {nil, nil, nil, map[string]bool{}, 0},
 	} {
 		worker := &stub{sent: test.sent}
-		got, err := newService(worker).SendSignal(t.Context(), asked("x"), contract.Signals{Jobs: test.jobs, Odd: test.odd})
+		got, err := newService(worker).SendSignal(t.Context(), asked("x"), api.Signals{Jobs: test.jobs, Odd: test.odd})
 		if err != nil || !reflect.DeepEqual(got.Jobs, test.want) || len(worker.events) != test.events {
 			t.Errorf("%s: %v, %v, journalled %+v", name, got, err, worker.events)
 		}
@@ -264,10 +264,10 @@ func TestStatusIsPutTogether(t *testing.T) {
 		Targets: map[string]jobexec.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, Doubted: 3,
 		Launcher: &jobexec.Hitch{Broken: "no such file"},
 	}}
-	got, err := newService(worker).Status(t.Context(), asked(""), contract.None{})
-	want := contract.WorkerStatus{
-		Targets: map[string]contract.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, ClaimsInDoubt: 3,
-		Launcher: &contract.Hitch{Broken: "no such file"}, Name: "node-1",
+	got, err := newService(worker).Status(t.Context(), asked(""), api.None{})
+	want := api.WorkerStatus{
+		Targets: map[string]api.TargetStatus{"a": {Paused: true, Concurrency: 3, Length: 2, Why: "paused"}}, Clients: 1, Strangers: 2, ClaimsInDoubt: 3,
+		Launcher: &api.Hitch{Broken: "no such file"}, Name: "node-1",
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -279,8 +279,8 @@ func TestRestartIsJournalledBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	worker := &stub{}
 	s := newService(worker)
-	told, err := s.Restart(t.Context(), asked(""), contract.Restarting{Next: true})
-	if err != nil || told.Next == nil || *told.Next != (contract.Successor{PID: 7, Address: "127.0.0.1:7080"}) {
+	told, err := s.Restart(t.Context(), asked(""), api.Restarting{Next: true})
+	if err != nil || told.Next == nil || *told.Next != (api.Successor{PID: 7, Address: "127.0.0.1:7080"}) {
 		t.Errorf("%+v, %v", told, err)
 	}
 	if want := []string{"journal requested", "hand over", "restart by " + caller}; !reflect.DeepEqual(worker.did, want) {
@@ -289,7 +289,7 @@ func TestRestartIsJournalledBeforeItBegins(t *testing.T) {
 	if want := []journal.Payload{journal.Requested{Request: "restart", By: caller}}; !reflect.DeepEqual(worker.events, want) {
 		t.Errorf("journalled %+v, want %+v", worker.events, want)
 	}
-	if _, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err == nil || err.Error() != "not restarted: a restart is under way already" {
+	if _, err := s.Restart(t.Context(), asked(""), api.Restarting{}); err == nil || err.Error() != "not restarted: a restart is under way already" {
 		t.Errorf("the second: %v", err)
 	}
 }
@@ -302,16 +302,16 @@ func TestRestartsThatAreRefused(t *testing.T) {
 		"not restarted: disk full":    {full: errors.New("disk full")},
 	} {
 		s := newService(worker)
-		if _, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err == nil || err.Error() != want {
+		if _, err := s.Restart(t.Context(), asked(""), api.Restarting{}); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 		worker.wrong, worker.full = nil, nil
-		if told, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err != nil || told.Next != nil {
+		if told, err := s.Restart(t.Context(), asked(""), api.Restarting{}); err != nil || told.Next != nil {
 			t.Errorf("again: %+v, %v", told, err)
 		}
 	}
 	s := newService(&stub{stops: true})
-	if _, err := s.Restart(t.Context(), asked(""), contract.Restarting{}); err == nil || err.Error() != "not restarted: the worker is stopping" {
+	if _, err := s.Restart(t.Context(), asked(""), api.Restarting{}); err == nil || err.Error() != "not restarted: the worker is stopping" {
 		t.Errorf("while it stops: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"jobd/journal"
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 	"jobd/store"
 )
 
@@ -28,7 +28,7 @@ var errUncounted = fmt.Errorf("it was not counted: counting took longer than %v"
 // Waiting counts the rows that wait for targets. It changes nothing, so there is nothing for a
 // crash to leave behind. A target whose rows can't be counted has an error of its own; a table that
 // is out of reach is not asked.
-func (s *Service) Waiting(ctx context.Context, _ Call, q contract.WaitingQuery) (told contract.WaitingRows, err error) {
+func (s *Service) Waiting(ctx context.Context, _ Call, q api.WaitingQuery) (told api.WaitingRows, err error) {
 	if now := s.Process.Database(); !now.Reachable {
 		return told, jobnet.Refusef("the database is away since %s: %s", now.Since.UTC().Format(time.RFC3339), now.Error)
 	}
@@ -40,14 +40,14 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q contract.WaitingQuery) 
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, countTimeout, errUncounted)
 	defer cancel()
-	told.Targets = make(map[string]contract.WaitingTarget, len(q.Targets))
+	told.Targets = make(map[string]api.WaitingTarget, len(q.Targets))
 	var lost error // the table's
 	for _, name := range q.Targets {
 		if lost == nil {
 			lost = context.Cause(ctx)
 		}
 		if lost != nil {
-			told.Targets[name] = contract.WaitingTarget{Error: lost.Error()}
+			told.Targets[name] = api.WaitingTarget{Error: lost.Error()}
 			continue
 		}
 		told.Targets[name], lost = s.count(ctx, name)
@@ -59,15 +59,15 @@ func (s *Service) Waiting(ctx context.Context, _ Call, q contract.WaitingQuery) 
 }
 
 // count counts for one target. The error is one that all others would have, too.
-func (s *Service) count(ctx context.Context, name string) (told contract.WaitingTarget, lost error) {
-	counted, err := s.Table.CountWaiting(ctx, name, contract.MostCounted)
+func (s *Service) count(ctx context.Context, name string) (told api.WaitingTarget, lost error) {
+	counted, err := s.Table.CountWaiting(ctx, name, api.MostCounted)
 	switch {
 	case err == nil:
-		return contract.WaitingTarget{Count: counted.Rows, More: counted.More, Oldest: counted.Oldest}, nil
+		return api.WaitingTarget{Count: counted.Rows, More: counted.More, Oldest: counted.Oldest}, nil
 	case errors.Is(err, context.DeadlineExceeded):
 		err = errUncounted
 	case store.IsAway(err):
 		lost = err
 	}
-	return contract.WaitingTarget{Error: err.Error()}, lost
+	return api.WaitingTarget{Error: err.Error()}, lost
 }

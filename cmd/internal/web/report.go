@@ -9,23 +9,23 @@ import (
 	"time"
 
 	"jobd/cmd/internal/pulse"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Report is the answer of /healthz and of /readyz. No reasons: all is well.
 type Report struct {
-	Program string              `json:"program"`
-	PID     int                 `json:"pid"`
-	OK      bool                `json:"ok"`
-	Reasons []contract.NotReady `json:"reasons,omitempty"`
+	Program string         `json:"program"`
+	PID     int            `json:"pid"`
+	OK      bool           `json:"ok"`
+	Reasons []api.NotReady `json:"reasons,omitempty"`
 }
 
 // Routes are what a daemon tells.
 type Routes struct {
 	Program string
 	Metrics http.Handler
-	Health  func() []contract.NotReady // why the process is not well: it should be started anew
-	Ready   func() []contract.NotReady // why it may not take work at the moment
+	Health  func() []api.NotReady // why the process is not well: it should be started anew
+	Ready   func() []api.NotReady // why it may not take work at the moment
 }
 
 // Handler answers what is asked.
@@ -42,10 +42,10 @@ func (r Routes) Handler() http.Handler {
 
 // Loops says which of a daemon's loops stand still. What waiting can mend is none of it: a database
 // that is away, a disk that is full.
-func Loops(of *pulse.Pulse) func() []contract.NotReady {
-	return func() (why []contract.NotReady) {
+func Loops(of *pulse.Pulse) func() []api.NotReady {
+	return func() (why []api.NotReady) {
 		for _, still := range of.Still() {
-			why = append(why, contract.NotReady{What: "loop " + still.Loop, Why: "it does not come to the end of a piece of work", Since: still.Since})
+			why = append(why, api.NotReady{What: "loop " + still.Loop, Why: "it does not come to the end of a piece of work", Since: still.Since})
 		}
 		return why
 	}
@@ -53,7 +53,7 @@ func Loops(of *pulse.Pulse) func() []contract.NotReady {
 
 // report answers with 200 where there is no reason, else with 503: in text, a line a reason, or as
 // JSON for those who accept that or ask with ?format=json.
-func (r Routes) report(reasons func() []contract.NotReady, word string) http.HandlerFunc {
+func (r Routes) report(reasons func() []api.NotReady, word string) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
 		found := reasons()
 		code := http.StatusOK
@@ -78,7 +78,7 @@ func wantsJSON(r *http.Request) bool {
 }
 
 // inWords is a report as text.
-func inWords(word string, reasons []contract.NotReady) string {
+func inWords(word string, reasons []api.NotReady) string {
 	if len(reasons) == 0 {
 		return word + "\n"
 	}

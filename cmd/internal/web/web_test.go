@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/conf"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // serve serves at an address until the test ends.
@@ -41,8 +41,8 @@ func serve(t *testing.T, at conf.HTTP, routes Routes) *Server {
 
 var anyPort = conf.HTTP{Network: "tcp", Address: "127.0.0.1:0"}
 
-func routes(reasons ...contract.NotReady) Routes {
-	told := func() []contract.NotReady { return reasons }
+func routes(reasons ...api.NotReady) Routes {
+	told := func() []api.NotReady { return reasons }
 	return Routes{Program: "jobd", Health: told, Ready: told, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "number 1")
 	})}
@@ -74,7 +74,7 @@ func TestWhatIsTold(t *testing.T) {
 	well := serve(t, anyPort, routes()).Address()
 	since := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	ill := serve(t, anyPort, routes(
-		contract.NotReady{What: "database", Why: "no route\nto host", Since: since}, contract.NotReady{What: "name", Why: "taken"},
+		api.NotReady{What: "database", Why: "no route\nto host", Since: since}, api.NotReady{What: "name", Why: "taken"},
 	)).Address()
 	for _, test := range []struct {
 		address, path string

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,10 +35,10 @@ type fake struct {
 	err     error    // in place of every answer
 	refusal error    // of actions
 
-	list func(contract.RunningQuery) Running // in place of running; nil: that
+	list func(api.RunningQuery) Running // in place of running; nil: that
 
 	asked   map[string]int
-	query   contract.RunningQuery
+	query   api.RunningQuery
 	workers int // that were asked for what runs
 	counted []string
 	places  []Place
@@ -50,7 +50,7 @@ func (f *fake) Fleet(context.Context) (Fleet, error) {
 	return f.fleet, f.err
 }
 
-func (f *fake) Running(_ context.Context, workers []Worker, q contract.RunningQuery) (Running, error) {
+func (f *fake) Running(_ context.Context, workers []Worker, q api.RunningQuery) (Running, error) {
 	f.asked["running"]++
 	f.query, f.workers = q, len(workers)
 	if f.list != nil {
@@ -211,23 +211,23 @@ var errGone = errors.New("connect to 10.0.0.1:7080: connection refused")
 func pointer[T any](v T) *T { return &v }
 
 // status is a worker that tells everything, and does well.
-func status(name string, targets map[string]contract.TargetStatus) *contract.WorkerStatus {
-	return &contract.WorkerStatus{
+func status(name string, targets map[string]api.TargetStatus) *api.WorkerStatus {
+	return &api.WorkerStatus{
 		Name: name, Version: "1.4.0", Targets: targets, Started: noon.Add(-2*time.Hour - 3*time.Minute).UnixMilli(),
-		Journal:  &contract.JournalStatus{Events: 184_412, Mirrored: 184_410},
-		Database: &contract.Standing{Reachable: true}, Runner: &contract.RunnerStanding{Standing: contract.Standing{Reachable: true}},
+		Journal:  &api.JournalStatus{Events: 184_412, Mirrored: 184_410},
+		Database: &api.Standing{Reachable: true}, Runner: &api.RunnerStanding{Standing: api.Standing{Reachable: true}},
 	}
 }
 
 // oneWorker has jobs of two targets, one of them paused.
 func oneWorker() *fake {
-	targets := map[string]contract.TargetStatus{
+	targets := map[string]api.TargetStatus{
 		"mail":   {Concurrency: 10, Running: 8, Prefetched: 2, Started: 120, Ended: 118, Failed: 2},
 		"report": {Concurrency: 4, Running: 1, Paused: true, PausedSince: noon.Add(-8 * time.Minute).UnixMilli(), PausedBy: "10.0.0.5", Started: 3, Ended: 4},
 	}
 	f := &fake{
 		fleet: Fleet{Workers: []Worker{{Name: "node-1", Targets: []string{"mail", "report"}, Status: status("node-1", targets)}}},
-		waiting: Waiting{Targets: map[string]contract.WaitingTarget{
+		waiting: Waiting{Targets: map[string]api.WaitingTarget{
 			"mail": {Count: 10_000, More: true, Oldest: noon.Add(-90 * time.Minute).Unix()}, "report": {Count: 12, Oldest: noon.Add(-25 * time.Second).Unix()},
 		}},
 		story: []string{"job 4711", "", "2026-11-20 11:58:20  claimed by node-1 from the table", "2026-11-20 11:58:20  started as process 2200"},
@@ -237,7 +237,7 @@ func oneWorker() *fake {
 		if i == 0 {
 			target = "report"
 		}
-		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-1", RunningJob: contract.RunningJob{
+		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-1", RunningJob: api.RunningJob{
 			Job: jobnet.Whole(4711 + i), Target: target, Attempt: 1, PID: 2200 + i, Since: noon.Add(-time.Duration(9-i) * 11 * time.Second).UnixMilli(),
 			CPU: pointer(int64(1234 * (i + 1))), Memory: pointer(int64(3<<20) * int64(i+1)), Processes: 1, Cancelled: i == 2, Manual: i == 3,
 		}})
@@ -252,11 +252,11 @@ func threeWorkers() *fake {
 	f := oneWorker()
 	one := f.fleet.Workers[0]
 	one.Address = "10.0.0.11:40001"
-	two := status("node-2", map[string]contract.TargetStatus{
+	two := status("node-2", map[string]api.TargetStatus{
 		"mail": {Concurrency: 10, Why: "the database can't be reached"}, "video": {Concurrency: 2, Running: 2, Started: 1, Ended: 1, Failed: 1},
 	})
-	two.Database = &contract.Standing{Since: noon.Add(-3 * time.Minute), Error: "dial tcp 10.0.0.9:3306: connection refused"}
-	old := &contract.WorkerStatus{Targets: map[string]contract.TargetStatus{"fax": {Concurrency: 1, Length: 1}}}
+	two.Database = &api.Standing{Since: noon.Add(-3 * time.Minute), Error: "dial tcp 10.0.0.9:3306: connection refused"}
+	old := &api.WorkerStatus{Targets: map[string]api.TargetStatus{"fax": {Concurrency: 1, Length: 1}}}
 	f.fleet.Workers = []Worker{
 		one,
 		{Name: "node-2", Address: "10.0.0.12:40002", Targets: []string{"mail", "video"}, Status: two},
@@ -266,11 +266,11 @@ func threeWorkers() *fake {
 	f.running.Silent = []string{"worker 'node-4': it can't tell, because it is an older jobd, or the original: unknown request 'running'"}
 	f.running.Total = 1200
 	for i := range 60 {
-		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-2", Address: "10.0.0.12:40002", RunningJob: contract.RunningJob{
+		f.running.Jobs = append(f.running.Jobs, Job{Worker: "node-2", Address: "10.0.0.12:40002", RunningJob: api.RunningJob{
 			Job: jobnet.Whole(90_001 + i), Target: "video", Attempt: 2, PID: 31_000 + i, Since: noon.Add(-time.Duration(100-i) * time.Hour).UnixMilli(), Adopted: i == 1,
 		}})
 	}
-	f.waiting.Targets["video"] = contract.WaitingTarget{}
-	f.waiting.Targets["fax"] = contract.WaitingTarget{Error: "lock wait timeout"}
+	f.waiting.Targets["video"] = api.WaitingTarget{}
+	f.waiting.Targets["fax"] = api.WaitingTarget{Error: "lock wait timeout"}
 	return f
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Who has chosen a job that ends does nothing to the one that comes in its place.
@@ -66,7 +66,7 @@ func TestTheChosenTargetStaysChosen(t *testing.T) {
 	names := p.model.targets()
 	p.press("down")
 	chosen := names[1].name
-	f.fleet.Workers[0].Status.Targets["0-first"] = contract.TargetStatus{Concurrency: 1}
+	f.fleet.Workers[0].Status.Targets["0-first"] = api.TargetStatus{Concurrency: 1}
 	p.later(5)
 	p.sees("> " + chosen)
 	p.press("k")

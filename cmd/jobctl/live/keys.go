@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // keyLine is the last line: what can be done here. Where it is too long the last of the keys that
@@ -111,10 +111,10 @@ func (m *model) pressOnTables(name string) tea.Cmd {
 		m.typing = true
 	case "s":
 		m.sort = map[string]string{
-			contract.SortAge: contract.SortCPU, contract.SortCPU: contract.SortMemory, contract.SortMemory: contract.SortAge,
+			api.SortAge: api.SortCPU, api.SortCPU: api.SortMemory, api.SortMemory: api.SortAge,
 		}[m.sort]
 		m.at[jobsPane] = cursor{}
-		contract.SortRunning(m.running.answer.Jobs, m.sort, (*Job).running) // until the first ones of that order are told
+		api.SortRunning(m.running.answer.Jobs, m.sort, (*Job).running) // until the first ones of that order are told
 	case "p":
 		m.askTarget(Pause)
 	case "c":

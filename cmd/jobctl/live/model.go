@@ -8,7 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Config says what is shown, how often it is asked for, and where it is drawn.
@@ -69,7 +69,7 @@ const noteFor = 15 * time.Second
 
 // newModel makes a model whose requests end with ctx.
 func newModel(ctx context.Context, config Config) *model {
-	m := &model{config: config, ctx: ctx, now: config.Now(), sort: contract.SortAge, chosen: targetsPane}
+	m := &model{config: config, ctx: ctx, now: config.Now(), sort: api.SortAge, chosen: targetsPane}
 	m.wake = func(after time.Duration) tea.Cmd {
 		return tea.Tick(after, func(time.Time) tea.Msg { return tick{} })
 	}
@@ -110,7 +110,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case answered[Fleet]:
 		m.fleet.end(msg)
 	case answered[Running]:
-		contract.SortRunning(msg.answer.Jobs, m.sort, (*Job).running)
+		api.SortRunning(msg.answer.Jobs, m.sort, (*Job).running)
 		m.running.end(msg)
 	case answered[Waiting]:
 		m.counted(msg)
@@ -191,8 +191,8 @@ func (m *model) answering() (workers []Worker) {
 }
 
 // runningQuery asks for as many jobs as fit; nil where the filter leaves no target.
-func (m *model) runningQuery() *contract.RunningQuery {
-	query := &contract.RunningQuery{Sort: m.sort}
+func (m *model) runningQuery() *api.RunningQuery {
+	query := &api.RunningQuery{Sort: m.sort}
 	if m.filter != "" {
 		for _, t := range m.targets() {
 			query.Targets = append(query.Targets, t.name)
@@ -200,9 +200,9 @@ func (m *model) runningQuery() *contract.RunningQuery {
 		if len(query.Targets) == 0 {
 			return nil
 		}
-		query.Targets = query.Targets[:min(len(query.Targets), contract.MostTargets)]
+		query.Targets = query.Targets[:min(len(query.Targets), api.MostTargets)]
 	}
-	query.Most = min(max(1, m.at[jobsPane].top+m.rooms().rows[jobsPane]), contract.MostRunning)
+	query.Most = min(max(1, m.at[jobsPane].top+m.rooms().rows[jobsPane]), api.MostRunning)
 	return query
 }
 

@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // What is shown is asked for once a second, what waits every five; of each kind one request is under way.
@@ -22,7 +22,7 @@ func TestEachKindIsAskedForOnceAnInterval(t *testing.T) {
 	if f.asked["fleet"] != 11 || f.asked["running"] != 11 || f.asked["waiting"] != 3 {
 		t.Errorf("asked: %v", f.asked)
 	}
-	if f.query.Sort != contract.SortAge || f.query.Most != 14 || f.query.Targets != nil {
+	if f.query.Sort != api.SortAge || f.query.Most != 14 || f.query.Targets != nil {
 		t.Errorf("asked for %+v", f.query)
 	}
 	p.hold = true
@@ -44,7 +44,7 @@ func TestOnlyTargetsInTheWindowAreCounted(t *testing.T) {
 	t.Parallel()
 	f := oneWorker()
 	for i := range 100 {
-		f.fleet.Workers[0].Status.Targets[fmt.Sprintf("t%03d", i)] = contract.TargetStatus{Concurrency: 1}
+		f.fleet.Workers[0].Status.Targets[fmt.Sprintf("t%03d", i)] = api.TargetStatus{Concurrency: 1}
 	}
 	p := sit(t, f, false, 80, 24)
 	rows := p.model.rooms().rows[targetsPane]
@@ -217,7 +217,7 @@ func TestTheChosenJobStaysChosen(t *testing.T) {
 	p.sees("> 4713")
 	p.press("s")
 	p.later(1)
-	if f.query.Sort != contract.SortCPU {
+	if f.query.Sort != api.SortCPU {
 		t.Errorf("asked for %+v", f.query)
 	}
 	p.sees("most processor time first", "> 4719") // from the top, in another order
@@ -229,10 +229,10 @@ func TestTheChosenJobStaysChosen(t *testing.T) {
 func TestMoreJobsThanFit(t *testing.T) {
 	t.Parallel()
 	f := oneWorker()
-	f.list = func(q contract.RunningQuery) Running {
+	f.list = func(q api.RunningQuery) Running {
 		list := Running{Total: 1000}
 		for i := range q.Most {
-			list.Jobs = append(list.Jobs, Job{RunningJob: contract.RunningJob{Job: jobnet.Whole(i + 1), Target: "mail", Since: int64(i)}})
+			list.Jobs = append(list.Jobs, Job{RunningJob: api.RunningJob{Job: jobnet.Whole(i + 1), Target: "mail", Since: int64(i)}})
 		}
 		return list
 	}
@@ -295,16 +295,16 @@ func TestTroublesComeFirst(t *testing.T) {
 	t.Parallel()
 	f := oneWorker()
 	s := f.fleet.Workers[0].Status
-	s.Database = &contract.Standing{Since: noon, Error: "connection refused"}
-	s.Runner.Standing = contract.Standing{Since: noon, Error: "broken pipe"}
+	s.Database = &api.Standing{Since: noon, Error: "connection refused"}
+	s.Runner.Standing = api.Standing{Since: noon, Error: "broken pipe"}
 	s.Journal.Full, s.Journal.FullSince = "12 MiB are free", noon
-	s.Launcher = &contract.Hitch{Broken: "no such file", Since: noon}
-	s.Masters = []contract.MasterStanding{{Address: "10.0.0.1:7081", Error: "invalid password"}}
+	s.Launcher = &api.Hitch{Broken: "no such file", Since: noon}
+	s.Masters = []api.MasterStanding{{Address: "10.0.0.1:7081", Error: "invalid password"}}
 	s.AsideCount, s.ClaimsInDoubt, s.Strangers = 3, 1, 2
 	p := sit(t, f, false, 120, 60)
 	p.sees("the database is away since 12:00:00: connection refused", "the runner does not answer since 12:00:00: broken pipe",
 		"the journal's disk is too full since 12:00:00: 12 MiB are free", "(and 4 more) nothing is started since 12:00:00: no such file")
-	s.Database, s.Runner, s.Journal, s.Launcher = &contract.Standing{Reachable: true}, nil, nil, nil
+	s.Database, s.Runner, s.Journal, s.Launcher = &api.Standing{Reachable: true}, nil, nil, nil
 	p.later(1)
 	p.sees("not registered with the master 10.0.0.1:7081: invalid password", "3 rows are set aside", "1 claim is in doubt", "2 rows are under way that no worker has claimed")
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // pane is one of the tables of the view.
@@ -43,7 +43,7 @@ func (m *model) count(p pane) int {
 }
 
 // listed is how many running jobs there are as far as they may be listed.
-func (m *model) listed() int { return min(m.running.answer.Total, contract.MostRunning) }
+func (m *model) listed() int { return min(m.running.answer.Total, api.MostRunning) }
 
 // jobs are those that were told and that the filter leaves, in order.
 func (m *model) jobs() []Job {
@@ -76,7 +76,7 @@ func (m *model) title(p pane, rows int) string {
 		}
 		return text + "; started, ended, failed in the last minute"
 	}
-	order := map[string]string{contract.SortAge: "oldest", contract.SortCPU: "most processor time", contract.SortMemory: "most memory"}[m.sort]
+	order := map[string]string{api.SortAge: "oldest", api.SortCPU: "most processor time", api.SortMemory: "most memory"}[m.sort]
 	text := "running jobs: " + part + ", " + order + " first"
 	if r := m.running.answer; !m.running.known || r.Total == 0 && len(r.Silent) > 0 {
 		text = "running jobs: not known"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	jobnet "jobd/net"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // Source asks the daemon at the other end, a worker or a master, and makes a lost connection again.
@@ -15,7 +15,7 @@ type Source interface {
 	// Fleet tells what the daemon says of itself, or a master of its workers.
 	Fleet(ctx context.Context) (Fleet, error)
 	// Running lists running jobs of these workers: at most q.Most of each, in no order.
-	Running(ctx context.Context, workers []Worker, q contract.RunningQuery) (Running, error)
+	Running(ctx context.Context, workers []Worker, q api.RunningQuery) (Running, error)
 	// Waiting counts what waits for these targets. Targets that it doesn't tell of are not known.
 	Waiting(ctx context.Context, workers []Worker, targets []string) (Waiting, error)
 	// Story says where a job is and what became of it so far, line by line.
@@ -37,8 +37,8 @@ type Worker struct {
 	Name    string
 	Address string // by which its master knows it; "" where there is no master
 	Targets []string
-	Status  *contract.WorkerStatus // nil: it did not answer
-	Error   string                 // why not
+	Status  *api.WorkerStatus // nil: it did not answer
+	Error   string            // why not
 }
 
 // Running is what runs, as far as workers told.
@@ -50,14 +50,14 @@ type Running struct {
 
 // Job is a running job, and its worker.
 type Job struct {
-	contract.RunningJob
+	api.RunningJob
 	Worker  string // its name
 	Address string // by which its master knows it; "" where there is no master
 }
 
 // Waiting is what waits in the table.
 type Waiting struct {
-	Targets map[string]contract.WaitingTarget
+	Targets map[string]api.WaitingTarget
 	Silent  []string // why something can't be told
 }
 
@@ -98,7 +98,7 @@ const (
 func id(job jobnet.Whole) string { return number(int64(job)) }
 
 // running is what its worker says of a job.
-func (j *Job) running() *contract.RunningJob { return &j.RunningJob }
+func (j *Job) running() *api.RunningJob { return &j.RunningJob }
 
 // since is when a running job was started.
 func since(job Job) time.Time { return time.UnixMilli(job.Since) }

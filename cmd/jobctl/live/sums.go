@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // rates is what happened within the last minute.
@@ -17,7 +17,7 @@ type rates struct {
 	partly                 bool // somebody could not
 }
 
-func (r *rates) add(t contract.TargetStatus, tells bool) {
+func (r *rates) add(t api.TargetStatus, tells bool) {
 	if !tells {
 		r.partly = true
 		return
@@ -43,7 +43,7 @@ type target struct {
 
 // tells says that a worker tells how many slots are in use, and what happened within a minute: the
 // original and older versions don't.
-func tells(status *contract.WorkerStatus) bool { return status.Database != nil }
+func tells(status *api.WorkerStatus) bool { return status.Database != nil }
 
 // targets sums up those that the filter leaves, by name.
 func (m *model) targets() []target {
@@ -76,7 +76,7 @@ func (m *model) sum(found map[string]*target, name string) *target {
 }
 
 // join adds what one worker says of the target.
-func (t *target) join(w Worker, status contract.TargetStatus, named bool) {
+func (t *target) join(w Worker, status api.TargetStatus, named bool) {
 	t.workers++
 	t.slots += status.Concurrency
 	t.inUse += status.Running
@@ -111,7 +111,7 @@ type load struct {
 	slots, inUse int
 }
 
-func loadOf(status *contract.WorkerStatus) (l load) {
+func loadOf(status *api.WorkerStatus) (l load) {
 	for _, t := range status.Targets {
 		l.slots += t.Concurrency
 		l.inUse += t.Running
@@ -122,7 +122,7 @@ func loadOf(status *contract.WorkerStatus) (l load) {
 
 // emptyIn estimates when all that waits will have ended, at the pace of the last minute; "" where
 // nothing waits or was counted, "never" where nothing ends, or nobody can start a job of it.
-func emptyIn(t target, w contract.WaitingTarget, counted bool) string {
+func emptyIn(t target, w api.WaitingTarget, counted bool) string {
 	rows := w.Count + t.prefetched
 	switch {
 	case !counted || w.Error != "" || !t.known || rows == 0:

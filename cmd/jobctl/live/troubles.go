@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"jobd/cmd/internal/screen"
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // tone is what a line means. Colours only repeat what the words say.
@@ -85,7 +85,7 @@ func (m *model) untold() (lines []line) {
 }
 
 // troublesOf are what a worker says of itself.
-func (m *model) troublesOf(name string, s *contract.WorkerStatus) (lines []line) {
+func (m *model) troublesOf(name string, s *api.WorkerStatus) (lines []line) {
 	add := func(t tone, format string, args ...any) {
 		lines = append(lines, line{name + fmt.Sprintf(format, args...), t})
 	}
@@ -107,9 +107,6 @@ func (m *model) troublesOf(name string, s *contract.WorkerStatus) (lines []line)
 			add(bad, "no job of target %s can be started%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), screen.InALine(e.Unready))
 		case e.Failing != "":
 			add(odd, "no new process for target %s gets ready%s: %s", e.Target, m.sinceText(time.UnixMilli(e.Since)), screen.InALine(e.Failing))
-		}
-		if e := &s.Executors[i]; e.Tight != "" {
-			add(odd, "max_memory of target %s is too small%s: %s", e.Target, m.sinceText(time.UnixMilli(e.TightSince)), e.Tight)
 		}
 	}
 	for _, master := range s.Masters {

@@ -7,7 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"jobd/net/contract"
+	"jobd/net/api"
 )
 
 // What a person sees, in windows of two sizes; without colours nothing is missing.
@@ -88,7 +88,7 @@ func TestTextsOfOthersAreHarmless(t *testing.T) {
 	f.fleet.Workers[0].Name = nasty
 	f.fleet.Workers[2].Error = nasty
 	f.fleet.Workers[1].Status.Database.Error = nasty
-	f.fleet.Workers[1].Status.Targets[nasty] = contract.TargetStatus{Why: nasty, Paused: true, PausedBy: nasty}
+	f.fleet.Workers[1].Status.Targets[nasty] = api.TargetStatus{Why: nasty, Paused: true, PausedBy: nasty}
 	f.running.Jobs[0].Target, f.running.Jobs[0].Worker = nasty, nasty
 	f.running.Silent = []string{nasty}
 	f.waiting.Silent = []string{nasty}
@@ -152,20 +152,20 @@ func TestQueuesGrowAndShrink(t *testing.T) {
 	f := oneWorker()
 	p := sit(t, f, false, 80, 24)
 	p.misses("↑", "↓")
-	f.waiting.Targets = map[string]contract.WaitingTarget{"mail": {Count: 300}, "report": {Count: 13}}
+	f.waiting.Targets = map[string]api.WaitingTarget{"mail": {Count: 300}, "report": {Count: 13}}
 	p.later(5)
 	p.sees("↓300", "↑13", "2m34s") // 302 rows, those that are prefetched too, at 118 a minute
-	f.waiting.Targets = map[string]contract.WaitingTarget{"mail": {Count: 300}, "report": {Count: 13}}
+	f.waiting.Targets = map[string]api.WaitingTarget{"mail": {Count: 300}, "report": {Count: 13}}
 	p.later(5)
 	p.misses("↓300", "↑13")
-	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1}
+	p.fake.fleet.Workers[0].Status.Targets["mail"] = api.TargetStatus{Concurrency: 1}
 	p.later(5)
 	p.sees("0    0     0     never") // nothing ended: there is no pace
-	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1, Ended: 60, Why: "its rate of 60/m is used up"}
+	p.fake.fleet.Workers[0].Status.Targets["mail"] = api.TargetStatus{Concurrency: 1, Ended: 60, Why: "its rate of 60/m is used up"}
 	p.later(5)
 	p.sees("60     0      5m0s") // the rate is what it goes by
-	p.fake.fleet.Workers[0].Status.Targets["mail"] = contract.TargetStatus{Concurrency: 1, Ended: 60, Why: "no process gets ready"}
-	p.fake.fleet.Workers[0].Status.Executors = []contract.ExecutorStatus{{Target: "mail", Unready: "no process gets ready"}}
+	p.fake.fleet.Workers[0].Status.Targets["mail"] = api.TargetStatus{Concurrency: 1, Ended: 60, Why: "no process gets ready"}
+	p.fake.fleet.Workers[0].Status.Executors = []api.ExecutorStatus{{Target: "mail", Unready: "no process gets ready"}}
 	p.later(5)
 	p.sees("60     0     never") // nobody can start what waits
 }

@@ -1,8 +1,9 @@
 package host
 
 import (
+	"container/heap"
+	"math"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,55 +11,69 @@ import (
 	"jobd/exec/runner/proc"
 )
 
-// alarms ring when a job has run for a while, or for as long as it may, and when the output of one
-// that has ended was waited for long enough. One timer serves all. All times are uptimes. Callers of all methods but open
-// must hold the reactor's mu.
+// alarms ring when a job is next to be looked at: it has run for a while, or for as long as it may, or it
+// has ended, and its output was waited for long enough. Each job is in the heap once, and is taken out
+// when it ends: there may be many short jobs whose limits are long. One timer serves all. All times are
+// uptimes. Callers of all methods but open must hold the reactor's mu.
 type alarms struct {
-	timer     int      // a timerfd
-	at        int64    // when it rings; 0: never
-	young     []*child // not said to run yet, the oldest first; some of them may have ended
-	lingering []*child // have ended, their output has not; the first to give up first
-	limits    limits   // run, and may do so until a time
-	aging     []aging  // are said to run, and not old yet, the oldest first; some of them may have ended
+	timer int      // a timerfd
+	at    int64    // when it rings; 0: never
+	jobs  []*child // a heap, the one that is due first in front
 }
 
-// aging is a job that is about to be old. It is told by two numbers, so that nothing of one that
-// has ended is kept in memory.
-type aging struct {
-	pid    int32
-	forked int64
+// lateBegin is the age at which a job is said to run: most have ended by then. leastAlarm is how far
+// alarms are apart, so that one serves many jobs.
+const (
+	lateBegin  = int64(4 * time.Millisecond)
+	leastAlarm = int64(2 * time.Millisecond)
+)
+
+// never is an uptime that does not come.
+const never = math.MaxInt64
+
+// Len implements heap.Interface, as the next four do.
+func (a *alarms) Len() int           { return len(a.jobs) }
+func (a *alarms) Less(i, j int) bool { return a.jobs[i].due < a.jobs[j].due }
+
+func (a *alarms) Swap(i, j int) {
+	a.jobs[i], a.jobs[j] = a.jobs[j], a.jobs[i]
+	a.jobs[i].place, a.jobs[j].place = i, j
 }
 
-// leastOld is how far alarms about old jobs are apart.
-const leastOld = int64(100 * time.Millisecond)
+// Push implements heap.Interface.
+func (a *alarms) Push(c any) {
+	c.(*child).place = len(a.jobs)
+	a.jobs = append(a.jobs, c.(*child))
+}
 
-// lateBegin is the age at which a job is said to run: most have ended by then.
-const lateBegin = int64(4 * time.Millisecond)
-
-// leastAlarm is how far alarms are apart, so that one serves many jobs.
-const leastAlarm = int64(2 * time.Millisecond)
+// Pop implements heap.Interface.
+func (a *alarms) Pop() any {
+	last := len(a.jobs) - 1
+	c := a.jobs[last]
+	a.jobs[last], a.jobs = nil, a.jobs[:last]
+	c.place = -1
+	return c
+}
 
 func (a *alarms) open() (err error) {
 	a.timer, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	return os.NewSyscallError("timerfd_create", err)
 }
 
-// await rings when a job is old enough to be said to run.
-func (a *alarms) await(c *child) {
-	a.young = append(a.young, c)
-	a.set(c.born + lateBegin)
+// put has a job looked at when it is due, if it ever is.
+func (a *alarms) put(c *child) {
+	a.take(c)
+	if c.due = c.next(); c.due != never {
+		heap.Push(a, c)
+		a.set(c.due)
+	}
 }
 
-// age rings when a job that is said to run is old.
-func (a *alarms) age(c *child) {
-	a.aging = append(a.aging, aging{int32(c.started.Pid), c.forked})
-	a.set(c.forked + spoolAge)
-}
-
-// linger rings when the output of a job was waited for until its deadline.
-func (a *alarms) linger(c *child) {
-	a.lingering = append(a.lingering, c)
-	a.set(c.deadline)
+// take takes a job out.
+func (a *alarms) take(c *child) {
+	if c.place >= 0 {
+		heap.Remove(a, c.place)
+	}
 }
 
 // set sets the timer, unless it rings before.
@@ -72,51 +87,119 @@ func (a *alarms) set(at int64) {
 	_ = unix.TimerfdSettime(a.timer, unix.TFD_TIMER_ABSTIME, &spec, nil)
 }
 
-// ring returns the jobs that have come of age, those whose output was waited for long enough, those
-// that have run for as long as they may, and those that are old, and sets the timer for the next
-// ones.
-func (a *alarms) ring() (grown, expired, late []*child, old []aging) {
+// ring takes out the jobs that are due, and sets the timer for the next one.
+func (a *alarms) ring(now int64) (due []*child) {
 	var count [8]byte
 	_, _ = unix.Read(a.timer, count[:]) // so that the epoll does not report it again
-	now := proc.Uptime()
 	a.at = 0
-	a.young, grown = split(a.young, func(c *child) (due, wanted bool) {
-		return c.exited || c.born+lateBegin <= now, !c.exited
-	})
-	a.lingering, expired = split(a.lingering, func(c *child) (due, wanted bool) {
-		return c.reaped || c.deadline <= now, !c.reaped
-	})
-	n := 0
-	for n < len(a.aging) && a.aging[n].forked+spoolAge <= now {
-		n++
+	for len(a.jobs) > 0 && a.jobs[0].due <= now {
+		due = append(due, heap.Pop(a).(*child))
 	}
-	old, a.aging = slices.Clone(a.aging[:n]), a.aging[n:]
-	if len(a.young) > 0 {
-		a.set(max(a.young[0].born+lateBegin, now+leastAlarm))
+	if len(a.jobs) > 0 {
+		a.set(max(a.jobs[0].due, now+leastAlarm))
 	}
-	if len(a.lingering) > 0 {
-		a.set(max(a.lingering[0].deadline, now+leastAlarm))
-	}
-	if len(a.aging) > 0 { // the latest of them last, so that it mostly needs no call of the kernel
-		a.set(max(a.aging[0].forked+spoolAge, now+leastOld))
-	}
-	return grown, expired, a.overdue(now), old
+	return due
 }
 
-// split takes those that are due from the front of a list, and returns the wanted ones among them.
-func split(list []*child, look func(*child) (due, wanted bool)) (rest, wanted []*child) {
-	for len(list) > 0 {
-		due, want := look(list[0])
-		if !due {
-			break
-		}
-		if want {
-			wanted = append(wanted, list[0])
-		}
-		list[0] = nil
-		list = list[1:]
+// next is when the job is to be looked at.
+func (c *child) next() (at int64) {
+	at = never
+	switch {
+	case c.exited && c.lingers:
+		return c.deadline
+	case c.exited:
+		return never
+	case c.age == young:
+		at = c.born + lateBegin
+	case c.age == grown:
+		at = c.forked + spoolAge
 	}
-	return list, wanted
+	if limit, ever := c.over.Due(); ever && !c.missed {
+		at = min(at, limit)
+	}
+	return at
+}
+
+// The ages of a job.
+const (
+	young = iota // it is not said to run yet
+	grown        // it is, and its pipes are watched
+	old          // what it writes is put on disk
+)
+
+// onTimer says that jobs run that have come of age, stops those that have run for as long as they
+// may, and ends those whose output was waited for.
+func (r *reactor) onTimer() {
+	now := proc.Uptime()
+	r.mu.Lock()
+	due := r.alarms.ring(now)
+	r.mu.Unlock()
+	for _, c := range due {
+		r.look(c, now)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range due {
+		if !c.isReaped() {
+			r.alarms.put(c)
+		}
+	}
+}
+
+// look does what is due for a job.
+func (r *reactor) look(c *child, now int64) {
+	switch {
+	case c.exited && c.lingers && c.deadline <= now:
+		c.deadline = never // where it can't be reaped a thread waits for it
+		r.end(c)
+		return
+	case c.exited:
+		return
+	case c.age == young && c.born+lateBegin <= now:
+		if c.age = grown; !r.listen(c) { // it is tried again
+			c.age, c.born = young, now
+		}
+		c.watcher.begun(c)
+	case c.age == grown && c.forked+spoolAge <= now:
+		c.age = old
+		c.watcher.grown(c)
+	}
+	if at, ever := c.over.Due(); ever && at <= now && !c.missed {
+		c.missed = !c.overrun()
+	}
+}
+
+// overrun sends the signals that are due to the job's group. It sends none, and fails, where the
+// process is gone: then its end came first, though that was not seen yet.
+func (c *child) overrun() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped || c.hasEnded() {
+		return false
+	}
+	for _, signo := range c.over.Next(proc.Uptime()) {
+		c.killed = c.killed || signo == unix.SIGKILL
+		_ = c.send(signo) // the group is there as long as its leader is not reaped
+	}
+	return true
+}
+
+// hasEnded tells whether the process has ended, though nobody was told. Callers must hold c.mu.
+func (c *child) hasEnded() bool {
+	if c.turn != nil && c.turn.pidfd >= 0 {
+		return isOver(c.turn.pidfd)
+	}
+	return isZombie(c.started.Pid)
+}
+
+// isZombie tells whether a child of ours has ended that is not reaped.
+func isZombie(pid int) bool {
+	var info unix.Siginfo
+	err := error(unix.EINTR)
+	for err == unix.EINTR {
+		err = unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	}
+	return err == nil && info.Signo != 0
 }
 
 // close closes the timer.

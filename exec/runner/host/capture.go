@@ -14,7 +14,6 @@ import (
 // somebody follows the job, it has the newest of the rest, too.
 type capture struct {
 	pipe   int  // the end that is read; reading never waits
-	wide   bool // it was made to hold more
 	closed bool // after the end, or an error
 	epoll  int  // the one that it is in; 0: none
 	limit  int  // how much is kept
@@ -40,20 +39,11 @@ type capture struct {
 type rest struct {
 	sink   int  // /dev/null, to write
 	copies bool // this kernel moves nothing from a pipe to the sink, so the bytes are read
-	wide   int  // how many pipes hold more than usual
 	tails  []*capture
 }
 
 // scratchSize is how much one read brings: what a pipe usually holds.
 const scratchSize = 64 << 10
-
-// A pipe of a job that writes more than is kept is made to hold more, so that the job and the
-// reactor wait less for each other. Only so many do at once: what the pipes of one user may hold
-// together is bounded (pipe(7), pipe-user-pages-soft), and beyond that all new ones are small.
-const (
-	wideSize = 256 << 10
-	mostWide = 32
-)
 
 // turnBytes is how much of one pipe is read before the others have their turn.
 const turnBytes = 256 << 10
@@ -117,20 +107,8 @@ func (c *capture) readOnce(scratch []byte) (n, asked int, err error) {
 	return n, asked, err
 }
 
-// widen makes the pipe hold more, once. The kernel may refuse that, which does no harm. It must
-// come before a splice: kernels before 6.8 may leave a writer asleep that waits for a full pipe
-// while the pipe is made larger. Reading does not wake that writer, a splice does.
-func (c *capture) widen() {
-	if !c.wide && c.rest.wide < mostWide {
-		c.wide = true
-		c.rest.wide++
-		_, _ = unix.FcntlInt(uintptr(c.pipe), unix.F_SETPIPE_SZ, wideSize)
-	}
-}
-
 // discard lets the kernel move what is not kept to the sink, uncopied.
 func (c *capture) discard() (n int, err error) {
-	c.widen()
 	moved, err := unix.Splice(c.pipe, nil, c.rest.sink, nil, c.may(turnBytes), unix.SPLICE_F_NONBLOCK)
 	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
 		c.rest.copies = true
@@ -164,9 +142,6 @@ func (c *capture) close() {
 	}
 	c.closed = true
 	c.rest.tails = slices.DeleteFunc(c.rest.tails, func(other *capture) bool { return other == c })
-	if c.wide {
-		c.rest.wide--
-	}
 	if c.epoll != 0 {
 		_ = unix.EpollCtl(c.epoll, unix.EPOLL_CTL_DEL, c.pipe, nil) // it is there
 	}

@@ -3,6 +3,8 @@ package host
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,12 +28,14 @@ type child struct {
 	killer  *killer
 	kills   int64 // what killer knew before the start
 	over    wire.Overrun
-	place   int // in the alarms' limits; -1: it is not there
+	due     int64 // when it is to be looked at, while it is in the alarms
+	place   int   // there; -1: it is not there
+	age     int
+	missed  bool // its limit came when it had ended
 
 	stdout, stderr capture
 	spooled        atomic.Pointer[spooled] // nil: it is not old enough to be on disk
 	pidfd          int                     // -1: there is none (any more)
-	ages           bool                    // it will be said to be old
 	exited         bool                    // the process is a zombie, or reaped
 	lingers        bool                    // it has exited, and its output is still held open
 	deadline       int64
@@ -76,6 +80,12 @@ func (c *child) send(signo unix.Signal) error {
 	return unix.Kill(-c.started.Pid, signo)
 }
 
+func (c *child) isReaped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reaped
+}
+
 // identity is which process it is; zero where that is not known yet.
 func (c *child) identity() journal.Started {
 	c.mu.Lock()
@@ -83,21 +93,14 @@ func (c *child) identity() journal.Started {
 	return c.started
 }
 
-// reap kills what a zombie left in its group, then learns how it ended itself. Until it is reaped
-// nobody else can have its number, which is the group's, too. A process that a debugger holds can't
-// be reaped.
-func (c *child) reap() (reaped bool) {
+// end kills what a zombie left in its group, then reaps it. Until it is reaped nobody else can have its
+// number, which is the group's, too.
+func (c *child) end() (reaped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.send(unix.SIGKILL)    // the process itself is past it
-	family.leave(c.started.Pid) // before anybody else can have its number
-	var status syscall.WaitStatus
-	pid, err := 0, error(unix.EINTR)
-	for err == unix.EINTR {
-		pid, err = syscall.Wait4(c.started.Pid, &status, unix.WNOHANG, nil)
-	}
-	if pid == 0 && err == nil {
-		family.join(c.started.Pid)
+	_ = c.send(unix.SIGKILL) // the process itself is past it
+	status, reaped, err := reap(c.started.Pid)
+	if !reaped {
 		return false
 	}
 	c.reaped = true
@@ -152,4 +155,41 @@ func signalName(signo int) string {
 		return name
 	}
 	return fmt.Sprintf("SIG%d", signo)
+}
+
+// killer finds out who may have sent a SIGKILL that this runner did not send. It may be used by
+// many goroutines.
+type killer struct {
+	known atomic.Int64 // how often the kernel had killed for want of memory when it was last asked
+}
+
+// look asks the kernel.
+func (k *killer) look() int64 {
+	now := oomKills()
+	k.known.Store(now)
+	return now
+}
+
+// who is a note about a job that a SIGKILL ended, and that was started when before was known.
+func (k *killer) who(before int64) string {
+	if k.look() > before {
+		return "killed, probably by the kernel: it has run out of memory meanwhile"
+	}
+	return "killed by a SIGKILL that was not jobd's"
+}
+
+// oomKills is how often the kernel has killed a process for want of memory since the boot; 0 where
+// it does not tell.
+func oomKills() int64 {
+	stat, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(stat)) {
+		if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+			return n
+		}
+	}
+	return 0
 }

@@ -8,28 +8,21 @@
 //	       ◄── jobs ◄────── reactor ◄═ pidfds and pipes of all jobs
 //	             └─────► spool: files of those that run for long
 //
-// # Processes that are kept
+// # Pool processes
 //
 // A pool (pools.go, pool.go) keeps processes that were started ahead, for one target: each waits for
-// a line on its descriptor 3 that asks for a job, and answers on 4. In pool it runs the job itself,
-// in fork a child of its does. A process has one job at a time. All of
-// that happens in the reactor's goroutine; others leave in the inbox what they ask for.
-//
-//	start ─► waiting ─► asked ─────► started ──────────► its end
-//	           ▲          │ refused    pool: exit          the job's outcome
-//	           │          │            fork: ended
-//	           └──────────┘
-//	   gone, and none of the line was read
+// a line on its descriptor 3 that asks for a job, and answers on 4 (pool_talk.go). In pool it runs the
+// job itself, in fork a child of its does. Its states, and what may happen in each, are one table
+// (pool_process.go); what follows for its job is in pool_job.go. All of that happens in the reactor's
+// goroutine; others leave in the inbox what they ask for.
 //
 // A job is a child as any other (child.go), whose turn (pool_turn.go) says which process has it: so
 // limits, signals, the spool and followers are what they are for a process of its own. Where its
 // output ends nobody sees: so it is read as far as it is there when its end is told (capture.leave),
 // which is why a process flushes before it tells.
 //
-// Processes are replaced one after the other (retire and lacks in pool.go): one more than there are
-// slots may be there for a moment, and the old one goes when the new one is ready. So a version
-// that does not get ready does not take the place of one that works. What must take no more jobs
-// (max_jobs, max_memory, a signal) does not, and is replaced meanwhile.
+// Processes are replaced one after the other: one more than there are slots may be there for a moment,
+// and the old one goes when the new one is ready.
 //
 // # What it costs
 //
@@ -47,8 +40,7 @@
 //     next one hears of all starts that happened, and of none that may still happen: a job is known
 //     when its start is read, and starts are done before more is read.
 //   - The runner ends by itself when it has no worker and no job, and notes its name in
-//     runner.ended. A start that it does not answer for then was never done. The list keeps the
-//     newest names; one that fell out of it counts as killed.
+//     runner.ended. A start that it does not answer for then was never done.
 //   - The runner is killed: its name is not noted, and its jobs run on without it. Package runner
 //     says what the worker does then.
 //   - The journal's folder is removed, or its file system detached: a runner that nobody can reach
@@ -59,16 +51,13 @@
 //     forgotten; killed in between, it leaves them to the worker's next start. They are not synced:
 //     a killed process loses nothing that was written, a loss of power may.
 //   - A limit of processes or threads is reached, as by jobs that fork: starts are refused for a moment.
-//     The runner needs no thread that it has not made at its start (threads.go).
-//   - Processes that load end with the runner, and with their target where that is removed, by SIGKILL:
-//     they have had no job. Killed before that, the runner leaves them to load, to read the end of 3,
-//     and to end.
+//     The runner needs no thread that it has not made at its start (makeThreads).
 //   - A disk that is full, or slow, holds up one goroutine, which writes these files. A job's
 //     output waits in memory, where it is kept anyway, and each job is in the line once.
 //   - Whoever follows a job has no state here but the time of the last question. Killed, a follower
 //     or a worker leaves a ring of 64 KiB, which goes when somebody needs it or the job has ended.
 //   - A job that may run for so long only is ended by the runner, whether there is a worker or not
-//     (limits.go): its group gets SIGTERM, and SIGKILL a time after that. Killed before SIGTERM,
+//     (alarms.go): its group gets SIGTERM, and SIGKILL a time after that. Killed before SIGTERM,
 //     between the two, or after SIGKILL, the runner takes along what it knew of that: who adopts
 //     the process counts from its start again, and sends both, each with its time. A job that had
 //     a SIGTERM may so get another. Killed after the job's end, before the outcome was told: that
@@ -93,34 +82,19 @@
 //		started: pool         true end      the process's end          –             a stray
 //		end told, not kept    true end      true end                   true end      unknown
 //
-//	  - The worker is killed. What waits is forgotten, and the next worker, which does not hear of it,
-//	    asks for it anew: no process was asked for it. What a process was asked for is known, and which
-//	    process it is before the next worker is greeted (settle): so it is told no start without one.
-//	    Pools stay, and so do their processes, until the runner ends.
+//	  - The worker is killed. What waits is forgotten. What a process was asked for is known, and which
+//	    process it is before the next worker is greeted (settle).
 //	  - A process is killed before it has read of the line: the runner has the other end of 3, too,
-//	    and takes the line out, all of it or nothing (takeUnread). All of it: nobody else can read it,
-//	    so another process may be asked. What the process had said on 4 is read before, and counts.
-//	    A part is missing: it may have begun. So the outcome is unknown, and stays that.
+//	    and takes the line out, all of it or nothing (takeUnread). What the process had said on 4 is read
+//	    before, and counts.
 //	  - A parent is killed between its fork and started: its group is killed, before it is reaped, and
-//	    so is a child of its that has its own group already. That is found among our children, for we
-//	    are a subreaper as long as there are pools that fork: none that we have made, started since
-//	    the line was written, with the parent's pipe (killOrphans). Only when it is gone the outcome is
-//	    told, and so no job begins later than its end.
+//	    so is a child of its that has its own group already (killOrphans). Only when that is gone the
+//	    outcome is told, and so no job begins later than its end.
 //	  - A parent is killed after started: the child is ours, with the pipes, and is waited for by its
 //	    number. Where the parent had reaped it and nothing is read of ended: unknown.
-//	  - A forked child is killed: its parent says so, or is killed itself when it does not (forgets).
-//	    The number may be somebody else's before that is read: signals go by its pidfd, or, where the
-//	    kernel can't do that for groups, only while nobody else has it.
-//	  - A process is killed while it has a job: its end is the job's, with its own code or signal.
-//	    Killed after exit was written: the job has ended as it said.
 //	  - The runner is killed: processes read the end of 3 and end when they have no job; a forked child
-//	    runs on, and its process is what the worker knows. Nobody learns how they end. Between asked
-//	    and started not even the process is known: that is unknown at once.
-//	  - A process that does what it must not (pool_hear.go, pool_care.go) is killed, and that is noted.
-//	    From there on it is one that was killed. It may be killed at any of the moments above.
+//	    runs on, and its process is what the worker knows.
 //	  - An outcome that nobody can tell is an outcome (wire.ResultLost), and kept until it is
-//	    forgotten: a start that the runner just did not know any more would count as one that never
-//	    happened.
-//	  - A refusal is not kept. The worker killed before it reads one finds that the runner does not
-//	    know the start, which is as true.
+//	    forgotten. A refusal is not kept: the next worker finds that the runner does not know the start,
+//	    which is as true.
 package host

@@ -24,7 +24,7 @@ const (
 	aboutStdout
 	aboutStderr
 	aboutPools    // their timer
-	aboutKept     // the end of a kept process
+	aboutProcess  // the end of a kept process
 	aboutAnswers  // what it says
 	aboutBootings // what it writes before it is ready
 )

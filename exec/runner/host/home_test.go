@@ -1,11 +1,8 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"jobd/exec/runner/wire"
@@ -62,39 +59,5 @@ func TestAnAbandonedRunnerWaitsForItsJobs(t *testing.T) {
 	j.done = true
 	if !s.abandoned() {
 		t.Error("a runner waits for ever for a worker that can't come")
-	}
-}
-
-// The list of runners that ended grew by a line each for ever. Not parallel: it is about the
-// working folder.
-func TestTheListOfEndedRunnersIsCut(t *testing.T) {
-	t.Chdir(t.TempDir())
-	var list strings.Builder
-	for n := range 2000 {
-		fmt.Fprintf(&list, "runner-%020d\n", n)
-	}
-	if err := os.WriteFile(wire.EndedFile, []byte(list.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ended, err := openEnded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := noteEnd(ended, "this"); err != nil {
-		t.Fatal(err)
-	}
-	listed, err := os.ReadFile(wire.EndedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for instance, want := range map[string]bool{
-		"this":                            true,
-		fmt.Sprintf("runner-%020d", 1999): true,
-		fmt.Sprintf("runner-%020d", 2000-keptEnded): true,
-		fmt.Sprintf("runner-%020d", 1999-keptEnded): false,
-	} {
-		if got := slices.Contains(strings.Fields(string(listed)), instance); got != want {
-			t.Errorf("%s is listed: %t, want %t", instance, got, want)
-		}
 	}
 }

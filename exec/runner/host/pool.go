@@ -2,8 +2,11 @@ package host
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"jobd/exec/runner/proc"
 	"jobd/exec/runner/wire"
@@ -13,36 +16,32 @@ import (
 type pool struct {
 	pools     *pools
 	def       wire.Pool
-	processes []*kept  // until they are reaped
-	waiting   []*child // for a process, the oldest first
-	wanted    int      // processes that there are to be
-	dirty     bool     // something has changed
-	removed   bool     // it is to end
+	processes []*poolProcess // until they are reaped
+	waiting   []*child       // for a process, the oldest first
+	wanted    int            // processes that there are to be
+	dirty     bool           // something has changed
+	removed   bool           // it is to end
 
-	version int    // counts up when all processes are to be replaced
-	reason  string // why, the last time
-	defined int    // counts up when what is to be started has changed
+	version int // counts up when all processes are to be replaced
 
-	booting  int // processes that are not ready yet
-	places   map[*place]bool
-	slow     bool   // the last one has taken long to load
-	booted   int64  // when the last one was started
-	delay    int64  // after the last one that failed
-	next     int64  // no process is started before that
-	putOffAt int64  // when that was decided
-	useless  int    // processes in a row that got ready, and ended without having done a job
-	failure  string // of the last one; "": it has got ready
-	unready  string // why none gets ready, or does a job
-	failed   int64  // since when they fail, unix milliseconds; 0: they do not
-	checks   bool   // its files are being looked at
+	booting int    // processes that are not ready yet
+	delay   int64  // between the last one that failed and the next; 0: none has, or one has begun a job since
+	next    int64  // no process is started before that
+	useless bool   // one has got ready, and ended before any had begun a job
+	failure string // of the last one; "": it has got ready
+	unready string // why none gets ready, or does a job
+	failed  int64  // since when they fail, unix milliseconds; 0: they do not
+	checks  bool   // its files are being looked at
 
-	tight       tight
 	boots, jobs int64
 	recycled    map[string]int64
+	stranger    string // the last one who has written to descriptor 4 of another's
+	strangerAt  int64  // unix milliseconds
 }
 
-// The least and the longest time between a process that did not get ready, and the next.
+// Two processes of a pool load at a time; one, and after a while, where the last one has failed.
 const (
+	mostBooting  = 2
 	leastDelay   = int64(time.Second)
 	longestDelay = int64(30 * time.Second)
 )
@@ -57,61 +56,32 @@ func (p *pool) bootTimeout() time.Duration {
 // define says what the pool is to be from now on.
 func (p *pool) define(def wire.Pool) {
 	was := p.def
-	if p.removed {
-		p.comeBack()
-	}
-	p.def, p.wanted, p.removed, p.dirty = def, def.Slots, false, true
-	if was.MaxMemory != def.MaxMemory {
-		p.tight = tight{}
-	}
-	if def.Wish != 0 && def.Wish != was.Wish {
+	p.def, p.wanted, p.dirty = def, def.Slots, true
+	if def.Wish != was.Wish && def.Wish != 0 {
 		p.renew(reasonOf(def.Why))
 	}
 	if was.Mode != def.Mode || was.Dir != def.Dir || !slices.Equal(was.Argv, def.Argv) || !slices.Equal(was.Env, def.Env) {
 		p.renew("reload")
-		p.defined++
-		p.tight = tight{}
-		if p.failed != 0 { // what fails from now on is another launcher
-			p.failed = time.Now().UnixMilli()
+		p.useless = false
+	}
+}
+
+func (p *pool) killBooting(why string) {
+	for _, k := range p.processes {
+		if k.state == booting && k.why == "" {
+			k.kill(why)
 		}
-		for _, k := range p.processes {
-			k.outdated()
-		}
-		p.slow = false // for all that is known of this one
 	}
 }
 
-// comeBack has a pool that was removed, and still has processes, stand as one that never was.
-func (p *pool) comeBack() {
-	p.soon()
-	p.useless, p.failure, p.failed, p.unready = 0, "", 0, ""
-	p.tight, p.boots, p.jobs, p.recycled = tight{}, 0, 0, make(map[string]int64)
-}
-
-// outdated ends a process that is loaded as the pool was to be before, or for a pool that is wanted
-// no more: it may never get ready, and keep those from being started that would, or the runner from
-// ending.
-func (k *kept) outdated() {
-	if k.state != booting || k.why != "" {
-		return
-	}
-	switch {
-	case k.pool.removed:
-		k.stale = true
-		k.kill("nobody wants it any more")
-	case k.defined != k.pool.defined:
-		k.stale = true
-		k.kill("the launcher is another one by now")
-	}
-}
-
-// renew has all processes replaced, one after the other.
+// renew has all processes replaced, one after the other. Those that load are killed: they may never get
+// ready, and keep those from being started that would.
 func (p *pool) renew(reason string) {
 	p.version++
-	p.reason = reason
 	for _, k := range p.processes {
 		k.due = reason
 	}
+	p.killBooting("the launcher is another one by now")
 	p.soon()
 }
 
@@ -119,17 +89,12 @@ func (p *pool) renew(reason string) {
 // changed.
 func (p *pool) soon() { p.delay, p.next, p.dirty = 0, 0, true }
 
-// remove ends the pool: its processes end when they have no job, those that load at once. Nobody
-// else waits for them to be gone.
+// remove ends the pool: its processes end when they have no job, those that load at once. A target that
+// comes back has a new one.
 func (p *pool) remove() {
 	p.removed, p.wanted, p.dirty = true, 0, true
 	p.refuseAll("the runner keeps no processes for target "+p.def.Target+" any more", wire.Short)
-	for _, k := range p.processes {
-		k.outdated()
-	}
-	for held := range p.places {
-		held.leave()
-	}
+	p.killBooting("nobody wants it any more")
 }
 
 // refuseAll refuses what waits for a process.
@@ -140,9 +105,21 @@ func (p *pool) refuseAll(why string, class wire.Class) {
 	p.waiting = nil
 }
 
+// waitAgain has a job wait for another process, before all others, if that is wanted.
+func (p *pool) waitAgain(c *child) {
+	switch {
+	case c.turn.unwanted:
+		c.turn.watcher.refused("it was taken back while it waited for a process", wire.Short)
+	case p.removed:
+		c.turn.watcher.refused("the process that was to start it is gone", wire.Short)
+	default:
+		p.waiting = slices.Insert(p.waiting, 0, c)
+	}
+}
+
 // assign passes waiting jobs to processes that are free.
 func (p *pool) assign() {
-	for len(p.waiting) > 0 && !p.isTried() {
+	for len(p.waiting) > 0 {
 		k := p.free()
 		if k == nil {
 			break
@@ -156,26 +133,25 @@ func (p *pool) assign() {
 		p.refuseAll(p.unready, wire.Program)
 	}
 	if !p.removed && len(p.waiting) > 0 {
-		need := len(p.waiting) + p.count(func(k *kept) bool { return k.state == asked || k.state == busy })
+		need := len(p.waiting) + p.count(func(k *poolProcess) bool { return k.state == asked || k.state == busy })
 		p.wanted = max(p.wanted, min(need, max(1, p.def.Slots)))
 	}
 }
 
 // free is an idle process: one that stays, if there is one, and of these the one that had the last
 // job, so that others may become superfluous.
-func (p *pool) free() (free *kept) {
+func (p *pool) free() (free *poolProcess) {
 	for _, k := range p.processes {
-		if k.state != idle || k.spent || k.closed != "" || k.unclean > 0 || k.held {
-			continue
-		}
-		if free == nil || (k.due == "") != (free.due == "") && k.due == "" || (k.due == "") == (free.due == "") && k.since > free.since {
+		switch {
+		case k.state != idle || k.spent:
+		case free == nil, k.stays() && !free.stays(), k.stays() == free.stays() && k.since > free.since:
 			free = k
 		}
 	}
 	return free
 }
 
-func (p *pool) count(counts func(*kept) bool) (n int) {
+func (p *pool) count(counts func(*poolProcess) bool) (n int) {
 	for _, k := range p.processes {
 		if counts(k) {
 			n++
@@ -184,72 +160,51 @@ func (p *pool) count(counts func(*kept) bool) (n int) {
 	return n
 }
 
-// serves tells whether a process is ready for a job, or will be after the one that it has.
-func (k *kept) serves() bool {
-	return k.state == idle || (k.state == asked || k.state == busy) && k.why == ""
-}
-
-// able tells whether a process is ready for a job, or will be soon.
-func (k *kept) able() bool { return k.serves() && !k.spent }
-
-// stays tells whether a process serves and is not to be replaced.
-func (k *kept) stays() bool { return k.serves() && k.due == "" }
-
 // lacks tells whether the pool is to have one more process now. Beyond those that are wanted there
 // may be one more, while one is to be replaced.
 func (p *pool) lacks(now int64) bool {
-	if p.removed || p.next > now || p.unready != "" && p.booting > 0 {
+	most := mostBooting
+	if p.delay > 0 {
+		most = 1
+	}
+	if p.removed || p.next > now || p.booting >= most {
 		return false
 	}
-	starting := p.booting
-	fresh := starting + p.count((*kept).stays)
-	if p.isDoubted() && starting+p.count((*kept).isForATry) > 0 {
-		return false
-	}
-	all := starting + p.count((*kept).serves)
-	return fresh < p.wanted && all <= p.wanted
+	return p.booting+p.count((*poolProcess).stays) < p.wanted && p.booting+p.count((*poolProcess).serves) <= p.wanted
 }
 
 // retire ends processes that are not needed any more: those that take no more jobs, and those that
 // are to be replaced as soon as others are there.
 func (p *pool) retire() {
-	for _, k := range p.processes {
-		if k.state == idle && k.spent {
-			p.end(k)
-		}
-	}
-	serve, stay := p.count((*kept).serves), p.count((*kept).stays)
-	for _, k := range p.processes {
-		if k.state == idle && k.due != "" && serve > p.wanted {
-			p.end(k)
+	serve, stay := p.count((*poolProcess).serves), p.count((*poolProcess).stays)
+	for _, spent := range []bool{true, false} {
+		for _, k := range p.processes {
+			if k.state != idle || k.spent != spent || !spent && (k.due != "" && serve <= p.wanted || k.due == "" && stay <= p.wanted) {
+				continue
+			}
 			serve--
-		}
-	}
-	for _, k := range p.processes {
-		if k.state == idle && k.due == "" && stay > p.wanted {
-			p.end(k)
-			stay--
+			if k.due == "" {
+				stay--
+			} else {
+				p.recycled[k.due]++
+			}
+			k.quit()
 		}
 	}
 }
 
-// end has an idle process end.
-func (p *pool) end(k *kept) {
-	if k.due != "" {
-		p.recycled[k.due]++
-	}
-	k.quit()
-}
-
-// fails notes that a process has not become of use. The next one is started after a while.
-func (p *pool) fails(k *kept, how failing, why string) {
+// fails notes that a process has not become of use. The next one is started after a while, longer each
+// time.
+func (p *pool) fails(k *poolProcess, how, why string) {
+	now := proc.Uptime()
 	if p.removed {
 		return // nobody wants another one
 	}
-	if how == notReady && !p.isDoubted() {
-		p.useless = 0
+	if now >= p.next { // else it was there before the last one that failed
+		p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
+		p.next = now + p.delay
+		p.pools.wakeAt(p.next)
 	}
-	p.putOff(k)
 	p.dirty = true
 	if p.failure != why {
 		p.pools.warn(p, k, 0, fmt.Sprintf("a process for target %s %s: %s", p.def.Target, how, why))
@@ -258,42 +213,83 @@ func (p *pool) fails(k *kept, how failing, why string) {
 		p.failed = time.Now().UnixMilli()
 	}
 	p.failure = why
-	if p.isDoubted() {
-		p.endUntried()
+	if p.booting == 0 && p.count(func(other *poolProcess) bool { return other != k && other.able() }) == 0 {
+		p.unready = why
 	}
-	if p.booting > 0 || p.count((*kept).able) > 0 {
-		return // another one may do
-	}
-	p.unready = why
 }
 
-// putOff has the next process started after a while, longer each time. Those that were there before the
-// last time fail with it: they are no further try.
-func (p *pool) putOff(k *kept) {
-	now := proc.Uptime()
-	if k != nil && k.born < p.putOffAt && p.delay > 0 {
-		return
-	}
-	p.delay = min(max(leastDelay, 2*p.delay), longestDelay)
-	p.next, p.putOffAt = now+p.delay, now
-	p.pools.wakeAt(p.next)
-}
-
-// failing is how a process has not become of use.
-type failing string
-
-const (
-	notReady failing = "does not get ready"
-	useless  failing = "gets ready, and does no job"
-)
-
-// works notes that new processes are of use again. k is the one that shows it.
-func (p *pool) works(k *kept) {
-	switch ps := p.pools; {
-	case p.unready != "": // the worker says that jobs can be started again
-		ps.noteInfo(p, k, "processes for target "+p.def.Target+" get ready again")
-	case p.failure != "": // a log that tells of the one tells of the other
-		ps.warn(p, k, 0, "new processes for target "+p.def.Target+" get ready again")
+// works notes that new processes get ready again. k is the one that shows it.
+func (p *pool) works(k *poolProcess) {
+	if p.failure != "" && !p.useless {
+		p.pools.warn(p, k, 0, "new processes for target "+p.def.Target+" get ready again")
 	}
 	p.unready, p.failure, p.failed = "", "", 0
+	if !p.useless {
+		p.delay, p.next = 0, 0
+	}
+}
+
+// check looks whether the launcher's files are others by now, on a goroutine: a file system may
+// make it wait.
+func (p *pool) check() {
+	if !p.def.Watch || p.checks {
+		return
+	}
+	p.checks = true
+	def := p.def
+	go func() {
+		var stamp string
+		p.pools.slow.do(func() { stamp = stampOf(&def) })
+		p.pools.do(func() {
+			p.checks = false
+			for _, k := range p.processes {
+				if k.stamp != stamp && stamp != "" && k.due == "" && p.def.Watch {
+					k.due = "watch"
+					p.soon()
+				}
+			}
+		})
+	}()
+}
+
+// stampOf tells a launcher's files from others, and from themselves when they were changed: those
+// that its words name. It is empty where one of them is not there at the moment.
+func stampOf(def *wire.Pool) string {
+	var b []byte
+	for i, word := range def.Argv {
+		path := word
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(def.Dir, path)
+		}
+		var file unix.Stat_t
+		if err := unix.Stat(path, &file); err != nil {
+			if i == 0 {
+				return ""
+			}
+			continue
+		}
+		if file.Mode&unix.S_IFMT == unix.S_IFREG {
+			b = fmt.Appendf(b, "%d: %d %d %d %d\n", i, file.Dev, file.Ino, file.Size, file.Mtim.Nano())
+		}
+	}
+	return string(b)
+}
+
+// standing tells how the pool stands.
+func (p *pool) standing() wire.Standing {
+	s := wire.Standing{
+		Target: p.def.Target, Mode: p.def.Mode, Processes: len(p.processes), Booting: p.booting,
+		Ready: p.count(func(k *poolProcess) bool { return k.state == idle }),
+		Busy:  p.count(func(k *poolProcess) bool { return k.state == asked || k.state == busy }),
+		Boots: p.boots, Jobs: p.jobs, Recycled: p.recycled, Unready: p.unready,
+		Wish: p.def.Wish, Old: p.count(func(k *poolProcess) bool { return k.version != p.version }),
+		Stranger: p.stranger, StrangerAt: p.strangerAt,
+	}
+	switch {
+	case p.unready != "":
+		s.Since = p.failed
+	case p.failure != "" && p.count((*poolProcess).able) > 0 && p.count((*poolProcess).stays) < p.wanted:
+		s.Failing, s.Since = p.failure, p.failed
+	}
+	return s
 }

@@ -151,9 +151,9 @@ func TestProcessesEndWithoutTheirRunner(t *testing.T) {
 		b.leave()
 		closed := make(chan struct{})
 		b.local.pools.do(func() { // as the kernel does when the runner is killed
-			for _, k := range b.local.pools.kept {
-				unix.Close(k.orders.writer)
-				k.orders.writer = -1
+			for _, k := range b.local.pools.processes {
+				unix.Close(k.orders.ours)
+				k.orders.ours = -1
 			}
 			close(closed)
 		})

@@ -66,26 +66,6 @@ func TestALauncherThatEndsWithItsFirstJobTakesOneJobAtATime(t *testing.T) {
 	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 4 && s.Since == 0 })
 }
 
-// Regression: no process was tried while one of before had a job, however long.
-func TestAJobThatLastsHoldsUpNoTry(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.pools(pooled("pool", 2))
-	b.stands("all are ready", func(s wire.Standing) bool { return s.Ready == 2 })
-	at := gate(t)
-	b.start(1, "DO=read line <"+at)
-	b.of(1, wire.Started)
-	b.inReactor(func(ps *pools) {
-		ps.byTarget["mail"].useless = 2
-		ps.byTarget["mail"].endUntried()
-	})
-	if done := b.run(2, "DO=echo works"); string(done.Stdout.Kept) != "works\n" {
-		t.Errorf("done %+v", done)
-	}
-	openGate(t, at)
-	b.done(1)
-}
-
 // Those that wait for their first job go, too, where jobs come one after the other: not each of them
 // takes one with it.
 func TestProcessesThatAreUntriedGoWithThoseOfNoUse(t *testing.T) {
@@ -122,62 +102,4 @@ func TestALauncherForAnotherModeIsNamed(t *testing.T) {
 			b.noted(test.want)
 		})
 	}
-}
-
-// A launcher that does not get ready at one of its tries is doubted still: it has shown nothing better.
-func TestALauncherStaysInDoubtThatDoesNotGetReady(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.pools(pooled("pool", 1))
-	b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 1 })
-	b.inReactor(func(ps *pools) {
-		p := ps.byTarget["mail"]
-		for useless, want := range map[int]bool{1: false, 2: true} {
-			if p.useless = useless; p.isDoubted() != want {
-				t.Errorf("after %d it is doubted: %t", useless, !want)
-			}
-			if p.fails(nil, notReady, "no database"); p.isDoubted() != want {
-				t.Errorf("after %d, and one that did not get ready, it is doubted: %t", useless, !want)
-			}
-		}
-	})
-	b.stands("it is tried", func(s wire.Standing) bool { return s.Ready == 1 && s.Boots == 2 && s.Unready == "" })
-	if done := b.run(1, "DO=true"); done.Result != "ok" {
-		t.Errorf("done %+v", done)
-	}
-	b.inReactor(func(ps *pools) {
-		if p := ps.byTarget["mail"]; p.isDoubted() || p.delay != 0 {
-			t.Errorf("it has started a job, and is doubted: %t, waits %s", p.isDoubted(), time.Duration(p.delay))
-		}
-	})
-}
-
-// Regression: what was known of the launcher before was said of another one: since when it fails, and
-// that it loads slowly.
-func TestAnotherLauncherIsToldOfByItself(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	p := pooled("pool", 1)
-	good := p.Argv
-	p.Argv = []string{"/bin/sh", "-c", "echo the first >&2; exit 1"}
-	b.pools(p)
-	first := b.stands("it fails", func(s wire.Standing) bool { return strings.Contains(s.Unready, "the first") })
-	b.inReactor(func(ps *pools) {
-		ps.byTarget["mail"].failed = first.Since - 5000 // it has failed for a while
-	})
-	p.Argv = []string{"/bin/sh", "-c", "echo the second >&2; exit 1"}
-	b.pools(p)
-	second := b.stands("the other one fails", func(s wire.Standing) bool { return strings.Contains(s.Unready, "the second") })
-	if second.Since < first.Since {
-		t.Errorf("it fails since %d, and the one before did since %d", second.Since, first.Since)
-	}
-	b.inReactor(func(ps *pools) {
-		was := ps.byTarget["mail"]
-		def := was.def
-		def.Argv, was.slow = good, true
-		if was.define(def); was.slow {
-			t.Error("it is slow, as the one before was")
-		}
-	})
-	b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 1 && s.Since == 0 })
 }

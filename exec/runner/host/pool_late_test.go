@@ -2,6 +2,9 @@ package host
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,9 +60,9 @@ done`
 // late has the deadline of the one process be over for so long, with its answer there or not.
 func (b *bench) late(by time.Duration, answered bool) {
 	ps := b.local.pools
-	for _, k := range ps.kept {
+	for _, k := range ps.processes {
 		if answered {
-			fds := []unix.PollFd{{Fd: int32(k.answers), Events: unix.POLLIN}}
+			fds := []unix.PollFd{{Fd: int32(k.answers.ours), Events: unix.POLLIN}}
 			if n, err := unix.Poll(fds, int(time.Minute/time.Millisecond)); n != 1 {
 				panic(fmt.Sprint("no answer came: ", err))
 			}
@@ -75,22 +78,21 @@ func TestAnswersWithoutAnEndHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.pools(pooled("pool", 1))
-	b.stands("it is ready", func(s wire.Standing) bool { return s.Ready == 1 })
-	zero, err := unix.Open("/dev/zero", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	path := t.TempDir() + "/pid"
+	b.run(1, "DO=setsid bash -c 'echo $$ >"+path+"; exec cat /dev/zero >&4' & disown; until test -s "+path+"; do sleep 0.01; done")
+	pid, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(zero)
-	b.local.pools.do(func() {
-		for _, k := range b.local.pools.kept {
-			if err := unix.Dup3(zero, k.answers, unix.O_CLOEXEC); err != nil {
-				t.Error(err)
-			}
-			b.local.pools.hear(k, true)
+	stranger, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Kill(stranger, unix.SIGKILL) //nolint:errcheck // it may be gone
+	b.noted("which is no answer: it is not the process that said ready")
+	for job := int64(2); job < 10; job++ {
+		if done := b.run(job, "DO=echo out"); string(done.Stdout.Kept) != "out\n" {
+			t.Errorf("done %+v", done)
 		}
-	})
-	b.noted("to descriptor 4, where nothing is expected")
-	if done := b.run(1, "DO=echo out"); string(done.Stdout.Kept) != "out\n" {
-		t.Errorf("done %+v", done)
 	}
 }

@@ -32,6 +32,7 @@ func TestAnswersWithNumbersThatAreTooLarge(t *testing.T) {
 		"exit 1 0 0":                         {},
 		"exit 1 ":                            {},
 	} {
+		want.line = line
 		if a, ok := parseAnswer([]byte(line)); ok != (want.word != "") || ok && a != want {
 			t.Errorf("%.60q: %+v, %t", line, a, ok)
 		}

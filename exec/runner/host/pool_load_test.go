@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -46,49 +45,6 @@ func TestProcessesThatLoadEndWithTheRunner(t *testing.T) {
 	}
 }
 
-// The processes of a target that is wanted no more leave their places to those of others at once,
-// whether they end soon or not.
-func TestATargetThatIsRemovedLeavesItsPlacesForBooting(t *testing.T) {
-	t.Parallel()
-	t.Run("it loads", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t)
-		removed, other := pooled("pool", mostBooting), pooled("pool", 1)
-		removed.Target, removed.Argv, removed.BootTimeout = "removed", []string{"/bin/sleep", "3000"}, time.Hour
-		b.pools(removed)
-		b.stands("all places are taken", func(s wire.Standing) bool { return s.Booting == mostBooting && s.Processes == mostBooting })
-		b.pools(other)
-		b.stands("the other is ready", func(s wire.Standing) bool { return s.Target == "mail" && s.Ready == 1 })
-		b.until("the removed one is gone", func() bool { return len(b.standings) == 1 })
-	})
-	t.Run("it is being started", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t)
-		// A program on a file system that does not answer: nothing is heard of it.
-		var held []*place
-		b.inReactor(func(ps *pools) {
-			p := &pool{pools: ps, def: wire.Pool{Target: "removed", Mode: "pool", Argv: []string{"x"}}, recycled: map[string]int64{}}
-			ps.byTarget["removed"] = p
-			for range mostBooting {
-				held = append(held, p.takePlace())
-				p.booting++
-			}
-		})
-		b.pools(pooled("pool", 1))
-		b.stands("the other is ready", func(s wire.Standing) bool { return s.Target == "mail" && s.Ready == 1 })
-		b.inReactor(func(ps *pools) { // it answers after all
-			for _, left := range held {
-				left.leave()
-				ps.spawned(ps.byTarget["removed"], left, nil, fmt.Errorf("no such program"))
-			}
-			if len(ps.loading) != 0 {
-				t.Errorf("%d places are taken", len(ps.loading))
-			}
-		})
-		b.until("the removed one is gone", func() bool { return len(b.standings) == 1 })
-	})
-}
-
 // A target that was removed and comes back begins anew: nothing that was said of it before is said
 // of it now, and it waits for nothing, though a process of the one before runs a job still.
 func TestATargetThatComesBackStandsAnew(t *testing.T) {
@@ -107,7 +63,7 @@ func TestATargetThatComesBackStandsAnew(t *testing.T) {
 	b.inReactor(func(ps *pools) { ps.byTarget["mail"].delay = int64(time.Hour) })
 	b.stands("it fails for long", func(s wire.Standing) bool { return s.Failing != "" })
 	b.pools()
-	b.stands("only the job's process is left", func(s wire.Standing) bool { return s.Processes == 1 && s.Busy == 1 })
+	b.until("it is gone", func() bool { return len(b.standings) == 0 })
 	b.mu.Lock()
 	b.standings = nil // of before
 	b.standing = func(s wire.Standing) {
@@ -117,7 +73,7 @@ func TestATargetThatComesBackStandsAnew(t *testing.T) {
 	}
 	b.mu.Unlock()
 	b.pools(p)
-	b.stands("it is ready again", func(s wire.Standing) bool { return s.Ready == 2 && s.Busy == 1 })
+	b.stands("it is ready again", func(s wire.Standing) bool { return s.Ready == 2 })
 	b.mu.Lock()
 	b.standing = nil
 	b.mu.Unlock()

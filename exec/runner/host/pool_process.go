@@ -13,68 +13,217 @@ import (
 	"jobd/journal"
 )
 
-// keptState is how a kept process stands.
-type keptState int
+// poolProcess is a process that was started ahead, for jobs. All of it is the reactor's.
+type poolProcess struct {
+	pool    *pool
+	mode    string // the pool may be of another by now
+	version int    // of the pool, when it was started
+	stamp   string // of its files then
+	started journal.Started
+	born    int64
+	pidfd   int
+	orders  pair   // descriptor 3. Its end is here, too, so that what is unread can be told
+	answers pair   // descriptor 4. Its end is here, too: so that ours has no end of file, which would say nothing
+	speaker int    // the process that said ready, whose answers count; 0: none has
+	output  [2]int // what is read of 1 and 2; -1: it is at its end, or somebody else's
+	list    int    // the kernel's list of its children; -1: it was not needed yet
+
+	state    poolState
+	turn     *child // while it is asked or busy
+	since    int64  // the uptime when it came into its state
+	deadline int64  // when the state has lasted for too long; 0: it may last
+	lasts    int64  // from since to deadline
+	pressed  bool   // it had a SIGTERM, since it did not end when it was told to
+	parts    parts  // the beginnings of the next lines
+	strange  int64  // the uptime when a line was told last that somebody else had written
+	wrote    excerpt
+	jobs     int
+	due      string // why it is to be replaced; "": it is not
+	spent    bool   // it takes no more jobs
+	why      string // why it was killed
+	wrong    bool   // it was, because it did what it must not
+	helpers  []int  // the children that it had when it got ready
+}
+
+// poolState is how a process stands.
+type poolState int
 
 const (
-	booting keptState = iota // it has not said ready
+	booting poolState = iota // it has not said ready
 	idle                     // it waits for a job
 	asked                    // it was asked for one, and has not answered
 	busy                     // it has one, or its child has
 	leaving                  // it was told to end, or killed, or has ended
 )
 
-// kept is a process that is kept for jobs. All of it is the reactor's.
-type kept struct {
-	pool    *pool
-	mode    string // the pool may be of another by now
-	version int    // of the pool, when it was started
-	defined int    // the same
-	place   *place // that it has while it loads
-	stamp   string // of its files then
-	started journal.Started
-	born    int64
-	pidfd   int
-	orders  pipe   // descriptor 3. Its reader is here so that what is unread can be told
-	answers int    // what is read of descriptor 4
-	output  [2]int // what is read of 1 and 2; -1: it is at its end, or somebody else's
-	list    int    // the kernel's list of its children; -1: it was not needed yet
-	killer  int64  // what the killer knew when it was started
+// phase is what may happen in a state.
+type phase struct {
+	expects string                                     // what it may say; # stands for the job's id
+	says    map[string]func(*poolProcess, answer)      // what follows from that
+	late    func(*poolProcess)                         // the state has lasted for too long
+	gone    func(k *poolProcess, c *child, how string) // it has ended
+}
 
-	state    keptState
-	turn     *child // while it is asked or busy
-	line     []byte // the beginning of the next answer
-	since    int64  // the uptime when it came into its state
-	deadline int64  // when the state has lasted for too long; 0: it may last
-	lasts    int64  // from since to deadline
-	signals  int    // of those that have a leaving one end
-	jobs     int
-	due      string       // why it is to be replaced; "": it is not
-	spent    bool         // it takes no more jobs
-	wrote    excerpt      // before it was ready
-	why      string       // why it was killed
-	stale    bool         // it was, because another launcher is to be started
-	wrong    bool         // it was, because it did what it must not
-	last     int64        // the job that it had last
-	unclean  int          // killed ones may be writing still that this job has left behind: see awaitLeft
-	sought   int          // after so many jobs it was looked for what they have left behind
-	soughtAt int64        // the uptime then, or when it was started
-	held     bool         // it has no job until that is done
-	helpers  map[int]bool // were in its group when it got ready
-	closed   string       // which descriptor nobody has open any more; "": somebody has all
-	mute     int64        // since when
-	ended    int64        // since when it is known that its job's process has ended; 0: it is not
+// phasesOf are the states of a process:
+//
+//	booting ─ready─► idle ─► asked ─started─► busy ─exit, ended─► idle
+//	                  ▲        └─refused─┐
+//	                  └──────────────────┘
+//
+// Whatever else it says, it is killed for. Each state ends with the process.
+var phasesOf map[string]map[poolState]phase
+
+func init() { // the functions use the table
+	phases := func(started, ended, over string, gone func(*poolProcess, *child, string)) map[poolState]phase {
+		return map[poolState]phase{
+			booting: {"ready", map[string]func(*poolProcess, answer){"ready": (*poolProcess).ready}, (*poolProcess).notReady, (*poolProcess).goneBooting},
+			idle:    {expects: "nothing", gone: (*poolProcess).goneIdle},
+			asked: {started + " or refused #", map[string]func(*poolProcess, answer){
+				"started": (*poolProcess).begins, "refused": (*poolProcess).refuses,
+			}, (*poolProcess).notAnswered, (*poolProcess).goneAsked},
+			busy:    {ended, map[string]func(*poolProcess, answer){over: (*poolProcess).ends}, (*poolProcess).notEnded, gone},
+			leaving: {expects: "nothing", late: (*poolProcess).press, gone: (*poolProcess).goneLeaving},
+		}
+	}
+	phasesOf = map[string]map[poolState]phase{
+		"fork": phases("started # PID", "ended # STATUS", "ended", (*poolProcess).goneWithoutChild),
+		"pool": phases("started #", "exit # CODE", "exit", (*poolProcess).goneWithJob),
+	}
+}
+
+func (k *poolProcess) phase() phase { return phasesOf[k.mode][k.state] }
+
+// enter changes the state. It may last until a deadline, if there is one.
+func (k *poolProcess) enter(state poolState, lasts time.Duration) {
+	k.state, k.since, k.lasts, k.deadline = state, proc.Uptime(), int64(lasts), 0
+	if lasts > 0 {
+		k.deadline = k.since + k.lasts
+		k.pool.pools.wakeAt(k.deadline)
+	}
+}
+
+// standstill is how long after a deadline we come at most, however busy this host is. Where it is
+// more we stood still, as with SIGSTOP, or while the host was asleep or moved: then the deadline says
+// nothing of the process, which may have stood still with us.
+const standstill = int64(time.Second)
+
+// expire acts on a deadline that is over. What the process has said by then counts.
+func (k *poolProcess) expire(now int64) {
+	late := now - k.deadline
+	if k.deadline == 0 || late < 0 {
+		return
+	}
+	if late > standstill {
+		k.deadline = now + k.lasts
+		return
+	}
+	since := k.since
+	k.pool.pools.hear(k, false)
+	if k.since == since && k.deadline != 0 {
+		k.deadline = 0
+		k.phase().late(k)
+	}
+}
+
+func (k *poolProcess) notReady() {
+	k.unfit(fmt.Sprintf("it was not ready within %s: the line %q on descriptor 4 did not come", k.pool.bootTimeout(), "ready"))
+}
+
+func (k *poolProcess) notAnswered() {
+	k.unfit(fmt.Sprintf("it did not answer within %s when it was asked for a job", k.pool.pools.times.answer))
+}
+
+func (k *poolProcess) notEnded() {
+	k.unfit(fmt.Sprintf("the process of its job has ended, and it has not said so within %s", k.pool.pools.times.answer))
+}
+
+// name is how notes call it.
+func (k *poolProcess) name() string { return fmt.Sprintf("process %d", k.started.Pid) }
+
+// serves tells whether a process is ready for a job, or will be after the one that it has.
+func (k *poolProcess) serves() bool {
+	return k.state == idle || (k.state == asked || k.state == busy) && k.why == ""
+}
+
+// able tells whether a process is ready for a job, or will be soon.
+func (k *poolProcess) able() bool { return k.serves() && !k.spent }
+
+// stays tells whether a process serves and is not to be replaced.
+func (k *poolProcess) stays() bool { return k.serves() && k.due == "" }
+
+// replace has it replaced; with spent it takes no other job.
+func (k *poolProcess) replace(due string, spent bool) {
+	if k.due == "" || spent && !k.spent {
+		k.due = due
+	}
+	k.spent, k.pool.dirty = k.spent || spent, true
+}
+
+// quit lets a process that has no job end.
+func (k *poolProcess) quit() {
+	_, _ = unix.Write(k.orders.ours, []byte("quit\n")) // the end of the file says the same
+	unix.Close(k.orders.ours)
+	k.orders.ours = -1
+	k.enter(leaving, k.pool.pools.times.quit)
+}
+
+// press ends a process that was told to end and does not.
+func (k *poolProcess) press() {
+	quit := k.pool.pools.times.quit
+	if !k.pressed {
+		k.pressed = true
+		_ = unix.Kill(-k.started.Pid, unix.SIGTERM)
+		_ = unix.Kill(-k.started.Pid, unix.SIGCONT)
+		k.enter(leaving, quit)
+		return
+	}
+	why := fmt.Sprintf("it did not end when it was told to, and %s after SIGTERM neither", quit)
+	k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s is killed: %s", k.name(), why))
+	k.kill(why)
+}
+
+// kill ends a process, and what there is of its group, at once. What becomes of its job is known when
+// it is gone.
+func (k *poolProcess) kill(why string) {
+	if k.why == "" {
+		k.why = why
+	}
+	_ = unix.Kill(-k.started.Pid, unix.SIGKILL) // it is not reaped
+	_ = unix.Kill(k.started.Pid, unix.SIGKILL)  // it may have left its group
+	if k.state == idle {
+		k.enter(leaving, 0)
+	}
+	k.deadline = 0
+}
+
+// unfit kills a process that does what it must not, and says so.
+func (k *poolProcess) unfit(why string) {
+	if k.why != "" {
+		return
+	}
+	k.wrong = true
+	if k.state != booting { // that it does not get ready is told anyway
+		var job int64
+		if k.turn != nil {
+			job = k.turn.turn.id.Job
+		}
+		k.pool.pools.warn(k.pool, k, job, fmt.Sprintf("%s is killed: %s", k.name(), why))
+		k.pool.recycled["killed"]++
+		k.due = ""
+	}
+	k.kill(why)
+	k.pool.dirty = true
 }
 
 // keep starts a process that is to be kept.
-func (s *spawner) keep(def *wire.Pool) (*kept, error) {
-	k := &kept{mode: def.Mode, pidfd: -1, answers: -1, output: [2]int{-1, -1}, list: -1, killer: s.killer.known.Load()}
-	err := s.pipesAndKeep(def, k)
+func (s *spawner) keep(def *wire.Pool) (*poolProcess, error) {
+	k := &poolProcess{mode: def.Mode, pidfd: -1, orders: noPair, answers: noPair, output: [2]int{-1, -1}, list: -1}
+	err := s.connectAndKeep(def, k)
 	if err == nil && k.pidfd < 0 {
 		err = errors.New("this kernel gives no pidfd, which kept processes need")
 		_ = unix.Kill(-k.started.Pid, unix.SIGKILL)
 		_, _ = syscall.Wait4(k.started.Pid, nil, 0, nil)
-		family.leave(k.started.Pid)
+		children.leave(k.started.Pid)
 	}
 	if err != nil {
 		k.close()
@@ -83,134 +232,43 @@ func (s *spawner) keep(def *wire.Pool) (*kept, error) {
 	return k, nil
 }
 
-// pipesAndKeep makes the four pipes and the process. Descriptors 3 and 4 need no more room than a
-// line takes.
-func (s *spawner) pipesAndKeep(def *wire.Pool, k *kept) error {
-	k.orders = pipe{-1, -1}
-	var ends [4]pipe // orders, answers, stdout, stderr
-	for i := range ends {
+// connectAndKeep makes the two sockets, the two pipes and the process.
+func (s *spawner) connectAndKeep(def *wire.Pool, k *poolProcess) (err error) {
+	if k.orders, err = newPair(); err != nil {
+		return err
+	}
+	if k.answers, err = newPair(); err != nil {
+		return err
+	}
+	// The kernel names the writer of what is read from now on.
+	if err := unix.SetsockoptInt(k.answers.ours, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		return err
+	}
+	var writers [2]int
+	for i := range writers {
 		p, err := newPipe()
 		if err != nil {
-			for _, open := range ends[:i] {
-				open.close()
-			}
 			return err
 		}
-		ends[i] = p
-		if i < 2 {
-			_, _ = unix.FcntlInt(uintptr(p.reader), unix.F_SETPIPE_SZ, mostLine+1) // it may stay larger
-		}
+		k.output[i], writers[i] = p.reader, p.writer
+		defer unix.Close(p.writer)
 	}
-	k.orders, k.answers, k.output = ends[0], ends[1].reader, [2]int{ends[2].reader, ends[3].reader}
-	defer func() {
-		for _, p := range ends[1:] {
-			unix.Close(p.writer)
-		}
-	}()
-	// Of descriptor 3 the process has the end that is read: there it waits, and we never do.
-	if err := errors.Join(unix.SetNonblock(k.orders.reader, false), unix.SetNonblock(k.orders.writer, true)); err != nil {
-		return err
-	}
-	return s.forkKept(def, k, ends)
-}
-
-func (s *spawner) forkKept(def *wire.Pool, k *kept, ends [4]pipe) error {
-	before, pid := proc.Uptime(), 0
-	err := proc.WithTimers(proc.UsualTimers, func() (err error) {
-		pid, err = family.fork(def.Argv, &syscall.ProcAttr{
-			Dir: def.Dir, Env: def.Env,
-			Files: []uintptr{
-				s.null.Fd(), uintptr(ends[2].writer), uintptr(ends[3].writer),
-				uintptr(ends[0].reader), uintptr(ends[1].writer),
-			},
-			Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &k.pidfd},
-		})
-		return err
+	k.started, k.born, _, err = s.execute(def.Argv, &syscall.ProcAttr{
+		Dir: def.Dir, Env: def.Env,
+		Files: []uintptr{
+			s.null.Fd(), uintptr(writers[0]), uintptr(writers[1]), uintptr(k.orders.its), uintptr(k.answers.its),
+		},
+		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &k.pidfd},
 	})
-	if err != nil {
-		return err
-	}
-	k.born = proc.Uptime()
-	k.soughtAt = k.born
-	k.started = journal.Started{Pid: pid, BootID: s.bootID, StartTime: startedAt(pid, before, k.born)}
-	return nil
+	return err
 }
 
 // close closes what is left of its descriptors. They are out of the epoll.
-func (k *kept) close() {
-	for _, fd := range []int{k.pidfd, k.orders.reader, k.orders.writer, k.answers, k.output[0], k.output[1], k.list} {
+func (k *poolProcess) close() {
+	for _, fd := range []int{k.pidfd, k.orders.ours, k.orders.its, k.answers.ours, k.answers.its, k.output[0], k.output[1], k.list} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
-	k.pidfd, k.orders, k.answers, k.output, k.list = -1, pipe{-1, -1}, -1, [2]int{-1, -1}, -1
-}
-
-// enter changes the state. It may last until a deadline, if there is one.
-func (k *kept) enter(state keptState, lasts time.Duration) { k.enterAt(proc.Uptime(), state, lasts) }
-
-// enterAt is enter where it is known what time it is.
-func (k *kept) enterAt(now int64, state keptState, lasts time.Duration) {
-	k.state, k.since, k.deadline = state, now, 0
-	if lasts > 0 {
-		k.lasts = int64(lasts)
-		k.deadline = k.since + k.lasts
-		k.pool.pools.wakeAt(k.deadline)
-	}
-}
-
-// name is how notes call it.
-func (k *kept) name() string {
-	return fmt.Sprintf("process %d", k.started.Pid)
-}
-
-// quit lets a process that has no job end.
-func (k *kept) quit() {
-	_, _ = unix.Write(k.orders.writer, []byte("quit\n")) // the end of the pipe says the same
-	unix.Close(k.orders.writer)
-	k.orders.writer = -1
-	k.enter(leaving, k.pool.pools.times.quit)
-}
-
-// kill ends a process, and what there is of its group, at once.
-func (k *kept) kill(why string) {
-	if k.why == "" {
-		k.why = why
-	}
-	_ = unix.Kill(-k.started.Pid, unix.SIGKILL) // it is not reaped
-	_ = unix.Kill(k.started.Pid, unix.SIGKILL)  // it may have left its group
-	k.signals = 2
-	k.place.leave()
-	if k.state == idle {
-		k.enter(leaving, 0)
-	}
-	k.deadline = 0
-}
-
-// press ends a process that was told to end and does not.
-func (k *kept) press() {
-	k.signals++
-	if k.signals == 1 {
-		_ = unix.Kill(-k.started.Pid, unix.SIGTERM)
-		_ = unix.Kill(-k.started.Pid, unix.SIGCONT)
-		k.enter(leaving, k.pool.pools.times.quit)
-		return
-	}
-	why := fmt.Sprintf("it did not end when it was told to, and %s after SIGTERM neither", k.pool.pools.times.quit)
-	k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s is killed: %s", k.name(), why))
-	k.kill(why)
-}
-
-// takeUnread takes an order back that nobody has read a byte of. Nobody else can read it then. The
-// process is gone; who has inherited the pipe from it may wait there.
-func (k *kept) takeUnread(line int) (whole bool) {
-	if pending(k.orders.reader) < line {
-		return false
-	}
-	if unix.SetNonblock(k.orders.reader, true) != nil {
-		return false
-	}
-	b := make([]byte, line+1)
-	n, err := unix.Read(k.orders.reader, b)
-	return err == nil && n == line
+	k.pidfd, k.orders, k.answers, k.output, k.list = -1, noPair, noPair, [2]int{-1, -1}, -1
 }

@@ -51,10 +51,8 @@ func TestProcessesAreReplaced(t *testing.T) {
 	for reason, change := range map[string]func(b *bench, p *wire.Pool){
 		"max_age":                            func(_ *bench, p *wire.Pool) { p.MaxAge = 300 * time.Millisecond },
 		"reload, with another configuration": func(b *bench, p *wire.Pool) { p.Env = append(p.Env, "MORE=1"); b.pools(*p) },
-		"reload":                             func(b *bench, _ *wire.Pool) { b.out.Post(wire.Message{Kind: wire.Recycle, Text: "reload"}) },
-		"recycle": func(b *bench, _ *wire.Pool) {
-			b.out.Post(wire.Message{Kind: wire.Recycle, Targets: []string{"mail"}, Text: "Somebody asked for it"})
-		},
+		"reload":                             func(b *bench, p *wire.Pool) { b.recycle(p, "reload") },
+		"recycle":                            func(b *bench, p *wire.Pool) { b.recycle(p, "Somebody asked for it") },
 		"watch": func(_ *bench, p *wire.Pool) {
 			if err := os.WriteFile(p.Argv[0]+".new", []byte("#!/bin/bash\n# new\n"+shellLoop), 0o700); err != nil {
 				panic(err)
@@ -199,7 +197,6 @@ func TestAPoolThatIsWantedNoMoreEndsWithItsJobs(t *testing.T) {
 	b.start(1, "DO=read line <"+at+"; echo out")
 	b.of(1, wire.Started)
 	b.pools()
-	b.stands("it has a job", func(s wire.Standing) bool { return s.Busy == 1 })
 	b.start(2)
 	if m := b.of(2, wire.Refused); m.Class != wire.Short {
 		t.Errorf("refused %+v", m)

@@ -42,7 +42,7 @@ func TestAProcessThatSaysWhatItMustNotIsKilled(t *testing.T) {
 		"an end of another job":      {`echo exit 7 0 >&4; exec sleep 300`, `it wrote "exit 7 0"`, "fail"},
 		"a code that there is not":   {`echo exit 1 256 >&4; exec sleep 300`, `it wrote "exit 1 256"`, "fail"},
 		"something after the end":    {`code=0; echo "exit $id 0" >&4; echo more >&4; exec sleep 300`, `it wrote "more" to descriptor 4, where nothing is expected`, "ok"},
-		"a line without an end":      {`head -c 5000 /dev/zero | tr '\0' x >&4; exec sleep 300`, `to descriptor 4, where exit 1 CODE is expected`, "fail"},
+		"a line without an end":      {`printf %05000d 0 >&4; exec sleep 300`, `to descriptor 4, where exit 1 CODE is expected`, "fail"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

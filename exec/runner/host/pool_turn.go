@@ -19,15 +19,14 @@ type turn struct {
 	watcher   turnWatcher
 
 	pool     *pool
-	unwanted bool  // it is not to wait for a process any more
-	process  *kept // nil while it waits for one, and when that is gone
-	line     int   // bytes of the line that asks for it
+	unwanted bool         // it is not to wait for a process any more
+	process  *poolProcess // nil while it waits for one, and when that is gone
+	line     int          // bytes of the line that asks for it
 	note     string
 
 	// The child's mu guards these.
 	begun   bool
 	forked  bool          // it is a child of its kept process
-	left    bool          // it has left something behind in its group
 	pidfd   int           // of a forked one; -1: there is none (any more)
 	pending []unix.Signal // came before it began
 	touched bool          // it had a signal
@@ -110,20 +109,18 @@ func (t *turn) isGone(c *child) bool {
 func (r *reactor) begin(c *child) {
 	r.mu.Lock()
 	r.children[int32(c.started.Pid)] = c
-	r.alarms.await(c)
-	r.alarms.limit(c)
+	r.alarms.put(c)
 	r.mu.Unlock()
 }
 
 // finish ends a job whose process goes on, or was reaped by its parent. What it has written is in
-// its pipes: it was flushed before the end was told.
-func (r *reactor) finish(c *child) {
+// its pipes: it was flushed before the end was told. It tells whether a forked one has left something.
+func (r *reactor) finish(c *child) (left bool) {
 	c.exited, c.gone = true, proc.Uptime()
-	r.unlimit(c)
 	c.mu.Lock()
 	if c.turn.forked {
-		c.turn.left = c.send(unix.SIGKILL) == nil // what it left in its group
-		family.leave(c.started.Pid)
+		left = c.send(unix.SIGKILL) == nil // what it left in its group
+		children.leave(c.started.Pid)
 	}
 	c.reaped = true
 	c.turn.close()
@@ -139,6 +136,15 @@ func (r *reactor) finish(c *child) {
 	r.drop(c)
 	c.describe(r.delay)
 	c.watcher.ended(c)
+	return left
+}
+
+// isQuiet tells whether nothing is in either of two pipes, and somebody has each of them open still. It
+// asks once for what else takes several calls, which it mostly saves. Pipes below 0 are there no more.
+func isQuiet(pipes [2]int) bool {
+	fds := [2]unix.PollFd{{Fd: int32(pipes[0]), Events: unix.POLLIN}, {Fd: int32(pipes[1]), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds[:], 0)
+	return n == 0 && err == nil
 }
 
 // openPipe is the pipe while it is not closed, else −1.

@@ -1,7 +1,11 @@
 package host
 
 import (
+	"log/slog"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,18 +25,21 @@ type pools struct {
 	timer   int   // a timerfd
 	at      int64 // when it rings; 0: never
 
-	byTarget map[string]*pool
-	kept     map[int]*kept
-	loading  map[*place]bool // the places that are taken, of all pools
-	crowded  bool            // a pool waits for one
-	ticked   int64
-	seeking  seeking
-	looks    looks // at launchers' files
-	orphans  orphans
-	settling []chan struct{}
-	leaving  chan struct{} // closed when there is no process any more; nil: there may be more
-	news     news
-	over     chan struct{} // closed when nothing is done any more
+	byTarget  map[string]*pool
+	all       map[*pool]bool // those, too, that are wanted no more and have processes still
+	processes map[int]*poolProcess
+	ticked    int64
+	slow      slow
+	orphans   orphans
+	settling  []chan struct{}
+	leaving   chan struct{} // closed when there is no process any more; nil: there may be more
+	over      chan struct{} // closed when nothing is done any more
+
+	changed bool // the worker may have to be told how the pools stand
+	anew    bool // a new worker is there
+	notes   []wire.Note
+	told    []wire.Standing
+	toldAt  int64 // the uptime
 
 	mu    sync.Mutex
 	inbox []func()
@@ -40,17 +47,16 @@ type pools struct {
 }
 
 // times are how long a process may take: to be ready where nobody says for how long, to answer when
-// it is asked for a job, and to end when it is told to, before each of the signals. What is ready
-// within quick holds nobody up. And how often is looked at what no event tells of.
-type times struct{ boot, quick, answer, quit, tick time.Duration }
+// it is asked for a job, and to end when it is told to, before each of the signals. And how often is
+// looked at what no event tells of.
+type times struct{ boot, answer, quit, tick time.Duration }
 
-var usualTimes = times{boot: 30 * time.Second, quick: time.Second, answer: 5 * time.Second, quit: 5 * time.Second, tick: time.Second}
+var usualTimes = times{boot: 30 * time.Second, answer: 5 * time.Second, quit: 5 * time.Second, tick: time.Second}
 
 func newPools(s *spawner, r *reactor) (*pools, error) {
 	ps := &pools{
-		spawner: s, reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false },
-		byTarget: make(map[string]*pool), kept: make(map[int]*kept), loading: make(map[*place]bool), over: make(chan struct{}),
-		looks: newLooks(),
+		spawner: s, reactor: r, times: usualTimes, tell: func(wire.Message) bool { return false }, over: make(chan struct{}),
+		byTarget: make(map[string]*pool), all: make(map[*pool]bool), processes: make(map[int]*poolProcess), slow: newSlow(),
 	}
 	var err error
 	if ps.timer, err = unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
@@ -89,11 +95,11 @@ func (ps *pools) close() {
 	ps.mu.Lock()
 	ps.shut = true
 	ps.mu.Unlock()
-	for _, k := range ps.kept {
+	for _, k := range ps.processes {
 		ps.unwatch(k)
 		k.close()
 	}
-	ps.disown()
+	ps.adopt(false)
 	close(ps.over)
 	unix.Close(ps.timer)
 }
@@ -108,21 +114,19 @@ func (ps *pools) wakeAt(at int64) {
 	_ = unix.TimerfdSettime(ps.timer, unix.TFD_TIMER_ABSTIME, &spec, nil) // it fails only for bad arguments
 }
 
-// act acts on an event of a kept process, or the timer's.
+// act acts on an event of a pool process, or the timer's.
 func (ps *pools) act(event *unix.EpollEvent) {
-	if event.Pad == aboutPools {
-		ps.onTimer()
-		return
-	}
-	k := ps.kept[int(event.Fd)]
+	k := ps.processes[int(event.Fd)]
 	switch {
+	case event.Pad == aboutPools:
+		ps.onTimer()
 	case k == nil: // an earlier event of the same batch was its last
-	case event.Pad == aboutKept:
+	case event.Pad == aboutProcess:
 		ps.onGone(k)
 	case event.Pad == aboutAnswers:
 		ps.hear(k, false)
 	case event.Pad == aboutBootings:
-		k.hearBoot()
+		k.readAway(&k.wrote, true)
 	}
 }
 
@@ -132,119 +136,144 @@ func (ps *pools) onTimer() {
 	_, _ = unix.Read(ps.timer, count[:]) // so that the epoll does not report it again
 	ps.at = 0
 	now := proc.Uptime()
-	for _, k := range ps.kept {
+	for _, k := range ps.processes {
 		k.expire(now)
 	}
-	if ps.ticks() && ps.ticked+int64(ps.times.tick) <= now {
-		ps.ticked = now
-		ps.tick(now)
+	if ticks := len(ps.all) > 0 || ps.orphans.adopts || ps.orphans.some; ticks {
+		if ps.ticked+int64(ps.times.tick) <= now {
+			ps.ticked = now
+			ps.tick(now)
+		}
+		ps.wakeAt(ps.ticked + int64(ps.times.tick))
 	}
-	ps.news.changed = ps.news.changed || ps.crowded
-	for _, k := range ps.kept {
+	for _, k := range ps.processes {
 		if k.deadline != 0 {
 			ps.wakeAt(k.deadline)
 		}
 	}
-	for _, p := range ps.byTarget {
+	for p := range ps.all {
 		p.dirty = true
 		if p.next > now {
 			ps.wakeAt(p.next)
 		}
 	}
-	if ps.ticks() {
-		ps.wakeAt(ps.ticked + int64(ps.times.tick))
-	}
 }
 
-// ticks tells whether there is anything that no event tells of.
-func (ps *pools) ticks() bool { return len(ps.byTarget) > 0 || ps.orphans.adopts || ps.orphans.strays }
+// tick looks after what no event tells of.
+func (ps *pools) tick(now int64) {
+	for _, k := range ps.processes {
+		def := &k.pool.def
+		switch {
+		case k.state == idle:
+			k.strays("between two jobs")
+			if def.IdleTimeout > 0 && now-k.since > int64(def.IdleTimeout) && k.due == "" {
+				k.replace("idle_timeout", true)
+				k.pool.wanted = k.pool.booting + k.pool.count((*poolProcess).stays)
+			}
+		case k.state == busy && k.mode == "fork" && k.deadline == 0 && k.why == "" && k.turn.turn.isGone(k.turn):
+			k.lasts = int64(ps.times.answer)
+			k.deadline = now + k.lasts
+		}
+		if (k.state == idle || k.state == busy) && k.due == "" {
+			if def.MaxAge > 0 && now-k.born > int64(def.MaxAge) {
+				k.replace("max_age", false)
+			}
+			k.weigh()
+		}
+	}
+	for _, p := range ps.byTarget {
+		p.check()
+	}
+	ps.sweep()
+}
 
 // work does, once for all that came together, what follows from it.
 func (ps *pools) work() {
-	for target, p := range ps.byTarget {
+	now := proc.Uptime()
+	for p := range ps.all {
 		if !p.dirty {
 			continue
 		}
-		p.dirty, ps.news.changed = false, true
+		p.dirty, ps.changed = false, true
 		p.assign()
 		p.retire()
+		for p.lacks(now) {
+			ps.boot(p, now)
+		}
 		if p.removed && p.booting == 0 && len(p.processes) == 0 {
-			delete(ps.byTarget, target)
+			delete(ps.all, p)
 		}
 	}
-	if ps.news.changed {
-		ps.replenish()
-	}
 	ps.publish()
-	if len(ps.settling) > 0 && !ps.unsettled() {
+	unsettled := func(k *poolProcess) bool { return k.state == asked }
+	if len(ps.settling) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(ps.processes)), unsettled) {
 		for _, settled := range ps.settling {
 			close(settled)
 		}
 		ps.settling = nil
 	}
-	if ps.leaving != nil && len(ps.byTarget) == 0 {
+	if ps.leaving != nil && len(ps.all) == 0 {
 		close(ps.leaving)
 		ps.leaving = nil
 	}
 }
 
 // boot starts a process of a pool, on a goroutine: a start takes as long as its program's execution.
+// One that nobody wants any more when it is there is killed.
 func (ps *pools) boot(p *pool, now int64) {
-	held := p.takePlace()
 	p.booting++
-	p.booted = now
-	def, version, defined := p.def, p.version, p.defined
+	if p.next = 0; p.delay > 0 {
+		p.next = now + p.delay
+	}
+	def, version := p.def, p.version
 	if def.Mode == "fork" {
-		ps.adopt()
+		ps.adopt(true)
 	}
 	go func() {
-		stamp := stampOf(&def)
-		k, err := ps.spawner.keep(&def)
+		var k *poolProcess
+		var err error
+		stamp := ""
+		ps.slow.do(func() {
+			stamp = stampOf(&def)
+			k, err = ps.spawner.keep(&def)
+		})
 		if k != nil {
-			k.version, k.defined, k.stamp = version, defined, stamp
+			k.pool, k.version, k.stamp = p, version, stamp
 		}
-		if !ps.do(func() { ps.spawned(p, held, k, err) }) && k != nil {
+		if !ps.do(func() { ps.booted(p, k, err) }) && k != nil {
 			k.close()
 		}
 	}()
 }
 
-// spawned takes up a process that was started. Why one was not says nothing of a pool that was
-// removed since, be it back or not.
-func (ps *pools) spawned(p *pool, held *place, k *kept, err error) {
+// booted takes up a process that was started.
+func (ps *pools) booted(p *pool, k *poolProcess, err error) {
 	p.dirty = true
 	if err != nil {
 		p.booting--
-		if held.leave() {
-			p.fails(nil, notReady, err.Error())
-		}
+		p.fails(nil, "does not get ready", err.Error())
 		return
 	}
-	k.pool, k.place = p, held
-	ps.kept[k.started.Pid] = k
+	ps.processes[k.started.Pid] = k
 	p.processes = append(p.processes, k)
-	if k.version != p.version {
-		k.due = p.reason
-	}
 	if err := ps.watch(k); err != nil {
 		k.unfit(err.Error())
-		go func() { // without the epoll
-			for unix.Waitid(unix.P_PID, k.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-			}
-			ps.do(func() { ps.onGone(k) })
-		}()
+		ps.awaitGone(k)
 		return
 	}
 	k.enter(booting, p.bootTimeout())
-	k.outdated()
+	if p.removed || k.version != p.version {
+		k.kill("it is not wanted any more")
+	}
 }
 
 // watch has the reactor learn of a process's end, of what it says, and of what it writes before it
 // is ready.
-func (ps *pools) watch(k *kept) error {
-	pid := k.started.Pid
-	for fd, about := range map[int]int{k.pidfd: aboutKept, k.answers: aboutAnswers, k.output[0]: aboutBootings, k.output[1]: aboutBootings} {
-		if err := ps.reactor.epoll.add(fd, about, pid); err != nil {
+func (ps *pools) watch(k *poolProcess) error {
+	for fd, about := range map[int]int{
+		k.pidfd: aboutProcess, k.answers.ours: aboutAnswers, k.output[0]: aboutBootings, k.output[1]: aboutBootings,
+	} {
+		if err := ps.reactor.epoll.add(fd, about, k.started.Pid); err != nil {
 			return err
 		}
 	}
@@ -252,7 +281,7 @@ func (ps *pools) watch(k *kept) error {
 }
 
 // unwatch ends that. A descriptor is taken out before it is closed: see epoll.add.
-func (ps *pools) unwatch(k *kept) {
+func (ps *pools) unwatch(k *poolProcess) {
 	output := k.output
 	if c := k.turn; c != nil {
 		for i, of := range []*capture{&c.stdout, &c.stderr} {
@@ -261,19 +290,176 @@ func (ps *pools) unwatch(k *kept) {
 			}
 		}
 	}
-	for _, fd := range []int{k.pidfd, k.answers, output[0], output[1]} {
+	for _, fd := range []int{k.pidfd, k.answers.ours, output[0], output[1]} {
 		if fd >= 0 {
 			_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, fd, nil) // it may not be there
 		}
 	}
 }
 
-// unsettled tells whether a process was asked for a job and has not answered.
-func (ps *pools) unsettled() bool {
-	for _, k := range ps.kept {
-		if k.state == asked {
-			return true
-		}
+// newsTime is how far messages to the worker are apart; mostNotes is how many notes wait for one.
+const (
+	newsTime  = int64(100 * time.Millisecond)
+	mostNotes = 100
+)
+
+// publish tells the worker what has changed, all of it at once, some times a second.
+func (ps *pools) publish() {
+	if !ps.changed && !ps.anew {
+		return
 	}
-	return false
+	now := proc.Uptime()
+	if now < ps.toldAt+newsTime && !ps.anew {
+		ps.wakeAt(ps.toldAt + newsTime)
+		return
+	}
+	ps.changed, ps.toldAt = false, now
+	standings := make([]wire.Standing, 0, len(ps.byTarget))
+	for _, target := range slices.Sorted(maps.Keys(ps.byTarget)) {
+		s := ps.byTarget[target].standing()
+		s.Recycled = maps.Clone(s.Recycled)
+		standings = append(standings, s)
+	}
+	if !ps.anew && len(ps.notes) == 0 && reflect.DeepEqual(standings, ps.told) {
+		return
+	}
+	ps.anew = false
+	if ps.tell(wire.Message{Kind: wire.Pools, Standings: standings, Notes: ps.notes}) {
+		ps.notes, ps.told = nil, standings
+	}
+}
+
+// note adds a note. The oldest goes where there are too many.
+func (ps *pools) note(level slog.Level, p *pool, k *poolProcess, job int64, text string) {
+	note := wire.Note{Level: level, Target: p.def.Target, Job: job, Text: text}
+	if k != nil {
+		note.Pid = k.started.Pid
+	}
+	if len(ps.notes) == mostNotes {
+		ps.notes = ps.notes[1:]
+	}
+	ps.notes, ps.changed = append(ps.notes, note), true
+}
+
+func (ps *pools) warn(p *pool, k *poolProcess, job int64, text string) {
+	ps.note(slog.LevelWarn, p, k, job, text)
+}
+
+// info notes what is in order.
+func (ps *pools) info(p *pool, k *poolProcess, text string) { ps.note(slog.LevelInfo, p, k, 0, text) }
+
+// What others ask of the pools. None of it waits, but for settle and shutdown.
+
+// start passes a job to a pool. What becomes of it its watcher hears.
+func (ps *pools) start(target string, c *child) {
+	ps.do(func() {
+		p := ps.byTarget[target]
+		switch {
+		case p == nil:
+			c.turn.watcher.refused("the runner keeps no processes for target "+target, wire.Short)
+		case p.unready != "":
+			c.turn.watcher.refused(p.unready, wire.Program)
+		default:
+			c.turn.pool = p
+			p.waiting = append(p.waiting, c)
+			p.dirty = true
+		}
+	})
+}
+
+// withdraw takes a job back that no process was asked for. One that was asked for in vain, and would
+// wait for another one, is taken back then.
+func (ps *pools) withdraw(c *child) {
+	ps.do(func() {
+		p := c.turn.pool
+		if p == nil {
+			return // it was refused
+		}
+		c.turn.unwanted = true
+		if i := slices.Index(p.waiting, c); i >= 0 {
+			p.waiting = slices.Delete(p.waiting, i, i+1)
+			p.waitAgain(c)
+		}
+	})
+}
+
+// set says which pools there are to be. A newer worker may know more modes: such a pool is not there for
+// it.
+func (ps *pools) set(wanted []wire.Pool) {
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(w wire.Pool) bool { return phasesOf[w.Mode] == nil || len(w.Argv) == 0 })
+	ps.do(func() {
+		for target, p := range ps.byTarget {
+			if !slices.ContainsFunc(wanted, func(w wire.Pool) bool { return w.Target == target }) {
+				p.remove()
+				delete(ps.byTarget, target)
+			}
+		}
+		for _, w := range wanted {
+			p := ps.byTarget[w.Target]
+			if p == nil {
+				p = &pool{pools: ps, def: w, recycled: make(map[string]int64)}
+				ps.byTarget[w.Target], ps.all[p] = p, true
+			}
+			p.define(w)
+		}
+		ps.changed = true
+		ps.wakeAt(ps.ticked + int64(ps.times.tick))
+	})
+}
+
+// reasonOf is a word that may stand among the reasons of replacements, of which there are few.
+func reasonOf(why string) string {
+	if why == "" || len(why) > 20 || slices.ContainsFunc([]byte(why), func(c byte) bool { return (c < 'a' || c > 'z') && c != '_' }) {
+		return "recycle"
+	}
+	return why
+}
+
+// joined says that a worker is there, which hears of pools or does not. One that does not wants none.
+func (ps *pools) joined(understands bool) {
+	if !understands {
+		ps.set(nil)
+	}
+	ps.do(func() { ps.anew = true })
+}
+
+// left says that the worker is gone. What no process was asked for yet is not started: the next
+// worker does not hear of it, and asks anew.
+func (ps *pools) left() {
+	ps.do(func() {
+		for p := range ps.all {
+			p.refuseAll("the worker is gone", wire.Short)
+		}
+	})
+}
+
+// settleTime is how long settle waits at most: longer than a process that was asked for a job may
+// take until it has answered, or is killed.
+const settleTime = 8 * time.Second
+
+// settle waits until of each job that was passed to a process is known which process it is, so that
+// the next worker can be told.
+func (ps *pools) settle() {
+	settled := make(chan struct{})
+	if !ps.do(func() { ps.settling = append(ps.settling, settled) }) {
+		return
+	}
+	select {
+	case <-settled:
+	case <-ps.over:
+	case <-time.After(settleTime):
+	}
+}
+
+// shutdown ends all processes, and waits for that: each has its time to end by itself.
+func (ps *pools) shutdown() {
+	gone := make(chan struct{})
+	ps.set(nil)
+	if !ps.do(func() { ps.leaving = gone }) {
+		return
+	}
+	select {
+	case <-gone:
+	case <-ps.over:
+	}
 }

@@ -57,7 +57,7 @@ func newBenchWith(t *testing.T, change func(*pools)) *bench {
 	t.Cleanup(func() {
 		if t.Failed() { // a job may wait for this test
 			l.pools.do(func() {
-				for _, k := range l.pools.kept {
+				for _, k := range l.pools.processes {
 					k.kill("the test has failed")
 				}
 			})
@@ -252,6 +252,12 @@ func (b *bench) run(job int64, vars ...string) journal.Done {
 // pools says which there are to be.
 func (b *bench) pools(wanted ...wire.Pool) {
 	b.out.Post(wire.Message{Kind: wire.Pools, Wanted: wanted})
+}
+
+// recycle has the processes of a pool replaced.
+func (b *bench) recycle(p *wire.Pool, why string) {
+	p.Wish, p.Why = p.Wish+1, why
+	b.pools(*p)
 }
 
 // The loops of the tests, in programs that every Debian has. A job's work is the variable DO, which

@@ -92,7 +92,7 @@ func (r *reactor) act(event *unix.EpollEvent) (more bool) {
 	case aboutWake:
 		r.onWake()
 		return false
-	case aboutPools, aboutKept, aboutAnswers, aboutBootings:
+	case aboutPools, aboutProcess, aboutAnswers, aboutBootings:
 		r.pools.act(event)
 		return false
 	}
@@ -116,8 +116,7 @@ func (r *reactor) watch(c *child) {
 	pid, pidfd := c.started.Pid, c.pidfd
 	r.mu.Lock()
 	r.children[int32(pid)] = c
-	r.alarms.await(c)
-	r.alarms.limit(c)
+	r.alarms.put(c)
 	r.mu.Unlock()
 	if pidfd < 0 || r.epoll.add(pidfd, aboutEnd, pid) != nil {
 		go r.awaitZombie(c)
@@ -127,63 +126,13 @@ func (r *reactor) watch(c *child) {
 // awaitZombie waits on a thread for the end of a process of which no descriptor is to be had, and
 // leaves it to the reactor to reap.
 func (r *reactor) awaitZombie(c *child) {
-	for unix.Waitid(unix.P_PID, c.started.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
-	}
+	awaitEnd(c.started.Pid)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped {
 		r.zombies = append(r.zombies, c)
 		r.epoll.ring()
 	}
-}
-
-// onTimer says that jobs run that have come of age, stops those that have run for as long as they
-// may, and ends those whose output was waited for.
-func (r *reactor) onTimer() {
-	r.mu.Lock()
-	grown, expired, late, aged := r.alarms.ring()
-	var old []*child
-	for _, a := range aged {
-		if c := r.children[a.pid]; c != nil && c.forked == a.forked {
-			old = append(old, c)
-		}
-	}
-	r.mu.Unlock()
-	for _, c := range grown {
-		if !r.listen(c) {
-			r.retry(c)
-		}
-		c.watcher.begun(c)
-		r.age(c)
-	}
-	for _, c := range old {
-		c.watcher.grown(c)
-	}
-	for _, c := range late {
-		r.limit(c)
-	}
-	for _, c := range expired {
-		r.end(c)
-	}
-}
-
-// retry lets listen be tried again later.
-func (r *reactor) retry(c *child) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c.born = proc.Uptime()
-	r.alarms.await(c)
-}
-
-// age lets a job be said to be old, once.
-func (r *reactor) age(c *child) {
-	if c.ages {
-		return
-	}
-	c.ages = true
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.alarms.age(c)
 }
 
 // onWake ends the jobs that threads have seen end.
@@ -218,7 +167,6 @@ func (r *reactor) onExit(c *child) {
 	}
 	if !c.exited {
 		c.exited, c.gone = true, proc.Uptime()
-		r.unlimit(c)
 	}
 	c.stdout.read(r.scratch, true)
 	c.stderr.read(r.scratch, true)
@@ -236,7 +184,7 @@ func (r *reactor) endIfOver(c *child) {
 		c.lingers = true
 		c.deadline = proc.Uptime() + int64(r.delay)
 		r.mu.Lock()
-		r.alarms.linger(c)
+		r.alarms.put(c)
 		r.mu.Unlock()
 		r.listen(c)
 	}
@@ -244,7 +192,7 @@ func (r *reactor) endIfOver(c *child) {
 
 // end reaps a job and says that it has ended.
 func (r *reactor) end(c *child) {
-	if !c.reap() {
+	if !c.end() {
 		go r.awaitZombie(c)
 		return
 	}
@@ -263,6 +211,7 @@ func (r *reactor) drop(c *child) {
 	if pid := int32(c.started.Pid); r.children[pid] == c {
 		delete(r.children, pid)
 	}
+	r.alarms.take(c)
 }
 
 // listen watches a job's pipes. It fails where the kernel lacks memory for that at the moment.

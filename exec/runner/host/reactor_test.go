@@ -108,11 +108,11 @@ func TestOneTurnReadsAShareOfAPipe(t *testing.T) {
 	}
 }
 
-// What is not kept is counted to the last byte, moved or read, in usual and in wide pipes.
+// What is not kept is counted to the last byte, moved or read.
 func TestTheRestIsCounted(t *testing.T) {
 	t.Parallel()
-	for _, before := range []rest{{}, {copies: true}, {wide: mostWide}, {wide: mostWide, copies: true}} {
-		local := newLocalWith(t, func(l *local) { l.spawner.rest.copies, l.spawner.rest.wide = before.copies, before.wide })
+	for _, before := range []rest{{}, {copies: true}} {
+		local := newLocalWith(t, func(l *local) { l.spawner.rest.copies = before.copies })
 		var group sync.WaitGroup
 		for _, c := range []struct{ limit, size int }{
 			{0, 1}, {0, 3<<20 + 1}, {1, 3 << 20}, {scratchSize, scratchSize + 1}, {1 << 20, 5<<20 + 7}, {8 << 20, 5 << 20},
@@ -130,9 +130,6 @@ func TestTheRestIsCounted(t *testing.T) {
 		group.Wait()
 		if local.spawner.rest.copies != before.copies {
 			t.Errorf("%+v: this kernel moves nothing from a pipe to /dev/null", before)
-		}
-		if local.spawner.rest.wide != before.wide {
-			t.Errorf("%+v: %d pipes are taken for wide at the end", before, local.spawner.rest.wide)
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -127,22 +129,29 @@ func (s *spawner) pipeAndFork(what spec, c *child) error {
 }
 
 // fork starts the process as the leader of a group of its own.
-func (s *spawner) fork(what spec, c *child, stdout, stderr int) error {
-	before, pid := proc.Uptime(), 0
-	err := proc.WithTimers(proc.UsualTimers, func() (err error) {
-		pid, err = family.fork(what.argv, &syscall.ProcAttr{
-			Dir: what.dir, Env: what.env,
-			Files: []uintptr{s.null.Fd(), uintptr(stdout), uintptr(stderr)},
-			Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &c.pidfd},
-		})
+func (s *spawner) fork(what spec, c *child, stdout, stderr int) (err error) {
+	c.started, c.born, c.forked, err = s.execute(what.argv, &syscall.ProcAttr{
+		Dir: what.dir, Env: what.env,
+		Files: []uintptr{s.null.Fd(), uintptr(stdout), uintptr(stderr)},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &c.pidfd},
+	})
+	c.over = what.limit.From(c.forked)
+	return err
+}
+
+// execute forks and executes a program. It gives the uptimes before and after that, too.
+func (s *spawner) execute(argv []string, attr *syscall.ProcAttr) (started journal.Started, born, forked int64, err error) {
+	pid := 0
+	forked = proc.Uptime()
+	err = proc.WithTimers(proc.UsualTimers, func() (err error) {
+		pid, err = children.fork(argv, attr)
 		return err
 	})
 	if err != nil {
-		return err
+		return started, 0, forked, err
 	}
-	c.born, c.forked, c.over = proc.Uptime(), before, what.limit.From(before)
-	c.started = journal.Started{Pid: pid, BootID: s.bootID, StartTime: startedAt(pid, before, c.born)}
-	return nil
+	born = proc.Uptime()
+	return journal.Started{Pid: pid, BootID: s.bootID, StartTime: startedAt(pid, forked, born)}, born, forked, nil
 }
 
 // startedAt is the start time of a process that was made between two uptimes. Where both are in the
@@ -152,4 +161,109 @@ func startedAt(pid int, before, after int64) uint64 {
 		return uint64(after / proc.Tick)
 	}
 	return proc.StartTime(pid)
+}
+
+// pipe is a pipe's two descriptors. The job gets the writing one; reading from the other never
+// waits.
+type pipe struct{ reader, writer int }
+
+func newPipe() (pipe, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return pipe{}, err
+	}
+	p := pipe{ends[0], ends[1]}
+	if err := unix.SetNonblock(p.reader, true); err != nil {
+		p.close()
+		return pipe{}, err
+	}
+	return p, nil
+}
+
+func (p pipe) close() {
+	unix.Close(p.reader)
+	unix.Close(p.writer)
+}
+
+// local starts jobs as children of this process. Nothing is learned of them unless run runs.
+type local struct {
+	spawner *spawner
+	reactor *reactor
+	pools   *pools
+}
+
+// newLocal makes a local. It calls flush when what watchers have noted may be sent together.
+func newLocal(flush func()) (*local, error) {
+	spawner, err := newSpawner()
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	reactor, err := newReactor(flush)
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", errors.Join(err, spawner.close()))
+	}
+	pools, err := newPools(spawner, reactor)
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", errors.Join(err, reactor.close(), spawner.close()))
+	}
+	return &local{spawner, reactor, pools}, nil
+}
+
+// start starts a process. Its watcher hears of it from then on, perhaps before start has returned.
+// An error is a *refusedError.
+func (l *local) start(what spec, w watcher) (*child, error) {
+	c, err := l.spawner.spawn(what, w)
+	if err != nil {
+		return nil, err
+	}
+	l.reactor.watch(c)
+	return c, nil
+}
+
+// run watches the jobs until close, and closes what they share.
+func (l *local) run() error { return errors.Join(l.reactor.run(), l.spawner.close()) }
+
+// close makes run return; processes run on.
+func (l *local) close() { l.reactor.stop() }
+
+// spareThreads is how many threads the runner may need beyond one for each of Go's processors: those
+// that wait in the kernel for a program to be executed, a disk, a socket, or an event. How many may do
+// so at once is bounded: maxStarts, mostSlow, and one for each of the few loops.
+const spareThreads = 22
+
+// mostSlow is how many file systems may be waited for at once that launchers and their files are on.
+const mostSlow = 8
+
+// slow bounds how much that a file system may hold up is done at the same time.
+type slow chan struct{}
+
+func newSlow() slow { return make(slow, mostSlow) }
+
+// do does something once there is room.
+func (s slow) do(what func()) {
+	s <- struct{}{}
+	defer func() { <-s }()
+	what()
+}
+
+// makeThreads makes the threads that the runner may need. Go makes them one by one when they are
+// needed, keeps them, and ends the program where it can't make one: then a limit of processes that is
+// reached by jobs would take the runner along, and all that it knows. At the start there is nothing
+// that could be lost, and the worker tries again.
+func makeThreads() {
+	var there, ended sync.WaitGroup
+	all := make(chan struct{})
+	n := runtime.GOMAXPROCS(0) + spareThreads
+	there.Add(n)
+	for range n {
+		ended.Go(func() {
+			runtime.LockOSThread() // it has one of its own, which nobody else waits on
+			defer runtime.UnlockOSThread()
+			there.Done()
+			<-all
+		})
+	}
+	there.Wait()
+	close(all)
+	ended.Wait()
 }

@@ -12,8 +12,8 @@ import (
 func TestLooksAtFilesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const pools = 5 * mostLooks
-		all, answers := newLooks(), make(chan struct{})
+		const pools = 5 * mostSlow
+		all, answers := newSlow(), make(chan struct{})
 		looking, looked := make(chan struct{}, pools), make(chan struct{}, pools)
 		for range pools {
 			go func() {
@@ -25,7 +25,7 @@ func TestLooksAtFilesAreBounded(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := len(looking); n != mostLooks || len(looked) != 0 {
+		if n := len(looking); n != mostSlow || len(looked) != 0 {
 			t.Errorf("%d look at once, %d have ended", n, len(looked))
 		}
 		close(answers)
@@ -40,9 +40,9 @@ func TestLooksAtFilesAreBounded(t *testing.T) {
 func TestALauncherIsLookedAtWhenThereIsRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ps := &pools{looks: newLooks(), inbox: []func(){nil}} // with what is to be done, so that nobody is rung for
-		for range mostLooks {
-			ps.looks <- struct{}{}
+		ps := &pools{slow: newSlow(), inbox: []func(){nil}} // with what is to be done, so that nobody is rung for
+		for range mostSlow {
+			ps.slow <- struct{}{}
 		}
 		p := &pool{pools: ps, def: wire.Pool{Argv: []string{"/bin/sh"}, Watch: true}}
 		p.check()
@@ -51,7 +51,7 @@ func TestALauncherIsLookedAtWhenThereIsRoom(t *testing.T) {
 		if len(ps.inbox) != 1 {
 			t.Error("it was looked at, though there was no room")
 		}
-		<-ps.looks
+		<-ps.slow
 		synctest.Wait()
 		if len(ps.inbox) != 2 {
 			t.Errorf("it was looked at %d times", len(ps.inbox)-1)

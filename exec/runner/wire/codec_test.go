@@ -29,7 +29,7 @@ func examples() []Message {
 	limit := Limit{Timeout: 1 << 62, Kill: 1}
 	return []Message{
 		{Kind: Hello, Version: 2, Instance: "instance", Jobs: []Job{{ID: some, Started: started}, {ID: ID{Job: -1, Attempt: 1}}}},
-		{Kind: Hello, Version: 2, Instance: "instance", Tokens: true, Jobs: []Job{tokensJob, {ID: whole, Started: started, Limit: limit}, {ID: some}}},
+		{Kind: Hello, Version: 2, Instance: "instance", Tokens: true, Jobs: []Job{word(wordTokens), {ID: whole, Started: started, Limit: limit}, {ID: some}}},
 		{Kind: Environment, Env: []string{"A=1", "", "B=" + strings.Repeat("x", 100_000)}},
 		{Kind: Start, ID: some, Argv: []string{"/bin/sh", "-c", ""}, Dir: "/tmp", MaxOutput: 1 << 30},
 		{Kind: Started, ID: some, Started: started},
@@ -56,7 +56,6 @@ func examples() []Message {
 		{Kind: Start, ID: whole, Argv: []string{"fork"}, Limit: limit, Tokens: true, Pool: "mail", Vars: []string{"JOBD_ATTEMPT=2"}},
 		{Kind: Pools, Wanted: []Pool{{Target: "mail", Mode: "fork", Argv: []string{"/bin/sh"}, Slots: 3, MaxAge: 1 << 60, Watch: true}}},
 		{Kind: Pools, Standings: []Standing{{Target: "mail", Mode: "pool", Recycled: map[string]int64{"max_jobs": 1 << 60}}}, Notes: []Note{{Text: "why"}}},
-		{Kind: Recycle, Targets: []string{"mail"}, Text: "why"},
 		{Kind: Withdraw, ID: whole, Tokens: true},
 		{Kind: Peek, ID: whole, Peek: &Glance{From: [2]int64{-1, 7}, Most: 9}, Tokens: true},
 		{Kind: Peeked, ID: whole, Peek: &Glance{Parts: [2]Part{{Bytes: []byte("a")}, {Bytes: []byte("b")}}}, Tokens: true},

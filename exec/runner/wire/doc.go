@@ -2,10 +2,9 @@
 // how they are read from and written to a unix socket. Both sides use it; it knows no process and
 // starts none.
 //
-// The two ends may be of different versions: a worker that was upgraded talks to the runner that
-// the one before left, and the other way round. So the bytes of a message never change. What is
-// added goes behind the known fields, and only to a peer that has said in its hello that it
-// understands it.
+// The two ends may be of different builds: a worker that was upgraded talks to the runner that the one
+// before left, until that has nothing any more, and the other way round. So the bytes are those of
+// commit 853d0e5 (words.go).
 //
 // # The crash argument
 //
@@ -14,8 +13,7 @@
 //     messages.
 //   - Which start is meant is in every message: job, attempt and the token of the claim. A job's row
 //     may come back, and another claim start it under the same number: news and requests of the
-//     start before, late as they may be, are not taken for news of this one. A peer of an older
-//     version names no token; words.go says what is understood then.
+//     start before, late as they may be, are not taken for news of this one.
 //   - What is in an Outbox when its process dies was never sent. The journal (the worker's side)
 //     and the kept outcomes (the runner's) do not depend on it: each connection begins with a hello
 //     in which the runner lists what it has.

@@ -2,7 +2,11 @@ package wire
 
 import (
 	"fmt"
+	"net"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"jobd/journal"
 )
@@ -40,3 +44,26 @@ func OutputOf(file string) (id ID, ok bool) {
 
 // SocketDescriptor is the descriptor at which a new runner finds its socket.
 const SocketDescriptor = 3
+
+// CheckPeer fails where the other end of a connection is a process of another user. The folder and
+// the socket's mode keep those out, too.
+func CheckPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("check peer: %w", err)
+	}
+	var peer *unix.Ucred
+	var peerErr error
+	if err := raw.Control(func(fd uintptr) {
+		peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return fmt.Errorf("check peer: %w", err)
+	}
+	if peerErr != nil {
+		return fmt.Errorf("check peer: %w", peerErr)
+	}
+	if int(peer.Uid) != os.Geteuid() {
+		return fmt.Errorf("refused: the peer, process %d, is of user %d", peer.Pid, peer.Uid)
+	}
+	return nil
+}

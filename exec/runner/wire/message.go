@@ -1,8 +1,13 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"syscall"
+	"time"
 
 	"jobd/journal"
 )
@@ -28,15 +33,13 @@ import (
 //	                             ◄── peeked {id, text, parts}, in the order of the peeks
 //	pools {wanted}               ──► all that there are to be
 //	                             ◄── pools {standings, notes}, of all, when something has changed
-//	recycle {targets, text,      ──► and what it was told so is not done again when it stands
-//	        wanted}                  in pools, as after a connection was lost
 //	withdraw {id}                ──► refused follows, unless a process was asked for it
 //
 // The runner knows a job from the moment when it reads the start until it reads the forget,
 // whichever worker is connected.
 //
 // A message is its length, four bytes with the lowest first, and its body: the kind, then the
-// fields in the order of encode.go. The output stands behind the message of an end: stdout, then
+// fields in the order of codec.go. The output stands behind the message of an end: stdout, then
 // stderr, as they are, so that no copy of a large one is made on the way.
 
 // ResultLost is the result of an outcome that nobody can tell: the job was started, or may have been.
@@ -68,7 +71,7 @@ const (
 
 	// Only between two sides that understand pools.
 	Pools    // of the worker: which there are to be; of the runner: how they stand
-	Recycle  // processes of pools are to be replaced
+	Recycle  // of a worker of 853d0e5: its wish stands in pools as well
 	Withdraw // a start is not wanted any more that waits for a process still
 )
 
@@ -89,7 +92,7 @@ type Job struct {
 // Message is a message of any kind; each kind has its own fields.
 type Message struct {
 	Kind Kind
-	ID   ID // all but hello, environment, pools and recycle
+	ID   ID // all but hello, environment and pools
 
 	Version  int    // hello
 	Instance string // hello of the runner: its name; of the worker: the word elapsed
@@ -104,13 +107,12 @@ type Message struct {
 	Pool      string   // start: the target whose pool is to run it; "": none is
 	Vars      []string // start, of a pool: what the process is told of it, "JOBD_NAME=value"
 
-	Wanted    []Pool     // pools of the worker; recycle: the wish of each target, nothing else
+	Wanted    []Pool     // pools of the worker
 	Standings []Standing // pools of the runner
 	Notes     []Note     // pools of the runner: what is to be in the worker's log
-	Targets   []string   // recycle
 
 	Started journal.Started // started, ended and output
-	Text    string          // refused, signalled and peeked: why not; "" where it was done; recycle: why
+	Text    string          // refused, signalled and peeked: why not; "" where it was done
 	Class   Class           // refused
 	Signo   int             // signal
 	Done    journal.Done    // ended and output
@@ -145,7 +147,7 @@ func (m *Message) CheckHello() error {
 
 // CheckTokens fails where a peer of this version names starts without the tokens of their claims.
 func (m *Message) CheckTokens() error {
-	if m.Kind == Hello && m.Version == Version && !m.understandsTokens() {
+	if m.Kind == Hello && m.Version == Version && !m.says(wordTokens) {
 		return errTooOld
 	}
 	return nil
@@ -160,3 +162,109 @@ const lengthBytes = 4
 
 // ErrMalformed is among the causes of an error about bytes that no peer of this version sends.
 var ErrMalformed = errors.New("malformed message")
+
+// Class says what a start was refused for.
+type Class int64
+
+// The classes, by the numbers that stand for them in a message.
+const (
+	Program      Class = iota + 1 // the program can't be executed
+	Short                         // something was missing that comes back by itself
+	AlreadyKnown                  // this start was asked for before
+)
+
+// SaidAlready is the text of a refusal of the class AlreadyKnown.
+const SaidAlready = "it was started already"
+
+// shortages are the system's errors about something that comes back by itself: processes and
+// memory, descriptors, and a program's file that nobody writes to.
+var shortages = []error{
+	syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.EINTR, syscall.ETXTBSY,
+}
+
+// ClassOf is the class of a start that failed with err.
+func ClassOf(err error) Class {
+	if slices.ContainsFunc(shortages, func(short error) bool { return errors.Is(err, short) }) {
+		return Short
+	}
+	return Program
+}
+
+// Pool is what a worker wants to be kept ready for a target.
+type Pool struct {
+	Target string   `json:"target"`
+	Mode   string   `json:"mode"` // fork or pool
+	Argv   []string `json:"argv"`
+	Dir    string   `json:"dir,omitempty"`
+	Env    []string `json:"env,omitempty"`
+	Slots  int      `json:"slots"`
+
+	// Where one of these is 0 there is no such limit. Durations are nanoseconds.
+	MaxJobs     int           `json:"max_jobs,omitempty"`
+	MaxAge      time.Duration `json:"max_age,omitempty"`
+	MaxMemory   int64         `json:"max_memory,omitempty"`
+	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
+	BootTimeout time.Duration `json:"boot_timeout,omitempty"`
+	Watch       bool          `json:"watch,omitempty"`
+
+	// Wish tells the last wish that its processes be replaced from others; 0: there was none. Why is
+	// its reason.
+	Wish int64  `json:"wish,omitempty"`
+	Why  string `json:"why,omitempty"`
+}
+
+// Standing tells how a pool stands.
+type Standing struct {
+	Target    string           `json:"target"`
+	Mode      string           `json:"mode"`
+	Processes int              `json:"processes"`
+	Booting   int              `json:"booting"`
+	Ready     int              `json:"ready"`
+	Busy      int              `json:"busy"`
+	Boots     int64            `json:"boots"`
+	Jobs      int64            `json:"jobs"`
+	Recycled  map[string]int64 `json:"recycled,omitempty"` // processes that were replaced, by why
+	Unready   string           `json:"unready,omitempty"`  // why none gets ready; "" where nothing is wrong
+	Failing   string           `json:"failing,omitempty"`  // why no new one gets ready, while others work
+	Since     int64            `json:"since,omitempty"`    // since when, unix milliseconds
+	Wish      int64            `json:"wish"`               // the last one that was taken up
+	Old       int              `json:"old,omitempty"`      // processes that are there since before all were to be replaced
+
+	Stranger   string `json:"stranger,omitempty"`    // the last one that answered in a process's name; "" where nobody did
+	StrangerAt int64  `json:"stranger_at,omitempty"` // when, unix milliseconds
+}
+
+// Note is something about a pool that people should know.
+type Note struct {
+	Level  slog.Level `json:"level"`
+	Target string     `json:"target"`
+	Pid    int        `json:"pid,omitempty"`
+	Job    int64      `json:"job,omitempty"`
+	Text   string     `json:"text"`
+}
+
+// pooled is the body of messages about pools. They are rare, and their fields grow, so they stand in
+// JSON: who does not know a field passes over it.
+type pooled struct {
+	Wanted    []Pool     `json:"wanted,omitempty"`
+	Standings []Standing `json:"standings,omitempty"`
+	Notes     []Note     `json:"notes,omitempty"`
+}
+
+// encodePools appends the fields of a message about pools.
+func (m *Message) encodePools(b []byte) []byte {
+	body, err := json.Marshal(pooled{m.Wanted, m.Standings, m.Notes})
+	if err != nil {
+		panic("wire: " + err.Error()) // there is nothing in it that JSON can't say
+	}
+	return putBytes(b, body)
+}
+
+// pools reads the fields of a message about pools.
+func (d *decoder) pools(m *Message) {
+	var p pooled
+	if body := d.bytes(); !d.bad && json.Unmarshal(body, &p) != nil {
+		d.bad = true
+	}
+	m.Wanted, m.Standings, m.Notes = p.Wanted, p.Standings, p.Notes
+}

@@ -1,55 +1,65 @@
 package wire
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"jobd/journal"
 )
 
-// Version 2 has grown five times. A worker says in its hello what of that it understands, in
-// places that older runners pass over:
+// The bytes of a hello are those of commit 853d0e5 and before, so that a running upgrade from it, and the
+// way back, find each other: a word stands in the list of jobs as one with the number 0 (there is none),
+// whose boot it is. "elapsed" stands where the runner's hello has the instance. All but the last word say
+// what both sides understand; a runner answers with those that the worker has said.
 //
-//   - how long a job ran stands behind the outcome, if the worker has named it where the runner's
-//     hello has the instance;
-//   - the class of a refusal stands behind its text, if the worker lists a job with the number 0
-//     (there is none) whose boot is that word;
-//   - peeks are understood by a runner that lists such a job in its hello, which it does for a
-//     worker that lists the same;
-//   - so are tokens, and limits, without which two sides don't talk to each other. Each message about a
-//     job has behind it the token of its claim, and before that: of a start its limits, of an
-//     outcome the limit that ended it. The runner's hello has the tokens and limits of its jobs
-//     behind the list of them;
-//   - pools are understood by a runner that lists a job whose boot is that word, which it does for a
-//     worker that lists the same, as with peeks. Then a start may have behind its token the target
-//     whose pool is to run it, and what that process is told of it.
+// "build" names the program's file. Of a runner that names another one, or none, the worker takes what it
+// has, and leaves it when it has nothing. Behind it a runner names its process.
 const (
 	wordElapsed = "elapsed"
 	wordClasses = "classes"
 	wordPeeks   = "peeks"
 	wordTokens  = "tokens"
 	wordPools   = "pools"
+	wordBuild   = "build "
+	wordPID     = "pid "
 )
 
-// How the words stand in the list of jobs.
-var (
-	classesJob = Job{Started: journal.Started{BootID: wordClasses}}
-	peeksJob   = Job{Started: journal.Started{BootID: wordPeeks}}
-	tokensJob  = Job{Started: journal.Started{BootID: wordTokens}}
-	poolsJob   = Job{Started: journal.Started{BootID: wordPools}}
-)
+func word(text string) Job { return Job{Started: journal.Started{BootID: text}} }
+
+// build names the file that this process executes.
+var build = wordBuild + fileOf("/proc/self/exe")
+
+// fileOf names a file, whoever touches it: an upgrade puts another file in its place, and no file gets
+// the number of one that a process executes.
+func fileOf(path string) string {
+	var file unix.Stat_t
+	_ = unix.Stat(path, &file) // without it all are alike
+	return fmt.Sprintf("%d.%d", file.Dev, file.Ino)
+}
 
 // WorkerHello is how a worker of this version begins.
 func WorkerHello() Message {
-	return Message{Kind: Hello, Version: Version, Instance: wordElapsed, Jobs: []Job{classesJob, peeksJob, tokensJob, poolsJob}}
+	return Message{
+		Kind: Hello, Version: Version, Instance: wordElapsed,
+		Jobs: []Job{word(wordClasses), word(wordPeeks), word(wordTokens), word(wordPools), word(build)},
+	}
 }
 
 // RunnerWords is what a runner of this version adds to the list of jobs in its hello, for a worker
 // that sent this one.
 func (m *Message) RunnerWords() (words []Job) {
-	for _, word := range []Job{peeksJob, tokensJob, poolsJob} {
-		if slices.Contains(m.Jobs, word) {
-			words = append(words, word)
+	for _, text := range []string{wordPeeks, wordTokens, wordPools} {
+		if m.says(text) {
+			words = append(words, word(text))
 		}
+	}
+	if slices.ContainsFunc(m.Jobs, func(j Job) bool { return j.IsWord() && strings.HasPrefix(j.Started.BootID, wordBuild) }) {
+		words = append(words, word(build), word(fmt.Sprint(wordPID, os.Getpid())))
 	}
 	return words
 }
@@ -57,8 +67,20 @@ func (m *Message) RunnerWords() (words []Job) {
 // IsWord tells that an entry in the list of jobs stands for a word.
 func (j *Job) IsWord() bool { return j.ID == ID{} }
 
-// understandsTokens tells whether the side that sent this hello understands tokens and limits.
-func (m *Message) understandsTokens() bool { return slices.Contains(m.Jobs, tokensJob) }
+func (m *Message) says(text string) bool { return slices.Contains(m.Jobs, word(text)) }
 
 // UnderstandsPools tells whether the side that sent this hello understands pools.
-func (m *Message) UnderstandsPools() bool { return slices.Contains(m.Jobs, poolsJob) }
+func (m *Message) UnderstandsPools() bool { return m.says(wordPools) }
+
+// PID is the process of the runner that sent this hello; 0 where it does not say.
+func (m *Message) PID() (pid int) {
+	for _, j := range m.Jobs {
+		if text, ok := strings.CutPrefix(j.Started.BootID, wordPID); ok && j.IsWord() {
+			pid, _ = strconv.Atoi(text)
+		}
+	}
+	return pid
+}
+
+// IsOfThisBuild tells whether the side that sent this hello executes the same file.
+func (m *Message) IsOfThisBuild() bool { return m.says(build) }

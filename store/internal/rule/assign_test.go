@@ -133,17 +133,6 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-func TestMissing(t *testing.T) {
-	t.Parallel()
-	got := rule.Missing("jobd_claim", nil, func(column string) bool { return column != "target" && column != "sig" && column != "jobd_claim" })
-	if diff := cmp.Diff([]string{"target", "sig", "jobd_claim"}, got); diff != "" {
-		t.Errorf("missing (-want +got):\n%s", diff)
-	}
-	if got := rule.Missing("sig", nil, func(column string) bool { return column != "sig" }); len(got) != 1 {
-		t.Errorf("missing are %v, want sig once", got)
-	}
-}
-
 func TestServers(t *testing.T) {
 	t.Parallel()
 	called := 0

@@ -58,3 +58,36 @@ func seconds(t time.Time) int64 {
 	}
 	return t.Unix()
 }
+
+// Alike tells whether two changes set the same in their rows, and are guarded by the same, for sure:
+// those of most jobs that had nothing to say are and do. What Write or Unedited looks at is compared
+// here, or both changes have none of it.
+func Alike(a, b *store.Change) bool {
+	return a.Status == b.Status && a.Token == b.Token && a.Attempts == b.Attempts &&
+		samePlan(a, b) &&
+		sameSecond(a.Start, b.Start) && sameSecond(a.Finish, b.Finish) &&
+		(a.Done == b.Done || a.Done != nil && b.Done != nil && sameEnd(a.Done, b.Done))
+}
+
+// samePlan tells whether rows read alike when they are given back, and whether ends are guarded by the
+// same schedule.
+func samePlan(a, b *store.Change) bool {
+	if a.Plan == nil || b.Plan == nil {
+		return a.Plan == b.Plan
+	}
+	return *a.Plan == *b.Plan || isEnd(*a) && a.Plan.Schedule == b.Plan.Schedule && a.Plan.Zone == b.Plan.Zone
+}
+
+// sameSecond tells whether rows show two times alike.
+func sameSecond(a, b time.Time) bool { return a.Unix() == b.Unix() }
+
+// sameEnd tells whether rows show two ends alike, of jobs without output.
+func sameEnd(a, b *journal.Done) bool {
+	return a.Result == b.Result && sameCode(a.Code, b.Code) && a.Signal == b.Signal &&
+		isSilent(a) && isSilent(b) && (a.Again == b.Again || a.Again != nil && b.Again != nil && *a.Again == *b.Again)
+}
+
+func sameCode(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// isSilent tells whether a row shows no output of a job, and no note.
+func isSilent(d *journal.Done) bool { return d.Stdout.Size == 0 && d.Stderr.Size == 0 && d.Note == "" }

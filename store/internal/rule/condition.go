@@ -1,13 +1,11 @@
 package rule
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"jobd/journal"
-	"jobd/store"
 )
 
 // The conditions under which rows are changed.
@@ -47,22 +45,6 @@ func UnderWay(column, owner string, targets []string) (condition string, args []
 	return condition + ") ORDER BY id", args
 }
 
-// Expressions are what tells times in a table, in unix seconds.
-type Expressions struct{ Created, Finished, Now string }
-
-// Unclaimed chooses, in the order of ids, at most so many free rows of some targets, one at least,
-// with a greater id than after, that were created before a time. A delayed row is one of them where
-// it is due, and has not ended since that time.
-func Unclaimed(targets []string, tell Expressions, uses store.Uses, before, after int64, limit int) (condition string, args []any) {
-	among, names := in(targets)
-	args = append([]any{after, before}, names...)
-	free := isFree
-	if uses.Delays() {
-		free = fmt.Sprintf("(%s OR %s AND run_at <= %s AND %s < %d)", isFree, isDelayed, tell.Now, tell.Finished, before)
-	}
-	return free + " AND id > ? AND " + tell.Created + " < ? AND " + among + " ORDER BY id LIMIT ?", append(args, limit)
-}
-
 // Distinct drops rows that a second target matched too: one that the column takes for the first.
 func Distinct(rows []journal.Row) []journal.Row {
 	seen := make(map[int64]bool, len(rows))
@@ -72,3 +54,6 @@ func Distinct(rows []journal.Row) []journal.Row {
 		return again
 	})
 }
+
+// recurs are the statuses of rows that are not at their end, as a list of SQL.
+const recurs = "'waiting', 'delayed', 'accepted', 'running'"

@@ -60,7 +60,7 @@ func (f Failures) Certain(op string, err error) error {
 // whole table, whatever number is among their causes.
 func (f Failures) FailClaim(op string, err error) error {
 	switch err.(type) {
-	case *store.RefusedRows, *store.RefusedTargets, *store.Overtaken:
+	case *store.RefusedRows, *store.Overtaken:
 		return &named{op, err}
 	}
 	return f.Fail(op, err)

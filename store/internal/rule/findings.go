@@ -19,6 +19,7 @@ func (m Misfit) Error() string { return m.Text }
 type Findings struct {
 	Table string // what it is about, as in: table `site`.`jobs`
 	List  []store.Finding
+	Bare  []store.Finding // indexes without which nothing is claimed
 }
 
 // Fault notes what keeps the table from being used.
@@ -38,12 +39,6 @@ func (f *Findings) note(severity store.Severity, where, what, remedy string) {
 // Unserved notes a target that can't be served.
 func (f *Findings) Unserved(target, why, remedy string) {
 	f.note(store.Fault, "target "+strconv.Quote(target), "it can't be served: "+why, remedy)
-}
-
-// TakenOwner notes an owner column that holds something else; type is that of a column for tokens.
-func (f *Findings) TakenOwner(column, alter, kind string) {
-	f.Fault("name in claim_column a column of its own for the tokens: "+alter+" jobd_claim "+kind,
-		"column %s holds something else, which claims would overwrite with their tokens", column)
 }
 
 // IsFaulty tells whether a fault was found.
@@ -70,13 +65,16 @@ func FaultsFirst(list []store.Finding) {
 	slices.SortStableFunc(list, func(a, b store.Finding) int { return int(b.Severity) - int(a.Severity) })
 }
 
-// Missing are the columns that a table lacks, in the order of the usual table. An owner column of
-// the configuration's comes behind them, and the optional columns last.
-func Missing(owner string, uses store.Uses, has func(column string) bool) (missing []string) {
-	for _, name := range append(append(store.Columns(), owner), uses...) {
-		if !has(strings.ToLower(name)) && !slices.Contains(missing, name) {
-			missing = append(missing, name)
-		}
+// bare notes an index that claims need.
+func (f *Findings) bare(what, remedy string) {
+	f.Bare = append(f.Bare, store.Finding{Severity: store.Fault, Where: f.Table, What: what, Remedy: remedy})
+}
+
+// NotClaimed is why nothing can be claimed, though the table can be used otherwise; "": it can.
+func (f *Findings) NotClaimed() string {
+	words := make([]string, len(f.Bare))
+	for i, one := range f.Bare {
+		words[i] = one.Advice()
 	}
-	return missing
+	return strings.Join(words, "; and ")
 }

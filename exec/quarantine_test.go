@@ -1,0 +1,218 @@
+package exec_test
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	jobexec "jobd/exec"
+	"jobd/journal"
+)
+
+// until waits for something that the worker's status shows; status has no signal.
+func (f *fixture) until(what string, holds func(jobexec.Status) bool) {
+	f.t.Helper()
+	ticks := time.NewTicker(time.Millisecond)
+	defer ticks.Stop()
+	late := time.After(hung)
+	for !holds(f.worker.Status()) {
+		select {
+		case <-ticks.C:
+		case <-late:
+			f.t.Fatalf("%s: not within %s; status %+v", what, hung, f.worker.Status())
+		}
+	}
+}
+
+// Regression: one row that a CHECK refuses stopped all claims of all targets, and each try
+// journalled another two events.
+func TestARowThatTheTableRefusesIsQuarantined(t *testing.T) {
+	t.Parallel()
+	tab := newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "b"))
+	tab.refused[1] = "CHECK weight is violated"
+	f := newFixture(t, tab, nil)
+	f.start()
+	f.next().exit(0)
+	f.next().exit(0)
+	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Aside) == 1 })
+	if row := f.worker.Status().Aside[0]; row.Job != 1 || row.Target != "a" || row.Reason != "CHECK weight is violated" {
+		t.Errorf("set aside: %+v", row)
+	}
+	f.wait("the others are done", func(s *journal.State) bool {
+		return len(s.Jobs) == 0 && s.Job(2).Status.Ended() && s.Job(3).Status.Ended()
+	})
+	for range 3 { // polls don't have it claimed again before its time
+		f.worker.PollAll()
+	}
+	events := f.events(1)
+	if got := words(f.story(1)); got != "accepted running released" && got != "accepted released" {
+		t.Fatalf("story %q: it is claimed once", got)
+	}
+	release := events[len(events)-1].Payload.(journal.Released)
+	if release.Reason != "CHECK weight is violated" || release.Target != "a" || release.Token == "" {
+		t.Errorf("released: %+v", release)
+	}
+	tab.change(func() { delete(tab.refused, 1) })
+	f.next().exit(0)
+	f.wait("it is done", ended(1))
+	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Aside) == 0 })
+}
+
+// Regression: more refused rows than the worker remembers held up those behind them. Those that can
+// be claimed are, wherever they stand; what is remembered stays bounded; and when the table takes
+// the rows, they are claimed too.
+func TestMoreRefusedRowsThanAreRemembered(t *testing.T) {
+	t.Parallel()
+	const rows = 4000
+	tab := newTable()
+	good, all := map[int64]string{}, map[int64]string{}
+	for id := int64(1); id <= rows; id++ {
+		tab.rows[id] = waiting(id, "a")
+		if all[id] = journal.RowDone; id%1000 == 500 {
+			good[id] = journal.RowDone
+		} else {
+			tab.refused[id] = "CHECK weight is violated"
+		}
+	}
+	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 300, "b": 1}; c.Prefetch = 300 })
+	f.runner.instant = true
+	go func() { // more than the stub has room for
+		for {
+			select {
+			case <-f.runner.started:
+			case <-f.runner.forgotten:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	f.start()
+	f.reach(good)
+	f.until("rows are passed over", func(s jobexec.Status) bool {
+		return len(s.Aside) <= 3001 && slices.ContainsFunc(s.Aside, func(row jobexec.AsideRow) bool {
+			return row.Job == 0 && strings.Contains(row.Reason, " rows, up to job ")
+		})
+	})
+	if why := f.worker.Status().Targets["a"].Why; why != "" {
+		t.Errorf("nothing is said to be claimed for target a: %s", why)
+	}
+	tab.insert(waiting(rows+1, "a"))
+	f.worker.PollAll()
+	f.reach(map[int64]string{rows + 1: journal.RowDone})
+
+	tab.change(func() { clear(tab.refused) })
+	f.reach(all)
+}
+
+// Regression: one target whose claims fail, as a name outside the column's character set did,
+// failed the claims of all.
+func TestATargetThatFailsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	tab := newTable(waiting(1, "a"), waiting(2, "b"))
+	tab.failing["a"] = errors.New("illegal mix of collations")
+	f := newFixture(t, tab, nil)
+	f.start()
+	if p := f.next(); p.spec.Job != 2 {
+		t.Fatalf("job %d was started", p.spec.Job)
+	}
+	f.until("the target says why", func(s jobexec.Status) bool {
+		return strings.Contains(s.Targets["a"].Why, "illegal mix of collations") && s.Targets["b"].Why == ""
+	})
+	tab.change(func() { clear(tab.failing) })
+	f.next().exit(0)
+	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" })
+}
+
+// starting is the error of claims before the mirror has confirmed the table's server.
+type starting struct{ error }
+
+func (starting) Passing() bool { return true }
+
+// Regression: claims that came before the mirror had confirmed the table's server, as each start's
+// may, made warnings. The same of an error that says nothing of the kind is one.
+func TestWhatEachStartWaitsForIsNoWarning(t *testing.T) {
+	t.Parallel()
+	tab := newTable(waiting(1, "a"), waiting(2, "b"))
+	tab.failing["a"], tab.failing["b"] = starting{errors.New("its rows are compared first")}, errors.New("illegal mix of collations")
+	f := newFixture(t, tab, nil)
+	log := f.logged(slog.LevelInfo)
+	f.until("both targets say why", func(s jobexec.Status) bool {
+		return strings.Contains(s.Targets["a"].Why, "compared first") && strings.Contains(s.Targets["b"].Why, "illegal mix")
+	})
+	tab.change(func() { clear(tab.failing) })
+	f.next().exit(0)
+	f.next().exit(0)
+	f.until("nothing is wrong", func(s jobexec.Status) bool { return s.Targets["a"].Why == "" && s.Targets["b"].Why == "" })
+	warned := log.await(t, 1, "WARN", "jobs of a target can't be claimed for now; trying again")
+	if len(warned) != 1 || warned[0]["target"] != "b" {
+		t.Errorf("the warnings are %v", warned)
+	}
+}
+
+// Regression: claims that were overtaken again and again, as a trigger's SIGNAL with the number of
+// a deadlock looks, were repeated without a pause, with two more events in the journal each time.
+// The row at fault is found and set aside.
+func TestClaimsThatAreAlwaysOvertakenDoNotLoop(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]error{"undone": undone{errors.New("1213")}, "not known": errors.New("1213, says somebody")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tab := newTable(waiting(1, "a"), waiting(2, "a"), waiting(3, "a"), waiting(4, "b"))
+			tab.commit = func(apply func()) error {
+				before := tab.rows[1]
+				apply()
+				if tab.rows[1] == before {
+					return nil
+				}
+				for id := range tab.rows {
+					if row := tab.rows[id]; row.Owner == tab.rows[1].Owner {
+						row.Status, row.Owner = journal.RowWaiting, ""
+						defer func() { tab.rows[id] = row }()
+					}
+				}
+				return cause
+			}
+			f := newFixture(t, tab, nil)
+			f.start()
+			for range 3 {
+				f.next().exit(0)
+			}
+			f.until("the row is set aside", func(s jobexec.Status) bool { return len(s.Aside) == 1 && s.Aside[0].Job == 1 })
+			if n := count(f.story(1), journal.KindAccepted); n > 12 {
+				t.Errorf("accepted %d times", n)
+			}
+		})
+	}
+}
+
+// A row that the journal holds as under way, though memory does not, is the worker's own mistake:
+// it must not stop the target.
+func TestARowThatContradictsTheJournalIsSetAside(t *testing.T) {
+	t.Parallel()
+	tab := newTable(waiting(1, "a"), waiting(2, "a"))
+	f := newFixture(t, tab, nil)
+	if err := f.worker.Open(1); err != nil {
+		t.Fatal(err)
+	}
+	left(t, f.journal, journal.Accepted{Target: "a", Token: "@abcdefghi"})
+	f.run()
+	if p := f.next(); p.spec.Job != 2 {
+		t.Errorf("job %d was started", p.spec.Job)
+	}
+	if aside := f.worker.Status().Aside; len(aside) != 1 || aside[0].Job != 1 {
+		t.Errorf("set aside: %+v", aside)
+	}
+}
+
+func TestOddRowsAreListed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newTable(), nil)
+	f.worker.NoteOdd("18446744073709551615", "a", "its id is beyond what jobd can count")
+	aside := f.worker.Status().Aside
+	if len(aside) != 1 || aside[0].Target != "a" || !strings.Contains(aside[0].Reason, "18446744073709551615") {
+		t.Errorf("listed: %+v", aside)
+	}
+}

@@ -1,0 +1,413 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"jobd/exec/runner/proc"
+	"jobd/exec/runner/wire"
+	"jobd/journal"
+)
+
+// A job from the moment when a pool process is asked for it, until one of the two has ended.
+
+// ready takes up a process that has loaded the application.
+func (k *poolProcess) ready(a answer) {
+	p, ps := k.pool, k.pool.pools
+	k.speaker = a.writer
+	for _, fd := range k.output {
+		if fd >= 0 {
+			_ = unix.EpollCtl(ps.reactor.epoll.fd, unix.EPOLL_CTL_DEL, fd, nil) // it may have ended
+		}
+	}
+	k.readAway(&k.wrote, true)
+	if len(k.wrote.head) > 0 {
+		ps.info(p, k, fmt.Sprintf("%s wrote before it was ready: %q", k.name(), k.wrote.String()))
+		k.wrote = excerpt{}
+	}
+	if k.mode == "pool" {
+		k.helpers = k.childList()
+	}
+	k.enter(idle, 0)
+	p.booting--
+	p.boots++
+	p.works(k)
+}
+
+// ask asks a process for a job.
+func (k *poolProcess) ask(c *child) {
+	t, p, ps := c.turn, k.pool, k.pool.pools
+	line, err := runLine(t.id.Job, t.id.Attempt, t.limit.Vars(t.vars, time.Now()))
+	if err != nil {
+		t.watcher.refused(err.Error(), wire.Program)
+		return
+	}
+	if !isQuiet(k.output) {
+		k.strays(fmt.Sprintf("before job %d", t.id.Job))
+	}
+	for i, of := range []*capture{&c.stdout, &c.stderr} {
+		of.pipe, of.closed = k.output[i], k.output[i] < 0
+		of.shared, of.limit, of.rest = true, t.maxOutput, &ps.spawner.rest
+	}
+	c.forked, c.killer, c.kills = proc.Uptime(), &ps.spawner.killer, ps.spawner.killer.known.Load()
+	n, err := unix.Write(k.orders.ours, line)
+	if n <= 0 {
+		p.waitAgain(c)
+		k.unfit(fmt.Sprintf("it can't be asked for a job: %v", err))
+		return
+	}
+	t.process, t.line, k.turn = k, n, c
+	k.enter(asked, ps.times.answer)
+	if n < len(line) { // it does not read: what it was asked for is no whole line, and never will be
+		k.unfit("it can't be asked for a job: it has not read what it was told before")
+		return
+	}
+	if most := p.def.MaxJobs; most > 0 && k.jobs+1 >= most-most/10 {
+		k.replace("max_jobs", k.jobs+1 >= most)
+	}
+}
+
+// refuses passes on that the process could not start the job.
+func (k *poolProcess) refuses(a answer) {
+	c := k.turn
+	k.turn = nil
+	k.enter(idle, 0)
+	k.pool.pools.warn(k.pool, k, a.job, k.name()+" has refused the job, which was not started")
+	c.turn.watcher.refused("the launcher refused the job: "+k.name()+" said so", wire.Short)
+}
+
+// begins notes that a job has begun: in the process, or in one that it has forked.
+func (k *poolProcess) begins(a answer) {
+	c, p, started, pidfd := k.turn, k.pool, k.started, -1
+	if k.mode == "fork" {
+		wrong := "that is for the process that it has forked to say"
+		if a.number == a.writer {
+			started.Pid = a.number
+			started.StartTime, pidfd, wrong = k.childOf(a.number)
+		}
+		if wrong != "" {
+			k.unfit(fmt.Sprintf("it wrote %q, and %s", a.line, wrong))
+			return
+		}
+		children.join(started.Pid)
+	}
+	c.born, c.over = proc.Uptime(), c.turn.limit.From(c.forked)
+	c.mu.Lock()
+	c.started = started
+	c.turn.begun, c.turn.forked, c.turn.pidfd = true, k.mode == "fork", pidfd
+	for _, signo := range c.turn.pending {
+		_ = c.send(signo)
+	}
+	c.mu.Unlock()
+	k.jobs++
+	p.jobs++
+	p.delay, p.useless = 0, false
+	k.enter(busy, 0)
+	p.pools.reactor.begin(c)
+}
+
+// ends ends the job of a process that goes on.
+func (k *poolProcess) ends(a answer) {
+	c, status := k.turn, syscall.WaitStatus(a.number<<8)
+	if k.mode == "fork" {
+		status = syscall.WaitStatus(a.number)
+		if !status.Exited() && !status.Signaled() {
+			k.unfit(fmt.Sprintf("it wrote %s to descriptor 4, which is no status of a process that has ended", quoted(a.line)))
+			return
+		}
+	}
+	c.done = outcome(status)
+	left := k.mode == "pool" && k.killLeft(c)
+	left = k.pool.pools.reactor.finish(c) || left
+	k.turn, c.turn.process = nil, nil
+	for i, of := range []*capture{&c.stdout, &c.stderr} {
+		if of.hungUp && k.output[i] >= 0 {
+			k.hangUp(i)
+		}
+	}
+	k.enter(idle, 0)
+	if left { // it may be writing still, into the pipes by which the next job's output would come
+		k.replace("left", true)
+	}
+	if k.mode == "pool" {
+		c.mu.Lock()
+		touched := c.turn.touched
+		c.mu.Unlock()
+		if touched && k.why == "" {
+			k.replace("signalled", true)
+		}
+		if group, err := unix.Getpgid(k.started.Pid); err == nil && group != k.started.Pid {
+			k.pool.pools.warn(k.pool, k, a.job, fmt.Sprintf("%s has changed its process group from %d to %d: it is replaced", k.name(), k.started.Pid, group))
+			k.replace("group", true)
+		}
+	}
+	k.weigh()
+}
+
+// killLeft kills what a job has left behind in the group of its process, which goes on: children that
+// were not there before the first job.
+func (k *poolProcess) killLeft(c *child) (left bool) {
+	for _, pid := range k.childList() {
+		who, there := proc.RelativesOf(pid)
+		if !there || who.Ended || who.Group != k.started.Pid || slices.Contains(k.helpers, pid) {
+			continue
+		}
+		k.pool.pools.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("process %d is killed: job %d has left it behind in the group of %s, which is replaced", pid, c.turn.id.Job, k.name()))
+		_ = unix.Kill(pid, unix.SIGKILL)
+		left = true
+	}
+	return left
+}
+
+// weigh has a process replaced that is too large. One that has had no job yet is as large as those that
+// would take its place.
+func (k *poolProcess) weigh() {
+	most := k.pool.def.MaxMemory
+	if most <= 0 || k.spent || k.jobs == 0 {
+		return
+	}
+	if who, there := proc.RelativesOf(k.started.Pid); there && who.Memory > most {
+		k.pool.pools.info(k.pool, k, fmt.Sprintf("%s has %d bytes after %d jobs, more than max_memory: it is replaced", k.name(), who.Memory, k.jobs))
+		k.replace("max_memory", true)
+	}
+}
+
+// onGone acts on the end of a process. What is left of its group goes first: there is a child of
+// its own that has no group yet. What it has said before counts.
+func (ps *pools) onGone(k *poolProcess) {
+	if !isOver(k.pidfd) || ps.processes[k.started.Pid] != k {
+		return
+	}
+	_ = unix.Kill(-k.started.Pid, unix.SIGKILL)
+	ps.hear(k, true)
+	ps.unwatch(k)
+	k.pool.dirty = true
+	if k.state == busy && k.mode == "pool" {
+		k.goneWithJob(k.turn, "")
+		return
+	}
+	status, reaped, _ := reap(k.started.Pid)
+	if !reaped { // a debugger holds it
+		ps.awaitGone(k)
+		return
+	}
+	k.phase().gone(k, k.turn, how(status))
+	ps.forget(k)
+}
+
+// awaitGone waits for the end of a process without the epoll.
+func (ps *pools) awaitGone(k *poolProcess) {
+	go func() {
+		awaitEnd(k.started.Pid)
+		ps.do(func() { ps.onGone(k) })
+	}()
+}
+
+// forget forgets a process that is reaped.
+func (ps *pools) forget(k *poolProcess) {
+	k.state = leaving
+	delete(ps.processes, k.started.Pid)
+	k.pool.processes = slices.DeleteFunc(k.pool.processes, func(other *poolProcess) bool { return other == k })
+	k.pool.dirty = true
+	k.close()
+}
+
+// goneBooting is about one that never got ready.
+func (k *poolProcess) goneBooting(_ *child, how string) {
+	k.pool.booting--
+	if k.why != "" && !k.wrong { // by us: it says nothing of the launcher that is there now
+		return
+	}
+	k.readAway(&k.wrote, true)
+	if how == "with exit code 0" {
+		how += " before it said ready: it is to stay, and to wait for jobs on descriptor 3"
+	}
+	said := wrote(k.wrote.String())
+	for _, sign := range []string{"no such device or address", "no pipes of jobd"} {
+		if strings.Contains(strings.ToLower(said), sign) {
+			said += "; descriptors 3 and 4 are sockets since version 1.1.0: open them by number, not by path, and don't ask for pipes"
+		}
+	}
+	k.pool.fails(k, "does not get ready", k.reasons("it ended "+how)+said)
+}
+
+// goneIdle is about one that had no job.
+func (k *poolProcess) goneIdle(_ *child, how string) {
+	k.pool.pools.warn(k.pool, k, 0, fmt.Sprintf("%s ended between two jobs, %s", k.name(), how))
+	k.pool.recycled["ended"]++
+	k.isUseless(how, "")
+}
+
+// goneLeaving is about one that was told to end, or had to be killed.
+func (k *poolProcess) goneLeaving(_ *child, how string) {
+	if k.wrong {
+		k.isUseless(how, "")
+	}
+}
+
+// isUseless notes where a process has ended that has not done any job. One may do so by chance. But each
+// may have taken a job along that nobody can tell the outcome of: from the second in a row on the next one
+// is started after a while, and those that have had no job yet end.
+func (k *poolProcess) isUseless(how, said string) {
+	switch {
+	case k.jobs > 0:
+	case !k.pool.useless:
+		k.pool.useless = true
+	default:
+		for _, other := range k.pool.processes {
+			if other.state == idle && other.jobs == 0 {
+				other.quit()
+			}
+		}
+		k.pool.fails(k, "gets ready, and does no job", k.reasons("it ended "+how+" before it had done any job")+said)
+	}
+}
+
+// goneAsked goes on with a job that a process was asked for which is gone without an answer. It was
+// never started where nobody has read any of the order. Else nobody can tell; and what it may have
+// forked must not begin any more.
+func (k *poolProcess) goneAsked(c *child, how string) {
+	ps := k.pool.pools
+	k.turn, c.turn.process = nil, nil
+	if k.takeUnread(c.turn.line) {
+		for _, of := range []*capture{&c.stdout, &c.stderr} {
+			of.closed = true
+		}
+		ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s before it had read that it was to start the job; another one is asked", k.name(), how))
+		k.pool.waitAgain(c)
+	} else {
+		why := fmt.Sprintf("%s was asked for the job, and ended %s before it said that it was started", k.name(), how)
+		if k.why != "" {
+			why = fmt.Sprintf("%s was asked for the job, and had to be killed before it said that it was started: %s", k.name(), k.why)
+		}
+		k.give(c)
+		if k.mode == "fork" {
+			ps.loseWhenGone(k, c, why)
+		} else {
+			c.mu.Lock()
+			c.started = k.started
+			c.mu.Unlock()
+			ps.lose(c, why)
+		}
+	}
+	k.isUseless(how, lastWords(c))
+}
+
+// loseWhenGone does so when nothing is there any more that the process may have forked for the job.
+func (ps *pools) loseWhenGone(k *poolProcess, c *child, why string) {
+	left := k.killOrphans(c)
+	if len(left) == 0 {
+		ps.lose(c, why)
+		return
+	}
+	ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("what process %d has forked for the job, and that had not said that it was started, is killed: %v", k.started.Pid, left))
+	go func() {
+		for _, pid := range left {
+			awaitEnd(pid)
+			_, _, _ = reap(pid)
+		}
+		ps.do(func() { ps.lose(c, why) })
+	}()
+}
+
+// lose ends a job of which nobody can tell how it ended.
+func (ps *pools) lose(c *child, why string) {
+	c.exited, c.gone = true, proc.Uptime()
+	c.mu.Lock()
+	c.reaped = true
+	c.turn.close()
+	c.mu.Unlock()
+	for _, of := range []*capture{&c.stdout, &c.stderr} {
+		of.leave(ps.reactor.scratch)
+	}
+	c.done = journal.Done{Result: wire.ResultLost}
+	c.describe(0)
+	c.done.Reason = why
+	c.turn.pool.dirty = true
+	c.watcher.ended(c)
+}
+
+// goneWithJob ends a job with its process: from here on it is like any other that has ended.
+func (k *poolProcess) goneWithJob(c *child, _ string) {
+	k.give(c)
+	if k.why != "" {
+		c.turn.note = "its process was killed: " + k.why
+	}
+	c.pidfd, k.pidfd = k.pidfd, -1
+	k.pool.pools.reactor.onExit(c)
+}
+
+// goneWithoutChild goes on with a forked job whose parent is gone: it is our child now.
+func (k *poolProcess) goneWithoutChild(c *child, how string) {
+	ps := k.pool.pools
+	k.give(c)
+	c.turn.process, k.turn = nil, nil
+	if c.turn.pidfd < 0 && !c.turn.isGone(c) { // there was none left when it was heard of
+		c.mu.Lock()
+		c.turn.pidfd, _ = unix.PidfdOpen(c.started.Pid, 0)
+		c.mu.Unlock()
+	}
+	if c.turn.pidfd < 0 || ps.reactor.epoll.add(c.turn.pidfd, aboutEnd, c.started.Pid) != nil {
+		ps.reactor.onExit(c)
+	}
+	ps.warn(k.pool, k, c.turn.id.Job, fmt.Sprintf("%s ended %s; the job that it has forked runs on", k.name(), how))
+}
+
+// give leaves the pipes of a process that is gone to its last job.
+func (k *poolProcess) give(c *child) {
+	for i, of := range []*capture{&c.stdout, &c.stderr} {
+		if !of.closed {
+			of.shared = false
+			k.output[i] = -1
+		}
+	}
+}
+
+// ended takes up the end of a job that came by waiting for its process.
+func (ps *pools) ended(c *child) {
+	c.turn.pool.dirty = true
+	if k := c.turn.process; k != nil {
+		k.turn, c.turn.process = nil, nil
+		if k.due != "" {
+			k.pool.recycled[k.due]++
+		}
+		ps.forget(k)
+	}
+}
+
+// reasons says why it was killed, if it was.
+func (k *poolProcess) reasons(otherwise string) string {
+	if k.why != "" {
+		return k.why
+	}
+	return otherwise
+}
+
+// how is how a process ended.
+func how(status syscall.WaitStatus) string {
+	if done := outcome(status); done.Signal != "" {
+		return "by " + done.Signal
+	}
+	return fmt.Sprintf("with exit code %d", status.ExitStatus())
+}
+
+// lastWords is what a process wrote last of a job that was lost with it, which may say why.
+func lastWords(c *child) string {
+	var last excerpt
+	if last.add(c.done.Stderr.LastLine()); len(last.head) == 0 {
+		last.add(c.done.Stdout.LastLine())
+	}
+	return wrote(last.String())
+}
+
+func wrote(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "; it wrote: " + text
+}

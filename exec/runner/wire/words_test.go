@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Seen with `go build`, which gives a program that is up to date the present time: each runner that a
+// worker started was taken for one of another build, and replaced, for as long as the worker ran.
+func TestATouchedProgramIsOfTheSameBuild(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "jobd")
+	write := func(path string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte("program"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(program)
+	before := fileOf(program)
+	if err := os.Chtimes(program, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if touched := fileOf(program); touched != before {
+		t.Errorf("a touched program is %s, and was %s", touched, before)
+	}
+	write(program + ".new")
+	if err := os.Rename(program+".new", program); err != nil {
+		t.Fatal(err)
+	}
+	if upgraded := fileOf(program); upgraded == before {
+		t.Errorf("another program is %s, too", upgraded)
+	}
+}

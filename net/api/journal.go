@@ -1,0 +1,104 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+
+	jobnet "jobd/net"
+)
+
+// The requests about journals. A master hands them on to its workers and reads no more of them than
+// the field worker, so their data and the items of their streams, which speak of events and rows,
+// stand in cmd/internal/history.
+const (
+	JournalAnchor  = "journal-anchor"
+	JournalRows    = "journal-rows"
+	JournalEvents  = "journal-events"
+	JournalState   = "journal-state"
+	JournalVerify  = "journal-verify"
+	JournalDiff    = "journal-diff"
+	JournalReapply = "journal-reapply"
+	JournalNext    = "journal-next"
+	JournalClose   = "journal-close"
+)
+
+// JournalRequests lists them.
+var JournalRequests = [...]string{
+	JournalAnchor, JournalRows, JournalEvents, JournalState, JournalVerify, JournalDiff, JournalReapply, JournalNext, JournalClose,
+}
+
+// Opened is the answer to a request that opens a stream.
+type Opened struct {
+	Name   string `json:"name"` // the worker's
+	Cursor string `json:"cursor"`
+
+	// Understood names those of the request's fields that workers of older versions pass over.
+	Understood []string `json:"understood,omitempty"`
+}
+
+// Cursor is the data of the requests about an open stream.
+type Cursor struct {
+	Cursor string `json:"cursor"`
+}
+
+// ReadCursor reads it.
+func ReadCursor(data jobnet.Fields) (c Cursor, err error) {
+	c.Cursor, err = data.Text("cursor")
+	return c, invalid(err)
+}
+
+// mostRows bounds journal-rows.
+const mostRows = 1000
+
+// ReadRowIDs reads the data of journal-rows.
+func ReadRowIDs(data jobnet.Fields) ([]int64, error) {
+	list, err := data.List("ids")
+	if err != nil {
+		return nil, invalid(err)
+	}
+	if len(list) > mostRows {
+		return nil, jobnet.Refusef("too many ids: at most %d are allowed", mostRows).With(jobnet.CodeLimit)
+	}
+	ids := make([]int64, len(list))
+	for i, item := range list {
+		id, err := readID(item)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		ids[i] = int64(id)
+	}
+	return ids, nil
+}
+
+// ReadQuery reads the data of a request about journals into a struct of cmd/internal/history.
+// Fields that it does not have are ignored, as in every request, and so is data that is no object.
+func ReadQuery(data json.RawMessage, into any) error {
+	if len(data) == 0 || jobnet.TypeOf(data) != "object" {
+		return nil
+	}
+	err := json.Unmarshal(data, into)
+	var wrongType *json.UnmarshalTypeError
+	var refusal jobnet.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return invalid(err)
+	case errors.As(err, &wrongType):
+		return jobnet.Refusef("'%s' must not be %s", wrongType.Field, wrongType.Value).With(jobnet.CodeInvalid)
+	case err != nil: // a time
+		return jobnet.Refusal("'at', 'since' and 'until' must be times such as 2026-11-20T14:00:00Z").With(jobnet.CodeInvalid)
+	}
+	return nil
+}
+
+// Relayed is a master's answer to a request about journals.
+type Relayed struct {
+	Workers []RelayedAnswer `json:"workers"`
+}
+
+// RelayedAnswer is one worker's answer: its data, or its error.
+type RelayedAnswer struct {
+	Name    string          `json:"name"`
+	Address string          `json:"address"` // host:port; with it a client names the worker in further requests
+	Data    json.RawMessage `json:"data,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}

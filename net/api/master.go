@@ -1,0 +1,282 @@
+package api
+
+import (
+	"encoding/json"
+
+	jobnet "jobd/net"
+)
+
+// What a master takes. docs/protocol.md lists it for people who write clients.
+const (
+	mostNameBytes     = 255     // of a target or of a worker
+	MostTargets       = 10_000  // of a worker, and of one request
+	MostJobs          = 100_000 // of one request
+	mostInstanceBytes = 1024    // of what tells a worker from all others
+)
+
+// What a master answers. A master hands pause, continue and recycle on to its
+// workers.
+var (
+	Register = Request[Registration, Done]{Name: "register-worker", read: readRegistration}
+
+	Poke           = Request[Targets, Done]{Name: "poke", read: readMasterTargets}
+	MasterPause    = Request[Targets, Done]{Name: Pause.Name, read: readAnyMasterTargets}
+	MasterContinue = Request[Targets, Done]{Name: Continue.Name, read: readAnyMasterTargets}
+	MasterRecycle  = Request[Targets, Done]{Name: Recycle.Name, read: readAnyMasterTargets}
+
+	MasterStatus = Request[Polling, FleetStatus[json.RawMessage]]{Name: Status.Name, read: readPolling}
+	RouteManual  = Request[ManualJobs, RelayedOutcomes]{Name: RunManual.Name, read: readManualJobs}
+	RouteSignal  = Request[SignalJobs, Delivered]{Name: SendSignal.Name, read: readSignalJobs}
+)
+
+// Registration is the data of register-worker. The original ignores what it does not know.
+type Registration struct {
+	Name     string   `json:"name"`
+	Targets  []string `json:"targets"`
+	Instance string   `json:"instance,omitempty"` // tells the worker from all others, whatever their names
+	Folds    bool     `json:"folds,omitempty"`    // its table takes names for one that differ in case or in spaces at the end
+}
+
+func readRegistration(data jobnet.Fields) (r Registration, err error) {
+	targets, err := readMasterTargets(data)
+	if err != nil {
+		return r, err
+	}
+	r.Targets = targets.Targets
+	if r.Name, err = data.Text("name"); err != nil || r.Name == "" {
+		return r, jobnet.Refusal("name is missing or invalid")
+	}
+	if err := withinLimit("the name", r.Name, mostNameBytes); err != nil {
+		return r, err
+	}
+	if data.Has("instance") {
+		if r.Instance, err = data.Text("instance"); err != nil {
+			return r, err
+		}
+	}
+	r.Folds = data.Flag("folds")
+	return r, withinLimit("the instance", r.Instance, mostInstanceBytes)
+}
+
+// readMasterTargets reads targets, which must be named, as a master does.
+func readMasterTargets(data jobnet.Fields) (t Targets, err error) {
+	t.Detail = data.Flag("detail")
+	err = each(data, "targets", MostTargets, func(item json.RawMessage) error {
+		target, err := targetName(item)
+		if err != nil {
+			return err
+		}
+		t.Targets = append(t.Targets, target)
+		return withinLimit("a target", target, mostNameBytes)
+	})
+	if err == nil {
+		err = notEmpty(t.Targets)
+	}
+	return t, err
+}
+
+// readAnyMasterTargets is readMasterTargets where none stands for all.
+func readAnyMasterTargets(data jobnet.Fields) (Targets, error) {
+	if !data.Has("targets") {
+		return Targets{Detail: data.Flag("detail")}, nil
+	}
+	return readMasterTargets(data)
+}
+
+// each gives the items of a required list to a function, of which it takes most.
+func each(data jobnet.Fields, name string, most int, use func(item json.RawMessage) error) error {
+	count := 0
+	return data.Each(name, func(item json.RawMessage) error {
+		if count++; count > most {
+			return jobnet.Refusef("too many %s: at most %d are allowed", name, most).With(jobnet.CodeLimit)
+		}
+		return use(item)
+	})
+}
+
+func withinLimit(what, text string, most int) error {
+	if len(text) > most {
+		return jobnet.Refusef("%s is too long: at most %d bytes are allowed", what, most).With(jobnet.CodeLimit)
+	}
+	return nil
+}
+
+// Polling is the data of a master's status.
+type Polling struct {
+	Workers bool `json:"poll_workers,omitempty"` // they are to be asked for theirs
+}
+
+func readPolling(data jobnet.Fields) (Polling, error) {
+	return Polling{Workers: data.Flag("poll_workers")}, nil
+}
+
+// FleetStatus is a master's answer to status. S is a worker's own answer, which the master hands on
+// as it is; jobctl reads it as a *WorkerStatus.
+type FleetStatus[S any] struct {
+	Workers []FleetWorker[S] `json:"workers"` // in the order in which they registered
+	Memory  MemoryUsage      `json:"memoryUsage"`
+	Build                    // of the master
+
+	// What was poked and is served by nobody: the first of UnservedCount. It is told where workers
+	// were polled.
+	Unserved      []UnservedTarget `json:"unserved,omitempty"`
+	UnservedCount int              `json:"unservedCount,omitempty"`
+}
+
+// UnservedTarget is a target that clients have poked, and that no registered worker serves.
+type UnservedTarget struct {
+	Target string `json:"target"`
+	Since  int64  `json:"since"` // unix milliseconds of the first poke
+}
+
+// FleetWorker describes one registered worker. What it answered itself is there only where workers
+// were polled.
+type FleetWorker[S any] struct {
+	RemoteAddr  string   `json:"remoteAddr"`
+	RemotePort  int      `json:"remotePort"`
+	Targets     []string `json:"targets"`
+	TargetsCut  int      `json:"targetsCut,omitempty"` // how many more it has than there is room for
+	Name        string   `json:"name"`
+	Status      S        `json:"workerStatus,omitempty"`
+	StatusError string   `json:"workerStatusError,omitempty"`
+}
+
+// TargetJob is a job as a client of a master names it.
+type TargetJob struct {
+	ID     jobnet.Whole `json:"id"`
+	Target string       `json:"target"`
+}
+
+// ManualJobs is the data of a master's run-manual.
+type ManualJobs struct {
+	Jobs []TargetJob `json:"jobs"`
+}
+
+// SignalJob is a job that a client of a master wants signalled.
+type SignalJob struct {
+	ID     jobnet.Whole `json:"id"`
+	Signal int64        `json:"signal"` // its number
+	Target string       `json:"target"`
+}
+
+// SignalJobs is the data of a master's send-signal.
+type SignalJobs struct {
+	Jobs []SignalJob `json:"jobs"`
+}
+
+func readManualJobs(data jobnet.Fields) (m ManualJobs, err error) {
+	once := targetsOnce{}
+	err = each(data, "jobs", MostJobs, func(item json.RawMessage) error {
+		fields := jobnet.FieldsOf(item)
+		id, err := fields.Whole("id")
+		if err != nil {
+			return err
+		}
+		target, err := once.read(fields)
+		m.Jobs = append(m.Jobs, TargetJob{id, target})
+		return err
+	})
+	return m, err
+}
+
+func readSignalJobs(data jobnet.Fields) (s SignalJobs, err error) {
+	once := targetsOnce{}
+	err = each(data, "jobs", MostJobs, func(item json.RawMessage) error {
+		fields := jobnet.FieldsOf(item)
+		id, err := fields.Whole("id")
+		if err != nil {
+			return err
+		}
+		signal, err := fields.Int("signal")
+		if err != nil {
+			return err
+		}
+		target, err := once.read(fields)
+		s.Jobs = append(s.Jobs, SignalJob{id, signal, target})
+		return err
+	})
+	return s, err
+}
+
+// targetsOnce holds the text of each target of a request once, however many jobs name it.
+type targetsOnce map[string]string
+
+// read reads a job's target.
+func (o targetsOnce) read(job jobnet.Fields) (string, error) {
+	target, err := job.Text("target")
+	if err != nil {
+		return "", err
+	}
+	if err := withinLimit("a target", target, mostNameBytes); err != nil {
+		return "", err
+	}
+	if once, known := o[target]; known {
+		return once, nil
+	}
+	if len(o) == MostTargets {
+		return "", jobnet.Refusef("too many targets: at most %d are allowed", MostTargets).With(jobnet.CodeLimit)
+	}
+	o[target] = target
+	return target, nil
+}
+
+// RelayedOutcomes is Outcomes as a master reads it of its workers, and answers it: what a worker
+// told of a job goes to the client as it is.
+type RelayedOutcomes struct {
+	Jobs   map[string]json.RawMessage `json:"jobs,omitempty"`
+	Errors map[string]any             `json:"errors,omitempty"`
+}
+
+// Lend is how a worker gets its shares of the rates that all workers of a master keep together. It
+// asks again and again; what it does not ask for any more is lent to others after a while.
+var Lend = Request[Borrowing, Shares]{Name: "lend", read: readBorrowing}
+
+// Borrowing is the data of lend.
+type Borrowing struct {
+	Rates []SharedRate `json:"rates"`
+}
+
+// SharedRate is the rate of a target that all workers keep together.
+type SharedRate struct {
+	Target string `json:"target"`
+	Starts int64  `json:"starts"`          // in a time
+	Per    int64  `json:"per"`             // that time, in milliseconds
+	Wants  bool   `json:"wants,omitempty"` // jobs wait for it where the worker looks
+
+	// Has is the share that the worker has, in starts a second; nil: none was lent to it yet.
+	Has *float64 `json:"has,omitempty"`
+}
+
+// Shares is the answer to lend: starts a second, by target.
+type Shares struct {
+	Shares map[string]float64 `json:"shares"`
+}
+
+func readBorrowing(data jobnet.Fields) (b Borrowing, err error) {
+	err = each(data, "rates", MostTargets, func(item json.RawMessage) error {
+		fields := jobnet.FieldsOf(item)
+		r := SharedRate{Wants: fields.Flag("wants")}
+		var err error
+		if r.Target, err = fields.Text("target"); err != nil {
+			return err
+		}
+		if err := withinLimit("a target", r.Target, mostNameBytes); err != nil {
+			return err
+		}
+		if r.Starts, err = fields.Int("starts"); err != nil {
+			return err
+		}
+		if r.Per, err = fields.Int("per"); err != nil {
+			return err
+		}
+		if r.Starts < 1 || r.Per < 1 {
+			return jobnet.Refusal("starts and per must be greater than 0")
+		}
+		if fields.Has("has") && (json.Unmarshal(fields["has"], &r.Has) != nil || r.Has != nil && *r.Has < 0) {
+			return jobnet.Refusal("has must be a number of at least 0")
+		}
+		b.Rates = append(b.Rates, r)
+		return nil
+	})
+	return b, err
+}

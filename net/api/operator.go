@@ -1,0 +1,420 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	jobnet "jobd/net"
+)
+
+// What operators ask of workers. A master hands these on, as it does the requests about journals:
+// to all its workers, or to the one that the field worker names, by its name or address; its answer
+// is Relayed. What only one worker may do must name it.
+var (
+	Running = Request[RunningQuery, RunningJobs]{Name: "running", read: readRunning}
+	Waiting = Request[WaitingQuery, WaitingRows]{Name: "waiting", Slow: true, read: readWaiting}
+)
+
+// OperatorRequests lists them all, also those whose data a master does not read.
+var OperatorRequests = [...]string{
+	Running.Name, Waiting.Name, Explain.Name, Output.Name, Cancel.Name, Retry.Name, Recurring.Name, Delayed.Name, RunNow.Name,
+}
+
+// OneWorkerOnly tells whether a master takes a request of this type only for a worker that it
+// names.
+func OneWorkerOnly(typ string) bool { return typ == Retry.Name || typ == RunNow.Name }
+
+// The orders in which running jobs may be listed.
+const (
+	SortAge    = "age" // the one that has run longest first
+	SortCPU    = "cpu"
+	SortMemory = "memory"
+)
+
+// RunningQuery is the data of running.
+type RunningQuery struct {
+	Targets []string `json:"targets,omitempty"` // none: all
+	Sort    string   `json:"sort,omitempty"`    // SortAge if not given
+	Most    int      `json:"most,omitempty"`    // how many jobs are listed, the first of that order; 0: up to MostRunning
+}
+
+// MostRunning is how many jobs an answer lists at most.
+const MostRunning = 10_000
+
+func readRunning(data jobnet.Fields) (q RunningQuery, err error) {
+	t, err := readTargets(data)
+	if err != nil {
+		return q, err
+	}
+	q.Targets, q.Sort = t.Targets, SortAge
+	if data.Has("sort") {
+		if q.Sort, err = data.Text("sort"); err != nil {
+			return q, err
+		}
+	}
+	switch q.Sort {
+	case SortAge, SortCPU, SortMemory:
+	default:
+		return q, jobnet.Refusef("sort %q is not allowed; allowed are %s, %s and %s", jobnet.Excerpt(q.Sort), SortAge, SortCPU, SortMemory)
+	}
+	if q.Most, err = readMost(data, MostRunning); err != nil {
+		return q, err
+	}
+	return q, nil
+}
+
+// readMost reads how many items are wanted at most: from 1 to the limit, which stands where nothing
+// was said.
+func readMost(data jobnet.Fields, limit int) (int, error) {
+	if !data.Has("most") {
+		return limit, nil
+	}
+	most, err := data.Int("most")
+	if err != nil {
+		return 0, err
+	}
+	if most < 1 || most > int64(limit) {
+		return 0, jobnet.Refusef("most: %d is not allowed; allowed is 1 to %d", most, limit)
+	}
+	return int(most), nil
+}
+
+// RunningJobs is the answer to running.
+type RunningJobs struct {
+	Jobs  []RunningJob `json:"jobs"`
+	Total int          `json:"total"` // how many run, listed or not
+}
+
+// RunningJob is a job that has been started. What is not known is 0 or nil.
+type RunningJob struct {
+	Job       jobnet.Whole `json:"job"`
+	Target    string       `json:"target"`
+	Manual    bool         `json:"manual,omitempty"`
+	Attempt   int          `json:"attempt"`
+	PID       int          `json:"pid,omitempty"`      // its process group's, too; 0 of a request
+	Executor  string       `json:"executor,omitempty"` // fork, pool, http, fastcgi; "": it has a process of its own
+	Address   string       `json:"address,omitempty"`  // of a request: where it was sent
+	Since     int64        `json:"since"`              // unix milliseconds of its start, by its worker's clock
+	Elapsed   *int64       `json:"elapsed,omitempty"`  // for how many milliseconds it has run, whatever clocks say
+	CPU       *int64       `json:"cpu,omitempty"`      // milliseconds of processor time of its process group
+	Memory    *int64       `json:"memory,omitempty"`   // resident bytes of its process group
+	Processes int          `json:"processes,omitempty"`
+	Cancelled bool         `json:"cancelled,omitempty"` // somebody wants it to end
+	Adopted   bool         `json:"adopted,omitempty"`   // its runner is gone: how it ends nobody will know
+
+	MaxAttempts int   `json:"maxAttempts,omitempty"` // how often the run may be started in all; 0: once, or not told
+	Planned     int64 `json:"plannedAt,omitempty"`   // the planned start of the run, unix seconds
+	Deadline    int64 `json:"deadline,omitempty"`    // when it is ended because it has run too long, unix milliseconds
+	Recurs      bool  `json:"recurs,omitempty"`
+}
+
+// WaitingQuery is the data of waiting.
+type WaitingQuery struct {
+	Targets []string `json:"targets,omitempty"` // none: all that the worker serves
+}
+
+func readWaiting(data jobnet.Fields) (WaitingQuery, error) {
+	t, err := readTargets(data)
+	return WaitingQuery{Targets: t.Targets}, err
+}
+
+// WaitingRows is the answer to waiting: what the table has of each target.
+type WaitingRows struct {
+	Targets map[string]WaitingTarget `json:"targets"`
+}
+
+// MostCounted is how far waiting rows are counted.
+const MostCounted = 10_000
+
+// WaitingTarget is what waits for a target.
+type WaitingTarget struct {
+	Count  int    `json:"count"`            // rows of status waiting, counted up to MostCounted
+	More   bool   `json:"more,omitempty"`   // there are more than Count
+	Oldest int64  `json:"oldest,omitempty"` // time_created of the row with the lowest id, unix seconds; 0: none, or it does not say
+	Error  string `json:"error,omitempty"`  // why they can't be counted
+
+	Due     int   `json:"due,omitempty"`     // delayed rows that are due, counted up to MostCounted
+	DueMore bool  `json:"dueMore,omitempty"` // there are more than Due
+	NextDue int64 `json:"nextDue,omitempty"` // when the next delayed row is due, or was, unix seconds; 0: there is none
+}
+
+// readSomeIDs reads the required list ids, of which it takes most.
+func readSomeIDs(data jobnet.Fields, most int) (ids []jobnet.Whole, err error) {
+	err = each(data, "ids", most, func(item json.RawMessage) error {
+		id, err := readID(item)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}
+
+// Cancel has jobs not run: what has not started is ignored, what runs gets SIGTERM and later
+// SIGKILL. A worker does it to the jobs that it has; with Rows also to rows that nobody has claimed,
+// whatever their target, for which one worker is enough.
+var Cancel = Request[CancelQuery, CancelAnswer]{Name: "cancel", Changes: true, Slow: true, read: readCancel}
+
+// The bounds of a cancel.
+const (
+	MostCancelled = 10_000         // jobs
+	DefaultGrace  = 10_000         // milliseconds
+	LongestGrace  = 24 * 3_600_000 // milliseconds
+)
+
+// CancelQuery is the data of cancel.
+type CancelQuery struct {
+	IDs     []jobnet.Whole          `json:"ids"`
+	Targets map[jobnet.Whole]string `json:"targets,omitempty"` // of some of them: a job of another target is left alone
+	Grace   *int64                  `json:"grace,omitempty"`   // milliseconds from SIGTERM to SIGKILL; nil: DefaultGrace
+	Rows    bool                    `json:"rows,omitempty"`    // rows too that nobody has claimed
+}
+
+func readCancel(data jobnet.Fields) (q CancelQuery, err error) {
+	if q.IDs, err = readSomeIDs(data, MostCancelled); err != nil {
+		return q, err
+	}
+	grace := int64(DefaultGrace)
+	if data.Has("grace") {
+		if grace, err = data.Int("grace"); err != nil {
+			return q, err
+		}
+		if grace < 0 || grace > LongestGrace {
+			return q, jobnet.Refusef("grace: %d is not allowed; allowed is 0 to %d milliseconds", grace, LongestGrace)
+		}
+	}
+	q.Grace, q.Rows = &grace, data.Flag("rows")
+	q.Targets, err = readTargetsOf(data)
+	return q, err
+}
+
+// readTargetsOf reads the field targets, an object: the target that each of some jobs must be of.
+func readTargetsOf(data jobnet.Fields) (map[jobnet.Whole]string, error) {
+	if !data.Has("targets") {
+		return nil, nil
+	}
+	fields := jobnet.FieldsOf(data["targets"])
+	if err := atMost("targets", len(fields), MostCancelled); err != nil {
+		return nil, err
+	}
+	targets := make(map[jobnet.Whole]string, len(fields))
+	for name, value := range fields {
+		var target string
+		id, err := strconv.ParseInt(name, 10, 64)
+		if err != nil || json.Unmarshal(value, &target) != nil {
+			return nil, jobnet.Refusef("targets: %s is not allowed; allowed are targets by the ids of jobs", jobnet.Excerpt(name))
+		}
+		targets[jobnet.Whole(id)] = target
+	}
+	return targets, nil
+}
+
+// What became of a job that was cancelled.
+const (
+	CancelIgnored    = "ignored"    // it has not run and never will
+	CancelCancelling = "cancelling" // it runs, got SIGTERM, and gets SIGKILL when the grace is over
+	CancelDone       = "done"       // it ran before, and is not run again: it is done, and has failed
+)
+
+// CancelAnswer is the answer to cancel: each job is in one part at most. One that is in none is not
+// this worker's; rows that nobody has claimed were not asked for then.
+type CancelAnswer struct {
+	Jobs      map[jobnet.Whole]CancelledJob `json:"jobs,omitempty"`
+	Errors    map[jobnet.Whole]string       `json:"errors,omitempty"`    // why they were not cancelled
+	Elsewhere map[jobnet.Whole]ClaimedRow   `json:"elsewhere,omitempty"` // a worker has them, which is to be asked
+}
+
+// CancelledJob is a job that was cancelled.
+type CancelledJob struct {
+	State  string `json:"state"`
+	Target string `json:"target"`
+	Before bool   `json:"before,omitempty"` // of one that runs: somebody has cancelled it before, and nothing was changed
+	By     string `json:"by,omitempty"`     // who that was, or is
+	Grace  int64  `json:"grace,omitempty"`  // of one that runs: milliseconds
+	Kill   int64  `json:"kill,omitempty"`   // of one that runs: unix milliseconds of its SIGKILL
+}
+
+// ClaimedRow is what the row says of a job that a worker has.
+type ClaimedRow struct {
+	Status string `json:"status"`
+	Owner  string `json:"owner"` // the token of its claim, by which journals know the worker; "" where it has none
+	Target string `json:"target"`
+}
+
+// Retry sets rows that are done or ignored back, to be run once more. A master hands it to the one
+// worker that it names.
+var Retry = Request[RetryRows, RetriedRows]{Name: "retry", Changes: true, Slow: true, read: readRetry}
+
+// mostRetries is how many rows one request may set back.
+const mostRetries = 10_000
+
+// RetryRows is the data of retry.
+type RetryRows struct {
+	IDs      []jobnet.Whole          `json:"ids"`
+	Finished map[jobnet.Whole]int64  `json:"finished,omitempty"` // only while the row's time_finished is this, in unix seconds
+	To       map[jobnet.Whole]string `json:"to,omitempty"`       // waiting or manual; for others the worker's journal tells which, else it is waiting
+}
+
+func readRetry(data jobnet.Fields) (r RetryRows, err error) {
+	if r.IDs, err = readSomeIDs(data, mostRetries); err != nil {
+		return r, err
+	}
+	r.Finished, r.To = make(map[jobnet.Whole]int64), make(map[jobnet.Whole]string)
+	err = byID(data, "finished", func(id jobnet.Whole, value json.RawMessage) error {
+		at, whole := jobnet.Integer(value)
+		if !whole {
+			return jobnet.Refusef("finished: job %d: a time must be a whole number of seconds", id)
+		}
+		r.Finished[id] = at
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	return r, byID(data, "to", func(id jobnet.Whole, value json.RawMessage) error {
+		var to string
+		if json.Unmarshal(value, &to) != nil || to != "waiting" && to != "manual" {
+			return jobnet.Refusef("to: job %d: allowed are waiting and manual", id)
+		}
+		r.To[id] = to
+		return nil
+	})
+}
+
+// byID reads an object whose names are ids; none is there where the field is not.
+func byID(data jobnet.Fields, name string, take func(id jobnet.Whole, value json.RawMessage) error) error {
+	if !data.Has(name) {
+		return nil
+	}
+	if text := bytes.TrimSpace(data[name]); len(text) == 0 || text[0] != '{' {
+		return jobnet.Refusef("%s must be an object whose names are ids", name)
+	}
+	members := jobnet.FieldsOf(data[name])
+	if err := atMost(name, len(members), mostRetries); err != nil {
+		return err
+	}
+	for text, value := range members {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id == 0 {
+			return jobnet.Refusef("%s: %q is no id of a job", name, jobnet.Excerpt(text))
+		}
+		if err := take(jobnet.Whole(id), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RetriedRows is the answer to retry: each job is in one of its parts.
+type RetriedRows struct {
+	Jobs   map[jobnet.Whole]string `json:"jobs,omitempty"`   // what its row is set back to: waiting or manual
+	Errors map[jobnet.Whole]string `json:"errors,omitempty"` // why it is as it was
+}
+
+// SortRunning puts running jobs into one of the orders. What is not known comes last, and those
+// that are alike come by age. The function of gives the job of what is sorted.
+func SortRunning[T any](jobs []T, order string, of func(*T) *RunningJob) {
+	slices.SortFunc(jobs, func(one, other T) int {
+		a, b, first := of(&one), of(&other), 0
+		switch order {
+		case SortCPU:
+			first = moreFirst(a.CPU, b.CPU)
+		case SortMemory:
+			first = moreFirst(a.Memory, b.Memory)
+		}
+		return cmp.Or(first, cmp.Compare(a.Since, b.Since), cmp.Compare(a.Job, b.Job))
+	})
+}
+
+func moreFirst(a, b *int64) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return cmp.Compare(*b, *a)
+}
+
+// Output asks for a part of what a job has written: of one that runs as it comes, of one that has
+// ended what was kept. It may have to read the journal.
+var Output = Request[OutputQuery, JobOutput]{Name: "output", Slow: true, read: readOutput}
+
+// MostOutput is how many bytes of each stream one answer has at most.
+const MostOutput = 64 << 10
+
+// OutputQuery is the data of output. The offsets are those of the first byte wanted; below 0: so
+// far before the newest one that is kept.
+type OutputQuery struct {
+	Job     jobnet.Whole `json:"job"`
+	Attempt int          `json:"attempt,omitempty"` // 0: the newest
+	Stdout  int64        `json:"stdout,omitempty"`
+	Stderr  int64        `json:"stderr,omitempty"`
+	Most    int          `json:"most,omitempty"` // bytes of each; 0: MostOutput
+}
+
+func readOutput(data jobnet.Fields) (q OutputQuery, err error) {
+	if !data.Has("job") {
+		return q, jobnet.Refusal("'job' is missing: the id of a job")
+	}
+	if q.Job, err = readID(data["job"]); err != nil {
+		return q, err
+	}
+	attempt := int64(0)
+	for name, into := range map[string]*int64{"attempt": &attempt, "stdout": &q.Stdout, "stderr": &q.Stderr} {
+		if data.Has(name) {
+			if *into, err = data.Int(name); err != nil {
+				return q, err
+			}
+		}
+	}
+	if q.Attempt = int(attempt); attempt < 0 || attempt > mostAttempt {
+		return q, jobnet.Refusef("attempt: %d is not allowed; allowed is 1 to %d, or none for the newest", attempt, mostAttempt)
+	}
+	q.Most, err = readMost(data, MostOutput)
+	return q, err
+}
+
+// mostAttempt is more attempts than any job has.
+const mostAttempt = 1_000_000_000
+
+// JobOutput is the answer to output.
+type JobOutput struct {
+	Job     jobnet.Whole `json:"job"`
+	Attempt int          `json:"attempt,omitempty"` // 0: the journal does not tell
+	State   string       `json:"state"`             // OutputUnknown, OutputClaimed, OutputRunning or OutputEnded
+	Running bool         `json:"running"`           // more may come
+	Adopted bool         `json:"adopted,omitempty"` // its runner is gone, and nobody reads what it writes
+	Stdout  OutputPart   `json:"stdout"`
+	Stderr  OutputPart   `json:"stderr"`
+	Done    *OutputEnd   `json:"done,omitempty"` // how it ended
+}
+
+// Where a job stands of which output is told.
+const (
+	OutputUnknown = "unknown" // it is not under way here, and the journal knows no end of it
+	OutputClaimed = "claimed" // it has not started yet
+	OutputRunning = "running"
+	OutputEnded   = "ended"
+)
+
+// OutputPart is a part of a stream.
+type OutputPart struct {
+	At      int64  `json:"at"`                // the offset of its first byte, and of the next one wanted where it has none
+	Bytes   []byte `json:"bytes,omitempty"`   // as the job wrote them; base64 on the wire
+	Size    int64  `json:"size"`              // of all that the job wrote so far
+	Skipped int64  `json:"skipped,omitempty"` // bytes before At that were wanted, and not kept
+}
+
+// OutputEnd is how a job ended.
+type OutputEnd struct {
+	Result string  `json:"result"`
+	Code   *int    `json:"code"`
+	Signal *string `json:"signal"`
+	Reason string  `json:"reason,omitempty"` // why, where the process itself does not tell
+	Note   string  `json:"note,omitempty"`   // what jobd adds to stderr where people look for it
+	Ended  int64   `json:"ended"`            // unix milliseconds
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"math"
+
+	jobnet "jobd/net"
+)
+
+// What operators ask about rows that come at a time. A master hands run-now to the one worker that
+// it names.
+var (
+	Recurring = Request[RecurringQuery, RecurringRows]{Name: "recurring", Slow: true, read: readRecurring}
+	Delayed   = Request[DelayedQuery, DelayedRows]{Name: "delayed", Slow: true, read: readDelayed}
+	RunNow    = Request[RunNowRows, RanNow]{Name: "run-now", Changes: true, Slow: true, read: readRunNow}
+)
+
+// MostRecurring and MostDelayed are how many rows one answer lists at most, and MostRunNow how many
+// one request may be about.
+const (
+	MostRecurring = 1000
+	MostDelayed   = 1000
+	MostRunNow    = 1000
+)
+
+// RecurringQuery is the data of recurring.
+type RecurringQuery struct {
+	Targets []string      `json:"targets,omitempty"` // none: all that the worker serves
+	After   *jobnet.Whole `json:"after,omitempty"`   // only rows with a higher id
+	Most    int           `json:"most,omitempty"`    // 0: up to MostRecurring
+}
+
+func readRecurring(data jobnet.Fields) (q RecurringQuery, err error) {
+	t, err := readTargets(data)
+	if err != nil {
+		return q, err
+	}
+	q.Targets = t.Targets
+	if data.Has("after") {
+		after, err := data.Whole("after")
+		if err != nil {
+			return q, err
+		}
+		q.After = &after
+	}
+	q.Most, err = readMost(data, MostRecurring)
+	return q, err
+}
+
+// Behind is the id behind which rows are wanted.
+func (q RecurringQuery) Behind() int64 {
+	if q.After == nil {
+		return math.MinInt64
+	}
+	return int64(*q.After)
+}
+
+// RecurringRows is the answer to recurring: rows in the order of their ids.
+type RecurringRows struct {
+	Rows []RecurringRow `json:"rows"`
+	More bool           `json:"more,omitempty"` // there may be others behind the last one
+}
+
+// RecurringRow is a row with a schedule that is not at its end. Times are unix seconds; what is not
+// known, and what is not, is left out.
+type RecurringRow struct {
+	Job      jobnet.Whole `json:"job"`
+	Target   string       `json:"target"`
+	Status   string       `json:"status"`
+	Schedule string       `json:"schedule"`
+	Zone     string       `json:"zone"`             // in which it is read: the row's, or else the worker's
+	RunAt    int64        `json:"run_at,omitempty"` // when it is due, of a row that is delayed
+	Planned  int64        `json:"planned_at,omitempty"`
+	Attempts int64        `json:"attempts,omitempty"` // of the present run
+	Next     int64        `json:"next,omitempty"`     // the next planned start, behind the run that is under way; 0: there is none
+	Error    string       `json:"error,omitempty"`    // why the schedule or the zone can't be read
+
+	// What the run, or the attempt, has left that ended last.
+	Started  int64  `json:"started,omitempty"`
+	Finished int64  `json:"finished,omitempty"`
+	Result   string `json:"result,omitempty"`
+	Code     *int64 `json:"code,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+}
+
+// DelayedQuery is the data of delayed.
+type DelayedQuery struct {
+	Targets []string `json:"targets,omitempty"` // none: all that the worker serves
+	Most    int      `json:"most,omitempty"`    // 0: up to MostDelayed
+}
+
+func readDelayed(data jobnet.Fields) (q DelayedQuery, err error) {
+	t, err := readTargets(data)
+	if err != nil {
+		return q, err
+	}
+	q.Targets = t.Targets
+	q.Most, err = readMost(data, MostDelayed)
+	return q, err
+}
+
+// DelayedRows is the answer to delayed: rows in the order in which they are due.
+type DelayedRows struct {
+	Rows []DelayedRow `json:"rows"`
+	More bool         `json:"more,omitempty"` // there may be others behind the last one
+}
+
+// DelayedRow is a row that comes at a time: for the first time, once more after a failure, or because
+// it recurs.
+type DelayedRow struct {
+	Job    jobnet.Whole `json:"job"`
+	Target string       `json:"target"`
+	RowPlan
+
+	// What the run, or the attempt, has left that ended last.
+	Finished int64  `json:"finished,omitempty"`
+	Result   string `json:"result,omitempty"`
+	Code     *int64 `json:"code,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+}
+
+// RunNowRows is the data of run-now.
+type RunNowRows struct {
+	IDs []jobnet.Whole `json:"ids"`
+}
+
+func readRunNow(data jobnet.Fields) (r RunNowRows, err error) {
+	if r.IDs, err = readSomeIDs(data, MostRunNow); err != nil {
+		return r, err
+	}
+	if len(r.IDs) == 0 {
+		return r, jobnet.Refusal("ids are empty")
+	}
+	return r, nil
+}
+
+// RanNow is the answer to run-now.
+type RanNow struct {
+	Jobs   map[jobnet.Whole]int64  `json:"jobs"`   // that are due now: when they were due before, in unix seconds
+	Errors map[jobnet.Whole]string `json:"errors"` // why others are as they were
+}

@@ -1,0 +1,88 @@
+package api_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	jobnet "jobd/net"
+	"jobd/net/api"
+)
+
+func TestRecurringIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := api.Recurring.Read(jobnet.FieldsOf([]byte(`{"targets":["a"],"after":"9007199254740993","most":7,"x":1}`)))
+	after := jobnet.Whole(9007199254740993)
+	if diff := cmp.Diff(api.RecurringQuery{Targets: []string{"a"}, After: &after, Most: 7}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	got, err = api.Recurring.Read(jobnet.FieldsOf([]byte(`{}`)))
+	if diff := cmp.Diff(api.RecurringQuery{Most: api.MostRecurring}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for data, want := range map[string]string{
+		`{"targets":"a"}`:  "targets must be array",
+		`{"after":"x"}`:    "'after' must be integer",
+		`{"most":1001}`:    "most: 1001 is not allowed; allowed is 1 to 1000",
+		`{"most":0}`:       "most: 0 is not allowed",
+		`{"most":"three"}`: "most",
+	} {
+		if _, err := api.Recurring.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+			t.Errorf("%s: %v, want %q and its code", data, err, want)
+		}
+	}
+}
+
+func TestDelayedIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := api.Delayed.Read(jobnet.FieldsOf([]byte(`{"targets":["a"],"most":7,"x":1}`)))
+	if diff := cmp.Diff(api.DelayedQuery{Targets: []string{"a"}, Most: 7}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	got, err = api.Delayed.Read(jobnet.FieldsOf([]byte(`{}`)))
+	if diff := cmp.Diff(api.DelayedQuery{Most: api.MostDelayed}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for data, want := range map[string]string{
+		`{"targets":"a"}`: "targets must be array",
+		`{"most":1001}`:   "most: 1001 is not allowed; allowed is 1 to 1000",
+		`{"most":-1}`:     "most: -1 is not allowed",
+	} {
+		if _, err := api.Delayed.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+			t.Errorf("%s: %v, want %q and its code", data, err, want)
+		}
+	}
+}
+
+func TestRunNowIsRead(t *testing.T) {
+	t.Parallel()
+	got, err := api.RunNow.Read(jobnet.FieldsOf([]byte(`{"ids":[5,"9007199254740993",-1]}`)))
+	if diff := cmp.Diff(api.RunNowRows{IDs: []jobnet.Whole{5, 9007199254740993, -1}}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for data, want := range map[string]string{
+		`{}`:          "ids",
+		`{"ids":[]}`:  "ids are empty",
+		`{"ids":[0]}`: "no job has the id 0",
+		`{"ids":[` + strings.Repeat("1,", 1000) + `1]}`: "1000",
+	} {
+		if _, err := api.RunNow.Read(jobnet.FieldsOf([]byte(data))); err == nil || !strings.Contains(err.Error(), want) || jobnet.CodeOf(err) == jobnet.CodeRefused {
+			t.Errorf("%.60s: %v, want %q and its code", data, err, want)
+		}
+	}
+}
+
+// Rows are made due by one worker only: a master is told by which.
+func TestRunNowIsForOneWorker(t *testing.T) {
+	t.Parallel()
+	if !api.OneWorkerOnly(api.RunNow.Name) || api.OneWorkerOnly(api.Recurring.Name) {
+		t.Error("run-now is for one worker, recurring for any")
+	}
+	for _, name := range []string{api.RunNow.Name, api.Recurring.Name, api.Delayed.Name} {
+		if !slices.Contains(api.OperatorRequests[:], name) {
+			t.Errorf("a master does not hand on %s", name)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	jobnet "jobd/net"
+)
+
+// What a worker answers. Status has the answer of its own file.
+var (
+	Poll     = Request[Targets, Done]{Name: "poll", read: readTargets}
+	Pause    = Request[Targets, Done]{Name: "pause", Changes: true, read: readTargets}
+	Continue = Request[Targets, Done]{Name: "continue", Changes: true, read: readTargets}
+
+	Recycle = Request[Targets, Done]{Name: "recycle", Changes: true, read: readTargets}
+
+	AddTarget      = Request[Slots, Done]{Name: "add-target", Changes: true, read: readSlots}
+	SetConcurrency = Request[Slots, Done]{Name: "set-target-concurrency", Changes: true, read: readSlots}
+	RemoveTarget   = Request[Target, Done]{Name: "remove-target", Changes: true, read: readTarget}
+
+	Status     = Request[None, WorkerStatus]{Name: "status", read: readNone}
+	RunManual  = Request[Manual, Outcomes]{Name: "run-manual", Changes: true, Slow: true, read: readManual}
+	SendSignal = Request[Signals, Delivered]{Name: "send-signal", Changes: true, read: readSignals}
+	Restart    = Request[Restarting, Restarted]{Name: "restart", Changes: true, read: readRestarting}
+)
+
+// Target is the data of a request about one target.
+type Target struct {
+	Target string `json:"target"`
+}
+
+func readTarget(data jobnet.Fields) (t Target, err error) {
+	t.Target, err = data.Text("target")
+	return t, err
+}
+
+// Slots is the data of a request about how many jobs of a target may run at once.
+type Slots struct {
+	Concurrency int    `json:"concurrency"`
+	Target      string `json:"target"`
+}
+
+func readSlots(data jobnet.Fields) (s Slots, err error) {
+	if s.Target, err = data.Text("target"); err != nil {
+		return s, err
+	}
+	concurrency, err := data.Int("concurrency")
+	s.Concurrency = int(concurrency)
+	return s, err
+}
+
+// Manual is the data of a worker's run-manual.
+type Manual struct {
+	IDs []jobnet.Whole `json:"ids"`
+	By  string         `json:"by,omitempty"` // from a master: the client that asks
+}
+
+func readManual(data jobnet.Fields) (m Manual, err error) {
+	m.IDs, err = readIDs(data)
+	return m, err
+}
+
+// readIDs reads the required list ids.
+func readIDs(data jobnet.Fields) (ids []jobnet.Whole, err error) {
+	err = data.Each("ids", func(item json.RawMessage) error {
+		id, err := readID(item)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}
+
+// readID reads an id, as net.Whole has them. A number in quotes is none.
+func readID(item json.RawMessage) (jobnet.Whole, error) {
+	id, err := jobnet.ParseWhole(item)
+	switch kind := jobnet.TypeOf(item); {
+	case err != nil && kind != "number":
+		return 0, jobnet.Refusal("all ids must be numbers, got " + kind)
+	case err != nil:
+		return 0, jobnet.Refusef("all ids must be integers: %v", err)
+	case id == 0:
+		return 0, jobnet.Refusal("no job has the id 0")
+	}
+	return id, nil
+}
+
+// Outcomes is the answer to run-manual: each job is in one of its parts, each of which is there
+// only where it has entries.
+type Outcomes struct {
+	Jobs   map[jobnet.Whole]Outcome `json:"jobs,omitempty"`
+	Errors map[jobnet.Whole]string  `json:"errors,omitempty"`
+}
+
+// Outcome is how a job ended that a client waited for.
+type Outcome struct {
+	Result string  `json:"result"` // ok or fail
+	Code   *int    `json:"code"`   // nil where a signal ended it
+	Signal *string `json:"signal"` // its name; nil where none ended it
+	Stdout string  `json:"stdout"`
+	Stderr string  `json:"stderr"`
+}
+
+// mostSignals is how many jobs one request may signal: each signal is journalled before it is sent.
+const mostSignals = 10_000
+
+// Signals is the data of a worker's send-signal.
+type Signals struct {
+	Jobs map[jobnet.Whole]int `json:"jobs"`         // the signals' numbers
+	By   string               `json:"by,omitempty"` // from a master: the client that asks
+
+	// Odd are the names that are no ids, and the ids whose signal is no number: nothing is
+	// delivered. It is true where more than a probe was asked for.
+	Odd map[string]bool `json:"-"`
+}
+
+func readSignals(data jobnet.Fields) (s Signals, err error) {
+	jobs := jobnet.FieldsOf(data["jobs"])
+	if err := atMost("jobs", len(jobs), mostSignals); err != nil {
+		return s, err
+	}
+	s.Jobs = make(map[jobnet.Whole]int, len(jobs))
+	for name, value := range jobs {
+		id, err := strconv.ParseInt(name, 10, 64)
+		signo, whole := jobnet.Integer(value)
+		if err == nil && whole && strconv.FormatInt(id, 10) == name {
+			s.Jobs[jobnet.Whole(id)] = int(signo)
+			continue
+		}
+		if s.Odd == nil {
+			s.Odd = make(map[string]bool)
+		}
+		s.Odd[name] = !whole || signo != 0
+	}
+	return s, nil
+}
+
+// Delivered is the answer to send-signal.
+type Delivered struct {
+	Jobs   map[string]bool   // by what the request named the job: true where the signal was delivered
+	Errors map[string]string // of a master: why nobody could be asked, or somebody could not
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Delivered) MarshalJSON() ([]byte, error) {
+	if len(d.Errors) == 0 {
+		if d.Jobs == nil {
+			return []byte("{}"), nil
+		}
+		return json.Marshal(d.Jobs)
+	}
+	all := make(map[string]any, len(d.Jobs)+1)
+	for name, sent := range d.Jobs {
+		all[name] = sent
+	}
+	all["errors"] = d.Errors
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Delivered) UnmarshalJSON(data []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return err
+	}
+	if errors, there := all["errors"]; there {
+		if err := json.Unmarshal(errors, &d.Errors); err != nil {
+			return err
+		}
+		delete(all, "errors")
+	}
+	d.Jobs = make(map[string]bool, len(all))
+	for name, sent := range all {
+		d.Jobs[name] = string(sent) == "true"
+	}
+	return nil
+}
+
+// Restarting is the data of restart.
+type Restarting struct {
+	Next bool `json:"next,omitempty"` // the answer is to tell what follows
+}
+
+func readRestarting(data jobnet.Fields) (Restarting, error) {
+	return Restarting{Next: data.Has("next")}, nil
+}
+
+// Restarted is the answer to restart: the text "ok", or what follows this process.
+type Restarted struct{ Next *Successor }
+
+// Successor is the process that follows one that restarts, as far as it is known before.
+type Successor struct {
+	PID     int    `json:"pid"`
+	Address string `json:"address"` // where it will listen
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Restarted) MarshalJSON() ([]byte, error) {
+	if r.Next == nil {
+		return []byte(`"ok"`), nil
+	}
+	return json.Marshal(r.Next)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Whatever is no object tells of no successor.
+func (r *Restarted) UnmarshalJSON(data []byte) error {
+	if jobnet.TypeOf(data) == "object" {
+		_ = json.Unmarshal(data, &r.Next)
+	}
+	return nil
+}
+
+// What a worker takes in a list of targets.
+const (
+	mostTargets   = 10_000
+	longestTarget = 1024 // bytes
+)
+
+// Targets is the data of the requests about targets.
+type Targets struct {
+	Detail  bool     `json:"detail,omitempty"`  // of a master: the answer is to tell whom that is about
+	Targets []string `json:"targets,omitempty"` // none: all of them
+	By      string   `json:"by,omitempty"`      // from a master: the client that asks, see net.Caller
+}
+
+// readTargets reads targets as a worker does. Refusals, in this order: "targets must be array",
+// "targets are empty", "all targets must be strings, number given".
+func readTargets(data jobnet.Fields) (t Targets, err error) {
+	if !data.Has("targets") {
+		return t, nil
+	}
+	items, err := data.List("targets")
+	if err != nil {
+		return t, err
+	}
+	if err := atMost("targets", len(items), mostTargets); err != nil {
+		return t, err
+	}
+	for _, item := range items {
+		target, err := targetName(item)
+		if err != nil {
+			return t, err
+		}
+		if len(target) > longestTarget {
+			return t, jobnet.Refusef("target '%s' is too long: at most %d bytes are allowed", jobnet.Excerpt(target), longestTarget).
+				With(jobnet.CodeLimit)
+		}
+		t.Targets = append(t.Targets, target)
+	}
+	return t, notEmpty(t.Targets)
+}
+
+// targetName is an item of a list of targets.
+func targetName(item json.RawMessage) (string, error) {
+	if kind := jobnet.TypeOf(item); kind != "string" {
+		return "", jobnet.Refusef("all targets must be strings, %s given", kind)
+	}
+	return jobnet.Text(item), nil
+}
+
+func notEmpty(targets []string) error {
+	if len(targets) == 0 {
+		return jobnet.Refusal("targets are empty")
+	}
+	return nil
+}
+
+// atMost refuses a list or an object of more than so many: a request's cost grows with each of
+// them.
+func atMost(name string, are, most int) error {
+	if are > most {
+		return jobnet.Refusef("%s: at most %d are allowed in a request, got %d", name, most, are).With(jobnet.CodeLimit)
+	}
+	return nil
+}
+
+// Done is the answer of the requests that are carried out at once: the text "ok", or, to a client
+// that asked a master for detail, whom that was about.
+type Done struct {
+	Result   string   // "" is "ok"
+	Unserved []string // those of the targets that no registered worker serves
+	Workers  *int     // that serve one of them, or all where none were named; nil: the answer has no detail
+}
+
+// doneForm is an answer with detail on the wire.
+type doneForm struct {
+	Result   string   `json:"result"`
+	Unserved []string `json:"unserved"`
+	Workers  *int     `json:"workers"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Done) MarshalJSON() ([]byte, error) {
+	d.Result = cmp.Or(d.Result, "ok")
+	if d.Workers == nil {
+		return json.Marshal(d.Result)
+	}
+	if d.Unserved == nil {
+		d.Unserved = []string{}
+	}
+	return json.Marshal(doneForm(d))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Done) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &d.Result) == nil {
+		return nil
+	}
+	return json.Unmarshal(data, (*doneForm)(d))
+}
+
+// Request is one request of the protocol: Q is its data, A the data of its answer.
+type Request[Q, A any] struct {
+	Name    string // its type on the wire
+	Changes bool   // it changes something, so that a refusal is part of the history
+	Slow    bool   // its answer waits for jobs or for other hosts: the requests behind it need not wait
+
+	read func(data jobnet.Fields) (Q, error)
+}
+
+// Read reads the request's data as a peer sent it. Its error is a net.Refusal.
+func (r Request[Q, A]) Read(data jobnet.Fields) (Q, error) {
+	query, err := r.read(data)
+	if err != nil {
+		err = invalid(err)
+	}
+	return query, err
+}
+
+// invalid gives a refusal of a request's data its code, unless it has one.
+func invalid(err error) error {
+	var refusal jobnet.Refusal
+	if jobnet.CodeOf(err) == jobnet.CodeRefused && errors.As(err, &refusal) {
+		return refusal.With(jobnet.CodeInvalid)
+	}
+	return err
+}
+
+// None is the data of requests that have none: whatever comes is ignored.
+type None struct{}
+
+func readNone(jobnet.Fields) (None, error) { return None{}, nil }

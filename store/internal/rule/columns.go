@@ -1,0 +1,292 @@
+package rule
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"jobd/store"
+)
+
+// class is what a column holds.
+type class int
+
+// The classes.
+const (
+	Number class = 1 << iota
+	Text
+	Bytes
+	Words // some words only
+	Stamp // a moment that reads as unix seconds
+	Other
+)
+
+// Column is what a catalogue says of a column.
+type Column struct {
+	Name, Declared      string
+	Holds               class
+	Most                int64    // the greatest number
+	Length              int      // of a text
+	Words               []string // that it holds alone; nil: any
+	Nullable, Generated bool
+}
+
+// Need is what jobd needs of a column.
+type Need struct {
+	Name     string
+	Classes  class
+	most     int64    // the greatest number that must fit
+	Length   int      // of a text that must fit
+	Words    []string // that must fit
+	null     null
+	warns    bool   // otherwise it works, with what is lost
+	lost     string // what happens otherwise
+	optional bool
+}
+
+// null is whether a column must take NULL.
+type null int
+
+const (
+	either null = iota
+	always
+	never
+)
+
+// Needed says which columns a table needs, and how its statements change them.
+type Needed struct {
+	Table     string // quoted
+	Owner     string // the owner column
+	Worker    string // the worker's name
+	MaxOutput int
+	Uses      store.Uses
+	Loose     bool // any value may stand in any column: only optional ones are looked at closely
+
+	Quote  func(name string) string
+	Add    func(name string) string                              // the statement that adds a column
+	Change func(c Column, n Need) string                         // the one that makes it as needed; "": there is none
+	Index  func(unique bool, name string, columns string) string // the one that makes an index; its name counts where one is needed
+}
+
+// endOfTime is the first second of the year 2100: times beyond are mistakes.
+const endOfTime = 4102444800
+
+// needs are the columns that jobd needs.
+func (n *Needed) needs() []Need {
+	const tokens = "claims write their tokens into it (or leave it as it is, and name in claim_column a column of its own)"
+	const written = "claims and updates write unix seconds into it"
+	list := []Need{
+		{Name: "id", Classes: Number, warns: true, lost: "rows whose id is no whole number of 64 bits are never run"},
+		{Name: "target", Classes: Text | Words | Bytes, warns: true, lost: "names are compared with it as numbers"},
+		{Name: "time_created", Classes: Number | Text | Stamp, warns: true, lost: "it is read as unknown: how long jobs wait is not told, and a job that got an old id again is not known as new"},
+		{Name: "time_started", Classes: Number | Text, most: math.MaxInt32, Length: 10, lost: written},
+		{Name: "time_finished", Classes: Number | Text, most: math.MaxInt32, Length: 10, lost: written},
+		{Name: "status", Classes: Words | Text, Words: store.Statuses(n.Uses), lost: "rows that get that are refused"},
+		{Name: "result", Classes: Words | Text, Words: []string{"ok", "fail"}, lost: "rows that get that are refused"},
+		{Name: "return_code", Classes: Number | Text, most: 255, Length: 3, null: always, warns: true, lost: "codes that do not fit are left out, and a job that a signal ended gets 255"},
+		{Name: n.Owner, Classes: Text, Length: store.TokenLength, lost: tokens},
+		{Name: "stdout", Classes: Text | Bytes, Length: max(n.MaxOutput, 1), warns: true, lost: "output is cut there, and not at max_output_buffer, or left out"},
+		{Name: "stderr", Classes: Text | Bytes, Length: max(n.MaxOutput, 1), warns: true, lost: "output is cut there, and not at max_output_buffer, or left out"},
+	}
+	if !strings.EqualFold(n.Owner, store.SigColumn) {
+		list = append(list,
+			Need{Name: n.Owner, Classes: Text, Length: len([]rune(n.Worker)), warns: true, lost: "this worker's name is cut when a job is done"},
+			Need{Name: store.SigColumn, Classes: Text, Length: len("SIGVTALRM"), warns: true, lost: "names of signals are cut or left out"})
+	}
+	for _, name := range store.TimeColumns() {
+		need := Need{Name: name, Classes: Number, optional: true, lost: "use_columns names it"}
+		switch name {
+		case store.ColumnRunAt, store.ColumnPlannedAt:
+			need.most, need.null = endOfTime-1, never
+		case store.ColumnSchedule, store.ColumnTimeZone:
+			need.Classes, need.Length = Text, 64
+		case store.ColumnUniqueKey:
+			need.Classes, need.null = ^0, always
+		}
+		if n.Uses.Has(name) {
+			list = append(list, need)
+		}
+	}
+	return list
+}
+
+// Judge notes what is wrong with the columns of a table, by their names in lower case: one finding
+// for each.
+func (n *Needed) Judge(f *Findings, columns map[string]Column) {
+	own := func(name string) bool { return strings.EqualFold(name, n.Owner) }
+	if store.IsTaken(n.Owner) || slices.ContainsFunc(n.Uses, own) {
+		f.Fault("name in claim_column a column of its own for the tokens: "+n.Add("jobd_claim"), "column %s holds something else, which claims would overwrite with their tokens", strings.ToLower(n.Owner))
+	}
+	judged := map[string]bool{}
+	for _, need := range n.needs() {
+		name := strings.ToLower(need.Name)
+		c, there := columns[name]
+		switch {
+		case judged[name]:
+			continue
+		case !there:
+			f.Fault(n.Add(need.Name), "it has no column %s, or none that this account may read", need.Name)
+		case c.Generated && slices.ContainsFunc(Written(n.Owner, n.Uses), func(written string) bool { return strings.EqualFold(written, name) }):
+			f.Fault(n.anew(need), "column %s (%s) is generated, so that nobody can write it", c.Name, c.Declared)
+		default:
+			must, remedy := n.lacks(c, need)
+			if must == "" {
+				continue
+			}
+			note := f.Fault
+			if need.warns {
+				note = f.Warn
+			}
+			note(remedy, "column %s (%s) must %s: %s", c.Name, c.Declared, must, need.lost)
+		}
+		judged[name] = true
+	}
+}
+
+// lacks is what a column must be, and is not, with the statement that mends it.
+func (n *Needed) lacks(c Column, need Need) (must, remedy string) {
+	strict := !n.Loose || need.optional
+	var lacking []string
+	for _, word := range need.Words {
+		if c.Words != nil && !slices.Contains(c.Words, word) || c.Holds&Text != 0 && c.Length < len(word) {
+			lacking = append(lacking, word)
+		}
+	}
+	change := n.Change(c, need)
+	if change == "" {
+		change = n.anew(need)
+	}
+	switch {
+	case c.Holds&need.Classes == 0 && strict:
+		return "be " + need.kind(), n.anew(need)
+	case c.Holds&Number != 0 && c.Most < need.most && strict, c.Holds&(Text|Bytes) != 0 && c.Length < need.Length && strict:
+		if c.Holds&Text != 0 && need.Classes&Number != 0 {
+			change = n.anew(need)
+		}
+		return "be " + need.kind(), change
+	case len(lacking) > 0:
+		return "hold " + strings.Join(lacking, ", "), change
+	case need.null == never && c.Nullable && strict:
+		return "never be NULL, which is never due", change
+	case need.null == always && !c.Nullable && strict:
+		return "take NULL", change
+	}
+	return "", ""
+}
+
+// kind is the sort of column that is needed, in words.
+func (need Need) kind() string {
+	switch {
+	case need.Classes&Number != 0 && need.most > 0:
+		return fmt.Sprintf("a whole number, up to %d", need.most)
+	case need.Classes&Number != 0:
+		return "a whole number"
+	case len(need.Words) > 0 || need.Length == 0:
+		return "a text or an ENUM"
+	}
+	return fmt.Sprintf("a text of %d characters", need.Length)
+}
+
+// anew is the statements that make a column anew. What is there keeps its values under another name.
+func (n *Needed) anew(need Need) string {
+	return "ALTER TABLE " + n.Table + " RENAME COLUMN " + n.Quote(need.Name) + " TO " + n.Quote("former_"+need.Name) + "; " + n.Add(need.Name)
+}
+
+// Index is one of a table's that has all of its rows, with its columns in lower case.
+type Index struct {
+	Name    string
+	Columns []string
+	Falling []bool // which of them are in descending order
+	Unique  bool
+	Part    int // of how many columns it has the beginning only
+}
+
+// Chosen are the indexes that claims name; "": there is none.
+type Chosen struct{ ByID, ByDue, ByPriority string }
+
+// JudgeIndexes finds the indexes that claims name. Without one that they need nothing is claimed: each
+// claim would read, and lock, the whole table. behind is the primary key, in which each index ends.
+func (n *Needed) JudgeIndexes(f *Findings, indexes []Index, behind []string, falls bool, target string) (chosen Chosen) {
+	slices.SortStableFunc(indexes, func(a, b Index) int { return a.Part - b.Part })
+	find := func(fits func(Index) bool) string {
+		if at := slices.IndexFunc(indexes, fits); at >= 0 {
+			return indexes[at].Name
+		}
+		return ""
+	}
+	lack := func(name, more string) {
+		columns := "status, " + target + ", " + more
+		f.bare("it has no index on ("+columns+"), without which nothing is claimed", n.Index(false, name, columns))
+	}
+	chosen.ByID = find(func(i Index) bool { return i.orders("id", false, behind) })
+	if chosen.ByID == "" && (n.ordered() || find(Index.begins) == "") {
+		lack("status_target_idx", "id")
+	}
+	if n.Uses.Delays() {
+		due := func(i Index) bool {
+			return i.begins() && len(i.Columns) > 2 && i.Columns[2] == store.ColumnRunAt && !i.Falling[2]
+		}
+		if chosen.ByDue = find(due); chosen.ByDue == "" {
+			lack("status_target_run_at_idx", store.ColumnRunAt)
+		}
+	}
+	if n.Uses.Has(store.ColumnPriority) && !falls {
+		f.Fault("take priority out of use_columns, or use MySQL from 8.0.1 or MariaDB from 10.8",
+			"column priority needs an index in descending order, which this server does not have: with an ascending one each claim would lock all rows of its target that wait")
+	} else if n.Uses.Has(store.ColumnPriority) {
+		if chosen.ByPriority = find(func(i Index) bool { return i.orders(store.ColumnPriority, true, behind) }); chosen.ByPriority == "" {
+			lack("status_target_priority_idx", "priority DESC, id")
+		}
+	}
+	unique := func(column string, alone bool) string {
+		return find(func(i Index) bool {
+			return i.Unique && slices.Contains(i.Columns, column) && (!alone || len(i.Columns) == 1)
+		})
+	}
+	if n.Uses.Has(store.ColumnUniqueKey) && unique(store.ColumnUniqueKey, false) == "" {
+		f.Fault(n.Index(true, "unique_key_idx", store.ColumnUniqueKey), "no index keeps the values of unique_key unique")
+	}
+	if unique("id", true) == "" {
+		f.Warn(n.Index(true, "id_idx", "id"), "nothing keeps two rows from having the same id: they would be one job, and updates may read the whole table")
+	}
+	return chosen
+}
+
+// Indexes are the statements that make all indexes of a new table.
+func (n *Needed) Indexes() (statements []string) {
+	f := &Findings{}
+	n.JudgeIndexes(f, []Index{{Columns: []string{"id"}, Unique: true}}, nil, true, "target")
+	for _, one := range append(f.Bare, f.List...) {
+		statements = append(statements, one.Remedy)
+	}
+	return statements
+}
+
+// ordered tells whether claims need more than the order of ids, and so have to name their indexes.
+func (n *Needed) ordered() bool { return n.Uses.Delays() || n.Uses.Has(store.ColumnPriority) }
+
+// begins tells whether an index finds the rows of a status and a target.
+func (i Index) begins() bool {
+	return len(i.Columns) > 1 && slices.Contains(i.Columns[:2], "status") && slices.Contains(i.Columns[:2], "target")
+}
+
+// orders tells whether an index has the rows of a status and a target in the order of a column, and
+// then of ids. MariaDB makes nothing of the primary key behind an index that has the beginning of a
+// name only: it reads all rows of the target, locks and sorts them.
+func (i Index) orders(column string, falling bool, behind []string) bool {
+	if !i.begins() {
+		return false
+	}
+	rest, down := i.Columns[2:], i.Falling[2:]
+	if column != "id" {
+		if len(rest) == 0 || rest[0] != column || down[0] != falling {
+			return false
+		}
+		rest, down = rest[1:], down[1:]
+	}
+	if len(rest) == 0 {
+		return i.Part == 0 && len(behind) > 0 && behind[0] == "id"
+	}
+	return rest[0] == "id" && !down[0]
+}

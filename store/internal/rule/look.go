@@ -1,0 +1,473 @@
+package rule
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"jobd/journal"
+	"jobd/store"
+)
+
+// Shape is how a table says things: expressions of its SQL that are never NULL, and never fail,
+// whatever stands in a column.
+type Shape struct {
+	Chosen
+	Uses         store.Uses
+	Table, Owner string // quoted
+	AnID         string // a further condition that the id is one, or ""
+	Due          string // the condition that a delayed row is due
+	Now          string // unix seconds
+	Clock        string // the same in microseconds
+	Code         string // return_code as a number, or NULL
+
+	Text    func(column, none string) string
+	Seconds func(column string) string                        // unix seconds
+	Number  func(name string) string                          // of an optional column that is used
+	Long    func(name string) string                          // the beginning of the text of one
+	Tail    func(column string, bytes int) (size, end string) // of output
+	By      func(index string) string                         // a hint, where the index is known
+}
+
+// Ordered tells whether claims need more than the order of ids, and so have to name their indexes.
+func (s *Shape) Ordered() bool { return s.Uses.Delays() || s.Uses.Has(store.ColumnPriority) }
+
+// ByID has a query use the index that has the order of ids, where another one could be taken for it.
+func (s *Shape) ByClaims() string {
+	if !s.Ordered() {
+		return ""
+	}
+	return s.By(s.ByID)
+}
+
+// planned are the columns that rows are read with beside the usual ones, with a comma before each: what
+// a row says about time, and its priority. NULL reads as nothing.
+func (s *Shape) planned() (list string) {
+	if !s.Uses.Any() {
+		return ""
+	}
+	for _, name := range []string{
+		store.ColumnRunAt, store.ColumnPlannedAt, store.ColumnAttempts, store.ColumnMaxAttempts, store.ColumnTimeout, store.ColumnPriority,
+	} {
+		list += ", " + s.number(name)
+	}
+	for _, name := range []string{store.ColumnSchedule, store.ColumnTimeZone} {
+		if s.Uses.Has(name) {
+			list += ", " + s.Long(name)
+		} else {
+			list += ", ''"
+		}
+	}
+	return list
+}
+
+func (s *Shape) number(name string) string {
+	if !s.Uses.Has(name) {
+		return "0"
+	}
+	return s.Number(name)
+}
+
+// Scan reads a row's columns, and behind them those of planned.
+func (s *Shape) Scan(scan func(...any) error, row *journal.Row, fields ...any) (priority int64, err error) {
+	if !s.Uses.Any() {
+		return 0, scan(fields...)
+	}
+	var p journal.Plan
+	err = scan(append(fields, &p.RunAt, &p.PlannedAt, &p.Attempts, &p.MaxAttempts, &p.Timeout, &priority, &p.Schedule, &p.Zone)...)
+	row.Plan = &p
+	return priority, err
+}
+
+// place is the place of a row's target among some names, counted from 1, as the column compares; 0: it
+// is none of them.
+func place(names []string) (expression string, args []any) {
+	if len(names) == 0 {
+		return "0", nil
+	}
+	expression = "CASE"
+	for i, name := range names {
+		expression += fmt.Sprintf(" WHEN target = ? THEN %d", i+1)
+		args = append(args, name)
+	}
+	return expression + " ELSE 0 END", args
+}
+
+// base begins a query for rows: id, target, status, owner.
+func (s *Shape) base() string {
+	return "SELECT id, " + s.Text("target", "null") + ", " + s.Text("status", "") + ", " + s.Text(s.Owner, "")
+}
+
+// SelectRow begins a query for rows as claims see them; behind these columns stands the place of the
+// target.
+func (s *Shape) SelectRow(names []string) (query string, args []any) {
+	place, args := place(names)
+	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") + ", " + place + s.planned(), args
+}
+
+// SelectSeen begins a query of what ScanSeen reads. The signal is that of an end; a row that comes back
+// has one, too.
+func (s *Shape) SelectSeen() string {
+	ended := "status = 'done'"
+	if s.Uses.Delays() {
+		ended = "status IN ('done','delayed')"
+	}
+	return s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_started") + ", " + s.Seconds("time_finished") + ", " + s.Text("result", "") +
+		", " + s.Code + ", CASE WHEN " + ended + " THEN " + s.Text("sig", "") + " ELSE '' END" + s.planned() + " FROM " + s.Table
+}
+
+// ScanSeen reads a row of SelectSeen.
+func (s *Shape) ScanSeen(scan func(...any) error) (*store.Seen, error) {
+	row := &store.Seen{}
+	_, err := s.Scan(scan, &row.Row, &row.Job, &row.Target, &row.Status, &row.Owner, &row.Created, &row.Started, &row.Finished,
+		&row.Result, &row.Code, &row.Signal)
+	return row, err
+}
+
+// Reader answers questions about rows, without locks.
+type Reader struct {
+	Uses store.Uses
+	// Ask has a query made for the table as it is, once for each try, and gives the rows of its answer.
+	// The server gives up after the time; 0: it has as long as it takes. An error is the table's.
+	Ask func(ctx context.Context, op string, within time.Duration, query func(s *Shape) (text string, args []any), row func(scan func(...any) error) error) error
+	// Names leaves out names that no row can have.
+	Names func(ctx context.Context, op string, names []string) ([]string, error)
+	// Client waits until one more client's request may use a connection; done ends that.
+	Client func(ctx context.Context) (done func(), err error)
+}
+
+// How long the server may take to count, to count what waits before one row, and to list rows.
+const (
+	countTime = 5 * time.Second
+	aheadTime = 2 * time.Second
+	listTime  = 4 * time.Second
+)
+
+// Look implements store.Table.
+func (r *Reader) Look(ctx context.Context, ids []int64) (found map[int64]*store.Seen, err error) {
+	if len(ids) == 0 {
+		return map[int64]*store.Seen{}, nil
+	}
+	done, err := r.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	rows, err := r.seen(ctx, "look at jobs", 0, func(s *Shape) (string, []any) { return " WHERE id IN (" + List(ids) + ")" + s.AnID, nil })
+	found = make(map[int64]*store.Seen, len(rows))
+	for _, row := range rows {
+		found[row.Job] = row
+	}
+	return found, err
+}
+
+// seen reads rows with what they say about time.
+func (r *Reader) seen(ctx context.Context, op string, within time.Duration, which func(s *Shape) (string, []any)) (rows []*store.Seen, err error) {
+	var shape *Shape
+	err = r.Ask(ctx, op, within, func(s *Shape) (string, []any) {
+		shape, rows = s, nil
+		condition, args := which(s)
+		return s.SelectSeen() + condition, args
+	}, func(scan func(...any) error) error {
+		row, err := shape.ScanSeen(scan)
+		rows = append(rows, row)
+		return err
+	})
+	return rows, err
+}
+
+// Details implements store.Table.
+func (r *Reader) Details(ctx context.Context, ids []int64, targets []string, tail int) (found map[int64]*store.Detail, err error) {
+	const op = "read jobs for somebody"
+	done, err := r.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	names, err := r.Names(ctx, op, targets)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	var shape *Shape
+	err = r.Ask(ctx, op, 0, func(s *Shape) (string, []any) {
+		shape, found = s, make(map[int64]*store.Detail, len(ids))
+		place, args := place(names)
+		query := s.base() + ", " + s.Seconds("time_created") + ", " + s.Seconds("time_started") + ", " + s.Seconds("time_finished") +
+			", " + s.Text("result", "") + ", " + s.Text("return_code", "") + ", " + s.Text("sig", "") + ", " + place
+		for _, column := range []string{"stdout", "stderr"} {
+			size, end := s.Tail(column, tail)
+			query += ", " + size + ", " + end
+		}
+		return query + s.planned() + " FROM " + s.Table + " WHERE id IN (" + List(ids) + ")" + s.AnID, args
+	}, func(scan func(...any) error) error {
+		var planned journal.Row
+		row, err := scanDetail(func(fields ...any) error {
+			_, err := shape.Scan(scan, &planned, fields...)
+			return err
+		}, names, tail)
+		row.Plan, found[row.Job] = planned.Plan, row
+		return err
+	})
+	return found, err
+}
+
+// Ahead implements store.Table. A name that the column can't hold has no rows.
+func (r *Reader) Ahead(ctx context.Context, waiters []store.Waiter, most int) (map[int64]store.Ahead, error) {
+	done, err := r.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return countAhead(waiters, most, func(target string, from *int64, before int64, limit int) (n int, err error) {
+		condition, args := stretch(target, from, before)
+		err = r.Ask(ctx, "count the jobs that wait before some", aheadTime, func(s *Shape) (string, []any) {
+			return "SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + s.ByClaims() + " WHERE " + condition + s.AnID + " LIMIT ?) AS stretch", append(args, limit)
+		}, func(scan func(...any) error) error { return scan(&n) })
+		return n, err
+	})
+}
+
+// CountWaiting implements store.Table. It reads as many entries of the index as it counts, and one row:
+// the waiting one with the lowest id, or the one that is due for longest.
+func (r *Reader) CountWaiting(ctx context.Context, target string, most int) (counted store.Counted, err error) {
+	const op = "count waiting jobs"
+	done, err := r.Client(ctx)
+	if err != nil {
+		return counted, err
+	}
+	defer done()
+	names, err := r.Names(ctx, op, []string{target})
+	if err != nil || len(names) == 0 {
+		return counted, err
+	}
+	count := func(query func(s *Shape) (from, when, order string)) error {
+		return r.Ask(ctx, op, countTime, func(s *Shape) (string, []any) {
+			from, when, order := query(s)
+			return "SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM " + s.Table + from + " LIMIT " + strconv.Itoa(most+1) + ") AS some)," +
+				" COALESCE((SELECT " + when + " FROM " + s.Table + from + " ORDER BY " + order + " LIMIT 1), 0)", []any{target, target}
+		}, func(scan func(...any) error) error {
+			var rows int
+			var oldest int64
+			err := scan(&rows, &oldest)
+			counted.Rows += rows
+			if oldest != 0 {
+				counted.Oldest = min(cmp.Or(counted.Oldest, oldest), oldest)
+			}
+			return err
+		})
+	}
+	err = count(func(s *Shape) (from, when, order string) {
+		return s.ByClaims() + " WHERE status = 'waiting' AND target = ?", s.Seconds("time_created"), "id"
+	})
+	if err == nil && r.Uses.Delays() {
+		err = count(func(s *Shape) (from, when, order string) {
+			return s.By(s.ByDue) + " WHERE status = 'delayed' AND target = ? AND " + s.Due, s.number(store.ColumnRunAt), "run_at"
+		})
+	}
+	if err != nil {
+		return store.Counted{}, err
+	}
+	return counted.UpTo(most), nil
+}
+
+// CountDue implements store.Table.
+func (r *Reader) CountDue(ctx context.Context, target string, before int64, most int) (counted store.Counted, err error) {
+	const op = "count due jobs"
+	if !r.Uses.Delays() {
+		return counted, nil
+	}
+	done, err := r.Client(ctx)
+	if err != nil {
+		return counted, err
+	}
+	defer done()
+	names, err := r.Names(ctx, op, []string{target})
+	if err != nil || len(names) == 0 {
+		return counted, err
+	}
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	err = r.Ask(ctx, op, countTime, func(s *Shape) (string, []any) {
+		return "SELECT COUNT(*), COALESCE(MIN(due), 0) FROM (SELECT " + s.number(store.ColumnRunAt) + " AS due FROM " + s.Table + s.By(s.ByDue) +
+			" WHERE status = 'delayed' AND target = ? AND run_at <= " + s.Now + " AND run_at < ? ORDER BY run_at LIMIT ?) AS some", []any{target, before, most + 1}
+	}, func(scan func(...any) error) error { return scan(&counted.Rows, &counted.Oldest) })
+	return counted.UpTo(most), err
+}
+
+// someTargets is how many targets are asked for in one query.
+const someTargets = 100
+
+// byTime asks for the first delayed rows of targets: of each the place of its target, its id, and when it
+// is due. It reads as many entries of an index for each target.
+func (r *Reader) byTime(ctx context.Context, op string, targets []string, except []int64, limit int, clock bool, row func(place int, id, due int64)) error {
+	names, err := r.Names(ctx, op, targets)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	for first := 0; first < len(names); first += someTargets {
+		err := r.Ask(ctx, op, listTime, func(s *Shape) (query string, args []any) {
+			query, but := "", s.AnID
+			if clock {
+				query = "SELECT -1, 0, " + s.Clock + " UNION ALL "
+			}
+			if len(except) > 0 {
+				but += " AND id NOT IN (" + List(except) + ")"
+			}
+			for i, name := range names[first:min(first+someTargets, len(names))] {
+				if i > 0 {
+					query += " UNION ALL "
+				}
+				query += fmt.Sprintf("SELECT * FROM (SELECT %d AS place, id, %s AS due FROM %s WHERE status = 'delayed' AND target = ?%s ORDER BY run_at LIMIT %d) AS some%[1]d",
+					first+i, s.number(store.ColumnRunAt), s.Table+s.By(s.ByDue), but, limit)
+				args = append(args, name)
+			}
+			return query, args
+		}, func(scan func(...any) error) error {
+			var place int
+			var id, due int64
+			err := scan(&place, &id, &due)
+			row(place, id, due)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NextDue implements store.Table.
+func (r *Reader) NextDue(ctx context.Context, targets []string, except []int64) (due journal.Due, err error) {
+	const op = "look for the next delayed jobs"
+	if !r.Uses.Delays() {
+		return due, nil
+	}
+	names, err := r.Names(ctx, op, targets)
+	if err != nil || len(names) == 0 {
+		return due, err
+	}
+	due.Next = map[string]int64{}
+	err = r.byTime(ctx, op, names, except, 1, true, func(place int, _, at int64) {
+		if place < 0 {
+			due.Now = time.UnixMicro(at)
+		} else {
+			due.Next[names[place]] = at
+		}
+	})
+	if err != nil {
+		return journal.Due{}, err
+	}
+	return due, nil
+}
+
+// Delayed implements store.Table. The index alone tells which rows come first; these are read then.
+func (r *Reader) Delayed(ctx context.Context, targets []string, limit int) (rows []*store.Seen, err error) {
+	const op = "look for delayed jobs"
+	if !r.Uses.Delays() {
+		return nil, store.ErrNoDelays
+	}
+	done, err := r.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	first := map[int64]int64{}
+	err = r.byTime(ctx, op, targets, nil, limit, false, func(_ int, id, due int64) { first[id] = due })
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	ids := make([]int64, 0, len(first))
+	for id := range first {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b int64) int { return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b)) })
+	ids = ids[:min(len(ids), limit)]
+	rows, err = r.seen(ctx, op, listTime, func(s *Shape) (string, []any) {
+		return " WHERE id IN (" + List(ids) + ") AND status = 'delayed'", nil
+	})
+	slices.SortFunc(rows, func(a, b *store.Seen) int {
+		return cmp.Or(cmp.Compare(a.Plan.RunAt, b.Plan.RunAt), cmp.Compare(a.Job, b.Job))
+	})
+	return rows, err
+}
+
+// Recurring implements store.Table. Whatever is done to id keeps the server from going along the
+// primary key, past all rows that have ended, until it has met enough that recur.
+func (r *Reader) Recurring(ctx context.Context, targets []string, after int64, limit int) ([]*store.Seen, error) {
+	const op = "look for recurring jobs"
+	if !r.Uses.Has(store.ColumnSchedule) {
+		return nil, store.ErrNoSchedules
+	}
+	done, err := r.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	names, err := r.Names(ctx, op, targets)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	among, args := in(names)
+	return r.seen(ctx, op, listTime, func(s *Shape) (string, []any) {
+		return " WHERE status IN (" + recurs + ") AND " + among + " AND schedule IS NOT NULL AND schedule <> ''" + s.AnID + " AND id + 0 > ? ORDER BY id + 0 LIMIT ?",
+			append(slices.Clone(args), after, limit)
+	})
+}
+
+// Plans implements store.Table.
+func (r *Reader) Plans(ctx context.Context, ids []int64) (plans map[int64]*journal.Plan, err error) {
+	if len(ids) == 0 || !r.Uses.Any() {
+		return nil, nil
+	}
+	done, err := r.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var shape *Shape
+	err = r.Ask(ctx, "read what jobs say about time", 0, func(s *Shape) (string, []any) {
+		shape, plans = s, make(map[int64]*journal.Plan, len(ids))
+		return "SELECT id" + s.planned() + " FROM " + s.Table + " WHERE id IN (" + List(ids) + ")" + s.AnID, nil
+	}, func(scan func(...any) error) error {
+		var row journal.Row
+		_, err := shape.Scan(scan, &row, &row.Job)
+		plans[row.Job] = row.Plan
+		return err
+	})
+	return plans, err
+}
+
+// Unclaimed implements store.Table. A delayed row is one of them where it is due, and has not ended since
+// that time.
+func (r *Reader) Unclaimed(ctx context.Context, targets []string, created, after int64, limit int) (ids []int64, err error) {
+	const op = "look for rows that nobody has claimed"
+	names, err := r.Names(ctx, op, targets)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	among, args := in(names)
+	err = r.Ask(ctx, op, 0, func(s *Shape) (string, []any) {
+		ids = nil
+		free := isFree
+		if s.Uses.Delays() {
+			free = fmt.Sprintf("(%s OR %s AND run_at <= %s AND %s < %d)", isFree, isDelayed, s.Now, s.Seconds("time_finished"), created)
+		}
+		return "SELECT id FROM " + s.Table + " WHERE " + free + s.AnID + " AND id > ? AND " + s.Seconds("time_created") + " < ? AND " + among + " ORDER BY id LIMIT ?",
+			slices.Concat([]any{after, created}, args, []any{limit})
+	}, func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}
+
+// ErrTooSlow says that the server gave up a question because of its time.
+var ErrTooSlow = errors.New("it takes the server too long; is there an index on status and target, on these and run_at, or on schedule?")

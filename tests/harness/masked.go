@@ -23,6 +23,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b(\d+(\.\d+)? ?(ns|µs|ms|s|min|m|h|d))+\b`), "LONG"},
 	{regexp.MustCompile(`\| \d+ +\| (\d+) +\| TIME`), "| PID | $1 | TIME"}, // of ps
 	{regexp.MustCompile(`(?m)^(TIME +)\d+( +job \d)`), "${1}SEQ$2"},        // of journal log
+	{regexp.MustCompile(`\b\d+\.\d+\.\d+-MariaDB[^ ,]*`), "MARIADB"},
 	{regexp.MustCompile(`up to event \d+`), "up to event SEQ"},
 	{regexp.MustCompile(`verified: \d+ events`), "verified: SOME events"},
 	{regexp.MustCompile(`"(at|since|startedAt|time|pid|cpu|memory|rss|heapTotal|heapUsed|external|bytes|started|finished|created|oldest)":\d+`), `"$1":NUMBER`},

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -181,6 +182,9 @@ func (d *database) notes(ctx context.Context) (n Notes, err error) {
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return n, &journal.DamagedError{Detail: "the mirror's position is missing"}
+	}
+	if err == nil && (position < 0 || n.Kept < 0) {
+		return Notes{}, &journal.DamagedError{Detail: fmt.Sprintf("the mirror's position is %d, the oldest segment %d", position, n.Kept)}
 	}
 	n.Position = uint64(position)
 	return n, Damaged(err)

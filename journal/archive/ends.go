@@ -97,7 +97,7 @@ func ReadHead(dir string) (Acknowledgement, error) {
 	}
 	a := Acknowledgement{Found: true}
 	var text string
-	if _, err := fmt.Sscanf(string(data), "jobd-head %d %s\n", &a.Seq, &text); err != nil || len(data) != headSize {
+	if _, err := fmt.Sscanf(string(data), "jobd-head %d %s\n", &a.Seq, &text); err != nil || len(data) != headSize || a.Seq > lastSeq {
 		return Acknowledgement{}, &journal.DamagedError{Detail: "the head file is not readable"}
 	}
 	if n, err := hex.Decode(a.Hash[:], []byte(text)); err != nil || n != len(a.Hash) {

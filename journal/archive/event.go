@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"runtime"
 	"sync"
 	"syscall"
@@ -43,6 +44,10 @@ func (h Header) bytes() []byte {
 	return append(b, h.Checkpoint...)
 }
 
+// lastSeq is the last sequence number that there can be: SQLite has none above. Whatever a file says
+// beyond it is damage, so that one more is always a number, too.
+const lastSeq = math.MaxInt64
+
 // parseHeader is the reverse of bytes.
 func parseHeader(b []byte) (Header, error) {
 	if len(b) < headerFixed {
@@ -53,6 +58,9 @@ func parseHeader(b []byte) (Header, error) {
 		Checkpoint: b[headerFixed:],
 	}
 	copy(h.Previous[:], b[16:])
+	if h.Number < 1 || h.First < 1 || h.First > lastSeq {
+		return Header{}, &journal.DamagedError{Detail: fmt.Sprintf("a segment's header has the number %d and the first event %d", h.Number, h.First)}
+	}
 	return h, nil
 }
 

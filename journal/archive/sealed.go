@@ -85,7 +85,7 @@ func parseTrailer(b []byte, fileSize int64) (t trailer, err error) {
 	case t.Version > sealedVersion:
 		return t, fmt.Errorf("version %d was written by a newer jobd; this one knows version %d", t.Version, sealedVersion)
 	case t.AfterFrames != uint64(fileSize)-uint64(trailerSize) || t.Directory > t.AfterFrames || t.Header > t.Directory ||
-		t.Last < t.First || t.Blocks == 0:
+		t.Version == 0 || t.Last < t.First || t.Last > lastSeq || t.Blocks == 0:
 		return t, errors.New("its end contradicts itself")
 	}
 	return t, nil

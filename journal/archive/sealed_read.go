@@ -243,8 +243,8 @@ func (s *Sealed) Examine(context.Context) (bool, error) { return true, nil }
 // Name implements source.
 func (s *Sealed) Name() string { return filepath.Base(s.file.Name()) }
 
-// CheckRest implements source: the sum over the file, and the job index, which must be where jobs
-// really occur. It sorts occurring.
+// CheckRest implements source: the sum over the file, the job index, which must be where jobs really
+// occur, and what its end says of them, by which readers pass it over. It sorts occurring.
 func (s *Sealed) CheckRest(ctx context.Context, occurring []JobBlock) error {
 	if err := s.checkSum(ctx); err != nil {
 		return err
@@ -254,6 +254,10 @@ func (s *Sealed) CheckRest(ctx context.Context, occurring []JobBlock) error {
 
 func (s *Sealed) checkIndex(occurring []JobBlock) error {
 	slices.SortFunc(occurring, compareJobBlocks)
+	if t := &s.trailer; t.Begun != s.blocks[0].Micros ||
+		len(occurring) > 0 && (t.LowJob > occurring[0].job || t.HighJob < occurring[len(occurring)-1].job) {
+		return s.damaged(t.First, fmt.Errorf("its end does not agree with its events"))
+	}
 	for _, page := range s.pages {
 		entries, err := s.page(page)
 		if err != nil {

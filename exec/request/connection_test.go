@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,7 +51,7 @@ func (f *fixture) probed() {
 func TestAConnectionIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	var n counted
-	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, plain("200 OK", "", "out")) })
+	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, plain("200 OK", echo, "out")) })
 	f, spec := served(t, url)
 	s := f.services["mail"]
 	for range 50 {
@@ -100,10 +101,11 @@ func TestThereAreNoMoreConnectionsThanJobs(t *testing.T) {
 func TestAConnectionWhoseStateIsNotKnownIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
-		"closing":   plain("200 OK", "Connection: close\r\n", "out"),
-		"HTTP/1.0":  "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nout",
-		"more":      plain("200 OK", "", "out") + plain("200 OK", "", "of another"),
-		"a failure": plain("502 Bad", "", "out"),
+		"closing":   plain("200 OK", echo+"Connection: close\r\n", "out"),
+		"HTTP/1.0":  "HTTP/1.0 200 OK\r\n" + echo + "Content-Length: 3\r\n\r\nout",
+		"more":      plain("200 OK", echo, "out") + plain("200 OK", "", "of another"),
+		"a failure": plain("502 Bad", echo, "out"),
+		"no echo":   plain("200 OK", "", "out"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,6 +126,48 @@ func TestAConnectionWhoseStateIsNotKnownIsClosed(t *testing.T) {
 	}
 }
 
+// A service that sends a second answer to a request, late enough to be there for the next one: that
+// one's outcome is unknown. It was ok, with what the job before had written, and so were the jobs behind it.
+func TestALateAnswerIsNoOtherJobs(t *testing.T) {
+	t.Parallel()
+	var n counted
+	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
+		if n.requests.Load() > 1 {
+			fmt.Fprint(c, plain("200 OK", echo, "of the first"))
+		}
+		fmt.Fprint(c, plain("200 OK", echo, "of the first"))
+	})
+	f, spec := served(t, url)
+	if done, err := f.run(spec); err != nil || string(done.Stdout.Kept) != "of the first" {
+		t.Fatalf("the first ended as %+v, %v", done, err)
+	}
+	spec.Job = 8
+	done, err := f.run(spec)
+	if got := saidOf(done, err).Unknown; !strings.Contains(got, `the answer is another request's: its Jobd-Claim is "7-2-@abcdefghi", not "8-2-@abcdefghi"`) {
+		t.Errorf("the second ended as %+v, %v", done, err)
+	}
+}
+
+// Who has echoed once, and says ok without it the second time: nobody knows whose answer that is. A page
+// that tells of an error is taken for what it says.
+func TestAnAnswerOnAKeptConnectionNamesItsRequest(t *testing.T) {
+	t.Parallel()
+	var n counted
+	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
+		fmt.Fprint(c, plain("200 OK", map[bool]string{true: echo}[n.requests.Load() == 1], "out"))
+	})
+	f, spec := served(t, url)
+	if done, err := f.run(spec); err != nil || done.Result != "ok" {
+		t.Fatalf("the first ended as %+v, %v", done, err)
+	}
+	if done, err := f.run(spec); !errors.Is(err, jobexec.ErrOutcomeUnknown) && n.connections.Load() == 1 {
+		t.Errorf("the second ended as %+v, %v", done, err)
+	}
+	if st := f.standing(); st.Ready != 0 {
+		t.Errorf("its connection is kept: %+v", st)
+	}
+}
+
 // The server closes an idle connection at the very moment when the next request comes: nobody knows
 // whether it took that, and it is not sent again.
 func TestARequestThatMeetsAClosingConnectionIsUnknown(t *testing.T) {
@@ -132,7 +176,7 @@ func TestARequestThatMeetsAClosingConnectionIsUnknown(t *testing.T) {
 		var n counted
 		url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
 			if n.requests.Load()%2 == 1 {
-				fmt.Fprint(c, plain("200 OK", "", "out"))
+				fmt.Fprint(c, plain("200 OK", echo, "out"))
 				return
 			}
 			if reset {
@@ -164,7 +208,7 @@ func TestAConnectionThatWasClosedWhileIdleIsNotUsed(t *testing.T) {
 			closed := make(chan struct{})
 			var n counted
 			url := n.serve(t, func(c net.Conn, _ *bufio.Reader) {
-				fmt.Fprint(c, plain("200 OK", "", "out"))
+				fmt.Fprint(c, plain("200 OK", echo, "out"))
 				fmt.Fprint(c, last)
 				c.Close()
 				closed <- struct{}{}
@@ -209,7 +253,7 @@ func TestAConnectionThatIsClosedBeforeItsRequestIsReplaced(t *testing.T) {
 			if _, err := http.ReadRequest(r); err != nil {
 				return
 			}
-			fmt.Fprint(c, plain("200 OK", "", "out"))
+			fmt.Fprint(c, plain("200 OK", echo, "out"))
 		}
 	})
 	f := newFixture(t)
@@ -273,7 +317,7 @@ func (o once) dial(ctx context.Context) (*connection, error) {
 func TestAConnectionForOneRequestIsNotKept(t *testing.T) {
 	t.Parallel()
 	var n counted
-	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, plain("200 OK", "", "out")) })
+	url := n.serve(t, func(c net.Conn, _ *bufio.Reader) { fmt.Fprint(c, plain("200 OK", echo, "out")) })
 	f, spec := served(t, url)
 	f.next(true)
 	s := f.services["mail"]

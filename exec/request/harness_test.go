@@ -54,6 +54,9 @@ func specOf(s jobexec.Service) jobexec.Spec {
 	}
 }
 
+// echo is the header by which a service says whose request it answers: that of specOf.
+const echo = "Jobd-Claim: 7-2-@abcdefghi\r\n"
+
 // serve serves a handler over plain HTTP, and gives its URL.
 func serve(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()

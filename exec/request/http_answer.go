@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ const mostHead = 256 << 10
 
 // ask implements protocol.
 func (h *httpService) ask(c *connection, spec *jobexec.Spec) (a answer) {
-	now := time.Now()
+	now, claim, kept := time.Now(), claimOf(spec), c.used
 	c.used = true
 	if _, err := c.Write(h.head(spec, now)); err != nil {
 		a.err = fmt.Errorf("the connection was lost while the request was sent: %w", err)
@@ -32,24 +33,31 @@ func (h *httpService) ask(c *connection, spec *jobexec.Spec) (a answer) {
 		a.err = err
 		return a
 	}
+	echo := response.Header.Get(claimHeader)
+	if echo != "" && echo != claim {
+		a.err = fmt.Errorf("the answer is another request's: its "+claimHeader+" is %.100q, not %q", echo, claim)
+		return a
+	}
 	a.answered = true
 	body := &collected{limit: spec.MaxOutput}
-	judge(&a, response, now)
-	failed := a.done.Result != "ok"
-	if failed {
-		body.add([]byte(statusLine(response) + "\n"))
-	}
 	_, err = io.Copy(body, response.Body)
-	if failed {
-		a.done.Stderr = body.output()
-	} else {
+	judge(&a, response, now)
+	if a.done.Result == "ok" {
 		a.done.Stdout = body.output()
+	} else {
+		all := collected{limit: spec.MaxOutput}
+		all.add([]byte(statusLine(response) + "\n"))
+		all.join(body)
+		a.done.Stderr = all.output()
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		a.err = fmt.Errorf("the answer was cut short: %w", told(err))
+	case a.done.Result == "ok" && echo == "" && kept: // pages that tell of errors may lack it
+		a.err = errors.New("the answer may be an earlier request's: unlike the one before it has no " + claimHeader)
 	}
 	measured := response.ContentLength >= 0 || len(response.TransferEncoding) > 0
-	a.reusable = a.err == nil && !response.Close && measured && response.ProtoAtLeast(1, 1) && c.reader.Buffered() == 0
+	a.reusable = a.err == nil && echo == claim && !response.Close && measured && response.ProtoAtLeast(1, 1) && c.reader.Buffered() == 0
 	return a
 }
 
@@ -82,10 +90,10 @@ func told(err error) error {
 
 func statusLine(r *http.Response) string { return r.Proto + " " + r.Status }
 
-// judge says what an answer's head means: the table of docs/executors-http.md.
+// judge says what an answer means, with the headers behind its body: the table of docs/executors-http.md.
 func judge(a *answer, r *http.Response, now time.Time) {
 	class := r.StatusCode / 100
-	code, said := exitCode(r.Header, &a.done)
+	code, said := exitCode(slices.Concat(r.Header.Values(exitHeader), r.Trailer.Values(exitHeader)), &a.done)
 	switch r.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		a.done.RetryAfter = retryAfter(r.Header, now)
@@ -126,8 +134,7 @@ const exitHeader = "Jobd-Exit-Code"
 
 // exitCode is what the service itself says of the job's end, above all statuses. What it says must be
 // understood: else a job that has failed could count as done.
-func exitCode(h http.Header, done *journal.Done) (code int, how saying) {
-	said := h.Values(exitHeader)
+func exitCode(said []string, done *journal.Done) (code int, how saying) {
 	if len(said) == 0 {
 		return 0, nothing
 	}

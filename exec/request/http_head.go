@@ -35,6 +35,14 @@ func (h *httpService) head(spec *jobexec.Spec, now time.Time) []byte {
 // header is a line of a request's head.
 type header struct{ name, value string }
 
+// claimHeader names a start in its request, and in the answer of a service that echoes it: by that an
+// answer is known to be of this request, and of no other that had the connection before.
+const claimHeader = "Jobd-Claim"
+
+func claimOf(spec *jobexec.Spec) string {
+	return fmt.Sprintf("%d-%d-%s", spec.Job, spec.Attempt, encoded(spec.Token))
+}
+
 // headersOf is what a service is told of a job: which start it is, and what its launcher would have in
 // its environment. JOBD_MAX_ATTEMPTS=3 becomes Jobd-Max-Attempts: 3.
 func headersOf(spec *jobexec.Spec) []header {
@@ -43,7 +51,7 @@ func headersOf(spec *jobexec.Spec) []header {
 		{"Jobd-Id", id},
 		{"Jobd-Attempt", attempt},
 		{"Jobd-Target", encoded(spec.Target)},
-		{"Jobd-Claim", id + "-" + attempt + "-" + encoded(spec.Token)},
+		{claimHeader, claimOf(spec)},
 	}
 	for _, variable := range spec.Vars {
 		name, value, _ := strings.Cut(variable, "=")
@@ -122,7 +130,7 @@ func (h *httpService) signature(path string, headers []header, now time.Time) st
 	mac := hmac.New(sha256.New, []byte(h.secret))
 	mac.Write([]byte(strings.Join([]string{
 		t, method, h.host, path,
-		value("Jobd-Id"), value("Jobd-Attempt"), value("Jobd-Claim"), value("Jobd-Target"), value("Jobd-Deadline"),
+		value("Jobd-Id"), value("Jobd-Attempt"), value(claimHeader), value("Jobd-Target"), value("Jobd-Deadline"),
 	}, "\n")))
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }

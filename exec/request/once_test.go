@@ -36,7 +36,8 @@ func (m *moody) serve(c net.Conn) {
 			return
 		}
 		claim := request.Header.Get("Jobd-Claim")
-		answer := plain([]string{"200 OK", "500 No", "429 Later", "404 No"}[rand.N(4)], "", strings.Repeat("x", rand.N(3000)))
+		answer := plain([]string{"200 OK", "500 No", "429 Later", "404 No"}[rand.N(4)],
+			[]string{"", "Jobd-Claim: " + claim + "\r\n"}[rand.N(2)], strings.Repeat("x", rand.N(3000)))
 		cut := len(answer)
 		if rand.N(3) == 0 {
 			cut = rand.N(len(answer))

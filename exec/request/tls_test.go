@@ -52,6 +52,7 @@ func certificate(t *testing.T, host string, until time.Time) (served tls.Certifi
 func secured(t *testing.T, c tls.Certificate, versions ...uint16) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(claimHeader, r.Header.Get(claimHeader))
 		fmt.Fprint(w, r.Proto)
 	}))
 	server.Config.ErrorLog = quiet

@@ -21,7 +21,8 @@ import (
 func serve(p *program, bell *bell) (url string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	p.must(err)
-	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Jobd-Claim", r.Header.Get("Jobd-Claim"))
 		if bell != nil {
 			p.must(os.WriteFile(bell.pipe, []byte("\n"), 0))
 		}

@@ -5,6 +5,7 @@ const app = express();
 app.use((request, response, next) => {
   if (!jobdSigned(process.env.SECRET, request, request.originalUrl)) return response.status(401).send('not signed');
   console.log('took', request.get('Jobd-Claim'));
+  response.set('Jobd-Claim', request.get('Jobd-Claim'));
   next();
 });
 const run = express.Router();

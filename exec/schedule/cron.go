@@ -34,7 +34,8 @@ var (
 
 // aliases are cron's words for some of its schedules.
 var aliases = map[string]string{
-	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *",
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }
 
 func parseAlias(word string, rest []string) (*Schedule, error) {
@@ -42,15 +43,11 @@ func parseAlias(word string, rest []string) (*Schedule, error) {
 	switch {
 	case known && len(rest) == 0:
 	case known:
-		return nil, fmt.Errorf("%s stands alone: leave %q away, or write %s and a time", word, strings.Join(rest, " "), word[1:])
+		return nil, fmt.Errorf("%s stands alone: leave %q away, or write a form with a time, as daily 02:30", word, strings.Join(rest, " "))
 	case word == "@reboot":
 		return nil, errors.New("@reboot is no time: write no schedule, and insert a row whenever the job is to run")
 	case word == "@every":
 		return nil, errors.New("@every is not known: write every 90m")
-	case word == "@midnight":
-		return nil, errors.New("@midnight is not known: write @daily or daily 00:00")
-	case word == "@annually":
-		return nil, errors.New("@annually is not known: write @yearly or yearly 01-01 00:00")
 	default:
 		return nil, fmt.Errorf("%q is not known: write @hourly, @daily, @weekly, @monthly or @yearly", word)
 	}
@@ -133,7 +130,7 @@ func (f field) part(text string) (uint64, error) {
 			return 0, err
 		}
 		if body != "*" && !ranged {
-			return 0, fmt.Errorf("a step needs a range: write %s-%s/%d", body, f.text(f.high, body), step)
+			return 0, fmt.Errorf("a step needs a range: write %s-%s/%d", f.text(f.within(low), body), f.text(f.high, body), step)
 		}
 	}
 	if low > high {
@@ -152,9 +149,9 @@ func (f field) step(text string, low, high int, body string) (int, error) {
 	switch {
 	case err != nil || !digits(text) || len(text) > 4 || n == 0:
 		return 0, fmt.Errorf("step %q: write a number from 1 on, as in */5", text)
-	case low >= high || n <= high-low:
+	case body != "*" || n <= high-low:
 		return n, nil
-	case body == "*" && f.unit != "":
+	case f.unit != "":
 		return 0, fmt.Errorf("a step of %d meets %d only, where each round begins: write %d, or the interval every %d%s", n, low, low, n, f.unit)
 	}
 	return 0, fmt.Errorf("a step of %d meets %s only: write %s", n, f.text(low, body), f.text(low, body))
@@ -163,15 +160,29 @@ func (f field) step(text string, low, high int, body string) (int, error) {
 // wraps is the error about a range whose end comes before its beginning.
 func (f field) wraps(from, to string, low, high, step int) error {
 	var parts []string
-	if step == 1 {
+	switch low = f.within(low); {
+	case step == 1 && low <= high:
+		parts = []string{f.span(low, high, from)}
+	case step == 1:
 		parts = []string{f.span(low, f.high, from), f.span(f.low, high, to)}
-	} else {
+	default:
+		if low <= high {
+			high -= f.high - f.low + 1
+		}
 		size := f.high - f.low + 1
 		for value := low; value <= high+size; value += step {
 			parts = append(parts, f.text((value-f.low)%size+f.low, from))
 		}
 	}
 	return fmt.Errorf("the range ends before it begins: write %s", strings.Join(parts, ","))
+}
+
+// within is a value, or the one that it stands for: 0 where Sunday is written as 7.
+func (f field) within(value int) int {
+	if value > f.high {
+		return f.low
+	}
+	return value
 }
 
 // span writes a range in the manner of an example.

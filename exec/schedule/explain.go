@@ -90,8 +90,10 @@ func (c *calendar) explainDates() string {
 			return "each day"
 		}
 		return "each day of " + of
-	case c.either:
+	case c.either && everyMonth:
 		return date + ", and also on " + weekday
+	case c.either:
+		return date + ", and also on " + weekday + " in " + of
 	case everyWeekday:
 		return date
 	case !everyDay:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // longest is how many bytes a schedule's text has at most. The widest table of minutes fits in.
@@ -18,6 +20,10 @@ const forms = "write every 15m, hourly :15, daily 02:30, weekly mon-fri 01:00, m
 func Parse(text string) (*Schedule, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("schedule %.40q…: %d bytes; at most %d are read", text, len(text), longest)
+	}
+	if at := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }); at >= 0 {
+		letter, _ := utf8.DecodeRuneInString(text[at:])
+		return nil, fmt.Errorf("schedule %q: %q is no letter of English, and no sign of a schedule: %s", text, letter, forms)
 	}
 	words := strings.Fields(strings.ToLower(text))
 	if len(words) == 0 {

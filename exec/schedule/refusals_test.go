@@ -1,6 +1,8 @@
 package schedule_test
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -95,7 +97,12 @@ var refusals = []struct{ text, said, instead string }{
 	{"0 */36 * * *", "meets 0 only", "every 36h"},
 	{"0 0 */31 * *", "meets 1 only", "every 31d"},
 	{"0 0 1 */12 *", "meets jan only", "[jan]"},
-	{"10-20/15 * * * *", "meets 10 only", "[10]"},
+	{"0 0 * * 7-1", "ends before it begins", "[0-1]"},
+	{"0 0 * * 7-2/2", "ends before it begins", "[0,2]"},
+	{"0 0 * * 7/2", "a step needs a range", "[0-6/2]"},
+	{"da\u0130ly 02:30", "'\u0130' is no letter of English", "daily 02:30"},
+	{"daily\u00a002:30", "'\\u00a0' is no letter of English", "daily 02:30"},
+	{"wee\u212aly mon 01:00", "'\u212a' is no letter of English", "weekly mon-fri 01:00"},
 	{"0 0 L * *", "there is no L here", "monthly last 23:00"},
 	{"0 0 LW * *", "there is no L here", "monthly last 23:00"},
 	{"0 0 L-3 * *", "there is no L here", "monthly last 23:00"},
@@ -111,10 +118,8 @@ var refusals = []struct{ text, said, instead string }{
 	{"CRON_TZ=UTC daily 02:00", "time_zone", ""},
 	{"@reboot", "@reboot is no time", ""},
 	{"@every 90m", "@every is not known", "every 90m"},
-	{"@midnight", "@midnight is not known", "daily 00:00"},
-	{"@annually", "@annually is not known", "yearly 01-01 00:00"},
 	{"@noon", `"@noon" is not known`, "@daily"},
-	{"@daily 05:00", "@daily stands alone", ""},
+	{"@daily 05:00", "@daily stands alone", "daily 02:30"},
 	{"0 0 30 2 *", "never comes", "monthly last 23:00"},
 	{"0 0 30-31 feb *", "never comes", "monthly last 23:00"},
 	{"0 0 31 4,6,9,11 *", "never comes", "monthly last 23:00"},
@@ -166,6 +171,35 @@ func TestWhatIsToldToBeWrittenIsRead(t *testing.T) {
 		}
 		if !read {
 			t.Errorf("%s: %s is refused in every place of it", c.text, part)
+		}
+	}
+}
+
+// The same of each range and step that there can be in the last field, where Sunday has two numbers.
+func TestWhatIsToldOfEachRangeIsRead(t *testing.T) {
+	t.Parallel()
+	told := regexp.MustCompile(`: write (\S+)$`)
+	for low := range 8 {
+		for high := -1; high < 8; high++ {
+			for step := range 10 {
+				text := strconv.Itoa(low)
+				if high >= 0 {
+					text += "-" + strconv.Itoa(high)
+				}
+				if step > 0 {
+					text += "/" + strconv.Itoa(step)
+				}
+				_, err := schedule.Parse("0 0 * * " + text)
+				if err == nil {
+					continue
+				}
+				found := told.FindStringSubmatch(err.Error())
+				if found == nil {
+					t.Errorf("%s: it doesn't say what to write: %v", text, err)
+				} else if _, err := schedule.Parse("0 0 * * " + found[1]); err != nil {
+					t.Errorf("%s: what it tells to write is refused, too: %v", text, err)
+				}
+			}
 		}
 	}
 }

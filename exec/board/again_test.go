@@ -37,8 +37,8 @@ func TestWhatFollowsTheEndOfARun(t *testing.T) {
 		{"failed, recurs, attempts left", &hourly, runEnd{failed: true, attempts: 2}, retry(1)},
 		{"failed, recurs, second attempt of three", &hourly, runEnd{failed: true, attempt: 2, attempts: 3}, retry(2)},
 		{"failed, recurs, the last attempt", &hourly, runEnd{failed: true, attempt: 2, attempts: 2}, next},
-		{"failed, the next run comes before the retry", &hourly, runEnd{failed: true, attempts: 2, wait: 3600}, next},
-		{"failed, the next run comes with the retry", &hourly, runEnd{failed: true, attempts: 2, wait: 3540}, next},
+		{"failed, the next run comes before the retry", &hourly, runEnd{failed: true, attempts: 2, retry: at + 3660}, next},
+		{"failed, the next run comes with the retry", &hourly, runEnd{failed: true, attempts: 2, retry: at + 3600}, next},
 		{"failed for ever, attempts left", &journal.Plan{}, runEnd{failed: true, attempts: 3, final: true}, nil},
 		{"failed for ever, recurs, attempts left", &hourly, runEnd{failed: true, attempts: 3, final: true}, next},
 		{"by hand, failed, attempts left", &journal.Plan{}, runEnd{claim: journal.Accepted{Manual: true}, failed: true, attempts: 3}, nil},
@@ -65,8 +65,8 @@ func TestWhatFollowsTheEndOfARun(t *testing.T) {
 			if e.now == 0 {
 				e.now = at + 60
 			}
-			if e.wait == 0 {
-				e.wait = 10
+			if e.retry == 0 {
+				e.retry = at + 70
 			}
 			got, note := e.again()
 			if diff := cmp.Diff(test.want, got); diff != "" || note != "" {
@@ -108,23 +108,42 @@ func TestRetriesWaitEverLonger(t *testing.T) {
 		terms   Terms
 		attempt int64
 		luck    float64
-		want    int64
+		want    time.Duration
 	}{
-		{"first", Terms{First: 10 * time.Second, Most: time.Hour}, 1, 0.5, 10},
-		{"second", Terms{First: 10 * time.Second, Most: time.Hour}, 2, 0.5, 20},
-		{"fifth", Terms{First: 10 * time.Second, Most: time.Hour}, 5, 0.5, 160},
-		{"shortest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 0, 80},
-		{"longest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 1, 120},
-		{"never beyond the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 1, 3600},
-		{"shorter than the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 0, 2880},
-		{"one value", Terms{First: time.Minute, Most: time.Minute}, 7, 1, 60},
-		{"at least a second", Terms{First: time.Millisecond, Most: time.Millisecond}, 1, 0.5, 1},
-		{"nothing said", Terms{}, 1, 0.5, 10},
-		{"nothing said, at most", Terms{}, 100, 1, 3600},
+		{"first", Terms{First: 10 * time.Second, Most: time.Hour}, 1, 0.5, 10 * time.Second},
+		{"second", Terms{First: 10 * time.Second, Most: time.Hour}, 2, 0.5, 20 * time.Second},
+		{"fifth", Terms{First: 10 * time.Second, Most: time.Hour}, 5, 0.5, 160 * time.Second},
+		{"shortest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 0, 80 * time.Second},
+		{"longest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 1, 120 * time.Second},
+		{"never beyond the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 1, 3600 * time.Second},
+		{"shorter than the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 0, 2880 * time.Second},
+		{"one value", Terms{First: time.Minute, Most: time.Minute}, 7, 1, 60 * time.Second},
+		{"a short one", Terms{First: time.Second, Most: time.Hour}, 1, 0, 800 * time.Millisecond},
+		{"nothing said", Terms{}, 1, 0.5, 10 * time.Second},
+		{"nothing said, at most", Terms{}, 100, 1, 3600 * time.Second},
 	}
 	for _, test := range tests {
 		if got := test.terms.wait(test.attempt, test.luck); got != test.want {
-			t.Errorf("%s: %d s, want %d", test.name, got, test.want)
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// A wait of a second was anything from 0.08 to 0.99 s: the end of the run and the wait were both cut to
+// whole seconds.
+func TestARetryIsNotDueBeforeItsWaitIsOver(t *testing.T) {
+	t.Parallel()
+	b := New(Config{Again: true})
+	b.SetAhead(300 * time.Millisecond)
+	b.SetTiming(Timing{Terms: map[string]Terms{"a": {Attempts: 2, First: time.Second, Most: time.Second}}})
+	j := &Job{target: &Target{name: "a"}, attempt: 1}
+	for _, millis := range []int{0, 1, 300, 699, 700, 701, 999} {
+		ended := noon.Add(time.Duration(millis) * time.Millisecond)
+		for range 100 {
+			due := time.Unix(b.nextTry(j, journal.Done{}, ended), 0)
+			if wait := due.Sub(ended.Add(300 * time.Millisecond)); wait < 800*time.Millisecond || wait >= 2*time.Second {
+				t.Fatalf("a run that ended at .%03d s is tried again after %s", millis, wait)
+			}
 		}
 	}
 }

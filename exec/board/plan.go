@@ -193,10 +193,10 @@ func (b *Board) SetAhead(ahead time.Duration) { b.ahead = ahead }
 // planTime is what the clock of the table's server says, in seconds since 1970.
 func (b *Board) planTime(now time.Time) int64 { return now.Add(b.ahead).Unix() }
 
-// wait is how long a run that failed waits for its next attempt, in seconds: First, twice as long
+// wait is how long a run that failed waits for its next attempt: First, twice as long
 // after each further attempt, Most at most. luck, from 0 up to 1, makes it up to a fifth shorter or
 // longer, so that rows which failed together are not all tried again together.
-func (t Terms) wait(attempt int64, luck float64) int64 {
+func (t Terms) wait(attempt int64, luck float64) time.Duration {
 	first, most := t.First, t.Most
 	if first <= 0 {
 		first, most = defaultFirst, defaultMost
@@ -206,8 +206,7 @@ func (t Terms) wait(attempt int64, luck float64) int64 {
 	for n := int64(1); n < attempt && length < most; n++ {
 		length = min(2*length, most)
 	}
-	length = time.Duration(float64(length) * (1 + (2*luck-1)/5))
-	return max(min(seconds(length.Round(time.Second)), seconds(most)), 1)
+	return min(time.Duration(float64(length)*(1+(2*luck-1)/5)), most)
 }
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
@@ -215,12 +214,14 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 // mostRetryAfter is the longest time, in seconds, for which a service can put off the next attempt.
 const mostRetryAfter = 24 * 60 * 60
 
-// nextWait is wait for the next attempt of a job, with some luck; or what its service has said.
-func (b *Board) nextWait(j *Job, done journal.Done) int64 {
-	if done.RetryAfter > 0 {
-		return min(done.RetryAfter, mostRetryAfter)
+// nextTry is when the next attempt of a job is due, by the server's clock: behind its wait, with some
+// luck, or when its service has said. The table has whole seconds; it is never sooner.
+func (b *Board) nextTry(j *Job, done journal.Done, now time.Time) int64 {
+	wait := time.Duration(min(done.RetryAfter, mostRetryAfter)) * time.Second
+	if wait <= 0 {
+		wait = b.timing.Terms[j.target.name].wait(int64(j.attempt), rand.Float64())
 	}
-	return b.timing.Terms[j.target.name].wait(int64(j.attempt), rand.Float64())
+	return now.Add(b.ahead + wait + time.Second - 1).Unix()
 }
 
 // said is how often the run of a claim is started at most, as its row or else its target says; 0
@@ -295,7 +296,7 @@ type runEnd struct {
 	failed   bool           // it did not end well
 	final    bool           // it is not tried again, whatever attempts are left
 	attempts int            // starts of the run in all
-	wait     int64          // seconds until the next attempt
+	retry    int64          // when the next attempt would be due
 	zone     *time.Location // of a schedule whose row names none; nil: UTC
 	now      int64          // seconds since 1970, by the clock of the table's server
 }
@@ -316,10 +317,9 @@ func (e runEnd) again() (again *journal.Again, note string) {
 		}
 		next = times.Following(e.claim.PlannedAt, e.now, zone)
 	}
-	retry := e.now + e.wait
 	switch {
-	case e.failed && !e.final && e.attempt < e.attempts && (next == 0 || retry < next):
-		return &journal.Again{RunAt: retry, PlannedAt: e.claim.PlannedAt, Attempts: int64(e.attempt), Why: journal.AgainRetry}, ""
+	case e.failed && !e.final && e.attempt < e.attempts && (next == 0 || e.retry < next):
+		return &journal.Again{RunAt: e.retry, PlannedAt: e.claim.PlannedAt, Attempts: int64(e.attempt), Why: journal.AgainRetry}, ""
 	case next != 0:
 		return &journal.Again{RunAt: next, PlannedAt: next, Why: journal.AgainSchedule}, ""
 	case said.Schedule != "":
@@ -338,7 +338,7 @@ func (b *Board) followEnd(j *Job, done *journal.Done, unknown bool, now time.Tim
 	}
 	e := runEnd{
 		claim: j.claim, attempt: j.attempt, failed: done.Result != "ok", final: unknown || done.Final || hopeless(*done) || j.ends && killed(*done),
-		attempts: b.said(j.claim), wait: b.nextWait(j, *done), zone: b.timing.Zone, now: b.planTime(now),
+		attempts: b.said(j.claim), retry: b.nextTry(j, *done, now), zone: b.timing.Zone, now: b.planTime(now),
 	}
 	var note string
 	if done.Again, note = e.again(); note != "" {
@@ -377,7 +377,7 @@ func Replan(done journal.Done, claim journal.Accepted, found journal.Plan, zone 
 	said := journal.Plan{Schedule: found.Schedule, Zone: found.Zone}
 	e := runEnd{zone: zone, now: now, claim: journal.Accepted{Plan: &said, PlannedAt: claim.PlannedAt}}
 	if retry := done.Again; retry != nil && retry.Why == journal.AgainRetry {
-		e.failed, e.attempt, e.attempts, e.wait = true, int(retry.Attempts), int(retry.Attempts)+1, retry.RunAt-now
+		e.failed, e.attempt, e.attempts, e.retry = true, int(retry.Attempts), int(retry.Attempts)+1, retry.RunAt
 	}
 	r.Again, r.Note = e.again()
 	return r

@@ -126,17 +126,23 @@ func (w *Worker) start(s board.Start) {
 	var launcher Launcher
 	var env []string
 	var wanted bool
+	var spent string
 	w.change(func(b *board.Board) (e board.Effects) {
 		launcher, env = w.launcherOf(s.Target()), w.environment(b, s, time.Now())
 		if wanted, e = b.Ask(s); wanted {
-			w.pay(s.Target())
+			if spent = b.Spent(s.Job); spent == "" {
+				w.pay(s.Target())
+			}
 		}
 		return e
 	})
 	if !wanted {
 		return
 	}
-	process, err := w.startWith(launcher, s, env)
+	process, err := Process(nil), errors.New(spent)
+	if spent == "" {
+		process, err = w.startWith(launcher, s, env)
+	}
 	w.change(func(b *board.Board) board.Effects {
 		switch {
 		case errors.Is(err, ErrRunnerChanged):

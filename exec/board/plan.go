@@ -289,6 +289,16 @@ func (b *Board) MostAttempts(j *Job) int {
 	return 1
 }
 
+// Spent tells why a job that waited for its next attempt is not started: fewer starts are allowed by
+// now than it has had. It is "" of any other.
+func (b *Board) Spent(j *Job) string {
+	most := b.MostAttempts(j)
+	if j.claim.From != journal.RowDelayed || j.recovered || before(j.claim) == 0 || j.attempt <= most {
+		return ""
+	}
+	return fmt.Sprintf("no attempt is left: it has had %d, and max_attempts is %d by now", before(j.claim), most)
+}
+
 // runEnd is the end of a run, with all that decides what follows it.
 type runEnd struct {
 	claim    journal.Accepted

@@ -205,3 +205,47 @@ func TestAnEditedScheduleIsPlannedAnew(t *testing.T) {
 		t.Errorf("one that can't be read: %+v", r)
 	}
 }
+
+// Run-now takes the coming run, be it that no claim has planned it yet: the run was made again at its time.
+func TestRunNowTakesTheComingRun(t *testing.T) {
+	t.Parallel()
+	now, tomorrow := noon.Unix(), noon.Add(12*time.Hour).Unix()
+	for name, test := range map[string]struct {
+		said journal.Plan
+		want int64 // the planned start of the run
+		next int64 // of the one behind it
+	}{
+		"planned":                      {journal.Plan{Schedule: "daily 00:00", RunAt: tomorrow, PlannedAt: tomorrow}, tomorrow, tomorrow + 86400},
+		"given, and not planned":       {journal.Plan{Schedule: "daily 00:00", RunAt: tomorrow}, tomorrow, tomorrow + 86400},
+		"neither given nor planned":    {journal.Plan{Schedule: "daily 00:00"}, tomorrow, tomorrow + 86400},
+		"intervals, given":             {journal.Plan{Schedule: "every 1h", RunAt: now + 600}, now + 600, now + 600 + 3600},
+		"intervals, which run at once": {journal.Plan{Schedule: "every 1h"}, 0, now + 3600},
+		"it does not recur":            {journal.Plan{RunAt: tomorrow}, tomorrow, 0},
+	} {
+		b := New(Config{Again: true, Delays: true})
+		row := journal.Row{Job: 1, Target: "a", Status: journal.RowDelayed, Plan: &test.said}
+		drafts, refusal := b.RunRowNow(row, "somebody", noon)
+		if refusal != "" {
+			t.Fatalf("%s: %s", name, refusal)
+		}
+		to := drafts[0].Payload.(journal.Planned).To
+		if to.RunAt != now || to.PlannedAt != test.want {
+			t.Errorf("%s: it is planned as %+v, want for %d", name, to, test.want)
+		}
+		claimed := test.said
+		claimed.RunAt, claimed.PlannedAt = to.RunAt, to.PlannedAt
+		row.Plan = &claimed
+		p := b.weigh(row, now)
+		again, _ := runEnd{claim: journal.Accepted{Plan: &claimed, PlannedAt: p.plannedAt}, now: now + 1}.again()
+		if got := nextOf(again); p.again != nil || got != test.next {
+			t.Errorf("%s: it runs next at %d, want %d", name, got, test.next)
+		}
+	}
+}
+
+func nextOf(again *journal.Again) int64 {
+	if again == nil {
+		return 0
+	}
+	return again.RunAt
+}

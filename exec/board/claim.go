@@ -423,8 +423,8 @@ func Unretried(id int64, why string) journal.Draft {
 }
 
 // RunRowNow is what is journalled of a delayed row that somebody wants to be run at once: it is due
-// from now on. The planned start of its run stays, and so does the number of its attempts. now is what
-// the clock of the table's server says.
+// from now on. It takes the coming run: the planned start of that stays, and so does the number of its
+// attempts. now is what the clock of the table's server says.
 func (b *Board) RunRowNow(row journal.Row, by string, now time.Time) (drafts []journal.Draft, refusal string) {
 	switch {
 	case b.stopping:
@@ -436,7 +436,14 @@ func (b *Board) RunRowNow(row journal.Row, by string, now time.Time) (drafts []j
 	case row.Plan == nil:
 		return nil, "nothing is known of when it is due"
 	}
-	to := journal.Again{RunAt: now.Unix(), PlannedAt: row.Plan.PlannedAt, Attempts: row.Plan.Attempts}
+	to := journal.Again{RunAt: now.Unix(), PlannedAt: cmp.Or(row.Plan.PlannedAt, row.Plan.RunAt), Attempts: row.Plan.Attempts}
+	if to.PlannedAt == 0 && row.Plan.Schedule != "" { // no claim has planned it yet
+		if times, zone, err := b.timing.read(*row.Plan); err == nil {
+			if _, every := times.Every(); !every {
+				to.PlannedAt = times.Next(to.RunAt, zone)
+			}
+		}
+	}
 	switch {
 	case to.Attempts > 0:
 		to.Why = journal.AgainRetry

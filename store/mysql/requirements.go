@@ -91,7 +91,11 @@ func (t *Table) change(found *inspection, c column, need rule.Need) string {
 
 // withWords is a type that holds some words, beside what the column's type holds.
 func (c column) withWords(words []string) string {
-	if c.kind != "enum" {
+	switch {
+	case c.kind == "enum":
+	case strings.EqualFold(c.name, "status"):
+		c.kind, c.definition = "enum", "enum("+literal(words[0])+")"
+	default:
 		return "varchar(8)"
 	}
 	list := strings.TrimSuffix(c.definition, ")")

@@ -118,7 +118,7 @@ func TestHowJobsEnd(t *testing.T) {
 	db.Insert(t, 5, "a", "waiting")
 	jobctl(t, w, "cancel", "5")
 	await(t, w, 5, "cancelled", `job 5 is ignored since `+clock+` by node-1 and will not run: cancelled by .*`)
-	db.Exec(t, "ALTER TABLE jobs MODIFY status varchar(20) NOT NULL")
+	db.Exec(t, "ALTER TABLE jobs MODIFY status enum('waiting','manual','accepted','running','done','ignored','held') NOT NULL")
 	db.Insert(t, 6, "a", "held")
 	await(t, w, 6, "odd-status", `job 6 has the status "held", which jobd does not know: it is left alone`)
 	db.Exec(t, "DELETE FROM jobs WHERE id = 3")

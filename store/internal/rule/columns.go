@@ -76,13 +76,17 @@ const endOfTime = 4102444800
 func (n *Needed) needs() []Need {
 	const tokens = "claims write their tokens into it (or leave it as it is, and name in claim_column a column of its own)"
 	const written = "claims and updates write unix seconds into it"
+	status := Words // in a text `WAITING` and `waiting ` would count as waiting for the server, and for nobody else
+	if n.Loose {
+		status |= Text
+	}
 	list := []Need{
 		{Name: "id", Classes: Number, warns: true, lost: "rows whose id is no whole number of 64 bits are never run"},
 		{Name: "target", Classes: Text | Words | Bytes, warns: true, lost: "names are compared with it as numbers"},
 		{Name: "time_created", Classes: Number | Text | Stamp, warns: true, lost: "it is read as unknown: how long jobs wait is not told, and a job that got an old id again is not known as new"},
 		{Name: "time_started", Classes: Number | Text, most: math.MaxInt32, Length: 10, lost: written},
 		{Name: "time_finished", Classes: Number | Text, most: math.MaxInt32, Length: 10, lost: written},
-		{Name: "status", Classes: Words | Text, Words: store.Statuses(n.Uses), lost: "rows that get that are refused"},
+		{Name: "status", Classes: status, Words: store.Statuses(n.Uses), lost: "rows that get that are refused, and in a text rows that read as none of them are never run"},
 		{Name: "result", Classes: Words | Text, Words: []string{"ok", "fail"}, lost: "rows that get that are refused"},
 		{Name: "return_code", Classes: Number | Text, most: 255, Length: 3, null: always, warns: true, lost: "codes that do not fit are left out, and a job that a signal ended gets 255"},
 		{Name: n.Owner, Classes: Text, Length: store.TokenLength, lost: tokens},
@@ -158,6 +162,8 @@ func (n *Needed) lacks(c Column, need Need) (must, remedy string) {
 		change = n.anew(need)
 	}
 	switch {
+	case c.Holds&Text != 0 && need.Classes == Words:
+		return "be an ENUM of " + strings.Join(need.Words, ", "), change
 	case c.Holds&need.Classes == 0 && strict:
 		return "be " + need.kind(), n.anew(need)
 	case c.Holds&Number != 0 && c.Most < need.most && strict, c.Holds&(Text|Bytes) != 0 && c.Length < need.Length && strict:

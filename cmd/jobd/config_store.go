@@ -50,6 +50,7 @@ type mysqlConfig struct {
 	port       int
 	user       string
 	password   string
+	serverKey  string // the file that holds the server's public key; "": there is none
 	database   string
 	table      string // name, or database.name
 	fetchLimit int    // most rows in one claim; 0: no limit of its own
@@ -69,6 +70,7 @@ func (c *mysqlConfig) register(set *conf.Set) {
 	set.Add("mysql_port", "", "its port", conf.Int(&c.port, 1, 65535))
 	set.Add("mysql_user", "", "the account; it needs SELECT and UPDATE on the table", conf.NonEmpty(&c.user))
 	set.Add("mysql_password", "", "its password; better kept in the file", conf.Text(&c.password)).Secret().Kept()
+	set.Add("mysql_server_public_key", "", "a file with the server's RSA key, for caching_sha2_password from another host", conf.NonEmpty(&c.serverKey))
 	set.Add("mysql_database", "", "the table's database", conf.NonEmpty(&c.database))
 	set.Add("mysql_table", "jobs", "the table; also database.table", conf.NonEmpty(&c.table))
 	set.Add("mysql_fetch_limit", "100", "most rows in one claim; 0: no limit", conf.Int(&c.fetchLimit, 0, math.MaxInt))

@@ -66,7 +66,7 @@ func (c *config) sqliteConfig() sqlite.Config {
 func (c *config) mysqlConfig() mysql.Config {
 	return mysql.Config{
 		Host: strings.Trim(c.store.mysql.host, "[]"), Port: c.store.mysql.port,
-		User: c.store.mysql.user, Password: c.store.mysql.password,
+		User: c.store.mysql.user, Password: c.store.mysql.password, ServerKey: c.store.mysql.serverKey,
 		Database: c.store.mysql.database, Table: c.store.mysql.table,
 		ClaimColumn: c.store.claimColumn, Uses: c.time.uses, Worker: c.name,
 		MaxOpen: c.store.mysql.maxConnections, MaxOutput: int(c.jobs.maxOutputBuffer),

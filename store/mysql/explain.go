@@ -88,7 +88,11 @@ func (t *Table) account(err error) string {
 	case 3118, 4151:
 		return "ALTER USER " + accountName(t.config.User, "%") + " ACCOUNT UNLOCK"
 	}
-	return "correct mysql_user and mysql_password, or, as an administrator: CREATE USER " + accountName(t.config.User, host) +
+	key := ""
+	if number(err) == 1045 && !t.config.isNear() && t.config.ServerKey == "" {
+		key = wantsKey
+	}
+	return "correct mysql_user and mysql_password" + key + "; or, as an administrator: CREATE USER " + accountName(t.config.User, host) +
 		" IDENTIFIED BY '...'; " + strings.Replace(grant, "@'%'", "@"+literal(host), 1) +
 		"; an anonymous account (SELECT user, host, plugin FROM mysql.user) may go before it: DROP USER ''@" + literal(host)
 }

@@ -75,6 +75,9 @@ func New(config Config) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql table %s: %w", config.Table, err)
 	}
+	if config.keyName, err = config.vouched(); err != nil {
+		return nil, err
+	}
 	connector, err := driver.NewConnector(config.driver())
 	if err != nil {
 		return nil, fmt.Errorf("mysql table %s: %w", config.Table, err)
@@ -108,6 +111,7 @@ type Config struct {
 	Port        int    // 3306
 	User        string
 	Password    string
+	ServerKey   string // the file with the key that encrypts the password where the server wants all of it; "": there is none
 	Database    string
 	Table       string       // a name, or database.name; jobs
 	ClaimColumn string       // the owner column; sig
@@ -137,6 +141,8 @@ type Config struct {
 
 	// Dial makes a connection in place of net.Dialer, which has keepalive on.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	keyName string // of the key that the driver has, see vouched
 }
 
 // How many connections there are at once, and at least: one each for applying, for claims, for the
@@ -229,7 +235,7 @@ func (c Config) driver() *driver.Config {
 	if strings.HasPrefix(c.Host, "/") {
 		d.Net, d.Addr = "unix", c.Host
 	}
-	d.DialFunc = c.Dial
+	d.DialFunc, d.ServerPubKey = c.Dial, c.keyName
 	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.ConnectTimeout, c.ReadTimeout, c.WriteTimeout
 	d.Collation = "utf8mb4_general_ci"
 	d.Params = session()

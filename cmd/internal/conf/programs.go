@@ -11,7 +11,7 @@ func programKeys() map[string][]string {
 	return map[string][]string{
 		"jobd": {
 			"name", "master_host", "master_reconnect_timeout",
-			"mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_password_file", "mysql_database", "mysql_table", "mysql_fetch_limit", "mysql_max_connections",
+			"mysql_host", "mysql_port", "mysql_user", "mysql_password", "mysql_password_file", "mysql_server_public_key", "mysql_database", "mysql_table", "mysql_fetch_limit", "mysql_max_connections",
 			"store", "sqlite_path", "claim_column",
 			"launcher", "launcher_split", "launcher.cwd", "launcher_mode", "launcher_watch", "launcher_secret", "launcher_secret_file",
 			"max_jobs", "max_age", "max_memory", "idle_timeout", "boot_timeout", "max_output_buffer", "prefetch", "poll_interval",

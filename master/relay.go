@@ -83,7 +83,25 @@ func (m *Master) relay(ctx context.Context, link *jobnet.Link, request jobnet.Re
 	if err := asking.ask(ctx, []letter{{workers, data}}); err != nil {
 		return nil, err
 	}
-	return api.Relayed{Workers: answers}, nil
+	return collected(answers)
+}
+
+// collected is the api.Relayed of some answers: what the workers have said, which may be long, is not copied.
+func collected(answers []api.RelayedAnswer) (all jobnet.Joined, err error) {
+	all = jobnet.Joined{[]byte(`{"workers":[`)}
+	for i, a := range answers {
+		said := a.Data
+		a.Data = nil
+		around, err := jobnet.Encode(a)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			all = append(all, []byte(","))
+		}
+		all = append(all, around.With("data", said)...)
+	}
+	return append(all, []byte("]}")), nil
 }
 
 // handedOn is what the workers get of a request's data: its fields, but for what the master itself

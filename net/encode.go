@@ -3,6 +3,7 @@ package net
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -50,6 +51,19 @@ func Encode(data any) (Encoded, error) {
 // Len is the length in bytes.
 func (e Encoded) Len() int { return len(e.text) }
 
+// Joined is the data of an answer as JSON in parts, which are sent one behind the other. So what a
+// worker has said, which may be long, goes to a client without a copy. Nobody may change the parts.
+type Joined [][]byte
+
+// With is the JSON of an object with one more member, whose value is JSON already; nil: with none.
+func (e Encoded) With(name string, value json.RawMessage) Joined {
+	if value == nil {
+		return Joined{e.text}
+	}
+	end := len(e.text) - len("}")
+	return Joined{e.text[:end], []byte(`,"` + name + `":`), value, e.text[end:]}
+}
+
 // encodeRequest gives a whole frame, in parts where its data is shared. It fails where data has no
 // JSON form.
 func encodeRequest(body requestBody) ([][]byte, error) {
@@ -75,9 +89,18 @@ func encodeRequest(body requestBody) ([][]byte, error) {
 	return [][]byte{head, shared.text, frame[end:]}, nil
 }
 
-// encodeResponse gives a whole frame. It fails where data has no JSON form.
-func encodeResponse(no int64, data any) ([]byte, error) {
-	return encode(kindResponse, responseBody{No: no, Data: data}, nil)
+// encodeResponse gives a whole frame, in parts where its data is. It fails where data has no JSON form.
+func encodeResponse(no int64, data any) ([][]byte, error) {
+	joined, inParts := data.(Joined)
+	if !inParts {
+		frame, err := encode(kindResponse, responseBody{No: no, Data: data}, nil)
+		return [][]byte{frame}, err
+	}
+	parts := [][]byte{fmt.Appendf(nil, `[%d,{"no":%d,"data":`, kindResponse, no)}
+	for _, part := range joined {
+		parts = append(parts, stringified(part))
+	}
+	return append(parts, []byte("}]\x04")), nil
 }
 
 // encodeError gives a whole frame. It belongs to no request, or to one whose sender asked for no

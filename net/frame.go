@@ -78,12 +78,16 @@ func (s *splitter) fill(r io.Reader) error {
 // shrink gives back a buffer that grew for a long frame which was handed out, and is not needed any
 // more.
 func (s *splitter) shrink() {
+	if len(s.buf) > keptBuffer && 2*len(s.pending()) <= len(s.buf) {
+		s.handOver()
+	}
+}
+
+// handOver leaves the buffer to the frame that was given last, and goes on with another one.
+func (s *splitter) handOver() {
 	rest, size := s.pending(), smallBuffer
 	for size < len(rest) {
 		size *= 2
-	}
-	if len(s.buf) <= keptBuffer || size >= len(s.buf) {
-		return
 	}
 	s.buf = append(make([]byte, 0, size), rest...)[:size]
 	s.scanned -= s.start
@@ -114,7 +118,7 @@ const (
 	kindPong     = 3
 )
 
-// message is what one frame says. It shares no memory with the frame.
+// message is what one frame says. Only the data of a response shares the frame's memory.
 type message struct {
 	kind     int
 	no       int64
@@ -261,7 +265,6 @@ func parseResponse(body json.RawMessage) (message, error) {
 	if m.data, err = e.payload(); err != nil {
 		return message{}, malformed("RESPONSE", err)
 	}
-	m.data = bytes.Clone(m.data)
 	return m, nil
 }
 

@@ -2,6 +2,7 @@ package net
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -351,4 +352,22 @@ func TestAnAnswerMayBeLongerThanAMessage(t *testing.T) {
 	}
 	peer.Close()
 	<-ran
+}
+
+// An answer that a master does not take is an error of that request: the link stays, and other requests
+// are answered. Sent as it is, it would end the link.
+func TestAnAnswerThatIsTooLongForAMasterIsAnError(t *testing.T) {
+	t.Parallel()
+	long := json.RawMessage(`"` + strings.Repeat("x", serverAnswerLimit) + `"`)
+	_, master := scripted(t, LinkConfig{PeerIsMaster: true, Handlers: map[string]Handler{
+		"long": constant(long, nil), "parts": constant(Joined{[]byte(`{"a":`), long, []byte("}")}, nil), "short": constant(1, nil),
+	}})
+	for no, typ := range []string{"long", "parts"} {
+		master.send(fmt.Sprintf(`[0,{"no":%d,"type":%q}]`, no+1, typ))
+		if got := master.receive(); !strings.Contains(got, "the answer is too long for a master: 671088") {
+			t.Errorf("%s: %.200s", typ, got)
+		}
+	}
+	master.send(`[0,{"no":3,"type":"short"}]`)
+	master.expect(`[1,{"no":3,"data":1}]`)
 }

@@ -35,6 +35,7 @@ type LinkConfig struct {
 	PeerIsMaster   bool               // the peer is a master that we chose: it says for whom it asks, see Caller
 
 	maxRequests int      // of the peer, under way at once; 0: 16,384
+	answerLimit int      // bytes of a frame while the peer owes an answer; 0: answerLimit
 	bound       *chatter // what peers may have us log; nil: one of the link's own
 	memory      *memory  // the server's
 }
@@ -112,6 +113,9 @@ func (c LinkConfig) withDefaults() LinkConfig {
 	}
 	if c.maxRequests == 0 {
 		c.maxRequests = 16384
+	}
+	if c.answerLimit == 0 {
+		c.answerLimit = answerLimit
 	}
 	if c.FrameTimeout == 0 {
 		c.FrameTimeout = 30 * time.Second

@@ -3,7 +3,9 @@ package net
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,8 +16,10 @@ const (
 	shortBytes     = 64 << 10
 	askedBytes     = 128 << 20 // what peers ask: frames that come in, requests as their handlers read them
 	answersBytes   = 128 << 20 // answers that leave; they never wait for what is asked, which may wait for them
-	deliveredBytes = 512 << 20 // answers to our own requests, beyond the length of a request
-	encodedAtOnce  = 4         // more would be no faster, and each takes several times the length of its answer
+	deliveredBytes = 64 << 20  // answers to our own requests, beyond the length of a request
+	tidyBytes      = 8 << 20   // what was so long and is gone is given back to the system
+	tidyAfter      = 10 * time.Second
+	encodedAtOnce  = 4 // more would be no faster, and each takes several times the length of its answer
 	memoryPatience = 5 * time.Second
 )
 
@@ -27,6 +31,17 @@ var errNoMemory = errors.New("too much is asked at once: try again")
 type memory struct {
 	asked, answers, delivered bound
 	encoders                  chan struct{} // one for each answer that is being encoded
+	tidying                   atomic.Bool
+}
+
+// tidy gives memory back that something long has taken: the runtime itself may keep it for minutes.
+func (m *memory) tidy(bytes int) {
+	if bytes > tidyBytes && m.tidying.CompareAndSwap(false, true) {
+		time.AfterFunc(tidyAfter, func() {
+			m.tidying.Store(false)
+			debug.FreeOSMemory()
+		})
+	}
 }
 
 func newMemory(maxMessage int) *memory {
@@ -68,6 +83,7 @@ func (l *Link) release() {
 	if h := &l.receiver.held; *h != (held{}) {
 		l.memory.asked.give(h.asked)
 		l.memory.delivered.give(h.delivered)
+		l.memory.tidy(h.asked + h.delivered)
 		*h = held{}
 	}
 }
@@ -87,7 +103,7 @@ func (l *Link) takeFor(weight int) (done func(), err error) {
 
 // reply encodes an answer and sends it. Only one of a link is on its way to the outbox at a time; a
 // long one is made when there is memory for it, and counts until it is written.
-func (l *Link) reply(encode func() []byte) {
+func (l *Link) reply(encode func() [][]byte) {
 	select {
 	case l.replying <- struct{}{}:
 		defer func() { <-l.replying }()
@@ -95,9 +111,12 @@ func (l *Link) reply(encode func() []byte) {
 		return // an answer that can't be sent any more is nobody's
 	}
 	frame := l.encoded(encode)
-	bytes := len(frame)
+	bytes := 0
+	for _, part := range frame {
+		bytes += len(part)
+	}
 	if l.memory == nil || bytes <= shortBytes {
-		_ = l.out.put(l.ctx, frame)
+		_, _ = l.out.send(l.ctx, frame...)
 		return
 	}
 	if later := l.memory.answers.tryTake(bytes); later != nil {
@@ -107,13 +126,14 @@ func (l *Link) reply(encode func() []byte) {
 		}
 		frame = l.encoded(encode)
 	}
+	defer l.memory.tidy(bytes)
 	defer l.memory.answers.give(bytes)
-	if end, err := l.out.send(l.ctx, frame); err == nil {
+	if end, err := l.out.send(l.ctx, frame...); err == nil {
 		l.out.await(l.ctx, end)
 	}
 }
 
-func (l *Link) encoded(encode func() []byte) []byte {
+func (l *Link) encoded(encode func() [][]byte) [][]byte {
 	if l.memory != nil {
 		l.memory.encoders <- struct{}{}
 		defer func() { <-l.memory.encoders }()

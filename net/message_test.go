@@ -35,7 +35,8 @@ func TestEncodeLikeJavaScript(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			frame, err := encodeResponse(4, test.data)
+			parts, err := encodeResponse(4, test.data)
+			frame := bytes.Join(parts, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +65,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		request := bytes.Join(parts, nil)
-		response, err := encodeResponse(no, data)
+		parts, err = encodeResponse(no, data)
+		response := bytes.Join(parts, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

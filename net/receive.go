@@ -1,6 +1,7 @@
 package net
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,16 +52,19 @@ func (l *Link) receive() error {
 	}
 }
 
-// answerLimit is how long a frame may be while the peer owes us an answer: we asked for
-// it, and what came of many jobs is long.
-const answerLimit = 256 << 20
+// How long a frame may be while the peer owes us an answer: we asked for it, and what came of many jobs
+// is long. A server, whose peers chose it, takes less.
+const (
+	answerLimit       = 256 << 20
+	serverAnswerLimit = 64 << 20
+)
 
 func (l *Link) frameLimit() int {
 	switch {
 	case l.entry.needed():
 		return min(unprovenLimit, l.config.MaxMessageSize)
 	case l.asks():
-		return max(answerLimit, l.config.MaxMessageSize)
+		return max(l.config.answerLimit, l.config.MaxMessageSize)
 	}
 	return l.config.MaxMessageSize
 }
@@ -124,6 +128,11 @@ func (l *Link) handle(frame []byte) error {
 	case kindRequest:
 		return l.serve(m)
 	case kindResponse:
+		if len(m.data) > shortBytes {
+			l.receiver.in.handOver()
+		} else {
+			m.data = bytes.Clone(m.data)
+		}
 		l.answered(m)
 	case kindPing:
 		return l.out.pong(l.ctx)

@@ -76,16 +76,32 @@ func (l *Link) serve(m message) error {
 func (l *Link) answer(handler Handler, request Request) {
 	no, typ, coded := request.no, request.Type, request.coded
 	data, err := l.protected(handler, request)
-	l.reply(func() []byte {
-		frame, failed := []byte(nil), err
+	l.reply(func() [][]byte {
+		frame, failed := [][]byte(nil), err
 		if failed == nil {
 			if frame, failed = encodeResponse(no, data); failed == nil {
+				failed = l.tooLong(frame)
+			}
+			if failed == nil {
 				return frame
 			}
 		}
 		l.noteFailed(no, typ, failed)
-		return errorFrame(no, coded, failed)
+		return [][]byte{errorFrame(no, coded, failed)}
 	})
+}
+
+// tooLong tells that a master does not take an answer: it would close the link.
+func (l *Link) tooLong(frame [][]byte) error {
+	bytes := 0
+	for _, part := range frame {
+		bytes += len(part)
+	}
+	if !l.config.PeerIsMaster || bytes <= serverAnswerLimit {
+		return nil
+	}
+	return Refusef("the answer is too long for a master: %d bytes, and it takes %d; ask for less, or the worker itself", bytes, serverAnswerLimit).
+		With(CodeLimit)
 }
 
 // noteFailed logs why a request failed.

@@ -73,6 +73,7 @@ func NewServer(config ServerConfig) *Server {
 		Handlers:       config.Handlers,
 		MaxMessageSize: config.MaxMessageSize,
 		maxRequests:    config.maxRequests,
+		answerLimit:    serverAnswerLimit,
 		Logger:         config.Logger,
 	}.withDefaults()
 	config.Logger = link.Logger

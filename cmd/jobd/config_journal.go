@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -123,6 +124,9 @@ func makePrivate(dir string) (string, error) {
 	}
 	if !info.IsDir() {
 		return "", errors.New("not a folder")
+	}
+	if of, is := info.Sys().(*syscall.Stat_t); is && os.Geteuid() == 0 && of.Uid != 0 {
+		return "", fmt.Errorf("it belongs to the account %d, who could lead a worker of root elsewhere by links: run the worker as that account, or give it a folder of its own (chown root)", of.Uid)
 	}
 	if info.Mode().Perm() != 0o700 {
 		if err := os.Chmod(dir, 0o700); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -114,5 +115,24 @@ func TestJournalDirFallsBack(t *testing.T) {
 	below := filepath.Join(file, "below")
 	if _, err := firstPrivate([]string{file, below}); err == nil || !strings.Contains(err.Error(), file+": not a folder") || !strings.Contains(err.Error(), below+": ") {
 		t.Errorf("error %v, want one that names both folders", err)
+	}
+}
+
+// Whoever owns the journal's folder could have a worker of root write anywhere, by links.
+func TestJournalDirOfAnotherAccount(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a folder to another account")
+	}
+	dir := filepath.Join(t.TempDir(), "journal")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, 12345, -1)); err != nil {
+		t.Fatal(err)
+	}
+	c := journalConfig{dir: dir}
+	if _, err := c.makeDir("w", lookup(nil)); err == nil || !strings.Contains(err.Error(), "belongs to the account 12345") {
+		t.Errorf("error %v", err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("its mode was changed: %v, %v", info, err)
 	}
 }

@@ -101,3 +101,20 @@ func roundTrip[A any](t *testing.T, answer A) (text string, back A) {
 	}
 	return string(encoded), back
 }
+
+// The name of a target that is added stands in terminals and logs.
+func TestTargetsThatAreAddedHaveNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"\x1b[2J", "a\nb", "a\tb", "\x00", "\u0085"} {
+		text, err := json.Marshal(map[string]any{"target": name, "concurrency": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := AddTarget.Read(jobnet.FieldsOf(text)); err == nil || jobnet.CodeOf(err) != jobnet.CodeInvalid || strings.ContainsAny(err.Error(), "\x1b\n\t\x00\u0085") {
+			t.Errorf("%q: %v", name, err)
+		}
+		if _, err := SetConcurrency.Read(jobnet.FieldsOf(text)); err != nil {
+			t.Errorf("%q, which is there already: %v", name, err)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
+	"unicode"
 
 	jobnet "jobd/net"
 )
@@ -17,7 +19,7 @@ var (
 
 	Recycle = Request[Targets, Done]{Name: "recycle", Changes: true, read: readTargets}
 
-	AddTarget      = Request[Slots, Done]{Name: "add-target", Changes: true, read: readSlots}
+	AddTarget      = Request[Slots, Done]{Name: "add-target", Changes: true, read: readNewTarget}
 	SetConcurrency = Request[Slots, Done]{Name: "set-target-concurrency", Changes: true, read: readSlots}
 	RemoveTarget   = Request[Target, Done]{Name: "remove-target", Changes: true, read: readTarget}
 
@@ -41,6 +43,15 @@ func readTarget(data jobnet.Fields) (t Target, err error) {
 type Slots struct {
 	Concurrency int    `json:"concurrency"`
 	Target      string `json:"target"`
+}
+
+// readNewTarget is readSlots of a target that is new: its name will stand in terminals and logs.
+func readNewTarget(data jobnet.Fields) (s Slots, err error) {
+	s, err = readSlots(data)
+	if err == nil && strings.ContainsFunc(s.Target, unicode.IsControl) {
+		err = jobnet.Refusef("target %q has a control character in its name; allowed is any other text", s.Target).With(jobnet.CodeInvalid)
+	}
+	return s, err
 }
 
 func readSlots(data jobnet.Fields) (s Slots, err error) {

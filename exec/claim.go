@@ -167,6 +167,7 @@ func (w *Worker) untilDue(now time.Time) time.Duration {
 	at(w.nextDue(now))
 	if !w.identity.checked.IsZero() {
 		at(w.claims.survey.rest.Due)
+		at(w.surveyDue)
 		at(w.claims.strays.due)
 	}
 	for _, t := range w.targets {

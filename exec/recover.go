@@ -191,6 +191,11 @@ const (
 // the look off.
 func (w *Worker) takeSurvey(ctx context.Context) (err error) {
 	s := &w.claims.survey
+	w.mu.Lock()
+	if due := w.surveyDue; !due.IsZero() && !due.After(time.Now()) && !s.busy() {
+		*s, w.surveyDue = survey{wanted: true}, time.Time{}
+	}
+	w.mu.Unlock()
 	if s.tried != nil && isClosed(s.tried) {
 		s.tried, s.rest.Due = nil, time.Time{}
 	}
@@ -306,8 +311,22 @@ func (w *Worker) secondLook(ctx context.Context, s *survey) error {
 // takeUpLost journals jobs of which the journal knows nothing, and ends them like all whose outcome
 // is unknown.
 func (w *Worker) takeUpLost(ctx context.Context, rows []journal.Row) error {
-	rows = slices.DeleteFunc(rows, func(row journal.Row) bool { return w.knowsEnd(ctx, row) })
-	if len(rows) == 0 {
+	var unknown []journal.Row
+	for _, row := range rows {
+		known, unstarted := w.history(ctx, row)
+		switch {
+		case unstarted != nil:
+			if err := w.takeUpAgain(row, *unstarted); err != nil {
+				return err
+			}
+		case known:
+			w.Logger.Error("a row is behind what the journal knows of its job, and is left alone; journal diff and reapply mend it",
+				"job", row.Job, "target", row.Target, "status", row.Status)
+		default:
+			unknown = append(unknown, row)
+		}
+	}
+	if rows = unknown; len(rows) == 0 {
 		return nil
 	}
 	w.Logger.Error("rows bear this worker's mark and a claim that its journal does not know: their outcome is unknown",
@@ -371,15 +390,43 @@ func (w *Worker) whyLost() string {
 	return "the journal does not know its claim"
 }
 
-// knowsEnd tells whether the journal's history has the end of a row's claim: then the row is
-// behind, and not lost.
-func (w *Worker) knowsEnd(ctx context.Context, row journal.Row) bool {
-	if w.Knows == nil || !w.Knows(ctx, row.Job, row.Owner) {
-		return false
+// history tells whether the journal's history has a row's claim: then the row is behind, and not lost.
+func (w *Worker) history(ctx context.Context, row journal.Row) (known bool, unstarted *journal.Accepted) {
+	if w.Knows == nil {
+		return false, nil
 	}
-	w.Logger.Error("a row is behind what the journal knows of its job, and is left alone; journal diff and reapply mend it",
-		"job", row.Job, "target", row.Target, "status", row.Status)
-	return true
+	return w.Knows(ctx, row.Job, row.Owner)
+}
+
+// takeUpAgain goes on with a claim that was given up, and never started: its row was not there then, as
+// while the table was another one. It is as one of a former run: the table is asked whether it holds.
+func (w *Worker) takeUpAgain(row journal.Row, claim journal.Accepted) error {
+	w.Logger.Warn("a row bears a claim that was given up before it was started, since the row was not there: it goes on",
+		"job", row.Job, "target", row.Target)
+	_, err := w.append(journal.Draft{Job: row.Job, Payload: claim})
+	if illegal(err) != nil { // it was claimed anew meanwhile
+		return nil
+	}
+	if err == nil {
+		w.change(func(b *board.Board) board.Effects {
+			b.DoubtOld(journal.Job{
+				ID: row.Job, Target: claim.Target, Manual: claim.Manual, Token: claim.Token, From: claim.From, Plan: claim.Plan, PlannedAt: claim.PlannedAt,
+			}, false)
+			return board.Effects{Wake: true}
+		})
+	}
+	return err
+}
+
+// lookAgain has rows that bear this worker's mark looked for in a while: one was not there when its job
+// was to start, and may come back.
+func (w *Worker) lookAgain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.surveyDue.IsZero() {
+		w.surveyDue = time.Now().Add(surveyWait)
+		w.wake()
+	}
 }
 
 // A worker with a new journal finds rows that bear the mark which it would have chosen. They may be

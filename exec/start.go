@@ -117,6 +117,7 @@ func (w *Worker) startOurs(s board.Start, ours bool) {
 		w.start(s)
 	} else {
 		w.change(func(b *board.Board) board.Effects { return b.Taken(s) })
+		w.lookAgain()
 	}
 }
 

@@ -157,7 +157,9 @@ func TestARowWhoseEndTheHistoryKnowsIsLeftAlone(t *testing.T) {
 		journal.Row{Job: 2, Target: "a", Status: journal.RowRunning, Owner: ours + "bbbbb"},
 	)
 	f := newFixture(t, tab, func(c *jobexec.Config) {
-		c.Knows = func(_ context.Context, job int64, token string) bool { return job == 1 && token == ours+"aaaaa" }
+		c.Knows = func(_ context.Context, job int64, token string) (bool, *journal.Accepted) {
+			return job == 1 && token == ours+"aaaaa", nil
+		}
 	})
 	f.start()
 	f.wait("the other one is lost", func(s *journal.State) bool { return s.Seq >= 5 && len(s.Jobs) == 0 })

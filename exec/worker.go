@@ -60,9 +60,9 @@ type Config struct {
 	OnNameTaken  func(*NameTakenError)
 	NamePatience time.Duration
 
-	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at
-	// its end. Its row is then no lost one: what became of the job is known. It may be nil.
-	Knows func(ctx context.Context, job int64, token string) bool
+	// Knows tells whether the journal's history holds a claim of a job, by its token, that is at its
+	// end; and, where it was given up and certainly never started, that claim. nil: nobody can tell.
+	Knows func(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted)
 
 	// Doubtful gives the rows that were ignored last before this start, and those that were set back
 	// last, with the event that says so; it may be nil. Whether that was committed the rows tell.
@@ -133,11 +133,12 @@ type Worker struct {
 	asked       asked
 	outage      outage
 	full        full
-	strangers   int  // rows under way that belong to no worker
-	awaiting    bool // somebody waits for the table on behalf of targets that are behind
-	namesDue    bool // the table is to be asked whether it takes the targets' names
-	handover    bool // as Config.Handover, or because of HandOver
-	fresh       bool // the journal held nothing when the worker was opened
+	strangers   int       // rows under way that belong to no worker
+	surveyDue   time.Time // when rows of this worker are looked for next; zero: nobody wants that
+	awaiting    bool      // somebody waits for the table on behalf of targets that are behind
+	namesDue    bool      // the table is to be asked whether it takes the targets' names
+	handover    bool      // as Config.Handover, or because of HandOver
+	fresh       bool      // the journal held nothing when the worker was opened
 	failure     error
 }
 

@@ -59,17 +59,21 @@ func (p *journalPart) lastServer() (server string) {
 	return server
 }
 
-// knows tells whether the journal's history has a claim of a job, by its token.
-func (p *journalPart) knows(ctx context.Context, job int64, token string) bool {
+// knows tells whether the journal's history has a claim of a job, by its token; and, where it was given
+// up and never started, that claim.
+func (p *journalPart) knows(ctx context.Context, job int64, token string) (known bool, unstarted *journal.Accepted) {
 	r, err := replay.Open(p.journalDir)
 	if err != nil {
 		p.log.Warn("the journal's history can't be read", "error", err)
-		return false
+		return false, nil
 	}
 	defer r.Close()
-	known, err := reconcile.Claimed(ctx, r, job, token)
+	claim, started, err := reconcile.Claimed(ctx, r, job, token)
 	if err != nil {
 		p.log.Warn("the journal's history can't be read", "job", job, "error", err)
 	}
-	return known
+	if started {
+		return true, nil
+	}
+	return claim != nil, claim
 }

@@ -28,9 +28,11 @@ type batch struct {
 func (b *batch) judge(ctx context.Context, d Difference) (err error) {
 	job, row := d.Job, d.Row
 	if row != nil && row.UnderWay() && row.Owner != job.Token {
-		if b.stale[job.ID], err = Claimed(ctx, b.Journal, job.ID, row.Owner); err != nil {
+		claim, _, err := Claimed(ctx, b.Journal, job.ID, row.Owner)
+		if err != nil {
 			return err
 		}
+		b.stale[job.ID] = claim != nil
 	}
 	if row != nil && row.Status == journal.RowDelayed && row.Plan != nil {
 		if b.stale[job.ID], err = found(ctx, b.Journal, job.ID, row); err != nil {

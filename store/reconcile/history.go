@@ -31,20 +31,32 @@ func replay(ctx context.Context, j Journal, id int64) (job journal.Job, shown ui
 	return state.Job(id), shown, nil
 }
 
-// Claimed tells whether a token is of a claim of the job in this journal.
-func Claimed(ctx context.Context, j Journal, id int64, token string) (bool, error) {
+// Claimed gives the claim of a job that a token is of; nil where the journal has none. started tells
+// whether that may have started the job. It has certainly not where it was never announced, or where the
+// row did not take the announcement.
+func Claimed(ctx context.Context, j Journal, id int64, token string) (claim *journal.Accepted, started bool, err error) {
 	if token == "" {
-		return false, nil
+		return nil, false, nil
 	}
-	for e, err := range j.Events(ctx, journal.Filter{Job: id, Kinds: []journal.Kind{journal.KindAccepted}}) {
+	current, announced := false, false
+	for e, err := range j.Events(ctx, journal.Filter{Job: id}) {
 		if err != nil {
-			return false, err
+			return claim, true, err
 		}
-		if claim, ok := e.Payload.(journal.Accepted); ok && claim.Token == token {
-			return true, nil
+		switch p := e.Payload.(type) {
+		case journal.Accepted:
+			if current = p.Token == token; current {
+				claim, announced, started = &p, false, false
+			}
+		case journal.Running:
+			announced = announced || current
+		case journal.Conflict:
+			announced = announced && !(current && p.Wanted == journal.RowRunning)
+		case journal.Started, journal.Done, journal.Requeued:
+			started = started || current
 		}
 	}
-	return false, nil
+	return claim, started || announced, nil
 }
 
 // found tells whether a delayed row reads as some claim of the journal has found it: it waits for a

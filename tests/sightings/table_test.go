@@ -1,10 +1,12 @@
 package sightings
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"jobd/journal"
 	"jobd/store/storetest/dbserver"
 	"jobd/tests/harness"
 )
@@ -101,4 +103,30 @@ func TestAServerThatTakesNoWritesForAWhile(t *testing.T) {
 	db.Exec(t, "SET GLOBAL read_only = 0")
 	awaitCount(t, db, 21, "status = 'done' AND result = 'ok'")
 	l.expectOnce(t, 21)
+}
+
+// The table is another one for a moment: swapped, or restored. Jobs that were claimed and not started were
+// given up as gone meanwhile, and their rows stayed accepted for ever, whatever somebody did. They are
+// looked for in a while, and go on.
+func TestClaimedRowsComeBackWithTheirTable(t *testing.T) {
+	t.Parallel()
+	db, l := harness.NewDatabase(t), newLauncher(t, everyJob)
+	s := quiet(db.Worker(t, "worker", l.command, map[string]int{"a": 1}), harness.Settings{"prefetch": "3"})
+	worker := s.StartWorker(t)
+	insert(t, db, "a", "waiting", 1, 2, 3, 4)
+	poll(t, worker)
+	l.awaitStarts(t, 1)
+	awaitCount(t, db, 3, "status = 'accepted'")
+	db.Exec(t, "CREATE TABLE other LIKE jobs")
+	db.Exec(t, "RENAME TABLE jobs TO away, other TO jobs")
+	l.letGo(t) // the first ends, and the others are to start, which have no rows
+	await(t, func() string {
+		if n := events(t, s, -1, journal.KindConflict); n < 4 {
+			return fmt.Sprintf("%d conflicts", n)
+		}
+		return ""
+	})
+	db.Exec(t, "RENAME TABLE jobs TO other, away TO jobs")
+	awaitCount(t, db, 3, "id > 1 AND status = 'done' AND result = 'ok'")
+	l.expectOnce(t, 4)
 }

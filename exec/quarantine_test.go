@@ -61,6 +61,20 @@ func TestARowThatTheTableRefusesIsQuarantined(t *testing.T) {
 	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Aside) == 0 })
 }
 
+// Regression: refused rows of a target that the worker does not serve any more were listed for ever.
+func TestRefusedRowsLeaveWithTheirTarget(t *testing.T) {
+	t.Parallel()
+	tab := newTable(waiting(1, "a"))
+	tab.refused[1] = "CHECK weight is violated"
+	f := newHitched(t, tab, func(c *jobexec.Config) { c.Targets = map[string]int{"a": 1, "b": 1} })
+	f.start()
+	f.until("the row is listed", func(s jobexec.Status) bool { return len(s.Aside) == 1 })
+	if err := f.worker.SetTargets(map[string]int{"b": 1}, "somebody"); err != nil {
+		t.Fatal(err)
+	}
+	f.until("nothing is aside", func(s jobexec.Status) bool { return len(s.Aside) == 0 })
+}
+
 // Regression: more refused rows than the worker remembers held up those behind them. Those that can
 // be claimed are, wherever they stand; what is remembered stays bounded; and when the table takes
 // the rows, they are claimed too.

@@ -129,6 +129,7 @@ func (w *Worker) remove(name, by string) error {
 		}
 		b.Remove(name)
 		delete(w.targets, name)
+		maps.DeleteFunc(w.quarantined, func(_ int64, q *quarantined) bool { return q.target == name })
 		w.namesDue = true // one that was unfit beside this one may be fit now
 		return board.Effects{Wake: true}
 	})

@@ -108,41 +108,44 @@ func TestRetriesWaitEverLonger(t *testing.T) {
 		terms   Terms
 		attempt int64
 		luck    float64
-		want    time.Duration
+		want    int64
 	}{
-		{"first", Terms{First: 10 * time.Second, Most: time.Hour}, 1, 0.5, 10 * time.Second},
-		{"second", Terms{First: 10 * time.Second, Most: time.Hour}, 2, 0.5, 20 * time.Second},
-		{"fifth", Terms{First: 10 * time.Second, Most: time.Hour}, 5, 0.5, 160 * time.Second},
-		{"shortest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 0, 80 * time.Second},
-		{"longest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 1, 120 * time.Second},
-		{"never beyond the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 1, 3600 * time.Second},
-		{"shorter than the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 0, 2880 * time.Second},
-		{"one value", Terms{First: time.Minute, Most: time.Minute}, 7, 1, 60 * time.Second},
-		{"a short one", Terms{First: time.Second, Most: time.Hour}, 1, 0, 800 * time.Millisecond},
-		{"nothing said", Terms{}, 1, 0.5, 10 * time.Second},
-		{"nothing said, at most", Terms{}, 100, 1, 3600 * time.Second},
+		{"first", Terms{First: 10 * time.Second, Most: time.Hour}, 1, 0.5, 10},
+		{"second", Terms{First: 10 * time.Second, Most: time.Hour}, 2, 0.5, 20},
+		{"fifth", Terms{First: 10 * time.Second, Most: time.Hour}, 5, 0.5, 160},
+		{"shortest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 0, 80},
+		{"longest", Terms{First: 100 * time.Second, Most: time.Hour}, 1, 1, 120},
+		{"never beyond the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 1, 3600},
+		{"shorter than the most", Terms{First: 10 * time.Second, Most: time.Hour}, 60_000, 0, 2880},
+		{"one value", Terms{First: time.Minute, Most: time.Minute}, 7, 1, 60},
+		{"a short one", Terms{First: time.Second, Most: time.Hour}, 1, 0, 1},
+		{"nothing said", Terms{}, 1, 0.5, 10},
+		{"nothing said, at most", Terms{}, 100, 1, 3600},
 	}
 	for _, test := range tests {
-		if got := test.terms.wait(test.attempt, test.luck); got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		if got := test.terms.retry(noon, test.attempt, test.luck) - noon.Unix(); got != test.want {
+			t.Errorf("%s: %d s, want %d", test.name, got, test.want)
 		}
 	}
 }
 
-// A wait of a second was anything from 0.08 to 0.99 s: the end of the run and the wait were both cut to
-// whole seconds.
-func TestARetryIsNotDueBeforeItsWaitIsOver(t *testing.T) {
+// A wait of a second was anything from 0.08 to 0.99 s: the end of the run was cut to whole seconds.
+func TestARetryIsDueWithinAFifthOfItsWait(t *testing.T) {
 	t.Parallel()
-	b := New(Config{Again: true})
-	b.SetAhead(300 * time.Millisecond)
-	b.SetTiming(Timing{Terms: map[string]Terms{"a": {Attempts: 2, First: time.Second, Most: time.Second}}})
-	j := &Job{target: &Target{name: "a"}, attempt: 1}
-	for _, millis := range []int{0, 1, 300, 699, 700, 701, 999} {
-		ended := noon.Add(time.Duration(millis) * time.Millisecond)
-		for range 100 {
-			due := time.Unix(b.nextTry(j, journal.Done{}, ended), 0)
-			if wait := due.Sub(ended.Add(300 * time.Millisecond)); wait < 800*time.Millisecond || wait >= 2*time.Second {
-				t.Fatalf("a run that ended at .%03d s is tried again after %s", millis, wait)
+	for first, latest := range map[time.Duration]time.Duration{ // where there may be no full second within the fifth: the next one
+		time.Second: 1800 * time.Millisecond, 2 * time.Second: 2600 * time.Millisecond, 10 * time.Second: 12 * time.Second, time.Hour: 72 * time.Minute,
+	} {
+		b := New(Config{Again: true})
+		b.SetAhead(300 * time.Millisecond)
+		b.SetTiming(Timing{Terms: map[string]Terms{"a": {Attempts: 2, First: first, Most: 24 * time.Hour}}})
+		j := &Job{target: &Target{name: "a"}, attempt: 1}
+		for _, millis := range []int{0, 1, 300, 699, 700, 701, 999} {
+			ended := noon.Add(time.Duration(millis) * time.Millisecond)
+			for range 100 {
+				wait := time.Unix(b.nextTry(j, journal.Done{}, ended), 0).Sub(ended.Add(300 * time.Millisecond))
+				if wait < first*8/10 || wait > latest {
+					t.Fatalf("a run that ended at .%03d s is tried again after %s, not %s", millis, wait, first)
+				}
 			}
 		}
 	}

@@ -193,10 +193,11 @@ func (b *Board) SetAhead(ahead time.Duration) { b.ahead = ahead }
 // planTime is what the clock of the table's server says, in seconds since 1970.
 func (b *Board) planTime(now time.Time) int64 { return now.Add(b.ahead).Unix() }
 
-// wait is how long a run that failed waits for its next attempt: First, twice as long
-// after each further attempt, Most at most. luck, from 0 up to 1, makes it up to a fifth shorter or
-// longer, so that rows which failed together are not all tried again together.
-func (t Terms) wait(attempt int64, luck float64) time.Duration {
+// retry is when the next attempt of a run is due that failed now: First later, twice as long after each
+// further attempt, Most at most, a fifth shorter or longer, so that rows which failed together are not
+// all tried again together. luck is from 0 up to 1. The table has whole seconds: where none is within
+// that fifth, it is the next one.
+func (t Terms) retry(now time.Time, attempt int64, luck float64) int64 {
 	first, most := t.First, t.Most
 	if first <= 0 {
 		first, most = defaultFirst, defaultMost
@@ -206,22 +207,30 @@ func (t Terms) wait(attempt int64, luck float64) time.Duration {
 	for n := int64(1); n < attempt && length < most; n++ {
 		length = min(2*length, most)
 	}
-	return min(time.Duration(float64(length)*(1+(2*luck-1)/5)), most)
+	soonest := fullSecond(now.Add(length - length/5))
+	latest := now.Add(min(length+length/5, most)).Unix()
+	if latest <= soonest {
+		return soonest
+	}
+	return min(soonest+int64(luck*float64(latest-soonest+1)), latest)
 }
+
+// fullSecond is the first one from a time on, in seconds since 1970.
+func fullSecond(at time.Time) int64 { return at.Add(time.Second - 1).Unix() }
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // mostRetryAfter is the longest time, in seconds, for which a service can put off the next attempt.
 const mostRetryAfter = 24 * 60 * 60
 
-// nextTry is when the next attempt of a job is due, by the server's clock: behind its wait, with some
-// luck, or when its service has said. The table has whole seconds; it is never sooner.
+// nextTry is when the next attempt of a job is due, by the server's clock: behind its backoff, with some
+// luck, or when its service has said.
 func (b *Board) nextTry(j *Job, done journal.Done, now time.Time) int64 {
-	wait := time.Duration(min(done.RetryAfter, mostRetryAfter)) * time.Second
-	if wait <= 0 {
-		wait = b.timing.Terms[j.target.name].wait(int64(j.attempt), rand.Float64())
+	now = now.Add(b.ahead)
+	if wait := time.Duration(min(done.RetryAfter, mostRetryAfter)) * time.Second; wait > 0 {
+		return fullSecond(now.Add(wait))
 	}
-	return now.Add(b.ahead + wait + time.Second - 1).Unix()
+	return b.timing.Terms[j.target.name].retry(now, int64(j.attempt), rand.Float64())
 }
 
 // said is how often the run of a claim is started at most, as its row or else its target says; 0
